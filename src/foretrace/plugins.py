@@ -1,0 +1,43 @@
+"""Finds one-file extensions: every module of a package that declares the thing asked for, and entry points.
+
+A family, an analysis, a rung or a renderer is one module with one module-level declaration. Nothing registers
+itself anywhere else: dropping the file in is enough, and taking it out is enough too. Other packages take part through
+entry points in the groups `foretrace.families`, `foretrace.analyses`, `foretrace.rungs`, `foretrace.renderers` and
+`foretrace.sources`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Iterator
+from types import ModuleType
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+T = TypeVar("T")
+
+
+def modules(package: ModuleType) -> Iterator[ModuleType]:
+    """Every public module of `package`, in name order (a name that starts with `_` is shared help, not an extension)."""
+    for info in sorted(pkgutil.iter_modules(package.__path__), key=lambda info: info.name):
+        if not info.name.startswith("_"):
+            yield importlib.import_module(f"{package.__name__}.{info.name}")
+
+
+def declared(package: ModuleType, attribute: str, kind: type[T], group: str) -> list[T]:
+    """The `attribute` of each module of `package` that has one, then those that entry points of `group` bring."""
+    found = [getattr(module, attribute) for module in modules(package) if hasattr(module, attribute)]
+    found += [entry.load() for entry in _entry_points(group)]
+    wrong = [thing for thing in found if not isinstance(thing, kind)]
+    if wrong:
+        raise TypeError(f"{group}: {wrong[0]!r} is not a {kind.__name__}")
+    return found
+
+
+def _entry_points(group: str) -> list[EntryPoint]:
+    from importlib.metadata import entry_points  # 10 ms, so only when extensions are asked for
+
+    return list(entry_points(group=group))

@@ -1,0 +1,1 @@
+"""What the tables, kernels, findings, verdicts and devices ARE: plain data that every stage shares."""

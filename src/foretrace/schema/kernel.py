@@ -1,0 +1,53 @@
+"""What a kernel name says: `KernelId`, and `Family`, the declaration each file of `families/` makes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+ROLES = (
+    "gemm", "gemv", "conv", "attention", "pointwise", "reduction", "normalization", "softmax", "copy",
+    "scatter_gather", "optimizer", "comms", "random", "sort", "other",
+)
+CERTAINTIES = ("documented", "checked", "inferred", "unknown")
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One piece of a name: the text as written, the field it fills (or ""), its meaning, and how sure we are."""
+
+    text: str
+    field: str
+    meaning: str
+    certainty: str
+
+
+@dataclass(frozen=True, slots=True)
+class KernelId:
+    """A decoded kernel name. A field that the name does not state is absent from `fields`, never a guess."""
+
+    name: str
+    short: str
+    family: str
+    role: str
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    parts: tuple[Part, ...] = ()
+
+    def get(self, name: str) -> Any:
+        """The field, or None where the name does not state it."""
+        return self.fields.get(name)
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """One kernel-name family: a decoder that returns None for a name that is not its own, and worked examples.
+
+    `order` decides who is asked first (low first); narrow prefixes come before broad templates.
+    `examples` maps a name to fields that decoding it must state: the contract test runs them all.
+    """
+
+    name: str
+    decode: Callable[[str], KernelId | None]
+    order: int = 50
+    examples: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)

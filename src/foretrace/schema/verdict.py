@@ -1,0 +1,24 @@
+"""How a prediction fared: `Verdict`. Lack of data is `unknown`, never a hit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+VERDICTS = ("hit", "miss", "unknown")
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """`measured` and `expected` are texts a person reads; `why` explains a miss or says what data is missing.
+
+    `slice` holds the lines of the trace that decide a miss (kernels, chains); `reason` is why the author expected it.
+    """
+
+    text: str
+    verdict: str
+    measured: str = ""
+    expected: str = ""
+    why: str = ""
+    slice: tuple[str, ...] = ()
+    reason: str = ""
+    events: tuple[int, ...] = field(default=())

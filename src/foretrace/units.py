@@ -1,0 +1,62 @@
+"""Quantities as integers, and the only place that turns them into text.
+
+Times are integer nanoseconds, sizes are bytes, work is floating-point operations. A value that is not known is None and
+is shown as a dash, never as zero.
+"""
+
+from __future__ import annotations
+
+DASH = "–"
+
+_TIME = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us"))
+_BYTES = ((10**12, "TB"), (10**9, "GB"), (10**6, "MB"), (10**3, "kB"))
+_FLOPS = ((10**15, "PFLOP"), (10**12, "TFLOP"), (10**9, "GFLOP"), (10**6, "MFLOP"), (10**3, "kFLOP"))
+
+
+def time_text(ns: float | None) -> str:
+    """`1234567` -> `1.23 ms`. Three significant digits; whole nanoseconds below one microsecond."""
+    return _scaled(ns, _TIME, "ns")
+
+
+def bytes_text(count: float | None) -> str:
+    """`50331648` -> `50.3 MB` (decimal units, as bandwidths are quoted)."""
+    return _scaled(count, _BYTES, "B")
+
+
+def flops_text(count: float | None) -> str:
+    """`38654705664` -> `38.7 GFLOP`."""
+    return _scaled(count, _FLOPS, "FLOP")
+
+
+def percent_text(part: float | None) -> str:
+    """`0.123` -> `12.3%`."""
+    return DASH if part is None else f"{part * 100:.1f}%"
+
+
+def ratio_text(ratio: float | None) -> str:
+    """`0.8812` -> `0.88x`."""
+    return DASH if ratio is None else f"{ratio:.2f}x"
+
+
+def count_text(count: float | None) -> str:
+    """`52856` -> `52,856`; a fraction keeps one digit."""
+    if count is None:
+        return DASH
+    return f"{count:,.0f}" if float(count).is_integer() else f"{count:,.1f}"
+
+
+def _scaled(value: float | None, steps: tuple[tuple[int, str], ...], base: str) -> str:
+    if value is None:
+        return DASH
+    size = abs(value)
+    for factor, unit in steps:
+        if size >= factor:
+            return f"{_three_digits(value / factor)} {unit}"
+    return f"{value:.0f} {base}"
+
+
+def _three_digits(value: float) -> str:
+    size = abs(value)
+    if size >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if size >= 10 else f"{value:.2f}"
