@@ -1,0 +1,126 @@
+"""What ran where: versions, the card and its clocks, the settings that change which kernels run.
+
+Everything here is read only, and everything may be missing: a value that cannot be known is None.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+from importlib import metadata
+from typing import Any
+
+import torch
+
+# One call of nvidia-smi, these columns. Clocks and temperature explain run-to-run differences; power shows a cap.
+_SMI_FIELDS = {
+    "driver_version": "driver",
+    "clocks.sm": "sm_mhz",
+    "clocks.mem": "memory_mhz",
+    "clocks.max.sm": "sm_max_mhz",
+    "temperature.gpu": "temperature_c",
+    "power.draw": "power_w",
+    "pstate": "pstate",
+}
+# Variables that change kernels, compilation or the recording; nothing else of the environment is stored.
+_VARIABLES = re.compile(
+    r"^(CUDA_VISIBLE_DEVICES|CUDA_LAUNCH_BLOCKING|CUBLAS\w*|NVIDIA_TF32_OVERRIDE|TORCHINDUCTOR_\w+|TORCHDYNAMO_\w+|TORCH_COMPILE\w*|"
+    r"TORCH_LOGS|TRITON_INTERPRET|PYTORCH_(CUDA_ALLOC_CONF|ALLOC_CONF|NO_CUDA_MEMORY_CACHING)|"
+    r"DISABLE_ADDMM_CUDA_LT|KINETO_\w+|OMP_NUM_THREADS|MKL_NUM_THREADS|HF_HUB_OFFLINE|RANK|WORLD_SIZE|LOCAL_RANK)$"
+)
+_SECRET = re.compile(r"token|secret|passw|api[-_]?key|credential", re.IGNORECASE)
+
+
+def environment() -> dict[str, Any]:
+    """The machine, the versions and the settings, as the run record stores them."""
+    return {
+        "machine": {
+            "os": platform.system(), "arch": platform.machine(), "cpus": os.cpu_count(),
+            "python": platform.python_version(),
+        },
+        "torch": {
+            "version": str(torch.__version__), "cuda": torch.version.cuda, "hip": torch.version.hip,
+            "cudnn": torch.backends.cudnn.version() if torch.backends.cudnn.is_available() else None,
+            "triton": version_of("triton", "pytorch-triton", "pytorch-triton-rocm"),
+        },
+        "settings": {
+            "threads": torch.get_num_threads(),
+            "float32_matmul_precision": torch.get_float32_matmul_precision(),
+            "deterministic": torch.are_deterministic_algorithms_enabled(),
+            "cudnn_benchmark": torch.backends.cudnn.benchmark,
+        },
+        "variables": {name: value for name, value in sorted(os.environ.items()) if _stored(name)},
+    }
+
+
+def card() -> dict[str, Any] | None:
+    """The current CUDA device, or None where there is none (or none was used yet)."""
+    if not (torch.cuda.is_available() and torch.cuda.is_initialized()):
+        return None
+    at = torch.cuda.get_device_properties(torch.cuda.current_device())
+    return {
+        "name": at.name, "capability": f"{at.major}.{at.minor}", "sms": at.multi_processor_count,
+        "memory_bytes": at.total_memory, "l2_bytes": getattr(at, "L2_cache_size", None),
+    }
+
+
+def clocks() -> dict[str, Any]:
+    """Driver, clocks, temperature and power of the current device now, from nvidia-smi; empty without it."""
+    tool = shutil.which("nvidia-smi")
+    if tool is None or not (torch.cuda.is_available() and torch.cuda.is_initialized()):
+        return {}
+    command = [tool, f"--query-gpu={','.join(_SMI_FIELDS)}", "--format=csv,noheader,nounits", *_same_card()]
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
+        return parse_smi(answer.stdout)
+    return {}
+
+
+def parse_smi(text: str) -> dict[str, Any]:
+    """The first line of nvidia-smi's answer by our names; what the card does not report is None."""
+    cells = [cell.strip() for cell in text.strip().splitlines()[0].split(",")] if text.strip() else []
+    return {name: _number(cell) for name, cell in zip(_SMI_FIELDS.values(), cells, strict=False)}
+
+
+def command_line() -> list[str]:
+    """`sys.argv`, with the values of options that look like secrets left out."""
+    kept: list[str] = []
+    hide = False
+    for word in sys.argv:
+        option, equals, _ = word.partition("=")
+        secret = option.startswith("-") and _SECRET.search(option) is not None
+        kept.append("***" if hide else f"{option}=***" if secret and equals else word)
+        hide = secret and not equals
+    return kept
+
+
+def version_of(*packages: str) -> str | None:
+    """The installed version of the first of these packages that there is."""
+    for package in packages:
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            return metadata.version(package)
+    return None
+
+
+def _stored(name: str) -> bool:
+    return _VARIABLES.match(name) is not None and not name.endswith("_DIR")  # a path says who, not how
+
+
+def _same_card() -> list[str]:
+    # CUDA_VISIBLE_DEVICES renumbers what torch sees; the UUID names the same card to both.
+    uuid = str(getattr(torch.cuda.get_device_properties(torch.cuda.current_device()), "uuid", ""))
+    return ["-i", uuid if uuid.startswith("GPU-") else f"GPU-{uuid}"] if uuid else []
+
+
+def _number(cell: str) -> int | float | str | None:
+    if not cell or cell.startswith("["):  # "[N/A]", "[Not Supported]"
+        return None
+    for kind in (int, float):
+        with contextlib.suppress(ValueError):
+            return kind(cell)
+    return cell

@@ -1,0 +1,100 @@
+"""Steps aside for a profiler that the program brings itself, and keeps a copy of what that one records.
+
+torch allows one profiler at a time. When the program starts its own, ours must stop first; the program's trace is
+then the one worth keeping, with the program's own schedule and options. An export works once only, so it goes to a
+private file first, from which both copies are made.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any
+
+from torch.autograd.profiler import profile as LegacyProfile
+from torch.profiler.profiler import _KinetoProfile
+
+
+class ForeignProfilers:
+    """While its `with` block lasts, reports profilers that are not `ours()` and each trace that they export.
+
+    `began()` is called just before such a profiler starts; `exported(profiler, file)` for each trace, as plain JSON
+    that is gone afterwards. `finish()` exports what the program recorded and never wrote.
+    """
+
+    def __init__(
+        self, ours: Callable[[], bool], began: Callable[[], None], exported: Callable[[Any, str], None]
+    ) -> None:
+        self._ours, self._began, self._exported = ours, began, exported
+        self._unsaved: Any = None  # stopped, and not exported yet
+        self._originals = {
+            (_KinetoProfile, "prepare_trace"): _KinetoProfile.prepare_trace,
+            (_KinetoProfile, "stop_trace"): _KinetoProfile.stop_trace,
+            (_KinetoProfile, "export_chrome_trace"): _KinetoProfile.export_chrome_trace,
+            (LegacyProfile, "__enter__"): LegacyProfile.__enter__,
+        }
+
+    def __enter__(self) -> ForeignProfilers:
+        _KinetoProfile.prepare_trace = self._before(_KinetoProfile.prepare_trace)
+        LegacyProfile.__enter__ = self._before(LegacyProfile.__enter__)
+        _KinetoProfile.stop_trace = self._after_stop(_KinetoProfile.stop_trace)
+        _KinetoProfile.export_chrome_trace = self._around_export(_KinetoProfile.export_chrome_trace)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, where: TracebackType | None
+    ) -> None:
+        for (owner, name), original in self._originals.items():
+            setattr(owner, name, original)
+
+    def finish(self) -> None:
+        """Export what a profiler of the program recorded and the program did not write."""
+        if self._unsaved is not None:
+            with tempfile.TemporaryDirectory(prefix="foretrace-") as folder:
+                self._unsaved.export_chrome_trace(os.path.join(folder, "trace.json"))
+
+    def _before(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def started(profiler: Any, *arguments: Any) -> Any:
+            if not self._ours():
+                self._began()
+            return original(profiler, *arguments)
+
+        return started
+
+    def _after_stop(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def stopped(profiler: Any) -> Any:
+            result = original(profiler)
+            if not self._ours():
+                self._unsaved = profiler
+            return result
+
+        return stopped
+
+    def _around_export(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def exported(profiler: Any, path: Any, *arguments: Any, **options: Any) -> Any:
+            if self._ours():
+                return original(profiler, path, *arguments, **options)
+            self._unsaved = None
+            with tempfile.TemporaryDirectory(prefix="foretrace-") as folder:
+                plain = os.path.join(folder, "trace.json")
+                result = original(profiler, plain, *arguments, **options)
+                self._exported(profiler, plain)
+                _copy(plain, os.fspath(path))
+                return result
+
+        return exported
+
+
+def _copy(plain: str, path: str) -> None:
+    """What torch's export does with its file: packed for `.gz`, and not a word where the folder is missing."""
+    if not os.path.isdir(os.path.dirname(path) or "."):
+        return
+    if path.endswith(".gz"):
+        with open(plain, "rb") as source, gzip.open(path, "wb") as packed:
+            shutil.copyfileobj(source, packed, 1 << 20)
+    else:
+        shutil.copyfile(plain, path)

@@ -1,0 +1,156 @@
+"""`Capture`: torch.profiler with a schedule, a warm-up, one region per step, a whole file and a run record."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from time import perf_counter_ns
+from types import TracebackType
+from typing import Any
+
+import torch
+from torch.profiler import ProfilerActivity, record_function
+
+from foretrace.capture.export import export, trace_path
+from foretrace.capture.record import RunRecord
+from foretrace.errors import UsageError
+
+
+class Capture(torch.profiler.profile):  # type: ignore[misc]
+    """A `torch.profiler.profile` that writes one trace and one run record, and says so when it cannot.
+
+    The first `warmup` steps run without the profiler (and give the times that the record states), then `wait` more,
+    then one while the profiler warms up, then `steps` are recorded. Call `step()` at the end of each. With
+    `steps=None` there is no schedule: the whole block is recorded. After the block `trace` and `record_file` are
+    the paths written. An exception inside the block keeps what was recorded so far and goes on.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        steps: int | None = 3,
+        warmup: int = 3,
+        wait: int = 1,
+        region: str | None = None,
+        shapes: bool = True,
+        stacks: bool = False,
+        memory: bool = False,
+        modules: bool = False,
+        overwrite: bool = False,
+        facts: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.target, self.overwrite, self.region = trace_path(path), overwrite, region
+        self.steps, self.plain_steps = steps, warmup + wait
+        self.trace: Path | None = None
+        self.record_file: Path | None = None
+        options = {"shapes": shapes, "stacks": stacks, "memory": memory, "modules": modules}
+        self.record = RunRecord({"steps": steps, "wait": wait, "warmup": warmup, **options}, facts=dict(facts or {}))
+        self._range: Any = None
+        self._began = self._recording_since = 0
+        super().__init__(
+            activities=activities(),
+            schedule=None if steps is None else torch.profiler.schedule(
+                skip_first=warmup, wait=wait, warmup=1, active=steps, repeat=1),
+            on_trace_ready=lambda _: self._save(),
+            record_shapes=shapes, with_stack=stacks, profile_memory=memory, with_modules=modules,
+        )
+
+    def start(self) -> None:
+        refuse_second_profiler()
+        super().start()
+        self._began = perf_counter_ns()
+        self._enter_region()
+
+    def step(self) -> None:
+        """The end of a step. Outside the recorded steps it also keeps the clock that the run record states."""
+        self._leave_region()
+        self._clock(self.step_num + 1)
+        super().step()
+        if self.step_num == self.plain_steps + 1:
+            self._recording_since = perf_counter_ns()
+        self._enter_region()
+
+    def stop(self) -> None:
+        self._leave_region()
+        super().stop()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, where: TracebackType | None
+    ) -> None:
+        if problem is not None:
+            self.record.error = f"{type(problem).__name__}: {problem}"
+        super().__exit__(kind, problem, where)
+        if self.trace is None and problem is None:
+            raise UsageError(self._nothing_recorded())
+
+    def _save(self) -> None:
+        self.trace = export(self, self.target, overwrite=self.overwrite)
+        self.record_file = self.record.write(self.trace)
+
+    def _enter_region(self) -> None:
+        if self.region is not None:
+            self._range = record_function(self.region)
+            self._range.__enter__()
+
+    def _leave_region(self) -> None:
+        if self._range is not None:
+            self._range.__exit__(None, None, None)
+            self._range = None
+
+    def _clock(self, done: int) -> None:
+        """Keep times at the ends of: the first step, the last step without the profiler, the last recorded step."""
+        if self.steps is None:
+            return
+        timing, now = self.record.timing, perf_counter_ns()
+        if done == 1 and self.plain_steps > 1:
+            synchronize()
+            timing.first_call_ns = perf_counter_ns() - self._began
+            self._began = perf_counter_ns()
+        elif done == self.plain_steps and done > 1:
+            synchronize()
+            timing.calls = done - 1
+            timing.host_ns = (now - self._began) // timing.calls
+            timing.wall_ns = (perf_counter_ns() - self._began) // timing.calls
+        elif done == self.plain_steps + 1:
+            synchronize()  # the recorded steps start on an idle device; this wait lies before the recording
+        elif done == self.plain_steps + 1 + self.steps:
+            timing.profiled_host_ns = (now - self._recording_since) // self.steps
+
+    def _nothing_recorded(self) -> str:
+        if self.steps is None:
+            return f"nothing was recorded for {self.target}"
+        need = self.plain_steps + 1 + self.steps
+        return (
+            f"nothing was recorded for {self.target}: step() was called {self.step_num} times, and recording starts "
+            f"with step {self.plain_steps + 2} of {need}; call step() after each iteration, lower warmup=, "
+            "or pass steps=None to record the whole block"
+        )
+
+
+def activities() -> list[ProfilerActivity]:
+    """The host, and every accelerator that this torch can see."""
+    there = [ProfilerActivity.CPU]
+    if torch.cuda.is_available():
+        there.append(ProfilerActivity.CUDA)
+    if hasattr(torch, "xpu") and torch.xpu.is_available():
+        there.append(ProfilerActivity.XPU)
+    return there
+
+
+def synchronize() -> None:
+    """Wait for the accelerator, if this process uses one."""
+    if torch.cuda.is_available() and torch.cuda.is_initialized():
+        torch.cuda.synchronize()
+    elif hasattr(torch, "xpu") and torch.xpu.is_available():
+        torch.xpu.synchronize()
+
+
+def refuse_second_profiler() -> None:
+    """torch keeps one profiler per process, and a second one corrupts the first."""
+    if torch.autograd.profiler._is_profiler_enabled:
+        raise UsageError(
+            "a torch profiler is already running in this process: stop it first, or give it "
+            "on_trace_ready=foretrace.handler('traces/') and let it write the trace"
+        )
