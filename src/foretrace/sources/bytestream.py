@@ -1,0 +1,270 @@
+"""From a path to plain JSON bytes: gzip, zstd, zip and byte-order marks, told by content, never by name.
+
+A stream yields blocks. Damage in a container is noted in the ledger and what was read so far is kept; only a file that
+cannot be a trace at all is refused.
+"""
+
+from __future__ import annotations
+
+import codecs
+import io
+import os
+import stat
+import sys
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import IO
+
+from ..errors import LimitError, TraceError
+from ..schema.ledger import LedgerBuilder
+from .limits import RATIO_FREE_BYTES, Limits
+
+BLOCK = 256 << 10
+GZIP, ZSTD, ZIP = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"PK\x03\x04"
+MAX_LAYERS = 2
+
+
+@dataclass(slots=True)
+class ByteStream:
+    """Blocks of plain bytes. `plain_path` is set when the blocks are the file itself, so parts can be read apart."""
+
+    label: str
+    blocks: Iterator[bytes]
+    plain_path: str | None = None
+    plain_start: int = 0
+    size: int | None = None
+
+
+def open_stream(path: str, limits: Limits, ledger: LedgerBuilder) -> ByteStream:
+    """Open `path` (`-` is stdin, `a.zip::member` one member) and peel its containers off."""
+    label = "<stdin>" if path == "-" else path
+    if path != "-" and "::" in path and not os.path.exists(path):
+        archive, _, member = path.partition("::")
+        raw: Iterator[bytes] = _zip_member(archive, member, limits)
+        return ByteStream(label, _checked(_peel(raw, label, limits, ledger, 0), label, limits))
+    handle = _open_regular(path)
+    size = None if path == "-" else os.fstat(handle.fileno()).st_size
+    raw = _read(handle, label)
+    first = next(raw, b"")
+    if not _container(first) and not first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        start = _skip_bom(first, ledger)
+        blocks = _checked(_chain(first[start:], raw), label, limits)
+        return ByteStream(label, blocks, None if path == "-" else path, start, size)
+    return ByteStream(label, _checked(_peel(_chain(first, raw), label, limits, ledger, 0), label, limits), size=size)
+
+
+def _open_regular(path: str) -> IO[bytes]:
+    """A regular file or stdin; anything that could block or never end is refused before it is opened."""
+    if path == "-":
+        return sys.stdin.buffer
+    try:
+        mode = os.stat(path).st_mode
+        if not stat.S_ISREG(mode):
+            raise TraceError("E_NOT_REGULAR", path, "not a regular file", hint="give a file, a folder, or - for stdin")
+        return open(path, "rb", buffering=0)
+    except (OSError, ValueError) as error:
+        text = getattr(error, "strerror", None) or str(error)
+        raise TraceError("E_UNREADABLE", path, f"cannot be read: {text}", hint="check the path and its rights") from None
+
+
+def _read(handle: IO[bytes], label: str) -> Iterator[bytes]:
+    with handle:
+        while True:
+            try:
+                block = handle.read(BLOCK)
+            except OSError as error:
+                raise TraceError("E_UNREADABLE", label, f"cannot be read: {error.strerror}",
+                                 hint="copy the file again") from None
+            if not block:
+                return
+            yield block
+
+
+def _chain(first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
+    if first:
+        yield first
+    yield from rest
+
+
+def _container(first: bytes) -> Callable[..., Iterator[bytes]] | None:
+    for magic, opener in ((GZIP, _gunzip), (ZSTD, _unzstd), (ZIP, _unzip)):
+        if first.startswith(magic):
+            return opener
+    return None
+
+
+def _peel(raw: Iterator[bytes], label: str, limits: Limits, ledger: LedgerBuilder, layer: int) -> Iterator[bytes]:
+    """Take containers off until plain text is left; at most `MAX_LAYERS` of them."""
+    first = next(raw, b"")
+    opener = _container(first)
+    if opener is not None:
+        if layer >= MAX_LAYERS:
+            raise TraceError("E_GZIP", label, f"compressed more than {MAX_LAYERS} times", offset=0,
+                             hint="unpack it by hand first")
+        yield from _peel(opener(_chain(first, raw), label, limits, ledger), label, limits, ledger, layer + 1)
+    elif first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        ledger.note("bom")
+        yield from _from_utf16(_chain(first, raw), ledger)
+    else:
+        yield first[_skip_bom(first, ledger):]
+        yield from raw
+
+
+def _skip_bom(first: bytes, ledger: LedgerBuilder) -> int:
+    if first.startswith(codecs.BOM_UTF8):
+        ledger.note("bom")
+        return len(codecs.BOM_UTF8)
+    return 0
+
+
+def _from_utf16(raw: Iterator[bytes], ledger: LedgerBuilder) -> Iterator[bytes]:
+    decoder = codecs.getincrementaldecoder("utf-16")(errors="replace")
+    for block in raw:
+        text = decoder.decode(block)
+        if "�" in text:
+            ledger.note("bad_utf8", text.count("�"))
+        yield text.encode("utf-8", "replace")
+
+
+def _checked(blocks: Iterator[bytes], label: str, limits: Limits) -> Iterator[bytes]:
+    total = 0
+    for block in blocks:
+        total += len(block)
+        if total > limits.bytes:
+            raise LimitError("E_TOO_BIG", label, f"more than {limits.bytes:,} bytes of JSON", offset=total,
+                             hint="raise it with --limit bytes=NUMBER")
+        yield block
+
+
+class _Ratio:
+    """Stops a decompression bomb: far more comes out than went in."""
+
+    def __init__(self, label: str, limits: Limits) -> None:
+        self.label, self.limit, self.taken, self.given = label, limits.ratio, 0, 0
+
+    def add(self, given: int) -> None:
+        self.given += given
+        if self.given > RATIO_FREE_BYTES and self.given > self.limit * max(self.taken, 1):
+            raise LimitError("E_BOMB", self.label, f"expands more than {self.limit}:1", offset=self.taken,
+                             hint="if you trust it, raise it with --limit ratio=NUMBER")
+
+
+def _gunzip(raw: Iterator[bytes], label: str, limits: Limits, ledger: LedgerBuilder) -> Iterator[bytes]:
+    """All members of a gzip file; a damaged end keeps what came before it."""
+    ratio, member, started = _Ratio(label, limits), zlib.decompressobj(31), False
+    for block in raw:
+        ratio.taken += len(block)
+        data: bytes = block
+        while data:
+            if member.eof:
+                if not data.startswith(GZIP[:1]):
+                    if data.strip(b"\0"):
+                        ledger.note("gzip_trailing", text=f"bytes after the gzip stream (at byte {ratio.taken - len(data):,}) were ignored")
+                    return
+                member = zlib.decompressobj(31)
+            try:
+                out = member.decompress(data, 8 * BLOCK)
+            except zlib.error as error:
+                _gzip_damage(error, data, raw, label, ledger, started, ratio.taken)
+                return
+            started = started or bool(out)
+            ratio.add(len(out))
+            if out:
+                yield out
+            data = member.unused_data if member.eof else member.unconsumed_tail
+    if not member.eof:
+        yield member.flush()
+        ledger.note("gzip_truncated")
+
+
+def _gzip_damage(error: zlib.error, data: bytes, raw: Iterator[bytes], label: str, ledger: LedgerBuilder,
+                 started: bool, offset: int) -> None:
+    """A checksum that is off costs nothing; anything else ends the stream, or the file if several ranks wrote it."""
+    if "incorrect data check" in str(error) or "incorrect length check" in str(error):
+        ledger.note("gzip_crc")
+        return
+    rest = data + b"".join(block for block, _ in zip(raw, range(16), strict=False))
+    headers = sum(rest.count(GZIP + b"\x08" + flag) for flag in (b"\x00", b"\x08"))
+    if headers >= 1:
+        raise TraceError("E_GZIP", label, "damaged gzip: looks like several ranks wrote one file", offset=offset,
+                         hint="give each rank its own file and record again")
+    if not started:
+        raise TraceError("E_GZIP", label, f"damaged gzip ({error})", offset=offset, hint="copy the file again")
+    ledger.note("gzip_crc", text=f"the gzip stream is damaged near byte {offset:,}; what came before it was kept")
+
+
+def _unzstd(raw: Iterator[bytes], label: str, limits: Limits, ledger: LedgerBuilder) -> Iterator[bytes]:
+    if sys.version_info >= (3, 14):
+        from compression import zstd
+    else:
+        from backports import zstd
+    ratio, frame = _Ratio(label, limits), zstd.ZstdDecompressor()
+    for block in raw:
+        ratio.taken += len(block)
+        data = block
+        try:
+            while data or not (frame.eof or frame.needs_input):
+                if frame.eof:
+                    frame = zstd.ZstdDecompressor()
+                out = frame.decompress(data, 8 * BLOCK)
+                ratio.add(len(out))
+                if out:
+                    yield out
+                data = frame.unused_data if frame.eof else b""
+        except zstd.ZstdError as error:
+            if not ratio.given:
+                raise TraceError("E_GZIP", label, f"damaged zstd ({error})", offset=ratio.taken,
+                                 hint="copy the file again") from None
+            ledger.note("gzip_crc", text=f"the zstd stream is damaged near byte {ratio.taken:,}; what came before was kept")
+            return
+    if not frame.eof:
+        ledger.note("gzip_truncated", text="the zstd stream ends early")
+
+
+def _unzip(raw: Iterator[bytes], label: str, limits: Limits, ledger: LedgerBuilder) -> Iterator[bytes]:
+    """A zip met as a stream (stdin, or inside another container): it must hold one trace."""
+    held = io.BytesIO(b"".join(_checked(raw, label, limits)))
+    yield from _members_blocks(held, label, None, limits)
+
+
+def _zip_member(archive: str, member: str, limits: Limits) -> Iterator[bytes]:
+    with _open_regular(archive) as handle:
+        yield from _members_blocks(handle, archive, member, limits)
+
+
+def _members_blocks(handle: IO[bytes], label: str, member: str | None, limits: Limits) -> Iterator[bytes]:
+    with open_zip(handle, label, limits) as archive:
+        names = [info.filename for info in archive.infolist() if not info.is_dir()]
+        name = member if member is not None else (names[0] if len(names) == 1 else "")
+        if name not in names:
+            raise TraceError("E_ZIP", label, f"holds {len(names)} members: {', '.join(names[:8])}",
+                             hint=f"name one: {label}::MEMBER")
+        ratio = _Ratio(label, limits)
+        ratio.taken = archive.getinfo(name).compress_size
+        try:
+            with archive.open(name) as opened:
+                while block := opened.read(BLOCK):
+                    ratio.add(len(block))
+                    yield block
+        except (zipfile.BadZipFile, zlib.error, RuntimeError, NotImplementedError, EOFError) as error:
+            raise TraceError("E_ZIP", f"{label}::{name}", f"damaged or locked zip member ({error})",
+                             hint="unpack it by hand") from None
+
+
+def open_zip(handle: IO[bytes], label: str, limits: Limits) -> zipfile.ZipFile:
+    """A zip whose members neither overlap (a bomb) nor are too many. Names are labels only: nothing is unpacked."""
+    try:
+        archive = zipfile.ZipFile(handle)
+    except (zipfile.BadZipFile, OSError, ValueError) as error:
+        raise TraceError("E_ZIP", label, f"damaged zip ({error})", hint="copy the file again") from None
+    infos = sorted(archive.infolist(), key=lambda info: info.header_offset)
+    if len(infos) > limits.members:
+        raise LimitError("E_ZIP", label, f"{len(infos):,} members, more than {limits.members}",
+                         hint="raise it with --limit members=NUMBER")
+    for info, after in zip(infos, infos[1:], strict=False):
+        if info.header_offset + 30 + len(info.orig_filename.encode()) + info.compress_size > after.header_offset:
+            raise LimitError("E_BOMB", label, "members of the zip overlap", offset=after.header_offset,
+                             hint="do not trust this file")
+    return archive

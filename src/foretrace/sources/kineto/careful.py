@@ -1,0 +1,194 @@
+"""Reads a damaged stretch of events record by record: keeps every complete one, mends what it can, notes the rest.
+
+A record's end is looked for in two ways. The first is the writer's own habit: `},` and then `{` with a key that begins
+an event; broken quoting inside a record cannot hide that. The second, when the first does not parse, is counting brackets.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import msgspec
+
+from ...schema.ledger import LedgerBuilder
+from ..limits import Limits
+from .coerce import coerce
+from .mend import Unmendable, mend
+from .records import Event, decode_any
+
+_FIRST_KEYS = rb'"(?:ph|cat|name|pid|tid|ts|dur|args|id|bp|s)"\s*:'
+BOUNDARY = re.compile(rb"\}\s*,?\s*(?=\{\s*" + _FIRST_KEYS + rb")")
+ARRAY_END = re.compile(rb'\]\s*(?:,\s*"|\}|$)')
+_LAST_END = re.compile(rb'\}\s*(?=\]\s*(?:,\s*"|\}\s*$|$))')
+_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\]]', re.DOTALL)
+_SEPARATORS = re.compile(rb"[\s,]*")
+_JUNK = re.compile(rb'"(?:[^"\\]|\\.)*"|[^,\]{}"]+|[^\s]', re.DOTALL)
+_OTHER_HEADER = re.compile(rb'"(?:schemaVersion|traceEvents|deviceProperties)"\s*:')
+
+
+@dataclass(slots=True)
+class Stretch:
+    """What a careful reading of one stretch gave; `ended` is where the list of events closed, or None."""
+
+    events: list[Event]
+    ended: int | None
+    consumed: int
+
+
+def read_carefully(data: bytes, offset: int, limits: Limits, ledger: LedgerBuilder, *, last: bool,
+                   first: bool = False) -> Stretch:
+    """Every event of `data`, which starts at byte `offset` of the document. `last`: no more bytes will come."""
+    reader = _Careful(data, offset, limits, ledger, last)
+    return reader.run(first)
+
+
+class _Careful:
+    def __init__(self, data: bytes, offset: int, limits: Limits, ledger: LedgerBuilder, last: bool) -> None:
+        self.data, self.offset, self.limits, self.ledger, self.last = data, offset, limits, ledger, last
+        self.events: list[Event] = []
+
+    def run(self, first: bool) -> Stretch:
+        at, ended = 0, None
+        while True:
+            at, stray = self.separators(at, first)
+            first = False
+            if at >= len(self.data):
+                break
+            if self.data[at] == 0x5D:  # ]
+                if ARRAY_END.match(self.data, at):
+                    ended = at
+                    if stray:
+                        self.ledger.note("trailing_comma", stray)
+                    break
+                self.ledger.note("trailing_comma", text="a stray ] between events was ignored")
+                at += 1
+            elif self.data[at] == 0x7B:  # {
+                at = self.record(at)
+            else:
+                at = self.junk(at)
+        return Stretch(self.events, ended, at)
+
+    def separators(self, at: int, first: bool) -> tuple[int, int]:
+        """Where the next value starts, and how many commas too many stand before a closing bracket."""
+        match = _SEPARATORS.match(self.data, at)
+        assert match is not None
+        commas = match[0].count(b",")
+        closing = self.data[match.end():match.end() + 1] == b"]"
+        extra = commas if first or closing else commas - 1
+        if extra > 0 and not closing and match.end() < len(self.data):
+            self.ledger.note("trailing_comma", extra)
+        return match.end(), max(extra, 0) if closing else 0
+
+    def record(self, at: int) -> int:
+        boundary = BOUNDARY.search(self.data, at)
+        habit = boundary.start() + 1 if boundary else None
+        if habit is not None and self.take(at, habit):
+            return habit
+        counted = self.balanced(at)
+        if counted is not None and counted != habit and self.take(at, counted):
+            return counted
+        if habit is None:
+            habit = self.last_end(at) if counted is None or self.broken_end(counted) else counted
+        if habit is None:
+            return self.cut(at)
+        self.mended(at, habit)
+        return habit
+
+    def broken_end(self, counted: int) -> bool:
+        """Whether counting brackets ended where no record can end."""
+        match = _SEPARATORS.match(self.data, counted)
+        assert match is not None
+        return self.data[match.end():match.end() + 1] not in (b"", b"]", b"{")
+
+    def take(self, start: int, end: int) -> bool:
+        """Keep `data[start:end]` if it is one sound record."""
+        piece = self.data[start:end]
+        if end - start > self.limits.event or (end - start > self.limits.string and self.oversized(piece)):
+            return False
+        try:
+            found = decode_any(piece)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return False
+        if not isinstance(found, dict) or len(found.get("args") or ()) > self.limits.args:
+            return False
+        if piece.count(b'"dtype"') > 1 or not found or not _shallow(found, self.limits.depth):
+            return False  # the slow reader counts keys written twice, and drops what is nested too deeply
+        self.ledger.seen += 1
+        self.events.append(coerce(found, self.ledger))
+        return True
+
+    def oversized(self, piece: bytes) -> bool:
+        return max((match.end() - match.start() for match in _TOKEN.finditer(piece)), default=0) > self.limits.string
+
+    def mended(self, start: int, end: int) -> None:
+        piece = self.data[start:end]
+        self.ledger.seen += 1
+        try:
+            if len(piece) > self.limits.event:
+                raise Unmendable("limit_event")
+            found, repaired = mend(piece, self.limits, self.ledger)
+            if not isinstance(found, dict) or not found:
+                raise Unmendable("ts_missing" if found == {} else "event_unparsable")
+        except Unmendable as error:
+            self.skip(start, end, error.code)
+            return
+        if repaired:
+            self.ledger.repaired += 1
+            self.ledger.note("repaired_string", where=(self.offset + start, len(piece)))
+        self.events.append(coerce(found, self.ledger))
+
+    def skip(self, start: int, end: int, code: str) -> None:
+        self.ledger.skipped += 1
+        self.ledger.note(code, where=(self.offset + start, end - start))
+        if _OTHER_HEADER.search(self.data, start, end):
+            self.ledger.note("interleaved_writers")
+
+    def junk(self, at: int) -> int:
+        """Something that is not an object where an event should be: one skipped record."""
+        end = self.balanced(at) if self.data[at] == 0x5B else None
+        if end is None:
+            match = _JUNK.match(self.data, at)
+            assert match is not None
+            end = match.end()
+            following = BOUNDARY.search(self.data, at)
+            if self.data[at] not in b'"-0123456789tfn':
+                end = max(end, following.end() if following else len(self.data))
+        self.ledger.seen += 1
+        self.skip(at, end, "event_unparsable")
+        return end
+
+    def balanced(self, at: int) -> int | None:
+        """The end of the value at `at` by counting brackets outside strings, or None when the data ends first."""
+        depth = 0
+        for match in _TOKEN.finditer(self.data, at):
+            token = match[0]
+            if token in (b"{", b"["):
+                depth += 1
+            elif token in (b"}", b"]"):
+                depth -= 1
+                if depth == 0:
+                    return match.end()
+        return None
+
+    def last_end(self, at: int) -> int | None:
+        match = _LAST_END.search(self.data, at)
+        return match.start() + 1 if match else None
+
+    def cut(self, at: int) -> int:
+        """The data ends inside a record: lost if nothing more will come."""
+        if self.last:
+            self.ledger.seen += 1
+            self.skip(at, len(self.data), "trace_truncated")
+        return len(self.data)
+
+
+def _shallow(value: object, depth: int) -> bool:
+    """Whether nothing is nested deeper than `depth` (level by level, so that depth costs no recursion)."""
+    level = [value]
+    for _ in range(depth):
+        level = [item for thing in level if isinstance(thing, dict | list)
+                 for item in (thing.values() if isinstance(thing, dict) else thing)]
+        if not level:
+            return True
+    return not any(isinstance(thing, dict | list) for thing in level)

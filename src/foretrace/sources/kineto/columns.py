@@ -1,0 +1,241 @@
+"""Events as columns: plain arrays and interned text, built chunk by chunk with nothing but the standard library.
+
+A worker process builds one `Columns` for its part of the file and sends it through a pipe; `join` puts the parts together.
+Every column is an `array`, so a part is a few flat buffers however many events it holds.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Sequence
+from itertools import compress
+from operator import attrgetter
+from typing import Any
+
+from msgspec.structs import astuple
+
+from .records import EMPTY, NAN, Args, Event
+
+NONE = -(1 << 63)  # an integer that is not there
+
+
+# What each event is. Categories of every era are folded into one set of kinds (matched without case).
+KINDS = (
+    "other", "cpu_op", "user_annotation", "gpu_user_annotation", "kernel", "gpu_memcpy", "gpu_memset", "cuda_runtime",
+    "cuda_driver", "python_function", "overhead", "cuda_sync", "cuda_event", "instant", "memory", "flow", "metadata",
+    "span", "counter", "begin", "end",
+)
+KIND = {name: code for code, name in enumerate(KINDS)}
+_CATEGORIES = {
+    "": "cpu_op", "operator": "cpu_op", "cpu_op": "cpu_op", "hpu_op": "cpu_op", "user": "user_annotation",
+    "user_annotation": "user_annotation", "gpu_user_annotation": "gpu_user_annotation", "kernel": "kernel",
+    "memcpy": "gpu_memcpy", "gpu_memcpy": "gpu_memcpy", "memset": "gpu_memset", "gpu_memset": "gpu_memset",
+    "runtime": "cuda_runtime", "cuda_runtime": "cuda_runtime", "xpu_runtime": "cuda_runtime",
+    "privateuse1_runtime": "cuda_runtime", "mtia_runtime": "cuda_runtime", "glow_runtime": "cuda_runtime",
+    "cuda_driver": "cuda_driver", "xpu_driver": "cuda_driver", "privateuse1_driver": "cuda_driver",
+    "python_function": "python_function", "overhead": "overhead", "cuda_sync": "cuda_sync", "cuda_event": "cuda_event",
+    "trace": "span",
+}
+KNOWN_CATEGORIES = frozenset(_CATEGORIES) | {
+    "ac2g", "fwdbwd", "cpu_instant_event", "external_correlation", "collective_comm", "mtia_ccp_events", "mtia_insight",
+    "mtia_counters", "hardware_counters", "xpu_scope_profiler", "cuda_profiler_range", "xpu_sync", "critical_path",
+    "async", "async_gpu", "async_cpu_to_gpu", "cpu_to_cuda", "launch",
+}
+_PHASES = {"M": "metadata", "i": "instant", "I": "instant", "s": "flow", "t": "flow", "f": "flow", "C": "counter",
+           "B": "begin", "E": "end"}
+
+# side table -> (column, type, attribute of Args): integers `q`, floats `d`, interned text `i`, numbers maybe as text `w`
+_SIDES: dict[str, tuple[tuple[str, str, str], ...]] = {
+    "shapes": (("signature", "i", ""),),
+    "autograd": (("sequence", "q", "sequence"), ("forward_thread", "q", "forward_thread")),
+    "gpu": (("device", "w", "device"), ("stream", "w", "stream"), ("grid", "i", "grid"), ("block", "i", "block"),
+            ("registers", "q", "registers"), ("shared_memory", "q", "shared_memory"),
+            ("blocks_per_sm", "d", "blocks_per_sm"), ("warps_per_sm", "d", "warps_per_sm"),
+            ("occupancy", "d", "occupancy"), ("graph_id", "q", "graph_id"), ("graph_node", "q", "graph_node"),
+            ("bytes", "w", "bytes")),
+    "comms": (("collective", "i", "collective"), ("dtype", "i", "dtype"), ("in_elements", "q", "in_elements"),
+              ("out_elements", "q", "out_elements"), ("group_size", "q", "group_size"), ("group_name", "i", "group_name")),
+    "syncs": (("sync_kind", "i", "sync_kind"), ("stream", "w", "stream"), ("wait_stream", "q", "wait_stream"),
+              ("wait_record", "q", "wait_record")),
+    "frames": (("python_id", "q", "python_id"), ("python_parent", "q", "python_parent"),
+               ("python_module", "q", "python_module")),
+    "memory": (("device_type", "q", "device_type"), ("device_id", "q", "device_id"), ("address", "q", "address"),
+               ("bytes", "q", "alloc_bytes"), ("total_allocated", "q", "total_allocated"),
+               ("total_reserved", "q", "total_reserved")),
+    "triton": (("backend", "i", "kernel_backend"), ("kernel_hash", "i", "kernel_hash"), ("kwargs", "i", "kernel_kwargs"),
+               ("num_warps", "i", "num_warps"), ("num_stages", "i", "num_stages")),
+    "stacks": (("call_stack", "i", "call_stack"), ("module_path", "i", "module_path")),
+    "labels": (("name", "i", "name"), ("labels", "i", "labels")),
+}
+_KIND_SIDES = {
+    "kernel": "gpu", "gpu_memcpy": "gpu", "gpu_memset": "gpu", "cuda_sync": "syncs", "python_function": "frames",
+    "memory": "memory", "metadata": "labels",
+}
+
+class Pool(dict[Any, int]):
+    """Values to small integers, in order of first sight."""
+
+    def __missing__(self, value: Any) -> int:
+        number = self[value] = len(self)
+        return number
+
+
+class Columns:
+    """All events of one stretch of a file.
+
+    `site` is (phase, category, pid, tid), from which kind and track follow. A flow arrow's id is its `correlation`.
+    """
+
+    def __init__(self) -> None:
+        self.site, self.name = array("i"), array("i")
+        self.ts, self.dur = array("d"), array("d")
+        self.correlation, self.external = array("q"), array("q")
+        self.sites, self.names, self.texts = Pool(), Pool(), Pool()
+        self.unfinished = 0
+        self.sides: dict[str, dict[str, array[Any]]] = {
+            side: {"event": array("q")} | {name: array("q" if code == "w" else code) for name, code, _ in columns}
+            for side, columns in _SIDES.items()
+        }
+
+    def __len__(self) -> int:
+        return len(self.site)
+
+    def add(self, events: Sequence[Event]) -> None:
+        """Append events in file order. Written for speed: every line here runs for each of millions of events."""
+        if not events:
+            return
+        base = len(self.site)
+        phase, category, name, pid, tid, ts, dur, flow, args = zip(*map(astuple, events), strict=True)
+        names = list(map(self.names.__getitem__, name))
+        sites = list(map(self.sites.__getitem__, zip(phase, category, pid, tid, strict=True)))
+        if "[memory]" in self.names:
+            sites = self._memory_as_instants(sites, names)
+        self.site.extend(array("i", sites))
+        self.name.extend(array("i", names))
+        _extend_times(self.ts, ts)
+        _extend_times(self.dur, dur)
+        self.correlation.extend(array("q", [NONE if a is None or (c := a.correlation) is None else c for a in args]))
+        self.external.extend(array("q", [
+            NONE if a is None else _external(a) if (e := a.external_id) is None else e for a in args
+        ]))
+        self._sides(base, sites, args, flow)
+
+    def _memory_as_instants(self, sites: list[int], names: list[int]) -> list[int]:
+        """`[memory]` is an instant even where an exporter wrote it as a range with a false duration."""
+        memory, written = self.names["[memory]"], list(self.sites)
+        return [self.sites[("i", "memory", *written[site][2:])] if name == memory else site
+                for site, name in zip(sites, names, strict=True)]
+
+    def _sides(self, base: int, sites: list[int], args: Sequence[Args | None], flow: Sequence[Any]) -> None:
+        """Hand the members of each kind to the side tables that hold its arguments."""
+        written = list(self.sites)
+        groups: dict[str, list[int]] = {}
+        members = {site: groups.setdefault(KINDS[kind_of(*written[site][:2])], []) for site in set(sites)}
+        for at, site in enumerate(sites):
+            members[site].append(at)
+        for kind, found in groups.items():
+            if kind == "flow":
+                for at in found:
+                    self.correlation[base + at] = flow[at] if isinstance(flow[at], int) else NONE
+            elif kind in ("cpu_op", "user_annotation"):
+                self._host(*_held(base, found, args))
+            elif kind in _KIND_SIDES:
+                ids, held = _held(base, found, args)
+                self._side(_KIND_SIDES[kind], ids, held)
+                self._chosen("comms", ids, held, [a.collective is not None for a in held])
+
+    def _host(self, ids: list[int], held: list[Args]) -> None:
+        if not any([a.dims is not EMPTY for a in held]):
+            for a in held:
+                a.dims = a.dims_old
+        shapes = self.sides["shapes"]
+        shapes["event"].extend(array("q", [at for at, a in zip(ids, held, strict=True) if a.dims is not EMPTY]))
+        shapes["signature"].extend(array("i", [
+            self.texts[b"\0".join((a.dims, a.types, a.strides, a.concrete))] for a in held if a.dims is not EMPTY
+        ]))
+        self._chosen("autograd", ids, held, [a.sequence is not None for a in held])
+        rare = [a.kernel_backend is not None or a.collective is not None or a.call_stack is not EMPTY
+                or a.module_path is not EMPTY or a.finished is not None for a in held]
+        if any(rare):
+            self._rare(*_kept(ids, held, rare))
+
+    def _rare(self, ids: list[int], held: list[Args]) -> None:
+        self._chosen("triton", ids, held, [a.kernel_backend is not None for a in held])
+        self._chosen("comms", ids, held, [a.collective is not None for a in held])
+        self._chosen("stacks", ids, held, [a.call_stack is not EMPTY or a.module_path is not EMPTY for a in held])
+        self.unfinished += sum([a.finished is False for a in held])
+
+    def _chosen(self, side: str, ids: list[int], held: list[Args], wanted: list[bool]) -> None:
+        if any(wanted):
+            self._side(side, *_kept(ids, held, wanted))
+
+    def _side(self, side: str, ids: list[int], held: list[Args]) -> None:
+        columns = self.sides[side]
+        columns["event"].extend(array("q", ids))
+        for name, code, attribute in _SIDES[side]:
+            column = columns[name]
+            column.extend(array(column.typecode, self._encoded(code, map(attrgetter(attribute), held))))
+
+    def _encoded(self, code: str, values: Iterable[Any]) -> list[Any]:
+        if code == "i":
+            return [-1 if value is None or value is EMPTY else
+                    self.texts[value if isinstance(value, str) else bytes(value)] for value in values]
+        if code == "d":
+            return [NAN if value is None else value for value in values]
+        if code == "w":
+            return [value if type(value) is int else _whole(value) for value in values]
+        return [NONE if value is None else value for value in values]
+
+
+def _held(base: int, members: list[int], args: Sequence[Args | None]) -> tuple[list[int], list[Args]]:
+    """The members that have arguments: their event numbers, and the arguments."""
+    held = [a for at in members if (a := args[at]) is not None]
+    if len(held) == len(members):
+        return [base + at for at in members], held
+    return [base + at for at in members if args[at] is not None], held
+
+
+def _kept(ids: list[int], held: list[Args], wanted: list[bool]) -> tuple[list[int], list[Args]]:
+    return list(compress(ids, wanted)), list(compress(held, wanted))
+
+
+def _external(args: Args) -> int:
+    return NONE if args.external_id_old is None else args.external_id_old
+
+
+def _extend_times(column: array[float], values: Sequence[Any]) -> None:
+    try:
+        column.extend(array("d", values))
+    except (TypeError, OverflowError):
+        column.extend([_float(value) for value in values])
+
+
+def kind_of(phase: str, category: str) -> int:
+    """The kind of an event, as a number into `KINDS`."""
+    if category == "memory":
+        return KIND["memory"]
+    if phase == "X":
+        return KIND[_CATEGORIES.get(category.lower(), "other")]
+    return KIND[_PHASES.get(phase, "other")]
+
+
+def _float(value: Any) -> float:
+    """A time as written; an integer too large for a float is no time."""
+    try:
+        return NAN if value is None else float(value)
+    except OverflowError:
+        return float("inf")
+
+
+def _whole(value: int | str | None) -> int:
+    """A stream or device written as a number or as text (`"7"`, `"stream 7"`, a hex handle)."""
+    if isinstance(value, int):
+        return value if -(1 << 63) <= value < (1 << 63) else NONE
+    if value is None:
+        return NONE
+    digits = value.rsplit(" ", 1)[-1]
+    try:
+        number = int(digits, 16) if digits.lower().startswith("0x") else int(digits)
+    except ValueError:
+        return NONE
+    return number if -(1 << 63) < number < (1 << 63) else NONE

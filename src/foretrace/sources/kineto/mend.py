@@ -1,0 +1,221 @@
+"""Reads one damaged record: quotes that were not escaped, raw control characters, NaN, numbers beyond 64 bits.
+
+torch 2.13 writes `"name": "a"b",` for `record_function('a"b')`, so a string may hold quotes that end nothing. A quote ends a
+string only where what follows is what this writer puts after a string: the next known key, a closing bracket that fits, or
+the next element of a list. Every change is reported; a record that still makes no sense raises `Unmendable`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from ...schema.ledger import LedgerBuilder
+from ..limits import Limits
+from .records import ARG_FIELDS, EVENT_KEYS
+
+_SPACE = re.compile(r"[ \t\r\n]*")
+_NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?(?=[\s,\]}]|$)")
+_WORDS = {"true": True, "false": False, "null": None}
+_NONFINITE = re.compile(r"-?(?:NaN|nan|Infinity|infinity|inf|Inf|N/A)(?=[\s,\]}]|$)")
+_WORD = re.compile(r"true|false|null")
+_PLAIN = re.compile(r'[^"\\\x00-\x1f]*')
+_ESCAPES = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+_KEY = re.compile(r'"((?:[^"\\\n]|\\.){0,120})"\s*:')
+_KNOWN = "|".join(re.escape(key) for key in (*EVENT_KEYS, *ARG_FIELDS, "Op count", "sort_index", "External Id"))
+_NEXT_KNOWN_KEY = re.compile(rf'"\s*,\s*"(?:{_KNOWN})"\s*:')
+_NEXT_KEY = re.compile(r'"\s*,\s*"[^"\\\n]{1,80}"\s*:')
+_CLOSES_OBJECT = re.compile(r'"\s*\}\s*(?:[,}\]]|$)')
+_NEXT_ELEMENT = re.compile(r'"\s*,\s*(?:["\[{\d-]|true|false|null)')
+_CLOSES_LIST = re.compile(r'"\s*\]\s*(?:[,}\]]|$)')
+_UNICODE = re.compile(r"(?:\\u[0-9a-fA-F]{4})+")
+BAD_BYTE = "�"
+
+
+class Unmendable(ValueError):
+    """The record is beyond repair; `code` says which limit or fault it was."""
+
+    def __init__(self, code: str = "event_unparsable") -> None:
+        self.code = code
+        super().__init__(code)
+
+
+def text_of(record: bytes, ledger: LedgerBuilder) -> str:
+    """UTF-8, with each bad byte as U+FFFD and its two hex digits, so that two bad names stay two names."""
+    try:
+        return record.decode()
+    except UnicodeDecodeError:
+        ledger.note("bad_utf8")
+        text = record.decode(errors="surrogateescape")
+        return "".join(BAD_BYTE + f"{ord(c) - 0xDC00:02x}" if 0xDC80 <= ord(c) <= 0xDCFF else c for c in text)
+
+
+def mend(record: bytes, limits: Limits, ledger: LedgerBuilder) -> tuple[Any, bool]:
+    """The value of `record` and whether its quoting had to be repaired.
+
+    Tried in turn: every quote ends its string (only numbers and control characters are odd); a quote ends a string of the
+    event itself only before a key this format knows; before any key.
+    """
+    scratch = LedgerBuilder()
+    text = text_of(record, scratch)
+    for quotes in (None, _NEXT_KNOWN_KEY, _NEXT_KEY):
+        attempt = LedgerBuilder()
+        reader = _Reader(text, limits, attempt, quotes)
+        try:
+            value, end = reader.value(0, 0, in_list=False)
+            if reader.skip(end) != len(text):
+                raise Unmendable
+        except Unmendable as error:
+            if error.code != "event_unparsable":
+                raise
+            continue
+        if reader.odd_controls:
+            attempt.note("control_char")
+        ledger.merge(scratch)
+        ledger.merge(attempt)
+        return value, reader.repaired
+    raise Unmendable
+
+
+class _Reader:
+    """A recursive-descent reader over one record; depth is bounded, so recursion is safe."""
+
+    def __init__(self, text: str, limits: Limits, ledger: LedgerBuilder, quotes: re.Pattern[str] | None) -> None:
+        self.text, self.limits, self.ledger, self.quotes = text, limits, ledger, quotes
+        self.repaired = self.odd_controls = False
+
+    def skip(self, at: int) -> int:
+        return _SPACE.match(self.text, at).end()  # type: ignore[union-attr]
+
+    def value(self, at: int, depth: int, *, in_list: bool) -> tuple[Any, int]:
+        at = self.skip(at)
+        char = self.text[at:at + 1]
+        if char in "{[" and char and depth >= self.limits.depth:
+            raise Unmendable("limit_depth")
+        if char == "{":
+            return self.object(at + 1, depth + 1)
+        if char == "[":
+            return self.list(at + 1, depth + 1)
+        if char == '"':
+            return self.string(at + 1, in_list=in_list, event_level=depth <= 1)
+        return self.atom(at)
+
+    def atom(self, at: int) -> tuple[Any, int]:
+        if match := _NUMBER.match(self.text, at):
+            return self.number(match[0]), match.end()
+        if match := _NONFINITE.match(self.text, at):
+            self.ledger.note("nonfinite")
+            return None, match.end()
+        if match := _WORD.match(self.text, at):
+            return _WORDS[match[0]], match.end()
+        raise Unmendable
+
+    def number(self, text: str) -> int | float | str:
+        if "." in text or "e" in text or "E" in text:
+            return float(text)
+        if len(text) > 18 and not -(1 << 63) <= (int(text) if len(text) < 40 else 1 << 64) < (1 << 64):
+            self.ledger.note("bigint")
+            return text
+        return int(text)
+
+    def object(self, at: int, depth: int) -> tuple[dict[str, Any], int]:
+        found: dict[str, Any] = {}
+        at = self.skip(at)
+        if self.text[at:at + 1] == "}":
+            return found, at + 1
+        while True:
+            match = _KEY.match(self.text, self.skip(at))
+            if match is None:
+                raise Unmendable
+            key = _unescape(match[1])
+            if key in found:
+                self.ledger.note("dup_key")
+            found[key], at = self.value(match.end(), depth, in_list=False)
+            if len(found) > self.limits.args:
+                raise Unmendable("limit_args")
+            at = self.skip(at)
+            if self.text[at:at + 1] == "}":
+                return found, at + 1
+            if self.text[at:at + 1] != ",":
+                raise Unmendable
+            at += 1
+
+    def list(self, at: int, depth: int) -> tuple[list[Any], int]:
+        found: list[Any] = []
+        at = self.skip(at)
+        if self.text[at:at + 1] == "]":
+            return found, at + 1
+        while True:
+            item, at = self.value(at, depth, in_list=True)
+            found.append(item)
+            at = self.skip(at)
+            if self.text[at:at + 1] == "]":
+                return found, at + 1
+            if self.text[at:at + 1] != ",":
+                raise Unmendable
+            at += 1
+
+    def string(self, at: int, *, in_list: bool, event_level: bool) -> tuple[str, int]:
+        pieces: list[str] = []
+        start = at
+        while True:
+            at = self.plain(at, pieces)
+            char = self.text[at:at + 1]
+            if not char:
+                raise Unmendable
+            if at - start > self.limits.string:
+                raise Unmendable("limit_string")
+            if char == '"':
+                if self.ends(at, in_list, event_level):
+                    return "".join(pieces), at + 1
+                self.repaired = True
+                pieces.append(char)
+                at += 1
+            elif char == "\\":
+                at = self.escape(at, pieces)
+            else:
+                self.odd_controls = True
+                pieces.append(char)
+                at += 1
+
+    def plain(self, at: int, pieces: list[str]) -> int:
+        match = _PLAIN.match(self.text, at)
+        assert match is not None
+        pieces.append(match[0])
+        return match.end()
+
+    def escape(self, at: int, pieces: list[str]) -> int:
+        """A good escape becomes its character; a bad one (`\\x`) keeps its backslash and counts as repaired."""
+        following = self.text[at + 1:at + 2]
+        if following in _ESCAPES and following:
+            pieces.append(_ESCAPES[following])
+            return at + 2
+        if match := _UNICODE.match(self.text, at):
+            pieces.append(_unicode(match))
+            return match.end()
+        self.repaired = True
+        pieces.append("\\")
+        return at + 1
+
+    def ends(self, at: int, in_list: bool, event_level: bool) -> bool:
+        """Whether the quote at `at` ends its string, judged by what follows."""
+        if self.quotes is None:
+            return True
+        if in_list:
+            return bool(_NEXT_ELEMENT.match(self.text, at) or _CLOSES_LIST.match(self.text, at))
+        follows = self.quotes if event_level else _NEXT_KEY
+        return bool(follows.match(self.text, at) or _CLOSES_OBJECT.match(self.text, at))
+
+
+def _unescape(text: str) -> str:
+    """A key with its escapes resolved; bad ones stay as they are."""
+    if "\\" not in text:
+        return text
+    text = _UNICODE.sub(_unicode, text)
+    return re.sub(r"\\([\"\\/bfnrt])", lambda match: _ESCAPES[match[1]], text)
+
+
+def _unicode(match: re.Match[str]) -> str:
+    """A run of `\\uXXXX`, surrogate pairs joined; a lone surrogate is not a character."""
+    units = bytes.fromhex(match[0].replace("\\u", ""))
+    return units.decode("utf-16-be", errors="replace")

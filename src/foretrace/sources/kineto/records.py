@@ -1,0 +1,110 @@
+"""One trace event as typed data. The fast path decodes straight into these; the careful path fills them by hand.
+
+Fields are declared in the order Kineto writes them, which msgspec rewards; keys that are not declared are skipped without
+being built. `Raw` fields keep the JSON text: shapes repeat so often that they are interned as text and parsed once.
+"""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import Raw, Struct, field
+
+EMPTY = Raw()
+NAN = float("nan")  # a time that is not there
+Number = int | float | None
+Word = int | str | None
+
+
+class Args(Struct, gc=False, omit_defaults=True):
+    """The arguments of every kind of event that foretrace reads."""
+
+    # host events
+    external_id: int | None = field(name="External id", default=None)
+    record_function_id: int | None = field(name="Record function id", default=None)
+    concrete: Raw = field(name="Concrete Inputs", default=EMPTY)
+    types: Raw = field(name="Input type", default=EMPTY)
+    strides: Raw = field(name="Input Strides", default=EMPTY)
+    dims: Raw = field(name="Input Dims", default=EMPTY)
+    index: int | None = field(name="Ev Idx", default=None)
+    sequence: int | None = field(name="Sequence number", default=None)
+    forward_thread: int | None = field(name="Fwd thread id", default=None)
+    cbid: Raw = EMPTY
+    # GPU events and the calls that launch them
+    queued: Raw = EMPTY
+    device: Word = None
+    context: Raw = EMPTY
+    stream: Word = None
+    correlation: int | None = None
+    registers: int | None = field(name="registers per thread", default=None)
+    shared_memory: int | None = field(name="shared memory", default=None)
+    blocks_per_sm: Number = field(name="blocks per SM", default=None)
+    warps_per_sm: Number = field(name="warps per SM", default=None)
+    grid: Raw = EMPTY
+    block: Raw = EMPTY
+    occupancy: Number = field(name="est. achieved occupancy %", default=None)
+    graph_id: int | None = field(name="graph id", default=None)
+    graph_node: int | None = field(name="graph node id", default=None)
+    bytes: Word = None
+    # waiting
+    sync_kind: str | None = field(name="cuda_sync_kind", default=None)
+    wait_stream: int | None = field(name="wait_on_stream", default=None)
+    wait_record: int | None = field(name="wait_on_cuda_event_record_corr_id", default=None)
+    # Python frames
+    python_id: int | None = field(name="Python id", default=None)
+    python_parent: int | None = field(name="Python parent id", default=None)
+    python_module: int | None = field(name="Python module id", default=None)
+    call_stack: Raw = field(name="Call stack", default=EMPTY)
+    module_path: Raw = field(name="Module Hierarchy", default=EMPTY)
+    finished: bool | None = None
+    # allocator
+    device_type: int | None = field(name="Device Type", default=None)
+    device_id: int | None = field(name="Device Id", default=None)
+    address: int | None = field(name="Addr", default=None)
+    alloc_bytes: int | None = field(name="Bytes", default=None)
+    total_allocated: int | None = field(name="Total Allocated", default=None)
+    total_reserved: int | None = field(name="Total Reserved", default=None)
+    # communication
+    collective: str | None = field(name="Collective name", default=None)
+    dtype: str | None = None
+    in_elements: int | None = field(name="In msg nelems", default=None)
+    out_elements: int | None = field(name="Out msg nelems", default=None)
+    group_size: int | None = field(name="Group size", default=None)
+    group_name: str | None = field(name="Process Group Name", default=None)
+    comms_id: int | None = field(name="Comms Id", default=None)
+    # compiled kernels
+    kernel_backend: str | None = None
+    kernel_hash: Raw = EMPTY
+    kernel_kwargs: Raw = EMPTY
+    num_warps: Raw = EMPTY
+    num_stages: Raw = EMPTY
+    # metadata events
+    name: Raw = EMPTY
+    labels: Raw = EMPTY
+    # spellings of torch 1.8
+    external_id_old: int | None = field(name="external id", default=None)
+    dims_old: Raw = field(name="Input dims", default=EMPTY)
+
+
+class Event(Struct, gc=False):
+    """One record of `traceEvents`. Times are the numbers as written: microseconds, whole or with decimals."""
+
+    ph: str = ""
+    cat: str = ""
+    name: str | None = None
+    pid: Word = None
+    tid: Word = None
+    ts: Number = NAN
+    dur: Number = NAN
+    id: Word = None
+    args: Args | None = None
+
+
+# JSON key -> attribute of Args, for the careful path.
+ARG_FIELDS: dict[str, str] = {
+    info.encode_name: info.name for info in msgspec.structs.fields(Args)
+}
+# Header of a record as every producer writes it: what may follow a string that was not escaped.
+EVENT_KEYS = ("ph", "cat", "name", "pid", "tid", "ts", "dur", "id", "args", "bp", "s", "tts", "cname", "sf", "stack")
+
+decode_events = msgspec.json.Decoder(list[Event]).decode
+decode_any = msgspec.json.Decoder().decode
