@@ -1,1 +1,21 @@
+"""From files to tables. One package per input format; Kineto's Chrome JSON is the first."""
 
+from __future__ import annotations
+
+from ..schema.ledger import LedgerBuilder
+from ..schema.tables import Tables
+from .limits import Limits
+
+__all__ = ["Limits", "read"]
+
+
+def read(path: str, limits: Limits | None = None) -> Tables:
+    """Read one trace. Raises `TraceError` when it is not one; what was mended or left out is in the ledger."""
+    from .bytestream import open_stream
+    from .kineto.document import read_document
+
+    limits, ledger = limits or Limits(), LedgerBuilder()
+    document = read_document(open_stream(path, limits, ledger), limits, ledger)
+    from .kineto.assemble import assemble  # brings NumPy and Polars, which must not be loaded before workers are forked
+
+    return assemble(document, ledger)

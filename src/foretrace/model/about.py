@@ -1,0 +1,81 @@
+"""What the header of a trace says about where it was recorded: GPU, architecture, rank."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from ..schema.ledger import LedgerBuilder
+
+_RANK_IN_NAME = re.compile(r"rank[_-]?(\d+)|[_-]TP-?(\d+)|profile_(\d+)\.json|ranks?_(\d+)", re.IGNORECASE)
+_COORDINATOR = re.compile(r"\.async_llm\.|coordinator", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """`device` is the first GPU's name (None when the trace names none), `arch` its generation as `sm90` or `gfx942`."""
+
+    device: str | None
+    arch: str | None
+    sms: int | None
+    memory_bytes: int | None
+    devices: tuple[str, ...]
+    rank: int | None
+    world_size: int | None
+    options: tuple[str, ...]
+    versions: dict[str, Any]
+
+
+def about(header: dict[str, Any], path: str, ledger: LedgerBuilder) -> About:
+    found = [entry for entry in _list(header.get("deviceProperties")) if isinstance(entry, dict)]
+    names = tuple(str(entry.get("name") or "") for entry in found)
+    first = found[0] if found else {}
+    rank, world = _rank(header, path, ledger)
+    options = tuple(name for name in ("record_shapes", "with_stack", "profile_memory", "with_modules", "with_flops")
+                    if header.get(name) in (1, "1", True))
+    versions = {key: header[key] for key in ("cuda_runtime_version", "cuda_driver_version", "hip_runtime_version")
+                if key in header}
+    return About(names[0] or None if names else None, _arch(first), _int(first.get("numSms")),
+                 _int(first.get("totalGlobalMem")), names, rank, world, options, versions)
+
+
+def is_coordinator(path: str) -> bool:
+    """Serving engines write a trace of their scheduler beside the ranks: it is no rank."""
+    return _COORDINATOR.search(path) is not None
+
+
+def _arch(device: dict[str, Any]) -> str | None:
+    major, minor, name = _int(device.get("computeMajor")), _int(device.get("computeMinor")), str(device.get("name", ""))
+    if major is None or minor is None:
+        return None
+    return f"gfx{major}{minor:x}" if "AMD" in name or "Instinct" in name else f"sm{major}{minor}"
+
+
+def _rank(header: dict[str, Any], path: str, ledger: LedgerBuilder) -> tuple[int | None, int | None]:
+    """distributedInfo first, the file name second."""
+    info = header.get("distributedInfo")
+    if isinstance(info, dict):
+        rank, world = _int(info.get("rank")), _int(info.get("world_size"))
+        if rank is not None:
+            return rank, world
+        ledger.note("rank_unknown")
+        return _rank_in_name(path), world
+    return _rank_in_name(path), None
+
+
+def _rank_in_name(path: str) -> int | None:
+    match = _RANK_IN_NAME.search(path.rsplit("/", 1)[-1])
+    return int(next(group for group in match.groups() if group)) if match else None
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _int(value: Any) -> int | None:
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, str) and re.fullmatch(r"-?\d{1,18}", value):
+        return int(value)
+    return value if isinstance(value, int) else None

@@ -1,0 +1,184 @@
+"""The GPU side: kernels, copies and fills, each with its launch, its op and its step.
+
+Links go by correlation id. A graph launch carries all its kernels. What was launched before the recording has no launch here,
+belongs to no step, and is counted as such.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from ..schema.ledger import LedgerBuilder
+from ..schema.tables import Tables
+from . import calls
+from .host import Host
+from .intervals import Bools, Ints, overlapping, union_by_group
+
+WORK_KINDS = ("kernel", "gpu_memcpy", "gpu_memset")
+NONE = -(1 << 63)
+
+
+class Gpu:
+    """One row per piece of GPU work, in time order. `launch`, `op` are event ids or -1; `delay` is NONE when unknown."""
+
+    def __init__(self, tables: Tables, host: Host, ledger: LedgerBuilder) -> None:
+        self.host = host
+        self.id: Ints = np.flatnonzero(host.is_kind(*WORK_KINDS))
+        self.kind = host.kind[self.id]
+        self.start, self.length, self.end = host.start[self.id], host.length[self.id], host.end[self.id]
+        self.usable: Bools = host.lasting[self.id]
+        self.is_kernel: Bools = host.is_kind("kernel")[self.id]
+        self.is_memcpy: Bools = host.is_kind("gpu_memcpy")[self.id]
+        self.is_memset: Bools = host.is_kind("gpu_memset")[self.id]
+        self.correlation: Ints = tables["events"]["correlation"].fill_null(NONE).to_numpy()
+        self.external: Ints = tables["events"]["external_id"].fill_null(NONE).to_numpy()
+        self._places(tables)
+        self._links(ledger)
+        self._note_streams(ledger)
+
+    def __len__(self) -> int:
+        return len(self.id)
+
+    def _places(self, tables: Tables) -> None:
+        """Device and stream from the arguments; from the row's pid and tid where a producer wrote none."""
+        self.device, self.stream = np.full(len(self.id), NONE, np.int64), np.full(len(self.id), NONE, np.int64)
+        side = tables["gpu"]
+        rows = np.searchsorted(self.id, side["event"].to_numpy())
+        self.side_row = np.full(len(self.id), -1, np.int64)
+        self.side_row[rows] = np.arange(side.height)
+        for name, column in (("device", self.device), ("stream", self.stream)):
+            column[rows] = side[name].fill_null(NONE).to_numpy()
+        tracks = tables["tracks"]
+        for name, column in (("pid", self.device), ("tid", self.stream)):
+            missing = column == NONE
+            if missing.any():
+                written = np.array([_number(text) for text in tracks[name].to_list()], np.int64)
+                column[missing] = written[self.host.track[self.id[missing]]]
+        self.device_space: Ints = self.host.namespace[self.id]
+
+    def _links(self, ledger: LedgerBuilder) -> None:
+        corr = self.correlation[self.id]
+        linkable = (corr != NONE) & (corr != 0)
+        ledger.note("corr_zero", int((corr == 0).sum()))
+        callers = np.flatnonzero(self.host.is_call & (self.correlation != NONE) & (self.correlation != 0))
+        self.launch = self._by_key(corr, linkable, self.host.namespace[self.id], callers)
+        self._fix_repeated(callers, ledger)
+        self.op = np.full(len(self.id), -1, np.int64)
+        linked = self.launch >= 0
+        self.op[linked] = self.host.nearest_op(self.launch[linked])
+        self._by_external(linkable)
+        ledger.note("kernel_unlinked", int((self.launch < 0).sum()))
+        self.delay = np.where(self.launch >= 0, self.start - self.host.start[np.maximum(self.launch, 0)], NONE)
+        self.delay[~self.usable | ~self.host.timed[np.maximum(self.launch, 0)]] = NONE
+        early = (self.delay < 0) & (self.delay != NONE)
+        ledger.note("kernel_before_launch", int(early.sum()))
+        self.delay[early] = NONE
+        self._note_fan_out(ledger)
+        self._note_lost(ledger)
+
+    def _by_key(self, corr: Ints, linkable: Bools, space: Ints, callers: Ints) -> Ints:
+        """The caller with the same correlation in the same namespace, or -1."""
+        found = np.full(len(corr), -1, np.int64)
+        for number in np.unique(space).tolist() if len(space) else []:
+            mine = callers[self.host.namespace[callers] == number]
+            rows = np.flatnonzero(linkable & (space == number))
+            order = np.argsort(self.correlation[mine], kind="stable")
+            keys = self.correlation[mine][order]
+            place = np.searchsorted(keys, corr[rows])
+            inside = place < len(keys)
+            hit = np.zeros(len(rows), bool)
+            hit[inside] = keys[place[inside]] == corr[rows[inside]]
+            found[rows[hit]] = mine[order[place[hit]]]
+        return found
+
+    def _fix_repeated(self, callers: Ints, ledger: LedgerBuilder) -> None:
+        """Several calls share one correlation (merged or hostile files): the nearest earlier one is taken."""
+        keys = np.stack((self.host.namespace[callers], self.correlation[callers]), 1)
+        unique, counts = np.unique(keys, axis=0, return_counts=True) if len(callers) else (keys, np.empty(0))
+        repeated = {(int(space), int(corr)) for space, corr in unique[counts > 1].tolist()}
+        used = 0
+        for space, corr in sorted(repeated):
+            same = callers[(self.host.namespace[callers] == space) & (self.correlation[callers] == corr)]
+            rows = np.flatnonzero((self.correlation[self.id] == corr) & (self.host.namespace[self.id] == space))
+            used += len(rows) > 0
+            for row in rows.tolist():
+                earlier = same[self.host.start[same] <= self.start[row]]
+                self.launch[row] = earlier[-1] if len(earlier) else same[0]
+        self.ambiguous = used
+        ledger.note("corr_duplicate", used)
+
+    def _by_external(self, linkable: Bools) -> None:
+        """No correlation at all: an External id that only one op carries still tells the op, and its one launch."""
+        rows = np.flatnonzero(~linkable & (self.correlation[self.id] != 0) & (self.external[self.id] != NONE))
+        if not len(rows):
+            return
+        ops = np.flatnonzero(self.host.is_op & (self.external != NONE))
+        launches = np.flatnonzero(self.host.is_launch & (self.external != NONE))
+        for row in rows.tolist():
+            key = self.external[self.id[row]]
+            owner, launch = ops[self.external[ops] == key], launches[self.external[launches] == key]
+            if len(owner) == 1:
+                self.op[row] = owner[0]
+            if len(launch) == 1:
+                self.launch[row] = launch[0]
+
+    def _note_fan_out(self, ledger: LedgerBuilder) -> None:
+        """One graph launch, many kernels: normal. One plain launch, many kernels: a correlation that cannot be trusted."""
+        kernels = self.launch[self.is_kernel & (self.launch >= 0)]
+        launch, count = np.unique(kernels, return_counts=True)
+        graph = np.array([calls.launches_graph(self.host.names[name]) for name in self.host.name[launch].tolist()], bool)
+        ledger.note("graph_launch", int(graph.sum()), f"{int(count[graph].sum()):,} GPU kernels came from "
+                    f"{int(graph.sum()):,} graph launches" if graph.any() else "")
+        ledger.note("corr_duplicate", int((~graph & (count > 1) & self.host.is_launch[launch]).sum()) if len(launch) else 0)
+
+    def _note_lost(self, ledger: LedgerBuilder) -> None:
+        """Launches without their GPU event: the profiler dropped records and left no other mark."""
+        if not len(self.id):
+            ledger.note("no_gpu_events")
+            return
+        launches = np.flatnonzero(self.host.is_launch & (self.correlation != NONE) & (self.correlation != 0))
+        lost = ~np.isin(self.correlation[launches], self.correlation[self.id])
+        if lost.any():
+            share = lost.sum() / len(launches)
+            ledger.note("gpu_events_missing", int(lost.sum()),
+                        f"{int(lost.sum()):,} of {len(launches):,} launches ({share:.1%}) have no GPU event in this trace")
+
+    def _note_streams(self, ledger: LedgerBuilder) -> None:
+        rows = self.usable
+        lanes = self.lane[rows]
+        ledger.note("stream_overlap", overlapping(lanes, self.start[rows], self.end[rows]))
+
+    @cached_property
+    def lane(self) -> Ints:
+        """A number for each (namespace, device, stream)."""
+        keys = np.stack((self.device_space, self.device, self.stream), 1)
+        return np.unique(keys, axis=0, return_inverse=True)[1].reshape(-1) if len(keys) else np.empty(0, np.int64)
+
+    @cached_property
+    def device_number(self) -> Ints:
+        keys = np.stack((self.device_space, self.device), 1)
+        return np.unique(keys, axis=0, return_inverse=True)[1].reshape(-1) if len(keys) else np.empty(0, np.int64)
+
+    def busy(self, rows: Bools | Ints) -> int:
+        """Time in which at least one of these was running, per device, summed over devices."""
+        chosen = np.flatnonzero(rows) if rows.dtype == bool else rows
+        chosen = chosen[self.usable[chosen]]
+        devices = int(self.device_number.max()) + 1 if len(self.id) else 1
+        return int(union_by_group(self.device_number[chosen], self.start[chosen], self.end[chosen], devices).sum())
+
+    def span(self, rows: Bools | Ints) -> int:
+        """First start to last end, per device, summed over devices."""
+        chosen = np.flatnonzero(rows) if rows.dtype == bool else rows
+        chosen = chosen[self.usable[chosen]]
+        total = 0
+        for device in np.unique(self.device_number[chosen]).tolist():
+            mine = chosen[self.device_number[chosen] == device]
+            total += int(self.end[mine].max() - self.start[mine].min())
+        return total
+
+
+def _number(text: str) -> int:
+    digits = text.rsplit(" ", 1)[-1]
+    return int(digits) if digits.lstrip("-").isdigit() and len(digits) < 19 else NONE

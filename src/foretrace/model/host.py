@@ -1,0 +1,114 @@
+"""The host side: ranges on threads, who called whom, and which of them are steps and regions."""
+
+from __future__ import annotations
+
+import re
+from functools import cached_property
+
+import numpy as np
+import polars as pl
+
+from ..schema.ledger import LedgerBuilder
+from ..schema.tables import Tables
+from . import calls, tree
+from .intervals import Bools, Ints
+
+STEP_NAME = re.compile(r"Profile[r]?Step\s*#\s*(\d+)")
+HOST_KINDS = ("cpu_op", "user_annotation", "python_function", "cuda_runtime", "cuda_driver", "other")
+CALL_KINDS = ("cuda_runtime", "cuda_driver")
+
+
+class Host:
+    """Arrays over all events (ids are positions); host events have a parent and a depth."""
+
+    def __init__(self, tables: Tables, kinds: tuple[str, ...], ledger: LedgerBuilder) -> None:
+        events = tables["events"]
+        self.count = events.height
+        self.kinds = kinds
+        self.kind: Ints = events["kind_id"].to_numpy().astype(np.int64)
+        self.name: Ints = events["name_id"].to_numpy().astype(np.int64)
+        self.track: Ints = events["track"].to_numpy().astype(np.int64)
+        self.namespace: Ints = events["namespace"].to_numpy().astype(np.int64)
+        self.timed: Bools = events["ts_ns"].is_not_null().to_numpy()
+        self.lasting: Bools = events["dur_ns"].is_not_null().to_numpy()
+        self.start: Ints = events["ts_ns"].fill_null(0).to_numpy()
+        self.length: Ints = events["dur_ns"].fill_null(0).to_numpy()
+        self.end: Ints = self.start + self.length
+        self.names = _names(events)
+        self._tree(ledger)
+
+    def is_kind(self, *names: str) -> Bools:
+        return np.isin(self.kind, [self.kinds.index(name) for name in names])
+
+    def _tree(self, ledger: LedgerBuilder) -> None:
+        rows = np.flatnonzero(self.is_kind(*HOST_KINDS) & self.lasting)
+        parent, depth, crossings = tree.build(self.track[rows], self.start[rows], self.end[rows],
+                                              self.is_kind(*CALL_KINDS)[rows])
+        self.parent: Ints = np.full(self.count, -1, np.int64)
+        self.depth: Ints = np.zeros(self.count, np.int64)
+        self.parent[rows] = np.where(parent >= 0, rows[parent], -1)
+        self.depth[rows] = depth
+        ledger.note("cpu_crossing", crossings)
+
+    def named(self, test: object) -> Bools:
+        """Which events have a name that passes `test`, asked once per distinct name."""
+        return np.array([bool(test(name)) for name in self.names], bool)[self.name] if self.count else np.zeros(0, bool)  # type: ignore[operator]
+
+    @cached_property
+    def is_call(self) -> Bools:
+        return self.is_kind(*CALL_KINDS)
+
+    @cached_property
+    def is_launch(self) -> Bools:
+        return self.is_call & self.named(calls.launches)
+
+    @cached_property
+    def is_wait(self) -> Bools:
+        return self.is_call & self.named(calls.waits)
+
+    @cached_property
+    def is_step(self) -> Bools:
+        return self.is_kind("user_annotation", "cpu_op") & self.lasting & self.named(STEP_NAME.fullmatch)
+
+    @cached_property
+    def is_region(self) -> Bools:
+        return self.is_kind("user_annotation") & self.lasting & ~self.is_step
+
+    @cached_property
+    def is_op(self) -> Bools:
+        return self.is_kind("cpu_op") & ~self.is_step
+
+    @cached_property
+    def self_length(self) -> Ints:
+        """Time in an event that none of its children accounts for."""
+        held = np.flatnonzero(self.parent >= 0)
+        inside = np.minimum(self.end[held], self.end[self.parent[held]]) - self.start[held]
+        spent = np.bincount(self.parent[held], weights=inside, minlength=self.count) if self.count else np.zeros(0)
+        return np.maximum(self.length - spent.astype(np.int64), 0)
+
+    def nearest_op(self, rows: Ints) -> Ints:
+        """The innermost op at or above each event, or -1."""
+        found = rows.copy()
+        while True:
+            climbing = (found >= 0) & ~self.is_op[np.maximum(found, 0)]
+            if not climbing.any():
+                return found
+            found[climbing] = self.parent[found[climbing]]
+
+    def op_chain(self, op: int) -> tuple[str, ...]:
+        """Names of the ops around `op`, outermost first."""
+        chain = []
+        while op >= 0:
+            if self.is_op[op]:
+                chain.append(self.names[self.name[op]])
+            op = int(self.parent[op])
+        return tuple(reversed(chain))
+
+
+def _names(events: pl.DataFrame) -> list[str]:
+    """Distinct names by their number (numbers follow the sorted order of names)."""
+    distinct = events.select("name_id", "name").unique(subset="name_id").sort("name_id")
+    names = [""] * (int(distinct["name_id"].max() or 0) + 1) if distinct.height else []  # type: ignore[arg-type]
+    for number, name in distinct.iter_rows():
+        names[number] = name
+    return names

@@ -1,0 +1,69 @@
+"""Arithmetic on many intervals at once: unions, overlaps, and which range contains which."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+
+def union_length(start: Ints, end: Ints) -> int:
+    """Time covered by at least one interval."""
+    return int(union_by_group(np.zeros(len(start), np.int64), start, end, 1)[0]) if len(start) else 0
+
+
+def union_by_group(group: Ints, start: Ints, end: Ints, groups: int) -> Ints:
+    """Covered time per group. Groups are laid end to end on one axis, so that a single sweep serves all of them."""
+    covered = np.zeros(groups, np.int64)
+    if not len(start):
+        return covered
+    order, shifted_start, shifted_end = _lanes(group, start, end)
+    reach = np.maximum.accumulate(shifted_end)
+    before = np.concatenate(([shifted_start[0]], reach[:-1]))
+    gained = np.maximum(shifted_end - np.maximum(shifted_start, before), 0)
+    np.add.at(covered, group[order], gained)
+    return covered
+
+
+def gaps(start: Ints, end: Ints) -> tuple[Ints, Ints]:
+    """The holes between intervals: (from, to), in order."""
+    if not len(start):
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    order = np.lexsort((end, start))
+    reach = np.maximum.accumulate(end[order])
+    opens = start[order][1:] > reach[:-1]
+    return reach[:-1][opens], start[order][1:][opens]
+
+
+def overlapping(group: Ints, start: Ints, end: Ints) -> int:
+    """How many intervals start before an earlier one of their group has ended."""
+    if len(start) < 2:
+        return 0
+    _, shifted_start, shifted_end = _lanes(group, start, end)
+    reach = np.maximum.accumulate(shifted_end)
+    return int((shifted_start[1:] < reach[:-1]).sum())
+
+
+def _lanes(group: Ints, start: Ints, end: Ints) -> tuple[Ints, Ints, Ints]:
+    low = int(start.min())
+    lane = int(end.max()) - low + 1
+    shift = group * lane - low
+    order = np.lexsort((end, start, group))
+    return order, (start + shift)[order], (end + shift)[order]
+
+
+def innermost(outer_start: Ints, outer_end: Ints, points: Ints) -> Ints:
+    """For each point the last range that starts at or before it and is still open, or -1. Ranges are sorted by start.
+
+    Right for ranges that follow each other or nest; among ranges that cross, the one that started last wins.
+    """
+    found = np.searchsorted(outer_start, points, side="right") - 1
+    pending = np.flatnonzero(found >= 0)
+    while len(pending):
+        closed = outer_end[found[pending]] <= points[pending]
+        pending = pending[closed]
+        found[pending] -= 1
+        pending = pending[found[pending] >= 0]
+    return found

@@ -1,0 +1,90 @@
+"""Steps and regions: stretches of host time, and the GPU work that was launched inside them.
+
+A step is a `ProfilerStep#N` range, a region any other `record_function` range. GPU work belongs to the stretch whose CPU
+range contains its launch, on whatever thread that launch was made: autograd launches from a thread of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .gpu import Gpu
+from .host import Host
+from .intervals import Ints, innermost
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """One step, or one call of a region. `work` are rows of `Gpu`, in order of launch."""
+
+    name: str
+    index: int
+    event: int
+    start_ns: int
+    end_ns: int
+    work: Ints
+
+    @property
+    def cpu_ns(self) -> int:
+        return self.end_ns - self.start_ns
+
+
+class Spans:
+    """All steps and region calls of a trace."""
+
+    def __init__(self, host: Host, gpu: Gpu) -> None:
+        self.host, self.gpu = host, gpu
+        linked = np.flatnonzero(gpu.launch >= 0)
+        launched = host.start[gpu.launch[linked]]
+        order = np.lexsort((gpu.start[linked], launched))
+        self._work, self._launched = linked[order], launched[order]
+        self._space = gpu.device_space[self._work]
+        self._merged = bool(len(self._space)) and bool(host.namespace.max() > 0)
+        self.steps = self._spans(np.flatnonzero(host.is_step))
+        regions = np.flatnonzero(host.is_region)
+        self.regions = self._spans(regions)
+
+    def _spans(self, events: Ints) -> list[Span]:
+        host = self.host
+        first = np.searchsorted(self._launched, host.start[events], side="left")
+        last = np.searchsorted(self._launched, host.end[events], side="left")
+        names = [host.names[name] for name in host.name[events].tolist()]
+        return [
+            Span(name, index, event, start, end, self._within(low, high, event))
+            for index, (name, event, start, end, low, high) in enumerate(zip(
+                names, events.tolist(), host.start[events].tolist(), host.end[events].tolist(), first.tolist(),
+                last.tolist(), strict=True))
+        ]
+
+    def _within(self, low: int, high: int, event: int) -> Ints:
+        rows = self._work[low:high]
+        return rows[self._space[low:high] == self.host.namespace[event]] if self._merged else rows
+
+    def step_of_work(self) -> Ints:
+        """The index of the step each piece of GPU work belongs to, or -1."""
+        owner = np.full(len(self.gpu), -1, np.int64)
+        for span in self.steps:
+            owner[span.work] = span.index
+        return owner
+
+    def step_of_events(self) -> Ints:
+        """The step whose CPU range contains each host event's start; GPU work goes with its launch."""
+        host = self.host
+        owner = np.full(host.count, -1, np.int64)
+        if not self.steps:
+            return owner
+        start = np.array([span.start_ns for span in self.steps])
+        end = np.array([span.end_ns for span in self.steps])
+        rows = np.flatnonzero(host.timed)
+        owner[rows] = innermost(start, end, host.start[rows])
+        owner[self.gpu.id] = self.step_of_work()
+        return owner
+
+    def region_groups(self) -> dict[str, list[Span]]:
+        """Calls by region name, in order of first call."""
+        groups: dict[str, list[Span]] = {}
+        for span in self.regions:
+            groups.setdefault(span.name, []).append(span)
+        return groups

@@ -1,0 +1,201 @@
+"""`Trace`: one recording, as tables. What ran, who asked for it, when, and what is not known."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from ..schema.ledger import Ledger, LedgerBuilder, Note
+from ..schema.tables import Tables
+from .about import About, about
+from .gpu import NONE, Gpu
+from .host import STEP_NAME, Host
+from .spans import Spans
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
+
+class Trace:
+    """A recording. Tables are Polars frames made when first asked for; `ledger` says what reading them cost.
+
+    `events` every record with parent, depth and step; `kernels` one row per GPU kernel with its launch, op and step;
+    `copies` the same for memcpys and memsets; `ops` one row per host op call; `steps`, `regions`, `tracks`.
+    """
+
+    def __init__(self, tables: Tables, path: str) -> None:
+        from ..sources.kineto.columns import KINDS
+
+        self.tables, self.path, self.source = tables, path, tables.source
+        notes = LedgerBuilder()
+        self.about: About = about(tables.header, path, notes)
+        self.host = Host(tables, KINDS, notes)
+        self.gpu = Gpu(tables, self.host, notes)
+        self.spans = Spans(self.host, self.gpu)
+        self._note_contents(notes)
+        self.ledger = _with_notes(tables.ledger, notes.freeze().notes)
+
+    def __repr__(self) -> str:
+        return (f"<Trace {self.path!r}: {self.event_count:,} events, {int(self.gpu.is_kernel.sum()):,} kernels, "
+                f"{len(self.spans.steps)} steps, {self.about.device or 'no GPU named'}>")
+
+    @property
+    def event_count(self) -> int:
+        """Records seen in the file, mended and skipped ones included."""
+        return self.ledger.seen
+
+    def _note_contents(self, notes: LedgerBuilder) -> None:
+        if not bool(self.host.lasting.any()):
+            notes.note("no_complete_events")
+        elif not self.spans.steps:
+            notes.note("no_steps")
+        if not self.host.count:
+            notes.counts.pop("no_gpu_events", None)
+
+    @cached_property
+    def events(self) -> pl.DataFrame:
+        step = self.spans.step_of_events()
+        columns = {"parent": self.host.parent, "depth": self.host.depth, "step": step}
+        frame = self.tables["events"].with_columns([pl.Series(name, values) for name, values in columns.items()])
+        return frame.with_columns([_hole(name) for name in ("parent", "step")]).drop("kind_id", "name_id")
+
+    @cached_property
+    def gpu_work(self) -> pl.DataFrame:
+        """Every piece of GPU work with its launch, op, step and footprint."""
+        gpu, host = self.gpu, self.host
+        names = pl.Series(host.names, dtype=pl.String)
+        frame = pl.DataFrame({
+            "id": gpu.id, "kind": self.tables["events"]["kind"].gather(gpu.id),
+            "name": names.gather(host.name[gpu.id]), "ts_ns": gpu.start, "dur_ns": gpu.length,
+            "device": gpu.device, "stream": gpu.stream, "correlation": gpu.correlation[gpu.id],
+            "launch": gpu.launch, "launch_name": names.gather(host.name[np.maximum(gpu.launch, 0)]),
+            "delay_ns": gpu.delay, "op": gpu.op, "op_name": names.gather(host.name[np.maximum(gpu.op, 0)]),
+            "step": self.spans.step_of_work(),
+        })
+        frame = frame.with_columns([
+            *(_hole(name, NONE) for name in ("device", "stream", "correlation", "delay_ns")),
+            pl.when(pl.col("launch") >= 0).then(pl.col("launch_name")).alias("launch_name"),
+            pl.when(pl.col("op") >= 0).then(pl.col("op_name")).alias("op_name"),
+            *(pl.when(pl.Series(gpu.usable)).then(pl.col(name)).alias(name) for name in ("ts_ns", "dur_ns")),
+        ]).with_columns([_hole(name) for name in ("launch", "op", "step")])
+        side = self.tables["gpu"].drop("device", "stream").rename({"event": "id"})
+        return frame.join(side, on="id", how="left", maintain_order="left")
+
+    @cached_property
+    def kernels(self) -> pl.DataFrame:
+        """One row per GPU kernel, with what its name says and what its op must cost."""
+        from .kernels import described
+
+        return described(self)
+
+    @cached_property
+    def copies(self) -> pl.DataFrame:
+        return self.gpu_work.filter(pl.col("kind") != "kernel")
+
+    @cached_property
+    def ops(self) -> pl.DataFrame:
+        """One row per call of a host op: self and total time, shapes where they were recorded."""
+        host = self.host
+        rows = np.flatnonzero(host.is_op & host.lasting)
+        frame = pl.DataFrame({
+            "id": rows, "name": pl.Series(host.names, dtype=pl.String).gather(host.name[rows]), "ts_ns": host.start[rows],
+            "dur_ns": host.length[rows], "self_ns": host.self_length[rows], "parent": host.parent[rows],
+            "depth": host.depth[rows], "track": host.track[rows],
+        })
+        shapes = self.tables["shapes"].rename({"event": "id"})
+        return frame.with_columns(_hole("parent")).join(shapes, on="id", how="left", maintain_order="left")
+
+    @cached_property
+    def steps(self) -> pl.DataFrame:
+        spans = self.spans.steps
+        numbers = [int(match[1]) if (match := STEP_NAME.fullmatch(span.name)) else None for span in spans]
+        return pl.DataFrame({
+            "index": [span.index for span in spans], "name": [span.name for span in spans], "number": numbers,
+            "id": [span.event for span in spans], "ts_ns": [span.start_ns for span in spans],
+            "cpu_ns": [span.cpu_ns for span in spans],
+        }, schema={"index": pl.Int64, "name": pl.String, "number": pl.Int64, "id": pl.Int64, "ts_ns": pl.Int64,
+                   "cpu_ns": pl.Int64})
+
+    @cached_property
+    def regions(self) -> pl.DataFrame:
+        """One row per call of a region."""
+        spans = self.spans.regions
+        return pl.DataFrame({
+            "name": [span.name for span in spans], "id": [span.event for span in spans],
+            "ts_ns": [span.start_ns for span in spans], "cpu_ns": [span.cpu_ns for span in spans],
+            "kernels": [int(self.gpu.is_kernel[span.work].sum()) for span in spans],
+        }, schema={"name": pl.String, "id": pl.Int64, "ts_ns": pl.Int64, "cpu_ns": pl.Int64, "kernels": pl.Int64})
+
+    @cached_property
+    def tracks(self) -> pl.DataFrame:
+        return self.tables["tracks"]
+
+    def table(self, name: str) -> pl.DataFrame:
+        """Any table by name, as `sql` sees them."""
+        if name in ("events", "kernels", "copies", "ops", "steps", "regions", "tracks"):
+            frame: pl.DataFrame = getattr(self, name)
+            return frame
+        return self.tables[name]
+
+    def table_names(self) -> list[str]:
+        own = ["events", "kernels", "copies", "ops", "steps", "regions", "tracks"]
+        return own + [name for name in self.tables.frames if name not in ("events", "tracks")]
+
+    def sql(self, query: str) -> pl.DataFrame:
+        """Run one SQL query over the tables; see `table_names`."""
+        from .query import run
+
+        return run(self, query)
+
+    def to_pandas(self, table: str = "events") -> pd.DataFrame:
+        """A table as a pandas frame (needs `pip install 'foretrace[pandas]'`)."""
+        return self.table(table).to_pandas()
+
+    def to_arrow(self, table: str = "events") -> pa.Table:
+        return self.table(table).to_arrow()
+
+    def write_parquet(self, folder: str | Path) -> list[Path]:
+        """Every table as `folder/NAME.parquet`; returns what was written."""
+        target = Path(folder)
+        target.mkdir(parents=True, exist_ok=True)
+        written = []
+        for name in self.table_names():
+            written.append(target / f"{name}.parquet")
+            self.table(name).write_parquet(written[-1])
+        return written
+
+    def has(self, what: str) -> bool:
+        """Whether the recording holds `shapes`, `gpu`, `steps`, `stacks`, `memory`, `regions` or `comms`."""
+        if what == "gpu":
+            return len(self.gpu) > 0
+        if what == "steps":
+            return bool(self.spans.steps)
+        if what == "regions":
+            return bool(self.spans.regions)
+        if what == "stacks":
+            return self.tables["frames"].height > 0 or self.tables["stacks"].height > 0
+        return self.tables[what].height > 0
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        rows = Counter({"events": self.event_count, "kernels": int(self.gpu.is_kernel.sum()), "steps": len(self.spans.steps)})
+        cells = "".join(f"<tr><td>{name}</td><td>{count:,}</td></tr>" for name, count in rows.items())
+        return f"<table><caption>{escape(self.path)}</caption>{cells}</table>"
+
+
+def _hole(name: str, missing: int = -1) -> pl.Expr:
+    return pl.when(pl.col(name) != missing).then(pl.col(name)).alias(name)
+
+
+def _with_notes(ledger: Ledger, notes: tuple[Note, ...]) -> Ledger:
+    from ..schema.ledger import SEVERITIES
+
+    merged = sorted((*ledger.notes, *notes), key=lambda note: (-SEVERITIES.index(note.severity), note.code))
+    return Ledger(ledger.seen, ledger.kept, ledger.repaired, ledger.skipped, tuple(merged))
