@@ -1,0 +1,31 @@
+"""What every test can rely on: no cache outside the folder of the run, and no test that hangs."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from types import FrameType
+
+import pytest
+
+from corpus.places import FULL_SWEEP
+
+HANG_S = 3600 if FULL_SWEEP else 600  # far above any test: this is no measurement, it turns a hang into a failure
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Caches go into a folder of this run, never into the home of whoever runs the tests."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "cache"))
+
+
+@pytest.fixture(autouse=True)
+def _no_hang() -> Iterator[None]:
+    def stop(signum: int, frame: FrameType | None) -> None:
+        raise TimeoutError(f"still running after {HANG_S} s")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(HANG_S)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)

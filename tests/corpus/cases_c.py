@@ -1,0 +1,313 @@
+"""C: what is odd about the times."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from corpus.build import BASE_NS, E4, E7, E8, E9, E11, Doc, Event, Raw, complete, g0, gn, us
+from corpus.builder import TraceBuilder
+from corpus.cases import ANY, G0, Case, Opened, accept, gpu_is_t0, gpu_time_unknown, is_t0
+
+EPOCH_US = 1_708_722_576_380_804
+QUARTER_NS = 7_889_238_000_000_000
+TEN_YEARS_NS = 10 * 365 * 86_400 * 10**9
+
+
+def absolute_us(doc: Doc) -> Doc:
+    """The oldest era: whole microseconds since the epoch, no base."""
+    del doc.header["baseTimeNanoseconds"]
+    for event in doc.events:
+        if "ts" in event:
+            event["ts"] = EPOCH_US + int(event["ts"].partition(".")[0])
+        if "dur" in event:
+            event["dur"] = round(float(event["dur"]))
+    return doc
+
+
+def absolute_float(doc: Doc) -> Doc:
+    """Nightlies of spring 2024: floats since the epoch, where a double steps by a quarter of a microsecond."""
+    del doc.header["baseTimeNanoseconds"]
+    for event in doc.events:
+        if "ts" in event:
+            event["ts"] = Raw(f"{EPOCH_US + int(event['ts'].partition('.')[0])}.{event['ts'].partition('.')[2]}")
+    return doc
+
+
+def without_base(doc: Doc) -> Doc:
+    del doc.header["baseTimeNanoseconds"]
+    return doc
+
+
+def c01_times(opened: Opened) -> None:
+    is_t0(opened)
+    assert opened.kernels[0]["ts_ns"] == (EPOCH_US + 1200) * 1000
+
+
+def c03_times(opened: Opened) -> None:
+    is_t0(opened)
+    assert opened.kernels[0]["ts_ns"] == 1_200_000
+
+
+def late_base(opened: Opened) -> None:
+    """The second rank of a pair whose bases differ by a quarter of a year: time is base + ts."""
+    is_t0(opened)
+    assert opened.kernels[0]["ts_ns"] == BASE_NS + QUARTER_NS + 1_200_000
+
+
+def last_of_quarter() -> Doc:
+    """The launch 49 999.999 us before the last nanosecond that a relative time can state, the kernel on it."""
+    last = QUARTER_NS - 1
+    return (
+        TraceBuilder(origin_ns=last - 100_000)
+        .step(2, 0, 100_000)
+        .op("aten::mm", 10_000, 80_000)
+        .launch(50_001, 1_000)
+        .kernel("sgemm", 100_000, 1)
+    ).doc()
+
+
+def c06_times(opened: Opened) -> None:
+    assert opened.kernels[0]["ts_ns"] == BASE_NS + 7_889_237_999_999_999
+    assert opened.kernels[0]["delay_ns"] == 49_999
+    assert opened.totals["gpu_busy_ns"] == 1
+
+
+def counted(opened: Opened) -> None:
+    """The odd event is one more op, counted and without any time of its own."""
+    gpu_is_t0(opened)
+    row = opened.op("odd")
+    assert (row["count"], row["total_cpu_ns"], row["self_cpu_ns"]) == (1, 0, 0)
+
+
+def odd_op(**fields: Any) -> Event:
+    return complete("cpu_op", "odd", 100, 100, 1_500_000, 1_000, {"External id": 9}) | fields
+
+
+def no_dur(doc: Doc) -> Doc:
+    return doc.drop(E4, "dur")
+
+
+def c10_numbers(opened: Opened) -> None:
+    # Without a length, aten::mm is no range that can hold the launch: the kernel has no op. It still counts as an op.
+    gpu_is_t0(opened)
+    assert opened.totals["cpu_ops"] == 1
+    assert opened.op("aten::mm")["total_cpu_ns"] == 0
+
+
+def thousand_lost() -> Doc:
+    """1 000 good launches and 1 000 whose kernels came without a time."""
+    doc = gn(2000)
+    for i in range(1, 2000, 2):
+        doc.edit(E7 + 5 * i, ts=us(0), dur=us(0)).edit(E8 + 5 * i, ts=us(0))
+    return doc
+
+
+def c13_numbers(opened: Opened) -> None:
+    assert opened.totals["kernels"] == 2000
+    assert opened.totals["gpu_busy_ns"] == 50_000_000
+    assert opened.totals["gpu_span_ns"] == 300_000 * 1998 + 50_000
+
+
+def all_lost() -> Doc:
+    doc = gn(3)
+    for i in range(3):
+        doc.edit(E7 + 5 * i, ts=us(0), dur=us(0)).edit(E8 + 5 * i, ts=us(0))
+    return doc
+
+
+def clamped() -> Doc:
+    return g0().add(*(complete("cpu_op", f"early{i}", 100, 100, 0, 5_000, {"External id": 20 + i}) for i in range(3)))
+
+
+def c16_numbers(opened: Opened) -> None:
+    gpu_is_t0(opened)
+    assert opened.totals["cpu_ops"] == 4
+    assert [opened.op(f"early{i}")["total_cpu_ns"] for i in range(3)] == [0, 0, 0]
+
+
+def delay(expected: int | None) -> Any:
+    def run(opened: Opened) -> None:
+        assert [kernel["delay_ns"] for kernel in opened.kernels] == [expected]
+        assert opened.totals["gpu_busy_ns"] == 50_000
+        assert opened.totals["launches"] == 1
+
+    return run
+
+
+def rocm_drift() -> Doc:
+    """The launch starts in aten::mm and ends 5 us after it; aten::linear holds both."""
+    return (
+        TraceBuilder()
+        .step(2, 0, 1_000_000)
+        .op("aten::linear", 90_000, 310_000)
+        .op("aten::mm", 100_000, 100_000)
+        .launch(195_000, 10_000, name="hipLaunchKernel")
+        .kernel("Cijk_gemm", 250_000, 50_000)
+    ).doc()
+
+
+def c20_links(opened: Opened) -> None:
+    events = {event["id"]: event for event in opened.events}
+    call = opened.named("hipLaunchKernel")
+    assert events[call["parent"]]["name"] == "aten::linear", "the parent is the nearest range that contains the call"
+    assert opened.kernels[0]["launch"] == call["id"]
+    # The innermost op that contains the call, or the one that the producer's External id names; never none.
+    assert opened.kernels[0]["op_name"] in ("aten::linear", "aten::mm")
+    assert opened.doc["steps"][0]["kernels"] == 1
+
+
+def skewed(offset_ns: int) -> Doc:
+    doc = (
+        TraceBuilder(origin_ns=1_000_000 + offset_ns)
+        .step(2, 0, 500_000)
+        .op("c10d::allreduce_", 1_000, 100_000)
+        .launch(50_000, 5_000)
+        .kernel("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 60_000, 200_000)
+    ).doc()
+    return doc.head(distributedInfo={"backend": "nccl", "rank": 1, "world_size": 2})
+
+
+def no_straggler(opened: Opened) -> None:
+    """One rank alone says nothing about who waits for whom."""
+    assert opened.totals["gpu_busy_ns"] == 200_000
+    assert not any("straggler" in str(finding).lower() for finding in opened.doc["findings"])
+
+
+def short_kernels(n: int, dur_ns: int, at_ns: int) -> Doc:
+    builder = TraceBuilder().step(1, 0, n * 2_000)
+    for i in range(n):
+        builder.launch(i * 2_000, 100).kernel("tiny", i * 2_000 + at_ns, dur_ns)
+    return builder.doc()
+
+
+def busy(expected: int) -> Any:
+    def run(opened: Opened) -> None:
+        assert opened.totals["gpu_busy_ns"] == expected
+        assert sum(row["total_ns"] for row in opened.doc["kernels"]) == expected
+
+    return run
+
+
+def shuffled() -> bytes:
+    doc = gn(200)
+    random.Random(7).shuffle(doc.events)
+    return doc.bytes()
+
+
+def same_start() -> Doc:
+    return (
+        TraceBuilder()
+        .step(2, 0, 1_000_000)
+        .op("short", 100_000, 200_000)
+        .op("long", 100_000, 200_001)
+        .launch(150_000, 10_000)
+        .kernel("sgemm", 200_000, 50_000)
+    ).doc()
+
+
+def c26_tree(opened: Opened) -> None:
+    """Of two ranges that start together the longer holds the shorter, whatever their order in the file."""
+    events = {event["id"]: event for event in opened.events}
+    assert events[opened.named("short")["parent"]]["name"] == "long"
+    assert opened.op("long")["self_cpu_ns"] == 1
+    assert opened.kernels[0]["op_name"] == "short"
+
+
+def memory(ph: str, args: Event, **fields: Any) -> Event:
+    return (
+        {"ph": ph, "cat": "cpu_instant_event", "name": "[memory]", "pid": 100, "tid": 100, "ts": us(1_101_000)}
+        | fields
+        | {"args": {"Device Type": 1, "Device Id": 0, "Addr": 140_000_000_000_000, "Bytes": 512} | args}
+    )
+
+
+def c28_numbers(opened: Opened) -> None:
+    is_t0(opened)
+    assert opened.op("aten::mm") == opened.op("aten::mm") | {"total_cpu_ns": 200_000, "self_cpu_ns": 190_000}
+
+
+def unfinished() -> Doc:
+    return g0().add(
+        complete("user_annotation", "open_range", 100, 100, 1_400_000, 500_000, {"External id": 5, "finished": False})
+    )
+
+
+CASES = [
+    Case("C01", "int_us_absolute", absolute_us(g0()).bytes(), accept(ts_precision=ANY), c01_times),
+    Case("C02", "float_us_absolute", absolute_float(g0()).bytes(), accept(ts_precision=ANY), c01_times),
+    Case("C03", "relative_no_base", without_base(g0()).bytes(), accept(base_missing=1), c03_times),
+    Case("C04", "unit_ns_label", g0().head(displayTimeUnit="ns").bytes(), accept(), is_t0),
+    Case(
+        "C05",
+        "base_differs_second_rank",
+        g0().head(baseTimeNanoseconds=BASE_NS + QUARTER_NS).bytes(),
+        accept(),
+        late_base,
+    ),
+    Case("C06", "last_ns_of_quarter", last_of_quarter().bytes(), accept(), c06_times),
+    Case("C08", "ts_string_bad", g0().add(odd_op(ts="12x")).bytes(), accept(good=12, seen=12, ts_missing=1), counted),
+    Case(
+        "C08-good", "ts_string_good", g0().edit(E7, ts="1200.000", dur="50.000").bytes(), accept(ts_type=ANY), is_t0
+    ),
+    Case("C09", "ts_missing", g0().drop(E7, "ts").bytes(), accept(good=11, seen=11, ts_missing=1), gpu_time_unknown),
+    Case(
+        "C09-null",
+        "ts_null",
+        g0().edit(E7, ts=None).bytes(),
+        accept(good=11, seen=11, ts_missing=1),
+        gpu_time_unknown,
+    ),
+    Case("C10", "dur_missing", no_dur(g0()).bytes(), accept(good=11, seen=11, dur_missing=1), c10_numbers),
+    Case(
+        "C11",
+        "dur_negative",
+        g0().edit(E7, dur=us(-5_000)).bytes(),
+        accept(good=11, seen=11, dur_negative=1),
+        gpu_time_unknown,
+    ),
+    Case("C13", "gpu_ts_zero", lambda: thousand_lost().bytes(), accept(gpu_no_timestamp=1000), c13_numbers),
+    Case("C14", "all_ts_zero", all_lost().bytes(), accept(gpu_no_timestamp=3), gpu_time_unknown),
+    Case("C15", "record_window_end_far", g0().edit(E11, ts=us(TEN_YEARS_NS)).bytes(), accept(), is_t0),
+    Case("C16", "clamped_at_base", clamped().bytes(), accept(ts_out_of_window=3), c16_numbers),
+    Case(
+        "C18",
+        "kernel_before_launch",
+        g0().edit(E7, ts=us(1_149_000)).edit(E8, ts=us(1_149_000)).bytes(),
+        accept(kernel_before_launch=1),
+        delay(None),
+    ),
+    Case(
+        "C19",
+        "kernel_starts_inside_launch",
+        g0().edit(E7, ts=us(1_155_000)).edit(E8, ts=us(1_155_000)).bytes(),
+        accept(),
+        delay(5_000),
+    ),
+    Case("C20", "clock_drift_rocm", rocm_drift().bytes(), accept(cpu_crossing=ANY), c20_links, compared=False),
+    Case("C21", "hosts_skewed_one_rank", skewed(400_000).bytes(), accept(), no_straggler),
+    Case("C23", "sub_us_kernels", lambda: short_kernels(10_000, 500, 200).bytes(), accept(), busy(5_000_000)),
+    Case(
+        "C24-small",
+        "sum_precision_scaled",
+        lambda: short_kernels(5_000, 1, 1_003).bytes("minified"),
+        accept(),
+        busy(5_000),
+    ),
+    Case("C25", "unsorted", shuffled, accept(), same_as=lambda: gn(200).bytes()),
+    Case("C26", "same_ts_nesting", same_start().bytes(), accept(), c26_tree),
+    Case("C28", "memory_as_X", g0().add(memory("X", {}, dur=us(10_774_627))).bytes(), accept(), c28_numbers),
+    Case("C29", "unfinished_annotation", unfinished().bytes(), accept(unfinished_event=1), is_t0),
+    Case(
+        "C30",
+        "finished_false_on_memory",
+        g0().add(*(memory("i", {"finished": False}, s="t") for _ in range(3))).bytes(),
+        accept(),
+        is_t0,
+    ),
+    Case("C31", "gpu_annotation_plus_2ns", G0, accept(), is_t0),
+    Case("C31-wide", "gpu_annotation_wide", g0().edit(E9, dur=us(400_000)).bytes(), accept(), is_t0),
+    Case(
+        "C01-torch", "int_us_whole_list", absolute_us(gn(3)).bytes("kineto"), accept(ts_precision=ANY), busy(150_000)
+    ),
+]

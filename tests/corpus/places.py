@@ -1,0 +1,18 @@
+"""Where the traces are that were recorded rather than made up, and how much of the sweeps to run."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+RECORDED = Path(__file__).resolve().parents[2] / "src" / "foretrace" / "recorded" / "h200"
+PUBLIC = os.environ.get("FORETRACE_PUBLIC_TRACES", "")
+FULL_SWEEP = os.environ.get("FORETRACE_SWEEP") == "full"
+
+
+def recorded_traces() -> list[Path]:
+    return sorted(RECORDED.glob("*.json.gz"))
+
+
+def public_traces() -> list[Path]:
+    return sorted(Path(PUBLIC).glob("*.json.gz")) if PUBLIC else []
