@@ -37,6 +37,7 @@ class ScriptOptions:
     find: str = "auto"
     limit_s: int = 60
     stop: bool = False
+    overwrite: bool = False
     shapes: bool = True
     stacks: bool = False
     memory: bool = False
@@ -123,7 +124,8 @@ class Recorder:
     def _start_window(self) -> None:
         self._stage = "window"
         self._window = Capture(
-            self.target, steps=self.options.steps, warmup=self.options.wait, wait=1, **self.options.recording())
+            self.target, steps=self.options.steps, warmup=self.options.wait, wait=1, overwrite=self._replaces(),
+            **self.options.recording())
         self._window.record.compiling = self._record.compiling
         with self._ours():
             self._window.start()
@@ -160,7 +162,7 @@ class Recorder:
 
     def _write_early(self) -> None:
         with self._ours():
-            trace = export(self._early, self.target)
+            trace = export(self._early, self.target, overwrite=self._replaces())
         self._record.facts = self._facts()
         self._record.write(trace)
         self._keep(trace)
@@ -184,7 +186,7 @@ class Recorder:
 
     def _keep_foreign(self, profiler: Any, plain: str) -> None:
         if os.path.exists(plain):
-            trace = place(plain, self.target)
+            trace = place(plain, self.target, overwrite=self._replaces())
             self._record.profile = profile_options(profiler)
             self._record.facts |= self._facts()
             self._record.write(trace)
@@ -193,6 +195,9 @@ class Recorder:
     def _keep(self, trace: Path) -> None:
         self.result.traces.append(trace)
         self.say(f"wrote {trace}")
+
+    def _replaces(self) -> bool:
+        return self.options.overwrite and not self.result.traces  # an older run's trace, never one of this run
 
     def _facts(self) -> dict[str, Any]:
         return {"script": {"steps_seen": self.result.steps, "found_by": self.options.find}}

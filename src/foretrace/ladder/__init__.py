@@ -1,1 +1,47 @@
+"""The ladder: from one matrix product to a training step, one file per rung.
 
+Each public module of this package declares `RUNG`, a `foretrace.schema.rung.Rung`; other packages add theirs
+through the entry-point group `foretrace.rungs`. Listing them needs no torch: only `Rung.build` imports it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
+
+from foretrace import plugins
+from foretrace.capture import need_torch
+from foretrace.errors import UsageError
+from foretrace.schema.rung import Choice, Rung
+
+if TYPE_CHECKING:
+    from foretrace.capture.window import Capture
+
+# The order in which a person climbs; a rung from elsewhere comes after these.
+ORDER = ("matmul_add", "linear", "mlp", "attention", "block", "model", "train_step")
+
+
+def rungs() -> list[Rung]:
+    """Every rung, lowest first."""
+    found = plugins.declared(sys.modules[__name__], "RUNG", Rung, "foretrace.rungs")
+    return sorted(found, key=lambda rung: (ORDER.index(rung.name) if rung.name in ORDER else len(ORDER), rung.name))
+
+
+def rung(name: str) -> Rung:
+    """The rung of that name."""
+    known = {each.name: each for each in rungs()}
+    if name in known:
+        return known[name]
+    close = get_close_matches(name, known, n=1)
+    hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}"
+    raise UsageError(f"no rung is called {name!r}: {hint}")
+
+
+def run(rung: Rung, choice: Choice, folder: str | os.PathLike[str] = "traces", **capture: Any) -> Capture:
+    """Run one rung and capture it into `folder`; `capture` are options of `foretrace.capture.calls.capture_call`."""
+    need_torch()
+    from foretrace.ladder._climb import climb
+
+    return climb(rung, choice, folder, **capture)

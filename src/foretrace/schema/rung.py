@@ -10,6 +10,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+COMPILED = "compiled"  # every rung has this variant: its first one under torch.compile
+DTYPES = ("auto", "bf16", "fp16", "fp32")
+MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
+
 
 @dataclass(frozen=True, slots=True)
 class Option:
@@ -24,6 +28,24 @@ class Option:
     help: str
     small: int | str | bool | None = None
     choices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What a person asks for. `values` holds only the options that were given; `variant` None is the rung's first."""
+
+    variant: str | None = None
+    compile: bool = False
+    mode: str = "default"
+    device: str = "auto"
+    dtype: str = "auto"
+    small: bool = False
+    seed: int = 0
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def compiles(self) -> bool:
+        return self.compile or self.variant == COMPILED
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +84,7 @@ class Built:
 class Rung:
     """One rung: what it runs, in which variants (name and one line of help; the first is the default), at which sizes.
 
-    Every rung also has the variant `compiled`, which is the first variant under `torch.compile`.
+    Every rung also has the variant `compiled`: the first one under `torch.compile`.
     `claims` are the predictions that this rung can decide.
     """
 

@@ -1,0 +1,37 @@
+"""Part 2: the same MLP with Liger's fused GeGLU (needs a GPU: its kernels are Triton's).
+
+    python examples/03_kernels_mlp.py --batch 64 --seq 128 --dim 768 --hidden 3072
+
+The layer comes from the Hub through `kernels` when the Hub answers, else from PyPI's `liger-kernel`; the script
+says which.
+"""
+
+import argparse
+
+import article
+import torch
+
+from foretrace.ladder._gated import gated_mlp
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--batch", type=int, default=64)
+    parser.add_argument("--seq", type=int, default=128)
+    parser.add_argument("--dim", type=int, default=768)
+    parser.add_argument("--hidden", type=int, default=3072)
+    parser.add_argument("--compile", action="store_true")
+    parser.add_argument("--trace_dir", default="./traces/03_kernels_mlp")
+    args = parser.parse_args()
+
+    place = article.place()
+    model, facts = gated_mlp("liger", args.dim, args.hidden, str(place["device"]))
+    print(f"liger: {facts['liger']}")
+    model = model.to(**place).eval()
+    x = torch.randn(args.batch, args.seq, args.dim, **place)
+    function = torch.compile(model) if args.compile else model
+    tag = f"{args.batch}_{args.seq}_{args.dim}_{args.hidden}_{'compile' if args.compile else 'eager'}"
+    article.profile(lambda: function(x), region="kernels_mlp_fwd", trace_dir=args.trace_dir, tag=tag)
+
+
+article.run(main)

@@ -1,0 +1,67 @@
+"""Part 3: causal attention, written out or through a backend of SDPA.
+
+    python examples/04_attention.py --backend naive
+    python examples/04_attention.py --backend flash --batch 8 --heads 16 --seq 1024 --head_dim 64
+
+Guess first: how many GPU operations does `naive` launch, which of them is a copy, and why is `math` slower than both?
+`efficient` and `cudnn` need a GPU.
+"""
+
+import argparse
+from contextlib import nullcontext
+
+import article
+import torch
+import torch.nn.functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+BACKENDS = {
+    "math": SDPBackend.MATH,
+    "flash": SDPBackend.FLASH_ATTENTION,
+    "efficient": SDPBackend.EFFICIENT_ATTENTION,
+    "cudnn": SDPBackend.CUDNN_ATTENTION,
+}
+
+
+def written_out(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: torch.Tensor, in_place: bool) -> torch.Tensor:
+    scores = torch.matmul(q, k.transpose(-2, -1)) * q.shape[-1] ** -0.5
+    fill = scores.masked_fill_ if in_place else scores.masked_fill
+    return torch.matmul(torch.softmax(fill(mask, float("-inf")), dim=-1), v)
+
+
+def sdpa(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    return F.scaled_dot_product_attention(q, k, v, is_causal=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--backend", choices=("naive", "inplace", *BACKENDS), default="naive")
+    parser.add_argument("--batch", type=int, default=8)
+    parser.add_argument("--heads", type=int, default=16)
+    parser.add_argument("--seq", type=int, default=1024)
+    parser.add_argument("--head_dim", type=int, default=64)
+    parser.add_argument("--compile", action="store_true")
+    parser.add_argument("--trace_dir", default="./traces/04_attention")
+    args = parser.parse_args()
+
+    place = article.place()
+    shape = (args.batch, args.heads, args.seq, args.head_dim)
+    qkv = [torch.randn(shape, **place) for _ in range(3)]
+    if args.backend in BACKENDS:
+        inputs, function, region = qkv, sdpa, "sdpa_fwd"
+        pinned = lambda: sdpa_kernel(BACKENDS[args.backend])  # noqa: E731
+    else:
+        mask = torch.ones(args.seq, args.seq, dtype=torch.bool, device=place["device"]).triu(1)
+        inputs, function, region, pinned = [*qkv, mask, args.backend == "inplace"], written_out, "attn_fwd", nullcontext
+    if args.compile:
+        function = torch.compile(function)
+
+    def call() -> torch.Tensor:
+        with pinned():
+            return function(*inputs)
+
+    tag = "_".join(map(str, (*shape, args.backend, "compile" if args.compile else "eager")))
+    article.profile(call, region=region, trace_dir=args.trace_dir, tag=tag)
+
+
+article.run(main)

@@ -1,0 +1,57 @@
+"""What the article's scripts share: where to run, the warm-up, the profiled loop, and the two files it leaves.
+
+The loop is the article's: wait 1, warm up 1, record 3. `foretrace.capture` adds the run record and a trace that is
+whole or not there at all; it also records shapes, which the article's tables of dimensions need.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+
+from foretrace.capture import capture
+from foretrace.errors import ForetraceError
+
+DTYPES = {"bf16": torch.bfloat16, "fp32": torch.float32}
+
+
+def place(dtype: str = "bf16") -> dict[str, object]:
+    """The GPU where there is one. A CPU that cannot multiply bf16 gets fp32, and a line that says so."""
+    if torch.cuda.is_available():
+        return {"device": "cuda", "dtype": DTYPES[dtype]}
+    if dtype == "bf16" and not torch.ops.mkldnn._is_mkldnn_bf16_supported():
+        print("this CPU has no bf16 arithmetic: running in fp32", file=sys.stderr)
+        dtype = "fp32"
+    return {"device": "cpu", "dtype": DTYPES[dtype]}
+
+
+def profile(call: Callable[[], object], *, region: str, trace_dir: str, tag: str, warm: bool = True) -> None:
+    """Profile `call`; write `trace_dir/tag.json` (the trace), `.txt` (the table) and `.run.json` (the run record)."""
+    with torch.no_grad():
+        if warm:
+            for _ in range(3):
+                call()
+            if torch.cuda.is_available():
+                torch.cuda.synchronize()
+        with capture(Path(trace_dir) / f"{tag}.json", steps=3, warmup=0, region=region, overwrite=True) as prof:
+            for _ in range(5):
+                call()
+                prof.step()
+    order = "cuda_time_total" if torch.cuda.is_available() else "cpu_time_total"
+    # Every row: the article's fifteen cut off some of the rows that its text points at.
+    table = prof.key_averages().table(sort_by=order, row_limit=-1)
+    (Path(trace_dir) / f"{tag}.txt").write_text(table + "\n", encoding="utf-8")
+    print(table)
+    print(f"trace: {prof.trace}")
+
+
+def run(main: Callable[[], None]) -> None:
+    """Run a script's `main`; what a person can mend is one line, not a traceback."""
+    try:
+        main()
+    except ForetraceError as problem:
+        print(problem, file=sys.stderr)
+        raise SystemExit(problem.exit_code) from None

@@ -1,0 +1,134 @@
+"""`foretrace run RUNG`: run one rung of the ladder, capture it, and look at the trace."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from foretrace.errors import MissingError
+from foretrace.schema.rung import COMPILED, DTYPES, MODES, Choice, Option, Rung
+from foretrace.units import percent_text, time_text
+
+
+class _Rungs(click.Group):
+    """One subcommand per rung, with that rung's own options."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        from foretrace.ladder import rungs
+
+        return [rung.name for rung in rungs()]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        from foretrace.ladder import rungs
+
+        return next((_command(rung) for rung in rungs() if rung.name == cmd_name), None)
+
+
+@click.command(cls=_Rungs, name="run")
+def command() -> None:
+    """Run one rung of the ladder under the profiler, write its trace and run record, and look at it.
+
+    Sizes default to those of the article; --small takes seconds on a CPU. `foretrace run RUNG --help` lists the
+    rung's own options and variants.
+    """
+
+
+def show(trace: Path) -> None:
+    """Look at a trace just written. The only place where capturing meets reading, and only when it is wanted."""
+    try:
+        from foretrace.cli.look import command as look
+
+        look.main([str(trace)], prog_name="foretrace look", standalone_mode=False)
+    except ImportError as problem:
+        raise MissingError(
+            f"the trace is written to {trace}; to look at it: pip install foretrace (or pass --no-look)") from problem
+
+
+def recording_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The options that every command that records has."""
+    for option in reversed((
+        click.option("--steps", type=click.IntRange(1), default=3, show_default=True, help="Steps to record."),
+        click.option("--warmup", type=click.IntRange(0), default=3, show_default=True, help="Calls before it starts."),
+        click.option("--shapes/--no-shapes", default=True, show_default=True, help="Record the shapes of operands."),
+        click.option("--stacks", is_flag=True, help="Record Python stacks (slow)."),
+        click.option("--memory", is_flag=True, help="Record allocations."),
+        click.option("--modules", is_flag=True, help="Record the module of each op (with --stacks)."),
+        click.option("-o", "--out", "folder", default="traces", show_default=True, help="Folder for trace and record."),
+        click.option("--overwrite", is_flag=True, help="Replace a trace of that name; else number it."),
+        click.option("--no-look", is_flag=True, help="Write the files and stop: needs torch alone."),
+        click.option("--json", "as_json", is_flag=True, help="Print what was written as one JSON document."),
+    )):
+        function = option(function)
+    return function
+
+
+def _command(rung: Rung) -> click.Command:
+    variants = "\n".join(f"  {name}: {text}" for name, text in rung.variants.items())
+    body = recording_options(_common(lambda **given: _run(rung, given)))
+    for option in reversed(rung.options):
+        body = _option(option)(body)
+    text = f"{rung.title}.\n\n\b\nVariants:\n{variants}\n  {COMPILED}: the first one under torch.compile"
+    return click.command(name=rung.name, help=text, short_help=rung.title)(body)
+
+
+def _option(option: Option) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    names = dict.fromkeys((f"--{option.name.replace('_', '-')}", f"--{option.name}"))
+    if isinstance(option.default, bool):
+        return click.option(*names, option.name, is_flag=True, default=None, help=option.help)
+    small = "" if option.small is None else f"; {option.small} with --small"
+    kind = click.Choice(option.choices) if option.choices else type(option.default)
+    return click.option(*names, option.name, type=kind, help=f"{option.help}  [{option.default}{small}]")
+
+
+def _common(function: Callable[..., Any]) -> Callable[..., Any]:
+    for option in reversed((
+        click.option("--variant", help="Which way of doing it; see above."),
+        click.option("--compile", "compiled", is_flag=True, help="Run it under torch.compile."),
+        click.option("--mode", type=click.Choice(MODES), default="default", show_default=True, help="For --compile."),
+        click.option("--device", type=click.Choice(("auto", "cpu", "cuda")), default="auto", show_default=True),
+        click.option("--dtype", type=click.Choice(DTYPES), default="auto", show_default=True,
+                     help="auto: bf16, or fp32 on a CPU without it."),
+        click.option("--small", is_flag=True, help="Small sizes where none are given."),
+        click.option("--seed", type=int, default=0, show_default=True, help="Seed of weights and inputs."),
+        click.option("--timing-pass", is_flag=True, help="Record once more without shapes, as NAME.timing.json.gz."),
+    )):
+        function = option(function)
+    return function
+
+
+def _run(rung: Rung, given: dict[str, Any]) -> None:
+    from foretrace.ladder import run
+
+    no_look, as_json, folder = given.pop("no_look"), given.pop("as_json"), given.pop("folder")
+    choice = Choice(
+        compile=given.pop("compiled"), values={option.name: given.pop(option.name) for option in rung.options},
+        **{name: given.pop(name) for name in ("variant", "mode", "device", "dtype", "small", "seed")})
+    captured = run(rung, choice, folder, **given)
+    assert captured.trace is not None
+    assert captured.record_file is not None
+    record = json.loads(captured.record_file.read_text(encoding="utf-8"))
+    if as_json:
+        files = {"trace": str(captured.trace), "record": str(captured.record_file)}
+        click.echo(json.dumps({"schema": 1, **files, "run": record}, indent=1))
+        return
+    click.echo(f"wrote {captured.trace}\n{_summary(record)}", err=True)
+    if no_look:
+        click.echo(captured.trace)
+    else:
+        show(captured.trace)
+
+
+def _summary(record: dict[str, Any]) -> str:
+    timing, compiling = record["timing"], record["compile"]
+    parts = [
+        f"first call {time_text(timing['first_call_ns'])}",
+        f"{time_text(timing['wall_ns_per_call'])} per call without the profiler",
+        f"the profiler adds {percent_text(timing['profiler_overhead'])} to the host's time",
+    ]
+    if compiling["frames"]:
+        parts.append(f"compiling took {compiling['seconds']:.1f} s for {compiling['frames']} frames")
+    return "; ".join(parts)

@@ -1,0 +1,83 @@
+"""Runs one rung: resolves the device, builds it, captures it, and says in the run record what ran."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from foretrace.capture.calls import capture_call
+from foretrace.capture.window import Capture
+from foretrace.errors import MissingError, UsageError
+from foretrace.schema.rung import COMPILED, Choice, Rung, Setup
+
+
+def climb(rung: Rung, choice: Choice, folder: str | os.PathLike[str], **capture: Any) -> Capture:
+    """Capture one rung into `folder`; `capture` goes to `capture_call` (steps, warmup, shapes, overwrite, ...)."""
+    setup = prepare(rung, choice)
+    # A page of C++ frames that says what is expected of bf16 on such a CPU: it works, slowly.
+    warnings.filterwarnings("ignore", message="mkldnn_matmul failed")
+    torch.manual_seed(choice.seed)
+    built = rung.build(setup)
+    facts = {"rung": {
+        "name": rung.name, "variant": setup.variant, "compiled": choice.compiles,
+        "mode": choice.mode if choice.compiles else None, "device": setup.device, "dtype": setup.dtype,
+        "seed": choice.seed, "region": built.region, "options": dict(setup.values), "facts": dict(built.facts),
+    }}
+    path = Path(folder) / file_name(rung, setup, choice.compiles)
+    return capture_call(built.call, path, region=built.region, facts=facts, **capture)
+
+
+def prepare(rung: Rung, choice: Choice) -> Setup:
+    """The setup a choice amounts to here, or the error that says what is missing."""
+    default = next(iter(rung.variants))
+    variant = default if choice.variant in (None, COMPILED) else choice.variant
+    if variant not in rung.variants:
+        raise UsageError(f"{rung.name} has no variant {variant!r}: there are {', '.join([*rung.variants, COMPILED])}")
+    device = find_device(choice.device)
+    return Setup(
+        device=device, dtype=find_dtype(choice.dtype, device), variant=str(variant),
+        values=rung.values(choice.values, small=choice.small),
+        compile=_compiler(choice.mode, device) if choice.compiles else lambda thing: thing)
+
+
+def find_device(wanted: str) -> str:
+    """`auto` is the GPU where there is one."""
+    there = torch.cuda.is_available()
+    if wanted == "cuda" and not there:
+        raise MissingError("no CUDA GPU is visible to torch here: run with --device cpu")
+    return ("cuda" if there else "cpu") if wanted == "auto" else wanted
+
+
+def find_dtype(wanted: str, device: str) -> str:
+    """`auto` is bf16, as in the article, except on a CPU that cannot multiply it (a hundred times slower there)."""
+    if wanted != "auto":
+        return wanted
+    return "bf16" if device == "cuda" or torch.ops.mkldnn._is_mkldnn_bf16_supported() else "fp32"
+
+
+def file_name(rung: Rung, setup: Setup, compiled: bool) -> str:
+    """`mlp_liger_64x128x768x3072_bf16`: runs of different sizes lie beside each other, each named by what it was."""
+    default = next(iter(rung.variants))
+    label = COMPILED if compiled and setup.variant == default else setup.variant + ("_compiled" if compiled else "")
+    given = [(option, setup.values[option.name]) for option in rung.options]
+    sizes = "x".join(str(value) for _, value in given if value and type(value) is int)
+    words = [option.name if value is True else str(value)
+             for option, value in given if isinstance(value, bool | str) and value != option.default]
+    return "_".join([rung.name, label, sizes, *words, setup.dtype, *(["cpu"] if setup.device == "cpu" else [])])
+
+
+def torch_dtype(name: str) -> torch.dtype:
+    """`bf16` -> `torch.bfloat16`."""
+    return {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}[name]
+
+
+def _compiler(mode: str, device: str) -> Callable[[Any], Any]:
+    if device == "cpu" and not any(shutil.which(name) for name in (os.environ.get("CXX", "g++"), "clang++")):
+        raise MissingError("torch.compile needs a C++ compiler on a CPU: install g++ (apt install g++)")
+    return lambda thing: torch.compile(thing, mode=None if mode == "default" else mode)

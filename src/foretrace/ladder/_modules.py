@@ -1,0 +1,97 @@
+"""The modules that several rungs share, written out plainly so that a trace can be read beside them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+
+class GeGLU(nn.Module):  # type: ignore[misc]
+    """down(gelu(gate(x)) * up(x)), tanh form, no bias: three matrix products and two pointwise operations."""
+
+    def __init__(self, dim: int, hidden: int) -> None:
+        super().__init__()
+        self.gate = nn.Linear(dim, hidden, bias=False)
+        self.up = nn.Linear(dim, hidden, bias=False)
+        self.down = nn.Linear(hidden, dim, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        gate, up = self.gate(x), self.up(x)
+        return self.down(F.gelu(gate, approximate="tanh") * up)
+
+
+class Attention(nn.Module):  # type: ignore[misc]
+    """Causal self-attention: one projection for queries, keys and values, torch's own choice of SDPA backend."""
+
+    def __init__(self, dim: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.qkv = nn.Linear(dim, 3 * dim, bias=False)
+        self.out = nn.Linear(dim, dim, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        batch, seq, dim = x.shape
+        split = self.qkv(x).view(batch, seq, 3, self.heads, dim // self.heads)
+        query, key, value = split.permute(2, 0, 3, 1, 4).unbind(0)
+        mixed = F.scaled_dot_product_attention(query, key, value, is_causal=True)
+        return self.out(mixed.transpose(1, 2).reshape(batch, seq, dim))
+
+
+class Block(nn.Module):  # type: ignore[misc]
+    """A pre-norm transformer block around any gated MLP."""
+
+    def __init__(self, dim: int, heads: int, mlp: Any) -> None:
+        super().__init__()
+        self.attention_norm, self.attention = nn.RMSNorm(dim), Attention(dim, heads)
+        self.mlp_norm, self.mlp = nn.RMSNorm(dim), mlp
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x + self.attention(self.attention_norm(x))
+        return x + self.mlp(self.mlp_norm(x))
+
+
+class Decoder(nn.Module):  # type: ignore[misc]
+    """A small language model: embedding, blocks, norm, head, and the loss against the next token."""
+
+    def __init__(self, vocab: int, layers: int, dim: int, heads: int, hidden: int) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(vocab, dim)
+        self.blocks = nn.ModuleList(Block(dim, heads, GeGLU(dim, hidden)) for _ in range(layers))
+        self.norm, self.head = nn.RMSNorm(dim), nn.Linear(dim, vocab, bias=False)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        x = self.embed(tokens)
+        for block in self.blocks:
+            x = block(x)
+        logits = self.head(self.norm(x))
+        return F.cross_entropy(logits[:, :-1].flatten(0, 1).float(), tokens[:, 1:].flatten())
+
+
+def parameters_of(module: Any) -> int:
+    """How many weights a module has."""
+    return sum(weight.numel() for weight in module.parameters())
+
+
+def forward_only(module: Any, *inputs: Tensor) -> Any:
+    """A call of `module` without gradients, as one step."""
+
+    def call() -> object:
+        with torch.no_grad():
+            return module(*inputs)
+
+    return call
+
+
+def forward_backward(module: Any, x: Tensor) -> Any:
+    """Forward, and backward of the sum; gradients accumulate, as they do inside an accumulation loop."""
+    x.requires_grad_(True)
+
+    def call() -> object:
+        loss = module(x).sum()
+        loss.backward()
+        return loss
+
+    return call
