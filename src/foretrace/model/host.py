@@ -18,6 +18,12 @@ HOST_KINDS = ("cpu_op", "user_annotation", "python_function", "cuda_runtime", "c
 CALL_KINDS = ("cuda_runtime", "cuda_driver")
 
 
+def step_number(name: str) -> int | None:
+    """The N of `ProfilerStep#N`."""
+    match = STEP_NAME.fullmatch(name)
+    return int(match[1]) if match else None
+
+
 class Host:
     """Arrays over all events (ids are positions); host events have a parent and a depth."""
 

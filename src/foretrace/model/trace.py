@@ -14,7 +14,7 @@ from ..schema.ledger import Ledger, LedgerBuilder, Note
 from ..schema.tables import Tables
 from .about import About, about
 from .gpu import NONE, Gpu
-from .host import STEP_NAME, Host
+from .host import Host, step_number
 from .spans import Spans
 
 if TYPE_CHECKING:
@@ -95,6 +95,30 @@ class Trace:
         return described(self)
 
     @cached_property
+    def kernel_cases(self) -> pl.DataFrame:
+        """Kernels grouped by name and the shapes of their op."""
+        from .kernels import grouped
+
+        return grouped(self)
+
+    @cached_property
+    def work_roles(self) -> list[str]:
+        """The role of every row of `gpu`; copies and fills have the role `copy`."""
+        roles = ["copy"] * len(self.gpu)
+        for row, role in zip(np.flatnonzero(self.gpu.is_kernel).tolist(), self.kernels["role"].to_list(), strict=True):
+            roles[row] = role
+        return roles
+
+    @cached_property
+    def work_bounds(self) -> list[str]:
+        """The bound of every row of `gpu`: that of its case; copies and fills are memory-bound."""
+        bounds = ["memory"] * len(self.gpu)
+        for ids, bound in self.kernel_cases.select("kernels", "bound").iter_rows():
+            for row in np.searchsorted(self.gpu.id, ids).tolist():
+                bounds[row] = bound
+        return bounds
+
+    @cached_property
     def copies(self) -> pl.DataFrame:
         return self.gpu_work.filter(pl.col("kind") != "kernel")
 
@@ -114,7 +138,7 @@ class Trace:
     @cached_property
     def steps(self) -> pl.DataFrame:
         spans = self.spans.steps
-        numbers = [int(match[1]) if (match := STEP_NAME.fullmatch(span.name)) else None for span in spans]
+        numbers = [step_number(span.name) for span in spans]
         return pl.DataFrame({
             "index": [span.index for span in spans], "name": [span.name for span in spans], "number": numbers,
             "id": [span.event for span in spans], "ts_ns": [span.start_ns for span in spans],

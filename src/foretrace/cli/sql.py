@@ -1,0 +1,34 @@
+"""`foretrace sql`."""
+
+from __future__ import annotations
+
+import click
+
+from ._options import as_json, opens_trace
+
+
+@click.command("sql")
+@click.argument("trace")
+@click.argument("query", required=False)
+@as_json
+@click.option("--csv", "as_csv", is_flag=True, help="Comma-separated values (cells that look like formulas are quoted).")
+@click.option("--rows", default=50, show_default=True, help="How many rows to print as a table.")
+@opens_trace
+def command(trace: str, query: str | None, as_json: bool, as_csv: bool, rows: int, no_cache: bool, strict: bool,
+            limit: tuple[str, ...]) -> int:
+    """Ask a trace a question in SQL. Without QUERY, list the tables and their columns.
+
+    \b
+    foretrace sql t.json.gz "select name, count(*) n, sum(dur_ns) ns from kernels group by name order by ns desc"
+    """
+    from ..opening import open
+    from ..render import rows as render
+    from ..sources.limits import parse_limits
+
+    opened = open(trace, cache=not no_cache, limits=parse_limits(limit))
+    if query is None:
+        click.echo("\n".join(f"{name}: {', '.join(opened.table(name).columns)}" for name in opened.table_names()))
+    else:
+        found = opened.sql(query)
+        click.echo(render.json_text(found) if as_json else render.csv_text(found) if as_csv else render.table_text(found, rows))
+    return 1 if strict and opened.ledger.lost_data else 0

@@ -1,0 +1,169 @@
+"""`look`: everything the contract promises about one trace, as one document of plain data."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+
+from . import families
+from .model import bounds
+from .model.host import step_number
+from .model.spans import Span
+from .model.trace import Trace
+
+SCHEMA = 1
+# Launch nothing, and yet are no mere change of view: they allocate, or hand a value to the host.
+_NOT_METADATA = ("aten::empty", "aten::resize_", "aten::_local_scalar_dense", "aten::item", "aten::set_")
+
+
+def look(trace: Trace) -> dict[str, Any]:
+    """The document of `foretrace look --json`."""
+    from .analyses import run_all
+
+    kernels = kernel_rows(trace)
+    return {
+        "schema": SCHEMA,
+        "trace": trace_entry(trace),
+        "ledger": ledger_entry(trace),
+        "totals": totals(trace),
+        "steps": [_step(trace, span) for span in trace.spans.steps],
+        "regions": [_region(trace, name, calls) for name, calls in trace.spans.region_groups().items()],
+        "kernels": kernels,
+        "ops": op_rows(trace),
+        "findings": [finding_entry(finding) for finding in run_all(trace)],
+    }
+
+
+def full_look(trace: Trace) -> dict[str, Any]:
+    """The contract's document under `look`, and beside it what only people read."""
+    return {"look": look(trace)}
+
+
+def trace_entry(trace: Trace) -> dict[str, Any]:
+    about = trace.about
+    return {
+        "path": trace.path, "source": trace.source, "device": about.device, "arch": about.arch, "rank": about.rank,
+        "events": trace.event_count, "steps": len(trace.spans.steps), "regions": len(trace.spans.region_groups()),
+    }
+
+
+def ledger_entry(trace: Trace) -> dict[str, Any]:
+    ledger = trace.ledger
+    return {
+        "seen": ledger.seen, "kept": ledger.kept, "repaired": ledger.repaired, "skipped": ledger.skipped,
+        "notes": [{"code": note.code, "severity": note.severity, "count": note.count, "text": note.text}
+                  for note in ledger.notes],
+    }
+
+
+def totals(trace: Trace) -> dict[str, Any]:
+    gpu, host = trace.gpu, trace.host
+    timed = bool(gpu.usable.any())
+    known = len(gpu) > 0
+    return {
+        "kernels": int(gpu.is_kernel.sum()), "memcpys": int(gpu.is_memcpy.sum()), "memsets": int(gpu.is_memset.sum()),
+        "launches": int(host.is_launch.sum()), "syncs": int(host.is_wait.sum()),
+        "gpu_busy_ns": gpu.busy(gpu.usable) if timed else None if known else 0,
+        "gpu_span_ns": gpu.span(gpu.usable) if timed else None if known else 0,
+        "cpu_ops": int(host.is_op.sum()),
+    }
+
+
+def _step(trace: Trace, span: Span) -> dict[str, Any]:
+    gpu = trace.gpu
+    busy = gpu.busy(span.work) if len(gpu) else None
+    return {
+        "name": span.name, "index": step_number(span.name), "cpu_ns": span.cpu_ns,
+        "kernels": int(gpu.is_kernel[span.work].sum()), "memcpys": int(gpu.is_memcpy[span.work].sum()),
+        "memsets": int(gpu.is_memset[span.work].sum()), "gpu_busy_ns": busy,
+        "gpu_idle_ns": None if busy is None else gpu.span(span.work) - busy, "bound": bounds.of_span(trace, span),
+    }
+
+
+def _region(trace: Trace, name: str, calls: list[Span]) -> dict[str, Any]:
+    gpu = trace.gpu
+    roles = Counter(trace.work_roles[row] for span in calls for row in span.work.tolist() if gpu.is_kernel[row])
+    kernels = sum(roles.values())
+    return {
+        "name": name, "count": len(calls), "cpu_ns": sum(span.cpu_ns for span in calls),
+        "kernels_per_call": _per_call(kernels, len(calls)),
+        "roles_per_call": {role: _per_call(count, len(calls)) for role, count in sorted(roles.items())},
+        "gpu_busy_ns": gpu.busy(np.unique(np.concatenate([span.work for span in calls]))) if len(gpu) else None,
+        "bound": bounds.of_spans(trace, calls),
+    }
+
+
+def _per_call(count: int, calls: int) -> int | float:
+    return count // calls if count % calls == 0 else round(count / calls, 3)
+
+
+def kernel_rows(trace: Trace) -> list[dict[str, Any]]:
+    """One row per distinct kernel name and op shapes, the most expensive first."""
+    steps = len(trace.spans.steps)
+    rows = [_kernel_row(trace, row, steps) for row in trace.kernel_cases.iter_rows(named=True)]
+    return sorted(rows, key=lambda row: (-(row["total_ns"] or 0), row["name"], row["chain"], row["flops"] or 0, row["count"]))
+
+
+def _kernel_row(trace: Trace, row: dict[str, Any], steps: int) -> dict[str, Any]:
+    return {
+        "name": row["name"], "short": row["short"], "family": row["family"], "role": row["role"],
+        "fields": dict(families.decode(row["name"]).fields), "count": row["count"],
+        "per_step": _per_call(row["in_steps"], steps) if steps else None,
+        "total_ns": row["total_ns"] if row["timed"] else None, "median_ns": _whole(row["median_ns"]),
+        "min_ns": row["min_ns"], "max_ns": row["max_ns"], "ops": row["ops"],
+        "chain": list(trace.host.op_chain(row["op"])) if row["op"] is not None else [],
+        "flops": row["flops"], "bytes": row["bytes"], "tflops": _rounded(row["tflops"]), "gbps": _rounded(row["gbps"]),
+        "bound": row["bound"],
+    }
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 3)
+
+
+def _whole(value: float | None) -> int | float | None:
+    return None if value is None else int(value) if float(value).is_integer() else value
+
+
+def op_rows(trace: Trace) -> list[dict[str, Any]]:
+    """One row per op name: self and total host time, kernels launched anywhere below it."""
+    host, gpu = trace.host, trace.gpu
+    kernels, work = work_below(trace)
+    rows = np.flatnonzero(host.is_op)
+    if not len(rows):
+        return []
+    numbers, inverse = np.unique(host.name[rows], return_inverse=True)
+    count = np.bincount(inverse)
+    sums = [np.bincount(inverse, weights=values[rows]).astype(np.int64)
+            for values in (host.self_length, host.length, kernels, work)]
+    table = []
+    for at, number in enumerate(numbers.tolist()):
+        name = host.names[number]
+        quiet = bool(sums[3][at] == 0) and not name.startswith(_NOT_METADATA)
+        table.append({
+            "name": name, "count": int(count[at]), "self_cpu_ns": int(sums[0][at]), "total_cpu_ns": int(sums[1][at]),
+            "kernels": int(sums[2][at]) if len(gpu) else None, "metadata_only": quiet if len(gpu) else None,
+        })
+    return sorted(table, key=lambda row: (-row["self_cpu_ns"], row["name"]))
+
+
+def work_below(trace: Trace) -> tuple[Any, Any]:
+    """For every event: kernels, and GPU work of any kind, launched by it or anything it called."""
+    host, gpu = trace.host, trace.gpu
+    kernels, work = np.zeros(host.count, np.int64), np.zeros(host.count, np.int64)
+    for rows, counts in ((gpu.is_kernel & (gpu.launch >= 0), kernels), (gpu.launch >= 0, work)):
+        at = gpu.launch[rows]
+        while len(at):
+            np.add.at(counts, at, 1)
+            at = host.parent[at]
+            at = at[at >= 0]
+    return kernels, work
+
+
+def finding_entry(finding: Any) -> dict[str, Any]:
+    return {
+        "rule": finding.rule, "state": finding.state, "title": finding.title, "detail": finding.detail,
+        "at_most_ns": finding.at_most_ns, "evidence": dict(finding.evidence), "events": list(finding.events),
+    }

@@ -1,0 +1,204 @@
+"""What each GPU kernel is: its decoded name, its role, the ops above it, and what its op must compute and move.
+
+Everything is worked out once per distinct case (name, op, shapes) and then spread over the launches, so a million launches
+cost little more than a thousand.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from .. import devices, families
+from ..schema.device import Device
+from ..schema.kernel import KernelId
+from . import costs
+from .intervals import Ints
+
+if TYPE_CHECKING:
+    from .trace import Trace
+
+_DTYPES = {"bf16": "bfloat16", "f16": "float16", "f32": "float32", "f64": "float64"}
+
+
+def device_of(trace: Trace) -> Device | None:
+    """The table entry of the GPU this trace was recorded on, or None."""
+    about = trace.about
+    if about.device is None and about.sms is None:
+        return None
+    return devices.find(about.device or "", sms=about.sms, memory_bytes=about.memory_bytes)
+
+
+def described(trace: Trace) -> pl.DataFrame:
+    """The kernels of a trace, one row per launch."""
+    frame = trace.gpu_work.filter(pl.col("kind") == "kernel").drop("kind", "bytes")
+    cases = _Cases(trace)
+    return frame.with_columns(
+        pl.Series("signature", cases.signature), pl.Series("chain_id", cases.chain), *cases.columns(),
+    )
+
+
+def grouped(trace: Trace) -> pl.DataFrame:
+    """One row per case: kernels of one name whose ops had the same shapes, with rates and bound at their median time."""
+    frame = trace.kernels.group_by("name", "signature", maintain_order=True).agg(
+        pl.col("id").alias("kernels"), pl.len().alias("count"), pl.col("step").is_not_null().sum().alias("in_steps"),
+        pl.col("dur_ns").count().alias("timed"), pl.col("dur_ns").sum().alias("total_ns"),
+        pl.col("dur_ns").median().alias("median_ns"), pl.col("dur_ns").min().alias("min_ns"),
+        pl.col("dur_ns").max().alias("max_ns"), pl.col("op_name").drop_nulls().unique(maintain_order=True).alias("ops"),
+        pl.col("op").drop_nulls().first(),
+        *(pl.col(name).first() for name in ("short", "family", "role", "flops", "bytes", "cost_note")),
+    )
+    device = device_of(trace)
+    places = [_place(device, row) for row in frame.select("name", "role", "flops", "bytes", "median_ns").iter_rows(named=True)]
+    return frame.with_columns(
+        pl.Series("tflops", [place[0] for place in places], dtype=pl.Float64),
+        pl.Series("gbps", [place[1] for place in places], dtype=pl.Float64),
+        pl.Series("bound", [place[2] for place in places], dtype=pl.String),
+    )
+
+
+def _place(device: Device | None, row: dict[str, Any]) -> tuple[float | None, float | None, str]:
+    decoded = families.decode(row["name"])
+    stated = decoded.get("dtype_in") or decoded.get("dtype")
+    dtype = _DTYPES.get(stated, stated) if isinstance(stated, str) else None
+    place = costs.position(device, dtype, row["flops"], row["bytes"], row["median_ns"], tensor_core=decoded.get("tensor_core"))
+    return place.tflops, place.gbps, "comms" if row["role"] == "comms" else place.bound
+
+
+class _Cases:
+    """Kernels of one trace and the distinct cases among them."""
+
+    def __init__(self, trace: Trace) -> None:
+        self.trace, self.host = trace, trace.host
+        gpu = trace.gpu
+        rows = np.flatnonzero(gpu.is_kernel)
+        self.event, self.op, self.length = gpu.id[rows], gpu.op[rows], gpu.length[rows]
+        self.name = self.host.name[self.event]
+        self.op_name = np.where(self.op >= 0, self.host.name[np.maximum(self.op, 0)], -1)
+        self.signature = self._signatures()
+        self.chain = chain_ids(trace, self.op)
+        self.ids: dict[int, KernelId] = {
+            number: families.decode(self.host.names[number]) for number in np.unique(self.name).tolist()
+        }
+        self.blocks = trace.gpu_work.filter(pl.col("kind") == "kernel")["grid"].to_list()
+
+    def _signatures(self) -> Ints:
+        """The number of the op's recorded shapes, or -1."""
+        shapes = self.trace.tables["shapes"]
+        by_event = np.full(self.host.count, -1, np.int64)
+        by_event[shapes["event"].to_numpy()] = shapes["signature"].to_numpy()
+        return np.where(self.op >= 0, by_event[np.maximum(self.op, 0)], -1) if self.host.count else self.op
+
+    def columns(self) -> list[pl.Series]:
+        role = self._per_pair(self._role)
+        priced = self._prices(role)
+        bare = {"flops": pl.Int64, "bytes_read": pl.Int64, "bytes_written": pl.Int64, "bytes": pl.Int64,
+                "cost_note": pl.String}
+        return [
+            pl.Series("family", [self.ids[number].family for number in self.name.tolist()], dtype=pl.String),
+            pl.Series("role", role, dtype=pl.String),
+            pl.Series("short", [self.ids[number].short for number in self.name.tolist()], dtype=pl.String),
+            *(pl.Series(name, [row[at] for row in priced], dtype=kind) for at, (name, kind) in enumerate(bare.items())),
+        ]
+
+    def _role(self, name: int, op: int) -> str:
+        return families.role_for(self.host.names[name], self.host.names[op] if op >= 0 else "")
+
+    def _per_pair(self, answer: Any) -> list[str]:
+        known: dict[tuple[int, int], str] = {}
+        pairs = list(zip(self.name.tolist(), self.op_name.tolist(), strict=True))
+        for pair in set(pairs):
+            known[pair] = answer(*pair)
+        return [known[pair] for pair in pairs]
+
+    def _prices(self, role: list[str]) -> list[tuple[Any, ...]]:
+        """Flops and bytes of every kernel; one price per distinct op call and set of kernels it launched."""
+        unpriced = (None, None, None, None, None)
+        prices: list[tuple[Any, ...]] = [unpriced] * len(self.event)
+        calls = _OpCalls(self.trace)
+        known: dict[Any, list[tuple[Any, ...]]] = {}
+        names, sizes = self.name.tolist(), self.length.tolist()
+        for op_name, signature, members in self._by_op():
+            key = (op_name, signature, tuple(names[at] for at in members))
+            if len(members) > 1:
+                key += (tuple(self.blocks[at] for at in members),)  # type: ignore[assignment]
+            if key not in known:
+                call = calls.call(op_name, signature, self.op[members[0]])
+                found = costs.attribute(call, [role[at] for at in members], [sizes[at] for at in members],
+                                        names=[self.host.names[names[at]] for at in members],
+                                        blocks=[_blocks(self.blocks[at]) for at in members])
+                known[key] = [_priced(cost) for cost in found]
+            for at, price in zip(members, known[key], strict=True):
+                prices[at] = price
+        return prices
+
+    def _by_op(self) -> list[tuple[int, int, list[int]]]:
+        """Kernels grouped by the op call that launched them, in launch order; only calls with recorded shapes."""
+        groups: dict[int, list[int]] = {}
+        shaped = np.flatnonzero((self.op >= 0) & (self.signature >= 0))
+        for at, op in zip(shaped.tolist(), self.op[shaped].tolist(), strict=True):
+            groups.setdefault(op, []).append(at)
+        return [(int(self.op_name[members[0]]), int(self.signature[members[0]]), members) for members in groups.values()]
+
+
+class _OpCalls:
+    """Recorded arguments, parsed once per distinct form."""
+
+    def __init__(self, trace: Trace) -> None:
+        self.names = trace.host.names
+        shapes = trace.tables["shapes"]
+        first = shapes.unique(subset="signature", keep="first").sort("signature")
+        self.forms = {row[0]: tuple(_parsed(text) for text in row[1:]) for row in
+                      first.select("signature", "dims", "types", "strides", "concrete").iter_rows()}
+        triton = trace.tables["triton"]
+        self.kwargs = {row["event"]: {"kernel_backend": row["backend"], "kernel_kwargs": row["kwargs"]}
+                       for row in triton.iter_rows(named=True)}
+
+    def call(self, op_name: int, signature: int, event: int) -> costs.OpCall:
+        dims, types, strides, concrete = self.forms[signature]
+        return costs.OpCall(self.names[op_name], dims, types, strides, [str(item) for item in concrete],
+                            self.kwargs.get(int(event), {}))
+
+
+def chain_ids(trace: Trace, op: Ints) -> Ints:
+    """A number for the path of op names above each op, equal for equal paths; -1 where there is no op."""
+    host = trace.host
+    path = np.zeros(host.count, np.uint64)
+    ops = np.flatnonzero(host.is_op & host.lasting)
+    above = host.nearest_op(host.parent[ops])
+    depth = host.depth[ops]
+    for level in np.unique(depth).tolist():
+        here = depth == level
+        over = above[here]
+        inherited = np.where(over >= 0, path[np.maximum(over, 0)], np.uint64(0))
+        path[ops[here]] = (inherited * np.uint64(1_000_003)) ^ (host.name[ops[here]].astype(np.uint64) + np.uint64(1)) \
+            * np.uint64(0x9E3779B97F4A7C15)
+    if not len(op):
+        return op
+    _, first, number = np.unique(path[np.maximum(op, 0)], return_index=True, return_inverse=True)
+    del first
+    return np.where(op >= 0, number.reshape(-1), -1)
+
+
+def _priced(cost: costs.Cost | None) -> tuple[Any, ...]:
+    if cost is None:
+        return (None, None, None, None, None)
+    return (cost.flops, cost.bytes_read, cost.bytes_written, cost.bytes, cost.note or None)
+
+
+def _blocks(grid: str | None) -> int:
+    sizes = _parsed(grid)
+    return int(np.prod(sizes)) if sizes and all(isinstance(size, int) for size in sizes) else 0
+
+
+def _parsed(text: str | None) -> Sequence[Any]:
+    """A recorded list; anything else is an empty one."""
+    try:
+        found = json.loads(text) if text else []
+    except (ValueError, RecursionError):
+        return []
+    return found if isinstance(found, list) else []

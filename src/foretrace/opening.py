@@ -1,0 +1,76 @@
+"""`open`: from a path to a `Trace`, through the cache when one is there."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+from .sources.folder import candidates, resolve
+from .sources.limits import Limits
+
+if TYPE_CHECKING:
+    from .model.trace import Trace
+
+
+def open(path: str | os.PathLike[str], *, cache: bool = True, limits: Limits | None = None) -> Trace:
+    """Open one trace: a file, a folder or zip that holds one, `archive.zip::member`, or `-` for stdin.
+
+    `.json`, gzip and zstd are told by content. What was mended or left out is in `trace.ledger`. With `cache`, the tables of
+    large traces are kept as Parquet in the user's cache folder and the second open takes them from there.
+    Raises `foretrace.errors.TraceError` when it is not a readable trace.
+    """
+    bounds = limits or Limits()
+    wanted = resolve(os.fspath(path), bounds)
+    from . import sources
+    from .sources import cache as store
+
+    tables = store.load(wanted) if cache else None
+    if tables is None:
+        tables = sources.read(wanted, bounds)
+        if cache:
+            store.save(wanted, tables)
+    from .model.trace import Trace
+
+    return Trace(tables, wanted)
+
+
+def open_all(folder: str | os.PathLike[str], *, cache: bool = True, limits: Limits | None = None) -> list[Trace]:
+    """Every trace in a folder or zip, in order of path."""
+    bounds = limits or Limits()
+    found = candidates(os.fspath(folder), bounds)
+    paths = [os.fspath(folder)] if found is None else found
+    return [open(path, cache=cache, limits=bounds) for path in paths]
+
+
+def look_document(path: str, *, cache: bool = True, limits: Limits | None = None) -> dict[str, Any]:
+    """`{"look": the contract's document, ...}` of one trace; an unchanged large trace is answered from the cache.
+
+    Nothing heavy is imported for a cached answer, so looking twice is instant.
+    """
+    bounds = limits or Limits()
+    wanted = resolve(path, bounds)
+    from .sources import cache as store
+
+    kept = store.load_document(wanted, _program()) if cache else None
+    if kept is not None:
+        document: dict[str, Any] = json.loads(kept)
+        document["look"]["trace"]["path"] = wanted
+        return document
+    trace = open(wanted, cache=cache, limits=bounds)
+    from .look import full_look
+
+    document = full_look(trace)
+    if cache:
+        store.save_document(wanted, _program(), lambda: json.dumps(document).encode())
+    return document
+
+
+def _program() -> str:
+    """The version of the code that makes documents: a changed file anywhere in the package makes old ones stale."""
+    from . import __version__
+
+    newest = 0
+    for folder, _, names in os.walk(os.path.dirname(__file__)):
+        newest = max([newest, *(os.stat(os.path.join(folder, name)).st_mtime_ns for name in names if name.endswith(".py"))])
+    return f"look-{__version__}-{newest}"

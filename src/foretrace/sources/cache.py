@@ -1,0 +1,156 @@
+"""Second open in a moment: tables as Parquet, keyed by the content of the trace.
+
+The key is a hash of the file's bytes and of this reader's own version. Hashing a large file takes longer than opening its
+cache, so the hash of a file that has not changed since (same inode, size, and both times to the nanosecond) is remembered,
+as Git does. An entry is written beside its place and moved there in one step: two processes may write it at once, and a
+reader sees all of it or nothing. Only traces that take long to read are kept, and the oldest entries go first.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ..schema.tables import Tables
+
+FORMAT = 1  # raise when the tables change
+WORTHWHILE_BYTES = 1 << 20  # smaller traces are read as fast as their cache would be
+KEEP_BYTES = 4 << 30
+
+
+def folder() -> Path:
+    """`$FORETRACE_CACHE`, else the user's cache folder; never beside the trace."""
+    chosen = os.environ.get("FORETRACE_CACHE")
+    if chosen:
+        return Path(chosen)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "foretrace"
+
+
+def key_of(path: str) -> str | None:
+    """The cache key of a file's content, or None when it is not worth keeping (stdin, an archive member, small)."""
+    try:
+        known = os.stat(path)
+    except (OSError, ValueError):
+        return None
+    if known.st_size < WORTHWHILE_BYTES:
+        return None
+    stamp = f"{known.st_dev}-{known.st_ino}-{known.st_size}-{known.st_mtime_ns}-{known.st_ctime_ns}"
+    memo = folder() / "seen" / hashlib.sha256(stamp.encode()).hexdigest()[:32]
+    try:
+        return memo.read_text()
+    except OSError:
+        pass
+    key = _hash(path)
+    _write_whole(memo, key.encode())
+    return key
+
+
+def _hash(path: str) -> str:
+    digest = hashlib.sha256(f"foretrace-{FORMAT}\n".encode())
+    with open(path, "rb", buffering=0) as file:
+        while block := file.read(4 << 20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def load(path: str) -> Tables | None:
+    """The cached tables of `path`, or None."""
+    key = key_of(path)
+    place = folder() / "tables" / key if key else None
+    if place is None or not place.is_dir():
+        return None
+    import polars as pl
+
+    from ..schema.ledger import Ledger, Note
+    from ..schema.tables import TABLES, Tables
+
+    try:
+        meta = json.loads((place / "meta.json").read_bytes())
+        frames = {name: pl.read_parquet(place / f"{name}.parquet") for name in TABLES}
+        os.utime(place)  # so that the oldest to be used goes first
+    except (OSError, ValueError, KeyError, pl.exceptions.PolarsError):
+        return None
+    notes = tuple(Note(note[0], note[1], note[2], note[3], tuple(map(tuple, note[4]))) for note in meta["notes"])
+    return Tables(meta["source"], frames, meta["header"], Ledger(*meta["ledger"], notes), meta["base_ns"],
+                  meta["resolution_ns"], tuple(meta["merged"]))
+
+
+def save(path: str, tables: Tables) -> None:
+    """Keep the tables of `path`. A cache that cannot be written is no error: the trace was read."""
+    key = key_of(path)
+    if key is None:
+        return
+    place = folder() / "tables" / key
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        draft = Path(tempfile.mkdtemp(prefix=".draft-", dir=place.parent))
+    except OSError:
+        return
+    try:
+        for name, frame in tables.frames.items():
+            frame.write_parquet(draft / f"{name}.parquet", compression="lz4", statistics=False)
+        (draft / "meta.json").write_text(json.dumps(_meta(tables)))
+        os.rename(draft, place)
+        _trim(place.parent)
+    except OSError:
+        pass  # another process was first, or the disk is full
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+def _meta(tables: Tables) -> dict[str, Any]:
+    ledger = tables.ledger
+    return {
+        "source": tables.source, "header": tables.header, "base_ns": tables.base_ns,
+        "resolution_ns": tables.resolution_ns, "merged": tables.merged,
+        "ledger": (ledger.seen, ledger.kept, ledger.repaired, ledger.skipped),
+        "notes": [(note.code, note.severity, note.count, note.text, note.where) for note in ledger.notes],
+    }
+
+
+def _trim(place: Path) -> None:
+    """Drop the entries that were not used for longest until the rest fits."""
+    entries = sorted((entry for entry in place.iterdir() if not entry.name.startswith(".")),
+                     key=lambda entry: entry.stat().st_mtime, reverse=True)
+    total = 0
+    for entry in entries:
+        total += sum(file.stat().st_size for file in entry.iterdir())
+        if total > KEEP_BYTES:
+            shutil.rmtree(entry, ignore_errors=True)
+
+
+def load_document(path: str, what: str) -> bytes | None:
+    """A finished document (`look`) of an unchanged trace, kept by the same version of the program."""
+    key = key_of(path)
+    if key is None:
+        return None
+    try:
+        return (folder() / "documents" / f"{key}-{what}.json").read_bytes()
+    except OSError:
+        return None
+
+
+def save_document(path: str, what: str, content: Callable[[], bytes]) -> None:
+    """Keep a finished document; `content` makes it only when it is worth keeping."""
+    key = key_of(path)
+    if key is not None:
+        _write_whole(folder() / "documents" / f"{key}-{what}.json", content())
+
+
+def _write_whole(place: Path, content: bytes) -> None:
+    """All of a file or none of it; failing is no error."""
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        handle, draft = tempfile.mkstemp(prefix=".draft-", dir=place.parent)
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        os.replace(draft, place)
+    except OSError:
+        pass
