@@ -63,7 +63,7 @@ def capture(
 def handler(folder: str | os.PathLike[str], *, name: str = "run") -> Callable[[Any], None]:
     """An `on_trace_ready` that writes `folder/name.json.gz` (numbered when taken) and its run record."""
     need_torch()
-    from foretrace.capture.handler import trace_handler
+    from foretrace.capture.ready import trace_handler
 
     return trace_handler(folder, name=name)
 

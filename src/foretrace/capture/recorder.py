@@ -18,7 +18,7 @@ from torch.profiler import record_function
 
 from foretrace.capture.export import export, place
 from foretrace.capture.foreign import ForeignProfilers
-from foretrace.capture.handler import profile_options
+from foretrace.capture.ready import profile_options
 from foretrace.capture.record import RunRecord
 from foretrace.capture.window import Capture, activities
 
@@ -145,13 +145,13 @@ class Recorder:
         if self._stage != "window" or self._window is None:
             return
         self._stage = "over"
-        whole = self._window.trace is not None
+        done, asked = self._window.step_num - self._window.plain_steps, self.options.steps
         with self._ours():
             self._window.stop()
         if self._window.trace is not None:
             self._keep(self._window.trace)
-        if self._window.trace is not None and not whole:
-            self.result.notes.append("the script ended inside the window: fewer steps are recorded than asked for")
+            if done < asked:
+                self.result.notes.append(f"the script ended inside the window: {done} of {asked} steps are recorded")
 
     def _stop_early(self) -> None:
         if self._early_runs:

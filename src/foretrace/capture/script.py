@@ -48,9 +48,10 @@ def record_script(
     refuse_second_profiler()
     options = options or ScriptOptions()
     recorder = Recorder(trace_path(path), options, say)
-    with recorder.foreign, StepFinder(recorder.mark, options.find), _alarm(options.limit_s, recorder.too_long):
+    with recorder.foreign, StepFinder(recorder.mark, options.find):
         recorder.start()
-        recorder.result.exit_code = _run(script, list(arguments), module, recorder.fail)
+        with _alarm(options.limit_s, recorder.too_long):
+            recorder.result.exit_code = _run(script, list(arguments), module, recorder.fail)
         recorder.finish()
     return recorder.result
 

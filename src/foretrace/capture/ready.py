@@ -1,4 +1,4 @@
-"""`handler`: an `on_trace_ready` that writes the trace and a run record, for a profiler that somebody else drives."""
+"""An `on_trace_ready` that writes the trace and a run record, for a profiler that somebody else drives."""
 
 from __future__ import annotations
 

@@ -1,0 +1,99 @@
+"""`foretrace run` and `foretrace record` as people start them, and the article's own command lines."""
+
+from __future__ import annotations
+
+import json
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.torch
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+# What the GPU machine lacks: capturing must not notice.
+NO_READER = "import sys; [sys.modules.__setitem__(name, None) for name in ('polars', 'msgspec', 'numpy', 'rich')]; "
+
+
+def foretrace(command: str, *arguments: str, cwd: Path, code: str = NO_READER) -> subprocess.CompletedProcess[str]:
+    code += f"from foretrace.cli.{command} import command; command.main(prog_name='foretrace')"
+    line = [sys.executable, "-c", code, *arguments]
+    return subprocess.run(line, capture_output=True, text=True, cwd=cwd, check=False)
+
+
+def test_run_writes_trace_and_record_without_the_reader(tmp_path: Path) -> None:
+    done = foretrace("run", "linear", "--in_dim", "8", "--out-dim", "4", "--batch", "2", "--no-look", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    trace = Path(done.stdout.strip())
+    assert trace.parent == Path("traces")
+    assert trace.name.startswith("linear_eager_2x8x4_")
+    assert (tmp_path / trace).is_file()
+
+
+def test_run_prints_one_json_document(tmp_path: Path) -> None:
+    line = "matmul_add --size 4 --dtype fp32 --device cpu --json -o t"
+    done = foretrace("run", *line.split(), cwd=tmp_path)
+    said = json.loads(done.stdout)
+    assert said["schema"] == 1
+    assert said["trace"] == "t/matmul_add_eager_4_fp32_cpu.json.gz"
+    assert said["run"] == json.loads((tmp_path / said["record"]).read_text())
+    assert said["run"]["rung"]["options"] == {"size": 4, "batch": 0, "bias": "2d"}
+
+
+def test_a_wrong_option_is_wrong_usage(tmp_path: Path) -> None:
+    assert foretrace("run", "mlp", "--heads", "2", cwd=tmp_path).returncode == 2
+    assert foretrace("run", "nothing", cwd=tmp_path).returncode == 2
+
+
+def test_record_passes_arguments_and_exit_code_and_keeps_stdout_for_json(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text("import sys, torch\nprint(sys.argv[1:])\ntorch.ones(2) + 1\nsys.exit(3)")
+    done = foretrace("record", "--json", "-o", "t", "script.py", "--steps", "9", "-m", cwd=tmp_path)
+    said = json.loads(done.stdout)
+    assert done.returncode == said["exit_code"] == 3
+    assert "['--steps', '9', '-m']" in done.stderr
+    assert said["traces"] == ["t/script.json.gz"]
+    assert json.loads((tmp_path / "t/script.run.json").read_text())["script"]["steps_seen"] == 0
+
+
+def test_record_stops_recording_everything_after_its_limit(tmp_path: Path) -> None:
+    (tmp_path / "long.py").write_text("import time, torch\ntorch.ones(2) + 1\ntime.sleep(1.5)\ntorch.ones(2) * 2")
+    done = foretrace("record", "--json", "--limit", "1", "long.py", cwd=tmp_path)
+    assert "stopped recording everything after 1 s (--limit)" in json.loads(done.stdout)["notes"]
+
+
+@pytest.mark.parametrize(
+    ("line", "trace"),
+    [
+        ("01_matmul_add.py --size 8 --dtype fp32", "01_matmul_add/8_fp32_cold_eager"),
+        ("01_matmul_add.py --size 8 --dtype fp32 --warmup --compile", "01_matmul_add/8_fp32_warm_compile"),
+        ("02_linear.py --batch 4 --in_dim 8 --out_dim 4", "02_linear/4_8_4_eager"),
+        ("03_simple_mlp.py --batch 2 --seq 4 --dim 8 --hidden 16", "03_simple_mlp/2_4_8_16_eager"),
+        ("04_attention.py --batch 1 --heads 2 --seq 8 --head_dim 4", "04_attention/1_2_8_4_naive_eager"),
+        ("04_attention.py --batch 1 --heads 2 --seq 8 --head_dim 4 --backend math", "04_attention/1_2_8_4_math_eager"),
+    ],
+)
+def test_an_example_takes_the_articles_flags_and_names_its_files_as_the_article_does(
+    line: str, trace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script, *arguments = line.split()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(EXAMPLES)
+    monkeypatch.setattr(sys, "argv", [script, *arguments])
+    runpy.run_path(str(EXAMPLES / script), run_name="__main__")
+    assert all((tmp_path / "traces" / f"{trace}{suffix}").is_file() for suffix in (".json", ".txt", ".run.json"))
+
+
+def test_the_liger_example_needs_a_gpu_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(EXAMPLES)
+    monkeypatch.setattr(sys, "argv", ["03_kernels_mlp.py"])
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(SystemExit) as leaving:
+        runpy.run_path(str(EXAMPLES / "03_kernels_mlp.py"), run_name="__main__")
+    assert leaving.value.code == 4
+    assert "Liger's kernels are Triton's and need a GPU" in capsys.readouterr().err

@@ -1,0 +1,71 @@
+"""Where Liger comes from: the Hub when it answers, else PyPI, and the record says which."""
+
+from __future__ import annotations
+
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+pytest.importorskip("torch")
+from foretrace.errors import MissingError
+from foretrace.ladder import _gated
+
+pytestmark = pytest.mark.torch
+
+
+@pytest.fixture
+def hub(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """A `kernels` package whose Hub answers with a layer."""
+    asked: list[tuple[str, int]] = []
+
+    def get_kernel(name: str, *, version: int) -> SimpleNamespace:
+        asked.append((name, version))
+        return SimpleNamespace(layers=SimpleNamespace(LigerGEGLUMLP="from the hub"))
+
+    fake = SimpleNamespace(get_kernel=get_kernel, asked=asked)
+    monkeypatch.setitem(sys.modules, "kernels", fake)
+    monkeypatch.setattr(_gated, "_hub_may_answer", lambda: True)
+    return fake
+
+
+@pytest.fixture
+def pypi(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "liger_kernel.transformers.geglu", SimpleNamespace(LigerGEGLUMLP="from pypi"))
+
+
+def test_the_hub_comes_first_with_its_version_pinned(hub: SimpleNamespace) -> None:
+    layer, source = _gated.liger_layer("cuda")
+    assert layer == "from the hub"
+    assert source == {"source": "hub", "name": "kernels-community/liger-kernels", "version": 1}
+    assert hub.asked == [("kernels-community/liger-kernels", 1)]
+
+
+@pytest.mark.usefixtures("pypi")
+def test_a_hub_that_fails_is_named_and_pypi_takes_over(hub: SimpleNamespace) -> None:
+    hub.get_kernel = lambda name, version: {}["nothing built for this torch"]
+    layer, source = _gated.liger_layer("cuda")
+    assert layer == "from pypi"
+    assert (source["source"], source["hub"]) == ("pypi", "KeyError: 'nothing built for this torch'")
+
+
+@pytest.mark.usefixtures("pypi")
+def test_a_silent_hub_is_not_asked(hub: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_gated, "_hub_may_answer", lambda: False)
+    assert _gated.liger_layer("cuda")[0] == "from pypi"
+    assert hub.asked == []
+
+
+def test_neither_is_an_install_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_gated, "_hub_may_answer", lambda: False)
+    monkeypatch.setitem(sys.modules, "liger_kernel.transformers.geglu", None)
+    with pytest.raises(MissingError, match="pip install liger-kernel"):
+        _gated.liger_layer("cuda")
+
+
+def test_the_probe_is_short_and_offline_asks_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")  # the discard port: nobody answers
+    monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
+    assert not _gated._hub_may_answer()
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    assert _gated._hub_may_answer()

@@ -1,0 +1,99 @@
+"""The contract of every rung: it declares itself, runs on a CPU at its small sizes, and its trace says what it was."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from foretrace import ladder
+from foretrace.errors import MissingError, UsageError
+from foretrace.schema.rung import COMPILED, Choice, Rung
+
+RUNGS = ladder.rungs()
+NEEDS_GPU = {("mlp", "liger"), ("block", "liger"), ("attention", "efficient"), ("attention", "cudnn")}
+PAIRS = [(rung, variant) for rung in RUNGS for variant in rung.variants if (rung.name, variant) not in NEEDS_GPU]
+
+Counts = Callable[[Path], Counter[str]]
+
+
+@pytest.mark.parametrize("rung", RUNGS, ids=lambda rung: rung.name)
+def test_a_rung_declares_itself(rung: Rung) -> None:
+    assert rung.build.__module__ == f"foretrace.ladder.{rung.name}"
+    assert rung.title
+    assert all(rung.variants.values())
+    assert COMPILED not in rung.variants
+    names = [option.name for option in rung.options]
+    assert len(set(names)) == len(names)
+    for option in rung.options:
+        assert option.help
+        assert option.small is None or type(option.small) is type(option.default)
+        assert not option.choices or option.default in option.choices
+
+
+def test_the_ladder_is_climbed_from_the_bottom() -> None:
+    assert [rung.name for rung in RUNGS] == list(ladder.ORDER)
+
+
+def test_listing_the_rungs_needs_no_torch() -> None:
+    code = "import sys; sys.modules['torch'] = None; from foretrace import ladder; print(len(ladder.rungs()))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == str(len(RUNGS))
+
+
+def test_a_wrong_name_gets_the_right_one() -> None:
+    with pytest.raises(UsageError, match="did you mean attention"):
+        ladder.rung("atention")
+
+
+def test_values_given_small_and_full() -> None:
+    mlp = ladder.rung("mlp")
+    assert mlp.values({})["hidden"] == 3072
+    assert mlp.values({"dim": 8, "hidden": None}, small=True) == {
+        "batch": 4, "seq": 32, "dim": 8, "hidden": 512, "backward": False}
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize(("rung", "variant"), PAIRS, ids=[f"{rung.name}-{variant}" for rung, variant in PAIRS])
+def test_every_variant_runs_on_a_cpu_and_says_what_it_was(
+    rung: Rung, variant: str, tmp_path: Path, counts: Counts
+) -> None:
+    pytest.importorskip("torch")
+    if rung.name == "model":
+        pytest.importorskip("transformers")
+    if variant == "fused" and not hasattr(importlib.import_module("foretrace.kernels"), "GeGLUMLP"):
+        pytest.skip("foretrace's own kernels cannot be imported here")
+    choice = Choice(variant=variant, device="cpu", dtype="fp32", small=True)
+    done = ladder.run(rung, choice, tmp_path, steps=2, warmup=1)
+    said = json.loads(done.record_file.read_text())
+    assert said["rung"]["name"] == rung.name
+    assert (said["rung"]["variant"], said["rung"]["compiled"]) == (variant, False)
+    assert set(said["rung"]["options"]) == {option.name for option in rung.options}
+    assert done.trace.name.startswith(f"{rung.name}_{variant}_")
+    found = counts(done.trace)
+    assert found[said["rung"]["region"]] == 2
+    assert (found["ProfilerStep#2"], found["ProfilerStep#3"]) == (1, 1)
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize(("name", "variant"), sorted(NEEDS_GPU))
+def test_what_needs_a_gpu_says_so_in_one_line(name: str, variant: str, tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    with pytest.raises(MissingError) as caught:
+        ladder.run(ladder.rung(name), Choice(variant=variant, device="cpu"), tmp_path)
+    assert caught.value.exit_code == 4
+    assert "\n" not in str(caught.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.torch
+def test_a_wrong_variant_is_told_the_right_ones(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    with pytest.raises(UsageError, match="there are eager, addmm, compiled"):
+        ladder.run(ladder.rung("matmul_add"), Choice(variant="liger"), tmp_path)
