@@ -91,8 +91,8 @@ def test_a_name_finds_its_card(name: str, found: str) -> None:
 @pytest.mark.parametrize(
     "name",
     ["", "AMD Radeon Graphics", "NVIDIA GH200 480GB", "NVIDIA GB200", "NVIDIA H100 NVL", "NVIDIA H200 NVL",
-     "NVIDIA L40", "NVIDIA A100-SXM4-40GB MIG 1g.5gb", "NVIDIA GeForce RTX 4090 Laptop GPU", "NVIDIA GeForce RTX 4090 D",
-     "Tesla V100S-PCIE-32GB", "AMD Instinct MI300A", "AMD Instinct MI250X/MI250"],
+     "NVIDIA L40", "NVIDIA A100-SXM4-40GB MIG 1g.5gb", "NVIDIA GeForce RTX 4090 Laptop GPU",
+     "NVIDIA GeForce RTX 4090 D", "Tesla V100S-PCIE-32GB", "AMD Instinct MI300A", "AMD Instinct MI250X/MI250"],
 )
 def test_a_name_that_leaves_doubt_finds_nothing(name: str) -> None:
     assert devices.find(name) is None

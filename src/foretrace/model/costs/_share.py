@@ -1,0 +1,75 @@
+"""Which kernel of an op carries the op's cost, when the op launched several."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import zip_longest
+
+from foretrace.model.costs._call import Cost, OpCall
+from foretrace.model.costs._lists import element_type
+from foretrace.model.costs._types import SIZES
+
+# The roles that carry out a matrix product; everything else an op launches beside one is help (a split-K reduction, a
+# transpose around a convolution, the conversion of an accumulator).
+MAIN = frozenset({"gemm", "gemv", "conv", "attention"})
+
+# ATen's multi-tensor kernels hand each block one chunk of this many elements (kChunkSize in MultiTensorApply.cuh).
+CHUNK = 65_536
+# `BinaryOpScalarFunctor<T, depth, r_args_depth, res_arg_index>`: reads r_args_depth lists, writes one.
+_FUNCTOR = re.compile(r"multi_tensor_apply_kernel<.*?\w+Functor<([\w: ]+), (\d+), (\d+), (\d+)>")
+
+
+def attribute(
+    call: OpCall,
+    roles: Sequence[str],
+    durations: Sequence[int],
+    *,
+    names: Sequence[str] = (),
+    blocks: Sequence[int] = (),
+) -> list[Cost | None]:
+    """The cost of each kernel that one call launched, given their roles and durations in launch order.
+
+    Leave memsets and copies out: they have costs of their own. A lone kernel carries the whole cost. Of several, the
+    longest one with the role of a matrix product carries the FLOP; where a call makes two equal products (a
+    convolution's backward) the two longest carry half each. Bytes are then left unknown for every kernel: what one
+    hands to the next is not recorded, and the op's own bytes belong to none of them alone.
+
+    `names` and `blocks` (threadblocks in the grid) are optional and tell more about lists: the element type, and, for
+    chunked multi-tensor kernels, at most how much each one moved.
+    """
+    from foretrace.model.costs import cost
+
+    if names and not call.list_type:
+        call = replace(call, list_type=element_type(names[0]))
+    whole = cost(call)
+    if whole is None or (len(roles) == 1 and whole.bytes is not None):
+        return [whole] * len(roles)
+    chunks = [multi_tensor(name, count) for name, count in zip(names, blocks, strict=False)]
+    split = _split(whole, roles, durations) if len(roles) > 1 else [whole] * len(roles)
+    return [chunk or cost for chunk, cost in zip_longest(chunks[: len(roles)], split)]
+
+
+def _split(whole: Cost, roles: Sequence[str], durations: Sequence[int]) -> list[Cost]:
+    main = sorted((index for index, role in enumerate(roles) if role in MAIN), key=lambda index: -durations[index])
+    carriers = set(main[: whole.products]) if len(main) >= whole.products else set()
+    share = None if whole.flops is None else whole.flops // whole.products
+    note = f"one of {len(roles)} kernels of the op, whose bytes cannot be told apart"
+    joined = "; ".join(part for part in (whole.note, note) if part)
+    return [Cost(share if index in carriers else None, None, None, joined) for index in range(len(roles))]
+
+
+def multi_tensor(kernel_name: str, blocks: int) -> Cost | None:
+    """What one chunked multi-tensor kernel moves at most, from its name and the number of its blocks.
+
+    Every block takes one chunk of 65,536 elements of one tensor; the last chunk of a tensor may be shorter, so this is
+    an upper bound, close for tensors that are much larger than a chunk. None for any other kernel.
+    """
+    found = _FUNCTOR.search(kernel_name)
+    size = SIZES.get(found[1]) if found else None
+    if found is None or size is None or blocks <= 0:
+        return None
+    elements = blocks * CHUNK
+    note = f"at most: {blocks} whole chunks of {CHUNK:,} elements"
+    return Cost(elements, int(found[3]) * elements * size, elements * size, note)

@@ -1,0 +1,92 @@
+"""Reading a call's arguments: what is there is read exactly, what is not is None."""
+
+import pytest
+
+from foretrace.model.costs import Cost, OpCall, Tensor
+from foretrace.model.costs._call import broadcast, total
+from foretrace.model.costs._types import FLOATING, INTEGER, promote, with_number
+
+
+class TestTensor:
+    def test_an_expanded_dimension_is_stored_once(self) -> None:
+        assert Tensor((4, 1024, 1024), "float", (1024, 1, 0)).stored == 4096
+        assert Tensor((4, 1024, 1024), "float", (1024, 1, 0)).bytes == 16_384
+
+    def test_a_transpose_is_stored_whole(self) -> None:
+        assert Tensor((768, 3072), "c10::BFloat16", (1, 768)).bytes == 4_718_592
+
+    def test_overlapping_windows_are_bounded_by_their_span(self) -> None:
+        assert Tensor((991, 10), "float", (1, 1)).stored == 1000
+
+    def test_no_or_odd_strides_mean_dense(self) -> None:
+        assert Tensor((3, 4), "float").stored == Tensor((3, 4), "float", (1,)).stored == 12
+
+    def test_an_empty_tensor_and_an_unknown_type(self) -> None:
+        assert Tensor((0, 5), "float", (5, 1)).bytes == 0
+        assert Tensor((5,), "my::type").bytes is None
+
+
+class TestOpCall:
+    call = OpCall(
+        "aten::x", [[2, 3], [], [[4], [5]], [], []], ["float", "", "TensorList", "double", "Scalar"],
+        [[3, 1], [], [[1], [1]], [], []], ["", "", "", "", "[1, -2]"], list_type="c10::Half",
+    )
+
+    def test_tensors_and_their_absence(self) -> None:
+        assert self.call.tensor(0) == Tensor((2, 3), "float", (3, 1))
+        assert self.call.tensor(3) == Tensor((), "double", ())
+        assert [self.call.tensor(index) for index in (-1, 1, 2, 4, 9)] == [None] * 5
+
+    def test_lists(self) -> None:
+        assert self.call.tensors(2) == (Tensor((4,), "c10::Half", (1,)), Tensor((5,), "c10::Half", (1,)))
+        assert self.call.tensors(0) is None
+        assert OpCall("x", [[]], ["TensorList"]).tensors(0) is None, "more than 30 tensors look like none"
+
+    def test_every_tensor_in_order(self) -> None:
+        assert [tensor.dims for tensor in self.call.every_tensor()] == [(2, 3), (4,), (5,), ()]
+
+    @pytest.mark.parametrize("dims", [None, "2", 5, [[1]], [-1, 2], [1.5], ["a"]])
+    def test_malformed_dims_are_no_tensor(self, dims: object) -> None:
+        assert OpCall("x", [dims], ["float"]).tensor(0) is None
+
+    def test_values(self) -> None:
+        call = OpCall("x", concrete=["True", "-3", "1e-05", "[2, 2]", "[True, False]", "[]", "", "nan", "15", "inf"])
+        assert (call.flag(0), call.flag(1), call.flag(6)) == (True, None, None)
+        assert (call.number(1), call.number(2), call.number(6)) == (-3, 1e-05, None)
+        assert (call.integer(1), call.integer(7), call.integer(9)) == (-3, None, None)
+        assert (call.numbers(3), call.numbers(4), call.numbers(5)) == ((2, 2), (1, 0), ())
+        assert (call.numbers(1), call.numbers(6), call.numbers(7)) == ((-3,), None, None)
+        assert (call.scalar_type(8), call.scalar_type(1), call.scalar_type(6)) == ("c10::BFloat16", None, None)
+
+    def test_large_integers_stay_exact(self) -> None:
+        assert OpCall("x", concrete=["9007199254740993"]).integer(0) == 9_007_199_254_740_993
+
+
+class TestCost:
+    def test_bytes_are_the_sum_or_what_was_touched(self) -> None:
+        assert Cost(1, 2, 3).bytes == 5
+        assert Cost(1, 2, None).bytes is None
+        assert Cost(1, 2, None, "at least: ...", touched=2).bytes == 2
+
+    def test_a_total_is_unknown_if_one_part_is(self) -> None:
+        assert total([Tensor((2,), "float"), None]) == 8
+        assert total([Tensor((2,), "float"), Tensor((2,), "?")]) is None
+        assert total([]) == 0
+
+
+def test_broadcast() -> None:
+    assert broadcast((4, 1, 3), (5, 1)) == (4, 5, 3)
+    assert broadcast((0,), (1,)) == (0,)
+    assert broadcast((2,), (3,)) is None
+    assert broadcast() == ()
+
+
+def test_promotion() -> None:
+    assert promote(["c10::Half", "c10::BFloat16"]) == "float"
+    assert promote(["c10::Half", "c10::BFloat16", "double"]) == "double"
+    assert promote(["long int", "c10::Half"]) == "c10::Half"
+    assert promote(["bool", "unsigned char"]) == "unsigned char"
+    assert promote([]) is None
+    assert with_number("int", FLOATING) == "float"
+    assert with_number("c10::Half", FLOATING) == "c10::Half"
+    assert with_number(None, INTEGER) == "long int"

@@ -1,0 +1,96 @@
+"""Every kind of op keeps the contract, gets its own examples right, and survives any arguments."""
+
+import importlib
+import pkgutil
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from foretrace.model import costs
+from foretrace.model.costs import Cost, OpCall
+
+MODULES = [
+    importlib.import_module(f"{costs.__name__}.{info.name}")
+    for info in pkgutil.iter_modules(costs.__path__)
+    if not info.name.startswith("_")
+]
+KINDS = {module.__name__.rpartition(".")[2]: module.KIND for module in MODULES if hasattr(module, "KIND")}
+EXAMPLES = [(f"{name}:{call.name}", call, cost) for name, kind in KINDS.items() for call, cost in kind.examples]
+OPS = sorted({name for kind in KINDS.values() for name in kind.prices})
+
+
+def test_every_kind_is_discovered() -> None:
+    assert set(map(id, KINDS.values())) <= set(map(id, costs.kinds()))
+    assert {"matmul", "convolution", "attention", "pointwise", "reduction", "norm", "softmax", "indexing", "copy",
+            "random", "sort", "foreach", "optimizer", "triton", "liger", "pooling", "comms", "vllm"} <= set(KINDS)
+
+
+def test_no_op_has_two_prices() -> None:
+    names = [name for kind in KINDS.values() for name in kind.prices]
+    assert sorted(set(names)) == sorted(names)
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
+def test_a_module_explains_itself(module: object) -> None:
+    assert len(module.__doc__ or "") > 150
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS.keys())
+def test_a_kind_brings_examples(kind: costs.Kind) -> None:
+    assert kind.prices
+    assert kind.examples
+
+
+@pytest.mark.parametrize(("call", "expected"), [row[1:] for row in EXAMPLES], ids=[row[0] for row in EXAMPLES])
+def test_the_examples_hold(call: OpCall, expected: Cost) -> None:
+    assert costs.cost(call) == expected
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_a_call_without_shapes_has_no_cost(name: str) -> None:
+    found = costs.cost(OpCall(name))
+    assert found is None or (found.flops is None and found.bytes is None)
+
+
+TYPES = ["", "float", "c10::BFloat16", "long int", "Scalar", "ScalarList", "TensorList", "c10::Float8_e4m3fn", "odd"]
+SHAPE = st.lists(st.integers(-2, 5), max_size=5)
+DIMS = st.one_of(SHAPE, st.lists(SHAPE, max_size=3), st.none(), st.text(max_size=2), st.integers(-1, 4))
+TEXTS = st.sampled_from(["", "True", "False", "0", "1", "-1", "7", "0.5", "nan", "1e999", "-inf", "[]", "[1, 1]", "[0]",
+                         "[-1, 2]", "[True, False, True]", "[True, True]", "[1, x]"])
+
+
+@settings(max_examples=600, deadline=None)
+@given(
+    name=st.sampled_from([name.rstrip("*") + "x" if name.endswith("*") else name for name in OPS] + ["my::op"]),
+    dims=st.lists(DIMS, max_size=9),
+    types=st.lists(st.sampled_from(TYPES), max_size=9),
+    strides=st.lists(DIMS, max_size=9),
+    concrete=st.lists(TEXTS, max_size=12),
+)
+def test_no_arguments_break_a_price(
+    name: str, dims: list[object], types: list[str], strides: list[object], concrete: list[str]
+) -> None:
+    found = costs.cost(OpCall(name, dims, types, strides, concrete))
+    known = [] if found is None else [found.flops, found.bytes_read, found.bytes_written, found.bytes]
+    assert all(value is None or value >= 0 for value in known)
+
+
+class TestTheGeneralEstimate:
+    def test_it_counts_every_tensor_argument_once(self) -> None:
+        call = OpCall("my::op", [[8, 4], [4], []], ["float", "c10::Half", "Scalar"])
+        assert costs.cost(call) == Cost(None, None, None, costs.GENERAL, touched=136)
+
+    def test_it_stands_in_where_a_price_gives_up(self) -> None:
+        call = OpCall("aten::mm", [[8, 4], [5, 8]], ["float", "float"])
+        assert costs.cost(call) == Cost(None, None, None, costs.GENERAL, touched=288)
+
+    def test_an_unknown_element_type_leaves_bytes_unknown(self) -> None:
+        found = costs.cost(OpCall("my::op", [[8]], ["my::Float6"]))
+        assert found is not None
+        assert found.bytes is None
+
+    def test_a_triton_kernel_of_any_name_is_known_by_its_backend(self) -> None:
+        found = costs.cost(OpCall("my_kernel", [[8]], ["float"], kwargs={"kernel_backend": "triton"}))
+        assert found is not None
+        assert found.note.startswith("estimate: each tensor argument once")

@@ -1,0 +1,136 @@
+"""Costs of what was really recorded: every kernel whose op has shapes is priced, and the famous numbers are exact."""
+
+import os
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from recorded_calls import RECORDED, Launched, kernels, launched
+
+from foretrace.model import costs
+from foretrace.model.costs import Cost, OpCall, element_type, occupancy
+from foretrace.model.costs._lists import NO_SIZES
+
+PRODUCTS = {"aten::mm", "aten::addmm", "aten::bmm"}
+PUBLIC = os.environ.get("FORETRACE_PUBLIC_TRACES")
+# Ops whose arguments do not name what they move; nothing is claimed for them.
+UNKNOWABLE = {"vllm::moe_forward", "vllm::unified_attention_with_output", "aten::index"}
+
+
+def priced(op: Launched) -> Cost | None:
+    return costs.cost(replace(op.call, list_type=element_type(op.kernels[0]["name"])))
+
+
+def recorded(name: str) -> Path:
+    return next(path for path in RECORDED if path.name == f"{name}.json.gz")
+
+
+@pytest.fixture(params=RECORDED, ids=lambda path: path.name.removesuffix(".json.gz"), scope="module")
+def recorded_path(request: pytest.FixtureRequest) -> Path:
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def mlp() -> Counter[tuple[str, Cost | None]]:
+    """How often each op of the eager MLP had each cost."""
+    return Counter((op.call.name, priced(op)) for op in launched(recorded("mlp_eager")))
+
+
+def test_every_kernel_whose_op_has_shapes_gets_bytes(recorded_path: Path) -> None:
+    for op in launched(recorded_path):
+        found = priced(op)
+        assert found is not None, op.call
+        assert found.bytes is not None or found.note == NO_SIZES, op.call
+
+
+def test_every_matrix_product_gets_flops(recorded_path: Path) -> None:
+    found = [priced(op) for op in launched(recorded_path) if op.call.name in PRODUCTS]
+    assert found
+    assert all(cost is not None and cost.flops and cost.bytes for cost in found)
+
+
+def test_only_lists_without_sizes_are_left_and_chunks_bound_them() -> None:
+    """The `_foreach_` ops of AdamW over more than 30 parameters: no sizes, but at most one chunk per block."""
+    unsized = [op for op in launched(recorded("llama_train_eager")) if (cost := priced(op)) and cost.bytes is None]
+    assert {op.call.name.removeprefix("aten::_foreach_") for op in unsized} == {
+        "mul_", "addcdiv_", "addcmul_", "lerp_", "div_", "sqrt", "add_"
+    }
+    for op in unsized:
+        names = [kernel["name"] for kernel in op.kernels]
+        blocks = [kernel["args"]["grid"][0] for kernel in op.kernels]
+        roles, durations = ["optimizer"] * len(names), [1] * len(names)
+        for cost in costs.attribute(op.call, roles, durations, names=names, blocks=blocks):
+            assert cost is not None
+            assert cost.bytes
+            assert cost.note.startswith("at most")
+
+
+class TestTheMlp:
+    """The GeGLU MLP at 64 x 128 x 768, hidden 3072, bf16."""
+
+    def test_three_products_of_the_same_size(self, mlp: Counter[tuple[str, Cost | None]]) -> None:
+        products = [(cost, count) for (name, cost), count in mlp.items() if name == "aten::mm"]
+        assert {cost.flops for cost, _ in products if cost} == {38_654_705_664}
+        assert sum(count for _, count in products) == 9, "three a step, three steps"
+        assert {cost.bytes for cost, _ in products if cost} == {2 * (8192 * 768 + 768 * 3072 + 8192 * 3072)}
+
+    def test_gelu_and_mul(self, mlp: Counter[tuple[str, Cost | None]]) -> None:
+        assert mlp["aten::gelu", Cost(25_165_824, 50_331_648, 50_331_648)] == 3
+        assert mlp["aten::mul", Cost(25_165_824, 100_663_296, 50_331_648)] == 3
+
+    def test_liger_moves_each_tensor_once(self) -> None:
+        liger = [priced(op) for op in launched(recorded("mlp_liger")) if op.call.name == "LigerGELUMulFunction"]
+        assert liger == [Cost(None, 100_663_296, 50_331_648)] * 3
+
+    def test_the_fused_kernel_is_an_estimate(self) -> None:
+        fused = [priced(op) for op in launched(recorded("mlp_compiled")) if op.call.name.startswith("triton_")]
+        assert [cost.touched for cost in fused if cost] == [100_663_296] * 3
+        assert all(cost.bytes_read is None and cost.note.startswith("estimate") for cost in fused if cost)
+
+
+def test_a_square_product_of_4096() -> None:
+    ops = {op.call.name: priced(op) for op in launched(recorded("matmul_add_4096_eager"))}
+    assert ops == {
+        "aten::mm": Cost(137_438_953_472, 67_108_864, 33_554_432),
+        "aten::add": Cost(16_777_216, 67_108_864, 33_554_432),
+    }
+
+
+def test_cat_takes_its_element_size_from_the_kernel() -> None:
+    cats = [op for op in launched(recorded("llama_train_eager")) if op.call.name == "aten::cat"]
+    assert len(cats) == 147
+    assert {element_type(op.kernels[0]["name"]) for op in cats} == {"OpaqueType<2>", "OpaqueType<4>"}
+    assert all((cost := priced(op)) and cost.bytes_read == cost.bytes_written for op in cats)
+
+
+def test_occupancy_agrees_with_the_profiler_wherever_it_has_a_figure(recorded_path: Path) -> None:
+    """The profiler's figure is the smaller of what the footprint allows and what the grid fills, or 0 for no data."""
+    for kernel in kernels(recorded_path):
+        args = kernel["args"]
+        threads, blocks = (args[name][0] * args[name][1] * args[name][2] for name in ("block", "grid"))
+        allowed = occupancy(args["registers per thread"], args["shared memory"], threads, "sm_90")
+        assert allowed is not None
+        filled = blocks * -(-threads // 32) / 132 / 64
+        shown = args["est. achieved occupancy %"]
+        assert shown == 0 or abs(100 * min(allowed, filled) - shown) <= 1
+
+
+@pytest.mark.public
+@pytest.mark.skipif(not PUBLIC, reason="FORETRACE_PUBLIC_TRACES names no folder of public traces")
+@pytest.mark.parametrize("path", sorted(Path(PUBLIC or ".").glob("*.json.gz")), ids=lambda path: path.name)
+def test_public_traces_are_priced(path: Path) -> None:
+    """Every op with shapes has bytes, save those whose arguments do not name what they move."""
+    left: Counter[str] = Counter()
+    for op in launched(path):
+        found = priced(op)
+        if found is None or found.bytes is None:
+            left[op.call.name] += 1
+        if op.call.name in PRODUCTS:
+            assert found is not None
+            assert found.flops
+    assert set(left) <= UNKNOWABLE
+
+
+def test_an_op_recorded_without_shapes_has_no_cost() -> None:
+    assert costs.cost(OpCall("aten::mm")) is None

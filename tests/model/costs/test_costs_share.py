@@ -1,0 +1,90 @@
+"""Which kernel carries what, when an op launches several."""
+
+import pytest
+
+from foretrace.model.costs import Cost, OpCall, attribute, element_type, multi_tensor
+
+MM = OpCall("aten::mm", [[64, 32], [32, 16]], ["float", "float"])
+CONV_BACKWARD = OpCall(
+    "aten::convolution_backward", [[2, 4, 8, 8], [2, 8, 16, 16], [4, 4, 3, 3]], ["float"] * 3,
+    concrete=["", "", "", "[0]", "[2, 2]", "[1, 1]", "[1, 1]", "False", "[0, 0]", "2", "[True, True, False]"],
+)
+FOREACH = (
+    "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<at::native::(anonymous namespace)::"
+    "TensorListMetadata<{lists}>, at::native::(anonymous namespace)::{functor}, std::multiplies<float>, float>(...)"
+)
+
+
+def test_a_lone_kernel_carries_everything() -> None:
+    assert attribute(MM, ["gemm"], [5]) == [Cost(65_536, 4 * (2048 + 512), 4 * 1024)]
+
+
+def test_the_longest_product_carries_the_flops_and_no_kernel_the_bytes() -> None:
+    reduce, gemm, other = attribute(MM, ["reduction", "gemm", "gemm"], [9, 5, 4])
+    note = "one of 3 kernels of the op, whose bytes cannot be told apart"
+    assert gemm == Cost(65_536, None, None, note)
+    assert reduce == other == Cost(None, None, None, note)
+
+
+def test_two_equal_products_share_the_flops() -> None:
+    flops = [cost and cost.flops for cost in attribute(CONV_BACKWARD, ["copy", "conv", "conv", "other"], [9, 3, 4, 1])]
+    assert flops == [None, 36_864, 36_864, None]
+
+
+def test_one_product_kernel_for_two_products_leaves_the_flops_open() -> None:
+    assert [cost and cost.flops for cost in attribute(CONV_BACKWARD, ["conv", "other"], [3, 4])] == [None, None]
+
+
+def test_helpers_without_a_product_carry_nothing() -> None:
+    assert [cost and cost.flops for cost in attribute(MM, ["other", "copy"], [3, 4])] == [None, None]
+
+
+def test_no_shapes_no_cost() -> None:
+    assert attribute(OpCall("aten::mm"), ["gemm", "reduction"], [3, 1]) == [None, None]
+    assert attribute(MM, [], []) == []
+
+
+def test_the_name_supplies_the_element_type_of_a_list() -> None:
+    call = OpCall("aten::cat", [[[8], [8]], []], ["TensorList", "Scalar"])
+    name = "void at::native::CatArrayBatchedCopy<at::native::(anonymous namespace)::OpaqueType<2u>>"
+    assert attribute(call, ["copy"], [3], names=[name]) == [Cost(0, 32, 32)]
+
+
+def test_chunked_kernels_are_bounded_one_by_one() -> None:
+    call = OpCall("aten::_foreach_mul_", [[], []], ["TensorList", "Scalar"])
+    name = FOREACH.format(lists=1, functor="BinaryOpScalarFunctor<c10::BFloat16, 1, 1, 0>")
+    first, second = attribute(call, ["optimizer"] * 2, [3, 1], names=[name] * 2, blocks=[320, 7])
+    assert first == Cost(320 * 65_536, 320 * 131_072, 320 * 131_072, "at most: 320 whole chunks of 65,536 elements")
+    assert second == Cost(7 * 65_536, 7 * 131_072, 7 * 131_072, "at most: 7 whole chunks of 65,536 elements")
+
+
+@pytest.mark.parametrize(
+    ("functor", "reads"),
+    [("UnaryOpFunctor<float, 2, 1, 1>", 1), ("BinaryOpListAlphaFunctor<float, 2, 2, 0>", 2),
+     ("PointwiseOpScalarFunctor<float, 3, 3, 0>", 3)],
+)
+def test_a_functor_states_how_many_lists_it_reads(functor: str, reads: int) -> None:
+    found = multi_tensor(FOREACH.format(lists=reads, functor=functor), 2)
+    assert found is not None
+    assert (found.bytes_read, found.bytes_written) == (reads * 2 * 65_536 * 4, 2 * 65_536 * 4)
+
+
+def test_other_kernels_are_not_chunked() -> None:
+    assert multi_tensor("nvjet_sm90_tst_64x8_64x16_1x2_h_bz_bias_TNT", 132) is None
+    adam = "FusedAdamMathFunctor<float, 4, (AdamMode)0, false>"
+    assert multi_tensor(FOREACH.format(lists=4, functor=adam), 8) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        (FOREACH.format(lists=1, functor="BinaryOpScalarFunctor<c10::Half, 1, 1, 0>"), "c10::Half"),
+        (FOREACH.format(lists=1, functor="LpNormFunctor<float, (NormType)1, float, 1, 1, 0>"), "float"),
+        ("CatArrayBatchedCopy_aligned16_contig<at::native::OpaqueType<4u>, unsigned int, 2, 128, 1>", "OpaqueType<4>"),
+        ("CatArrayBatchedCopy<c10::BFloat16, unsigned int, 3>", "c10::BFloat16"),
+        ("vectorized_elementwise_kernel<4, at::native::FillFunctor<int>, std::array<char*, 1ul> >", "int"),
+        ("sm90_xmma_gemm", ""),
+    ],
+)
+def test_element_types_in_kernel_names(name: str, found: str) -> None:
+    assert element_type(name) == found
