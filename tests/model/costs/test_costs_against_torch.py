@@ -280,5 +280,5 @@ def test_every_pointwise_op_of_the_core_set_has_a_price() -> None:
         if (packet := getattr(torch.ops.aten, name.removeprefix("aten::"), None))
         and any(wanted <= set(getattr(packet, overload).tags) for overload in packet.overloads())
     }
-    assert len(tagged) > 80
+    assert len(tagged) > 50
     assert tagged <= {name for kind in costs.kinds() for name in kind.prices}
