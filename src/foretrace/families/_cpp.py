@@ -1,0 +1,125 @@
+"""C++ names as profilers print them: scope, function, template arguments. One pass, never raises, cut names included.
+
+Kineto writes `(anonymous namespace)`, `4`, `true`, `4ul`; nsys and ncu write `<unnamed>`, `(int)4`, `(bool)1`,
+`(unsigned long)4`. Both read the same here. A name whose brackets do not close was cut by a tool: `truncated`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from foretrace.families._reading import rx
+
+_ANONYMOUS = ("(anonymous namespace)", "<unnamed>", "(anonymous)")
+_INTEGER = r"(?:\([a-z ]+\))?(-?\d{1,18})[uUlL]*"
+_BRACKETS = r"[<>(){}]"
+_PAIRS = {")": "(", "}": "{"}
+
+
+@dataclass(frozen=True, slots=True)
+class Cpp:
+    """`void at::native::f<4, float>(int)` is scope `at::native`, base `f`, args `4` and `float`, params `(int)`."""
+
+    scope: str
+    base: str
+    args: tuple[str, ...]
+    params: str
+    truncated: bool
+
+    def arg(self, index: int) -> str:
+        return self.args[index] if index < len(self.args) else ""
+
+
+@lru_cache(maxsize=256)
+def parse(name: str) -> Cpp:
+    """Read one name. A plain identifier is a base without scope and arguments."""
+    text = without_anonymous(name)
+    start, opened, closed, params = 0, -1, -1, len(text)
+    position, truncated = 0, False
+    while found := rx(r"[<({ ]").search(text, position):
+        at, mark = found.start(), found.group()
+        if mark == " ":
+            start, opened = at + 1, -1
+            position = at + 1
+            continue
+        if mark == "(" and not text[max(at - 8, 0) : at].endswith("operator"):
+            params = at
+            truncated = truncated or _close(text, at) == len(text)
+            break
+        end = _close(text, at)
+        truncated = truncated or end == len(text)
+        if mark == "<":
+            opened, closed = at, end
+        position = end + 1
+    head = text[start : opened if opened >= 0 else params].rstrip()
+    scope, _, base = head.rpartition("::")
+    args = split(text[opened + 1 : closed]) if opened >= 0 else ()
+    return Cpp(scope, base, args, text[params:], truncated)
+
+
+def without_anonymous(text: str) -> str:
+    """The text with anonymous namespaces taken out: they say nothing and their brackets mislead."""
+    for word in _ANONYMOUS:
+        if word in text:
+            text = text.replace(word + "::", "")
+    return text
+
+
+def split(text: str) -> tuple[str, ...]:
+    """The comma-separated arguments of a template's inside, brackets respected."""
+    pieces, begin, position = [], 0, 0
+    while found := rx(r"[<({,]").search(text, position):
+        at = found.start()
+        if found.group() == ",":
+            pieces.append(text[begin:at].strip())
+            begin = position = at + 1
+        else:
+            position = _close(text, at) + 1
+    last = text[begin:].strip()
+    return (*pieces, last) if last else tuple(pieces)
+
+
+def inside(text: str, template: str) -> tuple[str, ...]:
+    """The arguments of the first `template<…>` in the text, or none."""
+    at = text.find(template + "<")
+    if at < 0:
+        return ()
+    opened = at + len(template)
+    return split(text[opened + 1 : _close(text, opened)])
+
+
+def leaf(text: str) -> str:
+    """`at::native::silu_kernel(at::TensorIteratorBase&)::{lambda()#1}…` -> `silu_kernel`."""
+    text = without_anonymous(text)
+    found = rx(r"[<({\[ ]").search(text)
+    return (text[: found.start()] if found else text).rpartition("::")[2]
+
+
+def integer(text: str) -> int | None:
+    """`4`, `4ul`, `(int)4` -> 4."""
+    found = rx(_INTEGER).fullmatch(text)
+    return int(found.group(1)) if found else None
+
+
+def boolean(text: str) -> bool | None:
+    """`true`, `(bool)1` -> True."""
+    return {"true": True, "(bool)1": True, "false": False, "(bool)0": False}.get(text)
+
+
+def _close(text: str, opened: int) -> int:
+    """Where the bracket at `opened` closes; the end of the text when the name was cut. `(8)>(0)` closes nothing."""
+    stack: list[str] = []
+    for found in rx(_BRACKETS).finditer(text, opened):
+        mark = found.group()
+        if mark in "<({":
+            stack.append(mark)
+        elif mark == ">":
+            if stack[-1] == "<" and text[found.start() - 1] != "-":
+                stack.pop()
+        else:
+            while stack and stack.pop() != _PAIRS[mark]:
+                pass
+        if not stack:
+            return found.start()
+    return len(text)

@@ -1,0 +1,213 @@
+"""ATen's element-wise templates. The template tells how memory is walked, the functor tells the op.
+
+| template | condition |
+|---|---|
+| `vectorized_elementwise_kernel<V, F, …>` | all tensors contiguous, no type change; V elements at a time |
+| `unrolled_elementwise_kernel<F, …, LoadWithCast, …>` | contiguous; with a cast if the loaders say so |
+| `elementwise_kernel<128, n, gpu_kernel_impl_nocast<F>…>` | strided or broadcast, no cast |
+| `elementwise_kernel<128, 4, gpu_kernel_impl<F>…>` | strided, with a cast (older PyTorch used it for both) |
+
+`direct_copy_kernel_cuda` prints the destination's type; with a cast the source's type is not in the name.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from foretrace.families import _aten, _cpp, _dtypes
+from foretrace.families._reading import Reading
+from foretrace.families.inductor import is_op
+from foretrace.schema.kernel import Family, KernelId
+
+TEMPLATES = (
+    "vectorized_elementwise_kernel", "unrolled_elementwise_kernel", "elementwise_kernel",
+    "elementwise_kernel_manual_unroll", "elementwise_kernel_with_index",
+    "unrolled_elementwise_kernel_for_multi_outputs",
+    "vectorized_templated_elementwise_kernel",
+)
+PAIRED = ("BinaryFunctor", "AUnaryFunctor", "BUnaryFunctor")
+COPIES = {  # functor -> (source, destination); None is the lambda's type
+    "direct_copy_kernel_cuda": ("", ""), "bfloat16_copy_kernel_cuda": ("lambda", "bf16"),
+    "float16_copy_kernel_cuda": ("lambda", "f16"), "float8_copy_kernel_cuda": ("lambda", ""),
+    "bfloat16tofloat32_copy_kernel_cuda": ("lambda", "f32"), "float16tofloat32_copy_kernel_cuda": ("lambda", "f32"),
+}
+# functor -> (op, short); {} takes the data type
+SPECIAL = {
+    "CUDAFunctor_add": ("aten::add", "add {}"),
+    "CUDAFunctorOnSelf_add": ("aten::add / aten::add_ / aten::sub with a scalar", "add scalar"),
+    "CUDAFunctorOnOther_add": ("aten::sub / rsub", "add/sub scalar (scalar first)"),
+    "BinaryFunctor<MulFunctor>": ("aten::mul", "mul {}"),
+    "AUnaryFunctor<MulFunctor>": ("aten::mul", "mul by scalar {}"),
+    "BUnaryFunctor<MulFunctor>": (
+        "aten::div by a Python scalar (computed as multiply by reciprocal)", "mul by scalar"),
+    "BinaryFunctor<threshold_kernel_impl>": ("aten::threshold_backward", "threshold backward (relu)"),
+    "launch_clamp_scalar": ("aten::clamp_min_ (how aten::relu_ runs)", "clamp (relu in eager)"),
+    "masked_fill_kernel": ("aten::masked_fill_", "masked_fill"),
+    "FillFunctor": ("aten::fill_", "fill {}"),
+    "batch_norm_update_stats_and_invert": ("aten::native_batch_norm", "batch_norm stats update"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Functor:
+    """The functor of one kernel: its text, its plain name, and the name with the op that it wraps."""
+
+    text: str
+    leaf: str
+    name: str
+
+
+def decode(name: str) -> KernelId | None:
+    if "elementwise_kernel" not in name[:160]:
+        return None
+    cpp = _cpp.parse(name)
+    if cpp.base not in TEMPLATES or (cpp.base == "elementwise_kernel" and not cpp.args):
+        return None
+    r = Reading(name, "aten_elementwise")
+    r.put(cpp.base, "template", cpp.base, "ATen's element-wise template", "documented")
+    _memory(r, cpp)
+    functor = _functor(cpp)
+    if cpp.truncated:
+        r.put("", "truncated", True, "a bracket does not close: the name was cut", "checked")
+    if not functor:
+        return r.done("pointwise", "elementwise")
+    if functor.leaf in COPIES:
+        return _copy(r, functor)
+    return _op(r, cpp, functor)
+
+
+def _memory(r: Reading, cpp: _cpp.Cpp) -> None:
+    vec = _cpp.integer(cpp.arg(0))
+    if cpp.base.startswith("vectorized"):
+        r.put(cpp.base, "contiguous", True, "all tensors are contiguous", "documented")
+        r.put(cpp.base, "cast", False, "no type change", "documented")
+        if vec:
+            r.put(cpp.arg(0), "vec", vec, f"{vec} elements per load", "documented")
+    elif cpp.base == "unrolled_elementwise_kernel":
+        r.put(cpp.base, "contiguous", True, "all tensors are contiguous", "documented")
+        _loader(r, cpp)
+    elif cpp.base in ("elementwise_kernel", "elementwise_kernel_manual_unroll"):
+        _strided(r, cpp, vec)
+
+
+def _loader(r: Reading, cpp: _cpp.Cpp) -> None:
+    for word, cast, meaning in (
+        ("LoadWithCast", True, "some operand has another type"),
+        ("LoadWithoutCast", False, "no type change; the pointers are not aligned enough for vectors"),
+    ):
+        if any(_cpp.leaf(text) == word for text in cpp.args):
+            r.put(word, "cast", cast, meaning, "documented")
+
+
+def _strided(r: Reading, cpp: _cpp.Cpp, threads: int | None) -> None:
+    r.put(cpp.base, "contiguous", False, "some operand is strided or broadcast", "documented")
+    each = _cpp.integer(cpp.arg(1))
+    if threads and each:
+        r.put(cpp.arg(0), "threads", threads, f"{threads} threads per block", "documented")
+        r.put(cpp.arg(1), "per_thread", each, f"{each} elements per thread", "documented")
+    if "gpu_kernel_impl_nocast" in cpp.arg(2):
+        r.put("gpu_kernel_impl_nocast", "cast", False, "no type change", "documented")
+    elif "gpu_kernel_impl<" in cpp.arg(2) and each != 2:  # with 2 it is an older PyTorch, which used it for both
+        r.put("gpu_kernel_impl", "cast", True, "some operand has another type", "documented")
+
+
+def _functor(cpp: _cpp.Cpp) -> Functor | None:
+    text = next((arg for arg in cpp.args if _cpp.integer(arg) is None and arg not in _dtypes.CPP), "")
+    for wrapper in ("gpu_kernel_impl_nocast", "gpu_kernel_impl"):
+        if f"{wrapper}<" in text:
+            text = next(iter(_cpp.inside(text, wrapper)), "")
+    leaf = _cpp.leaf(text)
+    if not leaf:
+        return None
+    inner = _cpp.inside(text, leaf) if leaf in PAIRED else ()
+    return Functor(text, leaf, f"{leaf}<{_cpp.leaf(inner[3])}>" if len(inner) > 3 else leaf)
+
+
+def _copy(r: Reading, functor: Functor) -> KernelId:
+    cast, strided = r.fields.get("cast"), r.fields.get("contiguous") is False
+    r.put(functor.leaf, "functor", functor.leaf, "copies elements", "documented")
+    source, target = COPIES[functor.leaf]
+    found = _aten.lambda_dtype(functor.text)
+    if found:
+        dtype, written = found
+        source = dtype if source or cast is False else ""
+        target = target or (dtype if functor.leaf.startswith("direct") else "")
+        if source:
+            r.put(written, "src_dtype", source, f"reads {source}", "checked")
+        if target:
+            r.put(written, "dst_dtype", target, f"writes {target}", "checked")
+    same = strided and cast is False and functor.leaf.startswith("direct")
+    op = "aten::copy_ / contiguous / clone" if same else "aten::copy_"
+    r.put(functor.leaf, "op", op, "a copy made by a kernel; a cast or a change of layout", "checked")
+    return r.done("copy", _copy_short(r, strided))
+
+
+def _copy_short(r: Reading, strided: bool) -> str:
+    source, target = r.fields.get("src_dtype", ""), r.fields.get("dst_dtype", "")
+    if source and source == target:
+        return f"copy {target}{' (strided, same dtype)' if strided else ''}"
+    kinds = ", ".join(["strided"] * strided + ["cast"] * (r.fields.get("cast") is True and not source))
+    return f"copy {source}->{target}" + (f" ({kinds})" if kinds else "")
+
+
+def _op(r: Reading, cpp: _cpp.Cpp, functor: Functor) -> KernelId:
+    r.put(functor.leaf, "functor", functor.name, "the function applied to each element", "documented")
+    if cpp.base != "elementwise_kernel_with_index":  # there the lambda takes an index, not a value
+        _types(r, functor)
+    op, short = SPECIAL.get(functor.name, ("", ""))
+    word = _aten.op_word(functor.name.partition("<")[2].rstrip(">") or functor.leaf)
+    if functor.leaf == "FillFunctor" and r.fields.get("dtype") == "f32":
+        op = "aten::fill_ / zero_"  # zero_ of float gradients is where this one was seen
+    if op or (is_op(word.split(" ")[0]) and functor.text.startswith("at::native")):
+        r.put(functor.leaf, "op", op or f"aten::{word}", "the op that launches it", "checked")
+    dtype = r.fields.get("dtype", "")
+    short = short.format(dtype) if short else f"{word} (scalar)" if "UnaryFunctor" in functor.leaf else word
+    if r.fields.get("contiguous") is False:
+        short += " (strided/broadcast)"
+    return r.done("pointwise", short)
+
+
+def _types(r: Reading, functor: Functor) -> None:
+    inner = _cpp.inside(functor.text, functor.leaf)
+    if functor.leaf in PAIRED and len(inner) > 3:
+        _paired_types(r, inner)
+    elif found := _aten.lambda_dtype(functor.text):
+        r.put(found[1], "dtype", found[0], f"works on {found[0]}", "documented")
+    elif inner and (dtype := _dtypes.cpp(inner[0])):
+        r.put(inner[0], "dtype", dtype, f"works on {dtype}", "documented")
+
+
+def _paired_types(r: Reading, inner: tuple[str, ...]) -> None:
+    left, right, result = (_dtypes.cpp(text) for text in inner[:3])
+    if left and left == right:
+        r.put(inner[0], "dtype", left, f"works on {left}", "documented")
+    if result and result != left:
+        r.put(inner[2], "dtype_out", result, f"writes {result}", "documented")
+    math = _dtypes.cpp(next(iter(_cpp.inside(inner[3], _cpp.leaf(inner[3]))), ""))
+    if math and math != left:
+        r.put(inner[3], "math_dtype", math, f"computes in {math}", "documented")
+
+
+FAMILY = Family(
+    name="aten_elementwise",
+    decode=decode,
+    order=40,
+    examples={
+        "void at::native::vectorized_elementwise_kernel<8, "
+        "at::native::GeluBackwardCUDAKernelImpl(at::TensorIteratorBase&"
+        ", at::native::GeluType)::{lambda()#1}::operator()() const::{lambda()#4}::operator()() const::"
+        "{lambda(c10::BFloat16, c10::BFloat16)#1}, std::array<char*, 3ul> >(int)": {
+            "op": "aten::gelu_backward", "dtype": "bf16", "vec": 8, "contiguous": True, "cast": False,
+        },
+        "void at::native::unrolled_elementwise_kernel<at::native::CUDAFunctor_add<double>, at::detail::Array<char*, "
+        "3>, "
+        "TrivialOffsetCalculator<2, unsigned int>, TrivialOffsetCalculator<1, unsigned int>, "
+        "at::native::memory::LoadWithCast<2>, at::native::memory::StoreWithCast<1> >(int)": {
+            "op": "aten::add", "dtype": "f64", "cast": True,
+        },
+        "void at::native::vectorized_elementwise_kernel<(int)4, at::native::bfloat16tofloat32_copy_kernel_cuda("
+        "at::TensorIteratorBase &)::[lambda(c10::BFloat16) (instance 1)], std::array<char *, (unsigned long)2>>(int)": {
+            "src_dtype": "bf16", "dst_dtype": "f32", "vec": 4,
+        },
+    },
+)

@@ -1,0 +1,125 @@
+"""ATen's cat, index, gather and scatter. Newer builds print element bytes (`OpaqueType<2>`) instead of a type."""
+
+from __future__ import annotations
+
+from foretrace.families import _cpp, _dtypes
+from foretrace.families._reading import Reading, rx
+from foretrace.schema.kernel import Family, KernelId
+
+FAMILY_NAME = "aten_index_cat"
+INDEX_OPS = {
+    "index_kernel_impl": ("aten::index", "index (gather"), "index_put_kernel_impl": ("aten::index_put_", "index_put ("),
+    "index_fill_kernel_impl": ("aten::index_fill_", "index_fill ("),
+    "index_copy_kernel_impl": ("aten::index_copy_", "index_copy ("),
+    "take_put_kernel_impl": ("aten::take / put_", "take/put ("),
+}
+# whole-name kernels -> (op, short, has a value type first)
+PLAIN = {
+    "indexFuncSmallIndex": ("aten::index_add_", "index_add {}"),
+    "indexFuncLargeIndex": ("aten::index_add_", "index_add {}"),
+    "indexing_backward_kernel": ("aten::_index_put_impl_", "index_put accumulate {}"),
+    "indexing_backward_kernel_stride_1": ("aten::_index_put_impl_", "index_put accumulate {}"),
+    "indexing_backward_kernel_small_stride": ("aten::_index_put_impl_", "index_put accumulate {}"),
+    "embedding_backward_feature_kernel": ("aten::embedding_dense_backward", "embedding bwd {}"),
+    "flip_cuda_kernel": ("aten::flip", "flip {}"), "roll_cuda_kernel": ("aten::roll", "roll {}"),
+}
+
+
+def decode(name: str) -> KernelId | None:
+    if not rx(r"CatArray|index|scatter|gather|embedding_backward|flip_cuda|roll_cuda").search(name[:160]):
+        return None
+    cpp = _cpp.parse(name)
+    if cpp.base.startswith("CatArrayBatchedCopy"):
+        return _cat(name, cpp)
+    if cpp.base in ("indexSelectSmallIndex", "indexSelectLargeIndex"):
+        return _select(name, cpp)
+    if cpp.base == "index_elementwise_kernel":
+        return _index(name, cpp)
+    if cpp.base == "_scatter_gather_elementwise_kernel":
+        return _scatter(name, cpp)
+    if cpp.base == "vectorized_gather_kernel":
+        return _plain(name, cpp, "aten::gather", "gather (vectorized)")
+    if cpp.base in PLAIN:
+        return _plain(name, cpp, *PLAIN[cpp.base])
+    return None
+
+
+def _put_value(r: Reading, text: str) -> str:
+    """The element: a type, or its bytes where the type was erased. Returns it in words."""
+    size = rx(r"(?:[\w:]*::)?OpaqueType<(?:\(\w+\))?(\d{1,3})\w*>").fullmatch(text)
+    if size:
+        r.put(text, "element_bytes", int(size[1]), f"elements of {size[1]} bytes; the type is erased", "checked")
+        return f"{size[1]}-byte dtype"
+    dtype = _dtypes.cpp(text)
+    if dtype:
+        r.put(text, "dtype", dtype, f"elements of {dtype}", "checked")
+    return dtype or ""
+
+
+def _start(name: str, cpp: _cpp.Cpp, op: str) -> Reading:
+    r = Reading(name, FAMILY_NAME)
+    r.put(cpp.base, "template", cpp.base, "ATen's kernel for this kind of addressing", "documented")
+    if op:
+        r.put(cpp.base, "op", op, "the op that launches it", "checked")
+    return r
+
+
+def _cat(name: str, cpp: _cpp.Cpp) -> KernelId:
+    r = _start(name, cpp, "aten::cat")
+    value = _put_value(r, cpp.arg(0))
+    dims = _cpp.integer(cpp.arg(2))
+    if dims is not None:
+        r.put(cpp.arg(2), "dims", dims, f"{dims}-dimensional", "documented")
+    words = f"cat ({value}, {dims}D)" if "byte" in value else f"cat {value} {dims}D"
+    return r.done("copy", words if value and dims else "cat")
+
+
+def _select(name: str, cpp: _cpp.Cpp) -> KernelId:
+    r = _start(name, cpp, "aten::index_select")
+    value = _put_value(r, cpp.arg(0))
+    index = _dtypes.cpp(cpp.arg(1))
+    if index:
+        r.put(cpp.arg(1), "index_dtype", index, f"indices of {index}", "documented")
+    return r.done("scatter_gather", f"index_select {value} (embedding)")
+
+
+def _index(name: str, cpp: _cpp.Cpp) -> KernelId:
+    inner = next((word for word in INDEX_OPS if f"{word}<" in cpp.arg(2)), "")
+    op, short = INDEX_OPS.get(inner, ("", "index ("))
+    r = _start(name, cpp, op)
+    value = _put_value(r, next(iter(_cpp.inside(cpp.arg(2), inner)), "")) if inner else ""
+    joint = ", " if short.endswith("gather") else ""
+    return r.done("scatter_gather", f"{short}{joint}{value})" if value else short.split(" ")[0])
+
+
+def _scatter(name: str, cpp: _cpp.Cpp) -> KernelId:
+    args = _cpp.inside(cpp.arg(2), "_cuda_scatter_gather_internal_kernel")
+    scatter = _cpp.boolean(args[0]) if args else True
+    added = "ReduceAdd" in cpp.arg(2)
+    op = "aten::gather" if scatter is False else "aten::scatter_add" if added else "aten::scatter"
+    r = _start(name, cpp, op)
+    value = _put_value(r, args[1]) if len(args) > 1 else ""
+    return r.done("scatter_gather", f"{op[6:]} ({value})" if "byte" in value else f"{op[6:]} {value}".strip())
+
+
+def _plain(name: str, cpp: _cpp.Cpp, op: str, short: str) -> KernelId:
+    r = _start(name, cpp, op)
+    value = _put_value(r, cpp.arg(0)) if "{}" in short else ""
+    return r.done("copy" if "flip" in short or "roll" in short else "scatter_gather", short.format(value).strip())
+
+
+FAMILY = Family(
+    name=FAMILY_NAME,
+    decode=decode,
+    order=41,
+    examples={
+        "void at::native::(anonymous namespace)::CatArrayBatchedCopy_aligned16_contig<at::native::(anonymous "
+        "namespace)::"
+        "OpaqueType<4u>, unsigned int, 1, 128, 1>(P)": {"op": "aten::cat", "element_bytes": 4, "dims": 1},
+        "void at::native::_scatter_gather_elementwise_kernel<128, 4, "
+        "at::native::_cuda_scatter_gather_internal_kernel<true,"
+        " float>::operator()<at::native::ReduceAdd>(at::TensorIterator&)::{lambda(int)#1}>(int)": {
+            "op": "aten::scatter_add", "dtype": "f32",
+        },
+    },
+)

@@ -1,0 +1,91 @@
+"""ATen's softmax: a warp per row up to 1024 elements, a block per row above.
+
+    softmax_warp_(forward|backward)<Tin, Tout, acc, log2_elements, is_log_softmax, is_masked>
+    cunn_SoftMax(Forward|Backward)[Smem|Reg|…]<[vector width,] Tin, acc, Tout, Epilogue, …>
+"""
+
+from __future__ import annotations
+
+from foretrace.families import _cpp, _dtypes
+from foretrace.families._reading import Reading, rx
+from foretrace.schema.kernel import Family, KernelId
+
+_OPS = {
+    (False, False): "aten::_softmax", (True, False): "aten::_log_softmax",
+    (False, True): "aten::_softmax_backward_data", (True, True): "aten::_log_softmax_backward_data",
+}
+_BLOCK = r"cunn_(Spatial)?SoftMax(Forward|Backward)\w*"
+
+
+def decode(name: str) -> KernelId | None:
+    if "oftmax" not in name[:160] and "SoftMax" not in name[:160]:
+        return None
+    cpp = _cpp.parse(name)
+    if found := rx(r"softmax_warp_(forward|backward)").fullmatch(cpp.base):
+        return _warp(name, cpp, found[1] == "backward")
+    if found := rx(_BLOCK).fullmatch(cpp.base):
+        return _block(name, cpp, found[2] == "Backward", bool(found[1]))
+    return None
+
+
+def _warp(name: str, cpp: _cpp.Cpp, backward: bool) -> KernelId:
+    r = Reading(name, "aten_softmax")
+    r.put(cpp.base, "template", cpp.base, "softmax with one warp per row, up to 1024 elements", "documented")
+    _types(r, cpp, (("dtype_in", 0, "reads"), ("dtype_out", 1, "writes"), ("dtype_acc", 2, "sums in")))
+    size = _cpp.integer(cpp.arg(3))
+    if size is not None and size < 64:
+        r.put(cpp.arg(3), "log2_elements", size, f"rows of up to {2**size} elements", "checked")
+    log = _cpp.boolean(cpp.arg(4))
+    if log is not None:
+        r.put(cpp.arg(4), "log_softmax", log, "log_softmax" if log else "softmax", "checked")
+    masked = _cpp.boolean(cpp.arg(5))
+    if masked is not None:
+        r.put(cpp.arg(5), "masked", masked, "with a mask" if masked else "without a mask", "documented")
+    return _done(r, cpp, log, backward, "warp")
+
+
+def _block(name: str, cpp: _cpp.Cpp, backward: bool, spatial: bool) -> KernelId:
+    r = Reading(name, "aten_softmax")
+    r.put(cpp.base, "template", cpp.base, "softmax with one block per row", "documented")
+    vec = _cpp.integer(cpp.arg(0))
+    if vec is not None:
+        r.put(cpp.arg(0), "vec", vec, f"{vec} elements per load", "documented")
+    shift = 0 if vec is None else 1
+    _types(r, cpp,
+        (("dtype_in", shift, "reads"), ("dtype_acc", shift + 1, "sums in"), ("dtype_out", shift + 2, "writes")))
+    epilogue = next((leaf for text in cpp.args if (leaf := _cpp.leaf(text)).endswith("Epilogue")), "")
+    log = None
+    if epilogue:
+        log = epilogue.startswith("Log")
+        r.put(epilogue, "epilogue", epilogue, "log_softmax" if log else "softmax", "documented")
+    return _done(r, cpp, log, backward, "spatial" if spatial else "block")
+
+
+def _types(r: Reading, cpp: _cpp.Cpp, places: tuple[tuple[str, int, str], ...]) -> None:
+    for field, place, meaning in places:
+        dtype = _dtypes.cpp(cpp.arg(place))
+        if dtype:
+            r.put(cpp.arg(place), field, dtype, f"{meaning} {dtype}", "documented")
+
+
+def _done(r: Reading, cpp: _cpp.Cpp, log: bool | None, backward: bool, way: str) -> KernelId:
+    if log is not None:
+        r.put(cpp.base, "op", _OPS[log, backward], "the op that launches it", "checked")
+    word = f"{'log_' if log else ''}softmax {'bwd' if backward else 'fwd'}"
+    return r.done("softmax", " ".join([word, r.fields.get("dtype_in", ""), f"({way})"]).replace("  ", " "))
+
+
+FAMILY = Family(
+    name="aten_softmax",
+    decode=decode,
+    order=40,
+    examples={
+        "void (anonymous namespace)::softmax_warp_forward<c10::Half, c10::Half, float, 9, false, true>(c10::Half*)": {
+            "op": "aten::_softmax", "dtype_in": "f16", "log2_elements": 9, "log_softmax": False, "masked": True,
+        },
+        "void at::native::(anonymous namespace)::cunn_SoftMaxBackward<4, float, float, float, "
+        "at::native::(anonymous namespace)::LogSoftMaxBackwardEpilogue>(float*)": {
+            "op": "aten::_log_softmax_backward_data", "vec": 4, "dtype_in": "f32",
+        },
+    },
+)

@@ -1,0 +1,103 @@
+"""Device-wide primitives: CUB (also PyTorch's copy `at_cuda_detail::cub`), hipCUB and rocPRIM, Thrust."""
+
+from __future__ import annotations
+
+from foretrace.families import _cpp, _dtypes
+from foretrace.families._reading import Reading, rx
+from foretrace.schema.kernel import Family, KernelId
+
+# pattern of the function -> (op, short, role)
+KERNELS = (
+    (r"Device(?:Segmented)?RadixSort\w*", "radix sort", "radix sort", "sort"),
+    (r"DeviceMergeSort\w*|DeviceSegmentedSort\w*", "merge sort", "merge sort", "sort"),
+    (r"DeviceReduceByKey\w*", "reduce_by_key", "reduce by key", "reduction"),
+    (r"Device(?:Segmented)?Reduce\w*", "reduce", "reduce", "reduction"),
+    (r"DeviceScanByKey\w*", "scan_by_key", "scan by key", "reduction"),
+    (r"DeviceScan\w*", "scan", "scan (prefix sum)", "reduction"),
+    (r"DeviceCompactInit\w*", "scan", "scan: init", "reduction"),
+    (r"DeviceUniqueByKey\w*", "unique_by_key", "unique by key", "scatter_gather"),
+    (r"DeviceSelect\w*|DevicePartition\w*|DeviceThreeWayPartition\w*", "select", "select", "scatter_gather"),
+    (r"DeviceHistogram\w*", "histogram", "histogram", "reduction"),
+    (r"DeviceRle\w*|DeviceRunLengthEncode\w*", "run_length_encode", "run-length encode", "reduction"),
+    (r"DeviceBatchMemcpy\w*|MultiBlockBatchMemcpy\w*", "batch memcpy", "batch memcpy", "copy"),
+)
+ROCPRIM = (("radix_sort", "sort"), ("merge_sort", "sort"), ("onesweep", "sort"), ("block_sort", "sort"),
+    ("scan", "reduction"),
+           ("reduce", "reduction"), ("partition", "scatter_gather"), ("select", "scatter_gather"),
+           ("transform", "pointwise"),
+           ("histogram", "reduction"), ("sort", "sort"))
+
+
+def decode(name: str) -> KernelId | None:
+    cpp = _cpp.parse(name) if rx(r"\b(?:hip)?cub::").search(name[:100]) else None
+    if not cpp or not rx(r"(?:^|::)(?:hip)?cub(?:::|$)").search(cpp.scope):
+        return None
+    r = Reading(name, "cub")
+    r.put("cub", "template", "cub", "a primitive of CUB", "documented")
+    entry = next((entry for entry in KERNELS if rx(entry[0]).fullmatch(cpp.base)), None)
+    if not entry:
+        return r.done("other", f"cub {cpp.base.removesuffix('Kernel')}")
+    _, op, short, role = entry
+    r.put(cpp.base, "op", f"cub {op}", "what the primitive does", "documented")
+    return r.done(role, f"{short}{_types(cpp)}")
+
+
+def _types(cpp: _cpp.Cpp) -> str:
+    """Key and value types of a sort, element type of a scan, in words."""
+    if cpp.base.startswith("DeviceRadixSort"):
+        policy = _cpp.inside(cpp.arg(0), "DeviceRadixSortPolicy")
+        key, value = (_dtypes.cpp(text) for text in policy[:2]) if len(policy) > 2 else (None, None)
+        return f" ({key} keys, {value} values)" if key and value else ""
+    if cpp.base.startswith("DeviceScanKernel"):
+        dtype = _dtypes.cpp(next((text for text in cpp.args if text.endswith("*")), ""))
+        return f" {dtype}" if dtype else ""
+    return ""
+
+
+def decode_rocprim(name: str) -> KernelId | None:
+    if not rx(r"(?:void )?(?:rocprim|thrust)::").match(name):
+        return None
+    prim = "rocprim" in name[:20]
+    cpp = _cpp.parse(name)
+    r = Reading(name, "rocprim" if prim else "thrust")
+    r.put("rocprim" if prim else "thrust", "template", "rocprim" if prim else "thrust", "a device-wide primitive",
+        "documented")
+    text = f"{cpp.base} {cpp.arg(0)} {cpp.arg(2)[:200]}"
+    op, role = next((entry for entry in ROCPRIM if entry[0] in text), ("", "other"))
+    if op:
+        r.put(op, "op", f"{'rocprim' if prim else 'thrust'} {op.replace('_', ' ')}", "what the primitive does",
+            "inferred")
+    return r.done(role, f"{'rocprim' if prim else 'thrust'} {op.replace('_', ' ')}".strip())
+
+
+FAMILIES = (
+    Family(
+        name="cub",
+        decode=decode,
+        order=33,
+        examples={
+            "void at_cuda_detail::cub::DeviceScanInitKernel<at_cuda_detail::cub::ScanTileState<long, true> >(P, int)": {
+                "op": "cub scan", "template": "cub",
+            },
+            "void cub::DeviceSelectSweepKernel<P, int*>(int*)": {"op": "cub select"},
+        },
+    ),
+    Family(
+        name="rocprim",
+        decode=lambda name: decode_rocprim(name) if "rocprim::" in name[:20] else None,
+        order=33,
+        examples={
+            "void rocprim::detail::onesweep_kernel<rocprim::default_config, false>(long)": {"op": "rocprim onesweep"},
+        },
+    ),
+    Family(
+        name="thrust",
+        decode=lambda name: decode_rocprim(name) if "thrust::" in name[:20] else None,
+        order=33,
+        examples={
+            "void thrust::cuda_cub::core::_kernel_agent<thrust::cuda_cub::__reduce::R<int*> >(int*)": {
+                "op": "thrust reduce"
+            },
+        },
+    ),
+)

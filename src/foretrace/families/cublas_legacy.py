@@ -1,0 +1,107 @@
+"""cuBLAS names that begin with a chip generation: `ampere_bf16_s16816gemm_bf16_128x256_ldg8_f2f_stages_64x3_tn`.
+
+    <arch>_[<out>_]<acc>[<mma>]gemm[_<in>]_<M>x<N>[_sliced<a>x<b>][_ldg<v>][_relu][_f2f][_stages_<K>x<S>]_<layout>[_v1]
+
+A type that is not printed equals the accumulator's. No MMA digits means CUDA cores: `ampere_sgemm` is true float32, not
+TF32. Split-K is not in these names: look for a splitKreduce kernel under the same op.
+"""
+
+from __future__ import annotations
+
+from foretrace.families._dtypes import ACCUMULATOR, WORDS
+from foretrace.families._matmul import (
+    ARCH,
+    MMA,
+    PAIR,
+    arch_meaning,
+    put_layout,
+    put_relu,
+    put_tensor_core,
+    put_tile,
+    put_tile_k,
+    shape,
+)
+from foretrace.families._reading import Reading, rx
+from foretrace.schema.kernel import Family, KernelId
+
+_TYPE = "fp16|bf16|int8|int32|tf32|fp32|fp64"
+_HEAD = (
+    rf"(?P<word>maxwell|pascal|volta|turing|ampere|ada|hopper)_(?:(?P<out>{_TYPE})_)?"
+    rf"(?P<gemm>(?P<acc>g?[cz]|[shdi])(?P<mma>\d{{1,6}})?gemm)(?:_(?P<in>{_TYPE}))?(?=_|$)"
+)
+
+
+def decode(name: str) -> KernelId | None:
+    head = rx(_HEAD).match(name)
+    if not head:
+        return None
+    r = Reading(name, "cublas_legacy")
+    put_head(r, head.groupdict())
+    r.put(head["gemm"], "op", "gemm", "a matrix product", "inferred")
+    r.put(head["gemm"], "lib", "cublas", "a cuBLAS kernel", "inferred")
+    if head["acc"].startswith("g"):
+        words = "complex product by the Gaussian method, three real multiplications instead of four"
+        r.put(head["gemm"], "complex_method", "gaussian (3-multiply)", words, "inferred")
+    for word in name[head.end() + 1 :].split("_"):
+        put_word(r, word)
+    return r.done("gemm", _short(r))
+
+
+def put_head(r: Reading, found: dict[str, str]) -> None:
+    """Generation, accumulator, MMA shape and types: shared with the cuDNN names of the same make."""
+    word, acc = found["word"], ACCUMULATOR[found["acc"]]
+    r.put(word, "arch_word", word, "the chip generation the kernel was written for, not the card in use", "inferred")
+    if word in ARCH:
+        r.put(word, "arch", ARCH[word], arch_meaning(ARCH[word]), "inferred")
+    out, inp = (WORDS.get(found[side] or "", acc) for side in ("out", "in"))
+    r.put(found["out"] or found["gemm"], "dtype_out", out, f"type of the result: {out}", "inferred")
+    r.put(found["gemm"], "dtype_acc", acc, f"sums are kept in {acc}", "inferred")
+    if found["mma"] in MMA:
+        r.put(found["gemm"], "mma", MMA[found["mma"]], "shape of one tensor-core instruction", "inferred")
+    put_tensor_core(r, found["gemm"], bool(found["mma"]), "inferred")
+    r.put(found["in"] or found["gemm"], "dtype_in", inp, f"type of both inputs: {inp}", "inferred")
+
+
+def put_word(r: Reading, word: str) -> None:
+    """One of the words after the types. An unknown word stays without a part: the gap says so."""
+    if rx(PAIR).fullmatch(word):
+        if "tile_mn" in r.fields:
+            put_tile_k(r, word, "inferred")
+        else:
+            put_tile(r, word, shape(word), "inferred", field="tile_mn")
+    elif word.startswith("sliced") and rx(PAIR).fullmatch(word[6:]):
+        r.put(word, "sliced", word[6:], "warp groups of one block split the tile along K", "inferred")
+    elif rx(r"ldg\d{1,3}").fullmatch(word):
+        r.put(word, "ldg", int(word[3:]), f"loads {word[3:]} elements at a time", "inferred")
+    elif word == "relu":
+        put_relu(r, word, "inferred")
+    elif word == "f2f":
+        r.put(word, "f2f", True, "converts the type at the end", "inferred")
+    elif word in ("upper", "lower"):
+        r.put(word, "triangle", word, "writes one triangle of the result", "inferred")
+    elif word == "stages":
+        r.note(word, "depth along K and pipeline stages follow", "inferred")
+    elif rx(r"[ntc]{2}").fullmatch(word):
+        put_layout(r, word, word, "inferred")
+
+
+def _short(r: Reading) -> str:
+    fields = r.fields
+    tile = "x".join(str(number) for number in fields.get("tile", fields.get("tile_mn", ())))
+    words = ["cublas", fields["arch_word"], tile, fields.get("layout", ""), fields["dtype_in"]]
+    return " ".join(word for word in words if word)
+
+
+FAMILY = Family(
+    name="cublas_legacy",
+    decode=decode,
+    order=11,
+    examples={
+        "ampere_bf16_s16816gemm_bf16_128x256_ldg8_f2f_stages_64x3_tn": {
+            "arch": "sm80", "tile_mn": [128, 256], "tile_k": 64, "stages": 3, "tile": [128, 256, 64],
+            "mma": [16, 8, 16], "dtype_in": "bf16", "dtype_out": "bf16", "dtype_acc": "f32", "layout": "tn",
+        },
+        "volta_sgemm_128x64_nn": {"tensor_core": False, "dtype_in": "f32", "layout": "nn", "tile_mn": [128, 64]},
+        "ampere_h16816gemm_128x128_ldg8_relu_stages_64x3_tn": {"dtype_acc": "f16", "epilogue": ["relu-capable"]},
+    },
+)

@@ -1,0 +1,154 @@
+"""Convolutions of older cuDNN libraries: chip-generation names, engine templates, Winograd and FFT steps.
+
+    [cudnn[_infer|_train]_]<generation>_[<out>_]<acc>[<mma>]cudnn[_<in>][_winograd]_<M>x<N>[_<words>]
+        [_interior|_small|_medium|_large]_<layout>_v1
+
+Checked on a V100: `relu`, `relu_exp` and `3dconv_fprop` run forward (without a ReLU), `stridedB` is the input gradient,
+`stridedB_splitK` the weight gradient, `winograd` runs in both directions.
+"""
+
+from __future__ import annotations
+
+import re
+
+from foretrace.families import _cpp, _dtypes
+from foretrace.families._matmul import put_tensor_core
+from foretrace.families._reading import Reading, rx
+from foretrace.families.cublas_legacy import put_head, put_word
+from foretrace.schema.kernel import Family, KernelId
+
+FAMILY_NAME = "cudnn_conv_legacy"
+_TYPE = "fp16|bf16|int8|int32|tf32|fp32"
+_HEAD = (
+    rf"(?:(?P<sublib>cudnn(?:_infer|_train|_ops|_cnn)?)_)?(?P<word>maxwell|pascal|volta|turing|ampere)_"
+    rf"(?:(?P<out>{_TYPE})_)?(?P<gemm>(?P<acc>[shdi])(?P<mma>\d{{1,6}})?cudnn)(?:_(?P<in>{_TYPE}))?(?=_|$)"
+)
+PASSES = {"fprop": "forward", "dgrad": "input gradient", "wgrad": "weight gradient"}
+SIZES = ("interior", "small", "medium", "large")
+# Engine templates: what the function's name says, pattern -> (op, short).
+ENGINES = (
+    (r"implicit_convolve_[shd]gemm", "conv_fprop", "conv fprop {} (implicit GEMM, CUDA cores)"),
+    (r"precomputed_convolve_[shd]gemm", "conv_fprop", "conv fprop {} (precomputed indices)"),
+    (r"explicit_convolve_[shd]gemm", "conv_fprop", "conv fprop {} (explicit im2col GEMM)"),
+    (r"dgrad_engine|dgrad2d_\w+|dgrad_alg\d_\w+", "conv_dgrad", "conv dgrad {}"),
+    (r"wgrad_alg(?P<alg>\d)_engine\w*", "conv_wgrad", "conv wgrad {} (alg%s)"),
+    (r"wgrad2d_\w+|wgrad_\w*engine\w*", "conv_wgrad", "conv wgrad {}"),
+    (r"conv2d_\w+|conv_depthwise\w*|depthwise_fprop\w*", "conv", "conv {}"),
+)
+STAGES = {"Data": "input", "Filter": "filter", "Output": "output", "Delta": "output gradient"}
+
+
+def decode(name: str) -> KernelId | None:
+    head = rx(_HEAD).match(name)
+    if head:
+        return _generation(name, head)
+    if not rx(r"convolve_|dgrad|wgrad|inograd|fft2d_|conv2d_|depthwise_fprop").search(name[:200]):
+        return None
+    cpp = _cpp.parse(name)
+    if found := rx(r"winograd(Forward|Wgrad)(Data|Filter|Output|Delta)\dx\d").fullmatch(cpp.base):
+        return _winograd(name, cpp.base, found[1], found[2])
+    if found := rx(r"fft2d_(r2c|c2r)_\d+x\d+\w*").fullmatch(cpp.base):
+        return _fft(name, cpp.base, found[1])
+    return _engine(name, cpp) if cpp.args else None
+
+
+def _generation(name: str, head: re.Match[str]) -> KernelId:
+    r = Reading(name, FAMILY_NAME)
+    found = head.groupdict()
+    if (found["sublib"] or "cudnn") != "cudnn":
+        r.put(found["sublib"], "sublib", found["sublib"], "the part of cuDNN it comes from", "inferred")
+    put_head(r, found)
+    r.put(found["gemm"], "lib", "cudnn", "a cuDNN kernel", "inferred")
+    words = name[head.end() + 1 :].split("_")
+    loads = [word for word in words if word.startswith("ldg")]
+    for word in words:
+        if word not in loads or len(loads) == 1:
+            _word(r, word)
+    op, meaning, text = _direction(words)
+    r.put(text, "op", op, meaning, "checked")
+    tile = "x".join(str(number) for number in r.fields.get("tile_mn", ()))
+    return r.done("conv", f"cudnn {op} {tile} {r.fields['dtype_in']}")
+
+
+def _word(r: Reading, word: str) -> None:
+    if word in SIZES:
+        r.put(word, "size_class", word, "class of problem size or tile edge", "inferred")
+    elif word == "winograd":
+        r.put(word, "algorithm", "winograd", "Winograd's algorithm", "inferred")
+    elif word == "3dconv":
+        r.put(word, "conv_dims", 3, "three spatial dimensions", "inferred")
+    elif word == "splitK":
+        r.put(word, "splitk", True, "the sum is split over blocks", "checked")
+    elif word == "stridedB":
+        r.put(word, "stridedB", True, "seen in backward passes only", "checked")
+    elif word in ("nhwc", "nchw", "ndhwc", "nhwc2nchw"):
+        r.put(word, "tensor_layout", word, "order of the tensor's dimensions", "inferred")
+    else:
+        put_word(r, word)
+
+
+def _direction(words: list[str]) -> tuple[str, str, str]:
+    for word in ("fprop", "dgrad", "wgrad"):
+        if word in words:
+            return f"conv_{word}", f"convolution, {PASSES[word]}", word
+    if "winograd" in words:
+        return "conv", "convolution; the name does not tell the direction", "winograd"
+    if "stridedB" in words:
+        kind = "wgrad" if "splitK" in words else "dgrad"
+        return f"conv_{kind}", f"convolution, {PASSES[kind]}", "stridedB"
+    if "relu" in words:
+        return "conv_fprop", "convolution, forward (no ReLU need have run)", "relu"
+    return "conv", "convolution; the name does not tell the direction", ""
+
+
+def _engine(name: str, cpp: _cpp.Cpp) -> KernelId | None:
+    for pattern, op, short in ENGINES:
+        found = rx(pattern).fullmatch(cpp.base)
+        if found:
+            r = Reading(name, FAMILY_NAME)
+            r.put(cpp.base, "op", op, f"convolution, {PASSES.get(op[5:], 'direction not told')}", "inferred")
+            r.put(cpp.base, "lib", "cudnn", "a cuDNN kernel", "inferred")
+            put_tensor_core(r, cpp.base, False, "inferred")
+            dtype = _dtypes.cpp(cpp.arg(0))
+            if dtype:
+                r.put(cpp.arg(0), "dtype_in", dtype, f"type of the input: {dtype}", "inferred")
+            short = short % found["alg"] if "%s" in short else short
+            return r.done("conv", " ".join(short.format(dtype or "").split()))
+    return None
+
+
+def _winograd(name: str, base: str, direction: str, stage: str) -> KernelId:
+    r = Reading(name, FAMILY_NAME)
+    forward = direction == "Forward"
+    r.put(base, "op", "conv_winograd_transform", "a transform around the product of a Winograd convolution", "checked")
+    r.put(base, "lib", "cudnn", "a cuDNN kernel", "checked")
+    words = "forward; also used for input gradients" if forward else "weight gradient"
+    r.put(base, "pass", "fprop" if forward else "wgrad", words, "checked")
+    r.put(base, "stage", stage.lower(), f"transforms the {STAGES[stage]}", "checked")
+    return r.done("conv", f"winograd {'fwd' if forward else 'wgrad'}: {STAGES[stage]} transform")
+
+
+def _fft(name: str, base: str, stage: str) -> KernelId:
+    r = Reading(name, FAMILY_NAME)
+    words = {"r2c": "real->complex", "c2r": "complex->real"}[stage]
+    r.put(base, "op", "conv_fft", "a step of a convolution by Fourier transform", "checked")
+    r.put(base, "lib", "cudnn", "a cuDNN kernel", "inferred")
+    r.put(base, "stage", stage, words, "inferred")
+    return r.done("conv", f"FFT conv: {words}")
+
+
+FAMILY = Family(
+    name=FAMILY_NAME,
+    decode=decode,
+    order=10,
+    examples={
+        "cudnn_train_volta_scudnn_128x64_stridedB_splitK_interior_nn_v1": {
+            "op": "conv_wgrad", "splitk": True, "arch": "sm70", "tile_mn": [128, 64], "size_class": "interior",
+        },
+        "volta_fp16_s884cudnn_fp16_256x128_ldg8_relu_f2f_exp_small_nhwc_tn_v1": {
+            "tensor_core": True, "mma": [8, 8, 4], "dtype_in": "f16", "op": "conv_fprop", "tensor_layout": "nhwc",
+        },
+        "void cudnn::winograd_nonfused::winogradWgradDelta4x4<float, float>(P)": {"pass": "wgrad", "stage": "delta"},
+        "void precomputed_convolve_sgemm<float, 512, 5, 5, 3, 3, 3, 1, false>(int)": {"op": "conv_fprop"},
+    },
+)

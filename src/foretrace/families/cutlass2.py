@@ -1,0 +1,191 @@
+"""CUTLASS 2 kernels inside cuBLAS, cuDNN and others.
+
+    [void cutlass::Kernel2<]cutlass_[<sm>_]<opclass>_[<out>_]<acc><mma>[<math>]<kind>[_<iterator>][_<epilogue>][_<in>]
+        _<M>x<N>[_<K>x<S>]_<layout>[_unity_stride]_align<E>[>(…)]
+
+The sm number is the oldest chip the kernel fits, not the card in use. A type is printed only where it differs from the
+accumulator's. `relu` means that the kernel can apply one: plain biased layers use it too.
+"""
+
+from __future__ import annotations
+
+from foretrace.families import _dtypes
+from foretrace.families._dtypes import ACCUMULATOR, WORDS
+from foretrace.families._matmul import (
+    MMA,
+    PAIR,
+    arch_meaning,
+    put_layout,
+    put_relu,
+    put_tensor_core,
+    put_tile,
+    put_tile_k,
+    shape,
+)
+from foretrace.families._reading import Reading, rx
+from foretrace.schema.kernel import Family, KernelId
+
+KINDS = {"gemm": "gemm", "fprop": "conv_fprop", "dgrad": "conv_dgrad", "wgrad": "conv_wgrad"}
+MEANINGS = {
+    "gemm": "a matrix product", "conv_fprop": "convolution, forward", "conv_dgrad": "convolution, input gradient",
+    "conv_wgrad": "convolution, weight gradient",
+}
+CLASSES = {
+    "simt": "plain CUDA cores", "tensorop": "tensor cores", "wmma_tensorop": "tensor cores through the WMMA interface",
+    "sptensorop": "tensor cores, sparse",
+}
+EPILOGUES = ("gelu", "drelu", "dgelu", "bgrada", "bgradb")
+ITERATORS = ("optimized", "analytic", "few_channels", "fixed_channels")
+_TYPE = "f16|bf16|tf32|f32|f64|s8|u8|s4|u4|s32|b1|cf32|cf64"
+_BODY = (
+    rf"cutlass_(?:(?P<sm>\d{{2,3}})_)?(?P<opclass>simt|wmma_tensorop|sptensorop|tensorop)_(?:(?P<out>{_TYPE})_)?"
+    r"(?P<core>(?P<acc>g?[cz]|[shdi])(?P<mma>\d{1,6})?(?P<math>bf16|f16|tf32|f32)?(?P<kind>gemm|fprop|dgrad|wgrad))"
+    r"(?=_|$|[>(])"
+)
+_NAMESPACE = r"(?:void )?(cutlass\w*)::Kernel2?<"
+
+
+def decode(name: str) -> KernelId | None:
+    if "cutlass" not in name[:80]:
+        return None
+    wrapper = rx(_NAMESPACE).match(name)
+    body = rx(_BODY).match(name, wrapper.end() if wrapper else 0)
+    if body:
+        return _named(name, wrapper[1] if wrapper else "", body.groupdict(), body.end())
+    if wrapper or rx(r"_ZN\d+cutlass\w*?[67]Kernel2?I").match(name):
+        return _template(name, wrapper[1] if wrapper else "")
+    return None
+
+
+def _named(name: str, namespace: str, found: dict[str, str], end: int) -> KernelId:
+    r = Reading(name, "cutlass2x")
+    if namespace:
+        r.put(namespace, "namespace", namespace, "whose copy of CUTLASS this is", "checked")
+    op = KINDS[found["kind"]]
+    if found["sm"]:
+        arch = f"sm{found['sm']}"
+        r.put(found["sm"], "arch", arch, arch_meaning(arch), "inferred")
+    _lib(r, namespace, found["sm"] or "")
+    r.put(found["opclass"], "opclass", found["opclass"], CLASSES[found["opclass"]], "documented")
+    put_tensor_core(r, found["opclass"], found["opclass"] != "simt", "documented")
+    _types(r, found)
+    r.put(found["core"], "op", op, MEANINGS[op], "documented")
+    tail = rx(r"[A-Za-z0-9_]*").match(name, end)
+    _tail(r, tail[0] if tail else "", found)
+    return r.done("gemm" if op == "gemm" else "conv", _short(r))
+
+
+def _lib(r: Reading, namespace: str, sm: str) -> None:
+    if "cudnn" in namespace:
+        r.put(namespace, "lib", "cudnn", "launched by cuDNN", "inferred")
+    elif sm:
+        r.put(sm, "lib", "cublas", "cuBLAS prints the number, the public generator does not", "inferred")
+
+
+def _types(r: Reading, found: dict[str, str]) -> None:
+    acc = ACCUMULATOR[found["acc"]]
+    out = WORDS.get(found["out"] or "", acc)
+    r.put(found["out"] or found["core"], "dtype_out", out, f"type of the result: {out}", "documented")
+    r.put(found["core"], "dtype_acc", acc, f"sums are kept in {acc}", "documented")
+    if found["mma"] in MMA:
+        r.put(found["core"], "mma", MMA[found["mma"]], "shape of one tensor-core instruction", "documented")
+    if found["math"]:
+        words = f"inputs are rounded to {found['math']} for the multiplication"
+        r.put(found["core"], "math_dtype", found["math"], words, "documented")
+
+
+def _tail(r: Reading, tail: str, found: dict[str, str]) -> None:
+    words = tail.strip("_").split("_")
+    inputs = [word for word in words if rx(_TYPE).fullmatch(word)]
+    if not inputs:
+        acc = ACCUMULATOR[found["acc"]]
+        r.put(found["core"], "dtype_in", acc, f"type of both inputs: {acc}, as the sums", "documented")
+    if not inputs and found["core"] == "s1688gemm" and found["sm"] == "80":
+        r.put(found["core"], "math_dtype", "tf32", "float32 data, TF32 arithmetic on tensor cores", "inferred")
+    fields = iter(("dtype_in",) if len(inputs) == 1 else ("dtype_a", "dtype_b"))
+    for word in words:
+        if word in inputs and (field := next(fields, "")):
+            r.put(word, field, WORDS[word], f"type of the input: {WORDS[word]}", "documented")
+        else:
+            _word(r, word)
+
+
+def _word(r: Reading, word: str) -> None:
+    if rx(PAIR).fullmatch(word):
+        if "tile_mn" in r.fields:
+            put_tile_k(r, word, "documented")
+        else:
+            put_tile(r, word, shape(word), "documented", field="tile_mn")
+    elif word in ITERATORS:
+        r.put(word, "iterator", word, "how the convolution addresses its input", "documented")
+    elif word == "relu":
+        put_relu(r, word, "checked")
+    elif word in EPILOGUES:
+        r.put(word, "epilogue", [word], f"{word} is computed at the end", "inferred")
+    elif word == "unity":
+        r.put(word, "stride", "unity", "for stride 1 only", "documented")
+    elif rx(r"n[hd]?hwc|nc[d]?hw|nc\d+hw\d*").fullmatch(word):
+        r.put(word, "layout", word, "order of the tensor's dimensions", "documented")
+    elif rx(r"[ntch]{2,3}").fullmatch(word):
+        put_layout(r, word, word, "documented")
+    elif rx(r"align\d{1,3}").fullmatch(word):
+        count = int(word[5:])
+        more = "; below 8 for 16-bit data means a misaligned dimension" if count < 8 else ""
+        r.put(word, "align_elems", count, f"loads up to {count} elements at once{more}", "checked")
+
+
+def _short(r: Reading) -> str:
+    fields = r.fields
+    tile = "x".join(str(number) for number in fields.get("tile", fields.get("tile_mn", ())))
+    kind = "cutlass" if fields["op"] == "gemm" else f"cutlass {fields['op']}"
+    words = [kind, fields.get("arch", ""), tile, fields.get("layout", ""), fields.get("dtype_in", "")]
+    return " ".join(word for word in words if word)
+
+
+def _template(name: str, namespace: str) -> KernelId:
+    """A CUTLASS 2 kernel spelt out as C++ templates, demangled or not: only what stands out is read."""
+    r = Reading(name, "cutlass2x")
+    if namespace:
+        r.put(namespace, "namespace", namespace, "whose copy of CUTLASS this is", "checked")
+        _lib(r, namespace, "")
+    if "ReduceSplitK" in name:
+        r.put("ReduceSplitK", "op", "splitk_reduce", "adds the partial sums of a product split over K", "inferred")
+        return r.done("reduction", "cutlass split-K reduce")
+    conv = rx(r"Conv\dd(Fprop|Dgrad|Wgrad)").search(name)
+    if conv:
+        op = KINDS[conv[1].lower()]
+        r.put(conv[0], "op", op, MEANINGS[op], "inferred")
+    elif rx(r"ImplicitGemmConvolution|DirectConvolution").search(name):
+        r.put("Convolution", "op", "conv", "a convolution", "inferred")
+    elif "attention" in name.lower() or "fmha" in name.lower():
+        return r.done("attention", "cutlass attention")
+    else:
+        r.note("Kernel", "a CUTLASS kernel, a matrix product as a rule", "inferred")
+    _template_tile(r, name)
+    dtype = _dtypes.cpp(next(iter(rx(r"cutlass::\w+_t\b").findall(name)), ""))
+    short = " ".join(word for word in ("cutlass", r.fields.get("op", "gemm"), dtype or "") if word)
+    return r.done("conv" if "conv" in r.fields.get("op", "") else "gemm", short)
+
+
+def _template_tile(r: Reading, name: str) -> None:
+    found = rx(r"GemmShape(?:ILi(\d+)ELi(\d+)ELi(\d+)E|<(\d+), ?(\d+), ?(\d+)>)").search(name)
+    if found:
+        tile = [int(number) for number in found.groups() if number]
+        put_tile(r, found[0], tile, "inferred")
+
+
+FAMILY = Family(
+    name="cutlass2x",
+    decode=decode,
+    order=20,
+    examples={
+        "void cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm_relu_bf16_64x64_64x6_tn_align8>(Params)": {
+            "namespace": "cutlass", "lib": "cublas", "arch": "sm80", "tile_mn": [64, 64], "tile_k": 64, "stages": 6,
+            "epilogue": ["relu-capable"], "layout": "tn", "align_elems": 8, "dtype_in": "bf16",
+        },
+        "cutlass_80_tensorop_s1688gemm_128x64_16x6_tn_align4": {"math_dtype": "tf32", "dtype_in": "f32"},
+        "void cutlass_cudnn_train::Kernel<cutlass_tensorop_s1688wgrad_optimized_tf32_256x64_16x4_nhwc_align4>(P)": {
+            "op": "conv_wgrad", "lib": "cudnn", "dtype_in": "tf32", "layout": "nhwc", "iterator": "optimized",
+        },
+    },
+)

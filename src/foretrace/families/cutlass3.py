@@ -1,0 +1,161 @@
+"""CUTLASS 3 kernels: names that the generator prints, and names spelt out as C++ templates.
+
+    cutlass3x_sm<arch>_<opclass>_[<acc><MxNxK>][<math>]gemm_<A>_<B>_<acc>_<C>_<D>_<M>x<N>x<K>[_<cluster>]_<stages>
+        _<layout of A, B, C>_align<E>[_<schedule>][_<epilogue words>]
+
+Stages `0` mean chosen automatically. On sm100 the tile of a two-SM kernel spans two thread blocks. Words such as
+`bias_bf16_relu` at the end are what cuBLAS kernels can do, not proof that it was done.
+"""
+
+from __future__ import annotations
+
+from foretrace.families import _cpp, _dtypes
+from foretrace.families._dtypes import ACCUMULATOR, WORDS
+from foretrace.families._matmul import TRIPLE, arch_meaning, put_layout, put_tensor_core, put_tile, shape
+from foretrace.families._reading import Reading, rx
+from foretrace.schema.kernel import Family, KernelId
+
+CLASSES = {
+    "simt": "plain CUDA cores", "tensorop": "tensor cores", "sptensorop": "tensor cores, sparse",
+    "bstensorop": "tensor cores, block-scaled", "bssptensorop": "tensor cores, block-scaled and sparse",
+}
+SCHEDULES = (
+    r"warpspecialized(?:_pingpong|_cooperative)?(?:_fp8_fastaccum)?|epi_tma|epi_nosmem|stream_k|cpasync|[12]sm|q|"
+    r"o_vs\d{1,3}"
+)
+_HEAD = (
+    r"cutlass3x_(?P<arch>sm\d{2,3}[a-z]?)_(?P<opclass>bssptensorop|bstensorop|sptensorop|tensorop|simt)_"
+    rf"(?P<core>(?P<acc>g?[cz]|[shdi])?(?P<mma>{TRIPLE})?(?P<math>bf16|f16|tf32)?gemm)(?:_block_scaled)?"
+)
+_TYPES = r"_(?P<a>[a-z0-9]+)_(?P<b>[a-z0-9]+)_(?P<acc>[a-z0-9]+)_(?P<c>[a-z0-9]+)_(?P<d>[a-z0-9]+)"
+_SHAPES = (
+    rf"_(?P<tile>{TRIPLE})(?:_(?P<cluster>{TRIPLE}))?(?:_(?P<stages>\d{{1,3}}))?(?:_(?P<layout>[nth]{{2,3}}))?"
+    r"(?:_(?P<align>align\d{1,3}))?"
+)
+_GENERIC = r"(?:void )?cutlass::device_kernel<"
+_SIZE = r"(?:cute::)?C<(?:\(int\))?(\d{1,5})>"
+_TUPLE = rf"cute::tuple<{_SIZE}, ?{_SIZE}, ?{_SIZE} ?>"
+
+
+def decode(name: str) -> KernelId | None:
+    at = name.find("cutlass3x_", 0, 120)
+    head = rx(_HEAD).match(name, at) if at >= 0 else None
+    if head:
+        return _named(name, head.groupdict(), head.end())
+    return _generic(name) if rx(_GENERIC).match(name) and "GemmUniversal" in name else None
+
+
+def _named(name: str, found: dict[str, str], end: int) -> KernelId:
+    r = Reading(name, "cutlass3x")
+    if name.startswith("void cutlass::device_kernel<"):
+        r.put("cutlass::device_kernel", "wrapper", "cutlass::device_kernel", "CUTLASS 3's common entry", "documented")
+    r.put(found["arch"], "arch", found["arch"], arch_meaning(found["arch"]), "documented")
+    r.put(found["opclass"], "opclass", found["opclass"], CLASSES[found["opclass"]], "documented")
+    put_tensor_core(r, found["opclass"], found["opclass"] != "simt", "documented")
+    r.put(found["core"], "op", "gemm", "a matrix product", "documented")
+    if found["mma"]:
+        r.put(found["core"], "mma", shape(found["mma"]), "shape of one matrix instruction", "documented")
+    if found["math"]:
+        r.put(found["core"], "math_dtype", found["math"], f"inputs are rounded to {found['math']}", "documented")
+    end = _types(r, name, end, ACCUMULATOR.get(found["acc"] or "", ""))
+    shapes = rx(_SHAPES).match(name, end)
+    if shapes:
+        _shapes(r, shapes.groupdict())
+        tail = rx(r"[A-Za-z0-9_]*").match(name, shapes.end())
+        _tail(r, tail[0].strip("_") if tail else "")
+    return r.done("gemm", _short(r))
+
+
+def _types(r: Reading, name: str, end: int, acc: str) -> int:
+    types = rx(_TYPES).match(name, end)
+    if types:
+        for key, field, meaning in (
+            ("a", "dtype_a", "type of A (the weight)"), ("b", "dtype_b", "type of B (the activation)"),
+            ("acc", "dtype_acc", "sums are kept in"), ("c", "dtype_c", "type of the matrix added in"),
+            ("d", "dtype_out", "type of the result"),
+        ):
+            text = types[key]
+            value = WORDS.get(text, text)
+            r.put(text, field, value, f"{meaning}: {'none' if value == 'void' else value}", "documented")
+    return types.end() if types else end
+
+
+def _shapes(r: Reading, found: dict[str, str]) -> None:
+    put_tile(r, found["tile"], shape(found["tile"]), "documented")
+    if found["cluster"]:
+        r.put(found["cluster"], "cluster", shape(found["cluster"]), "thread blocks that share data", "documented")
+    if found["stages"]:
+        value = int(found["stages"]) or "auto"
+        words = "pipeline stages, chosen automatically" if value == "auto" else f"{value} pipeline stages"
+        r.put(found["stages"], "stages", value, words, "documented")
+    if found["layout"]:
+        put_layout(r, found["layout"], found["layout"], "documented")
+    if found["align"]:
+        count = int(found["align"][5:])
+        r.put(found["align"], "align_elems", count, f"loads up to {count} elements at once", "documented")
+
+
+def _tail(r: Reading, tail: str) -> None:
+    schedule: list[str] = []
+    rest: list[str] = []
+    position = 0
+    while position < len(tail):
+        found = rx(rf"(?:{SCHEDULES})(?=_|$)").match(tail, position)
+        word = found[0] if found else tail[position:].partition("_")[0]
+        (schedule if found else rest).append(word)
+        if found:
+            r.put(word, "schedule", schedule, "how loads, products and stores are arranged", "documented")
+        position += len(word) + 1
+    tokens = "_".join(word for word in rest if word)
+    if tokens and tokens in tail:
+        r.put(tokens, "tokens", tokens, "what the end of the kernel can do, not proof that it was done", "inferred")
+
+
+def _generic(name: str) -> KernelId:
+    r = Reading(name, "cutlass3x")
+    r.put("cutlass::device_kernel", "wrapper", "cutlass::device_kernel", "CUTLASS 3's common entry", "documented")
+    r.put("GemmUniversal", "op", "gemm", "a matrix product", "documented")
+    loop = rx(r"MainloopSm(\d{2,3})\w*<").search(name)
+    if loop:
+        r.put(f"Sm{loop[1]}", "arch", f"sm{loop[1]}", arch_meaning(f"sm{loop[1]}"), "inferred")
+        stages = _cpp.integer(_cpp.split(name[loop.end() : loop.end() + 40])[0])
+        if stages:
+            r.put(str(stages), "stages", stages, f"{stages} pipeline stages", "inferred")
+        _tuples(r, name, loop.end())
+    return r.done("gemm", " ".join(["cutlass gemm", r.fields.get("arch", ""), r.fields.get("dtype_a", "")]).strip())
+
+
+def _tuples(r: Reading, name: str, start: int) -> None:
+    tuples = list(rx(_TUPLE).finditer(name, start, start + 2000))[:2]
+    if len(tuples) < 2:
+        return
+    cluster, tile = ([int(number) for number in found.groups()] for found in tuples)
+    r.put(tuples[0][0], "cluster", cluster, "thread blocks that share data", "inferred")
+    put_tile(r, tuples[1][0], tile, "inferred")
+    after = name[tuples[1].end() :].lstrip(" ,>").partition(",")[0].strip()
+    dtype = _dtypes.cpp(after)
+    if dtype:
+        r.put(after, "dtype_a", dtype, f"type of A: {dtype}", "inferred")
+
+
+def _short(r: Reading) -> str:
+    tile = "x".join(str(number) for number in r.fields.get("tile", ()))
+    words = ["cutlass3", r.fields["arch"], tile, r.fields.get("layout", ""), r.fields.get("dtype_a", "")]
+    return " ".join(word for word in words if word)
+
+
+FAMILY = Family(
+    name="cutlass3x",
+    decode=decode,
+    order=19,
+    examples={
+        "cutlass3x_sm90_tensorop_gemm_bf16_bf16_f32_void_bf16_128x256x64_1x2x1_0_tnn_align8_warpspecialized_pingpong"
+        "_epi_nosmem": {
+            "arch": "sm90", "tile": [128, 256, 64], "cluster": [1, 2, 1], "stages": "auto", "dtype_c": "void",
+            "schedule": ["warpspecialized_pingpong", "epi_nosmem"], "layout": "tnn",
+        },
+        "cutlass3x_sm100_simt_sgemm_f32_f32_f32_f32_f32_64x64x16_1x1x1_3_tnn_align1_bias_f32_relu": {
+            "tensor_core": False, "stages": 3, "tokens": "bias_f32_relu",
+        },
+    },
+)

@@ -1,0 +1,77 @@
+"""PyTorch's memory-efficient attention (from xFormers, on CUTLASS).
+
+    fmha_cutlassF_<dtype>_(aligned|notaligned)_<queries>x<keys>_(rf|gmem)_sm<arch>               forward
+    fmha_cutlassB_<dtype>_(aligned|notaligned)_<i>x<j>_k<max>[_dropout][_seqaligned]_sm<arch>    backward
+
+The arch is the oldest chip it fits: sm80 runs on everything newer.
+"""
+
+from __future__ import annotations
+
+from foretrace.families._dtypes import WORDS
+from foretrace.families._matmul import PAIR, arch_meaning, shape
+from foretrace.families._reading import Reading, rx
+from foretrace.schema.kernel import Family, KernelId
+
+LIB = "pytorch mem-efficient (xformers/CUTLASS)"
+_NAME = (
+    rf"(?:void )?fmha_cutlass(?P<way>[FB])_(?P<dtype>[a-z0-9]+)_(?P<aligned>aligned|notaligned)_(?P<blocks>{PAIR})"
+    r"(?:_(?P<acc>rf|gmem|urf))?(?:_k(?P<maxk>\d{1,6}))?(?P<dropout>_dropout)?(?P<seq>_seqaligned)?"
+    r"(?:_(?P<arch>sm\d{2,3}))?"
+)
+
+
+def decode(name: str) -> KernelId | None:
+    found = rx(_NAME).match(name)
+    if not found:
+        return None
+    r = Reading(name, "mem_efficient_attention")
+    forward = found["way"] == "F"
+    op = "sdpa_fwd" if forward else "sdpa_bwd"
+    r.put(f"fmha_cutlass{found['way']}", "op", op, f"fused attention, {'forward' if forward else 'backward'}",
+        "documented")
+    r.put(f"fmha_cutlass{found['way']}", "lib", LIB, "PyTorch's memory-efficient attention", "documented")
+    dtype = WORDS.get(found["dtype"], found["dtype"])
+    r.put(found["dtype"], "dtype_in", dtype, f"type of Q, K and V: {dtype}", "documented")
+    aligned = found["aligned"] == "aligned"
+    r.put(found["aligned"], "aligned", aligned, f"inputs are {'' if aligned else 'not '}aligned to 16 bytes",
+        "documented")
+    _blocks(r, found["blocks"], forward)
+    _end(r, found.groupdict(), forward)
+    return r.done("attention", f"mem-efficient {op[5:]} {dtype} {found['blocks']}")
+
+
+def _blocks(r: Reading, blocks: str, forward: bool) -> None:
+    first, second = shape(blocks)
+    names = ("block_q", "block_k") if forward else ("block_i", "block_j")
+    r.put(blocks, names[0], first, f"{first} query rows per block", "documented")
+    r.put(blocks, names[1], second, f"{second} key rows per block", "documented")
+
+
+def _end(r: Reading, found: dict[str, str], forward: bool) -> None:
+    if found["acc"]:
+        where = "registers" if found["acc"] == "rf" else "memory, for large head dimensions"
+        r.put(found["acc"], "out_acc", found["acc"], f"the output is gathered in {where}", "documented")
+    if found["maxk"]:
+        r.put(f"k{found['maxk']}", "max_head_dim", int(found["maxk"]), f"head dimension up to {found['maxk']}",
+            "documented")
+    if not forward:
+        for field, text in (("dropout", found["dropout"]), ("seqaligned", found["seq"])):
+            words = {"dropout": "dropout", "seqaligned": "lengths that are multiples of the block"}[field]
+            r.put((text or "").strip("_"), field, bool(text), words if text else f"no word for {words}", "documented")
+    if found["arch"]:
+        r.put(found["arch"], "arch", found["arch"], arch_meaning(found["arch"]), "documented")
+
+
+FAMILY = Family(
+    name="mem_efficient_attention",
+    decode=decode,
+    order=12,
+    examples={
+        "fmha_cutlassF_bf16_aligned_64x128_rf_sm80": {"block_q": 64, "block_k": 128, "out_acc": "rf", "arch": "sm80"},
+        "fmha_cutlassB_f32_notaligned_64x64_k32_seqaligned"
+        "_sm75(PyTorchMemEffAttention::AttentionBackwardKernel<float>)": {
+            "aligned": False, "max_head_dim": 32, "dropout": False, "seqaligned": True, "dtype_in": "f32",
+        },
+    },
+)

@@ -1,0 +1,68 @@
+"""Copies and fills that are no kernels: `Memcpy <kind> (<from> -> <to>)`, `Memset (<kind>)`, and ROCm's helpers.
+
+A copy from or to Pageable memory is staged through a pinned buffer and usually blocks the host. PtoP is between GPUs.
+ROCm prints Host where CUDA tells Pinned from Pageable.
+"""
+
+from __future__ import annotations
+
+from foretrace.families._reading import Reading, rx
+from foretrace.schema.kernel import Family, KernelId
+
+KINDS = {
+    "HtoD": "host to device", "DtoH": "device to host", "DtoD": "within the device", "PtoP": "between GPUs",
+    "HtoH": "within the host", "HtoA": "host to array", "AtoH": "array to host", "AtoA": "array to array",
+    "AtoD": "array to device", "DtoA": "device to array",
+}
+MEMORY = {"Pageable": "ordinary host memory: the copy is staged and usually blocks the host",
+    "Pinned": "page-locked host memory"}
+ROCM = {
+    "__amd_rocclr_copyBuffer": ("memcpy", "copy made by a kernel"),
+    "__amd_rocclr_fillBuffer": ("memset", "fill made by a kernel"),
+    "__amd_rocclr_fillBufferAligned": ("memset", "fill made by a kernel"),
+}
+
+
+def decode(name: str) -> KernelId | None:
+    plain = name.removesuffix(".kd")
+    if plain in ROCM:
+        return _rocm(name, *ROCM[plain])
+    copied = rx(r"Memcpy (?P<kind>[A-Z]to[A-Z])(?: \((?P<src>[\w ]+?) -> (?P<dst>[\w ]+?)\))?").fullmatch(name)
+    if copied:
+        return _copy(name, copied["kind"], copied["src"] or "", copied["dst"] or "")
+    filled = rx(r"Memset(?: \(([\w ]+)\))?").fullmatch(name)
+    if not filled:
+        return None
+    r = Reading(name, "memcpy_memset")
+    r.put("Memset", "op", "memset", "fills memory with a byte", "documented")
+    if filled[1]:
+        r.put(filled[1], "kind", filled[1], "the memory filled", "documented")
+    return r.done("copy", name)
+
+
+def _copy(name: str, kind: str, source: str, target: str) -> KernelId:
+    r = Reading(name, "memcpy_memset")
+    r.put("Memcpy", "op", "memcpy", "copies memory", "documented")
+    r.put(kind, "kind", kind, KINDS.get(kind, "unknown direction"), "documented")
+    for field, text, side in (("src", source, "from"), ("dst", target, "to")):
+        if text:
+            r.put(text, field, text, f"{side} {MEMORY.get(text, text.lower() + ' memory')}", "documented")
+    return r.done("copy", name)
+
+
+def _rocm(name: str, op: str, meaning: str) -> KernelId:
+    r = Reading(name, "memcpy_memset")
+    r.put(name, "op", op, f"ROCm: a {meaning}", "documented")
+    return r.done("copy", f"{op} (ROCm kernel)")
+
+
+FAMILY = Family(
+    name="memcpy_memset",
+    decode=decode,
+    order=9,
+    examples={
+        "Memcpy DtoH (Device -> Pageable)": {"op": "memcpy", "kind": "DtoH", "src": "Device", "dst": "Pageable"},
+        "Memset (Device)": {"op": "memset", "kind": "Device"},
+        "__amd_rocclr_fillBufferAligned": {"op": "memset"},
+    },
+)

@@ -1,0 +1,130 @@
+"""MIOpen: assembly implicit-GEMM convolutions, and literal names for the rest.
+
+    igemm_(fwd|bwd|wrw)_gtcx<gen>_(nhwc|nchw)_<dtype>_bx<b>_ex<e>_bt<M>x<N>x<K>_wt<…>_ws<…>_wr<…>_ta<…>_tb<…>[_gkgs]…
+
+`gkgs` splits K over the grid. `wrw` is the weight gradient.
+"""
+
+from __future__ import annotations
+
+from foretrace.families import _words
+from foretrace.families._dtypes import WORDS
+from foretrace.families._matmul import PAIR, TRIPLE, put_tile, shape
+from foretrace.families._reading import Reading, rx
+from foretrace.schema.kernel import Family, KernelId
+
+DIRECTIONS = {
+    "fwd": ("conv_fprop", "convolution, forward"), "bwd": ("conv_dgrad", "convolution, input gradient"),
+    "wrw": ("conv_wgrad", "convolution, weight gradient"),
+}
+_IGEMM = (
+    r"igemm_(?P<dir>fwd|bwd|wrw)_gtc(?P<x>x(?P<gen>\d)?)?_(?:dlops_)?(?P<layout>n[a-z]+\d*)_(?P<dtype>[a-z]+\d+)"
+    rf"(?:_bx\d+_ex\d+)?_bt(?P<bt>{TRIPLE})(?:_wt(?P<wt>{TRIPLE}))?(?:_ws(?P<ws>{PAIR}))?(?:_wr(?P<wr>{PAIR}))?"
+)
+_TRANSPOSE = r"batched_transpose_(?P<tile>\d{1,4}x\d{1,4})(?:_pack_\w+?)?_(?P<unit>byte|half|dword)"
+BYTES = {"byte": 1, "half": 2, "dword": 4}
+# pattern -> (op, short, role)
+LITERAL = (
+    (r"SubTensorOpWithScalar\w*", "fill/scale tensor", "tensor op with scalar", "pointwise"),
+    (r"SubTensorOpWithCastTensor\w*", "cast tensor", "tensor cast", "copy"),
+    (r"SubTensorOpWithSubTensor\w*|Op\d?d?Tensor\w*", "tensor op", "tensor op", "pointwise"),
+    (r"Im2d2Col\w*|Im3d2Col\w*|Col2Im\d?d?\w*", "im2col", "im2col", "conv"),
+    (r"miopenSp3AsmConv\w*|miopenGcnAsm\w*|gcnAsmConv\w*|MIOpenConv\w*|naive_conv\w*|gridwise_convolution\w*", "conv",
+        "conv", "conv"),
+    (r"mloPooling\w*", "pool", "pool", "reduction"),
+    (r"MIOpenSoftmax\w*|SoftmaxForward|SoftmaxBackward", "softmax", "softmax", "softmax"),
+    (r"MIOpenNeuron\w*|MIOpenActive\w*", "activation", "activation", "pointwise"),
+    (r"MIOpenDropout\w*", "dropout", "dropout", "random"),
+)
+
+
+def decode_igemm(name: str) -> KernelId | None:
+    found = rx(_IGEMM).match(name)
+    if not found:
+        return None
+    r = Reading(name, "miopen_igemm")
+    op, meaning = DIRECTIONS[found["dir"]]
+    r.put(found["dir"], "op", op, meaning, "documented")
+    r.put("igemm", "lib", "MIOpen (asm implicit GEMM)", "a convolution as a matrix product, in assembly", "documented")
+    if found["gen"]:
+        r.put(f"gtcx{found['gen']}", "gtc_gen", found["gen"], "2 seen on MI210, 3 on MI300X", "checked")
+    r.put(found["layout"], "layout", found["layout"], "order of the tensor's dimensions", "documented")
+    dtype = WORDS.get(found["dtype"], found["dtype"])
+    r.put(found["dtype"], "dtype_in", dtype, f"type of the input: {dtype}", "documented")
+    put_tile(r, f"bt{found['bt']}", shape(found["bt"]), "documented")
+    waves = (("wt", "wave_tile", "tile"), ("ws", "wave_step", "steps"), ("wr", "wave_repeat", "repeats"))
+    for key, field, words in waves:
+        if found[key]:
+            r.put(key + found[key], field, shape(found[key]), f"{words} of one wave", "documented")
+    split = "gkgs" in name[found.end() : found.end() + 400].split("_")
+    r.put("gkgs" if split else "", "splitk", split, f"K is {'' if split else 'not '}split over the grid", "documented")
+    return r.done("conv", f"igemm {op} {found['bt']} {dtype}")
+
+
+def decode(name: str) -> KernelId | None:
+    plain = name.partition("(")[0].removesuffix(".kd")
+    transpose = rx(_TRANSPOSE).match(plain)
+    if transpose:
+        return _transpose(name, transpose["tile"], transpose["unit"])
+    if found := rx(r"MIOpenBatchNorm(Fwd|Bwd)(Train|Infer)?(Spatial|PerActivation)?\w*").match(plain):
+        return _batch_norm(name, found[0], found[1], found[2] or "", found[3] or "")
+    for pattern, op, short, role in LITERAL:
+        if rx(pattern).fullmatch(plain):
+            return _literal(name, plain, op, short, role)
+    if plain.startswith(("MIOpen", "miopen")):
+        return _literal(name, plain, _words.plain(plain), _words.plain(plain), _words.role(plain))
+    return None
+
+
+def _transpose(name: str, tile: str, unit: str) -> KernelId:
+    r = Reading(name, "miopen")
+    r.put("batched_transpose", "op", "layout_transform", "changes the layout around a convolution", "inferred")
+    r.put("batched_transpose", "lib", "MIOpen", "a MIOpen kernel", "inferred")
+    r.put(tile, "tile", shape(tile), "elements per block", "inferred")
+    r.put(unit, "element_bytes", BYTES[unit], f"elements of {BYTES[unit]} bytes", "inferred")
+    return r.done("copy", f"batched transpose {BYTES[unit] * 8}-bit")
+
+
+def _batch_norm(name: str, text: str, way: str, mode: str, kind: str) -> KernelId:
+    r = Reading(name, "miopen")
+    forward = way == "Fwd"
+    r.put(text, "op", f"batch_norm_{way.lower()}", f"batch norm, {'forward' if forward else 'backward'}", "inferred")
+    r.put(text, "lib", "MIOpen", "a MIOpen kernel", "inferred")
+    words = [{"Spatial": "spatial", "PerActivation": "per activation", "": ""}[kind],
+             {"Train": "training", "Infer": "inference", "": ""}[mode]]
+    if any(words):
+        value = ", ".join(word for word in words if word)
+        r.put(text, "mode", value, value, "inferred")
+    return r.done("normalization", f"batch_norm {way.lower()}")
+
+
+def _literal(name: str, plain: str, op: str, short: str, role: str) -> KernelId:
+    r = Reading(name, "miopen")
+    r.put(plain, "op", op, "the name is literal", "inferred")
+    r.put(plain, "lib", "MIOpen", "a MIOpen kernel", "inferred")
+    return r.done(role, short)
+
+
+FAMILIES = (
+    Family(
+        name="miopen_igemm",
+        decode=decode_igemm,
+        order=10,
+        examples={
+            "igemm_wrw_gtcx3_nhwc_fp16_bx0_ex1_bt128x256x32_wt32x32x8_ws1x2_wr2x2_ta1x4x1x4_1x8x1x32_tb1x4x1x8"
+            "_1x8x1x32_gkgs": {
+                "op": "conv_wgrad", "gtc_gen": "3", "dtype_in": "f16", "tile": [128, 256, 32], "splitk": True,
+                "wave_step": [1, 2],
+            },
+        },
+    ),
+    Family(
+        name="miopen",
+        decode=decode,
+        order=50,
+        examples={
+            "batched_transpose_64x32_pack_4x2_ediv_2x1_half": {"tile": [64, 32], "element_bytes": 2},
+            "MIOpenBatchNormBwdSpatial": {"op": "batch_norm_bwd", "mode": "spatial"},
+        },
+    ),
+)

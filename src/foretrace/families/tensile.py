@@ -1,0 +1,134 @@
+"""Tensile: the matrix products of rocBLAS and hipBLASLt.
+
+    C<ijk>_A<idx>_B<idx>_<types>_<flags>[_Bias][_HA_S][_SAV][_UserArgs]_MT<M>x<N>x<K>_MI<m>x<n>[x<k>]x<b>_SN_<parameters>
+
+`Alik` has the summation index first, so A is transposed (t); `Bljk` is not (n): `Alik_Bljk` is tn, what F.linear runs.
+Types: S f32, D f64, H f16, B bf16, I i32, I8, X xf32, F8 and B8 the two fp8 kinds, C and Z complex; `BBS` is input,
+output, arithmetic (newer builds write `B_BS`). Bias, activation and scaling are what the kernel can do,
+not proof of it.
+"""
+
+from __future__ import annotations
+
+from foretrace.families._matmul import TRIPLE, arch_meaning, put_layout, put_tile, shape
+from foretrace.families._reading import Reading, rx
+from foretrace.schema.kernel import Family, KernelId
+
+LIB = "hipBLASLt/rocBLAS (Tensile)"
+TYPES = {
+    "S": "f32", "D": "f64", "H": "f16", "B": "bf16", "I": "i32", "I8": "i8", "X": "xf32", "F8": "e4m3", "B8": "e5m2",
+    "C": "c64", "Z": "c128",
+}
+ALGORITHMS = {"MB": "several buffers", "SB": "one buffer", "MBSK": "several buffers, one kernel"}
+PARAMETERS = (
+    (r"_MI(\d{1,4}(?:x\d{1,4}){2,3})(?=_)", "mfma", "shape of one matrix instruction"),
+    (r"_GSU(\d{1,4})(?=_|$)", "global_split_u", "pieces that K is split into"),
+    (r"_GSUA([A-Z]+)(?=_|$)", "gsu_algorithm", "how pieces of a split K would be added"),
+    (r"_ISA(\w+?)(?=_|$)", "arch", "written for this chip"),
+    (r"_SK(\d{1,4})(?=_|$)", "stream_k", "stream-K scheduling, 0 is off"),
+    (r"_WG(\d{1,4}_\d{1,4}_\d{1,4})(?=_|$)", "workgroup", "threads of a workgroup"),
+)
+ABILITIES = (
+    (r"Bias\w*", "bias", "can add a bias"), ("SAV", "scale_alpha_vec", "can scale by a vector"),
+    ("UserArgs", "user_args", "can take its arguments from device memory"),
+)
+_T = "F8|B8|I8|[SDHBIXCZ]"
+_HEAD = r"(?:Custom_)?C(?P<c>[a-z]+)_A(?P<a>[a-z]+C?)_B(?P<b>[a-z]+C?)_(?P<problem>\w*?)_?MT(?P<tile>" + TRIPLE + r")"
+_SPLIT_TYPES = rf"(?P<in>{_T})_(?P<out>{_T})(?P<comp>{_T})_(?P<flags>B?H?)(?=_|$)"
+_THREE_TYPES = rf"(?P<in>{_T})(?P<out>{_T})(?P<comp>{_T})_(?P<flags>B?H?)(?=_|$)"
+_ONE_TYPE = rf"(?P<in>{_T})_?(?P<flags>B?H?)(?=_|$)"
+
+
+def decode(name: str) -> KernelId | None:
+    if not name.startswith(("Cij", "Custom_Cij")):
+        return None
+    head = rx(_HEAD).match(name[:2000])
+    if not head:
+        return _helper(name)
+    r = Reading(name, "rocm_tensile")
+    r.put(f"C{head['c']}", "op", "gemm", "a matrix product", "documented")
+    r.put(f"C{head['c']}", "lib", LIB, "a kernel of AMD's BLAS libraries", "documented")
+    a = "t" if head["a"].startswith("l") else "n"
+    b = "n" if head["b"].startswith("l") else "t"
+    put_layout(r, f"A{head['a']}_B{head['b']}", a + b, "checked")
+    _problem(r, head["problem"])
+    put_tile(r, f"MT{head['tile']}", shape(head["tile"]), "documented")
+    _parameters(r, name[head.end() : 4000])
+    words = ["tensile", head["tile"], a + b, r.fields.get("dtype_in", "")]
+    return r.done("gemm", " ".join(word for word in words if word))
+
+
+def _problem(r: Reading, problem: str) -> None:
+    types = next((m for p in (_THREE_TYPES, _SPLIT_TYPES, _ONE_TYPE) if (m := rx(p).match(problem))), None)
+    if not types:
+        return
+    found = types.groupdict()
+    source = TYPES[found["in"]]
+    r.put(types[0], "dtype_in", source, f"type of both inputs: {source}", "documented")
+    target, compute = TYPES[found.get("out") or found["in"]], TYPES[found.get("comp") or found["in"]]
+    r.put(types[0], "dtype_out", target, f"type of the result: {target}", "documented")
+    r.put(types[0], "dtype_compute", compute, f"computed in {compute}", "documented")
+    r.put(types[0], "use_beta", "B" in found["flags"], "can add beta * C", "documented")
+    r.put(types[0], "high_precision_acc", "H" in found["flags"], "sums in a wider type than the inputs", "documented")
+    _abilities(r, problem[types.end() :].strip("_"))
+
+
+def _abilities(r: Reading, rest: str) -> None:
+    words = rest.split("_")
+    for pattern, field, meaning in ABILITIES:
+        text = next((word for word in words if rx(pattern).fullmatch(word)), "")
+        r.put(text, field, bool(text), meaning if text else f"it cannot: no word for it ({meaning})", "documented")
+    active = next((word for word in words if rx(rf"H?A(?:{_T})?").fullmatch(word)), "")
+    if active:
+        kind = "hipblaslt_all" if active.startswith("H") else "all"
+        meaning = "an activation can be chosen at run time; the name does not tell which, if any"
+        r.put(active, "activation", f"runtime-selectable ({kind})", meaning, "documented")
+
+
+def _parameters(r: Reading, tail: str) -> None:
+    """Capital letters of a parameter's name and its value, in alphabetical order; only the telling ones are read."""
+    for pattern, field, meaning in PARAMETERS:
+        found = rx(pattern).search(tail)
+        if found:
+            value = _value(field, found[1])
+            words = f"{meaning}: {ALGORITHMS.get(found[1], found[1])}"
+            words = arch_meaning(f"gfx{found[1]}") if field == "arch" else words
+            r.put(found[0].strip("_"), field, value, words, "documented")
+
+
+def _value(field: str, text: str) -> object:
+    if field in ("mfma", "workgroup"):
+        return shape(text.replace("_", "x"))
+    if field == "stream_k":
+        return text != "0"
+    if field == "global_split_u":
+        return int(text)
+    return f"gfx{text}" if field == "arch" else text
+
+
+def _helper(name: str) -> KernelId:
+    """`Cijk_S_PostGSU3_VW4`: adds the pieces of a product split over K; others scale C before it."""
+    r = Reading(name, "rocm_tensile")
+    post = "PostGSU" in name[:2000]
+    op = "splitk_reduce" if post else "scale C by beta"
+    text = "PostGSU" if post else name[:4]
+    r.put(text, "op", op, "adds the pieces of a product split over K" if post else "prepares the result matrix",
+        "inferred")
+    r.put(name[:4], "lib", LIB, "a kernel of AMD's BLAS libraries", "documented")
+    return r.done("reduction" if post else "pointwise", f"tensile {op}")
+
+
+FAMILY = Family(
+    name="rocm_tensile",
+    decode=decode,
+    order=10,
+    examples={
+        "Cijk_Alik_Bljk_HHS_BH_Bias_HAS_SAV_UserArgs_MT128x96x64_MI16x16x1_SN_GSUAMB_ISA942_SK3_WS64_WG32_8_1": {
+            "layout": "tn", "tile": [128, 96, 64], "dtype_in": "f16", "dtype_compute": "f32", "bias": True,
+            "arch": "gfx942", "stream_k": True, "workgroup": [32, 8, 1], "mfma": [16, 16, 1],
+        },
+        "Cijk_Ailk_Bljk_F8BS_BH_SAB_UserArgs_MT64x64x128_MI16x16x1_SN_GSU2_GSUASB_ISA950_WG64_4_1": {
+            "dtype_in": "e4m3", "dtype_out": "bf16", "global_split_u": 2, "arch": "gfx950", "bias": False,
+        },
+    },
+)

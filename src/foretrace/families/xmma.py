@@ -1,0 +1,155 @@
+"""xmma: matrix products and convolutions in cuBLAS and cuDNN, `sm80_xmma_…` to `sm90_xmma_…`.
+
+    sm<arch>_xmma_gemm_<T1>_<T2>_<T3>_<layout>_<layout of C>_tilesize<M>x<N>x<K>[_cgasize<c>][_stage<S>]
+        _(warpsize|warpgroupsize)<w>[_tensor<mma>|_ffma][_<words>]_execute[_<k mode>]_kernel__5x_(cublas|cudnn)
+    sm<arch>_xmma_(fprop|dgrad|wgrad)_implicit_gemm[_indexed]_<T1>_<T2>_<T3>_<input+filter>_<output>_tilesize…
+
+T1 is input and output type (A, B and output where A and B differ), T2 the arithmetic and the accumulator, T3 the type
+of the end. NVIDIA has not explained the convention: everything here is inferred from some 15,000 names that fit it.
+"""
+
+from __future__ import annotations
+
+from foretrace.families._dtypes import WORDS
+from foretrace.families._matmul import TRIPLE, arch_meaning, put_layout, put_tensor_core, put_tile, shape
+from foretrace.families._reading import Reading, rx
+from foretrace.schema.kernel import Family, KernelId
+
+OPS = {
+    "gemm": ("gemm", "a matrix product"), "fprop": ("conv_fprop", "convolution, forward"),
+    "dgrad": ("conv_dgrad", "convolution, input gradient"), "wgrad": ("conv_wgrad", "convolution, weight gradient"),
+}
+K_MODES = {
+    "segment_k_off": ("K segmentation of the scheduler is off", "unknown"),
+    "segment_k_on": ("K segmentation of the scheduler is on", "unknown"),
+    "split_k": ("K is split over blocks", "inferred"),
+}
+_TYPE = "tf32|bf16|f16|f32|f64|e4m3|e5m2|i8|u8|i32|i4"
+_HEAD = (
+    r"(?P<arch>sm\d{2,3}[a-z]?)_xmma_(?P<kind>gemm|fprop|dgrad|wgrad)(?P<implicit>_implicit_gemm)?"
+    rf"(?P<indexed>_indexed)?(?:_(?P<t1>(?:{_TYPE}){{2,3}})_(?P<t2>(?:{_TYPE}){{2,3}})_(?P<t3>{_TYPE})"
+    r"|(?:_[a-z]+\d[a-z0-9]*){1,3})?(?:_(?P<in>[ntc]{2}|n[a-z]+\d*k[a-z]+\d*)_(?P<out>[ntc]|n[a-z]+\d*))?(?=_|$)"
+)
+_SIZES = (
+    rf"_tilesize(?P<tile>{TRIPLE})(?:_cgasize(?P<cluster>{TRIPLE}))?(?:_stage(?P<stages>\d{{1,3}}))?"
+    rf"(?:_(?P<unit>warpgroupsize|warpsize)(?P<warps>{TRIPLE}))?(?:_g(?P<groups>\d{{1,4}}))?"
+    rf"(?:_tensor(?P<mma>{TRIPLE})|_(?P<ffma>ffma))?"
+)
+_END = r"_?execute(?:_(?P<mode>segment_k_off|segment_k_on|split_k))?(?:_kernel)?(?:_+(?:5x_)?(?P<lib>cublas|cudnn))?"
+
+
+def decode(name: str) -> KernelId | None:
+    head = rx(_HEAD).match(name)
+    if not head:
+        return None
+    r = Reading(name, "xmma")
+    found = head.groupdict()
+    r.put(found["arch"], "arch", found["arch"], arch_meaning(found["arch"]), "inferred")
+    op, meaning = OPS[found["kind"]]
+    r.put(found["kind"], "op", op, meaning, "inferred")
+    if found["indexed"]:
+        r.put("indexed", "indexed", True, "input addressed through an index, presumably", "unknown")
+    if found["t1"]:
+        _types(r, found)
+    _layouts(r, found)
+    end = _sizes(r, name, head.end())
+    _end(r, name[end:])
+    return r.done("gemm" if op == "gemm" else "conv", _short(r))
+
+
+def _types(r: Reading, found: dict[str, str]) -> None:
+    storage = [WORDS[word] for word in rx(_TYPE).findall(found["t1"])]
+    fields = ("dtype_in", "dtype_out") if len(storage) == 2 else ("dtype_a", "dtype_b", "dtype_out")
+    for field, dtype in zip(fields, storage, strict=True):
+        meaning = "type of the result" if field == "dtype_out" else "type of the input"
+        r.put(found["t1"], field, dtype, f"{meaning}: {dtype}", "inferred")
+    *math, acc = [WORDS[word] for word in rx(_TYPE).findall(found["t2"])]
+    r.put(found["t2"], "math_dtype", "*".join(math), f"multiplied as {' times '.join(math)}", "inferred")
+    r.put(found["t2"], "dtype_acc", acc, f"sums are kept in {acc}", "inferred")
+    epilogue = WORDS[found["t3"]]
+    r.put(found["t3"], "dtype_epilogue", epilogue, f"the end is computed in {epilogue}", "inferred")
+
+
+def _layouts(r: Reading, found: dict[str, str]) -> None:
+    first, out = found["in"] or "", found["out"] or ""
+    if rx(r"[ntc]{2}").fullmatch(first):
+        put_layout(r, first, first, "checked")
+    elif filters := rx(r"(n[a-z0-9]+?)(k[a-z]*)").fullmatch(first):
+        r.put(filters[1], "layout_in", filters[1], "order of the input's dimensions", "inferred")
+        r.put(filters[2], "layout_filter", filters[2], "order of the filter's dimensions", "inferred")
+    if out:
+        r.put(out, "layout_out", out, "layout of the result", "inferred")
+
+
+def _sizes(r: Reading, name: str, end: int) -> int:
+    sizes = rx(_SIZES).match(name, end)
+    if not sizes:
+        return end
+    found = sizes.groupdict()
+    put_tile(r, found["tile"], shape(found["tile"]), "inferred")
+    if found["cluster"]:
+        r.put(found["cluster"], "cluster", shape(found["cluster"]), "thread blocks that share data", "inferred")
+    if found["stages"]:
+        r.put(f"stage{found['stages']}", "stages", int(found["stages"]), "pipeline stages", "inferred")
+    if found["warps"]:
+        field = "warpgroups" if found["unit"] == "warpgroupsize" else "warps"
+        r.put(found["unit"] + found["warps"], field, shape(found["warps"]), f"{field} along M, N, K", "inferred")
+    if found["groups"]:
+        r.put(f"g{found['groups']}", "g", int(found["groups"]), "group count, presumably", "unknown")
+    if found["mma"]:
+        r.put("tensor" + found["mma"], "mma", shape(found["mma"]), "shape of one tensor-core instruction", "inferred")
+    _tensor_core(r, found)
+    return sizes.end()
+
+
+def _tensor_core(r: Reading, found: dict[str, str]) -> None:
+    if found["ffma"]:
+        put_tensor_core(r, "ffma", False, "inferred")
+    elif found["mma"]:
+        put_tensor_core(r, "tensor" + found["mma"], True, "inferred")
+    elif found["unit"] == "warpgroupsize":
+        put_tensor_core(r, "warpgroupsize" + found["warps"], True, "inferred")
+
+
+def _end(r: Reading, tail: str) -> None:
+    end = rx(_END).search(tail)
+    tokens = (tail[: end.start()] if end else tail).strip("_")
+    if tokens:
+        words = "alignment, or what the end of the kernel can do (bias, gelu, …); not proof that it was done"
+        r.put(tokens, "tokens", tokens, words, "inferred")
+    if not end:
+        return
+    mode = end["mode"] or "plain"
+    meaning, certainty = K_MODES.get(mode, ("no K mode in the name", "inferred"))
+    r.put(end["mode"] or "execute", "k_mode", mode, meaning, certainty)
+    r.put(end["mode"] or "execute", "splitk", mode == "split_k", meaning, "inferred")
+    if end["lib"]:
+        r.put(end["lib"], "lib", end["lib"], f"launched by {'cuBLAS' if end['lib'] == 'cublas' else 'cuDNN'}",
+            "inferred")
+
+
+def _short(r: Reading) -> str:
+    fields = r.fields
+    tile = "x".join(str(number) for number in fields.get("tile", ()))
+    dtype = fields.get("dtype_in") or fields.get("dtype_a") or ""
+    op = "" if fields["op"] == "gemm" else fields["op"]
+    words = ["xmma", fields["arch"], op, tile, fields.get("layout", ""), dtype]
+    return " ".join(word for word in words if word)
+
+
+FAMILY = Family(
+    name="xmma",
+    decode=decode,
+    order=12,
+    examples={
+        "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_warpgroupsize1x1x1_bias_bf16_gelu_execute"
+        "_segment_k_off_kernel__5x_cublas": {
+            "arch": "sm90", "layout": "tn", "tile": [128, 128, 64], "tensor_core": True, "tokens": "bias_bf16_gelu",
+            "splitk": False, "lib": "cublas", "dtype_acc": "f32",
+        },
+        "sm80_xmma_wgrad_implicit_gemm_indexed_tf32f32_tf32f32_f32_nhwckrsc_nhwc_tilesize128x128x16_stage4"
+        "_warpsize2x2x1_g1_tensor16x8x8_execute_split_k_kernel_cudnn_train": {
+            "op": "conv_wgrad", "layout_in": "nhwc", "layout_filter": "krsc", "splitk": True, "stages": 4, "g": 1,
+        },
+    },
+)
