@@ -18,9 +18,8 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 NO_READER = "import sys; [sys.modules.__setitem__(name, None) for name in ('polars', 'msgspec', 'numpy', 'rich')]; "
 
 
-def foretrace(command: str, *arguments: str, cwd: Path, code: str = NO_READER) -> subprocess.CompletedProcess[str]:
-    code += f"from foretrace.cli.{command} import command; command.main(prog_name='foretrace')"
-    line = [sys.executable, "-c", code, *arguments]
+def foretrace(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    line = [sys.executable, "-c", NO_READER + "from foretrace.cli import run; run()", *arguments]
     return subprocess.run(line, capture_output=True, text=True, cwd=cwd, check=False)
 
 
@@ -97,3 +96,10 @@ def test_the_liger_example_needs_a_gpu_and_says_so(
         runpy.run_path(str(EXAMPLES / "03_kernels_mlp.py"), run_name="__main__")
     assert leaving.value.code == 4
     assert "Liger's kernels are Triton's and need a GPU" in capsys.readouterr().err
+
+
+def test_without_the_reader_looking_names_the_install_command_and_the_trace(tmp_path: Path) -> None:
+    done = foretrace("run", "linear", "--batch", "2", cwd=tmp_path)
+    assert done.returncode == 4
+    assert "pip install foretrace" in done.stderr
+    assert len(list((tmp_path / "traces").glob("linear_eager_*.json.gz"))) == 1

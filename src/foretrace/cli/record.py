@@ -24,7 +24,7 @@ from foretrace.cli.run import recording_options, show
 @click.option("--stop", is_flag=True, help="End the script once its steps are recorded.")
 @click.argument("script")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
-def command(script: str, arguments: tuple[str, ...], folder: str, no_look: bool, as_json: bool, **given: Any) -> None:
+def command(script: str, arguments: tuple[str, ...], folder: str, no_look: bool, as_json: bool, **given: Any) -> int:
     """Run SCRIPT with its ARGUMENTS under the profiler, write its trace and run record, and look at it.
 
     The script is not changed and need not know: its steps are found by themselves (see docs/capture.md). A script
@@ -53,7 +53,7 @@ def command(script: str, arguments: tuple[str, ...], folder: str, no_look: bool,
         click.echo("\n".join(str(trace) for trace in done.traces))
     else:
         show(done.traces[0])
-    raise SystemExit(done.exit_code)
+    return done.exit_code
 
 
 def _progress(text: str) -> None:
