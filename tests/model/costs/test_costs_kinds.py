@@ -85,6 +85,11 @@ class TestTheGeneralEstimate:
         call = OpCall("aten::mm", [[8, 4], [5, 8]], ["float", "float"])
         assert costs.cost(call) == Cost(None, None, None, costs.GENERAL, touched=288)
 
+    @pytest.mark.parametrize("name", ["aten::mm", "aten::add", "my::op"])
+    def test_impossible_shapes_are_not_believed(self, name: str) -> None:
+        found = costs.cost(OpCall(name, [[10**12, 10**12]] * 2, ["float"] * 2))
+        assert found == Cost(None, None, None, "the recorded shapes exceed any memory")
+
     def test_an_unknown_element_type_leaves_bytes_unknown(self) -> None:
         found = costs.cost(OpCall("my::op", [[8]], ["my::Float6"]))
         assert found is not None

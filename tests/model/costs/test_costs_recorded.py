@@ -22,6 +22,17 @@ def priced(op: Launched) -> Cost | None:
     return costs.cost(replace(op.call, list_type=element_type(op.kernels[0]["name"])))
 
 
+def coverage(path: Path, ops: list[tuple[Launched, Cost | None]]) -> str:
+    """Shares of kernel time, for a person who runs this with `-s`."""
+    whole = sum(kernel["dur"] for kernel in kernels(path)) or 1
+    shaped = sum(op.dur_us for op, _ in ops)
+    with_bytes = sum(op.dur_us for op, cost in ops if cost and cost.bytes is not None)
+    with_flops = sum(op.dur_us for op, cost in ops if cost and cost.flops is not None)
+    shares = (shaped / whole, with_bytes / (shaped or 1), with_flops / (shaped or 1))
+    text = "shapes for {:.1%} of kernel time; of that, bytes {:.1%}, FLOP {:.1%}".format(*shares)
+    return f"\n{path.name.removesuffix('.json.gz')}: {text}"
+
+
 def recorded(name: str) -> Path:
     return next(path for path in RECORDED if path.name == f"{name}.json.gz")
 
@@ -38,10 +49,11 @@ def mlp() -> Counter[tuple[str, Cost | None]]:
 
 
 def test_every_kernel_whose_op_has_shapes_gets_bytes(recorded_path: Path) -> None:
-    for op in launched(recorded_path):
-        found = priced(op)
-        assert found is not None, op.call
-        assert found.bytes is not None or found.note == NO_SIZES, op.call
+    ops = [(op, priced(op)) for op in launched(recorded_path)]
+    print(coverage(recorded_path, ops))
+    for op, cost in ops:
+        assert cost is not None, op.call
+        assert cost.bytes is not None or cost.note == NO_SIZES, op.call
 
 
 def test_every_matrix_product_gets_flops(recorded_path: Path) -> None:
@@ -121,15 +133,10 @@ def test_occupancy_agrees_with_the_profiler_wherever_it_has_a_figure(recorded_pa
 @pytest.mark.parametrize("path", sorted(Path(PUBLIC or ".").glob("*.json.gz")), ids=lambda path: path.name)
 def test_public_traces_are_priced(path: Path) -> None:
     """Every op with shapes has bytes, save those whose arguments do not name what they move."""
-    left: Counter[str] = Counter()
-    for op in launched(path):
-        found = priced(op)
-        if found is None or found.bytes is None:
-            left[op.call.name] += 1
-        if op.call.name in PRODUCTS:
-            assert found is not None
-            assert found.flops
-    assert set(left) <= UNKNOWABLE
+    ops = [(op, priced(op)) for op in launched(path)]
+    print(coverage(path, ops))
+    assert {op.call.name for op, cost in ops if cost is None or cost.bytes is None} <= UNKNOWABLE
+    assert all(cost and cost.flops for op, cost in ops if op.call.name in PRODUCTS)
 
 
 def test_an_op_recorded_without_shapes_has_no_cost() -> None:

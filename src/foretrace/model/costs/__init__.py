@@ -19,7 +19,7 @@ from __future__ import annotations
 from functools import cache
 
 from foretrace import plugins
-from foretrace.model.costs._call import Cost, Kind, OpCall, Price, Tensor, total
+from foretrace.model.costs._call import Cost, Kind, OpCall, Price, Tensor, total, unknown
 from foretrace.model.costs._lists import element_type
 from foretrace.model.costs._share import attribute, multi_tensor
 from foretrace.model.costs.occupancy import occupancy
@@ -31,6 +31,7 @@ __all__ = [
 ]  # fmt: skip
 
 GENERAL = "estimate: this op has no price; each tensor argument counted once"
+LARGEST = 2**63 - 1  # no GPU comes near it; a damaged or hostile trace can, and tables hold 64-bit integers
 
 
 def cost(call: OpCall) -> Cost | None:
@@ -41,8 +42,10 @@ def cost(call: OpCall) -> Cost | None:
     it, and reads cannot be told from writes.
     """
     price = _price(call.name) or (_price("triton_") if call.kwargs.get("kernel_backend") == "triton" else None)
-    found = price(call) if price else None
-    return found if found is not None else _general(call)
+    found = (price(call) if price else None) or _general(call)
+    if found is not None and max(found.flops or 0, found.bytes or 0) > LARGEST:
+        return unknown("the recorded shapes exceed any memory")
+    return found
 
 
 def _general(call: OpCall) -> Cost | None:
