@@ -45,6 +45,11 @@ class TestOpCall:
     def test_every_tensor_in_order(self) -> None:
         assert [tensor.dims for tensor in self.call.every_tensor()] == [(2, 3), (4,), (5,), ()]
 
+    def test_the_operand_type_is_that_of_the_first_tensor_with_dimensions(self) -> None:
+        assert self.call.operand_type == "float"
+        assert OpCall("x", [[], [3]], ["double", "c10::Half"]).operand_type == "c10::Half"
+        assert OpCall("x", [[], []], ["double", "Scalar"]).operand_type is None
+
     @pytest.mark.parametrize("dims", [None, "2", 5, [[1]], [-1, 2], [1.5], ["a"]])
     def test_malformed_dims_are_no_tensor(self, dims: object) -> None:
         assert OpCall("x", [dims], ["float"]).tensor(0) is None

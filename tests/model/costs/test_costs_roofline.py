@@ -91,6 +91,7 @@ class TestPeaks:
 
     def test_short_names_and_missing_types(self) -> None:
         assert peak_flops(ROUND, "bf16") == 1000e12
+        assert peak_flops(ROUND, "f32", tensor_core=False) == 50e12
         assert peak_flops(ROUND, "tf32") == 500e12
         assert peak_flops(ROUND, "c10::Float8_e4m3fn") is None
         assert peak_flops(ROUND, "long int") is None

@@ -91,6 +91,11 @@ class OpCall:
             found += [one] if one else self.tensors(index) or ()
         return tuple(found)
 
+    @property
+    def operand_type(self) -> str | None:
+        """The type of the first tensor argument that has dimensions: what the op computes with, where no name says it."""
+        return next((tensor.type for tensor in self.every_tensor() if tensor.dims and tensor.type), None)
+
     def text(self, index: int) -> str:
         """The recorded value of argument `index`, or "" (tensors, None and strings are recorded as "")."""
         value = _at(self.concrete, index)

@@ -23,13 +23,16 @@ NEAR = 0.25
 # fractions of a product lie 2.2 apart or more at 8 GFLOP, and 1.1 or less at 2 GFLOP (4096x1024x256: 0.33 and 0.35).
 CLOSE = 1.5
 
-# Element types of a trace, and short names, by the key of `Device.peak_flops`.
+# Element types as traces and kernel names write them, by the key of `Device.peak_flops`.
 _KEYS = {
-    "c10::BFloat16": "bf16", "bfloat16": "bf16", "c10::Half": "fp16", "float16": "fp16", "half": "fp16",
-    "float": "fp32", "float32": "fp32", "double": "fp64", "float64": "fp64",
+    "c10::BFloat16": "bf16", "bfloat16": "bf16",
+    "c10::Half": "fp16", "float16": "fp16", "f16": "fp16",
+    "float": "fp32", "float32": "fp32", "f32": "fp32",
+    "double": "fp64", "float64": "fp64", "f64": "fp64",
     "c10::Float8_e4m3fn": "fp8", "c10::Float8_e5m2": "fp8", "c10::Float8_e4m3fnuz": "fp8",
-    "c10::Float8_e5m2fnuz": "fp8", "e4m3": "fp8", "e5m2": "fp8", "c10::Float4_e2m1fn_x2": "fp4", "e2m1": "fp4",
-    "signed char": "int8", "unsigned char": "int8",
+    "c10::Float8_e5m2fnuz": "fp8", "e4m3": "fp8", "e5m2": "fp8",
+    "c10::Float4_e2m1fn_x2": "fp4", "e2m1": "fp4",
+    "signed char": "int8", "unsigned char": "int8", "i8": "int8",
 }  # fmt: skip
 
 
