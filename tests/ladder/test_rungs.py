@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -105,3 +106,22 @@ def test_a_wrong_variant_is_told_the_right_ones(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     with pytest.raises(UsageError, match="there are eager, addmm, compiled"):
         ladder.run(ladder.rung("matmul_add"), Choice(variant="liger"), tmp_path)
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize(
+    ("choice", "name"),
+    [
+        (Choice(variant="liger"), "mlp_liger_4x32x128x512_fp32_cpu"),
+        (Choice(variant="compiled"), "mlp_compiled_4x32x128x512_fp32_cpu"),
+        (Choice(variant="fused", compile=True), "mlp_fused_compiled_4x32x128x512_fp32_cpu"),
+        (Choice(compile=True, mode="max-autotune"), "mlp_compiled_max-autotune_4x32x128x512_fp32_cpu"),
+        (Choice(values={"backward": True, "dim": 8}), "mlp_eager_4x32x8x512_backward_fp32_cpu"),
+    ],
+)
+def test_files_are_named_by_what_ran(choice: Choice, name: str) -> None:
+    pytest.importorskip("torch")
+    from foretrace.ladder._climb import file_name, prepare
+
+    mlp, choice = ladder.rung("mlp"), replace(choice, device="cpu", dtype="fp32", small=True)
+    assert file_name(mlp, prepare(mlp, choice), choice) == name

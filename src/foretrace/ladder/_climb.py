@@ -29,7 +29,7 @@ def climb(rung: Rung, choice: Choice, folder: str | os.PathLike[str], **capture:
         "mode": choice.mode if choice.compiles else None, "device": setup.device, "dtype": setup.dtype,
         "seed": choice.seed, "region": built.region, "options": dict(setup.values), "facts": dict(built.facts),
     }}
-    path = Path(folder) / file_name(rung, setup, choice.compiles)
+    path = Path(folder) / file_name(rung, setup, choice)
     return capture_call(built.call, path, region=built.region, facts=facts, **capture)
 
 
@@ -61,15 +61,16 @@ def find_dtype(wanted: str, device: str) -> str:
     return "bf16" if device == "cuda" or torch.ops.mkldnn._is_mkldnn_bf16_supported() else "fp32"
 
 
-def file_name(rung: Rung, setup: Setup, compiled: bool) -> str:
+def file_name(rung: Rung, setup: Setup, choice: Choice) -> str:
     """`mlp_liger_64x128x768x3072_bf16`: runs of different sizes lie beside each other, each named by what it was."""
-    default = next(iter(rung.variants))
-    label = COMPILED if compiled and setup.variant == default else setup.variant + ("_compiled" if compiled else "")
+    label = [] if choice.compiles and setup.variant == next(iter(rung.variants)) else [setup.variant]
+    label += [COMPILED] if choice.compiles else []
+    label += [choice.mode] if choice.compiles and choice.mode != "default" else []
     given = [(option, setup.values[option.name]) for option in rung.options]
     sizes = "x".join(str(value) for _, value in given if value and type(value) is int)
     words = [option.name if value is True else str(value)
              for option, value in given if isinstance(value, bool | str) and value != option.default]
-    return "_".join([rung.name, label, sizes, *words, setup.dtype, *(["cpu"] if setup.device == "cpu" else [])])
+    return "_".join([rung.name, *label, sizes, *words, setup.dtype, *(["cpu"] if setup.device == "cpu" else [])])
 
 
 def torch_dtype(name: str) -> torch.dtype:
