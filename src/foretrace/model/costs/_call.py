@@ -93,7 +93,7 @@ class OpCall:
 
     @property
     def operand_type(self) -> str | None:
-        """The type of the first tensor argument that has dimensions: what the op computes with, where no name says it."""
+        """The type of the first tensor argument with dimensions: what the op computes with, where no name says it."""
         return next((tensor.type for tensor in self.every_tensor() if tensor.dims and tensor.type), None)
 
     def text(self, index: int) -> str:
