@@ -49,7 +49,7 @@ PRODUCTS = ("mm", "bmm", "addmm", "baddbmm", "_scaled_mm", "_grouped_mm", "_scal
 _TRITON = r"triton_(?P<cat>poi|red|per|tem|for|spl|unk)_fused(?:_(?P<rest>\w*))?"
 _SPEC = r"0[dce]*(?:\d{1,4}[dce]*)*"
 _OTHER = r"(cutlass|cutedsl|nv_universal_gemm|pallas)_(?:(\w+)_)?[0-9a-z]{8}(?:_\d+)?"
-_LONGEST = 60  # characters of the longest word of the vocabulary
+_MOST_WORDS = 10  # of one op: _scaled_dot_product_flash_attention_for_cpu_backward has nine
 
 VOCABULARY = """
     _adaptive_avg_pool2d _adaptive_avg_pool2d_backward _adaptive_avg_pool3d _adaptive_avg_pool3d_backward
@@ -159,11 +159,9 @@ def split_ops(text: str) -> list[str]:
 
 def _known(text: str, start: int, previous: str, after_unknown: bool) -> str:
     """The longest op that begins here. The list is sorted: after an unknown word a smaller one belongs to that word."""
-    ends = []
-    end = start
-    while end < len(text) and end - start < _LONGEST:
-        end = _next(text, end + 1)
-        ends.append(end)
+    ends = [_next(text, start + 1)]
+    while len(ends) < _MOST_WORDS and ends[-1] < len(text):
+        ends.append(_next(text, ends[-1] + 1))
     fits = [word for end in reversed(ends) if (word := text[start:end]) in _vocabulary()]
     ordered = next((word for word in fits if word > previous), "")
     return ordered or ("" if after_unknown or not fits else fits[0])
@@ -255,11 +253,13 @@ def _template_role(ops: list[str]) -> str:
 
 def _short(backend: str, ops: list[str], category: str) -> str:
     work = [op for op in ops if op not in VIEWS] or ops
-    text = "+".join(work)
-    while len(text) > 36 and len(work) > 1:
-        work = work[:-1]
-        text = "+".join(work) + f"+{len([op for op in ops if op not in VIEWS]) - len(work)} more"
-    return f"{backend} {text or category}"
+    shown = work[:1]
+    for op in work[1:]:
+        if len("+".join([*shown, op])) > 32:
+            break
+        shown.append(op)
+    more = f"+{len(work) - len(shown)} more" if len(work) > len(shown) else ""
+    return f"{backend} {'+'.join(shown) or category}{more}"
 
 
 def decode_cpp(name: str) -> KernelId | None:

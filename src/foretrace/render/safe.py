@@ -1,0 +1,38 @@
+"""Text from a trace made safe for where it is shown. Every name in a trace is untrusted: its author chose it.
+
+Nothing that draws may print a name without one of these: a raw ESC moves the cursor of a terminal, a bidi override
+turns a line around, a pipe ends a table cell, an equals sign starts a formula in a spreadsheet.
+"""
+
+from __future__ import annotations
+
+# Printable by Unicode's rules and yet blank on screen: Hangul fillers and the Braille blank.
+_BLANK = "\u115f\u1160\u3164\uffa0\u2800"
+_MARKDOWN = str.maketrans({mark: f"\\{mark}" for mark in "\\`|[]()<>*_~$&@#!"})
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+
+
+def plain(text: str) -> str:
+    r"""Safe for a terminal: controls, ESC, bidi and zero-width characters, line separators and lone surrogates become
+    visible escapes (`\x1b`, `\u202e`). The result is one line and holds nothing that a terminal acts on.
+    """
+    if text.isprintable() and not any(mark in text for mark in _BLANK):
+        return text
+    return "".join(mark if mark.isprintable() and mark not in _BLANK else _escape(mark) for mark in text)
+
+
+def markdown(text: str) -> str:
+    r"""Safe for a cell of a Markdown table: no markup, no HTML, no link, no mention, no new row."""
+    escaped = plain(text).translate(_MARKDOWN)
+    return escaped.replace("://", ":\\//").replace("www.", "www\\.").replace("WWW.", "WWW\\.")
+
+
+def csv_cell(text: str) -> str:
+    """Safe for a spreadsheet: a text that would start a formula gets a leading apostrophe."""
+    return f"'{text}" if text.startswith(_FORMULA) else text
+
+
+def _escape(mark: str) -> str:
+    code = ord(mark)
+    named = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}.get(mark)
+    return named or (f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}")
