@@ -13,10 +13,11 @@ from __future__ import annotations
 from functools import cache, lru_cache
 
 from foretrace import plugins
+from foretrace.families._card import on_card
 from foretrace.families._ops import role_of_op
 from foretrace.schema.kernel import Family, KernelId, Part
 
-__all__ = ["decode", "every", "role_for", "role_of_op"]
+__all__ = ["decode", "every", "on_card", "role_for", "role_of_op"]
 
 
 @cache

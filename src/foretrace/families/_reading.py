@@ -45,7 +45,7 @@ class Reading:
         return KernelId(self.name, short, self.family, role, self.fields, tuple(self._covered()))
 
     def _add(self, text: str, field: str, meaning: str, certainty: str) -> None:
-        if text and not self.name.startswith(text, self._start):
+        if text and text != self.name[self._start : self._end]:  # several fields may share one piece
             found = self.name.find(text, self._end)
             found = found if found >= 0 else self.name.find(text)
             text = text if found >= 0 else ""  # spelt another way, as types are in a mangled name

@@ -46,6 +46,7 @@ def decode(name: str) -> KernelId | None:
         found = rx(pattern).match(name)
         if found:
             r = Reading(name, "nccl")
+            r.note(name.partition("_")[0], "a device kernel of NCCL or RCCL", "documented")
             coll = found["coll"]
             p2p = coll == "SendRecv"
             r.put(coll, "op", "p2p" if p2p else "collective", "between GPUs", "documented")
@@ -58,6 +59,7 @@ def decode(name: str) -> KernelId | None:
 
 def _generic(name: str) -> KernelId:
     r = Reading(name, "nccl")
+    r.note(name.partition("_")[0], "a device kernel of NCCL or RCCL", "documented")
     r.put("Generic", "op", "collective", "between GPUs", "documented")
     r.put("Generic", "coll", None, "the name does not tell which collective; the event's metadata may", "documented")
     r.put("Generic", "generic", True, "one kernel for everything (RCCL, or NCCL's fallback)", "documented")
