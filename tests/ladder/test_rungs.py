@@ -121,7 +121,8 @@ def test_a_wrong_variant_is_told_the_right_ones(tmp_path: Path) -> None:
 )
 def test_files_are_named_by_what_ran(choice: Choice, name: str) -> None:
     pytest.importorskip("torch")
-    from foretrace.ladder._climb import file_name, prepare
+    from foretrace.ladder._climb import prepare
+    from foretrace.ladder._names import file_name
 
     mlp, choice = ladder.rung("mlp"), replace(choice, device="cpu", dtype="fp32", small=True)
     assert file_name(mlp, prepare(mlp, choice), choice) == name

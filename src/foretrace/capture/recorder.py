@@ -20,7 +20,7 @@ from foretrace.capture.export import export, place
 from foretrace.capture.foreign import ForeignProfilers
 from foretrace.capture.ready import profile_options
 from foretrace.capture.record import RunRecord
-from foretrace.capture.window import Capture, activities
+from foretrace.capture.window import Capture, activities, quiet_profiler
 
 
 class WindowDone(BaseException):
@@ -76,7 +76,7 @@ class Recorder:
 
     def start(self) -> None:
         """Record everything from here on."""
-        with self._ours():
+        with self._ours(), quiet_profiler():
             self._early.start()
         self._early_runs = True
 

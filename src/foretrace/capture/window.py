@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Mapping
+import warnings
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from time import perf_counter_ns
 from types import TracebackType
@@ -49,6 +51,9 @@ class Capture(torch.profiler.profile):  # type: ignore[misc]
         self.record = RunRecord({"steps": steps, "wait": wait, "warmup": warmup, **options}, facts=dict(facts or {}))
         self._range: Any = None
         self._began = self._recording_since = 0
+        # The step counts at which the clock is read; between them a step pays for nothing but torch's own profiler.
+        plain = self.plain_steps
+        self._borders = frozenset() if steps is None else frozenset((1, plain, plain + 1, plain + 1 + steps))
         super().__init__(
             activities=activities(),
             schedule=None if steps is None else torch.profiler.schedule(
@@ -56,6 +61,10 @@ class Capture(torch.profiler.profile):  # type: ignore[misc]
             on_trace_ready=lambda _: self._save(),
             record_shapes=shapes, with_stack=stacks, profile_memory=memory, with_modules=modules,
         )
+
+    def prepare_trace(self) -> None:
+        with quiet_profiler():
+            super().prepare_trace()
 
     def start(self) -> None:
         refuse_second_profiler()
@@ -66,9 +75,11 @@ class Capture(torch.profiler.profile):  # type: ignore[misc]
     def step(self) -> None:
         """The end of a step. Outside the recorded steps it also keeps the clock that the run record states."""
         self._leave_region()
-        self._clock(self.step_num + 1)
+        done = self.step_num + 1
+        if done in self._borders:
+            self._clock(done)
         super().step()
-        if self.step_num == self.plain_steps + 1:
+        if done == self.plain_steps + 1:
             self._recording_since = perf_counter_ns()
         self._enter_region()
 
@@ -101,8 +112,6 @@ class Capture(torch.profiler.profile):  # type: ignore[misc]
 
     def _clock(self, done: int) -> None:
         """Keep times at the ends of: the first step, the last step without the profiler, the last recorded step."""
-        if self.steps is None:
-            return
         timing, now = self.record.timing, perf_counter_ns()
         if done == 1 and self.plain_steps > 1:
             synchronize()
@@ -115,7 +124,7 @@ class Capture(torch.profiler.profile):  # type: ignore[misc]
             timing.wall_ns = (perf_counter_ns() - self._began) // timing.calls
         elif done == self.plain_steps + 1:
             synchronize()  # the recorded steps start on an idle device; this wait lies before the recording
-        elif done == self.plain_steps + 1 + self.steps:
+        elif self.steps is not None and done == self.plain_steps + 1 + self.steps:
             timing.profiled_host_ns = (now - self._recording_since) // self.steps
 
     def _nothing_recorded(self) -> str:
@@ -127,6 +136,14 @@ class Capture(torch.profiler.profile):  # type: ignore[misc]
             f"with step {self.plain_steps + 2} of {need}; call step() after each iteration, lower warmup=, "
             "or pass steps=None to record the whole block"
         )
+
+
+@contextlib.contextmanager
+def quiet_profiler() -> Iterator[None]:
+    """Without torch's warning that a second cycle clears the first: every recording here has one."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Warning: Profiler clears events")
+        yield
 
 
 def activities() -> list[ProfilerActivity]:

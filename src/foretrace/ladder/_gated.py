@@ -51,7 +51,7 @@ def _from_pypi(problem: str) -> tuple[Any, dict[str, Any]]:
     try:
         from liger_kernel.transformers.geglu import LigerGEGLUMLP
     except ImportError as error:
-        raise MissingError(f"Liger is not installed and {problem}: pip install liger-kernel") from error
+        raise MissingError(f"no Liger here ({error}), and {problem}: pip install liger-kernel") from error
     return LigerGEGLUMLP, {
         "source": "pypi", "name": "liger-kernel", "version": version_of("liger-kernel"), "hub": problem,
     }
