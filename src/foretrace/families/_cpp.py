@@ -34,7 +34,7 @@ class Cpp:
 @lru_cache(maxsize=256)
 def parse(name: str) -> Cpp:
     """Read one name. A plain identifier is a base without scope and arguments."""
-    text = without_anonymous(name)
+    text = without_anonymous(name).rstrip(".…")
     start, opened, closed, params = 0, -1, -1, len(text)
     position, truncated = 0, False
     while found := rx(r"[<({ ]").search(text, position):
@@ -54,8 +54,8 @@ def parse(name: str) -> Cpp:
         position = end + 1
     head = text[start : opened if opened >= 0 else params].rstrip()
     scope, _, base = head.rpartition("::")
-    args = split(text[opened + 1 : closed]) if opened >= 0 else ()
-    return Cpp(scope, base, args, text[params:], truncated)
+    args = _whole(split(text[opened + 1 : closed]), closed == len(text)) if opened >= 0 else ()
+    return Cpp(scope, base, args, text[params:], truncated or name.endswith(("...", "…")))
 
 
 def without_anonymous(text: str) -> str:
@@ -86,7 +86,13 @@ def inside(text: str, template: str) -> tuple[str, ...]:
     if at < 0:
         return ()
     opened = at + len(template)
-    return split(text[opened + 1 : _close(text, opened)])
+    closed = _close(text, opened)
+    return _whole(split(text[opened + 1 : closed]), closed == len(text))
+
+
+def _whole(args: tuple[str, ...], cut: bool) -> tuple[str, ...]:
+    """The arguments without the last one where the name was cut inside it: `1` may have been `128`."""
+    return args[:-1] if cut and args and not rx(_BRACKETS).search(args[-1]) else args
 
 
 def leaf(text: str) -> str:

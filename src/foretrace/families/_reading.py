@@ -10,12 +10,18 @@ from foretrace.schema.kernel import KernelId, Part
 
 SHORT_LIMIT = 48  # a short name must fit a column of a terminal table
 _SEPARATORS = "_ ,<>:&*(){}[]#"
+_DOTS = ("...", "…")
 
 
 @cache
 def rx(pattern: str) -> re.Pattern[str]:
     """The compiled pattern, compiled when a name first needs it: forty families must load in a few milliseconds."""
     return re.compile(pattern, re.ASCII)
+
+
+def uncut(name: str) -> str:
+    """The name without the half word that a report left at its end (`…_ldg8_f2f_stages_6...`); most names unchanged."""
+    return name.rstrip(".…").rpartition("_")[0] if name.endswith(_DOTS) else name
 
 
 class Reading:
@@ -41,6 +47,8 @@ class Reading:
 
     def done(self, role: str, short: str) -> KernelId:
         """The finished kernel; what no part covers is listed too, so that the parts cover the whole name."""
+        if self.name.endswith(_DOTS):
+            self.put("", "truncated", True, "the name was cut: it ends in dots", "checked")
         short = short if len(short) <= SHORT_LIMIT else short[: SHORT_LIMIT - 1] + "…"
         return KernelId(self.name, short, self.family, role, self.fields, tuple(self._covered()))
 

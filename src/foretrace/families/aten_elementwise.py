@@ -28,7 +28,7 @@ TEMPLATES = (
 PAIRED = ("BinaryFunctor", "AUnaryFunctor", "BUnaryFunctor")
 COPIES = {  # functor -> (source, destination); None is the lambda's type
     "direct_copy_kernel_cuda": ("", ""), "bfloat16_copy_kernel_cuda": ("lambda", "bf16"),
-    "float16_copy_kernel_cuda": ("lambda", "f16"), "float8_copy_kernel_cuda": ("lambda", ""),
+    "float16_copy_kernel_cuda": ("lambda", "f16"), "float8_copy_kernel_cuda": ("lambda", ""),  # which fp8 is not told
     "bfloat16tofloat32_copy_kernel_cuda": ("lambda", "f32"), "float16tofloat32_copy_kernel_cuda": ("lambda", "f32"),
 }
 # functor -> (op, short); {} takes the data type
@@ -117,7 +117,7 @@ def _functor(cpp: _cpp.Cpp) -> Functor | None:
         if f"{wrapper}<" in text:
             text = next(iter(_cpp.inside(text, wrapper)), "")
     leaf = _cpp.leaf(text)
-    if not leaf:
+    if not leaf or (cpp.truncated and text == cpp.args[-1] and text.endswith(leaf)):  # half a name is none
         return None
     inner = _cpp.inside(text, leaf) if leaf in PAIRED else ()
     return Functor(text, leaf, f"{leaf}<{_cpp.leaf(inner[3])}>" if len(inner) > 3 else leaf)
@@ -146,6 +146,9 @@ def _copy_short(r: Reading, strided: bool) -> str:
     source, target = r.fields.get("src_dtype", ""), r.fields.get("dst_dtype", "")
     if source and source == target:
         return f"copy {target}{' (strided, same dtype)' if strided else ''}"
+    if not (source or target):
+        return "copy"
+    target = target or "fp8"  # the one copy that tells its source alone
     kinds = ", ".join(["strided"] * strided + ["cast"] * (r.fields.get("cast") is True and not source))
     return f"copy {source}->{target}" + (f" ({kinds})" if kinds else "")
 

@@ -80,7 +80,7 @@ def _select(name: str, cpp: _cpp.Cpp) -> KernelId:
     index = _dtypes.cpp(cpp.arg(1))
     if index:
         r.put(cpp.arg(1), "index_dtype", index, f"indices of {index}", "documented")
-    return r.done("scatter_gather", f"index_select {value} (embedding)")
+    return r.done("scatter_gather", " ".join(f"index_select {value} (embedding)".split()))
 
 
 def _index(name: str, cpp: _cpp.Cpp) -> KernelId:

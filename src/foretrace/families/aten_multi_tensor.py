@@ -13,7 +13,14 @@ from foretrace.families._aten import op_word
 from foretrace.families._reading import Reading, rx
 from foretrace.schema.kernel import Family, KernelId
 
-OPERATIONS = {"plus": "add", "minus": "sub", "multiplies": "mul", "divides": "div", "power_functor": "pow"}
+OPERATIONS = {
+    "plus": "add", "minus": "sub", "multiplies": "mul", "divides": "div", "power_functor": "pow", "negate": "neg",
+    "LerpFunctor": "lerp", "reverse_power_functor": "pow",
+}
+UNARY = (  # named after the op itself
+    "copy", "sqrt", "rsqrt", "exp", "expm1", "log", "log2", "log10", "log1p", "abs", "reciprocal", "sign", "sin", "cos",
+    "tan", "tanh", "sigmoid", "erf", "floor", "ceil", "round", "trunc",
+)
 POINTWISE = {"multiplies": "addcmul", "divides": "addcdiv"}
 FUSED = {
     "FusedAdamMathFunctor": ("aten::_fused_adam_", "fused Adam"),
@@ -70,7 +77,7 @@ def _fused(r: Reading, functor: str, dtype: str | None, mode: str) -> KernelId:
 def _foreach(r: Reading, functor: str, types: tuple[str, ...], operation: str) -> KernelId:
     word = _word(functor, _cpp.leaf(operation))
     dtype = _dtypes.cpp(types[0]) if types else None
-    in_place = word == "copy" or (len(types) > 3 and _cpp.integer(types[3]) == 0)
+    in_place = word in ("copy", "zero") or (word != "norm" and len(types) > 3 and _cpp.integer(types[3]) == 0)
     if word:
         r.put(functor, "op", f"aten::_foreach_{word}{'_' * in_place}", "the op that launches it", "checked")
     if functor == "CopyFunctor":
@@ -89,7 +96,8 @@ def _word(functor: str, operation: str) -> str:
     if functor in ("CopyFunctor", "ZeroFunctor"):
         return functor.removesuffix("Functor").lower()
     if functor.startswith(("Binary", "Unary", "Ternary")) and operation:
-        return OPERATIONS.get(operation) or op_word(operation)
+        word = op_word(operation)
+        return OPERATIONS.get(operation) or (word if word in UNARY else "")
     return ""
 
 

@@ -25,10 +25,10 @@ ACCUMULATED = ("sum_functor", "nansum_functor", "prod_functor", "MeanOps", "Norm
 
 
 def decode(name: str) -> KernelId | None:
-    if "reduce_kernel<" not in name[:120] or "ReduceOp<" not in name:
+    if "reduce_kernel" not in name[:120]:
         return None
     cpp = _cpp.parse(name)
-    if cpp.base != "reduce_kernel":
+    if cpp.base != "reduce_kernel" or not (cpp.scope == "at::native" or "ReduceOp<" in name):
         return None
     r = Reading(name, "aten_reduce")
     r.put(cpp.base, "template", cpp.base, "ATen's reduction template", "documented")

@@ -21,7 +21,7 @@ from foretrace.families._matmul import (
     put_tile_k,
     shape,
 )
-from foretrace.families._reading import Reading, rx
+from foretrace.families._reading import Reading, rx, uncut
 from foretrace.schema.kernel import Family, KernelId
 
 _TYPE = "fp16|bf16|int8|int32|tf32|fp32|fp64"
@@ -32,7 +32,8 @@ _HEAD = (
 
 
 def decode(name: str) -> KernelId | None:
-    head = rx(_HEAD).match(name)
+    whole = uncut(name).removesuffix("_kernel")
+    head = rx(_HEAD).match(whole)
     if not head:
         return None
     r = Reading(name, "cublas_legacy")
@@ -42,7 +43,7 @@ def decode(name: str) -> KernelId | None:
     if head["acc"].startswith("g"):
         words = "complex product by the Gaussian method, three real multiplications instead of four"
         r.put(head["gemm"], "complex_method", "gaussian (3-multiply)", words, "inferred")
-    for word in name[head.end() + 1 :].split("_"):
+    for word in whole[head.end() + 1 :].split("_"):
         put_word(r, word)
     return r.done("gemm", _short(r))
 

@@ -13,7 +13,7 @@ import re
 
 from foretrace.families import _cpp, _dtypes
 from foretrace.families._matmul import put_tensor_core
-from foretrace.families._reading import Reading, rx
+from foretrace.families._reading import Reading, rx, uncut
 from foretrace.families.cublas_legacy import put_head, put_word
 from foretrace.schema.kernel import Family, KernelId
 
@@ -39,7 +39,7 @@ STAGES = {"Data": "input", "Filter": "filter", "Output": "output", "Delta": "out
 
 
 def decode(name: str) -> KernelId | None:
-    head = rx(_HEAD).match(name)
+    head = rx(_HEAD).match(uncut(name))
     if head:
         return _generation(name, head)
     if not rx(r"convolve_|dgrad|wgrad|inograd|fft2d_|conv2d_|depthwise_fprop").search(name[:200]):
@@ -59,7 +59,7 @@ def _generation(name: str, head: re.Match[str]) -> KernelId:
         r.put(found["sublib"], "sublib", found["sublib"], "the part of cuDNN it comes from", "inferred")
     put_head(r, found)
     r.put(found["gemm"], "lib", "cudnn", "a cuDNN kernel", "inferred")
-    words = name[head.end() + 1 :].split("_")
+    words = head.string[head.end() + 1 :].split("_")
     loads = [word for word in words if word.startswith("ldg")]
     for word in words:
         if word not in loads or len(loads) == 1:
@@ -108,8 +108,9 @@ def _engine(name: str, cpp: _cpp.Cpp) -> KernelId | None:
             r = Reading(name, FAMILY_NAME)
             r.put(cpp.base, "op", op, f"convolution, {PASSES.get(op[5:], 'direction not told')}", "inferred")
             r.put(cpp.base, "lib", "cudnn", "a cuDNN kernel", "inferred")
-            put_tensor_core(r, cpp.base, False, "inferred")
             dtype = _dtypes.cpp(cpp.arg(0))
+            if dtype == "f32":  # engines of the float32 age; the 16-bit ones do not tell
+                put_tensor_core(r, cpp.base, False, "inferred")
             if dtype:
                 r.put(cpp.arg(0), "dtype_in", dtype, f"type of the input: {dtype}", "inferred")
             short = short % found["alg"] if "%s" in short else short

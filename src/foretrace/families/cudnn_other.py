@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from foretrace.families import _cpp, _dtypes
 from foretrace.families._matmul import arch_meaning
-from foretrace.families._reading import Reading, rx
+from foretrace.families._reading import Reading, rx, uncut
 from foretrace.schema.kernel import Family, KernelId
 
 # pattern of the function -> (op, meaning, role, short)
@@ -83,7 +83,7 @@ def decode_batchnorm(name: str) -> KernelId | None:
 
 
 def decode_fusion(name: str) -> KernelId | None:
-    found = rx(_GENERATED).match(name)
+    found = rx(_GENERATED).match(uncut(name))
     if not found:
         return None
     r = Reading(name, "cudnn_runtime_fusion")

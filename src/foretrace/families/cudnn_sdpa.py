@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from foretrace.families import _cpp
 from foretrace.families._matmul import TRIPLE, arch_meaning, shape
-from foretrace.families._reading import Reading, rx
+from foretrace.families._reading import Reading, rx, uncut
 from foretrace.schema.kernel import Family, KernelId
 
 _NAME = (
     r"cudnn_generated_(?P<gen>[a-z]+(?:_[a-z]+)*?)_sdpa_(?P<arch>sm\d{2,3}[a-z]?)_flash_(?P<dir>fprop|bprop)"
     r"(?:_(?P<mma>wgmma|wmma|mma|umma))?(?:_(?P<dtype>[a-z]+\d+(?:m\d)?))?(?:_knob_(?P<knob>\d{1,4}))?"
-    rf"(?:_(?P<tile>{TRIPLE}))?(?:_(?P<warps>{TRIPLE}))?(?:_cga(?P<cluster>{TRIPLE}))?"
+    rf"(?:_(?P<tile>{TRIPLE}))?(?:_(?P<warps>{TRIPLE}))?(?:_cga(?P<cluster>{TRIPLE}))?(?=_|$)"
 )
 HELPERS = {
     "compute_dot_do_o_specialized": ("sdpa_bwd_preprocess", "row sums of dO * O", "sdpa bwd: rowsum(dO*O)"),
@@ -28,7 +28,7 @@ HELPERS = {
 
 
 def decode(name: str) -> KernelId | None:
-    found = rx(_NAME).match(name)
+    found = rx(_NAME).match(uncut(name))
     if not found:
         return None
     r = Reading(name, "cudnn_sdpa")

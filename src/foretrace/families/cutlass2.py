@@ -22,7 +22,7 @@ from foretrace.families._matmul import (
     put_tile_k,
     shape,
 )
-from foretrace.families._reading import Reading, rx
+from foretrace.families._reading import Reading, rx, uncut
 from foretrace.schema.kernel import Family, KernelId
 
 KINDS = {"gemm": "gemm", "fprop": "conv_fprop", "dgrad": "conv_dgrad", "wgrad": "conv_wgrad"}
@@ -49,15 +49,16 @@ def decode(name: str) -> KernelId | None:
     if "cutlass" not in name[:80]:
         return None
     wrapper = rx(_NAMESPACE).match(name)
-    body = rx(_BODY).match(name, wrapper.end() if wrapper else 0)
+    body = rx(_BODY).match(uncut(name), wrapper.end() if wrapper else 0)
     if body:
-        return _named(name, wrapper[1] if wrapper else "", body.groupdict(), body.end())
+        tail = rx(r"[A-Za-z0-9_]*").match(body.string, body.end())
+        return _named(name, wrapper[1] if wrapper else "", body.groupdict(), tail[0] if tail else "")
     if wrapper or rx(r"_ZN\d+cutlass\w*?[67]Kernel2?I").match(name):
         return _template(name, wrapper[1] if wrapper else "")
     return None
 
 
-def _named(name: str, namespace: str, found: dict[str, str], end: int) -> KernelId:
+def _named(name: str, namespace: str, found: dict[str, str], tail: str) -> KernelId:
     r = Reading(name, "cutlass2x")
     if namespace:
         r.put(namespace, "namespace", namespace, "whose copy of CUTLASS this is", "checked")
@@ -70,8 +71,7 @@ def _named(name: str, namespace: str, found: dict[str, str], end: int) -> Kernel
     put_tensor_core(r, found["opclass"], found["opclass"] != "simt", "documented")
     _types(r, found)
     r.put(found["core"], "op", op, MEANINGS[op], "documented")
-    tail = rx(r"[A-Za-z0-9_]*").match(name, end)
-    _tail(r, tail[0] if tail else "", found)
+    _tail(r, tail, found)
     return r.done("gemm" if op == "gemm" else "conv", _short(r))
 
 

@@ -9,10 +9,12 @@ Stages `0` mean chosen automatically. On sm100 the tile of a two-SM kernel spans
 
 from __future__ import annotations
 
+import re
+
 from foretrace.families import _cpp, _dtypes
-from foretrace.families._dtypes import ACCUMULATOR, WORDS
+from foretrace.families._dtypes import WORDS
 from foretrace.families._matmul import TRIPLE, arch_meaning, put_layout, put_tensor_core, put_tile, shape
-from foretrace.families._reading import Reading, rx
+from foretrace.families._reading import Reading, rx, uncut
 from foretrace.schema.kernel import Family, KernelId
 
 CLASSES = {
@@ -25,12 +27,12 @@ SCHEDULES = (
 )
 _HEAD = (
     r"cutlass3x_(?P<arch>sm\d{2,3}[a-z]?)_(?P<opclass>bssptensorop|bstensorop|sptensorop|tensorop|simt)_"
-    rf"(?P<core>(?P<acc>g?[cz]|[shdi])?(?P<mma>{TRIPLE})?(?P<math>bf16|f16|tf32)?gemm)(?:_block_scaled)?"
+    rf"(?P<core>(?P<acc>g?[cz]|[shdi])?(?P<mma>{TRIPLE}|\d{{2,6}})?(?P<math>bf16|f16|tf32)?gemm)(?:_block_scaled)?"
 )
 _TYPES = r"_(?P<a>[a-z0-9]+)_(?P<b>[a-z0-9]+)_(?P<acc>[a-z0-9]+)_(?P<c>[a-z0-9]+)_(?P<d>[a-z0-9]+)"
 _SHAPES = (
     rf"_(?P<tile>{TRIPLE})(?:_(?P<cluster>{TRIPLE}))?(?:_(?P<stages>\d{{1,3}}))?(?:_(?P<layout>[nth]{{2,3}}))?"
-    r"(?:_(?P<align>align\d{1,3}))?"
+    r"(?:_(?P<align>align\d{1,3}))?(?=_|$|[>(])"
 )
 _GENERIC = r"(?:void )?cutlass::device_kernel<"
 _SIZE = r"(?:cute::)?C<(?:\(int\))?(\d{1,5})>"
@@ -39,35 +41,35 @@ _TUPLE = rf"cute::tuple<{_SIZE}, ?{_SIZE}, ?{_SIZE} ?>"
 
 def decode(name: str) -> KernelId | None:
     at = name.find("cutlass3x_", 0, 120)
-    head = rx(_HEAD).match(name, at) if at >= 0 else None
+    head = rx(_HEAD).match(uncut(name), at) if at >= 0 else None
     if head:
-        return _named(name, head.groupdict(), head.end())
+        return _named(name, head)
     return _generic(name) if rx(_GENERIC).match(name) and "GemmUniversal" in name else None
 
 
-def _named(name: str, found: dict[str, str], end: int) -> KernelId:
+def _named(name: str, head: re.Match[str]) -> KernelId:
     r = Reading(name, "cutlass3x")
+    found, whole = head.groupdict(), head.string
     if name.startswith("void cutlass::device_kernel<"):
         r.put("cutlass::device_kernel", "wrapper", "cutlass::device_kernel", "CUTLASS 3's common entry", "documented")
     r.put(found["arch"], "arch", found["arch"], arch_meaning(found["arch"]), "documented")
     r.put(found["opclass"], "opclass", found["opclass"], CLASSES[found["opclass"]], "documented")
     put_tensor_core(r, found["opclass"], found["opclass"] != "simt", "documented")
     r.put(found["core"], "op", "gemm", "a matrix product", "documented")
-    if found["mma"]:
+    if found["mma"] and "x" in found["mma"]:
         r.put(found["core"], "mma", shape(found["mma"]), "shape of one matrix instruction", "documented")
     if found["math"]:
         r.put(found["core"], "math_dtype", found["math"], f"inputs are rounded to {found['math']}", "documented")
-    end = _types(r, name, end, ACCUMULATOR.get(found["acc"] or "", ""))
-    shapes = rx(_SHAPES).match(name, end)
+    shapes = rx(_SHAPES).match(whole, _types(r, whole, head.end()))
     if shapes:
         _shapes(r, shapes.groupdict())
-        tail = rx(r"[A-Za-z0-9_]*").match(name, shapes.end())
+        tail = rx(r"[A-Za-z0-9_]*").match(whole, shapes.end())
         _tail(r, tail[0].strip("_") if tail else "")
     return r.done("gemm", _short(r))
 
 
-def _types(r: Reading, name: str, end: int, acc: str) -> int:
-    types = rx(_TYPES).match(name, end)
+def _types(r: Reading, whole: str, end: int) -> int:
+    types = rx(_TYPES).match(whole, end)
     if types:
         for key, field, meaning in (
             ("a", "dtype_a", "type of A (the weight)"), ("b", "dtype_b", "type of B (the activation)"),

@@ -98,7 +98,7 @@ def decode3(name: str) -> KernelId | None:
         "documented")
     loop = rx(_MAINLOOP).search(name)
     if loop:
-        _mainloop(r, name, loop.end(), loop[2], loop[1] == "Bwd")
+        _mainloop(r, _cpp.inside(name, loop[0]), loop[2], loop[1] == "Bwd")
     if cpp.truncated:
         r.put("", "truncated", True, "a bracket does not close: the name was cut", "checked")
     size = f"hd{r.fields.get('head_dim', '?')}" if loop else "helper"
@@ -106,9 +106,8 @@ def decode3(name: str) -> KernelId | None:
     return r.done("attention", " ".join(word for word in words if word))
 
 
-def _mainloop(r: Reading, name: str, end: int, sm: str, backward: bool) -> None:
+def _mainloop(r: Reading, args: tuple[str, ...], sm: str, backward: bool) -> None:
     r.put(f"Sm{sm}", "arch", f"sm{sm}", arch_meaning(f"sm{sm}"), "documented")
-    args = _cpp.split(name[end + 1 : end + 1500])
     tuples = [place for place, text in enumerate(args) if rx(_TUPLE).fullmatch(text)]
     stages = _cpp.integer(args[0]) if args and not backward else None
     if stages is not None:

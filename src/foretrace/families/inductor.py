@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from foretrace.families._reading import Reading, rx
+from foretrace.families._reading import Reading, rx, uncut
 from foretrace.schema.kernel import Family, KernelId
 
 CATEGORIES = {
@@ -77,57 +77,56 @@ VOCABULARY = """
     _weight_norm_differentiable_backward _weight_norm_interface _weight_norm_interface_backward abs acos acosh
     adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d adaptive_max_pool2d
     adaptive_max_pool2d_backward adaptive_max_pool3d adaptive_max_pool3d_backward add addbmm addcdiv addcmul addmm
-    addmv addr alias alias_copy all all_gather_into_tensor all_reduce all_to_all_single amax amin aminmax angle any
-    arange argmax argmin argsort as_strided as_strided_copy as_strided_scatter asin asinh atan atan2 atanh avg_pool1d
-    avg_pool2d avg_pool2d_backward avg_pool3d avg_pool3d_backward baddbmm batch_norm_backward bernoulli bilinear
-    binary_cross_entropy binary_cross_entropy_backward binary_cross_entropy_with_logits bincount bitwise_and
-    bitwise_left_shift bitwise_not bitwise_or bitwise_right_shift bitwise_xor bmm broadcast_in_dim bucketize cat
-    cauchy cdist ceil celu chunk clamp clamp_max clamp_min clone complex conj_physical constant_pad_nd contiguous
-    conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d convert_element_type convolution
-    convolution_backward copy copysign cos cosh cosine_similarity count_nonzero cross_entropy cross_entropy_loss
-    cudnn_batch_norm cudnn_batch_norm_backward cummax cummin cumprod cumprod_backward cumsum deg2rad
-    dequantize_per_channel dequantize_per_tensor detach diag diag_embed diagflat diagonal diagonal_backward
-    diagonal_copy diagonal_scatter diff digamma div dot dropout dynamic_scaled_fp8_quant elu elu_backward embedding
-    embedding_backward embedding_bag embedding_dense_backward embedding_sparse_backward empty empty_like
-    empty_permuted empty_strided eq erf erfc erfcx erfinv exp exp2 expand expand_as expand_copy expm1 exponential eye
-    fake_quantize_per_channel_affine fake_quantize_per_tensor_affine fill flatten flex_attention
-    flex_attention_backward flip fliplr flipud float_power floor floor_divide fmax fmha_v3_bwd fmha_v3_fwd fmin fmod
-    frac full full_like fused_add_rms_norm gather gather_backward gcd ge gelu gelu_backward geometric glu glu_backward
-    grid_sampler grid_sampler_2d grid_sampler_2d_backward group_norm grouped_gemm gt hardshrink hardsigmoid
-    hardsigmoid_backward hardswish hardswish_backward hardtanh hardtanh_backward hash_tensor heaviside histc
-    huber_loss huber_loss_backward hypot i0 igamma igammac im2col imag index index_add index_copy index_fill index_put
-    index_reduce index_select index_select_backward inductor_lookup_seed inductor_random inductor_seeds inner
-    instance_norm iota isfinite isin isinf isnan isneginf isposinf kl_div kthvalue l1_loss layer_norm lcm ldexp le
-    leaky_relu leaky_relu_backward lerp lgamma linalg_cross linalg_norm linalg_vector_norm linear linear_backward
-    linspace log log10 log1p log2 log_normal log_sigmoid log_sigmoid_backward log_sigmoid_forward log_softmax
-    logaddexp logaddexp2 logcumsumexp logical_and logical_not logical_or logical_xor logit logit_backward logspace
-    logsumexp lt masked_fill masked_scatter masked_scatter_backward masked_select_backward matmul max max_pool1d
-    max_pool1d_with_indices max_pool2d max_pool2d_with_indices max_pool2d_with_indices_backward max_pool3d
-    max_pool3d_with_indices max_pool3d_with_indices_backward max_unpool2d max_unpool3d maximum mean median meshgrid
-    min minimum miopen_batch_norm miopen_batch_norm_backward mish mish_backward mm moe_forward moe_forward_shared
-    movedim mse_loss mse_loss_backward mul multinomial mv nan_to_num nanmean nansum narrow_copy native_batch_norm
-    native_batch_norm_backward native_channel_shuffle native_dropout native_dropout_backward native_group_norm
-    native_group_norm_backward native_layer_norm native_layer_norm_backward ne neg new_empty new_empty_strided
-    new_full new_ones new_zeros nextafter nll_loss nll_loss2d nll_loss2d_backward nll_loss2d_forward nll_loss_backward
-    nll_loss_forward nll_loss_nd nonzero nonzero_numpy norm normal_functional one_hot ones ones_like outer pad
-    pad_sequence pairwise_distance per_token_group_fp8_quant permute permute_copy pixel_shuffle pixel_unshuffle polar
-    polygamma pow prelu prod put quantize_per_channel quantize_per_tensor rad2deg rand rand_like randint randint_like
-    randn randn_like random randperm real reciprocal reduce_scatter_tensor reflection_pad1d reflection_pad1d_backward
-    reflection_pad2d reflection_pad2d_backward reflection_pad3d reflection_pad3d_backward relu relu6 remainder repeat
-    repeat_interleave replication_pad1d replication_pad1d_backward replication_pad2d replication_pad2d_backward
-    replication_pad3d reshape rms_norm roll rotary_embedding round rrelu rsqrt rsub scalar_tensor
-    scaled_dot_product_attention scaled_mm scatter scatter_add scatter_reduce searchsorted segment_reduce select
-    select_backward select_scatter selu sgn sigmoid sigmoid_backward sign signbit silu silu_and_mul silu_backward sin
-    sinc sinh slice slice_backward slice_scatter smooth_l1_loss smooth_l1_loss_backward softmax softplus
-    softplus_backward softshrink sort split split_with_sizes split_with_sizes_copy sqrt square squeeze squeeze_copy
-    stack static_scaled_fp8_quant std std_mean sub sum sum_to_size t t_copy take tan tanh tanh_backward threshold
-    threshold_backward tile topk trace trace_backward transpose transpose_copy tril triu trunc unbind unbind_copy
-    unflatten unfold unfold_backward unified_attention unified_attention_with_output uniform unique_consecutive
-    unsafe_chunk unsafe_split unsafe_split_with_sizes unsqueeze unsqueeze_copy upsample_bicubic2d
-    upsample_bicubic2d_backward upsample_bilinear2d upsample_bilinear2d_backward upsample_linear1d
-    upsample_linear1d_backward upsample_nearest1d upsample_nearest2d upsample_nearest2d_backward upsample_nearest3d
-    upsample_trilinear3d upsample_trilinear3d_backward var var_mean view view_as_complex view_copy wait_tensor where
-    xlogy zero zeros zeros_like
+    addmv addr alias all all_gather_into_tensor all_reduce all_to_all_single amax amin aminmax angle any arange argmax
+    argmin argsort as_strided as_strided_scatter asin asinh atan atan2 atanh avg_pool1d avg_pool2d avg_pool2d_backward
+    avg_pool3d avg_pool3d_backward baddbmm batch_norm_backward bernoulli bilinear binary_cross_entropy
+    binary_cross_entropy_backward binary_cross_entropy_with_logits bincount bitwise_and bitwise_left_shift bitwise_not
+    bitwise_or bitwise_right_shift bitwise_xor bmm broadcast_in_dim bucketize cat cauchy cdist ceil celu chunk clamp
+    clamp_max clamp_min clone complex conj_physical constant_pad_nd contiguous conv1d conv2d conv3d conv_transpose1d
+    conv_transpose2d conv_transpose3d convert_element_type convolution convolution_backward copy copysign cos cosh
+    cosine_similarity count_nonzero cross_entropy cross_entropy_loss cudnn_batch_norm cudnn_batch_norm_backward cummax
+    cummin cumprod cumprod_backward cumsum deg2rad dequantize_per_channel dequantize_per_tensor detach diag diag_embed
+    diagflat diagonal diagonal_backward diagonal_copy diagonal_scatter diff digamma div dot dropout
+    dynamic_scaled_fp8_quant elu elu_backward embedding embedding_backward embedding_bag embedding_dense_backward
+    embedding_sparse_backward empty empty_like empty_permuted empty_strided eq erf erfc erfcx erfinv exp exp2 expand
+    expand_as expand_copy expm1 exponential eye fake_quantize_per_channel_affine fake_quantize_per_tensor_affine fill
+    flatten flex_attention flex_attention_backward flip fliplr flipud float_power floor floor_divide fmax fmha_v3_bwd
+    fmha_v3_fwd fmin fmod frac full full_like fused_add_rms_norm gather gather_backward gcd ge gelu gelu_backward
+    geometric glu glu_backward grid_sampler grid_sampler_2d grid_sampler_2d_backward group_norm grouped_gemm gt
+    hardshrink hardsigmoid hardsigmoid_backward hardswish hardswish_backward hardtanh hardtanh_backward hash_tensor
+    heaviside histc huber_loss huber_loss_backward hypot i0 igamma igammac im2col imag index index_add index_copy
+    index_fill index_put index_reduce index_select index_select_backward inductor_lookup_seed inductor_random
+    inductor_seeds inner instance_norm iota isfinite isin isinf isnan isneginf isposinf kl_div kthvalue l1_loss
+    layer_norm lcm ldexp le leaky_relu leaky_relu_backward lerp lgamma linalg_cross linalg_norm linalg_vector_norm
+    linear linear_backward linspace log log10 log1p log2 log_normal log_sigmoid log_sigmoid_backward
+    log_sigmoid_forward log_softmax logaddexp logaddexp2 logcumsumexp logical_and logical_not logical_or logical_xor
+    logit logit_backward logspace logsumexp lt masked_fill masked_scatter masked_scatter_backward
+    masked_select_backward matmul max max_pool1d max_pool1d_with_indices max_pool2d max_pool2d_with_indices
+    max_pool2d_with_indices_backward max_pool3d max_pool3d_with_indices max_pool3d_with_indices_backward max_unpool2d
+    max_unpool3d maximum mean median meshgrid min minimum miopen_batch_norm miopen_batch_norm_backward mish
+    mish_backward mm moe_forward moe_forward_shared movedim mse_loss mse_loss_backward mul multinomial mv nan_to_num
+    nanmean nansum narrow_copy native_batch_norm native_batch_norm_backward native_channel_shuffle native_dropout
+    native_dropout_backward native_group_norm native_group_norm_backward native_layer_norm native_layer_norm_backward
+    ne neg new_empty new_empty_strided new_full new_ones new_zeros nextafter nll_loss nll_loss2d nll_loss2d_backward
+    nll_loss2d_forward nll_loss_backward nll_loss_forward nll_loss_nd nonzero nonzero_numpy norm normal_functional
+    one_hot ones ones_like outer pad pad_sequence pairwise_distance per_token_group_fp8_quant permute permute_copy
+    pixel_shuffle pixel_unshuffle polar polygamma pow prelu prod put quantize_per_channel quantize_per_tensor rad2deg
+    rand rand_like randint randint_like randn randn_like random randperm real reciprocal reduce_scatter_tensor
+    reflection_pad1d reflection_pad1d_backward reflection_pad2d reflection_pad2d_backward reflection_pad3d
+    reflection_pad3d_backward relu relu6 remainder repeat repeat_interleave replication_pad1d
+    replication_pad1d_backward replication_pad2d replication_pad2d_backward replication_pad3d reshape rms_norm roll
+    rotary_embedding round rrelu rsqrt rsub scalar_tensor scaled_dot_product_attention scaled_mm scatter scatter_add
+    scatter_reduce searchsorted segment_reduce select select_backward select_scatter selu sgn sigmoid sigmoid_backward
+    sign signbit silu silu_and_mul silu_backward sin sinc sinh slice slice_backward slice_scatter smooth_l1_loss
+    smooth_l1_loss_backward softmax softplus softplus_backward softshrink sort split split_with_sizes
+    split_with_sizes_copy sqrt square squeeze squeeze_copy stack static_scaled_fp8_quant std std_mean sub sum
+    sum_to_size t t_copy take tan tanh tanh_backward threshold threshold_backward tile topk trace trace_backward
+    transpose transpose_copy tril triu trunc unbind unbind_copy unflatten unfold unfold_backward unified_attention
+    unified_attention_with_output uniform unique_consecutive unsafe_chunk unsafe_split unsafe_split_with_sizes
+    unsqueeze unsqueeze_copy upsample_bicubic2d upsample_bicubic2d_backward upsample_bilinear2d
+    upsample_bilinear2d_backward upsample_linear1d upsample_linear1d_backward upsample_nearest1d upsample_nearest2d
+    upsample_nearest2d_backward upsample_nearest3d upsample_trilinear3d upsample_trilinear3d_backward var var_mean
+    view view_as_complex view_copy wait_tensor where xlogy zero zeros zeros_like
 """
 
 
@@ -158,13 +157,23 @@ def split_ops(text: str) -> list[str]:
 
 
 def _known(text: str, start: int, previous: str, after_unknown: bool) -> str:
-    """The longest op that begins here. The list is sorted: after an unknown word a smaller one belongs to that word."""
+    """The op that begins here: the longest one after which the text goes on with an op, else the longest.
+
+    The list is sorted, so a smaller op after an unknown word belongs to that word.
+    """
+    fits = _beginning(text, start)
+    ordered = [word for word in fits if word > previous]
+    going_on = (word for word in ordered if start + len(word) == len(text) or _beginning(text, start + len(word) + 1))
+    best = next(going_on, "") or next(iter(ordered), "")
+    return best or ("" if after_unknown else next(iter(fits), ""))
+
+
+def _beginning(text: str, start: int) -> list[str]:
+    """All ops of the vocabulary that the text has at `start`, the longest first."""
     ends = [_next(text, start + 1)]
     while len(ends) < _MOST_WORDS and ends[-1] < len(text):
         ends.append(_next(text, ends[-1] + 1))
-    fits = [word for end in reversed(ends) if (word := text[start:end]) in _vocabulary()]
-    ordered = next((word for word in fits if word > previous), "")
-    return ordered or ("" if after_unknown or not fits else fits[0])
+    return [word for end in reversed(ends) if (word := text[start:end]) in _vocabulary()]
 
 
 def _next(text: str, start: int) -> int:
@@ -175,9 +184,10 @@ def _next(text: str, start: int) -> int:
 def decode(name: str) -> KernelId | None:
     if not name.startswith("triton_"):
         return None
-    found = rx(_TRITON).fullmatch(name)
+    whole = uncut(name)
+    found = rx(_TRITON).fullmatch(whole)
     if found:
-        return _fused(name, found["cat"], found["rest"] or "")
+        return _fused(name, found["cat"], found["rest"] or "", cut=whole != name)
     spec = rx(rf"triton_(?:_(?P<spec>{_SPEC}))?").fullmatch(name)
     if not spec:
         return None
@@ -190,14 +200,18 @@ def decode(name: str) -> KernelId | None:
     return r.done("other", "triton (name tells no ops)")
 
 
-def _fused(name: str, cat: str, rest: str) -> KernelId:
+def _fused(name: str, cat: str, rest: str, cut: bool) -> KernelId:
     r = Reading(name, "inductor_triton")
     r.put("triton", "op", "inductor_triton", "generated by TorchInductor", "documented")
     category, meaning = CATEGORIES[cat]
     r.put(cat, "category", category, meaning, "documented")
     text, suffix, spec = _tail(rest)
     ops = split_ops(text)
-    _put_ops(r, text, ops, suffix)
+    if cut:
+        ops = ops if ops and is_op(ops[-1]) else ops[:-1]  # the last word may be half an op
+        r.note(text, f"the first of the ATen ops behind it: {', '.join(ops)}", "documented")
+    else:
+        _put_ops(r, text, ops, suffix)
     if spec:
         _put_spec(r, spec)
     return r.done(role(category, ops), _short("triton", ops, category))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from foretrace.families._dtypes import WORDS
 from foretrace.families._matmul import PAIR, arch_meaning, shape
-from foretrace.families._reading import Reading, rx
+from foretrace.families._reading import Reading, rx, uncut
 from foretrace.schema.kernel import Family, KernelId
 
 LIB = "pytorch mem-efficient (xformers/CUTLASS)"
@@ -22,7 +22,7 @@ _NAME = (
 
 
 def decode(name: str) -> KernelId | None:
-    found = rx(_NAME).match(name)
+    found = rx(_NAME).match(uncut(name))
     if not found:
         return None
     r = Reading(name, "mem_efficient_attention")
@@ -55,7 +55,7 @@ def _end(r: Reading, found: dict[str, str], forward: bool) -> None:
     if found["maxk"]:
         r.put(f"k{found['maxk']}", "max_head_dim", int(found["maxk"]), f"head dimension up to {found['maxk']}",
             "documented")
-    if not forward:
+    if not forward and found["arch"]:  # without the end of the name, a missing word says nothing
         for field, text in (("dropout", found["dropout"]), ("seqaligned", found["seq"])):
             words = {"dropout": "dropout", "seqaligned": "lengths that are multiples of the block"}[field]
             r.put((text or "").strip("_"), field, bool(text), words if text else f"no word for {words}", "documented")

@@ -10,7 +10,7 @@ from __future__ import annotations
 from foretrace.families import _words
 from foretrace.families._dtypes import WORDS
 from foretrace.families._matmul import PAIR, TRIPLE, put_tile, shape
-from foretrace.families._reading import Reading, rx
+from foretrace.families._reading import Reading, rx, uncut
 from foretrace.schema.kernel import Family, KernelId
 
 DIRECTIONS = {
@@ -19,7 +19,7 @@ DIRECTIONS = {
 }
 _IGEMM = (
     r"igemm_(?P<dir>fwd|bwd|wrw)_gtc(?P<x>x(?P<gen>\d)?)?_(?:dlops_)?(?P<layout>n[a-z]+\d*)_(?P<dtype>[a-z]+\d+)"
-    rf"(?:_bx\d+_ex\d+)?_bt(?P<bt>{TRIPLE})(?:_wt(?P<wt>{TRIPLE}))?(?:_ws(?P<ws>{PAIR}))?(?:_wr(?P<wr>{PAIR}))?"
+    rf"(?:_bx\d+_ex\d+)?_bt(?P<bt>{TRIPLE})(?:_wt(?P<wt>{TRIPLE}))?(?:_ws(?P<ws>{PAIR}))?(?:_wr(?P<wr>{PAIR}))?(?=_|$)"
 )
 _TRANSPOSE = r"batched_transpose_(?P<tile>\d{1,4}x\d{1,4})(?:_pack_\w+?)?_(?P<unit>byte|half|dword)"
 BYTES = {"byte": 1, "half": 2, "dword": 4}
@@ -39,7 +39,8 @@ LITERAL = (
 
 
 def decode_igemm(name: str) -> KernelId | None:
-    found = rx(_IGEMM).match(name)
+    whole = uncut(name)
+    found = rx(_IGEMM).match(whole)
     if not found:
         return None
     r = Reading(name, "miopen_igemm")
@@ -56,8 +57,10 @@ def decode_igemm(name: str) -> KernelId | None:
     for key, field, words in waves:
         if found[key]:
             r.put(key + found[key], field, shape(found[key]), f"{words} of one wave", "documented")
-    split = "gkgs" in name[found.end() : found.end() + 400].split("_")
-    r.put("gkgs" if split else "", "splitk", split, f"K is {'' if split else 'not '}split over the grid", "documented")
+    split = "gkgs" in whole[found.end() : found.end() + 400].split("_")
+    if split or whole == name:  # without the end of the name, a missing word says nothing
+        words = f"K is {'' if split else 'not '}split over the grid"
+        r.put("gkgs" if split else "", "splitk", split, words, "documented")
     return r.done("conv", f"igemm {op} {found['bt']} {dtype}")
 
 

@@ -11,7 +11,7 @@ are in the event's own metadata. Only symmetric-memory kernels name their algori
 
 from __future__ import annotations
 
-from foretrace.families._reading import Reading, rx
+from foretrace.families._reading import Reading, rx, uncut
 from foretrace.schema.kernel import Family, KernelId
 
 COLLECTIVES = "AllReduce|AllGather|ReduceScatter|Broadcast|Reduce|SendRecv|AllToAll|AllToAllv|Gather|Scatter"
@@ -43,7 +43,7 @@ def decode(name: str) -> KernelId | None:
     if rx(r"ncclDevKernel(?:Debug)?_Generic").match(name):
         return _generic(name)
     for pattern, read in ((_NEW, _new), (_OLD, _old), (_SYMMETRIC, _symmetric), (_OLDEST, _oldest)):
-        found = rx(pattern).match(name)
+        found = rx(pattern).match(uncut(name))
         if found:
             r = Reading(name, "nccl")
             r.note(name.partition("_")[0], "a device kernel of NCCL or RCCL", "documented")

@@ -11,7 +11,7 @@ not proof of it.
 from __future__ import annotations
 
 from foretrace.families._matmul import TRIPLE, arch_meaning, put_layout, put_tile, shape
-from foretrace.families._reading import Reading, rx
+from foretrace.families._reading import Reading, rx, uncut
 from foretrace.schema.kernel import Family, KernelId
 
 LIB = "hipBLASLt/rocBLAS (Tensile)"
@@ -33,7 +33,10 @@ ABILITIES = (
     ("UserArgs", "user_args", "can take its arguments from device memory"),
 )
 _T = "F8|B8|I8|[SDHBIXCZ]"
-_HEAD = r"(?:Custom_)?C(?P<c>[a-z]+)_A(?P<a>[a-z]+C?)_B(?P<b>[a-z]+C?)_(?P<problem>\w*?)_?MT(?P<tile>" + TRIPLE + r")"
+_HEAD = (
+    r"(?:Custom_)?C(?P<c>[a-z]+)_A(?P<a>[a-z]+C?)_B(?P<b>[a-z]+C?)_(?P<problem>\w*?)_?"
+    rf"MT(?P<tile>{TRIPLE})(?=_|$)"
+)
 _SPLIT_TYPES = rf"(?P<in>{_T})_(?P<out>{_T})(?P<comp>{_T})_(?P<flags>B?H?)(?=_|$)"
 _THREE_TYPES = rf"(?P<in>{_T})(?P<out>{_T})(?P<comp>{_T})_(?P<flags>B?H?)(?=_|$)"
 _ONE_TYPE = rf"(?P<in>{_T})_?(?P<flags>B?H?)(?=_|$)"
@@ -42,7 +45,8 @@ _ONE_TYPE = rf"(?P<in>{_T})_?(?P<flags>B?H?)(?=_|$)"
 def decode(name: str) -> KernelId | None:
     if not name.startswith(("Cij", "Custom_Cij")):
         return None
-    head = rx(_HEAD).match(name[:2000])
+    whole = uncut(name)
+    head = rx(_HEAD).match(whole[:2000])
     if not head:
         return _helper(name)
     r = Reading(name, "rocm_tensile")
@@ -53,7 +57,7 @@ def decode(name: str) -> KernelId | None:
     put_layout(r, f"A{head['a']}_B{head['b']}", a + b, "checked")
     _problem(r, head["problem"])
     put_tile(r, f"MT{head['tile']}", shape(head["tile"]), "documented")
-    _parameters(r, name[head.end() : 4000])
+    _parameters(r, whole[head.end() : 4000])
     words = ["tensile", head["tile"], a + b, r.fields.get("dtype_in", "")]
     return r.done("gemm", " ".join(word for word in words if word))
 

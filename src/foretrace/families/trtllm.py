@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from foretrace.families import _cpp, _dtypes, _words
 from foretrace.families._matmul import PAIR, TRIPLE, arch_meaning, put_layout, put_tile, shape
-from foretrace.families._reading import Reading, rx
+from foretrace.families._reading import Reading, rx, uncut
 from foretrace.schema.kernel import Family, KernelId
 
 LIB = "TensorRT-LLM / FlashInfer trtllm-gen"
@@ -25,7 +25,7 @@ _FMHA = (
     r"(?P<rest>[A-Za-z0-9_]*)"
 )
 _BMM = (
-    rf"(?P<kind>bmm|gemm)_(?P<out>{_TYPE})_(?P<a>{_TYPE})(?P<b>{_TYPE})?_(?P<acc>{_TYPE})_t(?P<tile>{TRIPLE})(?:u(?P<unroll>\d{{1,3}}))?"
+    rf"(?P<kind>bmm|gemm)_(?P<out>{_TYPE})_(?P<a>{_TYPE})(?P<b>{_TYPE})?_(?P<acc>{_TYPE})(?:_b[A-Z]\d{{1,3}})*_t(?P<tile>{TRIPLE})(?:u(?P<unroll>\d{{1,3}}))?"
     rf"(?:_s(?P<stages>\d{{1,3}}))?(?:_et(?P<et>{PAIR}))?(?:_m(?P<mma>{TRIPLE}))?(?:_c(?:ga)?(?P<cluster>{TRIPLE}))?(?P<rest>\w*)"
 )
 EPILOGUES = (("biasM", "bias"), ("biasN", "bias"), ("swiGlu", "swiglu"), ("geGlu", "geglu"), ("relu2", "relu2"),
@@ -83,7 +83,7 @@ def _fmha_rest(r: Reading, rest: str) -> None:
 
 
 def decode_gemm(name: str) -> KernelId | None:
-    found = rx(_BMM).fullmatch(name.partition("(")[0]) if name.startswith(("bmm_", "gemm_")) else None
+    found = rx(_BMM).fullmatch(uncut(name).partition("(")[0]) if name.startswith(("bmm_", "gemm_")) else None
     if not found:
         return None
     r = Reading(name, "trtllm_gemm")

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from foretrace.families._dtypes import WORDS
 from foretrace.families._matmul import TRIPLE, arch_meaning, put_layout, put_tensor_core, put_tile, shape
-from foretrace.families._reading import Reading, rx
+from foretrace.families._reading import Reading, rx, uncut
 from foretrace.schema.kernel import Family, KernelId
 
 OPS = {
@@ -33,13 +33,14 @@ _HEAD = (
 _SIZES = (
     rf"_tilesize(?P<tile>{TRIPLE})(?:_cgasize(?P<cluster>{TRIPLE}))?(?:_stage(?P<stages>\d{{1,3}}))?"
     rf"(?:_(?P<unit>warpgroupsize|warpsize)(?P<warps>{TRIPLE}))?(?:_g(?P<groups>\d{{1,4}}))?"
-    rf"(?:_tensor(?P<mma>{TRIPLE})|_(?P<ffma>ffma))?"
+    rf"(?:_tensor(?P<mma>{TRIPLE})|_(?P<ffma>ffma))?(?=_|$)"
 )
-_END = r"_?execute(?:_(?P<mode>segment_k_off|segment_k_on|split_k))?(?:_kernel)?(?:_+(?:5x_)?(?P<lib>cublas|cudnn))?"
+_END = r"_?execute(?:_(?P<mode>segment_k_off|segment_k_on|split_k))?_kernel(?:_+(?:5x_)?(?P<lib>cublas|cudnn))?"
 
 
 def decode(name: str) -> KernelId | None:
-    head = rx(_HEAD).match(name)
+    whole = uncut(name)
+    head = rx(_HEAD).match(whole)
     if not head:
         return None
     r = Reading(name, "xmma")
@@ -52,8 +53,7 @@ def decode(name: str) -> KernelId | None:
     if found["t1"]:
         _types(r, found)
     _layouts(r, found)
-    end = _sizes(r, name, head.end())
-    _end(r, name[end:])
+    _end(r, whole[_sizes(r, whole, head.end()) :])
     return r.done("gemm" if op == "gemm" else "conv", _short(r))
 
 
@@ -113,7 +113,7 @@ def _tensor_core(r: Reading, found: dict[str, str]) -> None:
 
 def _end(r: Reading, tail: str) -> None:
     end = rx(_END).search(tail)
-    tokens = (tail[: end.start()] if end else tail).strip("_")
+    tokens = rx(r"_?execute.*|_?kernel$").sub("", tail).strip("_")
     if tokens:
         words = "alignment, or what the end of the kernel can do (bias, gelu, …); not proof that it was done"
         r.put(tokens, "tokens", tokens, words, "inferred")

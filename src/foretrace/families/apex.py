@@ -1,0 +1,50 @@
+"""Apex: multi-tensor optimizers without ATen's namespace, and its layer norm.
+
+    multi_tensor_apply_kernel<TensorListMetadata<lists>, <Functor><T, …>, …>
+"""
+
+from __future__ import annotations
+
+from foretrace.families import _cpp, _dtypes, _literal
+from foretrace.families._reading import Reading, rx
+from foretrace.schema.kernel import Family, KernelId
+
+_NORMS = r"(?:void )?cu(?:ApplyLayerNorm|ApplyRMSNorm|ComputePartGradGammaBeta|ComputeGradGammaBeta|ComputeGradInput)\w*<"
+
+
+def decode(name: str) -> KernelId | None:
+    if rx(_NORMS).match(name):
+        kernel = _literal.read(name, _cpp.parse(name), "apex", "Apex")
+        return KernelId(name, kernel.short, "apex", "normalization", kernel.fields, kernel.parts)
+    if "multi_tensor_apply_kernel<" not in name[:60]:
+        return None
+    cpp = _cpp.parse(name)
+    return _lists(name, cpp) if not cpp.scope and "TensorListMetadata" in cpp.arg(0) else None
+
+
+def _lists(name: str, cpp: _cpp.Cpp) -> KernelId:
+    r = Reading(name, "apex")
+    lists = _cpp.integer((_cpp.inside(cpp.arg(0), "TensorListMetadata") or ("",))[-1])
+    if lists is not None:
+        r.put("TensorListMetadata", "lists", lists, f"{lists} tensor lists at once", "inferred")
+    functor = _cpp.leaf(cpp.arg(1))
+    r.put(functor, "functor", functor, "the function applied to the lists", "inferred")
+    types = _cpp.inside(cpp.arg(1), functor)
+    dtype = _dtypes.cpp(types[0]) if types else None
+    if dtype:
+        r.put(types[0], "dtype", dtype, f"works on {dtype}", "inferred")
+    word = functor.removesuffix("Functor")
+    return r.done("reduction" if "Norm" in word else "optimizer", f"apex {word} {dtype or ''}".strip())
+
+
+FAMILY = Family(
+    name="apex",
+    decode=decode,
+    order=42,
+    examples={
+        "void multi_tensor_apply_kernel<TensorListMetadata<4>, AdamFunctor<float, float, int>, float>(long)": {
+            "functor": "AdamFunctor", "lists": 4, "dtype": "f32",
+        },
+        "void cuApplyLayerNorm<__half, float, __half>(__half*)": {"lib": "Apex", "dtype": "f16"},
+    },
+)

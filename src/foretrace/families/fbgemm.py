@@ -1,0 +1,46 @@
+"""FBGEMM: embedding tables of recommenders, jagged tensors, quantization. Names are literal, some without a namespace."""
+
+from __future__ import annotations
+
+from foretrace.families import _cpp, _words
+from foretrace.families._reading import Reading, rx
+from foretrace.schema.kernel import Family, KernelId
+
+# pattern of the function -> (op, short, role); without a short, the function's own words
+KERNELS = (
+    (r"permute_2D_lengths_kernel", "jagged permute", "permute 2D lengths", "scatter_gather"),
+    (r"permute_\w+", "jagged permute", "", "scatter_gather"),
+    (r"split_embedding(?:_\w+)?_forward\w*", "embedding forward", "embedding fwd (fbgemm)", "scatter_gather"),
+    (r"split_embedding_backward\w*", "embedding backward + optimizer", "embedding bwd (fbgemm)", "scatter_gather"),
+    (r"(?:split|dense|batched)_embedding\w*", "embedding", "embedding (fbgemm)", "scatter_gather"),
+    (r"bounds_check_indices\w*|linearize_index\w*|_?offsets_range\w*", "embedding indices", "", "scatter_gather"),
+    (r"\w*(?:quantize|qparam|FP8rowwise|to_float|hfp8)\w*", "quantize", "", "pointwise"),
+)
+_UNSCOPED = r"(?:split_embedding|dense_embedding|bounds_check_indices|linearize_index|permute_pooled_embs)\w*"
+
+
+def decode(name: str) -> KernelId | None:
+    if "fbgemm_gpu::" not in name[:60] and not rx(rf"(?:void )?{_UNSCOPED}").match(name):
+        return None
+    cpp = _cpp.parse(name)
+    if not cpp.scope.startswith("fbgemm_gpu") and not rx(_UNSCOPED).match(cpp.base):
+        return None
+    plain = _words.plain(cpp.base)
+    found = next((entry for entry in KERNELS if rx(entry[0]).fullmatch(cpp.base)), None)
+    op, short, role = found[1:] if found else (plain, plain, _words.role(cpp.base))
+    r = Reading(name, "fbgemm")
+    r.put(cpp.base, "op", op, "the name is literal", "inferred")
+    return r.done(role, short or plain)
+
+
+FAMILY = Family(
+    name="fbgemm",
+    decode=decode,
+    order=39,
+    examples={
+        "void fbgemm_gpu::permute_2D_data_kernel<false, int, int, float>(int)": {"op": "jagged permute"},
+        "void split_embedding_codegen_forward_weighted_kernel<c10::Half, c10::Half, float, false, long, 2ul>(P)": {
+            "op": "embedding forward",
+        },
+    },
+)

@@ -1,0 +1,11 @@
+"""Transformer Engine: norms, rope, casts under `transformer_engine::`. Its matrix products are cuBLASLt's own names."""
+
+from __future__ import annotations
+
+from foretrace.families._literal import library
+
+FAMILY = library(
+    "transformer_engine",
+    "Transformer Engine",
+    {"void transformer_engine::normalization::rmsnorm_fwd_tuned_kernel<P>(P)": {"lib": "Transformer Engine"}},
+)
