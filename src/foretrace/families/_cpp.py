@@ -34,7 +34,8 @@ class Cpp:
 @lru_cache(maxsize=256)
 def parse(name: str) -> Cpp:
     """Read one name. A plain identifier is a base without scope and arguments."""
-    text = without_anonymous(name).rstrip(".…")
+    cut = name.endswith(("...", "…"))
+    text = without_anonymous(name).rstrip(".…") if cut else without_anonymous(name)
     start, opened, closed, params = 0, -1, -1, len(text)
     position, truncated = 0, False
     while found := rx(r"[<({ ]").search(text, position):
@@ -54,8 +55,9 @@ def parse(name: str) -> Cpp:
         position = end + 1
     head = text[start : opened if opened >= 0 else params].rstrip()
     scope, _, base = head.rpartition("::")
+    base = base if opened >= 0 or params < len(text) or not cut else ""  # half a name is none
     args = _whole(split(text[opened + 1 : closed]), closed == len(text)) if opened >= 0 else ()
-    return Cpp(scope, base, args, text[params:], truncated or name.endswith(("...", "…")))
+    return Cpp(scope, base, args, text[params:], truncated or cut)
 
 
 def without_anonymous(text: str) -> str:

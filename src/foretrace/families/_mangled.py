@@ -24,6 +24,7 @@ def is_mangled(name: str) -> bool:
 @lru_cache(maxsize=64)
 def identifiers(name: str) -> tuple[str, ...]:
     """The identifiers in order, without substitutions and anonymous namespaces; numbers of literals are not lengths."""
+    name = name.rstrip(".…")
     found: list[str] = []
     position, in_enum = 2, False
     while position < len(name):
@@ -35,7 +36,8 @@ def identifiers(name: str) -> tuple[str, ...]:
             position, in_enum = opened.end() or position + 1, True
         elif length := rx(_IDENTIFIER).match(name, position):
             end = length.end() + int(length[1])
-            found.append(name[length.end() : end])
+            if end <= len(name):  # half an identifier is none
+                found.append(name[length.end() : end])
             position = end
         else:
             position += 1

@@ -37,7 +37,9 @@ class Reading:
         self._start = self._end = 0
 
     def put(self, text: str, field: str, value: Any, meaning: str, certainty: str = "inferred") -> None:
-        """State a field, the text that says so, and what it means."""
+        """State a field, the text that says so, and what it means. An empty text as value states nothing."""
+        if value == "":
+            return
         self.fields[field] = value
         self._add(text, field, meaning, certainty)
 
@@ -49,6 +51,7 @@ class Reading:
         """The finished kernel; what no part covers is listed too, so that the parts cover the whole name."""
         if self.name.endswith(_DOTS):
             self.put("", "truncated", True, "the name was cut: it ends in dots", "checked")
+        short = short.strip() or self.family
         short = short if len(short) <= SHORT_LIMIT else short[: SHORT_LIMIT - 1] + "…"
         return KernelId(self.name, short, self.family, role, self.fields, tuple(self._covered()))
 

@@ -120,7 +120,10 @@ def _functor(cpp: _cpp.Cpp) -> Functor | None:
     if not leaf or (cpp.truncated and text == cpp.args[-1] and text.endswith(leaf)):  # half a name is none
         return None
     inner = _cpp.inside(text, leaf) if leaf in PAIRED else ()
-    return Functor(text, leaf, f"{leaf}<{_cpp.leaf(inner[3])}>" if len(inner) > 3 else leaf)
+    if cpp.truncated and leaf == "FillFunctor" and not _cpp.inside(text, leaf):
+        return None
+    wrapped = _cpp.leaf(inner[3]) if len(inner) > 3 else ""
+    return Functor(text, leaf, f"{leaf}<{wrapped}>") if wrapped else None if leaf in PAIRED else Functor(text, leaf, leaf)
 
 
 def _copy(r: Reading, functor: Functor) -> KernelId:

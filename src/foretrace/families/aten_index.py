@@ -94,9 +94,11 @@ def _index(name: str, cpp: _cpp.Cpp) -> KernelId:
 
 def _scatter(name: str, cpp: _cpp.Cpp) -> KernelId:
     args = _cpp.inside(cpp.arg(2), "_cuda_scatter_gather_internal_kernel")
-    scatter = _cpp.boolean(args[0]) if args else True
+    scatter = _cpp.boolean(args[0]) if args else None
     added = "ReduceAdd" in cpp.arg(2)
     op = "aten::gather" if scatter is False else "aten::scatter_add" if added else "aten::scatter"
+    if cpp.truncated or scatter is None:
+        return _start(name, cpp, "").done("scatter_gather", "scatter/gather")
     r = _start(name, cpp, op)
     value = _put_value(r, args[1]) if len(args) > 1 else ""
     return r.done("scatter_gather", f"{op[6:]} ({value})" if "byte" in value else f"{op[6:]} {value}".strip())

@@ -37,7 +37,7 @@ def decode(name: str) -> KernelId | None:
     if not head:
         return None
     r = Reading(name, "cublas_legacy")
-    put_head(r, head.groupdict())
+    put_head(r, head.groupdict(), ended=whole == head[0])
     r.put(head["gemm"], "op", "gemm", "a matrix product", "inferred")
     r.put(head["gemm"], "lib", "cublas", "a cuBLAS kernel", "inferred")
     if head["acc"].startswith("g"):
@@ -48,8 +48,11 @@ def decode(name: str) -> KernelId | None:
     return r.done("gemm", _short(r))
 
 
-def put_head(r: Reading, found: dict[str, str]) -> None:
-    """Generation, accumulator, MMA shape and types: shared with the cuDNN names of the same make."""
+def put_head(r: Reading, found: dict[str, str], ended: bool) -> None:
+    """Generation, accumulator, MMA shape and types: shared with the cuDNN names of the same make.
+
+    `ended`: nothing follows, so the input type may have been cut off.
+    """
     word, acc = found["word"], ACCUMULATOR[found["acc"]]
     r.put(word, "arch_word", word, "the chip generation the kernel was written for, not the card in use", "inferred")
     if word in ARCH:
@@ -60,7 +63,8 @@ def put_head(r: Reading, found: dict[str, str]) -> None:
     if found["mma"] in MMA:
         r.put(found["gemm"], "mma", MMA[found["mma"]], "shape of one tensor-core instruction", "inferred")
     put_tensor_core(r, found["gemm"], bool(found["mma"]), "inferred")
-    r.put(found["in"] or found["gemm"], "dtype_in", inp, f"type of both inputs: {inp}", "inferred")
+    if found["in"] or not ended:
+        r.put(found["in"] or found["gemm"], "dtype_in", inp, f"type of both inputs: {inp}", "inferred")
 
 
 def put_word(r: Reading, word: str) -> None:
@@ -89,7 +93,7 @@ def put_word(r: Reading, word: str) -> None:
 def _short(r: Reading) -> str:
     fields = r.fields
     tile = "x".join(str(number) for number in fields.get("tile", fields.get("tile_mn", ())))
-    words = ["cublas", fields["arch_word"], tile, fields.get("layout", ""), fields["dtype_in"]]
+    words = ["cublas", fields["arch_word"], tile, fields.get("layout", ""), fields.get("dtype_in", "")]
     return " ".join(word for word in words if word)
 
 

@@ -57,17 +57,18 @@ def _generation(name: str, head: re.Match[str]) -> KernelId:
     found = head.groupdict()
     if (found["sublib"] or "cudnn") != "cudnn":
         r.put(found["sublib"], "sublib", found["sublib"], "the part of cuDNN it comes from", "inferred")
-    put_head(r, found)
+    put_head(r, found, ended=head.string == head[0])
     r.put(found["gemm"], "lib", "cudnn", "a cuDNN kernel", "inferred")
     words = head.string[head.end() + 1 :].split("_")
     loads = [word for word in words if word.startswith("ldg")]
     for word in words:
-        if word not in loads or len(loads) == 1:
+        if word not in loads or (len(loads) == 1 and "winograd" not in words):
             _word(r, word)
     op, meaning, text = _direction(words)
-    r.put(text, "op", op, meaning, "checked")
+    if head.string == name:  # a name that was cut may have lost the word that tells
+        r.put(text, "op", op, meaning, "checked")
     tile = "x".join(str(number) for number in r.fields.get("tile_mn", ()))
-    return r.done("conv", f"cudnn {op} {tile} {r.fields['dtype_in']}")
+    return r.done("conv", " ".join(f"cudnn {op} {tile} {r.fields.get('dtype_in', '')}".split()))
 
 
 def _word(r: Reading, word: str) -> None:

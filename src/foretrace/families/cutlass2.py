@@ -97,10 +97,11 @@ def _types(r: Reading, found: dict[str, str]) -> None:
 def _tail(r: Reading, tail: str, found: dict[str, str]) -> None:
     words = tail.strip("_").split("_")
     inputs = [word for word in words if rx(_TYPE).fullmatch(word)]
-    if not inputs:
+    by_absence = not inputs and any(rx(PAIR).fullmatch(word) for word in words)  # before the tile it may be cut off
+    if by_absence:
         acc = ACCUMULATOR[found["acc"]]
         r.put(found["core"], "dtype_in", acc, f"type of both inputs: {acc}, as the sums", "documented")
-    if not inputs and found["core"] == "s1688gemm" and found["sm"] == "80":
+    if by_absence and found["core"] == "s1688gemm" and found["sm"] == "80":
         r.put(found["core"], "math_dtype", "tf32", "float32 data, TF32 arithmetic on tensor cores", "inferred")
     fields = iter(("dtype_in",) if len(inputs) == 1 else ("dtype_a", "dtype_b"))
     for word in words:

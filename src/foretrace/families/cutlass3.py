@@ -64,7 +64,7 @@ def _named(name: str, head: re.Match[str]) -> KernelId:
     if shapes:
         _shapes(r, shapes.groupdict())
         tail = rx(r"[A-Za-z0-9_]*").match(whole, shapes.end())
-        _tail(r, tail[0].strip("_") if tail else "")
+        _tail(r, tail[0].strip("_") if tail else "", cut=whole != name)
     return r.done("gemm", _short(r))
 
 
@@ -97,7 +97,7 @@ def _shapes(r: Reading, found: dict[str, str]) -> None:
         r.put(found["align"], "align_elems", count, f"loads up to {count} elements at once", "documented")
 
 
-def _tail(r: Reading, tail: str) -> None:
+def _tail(r: Reading, tail: str, cut: bool) -> None:
     schedule: list[str] = []
     rest: list[str] = []
     position = 0
@@ -109,7 +109,7 @@ def _tail(r: Reading, tail: str) -> None:
             r.put(word, "schedule", schedule, "how loads, products and stores are arranged", "documented")
         position += len(word) + 1
     tokens = "_".join(word for word in rest if word)
-    if tokens and tokens in tail:
+    if tokens and tokens in tail and not cut:
         r.put(tokens, "tokens", tokens, "what the end of the kernel can do, not proof that it was done", "inferred")
 
 

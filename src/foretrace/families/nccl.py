@@ -51,10 +51,15 @@ def decode(name: str) -> KernelId | None:
             p2p = coll == "SendRecv"
             r.put(coll, "op", "p2p" if p2p else "collective", "between GPUs", "documented")
             r.put(coll, "coll", coll, "the collective; reliable", "documented")
-            read(r, found.groupdict())
+            read(r, found.groupdict() if uncut(name) == name else _firm(found.groupdict()))
             dtype = r.fields.get("dtype") or r.fields.get("name_dtype", "")
             return r.done("comms", f"nccl {coll} {dtype if 'Reduce' in coll else ''}".strip())
     return Reading(name, "nccl").done("comms", "nccl") if rx(r"nccl\w*Kernel|msccl\w*Kernel").match(name) else None
+
+
+def _firm(found: dict[str, str]) -> dict[str, str]:
+    """What a cut cannot have changed: the last words may be half ones (`int8` of `int8_t`)."""
+    return found | {"redop": "", "dtype": "", "algo": found["algo"] if found.get("proto") else ""}
 
 
 def _generic(name: str) -> KernelId:
@@ -92,8 +97,8 @@ def _oldest(r: Reading, found: dict[str, str]) -> None:
 
 def _symmetric(r: Reading, found: dict[str, str]) -> None:
     r.put("Sym", "symmetric_memory", True, "works on symmetric memory", "documented")
-    r.put(found["algo"], "algo", found["algo"], "the algorithm, truly (LL, LD/ST over NVLink, MC = multicast)",
-        "documented")
+    words = "the algorithm, truly (LL, LD/ST over NVLink, MC = multicast)"
+    r.put(found["algo"], "algo", found["algo"], words, "documented")
     if found["redop"]:
         r.put(found["redop"], "redop", found["redop"], "the reduction", "documented")
         r.put(found["dtype"], "dtype", found["dtype"], "element type", "documented")

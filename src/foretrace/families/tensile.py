@@ -48,7 +48,7 @@ def decode(name: str) -> KernelId | None:
     whole = uncut(name)
     head = rx(_HEAD).match(whole[:2000])
     if not head:
-        return _helper(name)
+        return _helper(name, cut=whole != name)
     r = Reading(name, "rocm_tensile")
     r.put(f"C{head['c']}", "op", "gemm", "a matrix product", "documented")
     r.put(f"C{head['c']}", "lib", LIB, "a kernel of AMD's BLAS libraries", "documented")
@@ -110,9 +110,11 @@ def _value(field: str, text: str) -> object:
     return f"gfx{text}" if field == "arch" else text
 
 
-def _helper(name: str) -> KernelId:
+def _helper(name: str, cut: bool) -> KernelId:
     """`Cijk_S_PostGSU3_VW4`: adds the pieces of a product split over K; others scale C before it."""
     r = Reading(name, "rocm_tensile")
+    if cut:
+        return r.done("gemm", "tensile")
     post = "PostGSU" in name[:2000]
     op = "splitk_reduce" if post else "scale C by beta"
     text = "PostGSU" if post else name[:4]

@@ -21,7 +21,7 @@ PHASES = {"Context": "context (prefill)", "SwapsAbForGen": "generation (decode)"
           "SwapsMmaAbForGeneration": "generation (decode)", "KeepsMmaAbForGeneration": "generation (decode)"}
 _TYPE = "MxE4m3|MxE2m1|MxE5m2|E4m3|E5m2|E2m1|Bfloat16|Fp16|Fp32|Int8"
 _FMHA = (
-    rf"fmhaSm(?P<sm>\d{{2,3}})[a-z]?Kernel_Qkv(?P<qkv>{_TYPE})O(?P<out>{_TYPE})(?:H(?P<hd>\d{{1,4}}))?"
+    rf"fmhaSm(?P<sm>\d{{2,3}})[a-z]?Kernel_Qkv(?P<qkv>{_TYPE})O(?P<out>{_TYPE})(?:H(?P<hd>\d{{1,4}})(?=[A-Z]|$))?"
     r"(?P<rest>[A-Za-z0-9_]*)"
 )
 _BMM = (
@@ -54,7 +54,7 @@ def decode_fmha(name: str) -> KernelId | None:
     r.put(found["out"], "dtype_out", TYPES[found["out"]], f"type of the result: {TYPES[found['out']]}", "inferred")
     if found["hd"]:
         r.put(f"H{found['hd']}", "head_dim", int(found["hd"]), f"head dimension {found['hd']}", "inferred")
-    _fmha_rest(r, found["rest"])
+    _fmha_rest(r, found["rest"] if uncut(name) == name else found["rest"].rstrip("0123456789"))
     phase = r.fields.get("phase", "").partition(" ")[0]
     return r.done("attention", " ".join(word for word in ("trtllm fmha", phase, TYPES[found["qkv"]], arch) if word))
 

@@ -53,7 +53,9 @@ def decode(name: str) -> KernelId | None:
     if found["t1"]:
         _types(r, found)
     _layouts(r, found)
-    _end(r, whole[_sizes(r, whole, head.end()) :])
+    end = _sizes(r, whole, head.end())
+    if "tile" in r.fields:
+        _end(r, whole[end:], cut=whole != name)
     return r.done("gemm" if op == "gemm" else "conv", _short(r))
 
 
@@ -111,10 +113,10 @@ def _tensor_core(r: Reading, found: dict[str, str]) -> None:
         put_tensor_core(r, "warpgroupsize" + found["warps"], True, "inferred")
 
 
-def _end(r: Reading, tail: str) -> None:
+def _end(r: Reading, tail: str, cut: bool) -> None:
     end = rx(_END).search(tail)
     tokens = rx(r"_?execute.*|_?kernel$").sub("", tail).strip("_")
-    if tokens:
+    if tokens and (end or not cut):
         words = "alignment, or what the end of the kernel can do (bias, gelu, …); not proof that it was done"
         r.put(tokens, "tokens", tokens, words, "inferred")
     if not end:

@@ -1,0 +1,86 @@
+"""What every family must keep, whoever wrote it: a file dropped into the package is picked up here."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+
+import pytest
+
+from foretrace import families
+from foretrace.schema.kernel import CERTAINTIES, ROLES, Family, KernelId
+
+EVERY = families.every()
+EXAMPLES = [(family, name) for family in EVERY for name in family.examples]
+
+
+def check(kernel: KernelId) -> None:
+    """The shape of a decoded name."""
+    assert kernel.role in ROLES
+    assert 0 < len(kernel.short) <= 48
+    json.dumps(dict(kernel.fields))
+    stated = {part.field for part in kernel.parts}
+    assert set(kernel.fields) <= stated, "a field without a part that says how sure it is"
+    for part in kernel.parts:
+        assert part.text in kernel.name
+        assert part.certainty in CERTAINTIES
+        assert part.meaning
+        assert part.field == "" or part.field in kernel.fields
+
+
+def test_names_of_families_are_distinct() -> None:
+    assert [name for name, count in Counter(family.name for family in EVERY).items() if count > 1] == []
+
+
+def test_families_are_asked_in_order() -> None:
+    assert [family.order for family in EVERY] == sorted(family.order for family in EVERY)
+
+
+@pytest.mark.parametrize("family", EVERY, ids=lambda family: family.name)
+def test_a_family_brings_examples_and_knows_its_own(family: Family) -> None:
+    assert family.examples
+    for alien in ("", "x", "aten::mm", "ProfilerStep#3", "void f(int)", "_Z", "void ", "(", "<"):
+        found = family.decode(alien)
+        assert found is None or found.family == family.name
+
+
+@pytest.mark.parametrize(("family", "name"), EXAMPLES, ids=lambda value: str(getattr(value, "name", value))[:50])
+def test_an_example(family: Family, name: str) -> None:
+    kernel = families.decode(name)
+    check(kernel)
+    assert kernel.family == family.name
+    expected = dict(family.examples[name])
+    assert {field: kernel.fields.get(field, "absent") for field in expected} == expected
+
+
+@pytest.mark.parametrize(("family", "name"), EXAMPLES, ids=lambda value: str(getattr(value, "name", value))[:50])
+def test_a_cut_example_states_nothing_else(family: Family, name: str) -> None:
+    """Whatever column a report cuts a name at, the dots it leaves must not turn half a number into a field."""
+    whole = families.decode(name)
+    for length in range(8, len(name)):
+        cut = families.decode(name[:length] + "...")
+        check(cut)
+        if cut.family == whole.family and "op" in cut.fields:
+            wrong = {
+                field: value
+                for field, value in cut.fields.items()
+                if field in FIRM and field in whole.fields and value != whole.fields[field]
+            }
+            assert wrong == {}, cut.name
+
+
+# Fields whose value a cut may hide but never change.
+FIRM = (
+    "tile", "tile_mn", "tile_k", "stages", "cluster", "layout", "layout_raw", "mma", "splitk", "arch", "head_dim", "vec",
+    "block_m", "block_n", "warps", "knob", "dtype_in", "dtype_out", "dtype_acc", "dtype_a", "dtype_b", "ops", "suffix",
+    "threads", "per_thread", "dims", "max_threads", "out_vec", "log2_elements", "mfma", "workgroup",
+)
+
+
+def test_a_family_that_crashes_hides_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    def crash(name: str) -> KernelId | None:
+        raise RuntimeError(name)
+
+    broken = Family(name="broken", decode=crash, order=0)
+    monkeypatch.setattr(families, "every", lambda: (broken, *EVERY))
+    assert families.decode.__wrapped__("volta_sgemm_128x64_nn").family == "cublas_legacy"
