@@ -15,15 +15,22 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from .look import look
-    from .opening import open, open_all
+    from .look import look as look
+    from .opening import open as open
+    from .opening import open_all as open_all
 
 # public name -> where it lives
 _PUBLIC = {
-    "open": "opening", "open_all": "opening", "look": "look", "compare": "compare", "check": "guess", "expect": "guess",
-    "capture": "capture", "handler": "capture",
+    "open": "opening",
+    "open_all": "opening",
+    "look": "look",
+    "compare": "compare",
+    "check": "guess",
+    "expect": "guess",
+    "capture": "capture",
+    "handler": "capture",
 }
-__all__ = ["__version__", *_PUBLIC]  # noqa: PLE0604
+__all__ = ["__version__", *_PUBLIC]
 
 
 def __getattr__(name: str) -> Any:

@@ -34,7 +34,8 @@ class TraceError(ForetraceError):
         super().__init__(self.one_line())
 
     def one_line(self) -> str:
-        where = self.path if self.offset is None else f"{self.path}: byte {self.offset:,}"
+        shown = "".join(char if char.isprintable() else ascii(char)[1:-1] for char in self.path)  # a path may hold newlines
+        where = shown if self.offset is None else f"{shown}: byte {self.offset:,}"
         tail = f"; {self.hint}" if self.hint else ""
         return f"{where}: {self.message} [{self.code}]{tail}"
 

@@ -27,12 +27,24 @@ def open(path: str | os.PathLike[str], *, cache: bool = True, limits: Limits | N
 
     tables = store.load(wanted) if cache else None
     if tables is None:
-        tables = sources.read(wanted, bounds)
+        tables = sources.read(wanted, bounds, _load_the_rest)
         if cache:
             store.save(wanted, tables)
     from .model.trace import Trace
 
     return Trace(tables, wanted)
+
+
+def _load_the_rest() -> None:
+    """Import what a look needs; called while other processes decode a large file."""
+    from . import analyses, devices, families  # noqa: F401
+    from .look import look  # noqa: F401
+    from .model import costs
+    from .sources.kineto import assemble  # noqa: F401
+
+    families.every()
+    devices.every()
+    costs.kinds()
 
 
 def open_all(folder: str | os.PathLike[str], *, cache: bool = True, limits: Limits | None = None) -> list[Trace]:

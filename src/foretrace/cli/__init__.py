@@ -44,8 +44,11 @@ def foretrace() -> None:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one command; returns the exit code."""
+    import gc
+
     from ..errors import ForetraceError
 
+    gc.set_threshold(200_000, 50, 50)  # a command makes many objects and no cycles, and ends soon
     try:
         result = foretrace.main(args=arguments, prog_name="foretrace", standalone_mode=False)
         return result if isinstance(result, int) else 0

@@ -13,8 +13,13 @@ F = TypeVar("F", bound=Callable[..., Any])
 def opens_trace(command: F) -> F:
     """`--no-cache`, `--strict` and `--limit`: every command that opens a trace takes them."""
     for option in (
-        click.option("--limit", "limit", multiple=True, metavar="NAME=NUMBER",
-                     help="Raise a limit against hostile files: bytes, ratio, events, depth, string, args, event, members."),
+        click.option(
+            "--limit",
+            "limit",
+            multiple=True,
+            metavar="NAME=NUMBER",
+            help="Raise a limit against hostile files: bytes, ratio, events, depth, string, args, event, members.",
+        ),
         click.option("--strict", is_flag=True, help="Exit 1 when anything was mended, skipped or odd."),
         click.option("--no-cache", is_flag=True, help="Neither use nor write the cache."),
     ):

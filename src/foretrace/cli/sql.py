@@ -14,8 +14,16 @@ from ._options import as_json, opens_trace
 @click.option("--csv", "as_csv", is_flag=True, help="Comma-separated values (cells that look like formulas are quoted).")
 @click.option("--rows", default=50, show_default=True, help="How many rows to print as a table.")
 @opens_trace
-def command(trace: str, query: str | None, as_json: bool, as_csv: bool, rows: int, no_cache: bool, strict: bool,
-            limit: tuple[str, ...]) -> int:
+def command(
+    trace: str,
+    query: str | None,
+    as_json: bool,
+    as_csv: bool,
+    rows: int,
+    no_cache: bool,
+    strict: bool,
+    limit: tuple[str, ...],
+) -> int:
     """Ask a trace a question in SQL. Without QUERY, list the tables and their columns.
 
     \b

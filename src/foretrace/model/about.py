@@ -32,12 +32,25 @@ def about(header: dict[str, Any], path: str, ledger: LedgerBuilder) -> About:
     names = tuple(str(entry.get("name") or "") for entry in found)
     first = found[0] if found else {}
     rank, world = _rank(header, path, ledger)
-    options = tuple(name for name in ("record_shapes", "with_stack", "profile_memory", "with_modules", "with_flops")
-                    if header.get(name) in (1, "1", True))
-    versions = {key: header[key] for key in ("cuda_runtime_version", "cuda_driver_version", "hip_runtime_version")
-                if key in header}
-    return About(names[0] or None if names else None, _arch(first), _int(first.get("numSms")),
-                 _int(first.get("totalGlobalMem")), names, rank, world, options, versions)
+    options = tuple(
+        name
+        for name in ("record_shapes", "with_stack", "profile_memory", "with_modules", "with_flops")
+        if header.get(name) in (1, "1", True)
+    )
+    versions: dict[str, Any] = {
+        key: header[key] for key in ("cuda_runtime_version", "cuda_driver_version", "hip_runtime_version") if key in header
+    }
+    return About(
+        names[0] or None if names else None,
+        _arch(first),
+        _int(first.get("numSms")),
+        _int(first.get("totalGlobalMem")),
+        names,
+        rank,
+        world,
+        options,
+        versions,
+    )
 
 
 def is_coordinator(path: str) -> bool:

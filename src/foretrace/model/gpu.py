@@ -95,19 +95,21 @@ class Gpu:
 
     def _fix_repeated(self, callers: Ints, ledger: LedgerBuilder) -> None:
         """Several calls share one correlation (merged or hostile files): the nearest earlier one is taken."""
-        keys = np.stack((self.host.namespace[callers], self.correlation[callers]), 1)
-        unique, counts = np.unique(keys, axis=0, return_counts=True) if len(callers) else (keys, np.empty(0))
-        repeated = {(int(space), int(corr)) for space, corr in unique[counts > 1].tolist()}
-        used = 0
-        for space, corr in sorted(repeated):
-            same = callers[(self.host.namespace[callers] == space) & (self.correlation[callers] == corr)]
-            rows = np.flatnonzero((self.correlation[self.id] == corr) & (self.host.namespace[self.id] == space))
-            used += len(rows) > 0
-            for row in rows.tolist():
-                earlier = same[self.host.start[same] <= self.start[row]]
-                self.launch[row] = earlier[-1] if len(earlier) else same[0]
-        self.ambiguous = used
-        ledger.note("corr_duplicate", used)
+        spaces = int(self.host.namespace.max()) + 1 if self.host.count else 1
+        key = self.correlation[callers] * spaces + self.host.namespace[callers]
+        order = np.lexsort((self.host.start[callers], key))
+        key, callers = key[order], callers[order]
+        shared = np.flatnonzero(key[1:] == key[:-1])
+        if not len(shared):
+            return
+        repeated = np.unique(key[shared])
+        mine = self.correlation[self.id] * spaces + self.host.namespace[self.id]
+        rows = np.flatnonzero(np.isin(mine, repeated) & (self.launch >= 0))
+        for row in rows.tolist():
+            low, high = np.searchsorted(key, mine[row], "left"), np.searchsorted(key, mine[row], "right")
+            at = low + np.searchsorted(self.host.start[callers[low:high]], self.start[row], "right") - 1
+            self.launch[row] = callers[max(at, low)]
+        ledger.note("corr_duplicate", len(np.unique(mine[rows])))
 
     def _by_external(self, linkable: Bools) -> None:
         """No correlation at all: an External id that only one op carries still tells the op, and its one launch."""
@@ -128,9 +130,12 @@ class Gpu:
         """One graph launch, many kernels: normal. One plain launch, many kernels: a correlation that cannot be trusted."""
         kernels = self.launch[self.is_kernel & (self.launch >= 0)]
         launch, count = np.unique(kernels, return_counts=True)
-        graph = np.array([calls.launches_graph(self.host.names[name]) for name in self.host.name[launch].tolist()], bool)
-        ledger.note("graph_launch", int(graph.sum()), f"{int(count[graph].sum()):,} GPU kernels came from "
-                    f"{int(graph.sum()):,} graph launches" if graph.any() else "")
+        graph = self.host.named(calls.launches_graph)[launch] if len(launch) else np.zeros(0, np.bool_)
+        ledger.note(
+            "graph_launch",
+            int(graph.sum()),
+            f"{int(count[graph].sum()):,} GPU kernels came from {int(graph.sum()):,} graph launches" if graph.any() else "",
+        )
         ledger.note("corr_duplicate", int((~graph & (count > 1) & self.host.is_launch[launch]).sum()) if len(launch) else 0)
 
     def _note_lost(self, ledger: LedgerBuilder) -> None:
@@ -139,11 +144,14 @@ class Gpu:
             ledger.note("no_gpu_events")
             return
         launches = np.flatnonzero(self.host.is_launch & (self.correlation != NONE) & (self.correlation != 0))
-        lost = ~np.isin(self.correlation[launches], self.correlation[self.id])
+        lost = ~np.isin(self.correlation[launches], self.correlation[self.id]) & ~np.isin(launches, self.launch)
         if lost.any():
             share = lost.sum() / len(launches)
-            ledger.note("gpu_events_missing", int(lost.sum()),
-                        f"{int(lost.sum()):,} of {len(launches):,} launches ({share:.1%}) have no GPU event in this trace")
+            ledger.note(
+                "gpu_events_missing",
+                int(lost.sum()),
+                f"{int(lost.sum()):,} of {len(launches):,} launches ({share:.1%}) have no GPU event in this trace",
+            )
 
     def _note_streams(self, ledger: LedgerBuilder) -> None:
         rows = self.usable
@@ -153,13 +161,11 @@ class Gpu:
     @cached_property
     def lane(self) -> Ints:
         """A number for each (namespace, device, stream)."""
-        keys = np.stack((self.device_space, self.device, self.stream), 1)
-        return np.unique(keys, axis=0, return_inverse=True)[1].reshape(-1) if len(keys) else np.empty(0, np.int64)
+        return numbered(self.device_space, self.device, self.stream)
 
     @cached_property
     def device_number(self) -> Ints:
-        keys = np.stack((self.device_space, self.device), 1)
-        return np.unique(keys, axis=0, return_inverse=True)[1].reshape(-1) if len(keys) else np.empty(0, np.int64)
+        return numbered(self.device_space, self.device)
 
     def busy(self, rows: Bools | Ints) -> int:
         """Time in which at least one of these was running, per device, summed over devices."""
@@ -177,6 +183,15 @@ class Gpu:
             mine = chosen[self.device_number[chosen] == device]
             total += int(self.end[mine].max() - self.start[mine].min())
         return total
+
+
+def numbered(*columns: Ints) -> Ints:
+    """A small number for each distinct combination of values."""
+    combined = np.zeros(len(columns[0]), np.int64)
+    for values in columns:
+        distinct, number = np.unique(values, return_inverse=True)
+        combined = combined * max(len(distinct), 1) + number.reshape(-1)
+    return np.unique(combined, return_inverse=True)[1].reshape(-1)
 
 
 def _number(text: str) -> int:

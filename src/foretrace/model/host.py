@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import cached_property
 
 import numpy as np
@@ -44,21 +45,26 @@ class Host:
         self._tree(ledger)
 
     def is_kind(self, *names: str) -> Bools:
-        return np.isin(self.kind, [self.kinds.index(name) for name in names])
+        chosen = np.zeros(len(self.kinds), np.bool_)
+        chosen[[self.kinds.index(name) for name in names]] = True
+        found: Bools = chosen[self.kind]
+        return found
 
     def _tree(self, ledger: LedgerBuilder) -> None:
         rows = np.flatnonzero(self.is_kind(*HOST_KINDS) & self.lasting)
-        parent, depth, crossings = tree.build(self.track[rows], self.start[rows], self.end[rows],
-                                              self.is_kind(*CALL_KINDS)[rows])
+        parent, depth, crossings = tree.build(
+            self.track[rows], self.start[rows], self.end[rows], self.is_kind(*CALL_KINDS)[rows]
+        )
         self.parent: Ints = np.full(self.count, -1, np.int64)
         self.depth: Ints = np.zeros(self.count, np.int64)
         self.parent[rows] = np.where(parent >= 0, rows[parent], -1)
         self.depth[rows] = depth
         ledger.note("cpu_crossing", crossings)
 
-    def named(self, test: object) -> Bools:
+    def named(self, test: Callable[[str], object]) -> Bools:
         """Which events have a name that passes `test`, asked once per distinct name."""
-        return np.array([bool(test(name)) for name in self.names], bool)[self.name] if self.count else np.zeros(0, bool)  # type: ignore[operator]
+        passed: Bools = np.array([bool(test(name)) for name in self.names], np.bool_)
+        return passed[self.name] if self.count else np.zeros(0, np.bool_)
 
     @cached_property
     def is_call(self) -> Bools:

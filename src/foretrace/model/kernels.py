@@ -17,12 +17,20 @@ from .. import devices, families
 from ..schema.device import Device
 from ..schema.kernel import KernelId
 from . import costs
+from .gpu import numbered
 from .intervals import Ints
 
 if TYPE_CHECKING:
     from .trace import Trace
 
-_DTYPES = {"bf16": "bfloat16", "f16": "float16", "f32": "float32", "f64": "float64"}
+_PRICED = {
+    "flops": pl.Int64,
+    "bytes_read": pl.Int64,
+    "bytes_written": pl.Int64,
+    "bytes": pl.Int64,
+    "cost_note": pl.String,
+    "operand_type": pl.String,
+}
 
 
 def device_of(trace: Trace) -> Device | None:
@@ -38,22 +46,32 @@ def described(trace: Trace) -> pl.DataFrame:
     frame = trace.gpu_work.filter(pl.col("kind") == "kernel").drop("kind", "bytes")
     cases = _Cases(trace)
     return frame.with_columns(
-        pl.Series("signature", cases.signature), pl.Series("chain_id", cases.chain), *cases.columns(),
+        pl.Series("signature", cases.signature),
+        pl.Series("chain_id", cases.chain),
+        *cases.columns(),
     )
 
 
 def grouped(trace: Trace) -> pl.DataFrame:
     """One row per case: kernels of one name whose ops had the same shapes, with rates and bound at their median time."""
     frame = trace.kernels.group_by("name", "signature", maintain_order=True).agg(
-        pl.col("id").alias("kernels"), pl.len().alias("count"), pl.col("step").is_not_null().sum().alias("in_steps"),
-        pl.col("dur_ns").count().alias("timed"), pl.col("dur_ns").sum().alias("total_ns"),
-        pl.col("dur_ns").median().alias("median_ns"), pl.col("dur_ns").min().alias("min_ns"),
-        pl.col("dur_ns").max().alias("max_ns"), pl.col("op_name").drop_nulls().unique(maintain_order=True).alias("ops"),
+        pl.col("id").alias("kernels"),
+        pl.len().alias("count"),
+        pl.col("step").is_not_null().sum().alias("in_steps"),
+        pl.col("dur_ns").count().alias("timed"),
+        pl.col("dur_ns").sum().alias("total_ns"),
+        pl.col("dur_ns").median().alias("median_ns"),
+        pl.col("dur_ns").min().alias("min_ns"),
+        pl.col("dur_ns").max().alias("max_ns"),
+        pl.col("op_name").drop_nulls().unique(maintain_order=True).alias("ops"),
         pl.col("op").drop_nulls().first(),
-        *(pl.col(name).first() for name in ("short", "family", "role", "flops", "bytes", "cost_note")),
+        *(pl.col(name).first() for name in ("short", "family", "role", "flops", "bytes", "cost_note", "operand_type")),
     )
     device = device_of(trace)
-    places = [_place(device, row) for row in frame.select("name", "role", "flops", "bytes", "median_ns").iter_rows(named=True)]
+    places = [
+        _place(device, row)
+        for row in frame.select("name", "role", "flops", "bytes", "median_ns", "operand_type").iter_rows(named=True)
+    ]
     return frame.with_columns(
         pl.Series("tflops", [place[0] for place in places], dtype=pl.Float64),
         pl.Series("gbps", [place[1] for place in places], dtype=pl.Float64),
@@ -64,7 +82,7 @@ def grouped(trace: Trace) -> pl.DataFrame:
 def _place(device: Device | None, row: dict[str, Any]) -> tuple[float | None, float | None, str]:
     decoded = families.decode(row["name"])
     stated = decoded.get("dtype_in") or decoded.get("dtype")
-    dtype = _DTYPES.get(stated, stated) if isinstance(stated, str) else None
+    dtype = stated if isinstance(stated, str) else row["operand_type"]
     place = costs.position(device, dtype, row["flops"], row["bytes"], row["median_ns"], tensor_core=decoded.get("tensor_core"))
     return place.tflops, place.gbps, "comms" if row["role"] == "comms" else place.bound
 
@@ -94,55 +112,72 @@ class _Cases:
         return np.where(self.op >= 0, by_event[np.maximum(self.op, 0)], -1) if self.host.count else self.op
 
     def columns(self) -> list[pl.Series]:
-        role = self._per_pair(self._role)
-        priced = self._prices(role)
-        bare = {"flops": pl.Int64, "bytes_read": pl.Int64, "bytes_written": pl.Int64, "bytes": pl.Int64,
-                "cost_note": pl.String}
+        """Every column that is the same for all kernels of a case, worked out once per case."""
+        numbers, first, member = _distinct(self.name, self.op_name)
+        roles = [self._role(int(self.name[at]), int(self.op_name[at])) for at in first.tolist()]
+        role = pl.Series(roles, dtype=pl.String).gather(member)
+        del numbers
         return [
-            pl.Series("family", [self.ids[number].family for number in self.name.tolist()], dtype=pl.String),
-            pl.Series("role", role, dtype=pl.String),
-            pl.Series("short", [self.ids[number].short for number in self.name.tolist()], dtype=pl.String),
-            *(pl.Series(name, [row[at] for row in priced], dtype=kind) for at, (name, kind) in enumerate(bare.items())),
+            self._from_name("family", [self.ids[number].family for number in sorted(self.ids)]),
+            role.alias("role"),
+            self._from_name("short", [self.ids[number].short for number in sorted(self.ids)]),
+            *self._prices(roles, member),
         ]
+
+    def _from_name(self, column: str, values: list[str]) -> pl.Series:
+        place = np.searchsorted(np.array(sorted(self.ids), np.int64), self.name)
+        return pl.Series(column, values, dtype=pl.String).gather(place)
 
     def _role(self, name: int, op: int) -> str:
         return families.role_for(self.host.names[name], self.host.names[op] if op >= 0 else "")
 
-    def _per_pair(self, answer: Any) -> list[str]:
-        known: dict[tuple[int, int], str] = {}
-        pairs = list(zip(self.name.tolist(), self.op_name.tolist(), strict=True))
-        for pair in set(pairs):
-            known[pair] = answer(*pair)
-        return [known[pair] for pair in pairs]
+    def _prices(self, roles: list[str], role_of: Ints) -> list[pl.Series]:
+        """Flops and bytes of every kernel.
 
-    def _prices(self, role: list[str]) -> list[tuple[Any, ...]]:
-        """Flops and bytes of every kernel; one price per distinct op call and set of kernels it launched."""
-        unpriced = (None, None, None, None, None)
-        prices: list[tuple[Any, ...]] = [unpriced] * len(self.event)
+        Calls that launched one kernel are priced once per op, shapes and kernel name; calls that launched several once per
+        set of kernels they launched.
+        """
         calls = _OpCalls(self.trace)
-        known: dict[Any, list[tuple[Any, ...]]] = {}
-        names, sizes = self.name.tolist(), self.length.tolist()
-        for op_name, signature, members in self._by_op():
-            key = (op_name, signature, tuple(names[at] for at in members))
-            if len(members) > 1:
-                key += (tuple(self.blocks[at] for at in members),)  # type: ignore[assignment]
-            if key not in known:
-                call = calls.call(op_name, signature, self.op[members[0]])
-                found = costs.attribute(call, [role[at] for at in members], [sizes[at] for at in members],
-                                        names=[self.host.names[names[at]] for at in members],
-                                        blocks=[_blocks(self.blocks[at]) for at in members])
-                known[key] = [_priced(cost) for cost in found]
-            for at, price in zip(members, known[key], strict=True):
-                prices[at] = price
-        return prices
-
-    def _by_op(self) -> list[tuple[int, int, list[int]]]:
-        """Kernels grouped by the op call that launched them, in launch order; only calls with recorded shapes."""
-        groups: dict[int, list[int]] = {}
+        found: list[tuple[Any, ...]] = [(None,) * len(_PRICED)]
+        price = np.zeros(len(self.event), np.int64)
         shaped = np.flatnonzero((self.op >= 0) & (self.signature >= 0))
-        for at, op in zip(shaped.tolist(), self.op[shaped].tolist(), strict=True):
+        _, first, member, count = np.unique(self.op[shaped], return_index=True, return_inverse=True, return_counts=True)
+        alone = shaped[count[member.reshape(-1)] == 1]
+        _, first, case = _distinct(self.op_name[alone], self.signature[alone], self.name[alone])
+        for at in alone[first].tolist():
+            found += self._priced(calls, [at], roles, role_of)
+        price[alone] = 1 + case
+        self._price_groups(shaped[count[member.reshape(-1)] > 1], calls, roles, role_of, found, price)
+        return [
+            pl.Series(name, [row[at] for row in found], dtype=kind).gather(price)
+            for at, (name, kind) in enumerate(_PRICED.items())
+        ]
+
+    def _price_groups(
+        self, rows: Ints, calls: _OpCalls, roles: list[str], role_of: Ints, found: list[tuple[Any, ...]], price: Ints
+    ) -> None:
+        groups: dict[int, list[int]] = {}
+        for at, op in zip(rows.tolist(), self.op[rows].tolist(), strict=True):
             groups.setdefault(op, []).append(at)
-        return [(int(self.op_name[members[0]]), int(self.signature[members[0]]), members) for members in groups.values()]
+        known: dict[Any, int] = {}
+        for members in groups.values():
+            kernels = tuple((int(self.name[at]), self.blocks[at]) for at in members)
+            key = (int(self.op_name[members[0]]), int(self.signature[members[0]]), kernels)
+            if key not in known:
+                known[key] = len(found)
+                found += self._priced(calls, members, roles, role_of)
+            price[members] = known[key] + np.arange(len(members))
+
+    def _priced(self, calls: _OpCalls, members: list[int], roles: list[str], role_of: Ints) -> list[tuple[Any, ...]]:
+        call = calls.call(int(self.op_name[members[0]]), int(self.signature[members[0]]), int(self.op[members[0]]))
+        costed = costs.attribute(
+            call,
+            [roles[role_of[at]] for at in members],
+            [int(self.length[at]) for at in members],
+            names=[self.host.names[self.name[at]] for at in members],
+            blocks=[_blocks(self.blocks[at]) for at in members],
+        )
+        return [(*_priced(cost), call.operand_type) for cost in costed]
 
 
 class _OpCalls:
@@ -152,16 +187,21 @@ class _OpCalls:
         self.names = trace.host.names
         shapes = trace.tables["shapes"]
         first = shapes.unique(subset="signature", keep="first").sort("signature")
-        self.forms = {row[0]: tuple(_parsed(text) for text in row[1:]) for row in
-                      first.select("signature", "dims", "types", "strides", "concrete").iter_rows()}
+        self.forms = {
+            row[0]: tuple(_parsed(text) for text in row[1:])
+            for row in first.select("signature", "dims", "types", "strides", "concrete").iter_rows()
+        }
         triton = trace.tables["triton"]
-        self.kwargs = {row["event"]: {"kernel_backend": row["backend"], "kernel_kwargs": row["kwargs"]}
-                       for row in triton.iter_rows(named=True)}
+        self.kwargs = {
+            row["event"]: {"kernel_backend": row["backend"], "kernel_kwargs": row["kwargs"]}
+            for row in triton.iter_rows(named=True)
+        }
 
     def call(self, op_name: int, signature: int, event: int) -> costs.OpCall:
         dims, types, strides, concrete = self.forms[signature]
-        return costs.OpCall(self.names[op_name], dims, types, strides, [str(item) for item in concrete],
-                            self.kwargs.get(int(event), {}))
+        return costs.OpCall(
+            self.names[op_name], dims, types, strides, [str(item) for item in concrete], self.kwargs.get(int(event), {})
+        )
 
 
 def chain_ids(trace: Trace, op: Ints) -> Ints:
@@ -175,8 +215,9 @@ def chain_ids(trace: Trace, op: Ints) -> Ints:
         here = depth == level
         over = above[here]
         inherited = np.where(over >= 0, path[np.maximum(over, 0)], np.uint64(0))
-        path[ops[here]] = (inherited * np.uint64(1_000_003)) ^ (host.name[ops[here]].astype(np.uint64) + np.uint64(1)) \
-            * np.uint64(0x9E3779B97F4A7C15)
+        path[ops[here]] = (inherited * np.uint64(1_000_003)) ^ (
+            host.name[ops[here]].astype(np.uint64) + np.uint64(1)
+        ) * np.uint64(0x9E3779B97F4A7C15)
     if not len(op):
         return op
     _, first, number = np.unique(path[np.maximum(op, 0)], return_index=True, return_inverse=True)
@@ -184,9 +225,15 @@ def chain_ids(trace: Trace, op: Ints) -> Ints:
     return np.where(op >= 0, number.reshape(-1), -1)
 
 
+def _distinct(*columns: Ints) -> tuple[Ints, Ints, Ints]:
+    """(numbers, row of the first of each, number of each row) of the distinct combinations."""
+    found = np.unique(numbered(*columns), return_index=True, return_inverse=True)
+    return found[0], found[1], found[2].reshape(-1)
+
+
 def _priced(cost: costs.Cost | None) -> tuple[Any, ...]:
     if cost is None:
-        return (None, None, None, None, None)
+        return (None,) * (len(_PRICED) - 1)
     return (cost.flops, cost.bytes_read, cost.bytes_written, cost.bytes, cost.note or None)
 
 

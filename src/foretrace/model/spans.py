@@ -53,9 +53,17 @@ class Spans:
         names = [host.names[name] for name in host.name[events].tolist()]
         return [
             Span(name, index, event, start, end, self._within(low, high, event))
-            for index, (name, event, start, end, low, high) in enumerate(zip(
-                names, events.tolist(), host.start[events].tolist(), host.end[events].tolist(), first.tolist(),
-                last.tolist(), strict=True))
+            for index, (name, event, start, end, low, high) in enumerate(
+                zip(
+                    names,
+                    events.tolist(),
+                    host.start[events].tolist(),
+                    host.end[events].tolist(),
+                    first.tolist(),
+                    last.tolist(),
+                    strict=True,
+                )
+            )
         ]
 
     def _within(self, low: int, high: int, event: int) -> Ints:

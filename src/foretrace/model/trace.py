@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
@@ -20,6 +20,11 @@ from .spans import Spans
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from .covered import Covered
+    from .idle import Idle
+    from .order import Order
 
 
 class Trace:
@@ -42,8 +47,10 @@ class Trace:
         self.ledger = _with_notes(tables.ledger, notes.freeze().notes)
 
     def __repr__(self) -> str:
-        return (f"<Trace {self.path!r}: {self.event_count:,} events, {int(self.gpu.is_kernel.sum()):,} kernels, "
-                f"{len(self.spans.steps)} steps, {self.about.device or 'no GPU named'}>")
+        return (
+            f"<Trace {self.path!r}: {self.event_count:,} events, {int(self.gpu.is_kernel.sum()):,} kernels, "
+            f"{len(self.spans.steps)} steps, {self.about.device or 'no GPU named'}>"
+        )
 
     @property
     def event_count(self) -> int:
@@ -55,6 +62,9 @@ class Trace:
             notes.note("no_complete_events")
         elif not self.spans.steps:
             notes.note("no_steps")
+        ranks, world = len(self.tables.merged), self.about.world_size or 0
+        if ranks > 1:
+            notes.note("rank_missing", max(world - ranks, 0), f"{ranks} of {world} ranks are in this merged file")
         if not self.host.count:
             notes.counts.pop("no_gpu_events", None)
 
@@ -70,20 +80,32 @@ class Trace:
         """Every piece of GPU work with its launch, op, step and footprint."""
         gpu, host = self.gpu, self.host
         names = pl.Series(host.names, dtype=pl.String)
-        frame = pl.DataFrame({
-            "id": gpu.id, "kind": self.tables["events"]["kind"].gather(gpu.id),
-            "name": names.gather(host.name[gpu.id]), "ts_ns": gpu.start, "dur_ns": gpu.length,
-            "device": gpu.device, "stream": gpu.stream, "correlation": gpu.correlation[gpu.id],
-            "launch": gpu.launch, "launch_name": names.gather(host.name[np.maximum(gpu.launch, 0)]),
-            "delay_ns": gpu.delay, "op": gpu.op, "op_name": names.gather(host.name[np.maximum(gpu.op, 0)]),
-            "step": self.spans.step_of_work(),
-        })
-        frame = frame.with_columns([
-            *(_hole(name, NONE) for name in ("device", "stream", "correlation", "delay_ns")),
-            pl.when(pl.col("launch") >= 0).then(pl.col("launch_name")).alias("launch_name"),
-            pl.when(pl.col("op") >= 0).then(pl.col("op_name")).alias("op_name"),
-            *(pl.when(pl.Series(gpu.usable)).then(pl.col(name)).alias(name) for name in ("ts_ns", "dur_ns")),
-        ]).with_columns([_hole(name) for name in ("launch", "op", "step")])
+        frame = pl.DataFrame(
+            {
+                "id": gpu.id,
+                "kind": self.tables["events"]["kind"].gather(gpu.id),
+                "name": names.gather(host.name[gpu.id]),
+                "ts_ns": gpu.start,
+                "dur_ns": gpu.length,
+                "device": gpu.device,
+                "stream": gpu.stream,
+                "correlation": gpu.correlation[gpu.id],
+                "launch": gpu.launch,
+                "launch_name": names.gather(host.name[np.maximum(gpu.launch, 0)]),
+                "delay_ns": gpu.delay,
+                "op": gpu.op,
+                "op_name": names.gather(host.name[np.maximum(gpu.op, 0)]),
+                "step": self.spans.step_of_work(),
+            }
+        )
+        frame = frame.with_columns(
+            [
+                *(_hole(name, NONE) for name in ("device", "stream", "correlation", "delay_ns")),
+                pl.when(pl.col("launch") >= 0).then(pl.col("launch_name")).alias("launch_name"),
+                pl.when(pl.col("op") >= 0).then(pl.col("op_name")).alias("op_name"),
+                *(pl.when(pl.Series(gpu.usable)).then(pl.col(name)).alias(name) for name in ("ts_ns", "dur_ns")),
+            ]
+        ).with_columns([_hole(name) for name in ("launch", "op", "step")])
         side = self.tables["gpu"].drop("device", "stream").rename({"event": "id"})
         return frame.join(side, on="id", how="left", maintain_order="left")
 
@@ -102,21 +124,40 @@ class Trace:
         return grouped(self)
 
     @cached_property
-    def work_roles(self) -> list[str]:
+    def work_roles(self) -> NDArray[np.str_]:
         """The role of every row of `gpu`; copies and fills have the role `copy`."""
-        roles = ["copy"] * len(self.gpu)
-        for row, role in zip(np.flatnonzero(self.gpu.is_kernel).tolist(), self.kernels["role"].to_list(), strict=True):
-            roles[row] = role
+        roles = np.full(len(self.gpu), "copy", "<U16")
+        roles[self.gpu.is_kernel] = self.kernels["role"].to_numpy()
         return roles
 
     @cached_property
-    def work_bounds(self) -> list[str]:
+    def work_bounds(self) -> NDArray[np.str_]:
         """The bound of every row of `gpu`: that of its case; copies and fills are memory-bound."""
-        bounds = ["memory"] * len(self.gpu)
-        for ids, bound in self.kernel_cases.select("kernels", "bound").iter_rows():
-            for row in np.searchsorted(self.gpu.id, ids).tolist():
-                bounds[row] = bound
+        bounds = np.full(len(self.gpu), "memory", "<U16")
+        order = self.order
+        bounds[order.row] = self.kernel_cases["bound"].to_numpy()[order.case]
         return bounds
+
+    @cached_property
+    def order(self) -> Order:
+        """Kernels in the order of their launches, each with its case."""
+        from .order import Order
+
+        return Order(self)
+
+    @cached_property
+    def busy(self) -> tuple[Covered, ...]:
+        """When each device was busy, in the order of `gpu.device_number`."""
+        from .idle import busy_by_device
+
+        return busy_by_device(self)
+
+    @cached_property
+    def idle(self) -> Idle:
+        """When no device was, and why."""
+        from .idle import find
+
+        return find(self)
 
     @cached_property
     def copies(self) -> pl.DataFrame:
@@ -127,11 +168,18 @@ class Trace:
         """One row per call of a host op: self and total time, shapes where they were recorded."""
         host = self.host
         rows = np.flatnonzero(host.is_op & host.lasting)
-        frame = pl.DataFrame({
-            "id": rows, "name": pl.Series(host.names, dtype=pl.String).gather(host.name[rows]), "ts_ns": host.start[rows],
-            "dur_ns": host.length[rows], "self_ns": host.self_length[rows], "parent": host.parent[rows],
-            "depth": host.depth[rows], "track": host.track[rows],
-        })
+        frame = pl.DataFrame(
+            {
+                "id": rows,
+                "name": pl.Series(host.names, dtype=pl.String).gather(host.name[rows]),
+                "ts_ns": host.start[rows],
+                "dur_ns": host.length[rows],
+                "self_ns": host.self_length[rows],
+                "parent": host.parent[rows],
+                "depth": host.depth[rows],
+                "track": host.track[rows],
+            }
+        )
         shapes = self.tables["shapes"].rename({"event": "id"})
         return frame.with_columns(_hole("parent")).join(shapes, on="id", how="left", maintain_order="left")
 
@@ -139,22 +187,39 @@ class Trace:
     def steps(self) -> pl.DataFrame:
         spans = self.spans.steps
         numbers = [step_number(span.name) for span in spans]
-        return pl.DataFrame({
-            "index": [span.index for span in spans], "name": [span.name for span in spans], "number": numbers,
-            "id": [span.event for span in spans], "ts_ns": [span.start_ns for span in spans],
-            "cpu_ns": [span.cpu_ns for span in spans],
-        }, schema={"index": pl.Int64, "name": pl.String, "number": pl.Int64, "id": pl.Int64, "ts_ns": pl.Int64,
-                   "cpu_ns": pl.Int64})
+        return pl.DataFrame(
+            {
+                "index": [span.index for span in spans],
+                "name": [span.name for span in spans],
+                "number": numbers,
+                "id": [span.event for span in spans],
+                "ts_ns": [span.start_ns for span in spans],
+                "cpu_ns": [span.cpu_ns for span in spans],
+            },
+            schema={
+                "index": pl.Int64,
+                "name": pl.String,
+                "number": pl.Int64,
+                "id": pl.Int64,
+                "ts_ns": pl.Int64,
+                "cpu_ns": pl.Int64,
+            },
+        )
 
     @cached_property
     def regions(self) -> pl.DataFrame:
         """One row per call of a region."""
         spans = self.spans.regions
-        return pl.DataFrame({
-            "name": [span.name for span in spans], "id": [span.event for span in spans],
-            "ts_ns": [span.start_ns for span in spans], "cpu_ns": [span.cpu_ns for span in spans],
-            "kernels": [int(self.gpu.is_kernel[span.work].sum()) for span in spans],
-        }, schema={"name": pl.String, "id": pl.Int64, "ts_ns": pl.Int64, "cpu_ns": pl.Int64, "kernels": pl.Int64})
+        return pl.DataFrame(
+            {
+                "name": [span.name for span in spans],
+                "id": [span.event for span in spans],
+                "ts_ns": [span.start_ns for span in spans],
+                "cpu_ns": [span.cpu_ns for span in spans],
+                "kernels": [int(self.gpu.is_kernel[span.work].sum()) for span in spans],
+            },
+            schema={"name": pl.String, "id": pl.Int64, "ts_ns": pl.Int64, "cpu_ns": pl.Int64, "kernels": pl.Int64},
+        )
 
     @cached_property
     def tracks(self) -> pl.DataFrame:

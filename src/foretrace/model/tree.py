@@ -18,7 +18,7 @@ def build(track: Ints, start: Ints, end: Ints, is_call: Bools) -> tuple[Ints, In
     parent, depth = np.full(count, -1, np.int64), np.zeros(count, np.int64)
     if not count:
         return parent, depth, 0
-    order = np.argsort(track, kind="stable")
+    order = np.argsort(track.astype(np.int16) if int(track.max()) < 1 << 15 else track, kind="stable")
     lane, begin, finish = _one_axis(track[order], start[order], end[order])
     level = np.arange(count) - np.searchsorted(np.sort(finish), begin, side="right")
     above = _last_above(level)
@@ -51,7 +51,7 @@ def _last_above(level: Ints) -> Ints:
     by_level = np.argsort(level, kind="stable")
     edges = np.searchsorted(level[by_level], np.arange(int(level.max()) + 2))
     for number in range(1, int(level.max()) + 1):
-        here, over = by_level[edges[number]:edges[number + 1]], by_level[edges[number - 1]:edges[number]]
+        here, over = by_level[edges[number] : edges[number + 1]], by_level[edges[number - 1] : edges[number]]
         place = np.searchsorted(over, here) - 1
         above[here] = np.where(place >= 0, over[np.maximum(place, 0)], -1) if len(over) else -1
     return above

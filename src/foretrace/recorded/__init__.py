@@ -1,1 +1,15 @@
+"""Traces that ship with foretrace, recorded on real cards, so that everything can be tried without a GPU."""
 
+from __future__ import annotations
+
+from pathlib import Path
+
+
+def cards() -> list[str]:
+    """The cards there are recordings of."""
+    return sorted(folder.name for folder in Path(__file__).parent.iterdir() if any(folder.glob("*.json.gz")))
+
+
+def traces(card: str = "h200") -> dict[str, Path]:
+    """Recordings of one card by name (`mlp_eager`), in order of name."""
+    return {path.name.removesuffix(".json.gz"): path for path in sorted((Path(__file__).parent / card).glob("*.json.gz"))}

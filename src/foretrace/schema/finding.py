@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,3 +26,31 @@ class Finding:
     evidence: Mapping[str, Any] = field(default_factory=dict)
     events: tuple[int, ...] = ()
     at_most_ns: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A worked example of a rule: a made-up trace, and what the rule must say of it.
+
+    `document` makes the trace, as the Kineto document it would be read from. `says` is part of the evidence of the
+    first finding; None means that the rule must find nothing. The contract test runs every example of every rule.
+    """
+
+    about: str
+    document: Callable[[], Mapping[str, Any]]
+    says: Mapping[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One thing an expert would look for. `name` is that of its module, whose docstring is the manual page.
+
+    `needs` are words that the trace must have (`shapes`, `gpu`, `steps`, ...; see `analyses.NEEDS`): without them the
+    rule is skipped and the capture option named. `check` takes a `Trace` and yields what it found; nothing means clear.
+    """
+
+    name: str
+    title: str
+    check: Callable[[Any], Iterable[Finding]]
+    needs: frozenset[str] = frozenset()
+    examples: tuple[Example, ...] = ()

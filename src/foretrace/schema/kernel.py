@@ -7,8 +7,21 @@ from dataclasses import dataclass, field
 from typing import Any
 
 ROLES = (
-    "gemm", "gemv", "conv", "attention", "pointwise", "reduction", "normalization", "softmax", "copy",
-    "scatter_gather", "optimizer", "comms", "random", "sort", "other",
+    "gemm",
+    "gemv",
+    "conv",
+    "attention",
+    "pointwise",
+    "reduction",
+    "normalization",
+    "softmax",
+    "copy",
+    "scatter_gather",
+    "optimizer",
+    "comms",
+    "random",
+    "sort",
+    "other",
 )
 CERTAINTIES = ("documented", "checked", "inferred", "unknown")
 

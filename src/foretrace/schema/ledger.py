@@ -12,7 +12,7 @@ SEVERITIES = ("info", "notice", "data_loss", "error")
 
 # code -> (severity, what it means); the text of a note may add the particulars of one trace.
 CODES: dict[str, tuple[str, str]] = {
-    "trace_truncated": ("data_loss", "the input ends inside the document"),
+    "trace_truncated": ("data_loss", "the input ends inside the document: a killed export, or a copy cut short"),
     "event_unparsable": ("data_loss", "records that could not be parsed were skipped"),
     "gzip_truncated": ("data_loss", "the gzip stream ends early"),
     "gzip_crc": ("data_loss", "the gzip checksum does not match"),
@@ -140,8 +140,13 @@ class LedgerBuilder:
     def freeze(self) -> Ledger:
         order = sorted(self.counts, key=lambda code: (-SEVERITIES.index(CODES[code][0]), code))
         notes = tuple(
-            Note(code, CODES[code][0], self.counts[code], self.texts.get(code) or CODES[code][1],
-                 tuple(self.places.get(code, ())))
+            Note(
+                code,
+                CODES[code][0],
+                self.counts[code],
+                self.texts.get(code) or CODES[code][1],
+                tuple(self.places.get(code, ())),
+            )
             for code in order
         )
         kept = self.seen - self.repaired - self.skipped

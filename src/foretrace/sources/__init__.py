@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ..schema.ledger import LedgerBuilder
 from ..schema.tables import Tables
 from .limits import Limits
@@ -9,13 +11,16 @@ from .limits import Limits
 __all__ = ["Limits", "read"]
 
 
-def read(path: str, limits: Limits | None = None) -> Tables:
-    """Read one trace. Raises `TraceError` when it is not one; what was mended or left out is in the ledger."""
+def read(path: str, limits: Limits | None = None, meanwhile: Callable[[], object] = lambda: None) -> Tables:
+    """Read one trace. Raises `TraceError` when it is not one; what was mended or left out is in the ledger.
+
+    `meanwhile` is called while other processes decode a large file: a good time to import what comes next.
+    """
     from .bytestream import open_stream
     from .kineto.document import read_document
 
     limits, ledger = limits or Limits(), LedgerBuilder()
-    document = read_document(open_stream(path, limits, ledger), limits, ledger)
+    document = read_document(open_stream(path, limits, ledger), limits, ledger, meanwhile)
     from .kineto.assemble import assemble  # brings NumPy and Polars, which must not be loaded before workers are forked
 
     return assemble(document, ledger)

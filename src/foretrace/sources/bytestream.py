@@ -15,14 +15,15 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import IO
 
 from ..errors import LimitError, TraceError
 from ..schema.ledger import LedgerBuilder
-from .limits import RATIO_FREE_BYTES, Limits
+from .compressed import BLOCK, GZIP, ZSTD, Ratio, gunzip, unzstd
+from .limits import Limits
 
-BLOCK = 256 << 10
-GZIP, ZSTD, ZIP = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"PK\x03\x04"
+ZIP = b"PK\x03\x04"
 MAX_LAYERS = 2
 
 
@@ -75,8 +76,9 @@ def _read(handle: IO[bytes], label: str) -> Iterator[bytes]:
             try:
                 block = handle.read(BLOCK)
             except OSError as error:
-                raise TraceError("E_UNREADABLE", label, f"cannot be read: {error.strerror}",
-                                 hint="copy the file again") from None
+                raise TraceError(
+                    "E_UNREADABLE", label, f"cannot be read: {error.strerror}", hint="copy the file again"
+                ) from None
             if not block:
                 return
             yield block
@@ -89,7 +91,7 @@ def _chain(first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _container(first: bytes) -> Callable[..., Iterator[bytes]] | None:
-    for magic, opener in ((GZIP, _gunzip), (ZSTD, _unzstd), (ZIP, _unzip)):
+    for magic, opener in ((GZIP, gunzip), (ZSTD, unzstd), (ZIP, _unzip)):
         if first.startswith(magic):
             return opener
     return None
@@ -101,14 +103,15 @@ def _peel(raw: Iterator[bytes], label: str, limits: Limits, ledger: LedgerBuilde
     opener = _container(first)
     if opener is not None:
         if layer >= MAX_LAYERS:
-            raise TraceError("E_GZIP", label, f"compressed more than {MAX_LAYERS} times", offset=0,
-                             hint="unpack it by hand first")
+            raise TraceError(
+                "E_GZIP", label, f"compressed more than {MAX_LAYERS} times", offset=0, hint="unpack it by hand first"
+            )
         yield from _peel(opener(_chain(first, raw), label, limits, ledger), label, limits, ledger, layer + 1)
     elif first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         ledger.note("bom")
         yield from _from_utf16(_chain(first, raw), ledger)
     else:
-        yield first[_skip_bom(first, ledger):]
+        yield first[_skip_bom(first, ledger) :]
         yield from raw
 
 
@@ -133,94 +136,14 @@ def _checked(blocks: Iterator[bytes], label: str, limits: Limits) -> Iterator[by
     for block in blocks:
         total += len(block)
         if total > limits.bytes:
-            raise LimitError("E_TOO_BIG", label, f"more than {limits.bytes:,} bytes of JSON", offset=total,
-                             hint="raise it with --limit bytes=NUMBER")
+            raise LimitError(
+                "E_TOO_BIG",
+                label,
+                f"more than {limits.bytes:,} bytes of JSON",
+                offset=total,
+                hint="raise it with --limit bytes=NUMBER",
+            )
         yield block
-
-
-class _Ratio:
-    """Stops a decompression bomb: far more comes out than went in."""
-
-    def __init__(self, label: str, limits: Limits) -> None:
-        self.label, self.limit, self.taken, self.given = label, limits.ratio, 0, 0
-
-    def add(self, given: int) -> None:
-        self.given += given
-        if self.given > RATIO_FREE_BYTES and self.given > self.limit * max(self.taken, 1):
-            raise LimitError("E_BOMB", self.label, f"expands more than {self.limit}:1", offset=self.taken,
-                             hint="if you trust it, raise it with --limit ratio=NUMBER")
-
-
-def _gunzip(raw: Iterator[bytes], label: str, limits: Limits, ledger: LedgerBuilder) -> Iterator[bytes]:
-    """All members of a gzip file; a damaged end keeps what came before it."""
-    ratio, member, started = _Ratio(label, limits), zlib.decompressobj(31), False
-    for block in raw:
-        ratio.taken += len(block)
-        data: bytes = block
-        while data:
-            if member.eof:
-                if not data.startswith(GZIP[:1]):
-                    if data.strip(b"\0"):
-                        ledger.note("gzip_trailing", text=f"bytes after the gzip stream (at byte {ratio.taken - len(data):,}) were ignored")
-                    return
-                member = zlib.decompressobj(31)
-            try:
-                out = member.decompress(data, 8 * BLOCK)
-            except zlib.error as error:
-                _gzip_damage(error, data, raw, label, ledger, started, ratio.taken)
-                return
-            started = started or bool(out)
-            ratio.add(len(out))
-            if out:
-                yield out
-            data = member.unused_data if member.eof else member.unconsumed_tail
-    if not member.eof:
-        yield member.flush()
-        ledger.note("gzip_truncated")
-
-
-def _gzip_damage(error: zlib.error, data: bytes, raw: Iterator[bytes], label: str, ledger: LedgerBuilder,
-                 started: bool, offset: int) -> None:
-    """A checksum that is off costs nothing; anything else ends the stream, or the file if several ranks wrote it."""
-    if "incorrect data check" in str(error) or "incorrect length check" in str(error):
-        ledger.note("gzip_crc")
-        return
-    rest = data + b"".join(block for block, _ in zip(raw, range(16), strict=False))
-    headers = sum(rest.count(GZIP + b"\x08" + flag) for flag in (b"\x00", b"\x08"))
-    if headers >= 1:
-        raise TraceError("E_GZIP", label, "damaged gzip: looks like several ranks wrote one file", offset=offset,
-                         hint="give each rank its own file and record again")
-    if not started:
-        raise TraceError("E_GZIP", label, f"damaged gzip ({error})", offset=offset, hint="copy the file again")
-    ledger.note("gzip_crc", text=f"the gzip stream is damaged near byte {offset:,}; what came before it was kept")
-
-
-def _unzstd(raw: Iterator[bytes], label: str, limits: Limits, ledger: LedgerBuilder) -> Iterator[bytes]:
-    if sys.version_info >= (3, 14):
-        from compression import zstd
-    else:
-        from backports import zstd
-    ratio, frame = _Ratio(label, limits), zstd.ZstdDecompressor()
-    for block in raw:
-        ratio.taken += len(block)
-        data = block
-        try:
-            while data or not (frame.eof or frame.needs_input):
-                if frame.eof:
-                    frame = zstd.ZstdDecompressor()
-                out = frame.decompress(data, 8 * BLOCK)
-                ratio.add(len(out))
-                if out:
-                    yield out
-                data = frame.unused_data if frame.eof else b""
-        except zstd.ZstdError as error:
-            if not ratio.given:
-                raise TraceError("E_GZIP", label, f"damaged zstd ({error})", offset=ratio.taken,
-                                 hint="copy the file again") from None
-            ledger.note("gzip_crc", text=f"the zstd stream is damaged near byte {ratio.taken:,}; what came before was kept")
-            return
-    if not frame.eof:
-        ledger.note("gzip_truncated", text="the zstd stream ends early")
 
 
 def _unzip(raw: Iterator[bytes], label: str, limits: Limits, ledger: LedgerBuilder) -> Iterator[bytes]:
@@ -239,9 +162,10 @@ def _members_blocks(handle: IO[bytes], label: str, member: str | None, limits: L
         names = [info.filename for info in archive.infolist() if not info.is_dir()]
         name = member if member is not None else (names[0] if len(names) == 1 else "")
         if name not in names:
-            raise TraceError("E_ZIP", label, f"holds {len(names)} members: {', '.join(names[:8])}",
-                             hint=f"name one: {label}::MEMBER")
-        ratio = _Ratio(label, limits)
+            raise TraceError(
+                "E_ZIP", label, f"holds {len(names)} members: {', '.join(names[:8])}", hint=f"name one: {label}::MEMBER"
+            )
+        ratio = Ratio(label, limits)
         ratio.taken = archive.getinfo(name).compress_size
         try:
             with archive.open(name) as opened:
@@ -249,8 +173,9 @@ def _members_blocks(handle: IO[bytes], label: str, member: str | None, limits: L
                     ratio.add(len(block))
                     yield block
         except (zipfile.BadZipFile, zlib.error, RuntimeError, NotImplementedError, EOFError) as error:
-            raise TraceError("E_ZIP", f"{label}::{name}", f"damaged or locked zip member ({error})",
-                             hint="unpack it by hand") from None
+            raise TraceError(
+                "E_ZIP", f"{label}::{name}", f"damaged or locked zip member ({error})", hint="unpack it by hand"
+            ) from None
 
 
 def open_zip(handle: IO[bytes], label: str, limits: Limits) -> zipfile.ZipFile:
@@ -261,10 +186,15 @@ def open_zip(handle: IO[bytes], label: str, limits: Limits) -> zipfile.ZipFile:
         raise TraceError("E_ZIP", label, f"damaged zip ({error})", hint="copy the file again") from None
     infos = sorted(archive.infolist(), key=lambda info: info.header_offset)
     if len(infos) > limits.members:
-        raise LimitError("E_ZIP", label, f"{len(infos):,} members, more than {limits.members}",
-                         hint="raise it with --limit members=NUMBER")
-    for info, after in zip(infos, infos[1:], strict=False):
+        raise LimitError(
+            "E_ZIP",
+            label,
+            f"{len(infos):,} members, more than {limits.members}",
+            hint="raise it with --limit members=NUMBER",
+        )
+    for info, after in pairwise(infos):
         if info.header_offset + 30 + len(info.orig_filename.encode()) + info.compress_size > after.header_offset:
-            raise LimitError("E_BOMB", label, "members of the zip overlap", offset=after.header_offset,
-                             hint="do not trust this file")
+            raise LimitError(
+                "E_BOMB", label, "members of the zip overlap", offset=after.header_offset, hint="do not trust this file"
+            )
     return archive

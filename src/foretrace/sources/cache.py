@@ -78,8 +78,16 @@ def load(path: str) -> Tables | None:
     except (OSError, ValueError, KeyError, pl.exceptions.PolarsError):
         return None
     notes = tuple(Note(note[0], note[1], note[2], note[3], tuple(map(tuple, note[4]))) for note in meta["notes"])
-    return Tables(meta["source"], frames, meta["header"], Ledger(*meta["ledger"], notes), meta["base_ns"],
-                  meta["resolution_ns"], tuple(meta["merged"]))
+    seen, kept, repaired, skipped = meta["ledger"]
+    return Tables(
+        meta["source"],
+        frames,
+        meta["header"],
+        Ledger(seen, kept, repaired, skipped, notes),
+        meta["base_ns"],
+        meta["resolution_ns"],
+        tuple(meta["merged"]),
+    )
 
 
 def save(path: str, tables: Tables) -> None:
@@ -108,8 +116,11 @@ def save(path: str, tables: Tables) -> None:
 def _meta(tables: Tables) -> dict[str, Any]:
     ledger = tables.ledger
     return {
-        "source": tables.source, "header": tables.header, "base_ns": tables.base_ns,
-        "resolution_ns": tables.resolution_ns, "merged": tables.merged,
+        "source": tables.source,
+        "header": tables.header,
+        "base_ns": tables.base_ns,
+        "resolution_ns": tables.resolution_ns,
+        "merged": tables.merged,
         "ledger": (ledger.seen, ledger.kept, ledger.repaired, ledger.skipped),
         "notes": [(note.code, note.severity, note.count, note.text, note.where) for note in ledger.notes],
     }
@@ -117,8 +128,11 @@ def _meta(tables: Tables) -> dict[str, Any]:
 
 def _trim(place: Path) -> None:
     """Drop the entries that were not used for longest until the rest fits."""
-    entries = sorted((entry for entry in place.iterdir() if not entry.name.startswith(".")),
-                     key=lambda entry: entry.stat().st_mtime, reverse=True)
+    entries = sorted(
+        (entry for entry in place.iterdir() if not entry.name.startswith(".")),
+        key=lambda entry: entry.stat().st_mtime,
+        reverse=True,
+    )
     total = 0
     for entry in entries:
         total += sum(file.stat().st_size for file in entry.iterdir())

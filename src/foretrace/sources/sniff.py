@@ -23,11 +23,24 @@ _SIGNS: tuple[tuple[bytes, str, str, str], ...] = (
     (rb"version https://git-lfs", "E_NOT_A_TRACE", "a Git LFS pointer, not the trace itself", "run `git lfs pull`"),
     (rb"\s*<", "E_NOT_A_TRACE", "HTML or XML (an error page saved as a trace?)", "download the trace again"),
     (rb"\s*[\[{]\s*'", "E_NOT_A_TRACE", "looks like a Python repr, not JSON", "write it with json.dump"),
-    (rb"[\[{]\0|\0[\[{]", "E_ENCODING", "UTF-16 without a byte-order mark", "convert it with `iconv -f UTF-16 -t UTF-8`"),
-    (rb"\s*\{\s*\"schema\"\s*:\s*\"[\d.]+", _WRONG, "a PyTorch execution trace, not a profiler trace",
-     "record with torch.profiler.profile"),
-    (rb"\s*\[\s*\[\s*-?[\d.]", _WRONG, "a PyTorch memory timeline, not a profiler trace",
-     "record with torch.profiler.profile and export_chrome_trace"),
+    (
+        rb"[\[{]\0|\0[\[{]",
+        "E_ENCODING",
+        "UTF-16 without a byte-order mark",
+        "convert it with `iconv -f UTF-16 -t UTF-8`",
+    ),
+    (
+        rb"\s*\{\s*\"schema\"\s*:\s*\"[\d.]+",
+        _WRONG,
+        "a PyTorch execution trace, not a profiler trace",
+        "record with torch.profiler.profile",
+    ),
+    (
+        rb"\s*\[\s*\[\s*-?[\d.]",
+        _WRONG,
+        "a PyTorch memory timeline, not a profiler trace",
+        "record with torch.profiler.profile and export_chrome_trace",
+    ),
 )
 
 
@@ -39,22 +52,35 @@ def refuse_non_json(path: str, first: bytes, depth_limit: int) -> None:
     for pattern, code, what, hint in _SIGNS:
         if re.match(pattern, first):
             raise TraceError(code, path, what, offset=0, hint=hint)
-    if first[:1] == b"\n" and not text.startswith((b"{", b"[")) or first[:1] == b"\x0a" and b"\x12" in first[:64]:
+    if first.startswith(b"\n") and (not text.startswith((b"{", b"[")) or b"\x12" in first[:64]):
         _refuse_protobuf(path, first)
     if not text.startswith((b"{", b"[")):
         offset = len(first) - len(text)
-        raise TraceError("E_NOT_A_TRACE", path, f"does not begin with {{ or [ but with {_shown(text)}", offset=offset,
-                         hint="give a Chrome-trace JSON file as torch.profiler writes it")
+        raise TraceError(
+            "E_NOT_A_TRACE",
+            path,
+            f"does not begin with {{ or [ but with {_shown(text)}",
+            offset=offset,
+            hint="give a Chrome-trace JSON file as torch.profiler writes it",
+        )
     if re.match(rb"\s*(\[\s*){%d}" % (depth_limit + 1), first):
-        raise TraceError("E_TOO_DEEP", path, f"nested deeper than {depth_limit}", offset=depth_limit,
-                         hint="raise it with --limit depth=NUMBER")
+        raise TraceError(
+            "E_TOO_DEEP",
+            path,
+            f"nested deeper than {depth_limit}",
+            offset=depth_limit,
+            hint="raise it with --limit depth=NUMBER",
+        )
 
 
 def _refuse_protobuf(path: str, first: bytes) -> None:
     if b"/host:" in first or b"/device:" in first or b"XSpace" in first:
         what, hint = "an XPlane protobuf (TensorFlow or JAX profiler)", "record with torch.profiler"
     else:
-        what, hint = "a Perfetto protobuf trace", "open it at ui.perfetto.dev, or export Chrome JSON from torch.profiler"
+        what, hint = (
+            "a Perfetto protobuf trace",
+            "open it at ui.perfetto.dev, or export Chrome JSON from torch.profiler",
+        )
     raise TraceError(_WRONG, path, what, offset=0, hint=hint)
 
 
@@ -65,13 +91,33 @@ def _shown(text: bytes) -> str:
 def refuse_no_events(path: str, start: bytes, whole: bool) -> TraceError:
     """The error for a JSON document in which no list of events was found."""
     if re.match(rb'\s*\{\s*"[^"]+"\s*:.*\}\s*\n\s*\{\s*"', start) and b'"ph"' in start[:4096]:
-        return TraceError("E_NO_EVENTS", path, "JSON-lines: one event per line, without a list around them", offset=0,
-                          hint="wrap them: `jq -s . FILE > trace.json`")
+        return TraceError(
+            "E_NO_EVENTS",
+            path,
+            "JSON-lines: one event per line, without a list around them",
+            offset=0,
+            hint="wrap them: `jq -s . FILE > trace.json`",
+        )
     if b'"nodes"' in start and b'"schema"' in start:
-        return TraceError(_WRONG, path, "a PyTorch execution trace, not a profiler trace", offset=0,
-                          hint="record with torch.profiler.profile")
+        return TraceError(
+            _WRONG,
+            path,
+            "a PyTorch execution trace, not a profiler trace",
+            offset=0,
+            hint="record with torch.profiler.profile",
+        )
     if not whole:
-        return TraceError("E_NO_EVENTS", path, "the file was cut in the header, before its first event",
-                          offset=len(start), hint="record again; nothing can be saved from this file")
-    return TraceError("E_NO_EVENTS", path, "holds no list `traceEvents`", offset=0,
-                      hint="give a Chrome-trace JSON file as torch.profiler writes it")
+        return TraceError(
+            "E_NO_EVENTS",
+            path,
+            "the file was cut in the header, before its first event",
+            offset=len(start),
+            hint="record again; nothing can be saved from this file",
+        )
+    return TraceError(
+        "E_NO_EVENTS",
+        path,
+        "holds no list `traceEvents`",
+        offset=0,
+        hint="give a Chrome-trace JSON file as torch.profiler writes it",
+    )

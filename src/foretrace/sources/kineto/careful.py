@@ -15,7 +15,7 @@ from ...schema.ledger import LedgerBuilder
 from ..limits import Limits
 from .coerce import coerce
 from .mend import Unmendable, mend
-from .records import Event, decode_any
+from .records import Event, decode_any, decode_any_exact
 
 _FIRST_KEYS = rb'"(?:ph|cat|name|pid|tid|ts|dur|args|id|bp|s)"\s*:'
 BOUNDARY = re.compile(rb"\}\s*,?\s*(?=\{\s*" + _FIRST_KEYS + rb")")
@@ -24,6 +24,7 @@ _LAST_END = re.compile(rb'\}\s*(?=\]\s*(?:,\s*"|\}\s*$|$))')
 _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\]]', re.DOTALL)
 _SEPARATORS = re.compile(rb"[\s,]*")
 _JUNK = re.compile(rb'"(?:[^"\\]|\\.)*"|[^,\]{}"]+|[^\s]', re.DOTALL)
+_LONG_NUMBER = re.compile(rb"[:,\[\s]-?\d{19,}\s*[,}\]]")  # may not fit 64 bits
 _OTHER_HEADER = re.compile(rb'"(?:schemaVersion|traceEvents|deviceProperties)"\s*:')
 
 
@@ -36,15 +37,24 @@ class Stretch:
     consumed: int
 
 
-def read_carefully(data: bytes, offset: int, limits: Limits, ledger: LedgerBuilder, *, last: bool,
-                   first: bool = False) -> Stretch:
+def read_carefully(
+    data: bytes,
+    offset: int,
+    limits: Limits,
+    ledger: LedgerBuilder,
+    *,
+    last: bool,
+    first: bool = False,
+    exact: bool = False,
+) -> Stretch:
     """Every event of `data`, which starts at byte `offset` of the document. `last`: no more bytes will come."""
-    reader = _Careful(data, offset, limits, ledger, last)
+    reader = _Careful(data, offset, limits, ledger, last, exact)
     return reader.run(first)
 
 
 class _Careful:
-    def __init__(self, data: bytes, offset: int, limits: Limits, ledger: LedgerBuilder, last: bool) -> None:
+    def __init__(self, data: bytes, offset: int, limits: Limits, ledger: LedgerBuilder, last: bool, exact: bool) -> None:
+        self.exact, self.decode = exact, decode_any_exact if exact else decode_any
         self.data, self.offset, self.limits, self.ledger, self.last = data, offset, limits, ledger, last
         self.events: list[Event] = []
 
@@ -74,7 +84,7 @@ class _Careful:
         match = _SEPARATORS.match(self.data, at)
         assert match is not None
         commas = match[0].count(b",")
-        closing = self.data[match.end():match.end() + 1] == b"]"
+        closing = self.data[match.end() : match.end() + 1] == b"]"
         extra = commas if first or closing else commas - 1
         if extra > 0 and not closing and match.end() < len(self.data):
             self.ledger.note("trailing_comma", extra)
@@ -99,7 +109,7 @@ class _Careful:
         """Whether counting brackets ended where no record can end."""
         match = _SEPARATORS.match(self.data, counted)
         assert match is not None
-        return self.data[match.end():match.end() + 1] not in (b"", b"]", b"{")
+        return self.data[match.end() : match.end() + 1] not in (b"", b"]", b"{")
 
     def take(self, start: int, end: int) -> bool:
         """Keep `data[start:end]` if it is one sound record."""
@@ -107,12 +117,12 @@ class _Careful:
         if end - start > self.limits.event or (end - start > self.limits.string and self.oversized(piece)):
             return False
         try:
-            found = decode_any(piece)
+            found = self.decode(piece)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return False
         if not isinstance(found, dict) or len(found.get("args") or ()) > self.limits.args:
             return False
-        if piece.count(b'"dtype"') > 1 or not found or not _shallow(found, self.limits.depth):
+        if piece.count(b'"dtype"') > 1 or _LONG_NUMBER.search(piece) or not found or not _shallow(found, self.limits.depth):
             return False  # the slow reader counts keys written twice, and drops what is nested too deeply
         self.ledger.seen += 1
         self.events.append(coerce(found, self.ledger))
@@ -127,7 +137,7 @@ class _Careful:
         try:
             if len(piece) > self.limits.event:
                 raise Unmendable("limit_event")
-            found, repaired = mend(piece, self.limits, self.ledger)
+            found, repaired = mend(piece, self.limits, self.ledger, self.exact)
             if not isinstance(found, dict) or not found:
                 raise Unmendable("ts_missing" if found == {} else "event_unparsable")
         except Unmendable as error:
@@ -187,8 +197,12 @@ def _shallow(value: object, depth: int) -> bool:
     """Whether nothing is nested deeper than `depth` (level by level, so that depth costs no recursion)."""
     level = [value]
     for _ in range(depth):
-        level = [item for thing in level if isinstance(thing, dict | list)
-                 for item in (thing.values() if isinstance(thing, dict) else thing)]
+        level = [
+            item
+            for thing in level
+            if isinstance(thing, dict | list)
+            for item in (thing.values() if isinstance(thing, dict) else thing)
+        ]
         if not level:
             return True
     return not any(isinstance(thing, dict | list) for thing in level)

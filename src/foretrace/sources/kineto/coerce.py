@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+from functools import cache
 from types import UnionType
-from typing import Any, get_args
+from typing import Annotated, Any, Union, get_args, get_origin
 
 import msgspec
 from msgspec import Raw
@@ -47,7 +49,7 @@ def _word(value: Any) -> int | str | None:
     return _text(value)
 
 
-def _time(value: Any, ledger: LedgerBuilder) -> int | float | None:
+def _time(value: Any, ledger: LedgerBuilder) -> Any:
     """A number, or a number written as text (torch_npu); anything else is no time at all."""
     if isinstance(value, bool):
         return None
@@ -58,7 +60,7 @@ def _time(value: Any, ledger: LedgerBuilder) -> int | float | None:
             return None
         ledger.note("ts_type")
         return number
-    return value if isinstance(value, int | float) else None
+    return value if isinstance(value, int | float | Decimal) else None
 
 
 def _args(found: Any, ledger: LedgerBuilder) -> Args | None:
@@ -76,7 +78,7 @@ def _fit(value: Any, wanted: Any, ledger: LedgerBuilder) -> Any:
     """`value` as the type a field declares, or its empty value with a note."""
     if wanted is Raw:
         return Raw(msgspec.json.encode(value))
-    kinds = get_args(wanted) if isinstance(wanted, UnionType) else (wanted,)
+    kinds = _kinds(wanted)
     if isinstance(value, kinds) and not (isinstance(value, bool) and bool not in kinds):
         if isinstance(value, int) and not isinstance(value, bool) and value not in _INT64:
             return str(value) if str in kinds else None
@@ -92,3 +94,10 @@ def _fit(value: Any, wanted: Any, ledger: LedgerBuilder) -> Any:
     if str in kinds and isinstance(value, int | float):
         return str(value)
     return None
+
+
+@cache
+def _kinds(wanted: Any) -> tuple[type, ...]:
+    """The plain types that a field takes."""
+    members = get_args(wanted) if get_origin(wanted) in (Union, UnionType) else (wanted,)
+    return tuple(get_args(member)[0] if get_origin(member) is Annotated else member for member in members)

@@ -21,56 +21,155 @@ NONE = -(1 << 63)  # an integer that is not there
 
 # What each event is. Categories of every era are folded into one set of kinds (matched without case).
 KINDS = (
-    "other", "cpu_op", "user_annotation", "gpu_user_annotation", "kernel", "gpu_memcpy", "gpu_memset", "cuda_runtime",
-    "cuda_driver", "python_function", "overhead", "cuda_sync", "cuda_event", "instant", "memory", "flow", "metadata",
-    "span", "counter", "begin", "end",
+    "other",
+    "cpu_op",
+    "user_annotation",
+    "gpu_user_annotation",
+    "kernel",
+    "gpu_memcpy",
+    "gpu_memset",
+    "cuda_runtime",
+    "cuda_driver",
+    "python_function",
+    "overhead",
+    "cuda_sync",
+    "cuda_event",
+    "instant",
+    "memory",
+    "flow",
+    "metadata",
+    "span",
+    "counter",
+    "begin",
+    "end",
+    "unknown",
 )
 KIND = {name: code for code, name in enumerate(KINDS)}
 _CATEGORIES = {
-    "": "cpu_op", "operator": "cpu_op", "cpu_op": "cpu_op", "hpu_op": "cpu_op", "user": "user_annotation",
-    "user_annotation": "user_annotation", "gpu_user_annotation": "gpu_user_annotation", "kernel": "kernel",
-    "memcpy": "gpu_memcpy", "gpu_memcpy": "gpu_memcpy", "memset": "gpu_memset", "gpu_memset": "gpu_memset",
-    "runtime": "cuda_runtime", "cuda_runtime": "cuda_runtime", "xpu_runtime": "cuda_runtime",
-    "privateuse1_runtime": "cuda_runtime", "mtia_runtime": "cuda_runtime", "glow_runtime": "cuda_runtime",
-    "cuda_driver": "cuda_driver", "xpu_driver": "cuda_driver", "privateuse1_driver": "cuda_driver",
-    "python_function": "python_function", "overhead": "overhead", "cuda_sync": "cuda_sync", "cuda_event": "cuda_event",
+    "": "cpu_op",
+    "operator": "cpu_op",
+    "cpu_op": "cpu_op",
+    "user": "user_annotation",
+    "user_annotation": "user_annotation",
+    "gpu_user_annotation": "gpu_user_annotation",
+    "kernel": "kernel",
+    "memcpy": "gpu_memcpy",
+    "gpu_memcpy": "gpu_memcpy",
+    "memset": "gpu_memset",
+    "gpu_memset": "gpu_memset",
+    "runtime": "cuda_runtime",
+    "cuda_runtime": "cuda_runtime",
+    "xpu_runtime": "cuda_runtime",
+    "privateuse1_runtime": "cuda_runtime",
+    "mtia_runtime": "cuda_runtime",
+    "glow_runtime": "cuda_runtime",
+    "cuda_driver": "cuda_driver",
+    "xpu_driver": "cuda_driver",
+    "privateuse1_driver": "cuda_driver",
+    "python_function": "python_function",
+    "overhead": "overhead",
+    "cuda_sync": "cuda_sync",
+    "cuda_event": "cuda_event",
     "trace": "span",
 }
 KNOWN_CATEGORIES = frozenset(_CATEGORIES) | {
-    "ac2g", "fwdbwd", "cpu_instant_event", "external_correlation", "collective_comm", "mtia_ccp_events", "mtia_insight",
-    "mtia_counters", "hardware_counters", "xpu_scope_profiler", "cuda_profiler_range", "xpu_sync", "critical_path",
-    "async", "async_gpu", "async_cpu_to_gpu", "cpu_to_cuda", "launch",
+    "ac2g",
+    "fwdbwd",
+    "cpu_instant_event",
+    "external_correlation",
+    "collective_comm",
+    "mtia_ccp_events",
+    "mtia_insight",
+    "mtia_counters",
+    "hardware_counters",
+    "xpu_scope_profiler",
+    "hpu_op",
+    "cuda_profiler_range",
+    "xpu_sync",
+    "critical_path",
+    "async",
+    "async_gpu",
+    "async_cpu_to_gpu",
+    "cpu_to_cuda",
+    "launch",
 }
-_PHASES = {"M": "metadata", "i": "instant", "I": "instant", "s": "flow", "t": "flow", "f": "flow", "C": "counter",
-           "B": "begin", "E": "end"}
+_PHASES = {
+    "M": "metadata",
+    "i": "instant",
+    "I": "instant",
+    "s": "flow",
+    "t": "flow",
+    "f": "flow",
+    "C": "counter",
+    "B": "begin",
+    "E": "end",
+}
 
 # side table -> (column, type, attribute of Args): integers `q`, floats `d`, interned text `i`, numbers maybe as text `w`
 _SIDES: dict[str, tuple[tuple[str, str, str], ...]] = {
     "shapes": (("signature", "i", ""),),
     "autograd": (("sequence", "q", "sequence"), ("forward_thread", "q", "forward_thread")),
-    "gpu": (("device", "w", "device"), ("stream", "w", "stream"), ("grid", "i", "grid"), ("block", "i", "block"),
-            ("registers", "q", "registers"), ("shared_memory", "q", "shared_memory"),
-            ("blocks_per_sm", "d", "blocks_per_sm"), ("warps_per_sm", "d", "warps_per_sm"),
-            ("occupancy", "d", "occupancy"), ("graph_id", "q", "graph_id"), ("graph_node", "q", "graph_node"),
-            ("bytes", "w", "bytes")),
-    "comms": (("collective", "i", "collective"), ("dtype", "i", "dtype"), ("in_elements", "q", "in_elements"),
-              ("out_elements", "q", "out_elements"), ("group_size", "q", "group_size"), ("group_name", "i", "group_name")),
-    "syncs": (("sync_kind", "i", "sync_kind"), ("stream", "w", "stream"), ("wait_stream", "q", "wait_stream"),
-              ("wait_record", "q", "wait_record")),
-    "frames": (("python_id", "q", "python_id"), ("python_parent", "q", "python_parent"),
-               ("python_module", "q", "python_module")),
-    "memory": (("device_type", "q", "device_type"), ("device_id", "q", "device_id"), ("address", "q", "address"),
-               ("bytes", "q", "alloc_bytes"), ("total_allocated", "q", "total_allocated"),
-               ("total_reserved", "q", "total_reserved")),
-    "triton": (("backend", "i", "kernel_backend"), ("kernel_hash", "i", "kernel_hash"), ("kwargs", "i", "kernel_kwargs"),
-               ("num_warps", "i", "num_warps"), ("num_stages", "i", "num_stages")),
+    "gpu": (
+        ("device", "w", "device"),
+        ("stream", "w", "stream"),
+        ("grid", "i", "grid"),
+        ("block", "i", "block"),
+        ("registers", "q", "registers"),
+        ("shared_memory", "q", "shared_memory"),
+        ("blocks_per_sm", "d", "blocks_per_sm"),
+        ("warps_per_sm", "d", "warps_per_sm"),
+        ("occupancy", "d", "occupancy"),
+        ("graph_id", "q", "graph_id"),
+        ("graph_node", "q", "graph_node"),
+        ("bytes", "w", "bytes"),
+    ),
+    "comms": (
+        ("collective", "i", "collective"),
+        ("dtype", "i", "dtype"),
+        ("in_elements", "q", "in_elements"),
+        ("out_elements", "q", "out_elements"),
+        ("group_size", "q", "group_size"),
+        ("group_name", "i", "group_name"),
+    ),
+    "syncs": (
+        ("sync_kind", "i", "sync_kind"),
+        ("stream", "w", "stream"),
+        ("wait_stream", "q", "wait_stream"),
+        ("wait_record", "q", "wait_record"),
+    ),
+    "frames": (
+        ("python_id", "q", "python_id"),
+        ("python_parent", "q", "python_parent"),
+        ("python_module", "q", "python_module"),
+    ),
+    "memory": (
+        ("device_type", "q", "device_type"),
+        ("device_id", "q", "device_id"),
+        ("address", "q", "address"),
+        ("bytes", "q", "alloc_bytes"),
+        ("total_allocated", "q", "total_allocated"),
+        ("total_reserved", "q", "total_reserved"),
+    ),
+    "triton": (
+        ("backend", "i", "kernel_backend"),
+        ("kernel_hash", "i", "kernel_hash"),
+        ("kwargs", "i", "kernel_kwargs"),
+        ("num_warps", "i", "num_warps"),
+        ("num_stages", "i", "num_stages"),
+    ),
     "stacks": (("call_stack", "i", "call_stack"), ("module_path", "i", "module_path")),
     "labels": (("name", "i", "name"), ("labels", "i", "labels")),
 }
 _KIND_SIDES = {
-    "kernel": "gpu", "gpu_memcpy": "gpu", "gpu_memset": "gpu", "cuda_sync": "syncs", "python_function": "frames",
-    "memory": "memory", "metadata": "labels",
+    "kernel": "gpu",
+    "gpu_memcpy": "gpu",
+    "gpu_memset": "gpu",
+    "cuda_sync": "syncs",
+    "python_function": "frames",
+    "memory": "memory",
+    "metadata": "labels",
 }
+
 
 class Pool(dict[Any, int]):
     """Values to small integers, in order of first sight."""
@@ -84,14 +183,16 @@ class Columns:
     """All events of one stretch of a file.
 
     `site` is (phase, category, pid, tid), from which kind and track follow. A flow arrow's id is its `correlation`.
+    Times count from `origin_us`, which is not 0 only where a float could not hold them.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, origin_us: int = 0) -> None:
         self.site, self.name = array("i"), array("i")
         self.ts, self.dur = array("d"), array("d")
         self.correlation, self.external = array("q"), array("q")
         self.sites, self.names, self.texts = Pool(), Pool(), Pool()
-        self.unfinished = 0
+        self.unfinished = self.coerced = 0
+        self.origin_us = origin_us
         self.sides: dict[str, dict[str, array[Any]]] = {
             side: {"event": array("q")} | {name: array("q" if code == "w" else code) for name, code, _ in columns}
             for side, columns in _SIDES.items()
@@ -100,31 +201,39 @@ class Columns:
     def __len__(self) -> int:
         return len(self.site)
 
-    def add(self, events: Sequence[Event]) -> None:
-        """Append events in file order. Written for speed: every line here runs for each of millions of events."""
+    def add(self, events: Sequence[Event], *, whole: bool = False) -> bool:
+        """Append events in file order. Written for speed: every line here runs for each of millions of events.
+
+        With `whole`, nothing is appended and the answer is False when an event lacks its phase.
+        """
         if not events:
-            return
+            return True
         base = len(self.site)
         phase, category, name, pid, tid, ts, dur, flow, args = zip(*map(astuple, events), strict=True)
+        if whole and not all(phase):
+            return False
         names = list(map(self.names.__getitem__, name))
         sites = list(map(self.sites.__getitem__, zip(phase, category, pid, tid, strict=True)))
         if "[memory]" in self.names:
             sites = self._memory_as_instants(sites, names)
         self.site.extend(array("i", sites))
         self.name.extend(array("i", names))
-        _extend_times(self.ts, ts)
+        _extend_times(self.ts, ts, self.origin_us)
         _extend_times(self.dur, dur)
         self.correlation.extend(array("q", [NONE if a is None or (c := a.correlation) is None else c for a in args]))
-        self.external.extend(array("q", [
-            NONE if a is None else _external(a) if (e := a.external_id) is None else e for a in args
-        ]))
+        self.external.extend(
+            array("q", [NONE if a is None else _external(a) if (e := a.external_id) is None else e for a in args])
+        )
         self._sides(base, sites, args, flow)
+        return True
 
     def _memory_as_instants(self, sites: list[int], names: list[int]) -> list[int]:
         """`[memory]` is an instant even where an exporter wrote it as a range with a false duration."""
         memory, written = self.names["[memory]"], list(self.sites)
-        return [self.sites[("i", "memory", *written[site][2:])] if name == memory else site
-                for site, name in zip(sites, names, strict=True)]
+        return [
+            self.sites[("i", "memory", *written[site][2:])] if name == memory else site
+            for site, name in zip(sites, names, strict=True)
+        ]
 
     def _sides(self, base: int, sites: list[int], args: Sequence[Args | None], flow: Sequence[Any]) -> None:
         """Hand the members of each kind to the side tables that hold its arguments."""
@@ -150,12 +259,21 @@ class Columns:
                 a.dims = a.dims_old
         shapes = self.sides["shapes"]
         shapes["event"].extend(array("q", [at for at, a in zip(ids, held, strict=True) if a.dims is not EMPTY]))
-        shapes["signature"].extend(array("i", [
-            self.texts[b"\0".join((a.dims, a.types, a.strides, a.concrete))] for a in held if a.dims is not EMPTY
-        ]))
+        shapes["signature"].extend(
+            array(
+                "i",
+                [self.texts[b"\0".join((a.dims, a.types, a.strides, a.concrete))] for a in held if a.dims is not EMPTY],
+            )
+        )
         self._chosen("autograd", ids, held, [a.sequence is not None for a in held])
-        rare = [a.kernel_backend is not None or a.collective is not None or a.call_stack is not EMPTY
-                or a.module_path is not EMPTY or a.finished is not None for a in held]
+        rare = [
+            a.kernel_backend is not None
+            or a.collective is not None
+            or a.call_stack is not EMPTY
+            or a.module_path is not EMPTY
+            or a.finished is not None
+            for a in held
+        ]
         if any(rare):
             self._rare(*_kept(ids, held, rare))
 
@@ -178,12 +296,16 @@ class Columns:
 
     def _encoded(self, code: str, values: Iterable[Any]) -> list[Any]:
         if code == "i":
-            return [-1 if value is None or value is EMPTY else
-                    self.texts[value if isinstance(value, str) else bytes(value)] for value in values]
+            return [
+                -1 if value is None or value is EMPTY else self.texts[value if isinstance(value, str) else bytes(value)]
+                for value in values
+            ]
         if code == "d":
             return [NAN if value is None else value for value in values]
         if code == "w":
-            return [value if type(value) is int else _whole(value) for value in values]
+            written = list(values)
+            self.coerced += sum([type(value) is str for value in written])
+            return [value if type(value) is int else _whole(value) for value in written]
         return [NONE if value is None else value for value in values]
 
 
@@ -200,10 +322,13 @@ def _kept(ids: list[int], held: list[Args], wanted: list[bool]) -> tuple[list[in
 
 
 def _external(args: Args) -> int:
-    return NONE if args.external_id_old is None else args.external_id_old
+    found = args.external_id_title if args.external_id_old is None else args.external_id_old
+    return NONE if found is None else found
 
 
-def _extend_times(column: array[float], values: Sequence[Any]) -> None:
+def _extend_times(column: array[float], values: Sequence[Any], origin_us: int = 0) -> None:
+    if origin_us:
+        values = [None if value is None or value != value else value - origin_us for value in values]
     try:
         column.extend(array("d", values))
     except (TypeError, OverflowError):
@@ -216,7 +341,7 @@ def kind_of(phase: str, category: str) -> int:
         return KIND["memory"]
     if phase == "X":
         return KIND[_CATEGORIES.get(category.lower(), "other")]
-    return KIND[_PHASES.get(phase, "other")]
+    return KIND[_PHASES.get(phase, "unknown")]
 
 
 def _float(value: Any) -> float:

@@ -6,7 +6,8 @@ damage costs time only where it is. Large plain files are shared out to worker p
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,11 +21,13 @@ from ..sniff import refuse_no_events, refuse_non_json
 from .careful import BOUNDARY, read_carefully
 from .columns import Columns
 from .header import find_events, read_header, read_tail
-from .records import Event, decode_events
+from .records import Event, decode_events, decode_exact_events
 
 CHUNK = 256 << 10  # large enough that per-chunk cost vanishes, small enough that its objects stay in cache
 _WINDOW = 64 << 10
 _SUSPICIOUS_RECORD = 32 << 10  # real records reach 6.9 kB; larger ones are checked against the limits
+# An absolute time with decimals: a float near 1.7e15 has steps of a quarter microsecond.
+_ABSOLUTE_DECIMAL = re.compile(rb'"ts"\s*:\s*"?(\d{14,16})\.\d*[1-9]')
 
 
 @dataclass(slots=True)
@@ -33,6 +36,7 @@ class Document:
 
     columns: list[Columns] = field(default_factory=list)
     header: dict[str, Any] = field(default_factory=dict)
+    origin_us: int = 0
 
 
 class Buffer:
@@ -60,17 +64,20 @@ class Buffer:
         self.offset += count
 
 
-def read_document(stream: ByteStream, limits: Limits, ledger: LedgerBuilder) -> Document:
+def read_document(
+    stream: ByteStream, limits: Limits, ledger: LedgerBuilder, meanwhile: Callable[[], object] = lambda: None
+) -> Document:
     """Read `stream` to its end. Raises `TraceError` when it cannot be a trace."""
     buffer = Buffer(stream.blocks, stream.plain_start)
     start = _find_start(buffer, stream.label, limits)
     document = Document(header=read_header(start[1], limits, ledger))
     in_object = bool(start[1])
     buffer.drop(start[0])
+    document.origin_us = _origin(buffer)
     if stream.plain_path is not None and stream.size is not None:
         from .parallel import read_apart  # only needed for plain files
 
-        buffer = read_apart(stream, buffer, limits, ledger, document)
+        buffer = read_apart(stream, buffer, limits, ledger, document, meanwhile)
     nothing_yet = not document.columns
     closed = EventReader(buffer, limits, ledger, document).run(first=nothing_yet)
     while closed and _after_events(buffer, in_object, limits, ledger, document):
@@ -85,8 +92,8 @@ def _find_start(buffer: Buffer, label: str, limits: Limits) -> tuple[int, bytes]
     """(where the events begin, header text); refuses what is not a trace."""
     size = _WINDOW
     buffer.fill(size)
-    while not buffer.data.strip() and not buffer.ended and len(buffer.data) < limits.event:
-        size *= 2
+    while not buffer.data.strip() and not buffer.ended:
+        buffer.drop(len(buffer.data))
         buffer.fill(size)
     if not buffer.data.strip():
         raise TraceError("E_EMPTY", label, "empty", offset=0, hint="was the export killed? record again")
@@ -98,13 +105,23 @@ def _find_start(buffer: Buffer, label: str, limits: Limits) -> tuple[int, bytes]
         if buffer.ended:
             raise refuse_no_events(label, buffer.data, buffer.data.rstrip().endswith((b"}", b"]")))
         if len(buffer.data) > limits.event:
-            raise TraceError("E_NO_EVENTS", label, f"no events in the first {limits.event:,} bytes",
-                             offset=len(buffer.data), hint="raise it with --limit event=NUMBER")
+            raise TraceError(
+                "E_NO_EVENTS",
+                label,
+                f"no events in the first {limits.event:,} bytes",
+                offset=len(buffer.data),
+                hint="raise it with --limit event=NUMBER",
+            )
         size *= 4
         buffer.fill(size)
     if found.is_object:
-        raise TraceError("E_NO_EVENTS", label, "`traceEvents` is not a list", offset=found.at,
-                         hint="give a Chrome-trace JSON file as torch.profiler writes it")
+        raise TraceError(
+            "E_NO_EVENTS",
+            label,
+            "`traceEvents` is not a list",
+            offset=found.at,
+            hint="give a Chrome-trace JSON file as torch.profiler writes it",
+        )
     return found.at, found.header
 
 
@@ -128,8 +145,13 @@ def _after_events(buffer: Buffer, in_object: bool, limits: Limits, ledger: Ledge
 def _refuse_if_nothing(document: Document, ledger: LedgerBuilder, label: str) -> None:
     held = sum(len(columns) for columns in document.columns)
     if not held and ledger.skipped and not document.header:
-        raise TraceError("E_NO_EVENTS", label, "a JSON list, but not of trace events", offset=0,
-                         hint="give a Chrome-trace JSON file as torch.profiler writes it")
+        raise TraceError(
+            "E_NO_EVENTS",
+            label,
+            "a JSON list, but not of trace events",
+            offset=0,
+            hint="give a Chrome-trace JSON file as torch.profiler writes it",
+        )
 
 
 class EventReader:
@@ -137,7 +159,8 @@ class EventReader:
 
     def __init__(self, buffer: Buffer, limits: Limits, ledger: LedgerBuilder, document: Document) -> None:
         self.buffer, self.limits, self.ledger = buffer, limits, ledger
-        self.columns = Columns()
+        self.columns = Columns(document.origin_us)
+        self.exact = document.origin_us > 0
         document.columns.append(self.columns)
 
     def run(self, first: bool) -> bool:
@@ -150,8 +173,10 @@ class EventReader:
                 self.buffer.drop(cut)
                 first = False
             if len(self.columns) > self.limits.events:
-                self.ledger.note("limit_events", text=f"reading stopped at {self.limits.events:,} events; "
-                                                      "raise it with --limit events=NUMBER")
+                self.ledger.note(
+                    "limit_events",
+                    text=f"reading stopped at {self.limits.events:,} events; raise it with --limit events=NUMBER",
+                )
                 return False
             if self.buffer.ended:
                 return self._finish(first)
@@ -170,15 +195,18 @@ class EventReader:
 
     def _chunk(self, data: bytes, first: bool) -> int | None:
         """Take one stretch of whole records; the place of the closing bracket if it was in there."""
-        events = fast_events(data, first)
-        if events is not None:
+        events = fast_events(data, first, self.limits, self.exact)
+        stated = len(self.columns.sides["comms"]["event"])
+        if events is not None and self.columns.add(events, whole=True):
             self.ledger.seen += len(events)
-            self.columns.add(events)
+            stated = len(self.columns.sides["comms"]["event"]) - stated
+            if stated:
+                note_comms(data, events, self.ledger)
             return None
         return self._careful(data, first, last=False)
 
     def _careful(self, data: bytes, first: bool, last: bool) -> int | None:
-        stretch = read_carefully(data, self.buffer.offset, self.limits, self.ledger, last=last, first=first)
+        stretch = read_carefully(data, self.buffer.offset, self.limits, self.ledger, last=last, first=first, exact=self.exact)
         self.columns.add(stretch.events)
         if stretch.ended is not None:
             self.buffer.drop(stretch.ended)
@@ -202,8 +230,11 @@ class EventReader:
                 break
         self.ledger.seen += 1
         self.ledger.skipped += 1
-        self.ledger.note("limit_event", where=(start, max(self.buffer.offset - start, size)),
-                         text=f"a record beyond {self.limits.event:,} bytes was skipped; --limit event=NUMBER raises it")
+        self.ledger.note(
+            "limit_event",
+            where=(start, max(self.buffer.offset - start, size)),
+            text=f"a record beyond {self.limits.event:,} bytes was skipped; --limit event=NUMBER raises it",
+        )
 
 
 def last_boundary(data: bytes) -> int:
@@ -221,7 +252,14 @@ def last_boundary(data: bytes) -> int:
         window *= 8
 
 
-def fast_events(data: bytes, first: bool) -> list[Event] | None:
+def _origin(buffer: Buffer) -> int:
+    """What times are counted from so that floats hold them exactly; 0 for every current writer."""
+    buffer.fill(CHUNK)
+    match = _ABSOLUTE_DECIMAL.search(buffer.data[:CHUNK])
+    return int(match[1]) if match else 0
+
+
+def fast_events(data: bytes, first: bool, limits: Limits, exact: bool = False) -> Sequence[Event] | None:
     """The records of a sound stretch, or None when it must be read carefully."""
     body = data.lstrip(b" \t\r\n")
     if not first:
@@ -234,15 +272,31 @@ def fast_events(data: bytes, first: bool) -> list[Event] | None:
         except UnicodeDecodeError:
             return None
     try:
-        events = decode_events(b"[" + body + b"]")
+        decode = decode_exact_events if exact else decode_events
+        events: Sequence[Event] = decode(b"[" + body + b"]")
     except (msgspec.DecodeError, RecursionError):
         return None
-    if len(body) > _SUSPICIOUS_RECORD * max(len(events), 1) or not all([event.ph for event in events]):
-        return None
-    return None if _repeats_dtype(body, events) else events
+    return None if _holds_huge_record(body, limits) else events
 
 
-def _repeats_dtype(body: bytes, events: list[Event]) -> bool:
-    """Exporters append communication metadata to kernels that have it already: such keys are counted carefully."""
-    stated = sum([event.args is not None and event.args.dtype is not None for event in events])
-    return stated > 0 and body.count(b'"dtype"') > stated
+def _holds_huge_record(body: bytes, limits: Limits) -> bool:
+    """Whether some record is large enough that a limit may be exceeded: then no `"ph"` stands in its stretch of bytes."""
+    size, at = min(_SUSPICIOUS_RECORD, limits.string, limits.event, 7 * limits.args), 0
+    while len(body) - at > size:
+        found = body.rfind(b'"ph"', at + 1, at + size)
+        if found < 0:
+            return True
+        at = found
+    return False
+
+
+def note_comms(body: bytes, events: Sequence[Event], ledger: LedgerBuilder) -> None:
+    """Exporters append communication metadata to kernels that have it already: keys written twice, the last one counts."""
+    stated = [event.args for event in events if event.args is not None and event.args.dtype is not None]
+    ledger.note("dup_key", body.count(b'"dtype"') - len(stated))
+    ledger.note("bigint", sum(len(bytes(args.comms_id)) > 18 and beyond_64_bits(bytes(args.comms_id)) for args in stated))
+
+
+def beyond_64_bits(text: bytes) -> bool:
+    digits = text.lstrip(b"-")
+    return digits.isdigit() and (len(digits) > 20 or not -(1 << 63) <= int(text) < 1 << 64)

@@ -36,7 +36,7 @@ def find_events(buffer: bytes) -> EventsStart | None:
         return EventsStart(len(buffer) - len(body) + 1, b"")
     first = None
     for match in EVENTS_KEY.finditer(buffer):
-        found = EventsStart(match.end(), buffer[:match.start()], match[1] == b"{")
+        found = EventsStart(match.end(), buffer[: match.start()], match[1] == b"{")
         if _strict(found.header) is not None:
             return found
         first = first or found
@@ -79,7 +79,7 @@ def _mended(text: str, limits: Limits, ledger: LedgerBuilder) -> dict[str, Any]:
         at = _SPACE_COMMAS.match(text, at).end()  # type: ignore[union-attr]
         key = _KEY.match(text, at)
         if key is None:
-            if text[at:at + 1] not in ("", "}"):
+            if text[at : at + 1] not in ("", "}"):
                 ledger.note("repaired_header")
             return found
         found[key[1]], at = _entry(text, key.end(), limits, ledger)
@@ -94,7 +94,7 @@ def _entry(text: str, at: int, limits: Limits, ledger: LedgerBuilder) -> tuple[A
             value, end = reader.value(at, 0, in_list=False)
         except Unmendable:
             continue
-        following = text[reader.skip(end):reader.skip(end) + 1]
+        following = text[reader.skip(end) : reader.skip(end) + 1]
         if following in ("", ",", "}"):
             ledger.merge(scratch)
             if quotes is not None or reader.repaired:
@@ -123,7 +123,7 @@ def read_tail(text: bytes, in_object: bool, limits: Limits, ledger: LedgerBuilde
     opened = b"{" + text.lstrip(b", \t\r\n")
     shift = len(opened) - len(text)
     for match in EVENTS_KEY.finditer(opened):
-        strict = _strict(opened[:match.start()])
+        strict = _strict(opened[: match.start()])
         if strict is not None and match[1] == b"[":
             return Tail(strict[0], match.end() - shift, False, 0)
         break

@@ -8,6 +8,7 @@ the next element of a list. Every change is reported; a record that still makes 
 from __future__ import annotations
 
 import re
+from decimal import Decimal
 from typing import Any
 
 from ...schema.ledger import LedgerBuilder
@@ -50,7 +51,7 @@ def text_of(record: bytes, ledger: LedgerBuilder) -> str:
         return "".join(BAD_BYTE + f"{ord(c) - 0xDC00:02x}" if 0xDC80 <= ord(c) <= 0xDCFF else c for c in text)
 
 
-def mend(record: bytes, limits: Limits, ledger: LedgerBuilder) -> tuple[Any, bool]:
+def mend(record: bytes, limits: Limits, ledger: LedgerBuilder, exact: bool = False) -> tuple[Any, bool]:
     """The value of `record` and whether its quoting had to be repaired.
 
     Tried in turn: every quote ends its string (only numbers and control characters are odd); a quote ends a string of the
@@ -60,7 +61,7 @@ def mend(record: bytes, limits: Limits, ledger: LedgerBuilder) -> tuple[Any, boo
     text = text_of(record, scratch)
     for quotes in (None, _NEXT_KNOWN_KEY, _NEXT_KEY):
         attempt = LedgerBuilder()
-        reader = _Reader(text, limits, attempt, quotes)
+        reader = _Reader(text, limits, attempt, quotes, exact)
         try:
             value, end = reader.value(0, 0, in_list=False)
             if reader.skip(end) != len(text):
@@ -80,7 +81,10 @@ def mend(record: bytes, limits: Limits, ledger: LedgerBuilder) -> tuple[Any, boo
 class _Reader:
     """A recursive-descent reader over one record; depth is bounded, so recursion is safe."""
 
-    def __init__(self, text: str, limits: Limits, ledger: LedgerBuilder, quotes: re.Pattern[str] | None) -> None:
+    def __init__(
+        self, text: str, limits: Limits, ledger: LedgerBuilder, quotes: re.Pattern[str] | None, exact: bool = False
+    ) -> None:
+        self.decimal: type[float] | type[Decimal] = Decimal if exact else float
         self.text, self.limits, self.ledger, self.quotes = text, limits, ledger, quotes
         self.repaired = self.odd_controls = False
 
@@ -89,13 +93,13 @@ class _Reader:
 
     def value(self, at: int, depth: int, *, in_list: bool) -> tuple[Any, int]:
         at = self.skip(at)
-        char = self.text[at:at + 1]
+        char = self.text[at : at + 1]
         if char in "{[" and char and depth >= self.limits.depth:
             raise Unmendable("limit_depth")
         if char == "{":
             return self.object(at + 1, depth + 1)
         if char == "[":
-            return self.list(at + 1, depth + 1)
+            return self.array(at + 1, depth + 1)
         if char == '"':
             return self.string(at + 1, in_list=in_list, event_level=depth <= 1)
         return self.atom(at)
@@ -110,9 +114,9 @@ class _Reader:
             return _WORDS[match[0]], match.end()
         raise Unmendable
 
-    def number(self, text: str) -> int | float | str:
+    def number(self, text: str) -> int | float | Decimal | str:
         if "." in text or "e" in text or "E" in text:
-            return float(text)
+            return self.decimal(text)
         if len(text) > 18 and not -(1 << 63) <= (int(text) if len(text) < 40 else 1 << 64) < (1 << 64):
             self.ledger.note("bigint")
             return text
@@ -121,7 +125,7 @@ class _Reader:
     def object(self, at: int, depth: int) -> tuple[dict[str, Any], int]:
         found: dict[str, Any] = {}
         at = self.skip(at)
-        if self.text[at:at + 1] == "}":
+        if self.text[at : at + 1] == "}":
             return found, at + 1
         while True:
             match = _KEY.match(self.text, self.skip(at))
@@ -134,24 +138,24 @@ class _Reader:
             if len(found) > self.limits.args:
                 raise Unmendable("limit_args")
             at = self.skip(at)
-            if self.text[at:at + 1] == "}":
+            if self.text[at : at + 1] == "}":
                 return found, at + 1
-            if self.text[at:at + 1] != ",":
+            if self.text[at : at + 1] != ",":
                 raise Unmendable
             at += 1
 
-    def list(self, at: int, depth: int) -> tuple[list[Any], int]:
+    def array(self, at: int, depth: int) -> tuple[list[Any], int]:
         found: list[Any] = []
         at = self.skip(at)
-        if self.text[at:at + 1] == "]":
+        if self.text[at : at + 1] == "]":
             return found, at + 1
         while True:
             item, at = self.value(at, depth, in_list=True)
             found.append(item)
             at = self.skip(at)
-            if self.text[at:at + 1] == "]":
+            if self.text[at : at + 1] == "]":
                 return found, at + 1
-            if self.text[at:at + 1] != ",":
+            if self.text[at : at + 1] != ",":
                 raise Unmendable
             at += 1
 
@@ -160,7 +164,7 @@ class _Reader:
         start = at
         while True:
             at = self.plain(at, pieces)
-            char = self.text[at:at + 1]
+            char = self.text[at : at + 1]
             if not char:
                 raise Unmendable
             if at - start > self.limits.string:
@@ -186,7 +190,7 @@ class _Reader:
 
     def escape(self, at: int, pieces: list[str]) -> int:
         """A good escape becomes its character; a bad one (`\\x`) keeps its backslash and counts as repaired."""
-        following = self.text[at + 1:at + 2]
+        following = self.text[at + 1 : at + 2]
         if following in _ESCAPES and following:
             pieces.append(_ESCAPES[following])
             return at + 2

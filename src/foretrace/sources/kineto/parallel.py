@@ -11,13 +11,15 @@ import os
 import sys
 import threading
 from array import array
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from itertools import pairwise
 from typing import IO, Any
 
 import msgspec
 
 from ...schema.ledger import LedgerBuilder
-from ..bytestream import BLOCK, ByteStream
+from ..bytestream import ByteStream
+from ..compressed import BLOCK
 from ..limits import Limits
 from .careful import BOUNDARY
 from .columns import Columns, Pool
@@ -28,17 +30,25 @@ _TAIL = 1 << 20  # the end of the file is always read here, where the tail is un
 _THREADED = ("polars", "torch", "pyarrow")
 
 
-def read_apart(stream: ByteStream, buffer: Buffer, limits: Limits, ledger: LedgerBuilder, document: Document) -> Buffer:
-    """Let children read all but the end of the file; the buffer for what is left."""
+def read_apart(
+    stream: ByteStream,
+    buffer: Buffer,
+    limits: Limits,
+    ledger: LedgerBuilder,
+    document: Document,
+    meanwhile: Callable[[], object],
+) -> Buffer:
+    """Let children read all but the end of the file; the buffer for what is left. `meanwhile` runs while they do."""
     path, size = stream.plain_path, stream.size
     workers = min(_cores(), 8)
-    if path is None or size is None or size - buffer.offset < WORTHWHILE or workers < 2 or not _may_fork():
+    small = size is None or size - buffer.offset < WORTHWHILE
+    if path is None or size is None or small or document.origin_us or workers < 2 or not _may_fork():
         return buffer
     cuts = _cuts(path, buffer.offset, size - _TAIL, workers)
     if len(cuts) < 3:
         return buffer
-    children = [_start(path, start, stop, index == 0, limits) for index, (start, stop) in
-                enumerate(zip(cuts, cuts[1:], strict=False))]
+    children = [_start(path, start, stop, index == 0, limits) for index, (start, stop) in enumerate(pairwise(cuts))]
+    meanwhile()
     at = cuts[-1]
     for index, (pid, pipe) in enumerate(children):
         part = _receive(pipe)
@@ -112,7 +122,14 @@ def _read_range(path: str, start: int, stop: int, first: bool, limits: Limits) -
 
 def _arrays(columns: Columns) -> list[array[Any]]:
     """Every array of `columns`, in one fixed order."""
-    main = [columns.site, columns.name, columns.ts, columns.dur, columns.correlation, columns.external]
+    main: list[array[Any]] = [
+        columns.site,
+        columns.name,
+        columns.ts,
+        columns.dur,
+        columns.correlation,
+        columns.external,
+    ]
     return main + [values for side in columns.sides.values() for values in side.values()]
 
 
@@ -123,9 +140,14 @@ def _pools(columns: Columns) -> tuple[Pool, ...]:
 def _send(pipe: IO[bytes], columns: Columns, ledger: LedgerBuilder, ended: int | None) -> None:
     arrays = _arrays(columns)
     note = (ended, ledger.seen, ledger.repaired, ledger.skipped, ledger.counts, ledger.texts, ledger.places)
-    head = msgspec.msgpack.encode((
-        [len(values) * values.itemsize for values in arrays], [list(pool) for pool in _pools(columns)], columns.unfinished, note,
-    ))
+    head = msgspec.msgpack.encode(
+        (
+            [len(values) * values.itemsize for values in arrays],
+            [list(pool) for pool in _pools(columns)],
+            (columns.unfinished, columns.coerced),
+            note,
+        )
+    )
     pipe.write(len(head).to_bytes(8, "little") + head)
     for values in arrays:
         pipe.write(values)
@@ -138,9 +160,9 @@ def _receive(pipe: IO[bytes]) -> tuple[Columns, LedgerBuilder, int | None] | Non
         head = pipe.read(size)
         if not size or len(head) != size:
             return None
-        sizes, pools, unfinished, note = msgspec.msgpack.decode(head)
+        sizes, pools, counted, note = msgspec.msgpack.decode(head)
         columns = Columns()
-        columns.unfinished = unfinished
+        columns.unfinished, columns.coerced = counted
         for values, length in zip(_arrays(columns), sizes, strict=True):
             data = pipe.read(length)
             if len(data) != length:

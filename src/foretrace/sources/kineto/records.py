@@ -6,71 +6,75 @@ being built. `Raw` fields keep the JSON text: shapes repeat so often that they a
 
 from __future__ import annotations
 
+from decimal import Decimal
+from typing import Annotated
+
 import msgspec
-from msgspec import Raw, Struct, field
+from msgspec import Meta, Raw, Struct, field
 
 EMPTY = Raw()
 NAN = float("nan")  # a time that is not there
+Int = Annotated[int, Meta(ge=-(1 << 63), le=(1 << 63) - 1)]  # what does not fit is read carefully, and noted
 Number = int | float | None
-Word = int | str | None
+Word = Int | str | None
 
 
 class Args(Struct, gc=False, omit_defaults=True):
     """The arguments of every kind of event that foretrace reads."""
 
     # host events
-    external_id: int | None = field(name="External id", default=None)
-    record_function_id: int | None = field(name="Record function id", default=None)
+    external_id: Int | None = field(name="External id", default=None)
+    record_function_id: Int | None = field(name="Record function id", default=None)
     concrete: Raw = field(name="Concrete Inputs", default=EMPTY)
     types: Raw = field(name="Input type", default=EMPTY)
     strides: Raw = field(name="Input Strides", default=EMPTY)
     dims: Raw = field(name="Input Dims", default=EMPTY)
-    index: int | None = field(name="Ev Idx", default=None)
-    sequence: int | None = field(name="Sequence number", default=None)
-    forward_thread: int | None = field(name="Fwd thread id", default=None)
+    index: Int | None = field(name="Ev Idx", default=None)
+    sequence: Int | None = field(name="Sequence number", default=None)
+    forward_thread: Int | None = field(name="Fwd thread id", default=None)
     cbid: Raw = EMPTY
     # GPU events and the calls that launch them
     queued: Raw = EMPTY
     device: Word = None
     context: Raw = EMPTY
     stream: Word = None
-    correlation: int | None = None
-    registers: int | None = field(name="registers per thread", default=None)
-    shared_memory: int | None = field(name="shared memory", default=None)
+    correlation: Int | None = None
+    registers: Int | None = field(name="registers per thread", default=None)
+    shared_memory: Int | None = field(name="shared memory", default=None)
     blocks_per_sm: Number = field(name="blocks per SM", default=None)
     warps_per_sm: Number = field(name="warps per SM", default=None)
     grid: Raw = EMPTY
     block: Raw = EMPTY
     occupancy: Number = field(name="est. achieved occupancy %", default=None)
-    graph_id: int | None = field(name="graph id", default=None)
-    graph_node: int | None = field(name="graph node id", default=None)
+    graph_id: Int | None = field(name="graph id", default=None)
+    graph_node: Int | None = field(name="graph node id", default=None)
     bytes: Word = None
     # waiting
     sync_kind: str | None = field(name="cuda_sync_kind", default=None)
-    wait_stream: int | None = field(name="wait_on_stream", default=None)
-    wait_record: int | None = field(name="wait_on_cuda_event_record_corr_id", default=None)
+    wait_stream: Int | None = field(name="wait_on_stream", default=None)
+    wait_record: Int | None = field(name="wait_on_cuda_event_record_corr_id", default=None)
     # Python frames
-    python_id: int | None = field(name="Python id", default=None)
-    python_parent: int | None = field(name="Python parent id", default=None)
-    python_module: int | None = field(name="Python module id", default=None)
+    python_id: Int | None = field(name="Python id", default=None)
+    python_parent: Int | None = field(name="Python parent id", default=None)
+    python_module: Int | None = field(name="Python module id", default=None)
     call_stack: Raw = field(name="Call stack", default=EMPTY)
     module_path: Raw = field(name="Module Hierarchy", default=EMPTY)
     finished: bool | None = None
     # allocator
-    device_type: int | None = field(name="Device Type", default=None)
-    device_id: int | None = field(name="Device Id", default=None)
-    address: int | None = field(name="Addr", default=None)
-    alloc_bytes: int | None = field(name="Bytes", default=None)
-    total_allocated: int | None = field(name="Total Allocated", default=None)
-    total_reserved: int | None = field(name="Total Reserved", default=None)
+    device_type: Int | None = field(name="Device Type", default=None)
+    device_id: Int | None = field(name="Device Id", default=None)
+    address: Int | None = field(name="Addr", default=None)
+    alloc_bytes: Int | None = field(name="Bytes", default=None)
+    total_allocated: Int | None = field(name="Total Allocated", default=None)
+    total_reserved: Int | None = field(name="Total Reserved", default=None)
     # communication
     collective: str | None = field(name="Collective name", default=None)
     dtype: str | None = None
-    in_elements: int | None = field(name="In msg nelems", default=None)
-    out_elements: int | None = field(name="Out msg nelems", default=None)
-    group_size: int | None = field(name="Group size", default=None)
+    in_elements: Int | None = field(name="In msg nelems", default=None)
+    out_elements: Int | None = field(name="Out msg nelems", default=None)
+    group_size: Int | None = field(name="Group size", default=None)
     group_name: str | None = field(name="Process Group Name", default=None)
-    comms_id: int | None = field(name="Comms Id", default=None)
+    comms_id: Raw = field(name="Comms Id", default=EMPTY)
     # compiled kernels
     kernel_backend: str | None = None
     kernel_hash: Raw = EMPTY
@@ -81,7 +85,8 @@ class Args(Struct, gc=False, omit_defaults=True):
     name: Raw = EMPTY
     labels: Raw = EMPTY
     # spellings of torch 1.8
-    external_id_old: int | None = field(name="external id", default=None)
+    external_id_old: Int | None = field(name="external id", default=None)
+    external_id_title: Int | None = field(name="External Id", default=None)
     dims_old: Raw = field(name="Input dims", default=EMPTY)
 
 
@@ -99,12 +104,18 @@ class Event(Struct, gc=False):
     args: Args | None = None
 
 
+class ExactEvent(Event, gc=False):
+    """The same with times as exact decimals, for absolute times with more digits than a float can hold."""
+
+    ts: Decimal | None = None  # type: ignore[assignment]
+
+
 # JSON key -> attribute of Args, for the careful path.
-ARG_FIELDS: dict[str, str] = {
-    info.encode_name: info.name for info in msgspec.structs.fields(Args)
-}
+ARG_FIELDS: dict[str, str] = {info.encode_name: info.name for info in msgspec.structs.fields(Args)}
 # Header of a record as every producer writes it: what may follow a string that was not escaped.
 EVENT_KEYS = ("ph", "cat", "name", "pid", "tid", "ts", "dur", "id", "args", "bp", "s", "tts", "cname", "sf", "stack")
 
 decode_events = msgspec.json.Decoder(list[Event]).decode
+decode_exact_events = msgspec.json.Decoder(list[ExactEvent]).decode
 decode_any = msgspec.json.Decoder().decode
+decode_any_exact = msgspec.json.Decoder(float_hook=Decimal).decode

@@ -29,6 +29,7 @@ class Clock:
     base_ns: int | None
     offset_ns: int
     resolution_ns: int
+    origin_us: int = 0
 
 
 def nanoseconds(us: Floats) -> Ints:
@@ -41,18 +42,18 @@ def nanoseconds(us: Floats) -> Ints:
     return result
 
 
-def clock_of(header: dict[str, Any], ts: Floats, ledger: LedgerBuilder) -> Clock:
+def clock_of(header: dict[str, Any], ts: Floats, origin_us: int, ledger: LedgerBuilder) -> Clock:
     """Which era wrote these times; notes what the reader should know about their precision and origin."""
+    if origin_us:
+        ledger.note("ts_precision", text="absolute times as floating point: the writer may have lost up to +-250 ns")
+        return Clock(0, origin_us * 1000, 250, origin_us)
     usable = ts[np.abs(ts) < _MAX_US]
     positive = usable[usable > 0]
     typical = float(np.median(positive)) if positive.size else 0.0
     base = _base(header)
     if typical >= _EPOCH_US:
-        if bool((usable == np.floor(usable)).all()):
-            ledger.note("ts_precision", text="times are whole microseconds: +-1000 ns")
-            return Clock(0, 0, 1000)
-        ledger.note("ts_precision", text="absolute times as floating point: +-250 ns")
-        return Clock(0, 0, 250)
+        ledger.note("ts_precision", text="times are whole microseconds: +-1000 ns")
+        return Clock(0, 0, 1000)
     if base is None:
         if positive.size:
             ledger.note("base_missing")

@@ -1,0 +1,47 @@
+# `make tour` shows the main job; `make test` runs every check. Both keep their environment in .venv and reuse it.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+RUN_STAMP := $(VENV)/.run-$(shell cksum < requirements/run.txt 2>/dev/null | cut -d' ' -f1)
+DEV_STAMP := $(VENV)/.dev-$(shell cat requirements/run.txt requirements/dev.txt 2>/dev/null | cksum | cut -d' ' -f1)
+
+.PHONY: tour test lint types imports unit lock clean
+
+tour: $(RUN_STAMP)
+	@$(BIN)/python -m foretrace tour
+
+test: lint types imports unit
+
+lint: $(DEV_STAMP)
+	@$(BIN)/ruff check src tests benchmarks examples && echo "ruff: clean"
+
+types: $(DEV_STAMP)
+	@$(BIN)/mypy
+
+imports: $(DEV_STAMP)
+	@$(BIN)/lint-imports --no-cache
+
+unit: $(DEV_STAMP)
+	@$(BIN)/python -m pytest -n auto --dist worksteal
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
+		|| { echo "foretrace needs Python 3.11 or later: set PYTHON=/path/to/python3.11"; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || { echo "could not make $(VENV): is the venv module installed (python3-venv)?"; exit 1; }
+
+$(RUN_STAMP): $(VENV)/bin/python requirements/run.txt
+	@echo "setting up $(VENV) (reading needs no torch)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/run.txt \
+		|| { echo "could not install requirements/run.txt: is the network reachable?"; exit 1; }
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e . \
+		|| { echo "could not install foretrace itself into $(VENV)"; exit 1; }
+	@touch $@
+
+$(DEV_STAMP): $(RUN_STAMP) requirements/dev.txt
+	@echo "setting up the test environment (torch included; this takes a few minutes the first time)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/run.txt -r requirements/dev.txt \
+		|| { echo "could not install requirements/dev.txt: is the network reachable?"; exit 1; }
+	@touch $@
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist

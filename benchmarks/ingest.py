@@ -1,0 +1,179 @@
+"""How fast a large trace opens, against the tools people use today, in one run on one file.
+
+    python benchmarks/ingest.py                      # builds a 190 MB trace, runs everything, prints a table
+    python benchmarks/ingest.py --json results.json  # the same, and keeps the numbers
+
+The trace is a recorded one repeated, with times, flow ids, correlations and external ids shifted so that every copy is a
+stretch of its own. Each contender runs in a process of its own, from process start to its answer, and the process tree's
+peak memory is watched. HTA (PyPI `traceinsight`) needs an environment of its own: it is made in a temporary folder with pip
+unless `--hta PYTHON` names one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+
+RECORDED = Path(__file__).resolve().parents[1] / "src/foretrace/recorded/h200/llama_train_eager.json.gz"
+STRETCH_US = 1_000_000  # longer than the recording, so that copies do not overlap
+STRETCH_ID = 1_000_000
+
+HTA = """
+import sys, logging; logging.disable(logging.CRITICAL)
+from hta.trace_analysis import TraceAnalysis
+a = TraceAnalysis(trace_files={0: sys.argv[1]}, trace_dir="/")
+a.get_temporal_breakdown(visualize=False); a.get_gpu_kernel_breakdown(visualize=False)
+"""
+LOADS = "import {0}, sys; {0}.loads(open(sys.argv[1], 'rb').read())"
+
+
+def build(path: Path, megabytes: float) -> int:
+    """Write a trace of at least that size; returns how many events it holds."""
+    raw = gzip.decompress(RECORDED.read_bytes())
+    start = raw.index(b'"traceEvents": [') + len(b'"traceEvents": [')
+    stop = raw.rindex(b"  ],\n")
+    body, events = raw[start:stop].rstrip(), raw.count(b'"ph":')
+    copies = -(-int(megabytes * 1e6) // len(body))
+    with path.open("wb") as out:
+        out.write(raw[:start])
+        for copy in range(copies):
+            out.write((b"," if copy else b"") + shifted(body, copy))
+        out.write(b"\n" + raw[stop:])
+    return events * copies
+
+
+def shifted(body: bytes, copy: int) -> bytes:
+    """One copy of the events, later in time and with ids of its own."""
+    if not copy:
+        return body
+    body = re.sub(rb'"ts": (\d+)\.(\d+)', lambda m: b'"ts": %d.%s' % (int(m[1]) + copy * STRETCH_US, m[2]), body)
+    names = rb'"(id|correlation|External id)": (\d+)'
+    return re.sub(names, lambda m: b'"%s": %d' % (m[1], int(m[2]) + copy * STRETCH_ID), body)
+
+
+def measured(command: list[str], environment: dict[str, str] | None = None) -> tuple[float, float]:
+    """(seconds, peak megabytes of the process and its children together) of one command."""
+    began = time.perf_counter()
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment)
+    peak = 0.0
+    while process.poll() is None:
+        peak = max(peak, tree_megabytes(process.pid))
+        time.sleep(0.01)
+    seconds = time.perf_counter() - began
+    if process.returncode:
+        raise SystemExit(f"{command[:4]} failed: {process.stderr.read().decode()[-600:]}")  # type: ignore[union-attr]
+    return seconds, peak
+
+
+def tree_megabytes(pid: int) -> float:
+    """Proportional memory of a process and its children: a page shared after a fork counts once."""
+    total = 0
+    waiting = [pid]
+    while waiting:
+        one = waiting.pop()
+        try:
+            with open(f"/proc/{one}/smaps_rollup") as file:
+                total += next(int(line.split()[1]) for line in file if line.startswith("Pss:"))
+            with open(f"/proc/{one}/task/{one}/children") as file:
+                waiting += [int(child) for child in file.read().split()]
+        except (OSError, StopIteration, ProcessLookupError):
+            continue
+    return total / 1000
+
+
+def hta_python(given: str | None, scratch: Path) -> str | None:
+    if given:
+        return given
+    try:
+        subprocess.run([sys.executable, "-m", "venv", scratch / "hta"], check=True, capture_output=True)
+        python = str(scratch / "hta/bin/python")
+        subprocess.run([python, "-m", "pip", "install", "-q", "traceinsight"], check=True, capture_output=True)
+        return python
+    except (OSError, subprocess.CalledProcessError) as error:
+        print(f"HTA left out: {error}", file=sys.stderr)
+        return None
+
+
+def contenders(trace: Path, scratch: Path, hta: str | None) -> dict[str, Callable[[], tuple[float, float]]]:
+    """Name -> one measured run."""
+    look = [sys.executable, "-m", "foretrace", "look", str(trace), "--json"]
+
+    def first() -> tuple[float, float]:
+        shutil.rmtree(scratch / "cache", ignore_errors=True)
+        return measured(look, os.environ | {"FORETRACE_CACHE": str(scratch / "cache")})
+
+    def second() -> tuple[float, float]:
+        return measured(look, os.environ | {"FORETRACE_CACHE": str(scratch / "cache")})
+
+    runs: dict[str, Callable[[], tuple[float, float]]] = {
+        "foretrace look, no cache": lambda: measured([*look, "--no-cache"]),
+        "foretrace look, first": first,
+        "foretrace look, second": second,
+        "orjson.loads": lambda: measured([sys.executable, "-c", LOADS.format("orjson"), str(trace)]),
+        "json.loads": lambda: measured([sys.executable, "-c", LOADS.format("json"), str(trace)]),
+    }
+    if hta:
+        runs["HTA load + two breakdowns"] = lambda: measured([hta, "-c", HTA, str(trace)])
+    return runs
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--megabytes", type=float, default=190)
+    parser.add_argument("--repeat", type=int, default=3, help="runs of each fast contender; the median counts")
+    parser.add_argument("--hta", help="a Python that has traceinsight installed")
+    parser.add_argument("--no-peers", action="store_true")
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        results = run(options, Path(folder))
+    print(table(results))
+    if options.json:
+        options.json.write_text(json.dumps(results, indent=1) + "\n")
+
+
+def run(options: argparse.Namespace, scratch: Path) -> dict[str, object]:
+    trace, large = scratch / "trace.json", scratch / "large.json"
+    events = build(trace, options.megabytes)
+    size = trace.stat().st_size / 1e6
+    print(f"{size:.0f} MB, {events:,} events, {os.cpu_count()} cores", file=sys.stderr)
+    peers = None if options.no_peers else hta_python(options.hta, scratch)
+    rows: dict[str, dict[str, float]] = {}
+    for name, once in contenders(trace, scratch, peers).items():
+        if options.no_peers and not name.startswith("foretrace"):
+            continue
+        runs = [once() for _ in range(1 if "HTA" in name or name == "json.loads" else options.repeat)]
+        rows[name] = {"seconds": median(run[0] for run in runs), "peak_mb": max(run[1] for run in runs)}
+        print(f"  {name}: {rows[name]['seconds']:.2f} s", file=sys.stderr)
+    build(large, options.megabytes * 4)
+    command = [sys.executable, "-m", "foretrace", "look", str(large), "--json", "--no-cache"]
+    seconds, peak = measured(command)
+    rows["foretrace look, 4x the file"] = {"seconds": seconds, "peak_mb": peak}
+    return {"megabytes": size, "events": events, "rows": rows}
+
+
+def table(results: dict[str, object]) -> str:
+    rows: dict[str, dict[str, float]] = results["rows"]  # type: ignore[assignment]
+    size: float = results["megabytes"]  # type: ignore[assignment]
+    ours = rows["foretrace look, first"]["seconds"]
+    lines = [f"{'':28} {'seconds':>8} {'x of ours':>10} {'peak MB':>8} {'x of file':>10}"]
+    for name, row in rows.items():
+        file = size * (4 if "4x" in name else 1)
+        lines.append(f"{name:28} {row['seconds']:8.2f} {row['seconds'] / ours:10.2f} {row['peak_mb']:8.0f} "
+                     f"{row['peak_mb'] / file:10.2f}")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    main()

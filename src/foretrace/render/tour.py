@@ -1,0 +1,46 @@
+"""The tour: one line per recorded trace, and what to try next."""
+
+from __future__ import annotations
+
+from statistics import median
+from typing import Any
+
+from ..units import count_text, percent_text, time_text
+from .table import table
+
+_NEXT = """What to try next
+  foretrace look TRACE              who asked for each kernel, what it cost, what it is bound by
+  foretrace name KERNEL             what a kernel's name says, part by part
+  foretrace compare A B             what changed between two runs, and whether it is worth it
+  foretrace check TRACE -g GUESS    mark a prediction, such as "in mlp_fwd: kernels == 5"
+Give any of them a trace of your own, or one of these by its path:"""
+
+
+def tour_text(documents: dict[str, dict[str, Any]]) -> str:
+    """A table of all recordings, per step."""
+    head = ["recording", "kernels", "memcpys", "memsets", "gpu busy", "host", "idle", "bound"]
+    rows = [_row(name, document) for name, document in documents.items()]
+    devices = {document["trace"]["device"] for document in documents.values()}
+    first = next(iter(documents.values()))
+    folder = first["trace"]["path"].rsplit("/", 1)[0]
+    title = f"{len(documents)} recordings ({', '.join(sorted(map(str, devices)))}), medians per step"
+    return f"{title}\n{table(head, rows)}\n\n{_NEXT}\n  {folder}"
+
+
+def _row(name: str, document: dict[str, Any]) -> list[str]:
+    steps = document["steps"] or [{}]
+    totals = document["totals"]
+    busy, span = totals["gpu_busy_ns"], totals["gpu_span_ns"]
+    return [
+        name,
+        *(count_text(_median(steps, key)) for key in ("kernels", "memcpys", "memsets")),
+        time_text(_median(steps, "gpu_busy_ns")),
+        time_text(_median(steps, "cpu_ns")),
+        percent_text(1 - busy / span if busy is not None and span else None),
+        max((step.get("bound", "unknown") for step in steps), key=[step.get("bound", "unknown") for step in steps].count),
+    ]
+
+
+def _median(steps: list[dict[str, Any]], key: str) -> float | None:
+    values = [step[key] for step in steps if step.get(key) is not None]
+    return median(values) if values else None

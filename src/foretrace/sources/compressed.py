@@ -1,0 +1,174 @@
+"""gzip and zstd streams, read for what they hold even when they are damaged.
+
+A damaged end keeps what came before it, with a note; far more coming out than went in stops the load.
+"""
+
+from __future__ import annotations
+
+import sys
+import zlib
+from collections.abc import Generator, Iterator
+from typing import Any
+
+from ..errors import LimitError, TraceError
+from ..schema.ledger import LedgerBuilder
+from .limits import RATIO_FREE_BYTES, Limits
+
+BLOCK = 256 << 10
+GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+
+
+class Ratio:
+    """Stops a decompression bomb: far more comes out than went in."""
+
+    def __init__(self, label: str, limits: Limits) -> None:
+        self.label, self.limit, self.taken, self.given = label, limits.ratio, 0, 0
+
+    def add(self, given: int) -> None:
+        self.given += given
+        if self.given > RATIO_FREE_BYTES and self.given > self.limit * max(self.taken, 1):
+            raise LimitError(
+                "E_BOMB",
+                self.label,
+                f"expands more than {self.limit}:1",
+                offset=self.taken,
+                hint="if you trust it, raise it with --limit ratio=NUMBER",
+            )
+
+
+def gunzip(raw: Iterator[bytes], label: str, limits: Limits, ledger: LedgerBuilder) -> Iterator[bytes]:
+    """All members of a gzip file; a damaged end keeps what came before it."""
+    ratio = Ratio(label, limits)
+    feed = _Feed(raw, ratio)
+    while feed.starts_with_member():
+        done = yield from _member(feed, label, ledger, ratio)
+        if not done:
+            return
+    if feed.held.strip(b"\0"):
+        ledger.note(
+            "gzip_trailing", text=f"bytes after the gzip stream (at byte {ratio.taken - len(feed.held):,}) were ignored"
+        )
+
+
+class _Feed:
+    """Compressed bytes not used yet, with more to come."""
+
+    def __init__(self, raw: Iterator[bytes], ratio: Ratio) -> None:
+        self.raw, self.ratio, self.held = raw, ratio, b""
+
+    def more(self) -> bool:
+        block = next(self.raw, b"")
+        self.ratio.taken += len(block)
+        self.held += block
+        return bool(block)
+
+    def starts_with_member(self) -> bool:
+        while len(self.held) < 2 and self.more():
+            pass
+        return self.held.startswith(GZIP)
+
+
+def _member(feed: _Feed, label: str, ledger: LedgerBuilder, ratio: Ratio) -> Generator[bytes, None, bool]:
+    """One member. The checksum is counted here, because zlib drops its last output when the trailer is wrong."""
+    header = _header_size(feed)
+    inflate, crc, size, started = zlib.decompressobj(-15), 0, 0, False
+    feed.held = feed.held[header:]
+    while not inflate.eof:
+        if not feed.held and not feed.more():
+            ledger.note("gzip_truncated")
+            return False
+        before = inflate.copy()
+        try:
+            out = inflate.decompress(feed.held, 8 * BLOCK)
+        except zlib.error as error:
+            out = _until_damage(before, feed.held)
+            if out:
+                yield out
+            _gzip_damage(error, feed, label, ledger, started or bool(out))
+            return False
+        started = started or bool(out)
+        crc, size = zlib.crc32(out, crc), size + len(out)
+        ratio.add(len(out))
+        if out:
+            yield out
+        feed.held = inflate.unused_data if inflate.eof else inflate.unconsumed_tail
+    while len(feed.held) < 8 and feed.more():
+        pass
+    trailer, feed.held = feed.held[:8], feed.held[8:]
+    if len(trailer) < 8:
+        ledger.note("gzip_truncated", text="the gzip stream lacks its checksum")
+    elif trailer != crc.to_bytes(4, "little") + (size & 0xFFFFFFFF).to_bytes(4, "little"):
+        ledger.note("gzip_crc")
+    return True
+
+
+def _header_size(feed: _Feed) -> int:
+    """Length of a member's header; its file name is skipped unread."""
+    while len(feed.held) < 64 << 10 and feed.more():
+        pass
+    data = feed.held
+    flags, at = data[3] if len(data) > 3 else 0, 10
+    if flags & 4:
+        at += 2 + int.from_bytes(data[at : at + 2], "little")
+    for flag in (8, 16):
+        if flags & flag:
+            at = data.find(b"\0", at) + 1 or len(data)
+    return at + (2 if flags & 2 else 0)
+
+
+def _until_damage(inflate: Any, data: bytes) -> bytes:
+    """All that can be had of a block that breaks off somewhere inside, fed in small bites."""
+    pieces = []
+    try:
+        for at in range(0, len(data), 64):
+            pieces.append(inflate.decompress(data[at : at + 64]))
+    except zlib.error:
+        pass
+    return b"".join(pieces)
+
+
+def _gzip_damage(error: zlib.error, feed: _Feed, label: str, ledger: LedgerBuilder, started: bool) -> None:
+    """Damage ends the stream; a file that several ranks wrote at once is refused."""
+    offset = feed.ratio.taken - len(feed.held)
+    while len(feed.held) < 4 << 20 and feed.more():
+        pass
+    if any(GZIP + b"\x08" + flag in feed.held for flag in (b"\x00", b"\x08")):
+        raise TraceError(
+            "E_GZIP",
+            label,
+            "damaged gzip: looks like several ranks wrote one file",
+            offset=offset,
+            hint="give each rank its own file and record again",
+        )
+    if not started:
+        raise TraceError("E_GZIP", label, f"damaged gzip ({error})", offset=offset, hint="copy the file again")
+    ledger.note("gzip_crc", text=f"the gzip stream is damaged near byte {offset:,}; what came before it was kept")
+
+
+def unzstd(raw: Iterator[bytes], label: str, limits: Limits, ledger: LedgerBuilder) -> Iterator[bytes]:
+    if sys.version_info >= (3, 14):
+        from compression import zstd
+    else:
+        from backports import zstd
+    ratio, frame = Ratio(label, limits), zstd.ZstdDecompressor()
+    for block in raw:
+        ratio.taken += len(block)
+        data = block
+        try:
+            while data or not (frame.eof or frame.needs_input):
+                if frame.eof:
+                    frame = zstd.ZstdDecompressor()
+                out = frame.decompress(data, 8 * BLOCK)
+                ratio.add(len(out))
+                if out:
+                    yield out
+                data = frame.unused_data if frame.eof else b""
+        except zstd.ZstdError as error:
+            if not ratio.given:
+                raise TraceError(
+                    "E_GZIP", label, f"damaged zstd ({error})", offset=ratio.taken, hint="copy the file again"
+                ) from None
+            ledger.note("gzip_crc", text=f"the zstd stream is damaged near byte {ratio.taken:,}; what came before was kept")
+            return
+    if not frame.eof:
+        ledger.note("gzip_truncated", text="the zstd stream ends early")
