@@ -1,0 +1,112 @@
+"""`foretrace guess`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import click
+
+from ._options import as_json, opens_trace
+
+if TYPE_CHECKING:
+    from ..guess import Guess
+    from ..guess.questions import Question
+    from ..schema.verdict import Verdict
+
+
+@click.command("guess")
+@click.argument("trace", required=False)
+@click.option("--from", "source", metavar="TRACE", help="Write the predictions that hold on TRACE as a guess file.")
+@click.option("--answers", metavar="FILE", help="Take the answers from a file, one per line; an empty line skips a question.")
+@as_json
+@opens_trace
+def command(trace: str | None, source: str | None, answers: str | None, as_json: bool, no_cache: bool, strict: bool,
+            limit: tuple[str, ...]) -> int:
+    """Guess first: answer a handful of questions about TRACE before anything of it is shown, then see them marked.
+
+    \b
+    foretrace guess t.json.gz
+    foretrace guess --from t.json.gz > guesses.toml
+
+    An empty answer skips a question, `q` or the end of the input stops; what was answered is marked. The second form writes a
+    regression net: predictions that hold now and do not jitter, for `foretrace check --guesses`.
+    """
+    from ..errors import UsageError
+    from ..opening import open
+    from ..sources.limits import parse_limits
+
+    path = source or trace
+    if path is None or (source and (trace or answers)):
+        raise UsageError("say either `foretrace guess TRACE [--answers FILE]` or `foretrace guess --from TRACE`")
+    opened = open(path, cache=not no_cache, limits=parse_limits(limit))
+    lost = strict and opened.ledger.lost_data
+    if source:
+        from ..guess.net import write
+
+        click.echo(write(opened))
+        return 1 if lost else 0
+    from ..guess import check
+    from ..guess.questions import questions
+
+    asked = questions(opened)
+    if not asked:
+        raise UsageError("this trace decides none of the questions: it holds no GPU work and no host ops")
+    verdicts = check(opened, _scripted(asked, answers) if answers else _asked(asked))
+    _show(verdicts, as_json)
+    return 1 if lost or any(verdict.verdict == "miss" for verdict in verdicts) else 0
+
+
+def _show(verdicts: list[Verdict], as_json: bool) -> None:
+    import json
+
+    from ..render.verdicts import document, lesson_text
+
+    click.echo(json.dumps(document(verdicts), ensure_ascii=False) if as_json else lesson_text(verdicts))
+
+
+def _asked(questions: list[Question]) -> list[Guess]:
+    """Ask each question until it is answered, skipped or ended."""
+    guesses: list[Guess] = []
+    try:
+        for number, question in enumerate(questions, 1):
+            guesses += _answer(f"{number} of {len(questions)}. {question.text}", question)
+    except (EOFError, click.Abort):
+        click.echo("", err=True)
+    return guesses
+
+
+def _answer(text: str, question: Question) -> Iterator[Guess]:
+    from ..errors import UsageError
+
+    while True:
+        answer = str(click.prompt(text, default="", show_default=False, err=True)).strip()
+        if answer.lower() in ("q", "quit"):
+            raise EOFError
+        if not answer:
+            return
+        try:
+            yield question.guess(answer)
+            return
+        except UsageError as problem:
+            click.echo(str(problem), err=True)
+
+
+def _scripted(questions: list[Question], path: str) -> list[Guess]:
+    from pathlib import Path
+
+    from ..errors import UsageError
+
+    try:
+        lines = Path(path).read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError) as problem:
+        raise UsageError(f"{path}: cannot read the answers: {problem}") from problem
+    guesses = []
+    for number, (question, line) in enumerate(zip(questions, lines, strict=False), 1):
+        if line.strip().lower() in ("q", "quit"):
+            break
+        try:
+            guesses += [question.guess(line)] if line.strip() else []
+        except UsageError as problem:
+            raise UsageError(f"{path}: line {number}: {question.text} {problem}") from problem
+    return guesses

@@ -1,0 +1,72 @@
+"""Guess files: TOML, one table per prediction, each with its reason.
+
+    schema = 1
+
+    [[guess]]
+    text = "in mlp_fwd: kernels == 5"
+    reason = "three products, gelu, and the product of gate and up"
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ..errors import UsageError
+from .marking import Guess, parse
+from .tokens import GuessError, nearest
+
+_TOP, _EACH = ("schema", "guess"), ("text", "reason")
+
+
+def load(path: str | os.PathLike[str]) -> list[Guess]:
+    """The predictions of a guess file; `UsageError` names the file and the line's number among the guesses."""
+    name = os.fspath(path)
+    try:
+        document = tomllib.loads(Path(name).read_text(encoding="utf-8"))
+    except OSError as problem:
+        raise UsageError(f"{name}: {problem.strerror or problem}") from problem
+    except (ValueError, RecursionError) as problem:
+        raise UsageError(f"{name}: not a guess file: {problem}") from problem
+    _known(name, document, _TOP)
+    if document.get("schema", 1) != 1:
+        raise UsageError(f"{name}: schema {document['schema']!r} is not known here; this foretrace writes schema 1")
+    entries = document.get("guess")
+    if not isinstance(entries, list) or not entries:
+        raise UsageError(f"{name}: no [[guess]] in it")
+    return [_guess(f"{name}: guess {number}", entry) for number, entry in enumerate(entries, 1)]
+
+
+def _guess(where: str, entry: Any) -> Guess:
+    if not isinstance(entry, dict) or not isinstance(entry.get("text"), str):
+        raise UsageError(f'{where}: write text = "…"')
+    _known(where, entry, _EACH)
+    if not isinstance(entry.get("reason", ""), str):
+        raise UsageError(f'{where}: write reason = "…"')
+    try:
+        return parse(entry["text"], entry.get("reason", ""))
+    except GuessError as error:
+        raise GuessError(error.text, error.word, error.at, error.problem, error.nearest, where) from None
+
+
+def _known(where: str, table: Mapping[str, Any], keys: tuple[str, ...]) -> None:
+    for key in table:
+        if key not in keys:
+            raise UsageError(f"{where}: no key {key!r} here; the nearest is {nearest(key, keys, 0.0)!r}")
+
+
+def dump(guesses: Iterable[tuple[str, str]], head: Iterable[str] = ()) -> str:
+    """A guess file of (text, reason) pairs; `head` are lines of comment."""
+    lines = [f"# {line}" for line in head] + ["schema = 1"]
+    for text, reason in guesses:
+        lines += ["", "[[guess]]", f"text = {_quoted(text)}", f"reason = {_quoted(reason)}"]
+    return "\n".join(lines)
+
+
+def _quoted(text: str) -> str:
+    # JSON's escapes are TOML's, except that TOML also wants DEL escaped.
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

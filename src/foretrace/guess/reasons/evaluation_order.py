@@ -1,0 +1,32 @@
+"""Python evaluates arguments from left to right, and launches follow it."""
+
+from __future__ import annotations
+
+from ..reason import Miss, Reason
+from ..select import find
+from ..things import Thing
+
+
+def explains(miss: Miss) -> bool:
+    """The right kernels, each as often as predicted, in another order."""
+    view, wanted = miss.reading.view, miss.ask.args.get("sequence")
+    if miss.kind != "order" or view is None or not wanted or len(wanted) != len(miss.reading.rows):
+        return False
+    left: list[Thing] = list(wanted)
+    for row in miss.reading.rows:
+        fitting = next((thing for thing in left if row in find(view, thing).sure), None)
+        if fitting is None:
+            return False
+        left.remove(fitting)
+    return any(thing.word for thing in wanted)
+
+
+REASON = Reason(
+    name="evaluation_order",
+    text="These kernels, in another order: launches follow the order in which Python evaluates, so gelu(gate(x)) * up(x) "
+         "launches gelu before up. A compiler may group them otherwise.",
+    source="an H200, torch 2.11: eager launches gate, gelu, up, mul, down; compiled gate, up, gelu+mul, down",
+    example="in mlp_fwd: gate, up, gelu, mul, down",
+    trace="mlp_eager",
+    explains=explains,
+)

@@ -1,0 +1,29 @@
+"""The wait with which the profiler itself ends a recording."""
+
+from __future__ import annotations
+
+from ..reason import Miss, Reason
+from ..select import find
+from ..things import Thing
+
+
+def explains(miss: Miss) -> bool:
+    thing = miss.ask.args.get("what")
+    spans = miss.ask.views[0].work.trace.spans
+    if miss.kind != "counts" or miss.ask.scope.kind != "trace" or not isinstance(thing, Thing) or not spans.steps:
+        return False
+    if thing.kind != "sync" and thing.name != "cudaDeviceSynchronize":
+        return False
+    waits = find(miss.ask.views[0], thing).sure
+    end = max(span.end_ns for span in spans.steps)
+    return len(waits) == 1 and int(spans.host.start[waits[0]]) >= end
+
+
+REASON = Reason(
+    name="final_sync",
+    text="The one wait comes after the last step: the profiler itself waits for the GPU when a recording ends.",
+    source="an H200, torch 2.11: one cudaDeviceSynchronize after ProfilerStep#4 in every recorded trace",
+    example="sync == 0",
+    trace="linear_eager",
+    explains=explains,
+)

@@ -1,0 +1,20 @@
+"""Triton's launches, which do not go through the runtime API."""
+
+from __future__ import annotations
+
+from ..reason import Miss, Reason
+
+
+def explains(miss: Miss) -> bool:
+    return miss.kind == "calls" and miss.ask.args.get("call") == "cudaLaunchKernel" and any(
+        "triton" in case.ident.family for case in miss.cases)
+
+
+REASON = Reason(
+    name="triton_launch",
+    text="Triton launches through the driver: cuLaunchKernel from Inductor's launcher, cuLaunchKernelEx from Triton's own.",
+    source="an H200, torch 2.11, Triton 3.6: both recorded",
+    example="every pointwise is launched by cudaLaunchKernel",
+    trace="mlp_compiled",
+    explains=explains,
+)
