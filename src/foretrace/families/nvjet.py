@@ -28,7 +28,7 @@ EPILOGUE = {
 _EPILOGUE_WORD = r"(drelu|dgelu|bgrad|relu|gelu|bias|aux)([htsqr](?![a-z])|[ab](?![a-z]))?"
 _SCALING = r"[ABCD](?:vec\d+(?:UE\d+M\d+)?|blk\d+)|ovscale"
 _HEAD = (
-    r"nvjet_(?:(?P<arch>sm\d+)_)?(?P<types>[a-z]{3}|[a-z]{5})_"
+    r"nvjet_(?:(?P<arch>sm\d+)_)?(?P<types>[a-z]{3}|[a-z]{5})_(?:(?P<math>tf32)_)?"
     r"(?:(?P<mn>\d{1,5}x\d{1,5})_(?P<ks>\d{1,5}x\d{1,5})_(?P<cluster>\d{1,5}x\d{1,5})"
     r"|mma_(?P<mnk>\d{1,5}x\d{1,5}x\d{1,5})_(?P<stages>\d{1,5})_(?P<warp>\d{1,5}x\d{1,5}x\d{1,5}))(?=_|$)"
 )
@@ -59,6 +59,8 @@ def _head(r: Reading, found: dict[str, str]) -> None:
     if found["arch"]:
         r.put(found["arch"], "arch", found["arch"], arch_meaning(found["arch"]), "inferred")
     _types(r, found["types"])
+    if found["math"]:
+        r.put(found["math"], "math_dtype", "tf32", "float32 data, TF32 arithmetic", "inferred")
     if found["mn"]:
         depth, stages = shape(found["ks"])
         put_tile(r, found["mn"], [*shape(found["mn"]), depth], "checked")
@@ -124,8 +126,6 @@ def _flag(r: Reading, word: str) -> bool:
         r.put(word, "coop", word[-1], f"two warp groups share a tile and split its {side} MMA side", "inferred")
     elif word == "splitK":
         r.put(word, "splitk", True, "K is split over blocks; a splitKreduce kernel adds the pieces", "checked")
-    elif word == "tf32":
-        r.put(word, "math_dtype", "tf32", "float32 data, TF32 arithmetic", "inferred")
     else:
         return False
     return True

@@ -1,0 +1,89 @@
+"""`foretrace name`: the contract's JSON, plain words for people, and nothing that acts on a terminal."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+from click.testing import CliRunner
+
+from foretrace import families
+from foretrace.cli import main
+from foretrace.cli.name import command
+from foretrace.render import kernel_name
+
+NVJET = "nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_bias_TNT"
+
+
+def run(*arguments: str, stdin: bytes | None = None) -> str:
+    result = CliRunner().invoke(command, arguments, input=stdin, catch_exceptions=False)
+    assert result.exit_code == 0
+    return result.stdout
+
+
+def test_the_document_of_the_contract() -> None:
+    document = json.loads(run(NVJET, "--json"))
+    assert list(document) == ["schema", "name", "short", "family", "role", "fields", "parts"]
+    assert document["schema"] == 1
+    assert (document["name"], document["family"], document["role"]) == (NVJET, "nvjet", "gemm")
+    assert document["fields"]["layout"] == "tn"
+    assert document["fields"]["tile"] == [256, 128, 64]
+    assert [set(part) for part in document["parts"]] == [{"text", "field", "meaning", "certainty"}] * len(document["parts"])
+
+
+def test_plain_words() -> None:
+    text = run(NVJET)
+    assert "nvjet 256x128x64 tn bf16 bias · family nvjet · role gemm" in text
+    assert "first letter, the weight" in text
+    assert "x @ W.t(), what F.linear runs forward" in text
+    assert "\x1b" not in text
+
+
+def test_a_card() -> None:
+    assert "older than sm90 (Hopper)" in run("ampere_sgemm_128x64_nn", "--gpu", "H200")
+    document = json.loads(run("ampere_sgemm_128x64_nn", "--gpu", "sm_90", "--json"))
+    assert document["gpu"]["arch"] == "sm90"
+
+
+@pytest.mark.parametrize("card", ["A100", "nvidia a100", "sm_80", "SM80", "a100 40gb"])
+def test_ways_to_say_a_card(card: str) -> None:
+    assert "this card's own generation" in run("ampere_sgemm_128x64_nn", "--gpu", card)
+
+
+def test_a_card_that_is_none(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["name", "x", "--gpu", "toaster\x1b"]) == 2
+    said = capsys.readouterr().err
+    assert "toaster\\x1b" in said
+    assert "NVIDIA H200" in said
+
+
+def test_names_from_stdin() -> None:
+    documents = json.loads(run("-", "--json", stdin=f"{NVJET}\n\nMemset (Device)\n".encode()))
+    assert [document["family"] for document in documents] == ["nvjet", "memcpy_memset"]
+    assert "role comms" in run("-", stdin=b"ncclDevKernel_Generic(P)\n\xff\xfe\n")
+
+
+@pytest.mark.parametrize("name", ["a\x1b[31mb", "x\u202ey", "a\x9b31m", "\u2028", "a\x00b", "<img src=x>", "\ud800"])
+def test_hostile_names(name: str) -> None:
+    for text in (run(name), run(name, "--json")):
+        text.encode("utf-8")
+        for mark in ("\x1b", "\u202e", "\x9b", "\u2028", "\x00"):
+            assert mark not in text
+    assert json.loads(run(name, "--json"))["name"] == name
+
+
+def test_a_terminal_gets_columns(capsys: pytest.CaptureFixture[str]) -> None:
+    kernel_name.show(families.decode("x\x1b]0;y\x07 [red]z[/red]"))
+    shown = capsys.readouterr().out
+    assert "x\\x1b]0;y\\x07 [red]z[/red]" in shown
+    assert "\x1b" not in shown
+    assert "certainty" in shown
+
+
+def test_the_installed_command() -> None:
+    words = [sys.executable, "-m", "foretrace", "name", NVJET, "--json"]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout)["family"] == "nvjet"
+    assert done.stderr == ""

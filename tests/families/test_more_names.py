@@ -1,0 +1,57 @@
+"""The grammars, not the list: other names of the same families decode as well."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from families.more_names import NAMES
+from families.test_contract import check
+from foretrace import families
+
+
+def test_there_are_many() -> None:
+    assert len(NAMES) >= 60
+
+
+@pytest.mark.parametrize(("name", "expected"), NAMES.items(), ids=lambda value: str(value)[:50])
+def test_a_name_of_the_grammar(name: str, expected: tuple[str, dict[str, Any]]) -> None:
+    kernel = families.decode(name)
+    check(kernel)
+    family, fields = expected
+    assert kernel.family == family
+    assert {field: kernel.fields.get(field, "absent") for field in fields} == fields
+
+
+def test_what_a_name_does_not_state_is_absent() -> None:
+    assert "dtype_acc" not in families.decode("nvjet_bsb_128x128_128x6_2x1_v_bz_TNT").fields  # int8: the letter is a scale's
+    assert "arch" not in families.decode("nvjet_tst_64x64_64x8_2x1_v_bz_TNT").fields  # a CUDA 12 library names none
+    assert "arch" not in families.decode("maxwell_sgemm_128x64_tn").fields
+    assert "splitk" not in families.decode("volta_sgemm_128x64_tn").fields  # split-K is not in these names
+    moments = "void at::native::(anonymous namespace)::RowwiseMomentsCUDAKernel<float, float>(long)"
+    assert "op" not in families.decode(moments).fields  # group norm now, layer norm once
+    old = (
+        "void at::native::elementwise_kernel<128, 2, at::native::gpu_kernel_impl<at::native::CUDAFunctor_add<float> >"
+        "(at::TensorIteratorBase&)::{lambda(int)#1}>(int)"
+    )
+    assert "cast" not in families.decode(old).fields  # an older PyTorch used it for both
+    alien = (
+        "void at::native::vectorized_elementwise_kernel<4, fbgemm_gpu::_float_to_hfp8_gpu(at::Tensor const&)::"
+        "{lambda(float)#1}, std::array<char*, 2ul> >(int)"
+    )
+    assert "op" not in families.decode(alien).fields
+
+
+@pytest.mark.parametrize(
+    ("name", "short"),
+    [
+        ("nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_TNT", "nvjet 256x128x64 tn bf16"),
+        ("triton_poi_fused__unsafe_view_gelu_mul_0", "triton gelu+mul"),
+        ("triton_poi_fused_0", "triton pointwise"),
+        ("ncclDevKernel_AllReduce_Sum_bf16_RING_LL", "nccl AllReduce bf16"),
+        ("_topk_forward_kernel", "topk fwd"),
+    ],
+)
+def test_short_names(name: str, short: str) -> None:
+    assert families.decode(name).short == short
