@@ -32,7 +32,12 @@ def open(path: str | os.PathLike[str], *, cache: bool = True, limits: Limits | N
             store.save(wanted, tables)
     from .model.trace import Trace
 
-    return Trace(tables, wanted)
+    return Trace(tables, _shown(wanted))
+
+
+def _shown(path: str) -> str:
+    """A path as text: file names need not be UTF-8, and documents must be."""
+    return os.fsencode(path).decode(errors="replace")
 
 
 def _load_the_rest() -> None:
@@ -67,7 +72,7 @@ def look_document(path: str, *, cache: bool = True, limits: Limits | None = None
     kept = store.load_document(wanted, _program()) if cache else None
     if kept is not None:
         document: dict[str, Any] = json.loads(kept)
-        document["look"]["trace"]["path"] = wanted
+        document["look"]["trace"]["path"] = _shown(wanted)
         return document
     trace = open(wanted, cache=cache, limits=bounds)
     from .look import full_look

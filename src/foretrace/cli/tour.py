@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import click
 
 
@@ -17,7 +19,7 @@ def command(card: str) -> int:
     if card not in recorded.cards():
         raise UsageError(f"no recordings of {card!r}; there are: {', '.join(recorded.cards())}")
     documents = {}
-    with click.progressbar(recorded.traces(card).items(), label="reading", file=click.get_text_stream("stderr")) as bar:
+    with click.progressbar(recorded.traces(card).items(), label="reading", file=sys.stderr) as bar:
         for name, path in bar:
             documents[name] = look_document(str(path))["look"]
     click.echo(tour_text(documents))

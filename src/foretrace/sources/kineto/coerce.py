@@ -83,6 +83,8 @@ def _fit(value: Any, wanted: Any, ledger: LedgerBuilder) -> Any:
         if isinstance(value, int) and not isinstance(value, bool) and value not in _INT64:
             return str(value) if str in kinds else None
         return value
+    if isinstance(value, str) and value.lstrip("-").isdigit() and len(value) > 18:
+        return None  # beyond 64 bits: noted as such where it was read
     ledger.note("arg_type")
     if isinstance(value, float) and value.is_integer() and int in kinds and int(value) in _INT64:
         return int(value)

@@ -160,6 +160,20 @@ _SIDES: dict[str, tuple[tuple[str, str, str], ...]] = {
     "stacks": (("call_stack", "i", "call_stack"), ("module_path", "i", "module_path")),
     "labels": (("name", "i", "name"), ("labels", "i", "labels")),
 }
+_WITH_SIDES = frozenset(
+    (
+        "flow",
+        "cpu_op",
+        "user_annotation",
+        "kernel",
+        "gpu_memcpy",
+        "gpu_memset",
+        "cuda_sync",
+        "python_function",
+        "memory",
+        "metadata",
+    )
+)
 _KIND_SIDES = {
     "kernel": "gpu",
     "gpu_memcpy": "gpu",
@@ -238,11 +252,11 @@ class Columns:
     def _sides(self, base: int, sites: list[int], args: Sequence[Args | None], flow: Sequence[Any]) -> None:
         """Hand the members of each kind to the side tables that hold its arguments."""
         written = list(self.sites)
-        groups: dict[str, list[int]] = {}
-        members = {site: groups.setdefault(KINDS[kind_of(*written[site][:2])], []) for site in set(sites)}
-        for at, site in enumerate(sites):
-            members[site].append(at)
-        for kind, found in groups.items():
+        groups: dict[str, set[int]] = {}
+        for site in set(sites):
+            groups.setdefault(KINDS[kind_of(*written[site][:2])], set()).add(site)
+        for kind, chosen in groups.items():
+            found = [at for at, site in enumerate(sites) if site in chosen] if kind in _WITH_SIDES else []
             if kind == "flow":
                 for at in found:
                     self.correlation[base + at] = flow[at] if isinstance(flow[at], int) else NONE
@@ -251,7 +265,7 @@ class Columns:
             elif kind in _KIND_SIDES:
                 ids, held = _held(base, found, args)
                 self._side(_KIND_SIDES[kind], ids, held)
-                self._chosen("comms", ids, held, [a.collective is not None for a in held])
+                self._chosen("comms", ids, held, [a.collective is not None or a.dtype is not None for a in held])
 
     def _host(self, ids: list[int], held: list[Args]) -> None:
         if not any([a.dims is not EMPTY for a in held]):

@@ -1,0 +1,82 @@
+"""The second open: equal to the first, safe when two processes write it, never in anybody's way."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import foretrace
+from foretrace import recorded
+from foretrace.opening import look_document
+from foretrace.sources import cache
+
+LARGE = recorded.traces()["llama_train_eager"]
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("FORETRACE_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def test_the_second_open_equals_the_first(place: Path) -> None:
+    first = foretrace.open(LARGE)
+    assert len(list((place / "tables").iterdir())) == 1
+    second = foretrace.open(LARGE)
+    assert second.ledger == first.ledger
+    for name in first.table_names():
+        assert second.table(name).equals(first.table(name)), name
+
+
+def test_a_kept_document_equals_a_fresh_one(place: Path) -> None:
+    fresh = look_document(str(LARGE), cache=False)
+    look_document(str(LARGE))
+    assert list((place / "documents").iterdir())
+    assert look_document(str(LARGE)) == fresh
+
+
+def test_without_cache_nothing_is_written(place: Path) -> None:
+    foretrace.open(LARGE, cache=False)
+    look_document(str(LARGE), cache=False)
+    assert not place.exists()
+
+
+def test_small_traces_are_not_kept(place: Path) -> None:
+    foretrace.open(recorded.traces()["mlp_eager"])
+    assert not place.exists()
+
+
+def test_changed_content_is_read_again(place: Path, tmp_path: Path) -> None:
+    path = tmp_path / "t.json.gz"
+    path.write_bytes(LARGE.read_bytes())
+    kept = cache.key_of(str(path))
+    path.write_bytes(LARGE.read_bytes() + b"\0")
+    assert cache.key_of(str(path)) != kept
+
+
+def test_a_damaged_entry_is_read_anew(place: Path) -> None:
+    foretrace.open(LARGE)
+    for file in (place / "tables").rglob("*.parquet"):
+        file.write_bytes(b"not parquet")
+    assert foretrace.open(LARGE).event_count == 52_856
+
+
+def test_a_cache_that_cannot_be_written_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("in the way")
+    monkeypatch.setenv("FORETRACE_CACHE", str(blocked / "cache"))
+    assert foretrace.open(LARGE).event_count == 52_856
+
+
+def test_two_processes_at_once(place: Path) -> None:
+    code = f"import foretrace; print(foretrace.open({str(LARGE)!r}).event_count)"
+    running = [subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, env=os.environ) for _ in range(3)]
+    assert [process.communicate()[0].strip() for process in running] == [b"52856"] * 3
+    entries = list((place / "tables").iterdir())
+    assert len(entries) == 1
+    assert not entries[0].name.startswith(".")
+    assert foretrace.open(LARGE).event_count == 52_856

@@ -1,0 +1,155 @@
+"""The command line as other programs meet it: exit codes, one line for bad input, one document for --json."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import click
+import pytest
+
+from foretrace import recorded
+from foretrace.cli import foretrace as group
+from foretrace.cli import main
+
+MLP = str(recorded.traces()["mlp_eager"])
+COMMANDS = group.list_commands(click.Context(group))
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORETRACE_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([name, "--help"]) == 0
+    text = capsys.readouterr().out
+    assert "Usage: foretrace " + name in text
+    assert group.get_command(click.Context(group), name).get_short_help_str(200)  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_is_imported_without_what_it_uses(name: str) -> None:
+    """Help must stay quick: a command's file brings in nothing heavier than Click."""
+    heavy = ("polars", "numpy", "torch", "rich", "starlette", "msgspec", "pytest")
+    code = f"import foretrace.cli.{name}, sys; print([name for name in {heavy} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments in (["nonsense"], ["look"], ["look", MLP, "--bad"], ["look", MLP, "--limit", "depth=x"]):
+        assert main(arguments) == 2
+        assert capsys.readouterr().err.count("\n") == 1
+
+
+@pytest.mark.parametrize("content", [b"", b"hello", b"{}", b"\x80\x04K.", b'{"traceEvents": {}}'])
+def test_bad_input_is_one_line_and_exit_3(content: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "t.json"
+    path.write_bytes(content)
+    assert main(["look", str(path)]) == 3
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert str(path) in error
+    assert "byte" in error
+    assert ";" in error  # what to do next
+
+
+def test_missing_file(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["look", "/no/such/file"]) == 3
+    assert "E_UNREADABLE" in capsys.readouterr().err
+
+
+def test_json_is_one_document_with_the_fixed_names(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["look", MLP, "--json"]) == 0
+    captured = capsys.readouterr()
+    document = json.loads(captured.out)
+    assert captured.err == ""
+    assert list(document) == ["schema", "trace", "ledger", "totals", "steps", "regions", "kernels", "ops", "findings"]
+    assert list(document["trace"]) == ["path", "source", "device", "arch", "rank", "events", "steps", "regions"]
+    assert list(document["ledger"]) == ["seen", "kept", "repaired", "skipped", "notes"]
+    assert list(document["totals"]) == [
+        "kernels", "memcpys", "memsets", "launches", "syncs", "gpu_busy_ns", "gpu_span_ns", "cpu_ops"]  # fmt: skip
+    assert list(document["steps"][0]) == [
+        "name", "index", "cpu_ns", "kernels", "memcpys", "memsets", "gpu_busy_ns", "gpu_idle_ns", "bound"]  # fmt: skip
+    assert list(document["regions"][0]) == [
+        "name", "count", "cpu_ns", "kernels_per_call", "roles_per_call", "gpu_busy_ns", "bound"]  # fmt: skip
+    assert list(document["kernels"][0]) == [
+        "name", "short", "family", "role", "fields", "count", "per_step", "total_ns", "median_ns", "min_ns", "max_ns",
+        "ops", "chain", "flops", "bytes", "tflops", "gbps", "bound"]  # fmt: skip
+    assert list(document["ops"][0]) == ["name", "count", "self_cpu_ns", "total_cpu_ns", "kernels", "metadata_only"]
+    for finding in document["findings"]:
+        assert list(finding) == ["rule", "state", "title", "detail", "at_most_ns", "evidence", "events"]
+
+
+def test_the_mlp(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["look", MLP, "--json"])
+    document = json.loads(capsys.readouterr().out)
+    region = document["regions"][0]
+    assert (region["name"], region["kernels_per_call"]) == ("mlp_fwd", 5)
+    assert region["roles_per_call"] == {"gemm": 3, "pointwise": 2}
+    assert [step["memsets"] for step in document["steps"]] == [2, 2, 2]
+    gemms = [row for row in document["kernels"] if row["role"] == "gemm"]
+    assert {row["flops"] for row in gemms} == {38_654_705_664}
+    assert sorted(row["count"] for row in gemms) == [3, 6]  # gate and up share a kernel, down has another
+    assert gemms[0]["chain"] == ["aten::linear", "aten::matmul", "aten::mm"]
+    quiet = {row["name"] for row in document["ops"] if row["metadata_only"]}
+    assert quiet == {f"aten::{op}" for op in ("t", "transpose", "as_strided", "reshape", "view", "_unsafe_view")}
+
+
+def test_stdin_gives_the_same(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    main(["look", MLP, "--json"])
+    named = json.loads(capsys.readouterr().out)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(Path(MLP).read_bytes())))
+    assert main(["look", "-", "--json"]) == 0
+    piped = json.loads(capsys.readouterr().out)
+    named["trace"]["path"] = piped["trace"]["path"]
+    assert piped == named
+
+
+def test_strict(tmp_path: Path) -> None:
+    assert main(["look", MLP, "--strict", "--json"]) == 0
+    cut = tmp_path / "cut.json"
+    cut.write_bytes(gzip.decompress(Path(MLP).read_bytes())[:-400])
+    assert main(["look", str(cut), "--json"]) == 0
+    assert main(["look", str(cut), "--strict", "--json"]) == 1
+
+
+def test_folder_and_zip(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["look", str(tmp_path)]) == 3
+    shutil.copy(MLP, tmp_path / "one.json.gz")
+    (tmp_path / "server_args.json").write_text('{"model": "x"}')
+    assert main(["look", str(tmp_path), "--json"]) == 0
+    capsys.readouterr()
+    shutil.copy(MLP, tmp_path / "two.json.gz")
+    assert main(["look", str(tmp_path)]) == 2
+    assert "two.json.gz" in capsys.readouterr().err
+    archive = tmp_path / "set.zip"
+    with zipfile.ZipFile(archive, "w") as file:
+        file.write(MLP, "a/one.json.gz")
+        file.writestr("notes.txt", "no trace")
+    assert main(["look", str(archive), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["trace"]["path"].endswith("set.zip::a/one.json.gz")
+
+
+def test_sql(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["sql", MLP, "select count(*) as n from kernels", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["rows"] == [{"n": 15}]
+    assert main(["sql", MLP]) == 0
+    assert "kernels: id, name" in capsys.readouterr().out
+    assert main(["sql", MLP, "select nonsense from kernels"]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+    assert main(["sql", MLP, "select * from read_csv('/etc/passwd')"]) == 2
+
+
+def test_tour(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["tour"]) == 0
+    text = capsys.readouterr().out
+    assert all(name in text for name in recorded.traces())
