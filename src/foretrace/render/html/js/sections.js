@@ -1,0 +1,122 @@
+// The written parts of the page: banner, story, findings, comparison, guesses, ladder, and what was read.
+
+import { button, make, nameOf, replace } from "./dom.js";
+import { numberText, percentText, timeText } from "./units.js";
+import { Table } from "./table.js";
+
+const GRAVE = ["data_loss", "error"];
+const STATE_SIGN = { found: "●", clear: "○", skipped: "–", crashed: "✕" };
+const VERDICT_SIGN = { hit: "✓", miss: "✗", unknown: "?" };
+const CHANGE_SIGN = { same: "=", changed: "≠", added: "+", removed: "−" };
+const MOST_EVENTS = 8;
+
+// What every page made from a damaged trace must show.
+export function showBanner(node, traces) {
+  const notes = traces.flatMap((facts) => facts.look.ledger.notes
+    .filter((note) => GRAVE.includes(note.severity))
+    .map((note) => make("li", {}, `${facts.title}: ${note.text} (${note.code}, ${numberText(note.count)})`)));
+  node.hidden = !notes.length;
+  replace(node, make("strong", {}, "Not everything in this recording can be trusted"), make("ul", {}, notes));
+}
+
+export function showStory(node, entry) {
+  const { trace } = entry.look;
+  const facts = [trace.device ?? "no GPU named", trace.arch, trace.rank === null ? null : `rank ${trace.rank}`,
+    `${numberText(trace.events)} events`].filter(Boolean).join(" · ");
+  replace(node, make("h2", {}, nameOf(entry.title)), make("p", { class: "faint" }, facts),
+    make("ul", { class: "story" }, entry.story.map((sentence) => make("li", {}, nameOf(sentence)))));
+}
+
+export function showFindings(node, findings, select) {
+  const order = ["found", "crashed", "skipped", "clear"];
+  const sorted = [...findings].sort((a, b) => order.indexOf(a.state) - order.indexOf(b.state) || (b.at_most_ns ?? 0) - (a.at_most_ns ?? 0));
+  const shown = sorted.filter((finding) => finding.state === "found" || finding.state === "crashed");
+  const rest = sorted.filter((finding) => !shown.includes(finding));
+  const quiet = rest.length ? make("details", {}, make("summary", {}, `${rest.length} rules found nothing or lacked data`),
+    rest.map((finding) => findingNode(finding, select))) : null;
+  replace(node, ...shown.map((finding) => findingNode(finding, select)), quiet,
+    sorted.length ? null : make("p", { class: "faint" }, "No rule has looked at this trace."));
+}
+
+function findingNode(finding, select) {
+  const worth = finding.at_most_ns === null ? "" : ` · saves at most ${timeText(finding.at_most_ns)} per step`;
+  const link = (event, at) => button(`event ${at + 1}`, () => select(event), { class: "link", "data-event": event });
+  const events = finding.events.slice(0, MOST_EVENTS);
+  return make("article", { class: `finding ${finding.state}` },
+    make("h3", {}, `${STATE_SIGN[finding.state]} `, nameOf(finding.title)),
+    make("p", { class: "faint" }, `${finding.state} · ${finding.rule}${worth}`),
+    finding.detail ? make("p", {}, nameOf(finding.detail)) : null,
+    events.length ? make("p", {}, "Proof: ", events.map((event, at) => [link(event, at), " "]),
+      finding.events.length > MOST_EVENTS ? `of ${numberText(finding.events.length)}` : "") : null);
+}
+
+export function showComparison(node, found) {
+  node.hidden = !found;
+  if (!found) return;
+  const sentences = (title, list) => list.length ? [make("h3", {}, title), make("ul", {}, list.map((text) => make("li", {}, nameOf(text))))] : [];
+  replace(node, make("h2", {}, "What changed"), ...sentences("Changed", found.changed), ...sentences("Unchanged", found.unchanged),
+    measureTable(found), worthNode(found.worth), fusionList(found.fusions), changeTable(found.kernels).node);
+}
+
+function measureTable(found) {
+  const rows = [["GPU busy", found.gpu_ns], ["host", found.cpu_ns], ["wall", found.wall_ns]];
+  const ratio = (value) => value === null ? "–" : `${value.toFixed(2)}x`;
+  return make("div", { class: "scroll" }, make("table", {}, make("caption", {}, "Median per repeat"),
+    make("thead", {}, make("tr", {}, ["", "A", "B", "B / A", "noise"].map((text) => make("th", { scope: "col" }, text)))),
+    make("tbody", {}, rows.map(([label, value]) => make("tr", {}, make("td", { class: "left" }, label), make("td", {}, timeText(value.a)),
+      make("td", {}, timeText(value.b)), make("td", {}, ratio(value.ratio)), make("td", {}, percentText(value.noise)))))));
+}
+
+function worthNode(worth) {
+  return worth?.text ? make("p", {}, nameOf(worth.text)) : null;
+}
+
+function fusionList(fusions) {
+  if (!fusions.length) return null;
+  const item = (fusion) => make("li", {}, nameOf(fusion.kernel), " takes the place of ", nameOf(fusion.replaces.join(", ")),
+    fusion.ns_saved === null ? "" : ` and saves ${timeText(fusion.ns_saved)}`);
+  return make("section", {}, make("h3", {}, "Fused"), make("ul", {}, fusions.map(item)));
+}
+
+function changeTable(kernels) {
+  const rows = Object.keys(CHANGE_SIGN).flatMap((state) => kernels[state].map((row) => ({ state, ...row })));
+  return new Table([
+    { title: "kernel", name: true, value: (row) => row.short, text: (row) => row.short || row.name, title_of: (row) => row.name },
+    { title: "state", name: true, value: (row) => row.state, text: (row) => `${CHANGE_SIGN[row.state]} ${row.state}` },
+    { title: "op", name: true, value: (row) => row.op ?? "", text: (row) => row.op ?? "–" },
+    { title: "A", value: (row) => row.a, text: (row) => numberText(row.a) },
+    { title: "B", value: (row) => row.b, text: (row) => numberText(row.b) },
+    { title: "median A", value: (row) => row.median_ns.a, text: (row) => timeText(row.median_ns.a) },
+    { title: "median B", value: (row) => row.median_ns.b, text: (row) => timeText(row.median_ns.b) },
+    { title: "why", name: true, value: (row) => (row.why ?? []).join(), text: (row) => (row.why ?? []).join("; ") },
+  ], rows, { caption: "Kernels of a typical repeat, side by side", sortBy: 1, down: false });
+}
+
+export function showGuesses(node, guesses) {
+  node.hidden = !guesses;
+  if (!guesses) return;
+  const row = (guess) => make("tr", {}, make("td", { class: "left" }, `${VERDICT_SIGN[guess.verdict]} ${guess.verdict}`),
+    [guess.text, guess.measured, guess.expected, guess.why].map((text) => make("td", { class: "left" }, nameOf(String(text ?? "–")))));
+  const heads = ["verdict", "guess", "measured", "expected", "why"].map((text) => make("th", { scope: "col", class: "left" }, text));
+  replace(node, make("h2", {}, "Guesses"),
+    make("p", {}, `${guesses.hits} hit, ${guesses.misses} missed, ${guesses.unknown} cannot be told from this trace.`),
+    make("div", { class: "scroll" }, make("table", {}, make("thead", {}, make("tr", {}, heads)), make("tbody", {}, guesses.guesses.map(row)))));
+}
+
+export function showLadder(node, ladder) {
+  node.hidden = !ladder?.length;
+  if (node.hidden) return;
+  const heads = Object.keys(ladder[0]);
+  replace(node, make("h2", {}, "Ladder"), make("div", { class: "scroll" }, make("table", {},
+    make("thead", {}, make("tr", {}, heads.map((text) => make("th", { scope: "col", class: "left" }, text)))),
+    make("tbody", {}, ladder.map((row) => make("tr", {}, heads.map((name) => make("td", { class: "left" }, nameOf(String(row[name] ?? "–"))))))))));
+}
+
+export function showLedger(node, traces) {
+  replace(node, make("h2", {}, "What was read"), ...traces.map((facts) => {
+    const { seen, kept, repaired, skipped, notes } = facts.look.ledger;
+    return make("section", {}, make("p", {}, `${facts.title}: ${numberText(seen)} records seen = ${numberText(kept)} kept + ` +
+      `${numberText(repaired)} repaired + ${numberText(skipped)} skipped.`),
+      make("ul", {}, notes.map((note) => make("li", {}, `${note.severity}: ${note.text} (${note.code}, ${numberText(note.count)})`))));
+  }));
+}

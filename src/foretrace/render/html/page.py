@@ -1,0 +1,78 @@
+"""One page: template, style, script and data in one file that needs no network and runs nothing but its own script.
+
+The script is written as ES modules (`js/`) and joined here into one; the page's content security policy names the hashes of
+exactly this script and this style, so that nothing a trace contains can ever run. Data from a trace goes into a JSON block
+in which `<` cannot occur, and from there into the page as text only.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from functools import cache
+from html import escape
+from importlib.resources import files
+from typing import Any
+
+_IMPORT = re.compile(r'^import\s+\{[^}]*\}\s+from\s+"\./([\w-]+)\.js";\n', re.MULTILINE)
+_EXPORT = re.compile(r"^export (?=(?:async )?(?:function|class|const) )", re.MULTILINE)
+
+
+def page(title: str, data: dict[str, Any], *, connect: str = "'none'", main: str = "main") -> str:
+    """The whole page. `connect` is where it may fetch from (CSP `connect-src`): nowhere, or the server it came from."""
+    style, script = style_text(), script_text(main)
+    shell = _read("page.html")
+    parts = {
+        "title": escape(title), "policy": escape(policy(connect, main), quote=True), "style": style, "script": script,
+        "data": json_block(data),
+    }
+    return re.sub(r"@@(\w+)@@", lambda match: parts[match[1]], shell)  # one pass: what is filled in is not filled again
+
+
+def policy(connect: str, main: str = "main") -> str:
+    """The content security policy: nothing from anywhere, but this script and this style."""
+    return (f"default-src 'none'; script-src '{_hash(script_text(main))}'; style-src '{_hash(style_text())}'; "
+            f"img-src data: blob:; connect-src {connect}; base-uri 'none'; form-action 'none'")
+
+
+def json_block(data: Any) -> str:
+    """JSON that no HTML parser can read as anything else: no `<`, no `&`, no line separators of JavaScript."""
+    text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=str)
+    for mark in "<>&\u2028\u2029":
+        text = text.replace(mark, f"\\u{ord(mark):04x}")
+    return text.encode("utf-8", "replace").decode()  # a lone surrogate cannot be written to a file
+
+
+def script_text(main: str) -> str:
+    """The modules that `main` needs, each once, those needed first; imports and exports fall away in one scope."""
+    return "\n" + "\n".join(_EXPORT.sub("", _IMPORT.sub("", _read(f"js/{name}.js"))) for name in module_order(main))
+
+
+def module_order(main: str) -> list[str]:
+    """`main` and everything it imports, in an order in which every module follows what it imports."""
+    order: list[str] = []
+
+    def visit(name: str) -> None:
+        for needed in _IMPORT.findall(_read(f"js/{name}.js")):
+            if needed not in order:
+                visit(needed)
+        order.append(name)
+
+    visit(main)
+    return order
+
+
+@cache
+def style_text() -> str:
+    return "\n" + _read("page.css")
+
+
+@cache
+def _read(name: str) -> str:
+    return files(__package__).joinpath(name).read_text(encoding="utf-8")
+
+
+def _hash(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()

@@ -1,0 +1,103 @@
+"""The report of one trace or two: gathers what the page shows, and writes the file."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...errors import UsageError
+from ...model.intervals import Ints
+from ...model.trace import Trace
+from ..safe import plain
+from .changes import MARKS, comparison, marks
+from .packing import pack
+from .page import page
+from .story import story
+from .tables import CONFIG, about
+from .timeline import Timeline
+
+# A page of this many events is near 3 MB (6.4 bytes an event); more is a case for `foretrace serve`.
+MOST_EVENTS = 400_000
+
+
+def write_report(path: str | os.PathLike[str], traces: Sequence[Trace], **given: Any) -> Path:
+    """Write `report(traces, ...)` to `path`: all of it or nothing, and never over one of the traces."""
+    target = Path(path)
+    for trace in traces:
+        if target.exists() and os.path.exists(trace.path) and target.samefile(trace.path):
+            raise UsageError(f"{target} is the trace itself: choose another name for the report")
+    text = report(traces, **given)
+    with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=target.parent, prefix=f".{target.name}.", delete=False) as file:
+        file.write(text)
+    os.chmod(file.name, 0o666 & ~_umask())  # a temporary file is private; a report is as open as any other file
+    os.replace(file.name, target)
+    return target
+
+
+def report(traces: Sequence[Trace], *, step: int | None = None, guesses: Mapping[str, Any] | None = None,
+           ladder: Sequence[Mapping[str, Any]] | None = None) -> str:
+    """The report as HTML.
+
+    `step` is the index of the step to open at (the typical one otherwise). `guesses` is the document of `foretrace check
+    --json`, `ladder` a list of rows to show as a table.
+    """
+    if not 1 <= len(traces) <= 2:
+        raise UsageError("a report is about one trace or two")
+    timelines = [Timeline(trace) for trace in traces]
+    compared = comparison(*traces) if len(traces) == 2 else None
+    data = {
+        "schema": 1, "config": CONFIG, "marks": MARKS, "comparison": compared, "guesses": guesses, "ladder": ladder,
+        "traces": [_trace(timeline, step, compared, side) for timeline, side in zip(timelines, "ab", strict=False)],
+    }
+    return page(" and ".join(_title(trace) for trace in traces), data)
+
+
+def _trace(timeline: Timeline, step: int | None, compared: dict[str, Any] | None, side: str) -> dict[str, Any]:
+    trace = timeline.trace
+    wanted = timeline.typical_step if step is None else step
+    if step is not None and step not in range(len(timeline.steps)):
+        raise UsageError(f"{trace.path} has {len(timeline.steps)} steps, counted from 0: there is no step {step}")
+    rows = _shown(timeline, wanted)
+    known = about(trace)
+    packed = timeline.packed(rows)
+    entry = known | {
+        "title": _title(trace), "story": story(known["look"], known["kernels"]),
+        "timeline": outline(timeline, wanted) | {"events": packed, "left_out": len(timeline) - len(rows)},
+    }
+    if compared is not None:
+        entry["timeline"]["marks"] = pack({"mark": marks(compared, timeline, rows, side)})
+    return entry
+
+
+def outline(timeline: Timeline, step: int | None) -> dict[str, Any]:
+    """What a page must know of a timeline before it has any event."""
+    return {
+        "lanes": [{"label": plain(lane.label), "gpu": lane.gpu, "rows": lane.rows} for lane in timeline.lanes],
+        "end": timeline.end_ns, "steps": timeline.steps, "step": step, "configs": timeline.configs[0],
+    }
+
+
+def _shown(timeline: Timeline, step: int | None) -> Ints:
+    """All events where they fit; else those of one step, the longest first; GPU work always."""
+    if len(timeline) <= MOST_EVENTS:
+        return np.arange(len(timeline))
+    rows = np.arange(len(timeline))
+    if step is not None:
+        rows = timeline.between(timeline.steps[step]["start"], timeline.steps[step]["last"])
+    longest = np.argsort(-timeline.length[rows], kind="stable")[:MOST_EVENTS]
+    return np.sort(rows[longest])
+
+
+def _umask() -> int:
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
+
+
+def _title(trace: Trace) -> str:
+    return plain(os.path.basename(trace.path))

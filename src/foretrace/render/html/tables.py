@@ -1,0 +1,82 @@
+"""What a page knows beside the events: names decoded, shapes, launch configurations, kernels by case, the roofs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ... import families
+from ...look import look
+from ...model.kernels import device_of
+from ...model.trace import Trace
+from ...render.safe import plain
+
+CONFIG = ("device", "stream", "grid", "block", "registers", "shared_memory", "blocks_per_sm", "warps_per_sm", "occupancy",
+          "graph_id", "bytes")
+_KERNEL = ("count", "median_ns", "min_ns", "max_ns", "role", "flops", "bytes", "tflops", "gbps", "bound", "cost_note", "ops")
+
+
+def about(trace: Trace) -> dict[str, Any]:
+    """Everything about one trace that is not an event."""
+    document = look(trace)
+    document["trace"]["path"] = plain(document["trace"]["path"])
+    del document["kernels"]  # `kernels` below has the same rows with more in them
+    return {
+        "look": document, "names": trace.host.names, "kinds": trace.host.kinds, "kernels": kernel_rows(trace),
+        "decoded": decoded(trace), "shapes": shapes(trace), "roofs": roofs(trace),
+    }
+
+
+def kernel_rows(trace: Trace) -> list[dict[str, Any]]:
+    """One row per case, in the order of `trace.kernel_cases`: an event's `case` is a position in this list."""
+    steps = len(trace.spans.steps)
+    number = {name: at for at, name in enumerate(trace.host.names)}
+    return [_kernel(trace, row, number, steps) for row in trace.kernel_cases.iter_rows(named=True)]
+
+
+def _kernel(trace: Trace, row: dict[str, Any], number: dict[str, int], steps: int) -> dict[str, Any]:
+    return {name: row[name] for name in _KERNEL} | {
+        "name": number[row["name"]], "short": row["short"] or row["name"],
+        "per_step": row["in_steps"] / steps if steps else None,
+        "total_ns": row["total_ns"] if row["timed"] else None, "first": row["kernels"][0],
+        "chain": list(trace.host.op_chain(row["op"])) if row["op"] is not None else [],
+        "shape": _shape_of(trace, row["op"]),
+    }
+
+
+def _shape_of(trace: Trace, op: int | None) -> int | None:
+    table = trace.tables["shapes"]
+    at = int(np.searchsorted(table["event"].to_numpy(), op)) if op is not None and table.height else table.height
+    return int(table["signature"][at]) if at < table.height and table["event"][at] == op else None
+
+
+def decoded(trace: Trace) -> list[dict[str, Any]]:
+    """What the name of each distinct kernel says, part by part."""
+    found = []
+    for number in np.unique(trace.host.name[trace.gpu.id]).tolist():
+        kernel = families.decode(trace.host.names[number])
+        found.append({"name": number, "short": kernel.short, "family": kernel.family, "role": kernel.role,
+                      "parts": [[part.text, part.field, part.meaning, part.certainty] for part in kernel.parts]})
+    return found
+
+
+def shapes(trace: Trace) -> list[list[Any]]:
+    """`[signature, dims, types, concrete]`, one per distinct form."""
+    table = trace.tables["shapes"].unique(subset="signature", keep="first").sort("signature")
+    return [list(row) for row in table.select("signature", "dims", "types", "concrete").iter_rows()]
+
+
+def configs(trace: Trace) -> tuple[list[list[Any]], Any]:
+    """Distinct launch configurations (see `CONFIG`), and for every row of the `gpu` table which of them it has."""
+    table = trace.tables["gpu"].select(CONFIG)
+    _, first, number = np.unique(table.hash_rows().to_numpy(), return_index=True, return_inverse=True)
+    return [list(row) for row in table[first].iter_rows()], number.reshape(-1)
+
+
+def roofs(trace: Trace) -> dict[str, Any] | None:
+    """The peaks of the GPU, where it is in the table of devices."""
+    device = device_of(trace)
+    if device is None:
+        return None
+    return {"name": device.name, "bytes_per_s": device.bytes_per_s, "peaks": dict(device.peak_flops), "source": device.source}

@@ -1,0 +1,75 @@
+"""Hostile names in every field of a trace: the page shows them as the text they are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import foretrace
+from foretrace.render.html import write_report
+
+from . import hostile
+from .conftest import Browser
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Both sides of a comparison, guesses, a ladder, and the file's own name: hostile throughout."""
+    folder = tmp_path_factory.mktemp("hostile")
+    first, second = folder / "a b'\"<img src=x onerror=alert(1)>&.json", folder / "b.json"
+    first.write_bytes(hostile.trace_bytes())
+    second.write_bytes(hostile.trace_bytes())
+    texts = ("text", "measured", "expected", "why")
+    guesses = {"hits": 0, "misses": 0, "unknown": len(hostile.NAMES), "guesses": [
+        dict.fromkeys(texts, name) | {"verdict": "unknown"} for name in hostile.NAMES.values()]}
+    ladder = [dict.fromkeys(hostile.NAMES.values(), name) for name in hostile.NAMES.values()]
+    opened = [foretrace.open(path, cache=False) for path in (first, second)]
+    return write_report(folder / "report.html", opened, guesses=guesses, ladder=ladder)
+
+
+def test_every_name_is_text_everywhere(browser: Browser, page: Path) -> None:
+    browser.open(page.as_uri())
+    shown = browser.run("""
+        const {timeline, detail, facts} = panes[0], {events} = timeline, seen = [];
+        for (let at = 0; at < events.count; at++) {
+            timeline.select(at, true);
+            seen.push([events.name(at), (detail.querySelector('.whole') ?? detail.querySelector('h3')).textContent]);
+        }
+        return seen;
+    """)
+    assert {name for name, _ in shown} >= set(hostile.NAMES.values())
+    assert [name for name, text in shown if name != text] == []
+    browser.run("for (const each of document.querySelectorAll('details')) each.open = true")
+    browser.screenshot("report_hostile.png")
+    assert browser.dialog() is None
+    assert browser.console() == []
+    assert browser.requests() == [page.as_uri()]
+
+
+def test_nothing_of_the_trace_became_markup(browser: Browser, page: Path) -> None:
+    browser.open(page.as_uri())
+    assert browser.run("return document.querySelectorAll('img, iframe, object, embed, form, [onerror], [onload]').length") == 0
+    assert browser.run("return document.scripts.length") == 2
+    assert browser.run("return Object.keys(Object.prototype).length") == 0
+    assert browser.run("return ({}).polluted === undefined && [].hasOwnProperty('length')")
+    guesses = browser.run("return [...document.querySelectorAll('#guesses tbody tr')].map((row) => row.cells[1].textContent)")
+    assert guesses == list(hostile.NAMES.values())
+
+
+@pytest.mark.parametrize("text", ["(a+)+$", "a" * 50, "__proto__", "<img", "\\", "["])
+def test_a_search_is_literal(browser: Browser, page: Path, text: str) -> None:
+    browser.open(page.as_uri())
+    found = browser.run("panes[0].find(arguments[0]); return panes[0].found.length", text)
+    matching = sum(text.lower() in name.lower() for name in hostile.NAMES.values())
+    assert found == 4 * matching  # region, op, kernel and GPU range
+
+
+def test_the_policy_stops_a_script_that_is_not_ours(browser: Browser, page: Path, tmp_path: Path) -> None:
+    text = page.read_text(encoding="utf-8").replace("<main>", "<main><script>window.intruder = 1</script>", 1)
+    (tmp_path / "tampered.html").write_text(text, encoding="utf-8")
+    browser.open((tmp_path / "tampered.html").as_uri())
+    assert browser.run("return window.intruder === undefined")
+    assert any("Content Security Policy" in message for message in browser.console())
