@@ -11,8 +11,9 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Iterator
+from functools import cache
 from types import ModuleType
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -38,6 +39,11 @@ def declared(package: ModuleType, attribute: str, kind: type[T], group: str) -> 
 
 
 def _entry_points(group: str) -> list[EntryPoint]:
-    from importlib.metadata import entry_points  # 10 ms, so only when extensions are asked for
+    return list(_every_entry_point().select(group=group))
 
-    return list(entry_points(group=group))
+
+@cache
+def _every_entry_point() -> Any:
+    from importlib.metadata import entry_points  # 10 ms, so once, and only when extensions are asked for
+
+    return entry_points()

@@ -1,15 +1,81 @@
-"""What an expert would say about a trace: one file per rule. See `run_all`."""
+"""What an expert would say about a trace: one file per rule.
+
+A file declares `RULE = Rule(...)`; its docstring is the manual page, its examples are run by a contract test. Dropping a file
+in is all it takes; other packages bring rules through the entry point group `foretrace.analyses`. A rule returns findings and
+draws nothing.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
 from typing import TYPE_CHECKING
 
-from ..schema.finding import Finding
+from .. import plugins
+from ..schema.finding import Finding, Rule
 
 if TYPE_CHECKING:
     from ..model.trace import Trace
 
 
+
+def _has_ops(trace: Trace) -> bool:
+    return bool(trace.host.is_op.any())
+
+
+def _has_launches(trace: Trace) -> bool:
+    return bool((trace.gpu.launch >= 0).any())
+
+
+def _has_footprint(trace: Trace) -> bool:
+    return trace.tables["gpu"]["registers"].is_not_null().any()
+
+
+# What a rule may need: how to tell whether the trace has it, and which capture option supplies it.
+NEEDS: dict[str, tuple[Callable[[Trace], bool], str]] = {
+    "gpu": (
+        lambda trace: trace.has("gpu"),
+        "GPU events: profile with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]",
+    ),
+    "ops": (_has_ops, "host ops: profile with ProfilerActivity.CPU among the activities"),
+    "launches": (_has_launches, "launches that belong to GPU work: profile host and GPU together"),
+    "shapes": (lambda trace: trace.has("shapes"), "shapes: profile with record_shapes=True"),
+    "steps": (
+        lambda trace: trace.has("steps"),
+        "steps: profile with schedule=... and call prof.step() after every step",
+    ),
+    "footprint": (_has_footprint, "registers and shared memory per kernel: only traces of CUDA cards carry them"),
+}
+
+
+@cache
+def rules() -> tuple[Rule, ...]:
+    """Every rule, by name."""
+    import foretrace.analyses as here
+
+    return tuple(sorted(plugins.declared(here, "RULE", Rule, "foretrace.analyses"), key=lambda rule: rule.name))
+
+
 def run_all(trace: Trace) -> list[Finding]:
-    """Every rule on one trace. A rule that fails is listed as crashed and hides no other."""
-    return []
+    """Every rule on one trace: what was found, the largest possible saving first, then the rest by name.
+
+    A rule that fails is listed as crashed and hides no other.
+    """
+    return sorted((finding for rule in rules() for finding in run(rule, trace)), key=_place)
+
+
+def _place(finding: Finding) -> tuple[bool, int, str]:
+    found = finding.state == "found"
+    saving = finding.at_most_ns if finding.at_most_ns is not None else -1
+    return not found, -saving if found else 0, finding.rule
+
+
+def run(rule: Rule, trace: Trace) -> list[Finding]:
+    """What one rule says: its findings, or one that tells why there are none."""
+    missing = [advice for need, (has, advice) in NEEDS.items() if need in rule.needs and not has(trace)]
+    if missing:
+        return [Finding(rule.name, "skipped", rule.title, f"needs {missing[0]}")]
+    try:
+        return list(rule.check(trace)) or [Finding(rule.name, "clear", rule.title)]
+    except Exception as error:  # one bad rule must not take the others with it
+        return [Finding(rule.name, "crashed", rule.title, f"{type(error).__name__}: {error}")]

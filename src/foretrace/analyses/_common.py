@@ -1,0 +1,170 @@
+"""What several rules need: who counts, how little time something could take, and the words for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..model.costs import OpCall, Tensor, peak_flops
+from ..model.intervals import Bools, Ints, innermost
+from ..model.kernels import device_of
+from ..model.order import Case
+
+if TYPE_CHECKING:
+    from ..model.trace import Trace
+
+# A finding names at most this many events: enough to jump to, and the count is in the evidence anyway.
+EVENTS = 50
+# A finding lists at most this many kinds of a thing, the most expensive first.
+LISTED = 8
+# How many tensors these ops take before the result that compiled code hands them.
+RESULT_LAST = {"aten::mm": 2, "aten::bmm": 2, "aten::addmm": 3, "aten::baddbmm": 3}
+DTYPES = {
+    "c10::BFloat16": "bf16",
+    "c10::Half": "f16",
+    "float": "f32",
+    "double": "f64",
+    "long int": "i64",
+    "int": "i32",
+    "unsigned char": "u8",
+    "signed char": "i8",
+    "c10::Float8_e4m3fn": "e4m3",
+    "c10::Float8_e5m2": "e5m2",
+}
+
+
+def per(trace: Trace) -> str:
+    """What a total of the rules is for."""
+    return "per step" if trace.order.steps else "in the whole recording"
+
+
+def ids(values: Ints | Iterable[int]) -> tuple[int, ...]:
+    return tuple(int(value) for value in islice(values, EVENTS))
+
+
+def inside_steps(trace: Trace, rows: Ints) -> Ints:
+    """Of these host events those that lie in a step; all, where there are no steps."""
+    steps = trace.spans.steps
+    if not trace.order.steps:
+        return rows
+    edges = np.array([(span.start_ns, span.end_ns) for span in steps])
+    edges = edges[np.argsort(edges[:, 0], kind="stable")]
+    return rows[innermost(edges[:, 0], edges[:, 1], trace.host.start[rows]) >= 0]
+
+
+def bare(op: str) -> str:
+    """`aten::gelu` -> `gelu`."""
+    return op.removeprefix("aten::")
+
+
+def listing(words: Sequence[str]) -> str:
+    """`a, b and c`."""
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+
+
+def plural(count: float, one: str, many: str = "") -> str:
+    text = f"{count:,.0f}" if float(count).is_integer() else f"{count:,.1f}"
+    return f"{text} {one if count == 1 else many or one + 's'}"
+
+
+def each(trace: Trace, count: float) -> float:
+    """A count per step, whole where it is whole."""
+    share = count / max(trace.order.steps, 1)
+    return int(share) if float(share).is_integer() else round(share, 1)
+
+
+def dtype(name: str) -> str:
+    return DTYPES.get(name, name)
+
+
+def tensor_text(tensor: Tensor) -> str:
+    """`[64, 128, 3072] bf16`."""
+    return f"[{', '.join(str(size) for size in tensor.dims)}] {dtype(tensor.type)}"
+
+
+def shapes_text(call: OpCall | None) -> str:
+    """The shapes of the tensor arguments, `[8192, 768] x [768, 3072]`; a result that is passed in is left out."""
+    tensors = call.every_tensor() if call else ()
+    if call and call.name in RESULT_LAST and len(tensors) > RESULT_LAST[call.name]:
+        tensors = tensors[: RESULT_LAST[call.name]]
+    return " x ".join(f"[{', '.join(str(size) for size in tensor.dims)}]" for tensor in tensors)
+
+
+def bandwidth_ns(trace: Trace, count: int | None) -> float:
+    """The least time in which the card's memory moves this many bytes; 0 where a cache may hold them, or nothing is known."""
+    device = device_of(trace)
+    if device is None or not count or count <= (device.l2_bytes or 0):
+        return 0.0
+    return count / device.bytes_per_s * 1e9
+
+
+def product_ns(trace: Trace, case: Case, kind: str = "") -> float | None:
+    """The least time for the arithmetic of one launch at the card's peak for `kind` (its own type by default), or None."""
+    top = peak_flops(device_of(trace), kind or _peak_key(case), True)
+    return None if top is None or case.flops is None else case.flops / top * 1e9
+
+
+def _peak_key(case: Case) -> str:
+    stated = case.id.get("dtype_in") or ""
+    return {"f16": "fp16", "f32": "tf32", "tf32": "tf32"}.get(stated, stated)
+
+
+def faster_by(trace: Trace, cases: Sequence[Case], kind: str = "") -> int | None:
+    """Time per step that these products take beyond the least for their arithmetic; None where no least is known."""
+    beyond = [case.ns - least * case.count for case in cases if (least := product_ns(trace, case, kind)) is not None]
+    return trace.order.per_step(max(sum(beyond), 0.0)) if beyond else None
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """Some cases together, the most expensive first: launches and time per step, their share of all kernel time."""
+
+    cases: list[Case]
+    count: float
+    ns: int
+    share: float
+    events: tuple[int, ...]
+
+
+def together(trace: Trace, cases: Sequence[Case]) -> Whole | None:
+    """These cases as one; None when none of them was launched where it counts."""
+    order = trace.order
+    seen = sorted((case for case in cases if case.count), key=lambda case: (-case.ns, case.name, case.number))
+    if not seen:
+        return None
+    ns, every = sum(case.ns for case in seen), max(int(order.length[order.counts].sum()), 1)
+    rows = np.flatnonzero(order.counts & np.isin(order.case, [case.number for case in seen]))
+    count = each(trace, sum(case.count for case in seen))
+    return Whole(seen, count, order.per_step(ns), round(ns / every, 4), ids(order.events_of(rows)))
+
+
+def idle_per_step(trace: Trace) -> int:
+    """GPU idle time of a step: no saving on the host alone can exceed it."""
+    return trace.order.per_step(int(trace.idle.length.sum()))
+
+
+def chains_with(trace: Trace, wanted: Any) -> Bools:
+    """Which launches of `trace.order` have an op path that passes `wanted`, asked once per distinct path."""
+    order = trace.order
+    numbers, first, inverse = np.unique(order.chain, return_index=True, return_inverse=True)
+    answers = [
+        number >= 0 and bool(wanted(trace.host.op_chain(int(order.op[at]))))
+        for number, at in zip(numbers.tolist(), first.tolist(), strict=True)
+    ]
+    return np.array(answers, bool)[inverse.reshape(-1)] if len(numbers) else np.zeros(0, bool)
+
+
+@cache
+def generation(arch: str | None) -> int | None:
+    """`sm90` -> 9, `sm100f` -> 10; None for other cards than NVIDIA's."""
+    digits = (
+        "".join(letter for letter in arch.removeprefix("sm") if letter.isdigit())
+        if arch and arch.startswith("sm")
+        else ""
+    )
+    return int(digits) // 10 if digits else None

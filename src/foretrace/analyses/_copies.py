@@ -1,0 +1,61 @@
+"""Copies and fills on the GPU, whether made by a kernel or by the copy engine."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from ..model.intervals import Bools, Ints
+from .casts import cast_of
+
+if TYPE_CHECKING:
+    from ..model.trace import Trace
+
+
+MAKERS = frozenset({"aten::copy_", "aten::clone"})
+LAYOUT = "layout_transform"  # what the families call a change between NCHW and NHWC
+
+
+def counted(trace: Trace) -> Bools:
+    """Which rows of `gpu` count: all, or those in steps where there are steps."""
+    return trace.spans.step_of_work() >= 0 if trace.order.steps else np.ones(len(trace.gpu), bool)
+
+
+def plain_copies(trace: Trace) -> Ints:
+    """Rows of `gpu` that copy within one device and keep the type."""
+    gpu, order = trace.gpu, trace.order
+    copying = [
+        case.number
+        for case in order.cases
+        if case.role == "copy" and not cast_of(case) and (case.op in MAKERS or case.id.get("op") == LAYOUT)
+    ]
+    chosen = np.zeros(len(gpu), bool)
+    chosen[order.row[np.isin(order.case, copying)]] = True
+    on_device = trace.host.named(lambda name: name.startswith(("Memcpy DtoD", "Memcpy PtoP")))[gpu.id]
+    return np.flatnonzero((chosen | (gpu.is_memcpy & on_device)) & counted(trace))
+
+
+def paths(trace: Trace, rows: Ints) -> list[tuple[Ints, tuple[str, ...]]]:
+    """These rows of `gpu` by the path of ops above them."""
+    host, op = trace.host, trace.gpu.op[rows]
+    path, at = np.zeros(len(rows), np.uint64), op.copy()
+    while (climbing := at >= 0).any():
+        here = at[climbing]
+        path[climbing] = path[climbing] * np.uint64(0x9E3779B97F4A7C15) + (host.name[here] + 1).astype(np.uint64)
+        at[climbing] = host.nearest_op(host.parent[here])
+    _, first, group = np.unique(path, return_index=True, return_inverse=True)
+    return [(rows[group.reshape(-1) == number], host.op_chain(int(op[at]))) for number, at in enumerate(first.tolist())]
+
+
+def moved_bytes(trace: Trace, rows: Ints) -> int | None:
+    """Bytes that these rows read and write together; None where one of them is not known."""
+    gpu = trace.gpu
+    total = np.full(len(gpu), np.nan)
+    total[gpu.is_kernel] = trace.kernels["bytes"].cast(pl.Float64).fill_null(np.nan).to_numpy()
+    engine = ~gpu.is_kernel
+    passes = np.where(gpu.is_memset[engine], 1, 2)  # a fill only writes
+    total[engine] = trace.gpu_work["bytes"].cast(pl.Float64).fill_null(np.nan).to_numpy()[engine] * passes
+    amount = total[rows].sum()
+    return None if np.isnan(amount) else int(amount)

@@ -1,0 +1,134 @@
+"""An addition after a matrix product, in a kernel of its own.
+
+What it shows: products whose result is read back by the very next kernel, an addition of a bias vector or of a
+whole matrix (a residual, a two-dimensional bias), or a product whose library ran its epilogue as a separate kernel.
+
+Why it matters: the sum could be made before the product leaves the chip. As it is, the result is written, read and
+written again. A vector fits any GEMM's epilogue (`nn.Linear` with its bias, `addmm`); a matrix can be added as beta
+* C, which in PyTorch today costs a copy of that matrix first (see `hidden_copies`), so measure before you change
+it.
+
+How it is computed: in launch order on one stream, an `add` that follows a product directly, with one operand of
+exactly the product's size. The saving is at most the time of the additions, less the time to read the added matrix.
+
+When it is wrong: a trace records shapes, not which tensor is which: an addition of another tensor of the same size
+looks the same. A product whose result is needed unsummed as well cannot drop it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..model.order import Case
+from ..schema.finding import Example, Finding, Rule
+from ..units import bytes_text, time_text
+from ._common import LISTED, bandwidth_ns, each, ids, listing, per, plural, shapes_text
+from ._pairs import following
+from ._sketch import ADD, GEMM, Sketch, kernel
+
+if TYPE_CHECKING:
+    from ..model.trace import Trace
+
+PRODUCTS = frozenset({"gemm", "gemv", "conv"})
+ADDITIONS = frozenset({"aten::add", "aten::add_"})
+
+
+def check(trace: Trace) -> Iterator[Finding]:
+    order, cases = trace.order, trace.order.cases
+    second = following(order, 1, lambda left, right: _kind(cases[left], cases[right]) != "")
+    if not len(second):
+        return
+    pairs, counts = np.unique(np.stack((order.case[second - 1], order.case[second])), axis=1, return_counts=True)
+    seen = [
+        (cases[left], cases[right], count) for left, right, count in zip(*pairs.tolist(), counts.tolist(), strict=True)
+    ]
+    seen.sort(key=lambda entry: (-entry[1].ns, entry[1].name))
+    moved = order.per_step(sum(2 * (left.bytes_written or 0) * count for left, _, count in seen))
+    saved, total = _saved(trace, second), each(trace, len(second))
+    kinds = sorted({_kind(left, right) for left, right, _ in seen})
+    title = f"{plural(total, 'addition')} {per(trace)} in a kernel after the product: {listing(kinds)}"
+    detail = (
+        f"Each writes the product again: {bytes_text(moved)} {per(trace)} would not travel if the product added it, at most "
+        f"{time_text(saved)}. The trace shows sizes and order, not that it is the same tensor."
+    )
+    shown = [_entry(trace, *entry) for entry in seen[:LISTED]]
+    evidence = {"additions": total, "kinds": kinds, "bytes": moved, "pairs": shown}
+    yield Finding(RULE.name, "found", title, detail, evidence, ids(np.sort(order.event[second])), saved)
+
+
+def _kind(product: Case, addition: Case) -> str:
+    """How the second reads the first: a bias vector, a matrix, the library's own epilogue; "" if it does not."""
+    if product.role not in PRODUCTS:
+        return ""
+    if addition.id.get("op") == "epilogue":
+        return "the library's own epilogue"
+    if addition.op not in ADDITIONS or addition.call is None or not product.bytes_written:
+        return ""
+    left, right = addition.call.tensor(0), addition.call.tensor(1)
+    if left is None or right is None:
+        return ""
+    small, large = sorted((left, right), key=lambda tensor: tensor.elements)
+    if large.bytes != product.bytes_written:
+        return ""
+    if small.bytes == product.bytes_written:
+        return "a whole matrix"
+    return "a bias vector" if small.dims and large.dims[-1] == small.dims[-1] == small.elements else ""
+
+
+def _saved(trace: Trace, second: Any) -> int:
+    """The time of the additions, less what reading the added operand takes at the least."""
+    order = trace.order
+    least = np.array([bandwidth_ns(trace, _added_bytes(case)) for case in order.cases])
+    return order.per_step(float(np.maximum(order.length[second] - least[order.case[second]], 0).sum()))
+
+
+def _added_bytes(case: Case) -> int:
+    other = case.call.tensor(1) if case.call else None
+    return (other.bytes or 0) if other else 0
+
+
+def _entry(trace: Trace, product: Case, addition: Case, count: int) -> dict[str, Any]:
+    return {
+        "product": product.id.short,
+        "addition": shapes_text(addition.call),
+        "kind": _kind(product, addition),
+        "count": each(trace, count),
+        "median_ns": addition.median_ns,
+    }
+
+
+def _sketch(added: list[int]) -> dict[str, Any]:
+    product = kernel(GEMM, 20)
+    return (
+        Sketch()
+        .step()
+        .op("aten::mm", product, dims=[[8, 32], [32, 64]])
+        .op("aten::add", kernel(ADD, 6), dims=[[8, 64], added])
+        .document()
+    )
+
+
+RULE = Rule(
+    name="bias_separate",
+    title="An addition after a matrix product, in a kernel of its own",
+    check=check,
+    needs=frozenset({"gpu", "shapes"}),
+    examples=(
+        Example("matmul, then a bias vector", lambda: _sketch([64]), {"additions": 1, "kinds": ["a bias vector"]}),
+        Example("matmul, then a matrix", lambda: _sketch([8, 64]), {"kinds": ["a whole matrix"], "bytes": 2048}),
+        Example(
+            "an addition of other sizes",
+            lambda: (
+                Sketch()
+                .step()
+                .op("aten::mm", kernel(GEMM, 20), dims=[[8, 32], [32, 64]])
+                .op("aten::add", kernel(ADD, 6), dims=[[16, 64], [16, 64]])
+                .document()
+            ),
+            None,
+        ),
+    ),
+)

@@ -1,0 +1,100 @@
+"""Kernels that only change the data type.
+
+What it shows: copies from one type to another, by pair of types: how many, how many bytes, how long.
+
+Why it matters: a cast reads and writes a whole tensor to change its type. Autocast, norms computed in float32 and
+float32 optimizers make many; a kernel before or after could read or write the other type for nothing.
+
+How it is computed: copy kernels whose op recorded two types (`copy_(bf16, f32)`), else those whose name tells
+source and destination. The saving is at most their whole time.
+
+When it is wrong: some casts are needed for accuracy, and removing them changes results. Without recorded shapes a
+cast is known only where the kernel's name tells it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from ..model.order import Case
+from ..schema.finding import Example, Finding, Rule
+from ..units import bytes_text, time_text
+from ._common import LISTED, dtype, each, per, plural, together
+from ._sketch import COPY, Sketch, kernel
+
+if TYPE_CHECKING:
+    from ..model.trace import Trace
+
+
+def check(trace: Trace) -> Iterator[Finding]:
+    pairs: dict[str, list[Case]] = {}
+    for case in trace.order.cases:
+        if case.count and (types := cast_of(case)):
+            pairs.setdefault(types, []).append(case)
+    whole = together(trace, [case for cases in pairs.values() for case in cases])
+    if whole is None:
+        return
+    kinds = [_kind(trace, types, cases) for types, cases in pairs.items()]
+    kinds.sort(key=lambda kind: (-kind["ns"], kind["cast"]))
+    words = [
+        f"{kind['cast']} {plural(kind['count'], 'time')} ({time_text(kind['ns'])}, {bytes_text(kind['bytes'])})"
+        for kind in kinds
+    ]
+    title = f"{plural(whole.count, 'kernel')} {per(trace)} only to change the data type"
+    detail = f"{', '.join(words[:3])}. A neighbour that reads or writes the other type would save them."
+    evidence = {"count": whole.count, "ns": whole.ns, "casts": kinds[:LISTED]}
+    yield Finding(RULE.name, "found", title, detail, evidence, whole.events, whole.ns)
+
+
+def cast_of(case: Case) -> str:
+    """`bf16 -> f32` for a kernel that changes the type, else ""."""
+    if case.role != "copy":
+        return ""
+    target, source = (
+        (case.call.tensor(0), case.call.tensor(1)) if case.call and case.op == "aten::copy_" else (None, None)
+    )
+    if target and source:
+        return f"{dtype(source.type)} -> {dtype(target.type)}" if target.type != source.type else ""
+    named = case.id.get("src_dtype"), case.id.get("dst_dtype")
+    return f"{named[0]} -> {named[1]}" if all(named) and named[0] != named[1] else ""
+
+
+def _kind(trace: Trace, types: str, cases: list[Case]) -> dict[str, Any]:
+    moved = [case.bytes * case.count for case in cases if case.bytes is not None]
+    return {
+        "cast": types,
+        "count": each(trace, sum(case.count for case in cases)),
+        "ns": trace.order.per_step(sum(case.ns for case in cases)),
+        "bytes": trace.order.per_step(sum(moved)) if len(moved) == len(cases) else None,
+    }
+
+
+def _sketch(source: str) -> dict[str, Any]:
+    return (
+        Sketch()
+        .step()
+        .op(
+            "aten::to > aten::_to_copy > aten::copy_",
+            kernel(COPY, 8),
+            dims=[[64, 64], [64, 64]],
+            types=["float", source],
+        )
+        .document()
+    )
+
+
+RULE = Rule(
+    name="casts",
+    title="Kernels that only change the data type",
+    check=check,
+    needs=frozenset({"gpu"}),
+    examples=(
+        Example(
+            "bf16 to float32",
+            lambda: _sketch("c10::BFloat16"),
+            {"count": 1, "casts": [{"cast": "bf16 -> f32", "count": 1, "ns": 8000, "bytes": 24576}]},
+        ),
+        Example("a copy of one type", lambda: _sketch("float"), None),
+    ),
+)

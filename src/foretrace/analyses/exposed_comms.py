@@ -1,0 +1,87 @@
+"""Communication that nothing else covers.
+
+What it shows: time in which collectives ran and no other kernel did, on the same device.
+
+Why it matters: communication that overlaps with computation is free; what is left over is what scaling costs.
+Larger buckets, another order of layers, or fewer and larger collectives hide more of it. A collective also waits
+for the slowest rank: its time is not all transfer.
+
+How it is computed: the union of collective kernels less the union of all other GPU work on their device. The saving
+is at most that.
+
+When it is wrong: with one rank's trace, waiting for another rank and moving data look the same. Overlap does not
+say that both ran at full speed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..model.covered import Covered
+from ..model.intervals import Bools
+from ..schema.finding import Example, Finding, Rule
+from ..units import percent_text, time_text
+from ._common import each, ids, per, plural
+from ._copies import counted
+from ._sketch import ADD, Sketch, kernel
+
+if TYPE_CHECKING:
+    from ..model.trace import Trace
+
+
+def check(trace: Trace) -> Iterator[Finding]:
+    gpu, step = trace.gpu, trace.order.per_step
+    talking = counted(trace) & gpu.usable & (trace.work_roles == "comms")
+    total, exposed = _exposed(trace, talking)
+    if not exposed:
+        return
+    rows = np.flatnonzero(talking)
+    count, share = each(trace, len(rows)), round(exposed / total, 4)
+    title = f"{time_text(step(exposed))} of communication {per(trace)} with nothing else running"
+    detail = (
+        f"{plural(count, 'collective')} take {time_text(step(total))} {per(trace)}; {percent_text(share)} of it is not "
+        "covered by other GPU work. Part of it is waiting for other ranks."
+    )
+    evidence = {"collectives": count, "ns": step(total), "exposed_ns": step(exposed), "exposed_share": share}
+    yield Finding(RULE.name, "found", title, detail, evidence, ids(gpu.id[rows]), step(exposed))
+
+
+def _exposed(trace: Trace, talking: Bools) -> tuple[int, int]:
+    """(all time with a collective running, the part of it in which nothing else ran), summed over devices."""
+    gpu = trace.gpu
+    total = exposed = 0
+    for device in np.unique(gpu.device_number[talking]).tolist():
+        here = gpu.usable & (gpu.device_number == device)
+        rest = here & (trace.work_roles != "comms")
+        comms, other = (
+            Covered(gpu.start[talking & here], gpu.end[talking & here]),
+            Covered(gpu.start[rest], gpu.end[rest]),
+        )
+        length = comms.end - comms.start
+        total += int(length.sum())
+        exposed += int((length - other.between(comms.start, comms.end)).sum())
+    return total, exposed
+
+
+NCCL = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
+
+
+RULE = Rule(
+    name="exposed_comms",
+    title="Communication that nothing else covers",
+    check=check,
+    needs=frozenset({"gpu"}),
+    examples=(
+        Example(
+            "an all-reduce after the last kernel",
+            lambda: (
+                Sketch().step().op("aten::add", kernel(ADD, 20)).op("record_param_comms", kernel(NCCL, 30)).document()
+            ),
+            {"collectives": 1, "ns": 30000, "exposed_ns": 30000},
+        ),
+        Example("no communication", lambda: Sketch().step().op("aten::add", kernel(ADD, 20)).document(), None),
+    ),
+)

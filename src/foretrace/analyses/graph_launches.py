@@ -1,0 +1,73 @@
+"""Kernels that CUDA graphs launched.
+
+What it shows: graph launches, how many kernels each of them put on the GPU, and how much of the GPU work came that
+way.
+
+Why it matters: a graph replays kernels at a fraction of the host cost, which is the cure for launch-bound steps;
+but its kernels have no ops above them in a trace, so nothing is said about shapes, FLOP or bytes of what a graph
+ran.
+
+How it is computed: GPU work whose launching call is a graph launch.
+
+When it is wrong: a profiler that records graphs as one entry hides their kernels; then the counts are too low.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..model import calls
+from ..schema.finding import Example, Finding, Rule
+from ..units import percent_text, time_text
+from ._common import each, ids, per, plural
+from ._copies import counted
+from ._sketch import ADD, Sketch, kernel
+
+if TYPE_CHECKING:
+    from ..model.trace import Trace
+
+
+def check(trace: Trace) -> Iterator[Finding]:
+    gpu, host, step = trace.gpu, trace.host, trace.order.per_step
+    graphs = host.is_launch & host.named(calls.launches_graph)
+    mine = counted(trace)
+    rows = np.flatnonzero(mine & (gpu.launch >= 0) & graphs[np.maximum(gpu.launch, 0)])
+    if not len(rows):
+        return
+    launches = np.unique(gpu.launch[rows])
+    ns, host_ns = int(gpu.length[rows].sum()), int(host.length[launches].sum())
+    share = round(ns / max(int(gpu.length[mine].sum()), 1), 4)
+    count, work = each(trace, len(launches)), each(trace, len(rows))
+    title = f"{plural(count, 'graph launch', 'graph launches')} {per(trace)} for {plural(work, 'piece', 'pieces')} of GPU work"
+    detail = (
+        f"{time_text(step(ns))} {per(trace)}, {percent_text(share)} of GPU time, for {time_text(step(host_ns))} of host "
+        "time in the launch calls. Work inside a graph has no op above it, so its FLOP and bytes are not known."
+    )
+    evidence = {
+        "launches": count,
+        "work": work,
+        "per_launch": round(len(rows) / len(launches), 1),
+        "ns": step(ns),
+        "share": share,
+        "host_ns": step(host_ns),
+    }
+    yield Finding(RULE.name, "found", title, detail, evidence, ids(launches))
+
+
+RULE = Rule(
+    name="graph_launches",
+    title="Kernels that CUDA graphs launched",
+    check=check,
+    needs=frozenset({"gpu"}),
+    examples=(
+        Example(
+            "one launch, three kernels",
+            lambda: Sketch().step().graph(*[kernel(ADD, 5)] * 3).document(),
+            {"launches": 1, "work": 3, "per_launch": 3.0, "ns": 15000, "share": 1.0, "host_ns": 10000},
+        ),
+        Example("plain launches", lambda: Sketch().step().op("aten::add", kernel(ADD, 5)).document(), None),
+    ),
+)

@@ -1,0 +1,104 @@
+"""Copies that an op makes on its own account.
+
+What it shows: device-to-device copies of one data type, by cause: `contiguous`, `reshape` and `clone` of a tensor
+whose strides do not fit, the layout changes around a convolution, and copies inside other ops.
+
+Why it matters: they move whole tensors and compute nothing. Another order of transposes, `channels_last`, or a
+kernel that takes strides makes many of them go away. A copy right before a custom kernel is often its demand for
+contiguous input.
+
+How it is computed: copy kernels and device-to-device memcpys below another op, by the path of ops above them;
+casts, the matrix that `addmm` copies, and copies that stand alone (someone called `copy_`) are left out. The saving
+is at most their whole time.
+
+When it is wrong: a copy may be wanted (a `clone` to keep a value), and the op path does not say so. Copies made
+inside a graph replay have no path and are not counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..model.intervals import Ints
+from ..schema.finding import Example, Finding, Rule
+from ..units import bytes_text, time_text
+from ._common import LISTED, each, ids, per, plural
+from ._copies import moved_bytes, paths, plain_copies
+from ._sketch import COPY, Sketch, kernel
+from .addmm_copy import ADDING
+
+if TYPE_CHECKING:
+    from ..model.trace import Trace
+
+ENGINE = "autograd::engine::evaluate_function: "
+# Asked in this order: `reshape` and `contiguous` call `clone`, and all of them `copy_`.
+CAUSES = {
+    "aten::contiguous": "contiguous",
+    "aten::reshape": "reshape",
+    "aten::flatten": "reshape",
+    "aten::clone": "clone",
+    "aten::cudnn_convolution": "convolution",
+    "aten::miopen_convolution": "convolution",
+    "aten::convolution_backward": "convolution",
+}
+
+
+def check(trace: Trace) -> Iterator[Finding]:
+    by_cause: dict[str, list[Ints]] = {}
+    for mine, path in paths(trace, plain_copies(trace)):
+        if cause := _cause(path):
+            by_cause.setdefault(cause, []).append(mine)
+    if not by_cause:
+        return
+    causes = [_entry(trace, cause, np.concatenate(parts)) for cause, parts in by_cause.items()]
+    causes.sort(key=lambda entry: (-entry["ns"], entry["cause"]))
+    every = np.sort(np.concatenate([mine for parts in by_cause.values() for mine in parts]))
+    ns, count = trace.order.per_step(int(trace.gpu.length[every].sum())), each(trace, len(every))
+    words = [
+        f"{entry['cause']} {plural(entry['count'], 'time')} ({time_text(entry['ns'])}, {bytes_text(entry['bytes'])})"
+        for entry in causes
+    ]
+    title = f"{plural(count, 'hidden copy', 'hidden copies')} {per(trace)}"
+    detail = f"By cause: {', '.join(words[:4])}. They move data and compute nothing."
+    evidence = {"count": count, "ns": ns, "causes": causes[:LISTED]}
+    yield Finding(RULE.name, "found", title, detail, evidence, ids(trace.gpu.id[every]), ns)
+
+
+def _cause(path: tuple[str, ...]) -> str:
+    """Why a copy below this path was made; "" for one that was asked for or is another rule's."""
+    if len(path) < 2 or path[-1] in ADDING:
+        return ""
+    return next((cause for op, cause in CAUSES.items() if op in path), f"inside {path[0].removeprefix(ENGINE)}")
+
+
+def _entry(trace: Trace, cause: str, rows: Ints) -> dict[str, Any]:
+    moved = moved_bytes(trace, rows)
+    return {
+        "cause": cause,
+        "count": each(trace, len(rows)),
+        "ns": trace.order.per_step(int(trace.gpu.length[rows].sum())),
+        "bytes": None if moved is None else trace.order.per_step(moved),
+    }
+
+
+def _sketch(path: str) -> dict[str, Any]:
+    return Sketch().step().op(path, kernel(COPY, 8), dims=[[64, 64], [64, 64]]).document()
+
+
+RULE = Rule(
+    name="hidden_copies",
+    title="Copies that an op makes on its own account",
+    check=check,
+    needs=frozenset({"gpu", "ops"}),
+    examples=(
+        Example(
+            "contiguous on a transposed tensor",
+            lambda: _sketch("aten::contiguous > aten::clone > aten::copy_"),
+            {"count": 1, "causes": [{"cause": "contiguous", "count": 1, "ns": 8000, "bytes": 16384}]},
+        ),
+        Example("a copy that someone asked for", lambda: _sketch("aten::copy_"), None),
+    ),
+)

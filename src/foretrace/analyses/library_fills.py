@@ -1,0 +1,79 @@
+"""Fills that a library makes beside its own kernel.
+
+What it shows: memsets inside an op that launched a kernel as well: a GEMM that keeps a counter or a workspace
+clears it first.
+
+Why it matters: they are launches that nobody wrote down. Each moves a few bytes and costs a launch, so they count
+where the host is the bottleneck; they are why a trace holds more GPU work than kernels. Which kernel of the library
+needs one is its own choice: on an H200 the 256x128 GEMM tiles do, the 192x128 ones do not.
+
+How it is computed: memsets whose innermost op also launched a kernel. The saving is at most their time on the GPU.
+
+When it is wrong: an op that fills its result and then writes part of it (`index_put`, `scatter`) needs the fill.
+Such fills are large, and the detail says so.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..schema.finding import Example, Finding, Rule
+from ..units import bytes_text, time_text
+from ._common import bare, each, ids, listing, per, plural
+from ._copies import counted, moved_bytes
+from ._sketch import GEMM, Sketch, kernel, memset
+
+if TYPE_CHECKING:
+    from ..model.trace import Trace
+
+
+LARGE = 65_536  # counters and semaphores are a few bytes to a few kilobytes; a buffer for sums is a tensor
+
+
+def check(trace: Trace) -> Iterator[Finding]:
+    gpu, host = trace.gpu, trace.host
+    launches = np.zeros(host.count, bool)
+    launches[gpu.op[gpu.is_kernel & (gpu.op >= 0)]] = True
+    rows = np.flatnonzero(gpu.is_memset & (gpu.op >= 0) & counted(trace))
+    rows = rows[launches[gpu.op[rows]]]
+    if not len(rows):
+        return
+    ops = Counter(host.names[name] for name in host.name[gpu.op[rows]].tolist())
+    ns, moved = trace.order.per_step(int(gpu.length[rows].sum())), moved_bytes(trace, rows)
+    count, size = each(trace, len(rows)), None if moved is None else trace.order.per_step(moved)
+    names = listing([bare(op) for op, _ in ops.most_common(3)])
+    title = f"{plural(count, 'fill')} {per(trace)} beside a kernel of the same op"
+    detail = f"{names} cleared {bytes_text(size)} in {time_text(ns)} {per(trace)}: {_purpose(moved, len(rows))}."
+    makers = {op: each(trace, number) for op, number in sorted(ops.items())}
+    evidence = {"count": count, "ns": ns, "bytes": size, "ops": makers}
+    yield Finding(RULE.name, "found", title, detail, evidence, ids(gpu.id[rows]), ns)
+
+
+def _purpose(moved: int | None, count: int) -> str:
+    return (
+        "the library's own bookkeeping"
+        if moved is not None and moved < count * LARGE
+        else "buffers that its kernels add into"
+    )
+
+
+RULE = Rule(
+    name="library_fills",
+    title="Fills that a library makes beside its own kernel",
+    check=check,
+    needs=frozenset({"gpu", "ops"}),
+    examples=(
+        Example(
+            "a GEMM that clears a counter",
+            lambda: Sketch().step().op("aten::mm", memset(0.7), kernel(GEMM, 56)).document(),
+            {"count": 1, "ns": 700, "bytes": 4, "ops": {"aten::mm": 1}},
+        ),
+        Example(
+            "a fill that was asked for", lambda: Sketch().step().op("aten::zero_", memset(3, 4096)).document(), None
+        ),
+    ),
+)

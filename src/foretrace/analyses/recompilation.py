@@ -1,0 +1,107 @@
+"""Code that torch.compile compiled more than once.
+
+What it shows: compiled regions whose number tells that their code was compiled before (`Torch-Compiled Region: 0/1`
+is the second version of frame 0), several versions in use in one trace, and compilation that happened while the
+recording ran.
+
+Why it matters: every version cost a compilation, from a second to minutes: 1.4 s for the small MLP of the ladder on
+an H200 when the batch changed. A new shape, a new stride or a changed Python value makes Dynamo compile again; the
+second time with that dimension left open, so that a third size costs nothing more.
+
+How it is computed: from the names of the host ranges that Dynamo records, and from its own timing ranges (`...
+(dynamo_timed)`). The saving is at most the time spent compiling in the recording.
+
+When it is wrong: a version number counts compilations since the program started, so the first recording after a
+deliberate warm-up with several sizes shows them too. `TORCH_LOGS=recompiles` tells the reason, a trace does not.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..model.covered import Covered
+from ..schema.finding import Example, Finding, Rule
+from ..units import time_text
+from ._common import ids, listing, per, plural
+from ._sketch import ADD, Sketch, kernel
+
+if TYPE_CHECKING:
+    from ..model.trace import Trace
+
+REGION = re.compile(r"Torch-Compiled Region: (\d+)/(\d+)(?:_\d+)?")
+
+
+def check(trace: Trace) -> Iterator[Finding]:
+    host = trace.host
+    versions: dict[int, set[int]] = {}
+    for name in host.names:
+        if found := REGION.fullmatch(name):
+            versions.setdefault(int(found[1]), set()).add(int(found[2]))
+    again = {str(frame): sorted(seen) for frame, seen in sorted(versions.items()) if max(seen) > 0}
+    compiling = np.flatnonzero(host.lasting & host.named(_compiles))
+    if not again and not len(compiling):
+        return
+    spent = Covered(host.start[compiling], host.end[compiling])
+    ns = trace.order.per_step(int((spent.end - spent.start).sum()))
+    times = sum(seen[-1] for seen in again.values())
+    now = (
+        f"Compiling took {time_text(ns)} {per(trace)}. "
+        if len(compiling)
+        else "None of it happened during the recording. "
+    )
+    frames = [f"frame {frame} ran {_versions(seen)}" for frame, seen in list(again.items())[:4]]
+    title = (
+        f"Compiled code was compiled again {plural(times, 'time')}" if again else "Code was compiled while recording"
+    )
+    detail = f"{now}{listing(frames)} (0 is the first)." if frames else now.strip()
+    evidence = {"recompilations": times, "versions": again, "compile_ns": ns}
+    events = np.union1d(compiling, np.flatnonzero(host.named(_recompiled)))
+    yield Finding(RULE.name, "found", title, detail, evidence, ids(events), ns if len(compiling) else None)
+
+
+def _versions(seen: list[int]) -> str:
+    return f"version{'s' if len(seen) > 1 else ''} {listing([str(one) for one in seen])}"
+
+
+def _recompiled(name: str) -> bool:
+    found = REGION.fullmatch(name)
+    return found is not None and int(found[2]) > 0
+
+
+def _compiles(name: str) -> bool:
+    return name.endswith("(dynamo_timed)") or ("torch/_dynamo/convert_frame.py" in name and name.endswith(": _compile"))
+
+
+def _sketch(version: int) -> dict[str, object]:
+    return Sketch().step().op(f"Torch-Compiled Region: 0/{version} > aten::add", kernel(ADD, 5)).document()
+
+
+RULE = Rule(
+    name="recompilation",
+    title="Code that torch.compile compiled more than once",
+    check=check,
+    needs=frozenset({"ops"}),
+    examples=(
+        Example(
+            "the second version of frame 0",
+            lambda: _sketch(1),
+            {"recompilations": 1, "versions": {"0": [1]}, "compile_ns": 0},
+        ),
+        Example("compiled once", lambda: _sketch(0), None),
+        Example(
+            "compiled while recording",
+            lambda: (
+                Sketch()
+                .step()
+                .host("user_annotation", "_compile.compile_inner (dynamo_timed)", 900)
+                .op("aten::add", kernel(ADD, 5))
+                .document()
+            ),
+            {"recompilations": 0, "compile_ns": 900000},
+        ),
+    ),
+)

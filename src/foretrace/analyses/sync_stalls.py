@@ -1,0 +1,89 @@
+"""Places where the host waits for the GPU.
+
+What it shows: calls inside the steps that return only when the GPU has caught up (`cudaStreamSynchronize`,
+`cudaMemcpy`), by the op that makes them: `item`, `nonzero`, a copy to the host. And how long the GPU then stood
+idle, because nothing had been queued.
+
+Why it matters: while the host waits it launches nothing, so the GPU runs dry and stays so until the host has caught
+its breath. One `.item()` per step for a log line is enough.
+
+How it is computed: wait calls inside the steps (without steps: those with launches after them), and the idle time
+that began while one of them was under way. The saving is at most that idle time.
+
+When it is wrong: waits that a program needs (to hand a result to the host) cannot be dropped, only moved. A wait
+inside a library call that the profiler does not show is not seen.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..schema.finding import Example, Finding, Rule
+from ..units import time_text
+from ._common import LISTED, each, ids, inside_steps, listing, per, plural
+from ._sketch import ADD, Sketch, kernel
+
+if TYPE_CHECKING:
+    from ..model.intervals import Ints
+    from ..model.trace import Trace
+
+
+def check(trace: Trace) -> Iterator[Finding]:
+    host, order, idle = trace.host, trace.order, trace.idle
+    waits = _inside(trace)
+    if not len(waits):
+        return
+    makers = host.nearest_op(host.parent[waits])
+    names = Counter(_name(trace, call, op) for call, op in zip(waits.tolist(), makers.tolist(), strict=True))
+    lost = order.per_step(int(idle.length[idle.of("sync")].sum()))
+    waited, count = order.per_step(int(host.length[waits].sum())), each(trace, len(waits))
+    calls = {name: each(trace, number) for name, number in names.most_common(LISTED)}
+    title = f"The host waits for the GPU {plural(count, 'time')} {per(trace)}"
+    detail = (
+        f"{listing([f'{name} ({number:g})' for name, number in list(calls.items())[:3]])}: {time_text(waited)} of waiting "
+        f"{per(trace)}, after which the GPU was idle for {time_text(lost)}."
+    )
+    evidence = {"waits": count, "waited_ns": waited, "idle_ns": lost, "calls": calls}
+    yield Finding(RULE.name, "found", title, detail, evidence, ids(np.sort(waits)), lost)
+
+
+def _inside(trace: Trace) -> Ints:
+    """Waits that something follows: in a step, or, without steps, before the last launch."""
+    host = trace.host
+    waits = np.flatnonzero(host.is_wait & host.lasting)
+    if trace.order.steps:
+        return inside_steps(trace, waits)
+    launches = host.start[host.is_launch]
+    return waits[host.end[waits] <= launches.max()] if len(launches) else waits[:0]
+
+
+def _name(trace: Trace, call: int, op: int) -> str:
+    name = trace.host.names[trace.host.name[call]]
+    return f"{trace.host.names[trace.host.name[op]]}: {name}" if op >= 0 else name
+
+
+def _sketch(waits: bool) -> Sketch:
+    sketch = Sketch().step().op("aten::add", kernel(ADD, 100))
+    if waits:
+        sketch.sync("cudaStreamSynchronize", "aten::_local_scalar_dense")
+    return sketch.op("aten::add", kernel(ADD, 100))
+
+
+RULE = Rule(
+    name="sync_stalls",
+    title="Places where the host waits for the GPU",
+    check=check,
+    needs=frozenset({"gpu", "ops"}),
+    examples=(
+        Example(
+            "an item() between two kernels",
+            lambda: _sketch(True).document(),
+            {"waits": 1, "calls": {"aten::_local_scalar_dense: cudaStreamSynchronize": 1}},
+        ),
+        Example("two kernels in a row", lambda: _sketch(False).document(), None),
+    ),
+)

@@ -1,0 +1,137 @@
+"""Kernels whose launches differ widely in time.
+
+What it shows: kernels of one name, one op shape and one grid whose slowest launch takes half as long again as the
+median, or more: mean, median, shortest and longest.
+
+Why it matters: a mean over such launches describes none of them. Clocks that drop, another process or another
+stream on the card, cold caches, or (for collectives) waiting for the other ranks are the usual reasons.
+
+How it is computed: launches by kernel name, op shapes and grid, at least three of them; told when the launches
+above their median cost 1% of all kernel time together. The saving is at most what the launches take above their
+median.
+
+When it is wrong: without recorded shapes two problems of the same grid look alike. Three launches are few; record
+more steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..model.intervals import Ints
+from ..model.order import Case
+from ..schema.finding import Example, Finding, Rule
+from ..units import ratio_text, time_text
+from ._common import LISTED, ids, per, plural
+from ._sketch import GEMM, Sketch, kernel
+
+if TYPE_CHECKING:
+    from ..model.trace import Trace
+
+Floats = NDArray[np.float64]
+# On the recorded H200 traces products of one shape stay within 1.05 of their median, strided kernels within 1.2, lists of an
+# optimizer within 1.7 because their grids are equal and their tensors are not.
+WIDE = 1.5
+FEWEST = 3
+WORTH_TELLING = 0.01
+
+
+def check(trace: Trace) -> Iterator[Finding]:
+    order = trace.order
+    rows = np.flatnonzero(order.counts & trace.gpu.usable[order.row])
+    if not len(rows):
+        return
+    group, length = _groups(trace, rows), order.length[rows]
+    middle, longest, size = _spread(group, length)
+    above = np.bincount(group, weights=np.maximum(length - middle[group], 0))
+    wide = np.flatnonzero((size >= FEWEST) & (longest >= WIDE * middle))
+    if above[wide].sum() < WORTH_TELLING * length.sum() or not len(wide):
+        return
+    worst = wide[np.argsort(-above[wide], kind="stable")][:LISTED]
+    members = [np.flatnonzero(group == number) for number in worst.tolist()]
+    kinds = [_entry(order.cases[int(order.case[rows[mine[0]]])], length[mine]) for mine in members]
+    first, extra = kinds[0], order.per_step(float(above[wide].sum()))
+    ratio = ratio_text(first["max_ns"] / max(first["median_ns"], 1))
+    title = f"{plural(len(wide), 'kernel')} with launches that differ widely: do not trust the mean"
+    detail = (
+        f"{first['kernel']}: median {time_text(first['median_ns'])}, longest {time_text(first['max_ns'])} ({ratio}), mean "
+        f"{time_text(first['mean_ns'])} over {first['count']:,} launches. Above their medians such launches take "
+        f"{time_text(extra)} {per(trace)}."
+    )
+    slow = np.concatenate([mine[length[mine] >= WIDE * middle[group[mine]]] for mine in members])
+    evidence = {"kernels": kinds, "above_median_ns": extra}
+    yield Finding(RULE.name, "found", title, detail, evidence, ids(np.sort(order.event[rows[slow]])), extra)
+
+
+def _spread(group: Ints, length: Ints) -> tuple[Floats, Ints, Ints]:
+    """Median, longest and number of the launches of each group."""
+    ordered = length[np.lexsort((length, group))]
+    size = np.bincount(group)
+    start = np.concatenate(([0], np.cumsum(size)))[:-1]
+    middle = (ordered[start + (size - 1) // 2] + ordered[start + size // 2]) / 2
+    return middle, ordered[start + size - 1], size
+
+
+def _groups(trace: Trace, rows: Ints) -> Ints:
+    """A number for each kernel name, op shape and grid."""
+    grid = trace.kernels["grid"].fill_null("").rank("dense").to_numpy().astype(np.int64)
+    place = np.searchsorted(trace.kernels["id"].to_numpy(), trace.order.event[rows])
+    keys = trace.order.case[rows] * (int(grid.max()) + 1) + grid[place]
+    numbers: Ints = np.unique(keys, return_inverse=True)[1].reshape(-1)
+    return numbers
+
+
+def _entry(case: Case, length: Ints) -> dict[str, Any]:
+    return {
+        "kernel": case.id.short,
+        "name": case.name,
+        "op": case.op,
+        "role": case.role,
+        "count": len(length),
+        "median_ns": int(np.median(length)),
+        "mean_ns": round(float(length.mean())),
+        "min_ns": int(length.min()),
+        "max_ns": int(length.max()),
+    }
+
+
+def _sketch(odd: float) -> dict[str, object]:
+    sketch = Sketch().step()
+    for us in (50, 50, odd, 50, 50):
+        sketch.op("aten::mm", kernel(GEMM, us, grid=[2, 66, 1]), dims=[[64, 64], [64, 64]])
+    return sketch.document()
+
+
+RULE = Rule(
+    name="varying_kernels",
+    title="Kernels whose launches differ widely in time",
+    check=check,
+    needs=frozenset({"gpu"}),
+    examples=(
+        Example(
+            "four launches of 50 us and one of 150",
+            lambda: _sketch(150),
+            {
+                "above_median_ns": 100000,
+                "kernels": [
+                    {
+                        "kernel": "nvjet 256x128x64 tn bf16",
+                        "name": GEMM,
+                        "op": "aten::mm",
+                        "role": "gemm",
+                        "count": 5,
+                        "median_ns": 50000,
+                        "mean_ns": 70000,
+                        "min_ns": 50000,
+                        "max_ns": 150000,
+                    }
+                ],
+            },
+        ),
+        Example("all alike", lambda: _sketch(51), None),
+    ),
+)

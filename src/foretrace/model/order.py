@@ -1,0 +1,141 @@
+"""Kernels in the order in which they were launched, each with its case: the view that most rules work on.
+
+A case is a kernel name with the shapes of the op that asked for it. A trace has few cases and many launches, so a rule
+looks at cases one by one and at launches as whole arrays.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .. import families
+from ..schema.kernel import KernelId
+from .costs import OpCall
+from .intervals import Bools, Ints
+
+if TYPE_CHECKING:
+    from .trace import Trace
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One case. `count` and `ns` are over the launches that count (those in steps, where there are steps).
+
+    `op` is the op that launched it (the first, where several did) and `call` its recorded arguments; flops and bytes
+    are per launch.
+    """
+
+    number: int
+    id: KernelId
+    role: str
+    op: str
+    call: OpCall | None
+    count: int
+    ns: int
+    median_ns: float | None
+    flops: int | None
+    bytes_read: int | None
+    bytes_written: int | None
+    bytes: int | None
+    gbps: float | None
+    tflops: float | None
+    bound: str
+
+    @property
+    def name(self) -> str:
+        return self.id.name
+
+
+class Order:
+    """Kernels by device and stream, and within a stream as launched. Arrays run in parallel.
+
+    `row` is the row of `gpu`, `event` the event id, `case` the number of the case, `chain` the number of the op path,
+    `step` the step or -1, `lane` the stream. `counts` says which launches count: all, or those in steps where there are
+    any.
+    """
+
+    def __init__(self, trace: Trace) -> None:
+        gpu, host = trace.gpu, trace.host
+        rows = np.flatnonzero(gpu.is_kernel)
+        launched = np.where(gpu.launch[rows] >= 0, host.start[np.maximum(gpu.launch[rows], 0)], gpu.start[rows])
+        order = np.lexsort((gpu.start[rows], launched, gpu.lane[rows]))
+        self.trace = trace
+        self.row: Ints = rows[order]
+        self.event: Ints = gpu.id[self.row]
+        self.length: Ints = gpu.length[self.row]
+        self.lane: Ints = gpu.lane[self.row]
+        self.step: Ints = trace.spans.step_of_work()[self.row]
+        self.case: Ints = self._case_of()[order]
+        self.chain: Ints = trace.kernels["chain_id"].to_numpy()[order]
+        self.op: Ints = gpu.op[self.row]
+        self.steps = len({span.index for span in trace.spans.steps if len(span.work)})
+        self.counts: Bools = self.step >= 0 if self.steps else np.ones(len(self.row), bool)
+
+    def _case_of(self) -> Ints:
+        """The case of every row of `trace.kernels`."""
+        cases = self.trace.kernel_cases
+        number = np.repeat(np.arange(cases.height), cases["count"].to_numpy())
+        found = np.empty(len(number), np.int64)
+        events = cases["kernels"].explode().to_numpy() if cases.height else np.empty(0, np.int64)
+        found[np.searchsorted(self.trace.kernels["id"].to_numpy(), events)] = number
+        return found
+
+    @cached_property
+    def cases(self) -> list[Case]:
+        frame, size = self.trace.kernel_cases, self.trace.kernel_cases.height
+        mine = self.case[self.counts]
+        count = np.bincount(mine, minlength=size).tolist()
+        ns = np.bincount(mine, weights=self.length[self.counts], minlength=size).astype(np.int64).tolist()
+        first = np.unique(self.case, return_index=True)[1] if size else self.case
+        rows = np.searchsorted(self.trace.kernels["id"].to_numpy(), self.event[first])
+        reads, writes = (self.trace.kernels[name].gather(rows).to_list() for name in ("bytes_read", "bytes_written"))
+        return [self._case(row, count[at], ns[at], reads[at], writes[at])
+                for at, row in enumerate(frame.with_row_index().iter_rows(named=True))]
+
+    def _case(self, row: dict[str, Any], count: int, ns: int, read: int | None, written: int | None) -> Case:
+        op = row["op"]
+        return Case(
+            row["index"], families.decode(row["name"]), row["role"], row["ops"][0] if row["ops"] else "",
+            None if op is None else op_call(self.trace, op), count, ns, row["median_ns"], row["flops"], read, written,
+            row["bytes"], row["gbps"], row["tflops"], row["bound"],
+        )
+
+    def events_of(self, rows: Bools | Ints) -> Ints:
+        """Event ids of these launches, earliest first."""
+        return np.sort(self.event[rows])
+
+    def per_step(self, total: float) -> int:
+        """A total over the launches that count, for one step (for the whole recording where there are no steps)."""
+        return round(total / max(self.steps, 1))
+
+
+def op_call(trace: Trace, op: int) -> OpCall | None:
+    """The recorded arguments of one op call; None where the trace recorded none."""
+    shapes = trace.tables["shapes"]
+    at = int(np.searchsorted(shapes["event"].to_numpy(), op)) if shapes.height else 0
+    if at >= shapes.height or shapes["event"][at] != op:
+        return None
+    dims, types, strides, concrete = (_list(shapes[name][at]) for name in ("dims", "types", "strides", "concrete"))
+    if not dims:
+        return None
+    name = trace.host.names[trace.host.name[op]]
+    return OpCall(name, dims, types, strides, [str(item) for item in concrete])
+
+
+def numbers(text: str | None) -> list[int]:
+    """A grid or a block as recorded; empty where it is not a list of whole numbers."""
+    found = _list(text)
+    return found if all(isinstance(size, int) for size in found) else []
+
+
+def _list(text: str | None) -> list[Any]:
+    try:
+        found = json.loads(text) if text else []
+    except (ValueError, RecursionError):
+        return []
+    return found if isinstance(found, list) else []

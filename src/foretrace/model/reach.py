@@ -1,0 +1,66 @@
+"""Which host ops reach the GPU, and which only change how memory is seen."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .intervals import Bools, Ints
+
+if TYPE_CHECKING:
+    from .trace import Trace
+
+# Ops whose result is another view of their input's memory. `contiguous`, `to`, `reshape` and their like are views only
+# when there is nothing to copy, which is why a call must also be seen to launch nothing.
+VIEWS = frozenset({
+    "T", "_conj", "_neg_view", "_reshape_alias", "_unsafe_view", "adjoint", "alias", "as_strided",
+    "as_strided_", "broadcast_to", "chunk", "conj", "contiguous", "detach", "detach_", "diagonal", "dsplit",
+    "expand", "expand_as", "flatten", "hsplit", "imag", "lift_fresh", "mH", "mT", "matrix_H", "moveaxis",
+    "movedim", "narrow", "numpy_T", "permute", "positive", "ravel", "real", "reshape", "reshape_as",
+    "resolve_conj", "resolve_neg", "select", "slice", "split", "split_with_sizes", "squeeze", "squeeze_",
+    "swapaxes", "swapdims", "t", "t_", "tensor_split", "to", "transpose", "transpose_", "type_as", "unbind",
+    "unflatten", "unfold", "unsafe_chunk", "unsafe_split", "unsafe_split_with_sizes", "unsqueeze", "unsqueeze_",
+    "view", "view_as", "view_as_complex", "view_as_real", "vsplit",
+})  # fmt: skip
+
+
+def is_view(name: str) -> bool:
+    """Whether an op of this name changes shape and strides at most, as long as it launches nothing."""
+    return name.removeprefix("aten::") in VIEWS
+
+
+def work_below(trace: Trace) -> tuple[Ints, Ints]:
+    """For every event: kernels, and GPU work of any kind, launched by it or anything it called."""
+    gpu = trace.gpu
+    linked = gpu.launch >= 0
+    return _climbed(trace, gpu.launch[linked & gpu.is_kernel]), _climbed(trace, gpu.launch[linked])
+
+
+def _climbed(trace: Trace, at: Ints) -> Ints:
+    host = trace.host
+    total = np.zeros(host.count, np.int64)
+    while len(at):
+        total += np.bincount(at, minlength=host.count)
+        at = host.parent[at]
+        at = at[at >= 0]
+    return total
+
+
+def reaches(trace: Trace) -> Bools:
+    """Which events launched GPU work, themselves or through what they called."""
+    host = trace.host
+    seen = np.zeros(host.count, bool)
+    at = np.unique(trace.gpu.launch[trace.gpu.launch >= 0])
+    while len(at):
+        seen[at] = True
+        at = host.parent[at]
+        at = np.unique(at[at >= 0])
+        at = at[~seen[at]]
+    return seen
+
+
+def views(trace: Trace) -> Ints:
+    """The calls of view ops that launched nothing."""
+    host = trace.host
+    return np.flatnonzero(host.is_op & host.named(is_view) & host.lasting & ~reaches(trace))
