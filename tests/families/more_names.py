@@ -79,7 +79,7 @@ NAMES: dict[str, tuple[str, dict[str, Any]]] = {
     "void gemv2N_kernel<int, int, __nv_bfloat16, __nv_bfloat16, __nv_bfloat16, float, 128, 8, 4, 4, 1, false, P>(P)": (
         "cublas_gemv", {"transposed": False, "dtype_in": "bf16", "dtype_acc": "f32"}
     ),
-    "void gemmSN_TN_kernel<float, 128, 16, 2, 4, 8, 9, false, P>(P)": ("cublas_gemv", {"op": "gemm", "layout": "tn"}),
+    "void gemmSN_TN_kernel<float, 128, 16, 2, 4, 8, 9, false, P>(P)": ("cublas_gemv", {"layout": "tn", "dtype_in": "f32"}),
     "void splitKreduce_kernel<32, 16, int, float, __half, float, __half, true, true, false>(cublasSplitKParams<float>, "
     "float const*, __half const*, __half*, float const*)": ("cublas_aux", {"dtype_out": "f16", "lib": "cublas"}),
     # cuDNN

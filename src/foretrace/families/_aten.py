@@ -18,7 +18,8 @@ OPS = {
     "masked_scale": "native_dropout_backward",
     "smooth_l1_backward": "smooth_l1_loss_backward", "huber_backward": "huber_loss_backward",
     "pow_scalar_tensor": "pow",
-    "compare_eq": "eq", "compare": "lt / le / gt / ge", "compare_scalar": "lt / le / gt / ge", "clamp_scalar": "clamp",
+    "compare_eq": "eq", "compare": "compare (lt, le, gt, ge)", "compare_scalar": "compare (lt, le, gt, ge)",
+    "clamp_scalar": "clamp",
     "binary_cross_entropy_out": "binary_cross_entropy", "addcmul_scalar": "addcmul", "logical_not": "logical_not",
 }
 

@@ -21,10 +21,10 @@ def library(namespace: str, lib: str, examples: Mapping[str, Mapping[str, Any]])
 
 
 def read(name: str, cpp: _cpp.Cpp, family: str, lib: str) -> KernelId:
-    """Op and role from the words of the function, or of its namespaces; the type from the first template argument."""
+    """Role and short name from the words of the function, or of its namespaces; the type from the first template argument."""
     r = Reading(name, family)
     plain = _words.plain(cpp.base)
-    r.put(cpp.base, "op", plain, "the name is literal", "inferred")
+    r.note(cpp.base, f"the name is literal: {plain}", "inferred")
     r.put(cpp.scope.split("::")[0] or cpp.base, "lib", lib, lib, "inferred")
     types = ((text, _dtypes.cpp(text)) for text in cpp.args)
     text, dtype = next((entry for entry in types if entry[1] not in (None, "bool", "i32", "u32")), ("", ""))

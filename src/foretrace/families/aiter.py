@@ -30,8 +30,7 @@ def decode(name: str) -> KernelId | None:
     if fmha:
         return _fmha(r, base, fmha.groupdict())
     plain = _words.plain(base)
-    if plain:
-        r.put(base, "op", plain, "the name is literal", "inferred")
+    r.note(base, f"the name is literal: {plain}", "inferred")
     return r.done(_words.role(base), plain or "aiter")
 
 

@@ -44,7 +44,7 @@ SPECIAL = {
     "launch_clamp_scalar": ("aten::clamp_min_ (how aten::relu_ runs)", "clamp (relu in eager)"),
     "masked_fill_kernel": ("aten::masked_fill_", "masked_fill"),
     "FillFunctor": ("aten::fill_", "fill {}"),
-    "batch_norm_update_stats_and_invert": ("aten::native_batch_norm", "batch_norm stats update"),
+    "batch_norm_update_stats_and_invert": ("", "batch_norm stats update"),
 }
 
 
@@ -164,7 +164,7 @@ def _op(r: Reading, cpp: _cpp.Cpp, functor: Functor) -> KernelId:
     word = _aten.op_word(functor.name.partition("<")[2].rstrip(">") or functor.leaf)
     if functor.leaf == "FillFunctor" and r.fields.get("dtype") == "f32":
         op = "aten::fill_ / zero_"  # zero_ of float gradients is where this one was seen
-    if op or (is_op(word.split(" ")[0]) and functor.text.startswith("at::native")):
+    if op or (is_op(word) and functor.text.startswith("at::native")):
         r.put(functor.leaf, "op", op or f"aten::{word}", "the op that launches it", "checked")
     dtype = r.fields.get("dtype", "")
     short = short.format(dtype) if short else f"{word} (scalar)" if "UnaryFunctor" in functor.leaf else word

@@ -11,15 +11,15 @@ INDEX_OPS = {
     "index_kernel_impl": ("aten::index", "index (gather"), "index_put_kernel_impl": ("aten::index_put_", "index_put ("),
     "index_fill_kernel_impl": ("aten::index_fill_", "index_fill ("),
     "index_copy_kernel_impl": ("aten::index_copy_", "index_copy ("),
-    "take_put_kernel_impl": ("aten::take / put_", "take/put ("),
+    "take_put_kernel_impl": ("", "take/put ("),
 }
-# whole-name kernels -> (op, short, has a value type first)
+# whole-name kernels -> (op where one op alone launches it, short)
 PLAIN = {
-    "indexFuncSmallIndex": ("aten::index_add_", "index_add {}"),
-    "indexFuncLargeIndex": ("aten::index_add_", "index_add {}"),
-    "indexing_backward_kernel": ("aten::_index_put_impl_", "index_put accumulate {}"),
-    "indexing_backward_kernel_stride_1": ("aten::_index_put_impl_", "index_put accumulate {}"),
-    "indexing_backward_kernel_small_stride": ("aten::_index_put_impl_", "index_put accumulate {}"),
+    "indexFuncSmallIndex": ("", "index_add {}"),
+    "indexFuncLargeIndex": ("", "index_add {}"),
+    "indexing_backward_kernel": ("", "index_put accumulate {}"),
+    "indexing_backward_kernel_stride_1": ("", "index_put accumulate {}"),
+    "indexing_backward_kernel_small_stride": ("", "index_put accumulate {}"),
     "embedding_backward_feature_kernel": ("aten::embedding_dense_backward", "embedding bwd {}"),
     "flip_cuda_kernel": ("aten::flip", "flip {}"), "roll_cuda_kernel": ("aten::roll", "roll {}"),
 }

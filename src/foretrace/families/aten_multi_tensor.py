@@ -13,6 +13,7 @@ from foretrace.families._aten import op_word
 from foretrace.families._reading import Reading, rx
 from foretrace.schema.kernel import Family, KernelId
 
+TEMPLATE = "multi_tensor_apply_kernel"
 OPERATIONS = {
     "plus": "add", "minus": "sub", "multiplies": "mul", "divides": "div", "power_functor": "pow", "negate": "neg",
     "LerpFunctor": "lerp", "reverse_power_functor": "pow",
@@ -31,12 +32,12 @@ ROLES = {"copy": "copy", "norm": "reduction", "zero": "pointwise"}
 
 
 def decode(name: str) -> KernelId | None:
-    if "multi_tensor_apply_kernel" not in name[:200]:
+    if TEMPLATE not in name[:200]:
         return None
     if _mangled.is_mangled(name):
         return _decode_mangled(name)
     cpp = _cpp.parse(name)
-    if cpp.base != "multi_tensor_apply_kernel" or not cpp.scope.startswith("at::native"):
+    if cpp.base != TEMPLATE or not cpp.scope.startswith("at::native"):
         return None
     r = _start(name)
     lists = _cpp.integer((_cpp.inside(cpp.arg(0), _cpp.leaf(cpp.arg(0))) or ("",))[-1])
@@ -54,8 +55,7 @@ def decode(name: str) -> KernelId | None:
 
 def _start(name: str) -> Reading:
     r = Reading(name, "aten_multi_tensor")
-    r.put("multi_tensor_apply_kernel", "template", "multi_tensor_apply_kernel", "one launch for many tensors",
-        "documented")
+    r.put(TEMPLATE, "template", TEMPLATE, "one launch for many tensors", "documented")
     return r
 
 

@@ -43,8 +43,8 @@ def decode(name: str) -> KernelId | None:
     kernel = _tile_kernel(words) if tile else next((word for word in words if word.startswith("kernel_")), "")
     if mangled:
         r.put("_Z", "mangled", True, "the name stayed mangled", "documented")
-    r.put("ck_tile" if tile else "ck", "lib", "CK Tile" if tile else "Composable Kernel", "AMD's kernel library",
-        "documented")
+    lib = "CK Tile" if tile else "Composable Kernel"
+    r.put("ck_tile" if tile else "ck", "lib", lib, "AMD's kernel library", "documented")
     if kernel and not tile:
         r.put(kernel, "kernel", kernel, "the kernel", "inferred")
     return _tile(r, kernel, name) if tile else _plain(r, kernel)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from foretrace.families import _cpp, _dtypes
 from foretrace.families._reading import Reading, rx
 from foretrace.schema.kernel import Family, KernelId
@@ -21,7 +23,7 @@ KERNELS = (
     (r"DeviceRle\w*|DeviceRunLengthEncode\w*", "run_length_encode", "run-length encode", "reduction"),
     (r"DeviceBatchMemcpy\w*|MultiBlockBatchMemcpy\w*", "batch memcpy", "batch memcpy", "copy"),
 )
-ROCPRIM = (("radix_sort", "sort"), ("merge_sort", "sort"), ("onesweep", "sort"), ("block_sort", "sort"),
+WORDS = (("radix_sort", "sort"), ("merge_sort", "sort"), ("onesweep", "sort"), ("block_sort", "sort"),
     ("scan", "reduction"),
            ("reduce", "reduction"), ("partition", "scatter_gather"), ("select", "scatter_gather"),
            ("transform", "pointwise"),
@@ -54,20 +56,19 @@ def _types(cpp: _cpp.Cpp) -> str:
     return ""
 
 
-def decode_rocprim(name: str) -> KernelId | None:
-    if not rx(r"(?:void )?(?:rocprim|thrust)::").match(name):
+def _primitive(library: str, name: str) -> KernelId | None:
+    """rocPRIM and Thrust: one entry function for everything, so the template's first arguments are searched too."""
+    if not rx(rf"(?:void )?{library}::").match(name):
         return None
-    prim = "rocprim" in name[:20]
     cpp = _cpp.parse(name)
-    r = Reading(name, "rocprim" if prim else "thrust")
-    r.put("rocprim" if prim else "thrust", "template", "rocprim" if prim else "thrust", "a device-wide primitive",
-        "documented")
+    r = Reading(name, library)
+    r.put(library, "template", library, "a device-wide primitive", "documented")
     text = f"{cpp.base} {cpp.arg(0)} {cpp.arg(2)[:200]}"
-    op, role = next((entry for entry in ROCPRIM if entry[0] in text), ("", "other"))
-    if op:
-        r.put(op, "op", f"{'rocprim' if prim else 'thrust'} {op.replace('_', ' ')}", "what the primitive does",
-            "inferred")
-    return r.done(role, f"{'rocprim' if prim else 'thrust'} {op.replace('_', ' ')}".strip())
+    word, role = next((entry for entry in WORDS if entry[0] in text), ("", "other"))
+    short = f"{library} {word.replace('_', ' ')}".strip()
+    if word:
+        r.put(word, "op", short, "what the primitive does", "inferred")
+    return r.done(role, short)
 
 
 FAMILIES = (
@@ -84,7 +85,7 @@ FAMILIES = (
     ),
     Family(
         name="rocprim",
-        decode=lambda name: decode_rocprim(name) if "rocprim::" in name[:20] else None,
+        decode=partial(_primitive, "rocprim"),
         order=33,
         examples={
             "void rocprim::detail::onesweep_kernel<rocprim::default_config, false>(long)": {"op": "rocprim onesweep"},
@@ -92,7 +93,7 @@ FAMILIES = (
     ),
     Family(
         name="thrust",
-        decode=lambda name: decode_rocprim(name) if "thrust::" in name[:20] else None,
+        decode=partial(_primitive, "thrust"),
         order=33,
         examples={
             "void thrust::cuda_cub::core::_kernel_agent<thrust::cuda_cub::__reduce::R<int*> >(int*)": {

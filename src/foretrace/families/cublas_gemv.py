@@ -75,8 +75,8 @@ def _dot(name: str, base: str) -> KernelId:
 def _thin(name: str, cpp: _cpp.Cpp) -> KernelId:
     r = Reading(name, FAMILY_NAME)
     k1 = cpp.base == "gemmk1_kernel"
-    r.put(cpp.base, "op", "gemm", "a product with K = 1" if k1 else "a product with a small N", "inferred")
-    r.put(cpp.base, "lib", "cublas", "a cuBLAS kernel", "inferred")
+    words = "a product with K = 1" if k1 else "a product with a small N"
+    r.put(cpp.base, "lib", "cublas", f"a cuBLAS kernel: {words}", "inferred")
     if not k1:
         letters = cpp.base[7:9].lower()
         r.put(cpp.base, "layout", letters, layout_meaning(letters), "inferred")

@@ -33,7 +33,7 @@ ENGINES = (
     (r"dgrad_engine|dgrad2d_\w+|dgrad_alg\d_\w+", "conv_dgrad", "conv dgrad {}"),
     (r"wgrad_alg(?P<alg>\d)_engine\w*", "conv_wgrad", "conv wgrad {} (alg%s)"),
     (r"wgrad2d_\w+|wgrad_\w*engine\w*", "conv_wgrad", "conv wgrad {}"),
-    (r"conv2d_\w+|conv_depthwise\w*|depthwise_fprop\w*", "conv", "conv {}"),
+    (r"conv2d_\w+|conv_depthwise\w*|depthwise_fprop\w*", "", "conv {}"),
 )
 STAGES = {"Data": "input", "Filter": "filter", "Output": "output", "Delta": "output gradient"}
 
@@ -68,7 +68,7 @@ def _generation(name: str, head: re.Match[str]) -> KernelId:
     if head.string == name:  # a name that was cut may have lost the word that tells
         r.put(text, "op", op, meaning, "checked")
     tile = "x".join(str(number) for number in r.fields.get("tile_mn", ()))
-    return r.done("conv", " ".join(f"cudnn {op} {tile} {r.fields.get('dtype_in', '')}".split()))
+    return r.done("conv", " ".join(f"cudnn {op or 'conv'} {tile} {r.fields.get('dtype_in', '')}".split()))
 
 
 def _word(r: Reading, word: str) -> None:
@@ -99,7 +99,7 @@ def _direction(words: list[str]) -> tuple[str, str, str]:
         return f"conv_{kind}", f"convolution, {PASSES[kind]}", "stridedB"
     if "relu" in words:
         return "conv_fprop", "convolution, forward (no ReLU need have run)", "relu"
-    return "conv", "convolution; the name does not tell the direction", ""
+    return "", "", ""
 
 
 def _engine(name: str, cpp: _cpp.Cpp) -> KernelId | None:

@@ -20,10 +20,10 @@ HELPERS = (
      "winograd: filter tiles"),
     (r"reduce_wgrad_\w*helper", "conv_wgrad_reduce", "adds the partial sums of a weight gradient", "reduction",
      "conv wgrad: sum of parts"),
-    (r"elemWiseRNNcell", "rnn_cell", "the element-wise step of a recurrent cell", "pointwise", "RNN cell"),
-    (r"pooling_[fb]w\w*", "pool", "pooling", "reduction", "cuDNN pool"),
-    (r"softmax_[fb]w\w*", "softmax", "softmax", "softmax", "cuDNN softmax"),
-    (r"(?:add|op)_?[Tt]ensor\w*|activation_[fb]w\w*", "elementwise", "element-wise work", "pointwise",
+    (r"elemWiseRNNcell", "", "the element-wise step of a recurrent cell", "pointwise", "RNN cell"),
+    (r"pooling_[fb]w\w*", "", "pooling", "reduction", "cuDNN pool"),
+    (r"softmax_[fb]w\w*", "", "softmax", "softmax", "cuDNN softmax"),
+    (r"(?:add|op)_?[Tt]ensor\w*|activation_[fb]w\w*", "", "element-wise work", "pointwise",
      "cuDNN elementwise"),
 )
 GRAPH_OPS = {
@@ -48,7 +48,7 @@ def decode_aux(name: str) -> KernelId | None:
         if rx(pattern).fullmatch(cpp.base):
             r = Reading(name, "cudnn_aux")
             r.put(cpp.base, "op", op, meaning, "inferred")
-            r.put(cpp.base, "lib", "cudnn", "a cuDNN kernel", "inferred")
+            r.put(cpp.base, "lib", "cudnn", f"a cuDNN kernel: {meaning}", "inferred")
             return r.done(role, short)
     return None
 

@@ -40,15 +40,15 @@ def _attention(name: str, kernel: str) -> KernelId:
     r = Reading(name, "flash_attention_4_cute")
     backward = "Backward" in kernel
     step = next((word for word in ("Preprocess", "Postprocess", "Combine") if word in kernel), "")
-    op = f"sdpa_{'bwd' if backward else 'fwd'}{f'_{step.lower()}' if step else ''}"
+    way = f"sdpa_{'bwd' if backward else 'fwd'}{f'_{step.lower()}' if step else ''}"
     r.put(kernel, "class", kernel, "the Python class that holds the kernel", "inferred")
-    r.put(kernel, "op", op, "fused attention, or a step of it", "inferred")
+    r.put(kernel, "op", "" if step == "Combine" else way, "fused attention, or a step of it", "inferred")
     r.put("kernel_cutlass", "lib", "flash-attn 4 (CuTe DSL)", "flash attention 4", "inferred")
     arch = rx(r"Sm(\d{2,3})").search(kernel)
     if arch:
         r.put(arch[0], "arch", f"sm{arch[1]}", arch_meaning(f"sm{arch[1]}"), "inferred")
     _dtype(r, name)
-    words = ["FA4", op.replace("_", " "), r.fields.get("arch", ""), r.fields.get("dtype_in", "")]
+    words = ["FA4", way.replace("_", " "), r.fields.get("arch", ""), r.fields.get("dtype_in", "")]
     return r.done("attention", " ".join(word for word in words if word))
 
 

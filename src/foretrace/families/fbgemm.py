@@ -6,15 +6,14 @@ from foretrace.families import _cpp, _words
 from foretrace.families._reading import Reading, rx
 from foretrace.schema.kernel import Family, KernelId
 
-# pattern of the function -> (op, short, role); without a short, the function's own words
+# pattern of the function -> (short, role); without a short, the function's own words
 KERNELS = (
-    (r"permute_2D_lengths_kernel", "jagged permute", "permute 2D lengths", "scatter_gather"),
-    (r"permute_\w+", "jagged permute", "", "scatter_gather"),
-    (r"split_embedding(?:_\w+)?_forward\w*", "embedding forward", "embedding fwd (fbgemm)", "scatter_gather"),
-    (r"split_embedding_backward\w*", "embedding backward + optimizer", "embedding bwd (fbgemm)", "scatter_gather"),
-    (r"(?:split|dense|batched)_embedding\w*", "embedding", "embedding (fbgemm)", "scatter_gather"),
-    (r"bounds_check_indices\w*|linearize_index\w*|_?offsets_range\w*", "embedding indices", "", "scatter_gather"),
-    (r"\w*(?:quantize|qparam|FP8rowwise|to_float|hfp8)\w*", "quantize", "", "pointwise"),
+    (r"permute_2D_lengths_kernel", "permute 2D lengths", "scatter_gather"), (r"permute_\w+", "", "scatter_gather"),
+    (r"split_embedding(?:_\w+)?_forward\w*", "embedding fwd (fbgemm)", "scatter_gather"),
+    (r"split_embedding_backward\w*", "embedding bwd + optimizer (fbgemm)", "scatter_gather"),
+    (r"(?:split|dense|batched)_embedding\w*", "embedding (fbgemm)", "scatter_gather"),
+    (r"bounds_check_indices\w*|linearize_index\w*|_?offsets_range\w*", "", "scatter_gather"),
+    (r"\w*(?:quantize|qparam|FP8rowwise|to_float|hfp8)\w*", "", "pointwise"),
 )
 _UNSCOPED = r"(?:split_embedding|dense_embedding|bounds_check_indices|linearize_index|permute_pooled_embs)\w*"
 
@@ -27,9 +26,12 @@ def decode(name: str) -> KernelId | None:
         return None
     plain = _words.plain(cpp.base)
     found = next((entry for entry in KERNELS if rx(entry[0]).fullmatch(cpp.base)), None)
-    op, short, role = found[1:] if found else (plain, plain, _words.role(cpp.base))
+    short, role = found[1:] if found else (plain, _words.role(cpp.base))
     r = Reading(name, "fbgemm")
-    r.put(cpp.base, "op", op, "the name is literal", "inferred")
+    if cpp.base.startswith("permute_"):
+        r.put(cpp.base, "op", "jagged permute", "reorders the rows of a jagged tensor", "inferred")
+    else:
+        r.note(cpp.base, f"the name is literal: {plain}", "inferred")
     return r.done(role, short or plain)
 
 
@@ -39,8 +41,6 @@ FAMILY = Family(
     order=39,
     examples={
         "void fbgemm_gpu::permute_2D_data_kernel<false, int, int, float>(int)": {"op": "jagged permute"},
-        "void split_embedding_codegen_forward_weighted_kernel<c10::Half, c10::Half, float, false, long, 2ul>(P)": {
-            "op": "embedding forward",
-        },
+        "void split_embedding_codegen_forward_weighted_kernel<c10::Half, c10::Half, float, false, long, 2ul>(P)": {},
     },
 )

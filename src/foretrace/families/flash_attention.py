@@ -24,7 +24,7 @@ FLAGS = {  # kernel -> the flags after the traits, by their number
 }
 OPS = {
     "flash_fwd_kernel": ("sdpa_fwd", "flash fwd"), "flash_fwd_splitkv_kernel": ("sdpa_fwd", "flash fwd split-KV"),
-    "flash_fwd_splitkv_combine_kernel": ("sdpa_fwd_combine", "flash fwd split-KV: combine"),
+    "flash_fwd_splitkv_combine_kernel": ("", "flash fwd split-KV: combine"),
     "flash_bwd_dot_do_o_kernel": ("sdpa_bwd_preprocess", "flash bwd: rowsum(dO*O)"),
     "flash_bwd_dq_dk_dv_loop_seqk_parallel_kernel": ("sdpa_bwd", "flash bwd"),
     "flash_bwd_dq_dk_dv_loop_kernel": ("sdpa_bwd", "flash bwd"),
@@ -94,8 +94,7 @@ def decode3(name: str) -> KernelId | None:
     helper = "Combine" in name or "prepare_varlen" in name or "Preprocess" in name or "Postprocess" in name
     kernel = rx(r"FlashAttn\w+|prepare_varlen_num_blocks_kernel").search(name)
     op = "sdpa_bwd" if backward else "sdpa_fwd"
-    r.put(kernel[0] if kernel else "", "op", f"{op}_helper" if helper else op, "fused attention, or a step of it",
-        "documented")
+    r.put(kernel[0] if kernel else "", "op", "" if helper else op, "fused attention", "documented")
     loop = rx(_MAINLOOP).search(name)
     if loop:
         _mainloop(r, _cpp.inside(name, loop[0]), loop[2], loop[1] == "Bwd")

@@ -9,6 +9,6 @@ FAMILY = library(
     "FlashInfer",
     {
         "void flashinfer::norm::FusedAddRMSNormKernel<8u, __nv_bfloat16>(P)": {"lib": "FlashInfer", "dtype": "bf16"},
-        "void flashinfer::BatchPrefillWithPagedKVCacheKernel<P>(P)": {"op": "BatchPrefillWithPagedKVCache"},
+        "void flashinfer::BatchPrefillWithPagedKVCacheKernel<P>(P)": {"lib": "FlashInfer"},
     },
 )

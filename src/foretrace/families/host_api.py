@@ -24,16 +24,16 @@ CALLS = (
         "function attribute (host only)"),
     (r"(?:Get)?Device(?:Get|Prop)\w*|GetDevice\w*|SetDevice\w*|DeviceSet\w*|CtxGet\w*|CtxSet\w*",
         "device query (host only)"),
-    (r"EventRecord\w*", "event record"), (r"EventQuery|EventElapsedTime", "event query (host only)"),
-    (r"EventCreate\w*|EventDestroy\w*", "event create/destroy (host only)"),
-    (r"StreamIsCapturing|StreamGetCaptureInfo\w*", "capture query (host only)"),
-    (r"StreamBeginCapture\w*|StreamEndCapture\w*|ThreadExchangeStreamCaptureMode", "graph capture (host only)"),
-    (r"Graph\w*", "graph building (host only)"),
-    (r"PeekAtLastError|GetLastError|GetErrorString|GetErrorName", "error query (host only)"),
-    (r"PointerGetAttribut\w*", "pointer query (host only)"),
-    (r"Stream(?:Create|Destroy|Get|Query)\w*", "stream query (host only)"),
-    (r"Module\w*|Library\w*|Kernel\w*|Link\w*", "module loading (host only)"),
-    (r"TensorMap\w*", "tensor map (host only)"),
+    (r"EventRecord\w*", "event record"),
+)
+# Calls that neither launch nor wait: explained, without a word of their own in `role`.
+HOST_ONLY = (
+    (r"EventQuery|EventElapsedTime", "asks about an event"), (r"EventCreate\w*|EventDestroy\w*", "makes or drops an event"),
+    (r"StreamIsCapturing|StreamGetCaptureInfo\w*", "asks whether a graph is being captured"),
+    (r"StreamBeginCapture\w*|StreamEndCapture\w*|ThreadExchange\w*", "captures a graph"), (r"Graph\w*", "builds a graph"),
+    (r"PeekAtLastError|GetLastError|GetError\w*", "asks for errors"), (r"PointerGetAttribut\w*", "asks about a pointer"),
+    (r"Stream\w*", "manages a stream"), (r"Module\w*|Library\w*|Kernel\w*|Link\w*", "loads code"),
+    (r"TensorMap\w*", "describes a tensor for TMA"),
 )
 DRIVER = (
     r"cu(?:Launch|Mem|Stream|Event|Ctx|Module|Graph|Device|Func|Init|Occupancy|Pointer|TensorMap|Kernel|Library|Get|Link|"
@@ -68,8 +68,11 @@ def _purpose(call: str) -> str:
 def _done(name: str, family: str, purpose: str, category: str) -> KernelId:
     r = Reading(name, family)
     r.put(name, "op", "host api", "a call on the CPU, not a kernel", "documented")
-    if purpose:
-        r.put(name, "role", purpose, purpose, "documented")
+    r.put(name, "role", purpose, purpose, "documented")
+    call = rx(r"cuda|hip|cu").sub("", name, count=1)
+    other = next((words for pattern, words in HOST_ONLY if rx(pattern).fullmatch(call)), "")
+    if other and not purpose:
+        r.note(name, f"{other}; launches nothing", "documented")
     r.put(name, "cat", category, "the category a trace gives it", "documented")
     return r.done("other", name)
 

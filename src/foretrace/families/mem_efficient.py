@@ -28,14 +28,14 @@ def decode(name: str) -> KernelId | None:
     r = Reading(name, "mem_efficient_attention")
     forward = found["way"] == "F"
     op = "sdpa_fwd" if forward else "sdpa_bwd"
-    r.put(f"fmha_cutlass{found['way']}", "op", op, f"fused attention, {'forward' if forward else 'backward'}",
-        "documented")
-    r.put(f"fmha_cutlass{found['way']}", "lib", LIB, "PyTorch's memory-efficient attention", "documented")
+    text = f"fmha_cutlass{found['way']}"
+    r.put(text, "op", op, f"fused attention, {'forward' if forward else 'backward'}", "documented")
+    r.put(text, "lib", LIB, "PyTorch's memory-efficient attention", "documented")
     dtype = WORDS.get(found["dtype"], found["dtype"])
     r.put(found["dtype"], "dtype_in", dtype, f"type of Q, K and V: {dtype}", "documented")
     aligned = found["aligned"] == "aligned"
-    r.put(found["aligned"], "aligned", aligned, f"inputs are {'' if aligned else 'not '}aligned to 16 bytes",
-        "documented")
+    words = f"inputs are {'' if aligned else 'not '}aligned to 16 bytes"
+    r.put(found["aligned"], "aligned", aligned, words, "documented")
     _blocks(r, found["blocks"], forward)
     _end(r, found.groupdict(), forward)
     return r.done("attention", f"mem-efficient {op[5:]} {dtype} {found['blocks']}")
@@ -53,8 +53,8 @@ def _end(r: Reading, found: dict[str, str], forward: bool) -> None:
         where = "registers" if found["acc"] == "rf" else "memory, for large head dimensions"
         r.put(found["acc"], "out_acc", found["acc"], f"the output is gathered in {where}", "documented")
     if found["maxk"]:
-        r.put(f"k{found['maxk']}", "max_head_dim", int(found["maxk"]), f"head dimension up to {found['maxk']}",
-            "documented")
+        largest = int(found["maxk"])
+        r.put(f"k{largest}", "max_head_dim", largest, f"head dimension up to {largest}", "documented")
     if not forward and found["arch"]:  # without the end of the name, a missing word says nothing
         for field, text in (("dropout", found["dropout"]), ("seqaligned", found["seq"])):
             words = {"dropout": "dropout", "seqaligned": "lengths that are multiples of the block"}[field]

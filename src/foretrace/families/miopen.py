@@ -23,18 +23,16 @@ _IGEMM = (
 )
 _TRANSPOSE = r"batched_transpose_(?P<tile>\d{1,4}x\d{1,4})(?:_pack_\w+?)?_(?P<unit>byte|half|dword)"
 BYTES = {"byte": 1, "half": 2, "dword": 4}
-# pattern -> (op, short, role)
+# pattern -> (op, short, role); no op where the short form says it all
 LITERAL = (
     (r"SubTensorOpWithScalar\w*", "fill/scale tensor", "tensor op with scalar", "pointwise"),
-    (r"SubTensorOpWithCastTensor\w*", "cast tensor", "tensor cast", "copy"),
-    (r"SubTensorOpWithSubTensor\w*|Op\d?d?Tensor\w*", "tensor op", "tensor op", "pointwise"),
-    (r"Im2d2Col\w*|Im3d2Col\w*|Col2Im\d?d?\w*", "im2col", "im2col", "conv"),
-    (r"miopenSp3AsmConv\w*|miopenGcnAsm\w*|gcnAsmConv\w*|MIOpenConv\w*|naive_conv\w*|gridwise_convolution\w*", "conv",
-        "conv", "conv"),
-    (r"mloPooling\w*", "pool", "pool", "reduction"),
-    (r"MIOpenSoftmax\w*|SoftmaxForward|SoftmaxBackward", "softmax", "softmax", "softmax"),
-    (r"MIOpenNeuron\w*|MIOpenActive\w*", "activation", "activation", "pointwise"),
-    (r"MIOpenDropout\w*", "dropout", "dropout", "random"),
+    (r"SubTensorOpWithCastTensor\w*", "", "tensor cast", "copy"),
+    (r"SubTensorOpWithSubTensor\w*|Op\d?d?Tensor\w*", "", "tensor op", "pointwise"),
+    (r"Im2d2Col\w*|Im3d2Col\w*|Col2Im\d?d?\w*", "", "im2col", "conv"),
+    (r"miopenSp3AsmConv\w*|miopenGcnAsm\w*|gcnAsmConv\w*|MIOpenConv\w*|naive_conv\w*|gridwise_convolution\w*", "",
+     "conv", "conv"),
+    (r"mloPooling\w*", "", "pool", "reduction"), (r"MIOpenSoftmax\w*|Softmax(?:For|Back)ward", "", "softmax", "softmax"),
+    (r"MIOpenNeuron\w*|MIOpenActive\w*", "", "activation", "pointwise"), (r"MIOpenDropout\w*", "", "dropout", "random"),
 )
 
 
@@ -77,7 +75,7 @@ def decode(name: str) -> KernelId | None:
         if rx(pattern).fullmatch(plain):
             return _literal(name, plain, op, short, role)
     if plain.startswith(("MIOpen", "miopen")):
-        return _literal(name, plain, _words.plain(plain), _words.plain(plain), _words.role(plain))
+        return _literal(name, plain, "", _words.plain(plain), _words.role(plain))
     return None
 
 
@@ -106,7 +104,7 @@ def _batch_norm(name: str, text: str, way: str, mode: str, kind: str) -> KernelI
 def _literal(name: str, plain: str, op: str, short: str, role: str) -> KernelId:
     r = Reading(name, "miopen")
     r.put(plain, "op", op, "the name is literal", "inferred")
-    r.put(plain, "lib", "MIOpen", "a MIOpen kernel", "inferred")
+    r.put(plain, "lib", "MIOpen", f"a MIOpen kernel: {short}", "inferred")
     return r.done(role, short)
 
 

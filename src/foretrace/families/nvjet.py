@@ -72,8 +72,7 @@ def _head(r: Reading, found: dict[str, str]) -> None:
         put_tile(r, found["mnk"], shape(found["mnk"]), "inferred")
         stages = int(found["stages"])
         r.put(found["stages"], "stages", stages, f"{stages} slices in flight (pipeline stages)", "inferred")
-        r.put(found["warp"], "warp_tile", shape(found["warp"]), "the part of the tile that one warp computes",
-            "inferred")
+        r.put(found["warp"], "warp_tile", shape(found["warp"]), "what one warp computes of the tile", "inferred")
 
 
 def _types(r: Reading, types: str) -> None:

@@ -27,8 +27,8 @@ def decode(name: str) -> KernelId | None:
     coll = COLLECTIVES[found["coll"]]
     r.put(cpp.base, "op", "collective", "between GPUs", "inferred")
     r.put(cpp.base, "coll", coll, "the collective", "inferred")
-    lib = "torch symmetric memory" + (" (multimem/NVLS)" if found["multimem"] else "")
-    r.put(cpp.base, "lib", lib, "PyTorch's collectives over symmetric memory", "inferred")
+    lib = "torch symmetric memory (multimem/NVLS)" if found["multimem"] else ""
+    r.put(cpp.base, "lib", lib, "PyTorch's collectives over symmetric memory, with multicast", "inferred")
     dtype = _dtypes.cpp(cpp.arg(0))
     if dtype:
         r.put(cpp.arg(0), "dtype", dtype, f"element type: {dtype}", "inferred")
@@ -44,7 +44,7 @@ FAMILY = Family(
     order=35,
     examples={
         "void (anonymous namespace)::two_shot_all_reduce_kernel<c10::BFloat16, 16, 8>(c10::BFloat16*)": {
-            "coll": "AllReduce", "dtype": "bf16", "bytes_per_access": 16, "lib": "torch symmetric memory",
+            "coll": "AllReduce", "dtype": "bf16", "bytes_per_access": 16,
         },
     },
 )

@@ -115,13 +115,11 @@ def _helper(name: str, cut: bool) -> KernelId:
     r = Reading(name, "rocm_tensile")
     if cut:
         return r.done("gemm", "tensile")
-    post = "PostGSU" in name[:2000]
-    op = "splitk_reduce" if post else "scale C by beta"
-    text = "PostGSU" if post else name[:4]
-    r.put(text, "op", op, "adds the pieces of a product split over K" if post else "prepares the result matrix",
-        "inferred")
     r.put(name[:4], "lib", LIB, "a kernel of AMD's BLAS libraries", "documented")
-    return r.done("reduction" if post else "pointwise", f"tensile {op}")
+    if "PostGSU" not in name[:2000]:
+        return r.done("pointwise", "tensile scale C by beta")
+    r.put("PostGSU", "op", "splitk_reduce", "adds the pieces of a product split over K", "inferred")
+    return r.done("reduction", "tensile split-K reduce")
 
 
 FAMILY = Family(

@@ -25,13 +25,13 @@ ATTENTION = {"bwd_kernel_dk_dv": "bwd", "bwd_kernel_dq": "bwd", "bwd_preprocess"
 KNOWN = {
     "kernel_unified_attention_2d": ("attention", "vLLM triton unified attention", "paged attention (2D)", "attention"),
     "kernel_unified_attention_3d": ("attention", "vLLM triton unified attention", "paged attention (3D)", "attention"),
-    "reduce_segments": ("attention", "vLLM triton unified attention", "paged attention (sum of segments)", "attention"),
+    "reduce_segments": ("", "vLLM triton unified attention", "paged attention (sum of segments)", "attention"),
     "_topk_forward": ("user triton", "", "topk fwd (MoE router)", "sort"),
-    "create_flashinfer_kv_indices_triton": ("user triton", "SGLang", "kv indices", "scatter_gather"),
-    "_combined_routing_compute": ("user triton", "triton_kernels", "MoE routing", "scatter_gather"),
-    "_combined_routing_memset": ("user triton", "triton_kernels", "MoE routing (memset)", "copy"),
-    "fused_moe_kernel": ("gemm", "vLLM / SGLang triton", "fused MoE gemm", "gemm"),
-    "matmul_kernel": ("gemm", "", "matmul", "gemm"),
+    "create_flashinfer_kv_indices_triton": ("user triton", "", "kv indices", "scatter_gather"),
+    "_combined_routing_compute": ("user triton", "", "MoE routing", "scatter_gather"),
+    "_combined_routing_memset": ("user triton", "", "MoE routing (memset)", "copy"),
+    "fused_moe_kernel": ("", "", "fused MoE gemm", "gemm"),
+    "matmul_kernel": ("", "", "matmul", "gemm"),
 }
 
 
@@ -57,9 +57,9 @@ def decode(name: str) -> KernelId | None:
 def _known(name: str, plain: str) -> KernelId:
     op, lib, short, role = KNOWN[plain]
     r = Reading(name, "user_triton")
-    r.put(plain, "op", op, "a Triton kernel, known by its function name", "inferred")
-    if lib:
-        r.put(plain, "lib", lib, f"{lib} defines a function of this name", "inferred")
+    r.note(plain, "a Triton kernel, known by its function name", "inferred")
+    r.put(plain, "op", op, f"{short}, from the function's name", "inferred")
+    r.put(plain, "lib", lib, f"{lib} defines a function of this name", "inferred")
     _spec(r, name, plain)
     return r.done(role, short)
 

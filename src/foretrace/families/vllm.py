@@ -6,31 +6,32 @@ from foretrace.families import _cpp, _dtypes, _mangled, _words
 from foretrace.families._reading import Reading, rx
 from foretrace.schema.kernel import Family, KernelId
 
-# function (without `_kernel`) -> (op, short, role); {} takes the data type
+# function (without `_kernel`) -> (op, short, role); no op where the short form says it all; {} takes the data type
 KERNELS = {
     "rms_norm": ("rms_norm", "rms_norm {}", "normalization"),
     "fused_add_rms_norm": ("add + rms_norm", "add+rms_norm {}", "normalization"),
     "rotary_embedding": ("rope", "rope {}", "pointwise"), "batched_rotary_embedding": ("rope", "rope {}", "pointwise"),
-    "act_and_mul": ("activation + mul", "act_and_mul {}", "pointwise"),
-    "activation": ("activation", "activation {}", "pointwise"),
+    "act_and_mul": ("", "act_and_mul {}", "pointwise"),
+    "activation": ("", "activation {}", "pointwise"),
     "paged_attention_v1": ("attention", "paged attention v1 {}", "attention"),
     "paged_attention_v2": ("attention", "paged attention v2 {}", "attention"),
     "paged_attention_v2_reduce": ("attention", "paged attention v2 (reduce) {}", "attention"),
     "merge_attn_states": ("attention", "merge attention states {}", "attention"),
-    "topkGatingSoftmax": ("topk + softmax", "moe gating softmax", "softmax"),
-    "moe_align_block_size": ("moe_align", "moe align blocks", "scatter_gather"),
-    "moe_sum": ("moe_sum", "moe sum {}", "reduction"), "copy_blocks": ("kv_cache_copy", "kv cache copy", "copy"),
+    "topkGatingSoftmax": ("", "moe gating softmax", "softmax"),
+    "moe_align_block_size": ("", "moe align blocks", "scatter_gather"),
+    "moe_sum": ("", "moe sum {}", "reduction"), "copy_blocks": ("", "kv cache copy", "copy"),
     "Marlin": ("gemm", "marlin gemm", "gemm"),
     "cross_device_reduce_1stage": ("collective", "custom all-reduce {}", "comms"),
     "cross_device_reduce_2stage": ("collective", "custom all-reduce {}", "comms"),
-    "clamp_position": ("clamp_position", "clamp position", "pointwise"),
-    "resolve_future_token_ids": ("resolve_token_ids", "resolve token ids", "pointwise"),
+    "clamp_position": ("", "clamp position", "pointwise"),
+    "resolve_future_token_ids": ("", "resolve token ids", "pointwise"),
     "store_kvcache": ("kv_cache_write", "kv cache write", "scatter_gather"),
 }
 # SGLang's names without a namespace of their own.
-UNSCOPED = ("rotary_embedding", "store_kvcache", "clamp_position", "resolve_future_token_ids",
-    "cross_device_reduce_1stage",
-            "cross_device_reduce_2stage", "act_and_mul", "moe_align_block_size")
+UNSCOPED = (
+    "rotary_embedding", "store_kvcache", "clamp_position", "resolve_future_token_ids", "cross_device_reduce_1stage",
+    "cross_device_reduce_2stage", "act_and_mul", "moe_align_block_size",
+)
 _SCOPES = ("vllm", "marlin", "marlin_moe_wna16", "sgl_hip", "sgl", "device")
 
 
@@ -54,14 +55,16 @@ def decode(name: str) -> KernelId | None:
 
 def _literal(r: Reading, cpp: _cpp.Cpp, function: str) -> KernelId:
     plain = _words.plain(cpp.base)
-    op, short, role = KERNELS.get(function, (plain, plain + " {}", _words.role(cpp.base)))
+    op, short, role = KERNELS.get(function, ("", plain + " {}", _words.role(cpp.base)))
     r.put(cpp.base, "op", op, "the name is literal", "inferred")
+    if not op:
+        r.note(cpp.base, f"the name is literal: {plain}", "inferred")
     dtype = _dtypes.cpp(cpp.arg(0))
     if dtype and "{}" in short:
         r.put(cpp.arg(0), "dtype", dtype, f"works on {dtype}", "inferred")
     if function == "rotary_embedding" and (neox := _cpp.boolean(cpp.arg(1))) is not None:
-        r.put(cpp.arg(1), "neox", neox, "rotates halves (NeoX style)" if neox else "rotates pairs (GPT-J style)",
-            "inferred")
+        words = "rotates halves (NeoX style)" if neox else "rotates pairs (GPT-J style)"
+        r.put(cpp.arg(1), "neox", neox, words, "inferred")
     return r.done(role, short.format(dtype or "").strip())
 
 
@@ -98,7 +101,7 @@ def _mangled_name(name: str) -> KernelId | None:
     r = Reading(name, "vllm_cuda")
     r.put("_Z", "mangled", True, "the name stayed mangled", "documented")
     function = base.removesuffix("_kernel")
-    op, short, role = KERNELS.get(function, (_words.plain(base), _words.plain(base), _words.role(base)))
+    op, short, role = KERNELS.get(function, ("", _words.plain(base), _words.role(base)))
     r.put(base, "op", op, "the name is literal", "inferred")
     return r.done(role, short.format("").strip())
 

@@ -126,8 +126,7 @@ def _end(r: Reading, tail: str, cut: bool) -> None:
     r.put(end["mode"] or "execute", "k_mode", mode, meaning, certainty)
     r.put(end["mode"] or "execute", "splitk", mode == "split_k", meaning, "inferred")
     if end["lib"]:
-        r.put(end["lib"], "lib", end["lib"], f"launched by {'cuBLAS' if end['lib'] == 'cublas' else 'cuDNN'}",
-            "inferred")
+        r.put(end["lib"], "lib", end["lib"], f"launched by {end['lib']}", "inferred")
 
 
 def _short(r: Reading) -> str:
