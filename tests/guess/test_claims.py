@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from guess.conftest import recorded
 
 from foretrace.guess import check, parse
 from foretrace.guess.claims import SECTIONS, Claim, claims, of_rung
+from guess.conftest import recorded
 
 # The other claims B1 to B78, and why no recorded trace decides them.
 NOT_IN_A_TRACE = {
@@ -46,8 +46,8 @@ def test_the_rows_of_what_the_h200_showed() -> None:
     """The table of the H200, row by row: the claims that stand for it, and how they fare."""
     rows = {
         "B3": {"hit"}, "B5": {"hit"}, "B18": {"hit"}, "H2": {"miss"}, "B27": {"hit"}, "B28": {"hit"}, "B34": {"hit"},
-        "B35": {"hit"}, "B42": {"miss"}, "B21": {"miss", "hit"}, "B57": {"miss", "hit"}, "B63": {"miss"}, "B22": {"hit", "miss"},
-        "B29": {"hit", "miss"}, "H11": {"hit"},
+        "B35": {"hit"}, "B42": {"miss"}, "B21": {"miss", "hit"}, "B57": {"miss", "hit"}, "B63": {"miss"},
+        "B22": {"hit", "miss"}, "B29": {"hit", "miss"}, "H11": {"hit"},
     }
     assert {number: {claim.h200 for claim in claims() if claim.number == number} for number in rows} == rows
 

@@ -6,7 +6,6 @@ import inspect
 import sys
 
 import pytest
-from guess.conftest import recorded
 
 from foretrace.errors import UsageError
 from foretrace.guess import GuessError, check, parse
@@ -14,6 +13,7 @@ from foretrace.guess.marking import kinds
 from foretrace.guess.reading import Kind
 from foretrace.guess.things import FAMILY_WORDS
 from foretrace.schema.verdict import VERDICTS
+from guess.conftest import recorded
 
 EXAMPLES = [(kind, text) for kind in kinds() for text in kind.examples]
 
@@ -81,7 +81,7 @@ def test_the_error_points_at_the_word(text: str, word: str, nearest: str) -> Non
         parse(text)
     error = caught.value
     assert (error.word, error.nearest) == (word, nearest)
-    head, line, carets = str(error).split("\n")
+    _, line, carets = str(error).split("\n")
     assert line == f"  {text}"
     assert carets.startswith(" " * (2 + error.at) + "^" * len(word))
     assert text[error.at:error.at + len(word)] == word
@@ -89,8 +89,10 @@ def test_the_error_points_at_the_word(text: str, word: str, nearest: str) -> Non
     assert f"`{nearest}`" in carets
 
 
-@pytest.mark.parametrize("text", ["", "   ", "kernels ==", "in mlp_fwd:", "in mlp_fwd kernels", "in : kernels == 5", "!", '"open',
-                                  "a" * 5000, "kernels == 5.5", "==", "every", "gate,", "in step x: kernels == 1"])
+@pytest.mark.parametrize("text", [
+    "", "   ", "kernels ==", "in mlp_fwd:", "in mlp_fwd kernels", "in : kernels == 5", "!", '"open', "a" * 5000,
+    "kernels == 5.5", "==", "every", "gate,", "in step x: kernels == 1",
+])
 def test_what_makes_no_sense_is_refused(text: str) -> None:
     with pytest.raises(UsageError):
         parse(text)

@@ -21,9 +21,9 @@ INTRODUCTION = """\
 
 <!-- Written by `python -m foretrace.guess.manual`; change the code, not this page. -->
 
-State what you expect, then look. A prediction is one sentence about a trace; it is marked **hit**, **miss** or **unknown**, with
-what was measured. Unknown means that the trace does not hold the data: no prediction about absent data is ever a hit. A miss
-shows the part of the trace that decides it and, where foretrace knows one, the likely reason.
+State what you expect, then look. A prediction is one sentence about a trace; it is marked **hit**, **miss** or **unknown**,
+with what was measured. Unknown means that the trace does not hold the data: no prediction about absent data is ever a hit.
+A miss shows the part of the trace that decides it and, where foretrace knows one, the likely reason.
 
     foretrace check trace.json.gz -g 'in mlp_fwd: kernels == 5' -g 'gelu and mul are fused'
     foretrace check trace.json.gz --guesses guesses.toml --against before.json.gz
@@ -37,8 +37,8 @@ read, 3 not a readable trace. Capital and small letters are the same, except in 
 
 def page() -> str:
     """The whole page."""
-    parts = [INTRODUCTION, _places(), "## Kinds of prediction\n", *(_kind(kind) for kind in kinds()), _things(), _slots(), _fields(),
-             _units(), _file(), _python(), _reasons()]
+    parts = [INTRODUCTION, _places(), "## Kinds of prediction\n", *(_kind(kind) for kind in kinds()), _things(), _slots(),
+             _fields(), _units(), _file(), _python(), _reasons()]
     return "\n".join(parts).rstrip() + "\n"
 
 

@@ -78,6 +78,9 @@ def nearest(word: str, words: Iterable[str], cutoff: float = 0.6) -> str:
     best, closeness = "", cutoff
     for candidate in words:
         measure.set_seq1(candidate.lower())
-        if (measure.ratio() > closeness or not best) and measure.ratio() >= cutoff:
+        # The two quick ratios are upper bounds of the real one, which costs a hundred times as much.
+        if best and (measure.real_quick_ratio() <= closeness or measure.quick_ratio() <= closeness):
+            continue
+        if measure.ratio() > closeness or (not best and measure.ratio() >= cutoff):
             best, closeness = candidate, measure.ratio()
     return best

@@ -1,0 +1,146 @@
+"""`foretrace check` and `foretrace guess`."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from foretrace.cli import main
+from guess.conftest import H200
+
+MLP = str(H200 / "mlp_eager.json.gz")
+COMPILED = str(H200 / "mlp_compiled.json.gz")
+Out = pytest.CaptureFixture[str]
+
+
+def _check(*arguments: str) -> int:
+    return main(["check", *arguments, "--no-cache"])
+
+
+def test_the_document_of_the_contract(capsys: Out) -> None:
+    assert _check(MLP, "-g", "in mlp_fwd: kernels == 5", "-g", "gelu and mul are fused", "-g", "same gemm as A", "--json") == 1
+    document = json.loads(capsys.readouterr().out)
+    assert list(document) == ["schema", "hits", "misses", "unknown", "guesses"]
+    assert (document["schema"], document["hits"], document["misses"], document["unknown"]) == (1, 1, 1, 1)
+    assert [list(guess) for guess in document["guesses"]] == [["text", "verdict", "measured", "expected", "why"]] * 3
+    assert document["guesses"][0] == {
+        "text": "in mlp_fwd: kernels == 5", "verdict": "hit", "measured": "5 in each of 3 calls of mlp_fwd",
+        "expected": "kernels == 5", "why": ""}
+
+
+def test_exit_codes(tmp_path: Path, capsys: Out) -> None:
+    assert _check(MLP, "-g", "in mlp_fwd: kernels == 5") == 0
+    assert _check(MLP, "-g", "in mlp_fwd: kernels == 4") == 1
+    assert _check(MLP, "-g", "kernls == 4") == 2
+    assert _check(MLP) == 2
+    assert _check(str(tmp_path / "none.json"), "-g", "kernels == 5") == 3
+    assert _check(MLP, "-g", "in nowhere: kernels == 5") == 0
+    assert _check(MLP, "-g", "in nowhere: kernels == 5", "--need-data") == 1
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_a_miss_for_people(capsys: Out) -> None:
+    assert _check(MLP, "-g", "in mlp_fwd: gate, up, gelu, mul, down") == 1
+    shown = capsys.readouterr().out
+    assert shown.startswith("MISS    in mlp_fwd: gate, up, gelu, mul, down\n")
+    assert "why: These kernels, in another order" in shown
+    assert "33.2 us  gelu · cudaLaunchKernel · aten::gelu" in shown
+    assert shown.endswith("1 guesses: 0 hit, 1 missed, 0 unknown\n")
+
+
+def test_a_bad_word_is_pointed_at(capsys: Out) -> None:
+    assert _check(MLP, "-g", "in mlp_fwd: kernls == 5") == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.splitlines()[1:] == [
+        "  in mlp_fwd: kernls == 5",
+        "              ^^^^^^ `kernls` is not understood; the nearest word that would do is `kernels`"]
+
+
+def test_a_file_and_another_trace(tmp_path: Path, capsys: Out) -> None:
+    file = tmp_path / "guesses.toml"
+    file.write_text('[[guess]]\ntext = "in mlp_fwd: same gemm kernels as A"\nreason = "the products stay"\n'
+                    '[[guess]]\ntext = "in mlp_fwd: kernels < A"\nreason = "nothing is fused here"\n')
+    assert _check(MLP, "--guesses", str(file), "--against", COMPILED) == 1
+    shown = capsys.readouterr().out
+    assert "expected because: nothing is fused here" in shown
+    assert "5 against 4 of A (1.25x)" in shown
+
+
+def test_hostile_names_do_not_reach_the_terminal(tmp_path: Path, capsys: Out) -> None:
+    trace = tmp_path / "hostile.json"
+    trace.write_text(json.dumps({"traceEvents": [
+        {"ph": "X", "cat": "kernel", "name": "bad\x1b[31mname", "pid": 0, "tid": 7, "ts": 10, "dur": 5,
+         "args": {"stream": 7, "correlation": 1}}]}))
+    assert _check(str(trace), "-g", "kernels == 0") == 1
+    assert "\x1b" not in capsys.readouterr().out
+
+
+def _answers(tmp_path: Path, *lines: str) -> str:
+    file = tmp_path / "answers.txt"
+    file.write_text("\n".join(lines))
+    return str(file)
+
+
+def test_answers_from_a_file(tmp_path: Path, capsys: Out) -> None:
+    answers = _answers(tmp_path, "5", "3", "no", "0", "", "nn", "compute")
+    assert main(["guess", MLP, "--answers", answers, "--no-cache"]) == 1
+    shown = capsys.readouterr().out
+    assert "6 guesses: 5 hit, 1 missed, 0 unknown" in shown
+    assert "MISS    in mlp_fwd: every gemm has layout nn" in shown
+    assert "cuBLAS sees the weight transposed" in shown
+
+
+def test_answers_as_json(tmp_path: Path, capsys: Out) -> None:
+    assert main(["guess", MLP, "--answers", _answers(tmp_path, "5", "q", "7"), "--json", "--no-cache"]) == 0
+    assert json.loads(capsys.readouterr().out)["hits"] == 1
+
+
+def test_a_wrong_answer_is_named(tmp_path: Path, capsys: Out) -> None:
+    assert main(["guess", MLP, "--answers", _answers(tmp_path, "5", "three"), "--no-cache"]) == 2
+    assert "line 2" in capsys.readouterr().err
+    assert main(["guess", MLP, "--answers", str(tmp_path / "none"), "--no-cache"]) == 2
+
+
+def test_usage(capsys: Out) -> None:
+    assert main(["guess"]) == 2
+    assert main(["guess", MLP, "--from", MLP]) == 2
+
+
+def test_a_net_on_stdout(tmp_path: Path, capsys: Out) -> None:
+    assert main(["guess", "--from", COMPILED, "--no-cache"]) == 0
+    file = tmp_path / "guesses.toml"
+    file.write_text(capsys.readouterr().out)
+    assert _check(COMPILED, "--guesses", str(file)) == 0
+
+
+def _interactive(text: bytes | None) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, "-m", "foretrace", "guess", MLP, "--no-cache"], stdin=subprocess.PIPE,
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, "PYTHONUNBUFFERED": "1"})
+
+
+def test_asked_and_the_input_ends() -> None:
+    run = _interactive(None)
+    out, err = run.communicate(b"5\nmany\n3\n", timeout=120)
+    assert run.returncode == 0
+    assert b"2 guesses: 2 hit" in out
+    assert b"How many GPU kernels" in err  # questions go to stderr: stdout is the result alone
+    assert b"'many' is no answer" in err
+    assert b"Traceback" not in err
+
+
+def test_asked_and_interrupted() -> None:
+    run = _interactive(None)
+    assert run.stdin is not None
+    assert run.stderr is not None
+    assert run.stderr.read(4)  # the first question is out
+    run.send_signal(signal.SIGINT)
+    out, err = run.communicate(timeout=120)
+    assert b"Traceback" not in err
+    assert b"0 guesses" in out
