@@ -51,6 +51,13 @@ def test_the_role_of_a_kernel(name: str, role: str) -> None:
     assert families.decode(name).role == role
 
 
+def test_rocm_symbols() -> None:
+    for name in ("triton_poi_fused_add_0", "batched_transpose_32x32_half", "__amd_rocclr_copyBuffer", "attn_fwd"):
+        plain, symbol = families.decode(name), families.decode(f"{name}.kd")
+        assert symbol.name == f"{name}.kd"
+        assert (symbol.family, symbol.role, symbol.fields) == (plain.family, plain.role, plain.fields)
+
+
 def test_unknown_names() -> None:
     for name in ("", "Frobnicate", "void frob::nicate(int)", "aten::mm"):
         kernel = families.decode(name)

@@ -10,6 +10,7 @@ library templates (18 to 42), everything of ATen (40 to 49), literal names (50 t
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache, lru_cache
 
 from foretrace import plugins
@@ -33,13 +34,14 @@ def every() -> tuple[Family, ...]:
 @lru_cache(maxsize=65536)
 def decode(name: str) -> KernelId:
     """What a kernel's name says. Never raises: a family that fails on a name counts as one that does not know it."""
+    symbol = name.removesuffix(".kd")  # ROCm's tools append it to the symbol of every kernel
     for family in every():
         try:
-            found = family.decode(name)
+            found = family.decode(symbol)
         except Exception:  # a family from elsewhere must not cost the reader a trace
             continue
         if found is not None:
-            return found
+            return found if symbol == name else replace(found, name=name)
     return KernelId(name, _clipped(name), "unknown", "other", {},
         (Part(name, "", "no family knows this name", "unknown"),))
 

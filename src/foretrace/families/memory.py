@@ -24,9 +24,8 @@ ROCM = {
 
 
 def decode(name: str) -> KernelId | None:
-    plain = name.removesuffix(".kd")
-    if plain in ROCM:
-        return _rocm(name, *ROCM[plain])
+    if name in ROCM:
+        return _rocm(name, *ROCM[name])
     copied = rx(r"Memcpy (?P<kind>[A-Z]to[A-Z])(?: \((?P<src>[\w ]+?) -> (?P<dst>[\w ]+?)\))?").fullmatch(name)
     if copied:
         return _copy(name, copied["kind"], copied["src"] or "", copied["dst"] or "")

@@ -63,7 +63,7 @@ def decode_igemm(name: str) -> KernelId | None:
 
 
 def decode(name: str) -> KernelId | None:
-    plain = name.partition("(")[0].removesuffix(".kd")
+    plain = name.partition("(")[0]
     if plain.endswith(("...", "…")):
         return Reading(name, "miopen").done("other", "MIOpen") if plain.startswith("MIOpen") else None
     transpose = rx(_TRANSPOSE).match(plain)
