@@ -19,8 +19,8 @@ def time_text(ns: float | None) -> str:
 
 
 def bytes_text(count: float | None) -> str:
-    """`50331648` -> `50.3 MB` (decimal units, as bandwidths are quoted)."""
-    return _scaled(count, _BYTES, "B")
+    """`50331648` -> `50.3 MB` (decimal units, as bandwidths are quoted); one decimal above 100 too, since bytes are summed."""
+    return _scaled(count, _BYTES, "B", large=".1f")
 
 
 def flops_text(count: float | None) -> str:
@@ -45,18 +45,18 @@ def count_text(count: float | None) -> str:
     return f"{count:,.0f}" if float(count).is_integer() else f"{count:,.1f}"
 
 
-def _scaled(value: float | None, steps: tuple[tuple[int, str], ...], base: str) -> str:
+def _scaled(value: float | None, steps: tuple[tuple[int, str], ...], base: str, large: str = ".0f") -> str:
     if value is None:
         return DASH
     size = abs(value)
     for factor, unit in steps:
         if size >= factor:
-            return f"{_three_digits(value / factor)} {unit}"
+            return f"{_three_digits(value / factor, large)} {unit}"
     return f"{value:.0f} {base}"
 
 
-def _three_digits(value: float) -> str:
+def _three_digits(value: float, large: str) -> str:
     size = abs(value)
     if size >= 100:
-        return f"{value:,.0f}"
+        return f"{value:,{large}}"
     return f"{value:.1f}" if size >= 10 else f"{value:.2f}"
