@@ -1,0 +1,62 @@
+"""`Comparison`: traces aligned and measured, as plain data. `sentences` puts it into words, `document` into JSON."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..model.trace import Trace
+from .kernels import KernelTable, compare_kernels
+from .launched import launch_recorded
+from .measure import Measured, measured
+from .ops import OpTable, compare_ops
+from .repeats import Unit
+from .sentences import changed, unchanged
+from .side import Side, side
+from .worth import Worth, recorded_seconds, worth
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What B is, seen from A. Times are medians over the repeats of `unit`; counts are those of a typical repeat.
+
+    With more than two traces `others` compares each further one with A.
+    """
+
+    unit: Unit
+    a: Side
+    b: Side
+    kernels: KernelTable
+    ops: OpTable
+    gpu_ns: Measured
+    cpu_ns: Measured
+    wall_ns: Measured
+    idle_ns: Measured
+    pace_ns: Measured
+    cost_s: float | None
+    others: tuple[Comparison, ...] = ()
+
+    @property
+    def changed(self) -> tuple[str, ...]:
+        """What changed, one sentence each; empty when nothing did."""
+        return changed(self)
+
+    @property
+    def unchanged(self) -> tuple[str, ...]:
+        """What stayed as it was, or changed by no more than the noise; one sentence each."""
+        return unchanged(self)
+
+    @property
+    def worth(self) -> Worth:
+        return worth(self.pace_ns, self.gpu_ns, self.cost_s, self.unit.word)
+
+
+def compare_two(a: Trace, b: Trace, unit: Unit, compile_seconds: float | None) -> Comparison:
+    """Compare the repeats of `unit` in B with those in A."""
+    launch = launch_recorded(a, b)
+    left, right = side(a, unit, launch), side(b, unit, launch)
+    return Comparison(
+        unit, left, right, compare_kernels(left.kernels, right.kernels), compare_ops(left, right),
+        gpu_ns=measured(left.gpu, right.gpu), cpu_ns=measured(left.cpu, right.cpu), wall_ns=measured(left.wall, right.wall),
+        idle_ns=measured(left.idle, right.idle), pace_ns=measured(left.pace, right.pace),
+        cost_s=compile_seconds if compile_seconds is not None else recorded_seconds(b.path),
+    )

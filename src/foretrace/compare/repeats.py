@@ -1,0 +1,118 @@
+"""What is compared: the calls of a region, the steps, or the whole trace, in that order of preference.
+
+A region that all the traces have is the unit when its calls hold at least nine tenths of the GPU work in each (of the host
+time, where there is no GPU work): a region around the optimizer alone must not stand for a training step. Otherwise the
+unit is the step, and where one trace has no steps the whole recording.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..errors import UsageError
+from ..model.host import HOST_KINDS
+from ..model.intervals import union_length
+from ..model.spans import Span
+from ..model.trace import Trace
+
+# Both recorded MLPs, the training step and the matmul have all their GPU work inside the region; the optimizer's region of
+# the recorded training step has 12%. Anything between a half and nine tenths would do.
+WHOLE = 0.9
+# torch writes these ranges itself; their names hold a hash of the graph.
+COMPILED_GRAPH = "## Call CompiledFxGraph"
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """What repeats: `kind` is region, step or trace; `name` the region's, else empty."""
+
+    kind: str
+    name: str = ""
+
+    @property
+    def word(self) -> str:
+        return {"region": "call", "step": "step", "trace": "run"}[self.kind]
+
+
+@dataclass(frozen=True, slots=True)
+class Repeats:
+    """The repeats of one trace. `idle` counts those left out because they launched nothing while others did.
+
+    `typical` is one whose kernels are those of most repeats, the last of them: counts and orders are read from it.
+    """
+
+    spans: tuple[Span, ...]
+    typical: Span
+    alike: int
+    idle: int
+
+
+def choose(traces: Sequence[Trace], region: str | None = None) -> Unit:
+    """The unit that all the traces share."""
+    groups = [trace.spans.region_groups() for trace in traces]
+    if region is not None:
+        for trace, found in zip(traces, groups, strict=True):
+            if region not in found:
+                raise UsageError(f"{trace.path} has no region {region!r}; it has {', '.join([*found][:8]) or 'none'}")
+        return Unit("region", region)
+    shared = [name for name in groups[0] if all(name in found for found in groups) and not name.startswith(COMPILED_GRAPH)]
+    whole = [name for name in shared if min(_share(trace, name) for trace in traces) >= WHOLE]
+    if whole:
+        return Unit("region", max(whole, key=lambda name: _preference([found[name] for found in groups], name)))
+    return Unit("step") if all(trace.spans.steps for trace in traces) else Unit("trace")
+
+
+def repeats(trace: Trace, unit: Unit) -> Repeats:
+    """The repeats of `unit` in one trace."""
+    every = {
+        "region": lambda: trace.spans.region_groups()[unit.name], "step": lambda: trace.spans.steps,
+        "trace": lambda: [_whole_trace(trace)],
+    }[unit.kind]()
+    busy = [span for span in every if len(span.work)] or every
+    forms = [_form(trace, span) for span in busy]
+    often = Counter(forms)
+    best = max(range(len(busy)), key=lambda at: (often[forms[at]], len(forms[at]), at))
+    return Repeats(tuple(busy), busy[best], often[forms[best]], len(every) - len(busy))
+
+
+def _form(trace: Trace, span: Span) -> tuple[int, ...]:
+    """The kernels of a span by name, in launch order."""
+    kernels = span.work[trace.gpu.is_kernel[span.work]]
+    return tuple(trace.host.name[trace.gpu.id[kernels]].tolist())
+
+
+def _share(trace: Trace, name: str) -> float:
+    """How much of the recording the calls of a region hold: of the steps where there are steps, else of everything."""
+    calls = trace.spans.region_groups()[name]
+    around = trace.spans.steps or [_whole_trace(trace)]
+    if len(trace.gpu):
+        held, every = (set(np.concatenate([span.work for span in spans]).tolist()) for spans in (calls, around))
+        return len(held & every) / len(every) if every else 0.0
+    total = _covered(around)
+    return min(_covered(calls) / total, 1.0) if total else 0.0
+
+
+def _covered(spans: Sequence[Span]) -> int:
+    """Host time inside at least one of them: calls on several threads overlap."""
+    return union_length(np.array([span.start_ns for span in spans]), np.array([span.end_ns for span in spans]))
+
+
+def _preference(calls: Sequence[Sequence[Span]], name: str) -> tuple[bool, float, str]:
+    """Repeated regions first, then the outermost: the one whose calls last longest."""
+    lengths = sum(statistics.median(span.cpu_ns for span in spans) for spans in calls)
+    return min(len(spans) for spans in calls) > 1, lengths, name
+
+
+def _whole_trace(trace: Trace) -> Span:
+    """Everything, in the order it was launched; what has no launch here goes by its own start."""
+    host, gpu = trace.host, trace.gpu
+    rows = np.flatnonzero(host.is_kind(*HOST_KINDS) & host.lasting)
+    begin, end = (int(host.start[rows].min()), int(host.end[rows].max())) if len(rows) else (0, 0)
+    asked = np.where(gpu.launch >= 0, host.start[np.maximum(gpu.launch, 0)], gpu.start) if len(gpu) else gpu.start
+    return Span("", 0, -1, begin, end, np.lexsort((gpu.start, asked)))
+
