@@ -41,8 +41,10 @@ def candidates(path: str, limits: Limits) -> list[str] | None:
         return None
     if os.path.isdir(path):
         return sorted(_in_folder(path, limits))
+    if not os.path.isfile(path):
+        return None
     try:
-        with open(path, "rb") if os.path.isfile(path) else open(os.devnull, "rb") as file:
+        with open(path, "rb") as file:
             if file.read(4) != ZIP:
                 return None
             file.seek(0)

@@ -21,9 +21,9 @@ _FIRST_KEYS = rb'"(?:ph|cat|name|pid|tid|ts|dur|args|id|bp|s)"\s*:'
 BOUNDARY = re.compile(rb"\}\s*,?\s*(?=\{\s*" + _FIRST_KEYS + rb")")
 ARRAY_END = re.compile(rb'\]\s*(?:,\s*"|\}|$)')
 _LAST_END = re.compile(rb'\}\s*(?=\]\s*(?:,\s*"|\}\s*$|$))')
-_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\]]', re.DOTALL)
+_TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[{}\[\]]', re.DOTALL)  # possessive: a long string must not fill the stack
 _SEPARATORS = re.compile(rb"[\s,]*")
-_JUNK = re.compile(rb'"(?:[^"\\]|\\.)*"|[^,\]{}"]+|[^\s]', re.DOTALL)
+_JUNK = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[^,\]{}"]+|[^\s]', re.DOTALL)
 _LONG_NUMBER = re.compile(rb"[:,\[\s]-?\d{19,}\s*[,}\]]")  # may not fit 64 bits
 _OTHER_HEADER = re.compile(rb'"(?:schemaVersion|traceEvents|deviceProperties)"\s*:')
 
@@ -120,7 +120,10 @@ class _Careful:
             found = self.decode(piece)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return False
-        if not isinstance(found, dict) or len(found.get("args") or ()) > self.limits.args:
+        if not isinstance(found, dict):
+            return False
+        args = found.get("args")
+        if isinstance(args, dict) and len(args) > self.limits.args:
             return False
         if piece.count(b'"dtype"') > 1 or _LONG_NUMBER.search(piece) or not found or not _shallow(found, self.limits.depth):
             return False  # the slow reader counts keys written twice, and drops what is nested too deeply
@@ -137,6 +140,8 @@ class _Careful:
         try:
             if len(piece) > self.limits.event:
                 raise Unmendable("limit_event")
+            if len(piece) > self.limits.string and self.oversized(piece):
+                raise Unmendable("limit_string")
             found, repaired = mend(piece, self.limits, self.ledger, self.exact)
             if not isinstance(found, dict) or not found:
                 raise Unmendable("ts_missing" if found == {} else "event_unparsable")

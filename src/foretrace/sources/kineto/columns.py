@@ -223,7 +223,7 @@ class Columns:
         if not events:
             return True
         base = len(self.site)
-        phase, category, name, pid, tid, ts, dur, flow, args = zip(*map(astuple, events), strict=True)
+        phase, category, name, pid, tid, ts, dur, flow, args, _, _ = zip(*map(astuple, events), strict=True)
         if whole and not all(phase):
             return False
         names = list(map(self.names.__getitem__, name))

@@ -90,8 +90,11 @@ class Args(Struct, gc=False, omit_defaults=True):
     dims_old: Raw = field(name="Input dims", default=EMPTY)
 
 
-class Event(Struct, gc=False):
-    """One record of `traceEvents`. Times are the numbers as written: microseconds, whole or with decimals."""
+class Event(Struct, gc=False, forbid_unknown_fields=True):
+    """One record of `traceEvents`. Times are the numbers as written: microseconds, whole or with decimals.
+
+    A key that is not declared here sends its stretch to the careful reader: it may be a damaged one.
+    """
 
     ph: str = ""
     cat: str = ""
@@ -102,9 +105,11 @@ class Event(Struct, gc=False):
     dur: Number = NAN
     id: Word = None
     args: Args | None = None
+    bp: Raw = EMPTY
+    s: Raw = EMPTY
 
 
-class ExactEvent(Event, gc=False):
+class ExactEvent(Event, gc=False, forbid_unknown_fields=True):
     """The same with times as exact decimals, for absolute times with more digits than a float can hold."""
 
     ts: Decimal | None = None  # type: ignore[assignment]

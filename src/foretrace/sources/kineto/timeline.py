@@ -67,7 +67,7 @@ def _pair_begin_end(joined: Joined, times: Times, ledger: LedgerBuilder) -> None
 
 
 def time_order(joined: Joined, times: Times) -> Ints:
-    """Time order; among equals the longer first, then by kind, track, name and ids."""
+    """Time order; among equals the longer first, then by kind, track, ids and name."""
     key = np.where(times.timed, times.start, _FAR)
     order = np.argsort(key, kind="stable")
     placed = key[order]
@@ -82,9 +82,9 @@ def time_order(joined: Joined, times: Times) -> Ints:
     rank = np.array([_OUTER.get(name, len(_OUTER) + code) for code, name in enumerate(KINDS)])
     within = np.lexsort(
         (
-            joined.external[rows],
-            joined.correlation[rows],
             joined.name[rows],
+            joined.correlation[rows],
+            joined.external[rows],  # an outer op was numbered before the one it calls
             joined.track[rows],
             rank[joined.kind[rows]],
             -times.length[rows],
