@@ -10,11 +10,16 @@ import pytest
 
 import foretrace as ft
 from compare.traces import recorded
+from corpus.all_cases import OPENING
+from corpus.build import g0
 from corpus.places import RECORDED, public_traces
 from foretrace.compare import Comparison, compare, document
 from foretrace.compare.kernels import KernelRow
 from foretrace.compare.launched import Kernel
+from foretrace.errors import TraceError
 from foretrace.model.trace import Trace
+from foretrace.render.comparison import comparison_markdown, comparison_text
+from foretrace.sources.limits import Limits
 
 EVERY = sorted(RECORDED.rglob("*.json.gz"))
 PAIRS = [
@@ -123,3 +128,27 @@ def test_two_cards_compare_by_op() -> None:
     assert sum(row.count for row in found.kernels.changed) == 60
     assert all(row.a is not None and row.b is not None and row.a.op == row.b.op for row in found.kernels.changed)
     assert found.gpu_ns.beyond is None  # one step each: no verdict
+
+
+SMALL = [case for case in OPENING if isinstance(case.content, bytes) and not case.needs]
+
+
+def test_odd_traces_compare_or_are_refused(tmp_path: Path) -> None:
+    """Every trace of the corpus that opens: with itself nothing differs, with a good one the page can be drawn."""
+    (tmp_path / "good.json").write_bytes(g0().bytes())
+    good = ft.open(tmp_path / "good.json", cache=False)
+    refused = []
+    for case in SMALL:
+        folder = tmp_path / case.id
+        folder.mkdir()
+        trace = ft.open(case.put(folder), cache=False, limits=Limits(**case.limits) if case.limits else None)
+        try:
+            is_empty(trace)
+        except TraceError as error:
+            refused.append((case.id, error.code))
+            continue
+        for found in (compare(good, trace), compare(trace, good)):
+            json.dumps(document(found), allow_nan=False)
+            assert max(map(len, comparison_text(found, 12).splitlines())) <= 100, case.id
+            assert comparison_markdown(found, 12)
+    assert refused == [("E07", "E_NOTHING_TO_COMPARE"), ("E08", "E_NOTHING_TO_COMPARE")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import foretrace as ft
 from compare.traces import recorded
 from foretrace.compare import Comparison, compare, document
 from foretrace.compare.kernels import KernelRow
@@ -147,6 +148,10 @@ def test_three_traces_have_one_baseline() -> None:
     assert (found.gpu_ns.b, other.gpu_ns.b) == (205_661, 208_960)
     made = document(found)
     assert [each["b"]["path"] for each in made["others"]] == [recorded("mlp_liger").path]
+
+
+def test_the_public_name_is_callable_whatever_was_imported_before() -> None:
+    assert ft.compare(recorded("linear_eager"), recorded("linear_eager")).changed == ()
 
 
 def test_a_merged_product_is_named() -> None:

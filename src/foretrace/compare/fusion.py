@@ -92,7 +92,7 @@ class Taken:
 @dataclass(frozen=True, slots=True)
 class Fused:
     """The fusions of B; for each position in A that was taken up the one in B that did; the new kernels among those; and
-    pairs of one kernel of A and the one kernel of B that does its work now.
+    pairs of one kernel of A and the one kernel of B that names its op now.
     """
 
     fusions: tuple[Fusion, ...]
@@ -115,7 +115,7 @@ def fuse(found: Alignment) -> Fused:
     return Fused(
         tuple(_summed(members) for members in groups.values()), absorbed,
         absorbing=frozenset(j for each in new for j in each.into),
-        renewed=tuple((each.members[0], each.into[0]) for each in taken if len(each.members) == len(each.into) == 1))
+        renewed=tuple((each.members[0], each.into[0]) for each in taken if each.sign == "name" and len(each.members) == 1))
 
 
 def backend(kernel: Kernel) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -61,8 +61,8 @@ def compare_kernels(a: Sequence[Kernel], b: Sequence[Kernel]) -> KernelTable:
     gone, new = {*forward.absorbed, *backward.absorbing}, {*backward.absorbed, *forward.absorbing}
     plain = Alignment(a, b, found.same, found.changed, [i for i in found.left_a if i not in gone],
                       [j for j in found.left_b if j not in new])
-    renewed = [*forward.renewed, *((i, j) for j, i in backward.renewed)]
-    plain.take([(i, j) for i, j in renewed if i in plain.left_a and j in plain.left_b], plain.changed)
+    renewed = _undisputed({*forward.renewed, *((i, j) for j, i in backward.renewed)})
+    plain.take([(i, j) for i, j in renewed if i not in gone and j not in new], plain.changed)
     pair_by_place(plain)
     fused_into = {i: f"fused into {b[j].short}" for i, j in forward.absorbed.items()}
     was_in = {j: f"was fused in {a[i].short}" for j, i in backward.absorbed.items()}
@@ -72,6 +72,12 @@ def compare_kernels(a: Sequence[Kernel], b: Sequence[Kernel]) -> KernelTable:
         _lone(b, {*plain.left_b, *new}, {**dict.fromkeys(forward.absorbing, "fuses"), **was_in}, in_a=False),
         forward.fusions, backward.fusions,
     )
+
+
+def _undisputed(pairs: set[Pair]) -> list[Pair]:
+    """Pairs whose members no other pair claims."""
+    a, b = Counter(i for i, _ in pairs), Counter(j for _, j in pairs)
+    return sorted((i, j) for i, j in pairs if a[i] == b[j] == 1)
 
 
 def _rows(found: Alignment, pairs: list[Pair]) -> tuple[KernelRow, ...]:
