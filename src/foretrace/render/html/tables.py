@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ _KERNEL = ("count", "median_ns", "min_ns", "max_ns", "role", "flops", "bytes", "
 def about(trace: Trace) -> dict[str, Any]:
     """Everything about one trace that is not an event."""
     document = look(trace)
-    document["trace"]["path"] = plain(document["trace"]["path"])
+    document["trace"]["path"] = plain(os.path.basename(trace.path))  # a report travels: where it was made stays behind
     del document["kernels"]  # `kernels` below has the same rows with more in them
     return {
         "look": document, "names": trace.host.names, "kinds": trace.host.kinds, "kernels": kernel_rows(trace),

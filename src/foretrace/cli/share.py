@@ -1,0 +1,59 @@
+"""`foretrace share`."""
+
+from __future__ import annotations
+
+import click
+
+from ._options import as_json
+
+
+@click.command("share")
+@click.argument("path")
+@click.option("--to", "url", metavar="URL", help="hf://buckets/USER/NAME, s3://…, gs://…, or a folder.")
+@click.option("-b", "--bucket", metavar="NAME", help="A bucket of the Hugging Face Hub: NAME, or USER/NAME.")
+@click.option("--keep", default="", metavar="WORDS", help="Keep more: stacks, paths, inputs, hosts; several with commas.")
+@as_json
+@click.option("--limit", multiple=True, metavar="NAME=NUMBER", help="Raise a limit against hostile files.")
+def command(path: str, url: str | None, bucket: str | None, keep: str, as_json: bool, limit: tuple[str, ...]) -> int:
+    """Put the traces in PATH where others can see them, with a report for each and an index page.
+
+    What is shared is a copy made from a list of what may be in it: host names, user names, paths, stacks and the values of
+    arguments stay here. What is already there is left as it is, and nothing is ever deleted.
+
+    \b
+    foretrace share traces --to hf://buckets/me/traces
+    foretrace share traces -b traces
+    """
+    import json
+    import sys
+
+    from ..errors import UsageError
+    from ..share.publish import INDEX, share
+    from ..share.redact import KEEP, REMAINS, parse_keep
+    from ..share.stores import store_for
+    from ..sources.limits import parse_limits
+
+    if (url is None) == (bucket is None):
+        raise UsageError("say where to: --to URL, or -b BUCKET")
+    wanted = parse_keep(keep)
+    store = store_for(url or f"hf://buckets/{bucket}")
+
+    def progress(done: int, every: int, name: str) -> None:
+        if sys.stderr.isatty():
+            bar = "#" * (30 * done // every)
+            click.echo(f"\r\x1b[K[{bar:30}] {done}/{every} {ascii(name)[1:-1]}", err=True, nl=done == every)
+
+    remains = [*REMAINS, *(KEEP[name] for name in sorted(wanted))]
+    shared = share(path, store, wanted, parse_limits(limit), progress)
+    if as_json:
+        rows = [{"source": each.source, "trace": each.trace, "report": each.report, "perfetto": each.perfetto,
+                 "was_there": each.was_there} for each in shared]
+        click.echo(json.dumps({"schema": 1, "index": INDEX, "shared": rows, "remains": remains}))
+        return 0
+    for each in shared:
+        click.echo(f"{each.trace}{' (was there)' if each.was_there else ''}")
+        click.echo(f"  {each.perfetto or f'foretrace perfetto {each.trace}'}")
+    click.echo(f"index: {INDEX}\nWhat remains in what was shared:", err=True)
+    for line in remains:
+        click.echo(f"  - {line}", err=True)
+    return 0

@@ -1,0 +1,131 @@
+"""What is shared holds nothing private, and still says the same about the GPU."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+import foretrace
+from foretrace.errors import UsageError
+from foretrace.look import look
+from foretrace.recorded import traces
+from foretrace.share.publish import share
+from foretrace.share.redact import KEEP, parse_keep, redact
+from foretrace.share.stores import Folder
+from foretrace.share.words import Words
+from share import planted
+
+
+def everything_in(folder: Path) -> str:
+    """Names and contents of all files, and what they carry inside gzip and base64."""
+    texts = []
+    for path in sorted(folder.rglob("*")):
+        data = path.read_bytes() if path.is_file() else b""
+        inside = gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data
+        texts += [path.name, data.decode("latin-1"), inside.decode("latin-1")]
+        texts += [base64.b64decode(found + b"==").decode("latin-1") for found in re.findall(rb"[A-Za-z0-9+/]{40,}", inside)]
+    return "\n".join(texts)
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    folder = tmp_path / "source"
+    folder.mkdir()
+    (folder / planted.FILE_NAME).write_bytes(planted.document().bytes())
+    return folder
+
+
+def test_there_are_forty_secrets_and_all_are_in_the_source(source: Path) -> None:
+    held = everything_in(source)
+    assert len(set(planted.SECRETS)) == 40
+    assert [secret for secret in planted.SECRETS if secret not in held] == []
+
+
+def test_none_is_in_what_is_shared(source: Path, tmp_path: Path) -> None:
+    [shared] = share(str(source), Folder(tmp_path / "out"))
+    held = everything_in(tmp_path / "out").lower()
+    assert [secret for secret in planted.SECRETS if secret.lower() in held] == []
+    assert not shared.was_there
+    copy = foretrace.open(tmp_path / "out" / shared.trace, cache=False)
+    assert (copy.about.rank, copy.about.device, copy.event_count > 10) == (3, "NVIDIA H100", True)
+    assert copy.kernels["name"].to_list() == ["sgemm"]
+
+
+@pytest.mark.parametrize(
+    ("keep", "found"),
+    [
+        ("stacks", ()),
+        ("stacks,paths", (planted.STACK, planted.FRAME, planted.OP_PATH)),
+        ("inputs", (planted.PROMPT,)),
+        ("hosts", (planted.THREAD, planted.MAIL)),
+    ],
+)
+def test_more_can_be_kept(source: Path, tmp_path: Path, keep: str, found: tuple[str, ...]) -> None:
+    share(str(source), Folder(tmp_path / "out"), parse_keep(keep))
+    held = everything_in(tmp_path / "out")
+    assert [secret for secret in found if secret not in held] == []
+    assert [key for key in (planted.KEY_A, planted.KEY_B, planted.ENVIRONMENT, planted.LOG) if key in held] == []
+
+
+@pytest.mark.parametrize(
+    "name", ["mlp_eager", "mlp_compiled", "mlp_eager_train", "linear_eager_stack", "matmul_add_64_compiled"]
+)
+def test_a_copy_says_the_same_about_the_gpu(name: str, tmp_path: Path) -> None:
+    before = look(foretrace.open(traces()[name], cache=False))
+    after = look(foretrace.open(redact(foretrace.open(traces()[name], cache=False), tmp_path), cache=False))
+    for part in ("totals", "steps"):
+        assert after[part] == before[part]
+    plain = ("name", "short", "role", "count", "per_step", "total_ns", "median_ns", "ops", "chain")
+    rows = [[[row[key] for key in plain] for row in each["kernels"]] for each in (before, after)]
+    assert rows[0] == rows[1]
+    assert after["ledger"]["skipped"] == after["ledger"]["repaired"] == 0
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "aten::mm",
+        "ProfilerStep#3",
+        "Torch-Compiled Region: 0/0",
+        "autograd::engine::evaluate_function: MmBackward0",
+        "nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_TNT",
+        "triton_poi_fused__unsafe_view_gelu_mul_0",
+        "Memcpy HtoD (Pageable -> Device)",
+        "void cutlass::device_kernel<cutlass::gemm::collective::MainloopSm90TmaGmmaWarpSpecialized>",
+        "nccl:all_reduce",
+        "_ZN5flash16flash_fwd_kernelI23Flash_fwd_kernel_traitsILi64ELi128ELi128ELi4EEELb0E",
+        "## Call CompiledFxGraph fadri2gvaccdsuvko2wteeo ##",
+        "Optimizer.step#AdamW.step",
+        "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__",
+        "nn.Module: LlamaMLP_3",
+    ],
+)
+def test_names_of_machines_are_left_alone(name: str) -> None:
+    assert Words({"alice", "node7"}).clean(name) == name
+
+
+def test_a_pseudonym_is_the_same_in_one_run_and_another_in_the_next() -> None:
+    first, second = Words(), Words()
+    assert first.clean("/home/alice/x") == first.clean("/home/alice/x") != second.clean("/home/alice/x")
+
+
+def test_an_unknown_word_to_keep_is_named() -> None:
+    with pytest.raises(UsageError, match="stacks"):
+        parse_keep("everything")
+    assert parse_keep(",".join(KEEP)) == frozenset(KEEP)
+
+
+def test_the_command_lists_what_remains(source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from foretrace.cli import main
+
+    assert main(["share", str(source), "--to", str(tmp_path / "out"), "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert len(document["remains"]) == 4
+    assert document["shared"][0]["was_there"] is False
+    assert main(["share", str(source)]) == 2
+    assert "--to" in capsys.readouterr().err

@@ -1,0 +1,174 @@
+"""The same share to a folder, to a real S3 server, and to a Hub on this machine."""
+
+from __future__ import annotations
+
+import shutil
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from foretrace.errors import MissingError, TraceError, UsageError
+from foretrace.recorded import traces
+from foretrace.share.publish import INDEX, share
+from foretrace.share.stores import Folder, StoreError, store_for
+from share import hub, planted
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    folder = tmp_path / "source"
+    folder.mkdir()
+    for name in ("mlp_eager", "mlp_compiled"):
+        shutil.copy(traces()[name], folder)
+    (folder / planted.FILE_NAME).write_bytes(planted.document().bytes())
+    (folder / "server_args.json").write_text('{"not": "a trace"}')
+    return folder
+
+
+class Stopped(Exception):
+    """What a broken line looks like to whoever is uploading."""
+
+
+def test_a_run_that_was_stopped_goes_on(source: Path, tmp_path: Path) -> None:
+    store, put = Folder(tmp_path / "out"), []
+
+    class Breaking(Folder):
+        def put(self, path: Path, name: str) -> None:
+            if len(put) == 3:
+                raise Stopped
+            put.append(name)
+            super().put(path, name)
+
+    with pytest.raises(Stopped):
+        share(str(source), Breaking(tmp_path / "out"))
+    before = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "out").iterdir()}
+    shared = share(str(source), store)
+    assert [each.was_there for each in shared] == [True, False, False]
+    assert {name: (tmp_path / "out" / name).stat().st_mtime_ns for name in shared[0].trace.split()} == {
+        name: before[name] for name in shared[0].trace.split()
+    }
+    assert all(each.was_there for each in share(str(source), store))
+
+
+def test_nothing_that_was_there_is_touched(source: Path, tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "thesis.txt").write_text("keep me")
+    (tmp_path / "out" / "index.html").write_text("and me")
+    shared = share(str(source), Folder(tmp_path / "out"))
+    assert (tmp_path / "out" / "thesis.txt").read_text() == "keep me"
+    assert (tmp_path / "out" / "index.html").read_text() == "and me"
+    names = {path.name for path in (tmp_path / "out").iterdir()}
+    assert names == {"thesis.txt", "index.html", INDEX, *(each.trace for each in shared), *(each.report for each in shared)}
+    index = (tmp_path / "out" / INDEX).read_text()
+    assert all(each.report in index for each in shared)
+    assert [each.trace[:9] for each in shared] == ["worker_42", "mlp_compi", "mlp_eager"]
+
+
+@pytest.fixture(scope="module")
+def s3() -> Iterator[str]:
+    server_module = pytest.importorskip("moto.server", reason="moto is not installed: pip install 'moto[server]'")
+    pytest.importorskip("s3fs", reason="s3fs is not installed: pip install s3fs")
+    import logging
+
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    server = server_module.ThreadedMotoServer(ip_address="127.0.0.1", port=0)
+    server.start()
+    yield f"http://127.0.0.1:{server.get_host_and_port()[1]}"
+    server.stop()
+
+
+def test_to_a_real_s3_server(source: Path, s3: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    warnings.simplefilter("ignore")
+    for name, value in {
+        "AWS_ENDPOINT_URL": s3,
+        "AWS_ACCESS_KEY_ID": "x",
+        "AWS_SECRET_ACCESS_KEY": "y",
+        "AWS_DEFAULT_REGION": "us-east-1",
+    }.items():
+        monkeypatch.setenv(name, value)
+    import boto3
+
+    client: Any = boto3.client("s3", endpoint_url=s3)
+    client.create_bucket(Bucket="profiles")
+    client.put_object(Bucket="profiles", Key="run7/thesis.txt", Body=b"keep me")
+    shared = share(str(source), store_for("s3://profiles/run7"))
+    held = {
+        entry["Key"]: client.get_object(Bucket="profiles", Key=entry["Key"])["Body"].read()
+        for entry in client.list_objects_v2(Bucket="profiles")["Contents"]
+    }
+    assert set(held) == {
+        f"run7/{name}" for name in ("thesis.txt", INDEX, *(each.trace for each in shared), *(each.report for each in shared))
+    }
+    assert held["run7/thesis.txt"] == b"keep me"
+    assert shared[1].perfetto == f"https://ui.perfetto.dev/#!/?url={s3}/profiles/run7/{shared[1].trace}"
+    assert all(each.was_there for each in share(str(source), store_for("s3://profiles/run7")))
+    assert not [secret for secret in planted.SECRETS for data in held.values() if secret.encode() in data]
+
+
+def test_a_bucket_that_is_not_there_is_an_error_in_words(source: Path, s3: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {
+        "AWS_ENDPOINT_URL": s3,
+        "AWS_ACCESS_KEY_ID": "x",
+        "AWS_SECRET_ACCESS_KEY": "y",
+        "AWS_DEFAULT_REGION": "us-east-1",
+    }.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(StoreError, match="no-such-bucket"):
+        share(str(source), store_for("s3://no-such-bucket/x"))
+
+
+def test_to_a_bucket_of_the_hub(source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """In a process of its own, because the Hub's client reads its address when it is imported."""
+    import os
+    import subprocess
+    import sys
+
+    pytest.importorskip("huggingface_hub", reason="huggingface_hub is not installed: pip install 'foretrace[share]'")
+    with hub.running() as server:
+        environment = os.environ | {
+            "HF_ENDPOINT": server.address,
+            "HF_TOKEN": "hf_test",
+            "HF_HOME": str(tmp_path / "hf"),
+            "HF_HUB_DISABLE_TELEMETRY": "1",
+            "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+        }
+        command = [sys.executable, "-m", "foretrace", "share", str(source), "-b", "traces"]
+        first = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+        assert first.returncode == 0, first.stderr
+        batches = sum(path.endswith("/batch") for _, path in server.requests)
+        second = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+        assert second.returncode == 0, second.stderr
+        assert second.stdout.count("(was there)") == 3
+        assert sum(path.endswith("/batch") for _, path in server.requests) == batches + 1  # the index alone
+        assert server.made == ["tester/traces", "tester/traces"]
+        assert len(server.files) == 7
+        assert {method for method, _ in server.requests} <= {"GET", "HEAD", "POST", "PUT"}
+        links = [line.strip() for line in first.stdout.splitlines() if "ui.perfetto.dev" in line]
+        assert len(links) == 3
+        assert all(f"#!/?url={server.address}/buckets/tester/traces/resolve/" in link for link in links)
+        sent = b"".join(server.chunks)
+        assert not [secret for secret in planted.SECRETS if secret.encode() in sent]
+
+
+@pytest.mark.parametrize(("url", "error"), [("hf://models/x", UsageError), ("nonsense://x/y", UsageError)])
+def test_addresses_that_mean_nothing(url: str, error: type[Exception]) -> None:
+    with pytest.raises(error):
+        store_for(url)
+
+
+def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    monkeypatch.setitem(sys.modules, "fsspec", None)
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+    for url in ("s3://bucket/x", "hf://buckets/me/x"):
+        with pytest.raises(MissingError, match=r"pip install 'foretrace\[share\]'"):
+            store_for(url)
+
+
+def test_an_empty_folder_is_said_to_be_one(tmp_path: Path) -> None:
+    with pytest.raises(TraceError, match="no trace in there"):
+        share(str(tmp_path), Folder(tmp_path / "out"))
