@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -10,12 +9,13 @@ import numpy as np
 from . import families
 from .model import bounds
 from .model.host import step_number
+from .model.reach import is_view, work_below
+from .model.sequence import sequences
 from .model.spans import Span
+from .model.story import story
 from .model.trace import Trace
 
 SCHEMA = 1
-# Launch nothing, and yet are no mere change of view: they allocate, or hand a value to the host.
-_NOT_METADATA = ("aten::empty", "aten::resize_", "aten::_local_scalar_dense", "aten::item", "aten::set_")
 
 
 def look(trace: Trace) -> dict[str, Any]:
@@ -37,8 +37,9 @@ def look(trace: Trace) -> dict[str, Any]:
 
 
 def full_look(trace: Trace) -> dict[str, Any]:
-    """The contract's document under `look`, and beside it what only people read."""
-    return {"look": look(trace)}
+    """The contract's document under `look`, and beside it what only people read: the story, and what each region runs."""
+    document, ran = look(trace), sequences(trace)
+    return {"look": document, "story": story(document, ran), "sequences": ran}
 
 
 def trace_entry(trace: Trace) -> dict[str, Any]:
@@ -73,7 +74,8 @@ def totals(trace: Trace) -> dict[str, Any]:
 
 def _step(trace: Trace, span: Span) -> dict[str, Any]:
     gpu = trace.gpu
-    busy = gpu.busy(span.work) if len(gpu) else None
+    timeless = len(span.work) > 0 and not bool(gpu.usable[span.work].any())
+    busy = None if timeless or not len(gpu) else gpu.busy(span.work)
     return {
         "name": span.name, "index": step_number(span.name), "cpu_ns": span.cpu_ns,
         "kernels": int(gpu.is_kernel[span.work].sum()), "memcpys": int(gpu.is_memcpy[span.work].sum()),
@@ -83,14 +85,15 @@ def _step(trace: Trace, span: Span) -> dict[str, Any]:
 
 
 def _region(trace: Trace, name: str, calls: list[Span]) -> dict[str, Any]:
-    gpu = trace.gpu
-    roles = Counter(trace.work_roles[row] for span in calls for row in span.work.tolist() if gpu.is_kernel[row])
-    kernels = sum(roles.values())
+    gpu, count = trace.gpu, len(calls)
+    work = np.concatenate([span.work for span in calls])  # calls of one name may nest: their work then counts for each
+    kernels = work[gpu.is_kernel[work]]
+    roles, times = np.unique(trace.work_roles[kernels], return_counts=True)
     return {
-        "name": name, "count": len(calls), "cpu_ns": sum(span.cpu_ns for span in calls),
-        "kernels_per_call": _per_call(kernels, len(calls)),
-        "roles_per_call": {role: _per_call(count, len(calls)) for role, count in sorted(roles.items())},
-        "gpu_busy_ns": gpu.busy(np.unique(np.concatenate([span.work for span in calls]))) if len(gpu) else None,
+        "name": name, "count": count, "cpu_ns": sum(span.cpu_ns for span in calls),
+        "kernels_per_call": _per_call(len(kernels), count),
+        "roles_per_call": {role: _per_call(number, count) for role, number in zip(roles.tolist(), times.tolist(), strict=True)},
+        "gpu_busy_ns": gpu.busy(np.unique(work)) if len(gpu) else None,
         "bound": bounds.of_spans(trace, calls),
     }
 
@@ -141,25 +144,12 @@ def op_rows(trace: Trace) -> list[dict[str, Any]]:
     table = []
     for at, number in enumerate(numbers.tolist()):
         name = host.names[number]
-        quiet = bool(sums[3][at] == 0) and not name.startswith(_NOT_METADATA)
+        quiet = bool(sums[3][at] == 0) and is_view(name)
         table.append({
             "name": name, "count": int(count[at]), "self_cpu_ns": int(sums[0][at]), "total_cpu_ns": int(sums[1][at]),
             "kernels": int(sums[2][at]) if len(gpu) else None, "metadata_only": quiet if len(gpu) else None,
         })
     return sorted(table, key=lambda row: (-row["self_cpu_ns"], row["name"]))
-
-
-def work_below(trace: Trace) -> tuple[Any, Any]:
-    """For every event: kernels, and GPU work of any kind, launched by it or anything it called."""
-    host, gpu = trace.host, trace.gpu
-    kernels, work = np.zeros(host.count, np.int64), np.zeros(host.count, np.int64)
-    for rows, counts in ((gpu.is_kernel & (gpu.launch >= 0), kernels), (gpu.launch >= 0, work)):
-        at = gpu.launch[rows]
-        while len(at):
-            np.add.at(counts, at, 1)
-            at = host.parent[at]
-            at = at[at >= 0]
-    return kernels, work
 
 
 def finding_entry(finding: Any) -> dict[str, Any]:

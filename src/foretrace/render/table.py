@@ -6,18 +6,33 @@ from collections.abc import Sequence
 
 from .safe import plain
 
+NARROWEST = 8  # a column of words keeps this much, whatever the width
+
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, left: Sequence[int] = (0,), width: int = 100,
           indent: str = "  ") -> str:
-    """Columns in `left` are aligned left and the first of them gives way when the table is wider than `width`."""
+    """Columns in `left` hold words: aligned left, and they give way when the table is too wide, the first one least."""
     cells = [[plain(cell) for cell in row] for row in rows]
     sizes = [max(len(head[at]), *(len(row[at]) for row in cells)) if cells else len(head[at]) for at in range(len(head))]
-    spare = width - len(indent) - sum(sizes) - 2 * (len(sizes) - 1)
-    if spare < 0 and left:
-        sizes[left[0]] = max(sizes[left[0]] + spare, 12)
+    _narrow(sizes, left, width - len(indent) - 2 * (len(sizes) - 1))
     lines = [_line(head, sizes, left, indent)]
     lines += [_line(row, sizes, left, indent) for row in cells]
     return "\n".join(lines)
+
+
+def _narrow(sizes: list[int], left: Sequence[int], room: int) -> None:
+    """Take the widest column of words down until all columns fit the room, or none can give any more.
+
+    The first column holds the name that the row is about: it counts as narrower than it is.
+    """
+    for at in left:
+        sizes[at] = min(sizes[at], max(room, NARROWEST))
+    while sum(sizes) > room and left:
+        able = [at for at in left if sizes[at] > NARROWEST]
+        if not able:
+            return
+        widest = max(able, key=lambda at: sizes[at] * (2 if at == left[0] else 3))
+        sizes[widest] -= 1
 
 
 def _line(cells: Sequence[str], sizes: Sequence[int], left: Sequence[int], indent: str) -> str:

@@ -1,0 +1,83 @@
+"""A page as a list of sections, drawn for a terminal or as Markdown. Every text goes through `safe` here, and only here."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from .safe import markdown, plain
+from .table import table
+
+WIDTH = 100
+BOLD, NORMAL = "\x1b[1m", "\x1b[0m"
+_QUANTITY = re.compile(r"(?<=\d) (?=(?:ns|us|ms|s|[kMGT]?B|[kMGTP]?FLOP|[GT]B/s|TFLOP/s)\b)")
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A title with paragraphs, with bullets, with a table, or with all of them. Columns in `left` hold words.
+
+    A bullet is its line and a text below it (may be empty). `after` is a line below the table.
+    """
+
+    title: str
+    paragraphs: Sequence[str] = ()
+    bullets: Sequence[tuple[str, str]] = ()
+    head: Sequence[str] = ()
+    rows: Sequence[Sequence[str]] = ()
+    left: Sequence[int] = (0,)
+    after: str = ""
+
+
+def drawn(sections: Sequence[Section], *, bold: bool = False) -> str:
+    """For a terminal: at most 100 columns, readable without colour; `bold` marks the titles."""
+    return "\n\n".join(_drawn(section, bold) for section in sections)
+
+
+def _drawn(section: Section, bold: bool) -> str:
+    title = _wrapped(section.title, "", "") if section.title else ""
+    parts = [f"{BOLD}{title}{NORMAL}" if bold else title] if title else []
+    parts += [_wrapped(text, "  " if title else "", "  " if title else "") for text in section.paragraphs]
+    for line, text in section.bullets:
+        parts += [_wrapped(line, "  ", "      "), *([_wrapped(text, "      ", "      ")] if text else [])]
+    if section.rows:
+        parts.append(table(section.head, section.rows, left=section.left, width=WIDTH))
+    parts += [_wrapped(section.after, "  ", "  ")] if section.after else []
+    return "\n".join(parts)
+
+
+def _wrapped(text: str, first: str, rest: str) -> str:
+    """Broken at blanks, but not between a number and its unit (`plain` leaves no other unbreakable blank)."""
+    held = _QUANTITY.sub("\u00a0", plain(text))
+    lines = textwrap.fill(held, WIDTH, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False)
+    return lines.replace("\u00a0", " ")
+
+
+def marked(sections: Sequence[Section]) -> str:
+    """As Markdown: a table per section, every text escaped."""
+    return "\n\n".join(_marked(section) for section in sections)
+
+
+def _marked(section: Section) -> str:
+    parts = [f"## {markdown(section.title)}"] if section.title else []
+    parts += [markdown(text) for text in section.paragraphs]
+    if section.bullets:
+        parts.append("\n".join(_bullet(line, text) for line, text in section.bullets))
+    if section.rows:
+        parts.append("\n".join(_grid(section)))
+    return "\n\n".join([*parts, markdown(section.after)] if section.after else parts)
+
+
+def _bullet(line: str, text: str) -> str:
+    return f"- **{markdown(line)}** {markdown(text)}" if text else f"- {markdown(line)}"
+
+
+def _grid(section: Section) -> list[str]:
+    rule = "|".join(":---" if at in section.left else "---:" for at in range(len(section.head)))
+    return [_cells(section.head), f"|{rule}|", *(_cells(row) for row in section.rows)]
+
+
+def _cells(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(markdown(cell) or " " for cell in cells) + " |"
