@@ -83,6 +83,15 @@ def test_one_column_for_each_trace(capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(run(capsys, EAGER, COMPILED, LIGER, "--json")[1])["others"][0]["gpu_ns"]["b"] == 208_960
 
 
+def test_many_traces_have_one_row_each(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, EAGER, *[COMPILED, LIGER] * 3)
+    rows = [" ".join(line.split()) for line in out.splitlines()]
+    assert code == 0
+    assert max(map(len, out.splitlines())) <= 100
+    assert "A 234 us 291 us 322 us 5" in rows
+    assert "G 209 us 0.89x 597 us 2.05x 609 us 1.89x 4" in rows
+
+
 def test_fail_if_decides_the_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = run(capsys, EAGER, COMPILED, "--json", "--fail-if", "gpu > 1.05x", "--fail-if", "cpu > 1.05x")
     assert code == 1

@@ -29,9 +29,9 @@ from .launched import Kernel
 Number = TypeVar("Number", int, float)
 
 # An absorbed kernel may lie this many kept kernels away from the one that absorbed it. In eager GeGLU the product `up` runs
-# between gelu and mul, and both end in the one kernel after it; in its backward pass four products run between mul and
-# gelu_backward, which Inductor joins.
-NEAR, NEAR_BY_NAME = 2, 6
+# between gelu and mul, and both end in the one kernel after it. On the recorded ladder three finds what Inductor fused in the
+# MLP, the block, the model and the training step; six finds no more.
+NEAR = 3
 
 # A place says something only where little else is new: at most CROWD kernels, or one for every MANY that are gone. (A flash
 # attention's backward is three kernels, a fused optimizer six for forty or for 248. Foreach kernels are 40 for 248, and two
@@ -128,14 +128,18 @@ def _absorbed(found: Alignment) -> list[Taken]:
     """New kernels of B and the kernels of A that each took up, one or more."""
     place_a, place_b = found.places()
     named = {j: ops for j in found.left_b if (ops := _ops_in_name(found.b[j]))}
+    naming: defaultdict[str, list[int]] = defaultdict(list)
+    for j, ops in named.items():
+        for op in ops:
+            naming[op].append(j)
     standing = _standing(found, [j for j in found.left_b if j not in named], place_a, place_b)
     members: defaultdict[int, list[int]] = defaultdict(list)
     for i in found.left_a:
         kernel = found.a[i]
-        fitting = [j for j in named if _names(kernel, named[j]) and _holds(found.b[j], kernel)]
-        near = _nearest(found, place_a[i], fitting, place_b, NEAR_BY_NAME)
+        fitting = {j for op in kernel.path for j in naming.get(_bare(op), ()) if _holds(found.b[j], kernel)}
+        near = _nearest(found, place_a[i], fitting, place_b)
         if near is None and kernel.op is not None and kernel.family not in COMPILED:
-            near = _nearest(found, place_a[i], [j for j in standing if _holds(found.b[j], kernel)], place_b, NEAR)
+            near = _nearest(found, place_a[i], [j for j in standing if _holds(found.b[j], kernel)], place_b)
         if near is not None:
             members[near].append(i)
     return [Taken((j,) if j in named else standing[j], tuple(each), "name" if j in named else "place")
@@ -154,20 +158,16 @@ def _standing(found: Alignment, new: list[int], place_a: Mapping[int, int], plac
     return {group[0]: tuple(group) for group in groups.values()}
 
 
-def _nearest(found: Alignment, place: int, candidates: Iterable[int], places: Mapping[int, int], reach: int) -> int | None:
+def _nearest(found: Alignment, place: int, candidates: Iterable[int], places: Mapping[int, int]) -> int | None:
     """The nearest candidate. Of two as near the later one, since fusing delays work; in one place the longest kernel."""
     near = [(abs(places[j] - place), places[j] < place, -(found.b[j].ns.median or 0), j)
-            for j in candidates if abs(places[j] - place) <= reach]
+            for j in candidates if abs(places[j] - place) <= NEAR]
     return min(near)[3] if near else None
 
 
 def _ops_in_name(kernel: Kernel) -> frozenset[str]:
     ops = families.decode(kernel.name).get("ops")
     return frozenset(str(op).strip("_") for op in ops) if isinstance(ops, list | tuple) else frozenset()
-
-
-def _names(kernel: Kernel, ops: frozenset[str]) -> bool:
-    return any(_bare(op) in ops for op in kernel.path)
 
 
 def _bare(op: str) -> str:

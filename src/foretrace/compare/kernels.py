@@ -68,8 +68,8 @@ def compare_kernels(a: Sequence[Kernel], b: Sequence[Kernel]) -> KernelTable:
     was_in = {j: f"was fused in {a[i].short}" for j, i in backward.absorbed.items()}
     return KernelTable(
         _rows(plain, plain.same), _rows(plain, plain.changed),
-        _lone(a, {*plain.left_a, *gone}, {**dict.fromkeys(backward.absorbing, "fused"), **fused_into}, in_a=True),
-        _lone(b, {*plain.left_b, *new}, {**dict.fromkeys(forward.absorbing, "fuses"), **was_in}, in_a=False),
+        _lone(a, {*plain.left_a, *gone}, dict.fromkeys(backward.absorbing, "did the work of several") | fused_into, in_a=True),
+        _lone(b, {*plain.left_b, *new}, dict.fromkeys(forward.absorbing, "does the work of several") | was_in, in_a=False),
         forward.fusions, backward.fusions,
     )
 

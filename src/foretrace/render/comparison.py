@@ -18,6 +18,7 @@ from .safe import markdown, plain
 from .table import shorten, table
 
 WIDTH = 100
+MOST_COLUMNS = 4  # traces beside A that fit as columns
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
@@ -95,7 +96,20 @@ def _quantities(every: Sequence[Comparison]) -> Section:
     if len(every) == 1:
         return Section(title, head=["", "A", "B", "B/A", "noise", ""], rows=rows, left=(0, 5))
     heads = [cell for letter in LETTERS[1:len(every) + 1] for cell in (letter, f"{letter}/A")]
+    if len(every) > MOST_COLUMNS:
+        return _one_row_each(every, title)
     return Section(f"{title} (~ inside the noise)", head=["", "A", *heads], rows=rows)
+
+
+def _one_row_each(every: Sequence[Comparison], title: str) -> Section:
+    """The same turned around, for more traces than columns fit."""
+    times, first = list(_TIMES.values())[:3], every[0]
+    rows = [["A", *(cell for time in times for cell in (time_text(time(first).a), "")), count_text(len(first.a.kernels))]]
+    for letter, each in zip(LETTERS[1:], every, strict=False):
+        cells = [cell for time in times for cell in _cells([time(first), time(each)], time_text, noisy=True)[3:]]
+        rows.append([letter, *cells, count_text(len(each.b.kernels))])
+    head = ["", *(cell for name in list(_TIMES)[:3] for cell in (name, "/A")), "kernels"]
+    return Section(f"{title} (~ inside the noise)", head=head, rows=rows)
 
 
 def _cells(values: Sequence[Measured], text: Callable[[float | None], str], *, noisy: bool) -> list[str]:
