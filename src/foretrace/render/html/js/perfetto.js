@@ -4,10 +4,12 @@
 const PERFETTO = ["https:", "", "ui.perfetto.dev"].join("/");
 const EVERY_MS = 100, LONGEST_MS = 60000;
 
-// Perfetto answers PING with PONG once it is ready to take a trace.
-export function handOver(buffer, title, fileName, address = PERFETTO) {
+// Perfetto answers PING with PONG once it is ready to take a trace. `taking` may still be on its way: the window has to be
+// opened in the click itself.
+export async function handOver(taking, title, fileName, address = PERFETTO) {
   const other = window.open(address);
-  if (!other) return Promise.reject(new Error("the browser did not open a window"));
+  if (!other) throw new Error("the browser did not open a window");
+  const buffer = await taking;
   return new Promise((done, failed) => {
     const began = performance.now();
     const timer = setInterval(() => {

@@ -1,0 +1,49 @@
+"""`foretrace perfetto`."""
+
+from __future__ import annotations
+
+import click
+
+from ._options import opens_trace
+
+
+@click.command("perfetto")
+@click.argument("trace")
+@click.option("--annotated", metavar="FILE", help="Write a copy with findings, decoded names and ops as tracks, and open that.")
+@click.option("--overwrite", is_flag=True, help="Replace a file of that name.")
+@click.option("--port-9001", "direct", is_flag=True, help="Let Perfetto fetch the file from port 9001 instead.")
+@click.option("--no-browser", is_flag=True, help="Print the address instead of opening it; with --annotated, write and stop.")
+@click.option("--wait", default=60.0, show_default=True, help="Seconds to wait for the browser.")
+@opens_trace
+def command(trace: str, annotated: str | None, overwrite: bool, direct: bool, no_browser: bool, wait: float, no_cache: bool,
+            strict: bool, limit: tuple[str, ...]) -> int:
+    """Open TRACE in Perfetto's page, handed over on this machine: nothing is uploaded."""
+    from pathlib import Path
+
+    from ..errors import UsageError
+    from ..opening import open
+    from ..share import handoff
+    from ..share.perfetto import annotated as write_annotated
+    from ..sources.limits import parse_limits
+
+    opened = open(trace, cache=not no_cache, limits=parse_limits(limit))
+    path = Path(opened.path)
+    if annotated is not None:
+        path = Path(annotated)
+        if path.exists() and not overwrite:
+            raise UsageError(f"{path} is there already: choose another name, or pass --overwrite")
+        for label, count in write_annotated(opened, path).items():
+            click.echo(f"{count:8,}  {ascii(label)[1:-1]}", err=True)
+        click.echo(str(path))
+    elif not path.is_file():
+        raise UsageError(f"{trace}: only a file of its own can be handed over; pass --annotated FILE to write one")
+    failed = 1 if strict and opened.ledger.lost_data else 0
+    if annotated is not None and no_browser:
+        return failed
+    server = handoff.one_file(path) if direct else handoff.page(path, path.name)
+    click.echo(f"serving {server.address} (once, from this machine)", err=True)
+    if not no_browser:
+        click.launch(server.address)
+    if not handoff.serve_until_fetched(server, wait):
+        raise UsageError(f"nobody fetched the trace within {wait:.0f} s")
+    return failed

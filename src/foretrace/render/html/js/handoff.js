@@ -1,0 +1,23 @@
+// The page of `foretrace perfetto`: one button that opens Perfetto and passes the trace on.
+
+import { button, byId, make, nameOf, replace } from "./dom.js";
+import { handOver } from "./perfetto.js";
+
+function startHandOff() {
+  const data = JSON.parse(byId("data").textContent);
+  const said = make("p", { role: "status" });
+  const open = button("open in Perfetto", async () => {
+    const taking = fetch("trace").then((answer) => answer.arrayBuffer());
+    try {
+      await handOver(taking, data.title, data.file, data.perfetto);
+      replace(said, "Handed over. This page can be closed.");
+    } catch (problem) {
+      replace(said, problem.message);
+    }
+  });
+  byId("theme").hidden = true;
+  replace(byId("views"), make("h2", {}, nameOf(data.title)), make("p", {}, "The trace goes from this window to Perfetto's. It is not uploaded."), open, said);
+  document.documentElement.dataset.ready = "yes";
+}
+
+startHandOff();

@@ -1,0 +1,70 @@
+"""The hand-off in a real browser, to a page of our own that speaks Perfetto's side of it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+
+from foretrace.recorded import traces
+from foretrace.share import handoff
+
+from .conftest import Browser
+
+pytestmark = pytest.mark.browser
+# Not ready at once, as the real page is not; then one PONG for each PING, and the trace is taken.
+PERFETTO = b"""<!doctype html><title>not Perfetto</title><script>
+window.pings = 0;
+addEventListener('message', (event) => {
+  if (event.data === 'PING' && ++window.pings > 3) event.source.postMessage('PONG', event.origin);
+  if (event.data.perfetto) window.taken = {...event.data.perfetto, from: event.origin};
+});
+</script>"""
+
+
+class _Page(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        self.end_headers()
+        self.wfile.write(PERFETTO)
+
+    def log_message(self, format: str, *arguments: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def perfetto() -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Page)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_address[1]}"
+    server.shutdown()
+    server.server_close()
+
+
+def test_a_click_hands_the_trace_over(browser: Browser, perfetto: str) -> None:
+    path = traces()["mlp_eager"]
+    server = handoff.page(path, path.name, origin=perfetto)
+    thread = threading.Thread(target=handoff.serve_until_fetched, args=(server, 60), daemon=True)
+    thread.start()
+    own = browser.driver.current_window_handle
+    browser.open(server.address)
+    assert browser.console() == []
+    browser.find("#views button").click()
+    browser.wait("document.querySelector('#views [role=status]').textContent.startsWith('Handed over')")
+    other = next(handle for handle in browser.driver.window_handles if handle != own)
+    browser.driver.switch_to.window(other)
+    taken = browser.run("return [taken.buffer.byteLength, taken.title, taken.fileName, taken.from]")
+    browser.driver.close()
+    browser.driver.switch_to.window(own)
+    assert taken == [
+        path.stat().st_size,
+        path.name,
+        path.name,
+        server.address.split("/", 3)[0] + "//" + server.address.split("/")[2],
+    ]
+    thread.join(10)
+    assert not thread.is_alive()
