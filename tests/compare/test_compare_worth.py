@@ -11,6 +11,7 @@ from compare.traces import made, steps
 from foretrace.compare import compare
 from foretrace.compare.measure import Measured
 from foretrace.compare.worth import recorded_seconds, worth
+from foretrace.errors import UsageError
 
 UNKNOWN = Measured(None, None, None)
 
@@ -74,3 +75,10 @@ def test_a_file_that_is_no_record_says_nothing(tmp_path: Path, text: str) -> Non
 def test_no_record_for_an_archive_member(tmp_path: Path) -> None:
     assert recorded_seconds(f"{tmp_path}/a.zip::t.json") is None
     assert recorded_seconds("-") is None
+
+
+@pytest.mark.parametrize("seconds", [-1.0, float("nan"), float("inf")])
+def test_an_impossible_cost_is_refused(tmp_path: Path, seconds: float) -> None:
+    trace = made(tmp_path, steps([5_000] * 3))
+    with pytest.raises(UsageError, match="cannot cost"):
+        compare(trace, trace, compile_seconds=seconds)

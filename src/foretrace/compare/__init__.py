@@ -11,11 +11,12 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from dataclasses import replace
 from types import ModuleType
 
-from ..errors import TraceError
+from ..errors import TraceError, UsageError
 from ..model.trace import Trace
 from .comparison import Comparison, compare_two
 from .document import document
@@ -32,6 +33,8 @@ def compare(a: Trace, b: Trace, *more: Trace, region: str | None = None, compile
     `compile_seconds` is what the change costs once; without it the run record beside the trace is asked.
     Raises `TraceError` when a trace has no complete event.
     """
+    if compile_seconds is not None and not 0 <= compile_seconds < math.inf:
+        raise UsageError(f"the change cannot cost {compile_seconds} seconds")
     for trace in (a, b, *more):
         if not bool(trace.host.lasting.any()):
             raise TraceError("E_NOTHING_TO_COMPARE", trace.path, "no complete event, so there is nothing to compare",
