@@ -25,6 +25,7 @@ _TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[{}\[\]]', re.DOTALL)  # possessive:
 _SEPARATORS = re.compile(rb"[\s,]*")
 _JUNK = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[^,\]{}"]+|[^\s]', re.DOTALL)
 _LONG_NUMBER = re.compile(rb"[:,\[\s]-?\d{19,}\s*[,}\]]")  # may not fit 64 bits
+_ESCAPES = re.compile(rb'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})|(\\)')  # group 1: escapes nothing
 _OTHER_HEADER = re.compile(rb'"(?:schemaVersion|traceEvents|deviceProperties)"\s*:')
 
 
@@ -114,6 +115,8 @@ class _Careful:
     def take(self, start: int, end: int) -> bool:
         """Keep `data[start:end]` if it is one sound record."""
         piece = self.data[start:end]
+        if badly_escaped(piece):
+            return False
         if end - start > self.limits.event or (end - start > self.limits.string and self.oversized(piece)):
             return False
         try:
@@ -211,3 +214,10 @@ def _shallow(value: object, depth: int) -> bool:
         if not level:
             return True
     return not any(isinstance(thing, dict | list) for thing in level)
+
+
+def badly_escaped(body: bytes) -> bool:
+    """Whether a string that was skipped over is no valid JSON: a bad escape, or a NUL."""
+    if b"\0" in body:
+        return True
+    return b"\\" in body and any(match[1] for match in _ESCAPES.finditer(body))

@@ -18,14 +18,13 @@ from ...schema.ledger import LedgerBuilder
 from ..bytestream import ByteStream
 from ..limits import Limits
 from ..sniff import refuse_no_events, refuse_non_json
-from .careful import BOUNDARY, read_carefully
+from .careful import BOUNDARY, badly_escaped, read_carefully
 from .columns import Columns
 from .header import find_events, read_header, read_tail
 from .records import Event, decode_events, decode_exact_events
 
 CHUNK = 256 << 10  # large enough that per-chunk cost vanishes, small enough that its objects stay in cache
 _WINDOW = 64 << 10
-_ESCAPES = re.compile(rb'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})|(\\)')
 _SUSPICIOUS_RECORD = 32 << 10  # real records reach 6.9 kB; larger ones are checked against the limits
 # An absolute time with decimals: a float near 1.7e15 has steps of a quarter microsecond.
 _ABSOLUTE_DECIMAL = re.compile(rb'"ts"\s*:\s*"?(\d{14,16})\.\d*[1-9]')
@@ -277,14 +276,7 @@ def fast_events(data: bytes, first: bool, limits: Limits, exact: bool = False) -
         events: Sequence[Event] = decode(b"[" + body + b"]")
     except (msgspec.DecodeError, RecursionError):
         return None
-    return None if _holds_huge_record(body, limits) or _badly_escaped(body) else events
-
-
-def _badly_escaped(body: bytes) -> bool:
-    """Whether a string that was skipped over is no valid JSON: a bad escape, or a NUL."""
-    if b"\0" in body:
-        return True
-    return b"\\" in body and any(match[1] for match in _ESCAPES.finditer(body))
+    return None if _holds_huge_record(body, limits) or badly_escaped(body) else events
 
 
 def _holds_huge_record(body: bytes, limits: Limits) -> bool:

@@ -29,6 +29,8 @@ _NEXT_KEY = re.compile(r'"\s*,\s*"[^"\\\n]{1,80}"\s*:')
 _CLOSES_OBJECT = re.compile(r'"\s*\}\s*(?:[,}\]]|$)')
 _NEXT_ELEMENT = re.compile(r'"\s*,\s*(?:["\[{\d-]|true|false|null)')
 _CLOSES_LIST = re.compile(r'"\s*\]\s*(?:[,}\]]|$)')
+_CONTROL = re.compile(r"[\x00-\x1f]")
+_ESCAPE = re.compile(r'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})|(\\)')  # group 1: a backslash that escapes nothing
 _UNICODE = re.compile(r"(?:\\u[0-9a-fA-F]{4})+")
 BAD_BYTE = "�"
 
@@ -132,6 +134,8 @@ class _Reader:
             if match is None:
                 raise Unmendable
             key = _unescape(match[1])
+            self.odd_controls |= _CONTROL.search(match[1]) is not None
+            self.repaired |= any(bad[1] for bad in _ESCAPE.finditer(match[1]))
             if key in found:
                 self.ledger.note("dup_key")
             found[key], at = self.value(match.end(), depth, in_list=False)
