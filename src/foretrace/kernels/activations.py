@@ -1,0 +1,52 @@
+"""The gating activations in plain torch, under the names used here and the names other people's configurations use.
+
+A gated unit computes `act(gate) * up`. GeGLU uses GELU (the tanh or the erf form), SwiGLU uses SiLU, ReGLU uses ReLU.
+`device/math.py` has the same four for the GPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import torch.nn.functional as F
+from torch import Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Activation:
+    """One activation: its name here, its plain torch form, and the names Hugging Face configurations give it."""
+
+    name: str
+    torch: Callable[[Tensor], Tensor]
+    aliases: tuple[str, ...]
+
+
+def _gelu_tanh(a: Tensor) -> Tensor:
+    return F.gelu(a, approximate="tanh")
+
+
+_ROWS = (
+    Activation("gelu_tanh", _gelu_tanh, ("gelu_pytorch_tanh", "gelu_new", "gelu_fast")),
+    Activation("gelu_erf", F.gelu, ("gelu", "gelu_python")),
+    Activation("silu", F.silu, ("swish",)),
+    Activation("relu", F.relu, ()),
+)
+
+ACTIVATIONS: Mapping[str, Activation] = MappingProxyType({row.name: row for row in _ROWS})
+
+_BY_ALIAS = {alias: row.name for row in _ROWS for alias in (row.name, *row.aliases)}
+
+
+def activation_named(name: str) -> str:
+    """The name used here for an activation as a configuration writes it: `gelu_pytorch_tanh` -> `gelu_tanh`."""
+    try:
+        return _BY_ALIAS[name]
+    except KeyError:
+        raise ValueError(f"unknown activation {name!r}; known: {', '.join(sorted(_BY_ALIAS))}") from None
+
+
+def gated_reference(gate: Tensor, up: Tensor, activation: str = "gelu_tanh") -> Tensor:
+    """`act(gate) * up` in plain torch: any device, any dtype, differentiable. The measure for everything else here."""
+    return ACTIVATIONS[activation].torch(gate) * up

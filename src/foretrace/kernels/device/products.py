@@ -1,0 +1,200 @@
+"""The matrix products with a gated activation in them, as functions over tensors.
+
+Each takes a `Tile`, which says how the product is cut up. Which tile is best for which sizes is measured, not known:
+see `foretrace.kernels.routes`. A `Tile` changes the speed and never the result's meaning.
+
+Sizes are (m, d, h): rows, model width, hidden width. Left operands are m rows; they may have more dimensions, as long
+as they are contiguous. Callers have the sizes at hand, and asking a tensor for them costs host time.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import torch
+import triton
+from torch import Tensor
+
+from .gradient import SLICE, gradient_tma_kernel
+from .launch import Variant, interpreted
+from .narrow import split_kernel
+from .projection import gate_up_kernel, gate_up_tma_kernel
+from .workspace import room_for_sums
+
+# The tensor memory accelerator addresses 16-byte units, and strides below 2^40 bytes.
+_UNIT = 16
+_REACH = 1 << 40
+_SHORT = (torch.bfloat16, torch.float16)
+
+
+Size = tuple[int, int, int]
+
+
+class Tile(NamedTuple):
+    """Rows, columns and depth of a tile; pipeline stages, warps, rows of tiles walked together; programs a
+    multiprocessor
+    runs at once (persistent kernels) and parts the depth is split into (narrow products)."""
+
+    bm: int
+    bn: int
+    bk: int
+    stages: int
+    warps: int
+    group: int = 8
+    resident: int = 1
+    split: int = 1
+
+    def options(self) -> dict[str, Any]:
+        return {"num_warps": self.warps, "num_stages": self.stages, "enable_fp_fusion": True}
+
+
+def takes_tma(*matrices: Tensor) -> bool:
+    """Whether the accelerator can address these: 16-bit elements, rows on the 16-byte grid, Hopper or newer."""
+    first = matrices[0]
+    if not interpreted(gate_up_tma_kernel) and (not first.is_cuda or _capability(first.get_device())[0] < 9):
+        return False
+    for t in matrices:
+        if t.dtype not in _SHORT or t.stride(-1) != 1 or t.data_ptr() % _UNIT or (t.shape[-1] | t.stride(-2)) & 7:
+            return False
+    return True
+
+
+def takes_pair(w_gate: Tensor, w_up: Tensor) -> bool:
+    """Whether two weights can be addressed as one tensor: equal rows, and near enough to each other."""
+    way = abs(w_up.data_ptr() - w_gate.data_ptr())
+    return bool(w_gate.stride() == w_up.stride() and way % _UNIT == 0 and 0 < way < _REACH)
+
+
+def gate_up_tma(
+    x: Tensor,
+    w_gate: Tensor,
+    w_up: Tensor,
+    out: Tensor,
+    factors: Tensor | None,
+    activation: str,
+    size: Size,
+    tile: Tile,
+) -> None:
+    """`out = act(x w_gate^T) * (x w_up^T)`, and if given `factors`, (m, 2h): what the gradient of `out` is to be
+    multiplied by to give gate's (first half) and up's.
+
+    Needs `takes_tma(x, w_gate, w_up, out)` and `takes_pair(w_gate, w_up)`.
+    """
+    m, d, h = size
+    way = w_up.data_ptr() - w_gate.data_ptr()
+    # Two tensors anywhere in memory are one (2, h, d) tensor to the accelerator: it needs only the stride between them.
+    lower = w_gate if way > 0 else w_up
+    variant = _gate_up_tma(x.dtype, activation, factors is not None, way < 0, tile)
+    grid = _persistent(x, _tiles(m, h, tile), tile)
+    sizes = (m, h, d, x.stride(-2), w_gate.stride(0), abs(way) // x.element_size())
+    variant.launch(grid, (x, lower, out, out if factors is None else factors), sizes)
+
+
+def gate_up(
+    x: Tensor,
+    w_gate: Tensor,
+    w_up: Tensor,
+    out: Tensor,
+    factors: Tensor | None,
+    activation: str,
+    size: Size,
+    tile: Tile,
+) -> None:
+    """As `gate_up_tma`, through pointers: any inputs whose rows are contiguous."""
+    m, d, h = size
+    x_row, gate_row, up_row = x.stride(-2), w_gate.stride(0), w_up.stride(0)
+    vec = 1 if (d | x_row | gate_row | up_row) & 7 else 8
+    variant = _gate_up(x.dtype, activation, factors is not None, vec, tile)
+    sizes = (m, h, d // vec, x_row // vec, gate_row // vec, up_row // vec)
+    variant.launch(_tiles(m, h, tile), (x, w_gate, w_up, out, out if factors is None else factors), sizes)
+
+
+def gradient_tma(
+    dy: Tensor,
+    w_down: Tensor,
+    factors: Tensor,
+    grads: Tensor,
+    size: Size,
+    tile: Tile,
+) -> None:
+    """The gradients of gate and up, side by side in `grads`, from the gradient `dy` of the down projection's output
+    and the `factors` forward kept.
+
+    Needs `takes_tma(dy, w_down, factors, grads)` and `takes_gradient(d, tile)`.
+    """
+    m, d, h = size
+    grid = _persistent(dy, _tiles(m, h, tile), tile)
+    scratch = dy.new_empty(grid * tile.bm * tile.bn)
+    sizes = (m, h // 8, d, dy.stride(-2), w_down.stride(0))
+    _gradient_tma(dy.dtype, tile).launch(grid, (dy, w_down, factors, grads, scratch), sizes)
+
+
+def takes_gradient(d: int, tile: Tile) -> bool:
+    """Whether a product over `d` has enough steps to work off the tile before it."""
+    return bool(-(-d // tile.bk) > tile.bm // SLICE.value)
+
+
+def narrow_product(a: Tensor, w: Tensor, out: Tensor, size: Size, tile: Tile) -> None:
+    """`out = a w^T`, the down projection, for few rows of `a`, which begins with the m rows, one after the other."""
+    m, n, k = size
+    w_row = w.stride(0)
+    vec = 1 if (k | w_row) & 7 else 8
+    tiles = _tiles(m, n, tile)
+    partial, arrived = (out, out) if tile.split == 1 else room_for_sums(a, tiles * tile.split * tile.bm * tile.bn, tiles)
+    sizes = (m, n, k // vec, k // vec, w_row // vec)
+    _narrow(a.dtype, vec, tile).launch(tiles * tile.split, (a, w, out, partial, arrived), sizes)
+
+
+@lru_cache
+def _gate_up_tma(dtype: torch.dtype, activation: str, save: bool, up_first: bool, tile: Tile) -> Variant:
+    kernel = gate_up_tma_kernel
+    fixed = (activation, save, up_first, interpreted(kernel), tile.bm, tile.bn, tile.bk, tile.group)
+    return Variant(kernel, fixed, tile.options())
+
+
+@lru_cache
+def _gate_up(dtype: torch.dtype, activation: str, save: bool, vec: int, tile: Tile) -> Variant:
+    kernel = gate_up_kernel
+    fixed = (activation, save, vec, interpreted(kernel), tile.bm, tile.bn, tile.bk, tile.group)
+    return Variant(kernel, fixed, tile.options())
+
+
+@lru_cache
+def _gradient_tma(dtype: torch.dtype, tile: Tile) -> Variant:
+    kernel = gradient_tma_kernel
+    fixed = (interpreted(kernel), tile.bm, tile.bn, tile.bk, tile.group)
+    return Variant(kernel, fixed, tile.options())
+
+
+@lru_cache
+def _narrow(dtype: torch.dtype, vec: int, tile: Tile) -> Variant:
+    fixed = (vec, interpreted(split_kernel), tile.split, tile.bm, tile.bn, tile.bk)
+    return Variant(split_kernel, fixed, tile.options())
+
+
+def _tiles(m: int, n: int, tile: Tile) -> int:
+    return -(-m // tile.bm) * -(-n // tile.bn)
+
+
+def _persistent(like: Tensor, tiles: int, tile: Tile) -> int:
+    # Triton keeps the allocator for descriptors per thread, and autograd runs backward in threads of its own.
+    triton.set_allocator(_scratch)
+    return min(tiles, _multiprocessors(like.get_device()) * tile.resident)
+
+
+def _scratch(size: int, _alignment: int, _stream: int | None) -> Tensor:
+    return torch.empty(size, dtype=torch.int8, device="cuda")
+
+
+@lru_cache
+def _multiprocessors(device: int) -> int:
+    if device < 0:
+        return 2  # the interpreter: few enough that every program walks several tiles
+    return int(torch.cuda.get_device_properties(device).multi_processor_count)
+
+
+@lru_cache
+def _capability(device: int) -> tuple[int, int]:
+    major, minor = torch.cuda.get_device_capability(device)
+    return major, minor

@@ -1,0 +1,113 @@
+# mypy: ignore-errors
+# ruff: noqa: RET505 (a branch on a constexpr is chosen at compile time only when it is an else)
+"""Gate and up projections in one product, with the activation in its epilogue: `act(x Wg^T) * (x Wu^T)`.
+
+`gate_up_tma_kernel` is for Hopper and newer: persistent, fed by the tensor memory accelerator. One load brings the
+gate rows and the up rows of a tile, so one 256-wide product fills both accumulators, and each thread ends up holding
+a gate value and its up value: the epilogue needs no exchange. `gate_up_kernel` reads through pointers, for older
+cards, for sizes the accelerator does not take, and for a few rows, where all that matters is how many weight bytes
+are under way.
+
+Both round once, at the end. Both take sizes and strides at run time.
+"""
+
+import triton
+import triton.language as tl
+
+from .math import activate, activate_with_slope
+
+
+@triton.jit
+def tile_at(tile, tiles_m, tiles_n, GROUP: tl.constexpr):
+    """Row and column of the `tile`-th tile, in stripes of GROUP rows: what a stripe reads of the weights stays in
+    L2."""
+    per_stripe = GROUP * tiles_n
+    first = (tile // per_stripe) * GROUP
+    height = tl.minimum(tiles_m - first, GROUP)
+    inside = tile % per_stripe
+    return first + inside % height, inside // height
+
+
+@triton.jit
+def product(a, b, acc, UPCAST: tl.constexpr):
+    """`acc + a b`. UPCAST is for the interpreter, which cannot multiply bf16."""
+    if UPCAST:
+        return tl.dot(a.to(tl.float32), b.to(tl.float32), acc, input_precision="ieee")
+    else:
+        return tl.dot(a, b, acc)
+
+
+@triton.jit(do_not_specialize=["m", "h", "d", "x_row", "w_row", "w_pair"])
+def gate_up_tma_kernel(
+    x, w, out, factors,
+    m: tl.int32, h: tl.int32, d: tl.int32, x_row: tl.int64, w_row: tl.int64, w_pair: tl.int64,
+    ACT: tl.constexpr, SAVE: tl.constexpr, UP_FIRST: tl.constexpr, UPCAST: tl.constexpr,
+    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr,
+):  # fmt: skip
+    """`w` is the lower of the two weights in memory and `w_pair` the way to the other, in elements. SAVE also writes
+    `factors`, (m, 2h): what the product's gradient is to be multiplied by to give gate's (first half) and up's."""
+    dtype = out.dtype.element_ty
+    x_tiles = tl.make_tensor_descriptor(x, [m, d], [x_row, 1], [BM, BK])
+    w_tiles = tl.make_tensor_descriptor(w, [2, h, d], [w_pair, w_row, 1], [2, BN, BK])
+    out_tiles = tl.make_tensor_descriptor(out, [m, h], [h.to(tl.int64), 1], [BM, BN])
+    if SAVE:
+        of_gate_tiles = tl.make_tensor_descriptor(factors, [m, h], [2 * h.to(tl.int64), 1], [BM, BN])
+        of_up_tiles = tl.make_tensor_descriptor(factors + h, [m, h], [2 * h.to(tl.int64), 1], [BM, BN])
+    tiles_m = tl.cdiv(m, BM)
+    tiles_n = tl.cdiv(h, BN)
+    # Flattened, the loads of the next tile are already under way while this tile's epilogue runs.
+    for tile in tl.range(tl.program_id(0), tiles_m * tiles_n, tl.num_programs(0), flatten=True):
+        row, col = tile_at(tile, tiles_m, tiles_n, GROUP)
+        acc = tl.zeros([BM, 2 * BN], tl.float32)
+        for k in range(tl.cdiv(d, BK)):
+            a = x_tiles.load([row * BM, k * BK])
+            b = w_tiles.load([0, col * BN, k * BK]).reshape(2 * BN, BK)
+            acc = product(a, b.T, acc, UPCAST)
+        if UP_FIRST:
+            up, gate = tl.split(acc.reshape(BM, 2, BN).permute(0, 2, 1))
+        else:
+            gate, up = tl.split(acc.reshape(BM, 2, BN).permute(0, 2, 1))
+        if SAVE:
+            value, slope = activate_with_slope(gate, ACT, False)
+            of_up_tiles.store([row * BM, col * BN], value.to(dtype))
+            of_gate_tiles.store([row * BM, col * BN], (up * slope).to(dtype))
+        else:
+            value = activate(gate, ACT, False)
+        out_tiles.store([row * BM, col * BN], (value * up).to(dtype))
+
+
+@triton.jit(do_not_specialize=["m", "h", "d", "x_row", "gate_row", "up_row"])
+def gate_up_kernel(
+    x, w_gate, w_up, out, factors,
+    m: tl.int32, h: tl.int32, d: tl.int32, x_row: tl.int64, gate_row: tl.int64, up_row: tl.int64,
+    ACT: tl.constexpr, SAVE: tl.constexpr, VEC: tl.constexpr, UPCAST: tl.constexpr,
+    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr,
+):  # fmt: skip
+    """As above, one tile a program. `d` and the strides are given in units of VEC elements."""
+    depth = d * VEC
+    row, col = tile_at(tl.program_id(0), tl.cdiv(m, BM), tl.cdiv(h, BN), GROUP)
+    rows = (row * BM + tl.arange(0, BM)).to(tl.int64)[:, None]
+    cols = (col * BN + tl.arange(0, BN)).to(tl.int64)[:, None]
+    ks = tl.arange(0, BK)[None, :]
+    x_at = x + rows * (x_row * VEC) + ks
+    gate_at = w_gate + cols * (gate_row * VEC) + ks
+    up_at = w_up + cols * (up_row * VEC) + ks
+    gate = tl.zeros([BM, BN], tl.float32)
+    up = tl.zeros([BM, BN], tl.float32)
+    for k in range(tl.cdiv(depth, BK)):
+        inside = ks < depth - k * BK
+        a = tl.load(x_at + k * BK, (rows < m) & inside, other=0.0)
+        g = tl.load(gate_at + k * BK, (cols < h) & inside, other=0.0)
+        u = tl.load(up_at + k * BK, (cols < h) & inside, other=0.0)
+        gate = product(a, g.T, gate, UPCAST)
+        up = product(a, u.T, up, UPCAST)
+    cols = (col * BN + tl.arange(0, BN)).to(tl.int64)[None, :]
+    mask = (rows < m) & (cols < h)
+    dtype = out.dtype.element_ty
+    if SAVE:
+        value, slope = activate_with_slope(gate, ACT, False)
+        tl.store(factors + rows * (2 * h) + cols, (up * slope).to(dtype), mask)
+        tl.store(factors + rows * (2 * h) + h + cols, value.to(dtype), mask)
+    else:
+        value = activate(gate, ACT, False)
+    tl.store(out + rows * h + cols, (value * up).to(dtype), mask)

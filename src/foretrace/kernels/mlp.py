@@ -1,0 +1,220 @@
+# mypy: disable-error-code="misc,untyped-decorator"
+"""The gated MLP as a function: `gated_mlp(x, w_gate, w_up, w_down)`.
+
+Eager calls go straight to the launches. Compilers, subclasses and dispatch modes see two registered operators,
+`foretrace::gated_mlp` and `foretrace::gated_mlp_backward`, whose insides are opaque to them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from . import steps
+from .activations import ACTIVATIONS, activation_named, gated_reference
+from .routes import Size, plan
+from .support import INTERPRETED, note_once, traced, why_not
+
+
+def mlp_reference(x: Tensor, w_gate: Tensor, w_up: Tensor, w_down: Tensor, activation: str = "gelu_tanh") -> Tensor:
+    """The gated MLP in plain torch: any device, any dtype, differentiable."""
+    return F.linear(gated_reference(F.linear(x, w_gate), F.linear(x, w_up), activation), w_down)
+
+
+def gated_mlp(x: Tensor, w_gate: Tensor, w_up: Tensor, w_down: Tensor, activation: str = "gelu_tanh") -> Tensor:
+    """`(act(x Wg^T) * (x Wu^T)) Wd^T` for weights as `nn.Linear` keeps them: (h, d), (h, d) and (d, h).
+
+    Each part takes the fastest measured route (see `routes`). Differentiable once in all four tensors.
+    Under autocast everything is cast first, as for a linear layer.
+    """
+    if activation not in ACTIVATIONS:
+        activation = activation_named(activation)
+    compiling = torch.compiler.is_compiling()
+    # A compiler takes the plain expression on a CPU, and elsewhere the operator, which knows what the card can do.
+    plain = not x.is_cuda and not INTERPRETED if compiling else _says_plain(x)
+    if plain:
+        return mlp_reference(x, w_gate, w_up, w_down, activation)
+    if torch.is_autocast_enabled("cuda"):
+        dtype = torch.get_autocast_dtype("cuda")
+        x, w_gate, w_up, w_down = x.to(dtype), w_gate.to(dtype), w_up.to(dtype), w_down.to(dtype)
+    size = _size(x, w_gate, w_up, w_down)
+    save = torch.is_grad_enabled() and (
+        x.requires_grad or w_gate.requires_grad or w_up.requires_grad or w_down.requires_grad
+    )
+    if compiling or traced(x, w_gate, w_up, w_down):
+        return _mlp_op(x, w_gate, w_up, w_down, activation, save)[0]
+    if save:
+        return _Mlp.apply(x, w_gate, w_up, w_down, activation)
+    return _forward(x, steps.Weights(w_gate, w_up, w_down), activation, size)
+
+
+def _says_plain(x: Tensor) -> bool:
+    """Whether plain torch runs for this tensor; the first time, says why."""
+    reason = why_not(x.device, x.dtype)
+    if reason is not None:
+        note_once(reason)
+    return reason is not None
+
+
+def _size(x: Tensor, w_gate: Tensor, w_up: Tensor, w_down: Tensor) -> Size:
+    """(m, d, h), after checking that everything fits together."""
+    h, d = shape = w_gate.shape
+    if w_up.shape != shape or w_down.shape != (d, h) or x.shape[-1] != d:
+        shapes = ", ".join(str(tuple(t.shape)) for t in (x, w_gate, w_up, w_down))
+        raise ValueError(f"x, gate, up and down do not fit together: {shapes}")
+    dtype = x.dtype
+    if w_gate.dtype != dtype or w_up.dtype != dtype or w_down.dtype != dtype:
+        dtypes = ", ".join(str(t.dtype) for t in (x, w_gate, w_up, w_down))
+        raise ValueError(f"x, gate, up and down have different dtypes: {dtypes}")
+    return x.numel() // d if d else 0, d, h
+
+
+def _rows(x: Tensor) -> Tensor:
+    """`x` such that its rows follow each other at one stride: itself where possible."""
+    if x.is_contiguous() and x.dim() > 1:
+        return x
+    rows = x.reshape(-1, x.shape[-1])
+    return rows if rows.stride(-1) == 1 else rows.contiguous()
+
+
+def _forward(x: Tensor, weights: steps.Weights, activation: str, size: Size) -> Tensor:
+    rows = _rows(x)
+    y = steps.forward(rows, weights, activation, size, plan(x.get_device(), x.dtype, size))
+    return y if rows is x else y.view(x.shape)
+
+
+def _forward_saving(
+    x: Tensor, weights: steps.Weights, activation: str, size: Size
+) -> tuple[Tensor, steps.Saved]:
+    routes = plan(x.get_device(), x.dtype, size)
+    y, saved = steps.forward_saving(_rows(x), weights, activation, size, routes)
+    return y.view(x.shape), saved
+
+
+def _backward(
+    dy: Tensor,
+    x: Tensor,
+    weights: steps.Weights,
+    saved: steps.Saved,
+    wanted: tuple[bool, bool, bool],
+) -> steps.Gradients:
+    m, d, _ = size = _size(x, *weights)
+    routes = plan(x.get_device(), x.dtype, size)
+    rows = _rows(x).view(m, d)
+    return steps.backward(dy.reshape(m, d), rows, weights, saved, size, routes, wanted)
+
+
+class _Mlp(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, w_gate: Tensor, w_up: Tensor, w_down: Tensor, activation: str) -> Tensor:
+        weights = steps.Weights(w_gate, w_up, w_down)
+        y, saved = _forward_saving(x, weights, activation, _size(x, *weights))
+        ctx.save_for_backward(x, w_gate, w_up, w_down, *saved)
+        return y
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, ...]:
+        x, w_gate, w_up, w_down, *saved = ctx.saved_tensors
+        need_x, need_gate, need_up, need_down, _ = ctx.needs_input_grad
+        grads = _backward(
+            dy, x, steps.Weights(w_gate, w_up, w_down), steps.Saved(*saved), (need_x, need_gate or need_up, need_down)
+        )
+        return (*_as_inputs(grads, x, w_gate.shape[0]), None)
+
+
+def _as_inputs(grads: steps.Gradients, x: Tensor, h: int) -> tuple[Tensor | None, ...]:
+    """Gradients in the order and the shapes of (x, gate, up, down)."""
+    dx = None if grads.x is None else grads.x.view(x.shape)
+    if grads.gate_up is None:
+        return dx, None, None, grads.down
+    return dx, grads.gate_up[:h], grads.gate_up[h:], grads.down
+
+
+@torch.library.custom_op("foretrace::gated_mlp", mutates_args=())
+def _mlp_op(
+    x: Tensor, w_gate: Tensor, w_up: Tensor, w_down: Tensor, activation: str, save: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The output, and with `save` the activations and the factors backward needs (empty otherwise)."""
+    if why_not(x.device, x.dtype) is not None:
+        return _plain_op(x, w_gate, w_up, w_down, activation, save)
+    weights = steps.Weights(w_gate, w_up, w_down)
+    size = _size(x, *weights)
+    if save:
+        y, saved = _forward_saving(x, weights, activation, size)
+        return y, *saved
+    return _forward(x, weights, activation, size), x.new_empty(0), x.new_empty(0)
+
+
+def _plain_op(
+    x: Tensor, w_gate: Tensor, w_up: Tensor, w_down: Tensor, activation: str, save: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The operator on a CPU, for `opcheck` and for graphs exported on one machine and run on another."""
+    rows = x.reshape(-1, w_gate.shape[1])
+    gate, up = F.linear(rows, w_gate), F.linear(rows, w_up)
+    middle = gated_reference(gate, up, activation)
+    y = F.linear(middle, w_down).view(x.shape)
+    if not save:
+        return y, x.new_empty(0), x.new_empty(0)
+    with torch.enable_grad():
+        leaves = gate.detach().requires_grad_(), up.detach().requires_grad_()
+        factors = torch.autograd.grad(gated_reference(*leaves, activation).sum(), leaves)
+    return y, middle, torch.cat(factors, dim=1)
+
+
+@_mlp_op.register_fake
+def _(
+    x: Tensor, w_gate: Tensor, w_up: Tensor, w_down: Tensor, activation: str, save: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    h, d = w_gate.shape
+    rows = x.numel() // d
+    y = x.new_empty(x.shape)
+    if save:
+        return y, x.new_empty((rows, h)), x.new_empty((rows, 2 * h))
+    return y, x.new_empty(0), x.new_empty(0)
+
+
+@torch.library.custom_op("foretrace::gated_mlp_backward", mutates_args=())
+def _mlp_backward_op(
+    dy: Tensor, x: Tensor, w_gate: Tensor, w_up: Tensor, w_down: Tensor, middle: Tensor, factors: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The gradients of x, of gate and up one below the other, and of down."""
+    if why_not(x.device, x.dtype) is not None:
+        d = w_gate.shape[1]
+        dy, rows = dy.reshape(-1, d), x.reshape(-1, d)
+        grads = (dy @ w_down).repeat(1, 2) * factors
+        return (grads @ torch.cat((w_gate, w_up))).view(x.shape), grads.t() @ rows, dy.t() @ middle
+    weights = steps.Weights(w_gate, w_up, w_down)
+    got = _backward(dy, x, weights, steps.Saved(middle, factors), (True, True, True))
+    dx, d_gate_up, d_down = (grad for grad in got if grad is not None)
+    return dx.view(x.shape), d_gate_up, d_down
+
+
+@_mlp_backward_op.register_fake
+def _(
+    dy: Tensor, x: Tensor, w_gate: Tensor, w_up: Tensor, w_down: Tensor, middle: Tensor, factors: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    h, d = w_gate.shape
+    return x.new_empty(x.shape), x.new_empty((2 * h, d)), x.new_empty((d, h))
+
+
+def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+    x, w_gate, w_up, w_down, _, save = inputs
+    if not save:
+        raise RuntimeError("foretrace::gated_mlp: a differentiable call needs save=True")
+    ctx.save_for_backward(x, w_gate, w_up, w_down, *output[1:])
+    ctx.set_materialize_grads(False)
+
+
+def _op_backward(ctx: Any, dy: Tensor, _middle: Tensor | None, _factors: Tensor | None) -> tuple[Tensor | None, ...]:
+    x, w_gate, *rest = ctx.saved_tensors
+    dx, d_gate_up, d_down = _mlp_backward_op(dy.contiguous(), x, w_gate, *rest)
+    h = w_gate.shape[0]
+    return dx, d_gate_up[:h], d_gate_up[h:], d_down, None, None
+
+
+_mlp_op.register_autograd(_op_backward, setup_context=_setup)

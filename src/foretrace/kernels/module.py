@@ -1,0 +1,100 @@
+# mypy: disable-error-code="misc,untyped-decorator"
+"""`GeGLUMLP`: the gated MLP as a drop-in `nn.Module`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from .activations import ACTIVATIONS, activation_named, gated_reference
+from .mlp import gated_mlp
+from .support import note_once
+
+_PROJECTIONS = ("gate_proj", "up_proj", "down_proj")
+
+
+class GeGLUMLP(nn.Module):
+    """`down(act(gate(x)) * up(x))` with parameters `gate_proj`, `up_proj` and `down_proj`.
+
+    A state dict of `SimpleGeGLUMLP`, of Gemma's or of Llama's MLP loads as it is. Gate and up lie one below the other
+    in memory, so that one product can serve both; everything works, a little slower, where something moves them
+    apart.
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        hidden: int,
+        activation: str = "gelu_tanh",
+        *,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        self.activation = activation_named(activation)
+        self.gate_proj = nn.Linear(dim, hidden, bias=False, device=device, dtype=dtype)
+        self.up_proj = nn.Linear(dim, hidden, bias=False, device=device, dtype=dtype)
+        self.down_proj = nn.Linear(hidden, dim, bias=False, device=device, dtype=dtype)
+        self.biased = False
+        self._stack()
+
+    @classmethod
+    def from_module(cls, module: nn.Module, activation: str | None = None) -> GeGLUMLP:
+        """The same MLP around another module's own projections: Gemma's, Llama's, the article's `SimpleGeGLUMLP`.
+
+        The activation is the module's `act_fn`, recognised by what it computes; a module without one is taken to be
+        GELU's tanh form.
+        """
+        new = cls.__new__(cls)
+        nn.Module.__init__(new)
+        act_fn = getattr(module, "act_fn", None)
+        if activation is not None:
+            new.activation = activation_named(activation)
+        else:
+            new.activation = "gelu_tanh" if act_fn is None else recognised(act_fn)
+        for name in _PROJECTIONS:
+            projection = getattr(module, name, None)
+            if not isinstance(projection, nn.Linear):
+                raise ValueError(f"{type(module).__name__}.{name} is not an nn.Linear")
+            setattr(new, name, projection)
+        new.biased = any(getattr(new, name).bias is not None for name in _PROJECTIONS)
+        new.train(module.training)
+        new._stack()
+        return new
+
+    def forward(self, x: Tensor) -> Tensor:
+        gate, up, down = self.gate_proj, self.up_proj, self.down_proj
+        if self.biased:
+            note_once("the projections have biases")
+            return down(gated_reference(gate(x), up(x), self.activation))
+        return gated_mlp(x, gate.weight, up.weight, down.weight, self.activation)
+
+    def extra_repr(self) -> str:
+        return f"activation={self.activation}"
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Any:
+        super()._apply(fn, recurse)
+        self._stack()
+        return self
+
+    @torch.no_grad()
+    def _stack(self) -> None:
+        """Put gate's weight and up's one below the other in one storage."""
+        gate, up = self.gate_proj.weight, self.up_proj.weight
+        if any(type(w) is not nn.Parameter or w.is_meta for w in (gate, up)) or gate.device != up.device:
+            return
+        if gate.shape == up.shape and gate.dtype == up.dtype and gate.data_ptr() != up.data_ptr():
+            both = torch.cat((gate, up))
+            gate.data, up.data = both[: gate.shape[0]], both[gate.shape[0] :]
+
+
+def recognised(act_fn: Callable[[Tensor], Tensor]) -> str:
+    """The name of the activation that computes what `act_fn` computes."""
+    points = torch.linspace(-4.0, 4.0, 65, dtype=torch.float64)
+    for name, row in ACTIVATIONS.items():
+        if torch.allclose(act_fn(points), row.torch(points), rtol=0.0, atol=1e-7):
+            return name
+    raise ValueError(f"{act_fn!r} is none of {', '.join(ACTIVATIONS)}; pass activation=")

@@ -1,0 +1,155 @@
+"""The gated MLP's forward and backward as sequences of launches, each part by its route. No autograd here.
+
+Sizes are (m, d, h): rows, model width, hidden width.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from .routes import LIBRARY, Plan, Route, Size
+from .support import HAVE_TRITON
+
+if HAVE_TRITON:
+    from .device.apply import gated_forward, keep_factors, multiply_factors
+    from .device.products import gate_up, gate_up_tma, gradient_tma, narrow_product, takes_gradient, takes_pair, takes_tma
+    from .device.workspace import room_between
+
+
+class Weights(NamedTuple):
+    """As `nn.Linear` keeps them: gate and up (h, d), down (d, h)."""
+
+    gate: Tensor
+    up: Tensor
+    down: Tensor
+
+
+class Saved(NamedTuple):
+    """What backward needs: the activations (m, h), and the factors (m, 2h) by which the activations' gradient is to be
+    multiplied to give gate's, `up act'(gate)`, and up's, `act(gate)`. They take the room gate and up would take."""
+
+    middle: Tensor
+    factors: Tensor
+
+
+class Gradients(NamedTuple):
+    """Of the input, of the gate and up weights one below the other, and of the down weight. None where not asked
+    for."""
+
+    x: Tensor | None
+    gate_up: Tensor | None
+    down: Tensor | None
+
+
+def forward(x: Tensor, weights: Weights, activation: str, size: Size, plan: Plan) -> Tensor:
+    """`(act(x Wg^T) * (x Wu^T)) Wd^T`, in the shape of `x`, whose rows follow each other at one stride."""
+    m, _, h = size
+    narrow = plan.down.tile is not None
+    middle = room_between(x, m, h) if narrow else x.new_empty((m, h))
+    gate_up_part(x, weights, middle, None, activation, size, plan.gate_up)
+    return down_part(middle, weights.down, x, size, plan.down)
+
+
+def forward_saving(x: Tensor, weights: Weights, activation: str, size: Size, plan: Plan) -> tuple[Tensor, Saved]:
+    """As `forward`, and what backward needs."""
+    m, _, h = size
+    middle, factors = x.new_empty((m, h)), x.new_empty((m, 2 * h))
+    gate_up_part(x, weights, middle, factors, activation, size, plan.gate_up_saving)
+    return down_part(middle, weights.down, x, size, plan.down), Saved(middle, factors)
+
+
+def backward(
+    dy: Tensor,
+    x: Tensor,
+    weights: Weights,
+    saved: Saved,
+    size: Size,
+    plan: Plan,
+    wanted: tuple[bool, bool, bool],
+) -> Gradients:
+    """The gradients `wanted` of (x, gate and up weights, down weight), for `dy` and `x` as m rows. Saved tensors are
+    only read."""
+    want_x, want_gate_up, want_down = wanted
+    d_down = dy.t() @ saved.middle if want_down else None
+    if not (want_x or want_gate_up):
+        return Gradients(None, None, d_down)
+    grads = gradient_part(dy, weights.down, saved.factors, size, plan.gradient)
+    d_gate_up = grads.t() @ x if want_gate_up else None
+    return Gradients(input_gradient(grads, weights) if want_x else None, d_gate_up, d_down)
+
+
+def gate_up_part(
+    x: Tensor, weights: Weights, middle: Tensor, factors: Tensor | None, activation: str, size: Size, route: Route
+) -> None:
+    """`act(x Wg^T) * (x Wu^T)` into the first m h elements of `middle`, and the factors if there is a place for
+    them."""
+    m, d, h = size
+    gate, up, _ = weights
+    if route.kind == "tma" and not (h % 8 == 0 and takes_tma(x, gate, up) and takes_pair(gate, up)):
+        route = LIBRARY
+    if route.tile is not None:
+        compute = gate_up_tma if route.kind == "tma" else gate_up
+        compute(x, gate, up, middle, factors, activation, size, route.tile)
+        return
+    rows = middle.view(-1)[: m * h].view(m, h)
+    both = products(x.view(m, d), gate, up, factors)
+    if factors is None:
+        gated_forward(both[:, :h], both[:, h:], rows, activation)
+    else:
+        keep_factors(both, rows, activation)
+
+
+def products(x: Tensor, gate: Tensor, up: Tensor, out: Tensor | None) -> Tensor:
+    """`x Wg^T` and `x Wu^T` side by side, (m, 2h): one product where the weights lie one below the other."""
+    h = gate.shape[0]
+    both = x.new_empty((x.shape[0], 2 * h)) if out is None else out
+    packed = stacked(gate, up)
+    if packed is not None:
+        return torch.mm(x, packed.t(), out=both)
+    torch.mm(x, gate.t(), out=both[:, :h])
+    torch.mm(x, up.t(), out=both[:, h:])
+    return both
+
+
+def down_part(middle: Tensor, w_down: Tensor, x: Tensor, size: Size, route: Route) -> Tensor:
+    """`middle Wd^T` in the shape of `x`."""
+    if route.tile is None:
+        y = F.linear(middle, w_down)
+        return y if x.dim() == 2 else y.view(x.shape)
+    # `empty_like` of a contiguous tensor is the cheapest allocation there is.
+    y = torch.empty_like(x) if x.is_contiguous() else x.new_empty(x.shape)
+    narrow_product(middle, w_down, y, size, route.tile)
+    return y
+
+
+def gradient_part(dy: Tensor, w_down: Tensor, factors: Tensor, size: Size, route: Route) -> Tensor:
+    """The gradients of gate and up, side by side, (m, 2h)."""
+    grads = torch.empty_like(factors)
+    if route.tile is not None and takes_gradient(size[1], route.tile) and takes_tma(dy, w_down, grads):
+        gradient_tma(dy, w_down, factors, grads, size, route.tile)
+    else:
+        multiply_factors(dy @ w_down, factors, grads)
+    return grads
+
+
+def input_gradient(grads: Tensor, weights: Weights) -> Tensor:
+    """`dgate Wg + dup Wu`, without a separate addition either way."""
+    packed = stacked(weights.gate, weights.up)
+    if packed is not None:
+        return grads @ packed
+    h = weights.gate.shape[0]
+    return (grads[:, :h] @ weights.gate).addmm_(grads[:, h:], weights.up)
+
+
+def stacked(gate: Tensor, up: Tensor) -> Tensor | None:
+    """Both weights as one (2h, d) tensor, if up begins where gate ends; None otherwise."""
+    h, d = gate.shape
+    if up.data_ptr() - gate.data_ptr() != h * d * gate.element_size():
+        return None
+    # Neighbours by chance, in storages of their own, must not be joined.
+    same = gate.untyped_storage().data_ptr() == up.untyped_storage().data_ptr()
+    return gate.as_strided((2 * h, d), (d, 1)) if same and gate.is_contiguous() and up.is_contiguous() else None

@@ -1,0 +1,62 @@
+"""Where the kernels run, and the one-time notes when plain torch runs in their place."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import warnings
+from functools import lru_cache
+
+import torch
+
+HAVE_TRITON = importlib.util.find_spec("triton") is not None
+# Under Triton's interpreter the kernels run on CPU tensors: for tests, not for speed.
+INTERPRETED = HAVE_TRITON and os.environ.get("TRITON_INTERPRET") == "1"
+
+_DTYPES = frozenset((torch.bfloat16, torch.float16, torch.float32))
+# Triton's tensor-core path and bf16 begin with Ampere.
+_LEAST_CAPABILITY = (8, 0)
+
+_PLAIN = frozenset((torch.Tensor, torch.nn.Parameter))
+_noted: set[str] = set()
+
+
+class PlainRoute(UserWarning):
+    """Plain torch runs in place of a kernel. Said once per reason."""
+
+
+def note_once(reason: str) -> None:
+    """Say why plain torch runs, the first time this reason comes up."""
+    if reason not in _noted:
+        _noted.add(reason)
+        warnings.warn(f"foretrace.kernels: plain torch runs here: {reason}", PlainRoute, stacklevel=3)
+
+
+@lru_cache
+def why_not(device: torch.device, dtype: torch.dtype) -> str | None:
+    """Why the kernels do not run for this device and dtype; None when they do."""
+    if not HAVE_TRITON:
+        return "Triton is not installed (pip install 'foretrace[kernels]')"
+    if dtype not in _DTYPES:
+        return f"{dtype} is not bfloat16, float16 or float32"
+    if INTERPRETED:
+        return None
+    if device.type != "cuda" or torch.version.hip is not None:
+        return f"the tensors are on {device.type!r}, not on a CUDA GPU"
+    capability = torch.cuda.get_device_capability(device)
+    if capability < _LEAST_CAPABILITY:
+        return f"compute capability {capability[0]}.{capability[1]} is below 8.0"
+    return None
+
+
+def traced(*tensors: torch.Tensor) -> bool:
+    """Whether something other than the eager interpreter is looking: a compiler, a tensor subclass, a dispatch mode.
+
+    Kernels are then launched through registered operators, or left to the compiler; never directly.
+    """
+    if torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack():
+        return True
+    for tensor in tensors:  # noqa: SIM110 (a generator costs more than the test)
+        if type(tensor) not in _PLAIN:
+            return True
+    return False

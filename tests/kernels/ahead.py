@@ -1,0 +1,88 @@
+"""Ahead-of-time compilation without a GPU: what a kernel variant takes of registers, stack and shared memory.
+
+Run as a script it compiles every variant the package can launch for one architecture and prints one JSON line each; the tests run
+it so, since compiling needs kernels that are not under the interpreter.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+# Shared memory a block can have, in bytes, by architecture (CUDA programming guide, technical specifications).
+SHARED_LIMIT = {80: 166_912, 90: 232_448, 100: 232_448}
+
+INTS = {"int32": "i32", "int64": "i64"}
+
+
+def variants(arch: int) -> Iterator[tuple[str, Any, tuple[Any, ...], dict[str, Any]]]:
+    """(name, kernel, constexprs in order, options) of everything that can be launched on `arch`."""
+    from foretrace.kernels import ACTIVATIONS
+    from foretrace.kernels.device import pointwise as p
+    from foretrace.kernels.device.gradient import gradient_tma_kernel
+    from foretrace.kernels.device.narrow import split_kernel
+    from foretrace.kernels.device.projection import gate_up_kernel, gate_up_tma_kernel
+    from foretrace.kernels.tune import CANDIDATES
+
+    plain = {"num_warps": 4, "enable_fp_fusion": True}
+    for act in ACTIVATIONS:
+        yield f"forward_flat {act}", p.forward_flat_kernel, (act, False, 8, 1024), plain
+        yield f"backward_flat {act}", p.backward_flat_kernel, (act, False, 8, 1024), plain
+    yield "forward_strided", p.forward_strided_kernel, ("gelu_tanh", False, 8, True, 1, 1024), plain
+    yield "keep", p.keep_kernel, ("gelu_tanh", False, 8, 1024), plain
+    yield "multiply", p.multiply_kernel, (8, 1024), plain
+    yield "backward_strided", p.backward_strided_kernel, ("gelu_tanh", False, 1, False, 64, 16), plain
+    for part, rows in CANDIDATES.items():
+        for _, _, (kind, t) in rows:
+            if kind == "tma" and arch < 90:
+                continue
+            tile = (t.bm, t.bn, t.bk)
+            save = part == "gate_up_saving"
+            if part == "gradient":
+                yield f"{part} {t}", gradient_tma_kernel, (False, *tile, t.group), t.options()
+            elif kind == "tma":
+                fixed = ("gelu_tanh", save, False, False, *tile, t.group)
+                yield f"{part} {t}", gate_up_tma_kernel, fixed, t.options()
+            elif kind == "pointer":
+                yield f"{part} {t}", gate_up_kernel, ("gelu_tanh", save, 8, False, *tile, t.group), t.options()
+            else:
+                yield f"{part} {t}", split_kernel, (8, False, t.split, *tile), t.options()
+
+
+def usage(kernel: Any, fixed: tuple[Any, ...], options: dict[str, Any], arch: int) -> dict[str, int]:
+    """Registers, stack and local bytes per thread and shared memory of a variant compiled for `arch`."""
+    import triton
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+
+    signature, names = {}, [param.name for param in kernel.params]
+    for param in kernel.params:
+        pointer = {"partial": "*fp32", "arrived": "*i32"}.get(param.name, "*bf16")
+        signature[param.name] = "constexpr" if param.is_constexpr else param.annotation_type or pointer
+    constants = dict(zip([name for name in names if signature[name] == "constexpr"], fixed, strict=True))
+    aligned = {(i,): [["tt.divisibility", 16]] for i, name in enumerate(names) if signature[name].startswith("*")}
+    source = ASTSource(kernel, signature, constants, aligned)
+    binary = triton.compile(source, target=GPUTarget("cuda", arch, 32), options=options)
+    tool = Path(triton.__file__).parent / "backends/nvidia/bin/cuobjdump"
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+        Path(file.name).write_bytes(binary.asm["cubin"])
+        text = subprocess.run([tool, "--dump-resource-usage", file.name], capture_output=True, text=True, check=True).stdout
+    found = re.search(r"REG:(\d+) STACK:(\d+) .*?LOCAL:(\d+)", text)
+    assert found is not None, text
+    registers, stack, local = map(int, found.groups())
+    return {"registers": registers, "stack": stack, "local": local, "shared": binary.metadata.shared}
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    os.environ.pop("TRITON_INTERPRET", None)
+    for name, kernel, fixed, options in variants(int(sys.argv[1])):
+        print(json.dumps({"name": name, **usage(kernel, fixed, options, int(sys.argv[1]))}), flush=True)

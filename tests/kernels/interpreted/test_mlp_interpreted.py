@@ -1,0 +1,111 @@
+"""The whole MLP through the kernels: every route, autograd, the registered operators, `torch.compile`."""
+
+import pytest
+import torch
+
+from exactness import assert_as_good_as_torch
+from foretrace.kernels import GeGLUMLP, gated_mlp, mlp_reference, steps
+from foretrace.kernels import mlp as mlp_module
+from foretrace.kernels.device.products import Tile
+from foretrace.kernels.routes import ALL_LIBRARY, LIBRARY, Plan, Route
+
+SMALL = Tile(32, 32, 32, 2, 4, 2)
+TMA = Plan(Route("tma", SMALL), Route("tma", SMALL), LIBRARY, Route("tma", Tile(32, 64, 16, 2, 4, 2)))
+POINTER = Plan(Route("pointer", SMALL), Route("pointer", SMALL), Route("narrow", Tile(16, 16, 32, 2, 4, split=3)), LIBRARY)
+PLANS = {"library": ALL_LIBRARY, "tma": TMA, "pointer": POINTER}
+
+
+@pytest.fixture(params=PLANS)
+def plan(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Plan:
+    chosen = PLANS[request.param]
+    monkeypatch.setattr(mlp_module, "plan", lambda *_: chosen)
+    return chosen
+
+
+def _inputs(*shape: int, h: int, dtype: torch.dtype = torch.float16, stacked: bool = True) -> list[torch.Tensor]:
+    d = shape[-1]
+    both = (torch.randn(2 * h, d) / d**0.5).to(dtype)
+    gate, up = both.chunk(2) if stacked else (both[:h].clone(), both[h:].clone())
+    return [torch.randn(shape).to(dtype), gate, up, (torch.randn(d, h) / h**0.5).to(dtype)]
+
+
+def _gradients(function, tensors: list[torch.Tensor], dy: torch.Tensor) -> list[torch.Tensor]:
+    leaves = [tensor.detach().requires_grad_() for tensor in tensors]
+    y = function(*leaves)
+    return [y.detach(), *torch.autograd.grad(y, leaves, dy.to(y.dtype))]
+
+
+@pytest.mark.parametrize("stacked", [True, False])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_forward_and_gradients(plan: Plan, dtype: torch.dtype, stacked: bool) -> None:
+    tensors, dy = _inputs(2, 5, 24, h=40, dtype=dtype, stacked=stacked), torch.randn(2, 5, 24).to(dtype)
+    kept = [tensor.clone() for tensor in tensors]
+    mine = _gradients(gated_mlp, tensors, dy)
+    theirs = _gradients(mlp_reference, tensors, dy)
+    right = _gradients(mlp_reference, [tensor.double() for tensor in tensors], dy.double())
+    for got, torchs, want in zip(mine, theirs, right, strict=True):
+        # Truncation in the interpreter accumulates over three roundings.
+        assert_as_good_as_torch(got, torchs, want, ulps=3)
+    assert all(torch.equal(a, b) for a, b in zip(tensors, kept, strict=True))
+
+
+def test_inference_equals_training(plan: Plan) -> None:
+    tensors = _inputs(6, 24, h=40)
+    with torch.no_grad():
+        alone = gated_mlp(*tensors)
+    saving = gated_mlp(*(tensor.clone().requires_grad_() for tensor in tensors))
+    # The library route rounds gate and up before the activation in both; fused routes in neither.
+    torch.testing.assert_close(alone, saving, rtol=2e-3, atol=2e-3)
+
+
+def test_a_second_backward_gives_the_same(plan: Plan) -> None:
+    leaves = [tensor.detach().requires_grad_() for tensor in _inputs(6, 24, h=40)]
+    y = gated_mlp(*leaves)
+    first = torch.autograd.grad(y.sum(), leaves, retain_graph=True)
+    second = torch.autograd.grad(y.sum(), leaves)
+    assert all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
+
+
+def test_only_what_is_asked_for(plan: Plan) -> None:
+    for wanted in range(4):
+        leaves = _inputs(6, 24, h=40)
+        leaves[wanted].requires_grad_()
+        gated_mlp(*leaves).sum().backward()
+        assert [leaf.grad is not None for leaf in leaves] == [index == wanted for index in range(4)]
+
+
+@pytest.mark.parametrize("shape", [(24,), (1, 24), (0, 24), (2, 0, 24), (3, 2, 4, 24)])
+def test_shapes_of_x(plan: Plan, shape: tuple[int, ...]) -> None:
+    tensors = _inputs(*shape, h=40)
+    y = gated_mlp(*tensors)
+    assert y.shape == shape
+    torch.testing.assert_close(y, mlp_reference(*tensors), rtol=1e-2, atol=1e-2)
+
+
+def test_strided_x(plan: Plan) -> None:
+    _, *weights = _inputs(6, 24, h=40)
+    wide = torch.randn(6, 4, 48).half()
+    for x in (wide[:, 0, :24], wide[:, :, :24], wide[:, ::2, 8:32], wide[:, :, ::2], wide.transpose(0, 1)[..., :24]):
+        torch.testing.assert_close(gated_mlp(x, *weights), mlp_reference(x, *weights), rtol=1e-2, atol=1e-2)
+
+
+def test_sizes_the_accelerator_does_not_take() -> None:
+    tensors = _inputs(6, 21, h=35)
+    y = steps.forward(tensors[0], steps.Weights(*tensors[1:]), "gelu_tanh", (6, 21, 35), TMA)
+    torch.testing.assert_close(y, mlp_reference(*tensors), rtol=1e-2, atol=1e-2)
+
+
+def test_operators_pass_opcheck(plan: Plan) -> None:
+    tensors = [tensor.requires_grad_() for tensor in _inputs(6, 24, h=40, stacked=False)]
+    torch.library.opcheck(torch.ops.foretrace.gated_mlp.default, (*tensors, "gelu_tanh", True), rtol=1e-2, atol=1e-2)
+
+
+def test_compiled_module(plan: Plan) -> None:
+    torch._dynamo.reset()
+    module = GeGLUMLP(24, 40, dtype=torch.float16)
+    compiled = torch.compile(module, fullgraph=True, backend="aot_eager")
+    x = torch.randn(6, 24).half().requires_grad_()
+    torch.testing.assert_close(compiled(x), module(x))
+    mine = torch.autograd.grad(compiled(x).sum(), (x, *module.parameters()))
+    for got, want in zip(mine, torch.autograd.grad(module(x).sum(), (x, *module.parameters())), strict=True):
+        torch.testing.assert_close(got, want)

@@ -1,0 +1,117 @@
+"""The matrix-product kernels against float64 at odd sizes, under Triton's interpreter."""
+
+import pytest
+import torch
+
+from exactness import assert_as_good_as_torch, poisoned
+from foretrace.kernels import gated_reference
+from foretrace.kernels.device.products import (
+    Tile,
+    gate_up,
+    gate_up_tma,
+    gradient_tma,
+    narrow_product,
+    takes_gradient,
+    takes_pair,
+    takes_tma,
+)
+
+SIZES = [(1, 8, 8), (5, 24, 40), (33, 64, 72), (70, 136, 104)]
+SMALL = Tile(32, 32, 32, 2, 4, 2)
+
+
+def _random(*shape: int, dtype: torch.dtype) -> torch.Tensor:
+    return (torch.randn(shape) / shape[-1] ** 0.5).to(dtype)
+
+
+def _factors(gate: torch.Tensor, up: torch.Tensor) -> torch.Tensor:
+    leaves = gate.detach().requires_grad_(), up.detach().requires_grad_()
+    return torch.cat(torch.autograd.grad(gated_reference(*leaves).sum(), leaves), 1)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("compute", [gate_up_tma, gate_up])
+def test_gate_and_up(compute, size, dtype) -> None:
+    m, d, h = size
+    x, gate, up = torch.randn(m, d).to(dtype), _random(h, d, dtype=dtype), _random(h, d, dtype=dtype)
+    products = x.double() @ gate.double().T, x.double() @ up.double().T
+    theirs = gated_reference(x @ gate.T, x @ up.T)
+    for factors in (None, poisoned((m, 2 * h), dtype=dtype)):
+        out = poisoned((m, h), dtype=dtype)
+        compute(x, gate, up, out, factors, "gelu_tanh", size, SMALL)
+        assert_as_good_as_torch(out, theirs, gated_reference(*products), ulps=1)
+        if factors is not None:
+            assert_as_good_as_torch(factors, _factors(x @ gate.T, x @ up.T), _factors(*products), ulps=1)
+
+
+@pytest.mark.parametrize("compute", [gate_up_tma, gate_up])
+@pytest.mark.parametrize("activation", ["gelu_erf", "silu", "relu"])
+def test_other_activations(compute, activation) -> None:
+    size = m, d, h = 19, 40, 24
+    x, gate, up = torch.randn(m, d).half(), _random(h, d, dtype=torch.float16), _random(h, d, dtype=torch.float16)
+    right = gated_reference(x.double() @ gate.double().T, x.double() @ up.double().T, activation)
+    out = poisoned((m, h), dtype=torch.float16)
+    compute(x, gate, up, out, None, activation, size, SMALL)
+    assert_as_good_as_torch(out, gated_reference(x @ gate.T, x @ up.T, activation), right, ulps=1)
+
+
+def test_either_weight_may_come_first_in_memory_and_rows_may_be_strided() -> None:
+    size = m, d, h = 9, 24, 40
+    both, wide = _random(2, h, d + 8, dtype=torch.float16)[:, :, :d], torch.randn(m, d + 16).half()
+    x = wide[:, 8 : 8 + d]
+    for gate, up in (both, both.flip(0).unbind(0), (both[1], both[0])):
+        right = gated_reference(x.double() @ gate.double().T, x.double() @ up.double().T)
+        out = poisoned((m, h), dtype=torch.float16)
+        assert takes_pair(gate, up)
+        assert takes_tma(x, gate, up)
+        gate_up_tma(x, gate, up, out, None, "gelu_tanh", size, SMALL)
+        assert_as_good_as_torch(out, gated_reference(x @ gate.T, x @ up.T), right, ulps=1)
+
+
+def test_what_the_accelerator_does_not_take() -> None:
+    ok = torch.zeros(4, 16, dtype=torch.float16)
+    assert takes_tma(ok)
+    assert not takes_tma(ok.float())
+    assert not takes_tma(ok[:, :12])
+    assert not takes_tma(torch.zeros(4, 17, dtype=torch.float16)[:, :16])
+    assert not takes_tma(torch.zeros(80, dtype=torch.float16)[4:68].view(4, 16))
+    assert not takes_tma(ok.t())
+    assert not takes_pair(ok, ok)
+    assert not takes_pair(ok, torch.zeros(4, 32, dtype=torch.float16)[:, :16])
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("size", [(1, 48, 8), (5, 56, 40), (33, 88, 200), (70, 136, 104)])
+def test_gradient(size, dtype) -> None:
+    m, d, h = size
+    dy, w_down, factors = torch.randn(m, d).to(dtype), _random(d, h, dtype=dtype), torch.randn(m, 2 * h).to(dtype)
+    kept, grads = factors.clone(), poisoned((m, 2 * h), dtype=dtype)
+    tile = Tile(32, 64, 16, 2, 4, 2)
+    assert takes_gradient(d, tile)
+    gradient_tma(dy, w_down, factors, grads, size, tile)
+    right = (dy.double() @ w_down.double()).repeat(1, 2) * factors.double()
+    assert_as_good_as_torch(grads, (dy @ w_down).repeat(1, 2) * factors, right, ulps=2)
+    assert torch.equal(factors, kept)
+
+
+@pytest.mark.parametrize("split", [1, 2, 3, 8])
+@pytest.mark.parametrize("size", [(1, 8, 16), (17, 40, 72), (16, 33, 50)])
+def test_narrow_product_is_the_same_every_time(size, split) -> None:
+    m, d, h = size
+    a, w = torch.randn(m, h).half(), _random(d, h, dtype=torch.float16)
+    outs = [poisoned((m, d), dtype=torch.float16) for _ in range(2)]
+    for out in outs:
+        narrow_product(a, w, out, size, Tile(16, 16, 32, 2, 4, split=split))
+    assert_as_good_as_torch(outs[0], a @ w.T, a.double() @ w.double().T, ulps=1)
+    assert torch.equal(*outs)
+
+
+def test_gate_and_up_in_float32_and_at_sizes_of_one() -> None:
+    size = m, d, h = 3, 5, 7
+    x, gate, up = torch.randn(m, d), torch.randn(h, d), torch.randn(h, d)
+    out = poisoned((m, h))
+    gate_up(x, gate, up, out, None, "gelu_tanh", size, SMALL)
+    right = gated_reference(x.double() @ gate.double().T, x.double() @ up.double().T)
+    # Half-precision epilogue: this kernel serves 16-bit results.
+    torch.testing.assert_close(out.double(), right, rtol=1e-5, atol=1e-5)
