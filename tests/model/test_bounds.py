@@ -1,0 +1,71 @@
+"""Bounds of steps and regions: the limits, the votes, and the recorded traces."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import foretrace as ft
+from corpus.builder import TraceBuilder
+from foretrace import recorded
+from foretrace.model import bounds
+from foretrace.model.trace import Trace
+
+RECORDED = {  # bounds of the steps, of the region
+    "linear_eager": (["overhead"] * 3, "overhead"),
+    "matmul_add_64_eager": (["overhead"] * 3, "overhead"),
+    "matmul_add_4096_eager": (["compute"] * 3, "compute"),
+    "mlp_eager": (["overhead", "compute", "compute"], "compute"),
+    "mlp_eager_train": (["overhead"] * 3, "overhead"),
+    "llama_train_eager": (["overhead"] * 3, "overhead"),
+}
+
+
+def opened(builder: TraceBuilder, folder: Path) -> Trace:
+    path = folder / "trace.json"
+    path.write_bytes(builder.bytes())
+    return ft.open(path, cache=False)
+
+
+def one_kernel(start: int, length: int, step: int = 100_000) -> TraceBuilder:
+    return TraceBuilder().step(1, 0, step).op("aten::mm", 0, 5_000).launch(1_000, 500).kernel("sgemm", start, length)
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_recorded(name: str) -> None:
+    trace = ft.open(recorded.traces()[name], cache=False)
+    steps, region = RECORDED[name]
+    assert [bounds.of_span(trace, span) for span in trace.spans.steps] == steps
+    assert bounds.of_spans(trace, next(iter(trace.spans.region_groups().values()))) == region
+
+
+@pytest.mark.parametrize(("length", "bound"), [(49_999, "overhead"), (50_000, "unknown"), (90_000, "unknown")])
+def test_more_than_half_idle_is_overhead(length: int, bound: str, tmp_path: Path) -> None:
+    trace = opened(one_kernel(2_000, length), tmp_path)
+    (span,) = trace.spans.steps
+    assert bounds.idle_share(trace, span) == pytest.approx(1 - length / 100_000)
+    assert bounds.of_span(trace, span) == bound
+
+
+def test_work_that_outlives_its_step_stretches_it(tmp_path: Path) -> None:
+    trace = opened(one_kernel(50_000, 150_000), tmp_path)
+    assert bounds.idle_share(trace, trace.spans.steps[0]) == pytest.approx(0.25)
+
+
+def test_earlier_work_counts_as_busy(tmp_path: Path) -> None:
+    builder = one_kernel(10_000, 190_000).step(2, 100_000, 100_000).op("aten::mm", 100_000, 5_000)
+    trace = opened(builder.launch(101_000, 500).kernel("sgemm", 200_000, 10_000), tmp_path)
+    assert bounds.idle_share(trace, trace.spans.steps[1]) == 0.0
+
+
+def test_a_device_that_is_not_used_does_not_count(tmp_path: Path) -> None:
+    builder = one_kernel(0, 100_000).op("aten::mm", 200_000, 5_000)
+    trace = opened(builder.launch(201_000, 500).kernel("sgemm", 250_000, 1_000, device=1), tmp_path)
+    assert bounds.idle_share(trace, trace.spans.steps[0]) == 0.0
+
+
+def test_a_stretch_without_gpu_work_is_unknown(tmp_path: Path) -> None:
+    trace = opened(one_kernel(0, 90_000).region("quiet", 40_000, 1_000), tmp_path)
+    assert bounds.of_spans(trace, trace.spans.regions) == "unknown"
+    assert bounds.of_spans(trace, []) == "unknown"

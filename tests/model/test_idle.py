@@ -1,0 +1,125 @@
+"""Idle time: every gap, its length and its cause, on traces with exact numbers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import foretrace as ft
+from corpus.builder import TraceBuilder
+from foretrace import recorded
+from foretrace.model.idle import CAUSES
+from foretrace.model.trace import Trace
+
+Open = Callable[[TraceBuilder], Trace]
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> Open:
+    def open_it(builder: TraceBuilder) -> Trace:
+        path = tmp_path / "trace.json"
+        path.write_bytes(builder.bytes())
+        return ft.open(path, cache=False)
+
+    return open_it
+
+
+def launched(builder: TraceBuilder, at: int, start: int, length: int) -> TraceBuilder:
+    """A launch at `at` and its kernel."""
+    return builder.launch(at, 500).kernel("sgemm", start, length)
+
+
+def gaps(trace: Trace) -> list[tuple[int, str]]:
+    idle = trace.idle
+    return [(length, CAUSES[cause]) for length, cause in zip(idle.length.tolist(), idle.cause.tolist(), strict=True)]
+
+
+def test_a_late_launch_inside_an_op_is_launch(opened: Open) -> None:
+    builder = TraceBuilder().step(1, 0, 100_000).op("aten::mm", 0, 10_000)
+    launched(builder, 5_000, 10_000, 20_000)
+    builder.op("aten::mm", 30_000, 40_000)
+    launched(builder, 60_000, 65_000, 35_000)
+    assert gaps(opened(builder)) == [(10_000, "launch"), (35_000, "launch")]
+
+
+def test_no_op_at_all_is_host(opened: Open) -> None:
+    builder = TraceBuilder().step(1, 0, 100_000).op("aten::mm", 0, 10_000)
+    launched(builder, 5_000, 10_000, 20_000)
+    builder.op("aten::mm", 90_000, 2_000)
+    launched(builder, 91_000, 95_000, 5_000)
+    assert gaps(opened(builder)) == [(10_000, "launch"), (65_000, "host")]
+
+
+def test_a_wait_that_drains_the_gpu_is_sync(opened: Open) -> None:
+    builder = TraceBuilder().step(1, 0, 100_000).op("aten::mm", 0, 8_000)
+    launched(builder, 5_000, 10_000, 20_000)
+    builder.sync(12_000, 20_000).op("aten::mm", 40_000, 20_000)
+    launched(builder, 55_000, 60_000, 40_000)
+    assert gaps(opened(builder)) == [(10_000, "launch"), (30_000, "sync")]
+
+
+def test_work_already_queued_is_device(opened: Open) -> None:
+    builder = TraceBuilder().step(1, 0, 50_000).op("aten::mm", 0, 9_000)
+    launched(builder, 1_000, 3_000, 20_000)
+    launched(builder, 5_000, 25_000, 25_000)
+    assert gaps(opened(builder)) == [(3_000, "launch"), (2_000, "device")]
+
+
+def test_the_profiler_and_copies_are_told_apart(opened: Open) -> None:
+    builder = TraceBuilder().step(1, 0, 200_000).op("aten::mm", 0, 2_000)
+    launched(builder, 1_000, 2_000, 8_000)
+    builder.host("overhead", "Activity Buffer Request", 10_000, 45_000).op("aten::mm", 60_000, 1_000)
+    launched(builder, 60_500, 61_000, 9_000)
+    builder.call("cudaMemcpyAsync", 70_000, 110_000).op("aten::mm", 185_000, 5_000)
+    launched(builder, 188_000, 190_000, 10_000)
+    assert gaps(opened(builder)) == [(2_000, "launch"), (51_000, "profiler"), (120_000, "copy")]
+
+
+def test_a_launch_that_is_not_in_the_trace_is_unknown(opened: Open) -> None:
+    builder = TraceBuilder().op("aten::mm", 0, 2_000)
+    launched(builder, 1_000, 2_000, 8_000)
+    builder.kernel("stray", 20_000, 5_000, correlation=999)
+    assert gaps(opened(builder)) == [(10_000, "unknown")]
+
+
+def test_time_between_steps_does_not_count(opened: Open) -> None:
+    builder = TraceBuilder()
+    for index, at in enumerate((0, 1_000_000)):
+        builder.step(index, at, 50_000).op("aten::mm", at, 20_000)
+        launched(builder, at + 5_000, at + 10_000, 40_000)
+    trace = opened(builder)
+    assert gaps(trace) == [(10_000, "launch"), (10_000, "launch")]
+    assert trace.idle.window_ns == 100_000
+
+
+def test_devices_have_gaps_of_their_own(opened: Open) -> None:
+    builder = TraceBuilder().step(1, 0, 40_000).op("aten::mm", 0, 30_000)
+    builder.launch(1_000, 500).kernel("sgemm", 0, 40_000, device=0)
+    builder.launch(2_000, 500).kernel("sgemm", 10_000, 30_000, device=1)
+    trace = opened(builder)
+    assert gaps(trace) == [(10_000, "launch")]
+    assert trace.idle.window_ns == 80_000
+
+
+@pytest.mark.parametrize("name", sorted(recorded.traces()))
+def test_busy_and_idle_make_up_the_window(name: str) -> None:
+    trace = ft.open(recorded.traces()[name], cache=False)
+    idle = trace.idle
+    spans = trace.spans.steps
+    ends = [max(span.end_ns, int(trace.gpu.end[span.work].max())) for span in spans]
+    window = sum(min(end, after) - span.start_ns for span, end, after in
+                 zip(spans, ends, [*(span.start_ns for span in spans[1:]), ends[-1]], strict=True))
+    assert idle.window_ns == window
+    assert int(idle.length.sum()) + trace.gpu.busy(trace.gpu.usable) == idle.window_ns
+    assert sum(idle.by_cause().values()) == int(idle.length.sum())
+    json.dumps(idle.by_cause())
+
+
+def test_a_trace_without_gpu_work_has_no_gaps(opened: Open) -> None:
+    trace: Any = opened(TraceBuilder().step(1, 0, 1_000).op("aten::mm", 0, 500))
+    assert gaps(trace) == []
+    assert trace.idle.window_ns == 0
