@@ -12,7 +12,7 @@ from .. import families
 from ..families.inductor import PRODUCTS, VIEWS
 from ..model.intervals import Ints
 from .view import Unknown, View
-from .work import Work, bare
+from .work import ATTENTION_DOES, OP_DOES, Work, bare
 
 _COMPILED = "inductor_cpp"
 # They rename, allocate or hand over; none computes an element.
@@ -21,6 +21,7 @@ _FREE = VIEWS | {
     "item", "_local_scalar_dense", "is_nonzero", "contiguous", "detach", "lift_fresh", "result_type", "to", "unflatten",
     "flatten", "view_as", "narrow", "chunk", "movedim", "swapaxes", "numpy_T", "record_stream", "accumulate_grad",
 }
+_ATTENTION = ("_scaled_dot_product_flash_attention_for_cpu",)  # both products and the softmax, in one op
 _SELF = frozenset(PRODUCTS) - {"matmul", "linear"}
 
 
@@ -47,7 +48,8 @@ def cpu_does(name: str) -> frozenset[str]:
     decoded = families.decode(name)
     if decoded.family == _COMPILED:
         return frozenset(decoded.get("ops") or ())
-    return frozenset((bare(name),))
+    op = bare(name)
+    return frozenset((op, *(ATTENTION_DOES if op in _ATTENTION else OP_DOES.get(op, ()))))
 
 
 @cache

@@ -17,7 +17,7 @@ from ..model.trace import Trace
 from ..schema.kernel import KernelId
 
 # What an op does besides its own name. A linear layer's product with bias is one kernel that multiplies and adds.
-_OP_DOES = {
+OP_DOES = {
     "mm": ("matmul",), "bmm": ("matmul",), "addmm": ("mm", "matmul", "add"), "baddbmm": ("bmm", "matmul", "add"),
     "linear": ("matmul",), "silu_and_mul": ("silu", "mul"), "_softmax": ("softmax",), "_safe_softmax": ("softmax",),
     "native_layer_norm": ("layer_norm",), "fused_add_rms_norm": ("add", "rms_norm"),
@@ -27,7 +27,7 @@ _NAME_DOES = {"geglu": ("gelu", "mul"), "swiglu": ("silu", "mul"), "silu_and_mul
               "fused_add_rms_norm": ("add", "rms_norm")}
 # Attention in one kernel: both products and the softmax between them.
 _ONE_KERNEL_ATTENTION = ("flash", "mem_efficient", "cudnn_sdpa", "fmha")
-_ATTENTION_DOES = ("matmul", "bmm", "softmax", "scaled_dot_product_attention")
+ATTENTION_DOES = ("matmul", "bmm", "softmax", "scaled_dot_product_attention")
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +132,8 @@ def _does(ident: KernelId, role: str, chain: tuple[str, ...]) -> frozenset[str]:
     ops = [bare(op) for op in (ident.get("ops") or ()) if isinstance(op, str)]
     ops += [bare(stated)] if isinstance(stated, str) and "::" in stated else []
     ops += [bare(chain[-1])] if chain and not ident.get("ops") else []
-    more = [word for op in ops for word in _OP_DOES.get(op, ())]
+    more = [word for op in ops for word in OP_DOES.get(op, ())]
     more += [word for part, words in _NAME_DOES.items() if part in ident.name for word in words]
     if role == "attention" and ident.family.startswith(_ONE_KERNEL_ATTENTION):
-        more += _ATTENTION_DOES
+        more += ATTENTION_DOES
     return frozenset([*ops, *more])

@@ -2,6 +2,8 @@
 
 Each public module of this package declares `RUNG`, a `foretrace.schema.rung.Rung`; other packages add theirs
 through the entry-point group `foretrace.rungs`. Listing them needs no torch: only `Rung.build` imports it.
+
+`run` runs one rung; `climb_recorded` and `climb_here` go up the whole ladder and mark the articles' claims on the way.
 """
 
 from __future__ import annotations
@@ -17,7 +19,11 @@ from foretrace.errors import UsageError
 from foretrace.schema.rung import Choice, Rung
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
     from foretrace.capture.window import Capture
+    from foretrace.ladder._whole import Climb
 
 # The order in which a person climbs; a rung from elsewhere comes after these.
 ORDER = ("matmul_add", "linear", "mlp", "attention", "block", "model", "train_step")
@@ -45,3 +51,18 @@ def run(rung: Rung, choice: Choice, folder: str | os.PathLike[str] = "traces", *
     from foretrace.ladder._climb import climb
 
     return climb(rung, choice, folder, **capture)
+
+
+def climb_recorded(card: str = "h200", only: Sequence[str] = ()) -> Climb:
+    """Mark every claim on the traces inside the package, of the rungs in `only` or of all; needs no torch and no GPU."""
+    from foretrace.ladder import _whole
+
+    return _whole.climb_recorded(card, only)
+
+
+def climb_here(folder: Path, device: str = "auto", only: Sequence[str] = (), say: Callable[[str], None] = print) -> Climb:
+    """Run every rung on this machine, keep the traces in `folder`, and mark every claim on them; `say` is told each stop."""
+    need_torch()
+    from foretrace.ladder import _whole
+
+    return _whole.climb_here(folder, device, only, say)

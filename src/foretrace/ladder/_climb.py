@@ -70,4 +70,8 @@ def torch_dtype(name: str) -> torch.dtype:
 def _compiler(mode: str, device: str) -> Callable[[Any], Any]:
     if device == "cpu" and not any(shutil.which(name) for name in (os.environ.get("CXX", "g++"), "clang++")):
         raise MissingError("torch.compile needs a C++ compiler on a CPU: install g++ (apt install g++)")
+    if device == "cpu":
+        import torch._inductor.config
+
+        torch._inductor.config.cpp.enable_kernel_profile = True  # else a CPU trace does not show what was fused
     return lambda thing: torch.compile(thing, mode=None if mode == "default" else mode)

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from foretrace.errors import UsageError
+
 
 def cards() -> list[str]:
     """The cards there are recordings of."""
     return sorted(folder.name for folder in Path(__file__).parent.iterdir() if any(folder.glob("*.json.gz")))
 
 
+def folder(card: str) -> Path:
+    """Where the recordings of one card lie; those of the ladder are in `ladder/`."""
+    if card not in cards():
+        raise UsageError(f"no recordings of {card!r}; there are: {', '.join(cards())}")
+    return Path(__file__).parent / card
+
+
 def traces(card: str = "h200") -> dict[str, Path]:
     """Recordings of one card by name (`mlp_eager`), in order of name."""
-    return {path.name.removesuffix(".json.gz"): path for path in sorted((Path(__file__).parent / card).glob("*.json.gz"))}
+    return {path.name.removesuffix(".json.gz"): path for path in sorted(folder(card).glob("*.json.gz"))}

@@ -1,0 +1,39 @@
+"""Visits one stop of a climb on this machine. The only part of a climb that imports torch."""
+
+from __future__ import annotations
+
+import platform
+from pathlib import Path
+
+import torch
+
+from foretrace.errors import ForetraceError, MissingError
+from foretrace.ladder import rung
+from foretrace.ladder._climb import climb, find_device
+from foretrace.ladder._stops import Stop
+
+
+def device_name(wanted: str) -> tuple[str, str]:
+    """`cuda` or `cpu`, and what it is called."""
+    device = find_device(wanted)
+    return device, torch.cuda.get_device_name() if device == "cuda" else f"CPU ({platform.machine()})"
+
+
+def torch_version() -> str:
+    return str(torch.__version__)
+
+
+def visit(stop: Stop, device: str, folder: Path) -> Path:
+    """Run a stop and capture it; whatever goes wrong is one line, since the rest of the ladder can still be climbed."""
+    if device == "cpu" and stop.gpu_only:
+        raise MissingError(stop.gpu_only)
+    torch._dynamo.reset()  # as if each stop had its own process: no frame counts as compiled again
+    try:
+        done = climb(rung(stop.rung), stop.choice(device), folder, overwrite=True)
+    except ForetraceError:
+        raise
+    except Exception as problem:
+        lines = str(problem).splitlines()
+        raise MissingError(f"{type(problem).__name__}: {lines[0] if lines else ''}") from problem
+    assert done.trace is not None
+    return done.trace

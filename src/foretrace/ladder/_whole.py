@@ -1,0 +1,152 @@
+"""The whole climb: every stop's trace, every claim marked on it, and the article's table.
+
+`climb_recorded` takes the traces from the package, `climb_here` makes them on this machine. Marking is the same.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from foretrace import recorded
+from foretrace.compare import compare
+from foretrace.errors import ForetraceError, MissingError
+from foretrace.guess import check, parse
+from foretrace.guess.claims import Claim, claims
+from foretrace.ladder import rung, rungs
+from foretrace.ladder._article import Row, row
+from foretrace.ladder._stops import STOPS, Stop
+from foretrace.model.trace import Trace
+from foretrace.opening import open
+from foretrace.schema.verdict import VERDICTS, Verdict
+
+SCHEMA = 1
+# Kinds of prediction that a CPU cannot decide: it runs smaller sizes, and its host times hold the arithmetic as well.
+SIZED = ("inputs", "sizes", "time", "ratios", "bounds")
+
+Find = Callable[[str], Trace]  # the trace for a recording's name; MissingError says why there is none
+
+
+@dataclass(frozen=True, slots=True)
+class Climb:
+    """What a climb found. `source` is `recorded h200` or `this machine`; `skipped` are setups with the reason."""
+
+    source: str
+    device: str
+    torch: str
+    marked: tuple[tuple[Claim, Verdict], ...]
+    skipped: tuple[tuple[str, str], ...]
+    article: tuple[Row, ...]
+
+    def document(self) -> dict[str, Any]:
+        """What `foretrace ladder --json` prints."""
+        counts = Counter(verdict.verdict for _, verdict in self.marked)
+        return {
+            "schema": SCHEMA, "source": self.source, "device": self.device, "torch": self.torch,
+            "claims": [_entry(claim, verdict) for claim, verdict in self.marked],
+            "counts": {name: counts[name] for name in VERDICTS},
+            "skipped": [{"setup": setup, "why": why} for setup, why in self.skipped],
+            "article": [{"setup": line.setup, "changed": list(line.changed), "same": list(line.same)} for line in self.article],
+        }
+
+
+def _entry(claim: Claim, verdict: Verdict) -> dict[str, str]:
+    return {"number": claim.number, "source": claim.source, "rung": claim.rung, "variant": claim.variant, "guess": claim.guess,
+            "verdict": verdict.verdict, "measured": verdict.measured, "expected": verdict.expected, "why": verdict.why,
+            "reason": claim.reason, "correction": claim.correction}
+
+
+def stops(only: Sequence[str] = ()) -> list[Stop]:
+    """The stops of the rungs named, or all."""
+    wanted = {rung(name).name for name in only}  # an unknown name is wrong usage
+    return [stop for stop in STOPS if not wanted or stop.rung in wanted]
+
+
+def climb_recorded(card: str, only: Sequence[str] = ()) -> Climb:
+    """Climb the traces inside the package; needs neither torch nor a GPU."""
+    chosen, opened = stops(only), dict[str, Trace]()
+
+    def find(name: str) -> Trace:
+        if name not in opened:
+            opened[name] = open(recorded.folder(card) / f"{name}.json.gz", cache=False)
+        return opened[name]
+
+    devices, versions = _records(recorded.folder(card) / "ladder")
+    return Climb(f"recorded {card}", devices, versions, tuple((claim, _mark(claim, find)) for claim in _of(chosen, claims())),
+                 (), tuple(_article(chosen, find)))
+
+
+def _records(folder: Path) -> tuple[str, str]:
+    """The card and the version of torch that the run records name."""
+    records = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.run.json"))]
+    return tuple(", ".join(sorted({record[part][name] for record in records}))  # type: ignore[return-value]
+                 for part, name in (("device", "name"), ("torch", "version")))
+
+
+def climb_here(folder: Path, device: str, only: Sequence[str], say: Callable[[str], None]) -> Climb:
+    """Run every stop on this machine, keep the traces in `folder`, and mark the claims on them.
+
+    A stop that cannot run here is skipped with its reason, and its claims cannot be told. `say` is told each stop.
+    """
+    from foretrace.ladder._here import device_name, torch_version, visit
+
+    chosen = stops(only)
+    where, named = device_name(device)
+    opened, skipped = dict[Stop, Trace](), dict[Stop, str]()
+    for number, stop in enumerate(chosen, 1):
+        say(f"{number} of {len(chosen)}: {stop.title(rung(stop.rung), where)}")
+        try:
+            opened[stop] = open(visit(stop, where, folder), cache=False)
+        except ForetraceError as problem:
+            skipped[stop] = str(problem)
+            say(f"   skipped: {problem}")
+    find = partial(_found, _by_recording(chosen), opened, skipped)
+    seen = {(claim.number, claim.variant, claim.guess): claim for claim in reversed(_of(chosen, claims()))}  # not twice here
+    marked = [(claim, _mark(claim, find, on_cpu=where == "cpu")) for claim in reversed(seen.values())]
+    return Climb("this machine", named, torch_version(), tuple(marked),
+                 tuple((stop.title(rung(stop.rung), where), why) for stop, why in skipped.items()),
+                 tuple(_article([stop for stop in chosen if stop in opened], find, where)))
+
+
+def _found(by_name: Mapping[str, Stop], opened: Mapping[Stop, Trace], skipped: Mapping[Stop, str], name: str) -> Trace:
+    stop = by_name[name]
+    if stop not in opened:
+        raise MissingError(skipped[stop])
+    return opened[stop]
+
+
+def _by_recording(chosen: Iterable[Stop]) -> dict[str, Stop]:
+    """Every name a claim may use for a stop."""
+    known = {each.name: each for each in rungs()}
+    return {name: stop for stop in chosen for name in (stop.recording(known[stop.rung]), stop.earlier) if name}
+
+
+def _of(chosen: Sequence[Stop], listed: Iterable[Claim]) -> list[Claim]:
+    names = {stop.rung for stop in chosen}
+    return [claim for claim in listed if claim.rung in names]
+
+
+def _mark(claim: Claim, find: Find, *, on_cpu: bool = False) -> Verdict:
+    guess = parse(claim.guess, claim.reason)
+    try:
+        trace, against = find(claim.trace), find(claim.against) if claim.against else None
+    except MissingError as problem:
+        return Verdict(claim.guess, "unknown", expected=guess.prediction, why=str(problem), reason=claim.reason)
+    if on_cpu and guess.kind.name in SIZED:
+        return Verdict(claim.guess, "unknown", expected=guess.prediction, reason=claim.reason,
+                       why="said of a GPU at the article's sizes; a CPU runs smaller ones and does the arithmetic on the host")
+    return check(trace, guess, against)[0]
+
+
+def _article(chosen: Sequence[Stop], find: Find, device: str = "cuda") -> Iterable[Row]:
+    for base in chosen:
+        for stop in chosen:
+            if base.begins(stop):
+                way = rung(stop.rung)
+                a, b = find(base.recording(way)), find(stop.recording(way))
+                yield row(f"{stop.title(way, device)}, against {base.label(way)}", compare(a, b))
