@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from ...model.intervals import Ints
 from ...model.trace import Trace
-from .timeline import Timeline
 
 MARKS = ("same", "changed", "new", "gone")  # an event's `mark` is a position in this list, -1 for what is no kernel
 _SAME, _CHANGED, _NEW, _GONE = range(4)
@@ -20,22 +20,17 @@ def comparison(a: Trace, b: Trace) -> dict[str, Any]:
     return document(compare(a, b))
 
 
-def marks(document: dict[str, Any], timeline: Timeline, rows: Any, side: str) -> Any:
-    """The mark of each of these rows of one side's timeline.
+def marks(document: dict[str, Any], trace: Trace, side: str) -> Ints:
+    """The mark of every event of one side's trace.
 
     A kernel is told by name, grid and block. What the comparison lists neither as same nor as changed was fused away,
     added or removed.
     """
-    known = _known(document, side)
-    trace, event = timeline.trace, timeline.event[rows]
-    found = np.full(len(event), -1, np.int64)
-    kernels = np.flatnonzero(trace.host.is_kind("kernel")[event])
+    known, otherwise = _known(document, side), _GONE if side == "a" else _NEW
     frame = trace.kernels.select("id", "name", "grid", "block")
-    keys = [known.get(key, _GONE if side == "a" else _NEW) for key in frame.select("name", "grid", "block").iter_rows()]
     by_event = np.full(trace.host.count, -1, np.int64)
-    by_event[frame["id"].to_numpy()] = keys
-    found[kernels] = by_event[event[kernels]]
-    return found
+    by_event[frame["id"].to_numpy()] = [known.get(key, otherwise) for key in frame.drop("id").iter_rows()]
+    return by_event
 
 
 def _known(document: dict[str, Any], side: str) -> dict[tuple[Any, ...], int]:

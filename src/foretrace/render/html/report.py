@@ -70,7 +70,7 @@ def _trace(timeline: Timeline, step: int | None, compared: dict[str, Any] | None
         "timeline": outline(timeline, wanted) | {"events": packed, "left_out": len(timeline) - len(rows)},
     }
     if compared is not None:
-        entry["timeline"]["marks"] = pack({"mark": marks(compared, timeline, rows, side)})
+        entry["timeline"]["marks"] = pack({"mark": marks(compared, trace, side)[timeline.event[rows]]})
     return entry
 
 

@@ -35,8 +35,9 @@ export class Table {
 
   // What is not known comes last, whichever way the rest is sorted.
   chosen() {
-    const { value } = this.columns[this.sortBy];
     const rows = this.rows.filter((row) => !this.wanted || this.words(row).includes(this.wanted));
+    if (this.sortBy < 0) return rows; // as they came
+    const { value } = this.columns[this.sortBy];
     const sign = this.down ? -1 : 1;
     return rows.sort((a, b) => {
       const [x, y] = [value(a), value(b)];

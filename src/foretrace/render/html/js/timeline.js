@@ -206,9 +206,9 @@ export class Timeline {
 
   // From a launch to the work it put on the GPU.
   drawLinks() {
-    const { events, pen } = this;
+    const { pen } = this;
     if (this.selected < 0) return;
-    const ends = events.isGpuWork(this.selected) ? [this.selected] : this.links ?? [];
+    const [events, ends] = this.linked();
     pen.strokeStyle = this.colours.accent;
     pen.lineWidth = 1.2;
     pen.beginPath();
@@ -222,6 +222,13 @@ export class Timeline {
     }
     pen.stroke();
     pen.lineWidth = 1;
+  }
+
+  // The events to draw links between: those on screen, or what a server said about the selected one.
+  linked() {
+    const events = this.related ?? this.events, at = events.find(this.selectedEvent);
+    if (at < 0) return [events, []];
+    return [events, events.isGpuWork(at) ? [at] : this.related ? events.launchedBy(at) : this.links ?? []];
   }
 
   drawSelection(at) {

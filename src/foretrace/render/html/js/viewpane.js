@@ -10,7 +10,7 @@ const HELP = "Drag or A, D to move; Ctrl+wheel or W, S to zoom; arrows walk from
 
 export class Pane {
   constructor(facts, colours, onView = () => {}) {
-    Object.assign(this, { facts, colours });
+    Object.assign(this, { facts, colours, told: onView });
     this.step = facts.steps[facts.step] ?? { start: 0, end: facts.end, last: facts.end };
     this.canvas = make("canvas", { tabindex: 0, role: "application", "aria-label": `Timeline of ${facts.title}. ${HELP}` });
     const frame = make("div", { class: "canvas" }, this.canvas);
@@ -18,7 +18,7 @@ export class Pane {
     this.hits = make("ul", { class: "hits" });
     this.status = make("span", { class: "faint", role: "status" });
     this.timeline = new Timeline(this.canvas, facts, colours,
-      { select: (at) => this.onSelect(at), view: (from, to) => onView(from, to) }, this.step.start);
+      { select: (at) => this.onSelect(at), view: (from, to) => this.onView(from, to) }, this.step.start);
     this.node = make("div", { class: "pane" }, this.controls(), this.hits,
       make("div", { class: "split" }, frame, this.detail),
       make("p", { class: "faint help" }, HELP, facts.left_out ? ` ${numberText(facts.left_out)} events were left out to keep this page small.` : ""));
@@ -49,6 +49,10 @@ export class Pane {
     const room = (step.last - step.start) * 0.01;
     this.timeline.zero = step.start;
     this.timeline.move(step.start - room, step.last + room);
+  }
+
+  onView(from, to) {
+    this.told(from, to);
   }
 
   onSelect(at) {

@@ -1,0 +1,141 @@
+// The viewer of `foretrace serve`: pick a trace, or two, and look.
+
+import { Colours } from "./colours.js";
+import { button, byId, make, nameOf, replace } from "./dom.js";
+import { TraceFacts } from "./events.js";
+import { kernelSection, kernelTable } from "./kernels.js";
+import { handOver } from "./perfetto.js";
+import { drawRoofline } from "./roofline.js";
+import { showBanner, showComparison, showFindings, showLedger, showStory } from "./sections.js";
+import { ServedPane } from "./served.js";
+import { Table } from "./table.js";
+import { followTheme } from "./theme.js";
+import { bytesText, numberText } from "./units.js";
+
+const POLL_MS = 300;
+const TABLES = ["kernels", "ops", "events", "copies", "steps", "regions"];
+const viewer = { panes: [], colours: null, traces: [] };
+
+async function ask(path) {
+  const answer = await fetch(path);
+  const data = await answer.json();
+  if (answer.status >= 400) throw new Error(data.error ?? `the server answered ${answer.status}`);
+  return data;
+}
+
+// Ask again until a trace is open, and say how it is getting on.
+async function askUntilReady(path, say) {
+  for (;;) {
+    const data = await ask(path);
+    if (data.state !== "opening") return data;
+    say(data.seconds === undefined ? "comparing …" : `opening ${bytesText(data.bytes)}: ${data.seconds} s so far …`);
+    await new Promise((later) => setTimeout(later, POLL_MS));
+  }
+}
+
+function startViewer() {
+  viewer.traces = JSON.parse(byId("data").textContent).traces;
+  viewer.colours = new Colours();
+  followTheme(viewer.colours, () => viewer.panes.forEach((pane) => pane.timeline.redraw()));
+  const choose = (label, first) => make("select", { "aria-label": label },
+    first ? make("option", { value: -1 }, first) : null, viewer.traces.map((each) => make("option", { value: each.number }, each.label)));
+  const one = choose("Trace"), two = choose("Compare with", "nothing");
+  const said = make("span", { class: "faint", role: "status" });
+  const open = button("open", () => show(Number(one.value), Number(two.value), said));
+  replace(byId("catalog"), make("h2", {}, `${numberText(viewer.traces.length)} traces`),
+    make("p", { class: "controls" }, one, "compare with", two, open, said));
+  byId("catalog").hidden = false;
+  window.viewer = viewer; // for the curious, and for the tests
+  show(Number(one.value), -1, said);
+}
+
+async function show(first, second, said) {
+  const numbers = second >= 0 ? [first, second] : [first];
+  const say = (text) => replace(said, text);
+  delete document.documentElement.dataset.ready;
+  try {
+    const answers = [];
+    for (const number of numbers) answers.push(await askUntilReady(`trace/${number}`, say));
+    const compared = second >= 0 ? (await askUntilReady(`compare/${first}/${second}`, say)).comparison : null;
+    for (const id of ["views", "traces"]) replace(byId(id));
+    viewer.panes = [];
+    answers.forEach((answer, at) => addTrace(answer, numbers, at));
+    const all = viewer.panes.map((pane) => pane.facts);
+    showBanner(byId("banner"), all);
+    showLedger(byId("ledger"), all);
+    showComparison(byId("comparison"), compared);
+    say("");
+    document.documentElement.dataset.ready = "yes";
+  } catch (problem) {
+    say(problem.message);
+  }
+}
+
+function addTrace({ entry, config, marks }, numbers, at) {
+  const number = numbers[at], facts = new TraceFacts(entry, config);
+  facts.marks = marks;
+  const against = numbers.length > 1 ? { other: numbers[1 - at], side: "ab"[at] } : null;
+  const pane = new ServedPane(facts, viewer.colours, (path) => ask(`trace/${number}/${path}`), (from, to) => follow(at, from, to), against);
+  viewer.panes.push(pane);
+  const onKernel = (kernel) => pane.goToKernel(kernel);
+  const story = make("section"), findings = make("section"), note = make("p", { class: "faint" });
+  const svg = byId("roofline-shape").content.firstElementChild.cloneNode(true);
+  showStory(story, entry);
+  showFindings(findings, entry.look.findings, (event) => pane.goTo(event));
+  drawRoofline(svg, note, facts, onKernel);
+  byId("views").append(make("section", { class: "trace" }, story, pane.node, actions(number, facts)));
+  byId("traces").append(make("section", { class: "trace" }, make("h2", {}, "Findings in ", nameOf(facts.title)), findings,
+    make("h3", {}, "Kernels"), kernelSection(kernelTable(facts, onKernel)), make("h3", {}, "Roofline"), svg, note, sqlBox(number)));
+}
+
+function follow(mover, from, to) {
+  const own = viewer.panes[mover];
+  for (const pane of viewer.panes.filter((each) => own && each !== own)) {
+    const shift = pane.timeline.zero - own.timeline.zero;
+    pane.timeline.show(from + shift, to + shift);
+    pane.load();
+  }
+}
+
+// The report, the tables and the way to Perfetto.
+function actions(number, facts) {
+  const said = make("span", { class: "faint", role: "status" });
+  const link = (text, path) => make("a", { href: `trace/${number}/${path}`, target: "_blank", rel: "noopener" }, text);
+  const perfetto = button("open in Perfetto", async () => {
+    try {
+      await handOver(fetch(`trace/${number}/file`).then((answer) => answer.arrayBuffer()), facts.title, facts.title);
+      replace(said, "handed over");
+    } catch (problem) {
+      replace(said, problem.message);
+    }
+  });
+  return make("p", { class: "controls" }, perfetto, link("report", "report"), "tables:",
+    TABLES.map((name) => [link(name, `table/${name}.csv`), " "]), said);
+}
+
+function sqlBox(number) {
+  const query = make("textarea", { "aria-label": "SQL", spellcheck: "false" });
+  query.value = "select short, role, count(*) as launches, sum(dur_ns) as ns from kernels group by short, role order by ns desc";
+  const result = make("div", { class: "sql" });
+  const run = button("run", async () => {
+    try {
+      const found = await ask(`trace/${number}/sql?q=${encodeURIComponent(query.value)}`);
+      replace(result, sqlTable(found).node);
+    } catch (problem) {
+      replace(result, make("p", { class: "banner" }, nameOf(problem.message)));
+    }
+  });
+  return make("section", {}, make("h3", {}, "SQL"), query, make("p", {}, run), result);
+}
+
+function sqlTable(found) {
+  const columns = found.columns.map((title, at) => {
+    const isText = found.rows.some((row) => typeof row[at] === "string");
+    const text = (row) => row[at] === null ? "–" : String(row[at]);
+    return { title, name: isText, value: (row) => row[at], text };
+  });
+  const shown = found.rows.length < found.count ? `, the first ${numberText(found.rows.length)} shown` : "";
+  return new Table(columns, found.rows, { caption: `${numberText(found.count)} rows${shown}`, sortBy: -1 });
+}
+
+startViewer();

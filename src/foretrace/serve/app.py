@@ -1,0 +1,157 @@
+"""The routes. All of them read; every trace is told by its number in the catalog."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Response
+from starlette.routing import Route
+
+from ..errors import ForetraceError, UsageError
+from ..render.html import report
+from ..render.html.packing import pack
+from ..render.html.page import page, policy
+from ..render.rows import csv_text
+from .catalog import Entry
+from .opened import Opened, Shelf
+
+WIDEST, MOST_ROWS = 8192, 1000
+# Polars' SQL can read files, and no query here has a reason to: anything that looks like it is refused, quoted or not.
+_READS_FILES = re.compile(r"(?:read|scan)_", re.IGNORECASE)
+
+
+def application(shelf: Shelf, token: str) -> Starlette:
+    """The application, without its guard."""
+    routes = _Routes(shelf)
+    paths: dict[str, Callable[[Request], Response]] = {
+        "/": routes.viewer, "/traces": routes.traces, "/trace/{number:int}": routes.facts,
+        "/trace/{number:int}/tile": routes.tile, "/trace/{number:int}/event/{event:int}": routes.event,
+        "/trace/{number:int}/search": routes.search,
+        "/trace/{number:int}/sql": routes.sql, "/trace/{number:int}/table/{name}": routes.table,
+        "/trace/{number:int}/file": routes.file, "/trace/{number:int}/report": routes.report,
+        "/compare/{a:int}/{b:int}": routes.compare,
+    }
+    return Starlette(
+        routes=[Route(f"/{token}{path}", endpoint, methods=["GET"]) for path, endpoint in paths.items()],
+        exception_handlers={ForetraceError: _in_words},  # type: ignore[dict-item]
+    )
+
+
+def _in_words(_: Request, problem: ForetraceError) -> Response:
+    return JSONResponse({"state": "failed", "error": str(problem)}, 400)
+
+
+class _Routes:
+    """Plain functions: Starlette runs them in threads, so one slow answer holds up no other."""
+
+    def __init__(self, shelf: Shelf) -> None:
+        self.shelf = shelf
+
+    def _opened(self, request: Request) -> Opened | Response:
+        number = request.path_params["number"]
+        if number >= len(self.shelf.entries):
+            return JSONResponse({"state": "failed", "error": f"there is no trace {number}"}, 404)
+        return self.shelf.get(number) or JSONResponse(self.shelf.progress(number), 202)
+
+    def viewer(self, request: Request) -> Response:
+        text = page("traces", {"traces": [_entry(entry) for entry in self.shelf.entries]}, connect="'self'", main="viewer")
+        return _page(text, policy("'self'", "viewer"))
+
+    def traces(self, request: Request) -> Response:
+        return JSONResponse([_entry(entry) for entry in self.shelf.entries])
+
+    def facts(self, request: Request) -> Response:
+        opened = self._opened(request)
+        return opened if isinstance(opened, Response) else Response(opened.facts, media_type="application/json")
+
+    def tile(self, request: Request) -> Response:
+        opened = self._opened(request)
+        if isinstance(opened, Response):
+            return opened
+        start, end, width = (_number(request, name) for name in ("from", "to", "width"))
+        rows = opened.tiles.rows(start, max(end, start + 1), min(max(width, 1), WIDEST))
+        answer = opened.timeline.packed(rows)
+        other, side = request.query_params.get("against"), request.query_params.get("side", "a")
+        if other is not None and other.isdigit() and int(other) < len(self.shelf.entries) and side in ("a", "b"):
+            number = request.path_params["number"]
+            a, b = (number, int(other)) if side == "a" else (int(other), number)
+            found = self.shelf.marks(a, b, side)
+            if found is not None:
+                return JSONResponse({"events": answer, "marks": pack({"mark": found[opened.timeline.event[rows]]})})
+        return JSONResponse({"events": answer})
+
+    def event(self, request: Request) -> Response:
+        opened = self._opened(request)
+        if isinstance(opened, Response):
+            return opened
+        rows = opened.timeline.rows_of(opened.related(request.path_params["event"]))
+        rows.sort()
+        return JSONResponse({"events": opened.timeline.packed(rows)})
+
+    def search(self, request: Request) -> Response:
+        opened = self._opened(request)
+        return opened if isinstance(opened, Response) else JSONResponse(opened.found(request.query_params.get("q", "")))
+
+    def sql(self, request: Request) -> Response:
+        opened = self._opened(request)
+        if isinstance(opened, Response):
+            return opened
+        query = request.query_params.get("q", "")
+        if _READS_FILES.search(query):
+            raise UsageError("sql: a query may read the tables of the trace and nothing else")
+        frame = opened.trace.sql(query)
+        rows = json.loads(json.dumps(frame.head(MOST_ROWS).rows(), default=str, allow_nan=True).replace("NaN", "null"))
+        return JSONResponse({"columns": frame.columns, "rows": rows, "count": frame.height})
+
+    def table(self, request: Request) -> Response:
+        """A table of the trace as CSV, to keep."""
+        opened = self._opened(request)
+        if isinstance(opened, Response):
+            return opened
+        name = request.path_params["name"].removesuffix(".csv")
+        if name not in opened.trace.table_names():
+            return JSONResponse({"state": "failed", "error": f"tables: {', '.join(opened.trace.table_names())}"}, 404)
+        headers = {"Content-Disposition": f'attachment; filename="{name}.csv"'}
+        return Response(csv_text(opened.trace.table(name)), media_type="text/csv", headers=headers)
+
+    def file(self, request: Request) -> Response:
+        """The trace itself, for Perfetto's page: passed on from window to window."""
+        number = request.path_params["number"]
+        if number >= len(self.shelf.entries) or "::" in self.shelf.entries[number].path:
+            return JSONResponse({"state": "failed", "error": "not a file of its own"}, 404)
+        return FileResponse(self.shelf.entries[number].path, media_type="application/octet-stream")
+
+    def report(self, request: Request) -> Response:
+        opened = self._opened(request)
+        if isinstance(opened, Response):
+            return opened
+        return _page(report([opened.trace]), policy("'none'"))
+
+    def compare(self, request: Request) -> Response:
+        a, b = request.path_params["a"], request.path_params["b"]
+        if max(a, b) >= len(self.shelf.entries):
+            return JSONResponse({"state": "failed", "error": "there is no such trace"}, 404)
+        found = self.shelf.compared(a, b)
+        if found is None:
+            return JSONResponse({"state": "opening"}, 202)
+        return JSONResponse({"state": "ready", "comparison": found})
+
+
+def _page(text: str, allowed: str) -> Response:
+    return HTMLResponse(text, headers={"Content-Security-Policy": f"{allowed}; frame-ancestors 'none'"})
+
+
+def _entry(entry: Entry) -> dict[str, Any]:
+    return {"number": entry.number, "label": entry.label, "bytes": entry.bytes}
+
+
+def _number(request: Request, name: str) -> int:
+    text = request.query_params.get(name, "")
+    if not re.fullmatch(r"-?\d{1,18}(?:\.\d*)?", text):
+        raise UsageError(f"{name}: a number is needed")
+    return int(float(text)) if "." in text else int(text)

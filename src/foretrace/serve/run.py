@@ -1,0 +1,67 @@
+"""Starts the viewer: on the loopback addresses of this machine, on a free port, with a token that only this run knows."""
+
+from __future__ import annotations
+
+import secrets
+import socket
+from collections.abc import Callable
+from typing import Any
+
+from ..errors import MissingError, UsageError
+from ..sources.limits import Limits
+from .catalog import catalog
+
+LARGEST_HEADER = 32 << 10
+
+
+def serve(root: str, *, port: int = 0, limits: Limits | None = None, cache: bool = True,
+          ready: Callable[[str], None] = lambda address: None) -> None:
+    """Serve until interrupted; `ready` hears the address, token included, once there is somebody to answer it."""
+    server, sockets, address = prepare(root, port=port, limits=limits, cache=cache)
+    ready(address)
+    server.run(sockets=sockets)
+
+
+def prepare(root: str, *, port: int = 0, limits: Limits | None = None,
+            cache: bool = True) -> tuple[Any, list[socket.socket], str]:
+    """The server, the sockets it will listen on, and its address."""
+    try:
+        import uvicorn
+
+        from .app import application
+        from .protocol import Prompt
+    except ImportError as problem:
+        raise MissingError(f"the viewer needs {problem.name}: pip install 'foretrace[serve]'") from None
+    from .guard import Guard
+    from .opened import Shelf
+
+    bounds = limits or Limits()
+    entries = catalog(root, bounds)
+    sockets = listen(port)
+    number = sockets[0].getsockname()[1]
+    token = secrets.token_urlsafe(24)
+    guarded = Guard(application(Shelf(entries, bounds, cache), token), token, number)
+    config = uvicorn.Config(guarded, http=Prompt, ws="none", lifespan="off", log_level="critical", access_log=False,
+                            server_header=False, date_header=False, proxy_headers=False, timeout_keep_alive=5,
+                            h11_max_incomplete_event_size=LARGEST_HEADER, timeout_graceful_shutdown=2)
+    return uvicorn.Server(config), sockets, f"http://127.0.0.1:{number}/{token}/"
+
+
+def listen(port: int) -> list[socket.socket]:
+    """A socket on 127.0.0.1, and one on ::1 with the same port where the machine has it."""
+    first = socket.socket(socket.AF_INET)
+    first.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        first.bind(("127.0.0.1", port))
+    except OSError as problem:
+        raise UsageError(f"port {port} cannot be had: {problem}; leave --port away for a free one") from None
+    sockets = [first]
+    try:
+        second = socket.socket(socket.AF_INET6)
+        second.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        second.bind(("::1", first.getsockname()[1]))
+        sockets.append(second)
+    except OSError:
+        pass  # no IPv6 here, or that port is taken there: 127.0.0.1 is enough
+    return sockets
+

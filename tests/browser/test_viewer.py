@@ -1,0 +1,102 @@
+"""The viewer in a real browser: a folder, any step, two traces, SQL."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from serve.running import Viewer, viewer
+
+from foretrace.recorded import traces
+
+from . import hostile
+from .conftest import Browser
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Viewer]:
+    folder = tmp_path_factory.mktemp("served")
+    for name in ("mlp_eager", "mlp_compiled", "llama_train_eager"):
+        shutil.copy(traces()[name], folder)
+    (folder / "<img src=x onerror=alert(1)>.json").write_bytes(hostile.trace_bytes())
+    with viewer(str(folder)) as running:
+        yield running
+
+
+def open_trace(browser: Browser, first: int, second: int = -1) -> None:
+    browser.run(
+        """
+        const [one, two] = document.querySelectorAll('#catalog select');
+        one.value = arguments[0]; two.value = arguments[1];
+        document.querySelector('#catalog button').click();
+        """,
+        first,
+        second,
+    )
+    browser.wait("document.documentElement.dataset.ready === 'yes'")
+    browser.wait("viewer.panes.every((pane) => pane.tiles)")
+
+
+def test_a_trace_is_opened_searched_and_selected(browser: Browser, served: Viewer) -> None:
+    browser.open(served.address)
+    assert [each.text for each in browser.find("#catalog").find_elements("css selector", "select:first-of-type option")][1:] == [
+        "llama_train_eager.json.gz", "mlp_compiled.json.gz", "mlp_eager.json.gz"]
+    open_trace(browser, 1)
+    browser.run("viewer.panes[0].find('flash'); return 0")
+    browser.run("viewer.panes[0].goToKernel(viewer.panes[0].facts.kernels[0])")
+    browser.wait("document.querySelector('.detail').textContent.includes('Asked for by')")
+    tiles = browser.run("return viewer.panes[0].tiles")
+    browser.find("canvas").send_keys("s")
+    browser.wait(f"viewer.panes[0].tiles > {tiles}")
+    browser.screenshot("viewer.png")
+    assert browser.console() == []
+    assert {address.split("/")[2] for address in browser.requests() if not address.startswith(("data:", "blob:"))} == {
+        f"127.0.0.1:{served.port}"}
+
+
+def test_any_step_can_be_opened(browser: Browser, served: Viewer) -> None:
+    browser.open(served.address)
+    open_trace(browser, 1)
+    steps = browser.find(".pane .controls select")
+    assert steps.text.split("\n") == ["whole recording", "ProfilerStep#2", "ProfilerStep#3", "ProfilerStep#4"]
+    browser.run("const s = document.querySelector('.pane .controls select'); s.value = 2; s.dispatchEvent(new Event('change'))")
+    assert browser.run("const {timeline: t, facts: f} = viewer.panes[0]; return t.zero === f.steps[2].start && t.from < t.zero")
+
+
+def test_two_traces_are_compared(browser: Browser, served: Viewer) -> None:
+    browser.open(served.address)
+    open_trace(browser, 3, 2)
+    assert "GPU time falls by 12.2%" in browser.find("#comparison").text
+    signs = browser.run("""
+        return viewer.panes.map(({timeline: {events}}) => [...new Set([...events.event.keys()]
+            .filter((at) => events.kind(at) === 'kernel').map((at) => events.facts.marks[events.mark[at]]))].sort().join());
+    """)
+    assert signs == ["gone,same", "new,same"]
+    browser.screenshot("viewer_compared.png")
+    assert browser.console() == []
+
+
+def test_sql_answers_and_mistakes_are_said(browser: Browser, served: Viewer) -> None:
+    browser.open(served.address)
+    open_trace(browser, 3)
+    browser.run("document.querySelector('textarea').value = 'select count(*) as n from kernels'")
+    browser.run("[...document.querySelectorAll('#traces button')].find((each) => each.textContent === 'run').click()")
+    browser.wait("document.querySelector('.sql td')?.textContent === '15'")
+    browser.run("document.querySelector('textarea').value = 'selec nothing'")
+    browser.run("[...document.querySelectorAll('#traces button')].find((each) => each.textContent === 'run').click()")
+    browser.wait("document.querySelector('.sql .banner')?.textContent.includes('tables:')")
+
+
+def test_a_hostile_trace_is_text(browser: Browser, served: Viewer) -> None:
+    browser.open(served.address)
+    open_trace(browser, 0)
+    assert browser.dialog() is None
+    assert browser.run("return document.querySelectorAll('img, iframe, form').length") == 0
+    browser.run("viewer.panes[0].goToKernel(viewer.panes[0].facts.kernels[0])")
+    browser.wait("document.querySelector('.detail').textContent.includes('Asked for by')")
+    assert browser.dialog() is None
+    assert browser.console() == []
