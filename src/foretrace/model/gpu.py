@@ -10,6 +10,7 @@ from functools import cached_property
 
 import numpy as np
 
+from ..schema.gaps import filled
 from ..schema.ledger import LedgerBuilder
 from ..schema.tables import Tables
 from . import calls
@@ -32,8 +33,8 @@ class Gpu:
         self.is_kernel: Bools = host.is_kind("kernel")[self.id]
         self.is_memcpy: Bools = host.is_kind("gpu_memcpy")[self.id]
         self.is_memset: Bools = host.is_kind("gpu_memset")[self.id]
-        self.correlation: Ints = tables["events"]["correlation"].fill_null(NONE).to_numpy()
-        self.external: Ints = tables["events"]["external_id"].fill_null(NONE).to_numpy()
+        self.correlation: Ints = filled(tables["events"]["correlation"], NONE)
+        self.external: Ints = filled(tables["events"]["external_id"], NONE)
         self._places(tables)
         self._links(ledger)
         self._note_streams(ledger)
@@ -49,7 +50,7 @@ class Gpu:
         self.side_row = np.full(len(self.id), -1, np.int64)
         self.side_row[rows] = np.arange(side.height)
         for name, column in (("device", self.device), ("stream", self.stream)):
-            column[rows] = side[name].fill_null(NONE).to_numpy()
+            column[rows] = filled(side[name], NONE)
         tracks = tables["tracks"]
         for name, column in (("pid", self.device), ("tid", self.stream)):
             missing = column == NONE

@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 import polars as pl
 
+from ..schema.gaps import filled
 from ..schema.ledger import LedgerBuilder
 from ..schema.tables import Tables
 from . import calls, tree
@@ -38,8 +39,8 @@ class Host:
         self.namespace: Ints = events["namespace"].to_numpy().astype(np.int64)
         self.timed: Bools = events["ts_ns"].is_not_null().to_numpy()
         self.lasting: Bools = events["dur_ns"].is_not_null().to_numpy()
-        self.start: Ints = events["ts_ns"].fill_null(0).to_numpy()
-        self.length: Ints = events["dur_ns"].fill_null(0).to_numpy()
+        self.start: Ints = filled(events["ts_ns"], 0)
+        self.length: Ints = filled(events["dur_ns"], 0)
         self.end: Ints = self.start + self.length
         self.names = _names(events)
         self._tree(ledger)
@@ -119,8 +120,8 @@ class Host:
 
 def _names(events: pl.DataFrame) -> list[str]:
     """Distinct names by their number (numbers follow the sorted order of names)."""
-    distinct = events.select("name_id", "name").unique(subset="name_id").sort("name_id")
-    names = [""] * (int(distinct["name_id"].max() or 0) + 1) if distinct.height else []  # type: ignore[arg-type]
-    for number, name in distinct.iter_rows():
+    numbers, first = np.unique(events["name_id"].to_numpy(), return_index=True)
+    names = [""] * (int(numbers[-1]) + 1 if len(numbers) else 0)
+    for number, name in zip(numbers.tolist(), events["name"][first].to_list(), strict=True):
         names[number] = name
     return names

@@ -115,7 +115,7 @@ class _Cases:
         """Every column that is the same for all kernels of a case, worked out once per case."""
         numbers, first, member = _distinct(self.name, self.op_name)
         roles = [self._role(int(self.name[at]), int(self.op_name[at])) for at in first.tolist()]
-        role = pl.Series(roles, dtype=pl.String).gather(member)
+        role = pl.Series(roles, dtype=pl.String)[member]
         del numbers
         return [
             self._from_name("family", [self.ids[number].family for number in sorted(self.ids)]),
@@ -126,7 +126,7 @@ class _Cases:
 
     def _from_name(self, column: str, values: list[str]) -> pl.Series:
         place = np.searchsorted(np.array(sorted(self.ids), np.int64), self.name)
-        return pl.Series(column, values, dtype=pl.String).gather(place)
+        return pl.Series(column, values, dtype=pl.String)[place]
 
     def _role(self, name: int, op: int) -> str:
         return families.role_for(self.host.names[name], self.host.names[op] if op >= 0 else "")
@@ -149,8 +149,7 @@ class _Cases:
         price[alone] = 1 + case
         self._price_groups(shaped[count[member.reshape(-1)] > 1], calls, roles, role_of, found, price)
         return [
-            pl.Series(name, [row[at] for row in found], dtype=kind).gather(price)
-            for at, (name, kind) in enumerate(_PRICED.items())
+            pl.Series(name, [row[at] for row in found], dtype=kind)[price] for at, (name, kind) in enumerate(_PRICED.items())
         ]
 
     def _price_groups(

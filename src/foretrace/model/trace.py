@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
+from ..schema.gaps import with_gaps
 from ..schema.ledger import Ledger, LedgerBuilder, Note
 from ..schema.tables import Tables
 from .about import About, about
@@ -70,42 +71,38 @@ class Trace:
 
     @cached_property
     def events(self) -> pl.DataFrame:
-        step = self.spans.step_of_events()
-        columns = {"parent": self.host.parent, "depth": self.host.depth, "step": step}
-        frame = self.tables["events"].with_columns([pl.Series(name, values) for name, values in columns.items()])
-        return frame.with_columns([_hole(name) for name in ("parent", "step")]).drop("kind_id", "name_id")
+        parent, step = self.host.parent, self.spans.step_of_events()
+        columns = [
+            with_gaps(parent, parent >= 0, "parent"),
+            pl.Series("depth", self.host.depth),
+            with_gaps(step, step >= 0, "step"),
+        ]
+        return self.tables["events"].drop("kind_id", "name_id").with_columns(columns)
 
     @cached_property
     def gpu_work(self) -> pl.DataFrame:
         """Every piece of GPU work with its launch, op, step and footprint."""
         gpu, host = self.gpu, self.host
         names = pl.Series(host.names, dtype=pl.String)
+        step, correlation = self.spans.step_of_work(), gpu.correlation[gpu.id]
         frame = pl.DataFrame(
             {
                 "id": gpu.id,
-                "kind": self.tables["events"]["kind"].gather(gpu.id),
-                "name": names.gather(host.name[gpu.id]),
-                "ts_ns": gpu.start,
-                "dur_ns": gpu.length,
-                "device": gpu.device,
-                "stream": gpu.stream,
-                "correlation": gpu.correlation[gpu.id],
-                "launch": gpu.launch,
-                "launch_name": names.gather(host.name[np.maximum(gpu.launch, 0)]),
-                "delay_ns": gpu.delay,
-                "op": gpu.op,
-                "op_name": names.gather(host.name[np.maximum(gpu.op, 0)]),
-                "step": self.spans.step_of_work(),
+                "kind": self.tables["events"]["kind"][gpu.id],
+                "name": names[host.name[gpu.id]],
+                "ts_ns": with_gaps(gpu.start, gpu.usable),
+                "dur_ns": with_gaps(gpu.length, gpu.usable),
+                "device": with_gaps(gpu.device, gpu.device != NONE),
+                "stream": with_gaps(gpu.stream, gpu.stream != NONE),
+                "correlation": with_gaps(correlation, correlation != NONE),
+                "launch": with_gaps(gpu.launch, gpu.launch >= 0),
+                "launch_name": with_gaps(names[host.name[np.maximum(gpu.launch, 0)]], gpu.launch >= 0),
+                "delay_ns": with_gaps(gpu.delay, gpu.delay != NONE),
+                "op": with_gaps(gpu.op, gpu.op >= 0),
+                "op_name": with_gaps(names[host.name[np.maximum(gpu.op, 0)]], gpu.op >= 0),
+                "step": with_gaps(step, step >= 0),
             }
         )
-        frame = frame.with_columns(
-            [
-                *(_hole(name, NONE) for name in ("device", "stream", "correlation", "delay_ns")),
-                pl.when(pl.col("launch") >= 0).then(pl.col("launch_name")).alias("launch_name"),
-                pl.when(pl.col("op") >= 0).then(pl.col("op_name")).alias("op_name"),
-                *(pl.when(pl.Series(gpu.usable)).then(pl.col(name)).alias(name) for name in ("ts_ns", "dur_ns")),
-            ]
-        ).with_columns([_hole(name) for name in ("launch", "op", "step")])
         side = self.tables["gpu"].drop("device", "stream").rename({"event": "id"})
         return frame.join(side, on="id", how="left", maintain_order="left")
 
@@ -171,17 +168,17 @@ class Trace:
         frame = pl.DataFrame(
             {
                 "id": rows,
-                "name": pl.Series(host.names, dtype=pl.String).gather(host.name[rows]),
+                "name": pl.Series(host.names, dtype=pl.String)[host.name[rows]],
                 "ts_ns": host.start[rows],
                 "dur_ns": host.length[rows],
                 "self_ns": host.self_length[rows],
-                "parent": host.parent[rows],
+                "parent": with_gaps(host.parent[rows], host.parent[rows] >= 0),
                 "depth": host.depth[rows],
                 "track": host.track[rows],
             }
         )
         shapes = self.tables["shapes"].rename({"event": "id"})
-        return frame.with_columns(_hole("parent")).join(shapes, on="id", how="left", maintain_order="left")
+        return frame.join(shapes, on="id", how="left", maintain_order="left")
 
     @cached_property
     def steps(self) -> pl.DataFrame:
@@ -277,10 +274,6 @@ class Trace:
         rows = Counter({"events": self.event_count, "kernels": int(self.gpu.is_kernel.sum()), "steps": len(self.spans.steps)})
         cells = "".join(f"<tr><td>{name}</td><td>{count:,}</td></tr>" for name, count in rows.items())
         return f"<table><caption>{escape(self.path)}</caption>{cells}</table>"
-
-
-def _hole(name: str, missing: int = -1) -> pl.Expr:
-    return pl.when(pl.col(name) != missing).then(pl.col(name)).alias(name)
 
 
 def _with_notes(ledger: Ledger, notes: tuple[Note, ...]) -> Ledger:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from ...schema.gaps import with_gaps
 from ...schema.ledger import LedgerBuilder
 from ...schema.tables import Tables
 from .columns import KINDS, NONE, Columns
@@ -41,28 +42,22 @@ def assemble(document: Document, ledger: LedgerBuilder) -> Tables:
 
 
 def _events(joined: Joined, times: Times, order: Ints) -> pl.DataFrame:
-    timed, lasting = times.timed[order], times.lasting[order]
-    start, length = times.start[order], times.length[order]
-    frame = pl.DataFrame(
+    correlation, external = joined.correlation[order], joined.external[order]
+    return pl.DataFrame(
         {
             "id": np.arange(len(order), dtype=np.int64),
-            "ts_ns": start,
-            "dur_ns": length,
-            "kind": pl.Series(KINDS, dtype=pl.String).gather(joined.kind[order]),
-            "name": pl.Series(joined.names, dtype=pl.String).gather(joined.name[order]),
+            "ts_ns": with_gaps(times.start[order], times.timed[order]),
+            "dur_ns": with_gaps(times.length[order], times.lasting[order]),
+            "kind": pl.Series(KINDS, dtype=pl.String)[joined.kind[order]],
+            "name": pl.Series(joined.names, dtype=pl.String)[joined.name[order]],
             "kind_id": joined.kind[order].astype(np.uint8),
             "name_id": joined.name[order].astype(np.int32),
             "track": joined.track[order].astype(np.int32),
-            "correlation": joined.correlation[order],
-            "external_id": joined.external[order],
+            "correlation": with_gaps(correlation, correlation != NONE),
+            "external_id": with_gaps(external, external != NONE),
             "namespace": joined.namespace[order].astype(np.int32),
         }
     )
-    holes = [pl.when(pl.col(name) != NONE).then(pl.col(name)).alias(name) for name in ("correlation", "external_id")]
-    if not timed.all():
-        holes.append(pl.when(pl.Series(timed)).then(pl.col("ts_ns")).alias("ts_ns"))
-    holes.append(pl.when(pl.Series(lasting)).then(pl.col("dur_ns")).alias("dur_ns"))
-    return frame.with_columns(holes)
 
 
 def _side_frame(side: str, parts: list[Columns], joined: Joined, position: Ints) -> pl.DataFrame:
@@ -90,16 +85,17 @@ def _texts(forms: Ints, joined: Joined) -> pl.Series:
     """Interned texts by their number; a negative number is no text."""
     used, number = np.unique(forms, return_inverse=True)
     texts = joined.text_list
-    return pl.Series([None if form < 0 else _text_of(texts[form]) for form in used.tolist()], dtype=pl.String).gather(
+    return pl.Series([None if form < 0 else _text_of(texts[form]) for form in used.tolist()], dtype=pl.String)[
         number.reshape(-1)
-    )
+    ]
 
 
 def _numbers(written: list[Any], code: str) -> pl.Series:
     if code == "d":
-        return pl.Series(concatenated([as_numpy(values, np.float64) for values in written], np.float64)).fill_nan(None)
-    series = pl.Series(concatenated([as_numpy(values, np.int64) for values in written]))
-    return series.set(series == NONE, None)
+        values = concatenated([as_numpy(part, np.float64) for part in written], np.float64)
+        return with_gaps(values, ~np.isnan(values))
+    values = concatenated([as_numpy(part, np.int64) for part in written])
+    return with_gaps(values, values != NONE)
 
 
 def _signatures(values: Ints, joined: Joined) -> dict[str, Any]:
@@ -117,7 +113,7 @@ def _signatures(values: Ints, joined: Joined) -> dict[str, Any]:
     }
     for index, name in enumerate(("dims", "types", "strides", "concrete")):
         column = pl.Series([form[index] or None for form in forms], dtype=pl.String)
-        columns[name] = column.gather(columns["signature"])
+        columns[name] = column[columns["signature"]]
     return columns
 
 
