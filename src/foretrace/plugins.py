@@ -17,7 +17,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint, EntryPoints
+    from importlib.metadata import EntryPoint
 
 T = TypeVar("T")
 
@@ -40,7 +40,7 @@ def declared(package: ModuleType, attribute: str, kind: type[T], group: str) -> 
 
 
 @cache
-def _every_entry_point() -> EntryPoints:
+def _every_entry_point() -> Any:
     """All entry points there are, read once: looking through the installed packages takes tens of milliseconds."""
     from importlib.metadata import entry_points
 
