@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from serve.running import Viewer, viewer
 
 from foretrace.recorded import traces
+from serve.running import Viewer, viewer
 
 from . import hostile
 from .conftest import Browser
@@ -43,8 +42,8 @@ def open_trace(browser: Browser, first: int, second: int = -1) -> None:
 
 def test_a_trace_is_opened_searched_and_selected(browser: Browser, served: Viewer) -> None:
     browser.open(served.address)
-    assert [each.text for each in browser.find("#catalog").find_elements("css selector", "select:first-of-type option")][1:] == [
-        "llama_train_eager.json.gz", "mlp_compiled.json.gz", "mlp_eager.json.gz"]
+    options = browser.find("#catalog").find_elements("css selector", "select:first-of-type option")
+    assert [each.text for each in options[1:]] == ["llama_train_eager.json.gz", "mlp_compiled.json.gz", "mlp_eager.json.gz"]
     open_trace(browser, 1)
     browser.run("viewer.panes[0].find('flash'); return 0")
     browser.run("viewer.panes[0].goToKernel(viewer.panes[0].facts.kernels[0])")
@@ -55,7 +54,8 @@ def test_a_trace_is_opened_searched_and_selected(browser: Browser, served: Viewe
     browser.screenshot("viewer.png")
     assert browser.console() == []
     assert {address.split("/")[2] for address in browser.requests() if not address.startswith(("data:", "blob:"))} == {
-        f"127.0.0.1:{served.port}"}
+        f"127.0.0.1:{served.port}"
+    }
 
 
 def test_any_step_can_be_opened(browser: Browser, served: Viewer) -> None:

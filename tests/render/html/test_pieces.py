@@ -72,7 +72,9 @@ def test_packed_events_know_their_launch_and_case() -> None:
     timeline = Timeline(trace)
     columns = unpack(timeline.packed(np.arange(len(timeline))))
     kernels = dict(zip(trace.kernels["id"].to_list(), trace.kernels["launch"].to_list(), strict=True))
-    assert {event: launch for event, launch in zip(columns["event"], columns["launch"], strict=True) if event in kernels} == kernels
+    assert {
+        event: launch for event, launch in zip(columns["event"], columns["launch"], strict=True) if event in kernels
+    } == kernels
     names = [trace.host.names[name] for name in columns["name"]]
     cases = trace.kernel_cases["name"].to_list()
     assert all(cases[case] == name for case, name in zip(columns["case"], names, strict=True) if case >= 0)
@@ -102,7 +104,9 @@ def test_the_same_trace_gives_the_same_bytes() -> None:
 @pytest.mark.parametrize("name", MODULES)
 def test_modules_write_text_and_nothing_else(name: str) -> None:
     source = (JS / f"{name}.js").read_text(encoding="utf-8")
-    assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function|DOMParser|srcdoc", source)
+    assert not re.search(
+        r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function|DOMParser|srcdoc", source
+    )
 
 
 @pytest.mark.parametrize("main", ["main"])
