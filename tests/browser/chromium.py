@@ -39,7 +39,7 @@ def ready() -> tuple[str, str] | None:
 
 def _install() -> bool:
     quiet: Any = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL,
-                  "env": os.environ | {"DEBIAN_FRONTEND": "noninteractive"}, "timeout": 400}
+                  "env": os.environ | {"DEBIAN_FRONTEND": "noninteractive"}, "timeout": 180}
     install = ["apt-get", "install", "-y", "-qq", "--no-install-recommends", "chromium", "chromium-driver"]
     try:
         return subprocess.run(install, **quiet).returncode == 0 or (

@@ -5,11 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import foretrace
 from foretrace.recorded import traces
+from foretrace.render.html import write_report
 from foretrace.share import handoff
 
 from .conftest import Browser
@@ -68,3 +71,22 @@ def test_a_click_hands_the_trace_over(browser: Browser, perfetto: str) -> None:
     ]
     thread.join(10)
     assert not thread.is_alive()
+
+
+def test_a_report_hands_over_its_events(browser: Browser, tmp_path: Path) -> None:
+    """The report's own button, with a stand-in for the window it opens: nothing may reach the network here."""
+    trace = foretrace.open(traces()["mlp_eager"], cache=False)
+    browser.open(write_report(tmp_path / "report.html", [trace]).as_uri())
+    browser.run("""
+        const other = new MessageChannel().port1;
+        window.open = (address) => { window.opened = address; return other; };
+        other.postMessage = (message, origin) => {
+            if (message !== 'PING') { window.taken = JSON.parse(new TextDecoder().decode(message.perfetto.buffer)); return; }
+            dispatchEvent(new MessageEvent('message', {data: 'PONG', origin, source: other}));
+        };
+        [...document.querySelectorAll('button')].find((each) => each.textContent === 'open in Perfetto').click();
+    """)
+    browser.wait("window.taken !== undefined")
+    assert browser.run("return window.opened") == "https://ui.perfetto.dev"
+    counts = browser.run("return ['X', 's', 'f'].map((phase) => taken.traceEvents.filter((each) => each.ph === phase).length)")
+    assert counts == [browser.run("return panes[0].timeline.events.count"), len(trace.gpu), len(trace.gpu)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,8 @@ pytestmark = pytest.mark.browser
 def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Both sides of a comparison, guesses, a ladder, and the file's own name: hostile throughout."""
     folder = tmp_path_factory.mktemp("hostile")
-    first, second = folder / "a b'\"<img src=x onerror=alert(1)>&.json", folder / "b.json"
+    odd = os.fsdecode(b"a b'\"<img src=x onerror=alert(1)>&\n\xff.json")  # B47
+    first, second = folder / odd, folder / "b.json"
     first.write_bytes(hostile.trace_bytes())
     second.write_bytes(hostile.trace_bytes())
     texts = ("text", "measured", "expected", "why")

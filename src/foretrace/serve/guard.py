@@ -31,10 +31,6 @@ class Guard:
         self.origins = {b"http://" + host for host in self.hosts}
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
-        if scope["type"] == "lifespan":
-            return await self.inner(scope, receive, send)
-        if scope["type"] != "http":
-            return await send({"type": "websocket.close", "code": 1008})
         refused = self.refusal(scope["method"], scope["raw_path"], scope["headers"])
         if refused is None:
             return await self.inner(scope, receive, _with_headers(send))

@@ -83,7 +83,7 @@ def outline(timeline: Timeline, step: int | None) -> dict[str, Any]:
 
 
 def _shown(timeline: Timeline, step: int | None) -> Ints:
-    """All events where they fit; else those of one step, the longest first; GPU work always."""
+    """All events where they fit; else those of one step, and of these the longest."""
     if len(timeline) <= MOST_EVENTS:
         return np.arange(len(timeline))
     rows = np.arange(len(timeline))
