@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ..model.costs import OpCall, Tensor
 
 _SECOND = frozenset({"aten::addmm", "aten::addmm_", "aten::_addmm_activation", "aten::baddbmm", "aten::baddbmm_"})
-_FIRST = frozenset({"aten::mm", "aten::bmm", "aten::matmul", "aten::_scaled_mm", "aten::_int_mm"})
+_FIRST = frozenset({"aten::mm", "aten::bmm", "aten::matmul", "aten::linear", "aten::_scaled_mm", "aten::_int_mm"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +29,12 @@ def product(call: OpCall | None) -> Product | None:
     """The product that a call computes; None for other ops and for calls without shapes."""
     if call is None:
         return None
-    first = 1 if call.name in _SECOND else 0 if call.name in _FIRST else None
-    left, right = (call.tensor(first), call.tensor(first + 1)) if first is not None else (None, None)
-    if left is None or right is None or len(left.dims) < 2 or len(right.dims) < 2:
+    first = 1 if call.name in _SECOND else 0
+    left, right = call.tensor(first), call.tensor(first + 1)
+    if call.name not in _FIRST | _SECOND or not left or not right or len(left.dims) < 2 or len(right.dims) < 2:
         return None
+    if call.name == "aten::linear":  # its weight is [N, K]
+        right = Tensor(right.dims[::-1], right.type, right.strides and right.strides[::-1])
     m, k, n = left.dims[-2], left.dims[-1], right.dims[-1]
     return Product(m, n, k, frozenset({_along(left, "m", "k"), _along(right, "k", "n"), "n"}))
 

@@ -75,7 +75,13 @@ def _kind(product: Case, addition: Case) -> str:
         return ""
     if small.bytes == product.bytes_written:
         return "a whole matrix"
-    return "a bias vector" if small.dims and large.dims[-1] == small.dims[-1] == small.elements else ""
+    return "a bias vector" if _is_vector(small.dims, large.dims) else ""
+
+
+def _is_vector(small: tuple[int, ...], large: tuple[int, ...]) -> bool:
+    """Whether the small operand has one value per row, column or channel of the large one: `[64]`, `[1, 64, 1, 1]`."""
+    sized = [(at, size) for at, size in enumerate(reversed(small)) if size != 1]
+    return len(sized) == 1 and sized[0][0] < len(large) and large[-1 - sized[0][0]] == sized[0][1]
 
 
 def _saved(trace: Trace, second: Any) -> int:
@@ -111,6 +117,19 @@ def _sketch(added: list[int]) -> dict[str, Any]:
     )
 
 
+def _convolution() -> dict[str, Any]:
+    name = "sm80_xmma_fprop_implicit_gemm_bf16bf16_bf16f32_f32_nhwckrsc_nhwc_tilesize128x128x64_stage4_warpsize2x2x1_g1_kernel"
+    settings = ["", "", "[0, 0]", "[1, 1]", "[1, 1]", "1"]  # padding, stride, dilation, groups
+    dims = [[8, 16, 32, 32], [64, 16, 1, 1], [], [], [], []]
+    return (
+        Sketch()
+        .step()
+        .op("aten::cudnn_convolution", kernel(name, 20), dims=dims, concrete=settings)
+        .op("aten::add_", kernel(ADD, 6), dims=[[8, 64, 32, 32], [1, 64, 1, 1]])
+        .document()
+    )
+
+
 RULE = Rule(
     name="bias_separate",
     title="An addition after a matrix product, in a kernel of its own",
@@ -118,6 +137,7 @@ RULE = Rule(
     needs=frozenset({"gpu", "shapes"}),
     examples=(
         Example("matmul, then a bias vector", lambda: _sketch([64]), {"additions": 1, "kinds": ["a bias vector"]}),
+        Example("a convolution, then a bias per channel", _convolution, {"kinds": ["a bias vector"]}),
         Example("matmul, then a matrix", lambda: _sketch([8, 64]), {"kinds": ["a whole matrix"], "bytes": 2048}),
         Example(
             "an addition of other sizes",

@@ -16,8 +16,9 @@ for that reason. With two steps there is one to compare with.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from statistics import median
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from ..schema.finding import Example, Finding, Rule
 from ..units import ratio_text, time_text
@@ -35,8 +36,8 @@ def check(trace: Trace) -> Iterator[Finding]:
     if len(trace.spans.steps) < 2:
         return
     first, *rest = trace.spans.steps
-    usual = int(median(span.cpu_ns for span in rest))
-    busy, usual_busy = trace.gpu.busy(first.work), int(median(trace.gpu.busy(span.work) for span in rest))
+    usual = int(np.median([span.cpu_ns for span in rest]))
+    busy, usual_busy = trace.gpu.busy(first.work), int(np.median([trace.gpu.busy(span.work) for span in rest]))
     ratio, gpu_ratio = first.cpu_ns / max(usual, 1), busy / usual_busy if usual_busy else 0.0
     if max(ratio, gpu_ratio) < COLD:
         return

@@ -9,8 +9,9 @@ of the whole tensor. It is what `torch.compile` fuses first, and what Liger and 
 How it is computed: in launch order on one stream, a kernel links to the next element-by-element kernel when that
 has an operand of exactly the size that the first one writes; a matrix product may lie between them if it makes the
 other operand (gelu, then a product, then the gating mul). One kernel for the chain need not write and read the
-intermediates: twice their bytes. It must still move the rest, so the saving is at most the time of the kernels less
-the rest at the card's full bandwidth (where the rest fits the cache: less the 0.8 us that any kernel takes).
+intermediates: twice their bytes (once, where an op works in place and its result stays). It must still move the
+rest, so the saving is at most the time of the kernels less the rest at the card's full bandwidth (where the rest
+fits the cache: less the 0.8 us that any kernel takes).
 
 When it is wrong: a trace records sizes, not which tensor is which. An intermediate that is also needed later (by
 the backward pass) must still be written, and then only the read is saved. A kernel that broadcasts or reads with
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 
 POINTWISE = frozenset({"pointwise", "copy"})
 PRODUCTS = frozenset({"gemm", "gemv", "conv"})
+# Write their operand without reading it.
+WRITERS = frozenset({"aten::fill_", "aten::zero_", "aten::normal_", "aten::uniform_", "aten::bernoulli_"})
 # However little it moves, a kernel takes this long: an addition of 64 x 64 elements takes 0.9 us on an H200.
 SHORTEST_NS = 800
 
@@ -86,7 +89,13 @@ def _links(trace: Trace) -> tuple[Ints, Ints]:
 
 
 def _reads(left: Case, right: Case) -> bool:
-    return left.role in POINTWISE and right.role in POINTWISE and _takes(left, right)
+    """Whether the second may well read what the first has written: not if both do one thing in place, tensor by tensor."""
+    same = left.op == right.op and _in_place(left)
+    return left.role in POINTWISE and right.role in POINTWISE and not same and _takes(left, right)
+
+
+def _in_place(case: Case) -> bool:
+    return case.op.endswith("_") and case.op != "aten::copy_"
 
 
 def _takes(left: Case, right: Case) -> bool:
@@ -95,8 +104,10 @@ def _takes(left: Case, right: Case) -> bool:
 
 
 def _operand(left: Case, right: Case) -> Tensor | None:
-    tensors = right.call.every_tensor() if right.call else ()
-    return next((tensor for tensor in tensors if tensor.bytes == left.bytes_written), None)
+    if right.call is None or right.op in WRITERS:
+        return None
+    read = (right.call.tensor(1),) if right.op == "aten::copy_" else right.call.every_tensor()
+    return next((tensor for tensor in read if tensor and tensor.bytes == left.bytes_written), None)
 
 
 def _groups(trace: Trace, ends: Ints, link: Ints) -> list[dict[str, Any]]:
@@ -127,7 +138,7 @@ def _cases(trace: Trace, place: int, link: Ints) -> list[Case]:
 
 def _group(trace: Trace, cases: list[Case], count: int, ns: int) -> dict[str, Any]:
     between = [case.bytes_written or 0 for case in cases[:-1]]
-    saved = 2 * sum(between)
+    saved = sum(size if _in_place(case) else 2 * size for case, size in zip(cases, between, strict=False))
     rest = sum(case.bytes or 0 for case in cases) - saved
     largest = between.index(max(between))
     tensor = _operand(cases[largest], cases[largest + 1])

@@ -44,7 +44,8 @@ def check(trace: Trace) -> Iterator[Finding]:
     saved = max(whole.ns - trace.order.per_step(least), 0)
     culprits = sorted({size for entry in kernels for size in entry["dimensions"].values()})
     products = f"{plural(whole.count, 'product')} {per(trace)}"
-    title = f"{products} with narrow loads (record_shapes=True would name the dimension)"
+    unnamed = "" if trace.has("shapes") else " (record_shapes=True would name the dimension)"
+    title = f"{products} with narrow loads{unnamed}"
     if culprits:
         verb, unit = "is" if len(culprits) == 1 else "are", kernels[0]["multiple_of"]
         title = (

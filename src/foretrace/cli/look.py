@@ -11,7 +11,7 @@ from ._options import as_json, opens_trace
 @click.argument("trace")
 @as_json
 @click.option("--markdown", is_flag=True, help="Markdown instead of a terminal table.")
-@click.option("--top", default=20, show_default=True, help="How many kernels and ops to list.")
+@click.option("--top", default=20, show_default=True, type=click.IntRange(min=0), help="How many kernels and ops to list.")
 @opens_trace
 def command(trace: str, as_json: bool, markdown: bool, top: int, no_cache: bool, strict: bool, limit: tuple[str, ...]) -> int:
     """Say what ran on the GPU, who asked for it, what it cost, and what could be saved.
