@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from types import FrameType
 
 import pytest
 
-from corpus.places import FULL_SWEEP
+sys.path.insert(0, str(Path(__file__).parent))  # `corpus` and `reference_reader`, however the tests are collected
+pytest.register_assert_rewrite("corpus")  # the checks of the cases are asserts too, and should say what they saw
 
-HANG_S = 3600 if FULL_SWEEP else 600  # far above any test: this is no measurement, it turns a hang into a failure
+# Far above any test: this is no measurement, it turns a hang into a failure.
+HANG_S = 3600 if os.environ.get("FORETRACE_SWEEP") == "full" else 600
 
 
 @pytest.fixture(autouse=True)

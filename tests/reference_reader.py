@@ -8,13 +8,14 @@ It knows well-formed JSON only. What it says about a trace, the fast reader has 
     busy             union of kernels, memcpys and memsets per device, summed over devices
     span             first start to last end of that work per device, summed; idle = span - busy
     launch of work   the runtime or driver call with the same correlation (never 0), of the same rank
-    step of work     the ProfilerStep range, on the launching process, that holds the start of the launch
+    step of work     the ProfilerStep range of the same rank that holds the start of the launch, whatever its thread;
+                     where steps overlap, the one that began last
     region           every other record_function range; its work is found the same way
-    parent           the nearest range on the same thread that contains the event
+    parent           the nearest range on the same thread that contains the event; for a call, the one it starts in
     self time        a range's length less what its direct children cover
-    op of a kernel   the innermost cpu_op that contains the launch
+    op of a kernel   the innermost cpu_op that the launch is in; without a correlation, the one op with its External id
 
-Work without a usable time counts as work and enters no sum.
+An event with half a time has none: it counts, it has no start, and it enters no sum. A step without a time is no step.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from typing import Any
@@ -109,7 +111,7 @@ class Event:
 
     @property
     def delay(self) -> int | None:
-        if self.launch is None or self.ts is None or self.launch.ts is None or self.ts < self.launch.ts:
+        if not self.timed or self.launch is None or self.launch.ts is None or self.ts < self.launch.ts:
             return None
         return self.ts - self.launch.ts
 
@@ -128,16 +130,12 @@ class Reading:
     links: list[tuple[Any, ...]]
 
 
-def read(data: bytes, times: str = "text") -> Reading:
-    """Read a plain or gzipped trace.
-
-    `times` is "text" (the decimals as written) or "double" (the nearest double of them): the two differ only where a
-    trace writes more digits than a double can hold.
-    """
+def read(data: bytes) -> Reading:
+    """Read a plain or gzipped trace."""
     header, records = parse(data)
     base = header.get("baseTimeNanoseconds")
     base = base if isinstance(base, int) and not isinstance(base, bool) else None
-    events = [event for i, record in enumerate(records) if (event := decode(i, record, base, times))]
+    events = [event for i, record in enumerate(records) if (event := decode(i, record, base))]
     events = pair_begin_end(events)
     link_parents(events)
     link_work(events)
@@ -181,7 +179,7 @@ def is_event(record: Any) -> bool:
     return isinstance(record, dict) and bool(record)
 
 
-def decode(index: int, record: Any, base: int | None, times: str) -> Event | None:
+def decode(index: int, record: Any, base: int | None) -> Event | None:
     if not is_event(record):
         return None
     ph = record.get("ph")
@@ -189,7 +187,7 @@ def decode(index: int, record: Any, base: int | None, times: str) -> Event | Non
     kind = kind_of(record.get("cat"))
     rank, pid = split_pid(record.get("pid"))
     args = record.get("args") if isinstance(record.get("args"), dict) else {}
-    ts, dur = nanoseconds(record.get("ts"), times), nanoseconds(record.get("dur"), times)
+    ts, dur = nanoseconds(record.get("ts")), nanoseconds(record.get("dur"))
     if kind in GPU_WORK and ts is not None and (ts == 0 or ts == base):
         ts = None  # the producer had no time for it
     elif base is not None and ts is not None and ts <= 0:
@@ -213,15 +211,14 @@ def name_of(record: dict[str, Any]) -> str:
     return str(name) if name != "" else "(empty)"
 
 
-def nanoseconds(value: Any, times: str) -> int | None:
+def nanoseconds(value: Any) -> int | None:
+    """From the decimals as they are written: a double steps by 250 ns at the times of this century."""
     if value is None or isinstance(value, (bool, list, dict)):
         return None
     try:
         exact = Decimal(value)
     except InvalidOperation:
         return None
-    if times == "double":
-        exact = Decimal(float(exact))
     if not exact.is_finite() or abs(exact) * 1000 >= INT64:
         return None
     return round(exact * 1000)
@@ -269,12 +266,23 @@ def link_parents(events: list[Event]) -> None:
         ranges.sort(key=order)
         around: list[Event] = []
         for event in ranges:
-            while around and around[-1].end < event.ts:
+            while around and not starts_in(event, around[-1]):
                 around.pop()
-            event.parent = next((outer for outer in reversed(around) if outer.end >= event.end), None)
+            event.parent = next((outer for outer in reversed(around) if contains(outer, event)), None)
             if event.parent:
                 event.parent.children.append(event)
             around.append(event)
+
+
+def starts_in(event: Event, outer: Event) -> bool:
+    """An empty range holds its own start and nothing else; any other ends just before its end."""
+    return event.ts == outer.ts or event.ts < outer.end
+
+
+def contains(outer: Event, event: Event) -> bool:
+    """Clock drift can let a call end after the op that made it: a call is held by the op or frame it starts in."""
+    drifted = event.kind == "call" and outer.kind != "call"
+    return starts_in(event, outer) and (drifted or event.end <= outer.end)
 
 
 def order(event: Event) -> tuple[Any, ...]:
@@ -300,23 +308,31 @@ def external_of(event: Event) -> Any:
 
 
 def link_work(events: list[Event]) -> None:
-    calls: dict[tuple[str, int], list[Event]] = {}
-    by_external: dict[tuple[str, Any], list[Event]] = {}
-    for event in events:
-        if event.kind == "call" and (correlation := correlation_of(event)) is not None:
-            calls.setdefault((event.rank, correlation), []).append(event)
-        if event.kind == "call" and LAUNCH.match(event.name) and external_of(event) is not None:
-            by_external.setdefault((event.rank, external_of(event)), []).append(event)
+    calls = grouped(events, "call", correlation_of)
+    launches = grouped([event for event in events if LAUNCH.match(event.name)], "call", external_of)
+    ops = grouped(events, "op", external_of)
     for event in events:
         if event.kind not in GPU_WORK:
             continue
-        correlation = correlation_of(event)
+        correlation, external = correlation_of(event), (event.rank, external_of(event))
         if correlation is not None:
             event.launch = nearest(event, calls.get((event.rank, correlation), []))
-        elif event.kind == "kernel" and "correlation" not in event.args:
-            same = by_external.get((event.rank, external_of(event)), [])
-            event.launch = same[0] if len(same) == 1 else None
-        event.op = enclosing_op(event.launch)
+            event.op = enclosing_op(event.launch)
+        elif "correlation" not in event.args and event.kind == "kernel":
+            event.launch = only(launches.get(external, []))
+            event.op = enclosing_op(event.launch) or only(ops.get(external, []))
+
+
+def grouped(events: list[Event], kind: str, key: Callable[[Event], Any]) -> dict[tuple[str, Any], list[Event]]:
+    groups: dict[tuple[str, Any], list[Event]] = {}
+    for event in events:
+        if event.kind == kind and key(event) is not None:
+            groups.setdefault((event.rank, key(event)), []).append(event)
+    return groups
+
+
+def only(events: list[Event]) -> Event | None:
+    return events[0] if len(events) == 1 else None
 
 
 def nearest(work: Event, calls: list[Event]) -> Event | None:
@@ -342,13 +358,13 @@ def link_steps(events: list[Event]) -> None:
     steps = [event for event in events if is_step(event) and event.timed]
     for event in events:
         if event.kind in GPU_WORK and event.launch is not None:
-            event.step = next((step for step in steps if holds(step, event.launch)), None)
+            around = [step for step in steps if holds(step, event.launch)]
+            event.step = max(around, key=lambda step: (step.ts, step.index), default=None)
 
 
 def holds(outer: Event, call: Event) -> bool:
-    """Whether a call starts inside a range, on any thread of the same process."""
-    same = (outer.rank, outer.pid) == (call.rank, call.pid)
-    return same and outer.timed and call.ts is not None and outer.ts <= call.ts < outer.end
+    """Whether a call starts inside a range, on any thread: backward passes launch from threads of their own."""
+    return outer.rank == call.rank and outer.timed and call.ts is not None and outer.ts <= call.ts < outer.end
 
 
 # ---- sums -----------------------------------------------------------------------------------------------------------
@@ -383,7 +399,7 @@ def counts(work: list[Event]) -> dict[str, int]:
 
 
 def self_time(event: Event) -> int:
-    return event.dur - covered([(child.ts, child.end) for child in event.children])
+    return event.dur - covered([(child.ts, min(child.end, event.end)) for child in event.children])
 
 
 def summarize(events: list[Event], seen: int, skipped: int) -> Reading:
@@ -413,8 +429,8 @@ def summarize(events: list[Event], seen: int, skipped: int) -> Reading:
 
 def step_rows(events: list[Event], work: list[Event]) -> list[dict[str, Any]]:
     rows = []
-    steps = [event for event in events if is_step(event)]
-    for step in sorted(steps, key=lambda event: (event.ts is None, event.ts, event.name, event.rank)):
+    steps = [event for event in events if is_step(event) and event.timed]
+    for step in sorted(steps, key=lambda event: (event.ts, event.name, event.rank)):
         mine = [event for event in work if event.step is step]
         busy, span = busy_and_span(mine)
         idle = None if busy is None else span - busy
@@ -431,18 +447,19 @@ def region_rows(events: list[Event], work: list[Event]) -> dict[str, dict[str, A
     for event in events:
         if event.kind == "annotation" and not is_step(event):
             calls.setdefault(event.name, []).append(event)
-    rows = {}
-    for name, ranges in calls.items():
-        held = [(event, sum(holds(each, event.launch) for each in ranges)) for event in work if event.launch]
-        mine = [event for event, times in held if times]
-        kernels = sum(times for event, times in held if event.kind == "kernel")
-        rows[name] = {
-            "count": len(ranges),
-            "cpu_ns": sum(each.dur or 0 for each in ranges),
-            "kernels_per_call": kernels / len(ranges),
-            "gpu_busy_ns": busy_and_span(mine)[0],
-        }
-    return rows
+    return {name: region_row(ranges, work) for name, ranges in calls.items()}
+
+
+def region_row(ranges: list[Event], work: list[Event]) -> dict[str, Any]:
+    """Calls of one name may nest: a kernel then belongs to each of them, but the GPU was busy with it once."""
+    times = [(event, sum(holds(each, event.launch) for each in ranges)) for event in work if event.launch]
+    kernels = sum(count for event, count in times if event.kind == "kernel")
+    return {
+        "count": len(ranges),
+        "cpu_ns": sum(each.dur or 0 for each in ranges),
+        "kernels_per_call": round(kernels / len(ranges), 3),
+        "gpu_busy_ns": busy_and_span([event for event, count in times if count])[0],
+    }
 
 
 def kernel_rows(kernels: list[Event]) -> dict[str, dict[str, Any]]:
@@ -467,7 +484,7 @@ def op_rows(ops: list[Event]) -> dict[str, dict[str, Any]]:
 def link_row(event: Event) -> tuple[Any, ...]:
     return (
         event.name,
-        event.ts,
+        event.ts if event.timed else None,
         event.dur if event.timed else None,
         event.launch and event.launch.name,
         event.delay,

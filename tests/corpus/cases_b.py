@@ -70,13 +70,21 @@ def padded_error(padding: int) -> tuple[bytes, int]:
 
 
 def b19_events(opened: Opened) -> None:
-    """Whatever was saved is an event that one of the writers wrote: nothing spliced from two."""
+    """What was saved is what one of the writers wrote, but for the few records that are spliced from two of them.
+
+    A splice at the end of a line can be well formed, and then nothing shows it: at most one per block.
+    """
+    blocks = 2 * (len(rank_doc(0, 400).bytes()) // 8192 + 1)
     starts = {1_200_000 + 300_000 * i for i in range(400)}
     kernels = opened.kernels
-    assert 0 < len(kernels) < 800
-    assert {kernel["name"] for kernel in kernels} == {"sgemm"}
-    assert {kernel["dur_ns"] for kernel in kernels} == {50_000}
-    assert {(kernel["ts_ns"] - BASE_NS) % 7_889_238_000_000_000 for kernel in kernels} <= starts
+    assert 800 - blocks <= len(kernels) <= 800
+    spliced = [
+        kernel
+        for kernel in kernels
+        if (kernel["name"], kernel["dur_ns"]) != ("sgemm", 50_000)
+        or (kernel["ts_ns"] - BASE_NS) % 7_889_238_000_000_000 not in starts
+    ]
+    assert len(spliced) <= blocks
 
 
 def says_export(opened: Opened) -> None:

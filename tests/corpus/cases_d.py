@@ -58,7 +58,7 @@ def unlinked(count: int) -> Any:
         kernels = [kernel for kernel in opened.kernels if kernel["launch"] is None]
         assert len(kernels) == count
         assert all(
-            kernel["delay_ns"] is None and kernel["op"] is None and kernel["step"] is None for kernel in kernels
+            kernel["delay_ns"] is None and kernel["step"] is None for kernel in kernels
         )
 
     return run
@@ -478,7 +478,7 @@ CASES = [
     ),
     *(
         Case(f"D39-{name}", f"args_{name}", g0().edit(E4, args=value).bytes(), accept(may="arg_type"), is_t0)
-        for name, value in (("null", None), ("list", []), ("string", "x"))
+        for name, value in (("null", None), ("true", True), ("number", 1.5), ("int", 7), ("list", []), ("string", "x"))
     ),
     Case("D41", "python_parent_missing", frames_without_parent().bytes(), accept(), is_t0),
     Case("D42", "deep_stack_50k", lambda: deep_stack(50_000).bytes("minified"), accept(), d42_depth),

@@ -1,0 +1,48 @@
+"""The fast reader agrees with a slow one that is plain enough to be checked by eye."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import reference_reader
+from corpus.agreement import assert_agree
+from corpus.all_cases import OPENING
+from corpus.cases import Case
+from corpus.opening import open_at
+from corpus.places import public_traces, recorded_traces
+
+COMPARED = [case for case in OPENING if case.compared]
+
+
+@pytest.mark.parametrize("case", COMPARED, ids=lambda case: f"{case.id}-{case.name}")
+def test_corpus_agrees(case: Case, tmp_path: Path) -> None:
+    if case.needs:
+        pytest.importorskip(case.needs)
+    opened = open_at(case.put(tmp_path), case.limits)
+    slow = reference_reader.read(case.twin())
+    assert_agree(opened, slow)
+    if case.same_as is None:
+        assert (opened.ledger.seen, opened.ledger.skipped) == (slow.seen, slow.skipped)
+
+
+@pytest.mark.parametrize("path", recorded_traces(), ids=lambda path: path.name[:-8])
+def test_recorded_agree(path: Path) -> None:
+    opened = open_at(path)
+    slow = reference_reader.read(path.read_bytes())
+    assert_agree(opened, slow)
+    assert opened.ledger.seen == opened.ledger.kept == slow.seen
+
+
+@pytest.mark.public
+@pytest.mark.parametrize("path", public_traces() or [None], ids=lambda path: path.name[:-8] if path else "none")
+def test_public_agree(path: Path | None) -> None:
+    """Traces of other cards and producers, where they are at hand."""
+    if path is None:
+        pytest.skip("FORETRACE_PUBLIC_TRACES names no folder of traces")
+    opened = open_at(path)
+    slow = reference_reader.read(path.read_bytes())
+    assert_agree(opened, slow)
+    assert opened.ledger.seen == slow.seen
+    assert opened.ledger.skipped == 0, "nothing is lost"
