@@ -1,0 +1,330 @@
+"""The pytest plugin, run by pytest inside pytest."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+import foretrace
+import foretrace.guess.shelf
+import foretrace.render.verdicts
+from foretrace.errors import UsageError
+
+pytest_plugins = "pytester"
+
+H200 = Path(foretrace.__file__).parent / "recorded" / "h200"
+MLP, COMPILED = H200 / "mlp_eager.json.gz", H200 / "mlp_compiled.json.gz"
+# Everything is loaded once, here: a run inside this one takes back what it imports, and numpy cannot be imported twice.
+foretrace.check(foretrace.open(MLP, cache=False), "in nowhere: kernels == 0")
+foretrace.check(foretrace.open(MLP, cache=False), "kernels == 0")
+KERNELS = "__kernels__/test_it/test_it.sm90.txt"
+
+
+@pytest.fixture(autouse=True)
+def _no_ci(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("CI", "BUILD_NUMBER"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def run(pytester: pytest.Pytester, *arguments: str) -> pytest.RunResult:
+    """A run inside this one, without the plugins that it does not need (one collects garbage many times over)."""
+    others = ("unraisableexception", "threadexception", "hypothesispytest", "anyio")
+    return pytester.runpytest(*(part for name in others for part in ("-p", f"no:{name}")), *arguments)
+
+
+def _test(pytester: pytest.Pytester, body: str, marks: str = "", trace: Path = MLP) -> None:
+    lines = "\n".join(f"    {line}" for line in body.splitlines())
+    opened = f"    t = kernel_trace({str(trace)!r})"
+    pytester.makepyfile(test_it=f"import pytest\n{marks}\ndef test_it(kernel_trace):\n{opened}\n{lines}\n")
+
+
+def test_a_hit_passes_and_is_counted(pytester: pytest.Pytester) -> None:
+    _test(pytester, "t.check('in mlp_fwd: kernels == 5', 'every gemm has layout tn')\nassert t.expect.each_step.gemm == 3")
+    result = run(pytester, "--strict-markers")
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["*foretrace*", "1 traces, 2 guesses: 2 hit, 0 missed, 0 unknown"])
+
+
+def test_a_miss_fails_and_the_section_shows_the_slice(pytester: pytest.Pytester) -> None:
+    _test(pytester, "t.check('in mlp_fwd: kernels == 5')\nt.check('in mlp_fwd: gelu and mul are fused', reason='they were')")
+    result = run(pytester)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines([
+        "*- foretrace -*", "hit     in mlp_fwd: kernels == 5", "MISS    in mlp_fwd: gelu and mul are fused",
+        "*expected because: they were", "*33.2 us  gelu * aten::gelu", "*1 traces, 2 guesses: 1 hit, 1 missed*"])
+
+
+@pytest.mark.parametrize(("marks", "outcome"), [
+    ("@pytest.mark.max_kernels(5)", "passed"), ("@pytest.mark.max_kernels(4)", "failed"), ("@pytest.mark.no_sync", "passed"),
+    ("@pytest.mark.guess('gelu and mul are not fused', 'per step: gemm == 3')", "passed"),
+    ("@pytest.mark.guess('gelu and mul are fused', reason='x')", "failed"),
+    ("@pytest.mark.max_kernels(4)\n@pytest.mark.no_sync", "failed"),
+    ("@pytest.mark.guess('kernls == 5')", "failed"), ("@pytest.mark.max_kernels()", "failed"),
+])
+def test_marks(pytester: pytest.Pytester, marks: str, outcome: str) -> None:
+    _test(pytester, "pass", marks)
+    run(pytester, "--strict-markers").assert_outcomes(**{outcome: 1})
+
+
+def test_a_mark_without_a_recording_is_never_a_pass_in_silence(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("""
+        import pytest
+        @pytest.mark.max_kernels(5)
+        def test_nothing(kernel_trace): pass
+        @pytest.mark.no_sync
+        def test_elsewhere(): pass
+    """)
+    result = run(pytester)
+    result.assert_outcomes(failed=1, passed=1)  # someone else may have a mark of that name: it is said, not failed
+    result.stdout.fnmatch_lines(["*the test recorded nothing*", "not judged*test_elsewhere: no_sync, but it does not use*"])
+
+
+@pytest.mark.parametrize(("policy", "outcome"), [("report", "passed"), ("skip", "skipped"), ("fail", "failed")])
+@pytest.mark.parametrize("place", ["option", "ini"])
+def test_unknown_is_said(pytester: pytest.Pytester, policy: str, outcome: str, place: str) -> None:
+    _test(pytester, "t.check('in nowhere: kernels == 5')")
+    if place == "ini":
+        pytester.makeini(f"[pytest]\nforetrace_unknown = {policy}")
+    result = run(pytester, *([f"--foretrace-unknown={policy}"] if place == "option" else []))
+    result.assert_outcomes(**{outcome: 1})
+    result.stdout.fnmatch_lines(["unknown  test_it.py::test_it: in nowhere: kernels == 5: no region 'nowhere'*"])
+
+
+def test_a_snapshot_is_written_then_the_same_then_changed(pytester: pytest.Pytester) -> None:
+    _test(pytester, "t.check_snapshot()")
+    result = run(pytester)
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["*snapshots: 1 written"])
+    text = (pytester.path / KERNELS).read_text()
+    assert text.splitlines()[0] == "# foretrace kernels, sm90, per step"
+    assert [line.split("  ")[0] for line in text.splitlines()[1:]] == ["2", "1", "2", "1", "1"]
+    assert "2  nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_TNT" in text
+    names = [line.split("  ", 1)[1] for line in text.splitlines()[1:]]
+    assert names == sorted(names)
+    assert not any("::native" in name for name in names)
+    run(pytester).assert_outcomes(passed=1)
+    assert (pytester.path / KERNELS).read_text() == text
+    _test(pytester, "t.check_snapshot()", trace=COMPILED)
+    result = run(pytester)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*- foretrace -*", "test_it.sm90.txt:", "removed  1 x vectorized_elementwise_kernel<8, *Mul*",
+                                 "removed  1 x vectorized_elementwise_kernel<8, *Gelu*",
+                                 "added    1 x triton_poi_fused__unsafe_view_gelu_mul", "*snapshots: 1 changed"])
+    result.stdout.no_fnmatch_line("*ed  * x nvjet*")
+    assert (pytester.path / KERNELS).read_text() == text
+    run(pytester, "--foretrace-update").assert_outcomes(passed=1)
+    assert "triton_poi_fused__unsafe_view_gelu_mul" in (pytester.path / KERNELS).read_text()
+    run(pytester).assert_outcomes(passed=1)
+
+
+def test_a_missing_snapshot_fails_in_ci(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CI", "true")
+    _test(pytester, "t.check_snapshot()")
+    result = run(pytester)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*no kernel snapshot *test_it.sm90.txt: run once with --foretrace-update*"])
+    assert not (pytester.path / "__kernels__").exists()
+
+
+def test_another_machine_skips_and_says_so(pytester: pytest.Pytester) -> None:
+    _test(pytester, "t.check_snapshot()")
+    other = pytester.path / KERNELS.replace("sm90", "sm80-torch2.11")
+    other.parent.mkdir(parents=True)
+    other.write_text("# foretrace kernels\n1  something\n")
+    result = run(pytester, "-rs")
+    result.assert_outcomes(skipped=1)
+    result.stdout.fnmatch_lines(["*no kernel snapshot for sm90; there are sm80-torch2.11*"])
+
+
+def test_settings_of_the_ini_file(pytester: pytest.Pytester) -> None:
+    pytester.makeini("[pytest]\nforetrace_snapshots = shots\nforetrace_update = true\n")
+    _test(pytester, "t.check_snapshot('first')\nt.check_snapshot('second')")
+    run(pytester).assert_outcomes(passed=1)
+    assert sorted(path.name for path in (pytester.path / "shots" / "test_it").iterdir()) == [
+        "test_it.first.sm90.txt", "test_it.second.sm90.txt"]
+
+
+def test_with_xdist(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(test_many=f"""
+        import pytest
+        @pytest.mark.parametrize("n", range(6))
+        @pytest.mark.max_kernels(5)
+        def test_mlp(kernel_trace, n):
+            t = kernel_trace({str(MLP)!r})
+            t.check("in mlp_fwd: kernels == 5" if n else "in mlp_fwd: kernels == 4", "in nowhere: gemm == 1")
+            t.check_snapshot()
+    """)
+    result = run(pytester, "-n", "2", "-p", "xdist")
+    result.assert_outcomes(passed=5, failed=1)
+    result.stdout.fnmatch_lines(["*- foretrace -*", "MISS    in mlp_fwd: kernels == 4",
+                                 "6 traces, 17 guesses: 10 hit, 1 missed, 6 unknown; snapshots: 5 written",
+                                 "unknown  test_many.py::test_mlp?0?: in nowhere: gemm == 1*"])
+    shots = sorted(path.name for path in (pytester.path / "__kernels__" / "test_many").iterdir())
+    assert shots == [f"test_mlp-{n}.sm90.txt" for n in range(1, 6)]
+
+
+def test_other_peoples_runs_are_left_alone(pytester: pytest.Pytester) -> None:
+    """No heavy import, no summary, no files."""
+    pytester.makepyfile("""
+        import sys
+        def test_light():
+            assert not {"torch", "polars", "numpy", "foretrace.guess", "foretrace.model"} & set(sys.modules)
+    """)
+    result = pytester.runpytest_subprocess("-p", "no:hypothesispytest", "-p", "no:anyio", "-W", "error")
+    result.assert_outcomes(passed=1)
+    result.stdout.no_fnmatch_line("*= foretrace =*")
+    assert not any((pytester.path / name).exists() for name in ("__kernels__", ".foretrace"))
+
+
+def test_without_torch(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest("import sys\nsys.modules['torch'] = None")
+    pytester.makepyfile(f"""
+        import pytest
+        def test_file(kernel_trace):
+            kernel_trace({str(MLP)!r}).check("in mlp_fwd: kernels == 5")
+        def test_record(kernel_trace):
+            with kernel_trace() as t:
+                pass
+    """)
+    result = pytester.runpytest_subprocess("-rs")
+    result.assert_outcomes(passed=1, skipped=1)
+    result.stdout.fnmatch_lines(["*kernel_trace records with torch: pip install torch*"])
+
+
+def test_a_file_that_is_no_trace(pytester: pytest.Pytester) -> None:
+    pytester.makefile(".json", bad="nothing")
+    _test(pytester, "pass", trace=pytester.path / "bad.json")
+    result = run(pytester)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*TraceError*bad.json*"])
+
+
+def test_rounds_that_make_no_sense(kernel_trace: object) -> None:
+    with pytest.raises(UsageError, match="at least 0 and 1"):
+        kernel_trace(steps=0)  # type: ignore[operator]
+
+
+MODEL = """
+    import os, pytest, torch, torch.nn.functional as F
+    from torch import nn
+    class MLP(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.gate, self.up, self.down = (nn.Linear(*size, bias=False) for size in ((16, 32), (16, 32), (32, 16)))
+        def forward(self, x):
+            return self.down(F.gelu(self.gate(x), approximate="tanh") * self.up(x))
+"""
+
+
+@pytest.mark.torch
+class TestWithTorch:
+    """On a CPU: ops that compute, and Inductor's C++ kernels. Runs that import torch get a process of their own: it cannot be
+    imported twice."""
+
+    @pytest.fixture(autouse=True)
+    def _torch(self) -> None:
+        pytest.importorskip("torch")
+
+    def test_the_snapshot_differs_by_the_fused_kernel(self, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+        pytester.makepyfile(test_mlp=MODEL + """
+    def test_mlp(kernel_trace):
+        torch.manual_seed(0)
+        model, x = MLP().eval(), torch.randn(2, 4, 16)
+        run = torch.compile(model) if os.environ["WAY"] == "compiled" else model
+        with torch.no_grad(), kernel_trace(warmup=2, steps=1) as t:
+            for _ in t:
+                run(x)
+        t.check("gelu and mul are " + ("fused" if os.environ["WAY"] == "compiled" else "not fused"), "aten::mm == 3",
+                "cpu kernels == " + ("4" if os.environ["WAY"] == "compiled" else "5"), "per step: kernels == 5")
+        t.check_snapshot()
+        """)
+        monkeypatch.setenv("WAY", "eager")
+        result = pytester.runpytest_subprocess()
+        result.assert_outcomes(passed=1)
+        result.stdout.fnmatch_lines(["1 traces, 4 guesses: 3 hit, 0 missed, 1 unknown; snapshots: 1 written",
+                                     "unknown  test_mlp.py::test_mlp: per step: kernels == 5: no GPU events*"])
+        [snapshot] = (pytester.path / "__kernels__" / "test_mlp").iterdir()
+        assert snapshot.name.startswith("test_mlp.cpu-torch")
+        assert snapshot.read_text().splitlines()[1:] == ["1  aten::gelu", "3  aten::mm", "1  aten::mul"]
+        monkeypatch.setenv("WAY", "compiled")
+        result = pytester.runpytest_subprocess()
+        result.assert_outcomes(failed=1)
+        result.stdout.fnmatch_lines(["*- foretrace -*", "test_mlp.cpu-torch*:", "removed  1 x aten::gelu",
+                                     "removed  1 x aten::mul",
+                                     "added    1 x cpp_fused__unsafe_view_gelu_mul", "*the trace is kept in *test_mlp.json.gz"])
+        result.stdout.no_fnmatch_line("*ed  * x aten::mm*")
+        kept = pytester.path / ".foretrace" / "test_mlp.py.test_mlp.json.gz"
+        assert foretrace.open(kept, cache=False).has("steps")
+
+    @pytest.mark.parametrize(("body", "rounds", "steps"), [
+        ("for _ in t:\n    work()", 5, ["ProfilerStep#2", "ProfilerStep#3", "ProfilerStep#4"]),
+        ("for _ in range(5):\n    work()\n    t.step()", 5, ["ProfilerStep#2", "ProfilerStep#3", "ProfilerStep#4"]),
+        ("for _ in range(9):\n    work()\n    t.step()", 9, ["ProfilerStep#2", "ProfilerStep#3", "ProfilerStep#4"]),
+        ("for _ in range(3):\n    work()\n    t.step()", 3, ["ProfilerStep#2", "ProfilerStep#3"]),
+        ("work()", 1, ["ProfilerStep#0"]),
+    ])
+    @pytest.mark.filterwarnings("ignore:kernel_trace")
+    def test_rounds(self, kernel_trace: object, body: str, rounds: int, steps: list[str]) -> None:
+        import torch
+
+        done: list[torch.Tensor] = []
+        with kernel_trace(warmup=2, steps=3) as t:  # type: ignore[operator]
+            exec(body, {"t": t, "work": lambda: done.append(torch.ones(2) * 3)})
+        assert len(done) == rounds
+        assert t.trace.steps["name"].to_list()[:3] == steps
+        [verdict] = t.check("per step: aten::mul <= 1")
+        assert verdict.verdict == "hit"
+
+    def test_a_block_without_rounds_says_that_nothing_was_warm(self, kernel_trace: object) -> None:
+        with pytest.warns(pytest.PytestWarning, match="ran once, without warm-up"), \
+                kernel_trace(warmup=2) as t:  # type: ignore[operator]
+            pass
+        assert t.kernels == {}
+
+    def test_too_few_rounds(self, kernel_trace: object) -> None:
+        with pytest.raises(UsageError, match="1 rounds ran"), kernel_trace(warmup=3) as t:  # type: ignore[operator]
+            t.step()
+
+    def test_gpu_predictions_on_a_cpu_are_unknown(self, kernel_trace: object) -> None:
+        import torch
+
+        if torch.cuda.is_available():
+            pytest.skip("there is a GPU here")
+        with kernel_trace() as t:  # type: ignore[operator]
+            torch.ones(4, 4) @ torch.ones(4, 4)
+        verdicts = t.check("kernels <= 5", "per step: sync == 0", "no memcpy", "gpu idle < 10%", "bound is overhead",
+                           "no kernel is fp32 gemm", "launches < 9", "gpu time < 1 s")
+        assert {verdict.verdict for verdict in verdicts} == {"unknown"}
+
+    def test_an_error_stays_the_error_and_inductor_is_left_as_it_was(self, pytester: pytest.Pytester) -> None:
+        pytester.makepyfile(test_it="""
+            import os, torch
+            from torch._inductor import config
+            def test_error(kernel_trace):
+                assert config.cpp.enable_kernel_profile
+                with kernel_trace() as t:
+                    torch.ones(2) * 3
+                    raise ValueError("mine")
+            def test_after():
+                assert not config.cpp.enable_kernel_profile
+                assert "TORCHINDUCTOR_CPP_ENABLE_KERNEL_PROFILE" not in os.environ
+        """)
+        result = pytester.runpytest_subprocess()
+        result.assert_outcomes(failed=1, passed=1)
+        result.stdout.fnmatch_lines(["*ValueError: mine*", "kept*test_it.py.test_error.json.gz"])
+
+
+def test_the_page_is_fresh() -> None:
+    from foretrace.pytest_plugin.manual import page
+
+    written = Path(__file__).parents[1] / "docs" / "pytest.md"
+    assert written.read_text(encoding="utf-8") == page(), "run: python -m foretrace.pytest_plugin.manual > docs/pytest.md"
+
+
+def test_the_plugin_is_registered() -> None:
+    from importlib.metadata import entry_points
+
+    [found] = [entry for entry in entry_points(group="pytest11") if entry.name == "foretrace"]
+    assert found.load() is sys.modules["foretrace.pytest_plugin"]
