@@ -71,7 +71,7 @@ def _compiler(mode: str, device: str) -> Callable[[Any], Any]:
     if device == "cpu" and not any(shutil.which(name) for name in (os.environ.get("CXX", "g++"), "clang++")):
         raise MissingError("torch.compile needs a C++ compiler on a CPU: install g++ (apt install g++)")
     if device == "cpu":
-        import torch._inductor.config
+        from torch._inductor import config as inductor
 
-        torch._inductor.config.cpp.enable_kernel_profile = True  # else a CPU trace does not show what was fused
+        inductor.cpp.enable_kernel_profile = True  # else a CPU trace does not show what was fused
     return lambda thing: torch.compile(thing, mode=None if mode == "default" else mode)
