@@ -56,7 +56,7 @@ def _distinct(view: View, found: Found) -> list[int]:
 
 def _on_gpu(view: View, thing: Thing) -> Found:
     view.need_gpu()
-    mask = view.work.where(lambda case: _is_case(case, thing))
+    mask = view.work.where(thing, lambda case: _is_case(case, thing))
     sure, maybe = [], []
     for row in view.rows[mask[view.rows]].tolist():
         answers = [has_trait(view.work, row, trait) for trait in thing.traits]

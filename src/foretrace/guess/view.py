@@ -43,13 +43,12 @@ class View:
 
     @cached_property
     def _inside(self) -> Ints:
-        events = self.work.timeline
+        events, times = self.work.timeline
         if self.start_ns is None or self.end_ns is None:
             return events
-        host = self.work.trace.host
-        first, last = np.searchsorted(host.start[events], (self.start_ns, self.end_ns))
+        first, last = np.searchsorted(times, (self.start_ns, self.end_ns))
         held = events[first:last]
-        return held if self.track is None else held[host.track[held] == self.track]
+        return held if self.track is None else held[self.work.trace.host.track[held] == self.track]
 
     def need_gpu(self) -> None:
         if not self.work.trace.has("gpu"):
@@ -59,13 +58,10 @@ class View:
     def lost(self) -> int:
         """How many pieces of GPU work may belong here and cannot be counted: launches that left no GPU event, and
         GPU work without a launch that ran after this stretch began."""
-        trace = self.work.trace
-        launches = self.events(trace.host.is_launch)
-        silent = int((~np.isin(launches, trace.gpu.launch)).sum())
+        silent = len(self.events(self.work.silent))
         if self.start_ns is None:
             return silent
-        stray = (trace.gpu.launch < 0) & (trace.gpu.start >= self.start_ns)
-        return silent + int(stray.sum())
+        return silent + len(self.work.stray) - int(np.searchsorted(self.work.stray, self.start_ns))
 
     def gpu_lines(self, rows: list[int]) -> tuple[str, ...]:
         """Kernels with their time, the call that launched them and the ops above them; like neighbours share a line."""

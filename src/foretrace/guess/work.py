@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -56,6 +56,7 @@ class Work:
         keys = np.stack((gpu.kind, host.name[gpu.id], chain_ids(trace, gpu.op)), 1)
         _, first, inverse = np.unique(keys, axis=0, return_index=True, return_inverse=True) if len(gpu) else (0, [], [])
         self._case_of: Ints = np.asarray(inverse, np.int64).reshape(-1)
+        self._masks: dict[Hashable, Bools] = {}
         self.cases = [self._case(row) for row in np.asarray(first, np.int64).tolist()]
 
     def _case(self, row: int) -> Case:
@@ -69,16 +70,32 @@ class Work:
     def case(self, row: int) -> Case:
         return self.cases[int(self._case_of[row])]
 
-    def where(self, test: Callable[[Case], bool]) -> Bools:
-        """Which rows belong to a case that passes."""
-        return np.array([test(case) for case in self.cases], bool)[self._case_of] if self.cases else np.zeros(0, bool)
+    def where(self, key: Hashable, test: Callable[[Case], bool]) -> Bools:
+        """Which rows belong to a case that passes; asked once for each `key`."""
+        if key not in self._masks:
+            passing = np.array([test(case) for case in self.cases], bool)
+            self._masks[key] = passing[self._case_of] if self.cases else np.zeros(0, bool)
+        return self._masks[key]
 
     @cached_property
-    def timeline(self) -> Ints:
-        """Every event that has a time, in order of time."""
+    def timeline(self) -> tuple[Ints, Ints]:
+        """Every event that has a time, in order of time, and those times."""
         host = self.trace.host
         timed = np.flatnonzero(host.timed)
-        return timed[np.argsort(host.start[timed], kind="stable")]
+        order = timed[np.argsort(host.start[timed], kind="stable")]
+        return order, host.start[order]
+
+    @cached_property
+    def silent(self) -> Bools:
+        """Which events are launches that left no GPU event."""
+        silent = self.trace.host.is_launch.copy()
+        silent[self.trace.gpu.launch[self.trace.gpu.launch >= 0]] = False
+        return silent
+
+    @cached_property
+    def stray(self) -> Ints:
+        """When GPU work ran that has no launch in the trace, in order."""
+        return np.sort(self.trace.gpu.start[self.trace.gpu.launch < 0])
 
     @cached_property
     def by_launch(self) -> tuple[Ints, Ints]:
