@@ -160,20 +160,6 @@ _SIDES: dict[str, tuple[tuple[str, str, str], ...]] = {
     "stacks": (("call_stack", "i", "call_stack"), ("module_path", "i", "module_path")),
     "labels": (("name", "i", "name"), ("labels", "i", "labels")),
 }
-_WITH_SIDES = frozenset(
-    (
-        "flow",
-        "cpu_op",
-        "user_annotation",
-        "kernel",
-        "gpu_memcpy",
-        "gpu_memset",
-        "cuda_sync",
-        "python_function",
-        "memory",
-        "metadata",
-    )
-)
 _KIND_SIDES = {
     "kernel": "gpu",
     "gpu_memcpy": "gpu",
@@ -252,11 +238,13 @@ class Columns:
     def _sides(self, base: int, sites: list[int], args: Sequence[Args | None], flow: Sequence[Any]) -> None:
         """Hand the members of each kind to the side tables that hold its arguments."""
         written = list(self.sites)
-        groups: dict[str, set[int]] = {}
-        for site in set(sites):
-            groups.setdefault(KINDS[kind_of(*written[site][:2])], set()).add(site)
-        for kind, chosen in groups.items():
-            found = [at for at, site in enumerate(sites) if site in chosen] if kind in _WITH_SIDES else []
+        places: dict[int, list[int]] = {site: [] for site in set(sites)}
+        for at, site in enumerate(sites):
+            places[site].append(at)
+        groups: dict[str, list[int]] = {}
+        for site, members in places.items():
+            groups.setdefault(KINDS[kind_of(*written[site][:2])], []).extend(members)
+        for kind, found in groups.items():
             if kind == "flow":
                 for at in found:
                     self.correlation[base + at] = flow[at] if isinstance(flow[at], int) else NONE
