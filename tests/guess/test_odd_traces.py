@@ -1,0 +1,37 @@
+"""Every kind of prediction on the odd and broken traces: marked, never a traceback, and never a hit out of nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import foretrace as ft
+from corpus.all_cases import OPENING
+from corpus.cases import Case
+from foretrace.guess import check, parse
+from foretrace.guess.marking import kinds
+from foretrace.guess.net import write
+from foretrace.guess.questions import questions
+from foretrace.guess.snapshot import from_text, kernels, to_text
+from foretrace.schema.verdict import VERDICTS
+from foretrace.sources.limits import Limits
+
+GUESSES = [parse(text) for kind in kinds() for text in kind.examples]
+SMALL = [case for case in OPENING if isinstance(case.content, bytes) and not case.needs]  # large ones are made when used
+
+
+@pytest.mark.parametrize("case", SMALL, ids=lambda case: f"{case.id}-{case.name}")
+def test_every_example(case: Case, tmp_path: Path) -> None:
+    trace = ft.open(case.put(tmp_path), cache=False, limits=Limits(**case.limits))
+    verdicts = check(trace, GUESSES, trace)
+    assert {verdict.verdict for verdict in verdicts} <= set(VERDICTS)
+    assert all(verdict.why for verdict in verdicts if verdict.verdict == "unknown")
+    if not trace.has("gpu"):
+        hits = [guess for guess, verdict in zip(GUESSES, verdicts, strict=True) if verdict.verdict == "hit"]
+        assert [guess.text for guess in hits if getattr(guess.args.get("what"), "on_gpu", False)] == []
+    write(trace)
+    questions(trace)
+    if trace.has("gpu"):
+        bag = kernels(trace)
+        assert sum(from_text(to_text(bag, "here")).values()) <= sum(bag.values())
