@@ -149,7 +149,16 @@ def test_sql(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["sql", MLP, "select * from read_csv('/etc/passwd')"]) == 2
 
 
-def test_tour(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["tour"]) == 0
+def test_tour(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main(["tour", "--no-climb", "-o", str(tmp_path / "new" / "tour.html")]) == 0
     text = capsys.readouterr().out
     assert all(name in text for name in recorded.traces())
+    assert "150 claims: 116 hold, 32 do not hold, 2 cannot be told here" in text
+    assert f"eager and compiled: {tmp_path}/new/tour.html" in text
+    assert (tmp_path / "new" / "tour.html").stat().st_size > 50_000
+
+
+def test_a_part_of_the_tour_that_cannot_run_is_left_out(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    assert main(["tour", "--no-climb", "-o", str(tmp_path / "file" / "tour.html")]) == 0
+    assert "The report is left out: " in capsys.readouterr().out

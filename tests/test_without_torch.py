@@ -17,15 +17,20 @@ for name in ("torch", "triton", "transformers", "pandas", "pyarrow"):
     sys.modules[name] = None
 from foretrace import recorded
 from foretrace.cli import main
-assert main(["tour"]) == 0
+assert main(["tour", "-o", sys.argv[1]]) == 0
+assert main(["ladder", "--recorded", "h200"]) == 0
+assert main(["ladder"]) == 4
 for path in recorded.traces().values():
     assert main(["look", str(path), "--json", "--no-cache"]) == 0
 """
 
 
-def test_everything_reads_where_torch_cannot_be_imported() -> None:
-    done = subprocess.run([sys.executable, "-c", BLOCKED], capture_output=True, text=True)
+def test_everything_reads_where_torch_cannot_be_imported(tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", BLOCKED, tmp_path / "tour.html"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+    assert "The climb on this machine is left out: capturing needs torch: pip install torch" in done.stdout
+    assert done.stdout.count("150 claims: 116 hold, 32 do not hold, 2 cannot be told here") == 2
+    assert done.stderr.count("pip install torch") == 1
 
 
 def test_the_built_wheel_opens_the_shipped_traces(tmp_path: Path) -> None:

@@ -2,25 +2,79 @@
 
 from __future__ import annotations
 
-import sys
+from collections.abc import Callable
+from typing import Any
 
 import click
+
+# What a first visit can wait for: the rungs of the article, a minute on two cores. `foretrace ladder` climbs them all.
+LOW_RUNGS = ("matmul_add", "linear", "mlp")
 
 
 @click.command("tour")
 @click.option("--card", default="h200", show_default=True, help="Whose recordings to read.")
-def command(card: str) -> int:
-    """Read the traces that ship with foretrace and say what they show. Needs no torch and no GPU."""
-    from .. import recorded
-    from ..errors import UsageError
-    from ..opening import look_document
-    from ..render.tour import tour_text
+@click.option("--no-climb", is_flag=True, help="Read only: run nothing on this machine, even where torch is installed.")
+@click.option("-o", "--out", default="traces/tour.html", show_default=True, help="Where the report goes.")
+def command(card: str, no_climb: bool, out: str) -> int:
+    """Read the traces that ship with foretrace, climb the ladder, and write a report. Needs no torch and no GPU.
 
-    if card not in recorded.cards():
-        raise UsageError(f"no recordings of {card!r}; there are: {', '.join(recorded.cards())}")
-    documents = {}
-    with click.progressbar(recorded.traces(card).items(), label="reading", file=sys.stderr) as bar:
-        for name, path in bar:
-            documents[name] = look_document(str(path))["look"]
-    click.echo(tour_text(documents))
+    First one line per recording. Then the lowest rungs on this machine, where torch is installed, and the whole ladder as it
+    was recorded: which claims of the articles hold. At the end the path of a report on the MLP, eager and compiled.
+    """
+    from .. import recorded
+    from ..opening import look_document
+    from ..render.tour import next_text, tour_text
+
+    paths = recorded.traces(card)
+    click.echo(tour_text({name: look_document(str(path))["look"] for name, path in paths.items()}))
+    if not no_climb:
+        _part("The climb on this machine", _here)
+    _part("The recorded climb", lambda: _recorded(card))
+    _part("The report", lambda: _report(card, out))
+    click.echo(f"\n{next_text(str(recorded.folder(card)))}")
     return 0
+
+
+def _part(name: str, text: Callable[[], str]) -> None:
+    """One part of the tour: what cannot run says so in a line, and the tour goes on."""
+    from ..errors import ForetraceError
+
+    try:
+        click.echo(f"\n{text()}")
+    except (ForetraceError, OSError) as problem:
+        click.echo(f"\n{name} is left out: {str(problem).splitlines()[0]}")
+
+
+def _here() -> str:
+    import tempfile
+    from pathlib import Path
+
+    from ..ladder import climb_here
+    from ..render.tour import climb_summary
+    from .ladder import say
+
+    with tempfile.TemporaryDirectory(prefix="foretrace-tour-") as folder:
+        return climb_summary(climb_here(Path(folder), "auto", LOW_RUNGS, say).document(), "foretrace ladder")
+
+
+def _recorded(card: str) -> str:
+    from ..ladder import climb_recorded
+    from ..render.tour import climb_summary
+
+    return climb_summary(climb_recorded(card).document(), f"foretrace ladder --recorded {card}")
+
+
+def _report(card: str, out: str) -> str:
+    from pathlib import Path
+
+    from .. import recorded
+    from ..ladder import climb_recorded
+    from ..opening import open
+    from ..render.html import write_report
+
+    rows: list[dict[str, Any]] = [
+        {"setup": line.setup, "what changed": " ".join(line.changed), "what stayed the same": " ".join(line.same)}
+        for line in climb_recorded(card, ("mlp",)).article]
+    Path(out).parent.mkdir(parents=True, exist_ok=True)
+    traces = [open(recorded.traces(card)[name]) for name in ("mlp_eager", "mlp_compiled")]
+    return f"The report on the MLP, eager and compiled: {write_report(out, traces, ladder=rows)}"

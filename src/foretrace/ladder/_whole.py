@@ -9,7 +9,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -105,7 +105,7 @@ def climb_here(folder: Path, device: str, only: Sequence[str], say: Callable[[st
         except ForetraceError as problem:
             skipped[stop] = str(problem)
             say(f"   skipped: {problem}")
-    find = partial(_found, _by_recording(chosen), opened, skipped)
+    find = partial(_found, opened, skipped)
     seen = {(claim.number, claim.variant, claim.guess): claim for claim in reversed(_of(chosen, claims()))}  # not twice here
     marked = [(claim, _mark(claim, find, on_cpu=where == "cpu")) for claim in reversed(seen.values())]
     return Climb("this machine", named, torch_version(), tuple(marked),
@@ -113,17 +113,18 @@ def climb_here(folder: Path, device: str, only: Sequence[str], say: Callable[[st
                  tuple(_article([stop for stop in chosen if stop in opened], find, where)))
 
 
-def _found(by_name: Mapping[str, Stop], opened: Mapping[Stop, Trace], skipped: Mapping[Stop, str], name: str) -> Trace:
-    stop = by_name[name]
+def _found(opened: Mapping[Stop, Trace], skipped: Mapping[Stop, str], name: str) -> Trace:
+    stop = by_recording()[name]
     if stop not in opened:
-        raise MissingError(skipped[stop])
+        raise MissingError(skipped.get(stop, f"it needs the rung {stop.rung} as well"))
     return opened[stop]
 
 
-def _by_recording(chosen: Iterable[Stop]) -> dict[str, Stop]:
-    """Every name a claim may use for a stop."""
+@cache
+def by_recording() -> dict[str, Stop]:
+    """Every stop by the names that a claim may use for it."""
     known = {each.name: each for each in rungs()}
-    return {name: stop for stop in chosen for name in (stop.recording(known[stop.rung]), stop.earlier) if name}
+    return {name: stop for stop in STOPS for name in (stop.recording(known[stop.rung]), stop.earlier) if name}
 
 
 def _of(chosen: Sequence[Stop], listed: Iterable[Claim]) -> list[Claim]:

@@ -22,7 +22,7 @@ def climb_text(document: dict[str, Any]) -> str:
         told = [line for claim in claims if claim["verdict"] != "unknown" for line in _claim(claim)]
         parts.append("\n".join([rung, *told, *_untold(claims)]))
     parts += ["\n".join(["Skipped", *skipped_lines(document)])] if document["skipped"] else []
-    return "\n\n".join([*parts, *article_parts(document)])
+    return "\n\n".join([*parts, *_article(document)])
 
 
 def heading(document: dict[str, Any]) -> str:
@@ -40,17 +40,12 @@ def skipped_lines(document: dict[str, Any]) -> list[str]:
     reasons: defaultdict[str, list[str]] = defaultdict(list)
     for entry in document["skipped"]:
         reasons[entry["why"]].append(entry["setup"])
-    return [_wrapped(f"{why} ({'; '.join(setups)})", "  ", "    ") for why, setups in reasons.items()]
+    return [wrapped(f"{why} ({'; '.join(setups)})", "  ", "    ") for why, setups in reasons.items()]
 
 
-def article_parts(document: dict[str, Any]) -> list[str]:
+def _article(document: dict[str, Any]) -> list[str]:
     """A title, then one part for each setup."""
     return [f"{_TABLE}: setup, what changed (+), what stayed the same (=)", *map(_row, document["article"])]
-
-
-def miss_lines(document: dict[str, Any]) -> list[str]:
-    """The claims that do not hold, each with its explanation."""
-    return [line for claim in document["claims"] if claim["verdict"] == "miss" for line in _claim(claim)]
 
 
 def _by_rung(document: dict[str, Any]) -> dict[str, list[dict[str, str]]]:
@@ -62,8 +57,8 @@ def _by_rung(document: dict[str, Any]) -> dict[str, list[dict[str, str]]]:
 
 def _claim(claim: dict[str, str]) -> list[str]:
     """One line for a claim that holds; a miss shows what was measured, why it was expected, why it missed, what is right."""
-    first = _wrapped(f"{MARKS[claim['verdict']]:<14} {claim['number']:<3} {claim['variant']}: {claim['guess']}", "  ", " " * 21)
-    return [first, *(_wrapped(f"{name}: {text}", " " * 21, " " * 23) for name, text in _notes(claim))]
+    first = wrapped(f"{MARKS[claim['verdict']]:<14} {claim['number']:<3} {claim['variant']}: {claim['guess']}", "  ", " " * 21)
+    return [first, *(wrapped(f"{name}: {text}", " " * 21, " " * 23) for name, text in _notes(claim))]
 
 
 def _untold(claims: list[dict[str, str]]) -> list[str]:
@@ -72,7 +67,7 @@ def _untold(claims: list[dict[str, str]]) -> list[str]:
     for claim in claims:
         if claim["verdict"] == "unknown":
             reasons[_WHERE.sub("", claim["why"])].append(claim["number"])
-    return [_wrapped(f"{MARKS['unknown']} {', '.join(dict.fromkeys(numbers))}: {why}", "  ", " " * 17)
+    return [wrapped(f"{MARKS['unknown']} {', '.join(dict.fromkeys(numbers))}: {why}", "  ", " " * 17)
             for why, numbers in reasons.items()]
 
 
@@ -84,10 +79,11 @@ def _notes(claim: dict[str, str]) -> list[tuple[str, str]]:
 
 def _row(line: dict[str, Any]) -> str:
     sentences = [("+", text) for text in line["changed"]] + [("=", text) for text in line["same"]]
-    return "\n".join([plain(line["setup"]), *(_wrapped(f"{sign} {text}", "  ", "    ") for sign, text in sentences)])
+    return "\n".join([plain(line["setup"]), *(wrapped(f"{sign} {text}", "  ", "    ") for sign, text in sentences)])
 
 
-def _wrapped(text: str, first: str, rest: str) -> str:
+def wrapped(text: str, first: str, rest: str) -> str:
+    """Safe text in lines of a terminal's width."""
     return textwrap.fill(plain(text), WIDTH, initial_indent=first, subsequent_indent=rest, break_long_words=False,
                          break_on_hyphens=False)
 
