@@ -328,3 +328,15 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch, home: Path)
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     with pytest.raises(MissingError, match=r"pip install 'foretrace\[serve\]'"):
         run.prepare(str(home))
+
+
+def test_a_large_file_is_read_apart_and_still_answers(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from foretrace.serve import reading
+
+    monkeypatch.setattr(reading, "LARGE_BYTES", 0)
+    with viewer(str(home)) as running:
+        assert running.json("trace/1")["entry"]["look"]["totals"]["kernels"] == 15
+        assert running.json("trace/1/sql?q=select+count(*)+as+n+from+kernels")["rows"] == [[15]]
+        kernel = foretrace.open(traces()["mlp_eager"], cache=False).kernels.row(0, named=True)
+        assert running.json(f"trace/1/event/{kernel['id']}")["events"]["rows"] >= 5
+        assert running.json("trace/1/event/999999")["events"]["rows"] == 0

@@ -89,8 +89,7 @@ class _Routes:
         opened = self._opened(request)
         if isinstance(opened, Response):
             return opened
-        rows = opened.timeline.rows_of(opened.related(request.path_params["event"]))
-        rows.sort()
+        rows = opened.related(request.path_params["event"])
         return JSONResponse({"events": opened.timeline.packed(rows)})
 
     def search(self, request: Request) -> Response:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 from collections import OrderedDict
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
@@ -15,13 +15,10 @@ from ..errors import ForetraceError, UsageError
 from ..model.intervals import Ints
 from ..model.trace import Trace
 from ..opening import open
-from ..render.html.changes import MARKS, comparison, marks
-from ..render.html.report import outline
-from ..render.html.story import story
-from ..render.html.tables import CONFIG, about
-from ..render.html.timeline import Timeline
+from ..render.html.changes import comparison, marks
 from ..sources.limits import Limits
 from .catalog import Entry
+from .reading import Reading, read
 from .tiles import Tiles
 
 MOST_OPEN = 4  # the least recently used is closed for the next
@@ -29,57 +26,59 @@ MOST_RELATED, MOST_FOUND = 300, 5000
 
 
 class Opened:
-    """One trace, ready to be looked at."""
+    """One trace, ready to be looked at. A large trace itself is not kept, but opened again when a question needs it."""
 
-    def __init__(self, trace: Trace, label: str) -> None:
-        self.trace, self.label = trace, label
-        self.timeline = Timeline(trace)
+    def __init__(self, reading: Reading, trace: Trace | None, again: Callable[[], Trace]) -> None:
+        self.timeline, self.names, self.facts = reading.timeline, reading.names, reading.facts
         self.tiles = Tiles(self.timeline)
+        self._trace, self._again = trace, again
+        _ = self._launches  # worked out now, while somebody is waiting anyway
 
-    @cached_property
-    def facts(self) -> bytes:
-        """Everything about the trace but its events, as JSON."""
-        known = about(self.trace)
-        timeline = outline(self.timeline, self.timeline.typical_step) | {"left_out": 0}
-        entry = known | {"title": self.label, "story": story(known["look"], known["kernels"]), "timeline": timeline}
-        return json.dumps({"state": "ready", "entry": entry, "config": CONFIG, "marks": MARKS}, default=str).encode()
-
-    def tile(self, start: int, end: int, width: int) -> dict[str, Any]:
-        return self.timeline.packed(self.tiles.rows(start, end, width))
+    @property
+    def trace(self) -> Trace:
+        return self._trace or self._again()
 
     def related(self, event: int) -> Ints:
-        """An event, what is around it, and what it launched or who launched it."""
-        host, gpu = self.trace.host, self.trace.gpu
-        if not 0 <= event < host.count:
-            raise UsageError(f"there is no event {event}")
-        place = int(np.searchsorted(gpu.id, event))
-        launch = int(gpu.launch[place]) if place < len(gpu) and gpu.id[place] == event else -1
-        found = [event, *self._above(event), *([launch, *self._above(launch)] if launch >= 0 else [])]
-        work = self._launched_by(event)
-        for each in work:
-            found += [int(gpu.id[each]), int(gpu.launch[each]), *self._above(int(gpu.launch[each]))]
+        """The rows of an event, of what is around it, and of what it launched or who launched it."""
+        columns = self.timeline.columns
+        if not len(own := self.timeline.rows_of(np.array([event]))):
+            return own
+        found = self._chain(int(own[0]))
+        launched = self._launched_by(int(own[0]))
+        for row in [*(row for row in found if columns["launch"][row] >= 0), *launched]:
+            launch = self.timeline.rows_of(columns["launch"][[row]])
+            found += [row, *(self._chain(int(launch[0])) if len(launch) else [])]
         return np.unique(np.array(found, np.int64))
 
-    def _above(self, event: int) -> list[int]:
-        found, up = [], int(self.trace.host.parent[event])
-        while up >= 0:
-            found.append(up)
-            up = int(self.trace.host.parent[up])
+    def _chain(self, row: int) -> list[int]:
+        """A row and those of everything around it, innermost first."""
+        found = [row]
+        while len(up := self.timeline.rows_of(self.timeline.columns["parent"][found[-1:]])):
+            found.append(int(up[0]))
         return found
 
-    def _launched_by(self, event: int) -> list[int]:
-        """GPU work launched inside a host event, by it or by what it called."""
-        host, gpu = self.trace.host, self.trace.gpu
-        at = np.maximum(gpu.launch, 0)
-        inside = (gpu.launch >= 0) & (host.start[at] >= host.start[event]) & (host.end[at] <= host.end[event])
-        near = np.flatnonzero(inside & (host.track[at] == host.track[event]))[:MOST_RELATED]
-        return [int(row) for row in near if event == gpu.launch[row] or event in self._above(int(gpu.launch[row]))]
+    def _launched_by(self, row: int) -> list[int]:
+        """Rows of GPU work launched inside a host event: by it, or by what it called on its thread."""
+        columns, (work, launch) = self.timeline.columns, self._launches
+        start, end = columns["start"][row], columns["start"][row] + columns["length"][row]
+        begins = columns["start"][launch]
+        inside = (columns["lane"][launch] == columns["lane"][row]) & (columns["row"][launch] >= columns["row"][row])
+        near = np.flatnonzero(inside & (begins >= start) & (begins + columns["length"][launch] <= end))
+        return [int(each) for each in work[near[:MOST_RELATED]]]
+
+    @cached_property
+    def _launches(self) -> tuple[Ints, Ints]:
+        """Rows of GPU work whose launch is drawn, and the rows of those launches."""
+        work = np.flatnonzero(self.timeline.columns["launch"] >= 0)
+        wanted = self.timeline.columns["launch"][work]
+        drawn = np.isin(wanted, self.timeline.event)
+        return work[drawn], self.timeline.rows_of(wanted[drawn])
 
     def found(self, text: str) -> dict[str, Any]:
         """Events whose name contains a text, in order of time: how many, and the first of them."""
         wanted = text.lower()
-        names = np.array([wanted in name.lower() for name in self.trace.host.names], bool)
-        rows = np.flatnonzero(names[self.trace.host.name[self.timeline.event]]) if wanted else np.empty(0, np.int64)
+        named = np.array([wanted in name.lower() for name in self.names], bool)
+        rows = np.flatnonzero(named[self.timeline.columns["name"]]) if wanted else np.empty(0, np.int64)
         first = rows[np.argsort(self.timeline.start[rows], kind="stable")[:MOST_FOUND]]
         return {"count": len(rows), "events": self.timeline.packed(first)}
 
@@ -118,8 +117,8 @@ class Shelf:
     def _load(self, number: int) -> None:
         entry = self.entries[number]
         try:
-            opened = Opened(open(entry.path, cache=self.cache, limits=self.limits), entry.label)
-            _ = opened.facts
+            reading, trace = read(entry, self.limits, self.cache)
+            opened = Opened(reading, trace, lambda: open(entry.path, cache=self.cache, limits=self.limits))
         except Exception as problem:  # a thread has nobody to raise to: the page is told instead
             words = str(problem) if isinstance(problem, ForetraceError) else f"{type(problem).__name__}: {problem}"
             with self._lock:

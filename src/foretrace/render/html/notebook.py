@@ -83,14 +83,14 @@ def timeline_svg(trace: Trace) -> str:
     rows = rows[timeline.length[rows] * scale >= 1]
     rows = rows[np.argsort(-timeline.length[rows], kind="stable")[:MOST_BOXES]]
     tops = np.cumsum([0, *(lane.rows * ROW + GAP for lane in timeline.lanes)])
-    boxes = "".join(_box(timeline, row, start, scale, tops) for row in rows.tolist())
+    boxes = "".join(_box(trace, timeline, row, start, scale, tops) for row in rows.tolist())
     label = f"{time_text(end - start)} of {'the recording' if at is None else timeline.steps[at]['name']}"
     return (f'<svg viewBox="0 0 {WIDTH} {int(tops[-1])}" width="{WIDTH}" style="max-width:100%" role="img" '
             f'aria-label="{_text(label)}">{boxes}</svg><p>{_text(label)}</p>')
 
 
-def _box(timeline: Timeline, row: int, start: int, scale: float, tops: Any) -> str:
-    host, event = timeline.trace.host, int(timeline.event[row])
+def _box(trace: Trace, timeline: Timeline, row: int, start: int, scale: float, tops: Any) -> str:
+    host, event = trace.host, int(timeline.event[row])
     x = max((int(timeline.start[row]) - start) * scale, 0)
     width = min(int(timeline.length[row]) * scale, WIDTH - x)
     y = int(tops[timeline.lane[row]]) + int(timeline.row[row]) * ROW

@@ -16,13 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
+SCREENFUL = 30_000  # rows that one view asks for: those are packed quickly, whole recordings tightly
 
 
 def pack(columns: Mapping[str, Ints], differences: frozenset[str] = frozenset()) -> dict[str, Any]:
     """`{"rows", "columns", "differences", "data"}`; columns named in `differences` compress better as such."""
     rows = len(next(iter(columns.values()))) if columns else 0
-    parts = [varints(np.diff(column, prepend=0) if name in differences else column) for name, column in columns.items()]
-    data = base64.b64encode(zlib.compress(b"".join(parts), 9)).decode()
+    wide = {name: column.astype(np.int64) for name, column in columns.items()}
+    parts = [varints(np.diff(column, prepend=0) if name in differences else column) for name, column in wide.items()]
+    data = base64.b64encode(zlib.compress(b"".join(parts), 9 if rows > SCREENFUL else 1)).decode()
     return {"rows": rows, "columns": list(columns), "differences": sorted(differences & set(columns)), "data": data}
 
 

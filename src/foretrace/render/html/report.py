@@ -52,13 +52,12 @@ def report(traces: Sequence[Trace], *, step: int | None = None, guesses: Mapping
     compared = comparison(*traces) if len(traces) == 2 else None
     data = {
         "schema": 1, "config": CONFIG, "marks": MARKS, "comparison": compared, "guesses": guesses, "ladder": ladder,
-        "traces": [_trace(timeline, step, compared, side) for timeline, side in zip(timelines, "ab", strict=False)],
+        "traces": [_trace(*each, step, compared) for each in zip(traces, timelines, "ab", strict=False)],
     }
     return page(" and ".join(_title(trace) for trace in traces), data)
 
 
-def _trace(timeline: Timeline, step: int | None, compared: dict[str, Any] | None, side: str) -> dict[str, Any]:
-    trace = timeline.trace
+def _trace(trace: Trace, timeline: Timeline, side: str, step: int | None, compared: dict[str, Any] | None) -> dict[str, Any]:
     wanted = timeline.typical_step if step is None else step
     if step is not None and step not in range(len(timeline.steps)):
         raise UsageError(f"{trace.path} has {len(timeline.steps)} steps, counted from 0: there is no step {step}")
@@ -78,7 +77,7 @@ def outline(timeline: Timeline, step: int | None) -> dict[str, Any]:
     """What a page must know of a timeline before it has any event."""
     return {
         "lanes": [{"label": plain(lane.label), "gpu": lane.gpu, "rows": lane.rows} for lane in timeline.lanes],
-        "end": timeline.end_ns, "steps": timeline.steps, "step": step, "configs": timeline.configs[0],
+        "end": timeline.end_ns, "steps": timeline.steps, "step": step, "configs": timeline.configs,
     }
 
 

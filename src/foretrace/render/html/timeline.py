@@ -38,72 +38,81 @@ class Lane:
 
 
 class Timeline:
-    """Parallel columns, one row per event that lasts: `event`, `lane`, `row`, `start` (since `origin_ns`), `length`."""
+    """Parallel columns, one row per event that lasts; plain data that outlives its trace and travels between processes.
+
+    `event` is the id in the trace, `start` counts from `origin_ns`, `parent` and `launch` are events, `name` and `kind` numbers
+    into the lists of the host, `shape`, `config` and `case` numbers of shapes, launch configurations and kernel cases; -1 where
+    there is none.
+    """
 
     def __init__(self, trace: Trace) -> None:
-        self.trace, host = trace, trace.host
+        host = trace.host
         shown = np.flatnonzero(host.lasting & host.is_kind(*HOST_KINDS, *GPU_KINDS, *OTHER_KINDS))
         self.origin_ns = int(host.start[shown].min()) if len(shown) else 0
         on_gpu = host.is_kind(*GPU_KINDS)
         tracks = _tracks(host.track[shown], on_gpu[shown])
-        parts = [self._rows(shown[host.track[shown] == track]) for track in tracks]
+        parts = [_rows(trace, shown[host.track[shown] == track]) for track in tracks]
         self.lanes = [
-            Lane(self._label(track, bool(on_gpu[events].any())), bool(on_gpu[events].any()), int(rows.max()) + 1)
+            Lane(_label(trace, track, bool(on_gpu[events].any())), bool(on_gpu[events].any()), int(rows.max()) + 1)
             for track, (events, rows) in zip(tracks, parts, strict=True)
         ]
-        self.event: Ints = _joined(events for events, _ in parts)
-        self.row: Ints = _joined(rows for _, rows in parts)
-        self.lane: Ints = np.repeat(np.arange(len(parts)), [len(events) for events, _ in parts])
-        order = np.lexsort((host.start[self.event], self.row, self.lane))
-        self.event, self.row, self.lane = self.event[order], self.row[order], self.lane[order]
-        self.start: Ints = host.start[self.event] - self.origin_ns
-        self.length: Ints = host.length[self.event]
+        event, row = _joined(events for events, _ in parts), _joined(rows for _, rows in parts)
+        lane = np.repeat(np.arange(len(parts)), [len(events) for events, _ in parts])
+        order = np.lexsort((host.start[event], row, lane))
+        self.configs, config = configs(trace)
+        self._fill(trace, event[order], lane[order], row[order], config)
+        self.end_ns = int((self.start + self.length).max(initial=0))
+        self.steps = [self.extent(trace, span) for span in trace.spans.steps]
+        times = [span.cpu_ns for span in trace.spans.steps]
+        # The step of median host time: the first ones often pay for something else.
+        self.typical_step = sorted(range(len(times)), key=lambda at: times[at])[len(times) // 2] if times else None
+
+    def _fill(self, trace: Trace, event: Ints, lane: Ints, row: Ints, config: Ints) -> None:
+        host, gpu = trace.host, trace.gpu
+        work = _found(gpu.id, event)
+        shapes = trace.tables["shapes"]
+        case = np.full(len(gpu), -1, np.int64)
+        case[trace.order.row] = trace.order.case
+        self.columns: dict[str, Ints] = {
+            "event": event, "start": host.start[event] - self.origin_ns, "length": host.length[event], "lane": lane,
+            "row": row, "name": host.name[event], "kind": host.kind[event], "parent": host.parent[event],
+            "launch": _taken(gpu.launch, work),
+            "shape": _taken(shapes["signature"].to_numpy(), _found(shapes["event"].to_numpy(), event)),
+            "config": _taken(config, _taken(gpu.side_row, work)), "case": _taken(case, work),
+        }
+        for name in self.columns.keys() - {"start", "length"}:  # all of these fit, and there are millions of them
+            self.columns[name] = self.columns[name].astype(np.int32)
 
     def __len__(self) -> int:
         return len(self.event)
 
-    def _rows(self, events: Ints) -> tuple[Ints, Ints]:
-        """The row of each event of one track: host ranges by depth, then annotations, then GPU work where there is room."""
-        host = self.trace.host
-        row = np.zeros(len(events), np.int64)
-        nested = host.is_kind(*HOST_KINDS)[events]
-        row[nested] = host.depth[events[nested]]
-        below = int(row[nested].max()) + 1 if nested.any() else 0
-        for kinds in (("gpu_user_annotation",), WORK_KINDS, OTHER_KINDS):
-            mine = np.flatnonzero(host.is_kind(*kinds)[events])
-            if len(mine):
-                row[mine] = below + free_rows(host.start[events[mine]], host.end[events[mine]])
-                below = int(row[mine].max()) + 1
-        return events, row
+    @property
+    def event(self) -> Ints:
+        return self.columns["event"]
 
-    def _label(self, track: int, gpu: bool) -> str:
-        found = self.trace.tracks.row(track, named=True)
-        if gpu:
-            return f"GPU {found['pid']} · stream {found['tid']}"
-        return str(found["thread"] or f"thread {found['tid']}")
+    @property
+    def lane(self) -> Ints:
+        return self.columns["lane"]
 
-    @cached_property
-    def end_ns(self) -> int:
-        """The end of the last event, since `origin_ns`."""
-        return int((self.start + self.length).max(initial=0))
+    @property
+    def row(self) -> Ints:
+        return self.columns["row"]
 
-    @cached_property
-    def steps(self) -> list[dict[str, Any]]:
-        """Every step: its host range, and how far its GPU work reaches."""
-        return [self.extent(span) for span in self.trace.spans.steps]
+    @property
+    def start(self) -> Ints:
+        return self.columns["start"]
 
-    def extent(self, span: Span) -> dict[str, Any]:
-        gpu = self.trace.gpu
+    @property
+    def length(self) -> Ints:
+        return self.columns["length"]
+
+    def extent(self, trace: Trace, span: Span) -> dict[str, Any]:
+        """A step: its host range, and how far its GPU work reaches."""
+        gpu = trace.gpu
         work = span.work[gpu.usable[span.work]]
         last = max(span.end_ns, int(gpu.end[work].max(initial=span.end_ns)))
         return {"name": span.name, "start": span.start_ns - self.origin_ns, "end": span.end_ns - self.origin_ns,
                 "last": last - self.origin_ns}
-
-    @cached_property
-    def typical_step(self) -> int | None:
-        """The step of median host time: the first ones often pay for something else."""
-        times = [span.cpu_ns for span in self.trace.spans.steps]
-        return sorted(range(len(times)), key=lambda at: times[at])[len(times) // 2] if times else None
 
     def between(self, start: int, end: int) -> Ints:
         """Rows that overlap a stretch of time."""
@@ -111,44 +120,41 @@ class Timeline:
 
     def rows_of(self, events: Ints) -> Ints:
         """The rows of these events; events that are not drawn are left out."""
-        order = self._by_event
-        at = np.minimum(np.searchsorted(self.event, events, sorter=order), max(len(self) - 1, 0))
-        found = order[at] if len(self) else order
-        return found[self.event[found] == events] if len(self) else found
-
-    @cached_property
-    def configs(self) -> tuple[list[list[Any]], Ints]:
-        return configs(self.trace)
+        if not len(self):
+            return np.empty(0, np.int64)
+        at = np.minimum(np.searchsorted(self.event, events, sorter=self._by_event), len(self) - 1)
+        found = self._by_event[at].astype(np.int64)
+        return np.compress(self.event[found] == events, found)
 
     @cached_property
     def _by_event(self) -> Ints:
-        return np.argsort(self.event)
+        return np.argsort(self.event).astype(np.int32)
 
     def packed(self, rows: Ints) -> dict[str, Any]:
-        """These rows as a page reads them, with parent, launch, shapes, launch configuration and case of each."""
-        host, event = self.trace.host, self.event[rows]
-        links = _Links(self.trace, event)
-        config = _taken(self.configs[1], links.side)
-        return pack({
-            "event": event, "start": self.start[rows], "length": self.length[rows], "lane": self.lane[rows],
-            "row": self.row[rows], "name": host.name[event], "kind": host.kind[event], "parent": host.parent[event],
-            "launch": links.launch, "shape": links.shape, "config": config, "case": links.case,
-        }, _DIFFERENCES)
+        """These rows as a page reads them."""
+        return pack({name: column[rows] for name, column in self.columns.items()}, _DIFFERENCES)
 
 
-class _Links:
-    """What the rows of the side tables say about some events; -1 where they say nothing."""
+def _rows(trace: Trace, events: Ints) -> tuple[Ints, Ints]:
+    """The row of each event of one track: host ranges by depth, then annotations, then GPU work where there is room."""
+    host = trace.host
+    row = np.zeros(len(events), np.int64)
+    nested = host.is_kind(*HOST_KINDS)[events]
+    row[nested] = host.depth[events[nested]]
+    below = int(row[nested].max()) + 1 if nested.any() else 0
+    for kinds in (("gpu_user_annotation",), WORK_KINDS, OTHER_KINDS):
+        mine = np.flatnonzero(host.is_kind(*kinds)[events])
+        if len(mine):
+            row[mine] = below + free_rows(host.start[events[mine]], host.end[events[mine]])
+            below = int(row[mine].max()) + 1
+    return events, row
 
-    def __init__(self, trace: Trace, event: Ints) -> None:
-        gpu = trace.gpu
-        work = _found(gpu.id, event)
-        self.launch = _taken(gpu.launch, work)
-        self.side = _taken(gpu.side_row, work)
-        shapes = trace.tables["shapes"]
-        self.shape = _taken(shapes["signature"].to_numpy(), _found(shapes["event"].to_numpy(), event))
-        case = np.full(len(gpu), -1, np.int64)
-        case[trace.order.row] = trace.order.case
-        self.case = _taken(case, work)
+
+def _label(trace: Trace, track: int, gpu: bool) -> str:
+    found = trace.tracks.row(track, named=True)
+    if gpu:
+        return f"GPU {found['pid']} · stream {found['tid']}"
+    return str(found["thread"] or f"thread {found['tid']}")
 
 
 def free_rows(start: Ints, end: Ints) -> Ints:
