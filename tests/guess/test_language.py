@@ -11,6 +11,7 @@ from foretrace.errors import UsageError
 from foretrace.guess import GuessError, check, parse
 from foretrace.guess.marking import kinds
 from foretrace.guess.reading import Kind
+from foretrace.guess.scope import Scope
 from foretrace.guess.things import FAMILY_WORDS
 from foretrace.schema.verdict import VERDICTS
 from guess.conftest import recorded
@@ -102,6 +103,15 @@ def test_a_region_that_is_not_there_is_unknown_and_the_others_are_named() -> Non
     [verdict] = check(recorded("mlp_eager"), "in mlp_fwdd: kernels == 5")
     assert verdict.verdict == "unknown"
     assert "mlp_fwd" in verdict.why
+
+
+@pytest.mark.parametrize("name", [
+    "mlp_fwd", "nccl:all_reduce", "a b", "step", "steps", "region", "Each", "x.y-z", "in", "::", "a,b", "kernels == 5", "5",
+])
+def test_any_name_of_a_region_can_be_said(name: str) -> None:
+    place = Scope("op" if "::" in name else "region", name)
+    assert parse(f"{place.text}: kernels == 5").scope == place
+    assert parse(f"kernels == 5 {place.text}").scope == place
 
 
 def test_every_family_word_stands_for_a_family() -> None:

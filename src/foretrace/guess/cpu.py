@@ -35,6 +35,11 @@ def cpu_kernels(view: View) -> list[int]:
     """Event ids of the ops in this view that compute, in time order."""
     if not runs_on_cpu(view.work):
         raise Unknown("this trace is of a GPU program: what its host ops computed cannot be told from them")
+    return working_ops(view)
+
+
+def working_ops(view: View) -> list[int]:
+    """The same without asking whether it was a CPU that computed: for whoever knows."""
     host = view.work.trace.host
     events = view.events(host.is_op & host.lasting).tolist()
     working = [event for event in events if _works(host.names[host.name[event]])]

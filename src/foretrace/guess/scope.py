@@ -19,6 +19,7 @@ from .view import Unknown, View
 from .work import Work
 
 _FILLERS = ("every", "each", "region", "call", "of", "the")
+_RESERVED = (*_FILLERS, "step", "steps", "in", "per")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +36,8 @@ class Scope:
             return ""
         if self.kind == "steps":
             return "per step"
-        name = self.name if re.fullmatch(r"[\w:*.-]+", self.name) and not self.name.endswith(":") else f'"{self.name}"'
-        return f"in step {self.name}" if self.kind == "step" else f"in {name}"
+        plain = re.fullmatch(r"[\w*.-]+(?:::[\w*.-]+)*", self.name) and self.name.lower() not in _RESERVED
+        return f"in step {self.name}" if self.kind == "step" else f"in {self.name}" if plain else f'in "{self.name}"'
 
     @property
     def unit(self) -> str:

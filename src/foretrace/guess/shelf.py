@@ -19,7 +19,7 @@ class Shelf:
     """The snapshot of `test` for the machine that recorded `trace`."""
 
     def __init__(self, folder: Path, test: str, trace: Trace, torch_version: str) -> None:
-        arch = trace.about.arch or ("gpu" if trace.has("gpu") else "cpu")
+        arch = (trace.about.arch or "gpu") if trace.has("gpu") else "cpu"
         self.key = f"{arch}-torch{torch_version}" if torch_version else arch
         self._stem = file_stem(test)
         self.path = folder / f"{self._stem}.{self.key}.txt"
@@ -46,5 +46,5 @@ class Shelf:
 def file_stem(test: str) -> str:
     """A file name for the id of a test; ids that would share one are told apart by a hash."""
     stem = re.sub(r"[^A-Za-z0-9_.=-]+", "-", test.replace("::", ".")).strip("-")
-    odd = re.search(r"[^\w.:=\[\]/-]", test) or len(stem) > 150
+    odd = re.search(r"[^A-Za-z0-9_.:=\[\]-]", test) or len(stem) > 150
     return f"{stem[:150]}-{hashlib.sha256(test.encode()).hexdigest()[:6]}" if odd else stem

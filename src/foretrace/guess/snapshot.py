@@ -17,9 +17,9 @@ from dataclasses import dataclass
 
 from .. import families
 from ..model.trace import Trace
-from .cpu import cpu_kernels
+from .cpu import working_ops
 from .scope import Scope
-from .view import View
+from .view import Unknown, View
 from .work import Work, bare
 
 _COMPILED = re.compile(r"(?:graph_\d+_)?((?:cpp|triton_[a-z]{3})_fused\w*?)(?:_\d+)?(?:0d[\dcde]*)?")
@@ -43,7 +43,10 @@ class Difference:
 
 
 def kernels(trace: Trace) -> Counter[str]:
-    """Kernels, copies and fills by normalised name: of one step when all steps have the same, else of all of them."""
+    """Kernels, copies and fills by normalised name: of one step when all steps have the same, else of all of them.
+
+    `Unknown` when the GPU's side was not recorded.
+    """
     work = Work(trace)
     views = Scope("steps" if trace.has("steps") else "trace").views(work)
     bags = [_bag(view) for view in views]
@@ -54,7 +57,9 @@ def _bag(view: View) -> Counter[str]:
     trace = view.work.trace
     if trace.has("gpu"):
         return Counter(normal(view.work.case(row).name) for row in view.rows.tolist())
-    return Counter(normal(trace.host.names[trace.host.name[event]]) for event in cpu_kernels(view))
+    if trace.host.is_call.any():
+        raise Unknown("the trace has launches and no GPU events: the profiler could not record the GPU")
+    return Counter(normal(trace.host.names[trace.host.name[event]]) for event in working_ops(view))
 
 
 def normal(name: str) -> str:

@@ -71,15 +71,20 @@ class KernelTraces:
         """The snapshot of one block: written, the same, changed, missing, or of other machines only."""
         from foretrace.guess.shelf import Shelf
         from foretrace.guess.snapshot import difference
+        from foretrace.guess.view import Unknown
 
         __tracebackhide__ = True
         test = self.item.nodeid.split("::", 1)[-1] + (f".{name}" if name else "")
         folder = self.item.path.parent / option(self.item.config, "snapshots") / self.item.path.stem
         shelf = Shelf(folder, test, block.trace, block.torch_version)
+        try:
+            kernels = block.kernels
+        except Unknown as gap:
+            raise AssertionError(f"no snapshot can be taken: {gap}") from None
         if option(self.item.config, "update") or not (shelf.path.exists() or shelf.others() or _in_ci()):
-            self.snapshots.append(f"written {shelf.write(block.kernels)}")
+            self.snapshots.append(f"written {shelf.write(kernels)}")
         elif shelf.path.exists():
-            found = difference(shelf.read(), block.kernels)
+            found = difference(shelf.read(), kernels)
             self.snapshots.append("changed" if found else "same")
             if found:
                 self.changes += [f"{shelf.path.name}:", *found.lines()]
@@ -99,10 +104,11 @@ class KernelTraces:
 
         recorded = [block.path for block in self.blocks if block.path.parent == self.folder and block.path.exists()]
         folder = self.item.config.rootpath / option(self.item.config, "keep")
+        stem = file_stem(self.item.nodeid.replace("/", "."))
         kept = []
         for number, path in enumerate(recorded):
             folder.mkdir(parents=True, exist_ok=True)
-            kept.append(folder / f"{file_stem(self.item.nodeid)}{f'-{number}' if number else ''}.json.gz")
+            kept.append(folder / f"{stem}{f'-{number}' if number else ''}.json.gz")
             shutil.copyfile(path, kept[-1])
         return [str(path) for path in kept]
 
