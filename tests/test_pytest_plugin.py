@@ -294,8 +294,9 @@ class TestWithTorch:
             pytest.skip("there is a GPU here")
         with kernel_trace() as t:  # type: ignore[operator]
             torch.ones(4, 4) @ torch.ones(4, 4)
-        verdicts = t.check("kernels <= 5", "per step: sync == 0", "no memcpy", "gpu idle < 10%", "bound is overhead",
-                           "no kernel is fp32 gemm", "launches < 9", "gpu time < 1 s")
+        verdicts = foretrace.check(t.trace, [
+            "kernels <= 5", "per step: sync == 0", "no memcpy", "gpu idle < 10%", "bound is overhead",
+            "no kernel is fp32 gemm", "launches < 9", "gpu time < 1 s"])
         assert {verdict.verdict for verdict in verdicts} == {"unknown"}
 
     def test_an_error_stays_the_error_and_inductor_is_left_as_it_was(self, pytester: pytest.Pytester) -> None:
