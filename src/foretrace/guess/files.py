@@ -5,6 +5,8 @@
     [[guess]]
     text = "in mlp_fwd: kernels == 5"
     reason = "three products, gelu, and the product of gate and up"
+
+`reason` says why the author expects it; a miss repeats it.
 """
 
 from __future__ import annotations

@@ -103,7 +103,7 @@ def _units() -> str:
 
 
 def _file() -> str:
-    return f"## In a file\n\n{_body(files.__doc__)}\n\n`reason` says why the author expects it; a miss repeats it.\n"
+    return f"## In a file\n\n{_body(files.__doc__)}\n"
 
 
 def _python() -> str:
