@@ -150,4 +150,12 @@ def _article(chosen: Sequence[Stop], find: Find, device: str = "cuda") -> Iterab
             if base.begins(stop):
                 way = rung(stop.rung)
                 a, b = find(base.recording(way)), find(stop.recording(way))
-                yield row(f"{stop.title(way, device)}, against {base.label(way)}", compare(a, b))
+                same = {_region(a), _region(b)}
+                found = compare(a, b, region=same.pop() if len(same) == 1 else None)
+                yield row(f"{stop.title(way, device)}, against {base.label(way)}", found)
+
+
+def _region(trace: Trace) -> str:
+    """The region around each call, from the run record beside the trace."""
+    record = Path(trace.path.removesuffix(".json.gz") + ".run.json")
+    return str(json.loads(record.read_text(encoding="utf-8"))["rung"]["region"])
