@@ -1,9 +1,9 @@
 """Finds one-file extensions: every module of a package that declares the thing asked for, and entry points.
 
-A family, an analysis, a rung or a renderer is one module with one module-level declaration. Nothing registers
-itself anywhere else: dropping the file in is enough, and taking it out is enough too. Other packages take part through
-entry points in the groups `foretrace.families`, `foretrace.analyses`, `foretrace.rungs`, `foretrace.renderers` and
-`foretrace.sources`.
+A family, a device, an analysis, a rung or a kind of prediction is one module with one module-level declaration. Nothing
+registers itself anywhere else: dropping the file in is enough, and taking it out is enough too. Other packages take part
+through entry points in the groups `foretrace.families`, `foretrace.devices`, `foretrace.costs`, `foretrace.analyses`,
+`foretrace.guesses`, `foretrace.reasons` and `foretrace.rungs`.
 """
 
 from __future__ import annotations
