@@ -1,7 +1,7 @@
 """Ahead-of-time compilation without a GPU: what a kernel variant takes of registers, stack and shared memory.
 
-Run as a script it compiles every variant the package can launch for one architecture and prints one JSON line each; the tests run
-it so, since compiling needs kernels that are not under the interpreter.
+Run as a script it compiles every variant the package can launch for one architecture and prints one JSON line each;
+the tests run it so, since compiling needs kernels that are not under the interpreter.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ def variants(arch: int) -> Iterator[tuple[str, Any, tuple[Any, ...], dict[str, A
         yield f"forward_flat {act}", p.forward_flat_kernel, (act, False, 8, 1024), plain
         yield f"backward_flat {act}", p.backward_flat_kernel, (act, False, 8, 1024), plain
     yield "forward_strided", p.forward_strided_kernel, ("gelu_tanh", False, 8, True, 1, 1024), plain
-    yield "keep", p.keep_kernel, ("gelu_tanh", False, 8, 1024), plain
-    yield "multiply", p.multiply_kernel, (8, 1024), plain
+    yield "forward_packed", p.forward_packed_kernel, ("gelu_tanh", False, 8, 1024), plain
+    yield "backward_packed", p.backward_packed_kernel, ("gelu_tanh", False, 8, 1024), plain
     yield "backward_strided", p.backward_strided_kernel, ("gelu_tanh", False, 1, False, 64, 16), plain
     for part, rows in CANDIDATES.items():
         for _, _, (kind, t) in rows:
@@ -47,7 +47,7 @@ def variants(arch: int) -> Iterator[tuple[str, Any, tuple[Any, ...], dict[str, A
             tile = (t.bm, t.bn, t.bk)
             save = part == "gate_up_saving"
             if part == "gradient":
-                yield f"{part} {t}", gradient_tma_kernel, (False, *tile, t.group), t.options()
+                yield f"{part} {t}", gradient_tma_kernel, ("gelu_tanh", False, *tile, t.group), t.options()
             elif kind == "tma":
                 fixed = ("gelu_tanh", save, False, False, *tile, t.group)
                 yield f"{part} {t}", gate_up_tma_kernel, fixed, t.options()

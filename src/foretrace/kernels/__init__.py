@@ -10,6 +10,7 @@ does, and says so once. `routes` describes how the fastest way is chosen, `tune`
 Face kernel repository.
 """
 
+from . import layers
 from .activations import ACTIVATIONS, gated_reference
 from .glu import gated, geglu, reglu, swiglu
 from .mlp import gated_mlp, mlp_reference
@@ -24,6 +25,7 @@ __all__ = [
     "gated_mlp",
     "gated_reference",
     "geglu",
+    "layers",
     "mlp_reference",
     "reglu",
     "swiglu",

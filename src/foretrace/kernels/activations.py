@@ -10,16 +10,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 
 @dataclass(frozen=True, slots=True)
 class Activation:
-    """One activation: its name here, its plain torch form, and the names Hugging Face configurations give it."""
+    """One activation: its name here, its plain torch form, what a gradient becomes on the way back through it, and the
+    names Hugging Face configurations give it."""
 
     name: str
     torch: Callable[[Tensor], Tensor]
+    back: Callable[[Tensor, Tensor], Tensor]
     aliases: tuple[str, ...]
 
 
@@ -27,11 +30,19 @@ def _gelu_tanh(a: Tensor) -> Tensor:
     return F.gelu(a, approximate="tanh")
 
 
+def _gelu_tanh_back(grad: Tensor, a: Tensor) -> Tensor:
+    return torch.ops.aten.gelu_backward(grad, a, approximate="tanh")
+
+
+def _relu_back(grad: Tensor, a: Tensor) -> Tensor:
+    return torch.ops.aten.threshold_backward(grad, a, 0)
+
+
 _ROWS = (
-    Activation("gelu_tanh", _gelu_tanh, ("gelu_pytorch_tanh", "gelu_new", "gelu_fast")),
-    Activation("gelu_erf", F.gelu, ("gelu", "gelu_python")),
-    Activation("silu", F.silu, ("swish",)),
-    Activation("relu", F.relu, ()),
+    Activation("gelu_tanh", _gelu_tanh, _gelu_tanh_back, ("gelu_pytorch_tanh", "gelu_new", "gelu_fast")),
+    Activation("gelu_erf", F.gelu, torch.ops.aten.gelu_backward, ("gelu", "gelu_python")),
+    Activation("silu", F.silu, torch.ops.aten.silu_backward, ("swish",)),
+    Activation("relu", F.relu, _relu_back, ()),
 )
 
 ACTIVATIONS: Mapping[str, Activation] = MappingProxyType({row.name: row for row in _ROWS})

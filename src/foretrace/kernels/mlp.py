@@ -100,12 +100,13 @@ def _backward(
     x: Tensor,
     weights: steps.Weights,
     saved: steps.Saved,
+    activation: str,
     wanted: tuple[bool, bool, bool],
 ) -> steps.Gradients:
     m, d, _ = size = _size(x, *weights)
     routes = plan(x.get_device(), x.dtype, size)
     rows = _rows(x).view(m, d)
-    return steps.backward(dy.reshape(m, d), rows, weights, saved, size, routes, wanted)
+    return steps.backward(dy.reshape(m, d), rows, weights, saved, activation, size, routes, wanted)
 
 
 class _Mlp(torch.autograd.Function):
@@ -114,6 +115,7 @@ class _Mlp(torch.autograd.Function):
         weights = steps.Weights(w_gate, w_up, w_down)
         y, saved = _forward_saving(x, weights, activation, _size(x, *weights))
         ctx.save_for_backward(x, w_gate, w_up, w_down, *saved)
+        ctx.activation = activation
         return y
 
     @staticmethod
@@ -122,8 +124,9 @@ class _Mlp(torch.autograd.Function):
         x, w_gate, w_up, w_down, *saved = ctx.saved_tensors
         need_x, need_gate, need_up, need_down, _ = ctx.needs_input_grad
         grads = _backward(
-            dy, x, steps.Weights(w_gate, w_up, w_down), steps.Saved(*saved), (need_x, need_gate or need_up, need_down)
-        )
+            dy, x, steps.Weights(w_gate, w_up, w_down), steps.Saved(*saved), ctx.activation,
+            (need_x, need_gate or need_up, need_down),
+        )  # fmt: skip
         return (*_as_inputs(grads, x, w_gate.shape[0]), None)
 
 
@@ -135,11 +138,15 @@ def _as_inputs(grads: steps.Gradients, x: Tensor, h: int) -> tuple[Tensor | None
     return dx, grads.gate_up[:h], grads.gate_up[h:], grads.down
 
 
-@torch.library.custom_op("foretrace::gated_mlp", mutates_args=())
+# `foretrace`; a copy loaded under another name registers its operators under that one.
+_NAMESPACE = __name__.partition(".")[0]
+
+
+@torch.library.custom_op(f"{_NAMESPACE}::gated_mlp", mutates_args=())
 def _mlp_op(
     x: Tensor, w_gate: Tensor, w_up: Tensor, w_down: Tensor, activation: str, save: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The output, and with `save` the activations and the factors backward needs (empty otherwise)."""
+    """The output, and with `save` the activations and what they were applied to, for backward (empty otherwise)."""
     if why_not(x.device, x.dtype) is not None:
         return _plain_op(x, w_gate, w_up, w_down, activation, save)
     weights = steps.Weights(w_gate, w_up, w_down)
@@ -154,16 +161,11 @@ def _plain_op(
     x: Tensor, w_gate: Tensor, w_up: Tensor, w_down: Tensor, activation: str, save: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The operator on a CPU, for `opcheck` and for graphs exported on one machine and run on another."""
-    rows = x.reshape(-1, w_gate.shape[1])
-    gate, up = F.linear(rows, w_gate), F.linear(rows, w_up)
-    middle = gated_reference(gate, up, activation)
+    h, d = w_gate.shape
+    pre = F.linear(x.reshape(-1, d), torch.cat((w_gate, w_up)))
+    middle = gated_reference(pre[:, :h], pre[:, h:], activation)
     y = F.linear(middle, w_down).view(x.shape)
-    if not save:
-        return y, x.new_empty(0), x.new_empty(0)
-    with torch.enable_grad():
-        leaves = gate.detach().requires_grad_(), up.detach().requires_grad_()
-        factors = torch.autograd.grad(gated_reference(*leaves, activation).sum(), leaves)
-    return y, middle, torch.cat(factors, dim=1)
+    return (y, middle, pre) if save else (y, x.new_empty(0), x.new_empty(0))
 
 
 @_mlp_op.register_fake
@@ -178,41 +180,51 @@ def _(
     return y, x.new_empty(0), x.new_empty(0)
 
 
-@torch.library.custom_op("foretrace::gated_mlp_backward", mutates_args=())
+@torch.library.custom_op(f"{_NAMESPACE}::gated_mlp_backward", mutates_args=())
 def _mlp_backward_op(
-    dy: Tensor, x: Tensor, w_gate: Tensor, w_up: Tensor, w_down: Tensor, middle: Tensor, factors: Tensor
+    dy: Tensor, x: Tensor, w_gate: Tensor, w_up: Tensor, w_down: Tensor, middle: Tensor, pre: Tensor, activation: str
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The gradients of x, of gate and up one below the other, and of down."""
+    weights, saved = steps.Weights(w_gate, w_up, w_down), steps.Saved(middle, pre)
     if why_not(x.device, x.dtype) is not None:
-        d = w_gate.shape[1]
-        dy, rows = dy.reshape(-1, d), x.reshape(-1, d)
-        grads = (dy @ w_down).repeat(1, 2) * factors
-        return (grads @ torch.cat((w_gate, w_up))).view(x.shape), grads.t() @ rows, dy.t() @ middle
-    weights = steps.Weights(w_gate, w_up, w_down)
-    got = _backward(dy, x, weights, steps.Saved(middle, factors), (True, True, True))
+        return _plain_backward_op(dy, x, weights, saved, activation)
+    got = _backward(dy, x, weights, saved, activation, (True, True, True))
     dx, d_gate_up, d_down = (grad for grad in got if grad is not None)
     return dx.view(x.shape), d_gate_up, d_down
 
 
+def _plain_backward_op(
+    dy: Tensor, x: Tensor, weights: steps.Weights, saved: steps.Saved, activation: str
+) -> tuple[Tensor, Tensor, Tensor]:
+    d = weights.gate.shape[1]
+    dy, rows = dy.reshape(-1, d), x.reshape(-1, d)
+    gate, up = saved.pre.chunk(2, dim=1)
+    act, dm = ACTIVATIONS[activation], dy @ weights.down
+    grads = torch.cat((act.back(dm * up, gate), dm * act.torch(gate)), dim=1)
+    dx = (grads @ torch.cat((weights.gate, weights.up))).view(x.shape)
+    return dx, grads.t() @ rows, dy.t() @ saved.middle
+
+
 @_mlp_backward_op.register_fake
 def _(
-    dy: Tensor, x: Tensor, w_gate: Tensor, w_up: Tensor, w_down: Tensor, middle: Tensor, factors: Tensor
+    dy: Tensor, x: Tensor, w_gate: Tensor, w_up: Tensor, w_down: Tensor, middle: Tensor, pre: Tensor, activation: str
 ) -> tuple[Tensor, Tensor, Tensor]:
     h, d = w_gate.shape
     return x.new_empty(x.shape), x.new_empty((2 * h, d)), x.new_empty((d, h))
 
 
 def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-    x, w_gate, w_up, w_down, _, save = inputs
+    x, w_gate, w_up, w_down, activation, save = inputs
     if not save:
-        raise RuntimeError("foretrace::gated_mlp: a differentiable call needs save=True")
+        raise RuntimeError("gated_mlp: a differentiable call needs save=True")
     ctx.save_for_backward(x, w_gate, w_up, w_down, *output[1:])
+    ctx.activation = activation
     ctx.set_materialize_grads(False)
 
 
-def _op_backward(ctx: Any, dy: Tensor, _middle: Tensor | None, _factors: Tensor | None) -> tuple[Tensor | None, ...]:
+def _op_backward(ctx: Any, dy: Tensor, _middle: Tensor | None, _pre: Tensor | None) -> tuple[Tensor | None, ...]:
     x, w_gate, *rest = ctx.saved_tensors
-    dx, d_gate_up, d_down = _mlp_backward_op(dy.contiguous(), x, w_gate, *rest)
+    dx, d_gate_up, d_down = _mlp_backward_op(dy.contiguous(), x, w_gate, *rest, ctx.activation)
     h = w_gate.shape[0]
     return dx, d_gate_up[:h], d_gate_up[h:], d_down, None, None
 

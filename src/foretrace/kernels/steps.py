@@ -15,8 +15,8 @@ from .routes import LIBRARY, Plan, Route, Size
 from .support import HAVE_TRITON
 
 if HAVE_TRITON:
-    from .device.apply import gated_forward, keep_factors, multiply_factors
-    from .device.products import gate_up, gate_up_tma, gradient_tma, narrow_product, takes_gradient, takes_pair, takes_tma
+    from .device.apply import packed_backward, packed_forward
+    from .device.products import gate_up, gate_up_tma, gradient_tma, narrow_product, takes_pair, takes_tma
     from .device.workspace import room_between
 
 
@@ -29,11 +29,10 @@ class Weights(NamedTuple):
 
 
 class Saved(NamedTuple):
-    """What backward needs: the activations (m, h), and the factors (m, 2h) by which the activations' gradient is to be
-    multiplied to give gate's, `up act'(gate)`, and up's, `act(gate)`. They take the room gate and up would take."""
+    """What backward needs: the activations (m, h), and gate and up before the activation, side by side (m, 2h)."""
 
     middle: Tensor
-    factors: Tensor
+    pre: Tensor
 
 
 class Gradients(NamedTuple):
@@ -57,9 +56,9 @@ def forward(x: Tensor, weights: Weights, activation: str, size: Size, plan: Plan
 def forward_saving(x: Tensor, weights: Weights, activation: str, size: Size, plan: Plan) -> tuple[Tensor, Saved]:
     """As `forward`, and what backward needs."""
     m, _, h = size
-    middle, factors = x.new_empty((m, h)), x.new_empty((m, 2 * h))
-    gate_up_part(x, weights, middle, factors, activation, size, plan.gate_up_saving)
-    return down_part(middle, weights.down, x, size, plan.down), Saved(middle, factors)
+    middle, pre = x.new_empty((m, h)), x.new_empty((m, 2 * h))
+    gate_up_part(x, weights, middle, pre, activation, size, plan.gate_up_saving)
+    return down_part(middle, weights.down, x, size, plan.down), Saved(middle, pre)
 
 
 def backward(
@@ -67,6 +66,7 @@ def backward(
     x: Tensor,
     weights: Weights,
     saved: Saved,
+    activation: str,
     size: Size,
     plan: Plan,
     wanted: tuple[bool, bool, bool],
@@ -77,30 +77,26 @@ def backward(
     d_down = dy.t() @ saved.middle if want_down else None
     if not (want_x or want_gate_up):
         return Gradients(None, None, d_down)
-    grads = gradient_part(dy, weights.down, saved.factors, size, plan.gradient)
+    grads = gradient_part(dy, weights.down, saved.pre, activation, size, plan.gradient)
     d_gate_up = grads.t() @ x if want_gate_up else None
     return Gradients(input_gradient(grads, weights) if want_x else None, d_gate_up, d_down)
 
 
 def gate_up_part(
-    x: Tensor, weights: Weights, middle: Tensor, factors: Tensor | None, activation: str, size: Size, route: Route
+    x: Tensor, weights: Weights, middle: Tensor, pre: Tensor | None, activation: str, size: Size, route: Route
 ) -> None:
-    """`act(x Wg^T) * (x Wu^T)` into the first m h elements of `middle`, and the factors if there is a place for
-    them."""
+    """`act(x Wg^T) * (x Wu^T)` into the first m h elements of `middle`, and the two products into `pre` if it is
+    given."""
     m, d, h = size
     gate, up, _ = weights
     if route.kind == "tma" and not (h % 8 == 0 and takes_tma(x, gate, up) and takes_pair(gate, up)):
         route = LIBRARY
-    if route.tile is not None:
-        compute = gate_up_tma if route.kind == "tma" else gate_up
-        compute(x, gate, up, middle, factors, activation, size, route.tile)
-        return
-    rows = middle.view(-1)[: m * h].view(m, h)
-    both = products(x.view(m, d), gate, up, factors)
-    if factors is None:
-        gated_forward(both[:, :h], both[:, h:], rows, activation)
+    if route.tile is None:
+        both = products(x.view(m, d), gate, up, pre)
+        packed_forward(both, middle.view(-1)[: m * h].view(m, h), activation)
     else:
-        keep_factors(both, rows, activation)
+        compute = gate_up_tma if route.kind == "tma" else gate_up
+        compute(x, gate, up, middle, pre, activation, size, route.tile)
 
 
 def products(x: Tensor, gate: Tensor, up: Tensor, out: Tensor | None) -> Tensor:
@@ -126,13 +122,13 @@ def down_part(middle: Tensor, w_down: Tensor, x: Tensor, size: Size, route: Rout
     return y
 
 
-def gradient_part(dy: Tensor, w_down: Tensor, factors: Tensor, size: Size, route: Route) -> Tensor:
+def gradient_part(dy: Tensor, w_down: Tensor, pre: Tensor, activation: str, size: Size, route: Route) -> Tensor:
     """The gradients of gate and up, side by side, (m, 2h)."""
-    grads = torch.empty_like(factors)
-    if route.tile is not None and takes_gradient(size[1], route.tile) and takes_tma(dy, w_down, grads):
-        gradient_tma(dy, w_down, factors, grads, size, route.tile)
+    grads = torch.empty_like(pre)
+    if route.tile is not None and takes_tma(dy, w_down, grads):
+        gradient_tma(dy, w_down, pre, grads, activation, size, route.tile)
     else:
-        multiply_factors(dy @ w_down, factors, grads)
+        packed_backward(dy @ w_down, pre, grads, activation)
     return grads
 
 

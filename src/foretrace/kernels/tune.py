@@ -13,9 +13,11 @@ from concurrent.futures import ProcessPoolExecutor
 
 import torch
 
+from ..errors import MissingError
 from . import steps
 from .device.products import Tile
-from .routes import LIBRARY, PARTS, Measured, Route, Size, card_name, read, store_path, write
+from .glu import gated
+from .routes import LIBRARY, PARTS, Measured, Route, Size, card_name, read, rows_for, store_path, write
 from .timing import call_times, device_times
 
 # A route must beat the library by this much to be chosen: medians of two equal routes differ by about 1% on an H200.
@@ -71,6 +73,8 @@ Compute = Callable[[Route], torch.Tensor]
 
 def tune(sizes: Iterable[Size], dtype: torch.dtype = torch.bfloat16, activation: str = "gelu_tanh") -> list[Measured]:
     """Measure every part at every size (m, d, h) on the current card, keep the result on disk, and return it."""
+    if not torch.cuda.is_available():
+        raise MissingError("tuning needs a CUDA GPU with torch and Triton: pip install 'foretrace[bench]'")
     sizes = list(sizes)
     compile_ahead(dtype, activation, sizes)
     rows = [row for size in sizes for row in measure(size, dtype, activation)]
@@ -79,6 +83,23 @@ def tune(sizes: Iterable[Size], dtype: torch.dtype = torch.bfloat16, activation:
     path = store_path(card)
     write(path, card, [*rows, *(row for row in read(path) if (row.part, row.m, row.d, row.h) not in new)])
     return rows
+
+
+def warm(dtype: torch.dtype = torch.bfloat16, activation: str = "gelu_tanh") -> None:
+    """Compile and load every kernel this card's table can choose, so that no later call, whatever its shape, has to.
+
+    The first time on a machine that takes some seconds; afterwards Triton's cache on disk has them.
+    """
+    card = card_name(torch.cuda.current_device())
+    jobs = {(row.part, Route.parse(row.route)) for row in rows_for(card) if row.route != LIBRARY.text()}
+    _compile(jobs, dtype, activation)
+    for part, route in sorted(jobs):
+        _compile_one(part, route, dtype, activation)
+    for part in PARTS:
+        _compile_one(part, LIBRARY, dtype, activation)
+    for columns in (64, 63):
+        gate = torch.zeros(8, columns, dtype=dtype, device="cuda", requires_grad=True)
+        gated(gate, gate.detach(), activation).sum().backward()
 
 
 def measure(size: Size, dtype: torch.dtype, activation: str) -> Iterator[Measured]:
@@ -110,8 +131,8 @@ def _parts(size: Size, dtype: torch.dtype, activation: str) -> tuple[Compute, ..
     x, dy = torch.randn(m, d, **new), torch.randn(m, d, **new)
     both = torch.randn(2 * h, d, **new) / d**0.5
     weights = steps.Weights(both[:h], both[h:], torch.randn(d, h, **new) / h**0.5)
-    middle, factors = torch.randn(m, h, **new), torch.randn(m, 2 * h, **new)
-    room = torch.empty_like(factors)
+    middle, pre = torch.randn(m, h, **new), torch.randn(m, 2 * h, **new)
+    room = torch.empty_like(pre)
 
     def gate_up(saved: torch.Tensor | None, route: Route) -> torch.Tensor:
         out = x.new_empty((m, h))
@@ -122,7 +143,7 @@ def _parts(size: Size, dtype: torch.dtype, activation: str) -> tuple[Compute, ..
         lambda route: gate_up(None, route),
         lambda route: gate_up(room, route),
         lambda route: steps.down_part(middle, weights.down, x, size, route),
-        lambda route: steps.gradient_part(dy, weights.down, factors, size, route),
+        lambda route: steps.gradient_part(dy, weights.down, pre, activation, size, route),
     )
 
 
@@ -136,19 +157,21 @@ def _agrees(compute: Compute, route: Route, wanted: torch.Tensor) -> bool:
     return bool(distance < CLOSE)
 
 
-def compile_ahead(dtype: torch.dtype, activation: str, sizes: Iterable[Size], processes: int | None = None) -> None:
+def compile_ahead(dtype: torch.dtype, activation: str, sizes: Iterable[Size]) -> None:
     """Compile all candidates for these sizes in several processes; Triton's cache on disk carries them over."""
     jobs = {(part, route) for size in sizes for part in PARTS for route in candidates(part, size[0])}
-    context = multiprocessing.get_context("spawn")
-    workers = processes or max(1, multiprocessing.cpu_count() - 1)
-    with ProcessPoolExecutor(workers, mp_context=context) as pool:
+    _compile(jobs, dtype, activation)
+
+
+def _compile(jobs: Iterable[tuple[str, Route]], dtype: torch.dtype, activation: str) -> None:
+    workers = max(1, multiprocessing.cpu_count() - 1)
+    with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
         for done in [pool.submit(_compile_one, part, route, dtype, activation) for part, route in sorted(jobs)]:
             done.result()
 
 
 def _compile_one(part: str, route: Route, dtype: torch.dtype, activation: str) -> None:
-    """Run a part once at a small size."""
-    size = (max(least for least, _, known in CANDIDATES[part] if known == route), 64, 256)
-    compute = _parts(size, dtype, activation)[PARTS.index(part)]
-    compute(route)
+    """Run a part once at a small size, and at one that is no multiple of eight, which are variants of their own."""
+    for size in ((256, 1024, 256), (256, 1023, 257)):
+        _parts(size, dtype, activation)[PARTS.index(part)](route)
     torch.cuda.synchronize()

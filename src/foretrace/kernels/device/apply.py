@@ -11,11 +11,11 @@ from torch import Tensor
 from .launch import Variant
 from .pointwise import (
     backward_flat_kernel,
+    backward_packed_kernel,
     backward_strided_kernel,
     forward_flat_kernel,
+    forward_packed_kernel,
     forward_strided_kernel,
-    keep_kernel,
-    multiply_kernel,
 )
 from .views import view_of
 
@@ -50,32 +50,23 @@ def gated_backward(
         _run_strided(backward_strided_kernel, tensors, activation)
 
 
-def keep_factors(pre: Tensor, out: Tensor, activation: str) -> None:
-    """Write `act(gate) * up` into `out`, (m, h), and the factors over `pre`, (m, 2h); see `keep_kernel`. Contiguous."""
-    m, h = out.shape
-    if out.numel():
+def packed_forward(pre: Tensor, out: Tensor, activation: str) -> None:
+    """Write `act(gate) * up` into `out`, (m, h), for `pre` = (gate, up) side by side, (m, 2h). Contiguous."""
+    _run_packed(forward_packed_kernel, (pre, out), out, activation)
+
+
+def packed_backward(grad: Tensor, pre: Tensor, grads: Tensor, activation: str) -> None:
+    """Write the gradients of gate and up side by side into `grads`, (m, 2h), from that of the product, (m, h).
+    Contiguous."""
+    _run_packed(backward_packed_kernel, (grad, pre, grads), grad, activation)
+
+
+def _run_packed(kernel: Any, tensors: tuple[Tensor, ...], narrow: Tensor, activation: str) -> None:
+    m, h = narrow.shape
+    if m and h:
         vec = 1 if h & 7 else 8
         col_blocks = -(-h // _BLOCK)
-        _keep(out.dtype, activation, vec).launch(m * col_blocks, (pre, out), (h // vec, col_blocks))
-
-
-def multiply_factors(grad: Tensor, factors: Tensor, grads: Tensor) -> None:
-    """Write the gradients of gate and up into `grads`, (m, 2h), from `grad`, (m, h), and the factors. Contiguous."""
-    m, h = grad.shape
-    if grad.numel():
-        vec = 1 if h & 7 else 8
-        col_blocks = -(-h // _BLOCK)
-        _multiply(grad.dtype, vec).launch(m * col_blocks, (grad, factors, grads), (h // vec, col_blocks))
-
-
-@lru_cache
-def _keep(dtype: torch.dtype, activation: str, vec: int) -> Variant:
-    return Variant(keep_kernel, (activation, dtype == torch.float32, vec, _BLOCK), _OPTIONS)
-
-
-@lru_cache
-def _multiply(dtype: torch.dtype, vec: int) -> Variant:
-    return Variant(multiply_kernel, (vec, _BLOCK), _OPTIONS)
+        _flat(kernel, narrow.dtype, activation, vec).launch(m * col_blocks, tensors, (h // vec, col_blocks))
 
 
 @lru_cache

@@ -114,38 +114,33 @@ def backward_strided_kernel(
     _backward(d, g, u, x, y, mask, ACT, EXACT)
 
 
+@triton.jit
+def _packed_tile(tile, h, col_blocks, VEC: tl.constexpr, BLOCK: tl.constexpr):
+    """Offsets of the `tile`-th piece of a row in an (m, h) and in an (m, 2h) tensor, and which of it exists."""
+    row = (tile // col_blocks).to(tl.int64)
+    col = (tile % col_blocks) * BLOCK + tl.arange(0, BLOCK)
+    return row * (h * VEC) + col, row * (2 * h * VEC) + col, col < h * VEC
+
+
 @triton.jit(do_not_specialize=["h", "col_blocks"])
-def keep_kernel(
+def forward_packed_kernel(
     pre, out, h: tl.int64, col_blocks: tl.int32,
     ACT: tl.constexpr, EXACT: tl.constexpr, VEC: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """out = act(gate) * up for `pre` = (gate, up) side by side, (m, 2h), in whose place the factors go: `up act'(gate)`
-    and `act(gate)`, which are what the gradient of `out` is multiplied by. `h` is in units of VEC elements."""
-    row = (tl.program_id(0) // col_blocks).to(tl.int64)
-    col = (tl.program_id(0) % col_blocks) * BLOCK + tl.arange(0, BLOCK)
-    width = h * VEC
-    mask = col < width
-    first = pre + row * (2 * width) + col
-    gate = tl.load(first, mask).to(tl.float32)
-    up = tl.load(first + width, mask).to(tl.float32)
-    value, slope = activate_with_slope(gate, ACT, EXACT)
-    tl.store(out + row * width + col, (value * up).to(out.dtype.element_ty), mask)
-    tl.store(first, (up * slope).to(out.dtype.element_ty), mask)
-    tl.store(first + width, value.to(out.dtype.element_ty), mask)
+    """out = act(gate) * up for `pre` = (gate, up) side by side, (m, 2h). `h` is in units of VEC elements."""
+    at, at_pre, mask = _packed_tile(tl.program_id(0), h, col_blocks, VEC, BLOCK)
+    _forward(pre + at_pre, pre + h * VEC + at_pre, out + at, mask, ACT, EXACT)
 
 
 @triton.jit(do_not_specialize=["h", "col_blocks"])
-def multiply_kernel(
-    grad, factors, grads, h: tl.int64, col_blocks: tl.int32, VEC: tl.constexpr, BLOCK: tl.constexpr
-):
-    """grads = (grad * first half of factors, grad * second half): the gradients of gate and up, (m, 2h)."""
-    row = (tl.program_id(0) // col_blocks).to(tl.int64)
-    col = (tl.program_id(0) % col_blocks) * BLOCK + tl.arange(0, BLOCK)
-    width = h * VEC
-    mask = col < width
-    grad = tl.load(grad + row * width + col, mask).to(tl.float32)
-    at = row * (2 * width) + col
-    of_gate = tl.load(factors + at, mask).to(tl.float32)
-    of_up = tl.load(factors + width + at, mask).to(tl.float32)
-    tl.store(grads + at, (grad * of_gate).to(grads.dtype.element_ty), mask)
-    tl.store(grads + width + at, (grad * of_up).to(grads.dtype.element_ty), mask)
+def backward_packed_kernel(
+    grad, pre, grads, h: tl.int64, col_blocks: tl.int32,
+    ACT: tl.constexpr, EXACT: tl.constexpr, VEC: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """Both gradients side by side. Goes from the last row to the first: the end of `grad` was written last and is
+    still in
+    L2, and so will be the beginning of `grads` for whoever reads that next."""
+    tile = tl.num_programs(0) - 1 - tl.program_id(0)
+    at, at_pre, mask = _packed_tile(tile, h, col_blocks, VEC, BLOCK)
+    up = h * VEC + at_pre
+    _backward(grad + at, pre + at_pre, pre + up, grads + at_pre, grads + up, mask, ACT, EXACT)

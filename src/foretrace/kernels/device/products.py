@@ -16,7 +16,7 @@ import torch
 import triton
 from torch import Tensor
 
-from .gradient import SLICE, gradient_tma_kernel
+from .gradient import gradient_tma_kernel
 from .launch import Variant, interpreted
 from .narrow import split_kernel
 from .projection import gate_up_kernel, gate_up_tma_kernel
@@ -71,13 +71,12 @@ def gate_up_tma(
     w_gate: Tensor,
     w_up: Tensor,
     out: Tensor,
-    factors: Tensor | None,
+    pre: Tensor | None,
     activation: str,
     size: Size,
     tile: Tile,
 ) -> None:
-    """`out = act(x w_gate^T) * (x w_up^T)`, and if given `factors`, (m, 2h): what the gradient of `out` is to be
-    multiplied by to give gate's (first half) and up's.
+    """`out = act(x w_gate^T) * (x w_up^T)`, and the two products side by side in `pre` if given.
 
     Needs `takes_tma(x, w_gate, w_up, out)` and `takes_pair(w_gate, w_up)`.
     """
@@ -85,10 +84,10 @@ def gate_up_tma(
     way = w_up.data_ptr() - w_gate.data_ptr()
     # Two tensors anywhere in memory are one (2, h, d) tensor to the accelerator: it needs only the stride between them.
     lower = w_gate if way > 0 else w_up
-    variant = _gate_up_tma(x.dtype, activation, factors is not None, way < 0, tile)
+    variant = _gate_up_tma(x.dtype, activation, pre is not None, way < 0, tile)
     grid = _persistent(x, _tiles(m, h, tile), tile)
     sizes = (m, h, d, x.stride(-2), w_gate.stride(0), abs(way) // x.element_size())
-    variant.launch(grid, (x, lower, out, out if factors is None else factors), sizes)
+    variant.launch(grid, (x, lower, out, out if pre is None else pre), sizes)
 
 
 def gate_up(
@@ -96,7 +95,7 @@ def gate_up(
     w_gate: Tensor,
     w_up: Tensor,
     out: Tensor,
-    factors: Tensor | None,
+    pre: Tensor | None,
     activation: str,
     size: Size,
     tile: Tile,
@@ -105,34 +104,28 @@ def gate_up(
     m, d, h = size
     x_row, gate_row, up_row = x.stride(-2), w_gate.stride(0), w_up.stride(0)
     vec = 1 if (d | x_row | gate_row | up_row) & 7 else 8
-    variant = _gate_up(x.dtype, activation, factors is not None, vec, tile)
+    variant = _gate_up(x.dtype, activation, pre is not None, vec, tile)
     sizes = (m, h, d // vec, x_row // vec, gate_row // vec, up_row // vec)
-    variant.launch(_tiles(m, h, tile), (x, w_gate, w_up, out, out if factors is None else factors), sizes)
+    variant.launch(_tiles(m, h, tile), (x, w_gate, w_up, out, out if pre is None else pre), sizes)
 
 
 def gradient_tma(
     dy: Tensor,
     w_down: Tensor,
-    factors: Tensor,
+    pre: Tensor,
     grads: Tensor,
+    activation: str,
     size: Size,
     tile: Tile,
 ) -> None:
-    """The gradients of gate and up, side by side in `grads`, from the gradient `dy` of the down projection's output
-    and the `factors` forward kept.
+    """The gradients of gate and up, side by side in `grads`, from the gradient `dy` of the down projection's output.
 
-    Needs `takes_tma(dy, w_down, factors, grads)` and `takes_gradient(d, tile)`.
+    Needs `takes_tma(dy, w_down, pre, grads)`.
     """
     m, d, h = size
     grid = _persistent(dy, _tiles(m, h, tile), tile)
-    scratch = dy.new_empty(grid * tile.bm * tile.bn)
     sizes = (m, h // 8, d, dy.stride(-2), w_down.stride(0))
-    _gradient_tma(dy.dtype, tile).launch(grid, (dy, w_down, factors, grads, scratch), sizes)
-
-
-def takes_gradient(d: int, tile: Tile) -> bool:
-    """Whether a product over `d` has enough steps to work off the tile before it."""
-    return bool(-(-d // tile.bk) > tile.bm // SLICE.value)
+    _gradient_tma(dy.dtype, activation, tile).launch(grid, (dy, w_down, pre, grads), sizes)
 
 
 def narrow_product(a: Tensor, w: Tensor, out: Tensor, size: Size, tile: Tile) -> None:
@@ -161,9 +154,9 @@ def _gate_up(dtype: torch.dtype, activation: str, save: bool, vec: int, tile: Ti
 
 
 @lru_cache
-def _gradient_tma(dtype: torch.dtype, tile: Tile) -> Variant:
+def _gradient_tma(dtype: torch.dtype, activation: str, tile: Tile) -> Variant:
     kernel = gradient_tma_kernel
-    fixed = (interpreted(kernel), tile.bm, tile.bn, tile.bk, tile.group)
+    fixed = (activation, interpreted(kernel), tile.bm, tile.bn, tile.bk, tile.group)
     return Variant(kernel, fixed, tile.options())
 
 

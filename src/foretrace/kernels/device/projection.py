@@ -14,7 +14,7 @@ Both round once, at the end. Both take sizes and strides at run time.
 import triton
 import triton.language as tl
 
-from .math import activate, activate_with_slope
+from .math import activate
 
 
 @triton.jit
@@ -39,20 +39,20 @@ def product(a, b, acc, UPCAST: tl.constexpr):
 
 @triton.jit(do_not_specialize=["m", "h", "d", "x_row", "w_row", "w_pair"])
 def gate_up_tma_kernel(
-    x, w, out, factors,
+    x, w, out, pre,
     m: tl.int32, h: tl.int32, d: tl.int32, x_row: tl.int64, w_row: tl.int64, w_pair: tl.int64,
     ACT: tl.constexpr, SAVE: tl.constexpr, UP_FIRST: tl.constexpr, UPCAST: tl.constexpr,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr,
 ):  # fmt: skip
     """`w` is the lower of the two weights in memory and `w_pair` the way to the other, in elements. SAVE also writes
-    `factors`, (m, 2h): what the product's gradient is to be multiplied by to give gate's (first half) and up's."""
+    what the activation was applied to into `pre`, (m, 2h), gate first."""
     dtype = out.dtype.element_ty
     x_tiles = tl.make_tensor_descriptor(x, [m, d], [x_row, 1], [BM, BK])
     w_tiles = tl.make_tensor_descriptor(w, [2, h, d], [w_pair, w_row, 1], [2, BN, BK])
     out_tiles = tl.make_tensor_descriptor(out, [m, h], [h.to(tl.int64), 1], [BM, BN])
     if SAVE:
-        of_gate_tiles = tl.make_tensor_descriptor(factors, [m, h], [2 * h.to(tl.int64), 1], [BM, BN])
-        of_up_tiles = tl.make_tensor_descriptor(factors + h, [m, h], [2 * h.to(tl.int64), 1], [BM, BN])
+        gate_tiles = tl.make_tensor_descriptor(pre, [m, h], [2 * h.to(tl.int64), 1], [BM, BN])
+        up_tiles = tl.make_tensor_descriptor(pre + h, [m, h], [2 * h.to(tl.int64), 1], [BM, BN])
     tiles_m = tl.cdiv(m, BM)
     tiles_n = tl.cdiv(h, BN)
     # Flattened, the loads of the next tile are already under way while this tile's epilogue runs.
@@ -68,17 +68,14 @@ def gate_up_tma_kernel(
         else:
             gate, up = tl.split(acc.reshape(BM, 2, BN).permute(0, 2, 1))
         if SAVE:
-            value, slope = activate_with_slope(gate, ACT, False)
-            of_up_tiles.store([row * BM, col * BN], value.to(dtype))
-            of_gate_tiles.store([row * BM, col * BN], (up * slope).to(dtype))
-        else:
-            value = activate(gate, ACT, False)
-        out_tiles.store([row * BM, col * BN], (value * up).to(dtype))
+            gate_tiles.store([row * BM, col * BN], gate.to(dtype))
+            up_tiles.store([row * BM, col * BN], up.to(dtype))
+        out_tiles.store([row * BM, col * BN], (activate(gate, ACT, False) * up).to(dtype))
 
 
 @triton.jit(do_not_specialize=["m", "h", "d", "x_row", "gate_row", "up_row"])
 def gate_up_kernel(
-    x, w_gate, w_up, out, factors,
+    x, w_gate, w_up, out, pre,
     m: tl.int32, h: tl.int32, d: tl.int32, x_row: tl.int64, gate_row: tl.int64, up_row: tl.int64,
     ACT: tl.constexpr, SAVE: tl.constexpr, VEC: tl.constexpr, UPCAST: tl.constexpr,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr,
@@ -105,9 +102,6 @@ def gate_up_kernel(
     mask = (rows < m) & (cols < h)
     dtype = out.dtype.element_ty
     if SAVE:
-        value, slope = activate_with_slope(gate, ACT, False)
-        tl.store(factors + rows * (2 * h) + cols, (up * slope).to(dtype), mask)
-        tl.store(factors + rows * (2 * h) + h + cols, value.to(dtype), mask)
-    else:
-        value = activate(gate, ACT, False)
-    tl.store(out + rows * h + cols, (value * up).to(dtype), mask)
+        tl.store(pre + rows * (2 * h) + cols, gate.to(dtype), mask)
+        tl.store(pre + rows * (2 * h) + h + cols, up.to(dtype), mask)
+    tl.store(out + rows * h + cols, (activate(gate, ACT, False) * up).to(dtype), mask)

@@ -1,0 +1,27 @@
+"""Every variant that can be launched compiles ahead of time, without spills and within the card's shared memory."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from ahead import SHARED_LIMIT
+
+pytest.importorskip("triton")
+
+
+@pytest.mark.parametrize("arch", SHARED_LIMIT)
+def test_no_spills_and_shared_memory_within_the_limit(arch: int, tmp_path: Path) -> None:
+    script = Path(__file__).with_name("ahead.py")
+    environment = {**os.environ, "TRITON_CACHE_DIR": str(tmp_path)}
+    environment.pop("TRITON_INTERPRET", None)
+    done = subprocess.run([sys.executable, str(script), str(arch)], capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr[-2000:]
+    variants = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(variants) > 10
+    bad = [v for v in variants if v["stack"] or v["local"] or v["shared"] > SHARED_LIMIT[arch]]
+    assert not bad

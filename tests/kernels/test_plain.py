@@ -1,0 +1,208 @@
+"""What needs no GPU and no interpreter: the reference path, the module, what it accepts, what it says."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+
+import pytest
+import torch
+from torch import nn
+
+from foretrace.kernels import (
+    ACTIVATIONS,
+    GeGLUMLP,
+    PlainRoute,
+    gated,
+    gated_mlp,
+    gated_reference,
+    geglu,
+    mlp_reference,
+    reglu,
+    steps,
+    support,
+    swiglu,
+)
+from foretrace.kernels.activations import activation_named
+from foretrace.kernels.module import recognised
+
+
+@pytest.fixture(autouse=True)
+def _nothing_said_yet(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(support, "_noted", set())
+
+
+pytestmark = pytest.mark.filterwarnings("ignore::foretrace.kernels.PlainRoute")
+
+
+class SimpleGeGLUMLP(nn.Module):
+    """The article's module."""
+
+    def __init__(self, dim: int, hidden: int) -> None:
+        super().__init__()
+        self.gate_proj = nn.Linear(dim, hidden, bias=False)
+        self.up_proj = nn.Linear(dim, hidden, bias=False)
+        self.down_proj = nn.Linear(hidden, dim, bias=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.down_proj(torch.nn.functional.gelu(self.gate_proj(x), approximate="tanh") * self.up_proj(x))
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_gradcheck_in_float64(activation: str) -> None:
+    gate, up = torch.randn(3, 4).double().requires_grad_(), torch.randn(3, 4).double().requires_grad_()
+    assert torch.autograd.gradcheck(lambda a, b: gated(a, b, activation), (gate, up))
+    tensors = [torch.randn(shape).double().requires_grad_() for shape in ((3, 4), (5, 4), (5, 4), (4, 5))]
+    assert torch.autograd.gradcheck(lambda *t: gated_mlp(*t, activation), tensors)
+
+
+def test_the_names() -> None:
+    gate, up = torch.randn(2, 8), torch.randn(2, 8)
+    assert torch.equal(geglu(gate, up), gated_reference(gate, up, "gelu_tanh"))
+    assert torch.equal(geglu(gate, up, approximate="none"), gated_reference(gate, up, "gelu_erf"))
+    assert torch.equal(swiglu(gate, up), gated_reference(gate, up, "silu"))
+    assert torch.equal(reglu(gate, up), gated_reference(gate, up, "relu"))
+    assert activation_named("gelu_pytorch_tanh") == "gelu_tanh"
+    with pytest.raises(ValueError, match="unknown activation 'mish'"):
+        activation_named("mish")
+    with pytest.raises(ValueError, match="approximate is 'tanh' or 'none'"):
+        geglu(gate, up, approximate="erf")
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    with pytest.raises(ValueError, match="gate and up differ"):
+        geglu(torch.zeros(2, 8), torch.zeros(2, 9))
+    with pytest.raises(ValueError, match="gate and up differ"):
+        geglu(torch.zeros(2, 8), torch.zeros(2, 8).half())
+
+
+def test_plain_torch_is_said_once() -> None:
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        for _ in range(3):
+            geglu(torch.zeros(2), torch.zeros(2))
+            GeGLUMLP(4, 8)(torch.zeros(2, 4))
+    assert [str(one.message) for one in seen if one.category is PlainRoute] == [
+        "foretrace.kernels: plain torch runs here: the tensors are on 'cpu', not on a CUDA GPU"
+    ]
+
+
+def test_a_state_dict_loads_as_it_is() -> None:
+    theirs, mine = SimpleGeGLUMLP(8, 16), GeGLUMLP(8, 16)
+    mine.load_state_dict(theirs.state_dict())
+    theirs.load_state_dict(mine.state_dict())
+    x = torch.randn(2, 3, 8)
+    torch.testing.assert_close(mine(x), theirs(x))
+
+
+def test_from_the_articles_module() -> None:
+    theirs = SimpleGeGLUMLP(8, 16)
+    mine = GeGLUMLP.from_module(theirs)
+    assert mine.gate_proj.weight is theirs.gate_proj.weight
+    assert mine.activation == "gelu_tanh"
+    x = torch.randn(2, 8)
+    torch.testing.assert_close(mine(x), theirs(x))
+
+
+@pytest.mark.parametrize("name", ["gemma", "llama"])
+def test_from_hugging_face(name: str) -> None:
+    transformers = pytest.importorskip("transformers")
+    sizes = {"hidden_size": 8, "intermediate_size": 16, "num_attention_heads": 2, "num_key_value_heads": 2}
+    if name == "gemma":
+        from transformers.models.gemma.modeling_gemma import GemmaMLP
+
+        theirs = GemmaMLP(transformers.GemmaConfig(**sizes, hidden_act="gelu_pytorch_tanh", head_dim=4))
+    else:
+        from transformers.models.llama.modeling_llama import LlamaMLP
+
+        theirs = LlamaMLP(transformers.LlamaConfig(**sizes))
+    mine = GeGLUMLP.from_module(theirs)
+    assert mine.activation == {"gemma": "gelu_tanh", "llama": "silu"}[name]
+    x = torch.randn(2, 3, 8)
+    torch.testing.assert_close(mine(x), theirs(x))
+    assert mine.state_dict().keys() == theirs.state_dict().keys()
+
+
+def test_from_a_module_it_cannot_stand_for() -> None:
+    with pytest.raises(ValueError, match=r"gate_proj is not an nn\.Linear"):
+        GeGLUMLP.from_module(nn.Linear(4, 4))
+    odd = SimpleGeGLUMLP(4, 8)
+    odd.act_fn = nn.Mish()
+    with pytest.raises(ValueError, match="is none of gelu_tanh"):
+        GeGLUMLP.from_module(odd)
+    assert GeGLUMLP.from_module(odd, activation="silu").activation == "silu"
+
+
+def test_biases_take_the_plain_route() -> None:
+    theirs = SimpleGeGLUMLP(4, 8)
+    theirs.up_proj = nn.Linear(4, 8)
+    mine, x = GeGLUMLP.from_module(theirs), torch.randn(2, 4)
+    with pytest.warns(PlainRoute, match="the projections have biases"):
+        torch.testing.assert_close(mine(x), theirs(x))
+
+
+def test_recognised_by_what_it_computes() -> None:
+    for name, row in ACTIVATIONS.items():
+        assert recognised(row.torch) == name
+    assert recognised(nn.SiLU()) == "silu"
+
+
+def test_gate_and_up_stay_together() -> None:
+    module = GeGLUMLP(8, 16)
+
+    def together() -> bool:
+        return steps.stacked(module.gate_proj.weight, module.up_proj.weight) is not None
+
+    assert together()
+    module.load_state_dict(SimpleGeGLUMLP(8, 16).state_dict())
+    assert together()
+    module.double()
+    assert together()
+    assert module.gate_proj.weight.dtype == torch.float64
+    both = steps.stacked(module.gate_proj.weight, module.up_proj.weight)
+    assert torch.equal(both, torch.cat((module.gate_proj.weight, module.up_proj.weight)))
+    # A copy need not keep them together, and works all the same.
+    x = torch.randn(2, 8).double()
+    assert torch.equal(copy.deepcopy(module)(x), module(x))
+    assert steps.stacked(torch.zeros(4, 4), torch.zeros(4, 4)) is None
+
+
+def test_an_optimizer_step_keeps_them_apart_as_parameters() -> None:
+    module = GeGLUMLP(8, 16)
+    before = [weight.detach().clone() for weight in module.parameters()]
+    optimizer = torch.optim.SGD(module.parameters(), lr=1.0)
+    module(torch.randn(2, 8)).sum().backward()
+    wanted = [weight - weight.grad for weight in before_with_grad(module, before)]
+    optimizer.step()
+    for weight, want in zip(module.parameters(), wanted, strict=True):
+        torch.testing.assert_close(weight.detach(), want)
+
+
+def before_with_grad(module: nn.Module, before: list[torch.Tensor]) -> list[torch.Tensor]:
+    """The old values, each with its parameter's gradient."""
+    for old, weight in zip(before, module.parameters(), strict=True):
+        old.grad = weight.grad
+    return before
+
+
+def test_compiles_whole_on_a_cpu() -> None:
+    torch._dynamo.reset()
+    module, x = GeGLUMLP(8, 16), torch.randn(2, 8, requires_grad=True)
+    compiled = torch.compile(module, fullgraph=True)
+    torch.testing.assert_close(compiled(x), module(x))
+    mine = torch.autograd.grad(compiled(x).sum(), (x, *module.parameters()))
+    for got, want in zip(mine, torch.autograd.grad(module(x).sum(), (x, *module.parameters())), strict=True):
+        torch.testing.assert_close(got, want)
+    gate, up = torch.randn(4, 8), torch.randn(4, 8)
+    torch.testing.assert_close(torch.compile(geglu, fullgraph=True)(gate, up), geglu(gate, up))
+
+
+def test_operators_pass_opcheck_on_a_cpu() -> None:
+    tensors = [torch.randn(shape, requires_grad=True) for shape in ((2, 3, 8), (16, 8), (16, 8), (8, 16))]
+    torch.library.opcheck(torch.ops.foretrace.gated_mlp.default, (*tensors, "silu", True))
+    tensors = [tensor.detach() for tensor in tensors]
+    torch.library.opcheck(torch.ops.foretrace.gated_mlp.default, (*tensors, "silu", False))
+    y, middle, pre = torch.ops.foretrace.gated_mlp(*tensors, "silu", True)
+    torch.testing.assert_close(y, mlp_reference(*tensors, "silu"))
+    arguments = (torch.randn_like(y), *tensors, middle, pre, "silu")
+    torch.library.opcheck(torch.ops.foretrace.gated_mlp_backward.default, arguments)
