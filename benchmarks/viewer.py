@@ -53,22 +53,27 @@ def measure(path: Path) -> None:
     command = [sys.executable, "-m", "foretrace", "serve", str(path), "--no-browser", "--no-cache"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
-        address = server.stdout.readline().strip()
-        began = time.monotonic()
-        while (facts := _get(address + "trace/0"))["state"] == "opening":
-            time.sleep(0.5)
-        timeline = facts["entry"]["timeline"]
-        print(f"{facts['entry']['look']['trace']['events']:,} events, open after {time.monotonic() - began:.0f} s")
-        step = timeline["steps"][len(timeline["steps"]) // 2]
-        views = {"whole": (0, timeline["end"]), "a step": (step["start"], step["last"]),
-                 "a millisecond": (step["start"], step["start"] + 10**6)}
-        for name, (start, end) in views.items():
-            times = [_timed(f"{address}trace/0/tile?from={start}&to={end}&width=2000") for _ in range(20)]
-            print(f"tile of {name}: median {statistics.median(times):.0f} ms, {min(times):.0f} to {max(times):.0f} ms")
-        status = Path(f"/proc/{server.pid}/status").read_text()
-        peak = next(line for line in status.splitlines() if line.startswith("VmHWM"))
-        print(f"most memory held by the server: {int(peak.split()[1]) / 1e6:.2f} GB")
-        server.terminate()
+        try:
+            _ask(server.stdout.readline().strip(), server.pid)
+        finally:
+            server.terminate()
+
+
+def _ask(address: str, pid: int) -> None:
+    began = time.monotonic()
+    while (facts := _get(address + "trace/0"))["state"] == "opening":
+        time.sleep(0.5)
+    timeline = facts["entry"]["timeline"]
+    print(f"{facts['entry']['look']['trace']['events']:,} events, open after {time.monotonic() - began:.0f} s")
+    step = timeline["steps"][len(timeline["steps"]) // 2]
+    views = {"whole": (0, timeline["end"]), "a step": (step["start"], step["last"]),
+             "a millisecond": (step["start"], step["start"] + 10**6)}
+    for name, (start, end) in views.items():
+        times = [_timed(f"{address}trace/0/tile?from={start}&to={end}&width=2000") for _ in range(20)]
+        print(f"tile of {name}: median {statistics.median(times):.0f} ms, {min(times):.0f} to {max(times):.0f} ms")
+    status = Path(f"/proc/{pid}/status").read_text()
+    peak = next(line for line in status.splitlines() if line.startswith("VmHWM"))
+    print(f"most memory held by the server: {int(peak.split()[1]) / 1e6:.2f} GB")
 
 
 def _get(address: str) -> Any:

@@ -320,6 +320,18 @@ def test_tiles_show_the_first_of_each_pixel_and_all_that_is_wide() -> None:
             }
 
 
+def test_an_address_that_was_told_can_be_reached(home: Path) -> None:
+    """A browser may be quicker than the server: it waits in line, and is not turned away."""
+    import socket
+
+    from foretrace.serve import run
+
+    _, sockets, address = run.prepare(str(home))
+    socket.create_connection(("127.0.0.1", Viewer(address).port), timeout=5).close()
+    for each in sockets:
+        each.close()
+
+
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
     import sys
 

@@ -63,5 +63,7 @@ def listen(port: int) -> list[socket.socket]:
         sockets.append(second)
     except OSError:
         pass  # no IPv6 here, or that port is taken there: 127.0.0.1 is enough
+    for each in sockets:
+        each.listen(128)  # from here on a browser waits for its answer instead of being turned away
     return sockets
 
