@@ -146,7 +146,10 @@ def test_sql(capsys: pytest.CaptureFixture[str]) -> None:
     assert "kernels: id, name" in capsys.readouterr().out
     assert main(["sql", MLP, "select nonsense from kernels"]) == 2
     assert capsys.readouterr().err.count("\n") == 1
-    assert main(["sql", MLP, "select * from read_csv('/etc/passwd')"]) == 2
+    for reads in ("read_csv('/etc/passwd')", "read_csv/**/('x')", "\"read_csv\"('x')", "SCAN_PARQUET ('x')"):
+        assert main(["sql", MLP, f"select * from {reads}"]) == 2
+        assert "nothing else" in capsys.readouterr().err
+    assert main(["sql", MLP, "select bytes_read from kernels", "--json"]) == 0
 
 
 def test_tour(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

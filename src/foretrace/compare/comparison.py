@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib import import_module
 
 from ..model.trace import Trace
 from .kernels import KernelTable, compare_kernels
@@ -48,6 +49,11 @@ class Comparison:
     @property
     def worth(self) -> Worth:
         return worth(self.pace_ns, self.gpu_ns, self.cost_s, self.unit.word)
+
+    def _repr_html_(self) -> str:
+        """The comparison as tables in a notebook; drawing lies above this, so it is found by name."""
+        found: str = import_module("foretrace.render.html.notebook").comparison_html(self)
+        return found
 
 
 def compare_two(a: Trace, b: Trace, unit: Unit, compile_seconds: float | None) -> Comparison:

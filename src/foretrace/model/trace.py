@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -269,11 +269,9 @@ class Trace:
         return self.tables[what].height > 0
 
     def _repr_html_(self) -> str:
-        from html import escape
-
-        rows = Counter({"events": self.event_count, "kernels": int(self.gpu.is_kernel.sum()), "steps": len(self.spans.steps)})
-        cells = "".join(f"<tr><td>{name}</td><td>{count:,}</td></tr>" for name, count in rows.items())
-        return f"<table><caption>{escape(self.path)}</caption>{cells}</table>"
+        """A table and a small timeline in a notebook; drawing lies above the model, so it is found by name."""
+        found: str = import_module("foretrace.render.html.notebook").trace_html(self)
+        return found
 
 
 def _with_notes(ledger: Ledger, notes: tuple[Note, ...]) -> Ledger:
