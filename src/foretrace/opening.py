@@ -21,14 +21,17 @@ def open(path: str | os.PathLike[str], *, cache: bool = True, limits: Limits | N
     Raises `foretrace.errors.TraceError` when it is not a readable trace.
     """
     bounds = limits or Limits()
-    wanted = resolve(os.fspath(path), bounds)
+    return _opened(resolve(os.fspath(path), bounds), bounds, use_kept=cache, keep=cache)
+
+
+def _opened(wanted: str, bounds: Limits, *, use_kept: bool, keep: bool) -> Trace:
     from . import sources
     from .sources import cache as store
 
-    tables = store.load(wanted) if cache else None
+    tables = store.load(wanted) if use_kept else None
     if tables is None:
         tables = sources.read(wanted, bounds, _load_the_rest)
-        if cache:
+        if keep:
             store.save(wanted, tables)
     from .model.trace import Trace
 
@@ -74,7 +77,7 @@ def look_document(path: str, *, cache: bool = True, limits: Limits | None = None
         document: dict[str, Any] = json.loads(kept)
         document["look"]["trace"]["path"] = _shown(wanted)
         return document
-    trace = open(wanted, cache=cache, limits=bounds)
+    trace = _opened(wanted, bounds, use_kept=cache, keep=False)  # the document is kept: tables when they are asked for
     from .look import full_look
 
     document = full_look(trace)

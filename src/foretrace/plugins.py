@@ -12,7 +12,6 @@ import importlib
 import pkgutil
 from collections.abc import Iterator
 from functools import cache
-from functools import cache
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar
 
