@@ -1,20 +1,18 @@
 """Ahead-of-time compilation without a GPU: what a kernel variant takes of registers, stack and shared memory.
 
-Run as a script it compiles every variant the package can launch for one architecture and prints one JSON line each;
-the tests run it so, since compiling needs kernels that are not under the interpreter.
+Run as a script it compiles variants the package can launch for one architecture and prints one JSON line each; the tests
+run it so, since compiling needs kernels that are not under the interpreter, and a cache that is empty.
 """
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
-import os
 import re
-import subprocess
 import sys
-import tempfile
 import warnings
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 # Shared memory a block can have, in bytes, by architecture (CUDA programming guide, technical specifications).
@@ -58,7 +56,10 @@ def variants(arch: int) -> Iterator[tuple[str, Any, tuple[Any, ...], dict[str, A
 
 
 def usage(kernel: Any, fixed: tuple[Any, ...], options: dict[str, Any], arch: int) -> dict[str, int]:
-    """Registers, stack and local bytes per thread and shared memory of a variant compiled for `arch`."""
+    """Registers, stack frame and spilled bytes per thread, and shared memory, of a variant compiled for `arch`.
+
+    Triton prints the assembler's report when TRITON_DUMP_PTXAS_LOG is set, and compiles only what its cache does not have.
+    """
     import triton
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
@@ -70,19 +71,28 @@ def usage(kernel: Any, fixed: tuple[Any, ...], options: dict[str, Any], arch: in
     constants = dict(zip([name for name in names if signature[name] == "constexpr"], fixed, strict=True))
     aligned = {(i,): [["tt.divisibility", 16]] for i, name in enumerate(names) if signature[name].startswith("*")}
     source = ASTSource(kernel, signature, constants, aligned)
-    binary = triton.compile(source, target=GPUTarget("cuda", arch, 32), options=options)
-    tool = Path(triton.__file__).parent / "backends/nvidia/bin/cuobjdump"
-    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
-        Path(file.name).write_bytes(binary.asm["cubin"])
-        text = subprocess.run([tool, "--dump-resource-usage", file.name], capture_output=True, text=True, check=True).stdout
-    found = re.search(r"REG:(\d+) STACK:(\d+) .*?LOCAL:(\d+)", text)
-    assert found is not None, text
-    registers, stack, local = map(int, found.groups())
-    return {"registers": registers, "stack": stack, "local": local, "shared": binary.metadata.shared}
+    with contextlib.redirect_stdout(io.StringIO()) as report:
+        binary = triton.compile(source, target=GPUTarget("cuda", arch, 32), options=options)
+    text = report.getvalue()
+    frame = re.search(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", text)
+    used = re.search(r"Used (\d+) registers", text)
+    assert frame is not None, text
+    assert used is not None, text
+    spilled = int(frame[2]) + int(frame[3])
+    return {"registers": int(used[1]), "stack": int(frame[1]), "spilled": spilled, "shared": binary.metadata.shared}
+
+
+def sample(arch: int) -> Iterator[tuple[str, Any, tuple[Any, ...], dict[str, Any]]]:
+    """The first variant of every kernel; on Hopper also every large tile, where registers and shared memory are short."""
+    seen = set()
+    for variant in variants(arch):
+        if variant[1] not in seen or (arch == 90 and "bm=128" in variant[0]):
+            seen.add(variant[1])
+            yield variant
 
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
-    os.environ.pop("TRITON_INTERPRET", None)
-    for name, kernel, fixed, options in variants(int(sys.argv[1])):
+    wanted = {"all": variants, "sample": sample}[sys.argv[2]](int(sys.argv[1]))
+    for name, kernel, fixed, options in wanted:
         print(json.dumps({"name": name, **usage(kernel, fixed, options, int(sys.argv[1]))}), flush=True)

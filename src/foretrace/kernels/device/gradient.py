@@ -6,10 +6,8 @@ Unfused, `dm` is written by the product and read by a pointwise kernel; here it 
 epilogue takes the tile in four pieces, which is what fits beside the accumulator, and reads a piece's pre-activations
 one piece ahead.
 
-It is the better route for some sizes and not for others. A product without multicast is bound by what L2 delivers, so
-the epilogue's traffic adds to its time in place of hiding under it. Calling the pre-activations into L2 ahead,
-putting `dm` aside and working it off during the next tile, and keeping `act(gate)` and `up act'(gate)` in place of
-gate and up were all tried on an H200, and none was faster than this or than the library.
+It is the better route for some sizes and not for others: on an H200 the epilogue's memory traffic adds to the product's
+time in place of hiding under it. What was tried against that, and did not help, is in `docs/kernels.md`.
 """
 
 import triton
