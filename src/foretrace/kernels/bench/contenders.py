@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -76,21 +75,18 @@ def _autotuned_with_tma(function: Function) -> Function:
     from torch._inductor import config
 
     compiled = torch.compile(function, dynamic=False, mode="max-autotune-no-cudagraphs")
+    done = False
 
     def run(*inputs: Tensor) -> Tensor:
-        # Read while compiling, on the first call; afterwards it costs what entering a context costs.
+        nonlocal done
+        if done:
+            return compiled(*inputs)
+        done = True
+        # Read while compiling, which is on the first call; later calls need not pay for the context.
         with config.patch({"triton.enable_persistent_tma_matmul": True}):
             return compiled(*inputs)
 
-    first: list[Any] = []
-
-    def once(*inputs: Tensor) -> Tensor:
-        if first:
-            return compiled(*inputs)
-        first.append(True)
-        return run(*inputs)
-
-    return once
+    return run
 
 
 def _plain_gate_up(x: Tensor, gate: Tensor, up: Tensor) -> Tensor:
