@@ -56,11 +56,15 @@ def _load_the_rest() -> None:
 
 
 def open_all(folder: str | os.PathLike[str], *, cache: bool = True, limits: Limits | None = None) -> list[Trace]:
-    """Every trace in a folder or zip, in order of path."""
+    """Every trace in a folder or zip, in order of path; each ledger also says what is odd about the set as a whole."""
     bounds = limits or Limits()
     found = candidates(os.fspath(folder), bounds)
     paths = [os.fspath(folder)] if found is None else found
-    return [open(path, cache=cache, limits=bounds) for path in paths]
+    opened = [open(path, cache=cache, limits=bounds) for path in paths]
+    from .model.sets import note_set
+
+    note_set(opened)
+    return opened
 
 
 def look_document(path: str, *, cache: bool = True, limits: Limits | None = None) -> dict[str, Any]:

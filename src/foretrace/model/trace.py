@@ -45,7 +45,7 @@ class Trace:
         self.gpu = Gpu(tables, self.host, notes)
         self.spans = Spans(self.host, self.gpu)
         self._note_contents(notes)
-        self.ledger = _with_notes(tables.ledger, notes.freeze().notes)
+        self.ledger = with_notes(tables.ledger, notes.freeze().notes)
 
     def __repr__(self) -> str:
         return (
@@ -274,7 +274,8 @@ class Trace:
         return found
 
 
-def _with_notes(ledger: Ledger, notes: tuple[Note, ...]) -> Ledger:
+def with_notes(ledger: Ledger, notes: tuple[Note, ...]) -> Ledger:
+    """The ledger with further notes in their place."""
     from ..schema.ledger import SEVERITIES
 
     merged = sorted((*ledger.notes, *notes), key=lambda note: (-SEVERITIES.index(note.severity), note.code))
