@@ -44,7 +44,7 @@ def device_of(trace: Trace) -> Device | None:
 def described(trace: Trace) -> pl.DataFrame:
     """The kernels of a trace, one row per launch."""
     frame = trace.gpu_work.filter(pl.col("kind") == "kernel").drop("kind", "bytes")
-    cases = _Cases(trace)
+    cases = _Cases(trace, frame["grid"].to_list())
     return frame.with_columns(
         pl.Series("signature", cases.signature),
         pl.Series("chain_id", cases.chain),
@@ -90,7 +90,7 @@ def _place(device: Device | None, row: dict[str, Any]) -> tuple[float | None, fl
 class _Cases:
     """Kernels of one trace and the distinct cases among them."""
 
-    def __init__(self, trace: Trace) -> None:
+    def __init__(self, trace: Trace, grids: list[str | None]) -> None:
         self.trace, self.host = trace, trace.host
         gpu = trace.gpu
         rows = np.flatnonzero(gpu.is_kernel)
@@ -102,7 +102,7 @@ class _Cases:
         self.ids: dict[int, KernelId] = {
             number: families.decode(self.host.names[number]) for number in np.unique(self.name).tolist()
         }
-        self.blocks = trace.gpu_work.filter(pl.col("kind") == "kernel")["grid"].to_list()
+        self.blocks = grids
 
     def _signatures(self) -> Ints:
         """The number of the op's recorded shapes, or -1."""
@@ -113,10 +113,9 @@ class _Cases:
 
     def columns(self) -> list[pl.Series]:
         """Every column that is the same for all kernels of a case, worked out once per case."""
-        numbers, first, member = _distinct(self.name, self.op_name)
+        first, member = _distinct(self.name, self.op_name)
         roles = [self._role(int(self.name[at]), int(self.op_name[at])) for at in first.tolist()]
         role = pl.Series(roles, dtype=pl.String)[member]
-        del numbers
         return [
             self._from_name("family", [self.ids[number].family for number in sorted(self.ids)]),
             role.alias("role"),
@@ -141,13 +140,14 @@ class _Cases:
         found: list[tuple[Any, ...]] = [(None,) * len(_PRICED)]
         price = np.zeros(len(self.event), np.int64)
         shaped = np.flatnonzero((self.op >= 0) & (self.signature >= 0))
-        _, first, member, count = np.unique(self.op[shaped], return_index=True, return_inverse=True, return_counts=True)
-        alone = shaped[count[member.reshape(-1)] == 1]
-        _, first, case = _distinct(self.op_name[alone], self.signature[alone], self.name[alone])
+        _, member, count = np.unique(self.op[shaped], return_inverse=True, return_counts=True)
+        launched = count[member.reshape(-1)]
+        alone = shaped[launched == 1]
+        first, case = _distinct(self.op_name[alone], self.signature[alone], self.name[alone])
         for at in alone[first].tolist():
             found += self._priced(calls, [at], roles, role_of)
         price[alone] = 1 + case
-        self._price_groups(shaped[count[member.reshape(-1)] > 1], calls, roles, role_of, found, price)
+        self._price_groups(shaped[launched > 1], calls, roles, role_of, found, price)
         return [
             pl.Series(name, [row[at] for row in found], dtype=kind)[price] for at, (name, kind) in enumerate(_PRICED.items())
         ]
@@ -219,15 +219,14 @@ def chain_ids(trace: Trace, op: Ints) -> Ints:
         ) * np.uint64(0x9E3779B97F4A7C15)
     if not len(op):
         return op
-    _, first, number = np.unique(path[np.maximum(op, 0)], return_index=True, return_inverse=True)
-    del first
+    _, number = np.unique(path[np.maximum(op, 0)], return_inverse=True)
     return np.where(op >= 0, number.reshape(-1), -1)
 
 
-def _distinct(*columns: Ints) -> tuple[Ints, Ints, Ints]:
-    """(numbers, row of the first of each, number of each row) of the distinct combinations."""
-    found = np.unique(numbered(*columns), return_index=True, return_inverse=True)
-    return found[0], found[1], found[2].reshape(-1)
+def _distinct(*columns: Ints) -> tuple[Ints, Ints]:
+    """(row of the first of each, number of each row) of the distinct combinations."""
+    _, first, number = np.unique(numbered(*columns), return_index=True, return_inverse=True)
+    return first, number.reshape(-1)
 
 
 def _priced(cost: costs.Cost | None) -> tuple[Any, ...]:

@@ -132,10 +132,9 @@ class LedgerBuilder:
         self.skipped += other.skipped
         for code, count in other.counts.items():
             self.note(code, count, other.texts.get(code, ""))
-            for where in other.places.get(code, []):
-                self.note(code, 0)
-                if len(self.places.setdefault(code, [])) < 5:
-                    self.places[code].append(where)
+            kept = self.places.get(code, []) + other.places.get(code, [])
+            if kept:
+                self.places[code] = kept[:5]
 
     def freeze(self) -> Ledger:
         order = sorted(self.counts, key=lambda code: (-SEVERITIES.index(CODES[code][0]), code))

@@ -13,7 +13,7 @@ from typing import Any
 
 from ...schema.ledger import LedgerBuilder
 from ..limits import Limits
-from .mend import _KEY, _NEXT_KEY, Unmendable, _Reader, text_of
+from .mend import KEY, NEXT_KEY, Reader, Unmendable, text_of
 
 EVENTS_KEY = re.compile(rb'"traceEvents"\s*:\s*([\[{])')
 _NEXT_LINE_KEY = re.compile(r',?\s*\n\s*"[^"\n]{1,120}"\s*:')
@@ -77,7 +77,7 @@ def _mended(text: str, limits: Limits, ledger: LedgerBuilder) -> dict[str, Any]:
     at = text.find("{") + 1
     while True:
         at = _SPACE_COMMAS.match(text, at).end()  # type: ignore[union-attr]
-        key = _KEY.match(text, at)
+        key = KEY.match(text, at)
         if key is None:
             if text[at : at + 1] not in ("", "}"):
                 ledger.note("repaired_header")
@@ -87,9 +87,9 @@ def _mended(text: str, limits: Limits, ledger: LedgerBuilder) -> dict[str, Any]:
 
 def _entry(text: str, at: int, limits: Limits, ledger: LedgerBuilder) -> tuple[Any, int]:
     """One value: as JSON, as JSON with its quoting mended, or as the raw text up to the next line that has a key."""
-    for quotes in (None, _NEXT_KEY):
+    for quotes in (None, NEXT_KEY):
         scratch = LedgerBuilder()
-        reader = _Reader(text, limits, scratch, quotes)
+        reader = Reader(text, limits, scratch, quotes)
         try:
             value, end = reader.value(at, 0, in_list=False)
         except Unmendable:

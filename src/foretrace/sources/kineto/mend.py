@@ -22,10 +22,10 @@ _NONFINITE = re.compile(r"-?(?:NaN|nan|Infinity|infinity|inf|Inf|N/A)(?=[\s,\]}]
 _WORD = re.compile(r"true|false|null")
 _PLAIN = re.compile(r'[^"\\\x00-\x1f]*')
 _ESCAPES = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
-_KEY = re.compile(r'"((?:[^"\\\n]|\\.){0,120})"\s*:')
+KEY = re.compile(r'"((?:[^"\\\n]|\\.){0,120})"\s*:')
 _KNOWN = "|".join(re.escape(key) for key in (*EVENT_KEYS, *ARG_FIELDS, "Op count", "sort_index", "External Id"))
 _NEXT_KNOWN_KEY = re.compile(rf'"\s*,\s*"(?:{_KNOWN})"\s*:')
-_NEXT_KEY = re.compile(r'"\s*,\s*"[^"\\\n]{1,80}"\s*:')
+NEXT_KEY = re.compile(r'"\s*,\s*"[^"\\\n]{1,80}"\s*:')
 _CLOSES_OBJECT = re.compile(r'"\s*\}\s*(?:[,}\]]|$)')
 _NEXT_ELEMENT = re.compile(r'"\s*,\s*(?:["\[{\d-]|true|false|null)')
 _CLOSES_LIST = re.compile(r'"\s*\]\s*(?:[,}\]]|$)')
@@ -61,9 +61,9 @@ def mend(record: bytes, limits: Limits, ledger: LedgerBuilder, exact: bool = Fal
     """
     scratch = LedgerBuilder()
     text = text_of(record, scratch)
-    for quotes in (None, _NEXT_KNOWN_KEY, _NEXT_KEY):
+    for quotes in (None, _NEXT_KNOWN_KEY, NEXT_KEY):
         attempt = LedgerBuilder()
-        reader = _Reader(text, limits, attempt, quotes, exact)
+        reader = Reader(text, limits, attempt, quotes, exact)
         try:
             value, end = reader.value(0, 0, in_list=False)
             if reader.skip(end) != len(text):
@@ -80,7 +80,7 @@ def mend(record: bytes, limits: Limits, ledger: LedgerBuilder, exact: bool = Fal
     raise Unmendable
 
 
-class _Reader:
+class Reader:
     """A recursive-descent reader over one record; depth is bounded, so recursion is safe."""
 
     def __init__(
@@ -130,7 +130,7 @@ class _Reader:
         if self.text[at : at + 1] == "}":
             return found, at + 1
         while True:
-            match = _KEY.match(self.text, self.skip(at))
+            match = KEY.match(self.text, self.skip(at))
             if match is None:
                 raise Unmendable
             key = _unescape(match[1])
@@ -211,7 +211,7 @@ class _Reader:
             return True
         if in_list:
             return bool(_NEXT_ELEMENT.match(self.text, at) or _CLOSES_LIST.match(self.text, at))
-        follows = self.quotes if event_level else _NEXT_KEY
+        follows = self.quotes if event_level else NEXT_KEY
         return bool(follows.match(self.text, at) or _CLOSES_OBJECT.match(self.text, at))
 
 
