@@ -165,3 +165,8 @@ def test_a_part_of_the_tour_that_cannot_run_is_left_out(capsys: pytest.CaptureFi
     (tmp_path / "file").write_text("")
     assert main(["tour", "--no-climb", "-o", str(tmp_path / "file" / "tour.html")]) == 0
     assert "The report is left out: " in capsys.readouterr().out
+
+
+def test_nothing_is_served_of_a_path_that_cannot_be_read(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["serve", "/no/such/file", "--no-browser"]) == 3
+    assert "E_UNREADABLE" in capsys.readouterr().err

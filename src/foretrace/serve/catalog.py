@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from ..errors import TraceError
 from ..render.safe import plain
+from ..schema.ledger import LedgerBuilder
+from ..sources.bytestream import open_stream
 from ..sources.folder import candidates
 from ..sources.limits import Limits
 
@@ -24,6 +26,8 @@ class Entry:
 def catalog(root: str, limits: Limits) -> list[Entry]:
     """The traces of a folder or zip, or the one trace that `root` is. Links that lead out of the folder are left out."""
     found = candidates(root, limits)
+    if found is None and root != "-":
+        open_stream(root, limits, LedgerBuilder())  # says in one line why a path cannot be read, before anything is served
     paths = [root] if found is None else [path for path in found if _inside(path, root)]
     if not paths:
         raise TraceError("E_NO_EVENTS", root, "no trace in there", hint="give a folder that holds *.json or *.json.gz traces")
