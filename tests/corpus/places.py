@@ -10,6 +10,11 @@ PUBLIC = os.environ.get("FORETRACE_PUBLIC_TRACES", "")
 FULL_SWEEP = os.environ.get("FORETRACE_SWEEP") == "full"
 
 
+def examples(sample: int) -> int:
+    """How many examples a property is tried on."""
+    return sample * 30 if FULL_SWEEP else sample
+
+
 def recorded_traces() -> list[Path]:
     return sorted(RECORDED.glob("*.json.gz"))
 

@@ -6,9 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from corpus.places import examples
 from families.more_names import NAMES
 from families.test_contract import check
 from foretrace import families
@@ -47,32 +48,33 @@ def _holds(name: str) -> None:
         family.decode(name)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300))
 @given(names_like_real_ones())
+@example("std::enable_if<(((8)>(0)))&&vllm::_typeConvert<c10::BFloat16>::exists, void>::type vllm::const::{lambda(bool,")
 def test_names_like_real_ones(name: str) -> None:
     _holds(name)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300))
 @given(damaged_names())
 def test_damaged_names(name: str) -> None:
     _holds(name)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200))
 @given(st.text(alphabet=st.characters(codec=None, categories=None), max_size=80))
 def test_any_text(name: str) -> None:
     _holds(name)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200))
 @given(st.text(alphabet="_ZNISELT0123456789abcdixJPDF", max_size=120))
 def test_any_mangled_name(tail: str) -> None:
     for head in ("_Z", "_ZN2ck", "_ZN7ck_tile", "_ZN5aiter", "_ZN2at6native", "_ZN19cutlass_cudnn_train6KernelI"):
         _holds(head + tail)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200))
 @given(st.sets(st.sampled_from(sorted(inductor.VOCABULARY.split())), min_size=1, max_size=12))
 def test_splitting_undoes_joining(ops: set[str]) -> None:
     """Some lists are ambiguous by nature (`index_select_scatter`); then the pieces still join to the same text."""

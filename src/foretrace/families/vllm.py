@@ -65,7 +65,7 @@ def _literal(r: Reading, cpp: _cpp.Cpp, function: str) -> KernelId:
     if function == "rotary_embedding" and (neox := _cpp.boolean(cpp.arg(1))) is not None:
         words = "rotates halves (NeoX style)" if neox else "rotates pairs (GPT-J style)"
         r.put(cpp.arg(1), "neox", neox, words, "inferred")
-    return r.done(role, short.format(dtype or "").strip())
+    return r.done(role, short.replace("{}", dtype or "").strip())  # the name's own braces stay
 
 
 def _cache(r: Reading, cpp: _cpp.Cpp) -> KernelId:
@@ -103,7 +103,7 @@ def _mangled_name(name: str) -> KernelId | None:
     function = base.removesuffix("_kernel")
     op, short, role = KERNELS.get(function, ("", _words.plain(base), _words.role(base)))
     r.put(base, "op", op, "the name is literal", "inferred")
-    return r.done(role, short.format("").strip())
+    return r.done(role, short.replace("{}", "").strip())
 
 
 FAMILY = Family(
