@@ -65,9 +65,17 @@ class Alignment:
 
     def places(self) -> tuple[dict[int, int], dict[int, int]]:
         """For what is left on either side: after how many of the pairs that kept their order it comes."""
-        anchors = _kept_order(sorted(self.same + self.changed))
+        anchors = self._kept_order()
         spots_a, spots_b = [i for i, _ in anchors], [j for _, j in anchors]
         return {i: bisect_right(spots_a, i) for i in self.left_a}, {j: bisect_right(spots_b, j) for j in self.left_b}
+
+    def _kept_order(self) -> list[Pair]:
+        """The most pairs that follow each other in both orders; the same ones from either side."""
+        pairs = sorted(self.same + self.changed)
+        turned = sorted((j, i) for i, j in pairs)
+        if turned < pairs or (turned == pairs and _spelled(self.b) < _spelled(self.a)):
+            return [(i, j) for j, i in _rising(turned)]
+        return _rising(pairs)
 
     def mirrored(self) -> Alignment:
         """The same with A and B exchanged."""
@@ -93,12 +101,9 @@ def pair_by_place(found: Alignment) -> None:
                {j: (found.b[j].role, place) for j, place in b.items()})
 
 
-def _kept_order(pairs: list[Pair]) -> list[Pair]:
-    """The most pairs that follow each other in both orders; the same ones from either side."""
-    turned = sorted((j, i) for i, j in pairs)
-    if turned < pairs:
-        return [(i, j) for j, i in _rising(turned)]
-    return _rising(pairs)
+def _spelled(kernels: Sequence[Kernel]) -> list[str]:
+    """An order of launch as text, to tell two orders apart when their positions do not."""
+    return [repr(kernel.kind) for kernel in kernels]
 
 
 def _rising(pairs: list[Pair]) -> list[Pair]:
