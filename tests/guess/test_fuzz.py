@@ -6,6 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from corpus.places import examples
 from foretrace.errors import UsageError
 from foretrace.guess import Guess, GuessError, check, parse
 from foretrace.guess.files import load
@@ -17,7 +18,7 @@ from guess.conftest import recorded
 
 EXAMPLES = [text for kind in kinds() for text in kind.examples]
 WORDS = sorted({token.text for text in EXAMPLES for token in split(text)} | set(vocabulary()[:80]))
-QUICK = settings(max_examples=250, deadline=None, suppress_health_check=list(HealthCheck))
+QUICK = settings(max_examples=examples(250), suppress_health_check=list(HealthCheck))
 
 
 def _read(text: str) -> Guess | UsageError:
@@ -67,7 +68,7 @@ def test_two_sentences_spliced(one: str, other: str, data: st.DataObject) -> Non
     _marked(" ".join(first[:data.draw(st.integers(0, len(first)))] + second[data.draw(st.integers(0, len(second))):]))
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(150), suppress_health_check=list(HealthCheck))
 @given(content=st.one_of(
     st.binary(max_size=80), st.text(max_size=80).map(lambda text: ('[[guess]]\ntext = """' + text).encode())))
 def test_any_guess_file(content: bytes, tmp_path_factory: pytest.TempPathFactory) -> None:

@@ -8,6 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from corpus.places import examples
 from foretrace.kernels.device.views import View, view_of
 
 
@@ -17,7 +18,7 @@ def _addresses(view: View, which: int) -> list[int]:
     return [a * outer + b * row + c * col for a, b, c in indices]
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=examples(200))
 @given(data=st.data())
 def test_every_element_once_and_in_step(data: st.DataObject) -> None:
     shape = data.draw(st.lists(st.integers(1, 4), min_size=0, max_size=4))

@@ -26,7 +26,7 @@ from corpus.build import BASE_NS, Doc, Raw, g0, gn, gz, us
 from corpus.builder import TraceBuilder
 from corpus.cases import G0, Opened
 from corpus.opening import look_json, open_at
-from corpus.places import FULL_SWEEP, RECORDED
+from corpus.places import FULL_SWEEP, RECORDED, examples
 from foretrace.errors import TraceError
 
 WRONG_BYTES = b'"\\{}[],:\0\x80\xff\n'
@@ -338,10 +338,9 @@ def mutations(draw: st.DrawFn, retype: bool) -> Doc:
     return doc
 
 
-def hypothesis_settings(examples: int) -> settings:
+def hypothesis_settings(sample: int) -> settings:
     return settings(
-        max_examples=examples * 30 if FULL_SWEEP else examples, deadline=None, database=None,
-        derandomize=not FULL_SWEEP,
+        max_examples=examples(sample),
         suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
     )
 

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from corpus.places import examples
 from foretrace.model import costs
 from foretrace.model.costs import Cost, OpCall
 
@@ -60,7 +61,7 @@ TEXTS = st.sampled_from(["", "True", "False", "0", "1", "-1", "7", "0.5", "nan",
                          "[-1, 2]", "[True, False, True]", "[True, True]", "[1, x]"])
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=examples(600))
 @given(
     name=st.sampled_from([name.rstrip("*") + "x" if name.endswith("*") else name for name in OPS] + ["my::op"]),
     dims=st.lists(DIMS, max_size=9),
