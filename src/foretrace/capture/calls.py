@@ -74,16 +74,17 @@ def _warm(call: Callable[[], object], warmup: int) -> Timing:
 
 def _time(call: Callable[[], object], timing: Timing) -> None:
     """Median wall and host time per call over a few batches, each of them ending with the device idle."""
-    one = _batch(call, 1)[0]
+    one = batch(call, 1)[0]
     count = max(1, min(20, BUDGET_NS // SAMPLES // max(one, 1)))
-    batches = [_batch(call, count) for _ in range(SAMPLES if one * SAMPLES < 4 * BUDGET_NS else 2)]
+    batches = [batch(call, count) for _ in range(SAMPLES if one * SAMPLES < 4 * BUDGET_NS else 2)]
     walls = [wall for wall, _ in batches]
     timing.wall_ns, timing.host_ns = int(statistics.median(walls)), int(statistics.median(host for _, host in batches))
     timing.wall_spread = round((max(walls) - min(walls)) / timing.wall_ns, 4) if timing.wall_ns else None
     timing.calls = count * len(batches)
 
 
-def _batch(call: Callable[[], object], count: int) -> tuple[int, int]:
+def batch(call: Callable[[], object], count: int) -> tuple[int, int]:
+    """Wall and host nanoseconds per call over `count` calls in a row; the wall time ends with the device idle."""
     synchronize()
     began = perf_counter_ns()
     for _ in range(count):

@@ -1,4 +1,4 @@
-"""What torch.compile did between two moments: seconds, frames, graph breaks, recompilations and their reasons.
+"""What torch.compile did between two moments: seconds, frames, graph breaks, recompilations, and where it gave up.
 
 Dynamo keeps these in `counters` and in a list of compilation metrics whose fields have changed from version to
 version (torch 2.6 to 2.13 are known), so every field is asked for and none is taken for granted.
@@ -21,15 +21,20 @@ class CompileWatch:
     before: dict[str, dict[str, int]] = field(default_factory=lambda: _counters())
 
     def report(self) -> dict[str, Any]:
-        """`seconds`, `frames`, `graphs`, `graph_breaks` {reason: count}, `recompiles` [reason]; zero in eager runs."""
+        """`seconds`, `frames`, `graphs`, `graph_breaks` {reason: count}, `recompiles` and `gave_up` [reason]; zero in eager runs.
+
+        A frame that Dynamo gave up on (its recompile limit, say) runs eagerly from then on, and nothing else tells.
+        """
         metrics = [metric for metric in _metrics() if _start_s(metric) >= self.begun_s]
-        reasons = [getattr(metric, "recompile_reason", None) for metric in metrics]
+        failures = [getattr(metric, "fail_reason", None) for metric in metrics]
+        reasons = [getattr(metric, "recompile_reason", None) for metric, why in zip(metrics, failures, strict=True) if not why]
         return {
             "seconds": round(sum(_seconds(metric) for metric in metrics), 6),
             "frames": self._since("frames", "ok"),
             "graphs": self._since("stats", "unique_graphs"),
             "graph_breaks": self._graph_breaks(),
             "recompiles": [_first_line(str(reason)) for reason in reasons if reason],
+            "gave_up": [_first_line(str(why)) for why in failures if why],
         }
 
     def _graph_breaks(self) -> dict[str, int]:

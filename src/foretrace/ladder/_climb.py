@@ -44,7 +44,7 @@ def prepare(rung: Rung, choice: Choice) -> Setup:
     return Setup(
         device=device, dtype=find_dtype(choice.dtype, device), variant=str(variant),
         values=rung.values(choice.values, small=choice.small),
-        compile=_compiler(choice.mode, device) if choice.compiles else lambda thing: thing)
+        compile=compiler(choice.mode, device, choice.dynamic) if choice.compiles else lambda thing: thing)
 
 
 def find_device(wanted: str) -> str:
@@ -67,11 +67,12 @@ def torch_dtype(name: str) -> torch.dtype:
     return {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}[name]
 
 
-def _compiler(mode: str, device: str) -> Callable[[Any], Any]:
+def compiler(mode: str, device: str, dynamic: bool | None = None) -> Callable[[Any], Any]:
+    """`torch.compile` in that mode, or the error that says what it needs here."""
     if device == "cpu" and not any(shutil.which(name) for name in (os.environ.get("CXX", "g++"), "clang++")):
         raise MissingError("torch.compile needs a C++ compiler on a CPU: install g++ (apt install g++)")
     if device == "cpu":
         from torch._inductor import config as inductor
 
         inductor.cpp.enable_kernel_profile = True  # else a CPU trace does not show what was fused
-    return lambda thing: torch.compile(thing, mode=None if mode == "default" else mode)
+    return lambda thing: torch.compile(thing, mode=None if mode == "default" else mode, dynamic=dynamic)

@@ -32,11 +32,15 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What a person asks for. `values` holds only the options that were given; `variant` None is the rung's first."""
+    """What a person asks for. `values` holds only the options that were given; `variant` None is the rung's first.
+
+    `dynamic` goes to `torch.compile` as it is: None is torch's own way, static shapes first and dynamic ones after a change.
+    """
 
     variant: str | None = None
     compile: bool = False
     mode: str = "default"
+    dynamic: bool | None = None
     device: str = "auto"
     dtype: str = "auto"
     small: bool = False
