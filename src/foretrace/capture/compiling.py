@@ -21,7 +21,7 @@ class CompileWatch:
     before: dict[str, dict[str, int]] = field(default_factory=lambda: _counters())
 
     def report(self) -> dict[str, Any]:
-        """`seconds`, `frames`, `graphs`, `graph_breaks` {reason: count}, `recompiles` and `gave_up` [reason]; zero in eager runs.
+        """`seconds`, `frames`, `graphs`, `graph_breaks` {reason: count}, `recompiles`, `gave_up` [reason]; zero in eager runs.
 
         A frame that Dynamo gave up on (its recompile limit, say) runs eagerly from then on, and nothing else tells.
         """

@@ -33,8 +33,8 @@ class Times(NamedTuple):
         return Times(middle, low, high)
 
 
-def device_times(calls: Mapping[str, Call], repeats: int = 21) -> dict[str, Times]:
-    """Device time of each call, warm, medians over `repeats` interleaved rounds."""
+def device_times(calls: Mapping[str, Call], repeats: int = 21, *, cold: bool = True) -> dict[str, Times]:
+    """Device time of each call, warm, medians over `repeats` interleaved rounds; `cold` empties L2 before each."""
     ahead = {name: _cycles_to_queue(call) for name, call in calls.items()}
     taken: dict[str, list[float]] = {name: [] for name in calls}
     names = list(calls)
@@ -44,7 +44,8 @@ def device_times(calls: Mapping[str, Call], repeats: int = 21) -> dict[str, Time
             start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
             # The GPU waits here while the host queues the rest, so that the host's pace is not what is timed.
             torch.cuda._sleep(ahead[name])
-            _empty_l2()
+            if cold:
+                _empty_l2()
             start.record()
             calls[name]()
             end.record()

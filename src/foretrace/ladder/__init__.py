@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from foretrace.capture.window import Capture
+    from foretrace.ladder._shapes import Shapes
     from foretrace.ladder._whole import Climb
 
 # The order in which a person climbs; a rung from elsewhere comes after these.
@@ -66,3 +67,16 @@ def climb_here(folder: Path, device: str = "auto", only: Sequence[str] = (), say
     from foretrace.ladder import _whole
 
     return _whole.climb_here(folder, device, only, say)
+
+
+def shapes(rung: Rung, sweeps: Sequence[str] = (), names: Sequence[str] = (), choice: Choice | None = None,
+           keep_cache: bool = False, say: Callable[[str], None] = print) -> Shapes:
+    """Run the rung over a sweep of shapes (`name=value,value`) in each way of `names`, or all; `say` is told each visit."""
+    need_torch()
+    from foretrace.ladder import _shapes, _sweep
+
+    choice = choice or Choice()
+    visited = _sweep.swept(rung, sweeps, small=choice.small)
+    if len(visited) < 2 and not sweeps:
+        raise UsageError(f"{rung.name} has no usual sweep: name one, --sweep NAME=VALUE,VALUE")
+    return _shapes.visit_shapes(rung, visited, _shapes.contenders(rung, names), choice, keep_cache, say)

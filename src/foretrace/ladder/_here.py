@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import platform
+from collections.abc import Iterator
 from pathlib import Path
 
 import torch
@@ -28,12 +30,19 @@ def visit(stop: Stop, device: str, folder: Path) -> Path:
     if device == "cpu" and stop.gpu_only:
         raise MissingError(stop.gpu_only)
     torch._dynamo.reset()  # as if each stop had its own process: no frame counts as compiled again
-    try:
+    with in_one_line():
         done = climb(rung(stop.rung), stop.choice(device), folder, overwrite=True)
+    assert done.trace is not None
+    return done.trace
+
+
+@contextlib.contextmanager
+def in_one_line(before: str = "") -> Iterator[None]:
+    """Whatever goes wrong inside is a `MissingError` of one line."""
+    try:
+        yield
     except ForetraceError:
         raise
     except Exception as problem:
         lines = str(problem).splitlines()
-        raise MissingError(f"{type(problem).__name__}: {lines[0] if lines else ''}") from problem
-    assert done.trace is not None
-    return done.trace
+        raise MissingError(f"{before}{type(problem).__name__}: {lines[0] if lines else ''}") from problem

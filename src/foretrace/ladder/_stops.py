@@ -108,3 +108,9 @@ STOPS = (
     Stop("train_step", "fused"),
     Stop("train_step", compiled=True),
 )
+
+
+def gpu_only(rung: str, variant: str) -> str:
+    """Why a CPU has nothing to show for this variant; empty when it has."""
+    found = (stop.gpu_only for stop in STOPS if (stop.rung, stop.variant, stop.compiled) == (rung, variant, False))
+    return next((why for why in found if why), "")

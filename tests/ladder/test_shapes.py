@@ -1,0 +1,126 @@
+"""The shape question on this machine's CPU: what is compiled at which shape, and what Dynamo does beyond its limit."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.torch
+
+from foretrace import ladder  # noqa: E402
+from foretrace.cli import main  # noqa: E402
+from foretrace.compare.measure import Sample  # noqa: E402
+from foretrace.errors import MissingError, UsageError  # noqa: E402
+from foretrace.kernels.timing import Times  # noqa: E402
+from foretrace.ladder import _climb, _pace, _shapes, _visits  # noqa: E402
+from foretrace.ladder._visits import Arrival  # noqa: E402
+from foretrace.schema.rung import Choice  # noqa: E402
+
+ON_CPU = Choice(device="cpu", dtype="fp32")
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few calls in place of half a second of them: no test here asks for a time."""
+    monkeypatch.setattr(_pace, "BATCH_NS", 1)
+    monkeypatch.setattr(_pace, "ROUNDS", 3)
+
+
+@pytest.fixture
+def dynamo_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Dynamo with a backend that compiles nothing: guards, recompilations and limits are all its own, and quick."""
+
+    def compiler(mode: str, device: str, dynamic: bool | None = None) -> Any:
+        return lambda thing: torch.compile(thing, backend="eager", dynamic=dynamic)
+
+    for module in (_climb, _visits):
+        monkeypatch.setattr(module, "compiler", compiler)
+
+
+def run(sizes: str, *names: str) -> dict[str, dict[str, Any]]:
+    found = ladder.shapes(ladder.rung("matmul_add"), [f"size={sizes}"], names, ON_CPU, say=lambda text: None).document()
+    return {entry["name"]: entry for entry in found["contenders"]}
+
+
+@pytest.mark.usefixtures("dynamo_alone")
+def test_each_way_compiles_where_it_must() -> None:
+    found = run("4,8,16", "eager", "static", "dynamic", "automatic")
+    graphs = {name: [visit["graphs"] for visit in entry["visits"]] for name, entry in found.items()}
+    assert graphs == {"eager": [0, 0, 0], "static": [1, 1, 1], "dynamic": [1, 0, 0], "automatic": [1, 1, 0]}
+    assert {name: entry["recompiles"] for name, entry in found.items()} == {
+        "eager": 0, "static": 2, "dynamic": 0, "automatic": 1}
+    assert "size mismatch" in found["automatic"]["visits"][1]["recompiles"][0]
+    assert {visit["compiled"] for visit in found["dynamic"]["visits"]} == {True}
+    assert {visit["compiled"] for visit in found["eager"]["visits"]} == {None}
+    assert found["static"]["visits"][0]["gpu_ns"] is None  # a CPU
+
+
+@pytest.mark.usefixtures("dynamo_alone")
+def test_beyond_the_recompile_limit_new_shapes_run_eagerly_and_that_is_said() -> None:
+    with torch._dynamo.config.patch(recompile_limit=2):
+        visits = run("4,8,16,32", "static")["static"]["visits"]
+    assert [visit["compiled"] for visit in visits] == [True, True, False, False]
+    assert [bool(visit["gave_up"]) for visit in visits] == [False, False, True, False]
+    assert [len(visit["recompiles"]) for visit in visits] == [0, 1, 0, 0]  # what was given up was not compiled again
+
+
+def test_the_command_compiles_and_draws(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    if not (shutil.which("g++") or shutil.which("clang++")):
+        pytest.skip("torch.compile needs a C++ compiler on a CPU")
+    pytest.importorskip("matplotlib")
+    line = f"shapes linear --sweep batch=4,8 --contenders eager,dynamic --device cpu --json --plot {tmp_path}/shapes.svg"
+    assert main(line.split()) == 0
+    captured = capsys.readouterr()
+    found = json.loads(captured.out)
+    assert "foretrace: dynamic, shape 2 of 2: batch 8" in captured.err
+    assert [entry["name"] for entry in found["contenders"]] == ["eager", "dynamic"]
+    assert found["contenders"][1]["graphs"] == 1
+    assert (found["compiler_cache"], found["left_out"]) == ("empty", [])
+    assert "<svg" in (tmp_path / "shapes.svg").read_text()
+
+
+def test_what_cannot_run_here_is_left_out_in_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    found = ladder.shapes(ladder.rung("mlp"), ["batch=1", "dim=8", "hidden=8", "seq=2"], (), ON_CPU, say=lambda text: None)
+    assert [contender.name for contender, _ in found.visits] == ["eager"]
+    reasons = dict(found.left_out)
+    assert list(reasons) == ["static", "dynamic", "automatic", "liger", "fused"]
+    assert "install g++" in reasons["automatic"]
+    assert "need a GPU" in reasons["liger"]
+    assert "need a GPU" in reasons["fused"]
+    assert found.compiler_start_ns is None
+
+
+def test_a_rung_that_cannot_run_at_all_is_one_line() -> None:
+    with pytest.raises(MissingError, match="at batch 1, heads 3, dim 8: "):  # eight features do not make three heads
+        ladder.shapes(ladder.rung("block"), ["batch=1", "heads=3", "dim=8"], ["eager"], ON_CPU, say=lambda text: None)
+
+
+def test_contenders_come_in_the_order_named() -> None:
+    mlp = ladder.rung("mlp")
+    assert [each.name for each in _shapes.contenders(mlp)] == ["eager", "static", "dynamic", "automatic", "liger", "fused"]
+    assert [each.name for each in _shapes.contenders(mlp, ["dynamic", "eager"])] == ["dynamic", "eager"]
+    with pytest.raises(UsageError, match="mlp has no contender 'compiled': there are eager, static"):
+        _shapes.contenders(mlp, ["compiled"])
+
+
+def test_a_stall_is_what_the_first_calls_take_beyond_warm_ones() -> None:
+    arrival = Arrival((1000, 120, 100), 0.1, 1, {}, (), ("Dynamo recompile limit exceeded",))
+    assert (arrival.stall_ns(100), arrival.stall_ns(500), arrival.hit_limit) == (920, 0, True)
+
+
+def test_gpu_times_become_nanoseconds_with_a_spread() -> None:
+    assert _pace.gpu_sample(None) == Sample(None, None)
+    assert _pace.gpu_sample(Times(10.0, 9.0, 11.698)) == Sample(10_000.0, pytest.approx(2000.0))
+
+
+def test_an_error_leaves_no_folder_behind(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with pytest.raises(ValueError, match="mine"), _visits.fresh_compiler(keep_cache=False):
+        raise ValueError("mine")
+    assert list(tmp_path.iterdir()) == []
