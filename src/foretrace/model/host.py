@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import cached_property
+from typing import Any
 
 import numpy as np
-import polars as pl
+from numpy.typing import NDArray
 
 from ..schema.gaps import filled
 from ..schema.ledger import LedgerBuilder
@@ -15,6 +16,7 @@ from ..schema.tables import Tables
 from . import calls, tree
 from .intervals import Bools, Ints
 
+Narrow = NDArray[Any]  # integers of whatever width holds them
 STEP_NAME = re.compile(r"Profile[r]?Step\s*#\s*(\d+)")
 HOST_KINDS = ("cpu_op", "user_annotation", "python_function", "cuda_runtime", "cuda_driver", "other")
 CALL_KINDS = ("cuda_runtime", "cuda_driver")
@@ -33,16 +35,17 @@ class Host:
         events = tables["events"]
         self.count = events.height
         self.kinds = kinds
-        self.kind: Ints = events["kind_id"].to_numpy().astype(np.int64)
-        self.name: Ints = events["name_id"].to_numpy().astype(np.int64)
-        self.track: Ints = events["track"].to_numpy().astype(np.int64)
-        self.namespace: Ints = events["namespace"].to_numpy().astype(np.int64)
+        # As narrow as they come: a trace has millions of rows.
+        self.kind: Narrow = events["kind_id"].to_numpy()
+        self.name: Narrow = events["name_id"].to_numpy()
+        self.track: Narrow = events["track"].to_numpy()
+        self.namespace: Narrow = events["namespace"].to_numpy()
         self.timed: Bools = events["ts_ns"].is_not_null().to_numpy()
         self.lasting: Bools = events["dur_ns"].is_not_null().to_numpy()
         self.start: Ints = filled(events["ts_ns"], 0)
         self.length: Ints = filled(events["dur_ns"], 0)
         self.end: Ints = self.start + self.length
-        self.names = _names(events)
+        self.names: list[str] = tables["names"]["name"].to_list()
         self._tree(ledger)
 
     def is_kind(self, *names: str) -> Bools:
@@ -57,7 +60,7 @@ class Host:
             self.track[rows], self.start[rows], self.end[rows], self.is_kind(*CALL_KINDS)[rows]
         )
         self.parent: Ints = np.full(self.count, -1, np.int64)
-        self.depth: Ints = np.zeros(self.count, np.int64)
+        self.depth: Narrow = np.zeros(self.count, np.int32)
         self.parent[rows] = np.where(parent >= 0, rows[parent], -1)
         self.depth[rows] = depth
         ledger.note("cpu_crossing", crossings)
@@ -116,12 +119,3 @@ class Host:
                 chain.append(self.names[self.name[op]])
             op = int(self.parent[op])
         return tuple(reversed(chain))
-
-
-def _names(events: pl.DataFrame) -> list[str]:
-    """Distinct names by their number (numbers follow the sorted order of names)."""
-    numbers, first = np.unique(events["name_id"].to_numpy(), return_index=True)
-    names = [""] * (int(numbers[-1]) + 1 if len(numbers) else 0)
-    for number, name in zip(numbers.tolist(), events["name"][first].to_list(), strict=True):
-        names[number] = name
-    return names

@@ -77,7 +77,14 @@ class Trace:
             pl.Series("depth", self.host.depth),
             with_gaps(step, step >= 0, "step"),
         ]
-        return self.tables["events"].drop("kind_id", "name_id").with_columns(columns)
+        kept, names = self.tables["events"], pl.Series("name", self.host.names, dtype=pl.String)
+        return pl.DataFrame([
+            pl.Series("id", np.arange(self.host.count, dtype=np.int64)), kept["ts_ns"], kept["dur_ns"],
+            self._kinds(self.host.kind), names[kept["name_id"]], *kept.drop("ts_ns", "dur_ns", "kind_id", "name_id"), *columns,
+        ])
+
+    def _kinds(self, codes: NDArray[np.uint8]) -> pl.Series:
+        return pl.Series("kind", self.host.kinds, dtype=pl.String)[codes]
 
     @cached_property
     def gpu_work(self) -> pl.DataFrame:
@@ -88,7 +95,7 @@ class Trace:
         frame = pl.DataFrame(
             {
                 "id": gpu.id,
-                "kind": self.tables["events"]["kind"][gpu.id],
+                "kind": self._kinds(gpu.kind),
                 "name": names[host.name[gpu.id]],
                 "ts_ns": with_gaps(gpu.start, gpu.usable),
                 "dur_ns": with_gaps(gpu.length, gpu.usable),

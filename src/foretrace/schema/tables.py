@@ -1,7 +1,9 @@
 """What a source hands to the model: tables of events, and what the document said about itself.
 
-    events    one row per record, in time order: id, ts_ns, dur_ns, end_ns, kind, phase, category, name, track, correlation,
-              external_id, namespace. Times that cannot be used are null: such an event counts, and is never summed.
+    events    one row per record, in time order: ts_ns, dur_ns, kind_id, name_id, track, correlation, external_id, namespace.
+              Times that cannot be used are null: such an event counts, and is never summed. Numbers, because a row of
+              text costs more than all the rest: `kind_id` counts into the reader's kinds, `name_id` into `names`
+    names     name; its place is its number, in sorted order
     tracks    one row per (pid, tid): id, pid, tid, process, thread, namespace
     shapes    event, dims, types, strides, concrete (JSON text)
     gpu       event, device, stream, grid, block, registers, shared_memory, blocks_per_sm, warps_per_sm, occupancy,
@@ -11,7 +13,7 @@
     memory    event, device_type, device_id, address, bytes, total_allocated, total_reserved
     triton    event, backend, kernel_hash, kwargs, num_warps, num_stages        stacks  event, call_stack, module_path
 
-`event` is an id of `events`; ids are positions, so a side table joins by plain indexing.
+`event` is the place of a row in `events`, so a side table joins by plain indexing.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
 
     from .ledger import Ledger
 
-TABLES = ("events", "tracks", "shapes", "gpu", "autograd", "comms", "syncs", "frames", "memory", "triton", "stacks")
+TABLES = ("events", "names", "tracks", "shapes", "gpu", "autograd", "comms", "syncs", "frames", "memory", "triton", "stacks")
 
 
 @dataclass(frozen=True, slots=True)

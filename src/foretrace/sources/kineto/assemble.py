@@ -14,7 +14,7 @@ import polars as pl
 from ...schema.gaps import with_gaps
 from ...schema.ledger import LedgerBuilder
 from ...schema.tables import Tables
-from .columns import KINDS, NONE, Columns
+from .columns import NONE, Columns
 from .document import Document
 from .joined import Joined, as_numpy, compact, concatenated, json_text, mapped
 from .oddities import note_oddities
@@ -32,7 +32,11 @@ def assemble(document: Document, ledger: LedgerBuilder) -> Tables:
     position = np.empty(len(order), np.int64)
     position[order] = np.arange(len(order))
     note_oddities(joined, parts, ledger)
-    frames = {"events": _events(joined, times, order), "tracks": joined.track_frame(parts, position)}
+    frames = {
+        "events": _events(joined, times, order),
+        "names": pl.DataFrame({"name": joined.names}, schema={"name": pl.String}),
+        "tracks": joined.track_frame(parts, position),
+    }
     frames |= (
         {side: _side_frame(side, parts, joined, position) for side in parts[0].sides if side != "labels"}
         if parts
@@ -45,11 +49,8 @@ def _events(joined: Joined, times: Times, order: Ints) -> pl.DataFrame:
     correlation, external = joined.correlation[order], joined.external[order]
     return pl.DataFrame(
         {
-            "id": np.arange(len(order), dtype=np.int64),
             "ts_ns": with_gaps(times.start[order], times.timed[order]),
             "dur_ns": with_gaps(times.length[order], times.lasting[order]),
-            "kind": pl.Series(KINDS, dtype=pl.String)[joined.kind[order]],
-            "name": pl.Series(joined.names, dtype=pl.String)[joined.name[order]],
             "kind_id": joined.kind[order].astype(np.uint8),
             "name_id": joined.name[order].astype(np.int32),
             "track": joined.track[order].astype(np.int32),
