@@ -80,3 +80,25 @@ def test_two_processes_at_once(place: Path) -> None:
     assert len(entries) == 1
     assert not entries[0].name.startswith(".")
     assert foretrace.open(LARGE).event_count == 52_856
+
+
+def test_a_size_that_was_never_kept_is_not_hashed(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hashed: list[str] = []
+    kept = cache._hash
+    monkeypatch.setattr(cache, "_hash", lambda path: hashed.append(path) or kept(path))
+    assert cache.load(str(LARGE)) is None
+    assert not hashed
+    look_document(str(LARGE))
+    copied = tmp_path / "copy.json.gz"
+    copied.write_bytes(LARGE.read_bytes())
+    assert cache.load_document(str(copied), "nothing") is None
+    assert hashed == [str(LARGE), str(copied)]  # of one size: the content decides
+
+
+def test_a_file_that_changed_meanwhile_is_not_kept(place: Path, tmp_path: Path) -> None:
+    path = tmp_path / "t.json.gz"
+    path.write_bytes(LARGE.read_bytes())
+    stamp = cache.stamp_of(str(path))
+    path.write_bytes(LARGE.read_bytes() + b"\0")
+    cache.save_document(str(path), stamp, "look", lambda: b"{}")
+    assert not (place / "documents").exists()

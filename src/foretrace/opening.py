@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from .sources.folder import candidates, resolve
@@ -30,9 +31,10 @@ def _opened(wanted: str, bounds: Limits, *, use_kept: bool, keep: bool) -> Trace
 
     tables = store.load(wanted) if use_kept else None
     if tables is None:
+        stamp = store.stamp_of(wanted)
         tables = sources.read(wanted, bounds, _load_the_rest)
         if keep:
-            store.save(wanted, tables)
+            store.save(wanted, stamp, tables)
     from .model.trace import Trace
 
     return Trace(tables, _shown(wanted))
@@ -81,12 +83,17 @@ def look_document(path: str, *, cache: bool = True, limits: Limits | None = None
         document: dict[str, Any] = json.loads(kept)
         document["look"]["trace"]["path"] = _shown(wanted)
         return document
+    stamp = store.stamp_of(wanted)
     trace = _opened(wanted, bounds, use_kept=cache, keep=False)  # the document is kept: tables when they are asked for
     from .look import full_look
 
+    hashing = Thread(target=store.key_of, args=(wanted,)) if cache else None
+    if hashing:
+        hashing.start()  # looking keeps one core busy; the key is ready when the document is
     document = full_look(trace)
-    if cache:
-        store.save_document(wanted, _program(), lambda: json.dumps(document).encode())
+    if hashing:
+        hashing.join()
+        store.save_document(wanted, stamp, _program(), lambda: json.dumps(document).encode())
     return document
 
 

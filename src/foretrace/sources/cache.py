@@ -2,8 +2,10 @@
 
 The key is a hash of the file's bytes and of this reader's own version. Hashing a large file takes longer than opening its
 cache, so the hash of a file that has not changed since (same inode, size, and both times to the nanosecond) is remembered,
-as Git does. An entry is written beside its place and moved there in one step: two processes may write it at once, and a
-reader sees all of it or nothing. Only traces that take long to read are kept, and the oldest entries go first.
+as Git does, and a file of a size that was never kept is not hashed to find out that it is not there. An entry is written
+beside its place and moved there in one step: two processes may write it at once, and a reader sees all of it or nothing.
+What was read from a file that changed meanwhile is not kept. Only traces that take long to read are, and the oldest entries
+go first.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ..schema.tables import Tables
 
-FORMAT = 1  # raise when the tables change
+FORMAT = 2  # raise when the tables change
 WORTHWHILE_BYTES = 1 << 20  # smaller traces are read as fast as their cache would be
 KEEP_BYTES = 4 << 30
 
@@ -33,15 +35,28 @@ def folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "foretrace"
 
 
-def key_of(path: str) -> str | None:
-    """The cache key of a file's content, or None when it is not worth keeping (stdin, an archive member, small)."""
+def stamp_of(path: str) -> str | None:
+    """What changes when a file does, its size first; None for what is not worth keeping."""
     try:
         known = os.stat(path)
     except (OSError, ValueError):
         return None
     if known.st_size < WORTHWHILE_BYTES:
         return None
-    stamp = f"{known.st_dev}-{known.st_ino}-{known.st_size}-{known.st_mtime_ns}-{known.st_ctime_ns}"
+    return f"{known.st_size}-{known.st_dev}-{known.st_ino}-{known.st_mtime_ns}-{known.st_ctime_ns}"
+
+
+def key_of(path: str, *, if_kept: bool = False) -> str | None:
+    """The cache key of a file's content, or None when it is not worth keeping (stdin, an archive member, small).
+
+    With `if_kept` also None, without hashing, when nothing of that size was ever kept.
+    """
+    stamp = stamp_of(path)
+    if stamp is None:
+        return None
+    size = folder() / "sizes" / stamp.partition("-")[0]
+    if if_kept and not size.exists():
+        return None
     memo = folder() / "seen" / hashlib.sha256(stamp.encode()).hexdigest()[:32]
     try:
         return memo.read_text()
@@ -49,6 +64,7 @@ def key_of(path: str) -> str | None:
         pass
     key = _hash(path)
     _write_whole(memo, key.encode())
+    _write_whole(size, b"")
     return key
 
 
@@ -62,7 +78,7 @@ def _hash(path: str) -> str:
 
 def load(path: str) -> Tables | None:
     """The cached tables of `path`, or None."""
-    key = key_of(path)
+    key = key_of(path, if_kept=True)
     place = folder() / "tables" / key if key else None
     if place is None or not place.is_dir():
         return None
@@ -90,10 +106,10 @@ def load(path: str) -> Tables | None:
     )
 
 
-def save(path: str, tables: Tables) -> None:
-    """Keep the tables of `path`. A cache that cannot be written is no error: the trace was read."""
+def save(path: str, stamp: str | None, tables: Tables) -> None:
+    """Keep the tables of `path` as it was at `stamp`. A cache that cannot be written is no error: the trace was read."""
     key = key_of(path)
-    if key is None:
+    if key is None or stamp_of(path) != stamp:
         return
     place = folder() / "tables" / key
     try:
@@ -142,7 +158,7 @@ def _trim(place: Path) -> None:
 
 def load_document(path: str, what: str) -> bytes | None:
     """A finished document (`look`) of an unchanged trace, kept by the same version of the program."""
-    key = key_of(path)
+    key = key_of(path, if_kept=True)
     if key is None:
         return None
     try:
@@ -151,10 +167,10 @@ def load_document(path: str, what: str) -> bytes | None:
         return None
 
 
-def save_document(path: str, what: str, content: Callable[[], bytes]) -> None:
-    """Keep a finished document; `content` makes it only when it is worth keeping."""
+def save_document(path: str, stamp: str | None, what: str, content: Callable[[], bytes]) -> None:
+    """Keep a finished document of `path` as it was at `stamp`; `content` makes it only when it is worth keeping."""
     key = key_of(path)
-    if key is not None:
+    if key is not None and stamp_of(path) == stamp:
         _write_whole(folder() / "documents" / f"{key}-{what}.json", content())
 
 
