@@ -4,6 +4,7 @@
     ├── TraceError                 exit 3: the input is not a readable trace (has a code, a byte, a next step)
     │   └── LimitError             exit 3: a limit against hostile files stopped the load (names its flag)
     ├── UsageError                 exit 2: the request itself is wrong (a guess that does not parse, a missing region)
+    ├── TheirError                 exit 1: the user's own code raised; its traceback has been printed
     └── MissingError               exit 4: a device or an optional package is missing (names the install command)
 
 One place prints them: `foretrace.cli.main`.
@@ -48,6 +49,12 @@ class UsageError(ForetraceError):
     """The request is wrong: the input may be fine."""
 
     exit_code = 2
+
+
+class TheirError(ForetraceError):
+    """Code that a person handed in raised. Its traceback is printed where it is caught, as Python would have."""
+
+    exit_code = 1
 
 
 class MissingError(ForetraceError):

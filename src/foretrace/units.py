@@ -18,6 +18,14 @@ def time_text(ns: float | None) -> str:
     return _scaled(ns, _TIME, "ns")
 
 
+def span_text(seconds: float) -> str:
+    """`8100` -> `2.2 hours`: for spans that a person waits; below two minutes as `time_text`."""
+    for factor, unit in ((86_400, "days"), (3_600, "hours"), (60, "minutes")):
+        if seconds >= 2 * factor:
+            return f"{count_text(round(seconds / factor, 1) if seconds < 100 * factor else round(seconds / factor))} {unit}"
+    return time_text(seconds * 1e9)
+
+
 def bytes_text(count: float | None) -> str:
     """`50331648` -> `50.3 MB` (decimal units, as bandwidths are quoted); one decimal above 100 too, since bytes are summed."""
     return _scaled(count, _BYTES, "B", large=".1f")

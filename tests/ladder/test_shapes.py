@@ -10,36 +10,18 @@ from typing import Any
 import pytest
 
 torch = pytest.importorskip("torch")
-pytestmark = pytest.mark.torch
+pytestmark = [pytest.mark.torch, pytest.mark.usefixtures("few_calls")]
 
 from foretrace import ladder  # noqa: E402
 from foretrace.cli import main  # noqa: E402
 from foretrace.compare.measure import Sample  # noqa: E402
 from foretrace.errors import MissingError, UsageError  # noqa: E402
 from foretrace.kernels.timing import Times  # noqa: E402
-from foretrace.ladder import _climb, _pace, _shapes, _visits  # noqa: E402
+from foretrace.ladder import _pace, _shapes, _visits  # noqa: E402
 from foretrace.ladder._visits import Arrival  # noqa: E402
 from foretrace.schema.rung import Choice  # noqa: E402
 
 ON_CPU = Choice(device="cpu", dtype="fp32")
-
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A few calls in place of half a second of them: no test here asks for a time."""
-    monkeypatch.setattr(_pace, "BATCH_NS", 1)
-    monkeypatch.setattr(_pace, "ROUNDS", 3)
-
-
-@pytest.fixture
-def dynamo_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Dynamo with a backend that compiles nothing: guards, recompilations and limits are all its own, and quick."""
-
-    def compiler(mode: str, device: str, dynamic: bool | None = None) -> Any:
-        return lambda thing: torch.compile(thing, backend="eager", dynamic=dynamic)
-
-    for module in (_climb, _visits):
-        monkeypatch.setattr(module, "compiler", compiler)
 
 
 def run(sizes: str, *names: str) -> dict[str, dict[str, Any]]:

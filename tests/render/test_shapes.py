@@ -73,6 +73,7 @@ def test_what_was_not_there_is_not_said() -> None:
 
 def test_a_reason_loses_its_number_and_its_advice() -> None:
     assert short_reason("1/12: size: 4") == "size: 4"
+    assert short_reason("0/0: n == 4       # x = f(n)") == "n == 4 # x = f(n)"
     assert short_reason("Cannot: tell") == "Cannot: tell"
 
 

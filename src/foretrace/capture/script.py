@@ -12,6 +12,7 @@ it has. 4. If the script starts a profiler of its own, ours stops and the script
 from __future__ import annotations
 
 import contextlib
+import importlib
 import os
 import runpy
 import signal
@@ -71,7 +72,7 @@ def _run(script: str, arguments: list[str], module: bool, fail: Callable[[str], 
         return _exit_code(leaving.code)
     except BaseException as problem:
         fail(f"{type(problem).__name__}: {problem}")
-        traceback.print_exception(type(problem), problem, _from_script(problem.__traceback__))
+        traceback.print_exception(type(problem), problem, their_frames(problem.__traceback__))
         return INTERRUPTED if isinstance(problem, KeyboardInterrupt) else 1
     finally:
         sys.argv, sys.path[0] = before
@@ -86,9 +87,9 @@ def _exit_code(code: object) -> int:
     return 1
 
 
-def _from_script(where: TracebackType | None) -> TracebackType | None:
-    """The traceback from the script's first frame on."""
-    ours = (os.path.dirname(__file__), "<frozen runpy>")
+def their_frames(where: TracebackType | None) -> TracebackType | None:
+    """The traceback from the first frame on that is neither ours nor of Python's own import and runpy."""
+    ours = (os.path.dirname(os.path.dirname(__file__)) + os.sep, os.path.dirname(importlib.__file__), "<frozen ")
     while where is not None and where.tb_next is not None and where.tb_frame.f_code.co_filename.startswith(ours):
         where = where.tb_next
     return where

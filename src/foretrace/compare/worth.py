@@ -47,7 +47,7 @@ def _text(pace: Measured, gpu: Measured, cost_s: float | None, calls: int | None
         return (f"Cannot be told: {_signed(saves)} per {word} lies inside the noise of {percent_text(pace.noise)}; "
                 "record more repeats.")
     if saves < 0:
-        return f"No: each {word} takes {time_text(-saves)} longer." + _on_the_gpu(gpu, cost_s, word)
+        return f"No: each {word} takes {time_text(-saves)} longer." + on_the_gpu(gpu, cost_s, word)
     if cost_s == 0:
         return f"Each {word} saves {time_text(saves)}, and nothing was compiled for it."
     if cost_s is None:
@@ -57,7 +57,7 @@ def _text(pace: Measured, gpu: Measured, cost_s: float | None, calls: int | None
             f"{count_text(calls)} {word}s.")
 
 
-def _on_the_gpu(gpu: Measured, cost_s: float | None, word: str) -> str:
+def on_the_gpu(gpu: Measured, cost_s: float | None, word: str) -> str:
     """The GPU alone got faster: worth knowing for those who can keep the host out of the way."""
     if not gpu.beyond or gpu.saved is None or gpu.saved <= 0:
         return ""

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from foretrace.capture.window import Capture
     from foretrace.ladder._shapes import Shapes
+    from foretrace.ladder._trials import Trials
     from foretrace.ladder._whole import Climb
 
 # The order in which a person climbs; a rung from elsewhere comes after these.
@@ -80,3 +81,25 @@ def shapes(rung: Rung, sweeps: Sequence[str] = (), names: Sequence[str] = (), ch
     if len(visited) < 2 and not sweeps:
         raise UsageError(f"{rung.name} has no usual sweep: name one, --sweep NAME=VALUE,VALUE")
     return _shapes.visit_shapes(rung, visited, _shapes.contenders(rung, names), choice, keep_cache, say)
+
+
+def worth(subject: str, folder: Path, modes: Sequence[str] = ("default",), sweeps: Sequence[str] = (), shapes: str = "",
+          choice: Choice | None = None, keep_cache: bool = False, say: Callable[[str], None] = print) -> Trials:
+    """Try torch.compile in each of `modes` on a rung or on `module:callable`, beside eager; traces go to `folder`.
+
+    `sweeps` (`name=value,value`) and `choice` are for a rung, `shapes` (`8x128,16x128`) for a callable.
+    """
+    need_torch()
+    from foretrace.ladder import _given, _sweep, _worth
+
+    if ":" in subject:
+        if sweeps or choice not in (None, Choice()):
+            raise UsageError("sizes, device, type and seed are for rungs: your own code decides them, and --shapes hands it "
+                             "numbers")
+        made = _worth.of_code(subject, _given.parse_shapes(shapes))
+    else:
+        if shapes:
+            raise UsageError("--shapes is for your own module:callable: a rung takes --sweep NAME=VALUE,VALUE")
+        chosen, choice = rung(subject), choice or Choice()
+        made = _worth.of_rung(chosen, _sweep.swept(chosen, sweeps, small=choice.small) if sweeps else ({},), choice)
+    return _worth.try_modes(made, modes, folder, keep_cache, say)

@@ -24,15 +24,29 @@ class Row:
 
 def row(setup: str, found: Comparison) -> Row:
     """The line for what B is, seen from A."""
-    per, on_gpu = f"per {found.unit.word}", bool(found.a.kernels or found.b.kernels)
-    changed = [*_counts(found, per), *fusions(found.kernels.fusions, per, undone=False)[:MOST],
-               *changed_kernels(found.kernels.changed)[:MOST], *([] if on_gpu else _ops(found, per)),
-               *_compiler_rows(found, per)]
-    same = [*same_kernels(found.kernels.same, per), *([] if on_gpu else _same_ops(found, per))]
+    per, changed, same = f"per {found.unit.word}", other_work(found), same_work(found)
     for name, value in (("GPU time", found.gpu_ns), ("Host time", found.cpu_ns)):
         if value.ratio is not None:
             (changed if value.beyond else same).append(_time(name, value, per))
     return Row(setup, tuple(changed), tuple(same))
+
+
+def other_work(found: Comparison) -> list[str]:
+    """What else is done, times aside: a sentence each."""
+    per = f"per {found.unit.word}"
+    return [*_counts(found, per), *fusions(found.kernels.fusions, per, undone=False)[:MOST],
+            *changed_kernels(found.kernels.changed)[:MOST], *([] if _on_gpu(found) else _ops(found, per)),
+            *_compiler_rows(found, per)]
+
+
+def same_work(found: Comparison) -> list[str]:
+    """What is done as before, times aside: a sentence each."""
+    per = f"per {found.unit.word}"
+    return [*same_kernels(found.kernels.same, per), *([] if _on_gpu(found) else _same_ops(found, per))]
+
+
+def _on_gpu(found: Comparison) -> bool:
+    return bool(found.a.kernels or found.b.kernels)
 
 
 def _counts(found: Comparison, per: str) -> list[str]:

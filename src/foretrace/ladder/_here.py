@@ -44,5 +44,6 @@ def in_one_line(before: str = "") -> Iterator[None]:
     except ForetraceError:
         raise
     except Exception as problem:
-        lines = str(problem).splitlines()
-        raise MissingError(f"{before}{type(problem).__name__}: {lines[0] if lines else ''}") from problem
+        lines = [line.strip() for line in str(problem).splitlines() if line.strip()]
+        told = lines[:2] if lines and lines[0].endswith(":") else lines[:1]  # Inductor's errors tell in the second line
+        raise MissingError(f"{before}{type(problem).__name__}: {' '.join(told)}") from problem

@@ -64,7 +64,7 @@ class Stop:
         return plain and self is not other and (self.rung, self.values) == (other.rung, other.values)
 
 
-_GRAPHS = "reduce-overhead is made of CUDA graphs, which need a GPU"
+GRAPHS = "reduce-overhead is made of CUDA graphs, which need a GPU"
 _OWN = "foretrace's own kernels need a GPU; a CPU runs plain torch in their place"
 _LARGE: dict[str, Any] = {"values": {"size": 4096}, "cpu": {"size": 512}}
 _FLAT: dict[str, Any] = {"values": {"size": 4096, "bias": "1d"}, "cpu": {"size": 512}}
@@ -74,7 +74,7 @@ _BACKWARD: dict[str, Any] = {"values": {"backward": True}}
 STOPS = (
     Stop("matmul_add", earlier="matmul_add_64_eager"),
     Stop("matmul_add", compiled=True, earlier="matmul_add_64_compiled"),
-    Stop("matmul_add", compiled=True, mode="reduce-overhead", gpu_only=_GRAPHS),
+    Stop("matmul_add", compiled=True, mode="reduce-overhead", gpu_only=GRAPHS),
     Stop("matmul_add", "addmm"),
     Stop("matmul_add", **_LARGE, earlier="matmul_add_4096_eager"),
     Stop("matmul_add", compiled=True, **_LARGE, earlier="matmul_add_4096_compiled"),
@@ -85,7 +85,7 @@ STOPS = (
     Stop("linear", **_DEEP),
     Stop("mlp", earlier="mlp_eager"),
     Stop("mlp", compiled=True, earlier="mlp_compiled"),
-    Stop("mlp", compiled=True, mode="reduce-overhead", gpu_only=_GRAPHS),
+    Stop("mlp", compiled=True, mode="reduce-overhead", gpu_only=GRAPHS),
     Stop("mlp", "liger", earlier="mlp_liger"),
     Stop("mlp", "fused", gpu_only=_OWN),
     Stop("mlp", **_BACKWARD, earlier="mlp_eager_train"),

@@ -110,5 +110,5 @@ def _reasons(document: dict[str, Any]) -> Section:
 def short_reason(why: str) -> str:
     """Dynamo's reason without the number of the frame and without its advice."""
     number, colon, rest = why.partition(": ")
-    text = rest if colon and number.replace("/", "").isdecimal() else why
+    text = " ".join((rest if colon and number.replace("/", "").isdecimal() else why).split())
     return text.partition(" Guard failed on a parameter, consider")[0].rstrip(".")
