@@ -101,6 +101,20 @@ def test_gpu_times_become_nanoseconds_with_a_spread() -> None:
     assert _pace.gpu_sample(Times(10.0, 9.0, 11.698)) == Sample(10_000.0, pytest.approx(2000.0))
 
 
+def test_on_a_gpu_the_events_are_asked_with_a_warm_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[list[str], int, bool]] = []
+
+    def events(calls: dict[str, Any], repeats: int, *, cold: bool) -> dict[str, Times]:
+        asked.append((list(calls), repeats, cold))
+        return {name: Times(2.0, 2.0, 2.0) for name in calls}
+
+    monkeypatch.setattr(_pace, "device_times", events)
+    found = _pace.paces({"a": lambda: None, "b": lambda: None}, on_gpu=True)
+    assert asked == [(["a", "b"], 3, False)]
+    assert found["b"].gpu == Sample(2000.0, 0.0)
+    assert _pace.paces({"a": lambda: None}, on_gpu=False)["a"].gpu == Sample(None, None)
+
+
 def test_an_error_leaves_no_folder_behind(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     with pytest.raises(ValueError, match="mine"), _visits.fresh_compiler(keep_cache=False):

@@ -120,6 +120,15 @@ def test_without_a_compiler_nothing_can_be_told(monkeypatch: pytest.MonkeyPatch,
     assert "install g++" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("command", ["worth", "shapes"])
+def test_without_torch_the_install_command_is_named(
+    command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    assert main([command, "mlp"]) == 4
+    assert "pip install torch" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("line", [
     "mlp --shapes 8x8", "bench_this:setup --sweep batch=8", "bench_this:setup --small", "nothing", "mlp --mode fast",
     "mlp --json --markdown", "mlp --sweep heads=2",

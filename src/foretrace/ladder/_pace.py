@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-import torch
-
 from foretrace.capture.calls import batch
 from foretrace.compare.measure import Sample, sample
 from foretrace.kernels.timing import Times, device_times
@@ -32,7 +30,7 @@ class Pace:
     gpu: Sample
 
 
-def paces(calls: Mapping[str, Callable[[], object]]) -> dict[str, Pace]:
+def paces(calls: Mapping[str, Callable[[], object]], *, on_gpu: bool) -> dict[str, Pace]:
     """The pace of each call; all of them must be warm."""
     ones = {name: max(batch(call, 1)[0], 1) for name, call in calls.items()}
     rounds = ROUNDS if ROUNDS * sum(ones.values()) < PATIENCE_NS else FEW_ROUNDS
@@ -42,14 +40,9 @@ def paces(calls: Mapping[str, Callable[[], object]]) -> dict[str, Pace]:
     for turn in range(rounds):
         for name in names[turn % len(names):] + names[:turn % len(names)]:
             taken[name].append(batch(calls[name], counts[name]))
-    on_gpu = device_times(calls, rounds, cold=False) if uses_gpu() else {}
+    gpu = device_times(calls, rounds, cold=False) if on_gpu else {}
     return {name: Pace(sample([wall for wall, _ in taken[name]], 1), sample([host for _, host in taken[name]], 1),
-                       gpu_sample(on_gpu.get(name))) for name in calls}
-
-
-def uses_gpu() -> bool:
-    """Whether this process has put anything on a CUDA device."""
-    return bool(torch.cuda.is_available() and torch.cuda.is_initialized())
+                       gpu_sample(gpu.get(name))) for name in calls}
 
 
 def gpu_sample(times: Times | None) -> Sample:

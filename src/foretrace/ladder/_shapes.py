@@ -175,7 +175,7 @@ def _visit_all(rung: Rung, contender: Contender, shapes: Sequence[Shape], bases:
             with in_one_line(f"at {shape_text(shape)}: "):
                 alive.append(_build(rung, _at(choice, shape)))
                 arrivals = [*(visit.arrival for visit in visits), arrive(alive[-1].call)]
-                both = paces({"it": alive[-1].call, "base": bases[number - 1]})
+                both = paces({"it": alive[-1].call, "base": bases[number - 1]}, on_gpu=device == "cuda")
                 runs = runs_compiled(alive[-1].call, arrivals) if way.compile else None
                 visits.append(Visit(arrivals[-1], both["it"], both["base"], runs))
     return tuple(visits)

@@ -18,7 +18,7 @@ from foretrace.ladder import _given
 from foretrace.ladder._article import other_work, same_work
 from foretrace.ladder._climb import compiler, prepare
 from foretrace.ladder._here import device_name, in_one_line
-from foretrace.ladder._pace import paces, uses_gpu
+from foretrace.ladder._pace import paces
 from foretrace.ladder._stops import GRAPHS
 from foretrace.ladder._sweep import Shape, shape_text
 from foretrace.ladder._trials import Stay, Trial, Trials, Work
@@ -34,12 +34,13 @@ Compile = Callable[[Any], Any]
 class Subject:
     """What is tried: `make` gives the call of a shape (by number), compiled by what it is handed. `region` names the call.
 
-    `blame` is entered around eager calls: it says whose an error is. `dtype` is None where the code decides it.
+    `blame` is entered around eager calls: it says whose an error is. `device` and `dtype` are None where the code decides.
     """
 
     name: str
     shapes: tuple[str, ...]
     region: str
+    device: str | None
     dtype: str | None
     make: Callable[[int, Compile], Call]
     blame: Callable[[], AbstractContextManager[None]]
@@ -54,21 +55,22 @@ def of_rung(rung: Rung, shapes: Sequence[Shape], choice: Choice) -> Subject:
         return rung.build(replace(setups[at], compile=compile)).call
 
     names = tuple(shape_text(shape) for shape in shapes)
-    return Subject(rung.name, names, rung.name, setups[0].dtype, make, in_one_line)
+    return Subject(rung.name, names, rung.name, setups[0].device, setups[0].dtype, make, in_one_line)
 
 
 def of_code(target: str, shapes: Sequence[tuple[int, ...]]) -> Subject:
     """What a person's own callable makes (see `_given`)."""
     function = _given.find(target)
     names = tuple("x".join(map(str, shape)) or "as it is" for shape in shapes)
-    return Subject(target, names, _given.REGION, None, lambda at, compile: _given.call_of(function, shapes[at], compile),
-                   partial(_given.theirs, target))
+    return Subject(target, names, _given.REGION, None, None,
+                   lambda at, compile: _given.call_of(function, shapes[at], compile), partial(_given.theirs, target))
 
 
 def try_modes(subject: Subject, modes: Sequence[str], folder: Path, keep_cache: bool, say: Callable[[str], None]) -> Trials:
     """Try each mode on the subject; traces of the first shape go to `folder`. `say` is told what runs."""
     eager, notes = _rehearse(subject, say)
-    device, named = device_name("cuda" if uses_gpu() else "cpu")
+    # Asked after eager calls and before any compiling: Inductor looks at the card even when it compiles for the CPU.
+    device, named = device_name(subject.device or ("cuda" if torch.cuda.is_initialized() else "cpu"))
     say("starting the compiler")
     started = start_compiler(device)
     plain = _trace(eager[0], subject, folder, "eager")
@@ -107,7 +109,7 @@ def _try(subject: Subject, mode: str, eager: Sequence[Call], plain: Path, device
                 say(f"{mode}: {shape}")
                 with in_one_line():
                     alive.append(subject.make(at, compile))
-                    stays.append(_stay(shape, eager[at], alive[-1], stays))
+                    stays.append(_stay(shape, eager[at], alive[-1], stays, on_gpu=device == "cuda"))
                     traced = _trace(alive[0], subject, plain.parent, mode) if at == 0 else None
                 if traced:
                     work = _work(compare(open(plain, cache=False), open(traced, cache=False), region=subject.region))
@@ -117,9 +119,9 @@ def _try(subject: Subject, mode: str, eager: Sequence[Call], plain: Path, device
     return Trial(mode, tuple(stays), work)
 
 
-def _stay(shape: str, eager: Call, call: Call, before: Sequence[Stay]) -> Stay:
+def _stay(shape: str, eager: Call, call: Call, before: Sequence[Stay], *, on_gpu: bool) -> Stay:
     arrival = arrive(call)
-    both = paces({"eager": eager, "compiled": call})
+    both = paces({"eager": eager, "compiled": call}, on_gpu=on_gpu)
     arrivals = [*(stay.arrival for stay in before), arrival]
     return Stay(shape, arrival, both["eager"], both["compiled"], runs_compiled(call, arrivals))
 
