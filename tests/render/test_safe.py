@@ -67,7 +67,12 @@ def test_a_markdown_cell_stays_one_cell(text: str) -> None:
 
 @pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\r", "\n"])
 def test_a_formula_gets_an_apostrophe(start: str) -> None:
-    assert csv_cell(f"{start}1+1") == f"'{start}1+1"
+    assert csv_cell(f"{start}1+1") == f"'{plain(start)}1+1"
+
+
+@given(ANY_TEXT)
+def test_a_cell_of_a_spreadsheet_acts_on_no_terminal(text: str) -> None:
+    assert plain(csv_cell(text)) == csv_cell(text)
 
 
 def test_other_cells_are_left_alone() -> None:

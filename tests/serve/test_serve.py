@@ -117,6 +117,17 @@ def test_sql_reads_the_tables_and_nothing_else(served: Viewer, query: str) -> No
     assert status == 400 or b'"rows":[]' in body.replace(b" ", b"") or query.startswith("drop")
 
 
+def test_sql_answers_in_json_whatever_the_numbers_and_names_are(tmp_path: Path) -> None:
+    from urllib.parse import quote
+
+    event = {"ph": "X", "cat": "cpu_op", "name": "isNaN", "pid": 1, "tid": 1, "ts": 1, "dur": 1}
+    (tmp_path / "t.json").write_text(json.dumps({"schemaVersion": 1, "traceEvents": [event]}))
+    with viewer(str(tmp_path)) as running:
+        running.json("trace/0")
+        found = running.json("trace/0/sql?q=" + quote("select name, ln(0.0) as x, sqrt(-1.0) as y from events"))
+    assert found["rows"] == [["isNaN", None, None]]
+
+
 def traversals() -> list[str]:
     """Five hundred ways to ask for something that is not there."""
     steps = [

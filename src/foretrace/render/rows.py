@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 from typing import TYPE_CHECKING, Any
 
 from .safe import csv_cell
@@ -16,16 +17,32 @@ if TYPE_CHECKING:
 
 def json_text(frame: pl.DataFrame) -> str:
     """A list of objects, one per row."""
-    return json.dumps({"schema": 1, "columns": frame.columns, "rows": frame.to_dicts()}, ensure_ascii=False, default=str)
+    rows = [dict(zip(frame.columns, row, strict=True)) for row in json_rows(frame)]
+    return json.dumps({"schema": 1, "columns": frame.columns, "rows": rows}, ensure_ascii=False, allow_nan=False)
+
+
+def json_rows(frame: pl.DataFrame) -> list[list[Any]]:
+    """The rows as JSON can say them: a number that is not finite is null, what JSON has no word for is text."""
+    return [[_json(value) for value in row] for row in frame.iter_rows()]
+
+
+def _json(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, list):
+        return [_json(item) for item in value]
+    if isinstance(value, dict):
+        return {name: _json(item) for name, item in value.items()}
+    return value if value is None or isinstance(value, int | str) else str(value)
 
 
 def csv_text(frame: pl.DataFrame) -> str:
-    """CSV in which no cell can be taken for a formula."""
+    """CSV in which no cell can be taken for a formula, and nothing acts on a terminal."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow([csv_cell(name) for name in frame.columns])
     for row in frame.iter_rows():
-        writer.writerow([csv_cell(value) if isinstance(value, str) else _cell(value) for value in row])
+        writer.writerow([csv_cell(_cell(value)) if isinstance(value, str | list) else _cell(value) for value in row])
     return out.getvalue().rstrip("\n")
 
 

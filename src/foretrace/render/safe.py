@@ -28,8 +28,11 @@ def markdown(text: str) -> str:
 
 
 def csv_cell(text: str) -> str:
-    """Safe for a spreadsheet: a text that would start a formula gets a leading apostrophe."""
-    return f"'{text}" if text.startswith(_FORMULA) else text
+    """Safe for a spreadsheet, and for the terminal that a CSV may be printed to: a text that would start a formula gets a
+    leading apostrophe, and what a terminal acts on is spelt out.
+    """
+    shown = plain(text)
+    return f"'{shown}" if text.startswith(_FORMULA) else shown
 
 
 def _escape(mark: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable
 from typing import Any
@@ -16,7 +15,7 @@ from ..errors import ForetraceError, UsageError
 from ..render.html import report
 from ..render.html.packing import pack
 from ..render.html.page import page, policy
-from ..render.rows import csv_text
+from ..render.rows import csv_text, json_rows
 from .catalog import Entry
 from .opened import Opened, Shelf
 
@@ -104,8 +103,7 @@ class _Routes:
         if _READS_FILES.search(query):
             raise UsageError("sql: a query may read the tables of the trace and nothing else")
         frame = opened.trace.sql(query)
-        rows = json.loads(json.dumps(frame.head(MOST_ROWS).rows(), default=str, allow_nan=True).replace("NaN", "null"))
-        return JSONResponse({"columns": frame.columns, "rows": rows, "count": frame.height})
+        return JSONResponse({"columns": frame.columns, "rows": json_rows(frame.head(MOST_ROWS)), "count": frame.height})
 
     def table(self, request: Request) -> Response:
         """A table of the trace as CSV, to keep."""

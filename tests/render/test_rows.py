@@ -1,0 +1,28 @@
+"""Any table as JSON and CSV: what JSON cannot say is null, what a terminal or a spreadsheet would act on is text."""
+
+from __future__ import annotations
+
+import json
+
+import polars as pl
+
+from foretrace.render.rows import csv_text, json_text
+
+ODD = [float("nan"), float("inf"), float("-inf"), 1.5]
+
+
+def test_numbers_that_are_not_finite_are_null_and_words_stay_words() -> None:
+    frame = pl.DataFrame({"name": ["isNaN", "Infinity", "a", "b"], "x": ODD, "all": [ODD] * 4})
+    rows = json.loads(json_text(frame))["rows"]
+    assert [row["x"] for row in rows] == [None, None, None, 1.5]
+    assert rows[0] == {"name": "isNaN", "x": None, "all": [None, None, None, 1.5]}
+    assert rows[1]["name"] == "Infinity"
+
+
+def test_a_csv_acts_on_neither_a_terminal_nor_a_spreadsheet() -> None:
+    names, chains = ["\x1b[31mred", "a\u202eb", "=1+1"], [["=cmd()", "\x1b"], [], ["aten::mm"]]
+    frame = pl.DataFrame({"name": names, "chain": chains, "n": [-1, 2, 3]})
+    text = csv_text(frame)
+    assert "\x1b" not in text
+    assert "\u202e" not in text
+    assert text.splitlines() == ["name,chain,n", "\\x1b[31mred,'=cmd() > \\x1b,-1", "a\\u202eb,,2", "'=1+1,aten::mm,3"]
