@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from compare.traces import made, steps
+from compare.traces import made, recorded, steps
 from foretrace.compare import compare
 from foretrace.compare.measure import Measured
-from foretrace.compare.worth import recorded_seconds, worth
+from foretrace.compare.record import Record, read_record
+from foretrace.compare.worth import worth
 from foretrace.errors import UsageError
 
 UNKNOWN = Measured(None, None, None)
@@ -25,11 +26,11 @@ def test_break_even_is_rounded_up() -> None:
 @pytest.mark.parametrize(
     ("pace", "cost_s", "begins"),
     [
-        (Measured(300, 290, 0.1), 1.0, "Cannot be told: 10 ns less per step lies inside the noise of 10.0%"),
+        (Measured(300, 290, 0.1), 1.0, "Cannot be told: 10 ns less per step, by times that include the profiler, lies inside the noise"),
         (Measured(300, 200, None), 1.0, "Cannot be told: one repeat only"),
         (UNKNOWN, 1.0, "Cannot be told: the times are not recorded"),
-        (Measured(200, 300, 0.1), 1.0, "No: each step takes 100 ns longer."),
-        (Measured(200, 200, 0.1), 1.0, "A step takes as long as before."),
+        (Measured(200, 300, 0.1), 1.0, "No: each step takes 100 ns longer, by times that include the profiler."),
+        (Measured(200, 200, 0.1), 1.0, "A step takes as long as before, by"),
     ],
 )
 def test_no_break_even(pace: Measured, cost_s: float, begins: str) -> None:
@@ -52,6 +53,55 @@ def test_the_record_beside_the_trace(tmp_path: Path) -> None:
     assert compare(b, a).worth.cost_s is None
 
 
+def record(folder: Path, name: str, wall_ns: float | None, spread: float | None = 0.01, region: str | None = None) -> None:
+    """A run record beside the trace of that name."""
+    timing = {"wall_ns_per_call": wall_ns, "wall_spread": spread, "host_ns_per_call": 100}
+    (folder / f"{name}.run.json").write_text(json.dumps(
+        {"kind": "foretrace-run", "compile": {"seconds": 0.4}, "timing": timing, "rung": {"region": region}}))
+
+
+def test_times_without_the_profiler_decide(tmp_path: Path) -> None:
+    """The profiled host takes longer, the program does not."""
+    a, b = made(tmp_path, steps([5_000] * 3), "a"), made(tmp_path, steps([9_000] * 3), "b")
+    assert "by times that include the profiler" in compare(a, b).worth.text
+    record(tmp_path, "a", 3_000)
+    assert compare(a, b).worth.saves_ns_per_call == -4_000
+    record(tmp_path, "b", 2_000)
+    found = compare(a, b)
+    assert (found.worth.saves_ns_per_call, found.worth.break_even_calls) == (1_000, 400_000)
+    assert "measured without the profiler (3.00 us to 2.00 us, host 100 ns to 100 ns)" in found.worth.text
+    assert any(line.startswith("Wall time without the profiler falls by 33.3%") for line in found.changed)
+    assert compare(b, a).worth.saves_ns_per_call == -1_000
+
+
+def test_the_spread_of_the_records_is_noise(tmp_path: Path) -> None:
+    a, b = made(tmp_path, steps([5_000] * 3), "a"), made(tmp_path, steps([9_000] * 3), "b")
+    record(tmp_path, "a", 3_000, 0.3)
+    record(tmp_path, "b", 2_900, 0.1)
+    found = compare(a, b).worth
+    assert (found.saves_ns_per_call, found.break_even_calls) == (100, None)
+    assert found.text.startswith("Cannot be told: 100 ns less per step, measured without the profiler")
+
+
+def test_the_records_must_have_timed_the_unit(tmp_path: Path) -> None:
+    a, b = (made(tmp_path, steps(lengths, region="fwd"), name) for name, lengths in (("a", [5_000] * 3), ("b", [9_000] * 3)))
+    for name, wall in (("a", 3_000), ("b", 2_000)):
+        record(tmp_path, name, wall, region="train")
+    assert compare(a, b, region="fwd").worth.saves_ns_per_call == -4_000
+    for name, wall in (("a", 3_000), ("b", 2_000)):
+        record(tmp_path, name, wall, region="fwd")
+    assert compare(a, b, region="fwd").worth.saves_ns_per_call == 1_000
+
+
+def test_the_recorded_mlp_pays_without_the_profiler() -> None:
+    """241,862 ns against 229,899 ns in the run records; profiled, the compiled host takes longer."""
+    found = compare(recorded("mlp eager"), recorded("mlp compiled"))
+    assert found.pace_ns.saved is not None
+    assert found.pace_ns.saved < 0
+    assert (found.worth.saves_ns_per_call, found.worth.break_even_calls) == (11_963, 97_878)
+    assert compare(recorded("mlp compiled"), recorded("mlp eager")).worth.saves_ns_per_call == -11_963
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -64,17 +114,18 @@ def test_the_record_beside_the_trace(tmp_path: Path) -> None:
         '{"kind": "foretrace-run", "compile": {"seconds": "Infinity"}}',
         '{"kind": "foretrace-run", "compile": {"seconds": null}}',
         '{"kind": "foretrace-run", "compile": [1]}',
+        '{"kind": "foretrace-run", "timing": {"wall_ns_per_call": -1, "wall_spread": true}, "rung": "mlp"}',
         "[" * 100_000,
     ],
 )
 def test_a_file_that_is_no_record_says_nothing(tmp_path: Path, text: str) -> None:
     (tmp_path / "t.run.json").write_text(text)
-    assert recorded_seconds(str(tmp_path / "t.json.gz")) is None
+    assert read_record(str(tmp_path / "t.json.gz")) == Record()
 
 
 def test_no_record_for_an_archive_member(tmp_path: Path) -> None:
-    assert recorded_seconds(f"{tmp_path}/a.zip::t.json") is None
-    assert recorded_seconds("-") is None
+    assert read_record(f"{tmp_path}/a.zip::t.json") == Record()
+    assert read_record("-") == Record()
 
 
 @pytest.mark.parametrize("seconds", [-1.0, float("nan"), float("inf")])

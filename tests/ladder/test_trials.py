@@ -46,7 +46,7 @@ def test_a_slower_call_is_not_worth_it_and_the_gpu_s_part_is_told() -> None:
     trial = Trial("default", (SLOWER,), None)
     assert (trial.state, trial.worth.break_even_calls) == ("not worth", None)
     assert trial.text.startswith("Not worth it: a call takes 250 us instead of 200 us (1.25x, noise 0.8%), and compiling costs "
-                                 "1.00 s once. The host sets the pace.")
+                                 "1.00 s once. The GPU does not set the pace.")
     assert "would count, and pay after 20,000 calls." in trial.text
 
 

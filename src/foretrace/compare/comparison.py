@@ -8,19 +8,21 @@ from importlib import import_module
 from ..model.trace import Trace
 from .kernels import KernelTable, compare_kernels
 from .launched import launch_recorded
-from .measure import Measured, measured
+from .measure import Measured, Sample, measured
 from .ops import OpTable, compare_ops
+from .record import UNKNOWN, read_record
 from .repeats import Unit
 from .sentences import changed, unchanged
 from .side import Side, side
-from .worth import Worth, recorded_seconds, worth
+from .worth import Worth, unprofiled, worth
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """What B is, seen from A. Times are medians over the repeats of `unit`; counts are those of a typical repeat.
 
-    With more than two traces `others` compares each further one with A.
+    `bare_wall_ns` and `bare_host_ns` are one unit without the profiler, from the run records of both, else unknown. With more
+    than two traces `others` compares each further one with A.
     """
 
     unit: Unit
@@ -33,6 +35,8 @@ class Comparison:
     wall_ns: Measured
     idle_ns: Measured
     pace_ns: Measured
+    bare_wall_ns: Measured
+    bare_host_ns: Measured
     cost_s: float | None
     others: tuple[Comparison, ...] = ()
 
@@ -48,7 +52,11 @@ class Comparison:
 
     @property
     def worth(self) -> Worth:
-        return worth(self.pace_ns, self.gpu_ns, self.cost_s, self.unit.word)
+        """By times without the profiler where both run records have them, else by those of the traces."""
+        if self.bare_wall_ns.saved is None:
+            return worth(self.pace_ns, self.gpu_ns, self.cost_s, self.unit.word)
+        how = unprofiled(self.bare_wall_ns, self.bare_host_ns)
+        return worth(self.bare_wall_ns, self.gpu_ns, self.cost_s, self.unit.word, how)
 
     def _repr_html_(self) -> str:
         """The comparison as tables in a notebook; drawing lies above this, so it is found by name."""
@@ -60,9 +68,14 @@ def compare_two(a: Trace, b: Trace, unit: Unit, compile_seconds: float | None) -
     """Compare the repeats of `unit` in B with those in A."""
     launch = launch_recorded(a, b)
     left, right = side(a, unit, launch), side(b, unit, launch)
+    records = [read_record(trace.path) for trace in (a, b)]
+    timed = all(record.times(unit) for record in records)
+    walls = [record.wall if timed else UNKNOWN for record in records]
+    hosts = [Sample(record.host_ns, None) if timed else UNKNOWN for record in records]
     return Comparison(
         unit, left, right, compare_kernels(left.kernels, right.kernels), compare_ops(left, right),
         gpu_ns=measured(left.gpu, right.gpu), cpu_ns=measured(left.cpu, right.cpu), wall_ns=measured(left.wall, right.wall),
         idle_ns=measured(left.idle, right.idle), pace_ns=measured(left.pace, right.pace),
-        cost_s=compile_seconds if compile_seconds is not None else recorded_seconds(b.path),
+        bare_wall_ns=measured(*walls), bare_host_ns=measured(*hosts),
+        cost_s=compile_seconds if compile_seconds is not None else records[1].compile_s,
     )

@@ -19,7 +19,10 @@ SCHEMA = 1
 
 
 def document(found: Comparison) -> dict[str, Any]:
-    """The contract's document; with more than two traces `others` holds one for each further trace against A."""
+    """The contract's document; with more than two traces `others` holds one for each further trace against A.
+
+    `bare_wall_ns` and `bare_host_ns` are there where both run records have times without the profiler.
+    """
     kernels, ops, worth = found.kernels, found.ops, found.worth
     answer = {
         "schema": SCHEMA, "a": _side(found.a), "b": _side(found.b),
@@ -31,6 +34,8 @@ def document(found: Comparison) -> dict[str, Any]:
         "worth": {"saves_ns_per_call": worth.saves_ns_per_call, "cost_s": worth.cost_s,
                   "break_even_calls": worth.break_even_calls, "text": worth.text},
     }
+    if found.bare_wall_ns.saved is not None:
+        answer |= {"bare_wall_ns": _measured(found.bare_wall_ns), "bare_host_ns": _measured(found.bare_host_ns)}
     return answer | ({"others": [document(other) for other in found.others]} if found.others else {})
 
 

@@ -49,7 +49,8 @@ def _per(found: Comparison) -> str:
 
 
 def _times(found: Comparison) -> tuple[tuple[str, Measured], ...]:
-    return (("GPU time", found.gpu_ns), ("Host time", found.cpu_ns), ("Wall time", found.wall_ns))
+    return (("GPU time", found.gpu_ns), ("Host time", found.cpu_ns), ("Wall time", found.wall_ns),
+            ("Wall time without the profiler", found.bare_wall_ns))
 
 
 def _differs(value: Measured) -> bool:

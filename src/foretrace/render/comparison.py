@@ -90,7 +90,10 @@ def _warnings(letter: str, side: Side) -> list[str]:
 
 
 def _quantities(every: Sequence[Comparison]) -> Section:
-    rows = [[name, *_cells([time(each) for each in every], time_text, noisy=True)] for name, time in _TIMES.items()]
+    times = {name: [time(each) for each in every] for name, time in _TIMES.items()}
+    if all(value.saved is None for value in times[_BARE]):
+        del times[_BARE]
+    rows = [[name, *_cells(values, time_text, noisy=True)] for name, values in times.items()]
     rows += [[name, *_cells([count(each) for each in every], count_text, noisy=False)] for name, count in _COUNTS.items()]
     title = {"region": "Per call", "step": "Per step", "trace": "In the whole recording"}[every[0].unit.kind]
     if len(every) == 1:
@@ -132,9 +135,10 @@ def _verdict(value: Measured) -> str:
     return ("more" if value.ratio > 1 else "less") if value.beyond else "inside the noise"
 
 
+_BARE = "wall, no profiler"  # known where both traces have a run record
 _TIMES: dict[str, Callable[[Comparison], Measured]] = {
     "GPU time": lambda found: found.gpu_ns, "host time": lambda found: found.cpu_ns, "wall time": lambda found: found.wall_ns,
-    "GPU idle": lambda found: found.idle_ns,
+    "GPU idle": lambda found: found.idle_ns, _BARE: lambda found: found.bare_wall_ns,
 }
 _COUNTS: dict[str, Callable[[Comparison], Measured]] = {
     "kernels": lambda found: Measured(len(found.a.kernels), len(found.b.kernels), None),
