@@ -170,3 +170,78 @@ def test_a_part_of_the_tour_that_cannot_run_is_left_out(capsys: pytest.CaptureFi
 def test_nothing_is_served_of_a_path_that_cannot_be_read(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["serve", "/no/such/file", "--no-browser"]) == 3
     assert "E_UNREADABLE" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("arguments", "said"), [
+    (["report", MLP, "-o", "{here}/no/x.html"], "{here}/no/x.html: there is no folder {here}/no"),
+    (["report", MLP, "-o", "{here}", "--overwrite"], "{here} is a folder"),
+    (["perfetto", MLP, "--annotated", "{here}/no/x.json.gz", "--no-browser"], "{here}/no/x.json.gz: there is no folder"),
+    (["share", MLP, "--to", "{here}/file/x"], "{here}/file/x"),
+    (["share", MLP, "--to", "ftp://host/x"], "ftp://host/x"),
+])
+def test_what_cannot_be_written_is_said_in_one_line(
+    arguments: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("")
+    assert main([argument.format(here=tmp_path) for argument in arguments]) == 2
+    error = capsys.readouterr().err
+    assert said.format(here=tmp_path) in error
+    assert error.count("\n") == 1
+    assert sorted(path.name for path in tmp_path.iterdir() if path.name != "cache") == ["file"]
+
+
+def test_a_report_that_cannot_be_put_in_its_place_leaves_nothing_behind(tmp_path: Path) -> None:
+    import foretrace
+    from foretrace.errors import UsageError
+    from foretrace.render.html import write_report
+
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(UsageError, match="cannot be written"):
+        write_report(tmp_path / "folder", [foretrace.open(MLP, cache=False)])
+    assert [path.name for path in tmp_path.iterdir()] == ["folder"]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+@pytest.mark.parametrize("arguments", [["look", MLP], ["look", MLP, "--json"], ["guess", "--from", MLP], ["--help"]])
+def test_a_full_disk_is_said_in_one_line(arguments: list[str]) -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([sys.executable, "-m", "foretrace", *arguments], stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 2
+    assert done.stderr == "foretrace: the output cannot be written: No space left on device; send it elsewhere\n"
+
+
+def _without(name: str, what: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """The command line in a process in which importing `name` does `what`."""
+    code = f"""
+import sys
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == {name!r}:
+            {what}
+sys.meta_path.insert(0, Finder())
+sys.argv[0] = "foretrace"
+from foretrace.__main__ import run
+run()
+"""
+    return subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True)
+
+
+@pytest.mark.parametrize("name", ["click", "msgspec"])
+def test_a_missing_package_is_one_line_with_the_command_that_supplies_it(name: str) -> None:
+    done = _without(name, f"raise ModuleNotFoundError('no', name={name!r})", "look", MLP, "--no-cache")
+    assert (done.returncode, done.stdout) == (4, "")
+    assert f"pip install {name}" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("name", ["click", "polars"])
+def test_stopped_while_loading(name: str) -> None:
+    done = _without(name, "raise KeyboardInterrupt", "look", MLP, "--no-cache")
+    assert (done.returncode, done.stderr.strip()) == (130, "foretrace: stopped")
+
+
+def test_without_arguments_the_help_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 2
+    shown = capsys.readouterr()
+    assert shown.out.startswith("Usage: foretrace [OPTIONS] COMMAND")
+    assert shown.err == ""

@@ -19,7 +19,7 @@ NO_READER = "import sys; [sys.modules.__setitem__(name, None) for name in ('pola
 
 
 def foretrace(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    line = [sys.executable, "-c", NO_READER + "from foretrace.cli import run; run()", *arguments]
+    line = [sys.executable, "-c", NO_READER + "from foretrace.__main__ import run; run()", *arguments]
     return subprocess.run(line, capture_output=True, text=True, cwd=cwd, check=False)
 
 

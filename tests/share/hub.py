@@ -42,6 +42,9 @@ class _Answer(BaseHTTPRequestHandler):
         self._note()
         if self.path == "/api/whoami-v2":
             return self._json({"type": "user", "name": "tester"})
+        if "/tree" in self.path:
+            return self._json([{"type": "file", "path": path, "size": 1, "xetHash": found, "mtime": None}
+                               for path, found in self.server.files.items()])
         if "/xet-write-token" in self.path:
             headers = {
                 "X-Xet-Cas-Url": self.server.address,
@@ -57,15 +60,6 @@ class _Answer(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = self._note()
-        if self.path.endswith("/paths-info"):
-            wanted = json.loads(body)["paths"]
-            return self._json(
-                [
-                    {"type": "file", "path": path, "size": 1, "xetHash": self.server.files[path], "mtime": None}
-                    for path in wanted
-                    if path in self.server.files
-                ]
-            )
         if self.path.endswith("/batch"):
             for line in body.splitlines():
                 entry = json.loads(line)

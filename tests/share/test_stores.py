@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import warnings
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ import pytest
 from foretrace.errors import MissingError, TraceError, UsageError
 from foretrace.recorded import traces
 from foretrace.share.publish import INDEX, share
-from foretrace.share.stores import Folder, StoreError, store_for
+from foretrace.share.stores import Folder, Sent, StoreError, store_for
 from share import hub, planted
 
 
@@ -36,11 +37,11 @@ def test_a_run_that_was_stopped_goes_on(source: Path, tmp_path: Path) -> None:
     store, put = Folder(tmp_path / "out"), []
 
     class Breaking(Folder):
-        def put(self, path: Path, name: str) -> None:
+        def put(self, path: Path, name: str, sent: Sent) -> None:
             if len(put) == 3:
                 raise Stopped
             put.append(name)
-            super().put(path, name)
+            super().put(path, name, sent)
 
     with pytest.raises(Stopped):
         share(str(source), Breaking(tmp_path / "out"))
@@ -67,6 +68,39 @@ def test_nothing_that_was_there_is_touched(source: Path, tmp_path: Path) -> None
     assert [each.trace[:9] for each in shared] == ["worker_42", "mlp_compi", "mlp_eager"]
 
 
+def test_the_index_lists_what_earlier_runs_have_put_there(tmp_path: Path) -> None:
+    first, second = (share(str(traces()[name]), Folder(tmp_path), keep)[0]
+                     for name, keep in (("mlp_eager", frozenset({"stacks"})), ("linear_eager", frozenset[str]())))
+    index = (tmp_path / INDEX).read_text()
+    assert index.count("<tr>") == 2
+    assert all(f'href="{name}"' in index for each in (first, second) for name in (each.trace, each.report))
+    assert "in some: Python frames" in index  # what the first one kept is still said
+    (tmp_path / first.report).unlink()
+    share(str(traces()["linear_eager"]), Folder(tmp_path))
+    assert first.trace not in (tmp_path / INDEX).read_text()  # no link leads nowhere
+
+
+def test_the_command_prints_what_opens_the_copy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    import json
+    import shlex
+
+    from foretrace.cli import main
+
+    place = str(tmp_path / "a folder")
+    assert main(["share", str(traces()["mlp_eager"]), "--to", place, "--no-cache", "--strict"]) == 0
+    shown = capsys.readouterr()
+    printed = shlex.split(shown.out.splitlines()[1])
+    assert printed[:2] == ["foretrace", "perfetto"]
+    assert main(["look", printed[2], "--no-cache"]) == 0
+    assert f"index: {place}/{INDEX}" in shown.err
+    assert "names of regions: mlp_fwd" in shown.err
+    capsys.readouterr()
+    cut = tmp_path / "cut.json.gz"
+    cut.write_bytes(traces()["mlp_eager"].read_bytes()[:3000])
+    assert main(["share", str(cut), "--to", place, "--strict", "--no-cache", "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["to"] == place
+
+
 @pytest.fixture(scope="module")
 def s3() -> Iterator[str]:
     server_module = pytest.importorskip("moto.server", reason="moto is not installed: pip install 'moto[server]'")
@@ -81,7 +115,7 @@ def s3() -> Iterator[str]:
 
 
 def test_to_a_real_s3_server(source: Path, s3: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    warnings.simplefilter("ignore")
+    warnings.simplefilter("error", UserWarning)  # what a driver thinks of its own version is not shown
     for name, value in {
         "AWS_ENDPOINT_URL": s3,
         "AWS_ACCESS_KEY_ID": "x",
@@ -94,7 +128,8 @@ def test_to_a_real_s3_server(source: Path, s3: str, monkeypatch: pytest.MonkeyPa
     client: Any = boto3.client("s3", endpoint_url=s3)
     client.create_bucket(Bucket="profiles")
     client.put_object(Bucket="profiles", Key="run7/thesis.txt", Body=b"keep me")
-    shared = share(str(source), store_for("s3://profiles/run7"))
+    said: list[str] = []
+    shared = share(str(source), store_for("s3://profiles/run7"), progress=lambda done, every, what: said.append(what))
     held = {
         entry["Key"]: client.get_object(Bucket="profiles", Key=entry["Key"])["Body"].read()
         for entry in client.list_objects_v2(Bucket="profiles")["Contents"]
@@ -103,6 +138,7 @@ def test_to_a_real_s3_server(source: Path, s3: str, monkeypatch: pytest.MonkeyPa
         f"run7/{name}" for name in ("thesis.txt", INDEX, *(each.trace for each in shared), *(each.report for each in shared))
     }
     assert held["run7/thesis.txt"] == b"keep me"
+    assert [what for what in said if re.search(r"mlp_eager-.*gz: [1-9].*B of [1-9].*B", what)]  # bytes of one file
     assert shared[1].perfetto == f"https://ui.perfetto.dev/#!/?url={s3}/profiles/run7/{shared[1].trace}"
     assert all(each.was_there for each in share(str(source), store_for("s3://profiles/run7")))
     assert not [secret for secret in planted.SECRETS for data in held.values() if secret.encode() in data]
@@ -153,7 +189,7 @@ def test_to_a_bucket_of_the_hub(source: Path, tmp_path: Path, capsys: pytest.Cap
         assert not [secret for secret in planted.SECRETS if secret.encode() in sent]
 
 
-@pytest.mark.parametrize(("url", "error"), [("hf://models/x", UsageError), ("nonsense://x/y", UsageError)])
+@pytest.mark.parametrize(("url", "error"), [("hf://models/x", UsageError), ("ftp://x/y", UsageError)])
 def test_addresses_that_mean_nothing(url: str, error: type[Exception]) -> None:
     with pytest.raises(error):
         store_for(url)
@@ -167,6 +203,29 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     for url in ("s3://bucket/x", "hf://buckets/me/x"):
         with pytest.raises(MissingError, match=r"pip install 'foretrace\[share\]'"):
             store_for(url)
+
+
+def test_a_missing_driver_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    pytest.importorskip("fsspec", reason="fsspec is not installed: pip install 'foretrace[share]'")
+    monkeypatch.setitem(sys.modules, "gcsfs", None)
+    with pytest.raises(MissingError, match="pip install gcsfs"):
+        store_for("gs://bucket/x")
+
+
+def test_a_hub_that_cannot_be_reached_is_an_error_in_words(tmp_path: Path) -> None:
+    import os
+    import subprocess
+    import sys
+
+    pytest.importorskip("huggingface_hub", reason="huggingface_hub is not installed: pip install 'foretrace[share]'")
+    environment = os.environ | {"HF_ENDPOINT": "http://127.0.0.1:9", "HF_TOKEN": "hf_test", "HF_HOME": str(tmp_path)}
+    command = [sys.executable, "-m", "foretrace", "share", str(traces()["mlp_eager"]), "--to", "hf://buckets/me/x"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 2
+    assert "hf://buckets/me/x at http://127.0.0.1:9: " in done.stderr
+    assert done.stderr.count("\n") == 1
 
 
 def test_an_empty_folder_is_said_to_be_one(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import pkgutil
 import sys
@@ -13,6 +14,7 @@ from importlib import import_module
 import click
 
 INTERNAL_ERROR = 70
+_PACKAGES = {"backports": "backports.zstd", "liger_kernel": "liger-kernel"}  # where pip knows a module by another name
 
 
 class Commands(click.Group):
@@ -57,6 +59,9 @@ def main(arguments: list[str] | None = None) -> int:
         return error.exit_code
     except click.exceptions.Exit as leaving:
         return leaving.exit_code
+    except click.exceptions.NoArgsIsHelpError as asked:
+        click.echo(asked.format_message())
+        return 2
     except click.ClickException as error:
         _say(error.format_message())
         return 2
@@ -64,13 +69,41 @@ def main(arguments: list[str] | None = None) -> int:
         _say("stopped")
         return 130
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader left: nothing more to say
+        _drop_output()  # the reader left: nothing more to say
         return 0
+    except OSError as problem:
+        _say(_in_words(problem))
+        return 2
     except Exception as error:
+        if package := _missing_package(error):
+            _say(f"{package} is not installed: pip install {package}")
+            return 4
         if os.environ.get("FORETRACE_DEBUG"):
             raise
         _say(f"this is a bug in foretrace: {type(error).__name__}: {error} (set FORETRACE_DEBUG=1 to see where)")
         return INTERNAL_ERROR
+
+
+def _missing_package(error: Exception) -> str:
+    """The package that an import did not find, as pip knows it; nothing when the error is another, or the module our own."""
+    name = (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
+    return "" if name == "foretrace" else _PACKAGES.get(name, name)
+
+
+def _in_words(problem: OSError) -> str:
+    """What the machine refused: a file by its name, or the output."""
+    path, reason = problem.filename2 or problem.filename, problem.strerror or str(problem)
+    if path is not None:
+        return f"{os.fsdecode(path) if isinstance(path, bytes) else path}: {reason}; check the path, its rights and the disk"
+    if problem.errno == errno.ENOSPC:
+        _drop_output()
+        return f"the output cannot be written: {reason}; send it elsewhere"
+    return reason
+
+
+def _drop_output() -> None:
+    """What is still waiting to be written goes nowhere: Python would try once more at the end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _say(message: str) -> None:
@@ -78,8 +111,3 @@ def _say(message: str) -> None:
 
     lines = [plain(line) for line in message.split("\n")]
     click.echo("foretrace: " + "\n".join(lines), err=True)
-
-
-def run() -> None:
-    """The console script."""
-    sys.exit(main())

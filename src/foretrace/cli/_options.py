@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+
+from ..errors import UsageError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -31,6 +34,18 @@ def opens_trace(command: F) -> F:
 
 def as_json(command: F) -> F:
     return click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout, and nothing else.")(command)
+
+
+def new_file(path: str, *, overwrite: bool) -> Path:
+    """Where a command may write; asked before any work is done, so that nothing is worked out in vain."""
+    target = Path(path)
+    if target.is_dir():
+        raise UsageError(f"{target} is a folder: give the name of a file")
+    if target.exists() and not overwrite:
+        raise UsageError(f"{target} is there already: choose another name, or pass --overwrite")
+    if not target.parent.is_dir():
+        raise UsageError(f"{target}: there is no folder {target.parent}: make it first, or choose another")
+    return target
 
 
 def lost_data(document: dict[str, Any]) -> bool:

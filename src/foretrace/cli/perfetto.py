@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ._options import opens_trace
+from ._options import new_file, opens_trace
 
 
 @click.command("perfetto")
@@ -26,19 +26,17 @@ def command(trace: str, annotated: str | None, overwrite: bool, direct: bool, no
     from ..share.perfetto import annotated as write_annotated
     from ..sources.limits import parse_limits
 
+    copy = None if annotated is None else new_file(annotated, overwrite=overwrite)
     opened = open(trace, cache=not no_cache, limits=parse_limits(limit))
-    path = Path(opened.path)
-    if annotated is not None:
-        path = Path(annotated)
-        if path.exists() and not overwrite:
-            raise UsageError(f"{path} is there already: choose another name, or pass --overwrite")
+    path = copy or Path(opened.path)
+    if copy is not None:
         for label, count in write_annotated(opened, path).items():
             click.echo(f"{count:8,}  {ascii(label)[1:-1]}", err=True)
         click.echo(str(path))
     elif not path.is_file():
         raise UsageError(f"{trace}: only a file of its own can be handed over; pass --annotated FILE to write one")
     failed = 1 if strict and opened.ledger.lost_data else 0
-    if annotated is not None and no_browser:
+    if copy is not None and no_browser:
         return failed
     server = handoff.one_file(path) if direct else handoff.page(path, path.name)
     click.echo(f"serving {server.address} (once, from this machine)", err=True)

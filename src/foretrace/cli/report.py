@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ._options import opens_trace
+from ._options import new_file, opens_trace
 
 
 @click.command("report")
@@ -22,8 +22,6 @@ def command(traces: tuple[str, ...], out: str, overwrite: bool, step: int | None
 
     The file holds everything it shows and asks nothing of any network: open it from disk, mail it, keep it.
     """
-    from pathlib import Path
-
     from ..errors import UsageError
     from ..opening import open
     from ..render.html import write_report
@@ -32,9 +30,8 @@ def command(traces: tuple[str, ...], out: str, overwrite: bool, step: int | None
 
     if len(traces) > 2:
         raise UsageError("a report is about one trace or two; use foretrace compare for more")
-    if Path(out).exists() and not overwrite:
-        raise UsageError(f"{out} is there already: choose another name with -o, or pass --overwrite")
+    target = new_file(out, overwrite=overwrite)
     opened = [open(trace, cache=not no_cache, limits=parse_limits(limit)) for trace in traces]
-    written = write_report(out, opened, step=step, guesses=marked(opened, guess, guesses), ladder=ladder_rows(ladder))
+    written = write_report(target, opened, step=step, guesses=marked(opened, guess, guesses), ladder=ladder_rows(ladder))
     click.echo(str(written))
     return 1 if strict and any(trace.ledger.lost_data for trace in opened) else 0

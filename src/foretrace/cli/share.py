@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ._options import as_json
+from ._options import as_json, opens_trace
 
 
 @click.command("share")
@@ -13,8 +13,9 @@ from ._options import as_json
 @click.option("-b", "--bucket", metavar="NAME", help="A bucket of the Hugging Face Hub: NAME, or USER/NAME.")
 @click.option("--keep", default="", metavar="WORDS", help="Keep more: stacks, paths, inputs, hosts; several with commas.")
 @as_json
-@click.option("--limit", multiple=True, metavar="NAME=NUMBER", help="Raise a limit against hostile files.")
-def command(path: str, url: str | None, bucket: str | None, keep: str, as_json: bool, limit: tuple[str, ...]) -> int:
+@opens_trace
+def command(path: str, url: str | None, bucket: str | None, keep: str, as_json: bool, no_cache: bool, strict: bool,
+            limit: tuple[str, ...]) -> int:
     """Put the traces in PATH where others can see them, with a report for each and an index page.
 
     What is shared is a copy made from a list of what may be in it: host names, user names, paths, stacks and the values of
@@ -25,9 +26,11 @@ def command(path: str, url: str | None, bucket: str | None, keep: str, as_json: 
     foretrace share traces -b traces
     """
     import json
+    import shlex
     import sys
 
     from ..errors import UsageError
+    from ..render.safe import plain
     from ..share.publish import INDEX, share
     from ..share.redact import KEEP, REMAINS, parse_keep
     from ..share.stores import store_for
@@ -38,22 +41,24 @@ def command(path: str, url: str | None, bucket: str | None, keep: str, as_json: 
     wanted = parse_keep(keep)
     store = store_for(url or f"hf://buckets/{bucket}")
 
-    def progress(done: int, every: int, name: str) -> None:
+    def progress(done: int, every: int, what: str) -> None:
         if sys.stderr.isatty():
             bar = "#" * (30 * done // every)
-            click.echo(f"\r\x1b[K[{bar:30}] {done}/{every} {ascii(name)[1:-1]}", err=True, nl=done == every)
+            click.echo(f"\r\x1b[K[{bar:30}] {done}/{every} {ascii(what)[1:-1]}", err=True, nl=done == every)
 
     remains = [*REMAINS, *(KEEP[name] for name in sorted(wanted))]
-    shared = share(path, store, wanted, parse_limits(limit), progress)
+    shared = share(path, store, wanted, parse_limits(limit), progress, cache=not no_cache)
+    failed = 1 if strict and any(each.lost_data for each in shared) else 0
     if as_json:
         rows = [{"source": each.source, "trace": each.trace, "report": each.report, "perfetto": each.perfetto,
-                 "was_there": each.was_there} for each in shared]
-        click.echo(json.dumps({"schema": 1, "index": INDEX, "shared": rows, "remains": remains}))
-        return 0
+                 "regions": each.regions, "was_there": each.was_there} for each in shared]
+        click.echo(json.dumps({"schema": 1, "to": store.place(""), "index": INDEX, "shared": rows, "remains": remains}))
+        return failed
     for each in shared:
         click.echo(f"{each.trace}{' (was there)' if each.was_there else ''}")
-        click.echo(f"  {each.perfetto or f'foretrace perfetto {each.trace}'}")
-    click.echo(f"index: {INDEX}\nWhat remains in what was shared:", err=True)
-    for line in remains:
+        click.echo(f"  {each.perfetto or f'foretrace perfetto {shlex.quote(store.place(each.trace))}'}")
+    click.echo(f"index: {store.place(INDEX)}\nWhat remains in what was shared:", err=True)
+    regions = sorted({name for each in shared for name in each.regions})
+    for line in [*remains, *([f"names of regions: {', '.join(map(plain, regions))}"] if regions else [])]:
         click.echo(f"  - {line}", err=True)
-    return 0
+    return failed

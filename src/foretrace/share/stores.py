@@ -1,33 +1,37 @@
-"""Where traces can be put: a folder, anything fsspec knows (`s3://`, `gs://`), a bucket of the Hugging Face Hub.
+"""Where traces can be put: a folder, a bucket of S3 or Google's, a bucket of the Hugging Face Hub.
 
-A store can say how large a file is and put a file; it has no way to delete one.
+A store can say what is in it and put a file there; it has no way to delete one.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
+import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
-from ..errors import ForetraceError, MissingError, UsageError
+from ..errors import MissingError, UsageError
 
 PERFETTO = "https://ui.perfetto.dev/#!/?url="
 _INSTALL = "pip install 'foretrace[share]'"
+_DRIVERS = {"s3": "s3fs", "gs": "gcsfs", "gcs": "gcsfs"}
+
+Sent = Callable[[int, int], None]  # hears how many bytes of a file are there, of how many
 
 
 class Store(Protocol):
-    """`link` is the address a browser can fetch a file from, or None where there is none."""
+    """`place` is where a person finds a file, `link` the address a browser can fetch it from, or None where there is none."""
 
-    def size(self, name: str) -> int | None: ...
-    def put(self, path: Path, name: str) -> None: ...
+    def names(self) -> set[str]: ...
+    def put(self, path: Path, name: str, sent: Sent) -> None: ...
+    def place(self, name: str) -> str: ...
     def link(self, name: str) -> str | None: ...
 
 
-class StoreError(ForetraceError):
+class StoreError(UsageError):
     """A store said no; the message is its own."""
-
-    exit_code = 4
 
 
 def store_for(url: str) -> Store:
@@ -42,7 +46,9 @@ def store_for(url: str) -> Store:
         return HubBucket(place)
     if scheme == "file":
         return Folder(Path("/" + rest.lstrip("/")))
-    return FsspecStore(url)
+    if scheme not in _DRIVERS:
+        raise UsageError(f"{url}: traces go to a folder, s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or hf://buckets/USER/NAME")
+    return CloudBucket(scheme, rest.rstrip("/"))
 
 
 class Folder:
@@ -50,99 +56,115 @@ class Folder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        path.mkdir(parents=True, exist_ok=True)
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except OSError as problem:
+            raise StoreError(f"{path}: no folder can be made there: {problem.strerror}; choose another place") from None
 
-    def size(self, name: str) -> int | None:
-        target = self.path / name
-        return target.stat().st_size if target.is_file() else None
+    def names(self) -> set[str]:
+        return {entry.name for entry in self.path.iterdir() if entry.is_file()}
 
-    def put(self, path: Path, name: str) -> None:
+    def put(self, path: Path, name: str, sent: Sent) -> None:
         part = self.path / f".{name}.part"
-        shutil.copyfile(path, part)
-        os.replace(part, self.path / name)  # whole or not at all: a run that is stopped leaves nothing half written
+        try:
+            shutil.copyfile(path, part)
+            os.replace(part, self.path / name)  # whole or not at all: a run that is stopped leaves nothing half written
+        except OSError as problem:
+            raise StoreError(f"{self.place(name)} cannot be written: {problem.strerror}") from None
+
+    def place(self, name: str) -> str:
+        return str(self.path / name)
 
     def link(self, name: str) -> str | None:
         return None
 
 
-class FsspecStore:
+class CloudBucket:
     """A bucket behind fsspec; credentials and address come from where its driver takes them (`AWS_ENDPOINT_URL`, ...)."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, scheme: str, root: str) -> None:
+        self.scheme, self.root = scheme, root
         try:
             import fsspec
         except ImportError:
-            raise MissingError(f"sharing to {url} needs fsspec: {_INSTALL}") from None
-        self.scheme, _, rest = url.partition("://")
-        self.root = rest.rstrip("/")
+            raise MissingError(f"sharing to {scheme}:// needs fsspec: {_INSTALL}") from None
+        self._callback: Any = fsspec.callbacks.Callback
         try:
-            self.files = fsspec.filesystem(self.scheme)
-        except ImportError as problem:
-            raise MissingError(f"sharing to {self.scheme}:// needs one more package: {problem}") from None
-        except ValueError as problem:
-            raise UsageError(f"{url}: {problem}") from None
-
-    def size(self, name: str) -> int | None:
-        try:
-            return int(self.files.info(f"{self.root}/{name}")["size"])
-        except FileNotFoundError:
-            return None
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # a driver's opinion of its own version is nothing a person can use here
+                self.files = fsspec.filesystem(scheme)
+        except ImportError:
+            raise MissingError(f"sharing to {scheme}:// needs {_DRIVERS[scheme]}: pip install {_DRIVERS[scheme]}") from None
         except Exception as problem:
-            raise StoreError(f"{self.scheme}://{self.root}: {problem}") from None
+            raise StoreError(f"{self.place('')}: {problem}") from None
 
-    def put(self, path: Path, name: str) -> None:
+    def names(self) -> set[str]:
         try:
-            self.files.put_file(str(path), f"{self.root}/{name}")
+            return {path.rpartition("/")[2] for path in self.files.ls(self.root, detail=False)}
+        except FileNotFoundError:
+            return set()
+        except Exception as problem:
+            raise StoreError(f"{self.place('')}: {problem}") from None
+
+    def put(self, path: Path, name: str, sent: Sent) -> None:
+        told = self._callback(hooks={"sent": lambda size, value, **_: sent(value, size or 0)})
+        try:
+            self.files.put_file(str(path), f"{self.root}/{name}", callback=told)
             self.files.invalidate_cache()
         except Exception as problem:
-            raise StoreError(f"{self.scheme}://{self.root}/{name}: {problem}") from None
+            raise StoreError(f"{self.place(name)}: {problem}") from None
+
+    def place(self, name: str) -> str:
+        return f"{self.scheme}://{self.root}/{name}"
 
     def link(self, name: str) -> str | None:
         bucket, _, prefix = self.root.partition("/")
         key = f"{prefix}/{name}" if prefix else name
-        if self.scheme in ("gs", "gcs"):
+        if self.scheme != "s3":
             return f"https://storage.googleapis.com/{bucket}/{key}"
         endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
-        if self.scheme == "s3":
-            return f"{endpoint.rstrip('/')}/{bucket}/{key}" if endpoint else f"https://{bucket}.s3.amazonaws.com/{key}"
-        return None
+        return f"{endpoint.rstrip('/')}/{bucket}/{key}" if endpoint else f"https://{bucket}.s3.amazonaws.com/{key}"
 
 
 class HubBucket:
-    """A bucket of the Hugging Face Hub, made when it is not there; `place` is USER/NAME[/FOLDER], or NAME for one's own."""
+    """A bucket of the Hugging Face Hub, made when it is not there; `where` is USER/NAME[/FOLDER], or NAME for one's own."""
 
-    def __init__(self, place: str) -> None:
+    def __init__(self, where: str) -> None:
         try:
             from huggingface_hub import HfApi
-            from huggingface_hub.errors import HfHubHTTPError, LocalTokenNotFoundError
         except ImportError:
             raise MissingError(f"sharing to the Hugging Face Hub needs huggingface_hub: {_INSTALL}") from None
         self.api: Any = HfApi()
-        self._refused = (HfHubHTTPError, LocalTokenNotFoundError, OSError, RuntimeError, ValueError)
-        parts = place.strip("/").split("/")
+        parts = where.strip("/").split("/")
         try:
             owner = parts[0] if len(parts) > 1 else self.api.whoami()["name"]
             self.bucket = f"{owner}/{parts[1] if len(parts) > 1 else parts[0]}"
             self.api.create_bucket(self.bucket, exist_ok=True)
-        except self._refused as problem:
-            raise StoreError(f"hf://buckets/{place}: {problem} (log in with: hf auth login)") from None
+        except Exception as problem:  # its client raises what the library underneath it raises
+            raise StoreError(f"hf://buckets/{where} at {self.api.endpoint}: {problem} (log in with: hf auth login)") from None
         self.folder = "/".join(parts[2:])
 
     def _path(self, name: str) -> str:
         return f"{self.folder}/{name}" if self.folder else name
 
-    def size(self, name: str) -> int | None:
+    def names(self) -> set[str]:
         try:
-            found = list(self.api.get_bucket_paths_info(self.bucket, [self._path(name)]))
-        except self._refused as problem:
-            raise StoreError(f"hf://buckets/{self.bucket}: {problem}") from None
-        return int(found[0].size) if found else None
+            tree = self.api.list_bucket_tree(self.bucket, prefix=self.folder or None, recursive=True)
+            found = {entry.path for entry in tree}
+        except Exception as problem:
+            if getattr(getattr(problem, "response", None), "status_code", None) == 404:
+                return set()  # a folder nobody has put anything in
+            raise StoreError(f"{self.place('')}: {problem}") from None
+        return {path.rpartition("/")[2] for path in found if path.rpartition("/")[0] == self.folder}
 
-    def put(self, path: Path, name: str) -> None:
+    def put(self, path: Path, name: str, sent: Sent) -> None:
         try:
             self.api.batch_bucket_files(self.bucket, add=[(path, self._path(name))])
-        except self._refused as problem:
-            raise StoreError(f"hf://buckets/{self.bucket}/{self._path(name)}: {problem}") from None
+        except Exception as problem:
+            raise StoreError(f"{self.place(name)}: {problem}") from None
+
+    def place(self, name: str) -> str:
+        return f"hf://buckets/{self.bucket}/{self._path(name)}"
 
     def link(self, name: str) -> str | None:
         return f"{self.api.endpoint}/buckets/{self.bucket}/resolve/{self._path(name)}"

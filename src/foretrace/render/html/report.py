@@ -32,11 +32,23 @@ def write_report(path: str | os.PathLike[str], traces: Sequence[Trace], **given:
         if target.exists() and os.path.exists(trace.path) and target.samefile(trace.path):
             raise UsageError(f"{target} is the trace itself: choose another name for the report")
     text = report(traces, **given)
-    with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=target.parent, prefix=f".{target.name}.", delete=False) as file:
-        file.write(text)
-    os.chmod(file.name, 0o666 & ~_umask())  # a temporary file is private; a report is as open as any other file
-    os.replace(file.name, target)
+    try:
+        _put(text, target)
+    except OSError as problem:
+        raise UsageError(f"{target} cannot be written: {problem.strerror}; choose another place") from None
     return target
+
+
+def _put(text: str, target: Path) -> None:
+    file = tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=target.parent, prefix=f".{target.name}.", delete=False)
+    try:
+        with file:
+            file.write(text)
+        os.chmod(file.name, 0o666 & ~_umask())  # a temporary file is private; a report is as open as any other file
+        os.replace(file.name, target)
+    except OSError:
+        os.unlink(file.name)
+        raise
 
 
 def report(traces: Sequence[Trace], *, step: int | None = None, guesses: Mapping[str, Any] | None = None,
