@@ -153,7 +153,8 @@ def test_sql(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_tour(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    assert main(["tour", "--no-climb", "-o", str(tmp_path / "new" / "tour.html")]) == 0
+    assert main(["tour", "--no-climb", "--no-cache", "-o", str(tmp_path / "new" / "tour.html")]) == 0
+    assert not (tmp_path / "cache").exists()
     text = capsys.readouterr().out
     assert all(name in text for name in recorded.traces())
     assert "150 claims: 116 hold, 32 do not hold, 2 cannot be told here" in text

@@ -27,7 +27,12 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     texts = ("text", "measured", "expected", "why")
     guesses = {"hits": 0, "misses": 0, "unknown": len(hostile.NAMES), "guesses": [
         dict.fromkeys(texts, name) | {"verdict": "unknown"} for name in hostile.NAMES.values()]}
-    ladder = [dict.fromkeys(hostile.NAMES.values(), name) for name in hostile.NAMES.values()]
+    names = list(hostile.NAMES.values())
+    keys = ("number", "rung", "variant", "guess", "verdict", "measured", "why", "correction")
+    ladder = dict.fromkeys(("source", "device", "torch"), names[0]) | {
+        "counts": dict.fromkeys(("hit", "miss", "unknown"), names[0]),
+        "claims": [dict.fromkeys(keys, name) for name in names],
+        "article": [{"setup": name, "changed": [name], "same": [name]} for name in names]}
     opened = [foretrace.open(path, cache=False) for path in (first, second)]
     return write_report(folder / "report.html", opened, guesses=guesses, ladder=ladder)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import foretrace
+from foretrace.ladder import climb_recorded
 from foretrace.recorded import traces
 from foretrace.render.html import write_report
 
@@ -25,8 +26,9 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     guesses = {"schema": 1, "hits": 1, "misses": 1, "unknown": 0, "guesses": [
         {"text": "3 gemm per mlp_fwd", "verdict": "hit", "measured": "3", "expected": "3", "why": ""},
         {"text": "gpu idle < 1%", "verdict": "miss", "measured": "27%", "expected": "< 1%", "why": "launches"}]}
+    climb = climb_recorded("h200", ("mlp",)).document()
     return {
-        "eager": write_report(folder / "eager.html", [eager], guesses=guesses, ladder=[{"rung": "mlp", "time": "234 us"}]),
+        "eager": write_report(folder / "eager.html", [eager], guesses=guesses, ladder=climb),
         "compiled": write_report(folder / "compiled.html", [compiled]),
         "both": write_report(folder / "both.html", [eager, compiled]),
     }
@@ -162,7 +164,10 @@ def test_guesses_and_ladder_are_shown_when_given(browser: Browser, reports: dict
     browser.open(reports["eager"].as_uri())
     assert "✓ hit" in browser.find("#guesses").text
     assert "✗ miss" in browser.find("#guesses").text
-    assert "234 us" in browser.find("#ladder").text
+    ladder = browser.find("#ladder").text
+    assert " hold, " in ladder
+    assert "what stayed the same" in ladder
+    assert "gemm" in ladder
 
 
 def test_dark_narrow_and_on_paper(browser: Browser, reports: dict[str, Path]) -> None:

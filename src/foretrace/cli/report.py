@@ -14,7 +14,7 @@ from ._options import new_file, opens_trace
 @click.option("--step", type=click.IntRange(0), help="The step to open at, counted from 0; the typical one otherwise.")
 @click.option("-g", "--guess", multiple=True, metavar="TEXT", help="A guess to mark and show; may be repeated.")
 @click.option("--guesses", metavar="FILE", help="Guesses from a TOML file, or marked ones: the JSON of foretrace check --json.")
-@click.option("--ladder", metavar="FILE", help="A table to show: a JSON list of rows, or an object with `rows`.")
+@click.option("--ladder", metavar="FILE", help="A climb to show: the JSON of foretrace ladder --json.")
 @opens_trace
 def command(traces: tuple[str, ...], out: str, overwrite: bool, step: int | None, guess: tuple[str, ...], guesses: str | None,
             ladder: str | None, no_cache: bool, strict: bool, limit: tuple[str, ...]) -> int:
@@ -25,13 +25,13 @@ def command(traces: tuple[str, ...], out: str, overwrite: bool, step: int | None
     from ..errors import UsageError
     from ..opening import open
     from ..render.html import write_report
-    from ..render.html.extras import ladder_rows, marked
+    from ..render.html.extras import climbed, marked
     from ..sources.limits import parse_limits
 
     if len(traces) > 2:
         raise UsageError("a report is about one trace or two; use foretrace compare for more")
     target = new_file(out, overwrite=overwrite)
     opened = [open(trace, cache=not no_cache, limits=parse_limits(limit)) for trace in traces]
-    written = write_report(target, opened, step=step, guesses=marked(opened, guess, guesses), ladder=ladder_rows(ladder))
+    written = write_report(target, opened, step=step, guesses=marked(opened, guess, guesses), ladder=climbed(ladder))
     click.echo(str(written))
     return 1 if strict and any(trace.ledger.lost_data for trace in opened) else 0

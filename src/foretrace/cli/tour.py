@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import click
+
+from ._options import lost_data, opens_trace
 
 # What a first visit can wait for: the rungs of the article, a minute on two cores. `foretrace ladder` climbs them all.
 LOW_RUNGS = ("matmul_add", "linear", "mlp")
@@ -15,7 +16,8 @@ LOW_RUNGS = ("matmul_add", "linear", "mlp")
 @click.option("--card", default="h200", show_default=True, help="Whose recordings to read.")
 @click.option("--no-climb", is_flag=True, help="Read only: run nothing on this machine, even where torch is installed.")
 @click.option("-o", "--out", default="traces/tour.html", show_default=True, help="Where the report goes.")
-def command(card: str, no_climb: bool, out: str) -> int:
+@opens_trace
+def command(card: str, no_climb: bool, out: str, no_cache: bool, strict: bool, limit: tuple[str, ...]) -> int:
     """Read the traces that ship with foretrace, climb the ladder, and write a report. Needs no torch and no GPU.
 
     First one line per recording. Then the lowest rungs on this machine, where torch is installed, and the whole ladder as it
@@ -24,15 +26,18 @@ def command(card: str, no_climb: bool, out: str) -> int:
     from .. import recorded
     from ..opening import look_document
     from ..render.tour import next_text, tour_text
+    from ..sources.limits import parse_limits
 
     paths = recorded.traces(card)
-    click.echo(tour_text({name: look_document(str(path))["look"] for name, path in paths.items()}))
+    limits = parse_limits(limit)
+    looks = {name: look_document(str(path), cache=not no_cache, limits=limits)["look"] for name, path in paths.items()}
+    click.echo(tour_text(looks))
     if not no_climb:
         _part("The climb on this machine", _here)
     _part("The recorded climb", lambda: _recorded(card))
-    _part("The report", lambda: _report(card, out))
+    _part("The report", lambda: _report(card, out, not no_cache))
     click.echo(f"\n{next_text(str(recorded.folder(card)))}")
-    return 0
+    return 1 if strict and any(lost_data(look) for look in looks.values()) else 0
 
 
 def _part(name: str, text: Callable[[], str]) -> None:
@@ -64,7 +69,7 @@ def _recorded(card: str) -> str:
     return climb_summary(climb_recorded(card).document(), f"foretrace ladder --recorded {card}")
 
 
-def _report(card: str, out: str) -> str:
+def _report(card: str, out: str, cache: bool) -> str:
     from pathlib import Path
 
     from .. import recorded
@@ -72,9 +77,7 @@ def _report(card: str, out: str) -> str:
     from ..opening import open
     from ..render.html import write_report
 
-    rows: list[dict[str, Any]] = [
-        {"setup": line.setup, "what changed": " ".join(line.changed), "what stayed the same": " ".join(line.same)}
-        for line in climb_recorded(card, ("mlp",)).article]
     Path(out).parent.mkdir(parents=True, exist_ok=True)
-    traces = [open(recorded.traces(card)[name]) for name in ("mlp_eager", "mlp_compiled")]
-    return f"The report on the MLP, eager and compiled: {write_report(out, traces, ladder=rows)}"
+    traces = [open(recorded.traces(card)[name], cache=cache) for name in ("mlp_eager", "mlp_compiled")]
+    climb = climb_recorded(card, ("mlp",)).document()
+    return f"The report on the MLP, eager and compiled: {write_report(out, traces, ladder=climb)}"

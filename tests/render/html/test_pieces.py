@@ -136,3 +136,37 @@ def test_the_command_writes_one_file_and_minds_what_is_there(tmp_path: Path, cap
     assert "--overwrite" in capsys.readouterr().err
     assert main([*arguments, "--overwrite", "--step", "99"]) == 2
     assert [path.name for path in tmp_path.iterdir()] == ["out.html"]
+
+
+def _data(file: Path) -> Any:
+    """What a report says to its own script."""
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', file.read_text(encoding="utf-8"), re.DOTALL)
+    assert found is not None
+    return json.loads(found[1])
+
+
+def test_what_ladder_and_check_print_can_be_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from foretrace.cli import main
+
+    trace, kept = str(traces()["mlp_eager"]), {}
+    for name, arguments in (("ladder", ["ladder", "--recorded", "h200", "--only", "mlp", "--json"]),
+                            ("guesses", ["check", trace, "-g", "kernels == 15", "-g", "memcpy == 9", "--json"])):
+        main(arguments)
+        kept[name] = tmp_path / f"{name}.json"
+        kept[name].write_text(capsys.readouterr().out)
+    out = tmp_path / "out.html"
+    assert main(["report", trace, "-o", str(out), "--ladder", str(kept["ladder"]), "--guesses", str(kept["guesses"])]) == 0
+    shown = _data(out)
+    assert shown["ladder"] == json.loads(kept["ladder"].read_text())
+    assert shown["guesses"] == json.loads(kept["guesses"].read_text())
+
+
+@pytest.mark.parametrize("option", ["--ladder", "--guesses"])
+@pytest.mark.parametrize("text", ["[]", "{}", "nonsense", '{"claims": [1], "guesses": [1], "article": [], "counts": {}}'])
+def test_other_documents_are_refused(option: str, text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from foretrace.cli import main
+
+    (tmp_path / "x.json").write_text(text)
+    out = str(tmp_path / "out.html")
+    assert main(["report", str(traces()["mlp_eager"]), "-o", out, option, str(tmp_path / "x.json")]) == 2
+    assert "x.json: " in capsys.readouterr().err

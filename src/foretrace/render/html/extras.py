@@ -1,4 +1,4 @@
-"""What a report shows beside the trace when it is given: marked guesses, and a table of the ladder."""
+"""What a report shows beside the trace when it is given: marked guesses, and a climb of the ladder."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ def marked(traces: Sequence[Trace], texts: Sequence[str], file: str | None) -> d
     """
     if file is not None and file.endswith(".json"):
         found = _json(file)
-        if not isinstance(found, dict) or not isinstance(found.get("guesses"), list):
+        if not _holds(found, "guesses", "verdict"):
             raise UsageError(f"{file}: not what `foretrace check --json` prints")
-        return found
+        return dict(found)
     if not texts and file is None:
         return None
     from ...guess import check, parse
@@ -31,15 +31,20 @@ def marked(traces: Sequence[Trace], texts: Sequence[str], file: str | None) -> d
     return document(check(traces[-1], guesses, traces[0] if len(traces) > 1 else None))
 
 
-def ladder_rows(file: str | None) -> list[dict[str, Any]] | None:
-    """A JSON list of objects, or an object that has such a list under `rows`."""
+def climbed(file: str | None) -> dict[str, Any] | None:
+    """The document of `foretrace ladder --json`, read from a file that holds one."""
     if file is None:
         return None
     found = _json(file)
-    rows = found.get("rows") if isinstance(found, dict) else found
-    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise UsageError(f"{file}: a JSON list of objects is needed, one for each row")
-    return rows
+    if not (_holds(found, "claims", "verdict") and _holds(found, "article", "setup") and isinstance(found.get("counts"), dict)):
+        raise UsageError(f"{file}: not what `foretrace ladder --json` prints")
+    return dict(found)
+
+
+def _holds(found: Any, name: str, key: str) -> bool:
+    """Whether a document has a list of objects under `name`, each of which says `key`."""
+    rows = found.get(name) if isinstance(found, dict) else None
+    return isinstance(rows, list) and all(isinstance(row, dict) and key in row for row in rows)
 
 
 def _json(file: str) -> Any:

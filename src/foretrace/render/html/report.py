@@ -40,23 +40,23 @@ def write_report(path: str | os.PathLike[str], traces: Sequence[Trace], **given:
 
 
 def _put(text: str, target: Path) -> None:
-    file = tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=target.parent, prefix=f".{target.name}.", delete=False)
-    try:
-        with file:
+    with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=target.parent, prefix=f".{target.name}.", delete=False) as file:
+        try:
             file.write(text)
-        os.chmod(file.name, 0o666 & ~_umask())  # a temporary file is private; a report is as open as any other file
-        os.replace(file.name, target)
-    except OSError:
-        os.unlink(file.name)
-        raise
+            file.flush()
+            os.chmod(file.name, 0o666 & ~_umask())  # a temporary file is private; a report is as open as any other file
+            os.replace(file.name, target)
+        except OSError:
+            os.unlink(file.name)
+            raise
 
 
 def report(traces: Sequence[Trace], *, step: int | None = None, guesses: Mapping[str, Any] | None = None,
-           ladder: Sequence[Mapping[str, Any]] | None = None) -> str:
+           ladder: Mapping[str, Any] | None = None) -> str:
     """The report as HTML.
 
     `step` is the index of the step to open at (the typical one otherwise). `guesses` is the document of `foretrace check
-    --json`, `ladder` a list of rows to show as a table.
+    --json`, `ladder` that of `foretrace ladder --json`.
     """
     if not 1 <= len(traces) <= 2:
         raise UsageError("a report is about one trace or two")

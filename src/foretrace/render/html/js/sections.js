@@ -103,13 +103,36 @@ export function showGuesses(node, guesses) {
     make("div", { class: "scroll" }, make("table", {}, make("thead", {}, make("tr", {}, heads)), make("tbody", {}, guesses.guesses.map(row)))));
 }
 
-export function showLadder(node, ladder) {
-  node.hidden = !ladder?.length;
-  if (node.hidden) return;
-  const heads = Object.keys(ladder[0]);
-  replace(node, make("h2", {}, "Ladder"), make("div", { class: "scroll" }, make("table", {},
+// A climb: how many claims hold, what each setup changed and left, and every claim with what was measured.
+export function showLadder(node, climb) {
+  node.hidden = !climb;
+  if (!climb) return;
+  const { hit, miss, unknown } = climb.counts;
+  replace(node, make("h2", {}, "Ladder"),
+    make("p", { class: "faint" }, nameOf(`${climb.source ?? ""}: ${climb.device ?? "no device named"}, torch ${climb.torch ?? "unknown"}`)),
+    make("p", {}, `${numberText(climb.claims.length)} claims: ${hit ?? 0} hold, ${miss ?? 0} do not hold, ${unknown ?? 0} cannot be told.`),
+    wordTable(["setup", "what changed", "what stayed the same"], climb.article.map((row) => [row.setup, sentencesOf(row.changed), sentencesOf(row.same)])),
+    make("details", {}, make("summary", {}, "Every claim"), claimTable(climb.claims).node));
+}
+
+function sentencesOf(list) {
+  return Array.isArray(list) ? list.join(" ") : "";
+}
+
+function wordTable(heads, rows) {
+  return make("div", { class: "scroll" }, make("table", {},
     make("thead", {}, make("tr", {}, heads.map((text) => make("th", { scope: "col", class: "left" }, text)))),
-    make("tbody", {}, ladder.map((row) => make("tr", {}, heads.map((name) => make("td", { class: "left" }, nameOf(String(row[name] ?? "–"))))))))));
+    make("tbody", {}, rows.map((row) => make("tr", {}, row.map((text) => make("td", { class: "left" }, nameOf(String(text || "–")))))))));
+}
+
+function claimTable(claims) {
+  const words = (title, of) => ({ title, name: true, value: of, text: (row) => of(row) || "–" });
+  const of = (key) => (row) => String(row[key] ?? "");
+  return new Table([
+    words("claim", of("number")), words("rung", of("rung")), words("variant", of("variant")), words("prediction", of("guess")),
+    { ...words("here", of("verdict")), text: (row) => `${VERDICT_SIGN[row.verdict] ?? ""} ${row.verdict}` },
+    words("measured", of("measured")), words("why", of("why")), words("right", of("correction")),
+  ], claims, { caption: `${numberText(claims.length)} claims`, sortBy: -1 });
 }
 
 export function showLedger(node, traces) {
