@@ -104,6 +104,21 @@ def test_the_mlp(capsys: pytest.CaptureFixture[str]) -> None:
     assert quiet == {f"aten::{op}" for op in ("t", "transpose", "as_strided", "reshape", "view", "_unsafe_view")}
 
 
+def test_one_form_at_a_time(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["look", MLP, "--json", "--markdown"]) == 2
+    assert capsys.readouterr() == ("", "foretrace: choose one of --json and --markdown\n")
+
+
+MAKERS = {"bench", "name", "record", "run", "shapes", "worth"}  # they are given no trace
+
+
+@pytest.mark.parametrize("name", sorted(set(COMMANDS) - MAKERS))
+def test_every_command_that_opens_a_trace_takes_these(name: str) -> None:
+    command = group.get_command(click.Context(group), name)
+    assert command is not None
+    assert {"--no-cache", "--strict"} <= {word for option in command.params for word in option.opts}
+
+
 def test_stdin_gives_the_same(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     main(["look", MLP, "--json"])
     named = json.loads(capsys.readouterr().out)

@@ -23,7 +23,8 @@ def opens_trace(command: F) -> F:
             "limit",
             multiple=True,
             metavar="NAME=NUMBER",
-            help="Raise a limit against hostile files: bytes, ratio, events, depth, string, args, event, members.",
+            help="Raise a limit against hostile files: bytes, ratio, events, depth, string, args, event, members "
+            "(docs/look.md; the --limit of foretrace record is another, in seconds).",
         ),
         click.option("--strict", is_flag=True, help="Exit 1 when anything was mended, skipped or odd."),
         click.option("--no-cache", is_flag=True, help="Neither use nor write the cache."),

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 @click.option("--keep", metavar="DIR", help="Keep the traces and run records of the climb there.")
 @click.option("--markdown", "as_markdown", is_flag=True, help="As a page of Markdown.")
 @click.option("--strict", is_flag=True, help="Exit 1 when a claim does not hold.")
+@click.option("--no-cache", is_flag=True, expose_value=False, help="As everywhere; a climb never uses the cache.")
 @as_json
 def command(recorded: str | None, only: tuple[str, ...], device: str | None, keep: str | None, as_markdown: bool, strict: bool,
             as_json: bool) -> int:

@@ -23,10 +23,13 @@ def command(trace: str, as_json: bool, markdown: bool, top: int, no_cache: bool,
     """
     import json
 
+    from ..errors import UsageError
     from ..opening import look_document
     from ..sources.limits import parse_limits
     from ._options import lost_data, shows_bold
 
+    if as_json and markdown:
+        raise UsageError("choose one of --json and --markdown")
     document = look_document(trace, cache=not no_cache, limits=parse_limits(limit))
     if as_json:
         click.echo(json.dumps(document["look"], ensure_ascii=False, allow_nan=False))

@@ -20,7 +20,8 @@ from foretrace.cli.run import recording_options, show
 @click.option("--steps-at", type=click.Choice(("auto", "forward", "optimizer", "none")), default="auto",
               show_default=True, help="What begins a step: the outermost module's call, what follows an optimizer's.")
 @click.option("--limit", type=click.IntRange(0), default=60, show_default=True,
-              help="Seconds after which recording of everything stops when no steps are found; 0 for none.")
+              help="Seconds after which recording of everything stops when no steps are found; 0 for none. "
+              "(Commands that read traces have another --limit, NAME=NUMBER.)")
 @click.option("--stop", is_flag=True, help="End the script once its steps are recorded.")
 @click.argument("script")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
