@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -36,6 +37,20 @@ def test_secrets_of_the_command_line_are_left_out(
 ) -> None:
     monkeypatch.setattr(sys, "argv", given)
     assert environment.command_line() == kept
+
+
+@pytest.mark.parametrize(
+    ("module", "kept"), [("foretrace.__main__", ["foretrace"]), ("somebody.train", ["python", "-m", "somebody.train"])])
+def test_a_module_is_named_as_it_was_started(module: str, kept: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    file = f"/somewhere/site-packages/{module.replace('.', '/')}.py"
+    monkeypatch.setattr(sys.modules["__main__"], "__spec__", SimpleNamespace(name=module, origin=file))
+    monkeypatch.setattr(sys, "argv", [file, "--lr", "1"])
+    assert environment.command_line() == [*kept, "--lr", "1"]
+
+
+def test_a_program_of_the_installation_is_named_without_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", [f"{sys.prefix}/bin/foretrace", "run", "mlp"])
+    assert environment.command_line() == ["foretrace", "run", "mlp"]
 
 
 def test_only_variables_that_change_the_run_are_stored(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -121,6 +121,7 @@ def test_a_script_that_raises_keeps_its_trace_and_shows_its_own_traceback(
     assert names(trace, "ProfilerStep") == ["ProfilerStep#3", "ProfilerStep#4"]
     assert done.notes == ["the script ended inside the window: 2 of 3 steps are recorded"]
     assert record(trace)["error"] == "ValueError: half-way"
+    assert record(trace)["note"] == done.notes[0]
     shown = capsys.readouterr().err
     assert "ValueError: half-way" in shown
     assert "foretrace" not in shown.replace(str(trace.parent.parent), "")
@@ -200,3 +201,47 @@ def test_a_module_runs_as_main(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 def test_a_missing_script_is_said(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no such script"):
         record_script(str(tmp_path / "none.py"), [], tmp_path / "out")
+    with pytest.raises(UsageError, match="is a folder: name the script in it"):
+        record_script(str(tmp_path), [], tmp_path / "out")
+
+
+@pytest.mark.parametrize("name", ["nosuch", "nosuch.tool", "somebody.nosuch", "somebody", "./script.py"])
+def test_a_missing_module_is_said_before_anything_is_recorded(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "somebody").mkdir()
+    (tmp_path / "somebody" / "__init__.py").write_text("")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(sys.modules, "somebody", raising=False)
+    with pytest.raises(UsageError, match=f"no module to run is called {name}"):
+        record_script(name, [], tmp_path / "out" / "m", module=True)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_module_that_lacks_something_itself_shows_its_own_traceback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "wanting").mkdir()
+    (tmp_path / "wanting" / "__init__.py").write_text("import nosuch")
+    monkeypatch.chdir(tmp_path)
+    assert record_script("wanting.tool", [], tmp_path / "m", module=True).exit_code == 1
+    assert "No module named 'nosuch'" in capsys.readouterr().err
+
+
+def test_an_interrupt_while_the_window_starts_keeps_the_first_recording(
+    run: Run, names: Names, record: Record, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin, begun = torch.profiler.profile.prepare_trace, []
+
+    def second_is_interrupted(profiler: Any) -> None:
+        begun.append(profiler)
+        if len(begun) == 2:
+            raise KeyboardInterrupt
+        begin(profiler)
+
+    monkeypatch.setattr(torch.profiler.profile, "prepare_trace", second_is_interrupted)
+    done = run(TRAINING, "12", "99")
+    assert done.exit_code == 130
+    assert names(done.traces[0], "ProfilerStep") == ["ProfilerStep#0", "ProfilerStep#1", "ProfilerStep#2"]
+    assert record(done.traces[0])["error"].startswith("KeyboardInterrupt")
+    assert done.notes[0].startswith("a part of the recording is lost: ")

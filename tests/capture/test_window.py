@@ -42,6 +42,7 @@ def test_the_schedule_records_exactly_the_steps_asked_for(tmp_path: Path, names:
         "first_call_ns", "wall_ns_per_call", "host_ns_per_call", "profiled_host_ns_per_call"))
     assert said["compile"]["frames"] == 0
     assert said["error"] is None
+    assert said["note"] is None
 
 
 def test_the_package_itself_can_be_called(tmp_path: Path, names: Names) -> None:
@@ -62,6 +63,42 @@ def test_too_few_steps_are_an_error_that_counts_them(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("whole", [1, 2])
+def test_a_block_that_ends_early_counts_its_whole_steps(tmp_path: Path, record: Record, whole: int) -> None:
+    said = f"{whole} of 3 steps were recorded: the block ended early; warmup+wait+1+steps = 8 steps are needed"
+    prof = capture(tmp_path / "run")
+    prof.start()
+    for _ in range(5 + whole):
+        work()
+        prof.step()
+    with pytest.warns(UserWarning, match="ended early") as warned:
+        prof.__exit__(None, None, None)
+    assert [(str(each.message), each.filename) for each in warned] == [(said, __file__)]
+    assert record(prof.trace)["note"] == said
+
+
+def test_a_block_without_a_whole_recorded_step_is_an_error_and_leaves_nothing(tmp_path: Path) -> None:
+    prof = capture(tmp_path / "run")
+    prof.start()
+    for _ in range(5):
+        work()
+        prof.step()
+    with pytest.raises(UsageError, match="called 5 times, and recording starts with step 6 of 8"):
+        prof.__exit__(None, None, None)
+    assert list(tmp_path.iterdir()) == []
+
+
+def interrupted(self: Any) -> None:
+    raise KeyboardInterrupt
+
+
+def test_an_interrupt_inside_torchs_own_start_stays_an_interrupt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.profiler.profile, "prepare_trace", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        capture_call(work, tmp_path / "run", region="work")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_an_exception_keeps_what_was_recorded(tmp_path: Path, names: Names, record: Record) -> None:
     def train(prof: Any) -> None:
         with prof:
@@ -73,7 +110,8 @@ def test_an_exception_keeps_what_was_recorded(tmp_path: Path, names: Names, reco
     with pytest.raises(ValueError, match="half-way"):
         train(prof)
     assert names(prof.trace, "ProfilerStep") == ["ProfilerStep#2", "ProfilerStep#3"]
-    assert record(prof.trace)["error"] .startswith("ValueError: invalid literal")
+    assert record(prof.trace)["error"].startswith("ValueError: invalid literal")
+    assert record(prof.trace)["note"].startswith("1 of 3 steps were recorded")
 
 
 def test_a_second_profiler_is_refused_and_the_first_goes_on(tmp_path: Path) -> None:

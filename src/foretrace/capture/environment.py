@@ -88,15 +88,25 @@ def parse_smi(text: str) -> dict[str, Any]:
 
 
 def command_line() -> list[str]:
-    """`sys.argv`, with the values of options that look like secrets left out."""
-    kept: list[str] = []
+    """What a person typed, with the values of options that look like secrets left out."""
+    kept = _program(sys.argv[0]) if sys.argv else []
     hide = False
-    for word in sys.argv:
+    for word in sys.argv[1:]:
         option, equals, _ = word.partition("=")
         secret = option.startswith("-") and _SECRET.search(option) is not None
         kept.append("***" if hide else f"{option}=***" if secret and equals else word)
         hide = secret and not equals
     return kept
+
+
+def _program(file: str) -> list[str]:
+    """`foretrace` or `python -m somebody.train`, not the file inside the installation that these amount to."""
+    spec = getattr(sys.modules.get("__main__"), "__spec__", None)
+    if spec is not None and spec.origin == file:
+        name = spec.name.removesuffix(".__main__")
+        return [name] if name == "foretrace" else ["python", "-m", name]
+    installed = os.path.abspath(file).startswith(os.path.abspath(sys.prefix) + os.sep)
+    return [os.path.basename(file) if installed else file]
 
 
 def version_of(*packages: str) -> str | None:

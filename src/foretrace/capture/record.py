@@ -62,6 +62,7 @@ class RunRecord:
     compiling: CompileWatch = field(default_factory=CompileWatch)
     clocks_before: dict[str, Any] = field(default_factory=lambda: clocks())
     error: str | None = None
+    note: str | None = None  # what somebody who reads the trace should know: it ended early, it is the whole script
 
     def as_json(self, trace: Path) -> dict[str, Any]:
         after = clocks()
@@ -75,7 +76,7 @@ class RunRecord:
             "clocks": {"before": self.clocks_before or None, "after": after or None},
             "seed": {"torch": torch.initial_seed(), "hash": os.environ.get("PYTHONHASHSEED")},
             "profile": dict(self.profile), "timing": self.timing.as_json(), "compile": self.compiling.report(),
-            "memory": peak_memory(), "error": self.error, **self.facts,
+            "memory": peak_memory(), "error": self.error, "note": self.note, **self.facts,
         }
 
     def write(self, trace: Path) -> Path:

@@ -111,12 +111,10 @@ class Recorder:
 
     def finish(self) -> None:
         """Stop whatever runs and write what has not been written."""
-        self._stop_early()
-        self._stop_window()
+        for part in (self._stop_early, self._stop_window, self.foreign.finish, self._write_early):
+            with self._apart():
+                part()
         self._stage = "over"
-        self.foreign.finish()
-        if not self.result.traces:
-            self._write_early()
 
     def _steps_needed(self) -> int:
         return self.options.warmup + self.options.wait + 2 + self.options.steps
@@ -146,12 +144,12 @@ class Recorder:
             return
         self._stage = "over"
         done, asked = self._window.step_num - self._window.plain_steps, self.options.steps
+        if done < asked:
+            self._window.record.note = f"the script ended inside the window: {done} of {asked} steps are recorded"
         with self._ours():
             self._window.stop()
         if self._window.trace is not None:
-            self._keep(self._window.trace)
-            if done < asked:
-                self.result.notes.append(f"the script ended inside the window: {done} of {asked} steps are recorded")
+            self._keep(self._window.trace, self._window.record.note)
 
     def _stop_early(self) -> None:
         if self._early_runs:
@@ -161,15 +159,17 @@ class Recorder:
                 self._early.stop()
 
     def _write_early(self) -> None:
+        if self.result.traces:
+            return
         with self._ours():
             trace = export(self._early, self.target, overwrite=self._replaces())
-        self._record.facts = self._facts()
-        self._record.write(trace)
-        self._keep(trace)
         seen, need = self.result.steps, self._steps_needed()
-        self.result.notes.append(
+        self._record.note = (
             f"{seen} steps were seen and the window needs {need} (see --warmup): this is the script from its first line"
             if seen else "no step was found: this is the whole script (see --steps-at)")
+        self._record.facts = self._facts()
+        self._record.write(trace)
+        self._keep(trace, self._record.note)
 
     def _close_range(self) -> None:
         if self._range is not None:
@@ -192,8 +192,9 @@ class Recorder:
             self._record.write(trace)
             self._keep(trace)
 
-    def _keep(self, trace: Path) -> None:
+    def _keep(self, trace: Path, note: str | None = None) -> None:
         self.result.traces.append(trace)
+        self.result.notes += [note] if note else []
         self.say(f"wrote {trace}")
 
     def _replaces(self) -> bool:
@@ -201,6 +202,16 @@ class Recorder:
 
     def _facts(self) -> dict[str, Any]:
         return {"script": {"steps_seen": self.result.steps, "found_by": self.options.find}}
+
+    @contextlib.contextmanager
+    def _apart(self) -> Iterator[None]:
+        """A script may be interrupted inside torch's profiler: then one part that is lost does not cost the others."""
+        try:
+            yield
+        except Exception as problem:
+            if self._record.error is None:
+                raise
+            self.result.notes.append(f"a part of the recording is lost: {type(problem).__name__}: {problem}")
 
     @contextlib.contextmanager
     def _ours(self) -> Iterator[None]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import importlib.util
 import os
 import runpy
 import signal
@@ -44,8 +45,7 @@ def record_script(
     The traceback of a script that raises goes to stderr without our frames; `exit_code` is what Python would have
     returned.
     """
-    if not module and not os.path.isfile(script):
-        raise UsageError(f"no such script: {script}")
+    _refuse_missing(script, module)
     refuse_second_profiler()
     options = options or ScriptOptions()
     recorder = Recorder(trace_path(path), options, say)
@@ -55,6 +55,31 @@ def record_script(
             recorder.result.exit_code = _run(script, list(arguments), module, recorder.fail)
         recorder.finish()
     return recorder.result
+
+
+def _refuse_missing(script: str, module: bool) -> None:
+    if module and not _is_module(script):
+        raise UsageError(f"no module to run is called {script}: install it, or leave -m out for a file")
+    if not module and os.path.isdir(script):
+        raise UsageError(f"{script} is a folder: name the script in it")
+    if not module and not os.path.isfile(script):
+        raise UsageError(f"no such script: {script}")
+
+
+def _is_module(name: str) -> bool:
+    """Whether `python -m name` would find something. A package that raises is found: running it shows its traceback."""
+    before, sys.path[0] = sys.path[0], os.getcwd()
+    try:
+        found = None if name.startswith(".") else importlib.util.find_spec(name)
+        if found is not None and found.submodule_search_locations is not None:
+            found = importlib.util.find_spec(f"{name}.__main__")
+        return found is not None
+    except ModuleNotFoundError as problem:
+        return problem.name is None or not f"{name}.__main__.".startswith(f"{problem.name}.")
+    except Exception:
+        return True
+    finally:
+        sys.path[0] = before
 
 
 def _run(script: str, arguments: list[str], module: bool, fail: Callable[[str], None]) -> int:

@@ -25,7 +25,8 @@ class Capture(torch.profiler.profile):  # type: ignore[misc]
     The first `warmup` steps run without the profiler (and give the times that the record states), then `wait` more,
     then one while the profiler warms up, then `steps` are recorded. Call `step()` at the end of each. With
     `steps=None` there is no schedule: the whole block is recorded. After the block `trace` and `record_file` are
-    the paths written. An exception inside the block keeps what was recorded so far and goes on.
+    the paths written. An exception inside the block keeps what was recorded so far and goes on. A block that ends before
+    the last step to record says so in a warning and in the record; one that ends before the first whole one is an error.
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class Capture(torch.profiler.profile):  # type: ignore[misc]
         options = {"shapes": shapes, "stacks": stacks, "memory": memory, "modules": modules}
         self.record = RunRecord({"steps": steps, "wait": wait, "warmup": warmup, **options}, facts=dict(facts or {}))
         self._range: Any = None
+        self._empty = False  # the block is over, and no step of it is whole
         self._began = self._recording_since = 0
         # The step counts at which the clock is read; between them a step pays for nothing but torch's own profiler.
         plain = self.plain_steps
@@ -92,13 +94,31 @@ class Capture(torch.profiler.profile):  # type: ignore[misc]
     ) -> None:
         if problem is not None:
             self.record.error = f"{type(problem).__name__}: {problem}"
-        super().__exit__(kind, problem, where)
-        if self.trace is None and problem is None:
+        if self.steps is not None and self.whole_steps < self.steps:
+            self.record.note = self._ended_early(self.steps)
+            self._empty = problem is None and self.whole_steps == 0
+        try:
+            super().__exit__(kind, problem, where)
+        except Exception:
+            if problem is None:
+                raise
+            # What the block raised is what counts: an interrupt inside torch's own start leaves a profiler that cannot stop.
+        if problem is not None:
+            return
+        if self.trace is None:
             raise UsageError(self._nothing_recorded())
+        if self.record.note:
+            warnings.warn(self.record.note, stacklevel=2)
+
+    @property
+    def whole_steps(self) -> int:
+        """How many of the recorded steps have ended with `step()`."""
+        return max(0, int(self.step_num) - self.plain_steps - 1)
 
     def _save(self) -> None:
-        self.trace = export(self, self.target, overwrite=self.overwrite)
-        self.record_file = self.record.write(self.trace)
+        if not self._empty:
+            self.trace = export(self, self.target, overwrite=self.overwrite)
+            self.record_file = self.record.write(self.trace)
 
     def _enter_region(self) -> None:
         if self.region is not None:
@@ -126,6 +146,10 @@ class Capture(torch.profiler.profile):  # type: ignore[misc]
             synchronize()  # the recorded steps start on an idle device; this wait lies before the recording
         elif self.steps is not None and done == self.plain_steps + 1 + self.steps:
             timing.profiled_host_ns = (now - self._recording_since) // self.steps
+
+    def _ended_early(self, steps: int) -> str:
+        return (f"{self.whole_steps} of {steps} steps were recorded: the block ended early; "
+                f"warmup+wait+1+steps = {self.plain_steps + 1 + steps} steps are needed")
 
     def _nothing_recorded(self) -> str:
         if self.steps is None:

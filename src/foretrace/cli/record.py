@@ -52,7 +52,7 @@ def command(script: str, arguments: tuple[str, ...], folder: str, no_look: bool,
         }, indent=1))
     elif no_look:
         click.echo("\n".join(str(trace) for trace in done.traces))
-    else:
+    elif done.traces:
         show(done.traces[0])
     return done.exit_code
 
