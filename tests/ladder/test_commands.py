@@ -11,11 +11,19 @@ from pathlib import Path
 import pytest
 
 torch = pytest.importorskip("torch")
+from foretrace.cli import main  # noqa: E402
+
 pytestmark = pytest.mark.torch
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 # What the GPU machine lacks: capturing must not notice.
 NO_READER = "import sys; [sys.modules.__setitem__(name, None) for name in ('polars', 'msgspec', 'numpy', 'rich')]; "
+
+
+class InductorError(RuntimeError):
+    """As Inductor raises it; importing the real one takes seconds."""
+
+    __module__ = "torch._inductor.exc"
 
 
 def foretrace(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
@@ -45,6 +53,44 @@ def test_run_prints_one_json_document(tmp_path: Path) -> None:
 def test_a_wrong_option_is_wrong_usage(tmp_path: Path) -> None:
     assert foretrace("run", "mlp", "--heads", "2", cwd=tmp_path).returncode == 2
     assert foretrace("run", "nothing", cwd=tmp_path).returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("linear --batch -3", "batch cannot be -3: it is at least 1"),
+        ("model --small --heads 5", "5 heads cannot share 64 features: heads must divide dim"),
+        ("train_step --small --heads 5", "5 heads cannot share 64 features: heads must divide dim"),
+        ("mlp --mode max-autotune", "--mode max-autotune is a way to compile: add --compile"),
+        ("linear --in-dim 9223372036854775807", "linear does not run like this: RuntimeError: "),
+    ],
+)
+def test_what_cannot_run_is_wrong_usage_in_one_line(
+    line: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["run", *line.split(), "--device", "cpu", "-o", str(tmp_path)]) == 2
+    [shown] = capsys.readouterr().err.splitlines()
+    assert shown.startswith(f"foretrace: {said}")
+
+
+@pytest.mark.parametrize(
+    ("problem", "said"),
+    [
+        (torch.OutOfMemoryError("CUDA out of memory.\nmore"), "linear does not fit into memory here: choose smaller sizes"),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory"), "linear does not fit into memory here"),
+        (InductorError("OSError: no g++"), "torch.compile cannot compile linear here: InductorError: OSError: no g++"),
+    ],
+)
+def test_what_a_machine_lacks_is_exit_4_in_one_line(
+    problem: Exception, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def raising(*arguments: object, **options: object) -> None:
+        raise problem
+
+    monkeypatch.setattr("foretrace.ladder._climb.capture_call", raising)
+    assert main(["run", "linear", "--device", "cpu", "-o", str(tmp_path)]) == 4
+    [shown] = capsys.readouterr().err.splitlines()
+    assert said in shown
 
 
 def test_record_passes_arguments_and_exit_code_and_keeps_stdout_for_json(tmp_path: Path) -> None:

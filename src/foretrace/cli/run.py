@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from foretrace.errors import MissingError
+from foretrace.errors import MissingError, UsageError
 from foretrace.schema.rung import COMPILED, DTYPES, MODES, Choice, Option, Rung
 from foretrace.units import percent_text, time_text
 
@@ -108,6 +108,8 @@ def _run(rung: Rung, given: dict[str, Any]) -> None:
     choice = Choice(
         compile=given.pop("compiled"), values={option.name: given.pop(option.name) for option in rung.options},
         **{name: given.pop(name) for name in ("variant", "mode", "device", "dtype", "small", "seed")})
+    if choice.mode != "default" and not choice.compiles:
+        raise UsageError(f"--mode {choice.mode} is a way to compile: add --compile")
     captured = run(rung, choice, folder, **given)
     assert captured.trace is not None
     assert captured.record_file is not None

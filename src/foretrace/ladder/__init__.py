@@ -51,8 +51,10 @@ def run(rung: Rung, choice: Choice, folder: str | os.PathLike[str] = "traces", *
     """Run one rung and capture it into `folder`; `capture` are options of `foretrace.capture.calls.capture_call`."""
     need_torch()
     from foretrace.ladder._climb import climb
+    from foretrace.ladder._refused import refusals
 
-    return climb(rung, choice, folder, **capture)
+    with refusals(rung.name):
+        return climb(rung, choice, folder, **capture)
 
 
 def climb_recorded(card: str = "h200", only: Sequence[str] = ()) -> Climb:

@@ -12,6 +12,7 @@ import torch
 from foretrace.errors import ForetraceError, MissingError
 from foretrace.ladder import rung
 from foretrace.ladder._climb import climb, find_device
+from foretrace.ladder._refused import first_line
 from foretrace.ladder._stops import Stop
 
 
@@ -44,6 +45,4 @@ def in_one_line(before: str = "") -> Iterator[None]:
     except ForetraceError:
         raise
     except Exception as problem:
-        lines = [line.strip() for line in str(problem).splitlines() if line.strip()]
-        told = lines[:2] if lines and lines[0].endswith(":") else lines[:1]  # Inductor's errors tell in the second line
-        raise MissingError(f"{before}{type(problem).__name__}: {' '.join(told)}") from problem
+        raise MissingError(f"{before}{first_line(problem)}") from problem

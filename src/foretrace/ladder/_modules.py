@@ -8,6 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from foretrace.errors import UsageError
+
 
 class GeGLU(nn.Module):  # type: ignore[misc]
     """down(gelu(gate(x)) * up(x)), tanh form, no bias: three matrix products and two pointwise operations."""
@@ -28,13 +30,13 @@ class Attention(nn.Module):  # type: ignore[misc]
 
     def __init__(self, dim: int, heads: int) -> None:
         super().__init__()
-        self.heads = heads
+        self.heads, self.head_dim = heads, head_size(dim, heads)
         self.qkv = nn.Linear(dim, 3 * dim, bias=False)
         self.out = nn.Linear(dim, dim, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
         batch, seq, dim = x.shape
-        split = self.qkv(x).view(batch, seq, 3, self.heads, dim // self.heads)
+        split = self.qkv(x).view(batch, seq, 3, self.heads, self.head_dim)
         query, key, value = split.permute(2, 0, 3, 1, 4).unbind(0)
         mixed = F.scaled_dot_product_attention(query, key, value, is_causal=True)
         return self.out(mixed.transpose(1, 2).reshape(batch, seq, dim))
@@ -68,6 +70,13 @@ class Decoder(nn.Module):  # type: ignore[misc]
             x = block(x)
         logits = self.head(self.norm(x))
         return F.cross_entropy(logits[:, :-1].flatten(0, 1).float(), tokens[:, 1:].flatten())
+
+
+def head_size(dim: int, heads: int) -> int:
+    """The features of one head."""
+    if dim % heads:
+        raise UsageError(f"{heads} heads cannot share {dim} features: heads must divide dim")
+    return dim // heads
 
 
 def parameters_of(module: Any) -> int:

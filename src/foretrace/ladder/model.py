@@ -37,8 +37,11 @@ def build(setup: Setup) -> Built:
 
 
 def _config(transformers: Any, setup: Setup) -> Any:
+    from foretrace.ladder._modules import head_size
+
     layers, dim, heads, hidden, vocab, seq = (
         setup[name] for name in ("layers", "dim", "heads", "hidden", "vocab", "seq"))
+    features = head_size(dim, heads)
     if setup.variant == "gpt2":
         return transformers.GPT2Config(
             n_layer=layers, n_embd=dim, n_head=heads, n_inner=hidden, vocab_size=vocab, n_positions=max(seq, 1024),
@@ -46,7 +49,7 @@ def _config(transformers: Any, setup: Setup) -> Any:
     kind = transformers.GemmaConfig if setup.variant == "gemma" else transformers.LlamaConfig
     return kind(
         num_hidden_layers=layers, hidden_size=dim, num_attention_heads=heads, num_key_value_heads=heads,
-        head_dim=dim // heads, intermediate_size=hidden, vocab_size=vocab, max_position_embeddings=max(seq, 2048))
+        head_dim=features, intermediate_size=hidden, vocab_size=vocab, max_position_embeddings=max(seq, 2048))
 
 
 RUNG = Rung(

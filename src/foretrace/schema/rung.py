@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from foretrace.errors import UsageError
+
 COMPILED = "compiled"  # every rung has this variant: its first one under torch.compile
 DTYPES = ("auto", "bf16", "fp16", "fp32")
 MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
@@ -20,7 +22,7 @@ class Option:
     """One size or switch of a rung; its type is that of `default` (a bool is a flag, a str may have `choices`).
 
     `small` takes the place of `default` when the rung runs with `--small`: a few seconds on two cores instead of
-    minutes.
+    minutes. A number is at least 1, or 0 where 0 is the default and means none.
     """
 
     name: str
@@ -105,6 +107,10 @@ class Rung:
 
 
 def _value(option: Option, given: Mapping[str, Any], small: bool) -> Any:
-    if given.get(option.name) is not None:
-        return given[option.name]
+    value = given.get(option.name)
+    if value is not None:
+        least = min(1, int(option.default)) if type(option.default) is int else None
+        if least is not None and value < least:
+            raise UsageError(f"{option.name} cannot be {value}: it is at least {least}")
+        return value
     return option.small if small and option.small is not None else option.default
