@@ -8,7 +8,10 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from .. import plugins
+from .amounts import Amount
+from .measures import Measure
 from .reading import Ask, Reading
+from .things import Thing
 
 if TYPE_CHECKING:
     from .work import Case
@@ -34,6 +37,35 @@ class Miss:
         """All GPU work of the trace."""
         return self.ask.views[0].work.cases
 
+    @property
+    def thing(self) -> Thing | None:
+        """What was counted or measured."""
+        left = self.ask.args.get("left")
+        found = self.ask.args.get("what", left.thing if isinstance(left, Measure) else None)
+        return found if isinstance(found, Thing) else None
+
+    @property
+    def wants_some(self) -> bool:
+        """Whether it was expected that there is something: not that there is none."""
+        return self.ask.args.get("quantifier") in ("every", "some")
+
+    def too_many(self, kind: str) -> bool:
+        """Whether a number of things of that kind was predicted, and more are there."""
+        if self.kind not in ("counts", "launches") or self.thing is None or self.thing.kind != kind:
+            return False
+        seen = len(self.reading.rows) + len(self.reading.events)
+        return seen > self._number
+
+    def too_few(self, kind: str) -> bool:
+        if self.kind != "counts" or self.thing is None or self.thing.kind != kind:
+            return False
+        return len(self.reading.rows) + len(self.reading.events) < self._number
+
+    @property
+    def _number(self) -> float:
+        wanted = self.ask.args.get("number")
+        return wanted.value if isinstance(wanted, Amount) else 0
+
     def names(self, word: str) -> bool:
         """Whether a name in the prediction (of a call, a kernel, an op) begins with `word`."""
         values = [name for value in self.ask.args.values() for name in (value, getattr(value, "name", ""))]
@@ -44,7 +76,8 @@ class Miss:
 class Reason:
     """`explains` says whether this is the likely reason of a miss; `text` is the reason, `source` where it was seen.
 
-    `example` is a prediction that misses for this reason on the recorded trace `trace`: a test runs it.
+    `example` is a prediction that misses for this reason on the recorded trace `trace`; those in `near` miss there for another
+    one, however close they are, and must not be given it. A test runs them all.
     """
 
     name: str
@@ -52,6 +85,7 @@ class Reason:
     source: str
     explains: Callable[[Miss], bool]
     example: str
+    near: tuple[str, ...]
     trace: str
     against: str = ""
 

@@ -20,6 +20,7 @@ REASON = Reason(
          "the pipeline and the layout are the same.",
     source="an H200, torch 2.11: nvjet_…_bz_…NNT becomes nvjet_…_badd_…NNT",
     example="in matmul_add: same gemm kernels as A",
+    near=("in matmul_add: same ops as A", "in matmul_add: kernels == A", "in matmul_add: bound is comms"),
     trace="matmul_add_4096_compiled",
     against="matmul_add_4096_eager",
     explains=explains,

@@ -27,6 +27,7 @@ REASON = Reason(
          "launches gelu before up. A compiler may group them otherwise.",
     source="an H200, torch 2.11: eager launches gate, gelu, up, mul, down; compiled gate, up, gelu+mul, down",
     example="in mlp_fwd: gate, up, gelu, mul, down",
+    near=("in mlp_fwd: gate, up, gelu, mul", "in mlp_fwd: gate, up, silu, mul, down", "mul before gelu"),
     trace="mlp_eager",
     explains=explains,
 )

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from ..amounts import Amount
+from ..amounts import Amount, Compare
 from ..reason import Miss, Reason
+from ..scope import Scope
 from ..select import find
-from ..things import Thing
 
 
 def explains(miss: Miss) -> bool:
-    thing, wanted = miss.ask.args.get("what"), miss.ask.args.get("number")
-    steps = len(miss.ask.views[0].work.trace.spans.steps)
-    if miss.kind != "counts" or miss.ask.scope.kind != "trace" or steps < 2:
+    """Every step holds what was predicted of all of them."""
+    thing, wanted, work = miss.thing, miss.ask.args.get("number"), miss.ask.views[0].work
+    if miss.kind != "counts" or miss.ask.scope.kind != "trace" or len(work.trace.spans.steps) < 2:
         return False
-    assert isinstance(thing, Thing)
-    return isinstance(wanted, Amount) and wanted.value > 0 and len(find(miss.ask.views[0], thing).sure) == steps * wanted.value
+    if thing is None or thing.kind == "step":
+        return False
+    compare = miss.ask.args.get("compare", Compare("=="))
+    return isinstance(wanted, Amount) and wanted.value > 0 and compare.symbol in ("==", "<=", "~") and all(
+        len(find(view, thing).sure) == wanted.value for view in Scope("steps").views(work))
 
 
 REASON = Reason(
@@ -22,6 +25,7 @@ REASON = Reason(
     text="That is the number per step: the trace holds several. Say `per step: …`, or name a region.",
     source="any trace with steps",
     example="kernels == 5",
+    near=("steps == 1", "kernels == 4", "kernels < 5", "memcpy == 1", "sync == 3", "aten::mm >= 10"),
     trace="mlp_eager",
     explains=explains,
 )
