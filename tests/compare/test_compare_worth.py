@@ -26,7 +26,7 @@ def test_break_even_is_rounded_up() -> None:
 @pytest.mark.parametrize(
     ("pace", "cost_s", "begins"),
     [
-        (Measured(300, 290, 0.1), 1.0, "Cannot be told: 10 ns less per step, by times that include the profiler, lies inside the noise"),
+        (Measured(300, 290, 0.1), 1.0, "Cannot be told: 10 ns less per step, by times that include the profiler, lies inside"),
         (Measured(300, 200, None), 1.0, "Cannot be told: one repeat only"),
         (UNKNOWN, 1.0, "Cannot be told: the times are not recorded"),
         (Measured(200, 300, 0.1), 1.0, "No: each step takes 100 ns longer, by times that include the profiler."),

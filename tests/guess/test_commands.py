@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -31,7 +32,42 @@ def test_the_document_of_the_contract(capsys: Out) -> None:
     assert [list(guess) for guess in document["guesses"]] == [["text", "verdict", "measured", "expected", "why"]] * 3
     assert document["guesses"][0] == {
         "text": "in mlp_fwd: kernels == 5", "verdict": "hit", "measured": "5 in each of 3 calls of mlp_fwd",
-        "expected": "kernels == 5", "why": ""}
+        "expected": "== 5", "why": ""}
+
+
+@pytest.mark.parametrize(("text", "expected"), [
+    ("in mlp_fwd: kernels == 5", "== 5"),
+    ("at most two pointwise in mlp_fwd", "<= 2"),
+    ("no memcpy", "== 0"),
+    ("aten::t launches nothing", "== 0"),
+    ("gemm time == 54 us +- 15% each", "== 54 us +- 15%"),
+    ("in mlp_fwd: last gemm time about 51us", "~ 51 us"),
+    ("gemm flops == 38.65 GFLOP each", "== 38.65 GFLOP"),
+    ("gpu idle < 10%", "< 10%"),
+    ("per step: bound is not overhead", "not overhead"),
+    ("gelu and mul are not fused", "not fused"),
+    ("in mlp_fwd: gpu time < 0.9x of A", "< 0.9x of A"),
+    ("in mlp_fwd: last gemm time < 0.95x of first gemm", "< 0.95x of first gemm"),
+    ("in mlp_fwd: kernels < A", "< A"),
+    ("in mlp_fwd: 1 fewer kernels than A", "1 fewer than A"),
+    ("in mlp_fwd: every gemm has layout tn", "every gemm has layout tn"),
+])
+def test_what_was_expected_in_symbols(capsys: Out, text: str, expected: str) -> None:
+    _check(MLP, "-g", text, "--json")
+    [guess] = json.loads(capsys.readouterr().out)["guesses"]
+    assert guess["expected"] == expected
+
+
+def test_the_net_as_a_document(capsys: Out, tmp_path: Path) -> None:
+    assert main(["guess", "--from", MLP, "--json", "--no-cache"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert list(document) == ["schema", "guesses"]
+    assert document["schema"] == 1
+    first = {"text": "in mlp_fwd: kernels == 5", "reason": "as many kernels, in each of 3 calls of mlp_fwd"}
+    assert document["guesses"][0] == first
+    assert main(["guess", "--from", MLP, "--no-cache"]) == 0
+    assert [entry["text"] for entry in tomllib.loads(capsys.readouterr().out)["guess"]] == [
+        entry["text"] for entry in document["guesses"]]
 
 
 def test_exit_codes(tmp_path: Path, capsys: Out) -> None:

@@ -9,6 +9,7 @@ import pytest
 import foretrace as ft
 from corpus.all_cases import OPENING
 from corpus.cases import Case
+from foretrace.errors import TraceError
 from foretrace.guess import check, parse
 from foretrace.guess.marking import kinds
 from foretrace.guess.net import write
@@ -30,7 +31,11 @@ def test_every_example(case: Case, tmp_path: Path) -> None:
     if not trace.has("gpu"):
         hits = [guess for guess, verdict in zip(GUESSES, verdicts, strict=True) if verdict.verdict == "hit"]
         assert [guess.text for guess in hits if getattr(guess.args.get("what"), "on_gpu", False)] == []
-    write(trace)
+    if trace.ledger.gap:
+        with pytest.raises(TraceError, match="E_NOT_WHOLE"):
+            write(trace)
+    else:
+        write(trace)
     questions(trace)
     if trace.has("gpu"):
         bag = kernels(trace)

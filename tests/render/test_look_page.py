@@ -128,7 +128,7 @@ def test_rules_that_lack_data_are_named_together(tmp_path: Path) -> None:
 def test_a_trace_without_gpu_work_says_so(tmp_path: Path) -> None:
     path = tmp_path / "trace.json"
     path.write_bytes(TraceBuilder().op("aten::mm", 0, 5_000).bytes())
-    assert "No kernel ran on a GPU: the trace holds 1 host op." in look_text(full_look(ft.open(path, cache=False)), 20)
+    assert "No GPU kernel is recorded: the trace holds 1 host op." in look_text(full_look(ft.open(path, cache=False)), 20)
 
 
 def test_lost_data_is_a_banner_on_top(tmp_path: Path) -> None:

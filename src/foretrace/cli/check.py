@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from ._lossy import warn_of_loss
 from ._options import as_json, opens_trace
 
 
@@ -24,7 +25,7 @@ def command(trace: str, texts: tuple[str, ...], files: tuple[str, ...], against:
     foretrace check t.json.gz --guesses guesses.toml --against before.json.gz
 
     A miss shows the part of the trace that decides it, and the likely reason where one is known. Exit 1 when one missed. What
-    the trace does not hold is unknown, never a hit. docs/guess.md lists every word.
+    the trace does not hold is unknown, never a hit; so is what a cut or damaged trace may lack. docs/guess.md lists every word.
     """
     import json
 
@@ -41,6 +42,7 @@ def command(trace: str, texts: tuple[str, ...], files: tuple[str, ...], against:
     limits = parse_limits(limit)
     opened = open(trace, cache=not no_cache, limits=limits)
     other = open(against, cache=not no_cache, limits=limits) if against else None
+    warn_of_loss(opened, other)
     verdicts = check(opened, guesses, other)
     click.echo(json.dumps(document(verdicts), ensure_ascii=False) if as_json else verdicts_text(verdicts))
     lost = strict and (opened.ledger.lost_data or (other is not None and other.ledger.lost_data))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from ._lossy import warn_of_loss
 from ._options import as_json, opens_trace
 
 MOST = 26  # one letter each
@@ -50,6 +51,7 @@ def command(a: str, b: str, more: tuple[str, ...], as_json: bool, markdown: bool
     gates = [parse_gate(text) for text in conditions]
     limits = parse_limits(limit)
     first, second, *others = (open(path, cache=not no_cache, limits=limits) for path in (a, b, *more))
+    warn_of_loss(first, second, *others)
     found = compare(first, second, *others, region=region, compile_seconds=compile_seconds)
     outcomes = [gate.check(each) for each in (found, *found.others) for gate in gates]
     if as_json:

@@ -7,12 +7,16 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ._lossy import warn_of_loss
 from ._options import as_json, opens_trace
 
 if TYPE_CHECKING:
     from ..guess import Guess
     from ..guess.questions import Question
     from ..schema.verdict import Verdict
+
+
+NOTHING = "it holds no GPU work and no host ops"
 
 
 @click.command("guess")
@@ -30,8 +34,11 @@ def command(trace: str | None, source: str | None, answers: str | None, as_json:
     foretrace guess --from t.json.gz > guesses.toml
 
     An empty answer skips a question, `q` or the end of the input stops; what was answered is marked. The second form writes a
-    regression net: predictions that hold now and do not jitter, for `foretrace check --guesses`.
+    regression net: predictions that hold now and do not jitter, for `foretrace check --guesses`; with --json as a document of
+    texts and reasons. A cut or damaged trace is refused: what it holds now is not all there was.
     """
+    import json
+
     from ..errors import UsageError
     from ..opening import open
     from ..sources.limits import parse_limits
@@ -42,16 +49,19 @@ def command(trace: str | None, source: str | None, answers: str | None, as_json:
     opened = open(path, cache=not no_cache, limits=parse_limits(limit))
     lost = strict and opened.ledger.lost_data
     if source:
-        from ..guess.net import write
+        from ..guess.net import document, write
 
-        click.echo(write(opened))
+        written = json.dumps(document(opened), ensure_ascii=False) if as_json else write(opened)
+        warn_of_loss(opened)
+        click.echo(written)
         return 1 if lost else 0
     from ..guess import check
     from ..guess.questions import questions
 
     asked = questions(opened)
     if not asked:
-        raise UsageError("this trace decides none of the questions: it holds no GPU work and no host ops")
+        raise UsageError(f"this trace decides none of the questions: {opened.ledger.gap or NOTHING}")
+    warn_of_loss(opened)
     verdicts = check(opened, _scripted(asked, answers) if answers else _asked(asked))
     _show(verdicts, as_json)
     return 1 if lost or any(verdict.verdict == "miss" for verdict in verdicts) else 0

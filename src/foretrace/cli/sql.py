@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from ._lossy import warn_of_loss
 from ._options import as_json, opens_trace
 
 
@@ -34,6 +35,7 @@ def command(
     from ..sources.limits import parse_limits
 
     opened = open(trace, cache=not no_cache, limits=parse_limits(limit))
+    warn_of_loss(opened)
     if query is None:
         click.echo("\n".join(f"{name}: {', '.join(opened.table(name).columns)}" for name in opened.table_names()))
     else:

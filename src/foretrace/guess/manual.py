@@ -23,15 +23,22 @@ INTRODUCTION = """\
 
 State what you expect, then look. A prediction is one sentence about a trace; it is marked **hit**, **miss** or **unknown**,
 with what was measured. Unknown means that the trace does not hold the data: no prediction about absent data is ever a hit.
+Of a trace that is not whole (cut, damaged, or stopped by a limit) only what was seen is decided: `kernels > 3` hits when 5 were
+seen, `kernels == 0` misses, `kernels == 5` is unknown.
 A miss shows the part of the trace that decides it and, where foretrace knows one, the likely reason.
 
     foretrace check trace.json.gz -g 'in mlp_fwd: kernels == 5' -g 'gelu and mul are fused'
     foretrace check trace.json.gz --guesses guesses.toml --against before.json.gz
     foretrace guess trace.json.gz                  # asks first, then shows
     foretrace guess --from trace.json.gz > guesses.toml
+    foretrace guess --from trace.json.gz --json    # {"schema": 1, "guesses": [{"text", "reason"}, …]}
 
 Exit codes: 0 nothing missed, 1 something missed (with `--need-data` also when something is unknown), 2 a prediction cannot be
-read, 3 not a readable trace. Capital and small letters are the same, except in names.
+read, 3 not a readable trace, or `guess --from` on one that is not whole. Capital and small letters are the same,
+except in names.
+
+In `check --json` the `expected` of a guess is what it wants in symbols (`== 5`, `< 300 us`, `< 0.9x of A`, `fused`,
+`overhead`); a prediction without a comparison stands there itself, without its place.
 """
 
 

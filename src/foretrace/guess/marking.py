@@ -72,16 +72,22 @@ def check(trace: Trace, guesses: str | Guess | Iterable[str | Guess], against: T
 
 def mark(guess: Guess, work: Work, other: Work | None = None) -> Verdict:
     """Mark one prediction."""
-    expected = guess.prediction
+    expected = guess.kind.expected(guess.args) or guess.prediction
     try:
         ask = _ask(guess, work, other)
         reading = guess.kind.measure(ask)
     except Unknown as gap:
-        return Verdict(guess.text, "unknown", "", expected, str(gap), reason=guess.reason)
+        return Verdict(guess.text, "unknown", "", expected, _gap_first(str(gap), work), reason=guess.reason)
     if reading.verdict != "miss":
         return Verdict(guess.text, reading.verdict, reading.measured, expected, reading.why, reason=guess.reason)
     why = " ".join(part for part in (reading.why, likely(Miss(guess.kind.name, ask, reading))) if part)
     return Verdict(guess.text, "miss", reading.measured, expected, why, _slice(reading), guess.reason, _ids(reading))
+
+
+def _gap_first(why: str, work: Work) -> str:
+    """What a trace lacks it may lack because it is not whole."""
+    gap = work.trace.ledger.gap
+    return why if not gap or gap in why else f"{gap}; {why}"
 
 
 def _ask(guess: Guess, work: Work, other: Work | None) -> Ask:

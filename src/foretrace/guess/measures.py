@@ -96,6 +96,7 @@ def _no_cost(view: View, found: Found, item: int, what: str) -> str:
 
 def _gpu_time(view: View) -> float:
     view.need_gpu()
+    view.need_whole()
     gpu = view.work.trace.gpu
     if view.lost:
         raise Unknown("some launches left no GPU event: the time is not complete")
@@ -107,6 +108,7 @@ def _gpu_time(view: View) -> float:
 
 
 def _cpu_time(view: View) -> float:
+    view.need_whole()
     if view.start_ns is None or view.end_ns is None:
         raise Unknown("`cpu time` is that of a step, a region or an op: say where, as in `per step: cpu time < 1 ms`")
     return view.end_ns - view.start_ns

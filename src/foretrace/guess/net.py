@@ -10,8 +10,10 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import PurePath
+from typing import Any
 
 from .. import families
+from ..errors import TraceError
 from ..families.inductor import VIEWS
 from ..model.trace import Trace
 from .cpu import cpu_kernels, runs_on_cpu
@@ -22,6 +24,7 @@ from .things import op_words
 from .view import View
 from .work import Case, Work
 
+SCHEMA = 1
 PLACES = 20  # regions; a trace with more has names made by a program, not by a person
 ORDERED = 12  # kernels; a longer list is not read by anyone
 # Rows that torch.compile adds; their names hold counters and hashes.
@@ -29,14 +32,26 @@ _COMPILER = ("TorchDynamo", "Torch-Compiled", "Pregraph", "AOTDispatcher", "Comp
 _NUMBERED = re.compile(r"(?:graph_\d+_)?((?:cpp|triton_\w{3})_fused\w*?)(?:_\d+)?")
 
 
-def write(trace: Trace) -> str:
-    """The guess file of a trace: every prediction in it holds on that trace."""
+def holding(trace: Trace) -> list[tuple[str, str]]:
+    """Predictions that hold on the trace, each with its reason. `TraceError` when it is not whole."""
+    if trace.ledger.gap:
+        raise TraceError("E_NOT_WHOLE", trace.path, f"{trace.ledger.gap}, so nothing that it holds now can be relied on",
+                         hint="record it again, or raise the limit that cut it")
     work = Work(trace)
-    kept = [(text, reason) for text, reason in _candidates(work) if mark(parse(text), work).verdict == "hit"]
+    return [(text, reason) for text, reason in _candidates(work) if mark(parse(text), work).verdict == "hit"]
+
+
+def write(trace: Trace) -> str:
+    """The guess file of a trace."""
     where = trace.about.device or "no GPU"
     head = [f"Predictions that hold on {PurePath(trace.path).name} ({where}); nothing here depends on time.",
             "Check them on another run with: foretrace check TRACE --guesses THIS_FILE"]
-    return dump(kept, head)
+    return dump(holding(trace), head)
+
+
+def document(trace: Trace) -> dict[str, Any]:
+    """The same for other programs."""
+    return {"schema": SCHEMA, "guesses": [{"text": text, "reason": reason} for text, reason in holding(trace)]}
 
 
 def _candidates(work: Work) -> Iterator[tuple[str, str]]:

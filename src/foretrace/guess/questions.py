@@ -49,7 +49,9 @@ class Question:
 
 
 def questions(trace: Trace) -> list[Question]:
-    """The questions that this trace can decide."""
+    """The questions that this trace can decide; none when it is not whole, for the answers may be what is missing."""
+    if trace.ledger.gap:
+        return []
     work = Work(trace)
     place = _place(work)
     return [question for question in _all(work, place) if mark(parse(question.trial), work).verdict != "unknown"]

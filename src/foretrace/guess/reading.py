@@ -23,6 +23,8 @@ class Ask:
     def need_others(self) -> list[View]:
         if self.others is None:
             raise Unknown(self.no_other)
+        if self.others[0].gap:
+            raise Unknown(f"in A: {self.others[0].gap}")
         return self.others
 
 
@@ -38,12 +40,20 @@ class Reading:
     events: list[int] = field(default_factory=list)
 
 
+def comparison(args: Mapping[str, Any]) -> str:
+    """`== 5`, `< 300 us`: the comparison that a prediction makes; empty when it makes none."""
+    symbol = args["compare"].symbol if "compare" in args else "=="
+    amount = next((args[name] for name in ("number", "amount") if name in args), None)
+    return "" if amount is None else f"{symbol} {amount.text}"
+
+
 @dataclass(frozen=True, slots=True)
 class Kind:
     """One kind of prediction.
 
     `patterns` are its wordings (see `grammar`), `measure` decides one, `examples` are texts with their meaning: the manual
-    prints them and a test runs them. The manual's text is the docstring of the module.
+    prints them and a test runs them. The manual's text is the docstring of the module. `expected` says what a prediction wants
+    in symbols, for other programs; where it says nothing the prediction itself stands.
     """
 
     name: str
@@ -51,6 +61,7 @@ class Kind:
     measure: Callable[[Ask], Reading]
     examples: Mapping[str, str]
     order: int = 50
+    expected: Callable[[Mapping[str, Any]], str] = comparison
 
 
 _WORST = {"miss": 0, "unknown": 1, "hit": 2}
@@ -65,7 +76,9 @@ def for_each(ask: Ask, measure: Callable[[View], Reading]) -> Reading:
         except Unknown as gap:
             readings.append(Reading("unknown", "", str(gap), view))
     worst = min(readings, key=lambda reading: _WORST[reading.verdict])
-    where = f" ({worst.view.label})" if worst.view and len(ask.views) > 1 and worst.why else ""
+    if worst.verdict == "hit" and ask.scope.open_ended and worst.view and worst.view.gap:
+        worst = replace(worst, verdict="unknown", why=worst.view.gap)  # a call that is missing may be otherwise
+    where = f" ({worst.view.label})" if worst.view and len(ask.views) > 1 and worst.why not in ("", worst.view.gap) else ""
     return replace(worst, measured=together([reading.measured for reading in readings], ask.scope),
                    why=worst.why + where)
 

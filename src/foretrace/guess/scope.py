@@ -44,6 +44,11 @@ class Scope:
         """What there are several of."""
         return {"steps": "steps", "step": "steps", "trace": "traces"}.get(self.kind, f"calls of {self.name}")
 
+    @property
+    def open_ended(self) -> bool:
+        """Whether it means every call there is, and a trace that is not whole may lack some."""
+        return self.kind not in ("trace", "step")
+
     def views(self, work: Work) -> list[View]:
         """The stretches to look at; `Unknown` when the trace has none of them."""
         if self.kind == "trace":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from .cpu import cpu_kernels
 from .fields import NOT_STATED, fields, value_of
@@ -14,19 +14,25 @@ from .work import Case, Work
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """`sure` and `maybe` are rows of `trace.gpu` when `on_gpu`, else event ids; `lost` more may never have been recorded."""
+    """`sure` and `maybe` are rows of `trace.gpu` when `on_gpu`, else event ids; `lost` more may never have been recorded.
+
+    `gap` says why there may be any number more: the trace is not whole.
+    """
 
     on_gpu: bool
     sure: list[int]
     maybe: list[int]
     lost: int = 0
+    gap: str = ""
 
     @property
     def unclear(self) -> bool:
-        return bool(self.maybe or self.lost)
+        return bool(self.maybe or self.lost or self.gap)
 
     def why(self, thing: Thing) -> str:
         """Why the number is not certain."""
+        if self.gap:
+            return self.gap
         if self.maybe:
             return f"for {len(self.maybe)} kernels nothing says whether they are `{thing.text}`"
         return f"{self.lost} launches left no GPU event, or GPU work lacks its launch: it cannot be placed"
@@ -34,9 +40,9 @@ class Found:
 
 def find(view: View, thing: Thing) -> Found:
     """The things in order: GPU work by launch, host events by start. `Unknown` when the trace cannot hold them."""
-    found = _on_gpu(view, thing) if thing.on_gpu else Found(False, _on_host(view, thing), [])
+    found = _on_gpu(view, thing) if thing.on_gpu else Found(False, _on_host(view, thing), [], gap=view.gap)
     if thing.distinct:
-        return Found(found.on_gpu, _distinct(view, found), found.maybe, found.lost)
+        return replace(found, sure=_distinct(view, found))
     if thing.ordinal is None:
         return found
     if found.unclear:
@@ -64,7 +70,7 @@ def _on_gpu(view: View, thing: Thing) -> Found:
             sure.append(row)
         elif not any(answer is False for answer in answers):
             maybe.append(row)
-    return Found(True, sure, maybe, view.lost)
+    return Found(True, sure, maybe, view.lost, view.gap)
 
 
 def _is_case(case: Case, thing: Thing) -> bool:
@@ -115,7 +121,7 @@ def _on_host(view: View, thing: Thing) -> list[int]:
 
 def count_range(found: Found) -> tuple[int, float]:
     """The least and the most there can be."""
-    most = float("inf") if found.lost else len(found.sure) + len(found.maybe)
+    most = float("inf") if found.lost or found.gap else len(found.sure) + len(found.maybe)
     return len(found.sure), most
 
 

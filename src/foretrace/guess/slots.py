@@ -7,7 +7,7 @@ and the words that would have done.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from .amounts import COUNTS, NUMBER, UNITS, Amount, Compare, read_amount
@@ -74,7 +74,7 @@ def _count(tokens: Sequence[Token], place: int) -> tuple[Amount, int]:
     word = _at(tokens, place)
     amount = read_amount(word, "", "count")
     if word in COUNTS:
-        return Amount(word, COUNTS.index(word)), place + 1
+        return Amount(str(COUNTS.index(word)), COUNTS.index(word)), place + 1
     if amount is None or amount.value % 1:
         raise Stuck(place, ["a whole number", *COUNTS])
     return amount, place + 1
@@ -88,9 +88,11 @@ def _amount(dimension: str) -> Read:
             return amount, after
         if _at(tokens, after + 1).endswith("%"):
             slack, last = _plain_amount(tokens, after + 1, "share")
-            return amount.within(share=slack.value), last
-        slack, last = _plain_amount(tokens, after + 1, dimension)
-        return amount.within(far=slack.value), last
+            wider = amount.within(share=slack.value)
+        else:
+            slack, last = _plain_amount(tokens, after + 1, dimension)
+            wider = amount.within(far=slack.value)
+        return replace(wider, text=f"{amount.text} +- {slack.text}"), last
 
     return read
 

@@ -36,6 +36,16 @@ class View:
     def whole(self) -> bool:
         return self.start_ns is None
 
+    @property
+    def gap(self) -> str:
+        """Why this stretch may have held more than is seen; empty when the trace is whole."""
+        return self.work.trace.ledger.gap
+
+    def need_whole(self) -> None:
+        """For what only a whole trace decides: totals, shares, orders."""
+        if self.gap:
+            raise Unknown(self.gap)
+
     def events(self, mask: Bools) -> Ints:
         """Events of the host that begin in this stretch and are in `mask`, in time order."""
         inside = self._inside

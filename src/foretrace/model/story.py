@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..schema.ledger import ABSENT
 from ..units import count_text, percent_text, time_text
 
 BOUNDS = {
@@ -29,12 +30,19 @@ def story(document: dict[str, Any], sequences: list[dict[str, Any]]) -> list[str
     """The sentences, in order. Names in them are as the trace wrote them: whoever draws makes them safe."""
     if not document["totals"]["kernels"]:
         ops = _count(document["totals"]["cpu_ops"], "host op")
-        return [f"No kernel ran on a GPU: the trace holds {ops}.", *filter(None, [_unknown(document)])]
+        alone = f"No GPU kernel is recorded: the trace holds {ops}."
+        return [sentence for sentence in (_gap(document), alone, _unknown(document)) if sentence]
     region = _main_region(document)
     about = region["name"] if region else "each step" if document["steps"] else "the whole recording"
     asked = _asked(next((entry for entry in sequences if entry["region"] == about), None))
-    sentences = (_ran(document, sequences), asked, _bound(document), _largest(document), _saved(document))
+    sentences = (_gap(document), _ran(document, sequences), asked, _bound(document), _largest(document), _saved(document))
     return [sentence for sentence in (*sentences, _unknown(document)) if sentence]
+
+
+def _gap(document: dict[str, Any]) -> str:
+    """What a story of a part must say first."""
+    missing = [note["text"] for note in document["ledger"]["notes"] if note["code"] in ABSENT]
+    return f"This is a part of a trace: {missing[0]}." if missing else ""
 
 
 def roles_text(roles: dict[str, float], most: int = 4) -> str:

@@ -69,6 +69,13 @@ CODES: dict[str, tuple[str, str]] = {
     "limit_bytes": ("error", "reading stopped at the limit of bytes"),
 }
 
+# Those that mean that events which happened are not here, or that nothing says where they belong: what is counted is the least
+# that there was, and that something is absent cannot be told.
+ABSENT = frozenset({
+    "trace_truncated", "event_unparsable", "gzip_truncated", "gzip_crc", "interleaved_writers", "ts_missing",
+    "ts_out_of_window", "limit_string", "limit_args", "limit_event", "limit_events", "limit_bytes",
+})
+
 
 @dataclass(frozen=True, slots=True)
 class Note:
@@ -100,6 +107,11 @@ class Ledger:
     def banner(self) -> tuple[Note, ...]:
         """The notes that every table, page and comparison made from this trace must show."""
         return tuple(note for note in self.notes if note.severity in ("data_loss", "error"))
+
+    @property
+    def gap(self) -> str:
+        """Why the trace is not whole, in words; empty when every event that was written is here."""
+        return next((f"the trace is not whole ({note.code}): {note.text}" for note in self.notes if note.code in ABSENT), "")
 
     def count(self, code: str) -> int:
         return next((note.count for note in self.notes if note.code == code), 0)

@@ -9,7 +9,9 @@ VERDICTS = ("hit", "miss", "unknown")
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """`measured` and `expected` are texts a person reads; `why` explains a miss or says what data is missing.
+    """`measured` is a text a person reads; `why` explains a miss or says what data is missing.
+
+    `expected` is what was predicted in symbols (`== 5`, `< 0.9x of A`, `fused`), else the prediction without its place.
 
     `slice` holds the lines of the trace that decide a miss (kernels, chains); `reason` is why the author expected it.
     """

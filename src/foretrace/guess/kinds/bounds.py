@@ -13,13 +13,14 @@ from statistics import median
 from ...model import bounds
 from ...model.spans import Span
 from ...units import percent_text
-from ..reading import Ask, Kind, Reading
+from ..reading import Ask, Kind, Reading, comparison
 from ..view import Unknown, View
 
 
 def measure(ask: Ask) -> Reading:
     for view in ask.views:
         view.need_gpu()
+        view.need_whole()
     return _bound(ask) if "bound" in ask.args else _share(ask)
 
 
@@ -78,6 +79,7 @@ KIND = Kind(
         "gpu busy {compare:compare} {amount:share}",
     ),
     measure=measure,
+    expected=lambda args: f"{'not ' if 'not' in args else ''}{args['bound']}" if "bound" in args else comparison(args),
     examples={
         "in matmul_add: bound is overhead": "the host decides",
         "per step: bound is not overhead": "the GPU is kept busy",

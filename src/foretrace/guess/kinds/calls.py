@@ -33,7 +33,7 @@ def _launched_by(view: View, row: int, call: str) -> bool | None:
 def _preceded_by(view: View, row: int, call: str) -> bool | None:
     """Whether the op that launched the kernel made this call before the launch."""
     names = _earlier(view, row)
-    return None if names is None else any(named(call, name) for name in names)
+    return None if names is None else any(named(call, name) for name in names) or (None if view.gap else False)
 
 
 def _earlier(view: View, row: int) -> list[str] | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ...units import count_text
 from ..amounts import Amount, Compare
-from ..reading import Ask, Kind, Reading, for_each
+from ..reading import Ask, Kind, Reading, comparison, for_each
 from ..select import Found, count_range, find
 from ..things import Thing
 from ..view import View
@@ -46,6 +46,7 @@ KIND = Kind(
         "no {what:things}",
     ),
     measure=measure,
+    expected=lambda args: comparison(args) or "== 0",
     examples={
         "kernels == 15": "the whole trace holds 15 GPU kernels",
         "in mlp_fwd: kernels == 5": "every call of the region launches 5 kernels",

@@ -52,6 +52,8 @@ def _fused(view: View, wanted: set[str], expected: bool) -> Reading:
     whole = [item for item, does in kernels.does.items() if wanted <= does]
     some = [item for item, does in kernels.does.items() if wanted & does]
     missing = sorted(wanted - {word for item in some for word in kernels.does[item]})
+    if not whole:
+        view.need_whole()
     if not whole and kernels.opaque:
         raise Unknown(f"what {kernels.opaque} does cannot be told from its name")
     if whole:
@@ -91,6 +93,7 @@ KIND = Kind(
     order=40,
     patterns=("{parts:parts} are|is [not] fused", "{parts:parts} are|is [not] fused into one kernel"),
     measure=measure,
+    expected=lambda args: "not fused" if "not" in args else "fused",
     examples={
         "gelu and mul are fused": "one kernel does both",
         "in mlp_fwd: gelu and mul are not fused": "each has a kernel of its own",

@@ -24,13 +24,15 @@ def _takes(view: View, ask: Ask, recorded: dict[int, Any]) -> Reading:
     op: Thing = ask.args["op"]
     if op.kind != "op":
         raise Unknown(f"`{op.text}` is no host op; write its name, as in aten::{op.word or 'mm'}")
-    events = find(view, op).sure
+    found = find(view, op)
+    events = found.sure
     shapes = [_tensors(recorded.get(event)) for event in events]
     wanted: list[list[int]] = ask.args["shapes"]
-    answers = [None if found is None else found[:len(wanted)] == wanted for found in shapes]
-    verdict = judge_all(ask.args["quantifier"], answers, unclear=False)
-    why = "" if verdict != "unknown" else f"no {op.text} in {view.label}" if not events else "not every call has its shapes"
-    return Reading(verdict, seen([_shown(found) for found in shapes]) or f"no {op.text}", why, events=events)
+    answers = [None if taken is None else taken[:len(wanted)] == wanted for taken in shapes]
+    verdict = judge_all(ask.args["quantifier"], answers, found.unclear)
+    lacking = "not every call has its shapes" if events else f"no {op.text} in {view.label}"
+    why = found.gap or lacking if verdict == "unknown" else ""
+    return Reading(verdict, seen([_shown(taken) for taken in shapes]) or f"no {op.text}", why, events=events)
 
 
 def _tensors(dims: str | None) -> list[list[int]] | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ...units import count_text
 from ..amounts import Amount, Compare
-from ..reading import Ask, Kind, Reading, for_each, together
+from ..reading import Ask, Kind, Reading, comparison, for_each, together
 from ..scope import Scope, op_views
 from ..select import find
 from ..things import Thing
@@ -25,6 +25,7 @@ def measure(ask: Ask) -> Reading:
 
 def _each_call(view: View, ops: list[Thing], things: tuple[Thing, ...], compare: Compare, wanted: Amount) -> Reading:
     view.need_gpu()
+    view.need_whole()
     calls = [call for op in ops for call in _calls(view, op)]
     if any(call.lost for call in calls):
         raise Unknown("some launches left no GPU event")
@@ -51,6 +52,7 @@ KIND = Kind(
         "[every|each] {ops:several} launches|launch [{compare:phrase}] {number:count} {what:things}",
     ),
     measure=measure,
+    expected=lambda args: comparison(args) or "== 0",
     examples={
         "aten::t launches 0 kernels": "a transposed view costs no kernel",
         "aten::t, aten::view and aten::reshape launch nothing": "nor a copy",

@@ -28,7 +28,7 @@ def _in_order(view: View, wanted: list[Thing]) -> Reading:
     right = (len(rows) == len(wanted) or repeats) and all(
         row in matches[place % len(wanted)] for place, row in enumerate(rows))
     measured = _shown([label(view, kernels, row) for row in rows])
-    if kernels.lost:
+    if kernels.unclear:
         raise Unknown(kernels.why(Thing("kernels", "kernel")))
     return Reading("hit" if right else "miss", measured, rows=rows)
 
@@ -49,9 +49,9 @@ def _shown(names: list[str]) -> str:
 def _before(view: View, first: Thing, second: Thing) -> Reading:
     found = [find(view, thing) for thing in (first, second)]
     for thing, there in zip((first, second), found, strict=True):
+        if there.gap or (there.unclear and not there.sure):
+            raise Unknown(there.why(thing))
         if not there.sure:
-            if there.unclear:
-                raise Unknown(there.why(thing))
             return Reading("miss", f"there is no {thing.text} in {view.label}")
     times = [moment(view, there, there.sure[0]) for there in found]
     measured = f"{first.text} comes {'first' if times[0] < times[1] else 'later'}"

@@ -6,7 +6,9 @@ within this one. A thing without a quantity is counted: `kernels < A`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from ...units import ratio_text
 from ..amounts import Amount, Compare
@@ -29,6 +31,14 @@ def measure(ask: Ask) -> Reading:
     view = ask.views[0]
     rows = certain(view, left.thing).sure if left.thing and left.thing.on_gpu else view.rows.tolist()
     return Reading(verdict, f"{left.shown(mine)} against {right.shown(theirs)} of {right.text}{ratio}", view=view, rows=rows)
+
+
+def expected(args: Mapping[str, Any]) -> str:
+    """`< 0.9x of A`, `< A`, `1 fewer than A`."""
+    other = args["right"].text if "right" in args else "A"
+    if "count" in args:
+        return f"{args['count'].text} {'fewer' if 'fewer' in args else 'more'} than {other}"
+    return f"{args['compare'].symbol} " + (f"{args['ratio'].text} of {other}" if "ratio" in args else other)
 
 
 def _ratio(ask: Ask, mine: float, theirs: float) -> str:
@@ -57,6 +67,7 @@ KIND = Kind(
         "{count:count} more {left:measure} than {other:other}",
     ),
     measure=measure,
+    expected=expected,
     examples={
         "in mlp_fwd: gpu time < 0.9x of A": "at least 10% less GPU time than the other trace",
         "in mlp_fwd: cpu time > 1x of A": "the host works longer",
