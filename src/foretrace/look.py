@@ -135,14 +135,14 @@ def _whole(value: float | None) -> int | float | None:
 def op_rows(trace: Trace) -> list[dict[str, Any]]:
     """One row per op name: self and total host time, kernels launched anywhere below it."""
     host, gpu = trace.host, trace.gpu
-    kernels, work = work_below(trace)
     rows = np.flatnonzero(host.is_op)
     if not len(rows):
         return []
     numbers, inverse = np.unique(host.name[rows], return_inverse=True)
     count = np.bincount(inverse)
-    sums = [np.bincount(inverse, weights=values[rows]).astype(np.int64)
-            for values in (host.self_length, host.length, kernels, work)]
+    kernels, work = (values[rows] for values in work_below(trace))
+    sums = [np.bincount(inverse, weights=values).astype(np.int64)
+            for values in (host.self_length[rows], host.length[rows], kernels, work)]
     table = []
     for at, number in enumerate(numbers.tolist()):
         name = host.names[number]

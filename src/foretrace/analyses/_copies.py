@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
+from ..model.gpu import NONE
 from ..model.intervals import Bools, Ints
 from .casts import cast_of
 
@@ -56,6 +57,6 @@ def moved_bytes(trace: Trace, rows: Ints) -> int | None:
     total[gpu.is_kernel] = trace.kernels["bytes"].cast(pl.Float64).fill_null(np.nan).to_numpy()
     engine = ~gpu.is_kernel
     passes = np.where(gpu.is_memset[engine], 1, 2)  # a fill only writes
-    total[engine] = trace.gpu_work["bytes"].cast(pl.Float64).fill_null(np.nan).to_numpy()[engine] * passes
+    total[engine] = np.where(gpu.bytes[engine] == NONE, np.nan, gpu.bytes[engine]) * passes
     amount = total[rows].sum()
     return None if np.isnan(amount) else int(amount)

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..model.gpu import NONE
 from ..schema.finding import Example, Finding, Rule
 from ..units import bytes_text, time_text
 from ._common import each, ids, per, plural
@@ -36,7 +37,7 @@ def check(trace: Trace) -> Iterator[Finding]:
     rows = np.flatnonzero(gpu.is_memcpy & pageable & counted(trace))
     if not len(rows):
         return
-    moved, ns = int(trace.gpu_work["bytes"].fill_null(0).to_numpy()[rows].sum()), int(gpu.length[rows].sum())
+    moved, ns = int(gpu.bytes[rows][gpu.bytes[rows] != NONE].sum()), int(gpu.length[rows].sum())
     calls = np.unique(gpu.launch[rows][gpu.launch[rows] >= 0])
     held, count = int(host.length[calls].sum()), each(trace, len(rows))
     rate = round(moved / ns, 2) if ns else None

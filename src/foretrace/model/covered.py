@@ -11,8 +11,10 @@ class Covered:
     """The union of intervals. `start` and `end` are its separate stretches, in order."""
 
     def __init__(self, start: Ints, end: Ints) -> None:
-        order = np.argsort(start, kind="stable")
-        begin, reach = start[order], np.maximum.accumulate(end[order]) if len(end) else end
+        if (start[1:] < start[:-1]).any():  # events come in time order
+            order = np.argsort(start, kind="stable")
+            start, end = start[order], end[order]
+        begin, reach = start, np.maximum.accumulate(end) if len(end) else end
         opens = np.concatenate(([True], begin[1:] > reach[:-1])) if len(begin) else np.zeros(0, bool)
         first = np.flatnonzero(opens)
         self.start: Ints = begin[first]

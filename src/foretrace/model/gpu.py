@@ -9,12 +9,13 @@ from __future__ import annotations
 from functools import cached_property
 
 import numpy as np
+import polars as pl
 
 from ..schema.gaps import filled
 from ..schema.ledger import LedgerBuilder
 from ..schema.tables import Tables
 from . import calls
-from .host import Host
+from .host import Host, Narrow
 from .intervals import Bools, Ints, overlapping, union_by_group
 
 WORK_KINDS = ("kernel", "gpu_memcpy", "gpu_memset")
@@ -33,10 +34,8 @@ class Gpu:
         self.is_kernel: Bools = host.is_kind("kernel")[self.id]
         self.is_memcpy: Bools = host.is_kind("gpu_memcpy")[self.id]
         self.is_memset: Bools = host.is_kind("gpu_memset")[self.id]
-        self.correlation: Ints = filled(tables["events"]["correlation"], NONE)
-        self.external: Ints = filled(tables["events"]["external_id"], NONE)
         self._places(tables)
-        self._links(ledger)
+        self._links(tables["events"], ledger)
         self._note_streams(ledger)
 
     def __len__(self) -> int:
@@ -44,12 +43,12 @@ class Gpu:
 
     def _places(self, tables: Tables) -> None:
         """Device and stream from the arguments; from the row's pid and tid where a producer wrote none."""
-        self.device, self.stream = np.full(len(self.id), NONE, np.int64), np.full(len(self.id), NONE, np.int64)
+        self.device, self.stream, self.bytes = (np.full(len(self.id), NONE, np.int64) for _ in range(3))
         side = tables["gpu"]
         rows = np.searchsorted(self.id, side["event"].to_numpy())
         self.side_row = np.full(len(self.id), -1, np.int64)
         self.side_row[rows] = np.arange(side.height)
-        for name, column in (("device", self.device), ("stream", self.stream)):
+        for name, column in (("device", self.device), ("stream", self.stream), ("bytes", self.bytes)):
             column[rows] = filled(side[name], NONE)
         tracks = tables["tracks"]
         for name, column in (("pid", self.device), ("tid", self.stream)):
@@ -57,19 +56,21 @@ class Gpu:
             if missing.any():
                 written = np.array([_number(text) for text in tracks[name].to_list()], np.int64)
                 column[missing] = written[self.host.track[self.id[missing]]]
-        self.device_space: Ints = self.host.namespace[self.id]
+        self.device_space = self.host.namespace[self.id]
 
-    def _links(self, ledger: LedgerBuilder) -> None:
-        corr = self.correlation[self.id]
-        linkable = (corr != NONE) & (corr != 0)
-        ledger.note("corr_zero", int((corr == 0).sum()))
-        callers = np.flatnonzero(self.host.is_call & (self.correlation != NONE) & (self.correlation != 0))
-        self.launch = self._by_key(corr, linkable, self.host.namespace[self.id], callers)
-        self._fix_repeated(callers, ledger)
+    def _links(self, events: pl.DataFrame, ledger: LedgerBuilder) -> None:
+        written = filled(events["correlation"], NONE)
+        self.correlation: Ints = written[self.id]
+        linkable = (self.correlation != NONE) & (self.correlation != 0)
+        ledger.note("corr_zero", int((self.correlation == 0).sum()))
+        callers = np.flatnonzero(self.host.is_call & (written != NONE) & (written != 0))
+        given = written[callers]
+        self.launch = self._by_key(linkable, callers, given)
+        self._fix_repeated(callers, given, ledger)
         self.op = np.full(len(self.id), -1, np.int64)
         linked = self.launch >= 0
         self.op[linked] = self.host.nearest_op(self.launch[linked])
-        self._by_external(linkable)
+        self._by_external(np.flatnonzero(~linkable & (self.correlation != 0)), events["external_id"])
         ledger.note("kernel_unlinked", int((self.launch < 0).sum()))
         self.delay = np.where(self.launch >= 0, self.start - self.host.start[np.maximum(self.launch, 0)], NONE)
         self.delay[~self.usable | ~self.host.timed[np.maximum(self.launch, 0)]] = NONE
@@ -77,34 +78,34 @@ class Gpu:
         ledger.note("kernel_before_launch", int(early.sum()))
         self.delay[early] = NONE
         self._note_fan_out(ledger)
-        self._note_lost(ledger)
+        self._note_lost(callers, given, ledger)
 
-    def _by_key(self, corr: Ints, linkable: Bools, space: Ints, callers: Ints) -> Ints:
-        """The caller with the same correlation in the same namespace, or -1."""
-        found = np.full(len(corr), -1, np.int64)
-        for number in np.unique(space).tolist() if len(space) else []:
-            mine = callers[self.host.namespace[callers] == number]
-            rows = np.flatnonzero(linkable & (space == number))
-            order = np.argsort(self.correlation[mine], kind="stable")
-            keys = self.correlation[mine][order]
-            place = np.searchsorted(keys, corr[rows])
+    def _by_key(self, linkable: Bools, callers: Ints, given: Ints) -> Ints:
+        """The call with the same correlation in the same namespace, or -1. `given` is what the callers carry."""
+        found = np.full(len(self.id), -1, np.int64)
+        for number in np.unique(self.device_space).tolist():
+            here = self.host.namespace[callers] == number
+            mine, rows = callers[here], np.flatnonzero(linkable & (self.device_space == number))
+            order = np.argsort(given[here], kind="stable")
+            keys, wanted = given[here][order], self.correlation[rows]
+            place = np.searchsorted(keys, wanted)
             inside = place < len(keys)
             hit = np.zeros(len(rows), bool)
-            hit[inside] = keys[place[inside]] == corr[rows[inside]]
+            hit[inside] = keys[place[inside]] == wanted[inside]
             found[rows[hit]] = mine[order[place[hit]]]
         return found
 
-    def _fix_repeated(self, callers: Ints, ledger: LedgerBuilder) -> None:
+    def _fix_repeated(self, callers: Ints, given: Ints, ledger: LedgerBuilder) -> None:
         """Several calls share one correlation (merged or hostile files): the nearest earlier one is taken."""
         spaces = int(self.host.namespace.max()) + 1 if self.host.count else 1
-        key = self.correlation[callers] * spaces + self.host.namespace[callers]
+        key = given * spaces + self.host.namespace[callers]
         order = np.lexsort((self.host.start[callers], key))
         key, callers = key[order], callers[order]
         shared = np.flatnonzero(key[1:] == key[:-1])
         if not len(shared):
             return
         repeated = np.unique(key[shared])
-        mine = self.correlation[self.id] * spaces + self.host.namespace[self.id]
+        mine = self.correlation * spaces + self.device_space
         rows = np.flatnonzero(np.isin(mine, repeated) & (self.launch >= 0))
         for row in rows.tolist():
             low, high = np.searchsorted(key, mine[row], "left"), np.searchsorted(key, mine[row], "right")
@@ -112,16 +113,16 @@ class Gpu:
             self.launch[row] = callers[max(at, low)]
         ledger.note("corr_duplicate", len(np.unique(mine[rows])))
 
-    def _by_external(self, linkable: Bools) -> None:
+    def _by_external(self, rows: Ints, written: pl.Series) -> None:
         """No correlation at all: an External id that only one op carries still tells the op, and its one launch."""
-        rows = np.flatnonzero(~linkable & (self.correlation[self.id] != 0) & (self.external[self.id] != NONE))
         if not len(rows):
             return
-        ops = np.flatnonzero(self.host.is_op & (self.external != NONE))
-        launches = np.flatnonzero(self.host.is_launch & (self.external != NONE))
-        for row in rows.tolist():
-            key = self.external[self.id[row]]
-            owner, launch = ops[self.external[ops] == key], launches[self.external[launches] == key]
+        external = filled(written, NONE)
+        ops = np.flatnonzero(self.host.is_op & (external != NONE))
+        launches = np.flatnonzero(self.host.is_launch & (external != NONE))
+        for row in rows[external[self.id[rows]] != NONE].tolist():
+            key = external[self.id[row]]
+            owner, launch = ops[external[ops] == key], launches[external[launches] == key]
             if len(owner) == 1:
                 self.op[row] = owner[0]
             if len(launch) == 1:
@@ -139,13 +140,14 @@ class Gpu:
         )
         ledger.note("corr_duplicate", int((~graph & (count > 1) & self.host.is_launch[launch]).sum()) if len(launch) else 0)
 
-    def _note_lost(self, ledger: LedgerBuilder) -> None:
+    def _note_lost(self, callers: Ints, given: Ints, ledger: LedgerBuilder) -> None:
         """Launches without their GPU event: the profiler dropped records and left no other mark."""
         if not len(self.id):
             ledger.note("no_gpu_events")
             return
-        launches = np.flatnonzero(self.host.is_launch & (self.correlation != NONE) & (self.correlation != 0))
-        lost = ~np.isin(self.correlation[launches], self.correlation[self.id]) & ~np.isin(launches, self.launch)
+        launching = self.host.is_launch[callers]
+        launches = callers[launching]
+        lost = ~np.isin(given[launching], self.correlation) & ~np.isin(launches, self.launch)
         if lost.any():
             share = lost.sum() / len(launches)
             ledger.note(
@@ -186,7 +188,7 @@ class Gpu:
         return total
 
 
-def numbered(*columns: Ints) -> Ints:
+def numbered(*columns: Narrow) -> Ints:
     """A small number for each distinct combination of values."""
     combined = np.zeros(len(columns[0]), np.int64)
     for values in columns:

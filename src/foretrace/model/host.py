@@ -59,7 +59,7 @@ class Host:
         parent, depth, crossings = tree.build(
             self.track[rows], self.start[rows], self.end[rows], self.is_kind(*CALL_KINDS)[rows]
         )
-        self.parent: Ints = np.full(self.count, -1, np.int64)
+        self.parent: Narrow = np.full(self.count, -1, np.int32 if self.count < 1 << 31 else np.int64)
         self.depth: Narrow = np.zeros(self.count, np.int32)
         self.parent[rows] = np.where(parent >= 0, rows[parent], -1)
         self.depth[rows] = depth
@@ -100,7 +100,9 @@ class Host:
         held = np.flatnonzero(self.parent >= 0)
         inside = np.minimum(self.end[held], self.end[self.parent[held]]) - self.start[held]
         spent = np.bincount(self.parent[held], weights=inside, minlength=self.count) if self.count else np.zeros(0)
-        return np.maximum(self.length - spent.astype(np.int64), 0)
+        own = spent.astype(np.int64)
+        del spent, held, inside  # a long trace has no room for one more copy
+        return np.maximum(np.subtract(self.length, own, out=own), 0, out=own)
 
     def nearest_op(self, rows: Ints) -> Ints:
         """The innermost op at or above each event, or -1."""

@@ -19,6 +19,7 @@ from ..schema.kernel import KernelId
 from . import costs
 from .gpu import numbered
 from .intervals import Ints
+from .work import work_table
 
 if TYPE_CHECKING:
     from .trace import Trace
@@ -43,8 +44,8 @@ def device_of(trace: Trace) -> Device | None:
 
 def described(trace: Trace) -> pl.DataFrame:
     """The kernels of a trace, one row per launch."""
-    frame = trace.gpu_work.filter(pl.col("kind") == "kernel").drop("kind", "bytes")
-    cases = _Cases(trace, frame["grid"].to_list())
+    frame = work_table(trace, trace.gpu.is_kernel).drop("kind", "bytes")
+    cases = _Cases(trace, frame["grid"])
     return frame.with_columns(
         pl.Series("signature", cases.signature),
         pl.Series("chain_id", cases.chain),
@@ -90,7 +91,7 @@ def _place(device: Device | None, row: dict[str, Any]) -> tuple[float | None, fl
 class _Cases:
     """Kernels of one trace and the distinct cases among them."""
 
-    def __init__(self, trace: Trace, grids: list[str | None]) -> None:
+    def __init__(self, trace: Trace, grids: pl.Series) -> None:
         self.trace, self.host = trace, trace.host
         gpu = trace.gpu
         rows = np.flatnonzero(gpu.is_kernel)
@@ -102,7 +103,7 @@ class _Cases:
         self.ids: dict[int, KernelId] = {
             number: families.decode(self.host.names[number]) for number in np.unique(self.name).tolist()
         }
-        self.blocks = grids
+        self.grids, self.grid = _numbered_texts(grids)
 
     def _signatures(self) -> Ints:
         """The number of the op's recorded shapes, or -1."""
@@ -160,7 +161,7 @@ class _Cases:
             groups.setdefault(op, []).append(at)
         known: dict[Any, int] = {}
         for members in groups.values():
-            kernels = tuple((int(self.name[at]), self.blocks[at]) for at in members)
+            kernels = tuple((int(self.name[at]), int(self.grid[at])) for at in members)
             key = (int(self.op_name[members[0]]), int(self.signature[members[0]]), kernels)
             if key not in known:
                 known[key] = len(found)
@@ -174,7 +175,7 @@ class _Cases:
             [roles[role_of[at]] for at in members],
             [int(self.length[at]) for at in members],
             names=[self.host.names[self.name[at]] for at in members],
-            blocks=[_blocks(self.blocks[at]) for at in members],
+            blocks=[_blocks(self.grids[self.grid[at]]) for at in members],
         )
         return [(*_priced(cost), call.operand_type) for cost in costed]
 
@@ -221,6 +222,14 @@ def chain_ids(trace: Trace, op: Ints) -> Ints:
         return op
     _, number = np.unique(path[np.maximum(op, 0)], return_inverse=True)
     return np.where(op >= 0, number.reshape(-1), -1)
+
+
+def _numbered_texts(column: pl.Series) -> tuple[list[str | None], Ints]:
+    """The distinct texts, and the number of each row's: millions of rows share a few texts."""
+    distinct = column.unique(maintain_order=True)
+    place = pl.DataFrame({"text": column}).join(
+        pl.DataFrame({"text": distinct}).with_row_index(), on="text", how="left", nulls_equal=True, maintain_order="left")
+    return distinct.to_list(), place["index"].to_numpy().astype(np.int64)
 
 
 def _distinct(*columns: Ints) -> tuple[Ints, Ints]:

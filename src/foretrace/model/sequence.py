@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import families
+from .gpu import NONE
 from .intervals import Ints
 from .spans import Span
 
@@ -69,7 +70,7 @@ class _Pieces:
         self.trace, order = trace, trace.order
         self.case, self.chain = np.full(len(trace.gpu), -1, np.int64), np.full(len(trace.gpu), -1, np.int64)
         self.case[order.row], self.chain[order.row] = order.case, order.chain
-        self.own = np.where(trace.host.is_op | trace.host.is_call, trace.host.self_length, 0)
+        self.timed = trace.host.is_op | trace.host.is_call
 
     def sequence(self, name: str, calls: int, usual: list[Span]) -> dict[str, Any]:
         gpu = self.trace.gpu
@@ -117,20 +118,21 @@ class _Pieces:
 
     def _copied(self, row: int) -> int | None:
         """Bytes that a copy or a fill moves: a copy within the device reads and writes."""
-        size, name = self.trace.gpu_work["bytes"][row], self.trace.host.name[self.trace.gpu.id[row]]
+        size, name = int(self.trace.gpu.bytes[row]), self.trace.host.name[self.trace.gpu.id[row]]
         within = self.trace.host.names[name].startswith(("Memcpy DtoD", "Memcpy PtoP"))
-        return None if size is None else int(size) * (2 if within else 1)
+        return None if size == NONE else size * (2 if within else 1)
 
     def _host_ns(self, launches: Ints) -> float | None:
         """The host's own time in the launch and the ops above it, without what else they called; median.
 
         An op that launches several things counts whole for each of them.
         """
-        place = launches[launches >= 0]
+        host, place = self.trace.host, launches[launches >= 0]
         total = np.zeros(len(place), np.int64)
         while (going := place >= 0).any():
-            total[going] += self.own[place[going]]
-            place = np.where(going, self.trace.host.parent[place], -1)
+            here = place[going]
+            total[going] += np.where(self.timed[here], host.self_length[here], 0)
+            place = np.where(going, host.parent[place], -1)
         return _median(total)
 
 

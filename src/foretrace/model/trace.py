@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
@@ -14,7 +14,7 @@ from ..schema.gaps import with_gaps
 from ..schema.ledger import Ledger, LedgerBuilder, Note
 from ..schema.tables import Tables
 from .about import About, about
-from .gpu import NONE, Gpu
+from .gpu import Gpu
 from .host import Host, step_number
 from .spans import Spans
 
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from .covered import Covered
     from .idle import Idle
     from .order import Order
+
+
+_WORD = np.dtypes.StringDType()  # a quarter of what a fixed width takes
 
 
 class Trace:
@@ -77,41 +80,12 @@ class Trace:
             pl.Series("depth", self.host.depth),
             with_gaps(step, step >= 0, "step"),
         ]
-        kept, names = self.tables["events"], pl.Series("name", self.host.names, dtype=pl.String)
+        kept = self.tables["events"]
+        kinds, names = pl.Series("kind", self.host.kinds, dtype=pl.String), pl.Series("name", self.host.names, dtype=pl.String)
         return pl.DataFrame([
             pl.Series("id", np.arange(self.host.count, dtype=np.int64)), kept["ts_ns"], kept["dur_ns"],
-            self._kinds(self.host.kind), names[kept["name_id"]], *kept.drop("ts_ns", "dur_ns", "kind_id", "name_id"), *columns,
+            kinds[kept["kind_id"]], names[kept["name_id"]], *kept.drop("ts_ns", "dur_ns", "kind_id", "name_id"), *columns,
         ])
-
-    def _kinds(self, codes: NDArray[np.uint8]) -> pl.Series:
-        return pl.Series("kind", self.host.kinds, dtype=pl.String)[codes]
-
-    @cached_property
-    def gpu_work(self) -> pl.DataFrame:
-        """Every piece of GPU work with its launch, op, step and footprint."""
-        gpu, host = self.gpu, self.host
-        names = pl.Series(host.names, dtype=pl.String)
-        step, correlation = self.spans.step_of_work(), gpu.correlation[gpu.id]
-        frame = pl.DataFrame(
-            {
-                "id": gpu.id,
-                "kind": self._kinds(gpu.kind),
-                "name": names[host.name[gpu.id]],
-                "ts_ns": with_gaps(gpu.start, gpu.usable),
-                "dur_ns": with_gaps(gpu.length, gpu.usable),
-                "device": with_gaps(gpu.device, gpu.device != NONE),
-                "stream": with_gaps(gpu.stream, gpu.stream != NONE),
-                "correlation": with_gaps(correlation, correlation != NONE),
-                "launch": with_gaps(gpu.launch, gpu.launch >= 0),
-                "launch_name": with_gaps(names[host.name[np.maximum(gpu.launch, 0)]], gpu.launch >= 0),
-                "delay_ns": with_gaps(gpu.delay, gpu.delay != NONE),
-                "op": with_gaps(gpu.op, gpu.op >= 0),
-                "op_name": with_gaps(names[host.name[np.maximum(gpu.op, 0)]], gpu.op >= 0),
-                "step": with_gaps(step, step >= 0),
-            }
-        )
-        side = self.tables["gpu"].drop("device", "stream").rename({"event": "id"})
-        return frame.join(side, on="id", how="left", maintain_order="left")
 
     @cached_property
     def kernels(self) -> pl.DataFrame:
@@ -128,16 +102,16 @@ class Trace:
         return grouped(self)
 
     @cached_property
-    def work_roles(self) -> NDArray[np.str_]:
+    def work_roles(self) -> NDArray[Any]:
         """The role of every row of `gpu`; copies and fills have the role `copy`."""
-        roles = np.full(len(self.gpu), "copy", "<U16")
+        roles = np.full(len(self.gpu), "copy", _WORD)
         roles[self.gpu.is_kernel] = self.kernels["role"].to_numpy()
         return roles
 
     @cached_property
-    def work_bounds(self) -> NDArray[np.str_]:
+    def work_bounds(self) -> NDArray[Any]:
         """The bound of every row of `gpu`: that of its case; copies and fills are memory-bound."""
-        bounds = np.full(len(self.gpu), "memory", "<U16")
+        bounds = np.full(len(self.gpu), "memory", _WORD)
         order = self.order
         bounds[order.row] = self.kernel_cases["bound"].to_numpy()[order.case]
         return bounds
@@ -165,7 +139,10 @@ class Trace:
 
     @cached_property
     def copies(self) -> pl.DataFrame:
-        return self.gpu_work.filter(pl.col("kind") != "kernel")
+        """One row per memcpy and memset."""
+        from .work import work_table
+
+        return work_table(self, ~self.gpu.is_kernel)
 
     @cached_property
     def ops(self) -> pl.DataFrame:

@@ -28,6 +28,7 @@ def assemble(document: Document, ledger: LedgerBuilder) -> Tables:
     joined = Joined(parts)
     clock = clock_of(document.header, joined.ts[joined.ranged], document.origin_us, ledger)
     times = Times(joined, clock, ledger)
+    joined.forget_times()
     order = time_order(joined, times)
     position = np.empty(len(order), np.int64)
     position[order] = np.arange(len(order))
@@ -51,12 +52,12 @@ def _events(joined: Joined, times: Times, order: Ints) -> pl.DataFrame:
         {
             "ts_ns": with_gaps(times.start[order], times.timed[order]),
             "dur_ns": with_gaps(times.length[order], times.lasting[order]),
-            "kind_id": joined.kind[order].astype(np.uint8),
-            "name_id": joined.name[order].astype(np.int32),
-            "track": joined.track[order].astype(np.int32),
+            "kind_id": joined.kind[order],
+            "name_id": joined.name[order],
+            "track": joined.track[order],
             "correlation": with_gaps(correlation, correlation != NONE),
             "external_id": with_gaps(external, external != NONE),
-            "namespace": joined.namespace[order].astype(np.int32),
+            "namespace": joined.namespace[order],
         }
     )
 

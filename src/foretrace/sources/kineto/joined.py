@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from .columns import KIND, KINDS, Columns, kind_of
-from .times import Bools, Floats, Ints
+from .times import Bools, Floats, Ints, Narrow
 
 GPU_WORK = tuple(KIND[name] for name in ("kernel", "gpu_memcpy", "gpu_memset"))
 _NO_RANGE = ("instant", "memory", "flow", "metadata", "counter", "end", "unknown")
@@ -43,25 +43,26 @@ class Joined:
         self._site_columns(list(sites), site)
         self.unfinished = sum(part.unfinished for part in parts)
 
-    def _name_ranks(self, names: list[Any], name: Ints) -> None:
+    def forget_times(self) -> None:
+        """Times as written are not needed once they are nanoseconds, and a trace of millions of events has little room."""
+        self.ts = self.dur = np.empty(0, np.float64)
+
+    def _name_ranks(self, names: list[Any], name: Narrow) -> None:
         """Names numbered in sorted order, so that the numbering does not depend on the file's order."""
         shown = [NO_NAME if text is None else text or EMPTY_NAME for text in names]
         self.names = sorted(set(shown))
         rank = {text: number for number, text in enumerate(self.names)}
-        self.name: Ints = np.array([rank[text] for text in shown], np.int64)[name] if shown else name
+        self.name: Narrow = np.array([rank[text] for text in shown], np.int32)[name] if shown else name
 
-    def _site_columns(self, sites: list[tuple[str, str, Any, Any]], site: Ints) -> None:
+    def _site_columns(self, sites: list[tuple[str, str, Any, Any]], site: Narrow) -> None:
         tracks = sorted({(pid, tid) for _, _, pid, tid in sites}, key=_track_key)
         number = {track: index for index, track in enumerate(tracks)}
         self.tracks = tracks
         self.sites = sites
         self.namespaces, spaces = _namespaces(tracks)
-        columns = np.array(
-            [(kind_of(phase, category), number[(pid, tid)]) for phase, category, pid, tid in sites], np.int64
-        ).reshape(-1, 2)
-        self.kind: Ints = columns[site, 0] if len(site) else np.empty(0, np.int64)
-        self.track: Ints = columns[site, 1] if len(site) else np.empty(0, np.int64)
-        self.namespace: Ints = spaces[self.track] if len(site) else np.empty(0, np.int64)
+        self.kind: Narrow = np.array([kind_of(phase, category) for phase, category, _, _ in sites], np.uint8)[site]
+        self.track: Narrow = np.array([number[(pid, tid)] for _, _, pid, tid in sites], np.int32)[site]
+        self.namespace: Narrow = spaces[self.track]
         self.site = site
         self.ranged: Bools = is_one_of(self.kind, RANGES)
 
@@ -107,17 +108,17 @@ class Joined:
         return None
 
 
-def _namespaces(tracks: list[tuple[Any, Any]]) -> tuple[tuple[str, ...], Ints]:
+def _namespaces(tracks: list[tuple[Any, Any]]) -> tuple[tuple[str, ...], Narrow]:
     """Merged files prefix each pid with its rank (`[TP00-DP01] 83`): ids mean something only within one prefix."""
     spaces: dict[str, int] = {}
     numbers = []
     for pid, _ in tracks:
         match = _MERGED_PID.match(pid) if isinstance(pid, str) else None
         numbers.append(spaces.setdefault(match[1], len(spaces)) if match else 0)
-    return tuple(spaces), np.array(numbers, np.int64)
+    return tuple(spaces), np.array(numbers, np.int32)
 
 
-def is_one_of(kind: Ints, chosen: tuple[int, ...]) -> Bools:
+def is_one_of(kind: Narrow, chosen: tuple[int, ...]) -> Bools:
     """Which events are of one of these kinds."""
     table = np.zeros(len(KINDS), np.bool_)
     table[list(chosen)] = True
@@ -125,11 +126,11 @@ def is_one_of(kind: Ints, chosen: tuple[int, ...]) -> Bools:
     return found
 
 
-def _renumber(pool: dict[Any, int], shared: dict[Any, int]) -> Ints:
-    return np.array([shared.setdefault(value, len(shared)) for value in pool], np.int64)
+def _renumber(pool: dict[Any, int], shared: dict[Any, int]) -> Narrow:
+    return np.array([shared.setdefault(value, len(shared)) for value in pool], np.int32)
 
 
-def mapped(values: Any, numbers: Ints) -> Ints:
+def mapped(values: Any, numbers: Narrow) -> Ints:
     return np.where(values >= 0, numbers[np.maximum(values, 0)], -1) if len(numbers) else values.astype(np.int64)
 
 

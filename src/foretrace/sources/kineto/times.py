@@ -18,6 +18,7 @@ from ...schema.ledger import LedgerBuilder
 _EPOCH_US = 10**14  # later than 1973: a time this large counts from 1970
 _MAX_US = 9.0e15  # beyond this nanoseconds do not fit 64 bits
 Ints = NDArray[np.int64]
+Narrow = NDArray[Any]  # integers of whatever width holds them
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 

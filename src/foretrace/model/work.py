@@ -1,0 +1,50 @@
+"""GPU work as a table: one row per piece, with its launch, op, step and footprint."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from ..schema.gaps import with_gaps
+from .gpu import NONE
+from .intervals import Bools, Ints
+
+if TYPE_CHECKING:
+    from .trace import Trace
+
+
+def work_table(trace: Trace, chosen: Bools) -> pl.DataFrame:
+    """The chosen rows of `gpu`."""
+    gpu, host, rows = trace.gpu, trace.host, np.flatnonzero(chosen)
+    event, launch, op = gpu.id[rows], gpu.launch[rows], gpu.op[rows]
+    names = pl.Series(host.names, dtype=pl.String)
+    frame = pl.DataFrame(
+        {
+            "id": event,
+            "kind": pl.Series(host.kinds, dtype=pl.String)[gpu.kind[rows]],
+            "name": names[host.name[event]],
+            "ts_ns": with_gaps(gpu.start[rows], gpu.usable[rows]),
+            "dur_ns": with_gaps(gpu.length[rows], gpu.usable[rows]),
+            "device": _known(gpu.device[rows]),
+            "stream": _known(gpu.stream[rows]),
+            "correlation": _known(gpu.correlation[rows]),
+            "launch": _not_negative(launch),
+            "launch_name": with_gaps(names[host.name[np.maximum(launch, 0)]], launch >= 0),
+            "delay_ns": _known(gpu.delay[rows]),
+            "op": _not_negative(op),
+            "op_name": with_gaps(names[host.name[np.maximum(op, 0)]], op >= 0),
+            "step": _not_negative(trace.spans.step_of_work()[rows]),
+        }
+    )
+    side = trace.tables["gpu"].drop("device", "stream").rename({"event": "id"})
+    return frame.join(side, on="id", how="left", maintain_order="left")
+
+
+def _known(values: Ints) -> pl.Series:
+    return with_gaps(values, values != NONE)
+
+
+def _not_negative(values: Ints) -> pl.Series:
+    return with_gaps(values, values >= 0)
