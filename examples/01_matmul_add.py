@@ -19,7 +19,7 @@ def matmul_add(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor) -> torch.Tenso
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--size", type=int, default=64)
-    parser.add_argument("--dtype", choices=("bf16", "fp32"), default="bf16")
+    parser.add_argument("--dtype", choices=("bf16", "fp32"), help="bf16, or fp32 on a CPU without it")
     parser.add_argument("--compile", action="store_true")
     parser.add_argument("--warmup", action="store_true")
     parser.add_argument("--trace_dir", default="./traces/01_matmul_add")

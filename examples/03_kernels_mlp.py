@@ -1,9 +1,9 @@
-"""Part 2: the same MLP with Liger's fused GeGLU (needs a GPU: its kernels are Triton's).
+"""Part 2: the same MLP with Liger's fused GeGLU.
 
     python examples/03_kernels_mlp.py --batch 64 --seq 128 --dim 768 --hidden 3072
 
 The layer comes from the Hub through `kernels` when the Hub answers, else from PyPI's `liger-kernel`; the script
-says which.
+says which. Liger's kernels need a GPU: a CPU runs the plain GeGLU in their place, and the files say `plain`.
 """
 
 import argparse
@@ -25,13 +25,15 @@ def main() -> None:
     args = parser.parse_args()
 
     place = article.place()
-    model, facts = gated_mlp("liger", args.dim, args.hidden, str(place["device"]))
-    print(f"liger: {facts['liger']}")
+    liger = place["device"] == "cuda"
+    model, facts = gated_mlp("liger" if liger else "eager", args.dim, args.hidden, str(place["device"]))
+    print(f"liger: {facts['liger']}" if liger else "Liger's kernels cannot run without a GPU: running the plain GeGLU")
     model = model.to(**place).eval()
     x = torch.randn(args.batch, args.seq, args.dim, **place)
     function = torch.compile(model) if args.compile else model
-    tag = f"{args.batch}_{args.seq}_{args.dim}_{args.hidden}_{'compile' if args.compile else 'eager'}"
-    article.profile(lambda: function(x), region="kernels_mlp_fwd", trace_dir=args.trace_dir, tag=tag)
+    tag = "_".join(map(str, (
+        args.batch, args.seq, args.dim, args.hidden, *([] if liger else ["plain"]), "compile" if args.compile else "eager")))
+    article.profile(lambda: function(x), region="kernels_mlp_fwd" if liger else "mlp_fwd", trace_dir=args.trace_dir, tag=tag)
 
 
 article.run(main)

@@ -15,6 +15,8 @@ import torch
 import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from foretrace.errors import MissingError
+
 BACKENDS = {
     "math": SDPBackend.MATH,
     "flash": SDPBackend.FLASH_ATTENTION,
@@ -45,6 +47,8 @@ def main() -> None:
     args = parser.parse_args()
 
     place = article.place()
+    if place["device"] == "cpu" and args.backend in ("efficient", "cudnn"):
+        raise MissingError(f"{args.backend} needs a GPU: choose naive, inplace, math or flash here")
     shape = (args.batch, args.heads, args.seq, args.head_dim)
     qkv = [torch.randn(shape, **place) for _ in range(3)]
     if args.backend in BACKENDS:

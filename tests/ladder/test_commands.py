@@ -114,8 +114,11 @@ def test_record_stops_recording_everything_after_its_limit(tmp_path: Path) -> No
     [
         ("01_matmul_add.py --size 8 --dtype fp32", "01_matmul_add/8_fp32_cold_eager"),
         ("01_matmul_add.py --size 8 --dtype fp32 --warmup --compile", "01_matmul_add/8_fp32_warm_compile"),
+        ("01_matmul_add.py --size 8 --dtype bf16", "01_matmul_add/8_bf16_cold_eager"),
         ("02_linear.py --batch 4 --in_dim 8 --out_dim 4", "02_linear/4_8_4_eager"),
         ("03_simple_mlp.py --batch 2 --seq 4 --dim 8 --hidden 16", "03_simple_mlp/2_4_8_16_eager"),
+        ("03_kernels_mlp.py --batch 2 --seq 4 --dim 8 --hidden 16", "03_kernels_mlp/2_4_8_16_plain_eager"),
+        ("03_kernels_mlp.py --batch 2 --seq 4 --dim 8 --hidden 16 --compile", "03_kernels_mlp/2_4_8_16_plain_compile"),
         ("04_attention.py --batch 1 --heads 2 --seq 8 --head_dim 4", "04_attention/1_2_8_4_naive_eager"),
         ("04_attention.py --batch 1 --heads 2 --seq 8 --head_dim 4 --backend math", "04_attention/1_2_8_4_math_eager"),
     ],
@@ -127,21 +130,22 @@ def test_an_example_takes_the_articles_flags_and_names_its_files_as_the_article_
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(EXAMPLES)
     monkeypatch.setattr(sys, "argv", [script, *arguments])
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     runpy.run_path(str(EXAMPLES / script), run_name="__main__")
     assert all((tmp_path / "traces" / f"{trace}{suffix}").is_file() for suffix in (".json", ".txt", ".run.json"))
 
 
-def test_the_liger_example_needs_a_gpu_and_says_so(
+def test_a_backend_without_a_cpu_form_is_said_in_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(EXAMPLES)
-    monkeypatch.setattr(sys, "argv", ["03_kernels_mlp.py"])
+    monkeypatch.setattr(sys, "argv", ["04_attention.py", "--backend", "cudnn"])
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(SystemExit) as leaving:
-        runpy.run_path(str(EXAMPLES / "03_kernels_mlp.py"), run_name="__main__")
+        runpy.run_path(str(EXAMPLES / "04_attention.py"), run_name="__main__")
     assert leaving.value.code == 4
-    assert "Liger's kernels are Triton's and need a GPU" in capsys.readouterr().err
+    assert capsys.readouterr().err.endswith("cudnn needs a GPU: choose naive, inplace, math or flash here\n")
 
 
 def test_without_the_reader_looking_names_the_install_command_and_the_trace(tmp_path: Path) -> None:
