@@ -61,7 +61,8 @@ def test_the_names_of_the_document(document: dict[str, Any]) -> None:
     assert (document["schema"], document["source"], document["device"], document["torch"], document["skipped"]) == (
         1, "recorded h200", "NVIDIA H200", "2.11.0+cu130", [])
     assert {tuple(claim) for claim in document["claims"]} == {(
-        "number", "source", "rung", "variant", "guess", "verdict", "measured", "expected", "why", "reason", "correction")}
+        "number", "source", "rung", "variant", "setup", "recording", "guess", "verdict", "measured", "expected", "why",
+        "reason", "correction")}
     assert {tuple(row) for row in document["article"]} == {("setup", "changed", "same")}
 
 
@@ -99,11 +100,26 @@ def test_only_one_rung() -> None:
 def test_text(document: dict[str, Any]) -> None:
     text = climb_text(document)
     assert text.startswith("The ladder (recorded h200): NVIDIA H200, torch 2.11.0+cu130\n150 claims: 116 hold, 32 do not")
-    assert "  holds          B18 eager: in mlp_fwd: kernels == 5\n" in text
-    assert "  does not hold  B29 eager: every pointwise has vec 4\n                     measured: 6 x vec 8\n" in text
+    assert "  holds          B18 eager, 64x128x768x3072: in mlp_fwd: kernels == 5\n" in text
+    missed = "  does not hold  B29 eager, 64x128x768x3072: every pointwise has vec 4\n"
+    assert f"{missed}                     measured: 6 x vec 8\n" in text
     assert "                     right: the width is 8 on this card\n" in text
     assert "  cannot be told B74: not every one states it" in text
     assert "mlp compiled, 64x128x768x3072, against eager\n  + Kernels 5 to 4 per call." in text
+
+
+def test_claims_of_one_number_can_be_told_apart(document: dict[str, Any]) -> None:
+    setups = {(claim["number"], claim["guess"], claim["setup"]) for claim in document["claims"]}
+    assert ("B64", "in matmul_add: memcpy == 1", "matmul_add addmm, 64") in setups
+    assert ("B64", "in matmul_add: memcpy == 0", "matmul_add addmm, 4096 1d") in setups
+    places = [(claim["number"], claim["guess"], claim["setup"], claim["recording"]) for claim in document["claims"]]
+    assert len(set(places)) == len(places)
+    text = climb_text(document)
+    assert "B64 addmm, 64: in matmul_add: memcpy == 1\n" in text
+    assert "B64 addmm, 4096 1d: in matmul_add: memcpy == 0\n" in text
+    assert "does not hold  B20 eager, 64x128x768x3072 (mlp_eager): in mlp_fwd: gate, up, gelu, mul, down\n" in text
+    rows = [line.split(" | ")[:4] for line in climb_markdown(document).splitlines() if line.startswith("| B")]
+    assert len({tuple(row) for row in rows}) == len(rows)
 
 
 def test_markdown(document: dict[str, Any]) -> None:

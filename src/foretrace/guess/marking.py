@@ -30,6 +30,11 @@ class Guess:
     args: Mapping[str, Any]
     prediction: str
 
+    @property
+    def expected(self) -> str:
+        """What it wants in symbols, else the prediction without its place."""
+        return self.kind.expected(self.args) or self.prediction
+
 
 @cache
 def kinds() -> tuple[Kind, ...]:
@@ -72,7 +77,7 @@ def check(trace: Trace, guesses: str | Guess | Iterable[str | Guess], against: T
 
 def mark(guess: Guess, work: Work, other: Work | None = None) -> Verdict:
     """Mark one prediction."""
-    expected = guess.kind.expected(guess.args) or guess.prediction
+    expected = guess.expected
     try:
         ask = _ask(guess, work, other)
         reading = guess.kind.measure(ask)

@@ -34,7 +34,10 @@ Find = Callable[[str], Trace]  # the trace for a recording's name; MissingError 
 
 @dataclass(frozen=True, slots=True)
 class Climb:
-    """What a climb found. `source` is `recorded h200` or `this machine`; `skipped` are setups with the reason."""
+    """What a climb found. `source` is `recorded h200` or `this machine`; `skipped` are setups with the reason.
+
+    `where` is the device whose sizes ran: cuda or cpu.
+    """
 
     source: str
     device: str
@@ -42,21 +45,25 @@ class Climb:
     marked: tuple[tuple[Claim, Verdict], ...]
     skipped: tuple[tuple[str, str], ...]
     article: tuple[Row, ...]
+    where: str = "cuda"
 
     def document(self) -> dict[str, Any]:
         """What `foretrace ladder --json` prints."""
         counts = Counter(verdict.verdict for _, verdict in self.marked)
         return {
             "schema": SCHEMA, "source": self.source, "device": self.device, "torch": self.torch,
-            "claims": [_entry(claim, verdict) for claim, verdict in self.marked],
+            "claims": [_entry(claim, verdict, self.where) for claim, verdict in self.marked],
             "counts": {name: counts[name] for name in VERDICTS},
             "skipped": [{"setup": setup, "why": why} for setup, why in self.skipped],
             "article": [{"setup": line.setup, "changed": list(line.changed), "same": list(line.same)} for line in self.article],
         }
 
 
-def _entry(claim: Claim, verdict: Verdict) -> dict[str, str]:
-    return {"number": claim.number, "source": claim.source, "rung": claim.rung, "variant": claim.variant, "guess": claim.guess,
+def _entry(claim: Claim, verdict: Verdict, where: str) -> dict[str, str]:
+    """`setup` says at which sizes, `recording` in which trace of the package: one setup may have two."""
+    setup = by_recording()[claim.trace].title(rung(claim.rung), where)
+    return {"number": claim.number, "source": claim.source, "rung": claim.rung, "variant": claim.variant, "setup": setup,
+            "recording": claim.trace, "guess": claim.guess,
             "verdict": verdict.verdict, "measured": verdict.measured, "expected": verdict.expected, "why": verdict.why,
             "reason": claim.reason, "correction": claim.correction}
 
@@ -110,7 +117,7 @@ def climb_here(folder: Path, device: str, only: Sequence[str], say: Callable[[st
     marked = [(claim, _mark(claim, find, on_cpu=where == "cpu")) for claim in reversed(seen.values())]
     return Climb("this machine", named, torch_version(), tuple(marked),
                  tuple((stop.title(rung(stop.rung), where), why) for stop, why in skipped.items()),
-                 tuple(_article([stop for stop in chosen if stop in opened], find, where)))
+                 tuple(_article([stop for stop in chosen if stop in opened], find, where)), where)
 
 
 def _found(opened: Mapping[Stop, Trace], skipped: Mapping[Stop, str], name: str) -> Trace:
@@ -137,9 +144,9 @@ def _mark(claim: Claim, find: Find, *, on_cpu: bool = False) -> Verdict:
     try:
         trace, against = find(claim.trace), find(claim.against) if claim.against else None
     except MissingError as problem:
-        return Verdict(claim.guess, "unknown", expected=guess.prediction, why=str(problem), reason=claim.reason)
+        return Verdict(claim.guess, "unknown", expected=guess.expected, why=str(problem), reason=claim.reason)
     if on_cpu and guess.kind.name in SIZED:
-        return Verdict(claim.guess, "unknown", expected=guess.prediction, reason=claim.reason,
+        return Verdict(claim.guess, "unknown", expected=guess.expected, reason=claim.reason,
                        why="said of a GPU at the article's sizes; a CPU runs smaller ones and does the arithmetic on the host")
     return check(trace, guess, against)[0]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections import defaultdict
+from collections import Counter, defaultdict
 from typing import Any
 
 from .safe import markdown, plain
@@ -18,8 +18,9 @@ _WHERE = re.compile(r" \(call \d+ of [^()]*\)$")  # every call of a region lacks
 def climb_text(document: dict[str, Any]) -> str:
     """For a terminal."""
     parts = [f"{heading(document)}\n{score(document)}"]
+    shown = _setups(document)
     for rung, claims in _by_rung(document).items():
-        told = [line for claim in claims if claim["verdict"] != "unknown" for line in _claim(claim)]
+        told = [line for claim in claims if claim["verdict"] != "unknown" for line in _claim(claim, shown[id(claim)])]
         parts.append("\n".join([rung, *told, *_untold(claims)]))
     parts += ["\n".join(["Skipped", *skipped_lines(document)])] if document["skipped"] else []
     return "\n\n".join([*parts, *_article(document)])
@@ -55,9 +56,21 @@ def _by_rung(document: dict[str, Any]) -> dict[str, list[dict[str, str]]]:
     return rungs
 
 
-def _claim(claim: dict[str, str]) -> list[str]:
+def _setups(document: dict[str, Any]) -> dict[int, str]:
+    """For each claim what tells it from others of its number: the way and the sizes; where two agree, the recording as well."""
+    claims = document["claims"]
+    alike = Counter(_told(claim) for claim in claims)
+    return {id(claim): claim["setup"].removeprefix(f"{claim['rung']} ") + (
+        f" ({claim['recording']})" if alike[_told(claim)] > 1 else "") for claim in claims}
+
+
+def _told(claim: dict[str, str]) -> tuple[str, ...]:
+    return claim["number"], claim["setup"], claim["guess"]
+
+
+def _claim(claim: dict[str, str], setup: str) -> list[str]:
     """One line for a claim that holds; a miss shows what was measured, why it was expected, why it missed, what is right."""
-    first = wrapped(f"{MARKS[claim['verdict']]:<14} {claim['number']:<3} {claim['variant']}: {claim['guess']}", "  ", " " * 21)
+    first = wrapped(f"{MARKS[claim['verdict']]:<14} {claim['number']:<3} {setup}: {claim['guess']}", "  ", " " * 21)
     return [first, *(wrapped(f"{name}: {text}", " " * 21, " " * 23) for name, text in _notes(claim))]
 
 
@@ -90,11 +103,11 @@ def wrapped(text: str, first: str, rest: str) -> str:
 
 def climb_markdown(document: dict[str, Any]) -> str:
     """For a page: the same, as tables."""
-    parts = [f"# {markdown(heading(document))}", f"{score(document)}."]
+    parts, shown = [f"# {markdown(heading(document))}", f"{score(document)}."], _setups(document)
     for rung, claims in _by_rung(document).items():
-        rows = [_cells(claim["number"], claim["source"], claim["variant"], claim["guess"], MARKS[claim["verdict"]],
+        rows = [_cells(claim["number"], claim["source"], shown[id(claim)], claim["guess"], MARKS[claim["verdict"]],
                        claim["measured"], " ".join(_explained(claim))) for claim in claims]
-        head = _table_head("claim", "said by", "variant", "prediction", "here", "measured", "explanation")
+        head = _table_head("claim", "said by", "setup", "prediction", "here", "measured", "explanation")
         parts.append("\n".join([f"## {markdown(rung)}", "", *head, *rows]))
     if document["skipped"]:
         parts.append("\n".join(["## Skipped", "", *(f"- {markdown(entry['setup'])}: {markdown(entry['why'])}"
