@@ -41,6 +41,24 @@ def test_plain_words() -> None:
     assert "\x1b" not in text
 
 
+@pytest.mark.parametrize("name", ["", " ", "\t"])
+def test_an_empty_name_is_wrong_usage(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["name", name]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.splitlines() == [
+        "foretrace: the name is empty: give a kernel's name as a trace prints it, in quotes, or - for stdin"]
+
+
+@pytest.mark.parametrize("name", ["triton_poi_fused__unsafe_view_gelu_mul_0", "triton_red_fused_sum_1", "cpp_fused_add_relu_3",
+                                  "graph_1_cpp_fused_add_relu_3", "triton_poi_fused_fused_moving_avg_2"])
+def test_every_part_of_an_inductor_name_has_a_meaning(name: str) -> None:
+    parts = json.loads(run(name, "--json"))["parts"]
+    assert [part["text"] for part in parts if part["certainty"] == "unknown"] == []
+    [fused] = [part for part in parts if part["text"] == "fused"]
+    assert "run as one kernel" in fused["meaning"]
+
+
 def test_a_card() -> None:
     assert "older than sm90 (Hopper)" in run("ampere_sgemm_128x64_nn", "--gpu", "H200")
     document = json.loads(run("ampere_sgemm_128x64_nn", "--gpu", "sm_90", "--json"))

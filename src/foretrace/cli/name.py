@@ -23,8 +23,11 @@ def command(name: str, as_json: bool, gpu: str | None) -> int:
     import json
 
     from .. import families
+    from ..errors import UsageError
     from ..render import kernel_name
 
+    if not name.strip(" \t\r\n"):
+        raise UsageError("the name is empty: give a kernel's name as a trace prints it, in quotes, or - for stdin")
     arch = _arch(gpu) if gpu else ""
     kernels = [families.decode(text) for text in (_lines() if name == "-" else [name])]
     remarks = [families.on_card(kernel, arch) if arch else "" for kernel in kernels]
