@@ -3,11 +3,13 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 RUN_STAMP := $(VENV)/.run-$(shell cksum < requirements/run.txt 2>/dev/null | cut -d' ' -f1)
-DEV_STAMP := $(VENV)/.dev-$(shell cat requirements/run.txt requirements/dev.txt 2>/dev/null | cksum | cut -d' ' -f1)
+LADDER_STAMP := $(VENV)/.ladder-$(shell cat requirements/run.txt requirements/ladder.txt 2>/dev/null | cksum | cut -d' ' -f1)
+DEV_STAMP := $(VENV)/.dev-$(shell cat requirements/*.txt 2>/dev/null | cksum | cut -d' ' -f1)
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .PHONY: tour test lint types imports unit lock clean
 
-tour: $(RUN_STAMP)
+tour: $(LADDER_STAMP)
 	@$(BIN)/python -m foretrace tour
 
 test: lint types imports unit
@@ -31,15 +33,21 @@ $(VENV)/bin/python:
 
 $(RUN_STAMP): $(VENV)/bin/python requirements/run.txt
 	@echo "setting up $(VENV) (reading needs no torch)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/run.txt \
+	@$(PIP) -r requirements/run.txt \
 		|| { echo "could not install requirements/run.txt: is the network reachable?"; exit 1; }
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e . \
+	@$(PIP) --no-deps --no-build-isolation -e . \
 		|| { echo "could not install foretrace itself into $(VENV)"; exit 1; }
 	@touch $@
 
-$(DEV_STAMP): $(RUN_STAMP) requirements/dev.txt
+# Without torch the tour still reads: a failure here is one line, and the next run tries again.
+$(LADDER_STAMP): $(RUN_STAMP) requirements/ladder.txt
+	@echo "setting up torch for the climb on this machine (a few minutes the first time)"
+	@said=$$($(PIP) -r requirements/run.txt -r requirements/ladder.txt 2>&1) && touch $@ \
+		|| { echo "torch could not be installed: $$(echo "$$said" | grep -m 1 '^ERROR' || echo "pip failed")"; }
+
+$(DEV_STAMP): $(RUN_STAMP) requirements/ladder.txt requirements/dev.txt
 	@echo "setting up the test environment (torch included; this takes a few minutes the first time)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/run.txt -r requirements/dev.txt \
+	@$(PIP) -r requirements/run.txt -r requirements/ladder.txt -r requirements/dev.txt \
 		|| { echo "could not install requirements/dev.txt: is the network reachable?"; exit 1; }
 	@touch $@
 
