@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import shutil
 import threading
 from collections.abc import Iterator
@@ -50,14 +51,53 @@ def served(home: Path) -> Iterator[Viewer]:
 
 
 def test_only_traces_inside_the_folder_are_listed(served: Viewer, home: Path) -> None:
-    labels = [entry["label"] for entry in served.json("traces")]
+    labels = [entry["label"] for entry in served.json("traces")["traces"]]
     assert labels == ["mlp_compiled.json.gz", "mlp_eager.json.gz", "sub/matmul_add_64_eager.json.gz"]
-    assert [entry.label for entry in catalog(str(home / "mlp_eager.json.gz"), Limits())] == ["mlp_eager.json.gz"]
+    assert served.json("traces")["left_out"] == []  # what a link leads to outside is not even looked at
+    assert [entry.label for entry in catalog(str(home / "mlp_eager.json.gz"), Limits()).entries] == ["mlp_eager.json.gz"]
 
 
 def test_a_folder_without_traces_is_said_to_be_one(tmp_path: Path) -> None:
     with pytest.raises(TraceError, match="no trace"):
         catalog(str(tmp_path), Limits())
+
+
+NOT_TRACES = {"empty.json": b"", "words.json": b"hello", "settings.json": b'{"model": "x"}', "cut.json": b'{"x": 1, "dev'}
+
+
+def test_files_that_are_no_traces_are_listed_with_why(home: Path, tmp_path: Path) -> None:
+    for name, content in NOT_TRACES.items():
+        (tmp_path / name).write_bytes(content)
+    shutil.copy(traces()["mlp_eager"], tmp_path)
+    with viewer(str(tmp_path)) as running:
+        listed, page = running.json("traces"), running.get("")[2]
+    assert [entry["label"] for entry in listed["traces"]] == ["mlp_eager.json.gz"]
+    assert {entry["label"]: entry["why"].rpartition(" ")[2] for entry in listed["left_out"]} == {
+        "empty.json": "[E_EMPTY]", "words.json": "[E_NOT_A_TRACE]",
+        "settings.json": "[E_NO_EVENTS]", "cut.json": "[E_NO_EVENTS]"}
+    assert b"settings.json" in page
+    assert str(tmp_path) not in json.dumps(listed)
+
+
+@pytest.mark.parametrize("content", [*NOT_TRACES.values(), b'{"schemaVersion": 1, "dev'])
+def test_one_file_that_is_no_trace_is_not_served(content: bytes, tmp_path: Path) -> None:
+    from foretrace.serve import run
+
+    (tmp_path / "t.json").write_bytes(content)
+    with pytest.raises(TraceError) as looked:
+        foretrace.open(tmp_path / "t.json")
+    with pytest.raises(TraceError, match=re.escape(str(looked.value))):
+        run.prepare(str(tmp_path / "t.json"))
+
+
+def test_strict_says_why_nothing_is_served(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from foretrace.cli import main
+
+    (tmp_path / "cut.json.gz").write_bytes(traces()["mlp_eager"].read_bytes()[:3000])
+    assert main(["serve", str(tmp_path), "--no-browser", "--strict", "--no-cache"]) == 1
+    said = capsys.readouterr().err
+    assert "cut.json.gz: the gzip stream ends early; nothing is served" in said
+    assert said.count("\n") == 1
 
 
 def test_a_trace_opens_and_its_tiles_hold_its_events(served: Viewer) -> None:
@@ -306,7 +346,7 @@ def test_what_cannot_be_read_is_said_in_words(tmp_path: Path) -> None:
     (tmp_path / "broken.json").write_bytes(b'{"schemaVersion": 1, "traceEvents": [' + b"[" * 100 + b"]}")
     (tmp_path / "fine.json.gz").write_bytes(traces()["mlp_eager"].read_bytes())
     with viewer(str(tmp_path)) as running:
-        answers = [running.json(f"trace/{number}") for number in range(len(running.json("traces")))]
+        answers = [running.json(f"trace/{number}") for number in range(len(running.json("traces")["traces"]))]
         assert all(answer["state"] in ("ready", "failed") for answer in answers)
         assert all(str(tmp_path) not in json.dumps(answer) for answer in answers)
 

@@ -24,9 +24,9 @@ WIDEST, MOST_ROWS = 8192, 1000
 _READS_FILES = re.compile(r"(?:read|scan)_", re.IGNORECASE)
 
 
-def application(shelf: Shelf, token: str) -> Starlette:
-    """The application, without its guard."""
-    routes = _Routes(shelf)
+def application(shelf: Shelf, left_out: list[tuple[str, str]], token: str) -> Starlette:
+    """The application, without its guard; `left_out` are the files that are no traces, each with why."""
+    routes = _Routes(shelf, left_out)
     paths: dict[str, Callable[[Request], Response]] = {
         "/": routes.viewer, "/traces": routes.traces, "/trace/{number:int}": routes.facts,
         "/trace/{number:int}/tile": routes.tile, "/trace/{number:int}/event/{event:int}": routes.event,
@@ -48,8 +48,10 @@ def _in_words(_: Request, problem: ForetraceError) -> Response:
 class _Routes:
     """Plain functions: Starlette runs them in threads, so one slow answer holds up no other."""
 
-    def __init__(self, shelf: Shelf) -> None:
+    def __init__(self, shelf: Shelf, left_out: list[tuple[str, str]]) -> None:
         self.shelf = shelf
+        self.listed = {"traces": [_entry(entry) for entry in shelf.entries],
+                       "left_out": [{"label": label, "why": why} for label, why in left_out]}
 
     def _opened(self, request: Request) -> Opened | Response:
         number = request.path_params["number"]
@@ -58,11 +60,11 @@ class _Routes:
         return self.shelf.get(number) or JSONResponse(self.shelf.progress(number), 202)
 
     def viewer(self, request: Request) -> Response:
-        text = page("traces", {"traces": [_entry(entry) for entry in self.shelf.entries]}, connect="'self'", main="viewer")
+        text = page("traces", self.listed, connect="'self'", main="viewer")
         return _page(text, policy("'self'", "viewer"))
 
     def traces(self, request: Request) -> Response:
-        return JSONResponse([_entry(entry) for entry in self.shelf.entries])
+        return JSONResponse(self.listed)
 
     def facts(self, request: Request) -> Response:
         opened = self._opened(request)

@@ -6,11 +6,12 @@ import os
 from dataclasses import dataclass
 
 from ..errors import TraceError
+from ..opening import open
 from ..render.safe import plain
-from ..schema.ledger import LedgerBuilder
-from ..sources.bytestream import open_stream
-from ..sources.folder import candidates
+from ..sources.folder import examined, refusal
 from ..sources.limits import Limits
+
+QUICK_BYTES = 1 << 20  # read whole before it is served, in a few milliseconds; of a larger file the first bytes must do
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,15 +24,29 @@ class Entry:
     bytes: int
 
 
-def catalog(root: str, limits: Limits) -> list[Entry]:
-    """The traces of a folder or zip, or the one trace that `root` is. Links that lead out of the folder are left out."""
-    found = candidates(root, limits)
-    if found is None and root != "-":
-        open_stream(root, limits, LedgerBuilder())  # says in one line why a path cannot be read, before anything is served
-    paths = [root] if found is None else [path for path in found if _inside(path, root)]
+@dataclass(frozen=True, slots=True)
+class Catalog:
+    """`left_out` are files that look like traces by their names and are none: (label, why)."""
+
+    entries: list[Entry]
+    left_out: list[tuple[str, str]]
+
+
+def catalog(root: str, limits: Limits) -> Catalog:
+    """The traces of a folder or zip, or the one trace that `root` is. Links that lead out of the folder are not looked at."""
+    found = examined(root, limits)
+    if found is None:
+        if root != "-" and (_bytes(root) <= QUICK_BYTES or refusal(root, limits) is not None):
+            open(root, cache=False, limits=limits)  # says in one line why it is no trace, before anything is served
+        found = [(root, None)]
+    inside = [(path, problem) for path, problem in found if _inside(path, root)]
+    paths = [path for path, problem in inside if problem is None]
     if not paths:
         raise TraceError("E_NO_EVENTS", root, "no trace in there", hint="give a folder that holds *.json or *.json.gz traces")
-    return [Entry(number, plain(_label(path, root)), path, _bytes(path)) for number, path in enumerate(paths)]
+    return Catalog(
+        [Entry(number, plain(_label(path, root)), path, _bytes(path)) for number, path in enumerate(paths)],
+        [(plain(_label(path, root)), plain(f"{problem.message} [{problem.code}]")) for path, problem in inside if problem],
+    )
 
 
 def _inside(path: str, root: str) -> bool:

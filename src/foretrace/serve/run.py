@@ -36,11 +36,11 @@ def prepare(root: str, *, port: int = 0, limits: Limits | None = None,
     from .opened import Shelf
 
     bounds = limits or Limits()
-    entries = catalog(root, bounds)
+    found = catalog(root, bounds)
     sockets = listen(port)
     number = sockets[0].getsockname()[1]
     token = secrets.token_urlsafe(24)
-    guarded = Guard(application(Shelf(entries, bounds, cache), token), token, number)
+    guarded = Guard(application(Shelf(found.entries, bounds, cache), found.left_out, token), token, number)
     config = uvicorn.Config(guarded, http=Prompt, ws="none", lifespan="off", log_level="critical", access_log=False,
                             server_header=False, date_header=False, proxy_headers=False, timeout_keep_alive=5,
                             h11_max_incomplete_event_size=LARGEST_HEADER, timeout_graceful_shutdown=2)

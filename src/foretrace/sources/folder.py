@@ -16,6 +16,7 @@ from ..errors import TraceError, UsageError
 from ..schema.ledger import LedgerBuilder
 from .bytestream import ZIP, open_stream, open_zip
 from .limits import Limits
+from .sniff import refuse_no_events, refuse_non_json
 
 _WORTH_A_LOOK = re.compile(r"\.(?:json|trace|tmp)(?:\.(?:gz|zst|zstd|tmp))?$|\.(?:gz|zst|zstd)$", re.IGNORECASE)
 _TRACE = re.compile(rb'"traceEvents"\s*:\s*\[|^\s*\[\s*\{[^{}]{0,400}"ph"\s*:|"schemaVersion"\s*:\s*\d+\s*,')
@@ -37,10 +38,16 @@ def resolve(path: str, limits: Limits) -> str:
 
 def candidates(path: str, limits: Limits) -> list[str] | None:
     """The traces in a folder or zip, sorted; None when `path` is neither."""
+    found = examined(path, limits)
+    return None if found is None else [each for each, problem in found if problem is None]
+
+
+def examined(path: str, limits: Limits) -> list[tuple[str, TraceError | None]] | None:
+    """Every file of a folder or zip that may be a trace, sorted, with why it is none; None when `path` is neither."""
     if path == "-":
         return None
     if os.path.isdir(path):
-        return sorted(_in_folder(path, limits))
+        return [(each, refusal(each, limits)) for each in sorted(_in_folder(path))]
     if not os.path.isfile(path):
         return None
     try:
@@ -49,12 +56,12 @@ def candidates(path: str, limits: Limits) -> list[str] | None:
                 return None
             file.seek(0)
             with open_zip(file, path, limits) as archive:
-                return _in_zip(archive, path, limits)
+                return [(each, refusal(each, limits)) for each in sorted(_in_zip(archive, path))]
     except OSError:
         return None  # opening it for reading says what is wrong
 
 
-def _in_folder(path: str, limits: Limits) -> Iterator[str]:
+def _in_folder(path: str) -> Iterator[str]:
     for folder, inside, names in os.walk(path):
         inside[:] = sorted(name for name in inside if not name.startswith("."))
         for name in names:
@@ -62,23 +69,32 @@ def _in_folder(path: str, limits: Limits) -> Iterator[str]:
             finished = name.removesuffix(".tmp")
             if finished != name and finished in names:
                 continue  # the export was finished after all
-            if _WORTH_A_LOOK.search(name) and os.path.isfile(full) and _is_trace(full, limits):
+            if _WORTH_A_LOOK.search(name) and os.path.isfile(full):
                 yield full
 
 
-def _in_zip(archive: zipfile.ZipFile, path: str, limits: Limits) -> list[str]:
-    members = [info.filename for info in archive.infolist() if not info.is_dir()]
-    return sorted(f"{path}::{name}" for name in members if _is_trace(f"{path}::{name}", limits))
+def _in_zip(archive: zipfile.ZipFile, path: str) -> Iterator[str]:
+    return (f"{path}::{info.filename}" for info in archive.infolist() if not info.is_dir())
 
 
-def _is_trace(path: str, limits: Limits) -> bool:
-    """Whether the first bytes look like a trace; what cannot be read is none."""
+def refusal(path: str, limits: Limits) -> TraceError | None:
+    """Why a file is no trace, told by its first bytes; None for one that looks like a trace."""
     try:
-        held = b""
-        for block in islice(open_stream(path, limits, LedgerBuilder()).blocks, 8):
-            held += block
-            if len(held) >= _PEEK:
-                break
-        return _TRACE.search(held) is not None
-    except TraceError:
-        return False
+        held = _first_bytes(path, limits)
+        if _TRACE.search(held):
+            return None
+        refuse_non_json(path, held, limits.depth)
+    except TraceError as problem:
+        return problem
+    if not held.strip():
+        return TraceError("E_EMPTY", path, "empty", offset=0, hint="was the export killed? record again")
+    return refuse_no_events(path, held, whole=len(held) >= _PEEK or held.rstrip().endswith((b"}", b"]")))
+
+
+def _first_bytes(path: str, limits: Limits) -> bytes:
+    held = b""
+    for block in islice(open_stream(path, limits, LedgerBuilder()).blocks, 8):
+        held += block
+        if len(held) >= _PEEK:
+            break
+    return held

@@ -34,7 +34,8 @@ async function askUntilReady(path, say) {
 }
 
 function startViewer() {
-  viewer.traces = JSON.parse(byId("data").textContent).traces;
+  const listed = JSON.parse(byId("data").textContent);
+  viewer.traces = listed.traces;
   viewer.colours = new Colours();
   followTheme(viewer.colours, () => viewer.panes.forEach((pane) => pane.timeline.redraw()));
   const choose = (label, first) => make("select", { "aria-label": label },
@@ -43,10 +44,16 @@ function startViewer() {
   const said = make("span", { class: "faint", role: "status" });
   const open = button("open", () => show(Number(one.value), Number(two.value), said));
   replace(byId("catalog"), make("h2", {}, `${numberText(viewer.traces.length)} traces`),
-    make("p", { class: "controls" }, one, "compare with", two, open, said));
+    make("p", { class: "controls" }, one, "compare with", two, open, said), leftOut(listed.left_out));
   byId("catalog").hidden = false;
   window.viewer = viewer; // for the curious, and for the tests
   show(Number(one.value), -1, said);
+}
+
+// Files that look like traces by their names and are none.
+function leftOut(files) {
+  return files.length ? make("details", {}, make("summary", {}, `${numberText(files.length)} files are no traces`),
+    make("ul", {}, files.map((each) => make("li", {}, nameOf(each.label), ": ", nameOf(each.why))))) : null;
 }
 
 async function show(first, second, said) {
