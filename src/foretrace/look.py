@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 from types import ModuleType
 from typing import Any
 
@@ -20,12 +21,20 @@ from .model.trace import Trace
 SCHEMA = 1
 
 
-def look(trace: Trace) -> dict[str, Any]:
+class Look(dict[str, Any]):
+    """The document, which a notebook shows as tables; drawing lies above this, so it is found by name."""
+
+    def _repr_html_(self) -> str:
+        found: str = import_module("foretrace.render.html.notebook").look_html(self)
+        return found
+
+
+def look(trace: Trace) -> Look:
     """The document of `foretrace look --json`."""
     from .analyses import run_all
 
     kernels = kernel_rows(trace)
-    return {
+    return Look({
         "schema": SCHEMA,
         "trace": trace_entry(trace),
         "ledger": ledger_entry(trace),
@@ -35,7 +44,7 @@ def look(trace: Trace) -> dict[str, Any]:
         "kernels": kernels,
         "ops": op_rows(trace),
         "findings": [finding_entry(finding) for finding in run_all(trace)],
-    }
+    })
 
 
 def full_look(trace: Trace) -> dict[str, Any]:

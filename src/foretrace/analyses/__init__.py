@@ -12,7 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from .. import plugins
-from ..schema.finding import Finding, Rule
+from ..schema.finding import Finding, Findings, Rule
 
 if TYPE_CHECKING:
     from ..model.trace import Trace
@@ -56,12 +56,12 @@ def rules() -> tuple[Rule, ...]:
     return tuple(sorted(plugins.declared(here, "RULE", Rule, "foretrace.analyses"), key=lambda rule: rule.name))
 
 
-def run_all(trace: Trace) -> list[Finding]:
+def run_all(trace: Trace) -> Findings:
     """Every rule on one trace: what was found, the largest possible saving first, then the rest by name.
 
     A rule that fails is listed as crashed and hides no other.
     """
-    return sorted((finding for rule in rules() for finding in run(rule, trace)), key=_place)
+    return Findings(sorted((finding for rule in rules() for finding in run(rule, trace)), key=_place))
 
 
 def _place(finding: Finding) -> tuple[bool, int, str]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from .. import plugins
 from ..model.trace import Trace
-from ..schema.verdict import Verdict
+from ..schema.verdict import Verdict, Verdicts
 from .grammar import match
 from .reading import Ask, Kind, Reading
 from .reason import Miss, likely
@@ -62,7 +62,7 @@ def _between(text: str, words: list[Token]) -> str:
     return text[words[0].at - words[0].quoted:last.at + len(last.text) + last.quoted].strip()
 
 
-def check(trace: Trace, guesses: str | Guess | Iterable[str | Guess], against: Trace | None = None) -> list[Verdict]:
+def check(trace: Trace, guesses: str | Guess | Iterable[str | Guess], against: Trace | None = None) -> Verdicts:
     """Mark each prediction on `trace`: hit, miss or unknown, with what was measured.
 
     `against` is the trace that predictions call `A`. Lack of data is unknown, never a hit. A text that cannot be read raises
@@ -72,7 +72,7 @@ def check(trace: Trace, guesses: str | Guess | Iterable[str | Guess], against: T
     read = [guess if isinstance(guess, Guess) else parse(guess) for guess in listed]
     work = Work(trace)
     other = Work(against) if against is not None else None
-    return [mark(guess, work, other) for guess in read]
+    return Verdicts(mark(guess, work, other) for guess in read)
 
 
 def mark(guess: Guess, work: Work, other: Work | None = None) -> Verdict:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Any
 
 STATES = ("found", "clear", "skipped", "crashed")
@@ -26,6 +27,17 @@ class Finding:
     evidence: Mapping[str, Any] = field(default_factory=dict)
     events: tuple[int, ...] = ()
     at_most_ns: int | None = None
+
+    def _repr_html_(self) -> str:
+        return Findings([self])._repr_html_()
+
+
+class Findings(list[Finding]):
+    """A list of findings that a notebook shows as a table; drawing lies far above this, so it is found by name."""
+
+    def _repr_html_(self) -> str:
+        found: str = import_module("foretrace.render.html.notebook").findings_html(self)
+        return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from importlib import import_module
 
 VERDICTS = ("hit", "miss", "unknown")
 
@@ -24,3 +25,14 @@ class Verdict:
     slice: tuple[str, ...] = ()
     reason: str = ""
     events: tuple[int, ...] = field(default=())
+
+    def _repr_html_(self) -> str:
+        return Verdicts([self])._repr_html_()
+
+
+class Verdicts(list[Verdict]):
+    """A list of verdicts that a notebook shows as a table; drawing lies far above this, so it is found by name."""
+
+    def _repr_html_(self) -> str:
+        found: str = import_module("foretrace.render.html.notebook").verdicts_html(self)
+        return found

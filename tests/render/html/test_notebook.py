@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -54,11 +55,24 @@ def test_comparison_findings_and_verdicts() -> None:
     assert "? unknown" in shown
 
 
+def test_what_python_returns_shows_itself() -> None:
+    """The public functions, as a notebook meets them; they are still plain lists and documents to everything else."""
+    a, b = (foretrace.open(traces()[name], cache=False) for name in ("mlp_eager", "mlp_compiled"))
+    marked, found, look = foretrace.check(a, ["kernels == 15"]), foretrace.findings(a), foretrace.look(a)
+    shown = [each._repr_html_() for each in (a, foretrace.compare(a, b), look, found, found[0], marked, marked[0])]
+    assert all(tags(text) <= PLAIN and "<table>" in text for text in shown)
+    assert "✓ hit" in shown[-1]
+    assert found[0].title in shown[2]
+    assert (marked == list(marked), found == list(found), look == dict(look)) == (True, True, True)
+    assert json.loads(json.dumps(look)) == look
+
+
 def test_hostile_names_are_text(tmp_path: Path) -> None:
     (tmp_path / "<img src=x>.json").write_bytes(hostile.trace_bytes())
     trace = foretrace.open(tmp_path / "<img src=x>.json", cache=False)
     verdicts = [Verdict(name, "miss", name, name, name) for name in hostile.NAMES.values()]
-    for text in (notebook.trace_html(trace), notebook.findings_html(run_all(trace)), notebook.verdicts_html(verdicts)):
+    looked = notebook.look_html(foretrace.look(trace))
+    for text in (notebook.trace_html(trace), looked, notebook.findings_html(run_all(trace)), notebook.verdicts_html(verdicts)):
         assert tags(text) <= PLAIN
         assert not re.search("[\u2028\u2029\u202e]", text)
 

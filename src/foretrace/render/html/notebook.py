@@ -1,14 +1,15 @@
 """Results in a notebook: tables and a small timeline as plain HTML and SVG, without a script (notebooks strip them).
 
-    trace_html(trace)  comparison_html(compare(a, b))  findings_html(findings)  verdicts_html(verdicts)
+    trace_html(trace)  look_html(look(trace))  comparison_html(compare(a, b))  findings_html(findings)  verdicts_html(verdicts)
 
-Every name is escaped; nothing refers to anything outside the cell.
+These objects call them when a notebook shows them (`_repr_html_`). Every name is escaped; nothing refers to anything outside
+the cell.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 WIDTH, ROW, GAP = 800, 10, 6
 MOST_BOXES, MOST_ROWS = 800, 10
+_KERNEL_HEAD = ("kernel", "role", "launches", "total", "median", "bound")
 _SIGN = {"hit": "✓", "miss": "✗", "unknown": "?", "found": "●", "clear": "○", "skipped": "–", "crashed": "✕"}
 _FILL = {"kernel": "#7fb2f0", "gpu_memcpy": "#c3c9d2", "gpu_memset": "#c3c9d2", "cpu_op": "#b9cbe4", "cuda_runtime": "#f0b3a0",
          "cuda_driver": "#f0b3a0", "user_annotation": "#d9c7f7", "gpu_user_annotation": "#d9c7f7"}
@@ -41,9 +43,21 @@ def trace_html(trace: Trace) -> str:
     rows = [[row["short"] or row["name"], row["role"], count_text(row["count"]),
              time_text(row["total_ns"] if row["timed"] else None), time_text(row["median_ns"]), row["bound"]]
             for row in cases.iter_rows(named=True)]
-    table = _table(["kernel", "role", "launches", "total", "median", "bound"], rows)
+    table = _table(_KERNEL_HEAD, rows)
     title = f"{os.path.basename(trace.path)}: {' · '.join(facts)}"
     return f"<div><p>{_text(title)}</p>{notes}{timeline_svg(trace)}{table}</div>"
+
+
+def look_html(document: Mapping[str, Any]) -> str:
+    """The document of `foretrace look`: what ran, its costliest kernels, and what the rules found."""
+    trace, totals = document["trace"], document["totals"]
+    counts = [f"{count_text(totals[name])} {name}" for name in ("kernels", "memcpys", "memsets")]
+    facts = [trace["device"] or "no GPU named", *counts, f"GPU busy {time_text(totals['gpu_busy_ns'])}", f"{trace['steps']} steps"]
+    rows = [[row["short"] or row["name"], row["role"], count_text(row["count"]), time_text(row["total_ns"]),
+             time_text(row["median_ns"]), row["bound"]] for row in document["kernels"][:MOST_ROWS]]
+    title = f"{os.path.basename(trace['path'])}: {' · '.join(facts)}"
+    findings = findings_html(Finding(**entry) for entry in document["findings"])
+    return f"<div><p>{_text(title)}</p>{_table(_KERNEL_HEAD, rows)}{findings}</div>"
 
 
 def comparison_html(found: Comparison) -> str:
