@@ -52,7 +52,8 @@ def look_html(document: Mapping[str, Any]) -> str:
     """The document of `foretrace look`: what ran, its costliest kernels, and what the rules found."""
     trace, totals = document["trace"], document["totals"]
     counts = [f"{count_text(totals[name])} {name}" for name in ("kernels", "memcpys", "memsets")]
-    facts = [trace["device"] or "no GPU named", *counts, f"GPU busy {time_text(totals['gpu_busy_ns'])}", f"{trace['steps']} steps"]
+    busy = f"GPU busy {time_text(totals['gpu_busy_ns'])}"
+    facts = [trace["device"] or "no GPU named", *counts, busy, f"{trace['steps']} steps"]
     rows = [[row["short"] or row["name"], row["role"], count_text(row["count"]), time_text(row["total_ns"]),
              time_text(row["median_ns"]), row["bound"]] for row in document["kernels"][:MOST_ROWS]]
     title = f"{os.path.basename(trace['path'])}: {' · '.join(facts)}"
