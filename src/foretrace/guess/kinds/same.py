@@ -65,8 +65,14 @@ def _against(view: View, thing: Thing, wanted: Counter[Any], footprint: bool) ->
 
 
 def _listed(word: str, bag: Counter[Any]) -> str:
-    names = [f"{count} x {name if isinstance(name, str) else name[0]}" for name, count in bag.most_common(3)]
+    names = [f"{count} x {name if isinstance(name, str) else _footprint(name)}" for name, count in bag.most_common(3)]
     return f"{word}: {', '.join(names)}{', …' if len(bag) > 3 else ''}" if names else ""
+
+
+def _footprint(parts: tuple[str, ...]) -> str:
+    """The name, and what may differ where the names do not."""
+    name, grid, block, registers, shared = parts
+    return f"{name} (grid {grid}, block {block}, registers {registers}, shared memory {shared})"
 
 
 def _pair(view: View, first: Thing, second: Thing, same: bool) -> Reading:
