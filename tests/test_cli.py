@@ -159,6 +159,10 @@ def test_sql(capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(capsys.readouterr().out)["rows"] == [{"n": 15}]
     assert main(["sql", MLP]) == 0
     assert "kernels: id, name" in capsys.readouterr().out
+    assert main(["sql", MLP, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["tables"]["names"] == ["name"]
+    assert main(["sql", MLP, "select 1", "--json", "--csv"]) == 2
+    assert "choose one" in capsys.readouterr().err
     assert main(["sql", MLP, "select nonsense from kernels"]) == 2
     assert capsys.readouterr().err.count("\n") == 1
     for reads in ("read_csv('/etc/passwd')", "read_csv/**/('x')", "\"read_csv\"('x')", "SCAN_PARQUET ('x')"):

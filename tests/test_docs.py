@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
+from dataclasses import fields
 from pathlib import Path
 
 import click
 import pytest
 
+import foretrace
+from foretrace import recorded
 from foretrace.cli import foretrace as group
+from foretrace.sources.limits import Limits, parse_limits
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted((ROOT / "docs").glob("*.md"))
@@ -50,3 +54,34 @@ def test_links_lead_somewhere(page: Path) -> None:
 def test_every_page_is_linked_from_the_readme() -> None:
     readme = (ROOT / "README.md").read_text()
     assert [page.name for page in PAGES if f"docs/{page.name}" not in readme] == []
+
+
+def _page(name: str) -> str:
+    return (ROOT / "docs" / name).read_text()
+
+
+def test_every_limit_is_documented_with_its_default() -> None:
+    settings = re.findall(r"^\| `(\w+=\w+)` \|", _page("look.md"), re.MULTILINE)
+    assert [setting.partition("=")[0] for setting in settings] == [field.name for field in fields(Limits)]
+    assert parse_limits(tuple(settings)) == Limits()
+    options = {option.name: option for option in group.get_command(click.Context(group), "look").params}  # type: ignore[union-attr]
+    assert all(f" {field.name}" in options["limit"].help for field in fields(Limits))  # type: ignore[attr-defined]
+
+
+def test_every_table_is_documented_with_its_columns() -> None:
+    trace = foretrace.open(recorded.traces()["mlp_eager"], cache=False)
+    rows = re.findall(r"^\| `(\w+)` \| .* \| ((?:`\w+` ?)+) \|$", _page("sql.md"), re.MULTILINE)
+    told = {name: re.findall(r"`(\w+)`", columns) for name, columns in rows}
+    assert told == {name: trace.table(name).columns for name in trace.table_names()}
+
+
+def test_the_queries_of_the_page_run() -> None:
+    trace = foretrace.open(recorded.traces()["mlp_eager"], cache=False)
+    queries = re.findall(r"^    (?:foretrace sql TRACE \")?(select [^\"\n]+)", _page("sql.md"), re.MULTILINE)
+    assert len(queries) == 3
+    assert all(trace.sql(query).height for query in queries)
+
+
+def test_every_public_name_is_documented() -> None:
+    missing = [name for name in foretrace.__all__ if not name.startswith("_") and f"`{name}(" not in _page("python.md")]
+    assert missing == []

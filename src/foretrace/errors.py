@@ -3,11 +3,13 @@
     ForetraceError                 something a person can mend; printed as one line, never as a traceback
     ├── TraceError                 exit 3: the input is not a readable trace (has a code, a byte, a next step)
     │   └── LimitError             exit 3: a limit against hostile files stopped the load (names its flag)
-    ├── UsageError                 exit 2: the request itself is wrong (a guess that does not parse, a missing region)
+    ├── UsageError                 exit 2: the request itself is wrong (a guess that does not parse, a missing region, a store
+    │                              that says no)
     ├── TheirError                 exit 1: the user's own code raised; its traceback has been printed
     └── MissingError               exit 4: a device or an optional package is missing (names the install command)
 
-One place prints them: `foretrace.cli.main`.
+One place prints them: `foretrace.cli.main`. It prints an `OSError` the same way (exit 2, with the path), and an import that
+did not find its package (exit 4, with the command that installs it).
 """
 
 from __future__ import annotations

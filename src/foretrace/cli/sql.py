@@ -30,14 +30,21 @@ def command(
     \b
     foretrace sql t.json.gz "select name, count(*) n, sum(dur_ns) ns from kernels group by name order by ns desc"
     """
+    import json
+
+    from ..errors import UsageError
     from ..opening import open
     from ..render import rows as render
     from ..sources.limits import parse_limits
 
+    if as_json and as_csv:
+        raise UsageError("choose one of --json and --csv")
     opened = open(trace, cache=not no_cache, limits=parse_limits(limit))
     warn_of_loss(opened)
     if query is None:
-        click.echo("\n".join(f"{name}: {', '.join(opened.table(name).columns)}" for name in opened.table_names()))
+        tables = {name: opened.table(name).columns for name in opened.table_names()}
+        listed = "\n".join(f"{name}: {', '.join(columns)}" for name, columns in tables.items())
+        click.echo(json.dumps({"schema": 1, "tables": tables}) if as_json else listed)
     else:
         found = opened.sql(query)
         click.echo(render.json_text(found) if as_json else render.csv_text(found) if as_csv else render.table_text(found, rows))
