@@ -18,6 +18,8 @@ from foretrace.capture.export import export, trace_path
 from foretrace.capture.record import RunRecord
 from foretrace.errors import UsageError
 
+KINETO_SILENT = "6"  # above its highest level, at which torch 2.13 logs every start and stop
+
 
 class Capture(torch.profiler.profile):  # type: ignore[misc]
     """A `torch.profiler.profile` that writes one trace and one run record, and says so when it cannot.
@@ -164,10 +166,22 @@ class Capture(torch.profiler.profile):  # type: ignore[misc]
 
 @contextlib.contextmanager
 def quiet_profiler() -> Iterator[None]:
-    """Without torch's warning that a second cycle clears the first: every recording here has one."""
+    """Without torch's warning that a second cycle clears the first: every recording here has one.
+
+    Kineto reads its log level once, when the first profiler is made. Without an accelerator it logs nothing but two lines
+    for each recording.
+    """
+    name = "KINETO_LOG_LEVEL"
+    silence = name not in os.environ and activities() == [ProfilerActivity.CPU]
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Warning: Profiler clears events")
-        yield
+        if silence:
+            os.environ[name] = KINETO_SILENT
+        try:
+            yield
+        finally:
+            if silence:
+                del os.environ[name]
 
 
 def activities() -> list[ProfilerActivity]:
