@@ -28,7 +28,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     guesses = {"hits": 0, "misses": 0, "unknown": len(hostile.NAMES), "guesses": [
         dict.fromkeys(texts, name) | {"verdict": "unknown"} for name in hostile.NAMES.values()]}
     names = list(hostile.NAMES.values())
-    keys = ("number", "rung", "variant", "guess", "verdict", "measured", "why", "correction")
+    keys = ("number", "setup", "guess", "verdict", "measured", "why", "correction")
     ladder = dict.fromkeys(("source", "device", "torch"), names[0]) | {
         "counts": dict.fromkeys(("hit", "miss", "unknown"), names[0]),
         "claims": [dict.fromkeys(keys, name) for name in names],

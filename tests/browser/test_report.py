@@ -168,6 +168,8 @@ def test_guesses_and_ladder_are_shown_when_given(browser: Browser, reports: dict
     assert " hold, " in ladder
     assert "what stayed the same" in ladder
     assert "gemm" in ladder
+    browser.run("document.querySelector('#ladder details').open = true")
+    assert "mlp eager, " in browser.find("#ladder details").text
 
 
 def test_dark_narrow_and_on_paper(browser: Browser, reports: dict[str, Path]) -> None:

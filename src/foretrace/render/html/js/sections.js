@@ -129,7 +129,7 @@ function claimTable(claims) {
   const words = (title, of) => ({ title, name: true, value: of, text: (row) => of(row) || "–" });
   const of = (key) => (row) => String(row[key] ?? "");
   return new Table([
-    words("claim", of("number")), words("rung", of("rung")), words("variant", of("variant")), words("prediction", of("guess")),
+    words("claim", of("number")), words("setup", of("setup")), words("prediction", of("guess")),
     { ...words("here", of("verdict")), text: (row) => `${VERDICT_SIGN[row.verdict] ?? ""} ${row.verdict}` },
     words("measured", of("measured")), words("why", of("why")), words("right", of("correction")),
   ], claims, { caption: `${numberText(claims.length)} claims`, sortBy: -1 });
