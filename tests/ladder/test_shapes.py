@@ -79,7 +79,10 @@ def test_what_cannot_run_here_is_left_out_in_a_line(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_rung_that_cannot_run_at_all_is_one_line() -> None:
-    with pytest.raises(MissingError, match="at batch 1, heads 3, dim 8: "):  # eight features do not make three heads
+    most = 2**63 - 1
+    with pytest.raises(MissingError, match=f"at batch 1, in_dim {most}: RuntimeError: "):
+        ladder.shapes(ladder.rung("linear"), ["batch=1", f"in_dim={most}"], ["eager"], ON_CPU, say=lambda text: None)
+    with pytest.raises(UsageError, match="3 heads cannot share 8 features"):
         ladder.shapes(ladder.rung("block"), ["batch=1", "heads=3", "dim=8"], ["eager"], ON_CPU, say=lambda text: None)
 
 
