@@ -31,11 +31,14 @@ _OTHER_HEADER = re.compile(rb'"(?:schemaVersion|traceEvents|deviceProperties)"\s
 
 @dataclass(slots=True)
 class Stretch:
-    """What a careful reading of one stretch gave; `ended` is where the list of events closed, or None."""
+    """What a careful reading of one stretch gave.
+
+    `ended` is where the list of events closed, or None; `full` that there was one more than was asked for.
+    """
 
     events: list[Event]
     ended: int | None
-    consumed: int
+    full: bool
 
 
 def read_carefully(
@@ -47,10 +50,14 @@ def read_carefully(
     last: bool,
     first: bool = False,
     exact: bool = False,
+    most: int | None = None,
 ) -> Stretch:
-    """Every event of `data`, which starts at byte `offset` of the document. `last`: no more bytes will come."""
+    """Every event of `data`, which starts at byte `offset` of the document, and no more than `most`.
+
+    `last`: no more bytes will come.
+    """
     reader = _Careful(data, offset, limits, ledger, last, exact)
-    return reader.run(first)
+    return reader.run(first, len(data) if most is None else most)
 
 
 class _Careful:
@@ -59,9 +66,9 @@ class _Careful:
         self.data, self.offset, self.limits, self.ledger, self.last = data, offset, limits, ledger, last
         self.events: list[Event] = []
 
-    def run(self, first: bool) -> Stretch:
-        at, ended = 0, None
-        while True:
+    def run(self, first: bool, most: int) -> Stretch:
+        at, ended, full = 0, None, False
+        while not full:
             at, stray = self.separators(at, first)
             first = False
             if at >= len(self.data):
@@ -74,11 +81,13 @@ class _Careful:
                     break
                 self.ledger.note("trailing_comma", text="a stray ] between events was ignored")
                 at += 1
+            elif len(self.events) >= most:
+                full = True
             elif self.data[at] == 0x7B:  # {
                 at = self.record(at)
             else:
                 at = self.junk(at)
-        return Stretch(self.events, ended, at)
+        return Stretch(self.events, ended, full)
 
     def separators(self, at: int, first: bool) -> tuple[int, int]:
         """Where the next value starts, and how many commas too many stand before a closing bracket."""

@@ -161,6 +161,7 @@ class EventReader:
         self.buffer, self.limits, self.ledger = buffer, limits, ledger
         self.columns = Columns(document.origin_us)
         self.exact = document.origin_us > 0
+        self.full = False  # the limit of events left no room for the next one
         document.columns.append(self.columns)
 
     def run(self, first: bool) -> bool:
@@ -172,14 +173,20 @@ class EventReader:
                     return True
                 self.buffer.drop(cut)
                 first = False
-            if len(self.columns) > self.limits.events:
+            if not self.full and self.buffer.ended and self._finish(first):
+                return True
+            if self.full:
                 self.ledger.note(
                     "limit_events",
                     text=f"reading stopped at {self.limits.events:,} events; raise it with --limit events=NUMBER",
                 )
                 return False
             if self.buffer.ended:
-                return self._finish(first)
+                return False
+
+    def _room(self) -> int:
+        """How many more events the limit leaves room for."""
+        return self.limits.events - len(self.columns)
 
     def _next_cut(self) -> int:
         """The end of the last whole record in the buffer, filling it until there is one; 0 when there is none."""
@@ -196,6 +203,8 @@ class EventReader:
     def _chunk(self, data: bytes, first: bool) -> int | None:
         """Take one stretch of whole records; the place of the closing bracket if it was in there."""
         events = fast_events(data, first, self.limits, self.exact)
+        if events is not None and len(events) > self._room():
+            events = None
         stated = len(self.columns.sides["comms"]["event"])
         if events is not None and self.columns.add(events, whole=True):
             self.ledger.seen += len(events)
@@ -206,8 +215,11 @@ class EventReader:
         return self._careful(data, first, last=False)
 
     def _careful(self, data: bytes, first: bool, last: bool) -> int | None:
-        stretch = read_carefully(data, self.buffer.offset, self.limits, self.ledger, last=last, first=first, exact=self.exact)
+        stretch = read_carefully(
+            data, self.buffer.offset, self.limits, self.ledger, last=last, first=first, exact=self.exact, most=self._room()
+        )
         self.columns.add(stretch.events)
+        self.full = stretch.full
         if stretch.ended is not None:
             self.buffer.drop(stretch.ended)
         return stretch.ended

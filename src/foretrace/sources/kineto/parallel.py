@@ -26,6 +26,7 @@ from .columns import Columns, Pool
 from .document import Buffer, Document, EventReader
 
 WORTHWHILE = 24 << 20  # below this a fork costs about what it saves (measured on two cores)
+_LEAST_RECORD = 64  # bytes; a file that may hold more events than the limit is read by one process, which counts them
 _TAIL = 1 << 20  # the end of the file is always read here, where the tail is understood
 _THREADED = ("polars", "torch", "pyarrow")
 
@@ -41,7 +42,7 @@ def read_apart(
     """Let children read all but the end of the file; the buffer for what is left. `meanwhile` runs while they do."""
     path, size = stream.plain_path, stream.size
     workers = min(_cores(), 8)
-    small = size is None or size - buffer.offset < WORTHWHILE
+    small = size is None or not WORTHWHILE <= size - buffer.offset < limits.events * _LEAST_RECORD
     if path is None or size is None or small or document.origin_us or workers < 2 or not _may_fork():
         return buffer
     cuts = _cuts(path, buffer.offset, size - _TAIL, workers)
