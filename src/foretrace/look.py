@@ -73,12 +73,11 @@ def ledger_entry(trace: Trace) -> dict[str, Any]:
 def totals(trace: Trace) -> dict[str, Any]:
     gpu, host = trace.gpu, trace.host
     timed = bool(gpu.usable.any())
-    known = len(gpu) > 0
     return {
         "kernels": int(gpu.is_kernel.sum()), "memcpys": int(gpu.is_memcpy.sum()), "memsets": int(gpu.is_memset.sum()),
         "launches": int(host.is_launch.sum()), "syncs": int(host.is_wait.sum()),
-        "gpu_busy_ns": gpu.busy(gpu.usable) if timed else None if known else 0,
-        "gpu_span_ns": gpu.span(gpu.usable) if timed else None if known else 0,
+        "gpu_busy_ns": gpu.busy(gpu.usable) if timed else None,
+        "gpu_span_ns": gpu.span(gpu.usable) if timed else None,
         "cpu_ops": int(host.is_op.sum()),
     }
 

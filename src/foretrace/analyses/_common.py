@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..model.about import device_of
 from ..model.costs import OpCall, Tensor, peak_flops
 from ..model.intervals import Bools, Ints, innermost
-from ..model.kernels import device_of
 from ..model.order import Case
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def shapes_text(call: OpCall | None) -> str:
 
 def bandwidth_ns(trace: Trace, count: int | None) -> float:
     """The least time in which the card's memory moves this many bytes; 0 where a cache may hold them, or nothing is known."""
-    device = device_of(trace)
+    device = device_of(trace.about)
     if device is None or not count or count <= (device.l2_bytes or 0):
         return 0.0
     return count / device.bytes_per_s * 1e9
@@ -105,7 +105,7 @@ def bandwidth_ns(trace: Trace, count: int | None) -> float:
 
 def product_ns(trace: Trace, case: Case, kind: str = "") -> float | None:
     """The least time for the arithmetic of one launch at the card's peak for `kind` (its own type by default), or None."""
-    top = peak_flops(device_of(trace), kind or _peak_key(case), True)
+    top = peak_flops(device_of(trace.about), kind or _peak_key(case), True)
     return None if top is None or case.flops is None else case.flops / top * 1e9
 
 

@@ -43,17 +43,16 @@ def check(trace: Trace) -> Iterator[Finding]:
         return
     where = "host" if ratio >= gpu_ratio else "GPU"
     title = f"The first step is cold: {ratio_text(max(ratio, gpu_ratio))} the {where} time of the others"
+    gpu = f"; GPU work {time_text(busy)} against {time_text(usual_busy)}" if len(trace.gpu) else ""
     detail = (
-        f"{first.name} took {time_text(first.cpu_ns)} on the host, the others {time_text(usual)} (median); GPU work "
-        f"{time_text(busy)} against {time_text(usual_busy)}. Leave it out of means, or warm up longer."
+        f"{first.name} took {time_text(first.cpu_ns)} on the host, the others {time_text(usual)} (median){gpu}. "
+        "Leave it out of means, or warm up longer."
     )
     evidence = {
         "first_ns": first.cpu_ns,
         "usual_ns": usual,
         "ratio": round(ratio, 3),
-        "first_busy_ns": busy,
-        "usual_busy_ns": usual_busy,
-    }
+    } | ({"first_busy_ns": busy, "usual_busy_ns": usual_busy} if len(trace.gpu) else {})
     yield Finding(RULE.name, "found", title, detail, evidence, (first.event,))
 
 

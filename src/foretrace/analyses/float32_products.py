@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from ..model.kernels import device_of
+from ..model.about import device_of
 from ..schema.finding import Example, Finding, Rule
 from ..units import percent_text, time_text
 from ._common import LISTED, each, faster_by, per, plural, shapes_text, together
@@ -32,7 +32,7 @@ def check(trace: Trace) -> Iterator[Finding]:
     whole = together(trace, [case for case in trace.order.cases if _plain(case)])
     if whole is None:
         return
-    device = device_of(trace)
+    device = device_of(trace.about)
     faster = device is None or "tf32" in device.peak_flops
     advice = (
         "TF32 (torch.set_float32_matmul_precision) or bf16 would use the tensor cores"

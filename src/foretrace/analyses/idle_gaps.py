@@ -50,8 +50,10 @@ def check(trace: Trace) -> Iterator[Finding]:
         return
     causes = sorted(idle.by_cause().items(), key=lambda item: (-item[1], item[0]))
     lines = [f"{time_text(step(ns))} {WORDS[cause]}" for cause, ns in causes if ns >= WORTH_NAMING * total]
-    title = f"The GPU is idle for {percent_text(share)} of the time, mostly {WORDS[causes[0][0]]}"
-    detail = f"{time_text(step(total))} {per(trace)} in {plural(len(idle.start), 'gap')}: {listing(lines)}."
+    steps = bool(trace.order.steps)
+    title = f"The GPU is idle for {percent_text(share)} of {'the steps' if steps else 'the time'}, mostly {WORDS[causes[0][0]]}"
+    window = "a step counts from its start on the host to the end of its last GPU work" if steps else "from the first work on"
+    detail = f"{time_text(step(total))} {per(trace)} in {plural(len(idle.start), 'gap')}: {listing(lines)} ({window})."
     evidence = {
         "idle_ns": step(total),
         "share": round(share, 4),

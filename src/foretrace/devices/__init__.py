@@ -39,16 +39,15 @@ def find(
 
     Among the devices whose words all occur in the name, the one with most words wins (`A100 80GB PCIe` over
     `A100 80GB`). `arch` (`sm_90`, `gfx942`), `sms` and `memory_bytes` then have to agree where they are given: a card
-    with fewer SMs than its name promises is a slice of one, and its peaks are unknown. A trace without a name is
-    matched by SM count and memory together, and only if one device fits.
+    with fewer SMs than its name promises is a slice of one, and its peaks are unknown. A trace without a name, or with
+    one that fits several cards (`NVIDIA H100`), is matched by SM count and memory together, and only if one device fits.
     """
     words = frozenset(re.split(r"[^a-z0-9]+", name.lower())) - {""}
     if words & OTHER_CARD:
         return None
-    if words:
-        candidates = _by_words(words)
-    else:
-        candidates = every() if sms and memory_bytes else ()
+    candidates = _by_words(words)
+    if not candidates and sms and memory_bytes:
+        candidates = _by_model(words) if words else every()
     fits = [device for device in candidates if _agrees(device, arch, sms, memory_bytes)]
     return fits[0] if len(fits) == 1 else None
 
@@ -57,6 +56,11 @@ def _by_words(words: frozenset[str]) -> tuple[Device, ...]:
     scores = {device.name: _score(device, words) for device in every()}
     best = max(scores.values())
     return tuple(device for device in every() if best and scores[device.name] == best)
+
+
+def _by_model(words: frozenset[str]) -> tuple[Device, ...]:
+    """Devices whose model, the first word of their names, is among the words."""
+    return tuple(device for device in every() if any(entry[0] in words for entry in device.names))
 
 
 def _score(device: Device, words: frozenset[str]) -> int:

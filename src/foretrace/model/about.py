@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from .. import devices
+from ..schema.device import Device
 from ..schema.ledger import LedgerBuilder
 
 _RANK_IN_NAME = re.compile(r"rank[_-]?(\d+)|[_-]TP-?(\d+)|profile_(\d+)\.json|ranks?_(\d+)", re.IGNORECASE)
@@ -42,7 +44,7 @@ def about(header: dict[str, Any], path: str, ledger: LedgerBuilder) -> About:
     }
     return About(
         names[0] or None if names else None,
-        _arch(first),
+        _arch(first, amd="hip_runtime_version" in header),
         _int(first.get("numSms")),
         _int(first.get("totalGlobalMem")),
         names,
@@ -53,16 +55,25 @@ def about(header: dict[str, Any], path: str, ledger: LedgerBuilder) -> About:
     )
 
 
+def device_of(about: About) -> Device | None:
+    """The table entry of the GPU that a trace was recorded on, or None."""
+    if about.device is None and about.sms is None:
+        return None
+    return devices.find(about.device or "", sms=about.sms, memory_bytes=about.memory_bytes)
+
+
 def is_coordinator(path: str) -> bool:
     """Serving engines write a trace of their scheduler beside the ranks: it is no rank."""
     return _COORDINATOR.search(path) is not None
 
 
-def _arch(device: dict[str, Any]) -> str | None:
+def _arch(device: dict[str, Any], *, amd: bool) -> str | None:
+    """Some AMD cards are recorded without a name: the runtime's version or the width of a wavefront tells them then."""
     major, minor, name = _int(device.get("computeMajor")), _int(device.get("computeMinor")), str(device.get("name", ""))
     if major is None or minor is None:
         return None
-    return f"gfx{major}{minor:x}" if "AMD" in name or "Instinct" in name else f"sm{major}{minor}"
+    amd = amd or "AMD" in name or "Instinct" in name or device.get("warpSize") == 64
+    return f"gfx{major}{minor:x}" if amd else f"sm{major}{minor}"
 
 
 def _rank(header: dict[str, Any], path: str, ledger: LedgerBuilder) -> tuple[int | None, int | None]:

@@ -50,6 +50,8 @@ class Gpu:
         self.side_row[rows] = np.arange(side.height)
         for name, column in (("device", self.device), ("stream", self.stream), ("bytes", self.bytes)):
             column[rows] = filled(side[name], NONE)
+        self.in_graph = np.zeros(len(self.id), bool)
+        self.in_graph[rows] = filled(side["graph_id"], 0) != 0
         tracks = tables["tracks"]
         for name, column in (("pid", self.device), ("tid", self.stream)):
             missing = column == NONE
@@ -160,6 +162,21 @@ class Gpu:
         rows = self.usable
         lanes = self.lane[rows]
         ledger.note("stream_overlap", overlapping(lanes, self.start[rows], self.end[rows]))
+        self._note_overruns(ledger)
+
+    def _note_overruns(self, ledger: LedgerBuilder) -> None:
+        """A stream runs its work in turn, so what outlasts the next piece has a false end (kernels of graphs may overlap)."""
+        rows = np.flatnonzero(self.usable & ~self.in_graph)
+        rows = rows[np.lexsort((self.end[rows], self.start[rows], self.lane[rows]))]
+        first, then = rows[:-1], rows[1:]
+        follows = (self.lane[first] == self.lane[then]) & (self.start[then] > self.start[first])
+        long = follows & (self.end[first] > self.end[then])
+        if long.any():
+            written = int(self.length[first[long]].sum())
+            cut = int((self.start[then[long]] - self.start[first[long]]).sum())
+            ledger.note("dur_overrun", int(long.sum()),
+                        f"{int(long.sum()):,} GPU events outlast the next one on their stream: {written:,} ns as written, "
+                        f"{cut:,} ns if each ends where the next begins")
 
     @cached_property
     def lane(self) -> Ints:

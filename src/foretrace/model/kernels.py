@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from .. import devices, families
+from .. import families
 from ..schema.device import Device
 from ..schema.kernel import KernelId
 from . import costs
+from .about import device_of
 from .gpu import numbered
 from .intervals import Ints
 from .work import work_table
@@ -32,14 +33,6 @@ _PRICED = {
     "cost_note": pl.String,
     "operand_type": pl.String,
 }
-
-
-def device_of(trace: Trace) -> Device | None:
-    """The table entry of the GPU this trace was recorded on, or None."""
-    about = trace.about
-    if about.device is None and about.sms is None:
-        return None
-    return devices.find(about.device or "", sms=about.sms, memory_bytes=about.memory_bytes)
 
 
 def described(trace: Trace) -> pl.DataFrame:
@@ -68,7 +61,7 @@ def grouped(trace: Trace) -> pl.DataFrame:
         pl.col("op").drop_nulls().first(),
         *(pl.col(name).first() for name in ("short", "family", "role", "flops", "bytes", "cost_note", "operand_type")),
     )
-    device = device_of(trace)
+    device = device_of(trace.about)
     places = [
         _place(device, row)
         for row in frame.select("name", "role", "flops", "bytes", "median_ns", "operand_type").iter_rows(named=True)

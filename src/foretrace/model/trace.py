@@ -13,7 +13,7 @@ import polars as pl
 from ..schema.gaps import with_gaps
 from ..schema.ledger import Ledger, LedgerBuilder, Note
 from ..schema.tables import Tables
-from .about import About, about
+from .about import About, about, device_of
 from .gpu import Gpu
 from .host import Host, step_number
 from .spans import Spans
@@ -69,6 +69,8 @@ class Trace:
         ranks, world = len(self.tables.merged), self.about.world_size or 0
         if ranks > 1:
             notes.note("rank_missing", max(world - ranks, 0), f"{ranks} of {world} ranks are in this merged file")
+        if self.about.device and len(self.gpu) and device_of(self.about) is None:
+            notes.note("unknown_device", text=f"peaks of {self.about.device!r} are not known: no roofline for its kernels")
         if not self.host.count:
             notes.counts.pop("no_gpu_events", None)
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from ... import families
 from ...look import look
-from ...model.kernels import device_of
+from ...model.about import device_of
 from ...model.trace import Trace
 from ...render.safe import plain
 
@@ -77,7 +77,7 @@ def configs(trace: Trace) -> tuple[list[list[Any]], Any]:
 
 def roofs(trace: Trace) -> dict[str, Any] | None:
     """The peaks of the GPU, where it is in the table of devices."""
-    device = device_of(trace)
+    device = device_of(trace.about)
     if device is None:
         return None
     return {"name": device.name, "bytes_per_s": device.bytes_per_s, "peaks": dict(device.peak_flops), "source": device.source}

@@ -1,0 +1,66 @@
+"""What a whole trace is noted for: durations that cannot be, cards that are not known, limits that were reached."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import foretrace
+from corpus.build import Doc, g0, gn
+from foretrace.model.trace import Trace
+from foretrace.sources.limits import Limits
+
+MI300 = {"id": 0, "name": "", "computeMajor": 9, "computeMinor": 4, "warpSize": 64, "numSms": 304}
+
+
+def opened(doc: Doc, folder: Path, **limits: int) -> Trace:
+    path = folder / "t.json"
+    path.write_bytes(doc.bytes())
+    return foretrace.open(path, cache=False, limits=Limits(**limits) if limits else None)
+
+
+def note(trace: Trace, code: str) -> Any:
+    return next((note for note in trace.ledger.notes if note.code == code), None)
+
+
+def stretched(end_ns: int, **args: Any) -> Doc:
+    """Three kernels, 300 us apart; the first runs until `end_ns`."""
+    doc = gn(3)
+    at = next(index for index, event in enumerate(doc.events) if event.get("cat") == "kernel")
+    start = doc.events[at]["ts"]
+    doc.edit(at, dur=type(start)(f"{end_ns / 1000:.3f}"))
+    return doc.args(at, args) if args else doc
+
+
+def test_a_kernel_that_outlasts_the_next(tmp_path: Path) -> None:
+    trace = opened(stretched(400_000), tmp_path)
+    assert note(trace, "dur_overrun").count == 1
+    assert "400,000 ns as written, 300,000 ns if each ends where the next begins" in note(trace, "dur_overrun").text
+
+
+@pytest.mark.parametrize("doc", [stretched(310_000), stretched(400_000, **{"graph id": 3, "graph node id": 5})])
+def test_an_overlap_and_a_graph_are_no_overrun(doc: Doc, tmp_path: Path) -> None:
+    trace = opened(doc, tmp_path)
+    assert note(trace, "dur_overrun") is None
+    assert note(trace, "stream_overlap").count == 1
+
+
+def test_a_card_that_is_not_in_the_table(tmp_path: Path) -> None:
+    trace = opened(g0().head(deviceProperties=[{"id": 0, "name": "NVIDIA Z9000", "numSms": 7}]), tmp_path)
+    assert "Z9000" in note(trace, "unknown_device").text
+    assert note(opened(g0(), tmp_path), "unknown_device") is None
+
+
+def test_an_amd_card_without_a_name(tmp_path: Path) -> None:
+    assert opened(g0().head(deviceProperties=[MI300]), tmp_path).about.arch == "gfx94"
+
+
+@pytest.mark.parametrize("events", [0, 1, 5, 25, 26, 27])
+def test_reading_stops_at_the_limit_and_no_later(events: int, tmp_path: Path) -> None:
+    whole = opened(gn(4), tmp_path)
+    assert whole.ledger.seen == 26
+    trace = opened(gn(4), tmp_path, events=events)
+    assert trace.ledger.seen == trace.ledger.kept == min(events, 26)
+    assert (note(trace, "limit_events") is None) == (events >= 26)
