@@ -7,6 +7,7 @@ cost little more than a thousand.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +34,8 @@ _PRICED = {
     "cost_note": pl.String,
     "operand_type": pl.String,
 }
+
+_NO_SIZES = "the op's arguments have no recorded sizes"
 
 
 def described(trace: Trace) -> pl.DataFrame:
@@ -233,13 +236,13 @@ def _distinct(*columns: Ints) -> tuple[Ints, Ints]:
 
 def _priced(cost: costs.Cost | None) -> tuple[Any, ...]:
     if cost is None:
-        return (None,) * (len(_PRICED) - 1)
+        return (None, None, None, None, _NO_SIZES)
     return (cost.flops, cost.bytes_read, cost.bytes_written, cost.bytes, cost.note or None)
 
 
 def _blocks(grid: str | None) -> int:
     sizes = _parsed(grid)
-    return int(np.prod(sizes)) if sizes and all(isinstance(size, int) for size in sizes) else 0
+    return math.prod(sizes) if sizes and all(isinstance(size, int) for size in sizes) else 0
 
 
 def _parsed(text: str | None) -> Sequence[Any]:

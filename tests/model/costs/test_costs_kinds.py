@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from corpus.places import examples
 from foretrace.model import costs
-from foretrace.model.costs import Cost, OpCall
+from foretrace.model.costs import Cost, Launch, OpCall
 
 MODULES = [
     importlib.import_module(f"{costs.__name__}.{info.name}")
@@ -18,13 +18,15 @@ MODULES = [
 ]
 KINDS = {module.__name__.rpartition(".")[2]: module.KIND for module in MODULES if hasattr(module, "KIND")}
 EXAMPLES = [(f"{name}:{call.name}", call, cost) for name, kind in KINDS.items() for call, cost in kind.examples]
+SPLIT = [(f"{name}:{call.name}", call, parts) for name, kind in KINDS.items() for call, parts in kind.split]
 OPS = sorted({name for kind in KINDS.values() for name in kind.prices})
 
 
 def test_every_kind_is_discovered() -> None:
     assert set(map(id, KINDS.values())) <= set(map(id, costs.kinds()))
-    assert {"matmul", "convolution", "attention", "pointwise", "reduction", "norm", "softmax", "indexing", "copy",
-            "random", "sort", "foreach", "optimizer", "triton", "liger", "pooling", "comms", "vllm"} <= set(KINDS)
+    assert {"matmul", "convolution", "attention", "attention_backward", "pointwise", "reduction", "norm", "softmax", "indexing",
+            "copy", "random", "sort", "foreach", "optimizer", "triton", "liger", "pooling", "comms", "vllm",
+            "fbgemm"} <= set(KINDS)
 
 
 def test_no_op_has_two_prices() -> None:
@@ -46,6 +48,23 @@ def test_a_kind_brings_examples(kind: costs.Kind) -> None:
 @pytest.mark.parametrize(("call", "expected"), [row[1:] for row in EXAMPLES], ids=[row[0] for row in EXAMPLES])
 def test_the_examples_hold(call: OpCall, expected: Cost) -> None:
     assert costs.cost(call) == expected
+
+
+def attributed(call: OpCall, launches: list[Launch]) -> list[Cost | None]:
+    return costs.attribute(call, [each.role for each in launches], [9] * len(launches),
+                           names=[each.name for each in launches], blocks=[each.blocks for each in launches])
+
+
+@pytest.mark.parametrize(("call", "parts"), [row[1:] for row in SPLIT], ids=[row[0] for row in SPLIT])
+def test_the_examples_of_several_kernels_hold(call: OpCall, parts: dict[Launch, Cost | None]) -> None:
+    carriers = sorted(parts, key=lambda launch: parts[launch] is None or parts[launch].flops is None)  # the first is longest
+    assert attributed(call, carriers) == [parts[launch] for launch in carriers]
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS.keys())
+def test_shares_belong_to_priced_ops_and_bring_examples(kind: costs.Kind) -> None:
+    assert set(kind.shares) <= set(kind.prices)
+    assert bool(kind.shares) == bool(kind.split)
 
 
 @pytest.mark.parametrize("name", OPS)
@@ -75,6 +94,27 @@ def test_no_arguments_break_a_price(
     found = costs.cost(OpCall(name, dims, types, strides, concrete))
     known = [] if found is None else [found.flops, found.bytes_read, found.bytes_written, found.bytes]
     assert all(value is None or value >= 0 for value in known)
+
+
+NAMES = sorted({launch.name for _, _, parts in SPLIT for launch in parts})
+ROLES = ["gemm", "copy", "attention", ""]
+LAUNCH = st.builds(Launch, st.sampled_from([*NAMES, "odd"]), st.sampled_from(ROLES), st.integers(-1, 9))
+
+
+@settings(max_examples=examples(300))
+@given(
+    name=st.sampled_from(sorted({name.rstrip("*") for kind in KINDS.values() for name in kind.shares})),
+    dims=st.lists(DIMS, max_size=9),
+    types=st.lists(st.sampled_from(TYPES), max_size=9),
+    concrete=st.lists(TEXTS, max_size=12),
+    launches=st.lists(LAUNCH, min_size=2, max_size=4),
+)
+def test_no_arguments_break_a_share(
+    name: str, dims: list[object], types: list[str], concrete: list[str], launches: list[Launch]
+) -> None:
+    for found in attributed(OpCall(name, dims, types, (), concrete), launches):
+        assert found is None or found.bytes is None or found.bytes >= 0
+        assert found is None or found.bytes is None or found.note.startswith("at ")
 
 
 class TestTheGeneralEstimate:

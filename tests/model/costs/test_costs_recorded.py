@@ -5,9 +5,11 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
+import polars as pl
 import pytest
 from recorded_calls import RECORDED, Launched, kernels, launched
 
+import foretrace
 from foretrace.model import costs
 from foretrace.model.costs import Cost, OpCall, element_type, occupancy
 from foretrace.model.costs._lists import NO_SIZES
@@ -22,14 +24,13 @@ def priced(op: Launched) -> Cost | None:
     return costs.cost(replace(op.call, list_type=element_type(op.kernels[0]["name"])))
 
 
-def coverage(path: Path, ops: list[tuple[Launched, Cost | None]]) -> str:
+def coverage(path: Path) -> str:
     """Shares of kernel time, for a person who runs this with `-s`."""
-    whole = sum(kernel["dur"] for kernel in kernels(path)) or 1
-    shaped = sum(op.dur_us for op, _ in ops)
-    with_bytes = sum(op.dur_us for op, cost in ops if cost and cost.bytes is not None)
-    with_flops = sum(op.dur_us for op, cost in ops if cost and cost.flops is not None)
-    shares = (shaped / whole, with_bytes / (shaped or 1), with_flops / (shaped or 1))
-    text = "shapes for {:.1%} of kernel time; of that, bytes {:.1%}, FLOP {:.1%}".format(*shares)
+    frame = foretrace.open(path).kernels
+    shaped = frame.filter(pl.col("signature") >= 0)
+    whole, part = frame["dur_ns"].sum() or 1, shaped["dur_ns"].sum() or 1
+    known = [shaped.filter(pl.col(name).is_not_null())["dur_ns"].sum() / part for name in ("bytes", "flops")]
+    text = "shapes for {:.1%} of kernel time; of that, bytes {:.1%}, FLOP {:.1%}".format(part / whole, *known)
     return f"\n{path.name.removesuffix('.json.gz')}: {text}"
 
 
@@ -50,7 +51,7 @@ def mlp() -> Counter[tuple[str, Cost | None]]:
 
 def test_every_kernel_whose_op_has_shapes_gets_bytes(recorded_path: Path) -> None:
     ops = [(op, priced(op)) for op in launched(recorded_path)]
-    print(coverage(recorded_path, ops))
+    print(coverage(recorded_path))
     for op, cost in ops:
         assert cost is not None, op.call
         assert cost.bytes is not None or cost.note == NO_SIZES, op.call
@@ -134,7 +135,7 @@ def test_occupancy_agrees_with_the_profiler_wherever_it_has_a_figure(recorded_pa
 def test_public_traces_are_priced(path: Path) -> None:
     """Every op with shapes has bytes, save those whose arguments do not name what they move."""
     ops = [(op, priced(op)) for op in launched(path)]
-    print(coverage(path, ops))
+    print(coverage(path))
     assert {op.call.name for op, cost in ops if cost is None or cost.bytes is None} <= UNKNOWABLE
     assert all(cost and cost.flops for op, cost in ops if op.call.name in PRODUCTS)
 

@@ -19,7 +19,7 @@ def test_a_lone_kernel_carries_everything() -> None:
     assert attribute(MM, ["gemm"], [5]) == [Cost(65_536, 4 * (2048 + 512), 4 * 1024)]
 
 
-def test_the_longest_product_carries_the_flops_and_no_kernel_the_bytes() -> None:
+def test_of_unnamed_kernels_the_longest_product_carries_the_flops_and_none_the_bytes() -> None:
     reduce, gemm, other = attribute(MM, ["reduction", "gemm", "gemm"], [9, 5, 4])
     note = "one of 3 kernels of the op, whose bytes cannot be told apart"
     assert gemm == Cost(65_536, None, None, note)
@@ -56,6 +56,59 @@ def test_chunked_kernels_are_bounded_one_by_one() -> None:
     first, second = attribute(call, ["optimizer"] * 2, [3, 1], names=[name] * 2, blocks=[320, 7])
     assert first == Cost(320 * 65_536, 320 * 131_072, 320 * 131_072, "at most: 320 whole chunks of 65,536 elements")
     assert second == Cost(7 * 65_536, 7 * 131_072, 7 * 131_072, "at most: 7 whole chunks of 65,536 elements")
+
+
+def test_a_bound_of_the_ops_bytes_is_none_of_an_unknown_kernel() -> None:
+    call = OpCall("my::op", [[8]], ["float"])
+    assert {cost.note for cost in attribute(call, ["other"] * 2, [1, 2]) if cost} == {
+        "one of 2 kernels of the op, whose bytes cannot be told apart"
+    }
+
+
+def test_two_products_beside_each_other_are_not_told_apart() -> None:
+    names = ["splitKreduce_kernel", "first", "second"]
+    bytes_ = [cost and cost.bytes for cost in attribute(MM, ["reduction", "gemm", "gemm"], [1, 5, 4], names=names)]
+    assert bytes_ == [2 * 4 * 1024, None, None]
+
+
+def test_grids_beyond_any_gpu_are_not_believed() -> None:
+    call = OpCall("aten::_foreach_mul_", [[], []], ["TensorList", "Scalar"])
+    name = FOREACH.format(lists=1, functor="BinaryOpScalarFunctor<c10::BFloat16, 1, 1, 0>")
+    (found,) = attribute(call, ["optimizer"], [3], names=[name], blocks=[2**60])
+    assert found == Cost(None, None, None, "the recorded shapes exceed any memory")
+
+
+class TestCub:
+    """Kernels of CUB under ops whose shapes do not say how many items there are."""
+
+    OTHER = OpCall("my::op", [[8]], ["float"])
+    SCAN = ("void cub::DeviceScanKernel<cub::AgentScanPolicy<128, 15, {type}, (cub::BlockLoadAlgorithm)3, "
+            "cub::MemBoundScaling<128, 15, {type}> >, {type} const*, {type}*, cub::ScanTileState<{type}, true> >(...)")
+    SUM = "void cub::DeviceRadixSortExclusiveSumKernel<cub::DeviceRadixSortPolicy<long, int, int>::Policy800, int>(int*)"
+
+    def part(self, name: str, blocks: int) -> Cost | None:
+        return attribute(self.OTHER, ["other"] * 2, [1, 1], names=[name, "odd"], blocks=[blocks, 1])[0]
+
+    @pytest.mark.parametrize(("kind", "tile", "size"), [("int", 1920, 4), ("long", 896, 8), ("unsigned char", 3840, 1)])
+    def test_a_scan_fills_all_its_tiles_but_the_last(self, kind: str, tile: int, size: int) -> None:
+        found = self.part(self.SCAN.format(type=kind), 137)
+        assert found is not None
+        assert (found.bytes_read, found.bytes_written) == ((136 * tile + 1) * size,) * 2
+        assert found.note == f"at least: a scan of 136 whole tiles of {tile:,} items and one item more"
+
+    def test_a_scan_of_one_tile_may_have_any_size(self) -> None:
+        found = self.part(self.SCAN.format(type="int"), 1)
+        assert found is not None
+        assert found.bytes is None
+
+    def test_a_sort_counts_keys_in_bins(self) -> None:
+        note = "at least: 256 counts of keys per block read and written"
+        assert self.part(self.SUM, 3) == Cost(None, 3 * 1024, 3 * 1024, note)
+
+    def test_a_sort_without_known_size_has_no_bytes(self) -> None:
+        found = self.part(self.SUM.replace("ExclusiveSum", "Onesweep"), 2307)
+        assert found is not None
+        assert found.bytes is None
 
 
 @pytest.mark.parametrize(

@@ -10,27 +10,31 @@ less, and real kernels can move more. What cannot be known is None, and `note` s
 least" marks a lower bound, "estimate" a count that may err either way.
 
 Each file of this package prices one kind of op: it declares `KIND = Kind(prices, examples)` and nothing else needs to
-know of it. Other packages bring theirs through the entry point group `foretrace.costs`, and win over these.
+know of it. A kind whose ops launch several kernels also says what each of them moves at the least (`shares`). Other
+packages bring theirs through the entry point group `foretrace.costs`, and win over these.
 Ask only for ops that launched something: a view costs nothing, and no price list says so.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import cache
+from typing import TypeVar
 
 from foretrace import plugins
-from foretrace.model.costs._call import Cost, Kind, OpCall, Price, Tensor, total, unknown
+from foretrace.model.costs._call import Cost, Kind, Launch, OpCall, Price, Share, Tensor, total, unknown
 from foretrace.model.costs._lists import element_type
 from foretrace.model.costs._share import attribute, multi_tensor
 from foretrace.model.costs.occupancy import occupancy
 from foretrace.model.costs.roofline import Roofline, peak_flops, position
 
 __all__ = [
-    "Cost", "Kind", "OpCall", "Price", "Roofline", "Tensor", "attribute", "cost", "element_type", "kinds",
-    "multi_tensor", "occupancy", "peak_flops", "position",
+    "Cost", "Kind", "Launch", "OpCall", "Price", "Roofline", "Share", "Tensor", "attribute", "believable", "cost",
+    "element_type", "kinds", "multi_tensor", "occupancy", "peak_flops", "position", "share_of",
 ]  # fmt: skip
 
 GENERAL = "estimate: this op has no price; each tensor argument counted once"
+Entry = TypeVar("Entry")
 LARGEST = 2**63 - 1  # no GPU comes near it; a damaged or hostile trace can, and tables hold 64-bit integers
 
 
@@ -43,9 +47,20 @@ def cost(call: OpCall) -> Cost | None:
     """
     price = _price(call.name) or (_price("triton_") if call.kwargs.get("kernel_backend") == "triton" else None)
     found = (price(call) if price else None) or _general(call)
-    if found is not None and max(found.flops or 0, found.bytes or 0) > LARGEST:
+    return None if found is None else believable(found)
+
+
+def believable(found: Cost) -> Cost:
+    """The cost, unless no GPU could have it."""
+    if max(found.flops or 0, found.bytes or 0) > LARGEST:
         return unknown("the recorded shapes exceed any memory")
     return found
+
+
+def share_of(call: OpCall, kernel: Launch, kernels: Sequence[Launch]) -> Cost | None:
+    """What one of the kernels of a call moves at the least; None where its name does not tell."""
+    share = _share(call.name)
+    return share(call, kernel, kernels) if share else None
 
 
 def _general(call: OpCall) -> Cost | None:
@@ -67,8 +82,21 @@ def _prices() -> dict[str, Price]:
 
 
 @cache
+def _shares() -> dict[str, Share]:
+    return {name: share for kind in kinds() for name, share in kind.shares.items()}
+
+
+@cache
 def _price(name: str) -> Price | None:
-    """The price of an op by its name, else by the longest `*` entry that fits."""
-    prices = _prices()
-    starts = [key for key in prices if key.endswith("*") and name.startswith(key[:-1])]
-    return prices.get(name) or (prices[max(starts, key=len)] if starts else None)
+    return _entry(_prices(), name)
+
+
+@cache
+def _share(name: str) -> Share | None:
+    return _entry(_shares(), name)
+
+
+def _entry(table: Mapping[str, Entry], name: str) -> Entry | None:
+    """The entry of an op by its name, else the longest `*` entry that fits."""
+    starts = [key for key in table if key.endswith("*") and name.startswith(key[:-1])]
+    return table.get(name) or (table[max(starts, key=len)] if starts else None)

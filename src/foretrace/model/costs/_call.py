@@ -149,7 +149,17 @@ class Cost:
         return self.bytes_read + self.bytes_written
 
 
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """One of the kernels that a call launched; `blocks` is the number of its threadblocks, 0 where it is not recorded."""
+
+    name: str
+    role: str = ""
+    blocks: int = 0
+
+
 Price = Callable[[OpCall], Cost | None]
+Share = Callable[[OpCall, Launch, Sequence[Launch]], Cost | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,11 +167,14 @@ class Kind:
     """One kind of op: a price per op name (a name that ends in `*` stands for all that begin so) and worked examples.
 
     A price returns None for a call it cannot make sense of; such a call gets the general estimate.
-    The contract test runs every example.
+    A share, by the same names, says of a call that launched several kernels what one of them moves at the least, and None
+    for a kernel whose name does not tell its part. `split` are its examples. The contract test runs every example.
     """
 
     prices: Mapping[str, Price]
     examples: tuple[tuple[OpCall, Cost], ...] = ()
+    shares: Mapping[str, Share] = field(default_factory=dict)
+    split: tuple[tuple[OpCall, Mapping[Launch, Cost | None]], ...] = ()
 
 
 def broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...] | None:
@@ -174,6 +187,11 @@ def broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...] | None:
             return None
         out.append(sizes.pop() if sizes else 1)
     return tuple(out)
+
+
+def dense(tensor: Tensor) -> Tensor:
+    """A new tensor of this shape and type."""
+    return Tensor(tensor.dims, tensor.type)
 
 
 def total(tensors: Iterable[Tensor | None]) -> int | None:
@@ -193,6 +211,16 @@ def at_least(reads: Iterable[Tensor | None], why: str, flops: int | None = None)
     """The cost of an op whose output size is not known: what it reads is a lower bound of what it moves."""
     read = total(reads)
     return Cost(flops, read, None, f"at least: {why}", touched=read)
+
+
+def part(reads: Iterable[Tensor | None] | None, writes: Iterable[Tensor | None] | None, what: str) -> Cost:
+    """What one kernel of several moves for sure; None for a side of which nothing is sure.
+
+    What the kernels hand to each other beyond that is not recorded.
+    """
+    read, written = (None if each is None else total(each) for each in (reads, writes))
+    sure = written if reads is None else read if writes is None else None
+    return Cost(None, read, written, f"at least: {what}", touched=sure)
 
 
 def unknown(why: str) -> Cost:

@@ -10,6 +10,9 @@ from foretrace.model.costs._types import SIZES
 NO_SIZES = "the profiler records no sizes for lists of more than 30 tensors"
 NO_TYPE = "the element type of a tensor list is not recorded"
 
+# ATen's multi-tensor kernels hand each block one chunk of this many elements (kChunkSize in MultiTensorApply.cuh).
+CHUNK = 65_536
+
 # `CatArrayBatchedCopy<...OpaqueType<2u>...>` moves elements of 2 bytes; `BinaryOpScalarFunctor<c10::BFloat16, ...>` and
 # `CopyFunctor<float, ...>` are the functor of a multi-tensor kernel, typed by its elements.
 _OPAQUE = re.compile(r"OpaqueType<(\d+)u?l?>")

@@ -1,4 +1,4 @@
-"""Which kernel of an op carries the op's cost, when the op launched several."""
+"""Which kernel of an op carries which part of the op's cost, when the op launched several."""
 
 from __future__ import annotations
 
@@ -7,16 +7,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import zip_longest
 
-from foretrace.model.costs._call import Cost, OpCall
-from foretrace.model.costs._lists import element_type
+from foretrace.model.costs._call import Cost, Launch, OpCall
+from foretrace.model.costs._cub import cub_part
+from foretrace.model.costs._lists import CHUNK, element_type
 from foretrace.model.costs._types import SIZES
 
 # The roles that carry out a matrix product; everything else an op launches beside one is help (a split-K reduction, a
 # transpose around a convolution, the conversion of an accumulator).
 MAIN = frozenset({"gemm", "gemv", "conv", "attention"})
 
-# ATen's multi-tensor kernels hand each block one chunk of this many elements (kChunkSize in MultiTensorApply.cuh).
-CHUNK = 65_536
 # `BinaryOpScalarFunctor<T, depth, r_args_depth, res_arg_index>`: reads r_args_depth lists, writes one.
 _FUNCTOR = re.compile(r"multi_tensor_apply_kernel<.*?\w+Functor<([\w: ]+), (\d+), (\d+), (\d+)>")
 
@@ -33,31 +32,49 @@ def attribute(
 
     Leave memsets and copies out: they have costs of their own. A lone kernel carries the whole cost. Of several, the
     longest one with the role of a matrix product carries the FLOP; where a call makes two equal products (a
-    convolution's backward) the two longest carry half each. Bytes are then left unknown for every kernel: what one
-    hands to the next is not recorded, and the op's own bytes belong to none of them alone.
+    convolution's backward) the two longest carry half each. The op's bytes belong to none of them alone, and what one
+    hands to the next is not recorded: a kernel whose name tells its part gets what that part moves at the least.
 
-    `names` and `blocks` (threadblocks in the grid) are optional and tell more about lists: the element type, and, for
-    chunked multi-tensor kernels, at most how much each one moved.
+    `names` and `blocks` (threadblocks in the grid) are optional and tell those parts, the element type of lists, and,
+    for chunked multi-tensor kernels, at most how much each one moved.
     """
-    from foretrace.model.costs import cost
+    from foretrace.model.costs import believable, cost
 
     if names and not call.list_type:
         call = replace(call, list_type=element_type(names[0]))
     whole = cost(call)
     if whole is None or (len(roles) == 1 and whole.bytes is not None):
         return [whole] * len(roles)
-    chunks = [multi_tensor(name, count) for name, count in zip(names, blocks, strict=False)]
     split = _split(whole, roles, durations) if len(roles) > 1 else [whole] * len(roles)
-    return [chunk or cost for chunk, cost in zip_longest(chunks[: len(roles)], split)]
+    filled = zip_longest(names[: len(roles)], roles, blocks[: len(roles)])
+    launches = [Launch(name or "", role, count or 0) for name, role, count in filled]
+    told = [_told(call, launch, launches, each, whole.note) for launch, each in zip(launches, split, strict=True)]
+    return [believable(each) for each in told]
 
 
 def _split(whole: Cost, roles: Sequence[str], durations: Sequence[int]) -> list[Cost]:
+    """The FLOP of each kernel, and why its bytes are not known: no estimate and no bound of the op's bytes holds for it."""
     main = sorted((index for index, role in enumerate(roles) if role in MAIN), key=lambda index: -durations[index])
     carriers = set(main[: whole.products]) if len(main) >= whole.products else set()
     share = None if whole.flops is None else whole.flops // whole.products
     note = f"one of {len(roles)} kernels of the op, whose bytes cannot be told apart"
-    joined = "; ".join(part for part in (whole.note, note) if part)
+    kept = "" if whole.note.startswith("estimate") else whole.note.removeprefix("at least: ")
+    joined = "; ".join(part for part in (kept, note) if part)
     return [Cost(share if index in carriers else None, None, None, joined) for index in range(len(roles))]
+
+
+def _told(call: OpCall, kernel: Launch, kernels: Sequence[Launch], share: Cost, flops_note: str) -> Cost:
+    """The bytes that the kernel's name tells, with its share of the FLOP; the share as it is where the name tells none."""
+    from foretrace.model.costs import share_of
+
+    chunk = multi_tensor(kernel.name, kernel.blocks)
+    if chunk is not None:
+        return chunk
+    found = share_of(call, kernel, kernels) or cub_part(kernel)
+    if found is None or found.bytes is None:
+        return share
+    notes = (found.note, flops_note if share.flops is not None else "")
+    return replace(found, flops=share.flops, note="; ".join(note for note in notes if note))
 
 
 def multi_tensor(kernel_name: str, blocks: int) -> Cost | None:

@@ -13,6 +13,7 @@ SIZES: dict[str, int] = {
     "short int": 2, "short": 2, "unsigned short": 2, "short unsigned int": 2,
     "int": 4, "unsigned int": 4, "c10::qint32": 4,
     "long int": 8, "long": 8, "long long": 8, "__int64": 8, "unsigned long": 8, "long unsigned int": 8,
+    "unsigned long long": 8,
     "c10::Half": 2, "c10::BFloat16": 2, "float": 4, "double": 8,
     "c10::Float8_e4m3fn": 1, "c10::Float8_e5m2": 1, "c10::Float8_e4m3fnuz": 1, "c10::Float8_e5m2fnuz": 1,
     "c10::Float8_e8m0fnu": 1, "c10::Float4_e2m1fn_x2": 1,

@@ -1,26 +1,29 @@
-"""Fused attention: two products forward, five backward, over all (query, key) pairs; each tensor moved once.
+"""Fused attention, forward: two products over all (query, key) pairs; each tensor moved once.
 
-Forward: scores = QK^T and output = PV, 2 * pairs * (D_qk + D_v) FLOP per head. Backward recomputes the scores and makes
-four more products: 2 * pairs * (3 D_qk + 2 D_v). The softmax between them is not counted, as is the custom.
+Scores = QK^T and output = PV, 2 * pairs * (D_qk + D_v) FLOP per head. The softmax between them is not counted, as is the
+custom. What follows holds for the backward too, which has a file of its own.
 A causal mask halves the pairs when queries and keys are equally many; with unequal numbers the pairs are counted whole
 and the note says so, because backends differ in how they align such a mask. A local window is not deducted either.
 Sequences packed into one row (`cum_seq`) have lengths that the trace does not record: no FLOP, and only if packed.
 Bytes: Q, K, V (and a bias) read, the output written, and one float of log-sum-exp per query and head where it is kept.
 Shared key heads (GQA) are read once, at the size they have.
+Few queries over many keys may be cut along the keys: every split makes an output, and a second kernel combines them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from foretrace.model.costs._call import Cost, Kind, OpCall, Price, Tensor, moved
+from foretrace.model.costs._call import Cost, Kind, Launch, OpCall, Price, Share, Tensor, moved, part
 
 NONE = -1
-_HALF = "causal: half of the query-key pairs"
+HALF = "causal: half of the query-key pairs"
+_COMBINE = "splitkv_combine"  # FlashAttention's name for the second kernel
 
 
 @dataclass(frozen=True, slots=True)
-class _Places:
+class Places:
     """Where an op keeps its arguments. `heads_first`: [B, H, S, D] rather than [B, S, H, D].
 
     `lse`: the place of the flag that asks for the log-sum-exp; NONE where it is always kept. `mask_type`: causal masks
@@ -41,7 +44,7 @@ class _Places:
 
 
 @dataclass(frozen=True, slots=True)
-class _Shape:
+class Shape:
     batch: int
     heads: int
     queries: int
@@ -50,38 +53,41 @@ class _Shape:
     value_width: int
 
 
-def _forward(places: _Places) -> Price:
+def _forward(places: Places) -> Price:
     def price(call: OpCall) -> Cost | None:
         query, key, value = (call.tensor(places.query + offset) for offset in range(3))
-        shape = _shape(places, query, key, value)
+        shape = shape_of(places, query, key, value)
         if shape is None or query is None:
             return None
         out = Tensor((*query.dims[:-1], shape.value_width), query.type)
         keeps = places.lse == NONE or bool(call.flag(places.lse))
         sums = Tensor((shape.batch, shape.heads, shape.queries), "float") if keeps else None
-        flops, note = _flops(call, places, shape, shape.width + shape.value_width)
+        flops, note = flops_of(call, places, shape, shape.width + shape.value_width)
         return moved([query, key, value, call.tensor(places.bias)], [out, sums], flops, note)
 
     return price
 
 
-def _backward(places: _Places) -> Price:
-    """The query follows the output's gradient; `saved` are the output and the log-sum-exp."""
-
-    def price(call: OpCall) -> Cost | None:
+def _forward_share(places: Places) -> Share:
+    def share(call: OpCall, kernel: Launch, kernels: Sequence[Launch]) -> Cost | None:
         query, key, value = (call.tensor(places.query + offset) for offset in range(3))
-        shape = _shape(places, query, key, value)
-        if shape is None or query is None or key is None or value is None:
+        if query is None or value is None or len(without(kernels, _COMBINE)) != 1 or kernel.role != "attention":
             return None
-        saved = [call.tensor(0), call.tensor(places.bias), *(call.tensor(index) for index in places.saved)]
-        grads = [Tensor(each.dims, each.type) for each in (query, key, value)]
-        flops, note = _flops(call, places, shape, 3 * shape.width + 2 * shape.value_width)
-        return moved([query, key, value, *saved], grads, flops, note)
+        out = Tensor((*query.dims[:-1], value.dims[-1] if value.dims else 0), query.type)
+        if _COMBINE in kernel.name:
+            return part([out], [out], "one split's output read, the output written")
+        reads = [query, key, value, call.tensor(places.bias)]
+        return part(reads, [out], "query, key and value read, one split's output written")
 
-    return price
+    return share
 
 
-def _shape(places: _Places, query: Tensor | None, key: Tensor | None, value: Tensor | None) -> _Shape | None:
+def without(kernels: Sequence[Launch], *marks: str) -> list[Launch]:
+    """The kernels whose names have none of the marks."""
+    return [kernel for kernel in kernels if not any(mark in kernel.name for mark in marks)]
+
+
+def shape_of(places: Places, query: Tensor | None, key: Tensor | None, value: Tensor | None) -> Shape | None:
     """Sizes from three 4-D tensors; packed 3-D ones [tokens, heads, D] count as one batch."""
     if query is None or key is None or value is None:
         return None
@@ -90,10 +96,10 @@ def _shape(places: _Places, query: Tensor | None, key: Tensor | None, value: Ten
         return None
     head, row = (1, 2) if places.heads_first and len(query.dims) == 4 else (2, 1)
     q, k, v = dims
-    return _Shape(q[0], q[head], q[row], k[row], q[3], v[3])
+    return Shape(q[0], q[head], q[row], k[row], q[3], v[3])
 
 
-def _flops(call: OpCall, places: _Places, shape: _Shape, width: int) -> tuple[int | None, str]:
+def flops_of(call: OpCall, places: Places, shape: Shape, width: int) -> tuple[int | None, str]:
     if places.packed != NONE and call.tensor(places.packed) is not None:
         return None, "sequences are packed and their lengths are not recorded"
     flops = 2 * shape.batch * shape.heads * shape.queries * shape.keys * width
@@ -101,45 +107,28 @@ def _flops(call: OpCall, places: _Places, shape: _Shape, width: int) -> tuple[in
         return flops, ""
     if shape.queries != shape.keys:
         return flops, "at most: causal with unequal lengths, the mask is not deducted"
-    return flops // 2, _HALF
+    return flops // 2, HALF
 
+
+_FORWARD = {
+    "aten::_scaled_dot_product_flash_attention": Places(heads_first=True, causal=4),
+    "aten::_scaled_dot_product_efficient_attention": Places(heads_first=True, bias=3, lse=4, causal=6),
+    "aten::_scaled_dot_product_cudnn_attention": Places(heads_first=True, bias=3, lse=4, causal=6),
+    "aten::_flash_attention_forward": Places(heads_first=False, packed=3, causal=8),
+    "aten::_efficient_attention_forward": Places(heads_first=False, bias=3, packed=4, mask_type=9, lse=10),
+    "aten::_cudnn_attention_forward": Places(heads_first=True, bias=3, packed=4, lse=8, causal=10),
+}
 
 _Q = "c10::BFloat16"
 
 KIND = Kind(
-    prices={
-        "aten::_scaled_dot_product_flash_attention": _forward(_Places(heads_first=True, causal=4)),
-        "aten::_scaled_dot_product_efficient_attention": _forward(_Places(heads_first=True, bias=3, lse=4, causal=6)),
-        "aten::_scaled_dot_product_cudnn_attention": _forward(_Places(heads_first=True, bias=3, lse=4, causal=6)),
-        "aten::_flash_attention_forward": _forward(_Places(heads_first=False, packed=3, causal=8)),
-        "aten::_efficient_attention_forward": _forward(
-            _Places(heads_first=False, bias=3, packed=4, mask_type=9, lse=10)
-        ),
-        "aten::_cudnn_attention_forward": _forward(_Places(heads_first=True, bias=3, packed=4, lse=8, causal=10)),
-        "aten::_scaled_dot_product_flash_attention_backward": _backward(
-            _Places(heads_first=True, query=1, saved=(4, 5), packed=6, causal=11)
-        ),
-        "aten::_scaled_dot_product_efficient_attention_backward": _backward(
-            _Places(heads_first=True, query=1, bias=4, saved=(5, 6), causal=11)
-        ),
-        "aten::_scaled_dot_product_cudnn_attention_backward": _backward(
-            _Places(heads_first=True, query=1, saved=(4, 5), bias=8, packed=9, causal=14)
-        ),
-        "aten::_flash_attention_backward": _backward(
-            _Places(heads_first=False, query=1, saved=(4, 5), packed=6, causal=11)
-        ),
-        "aten::_efficient_attention_backward": _backward(
-            _Places(heads_first=False, query=1, bias=4, saved=(5, 10), packed=6, mask_type=14)
-        ),
-        "aten::_cudnn_attention_backward": _backward(
-            _Places(heads_first=True, query=1, saved=(4, 5), bias=8, packed=9, causal=14)
-        ),
-    },
+    prices={name: _forward(places) for name, places in _FORWARD.items()},
+    shares={name: _forward_share(places) for name, places in _FORWARD.items()},
     examples=(
         (
             OpCall("aten::_cudnn_attention_forward", [[4, 16, 1024, 64], [4, 4, 1024, 64], [4, 4, 1024, 64]], [_Q] * 3,
                    concrete=["", "", "", "", "", "", "1024", "1024", "True", "0.", "True", "False", "0.125"]),
-            Cost(8_589_934_592, 8_388_608 + 2 * 2_097_152, 8_388_608 + 4 * 65_536, _HALF),
+            Cost(8_589_934_592, 8_388_608 + 2 * 2_097_152, 8_388_608 + 4 * 65_536, HALF),
         ),
         (
             OpCall("aten::_flash_attention_forward", [[1, 141, 8, 64]] * 3, [_Q] * 3,
@@ -147,14 +136,24 @@ KIND = Kind(
             Cost(4 * 8 * 141 * 141 * 64, 3 * 144_384, 144_384 + 4 * 8 * 141),
         ),
         (
-            OpCall("aten::_flash_attention_backward", [[2, 32, 4, 16]] * 5 + [[2, 4, 32]], [_Q] * 5 + ["float"],
-                   concrete=[""] * 8 + ["32", "32", "0.", "True"]),
-            Cost(5 * 2 * 4 * 32 * 32 * 16, 5 * 8192 + 1024, 3 * 8192, _HALF),
-        ),
-        (
             OpCall("aten::_flash_attention_forward", [[100, 8, 64]] * 3 + [[5], [5]], [_Q] * 3 + ["int"] * 2,
                    concrete=["", "", "", "", "", "40", "40", "0.", "True", "False"]),
             Cost(None, 3 * 102_400, 102_400 + 3200, "sequences are packed and their lengths are not recorded"),
+        ),
+    ),
+    split=(
+        (
+            OpCall("aten::_flash_attention_forward", [[1, 1, 8, 64], [1, 4096, 8, 64], [1, 4096, 8, 64]], [_Q] * 3,
+                   concrete=["", "", "", "", "", "1", "4096", "0.", "False", "False", "0.125"]),
+            {
+                Launch("flash_fwd_splitkv_kernel<Flash_fwd_kernel_traits<64>>", "attention"): Cost(
+                    4 * 8 * 4096 * 64, 1024 + 2 * 4_194_304, 1024,
+                    "at least: query, key and value read, one split's output written"
+                ),
+                Launch("flash_fwd_splitkv_combine_kernel<Flash_fwd_kernel_traits<64>>", "attention"): Cost(
+                    None, 1024, 1024, "at least: one split's output read, the output written"
+                ),
+            },
         ),
     ),
 )

@@ -2,14 +2,17 @@
 
 A row picked twice is counted twice: which rows were picked is data. What a call does not record stays unknown: `index`
 and `index_put` keep their index tensors in a list whose sizes the profiler leaves out, and `nonzero`, `masked_select`
-and `unique` have as many results as the data say. FLOP: none, except one per element for the adding variants.
+and `unique` have as many results as the data say. The backward of an embedding sorts the indices: the kernels that read
+them all, or the whole gradient, are known by name. FLOP: none, except one per element for the adding variants.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
-from foretrace.model.costs._call import Cost, Kind, OpCall, Price, Tensor, at_least, moved, unknown
+from foretrace.model.costs._call import Cost, Kind, Launch, OpCall, Price, Tensor, at_least, dense, moved, part, unknown
+from foretrace.model.costs._cub import cub_part
 
 
 def _select(call: OpCall) -> Cost | None:
@@ -45,6 +48,18 @@ def _embedding_backward(call: OpCall) -> Cost | None:
         return None
     why = "how many distinct rows are written is data, and so is the sorting"
     return at_least([gradient, call.tensor(1)], why, gradient.elements)
+
+
+def _embedding_backward_share(call: OpCall, kernel: Launch, kernels: Sequence[Launch]) -> Cost | None:
+    """The indices are sorted with their places, equal ones found, and the rows of each added up; those counts are data."""
+    gradient, index = call.tensor(0), call.tensor(1)
+    if gradient is None or index is None:
+        return None
+    if "UniqueByKeySweep" in kernel.name:
+        return part([dense(index)], None, "the sorted indices read")
+    if "compute_grad_weight" in kernel.name:
+        return part([gradient, dense(index)], None, "the gradient and the places of its rows read")
+    return cub_part(kernel, index.elements)
 
 
 def _gather(call: OpCall) -> Cost | None:
@@ -148,5 +163,30 @@ KIND = Kind(
         ),
         (OpCall("aten::index", [[888, 2880], []], ["float", ""]),
          Cost(None, None, None, "how many elements are picked is not recorded")),
+    ),
+    shares={"aten::embedding_dense_backward": _embedding_backward_share},
+    split=(
+        (
+            OpCall("aten::embedding_dense_backward", [[4, 1024, 1024], [4, 1024]], ["c10::BFloat16", "long int"]),
+            {
+                Launch("DeviceRadixSortHistogramKernel<policy_hub<long, OpaqueType<8>, unsigned long long>", "sort"): Cost(
+                    None, 32_768, None, "at least: the keys read", touched=32_768
+                ),
+                Launch("DeviceRadixSortOnesweepKernel<policy_hub<long, OpaqueType<8>, unsigned long long>", "sort"): Cost(
+                    None, 65_536, 65_536, "at least: keys and values read and written"
+                ),
+                Launch("DeviceUniqueByKeySweepKernel<policy_hub<long, int>", "scatter_gather"): Cost(
+                    None, 32_768, None, "at least: the sorted indices read", touched=32_768
+                ),
+                Launch("compute_grad_weight<c10::BFloat16, long>", "scatter_gather"): Cost(
+                    None, 8_421_376, None, "at least: the gradient and the places of its rows read", touched=8_421_376
+                ),
+                Launch("sum_and_scatter<c10::BFloat16, long>", "scatter_gather"): Cost(
+                    None, None, None,
+                    "how many distinct rows are written is data, and so is the sorting; "
+                    "one of 5 kernels of the op, whose bytes cannot be told apart"
+                ),
+            },
+        ),
     ),
 )

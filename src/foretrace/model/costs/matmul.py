@@ -3,16 +3,21 @@
 A bias, an activation or a scale in the epilogue adds no FLOP to the count, as is the custom; the bias is read. A bias
 with beta = 0 is not read. The rows of a grouped product are counted whole: offsets that leave rows out are data, which
 a trace does not record. Two fp4 values share a byte, so K counts twice there.
+Of several kernels, the only one with the role of a product reads the operands and writes the result, or partial results at
+least as large. Beside it: the sum of the partial results, the bias copied or added by a kernel of its own.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
-from foretrace.model.costs._call import Cost, Kind, OpCall, Price, Tensor, broadcast, moved
+from foretrace.model.costs._call import Cost, Kind, Launch, OpCall, Price, Share, Tensor, broadcast, moved, total
 from foretrace.model.costs._types import promote
 
 _INTEGER_ACCUMULATOR = "int"
+# cuBLAS and cuBLASLt: the sum of partial results, the bias and activation, the result scaled by beta.
+_REDUCE, _EPILOGUE, _SCALE = "splitKreduce", "epilogue::impl", "scal_kernel"
 
 
 def _product(
@@ -104,13 +109,43 @@ def _grouped(offsets: int, bias: int, out_dtype: int, scales: tuple[int, ...] = 
     return price
 
 
+def _share(price: Price, bias_at: int) -> Share:
+    """The parts of a product made by several kernels; `bias_at` is the place of what is added, or -1."""
+
+    def share(call: OpCall, kernel: Launch, kernels: Sequence[Launch]) -> Cost | None:
+        whole = price(call)
+        bias = None if call.number(3) == 0 else call.tensor(bias_at)
+        added, out = total([bias]), whole.bytes_written if whole else None
+        if whole is None or whole.bytes_read is None or out is None or added is None:
+            return None
+        if _REDUCE in kernel.name:
+            return Cost(None, out, out, "at least: one partial result read, the result written")
+        if _SCALE in kernel.name:
+            return Cost(None, None, out, "at least: the result written", touched=out)
+        if _EPILOGUE in kernel.name:
+            return Cost(None, out + added, out, "at least: the result read and written, and the bias read")
+        if bias is not None and _only(kernel, kernels, "copy"):
+            return Cost(None, added, out, "at least: the bias read and copied into the result")
+        if not _only(kernel, kernels, "gemm", "gemv"):
+            return None
+        begun = out if any(other.role == "copy" or _SCALE in other.name for other in kernels) else 0
+        return Cost(None, whole.bytes_read - added + begun, out, "at least: the operands read, the result written once")
+
+    return share
+
+
+def _only(kernel: Launch, kernels: Sequence[Launch], *roles: str) -> bool:
+    return kernel.role in roles and sum(other.role in roles for other in kernels) == 1
+
+
+_PLAIN = [f"aten::{name}" for name in ("mm", "bmm", "mv", "dot", "vdot", "matmul", "inner")]
+_ADDED = [f"aten::{name}" for name in ("addmm", "addmm_", "baddbmm", "baddbmm_", "addmv", "addmv_", "_addmm_activation")]
 _BF16_MM = OpCall("aten::mm", [[8192, 768], [768, 3072]], ["c10::BFloat16"] * 2, [[768, 1], [1, 768]], ["", ""])
 
 KIND = Kind(
     prices={
-        **{f"aten::{name}": _plain for name in ("mm", "bmm", "mv", "dot", "vdot", "matmul", "inner")},
-        **{f"aten::{name}": _added for name in ("addmm", "addmm_", "baddbmm", "baddbmm_", "addmv", "addmv_",
-                                                 "_addmm_activation")},
+        **dict.fromkeys(_PLAIN, _plain),
+        **dict.fromkeys(_ADDED, _added),
         "aten::addbmm": _summed,
         "aten::addbmm_": _summed,
         "aten::linear": _linear,
@@ -142,6 +177,47 @@ KIND = Kind(
         (
             OpCall("aten::linear", [[2, 5, 8], [16, 8], [16]], ["float"] * 3),
             Cost(2560, 4 * (80 + 128 + 16), 4 * 160),
+        ),
+    ),
+    shares={
+        **dict.fromkeys(_PLAIN, _share(_plain, bias_at=-1)),
+        **dict.fromkeys(_ADDED, _share(_added, bias_at=0)),
+        "aten::linear": _share(_linear, bias_at=2),
+    },
+    split=(
+        (
+            OpCall("aten::mm", [[2048, 32000], [32000, 768]], ["c10::BFloat16"] * 2),
+            {
+                Launch("nvjet_sm90_tst_192x192_64x3_2x1_v_bz_coopB_splitK_NNN", "gemm"): Cost(
+                    100_663_296_000, 131_072_000 + 49_152_000, 3_145_728,
+                    "at least: the operands read, the result written once"
+                ),
+                Launch("void cublasLt::splitKreduce_kernel<32, 16, int, float, __nv_bfloat16>", "reduction"): Cost(
+                    None, 3_145_728, 3_145_728, "at least: one partial result read, the result written"
+                ),
+            },
+        ),
+        (
+            OpCall("aten::addmm", [[128], [5, 128], [128, 128], [], []], ["float"] * 3 + ["Scalar"] * 2),
+            {
+                Launch("elementwise_kernel<128, 2, direct_copy_kernel_cuda>", "copy"): Cost(
+                    None, 512, 2560, "at least: the bias read and copied into the result"
+                ),
+                Launch("Cijk_Alik_Bljk_SB_Bias_AS_SAV_UserArgs_MT64x16x32", "gemm"): Cost(
+                    163_840, 2560 + 65_536 + 2560, 2560, "at least: the operands read, the result written once"
+                ),
+            },
+        ),
+        (
+            OpCall("aten::addmm", [[160], [2048, 32], [32, 160], [], []], ["float"] * 3 + ["Scalar"] * 2),
+            {
+                Launch("ampere_sgemm_32x128_tn", "gemm"): Cost(
+                    20_971_520, 4 * (65_536 + 5120), 1_310_720, "at least: the operands read, the result written once"
+                ),
+                Launch("void epilogue::impl::globalKernel<float, float, float, true, true>", "pointwise"): Cost(
+                    None, 1_310_720 + 640, 1_310_720, "at least: the result read and written, and the bias read"
+                ),
+            },
         ),
     ),
 )

@@ -4,13 +4,16 @@ How many operations a normalization makes per element is the kernel's affair, so
 bandwidth. Statistics (mean, reciprocal deviation) are floats for 16-bit inputs, as CUDA keeps them. A backward reads
 gradient, input, statistics and scale and writes what its output mask asks for, or, where the mask is not recorded, all.
 Batch norm in training reads the running statistics and writes them back.
+Layer norms in several kernels: the statistics apart from the output; the gradient of the input apart from those of scale
+and shift, each of which reads gradient and input anew.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
-from foretrace.model.costs._call import Cost, Kind, OpCall, Price, Tensor, at_least, moved
+from foretrace.model.costs._call import Cost, Kind, Launch, OpCall, Price, Tensor, at_least, dense, moved, part
 
 
 def _layer(statistics: int) -> Price:
@@ -38,9 +41,42 @@ def _layer_backward(call: OpCall) -> Cost | None:
     if call.tensor(0) is None or source is None:
         return None
     mask = call.numbers(len(call.types) - 1) or (1, 1, 1)
-    weight = len(call.types) - (2 if call.name.endswith("rms_norm_backward") else 3)
+    weight = _weight_at(call)
     reads = _arguments(call)[: weight + 1]  # a bias that follows only lends its shape
     return moved(reads, _gradients(mask, source, call.tensor(weight)))
+
+
+def _weight_at(call: OpCall) -> int:
+    return len(call.types) - (2 if call.name.endswith("rms_norm_backward") else 3)
+
+
+def _layer_share(call: OpCall, kernel: Launch, kernels: Sequence[Launch]) -> Cost | None:
+    """native_layer_norm: `RowwiseMoments` makes the statistics, `LayerNormForward` the output."""
+    source = call.tensor(0)
+    if source is None:
+        return None
+    if "RowwiseMoments" in kernel.name:
+        return part([source], None, "the input read")
+    if "LayerNormForward" not in kernel.name:
+        return None
+    reads = [source, *(call.tensor(index) for index in range(2, len(call.types)))]
+    return part(reads, [dense(source)], "input, scale and shift read, the output written")
+
+
+def _layer_backward_share(call: OpCall, kernel: Launch, kernels: Sequence[Launch]) -> Cost | None:
+    gradient, source, weight_at = call.tensor(0), call.tensor(1), _weight_at(call)
+    if gradient is None or source is None:
+        return None
+    weight, statistics = call.tensor(weight_at), [call.tensor(index) for index in range(3, weight_at)]
+    mask = call.numbers(len(call.types) - 1) or (1, 1, 1)
+    if "grad_input" in kernel.name or "ComputeGradInput" in kernel.name:
+        return part([gradient, source, *statistics, weight], [dense(source)], "inputs read, the input's gradient written")
+    written = _gradients((0, *mask[1:]), source, weight)
+    if "ComputeGradGammaBeta" in kernel.name:  # the second step of ROCm and of old versions, over partial sums
+        return part(None, written, "the gradients of scale and shift written")
+    if "GammaBeta" not in kernel.name or not any(mask[1:2]):
+        return None
+    return part([gradient, source, *statistics], written, "inputs read, the gradients of scale and shift written")
 
 
 def _batch(call: OpCall) -> Cost | None:
@@ -139,6 +175,37 @@ KIND = Kind(
             OpCall("aten::native_group_norm", [[2, 8, 4], [8], [8], [], [], [], [], []],
                    ["float"] * 3 + ["Scalar"] * 5, concrete=["", "", "", "2", "8", "4", "2", "1e-05"]),
             Cost(None, 4 * (64 + 16), 4 * (64 + 8)),
+        ),
+    ),
+    shares={
+        "aten::native_layer_norm": _layer_share,
+        "aten::native_layer_norm_backward": _layer_backward_share,
+        "aten::_fused_rms_norm_backward": _layer_backward_share,
+    },
+    split=(
+        (
+            OpCall("aten::_fused_rms_norm_backward", [[6, 32], [6, 32], [], [6, 1], [32], []],
+                   ["float", "float", "ScalarList", "float", "float", "ScalarList"],
+                   concrete=["", "", "[32]", "", "", "[True, True]"]),
+            {
+                Launch("layer_norm_grad_input_kernel_vectorized<float, float, true>", "normalization"): Cost(
+                    None, 4 * (192 + 192 + 6 + 32), 4 * 192, "at least: inputs read, the input's gradient written"
+                ),
+                Launch("GammaBetaBackwardCUDAKernelTemplate<float, float, 32u, 32u>", "normalization"): Cost(
+                    None, 4 * (192 + 192 + 6), 4 * 32, "at least: inputs read, the gradients of scale and shift written"
+                ),
+            },
+        ),
+        (
+            OpCall("aten::native_layer_norm", [[8, 32], [], [32], [32], []], ["float", "", "float", "float", "Scalar"]),
+            {
+                Launch("RowwiseMomentsCUDAKernel<float, float>", "normalization"): Cost(
+                    None, 1024, None, "at least: the input read", touched=1024
+                ),
+                Launch("LayerNormForwardCUDAKernel<float, float>", "normalization"): Cost(
+                    None, 1024 + 256, 1024, "at least: input, scale and shift read, the output written"
+                ),
+            },
         ),
     ),
 )

@@ -1,13 +1,20 @@
 """Fused optimizer steps: parameters, gradients and states read once, parameters and states written once.
 
 The profiler records neither the sizes of lists beyond 30 tensors nor their element type (see `foreach`), so most real
-models leave these unknown. FLOP per parameter depends on the options of the optimizer and is not stated.
+models leave these unknown; then each kernel is bounded by its blocks, one chunk of every list each. FLOP per parameter
+depends on the options of the optimizer and is not stated.
 """
 
 from __future__ import annotations
 
-from foretrace.model.costs._call import Cost, Kind, OpCall, Price, moved, unknown
-from foretrace.model.costs._lists import NO_SIZES, NO_TYPE
+import re
+from collections.abc import Sequence
+
+from foretrace.model.costs._call import Cost, Kind, Launch, OpCall, Price, Tensor, moved, total, unknown
+from foretrace.model.costs._lists import CHUNK, NO_SIZES, NO_TYPE
+
+# `FusedAdamMathFunctor<T, lists, ...>`: parameters, gradients and states, all of one type.
+_FUNCTOR = re.compile(r"multi_tensor_apply_kernel<.*?Fused\w+MathFunctor<([\w: ]+), (\d+)")
 
 
 def _step(written: tuple[int, ...], read_only: tuple[int, ...]) -> Price:
@@ -22,6 +29,19 @@ def _step(written: tuple[int, ...], read_only: tuple[int, ...]) -> Price:
         return moved([*updated, *others], updated, note="" if call.list_type else NO_TYPE)
 
     return price
+
+
+def _share(call: OpCall, kernel: Launch, kernels: Sequence[Launch]) -> Cost | None:
+    """At most whole chunks. Gradients are only read, unless a scale for them was given: then they are written too."""
+    found = _FUNCTOR.search(kernel.name)
+    if found is None or kernel.blocks <= 0:
+        return None
+    scaled = any(call.tensor(place) for place in range(len(call.types)))
+    chunk, lists = total([Tensor((kernel.blocks, CHUNK), found[1])]), int(found[2])
+    if chunk is None:
+        return None
+    note = f"at most: {kernel.blocks} whole chunks of {CHUNK:,} elements of {lists} lists"
+    return Cost(None, lists * chunk, (lists if scaled else lists - 1) * chunk, note)
 
 
 # (self, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps, ...); an absent list (no amsgrad) is empty.
@@ -41,5 +61,17 @@ KIND = Kind(
             Cost(None, 4 * (4 * 32 + 1), 4 * 3 * 32),
         ),
         (OpCall("aten::_fused_sgd_", [[], [], []], ["TensorList"] * 3), Cost(None, None, None, NO_SIZES)),
+    ),
+    shares=dict.fromkeys(("aten::_fused_adam_", "aten::_fused_adamw_", "aten::_fused_sgd_", "aten::_fused_adagrad_"), _share),
+    split=(
+        (
+            OpCall("aten::_fused_adamw_", [[]] * 6, ["TensorList"] * 6),
+            {
+                Launch("multi_tensor_apply_kernel<TensorListMetadata<4>, FusedAdamMathFunctor<c10::BFloat16, 4, (M)1, false>",
+                       "optimizer", 320): Cost(
+                    None, 4 * 320 * 131_072, 3 * 320 * 131_072, "at most: 320 whole chunks of 65,536 elements of 4 lists"
+                ),
+            },
+        ),
     ),
 )
