@@ -31,13 +31,15 @@ def test_every_kernel_has_bytes_save_those_whose_size_is_data(shaped: pl.DataFra
     assert left["cost_note"].null_count() == 0
 
 
-def test_no_lower_bound_exceeds_what_the_memory_gives(shaped: pl.DataFrame) -> None:
-    """Within what the cache explains; a wrong part would show as a rate that no memory has."""
+def test_no_cost_exceeds_what_the_memory_gives(shaped: pl.DataFrame) -> None:
+    """Within what the cache explains; a wrong part would show as a rate that no memory has. Upper bounds may exceed it."""
     h200 = devices.find("NVIDIA H200")
     assert h200 is not None
-    bounded = shaped.filter(pl.col("cost_note").str.starts_with("at least"))
-    assert len(bounded)
-    assert (bounded["bytes"] / bounded["dur_ns"]).max() < 1.1 * h200.bytes_per_s / 1e9
+    note = pl.col("cost_note").fill_null("")
+    rate = pl.col("bytes") / pl.col("dur_ns") / (h200.bytes_per_s / 1e9)
+    of_peak = shaped.filter(~note.str.starts_with("at most")).select(note.alias("note"), rate.alias("rate"))
+    assert of_peak["rate"].max() < 1.5
+    assert of_peak.filter(pl.col("note").str.starts_with("at least"))["rate"].max() < 1
 
 
 def test_the_five_kernels_of_an_attention_backward() -> None:
