@@ -138,3 +138,11 @@ def test_a_field_that_names_do_not_state_is_unknown() -> None:
 def test_every_of_nothing_is_not_true() -> None:
     [every, some, no] = check(recorded("linear_eager"), ["every conv has layout tn", "some conv is bf16", "no conv is bf16"])
     assert (every.verdict, some.verdict, no.verdict) == ("unknown", "miss", "hit")
+
+
+def test_bytes_that_are_only_bounded_decide_nothing() -> None:
+    """What one of an op's several kernels moves at the least is no measure of what it moves."""
+    trace = recorded("llama_train_eager")
+    (verdict,) = check(trace, ["attention bytes > 1 B"])
+    assert verdict.verdict == "unknown"
+    assert "not known exactly (at least" in (verdict.why or "")

@@ -11,6 +11,7 @@ from .things import Thing
 from .view import Unknown, View
 
 CLOCKS = ("gpu", "cpu")
+BOUNDED = ("estimate", "at least", "at most")  # how the note of a cost begins that is no exact one
 PER_KERNEL = ("time", "flops", "bytes")
 _TEXTS = {"time": time_text, "flops": flops_text, "bytes": bytes_text, "count": count_text,
           "gpu time": time_text, "cpu time": time_text}
@@ -78,9 +79,8 @@ def _bytes(view: View, found: Found, item: int) -> float:
     else:
         moved = view.work.kernel_fact(item, "bytes") if found.on_gpu else None
         note = view.work.kernel_fact(item, "cost_note") if found.on_gpu else None
-        if note and note.startswith("estimate"):
-            short, caveat = view.work.case(item).ident.short, note.removeprefix("estimate: ")
-            raise Unknown(f"the bytes of {short} are only estimated ({caveat})")
+        if note and note.startswith(BOUNDED):
+            raise Unknown(f"the bytes of {view.work.case(item).ident.short} are not known exactly ({note})")
     if moved is None:
         raise Unknown(_no_cost(view, found, item, "bytes"))
     return float(moved)
