@@ -144,7 +144,7 @@ def test_folder_and_zip(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert main(["look", str(tmp_path), "--json"]) == 0
     capsys.readouterr()
     shutil.copy(MLP, tmp_path / "two.json.gz")
-    assert main(["look", str(tmp_path)]) == 2
+    assert main(["sql", str(tmp_path), "select 1"]) == 2
     assert "two.json.gz" in capsys.readouterr().err
     archive = tmp_path / "set.zip"
     with zipfile.ZipFile(archive, "w") as file:

@@ -37,10 +37,10 @@ def _opened(wanted: str, bounds: Limits, *, use_kept: bool, keep: bool) -> Trace
             store.save(wanted, stamp, tables)
     from .model.trace import Trace
 
-    return Trace(tables, _shown(wanted))
+    return Trace(tables, shown(wanted))
 
 
-def _shown(path: str) -> str:
+def shown(path: str) -> str:
     """A path as text: file names need not be UTF-8, and documents must be."""
     return os.fsencode(path).decode(errors="replace")
 
@@ -76,13 +76,25 @@ def look_document(path: str, *, cache: bool = True, limits: Limits | None = None
     """
     bounds = limits or Limits()
     wanted = resolve(path, bounds)
+    kept = kept_document(wanted) if cache else None
+    return _made_document(wanted, bounds, cache) if kept is None else kept
+
+
+def kept_document(wanted: str) -> dict[str, Any] | None:
+    """The document of one trace as an earlier look left it in the cache."""
     from .sources import cache as store
 
-    kept = store.load_document(wanted, _program()) if cache else None
-    if kept is not None:
-        document: dict[str, Any] = json.loads(kept)
-        document["look"]["trace"]["path"] = _shown(wanted)
-        return document
+    kept = store.load_document(wanted, _program())
+    if kept is None:
+        return None
+    document: dict[str, Any] = json.loads(kept)
+    document["look"]["trace"]["path"] = shown(wanted)
+    return document
+
+
+def _made_document(wanted: str, bounds: Limits, cache: bool) -> dict[str, Any]:
+    from .sources import cache as store
+
     stamp = store.stamp_of(wanted)
     trace = _opened(wanted, bounds, use_kept=cache, keep=False)  # the document is kept: tables when they are asked for
     from .look import full_look
@@ -91,6 +103,7 @@ def look_document(path: str, *, cache: bool = True, limits: Limits | None = None
     if hashing:
         hashing.start()  # looking keeps one core busy; the key is ready when the document is
     document = full_look(trace)
+    document["run"] = {"world_size": trace.about.world_size, "base_ns": trace.tables.base_ns}  # what a set is told by
     if hashing:
         hashing.join()
         store.save_document(wanted, stamp, _program(), lambda: json.dumps(document).encode())

@@ -53,7 +53,7 @@ def reject(code: str, *says: str, offset: int | None = None) -> Expect:
 
 
 def several(*says: str) -> Expect:
-    """Exit 2: the path holds several traces; the message names each of `says`."""
+    """The path holds several traces: opening one is exit 2 with a message that names each of `says`; `look` gives all."""
     return Expect("usage", says=says)
 
 

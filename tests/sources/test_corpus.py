@@ -131,20 +131,22 @@ def check_error(case: Case, error: TraceError | UsageError) -> None:
 
 @pytest.mark.parametrize("case", ALL, ids=ids)
 def test_exit_code(case: Case, tmp_path: Path) -> None:
-    """0 opens, 2 several traces, 3 not a trace; never 70, never a traceback, one line on standard error."""
+    """0 opens, 3 not a trace; never 70, never a traceback, one line on standard error."""
     path = put(case, tmp_path)
     ran = look_json(path, case)
-    expected = {"accept": 0, "recover": 0, "usage": 2, "reject": 3}[case.expect.verdict]
+    expected = {"accept": 0, "recover": 0, "usage": 0, "reject": 3}[case.expect.verdict]
     assert ran.code == expected, ran.err
     assert "Traceback" not in ran.err
-    if expected == 0:
+    if case.expect.verdict == "usage":
+        paths = [each["trace"]["path"] for each in ran.doc["traces"]]
+        assert [path.replace("::", "/").rsplit("/", 1)[-1] for path in paths] == list(case.expect.says)
+    elif expected == 0:
         assert ran.doc["schema"] == 1
         strict = look_json(path, case, "--strict")
         assert strict.code == (1 if lost(ran.doc) else 0)
     else:
         assert ran.out == ""
-        lines = ran.err.strip().splitlines()
-        assert len(lines) == 1 or case.expect.verdict == "usage"
+        assert len(ran.err.strip().splitlines()) == 1
         assert "\x1b" not in ran.err
 
 
@@ -220,10 +222,11 @@ def test_folder_names_its_candidates(tmp_path: Path) -> None:
     """B42: a folder with several traces is a question, and the answer is in the message."""
     for name in ("rank0.json", "rank1.json"):
         (tmp_path / name).write_bytes(G0)
-    ran = look_json(tmp_path)
+    ran = run("sql", os.fspath(tmp_path), "select 1", "--no-cache")
     assert ran.code == 2
     assert "rank0.json" in ran.err
     assert "rank1.json" in ran.err
+    assert f"`foretrace look {tmp_path}` gives an overview" in ran.err
 
 
 def test_wrong_usage() -> None:

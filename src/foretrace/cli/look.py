@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import sys
+from typing import TYPE_CHECKING
+
 import click
 
-from ._options import as_json, opens_trace
+from ._options import as_json, lost_data, opens_trace, shows_bold
+
+if TYPE_CHECKING:
+    from ..look_set import Overview
 
 
 @click.command("look")
@@ -19,18 +26,21 @@ def command(trace: str, as_json: bool, markdown: bool, top: int, no_cache: bool,
     Opens with a short story, then lists what each region runs in launch order, the steps, kernels and host ops, what the
     rules found (docs/findings.md), and what reading the file cost.
 
-    TRACE is a file, a folder or zip that holds one, ARCHIVE.zip::MEMBER, or - for stdin.
+    TRACE is a file, a folder or zip, ARCHIVE.zip::MEMBER, or - for stdin. A folder or zip that holds several traces gives an
+    overview: a row for each, how far its ranks lie apart, and which files are no traces.
     """
-    import json
-
     from ..errors import UsageError
+    from ..look_set import members, overview
     from ..opening import look_document
     from ..sources.limits import parse_limits
-    from ._options import lost_data, shows_bold
 
     if as_json and markdown:
         raise UsageError("choose one of --json and --markdown")
-    document = look_document(trace, cache=not no_cache, limits=parse_limits(limit))
+    limits = parse_limits(limit)
+    several = members(trace, limits)
+    if several is not None:
+        return _show(overview(trace, several, limits, cache=not no_cache, tell=_progress), as_json, markdown, strict)
+    document = look_document(trace, cache=not no_cache, limits=limits)
     if as_json:
         click.echo(json.dumps(document["look"], ensure_ascii=False, allow_nan=False))
     elif markdown:
@@ -42,3 +52,21 @@ def command(trace: str, as_json: bool, markdown: bool, top: int, no_cache: bool,
 
         click.echo(look_text(document, top, bold=shows_bold()))
     return 1 if strict and lost_data(document["look"]) else 0
+
+
+def _show(overview: Overview, as_json: bool, markdown: bool, strict: bool) -> int:
+    if as_json:
+        click.echo(json.dumps(overview.document(), ensure_ascii=False, allow_nan=False))
+    else:
+        from ..render.section import drawn, marked
+        from ..render.set_page import sections
+
+        page = sections(overview)
+        click.echo(marked(page) if markdown else drawn(page, bold=shows_bold()))
+    odd = overview.left_out or any(note.severity != "info" for note in overview.notes) or any(map(lost_data, overview.looks))
+    return 1 if strict and odd else 0
+
+
+def _progress(done: int, every: int, what: str) -> None:
+    if sys.stderr.isatty():
+        click.echo("\r\x1b[K" + (f"read {done} of {every}: {ascii(what)[1:-1]}" if done < every else ""), err=True, nl=False)

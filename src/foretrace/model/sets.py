@@ -1,32 +1,54 @@
 """Several traces of one run: what can be said only of all of them together.
 
 Ranks may carry different time bases (a quarter of a year apart, when one process started just after midnight of a quarter) or
-claim the same rank; a rank may be missing. Such notes go into the ledger of every trace of the set.
+claim the same rank; a rank may be missing. `open_all` puts such notes into the ledger of every trace of the set.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from ..schema.ledger import LedgerBuilder
+from ..schema.ledger import LedgerBuilder, Note
 from .about import is_coordinator
-from .trace import Trace, with_notes
+
+if TYPE_CHECKING:
+    from .trace import Trace
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """The few facts of one trace that the set needs: many traces need not be open at once."""
+
+    path: str
+    rank: int | None
+    world_size: int | None
+    base_ns: int | None
 
 
 def note_set(traces: Sequence[Trace]) -> None:
-    """Add to each ledger what the set as a whole shows. A serving engine's coordinator is no rank."""
-    ranks = [trace for trace in traces if not is_coordinator(trace.path)]
+    """Add to each ledger what the set as a whole shows."""
+    from .trace import with_notes
+
+    notes = set_notes([Member(each.path, each.about.rank, each.about.world_size, each.tables.base_ns) for each in traces])
+    for trace in traces:
+        trace.ledger = with_notes(trace.ledger, notes)
+
+
+def set_notes(members: Sequence[Member]) -> tuple[Note, ...]:
+    """What is odd about the set. A serving engine's coordinator is no rank."""
+    ranks = [member for member in members if not is_coordinator(member.path)]
     if len(ranks) < 2:
-        return
+        return ()
     notes = LedgerBuilder()
-    bases = Counter(trace.tables.base_ns for trace in ranks)
+    bases = {member.base_ns for member in ranks}
     notes.note("base_mismatch", len(bases) - 1, f"{len(bases)} time bases in {len(ranks)} traces: aligned by base + ts")
-    claimed = Counter(trace.about.rank for trace in ranks if trace.about.rank is not None)
+    claimed = Counter(member.rank for member in ranks if member.rank is not None)
     twice = sorted(rank for rank, count in claimed.items() if count > 1)
     notes.note("rank_duplicate", len(twice), f"ranks claimed more than once: {', '.join(map(str, twice))}")
-    world = max((trace.about.world_size or 0 for trace in ranks), default=0)
-    lacking = sorted(set(range(world)) - set(claimed)) if claimed else []
-    notes.note("rank_missing", len(lacking), f"{len(claimed)} of {world} ranks are here")
-    for trace in traces:
-        trace.ledger = with_notes(trace.ledger, notes.freeze().notes)
+    world = max(member.world_size or 0 for member in ranks)
+    lacking = world - sum(0 <= rank < world for rank in claimed) if claimed else 0  # counted: a file may claim any world
+    notes.note("rank_missing", lacking, f"{len(claimed)} of {world} ranks are here")
+    return notes.freeze().notes

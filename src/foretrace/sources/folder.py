@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 
 from ..errors import TraceError, UsageError
@@ -19,21 +20,31 @@ from .limits import Limits
 from .sniff import refuse_no_events, refuse_non_json
 
 _WORTH_A_LOOK = re.compile(r"\.(?:json|trace|tmp)(?:\.(?:gz|zst|zstd|tmp))?$|\.(?:gz|zst|zstd)$", re.IGNORECASE)
+_ARCHIVE = re.compile(r"\.zip$", re.IGNORECASE)
 _TRACE = re.compile(rb'"traceEvents"\s*:\s*\[|^\s*\[\s*\{[^{}]{0,400}"ph"\s*:|"schemaVersion"\s*:\s*\d+\s*,')
 _PEEK = 256 << 10
 
 
 def resolve(path: str, limits: Limits) -> str:
     """The one trace that `path` means. A folder or zip with several is a usage error that lists them."""
-    found = candidates(path, limits)
-    if found is None:
+    looked = examined(path, limits)
+    if looked is None:
         return path
+    found = [each for each, problem in looked if problem is None]
     if not found:
-        raise TraceError("E_NO_EVENTS", path, "no trace in there", hint="give a folder that holds *.json or *.json.gz traces")
+        raise nothing_in(path, [str(problem) for _, problem in looked])
     if len(found) > 1:
         listed = "\n  ".join(found[:64])
-        raise UsageError(f"{path} holds {len(found)} traces; name one:\n  {listed}")
+        overview = f"`foretrace look {shlex.quote(path)}` gives an overview"
+        raise UsageError(f"{path} holds {len(found)} traces ({overview}); name one:\n  {listed}")
     return found[0]
+
+
+def nothing_in(path: str, reasons: Sequence[str]) -> TraceError:
+    """None of the files is a trace; `reasons` says why of each, and the first is told."""
+    more = f" (and {len(reasons) - 1:,} more)" if len(reasons) > 1 else ""
+    message = f"no trace in there: {reasons[0]}{more}" if reasons else "no trace in there"
+    return TraceError("E_NO_EVENTS", path, message, hint="give a folder that holds *.json or *.json.gz traces")
 
 
 def candidates(path: str, limits: Limits) -> list[str] | None:
@@ -47,7 +58,7 @@ def examined(path: str, limits: Limits) -> list[tuple[str, TraceError | None]] |
     if path == "-":
         return None
     if os.path.isdir(path):
-        return [(each, refusal(each, limits)) for each in sorted(_in_folder(path))]
+        return _in_folder(path, limits)
     if not os.path.isfile(path):
         return None
     try:
@@ -61,16 +72,36 @@ def examined(path: str, limits: Limits) -> list[tuple[str, TraceError | None]] |
         return None  # opening it for reading says what is wrong
 
 
-def _in_folder(path: str) -> Iterator[str]:
-    for folder, inside, names in os.walk(path):
+def _in_folder(path: str, limits: Limits) -> list[tuple[str, TraceError | None]]:
+    unlisted: list[OSError] = []
+    files = list(_walk(path, unlisted.append))
+    found = [(full, refusal(full, limits)) for full in files if _WORTH_A_LOOK.search(full)]
+    found += [(full, _archive(full)) for full in files if _ARCHIVE.search(full)]
+    found += [(os.fsdecode(problem.filename), _unlisted(problem)) for problem in unlisted]
+    return sorted(found, key=lambda pair: pair[0])
+
+
+def unexamined(folder: str) -> int:
+    """How many files of a folder are not called like traces: nobody looks into them."""
+    return sum(not (_WORTH_A_LOOK.search(full) or _ARCHIVE.search(full)) for full in _walk(folder, None))
+
+
+def _walk(path: str, unlisted: Callable[[OSError], None] | None) -> Iterator[str]:
+    for folder, inside, names in os.walk(path, onerror=unlisted):
         inside[:] = sorted(name for name in inside if not name.startswith("."))
-        for name in names:
-            full = os.path.join(folder, name)
-            finished = name.removesuffix(".tmp")
-            if finished != name and finished in names:
-                continue  # the export was finished after all
-            if _WORTH_A_LOOK.search(name) and os.path.isfile(full):
-                yield full
+        there = set(names)
+        # a draft whose export was finished after all says nothing new
+        yield from (os.path.join(folder, name) for name in names
+                    if not (name.endswith(".tmp") and name.removesuffix(".tmp") in there))
+
+
+def _archive(path: str) -> TraceError:
+    return TraceError("E_ZIP", path, "a zip is a set of its own", hint=f"look into it: foretrace look {shlex.quote(path)}")
+
+
+def _unlisted(problem: OSError) -> TraceError:
+    path = os.fsdecode(problem.filename)
+    return TraceError("E_UNREADABLE", path, f"cannot be listed: {problem.strerror}", hint="check its rights")
 
 
 def _in_zip(archive: zipfile.ZipFile, path: str) -> Iterator[str]:
