@@ -20,6 +20,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import foretrace
 import reference_reader
 from corpus.agreement import assert_agree, fast_kernels, fast_links, fast_ops, fast_regions, fast_steps, fast_totals
 from corpus.build import BASE_NS, Doc, Raw, g0, gn, gz, us
@@ -364,3 +365,21 @@ def test_missing_and_doubled_fields_agree(doc: Doc, tmp_path: Path) -> None:
     path = tmp_path / "t.json"
     path.write_bytes(doc.bytes())
     assert_agree(open_at(path), reference_reader.read(doc.bytes()))
+
+
+MUCH = 1_000_000
+FILLERS = [b" ", b"\n", b",", b"}", b"{", b"[", b"]", b'"', b"\\", b'"a":', b"},{", b'{"ph":', b"} ,"]
+PLACES = {"before": 0, "events": b'"traceEvents": [', "between": b"  },", "args": b'"args": {', "name": b"aten:", "end": None}
+
+
+@pytest.mark.parametrize("filler", FILLERS, ids=repr)
+@pytest.mark.parametrize("place", PLACES)
+def test_a_megabyte_of_one_thing(filler: bytes, place: str, tmp_path: Path) -> None:
+    """Read once, not once for every byte of it: the hang guard of the suite is what would fail here."""
+    data, mark = gn(2).bytes(), PLACES[place]
+    at = mark if isinstance(mark, int) else len(data) if mark is None else data.index(mark) + len(mark)
+    path = tmp_path / "t.json"
+    path.write_bytes(data[:at] + filler * (MUCH // len(filler)) + data[at:])
+    with contextlib.suppress(TraceError):
+        ledger = foretrace.open(path, cache=False).ledger
+        assert ledger.seen == ledger.kept + ledger.repaired + ledger.skipped

@@ -18,7 +18,7 @@ from .mend import Unmendable, mend
 from .records import Event, decode_any, decode_any_exact
 
 _FIRST_KEYS = rb'"(?:ph|cat|name|pid|tid|ts|dur|args|id|bp|s)"\s*:'
-BOUNDARY = re.compile(rb"\}\s*,?\s*(?=\{\s*" + _FIRST_KEYS + rb")")
+BOUNDARY = re.compile(rb"\}\s*+(?:,\s*+)?(?=\{\s*+" + _FIRST_KEYS + rb")")  # possessive: a megabyte of blanks is read once
 ARRAY_END = re.compile(rb'\]\s*(?:,\s*"|\}|$)')
 _LAST_END = re.compile(rb'\}\s*(?=\]\s*(?:,\s*"|\}\s*$|$))')
 _TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[{}\[\]]', re.DOTALL)  # possessive: a long string must not fill the stack
@@ -178,8 +178,8 @@ class _Careful:
             match = _JUNK.match(self.data, at)
             assert match is not None
             end = match.end()
-            following = BOUNDARY.search(self.data, at)
             if self.data[at] not in b'"-0123456789tfn':
+                following = BOUNDARY.search(self.data, at)
                 end = max(end, following.end() if following else len(self.data))
         self.ledger.seen += 1
         self.skip(at, end, "event_unparsable")
