@@ -15,7 +15,7 @@ from foretrace import ladder
 from foretrace.errors import MissingError
 from foretrace.schema.rung import Choice
 
-pytest.importorskip("torch")
+torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.torch
 
 
@@ -72,6 +72,7 @@ def test_compiled_keeps_the_products_and_drops_the_wrappers(
 ) -> None:
     if not (shutil.which("g++") or shutil.which("clang++")):
         pytest.skip("torch.compile needs a C++ compiler on a CPU")
+    torch._dynamo.reset()  # another test of this process may have compiled the same module
     choice = Choice(variant="compiled", device="cpu", dtype="fp32", small=True)
     done = ladder.run(ladder.rung("mlp"), choice, tmp_path, steps=1)
     found, said = counts(done.trace), json.loads(done.record_file.read_text())
