@@ -84,7 +84,7 @@ def kept_document(wanted: str) -> dict[str, Any] | None:
     """The document of one trace as an earlier look left it in the cache."""
     from .sources import cache as store
 
-    kept = store.load_document(wanted, _program())
+    kept = store.load_document(wanted, _program()) if store.stamp_of(wanted) else None
     if kept is None:
         return None
     document: dict[str, Any] = json.loads(kept)
@@ -99,7 +99,7 @@ def _made_document(wanted: str, bounds: Limits, cache: bool) -> dict[str, Any]:
     trace = _opened(wanted, bounds, use_kept=cache, keep=False)  # the document is kept: tables when they are asked for
     from .look import full_look
 
-    hashing = Thread(target=store.key_of, args=(wanted,)) if cache else None
+    hashing = Thread(target=store.key_of, args=(wanted,)) if cache and stamp else None
     if hashing:
         hashing.start()  # looking keeps one core busy; the key is ready when the document is
     document = full_look(trace)
