@@ -15,6 +15,7 @@ import argparse
 import gzip
 import json
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -170,7 +171,8 @@ def run(options: argparse.Namespace, scratch: Path) -> dict[str, object]:
     command = [sys.executable, "-m", "foretrace", "look", str(large), "--json", "--no-cache"]
     runs = [measured(command) for _ in range(min(options.repeat, 2))]
     rows["foretrace look, 4x the file"] = {"seconds": min(run[0] for run in runs), "peak_mb": max(run[1] for run in runs)}
-    return {"megabytes": size, "events": events, "rows": rows}
+    machine = {"cores": os.cpu_count(), "processor": platform.machine(), "python": platform.python_version()}
+    return {"command": "python benchmarks/ingest.py", "machine": machine, "megabytes": size, "events": events, "rows": rows}
 
 
 def table(results: dict[str, object]) -> str:
