@@ -10,6 +10,7 @@ import pytest
 import foretrace
 from corpus.build import Doc, g0, gn
 from foretrace.model.trace import Trace
+from foretrace.schema.ledger import CODES
 from foretrace.sources.limits import Limits
 
 MI300 = {"id": 0, "name": "", "computeMajor": 9, "computeMinor": 4, "warpSize": 64, "numSms": 304}
@@ -64,3 +65,10 @@ def test_reading_stops_at_the_limit_and_no_later(events: int, tmp_path: Path) ->
     trace = opened(gn(4), tmp_path, events=events)
     assert trace.ledger.seen == trace.ledger.kept == min(events, 26)
     assert (note(trace, "limit_events") is None) == (events >= 26)
+
+
+def test_every_code_of_the_ledger_is_noted_somewhere() -> None:
+    """A code that nothing notes is a promise that is not kept."""
+    sources = Path(foretrace.__file__).parent
+    written = "".join(file.read_text("utf-8") for file in sources.rglob("*.py") if file.name != "ledger.py")
+    assert [code for code in CODES if f'"{code}"' not in written] == []

@@ -66,14 +66,13 @@ CODES: dict[str, tuple[str, str]] = {
     "limit_args": ("error", "records with too many arguments were skipped"),
     "limit_event": ("error", "records larger than the limit were skipped"),
     "limit_events": ("error", "reading stopped at the limit of events"),
-    "limit_bytes": ("error", "reading stopped at the limit of bytes"),
 }
 
 # Those that mean that events which happened are not here, or that nothing says where they belong: what is counted is the least
 # that there was, and that something is absent cannot be told.
 ABSENT = frozenset({
     "trace_truncated", "event_unparsable", "gzip_truncated", "gzip_crc", "interleaved_writers", "ts_missing",
-    "ts_out_of_window", "limit_string", "limit_args", "limit_event", "limit_events", "limit_bytes",
+    "ts_out_of_window", "limit_string", "limit_args", "limit_event", "limit_events",
 })
 
 
