@@ -93,6 +93,8 @@ def test_what_is_compiled_is_the_work_and_not_its_set_up() -> None:
         ("their_code:number", "is a int and cannot be called"),
         ("nobody:work", "no module 'nobody' in this folder"), ("nobody.py:work", "no such file: nobody.py"),
         (":work", "names no callable"), ("their_code:", "names no callable"),
+        ("./their_code:work", "./their_code is neither a module nor a .py file"), (".their_code:work", "neither a module"),
+        ("their/code:work", "neither a module"),
     ],
 )
 @pytest.mark.usefixtures("folder")
@@ -101,8 +103,10 @@ def test_what_is_not_there_is_wrong_usage(target: str, said: str) -> None:
         _given.find(target)
 
 
-def test_an_import_that_their_module_lacks_is_theirs(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (folder / "their_broken.py").write_text("x = 1\nimport not_installed_at_all")
+@pytest.mark.parametrize("lacking", ["not_installed_at_all", "their_bro"])  # the second begins as the module itself does
+def test_an_import_that_their_module_lacks_is_theirs(
+        lacking: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "their_broken.py").write_text(f"x = 1\nimport {lacking}")
     for place in ("their_broken", "their_broken.py"):
         with pytest.raises(TheirError, match="raised ModuleNotFoundError"):
             _given.find(f"{place}:x")

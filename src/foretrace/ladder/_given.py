@@ -34,6 +34,8 @@ def find(target: str) -> Callable[..., Any]:
     place, _, name = target.rpartition(":")
     if not place or not name:
         raise UsageError(f"{target!r} names no callable: write module:callable or path/to/file.py:callable")
+    if not place.endswith(".py") and (place.startswith(".") or "/" in place):
+        raise UsageError(f"{place} is neither a module nor a .py file: write module:callable or path/to/file.py:callable")
     module = _file(place) if place.endswith(".py") else _module(place)
     found = getattr(module, name, None)
     if found is None:
@@ -96,7 +98,7 @@ def _module(name: str) -> ModuleType:
         try:
             return importlib.import_module(name)
         except ModuleNotFoundError as problem:
-            if problem.name is None or not name.startswith(problem.name):
+            if problem.name is None or not f"{name}.".startswith(f"{problem.name}."):
                 raise  # something that their module imports
             raise UsageError(f"no module {name!r} in this folder or among what is installed") from problem
 
