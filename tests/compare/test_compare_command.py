@@ -106,6 +106,13 @@ def test_fail_if_decides_the_exit_code(capsys: pytest.CaptureFixture[str]) -> No
     assert err.endswith("\n  gpuu > 1.05x\n  ^^^^\n")
 
 
+@pytest.mark.parametrize("seconds", ["1e308", "1e300", "1000000001", "-1", "inf", "nan"])
+def test_an_impossible_cost_is_wrong_usage(capsys: pytest.CaptureFixture[str], seconds: str) -> None:
+    code, out, err = run(capsys, COMPILED, EAGER, "--compile-seconds", seconds)
+    assert (code, out) == (2, "")
+    assert "1000000000" in err.splitlines()[-1]
+
+
 def test_nothing_to_compare_is_refused_with_the_reason(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     (tmp_path / "empty.json").write_bytes(Doc([]).bytes())
     code, out, err = run(capsys, EAGER, str(tmp_path / "empty.json"))

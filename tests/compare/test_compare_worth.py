@@ -114,6 +114,9 @@ def test_the_recorded_mlp_pays_without_the_profiler() -> None:
         '{"kind": "foretrace-run", "compile": {"seconds": "Infinity"}}',
         '{"kind": "foretrace-run", "compile": {"seconds": null}}',
         '{"kind": "foretrace-run", "compile": [1]}',
+        f'{{"kind": "foretrace-run", "compile": {{"seconds": {10**400}}}}}',
+        f'{{"kind": "foretrace-run", "timing": {{"wall_ns_per_call": {10**400}, "host_ns_per_call": 1e300}}}}',
+        '{"kind": "foretrace-run", "timing": {"wall_ns_per_call": 0, "host_ns_per_call": 1e-320}}',
         '{"kind": "foretrace-run", "timing": {"wall_ns_per_call": -1, "wall_spread": true}, "rung": "mlp"}',
         "[" * 100_000,
     ],
@@ -128,8 +131,18 @@ def test_no_record_for_an_archive_member(tmp_path: Path) -> None:
     assert read_record("-") == Record()
 
 
-@pytest.mark.parametrize("seconds", [-1.0, float("nan"), float("inf")])
+@pytest.mark.parametrize("seconds", [-1.0, float("nan"), float("inf"), 1e308])
 def test_an_impossible_cost_is_refused(tmp_path: Path, seconds: float) -> None:
     trace = made(tmp_path, steps([5_000] * 3))
     with pytest.raises(UsageError, match="cannot cost"):
         compare(trace, trace, compile_seconds=seconds)
+
+
+def test_the_largest_times_of_records_compare(tmp_path: Path) -> None:
+    """A cost of 30 years, paid by a billionth of a nanosecond a call: large numbers, and no infinity."""
+    a, b = made(tmp_path, steps([5_000] * 3), "a"), made(tmp_path, steps([5_000] * 3), "b")
+    record(tmp_path, "a", 1 + 1e-9, 0)
+    record(tmp_path, "b", 1, 0)
+    calls = compare(a, b, compile_seconds=1e9).worth.break_even_calls
+    assert calls is not None
+    assert calls > 10**26

@@ -17,7 +17,7 @@ MOST = 26  # one letter each
 @as_json
 @click.option("--markdown", is_flag=True, help="Markdown instead of terminal tables.")
 @click.option("--region", metavar="NAME", help="Compare the calls of this region (record_function range).")
-@click.option("--compile-seconds", type=float, metavar="S",
+@click.option("--compile-seconds", type=click.FloatRange(0, 10**9), metavar="S",
               help="What the change costs once, such as the time of torch.compile; else taken from the run record.")
 @click.option("--fail-if", "conditions", multiple=True, metavar="CONDITION",
               help='Exit 1 when this holds: "gpu > 1.05x", "kernels > 4", "wall > 2ms". Quantities: gpu, cpu, wall, idle, '

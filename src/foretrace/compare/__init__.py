@@ -11,7 +11,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from dataclasses import replace
 from types import ModuleType
@@ -21,6 +20,7 @@ from ..model.trace import Trace
 from .comparison import Comparison, compare_two
 from .document import document
 from .gate import Gate, Outcome, parse_gate
+from .record import MOST_S
 from .repeats import choose
 
 __all__ = ["Comparison", "Gate", "Outcome", "compare", "document", "parse_gate"]
@@ -33,8 +33,8 @@ def compare(a: Trace, b: Trace, *more: Trace, region: str | None = None, compile
     `compile_seconds` is what the change costs once; without it the run record beside the trace is asked.
     Raises `TraceError` when a trace has no complete event.
     """
-    if compile_seconds is not None and not 0 <= compile_seconds < math.inf:
-        raise UsageError(f"the change cannot cost {compile_seconds} seconds")
+    if compile_seconds is not None and not 0 <= compile_seconds <= MOST_S:
+        raise UsageError(f"the change cannot cost {compile_seconds} seconds: give 0 to {MOST_S:.0f}")
     for trace in (a, b, *more):
         if not bool(trace.host.lasting.any()):
             raise TraceError("E_NOTHING_TO_COMPARE", trace.path, "no complete event, so there is nothing to compare",

@@ -6,7 +6,6 @@ A trace holds times with the profiler on, which slows the host two- to fourfold.
 from __future__ import annotations
 
 import json
-import math
 import os
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +17,8 @@ KIND = "foretrace-run"
 # A run record is a few kilobytes; anything larger beside a trace is something else.
 RECORD_BYTES = 1 << 20
 UNKNOWN = Sample(None, None)
+# What a record may state: a call of a nanosecond to 30 years, and a cost of at most as long. Arithmetic stays finite.
+MOST_NS, MOST_S = 1e18, 1e9
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +45,11 @@ def read_record(path: str) -> Record:
     if not isinstance(document, dict) or document.get("kind") != KIND:
         return Record()
     timing, region = _part(document, "timing"), _part(document, "rung").get("region")
-    wall, spread = _positive(timing.get("wall_ns_per_call")), _positive(timing.get("wall_spread"))
+    wall, spread = _within(timing.get("wall_ns_per_call"), 1, MOST_NS), _within(timing.get("wall_spread"), 0, MOST_S)
     return Record(
-        region if isinstance(region, str) else None, _positive(_part(document, "compile").get("seconds")),
+        region if isinstance(region, str) else None, _within(_part(document, "compile").get("seconds"), 0, MOST_S),
         Sample(wall, wall * spread if wall is not None and spread is not None else None),
-        _positive(timing.get("host_ns_per_call")))
+        _within(timing.get("host_ns_per_call"), 1, MOST_NS))
 
 
 def _document(path: str) -> Any:
@@ -64,6 +65,6 @@ def _part(document: dict[str, Any], name: str) -> dict[str, Any]:
     return part if isinstance(part, dict) else {}
 
 
-def _positive(value: Any) -> float | None:
-    known = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < math.inf
-    return value if known else None
+def _within(value: Any, least: float, most: float) -> float | None:
+    known = isinstance(value, int | float) and not isinstance(value, bool) and least <= value <= most
+    return float(value) if known else None
