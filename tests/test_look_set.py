@@ -115,6 +115,7 @@ def test_where_the_ranks_differ_most_comes_first(week: Path) -> None:
     page = " ".join(look(week / "more.zip").out.split())
     assert "Between the ranks" in page
     assert "keeps the others waiting" in page
+    assert "kernels per step 2 – 2 – 1.00x" in page, "of equals, none has the least"
 
 
 def test_a_world_of_any_size_costs_nothing(tmp_path: Path) -> None:

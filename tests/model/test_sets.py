@@ -38,6 +38,13 @@ def test_one_rank_twice_and_one_missing(tmp_path: Path) -> None:
     assert codes(tmp_path) == [{"rank_duplicate": 1, "rank_missing": 1}] * 2
 
 
+def test_a_rank_outside_of_the_world_is_none_of_it(tmp_path: Path) -> None:
+    for rank in (0, 5):
+        written(tmp_path, f"rank{rank}.json", rank, world=3)
+    notes = [note for note in foretrace.open_all(tmp_path, cache=False)[0].ledger.notes if note.code == "rank_missing"]
+    assert [(note.count, note.text) for note in notes] == [(2, "1 of 3 ranks are here; outside of that world: 5")]
+
+
 def test_a_coordinator_is_no_rank(tmp_path: Path) -> None:
     for rank in range(2):
         written(tmp_path, f"rank{rank}.json", rank)

@@ -49,6 +49,8 @@ def set_notes(members: Sequence[Member]) -> tuple[Note, ...]:
     twice = sorted(rank for rank, count in claimed.items() if count > 1)
     notes.note("rank_duplicate", len(twice), f"ranks claimed more than once: {', '.join(map(str, twice))}")
     world = max(member.world_size or 0 for member in ranks)
-    lacking = world - sum(0 <= rank < world for rank in claimed) if claimed else 0  # counted: a file may claim any world
-    notes.note("rank_missing", lacking, f"{len(claimed)} of {world} ranks are here")
+    outside = sorted(rank for rank in claimed if not 0 <= rank < world)
+    here = len(claimed) - len(outside)  # counted: a file may claim any world
+    stray = f"; outside of that world: {', '.join(map(str, outside))}" if outside else ""
+    notes.note("rank_missing", world - here if claimed else 0, f"{here} of {world} ranks are here{stray}")
     return notes.freeze().notes

@@ -78,8 +78,8 @@ def _findings(overview: Overview) -> Section:
 
 def _ranks(overview: Overview) -> Section:
     found = spreads(overview.looks)
-    rows = [[each.what, _amount(each, each.least), str(each.least_rank), _amount(each, each.most), str(each.most_rank),
-             ratio_text(each.ratio)] for each in found]
+    rows = [[each.what, _amount(each, each.least), _rank(each, each.least_rank), _amount(each, each.most),
+             _rank(each, each.most_rank), ratio_text(each.ratio)] for each in found]
     waits = "Time in a collective includes waiting for its last rank: a rank with far less of it keeps the others waiting."
     return Section("Between the ranks, where they differ most first (medians over the steps)",
                    head=["", "least", "rank", "most", "rank", "most/least"], rows=rows,
@@ -88,6 +88,10 @@ def _ranks(overview: Overview) -> Section:
 
 def _amount(spread: Spread, value: float) -> str:
     return time_text(value) if spread.unit == "ns" else count_text(value)
+
+
+def _rank(spread: Spread, rank: int) -> str:
+    return DASH if spread.least == spread.most else str(rank)  # where all have the same, no rank has the least
 
 
 def _left_out(overview: Overview) -> Section:
