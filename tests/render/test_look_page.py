@@ -110,6 +110,13 @@ def test_sections_come_in_reading_order() -> None:
     assert places == sorted(places)
 
 
+def test_a_column_says_which_time_it_shows() -> None:
+    text = look_text(document("mlp_eager"), 20)
+    assert "\nRegions (per call: means over the calls)\n" in text, "340 us of 3 calls, of which two took less than 318"
+    assert "idle between" in text, "the wait for the first work of a step is told by idle_gaps alone"
+    assert "gpu idle" not in text
+
+
 def test_findings_come_by_what_they_could_save() -> None:
     text = look_text(document("llama_train_eager"), 20)
     bounds = [row["at_most_ns"] for row in document("llama_train_eager")["look"]["findings"] if row["at_most_ns"] is not None]

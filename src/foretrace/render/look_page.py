@@ -76,7 +76,7 @@ def _totals(look: Row) -> Section:
 
 
 def _steps(look: Row) -> Section:
-    head = ["step", "host", "kernels", "memcpys", "memsets", "gpu busy", "gpu idle", "bound"]
+    head = ["step", "host", "kernels", "memcpys", "memsets", "gpu busy", "idle between", "bound"]
     rows = [[row["name"], time_text(row["cpu_ns"]), count_text(row["kernels"]), count_text(row["memcpys"]),
              count_text(row["memsets"]), time_text(row["gpu_busy_ns"]), time_text(row["gpu_idle_ns"]), row["bound"]]
             for row in look["steps"]]
@@ -89,7 +89,7 @@ def _regions(look: Row) -> Section:
              count_text(row["kernels_per_call"]), roles_text(row["roles_per_call"], 3) or DASH,
              time_text(None if row["gpu_busy_ns"] is None else row["gpu_busy_ns"] / row["count"]), row["bound"]]
             for row in look["regions"]]
-    return Section("Regions", head=head, rows=rows[:ROWS], left=(0, 4), after=_more(len(rows), ROWS, "--json has all"))
+    return Section("Regions (per call: means over the calls)", head=head, rows=rows[:ROWS], left=(0, 4), after=_more(len(rows), ROWS, "--json has all"))
 
 
 def _kernels(look: Row, top: int) -> Section:
