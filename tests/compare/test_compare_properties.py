@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from itertools import combinations
 from pathlib import Path
 
@@ -30,6 +31,7 @@ PAIRS = [
     ("attention naive", "attention flash"),
     ("optimizer loop", "optimizer fused"),
     ("model eager", "model compiled"),
+    ("mlp eager", "mlp compiled"),
     ("mlp eager", "mlp fused"),
     ("mlp compiled", "mlp graph"),
 ]
@@ -89,6 +91,24 @@ def is_mirror(there: Comparison, back: Comparison) -> None:
             (row.name, row.b, row.a) for row in getattr(back.ops, theirs)
         }
     assert len(there.changed) == len(back.changed)
+    assert [-part for part in host_parts(there)] == pytest.approx(host_parts(back))
+
+
+def host_parts(found: Comparison) -> list[float]:
+    """What the sentence about the host's net says: the parts by size, then the net; a saving is positive."""
+    sentence = next((line for line in found.changed if line.startswith("That is net")), "")
+    said = re.findall(r"(saves?|costs) ([\d.,]+) (ns|us|ms|s)\b", sentence)
+    net = re.findall(r"(takes) ([\d.,]+) (ns|us|ms|s) (?:less|more)", sentence)
+    sizes = {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}
+    costs = ["costs" if sentence.endswith("more.") else "saves"] * len(net)
+    signs = [-1 if word == "costs" else 1 for word in [*(part[0] for part in said), *costs]]
+    values = [sign * float(part[1].replace(",", "")) * sizes[part[2]] for sign, part in zip(signs, [*said, *net], strict=True)]
+    return [*sorted(values[:-1], key=abs), *values[-1:]]
+
+
+def host_parts_add_up(found: Comparison) -> None:
+    *parts, net = host_parts(found) or [0.0]
+    assert sum(parts) == pytest.approx(net, abs=0.02 * max(map(abs, parts), default=0))
 
 
 def accounts_for_everything(found: Comparison) -> None:
@@ -103,6 +123,7 @@ def test_recorded_pairs_mirror(a: str, b: str) -> None:
     there, back = compare(recorded(a), recorded(b)), compare(recorded(b), recorded(a))
     is_mirror(there, back)
     accounts_for_everything(there)
+    host_parts_add_up(there)
 
 
 @pytest.mark.public

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .comparison import Comparison
 
 COUNTED = {"kernels": "kernel", "memcpys": "memcpy", "memsets": "memset", "launches": "launch"}
+TOLD = 0.01  # three digits are shown: less of a sum than this cannot be missed in it
 
 
 def changed(found: Comparison) -> tuple[str, ...]:
@@ -97,14 +98,17 @@ def _known(value: int | None) -> str:
 
 
 def _host_parts(found: Comparison) -> list[str]:
-    """The net cost is what counts: what one part of the host lost, another may have gained."""
+    """The net cost is what counts: what one part of the host lost, another may have gained. The parts told give the net."""
     gone = sum(row.a_ns - row.b_ns for row in found.ops.removed)
     come = sum(row.b_ns - row.a_ns for row in found.ops.added)
     net = found.cpu_ns.saved
     if not net or gone <= 0 or come <= 0:
         return []
+    rest = net - gone + come
+    told = f", all else (other ops, launches, time between ops) {'saves' if rest > 0 else 'costs'} {time_text(abs(rest))}"
     return [f"That is net: ops called less often save {time_text(gone)}, what is called more often costs {time_text(come)} "
-            f"(callees not counted), and in all the host takes {time_text(abs(net))} {'less' if net > 0 else 'more'}."]
+            f"(callees not counted){told if abs(rest) > TOLD * max(gone, come) else ''}, and in all the host takes "
+            f"{time_text(abs(net))} {'less' if net > 0 else 'more'}."]
 
 
 def _counts(found: Comparison) -> list[tuple[str, int, int]]:
