@@ -71,7 +71,7 @@ def test_the_page_fits_and_tells_the_story(capsys: pytest.CaptureFixture[str]) -
     for row in ("GPU time 234 us 206 us 0.88x 0.3% less", "host time 291 us 423 us 1.45x 28.6% more", "kernels 5 4 0.80x"):
         assert row in rows
     assert "replaces aten::gelu and aten::mul: 69.8 us" in out
-    assert "Worth it?\n  No: each call takes 132 us longer, by times that include the profiler." in out
+    assert "Worth it?\n  No: the host needs 132 us longer per call, by times that include the profiler." in out
 
 
 def test_one_column_for_each_trace(capsys: pytest.CaptureFixture[str]) -> None:

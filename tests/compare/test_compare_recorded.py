@@ -202,5 +202,5 @@ def test_compile_time_comes_from_the_run_record() -> None:
 def test_the_host_sets_the_pace_of_the_compiled_mlp() -> None:
     worth = compare(recorded("mlp_eager"), recorded("mlp_compiled"), compile_seconds=1.37).worth
     assert (worth.saves_ns_per_call, worth.cost_s, worth.break_even_calls) == (-131_712, 1.37, None)
-    assert worth.text.startswith("No: each call takes 132 us longer, by times that include the profiler. The GPU does not")
+    assert worth.text.startswith("No: the host needs 132 us longer per call, by times that include the profiler. The GPU")
     assert worth.text.endswith("the 28.6 us of GPU time would count, and pay after 47,889 calls.")

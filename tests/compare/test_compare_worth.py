@@ -11,7 +11,7 @@ from compare.traces import made, recorded, steps
 from foretrace.compare import compare
 from foretrace.compare.measure import Measured
 from foretrace.compare.record import Record, read_record
-from foretrace.compare.worth import worth
+from foretrace.compare.worth import pace_setter, worth
 from foretrace.errors import UsageError
 
 UNKNOWN = Measured(None, None, None)
@@ -37,6 +37,19 @@ def test_no_break_even(pace: Measured, cost_s: float, begins: str) -> None:
     found = worth(pace, UNKNOWN, cost_s, "step")
     assert found.break_even_calls is None
     assert found.text.startswith(begins)
+
+
+@pytest.mark.parametrize(("host", "gpu", "who"), [
+    ((200, 300), (100, 100), "the host"), ((100, 100), (200, 300), "the GPU"),
+    ((100, 300), (200, 250), "the slower of host and GPU"),
+])
+def test_the_text_says_whose_time_it_is(host: tuple[int, int], gpu: tuple[int, int], who: str) -> None:
+    """The larger of host and GPU time is not the wall time, which waits for both."""
+    pace, known = Measured(200, 300, 0.1), Measured(*gpu, 0.1)
+    assert pace_setter(pace, Measured(*host, 0.1), known) == who
+    assert worth(pace, known, 1.0, "call", who=who).text.startswith(f"No: {who} needs 100 ns longer per call, by times that")
+    back = worth(Measured(300, 200, 0.1), known, 1e-6, "call", who=who).text
+    assert back.lower().startswith(f"{who.lower()} needs 100 ns less per call, by")
 
 
 def test_an_unknown_cost_asks_for_it() -> None:

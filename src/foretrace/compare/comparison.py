@@ -14,7 +14,7 @@ from .record import UNKNOWN, read_record
 from .repeats import Unit
 from .sentences import changed, unchanged
 from .side import Side, side
-from .worth import Worth, unprofiled, worth
+from .worth import Worth, pace_setter, unprofiled, worth
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,8 @@ class Comparison:
     def worth(self) -> Worth:
         """By times without the profiler where both run records have them, else by those of the traces."""
         if self.bare_wall_ns.saved is None:
-            return worth(self.pace_ns, self.gpu_ns, self.cost_s, self.unit.word)
+            who = pace_setter(self.pace_ns, self.cpu_ns, self.gpu_ns)
+            return worth(self.pace_ns, self.gpu_ns, self.cost_s, self.unit.word, who=who)
         how = unprofiled(self.bare_wall_ns, self.bare_host_ns)
         return worth(self.bare_wall_ns, self.gpu_ns, self.cost_s, self.unit.word, how)
 

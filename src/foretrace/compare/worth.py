@@ -2,7 +2,7 @@
 
 What a call saves is the difference of the paces: how fast calls made one after the other can follow each other. Measured
 without the profiler that is the wall time per call. A trace alone gives the larger of host and GPU time: a GPU that got faster
-under a host that got slower saves nothing.
+under a host that got slower saves nothing. That is not the wall time, so the text names who sets the pace.
 """
 
 from __future__ import annotations
@@ -26,11 +26,14 @@ class Worth:
     text: str
 
 
-def worth(pace: Measured, gpu: Measured, cost_s: float | None, word: str, how: str = PROFILED) -> Worth:
-    """Weigh what `word` (call, step, run) saves against what the change costs once; `how` says how the pace was measured."""
+def worth(pace: Measured, gpu: Measured, cost_s: float | None, word: str, how: str = PROFILED, who: str = "") -> Worth:
+    """Weigh what `word` (call, step, run) saves against what the change costs once.
+
+    `how` says how the pace was measured, and `who` whose time it is (the host); empty where it is that of the whole call.
+    """
     saves = pace.saved
     calls = math.ceil(cost_s * 1e9 / saves) if saves and saves > 0 and cost_s is not None and pace.beyond else None
-    return Worth(saves, cost_s, calls, _text(pace, gpu, cost_s, calls, word, how))
+    return Worth(saves, cost_s, calls, _text(pace, gpu, cost_s, calls, word, how, who))
 
 
 def unprofiled(wall: Measured, host: Measured) -> str:
@@ -39,20 +42,31 @@ def unprofiled(wall: Measured, host: Measured) -> str:
     return f"measured without the profiler ({time_text(wall.a)} to {time_text(wall.b)}{hosts})"
 
 
-def _text(pace: Measured, gpu: Measured, cost_s: float | None, calls: int | None, word: str, how: str) -> str:
+def pace_setter(pace: Measured, host: Measured, gpu: Measured) -> str:
+    """Whose time the pace of two traces is."""
+    for who, time in (("the host", host), ("the GPU", gpu)):
+        if (time.a, time.b) == (pace.a, pace.b):
+            return who
+    return "the slower of host and GPU"
+
+
+def _text(pace: Measured, gpu: Measured, cost_s: float | None, calls: int | None, word: str, how: str, who: str) -> str:
     saves = pace.saved
     if saves is None:
         return "Cannot be told: the times are not recorded in both traces."
     if saves == 0:
-        return f"A {word} takes as long as before, {how}."
+        return f"{_begun(who) or f'A {word}'} takes as long as before{f' per {word}' if who else ''}, {how}."
     if pace.noise is None:
         return f"Cannot be told: one repeat only, so the noise is not known ({_signed(saves)} per {word}, {how})."
     if not pace.beyond:
         return (f"Cannot be told: {_signed(saves)} per {word}, {how}, lies inside the noise of {percent_text(pace.noise)}; "
                 "record more repeats.")
     if saves < 0:
-        return f"No: each {word} takes {time_text(-saves)} longer, {how}." + on_the_gpu(gpu, cost_s, word)
-    saving = f"Each {word} saves {time_text(saves)}, {how}"
+        longer = f"{time_text(-saves)} longer"
+        slower = f"{who} needs {longer} per {word}" if who else f"each {word} takes {longer}"
+        return f"No: {slower}, {how}." + on_the_gpu(gpu, cost_s, word)
+    saved = time_text(saves)
+    saving = f"{_begun(who)} needs {saved} less per {word}, {how}" if who else f"Each {word} saves {saved}, {how}"
     if cost_s == 0:
         return f"{saving}, and nothing was compiled for it."
     if cost_s is None:
@@ -67,6 +81,10 @@ def on_the_gpu(gpu: Measured, cost_s: float | None, word: str) -> str:
     tail = f", and pay after {count_text(math.ceil(cost_s * 1e9 / gpu.saved))} {word}s" if cost_s else ""
     return (f" The GPU does not set the pace. Where it does (larger inputs, CUDA graphs), the {time_text(gpu.saved)} of GPU "
             f"time would count{tail}.")
+
+
+def _begun(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _signed(saves: float) -> str:
