@@ -13,6 +13,7 @@ import foretrace
 from foretrace import recorded
 from foretrace.opening import look_document
 from foretrace.sources import cache
+from foretrace.sources.limits import Limits
 
 LARGE = recorded.traces()["llama_train_eager"]
 
@@ -102,3 +103,39 @@ def test_a_file_that_changed_meanwhile_is_not_kept(place: Path, tmp_path: Path) 
     path.write_bytes(LARGE.read_bytes() + b"\0")
     cache.save_document(str(path), stamp, "look", lambda: b"{}")
     assert not (place / "documents").exists()
+
+
+def test_other_limits_are_another_reading(place: Path) -> None:
+    few = Limits(events=1000)
+    assert look_document(str(LARGE), limits=few)["look"]["ledger"]["seen"] == 1000
+    assert foretrace.open(LARGE, limits=few).event_count == 1000
+    assert not place.exists()
+    assert look_document(str(LARGE))["look"]["ledger"]["seen"] == 52_856
+    assert foretrace.open(LARGE).event_count == 52_856
+    assert foretrace.open(LARGE, limits=few).event_count == 1000
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b"[]", b'{"look": 3}', b"\xff"])
+def test_a_damaged_document_is_made_anew(content: bytes, place: Path) -> None:
+    fresh = look_document(str(LARGE))
+    (kept,) = (place / "documents").iterdir()
+    kept.write_bytes(content)
+    assert look_document(str(LARGE)) == fresh
+    assert kept.read_bytes() != content
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b"[]", b'{"notes": [3], "ledger": []}'])
+def test_damaged_facts_about_the_tables_are_read_anew(content: bytes, place: Path) -> None:
+    foretrace.open(LARGE)
+    (facts,) = (place / "tables").rglob("meta.json")
+    facts.write_bytes(content)
+    assert foretrace.open(LARGE).event_count == 52_856
+    assert facts.read_bytes() != content
+
+
+def test_documents_are_trimmed_too(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    look_document(str(LARGE))
+    monkeypatch.setattr(cache, "KEEP_DOCUMENT_BYTES", 0)
+    stamp = cache.stamp_of(str(LARGE))
+    cache.save_document(str(LARGE), stamp, "other", lambda: b"{}")
+    assert list((place / "documents").iterdir()) == []

@@ -22,7 +22,13 @@ def open(path: str | os.PathLike[str], *, cache: bool = True, limits: Limits | N
     Raises `foretrace.errors.TraceError` when it is not a readable trace.
     """
     bounds = limits or Limits()
+    cache = cache and is_kept(bounds)
     return _opened(resolve(os.fspath(path), bounds), bounds, use_kept=cache, keep=cache)
+
+
+def is_kept(limits: Limits) -> bool:
+    """What was read under other limits may be another part of the file: neither kept nor taken from what was."""
+    return limits == Limits()
 
 
 def _opened(wanted: str, bounds: Limits, *, use_kept: bool, keep: bool) -> Trace:
@@ -75,7 +81,7 @@ def look_document(path: str, *, cache: bool = True, limits: Limits | None = None
     Nothing heavy is imported for a cached answer, so looking twice is instant.
     """
     bounds = limits or Limits()
-    wanted = resolve(path, bounds)
+    wanted, cache = resolve(path, bounds), cache and is_kept(bounds)
     kept = kept_document(wanted) if cache else None
     return _made_document(wanted, bounds, cache) if kept is None else kept
 
@@ -85,10 +91,11 @@ def kept_document(wanted: str) -> dict[str, Any] | None:
     from .sources import cache as store
 
     kept = store.load_document(wanted, _program()) if store.stamp_of(wanted) else None
-    if kept is None:
-        return None
-    document: dict[str, Any] = json.loads(kept)
-    document["look"]["trace"]["path"] = shown(wanted)
+    try:
+        document: dict[str, Any] = json.loads(kept or b"{}")
+        document["look"]["trace"]["path"] = shown(wanted)
+    except (ValueError, LookupError, TypeError):
+        return None  # not there, or damaged
     return document
 
 

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from .errors import TraceError
-from .opening import kept_document, look_document, shown
+from .opening import is_kept, kept_document, look_document, shown
+from .sources.kineto.parallel import cores
 from .sources.limits import Limits
 
 WORTHWHILE = 16 << 20  # bytes on disk, in all: a process takes 0.7 s to start, in which one reads about 20 MB of plain JSON
@@ -38,14 +39,14 @@ Found = dict[str, Any] | Refused
 
 def documents(paths: Sequence[str], limits: Limits, cache: bool) -> Iterator[Found]:
     """For each path its look and what a set is told by, or why there is none."""
-    kept = {path: found for path in paths if (found := kept_document(path))} if cache else {}
+    kept = {path: found for path in paths if (found := kept_document(path))} if cache and is_kept(limits) else {}
     fresh = _read([path for path in paths if path not in kept], limits, cache)
     for path in paths:
         yield kept.pop(path) if path in kept else next(fresh)
 
 
 def _read(paths: Sequence[str], limits: Limits, cache: bool) -> Iterator[Found]:
-    workers = min(len(os.sched_getaffinity(0)), MOST, len(paths))
+    workers = min(cores(), MOST, len(paths))
     size = sum(os.path.getsize(file) for file in {path.partition("::")[0] for path in paths} if os.path.isfile(file))
     if workers > 1 and size > WORTHWHILE:
         yield from _apart(paths, limits, cache, workers)
@@ -88,6 +89,9 @@ def _apart(paths: Sequence[str], limits: Limits, cache: bool, workers: int) -> I
 @contextmanager
 def _interrupts_held() -> Iterator[None]:
     """Processes started in here never see Ctrl+C: each would print where it was."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield

@@ -21,6 +21,7 @@ from corpus.cases import G0
 from corpus.cases_a import op
 from corpus.cases_c import short_kernels
 from corpus.places import FULL_SWEEP, RECORDED
+from foretrace.sources.kineto import parallel
 
 MIB = 1 << 20
 SCRIPT = """
@@ -169,3 +170,18 @@ def test_bomb_is_told_by_its_ratio(tmp_path: Path) -> None:
     path = tmp_path / "t.json.gz"
     path.write_bytes(gz(G0[:-3] + b" " * (63 * MIB) + b"\n}\n", level=9))
     assert read(path)["totals"]["kernels"] == 1
+
+
+@pytest.mark.parametrize("most", [400_000, 650_000])
+def test_the_limit_of_events_holds_for_files_read_by_several(most: int, tmp_path: Path) -> None:
+    """Each worker counts for itself: together they must not pass the limit."""
+    path = tmp_path / "t.json"
+    with path.open("w") as file:
+        file.write('{"traceEvents": [')
+        file.write(",".join(f'{{"ph":"X","cat":"cpu_op","name":"a","ts":{at},"dur":1}}' for at in range(650_000)))
+        file.write("]}")
+    assert path.stat().st_size > parallel.WORTHWHILE
+    command = [sys.executable, "-m", "foretrace", "look", str(path), "--json", "--no-cache", f"--limit=events={most}"]
+    ledger = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)["ledger"]
+    assert ledger["seen"] == most
+    assert ("limit_events" in {note["code"] for note in ledger["notes"]}) == (most < 650_000)

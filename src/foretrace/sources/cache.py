@@ -10,6 +10,7 @@ go first.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 FORMAT = 2  # raise when the tables change
 WORTHWHILE_BYTES = 1 << 20  # smaller traces are read as fast as their cache would be
 KEEP_BYTES = 4 << 30
+KEEP_DOCUMENT_BYTES = 256 << 20  # a few hundred looks; those of older versions go first
 
 
 def folder() -> Path:
@@ -91,19 +93,20 @@ def load(path: str) -> Tables | None:
         meta = json.loads((place / "meta.json").read_bytes())
         frames = {name: pl.read_parquet(place / f"{name}.parquet") for name in TABLES}
         os.utime(place)  # so that the oldest to be used goes first
-    except (OSError, ValueError, KeyError, pl.exceptions.PolarsError):
+        notes = tuple(Note(note[0], note[1], note[2], note[3], tuple(map(tuple, note[4]))) for note in meta["notes"])
+        seen, kept, repaired, skipped = meta["ledger"]
+        return Tables(
+            meta["source"],
+            frames,
+            meta["header"],
+            Ledger(seen, kept, repaired, skipped, notes),
+            meta["base_ns"],
+            meta["resolution_ns"],
+            tuple(meta["merged"]),
+        )
+    except (OSError, ValueError, LookupError, TypeError, pl.exceptions.PolarsError):
+        shutil.rmtree(place, ignore_errors=True)  # damaged: it is written anew
         return None
-    notes = tuple(Note(note[0], note[1], note[2], note[3], tuple(map(tuple, note[4]))) for note in meta["notes"])
-    seen, kept, repaired, skipped = meta["ledger"]
-    return Tables(
-        meta["source"],
-        frames,
-        meta["header"],
-        Ledger(seen, kept, repaired, skipped, notes),
-        meta["base_ns"],
-        meta["resolution_ns"],
-        tuple(meta["merged"]),
-    )
 
 
 def save(path: str, stamp: str | None, tables: Tables) -> None:
@@ -122,7 +125,7 @@ def save(path: str, stamp: str | None, tables: Tables) -> None:
             frame.write_parquet(draft / f"{name}.parquet", compression="lz4", statistics=False)
         (draft / "meta.json").write_text(json.dumps(_meta(tables)))
         os.rename(draft, place)
-        _trim(place.parent)
+        _trim(place.parent, KEEP_BYTES)
     except OSError:
         pass  # another process was first, or the disk is full
     finally:
@@ -142,7 +145,7 @@ def _meta(tables: Tables) -> dict[str, Any]:
     }
 
 
-def _trim(place: Path) -> None:
+def _trim(place: Path, most: int) -> None:
     """Drop the entries that were not used for longest until the rest fits."""
     entries = sorted(
         (entry for entry in place.iterdir() if not entry.name.startswith(".")),
@@ -151,9 +154,11 @@ def _trim(place: Path) -> None:
     )
     total = 0
     for entry in entries:
-        total += sum(file.stat().st_size for file in entry.iterdir())
-        if total > KEEP_BYTES:
+        total += sum(file.stat().st_size for file in entry.iterdir()) if entry.is_dir() else entry.stat().st_size
+        if total > most and entry.is_dir():
             shutil.rmtree(entry, ignore_errors=True)
+        elif total > most:
+            entry.unlink(missing_ok=True)
 
 
 def load_document(path: str, what: str) -> bytes | None:
@@ -171,7 +176,10 @@ def save_document(path: str, stamp: str | None, what: str, content: Callable[[],
     """Keep a finished document of `path` as it was at `stamp`; `content` makes it only when it is worth keeping."""
     key = key_of(path)
     if key is not None and stamp_of(path) == stamp:
-        _write_whole(folder() / "documents" / f"{key}-{what}.json", content())
+        place = folder() / "documents"
+        _write_whole(place / f"{key}-{what}.json", content())
+        with contextlib.suppress(OSError):
+            _trim(place, KEEP_DOCUMENT_BYTES)
 
 
 def _write_whole(place: Path, content: bytes) -> None:
@@ -179,8 +187,12 @@ def _write_whole(place: Path, content: bytes) -> None:
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
         handle, draft = tempfile.mkstemp(prefix=".draft-", dir=place.parent)
+    except OSError:
+        return
+    try:
         with os.fdopen(handle, "wb") as file:
             file.write(content)
         os.replace(draft, place)
     except OSError:
-        pass
+        with contextlib.suppress(OSError):
+            os.unlink(draft)

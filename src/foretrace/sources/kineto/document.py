@@ -159,6 +159,7 @@ class EventReader:
 
     def __init__(self, buffer: Buffer, limits: Limits, ledger: LedgerBuilder, document: Document) -> None:
         self.buffer, self.limits, self.ledger = buffer, limits, ledger
+        self.most = limits.events - sum(len(columns) for columns in document.columns)
         self.columns = Columns(document.origin_us)
         self.exact = document.origin_us > 0
         self.full = False  # the limit of events left no room for the next one
@@ -186,7 +187,7 @@ class EventReader:
 
     def _room(self) -> int:
         """How many more events the limit leaves room for."""
-        return self.limits.events - len(self.columns)
+        return self.most - len(self.columns)
 
     def _next_cut(self) -> int:
         """The end of the last whole record in the buffer, filling it until there is one; 0 when there is none."""

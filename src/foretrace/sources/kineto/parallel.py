@@ -26,7 +26,6 @@ from .columns import Columns, Pool
 from .document import Buffer, Document, EventReader
 
 WORTHWHILE = 24 << 20  # below this a fork costs about what it saves (measured on two cores)
-_LEAST_RECORD = 64  # bytes; a file that may hold more events than the limit is read by one process, which counts them
 _TAIL = 1 << 20  # the end of the file is always read here, where the tail is understood
 _THREADED = ("polars", "torch", "pyarrow")
 
@@ -41,8 +40,8 @@ def read_apart(
 ) -> Buffer:
     """Let children read all but the end of the file; the buffer for what is left. `meanwhile` runs while they do."""
     path, size = stream.plain_path, stream.size
-    workers = min(_cores(), 8)
-    small = size is None or not WORTHWHILE <= size - buffer.offset < limits.events * _LEAST_RECORD
+    workers = min(cores(), 8)
+    small = size is None or size - buffer.offset < WORTHWHILE
     if path is None or size is None or small or document.origin_us or workers < 2 or not _may_fork():
         return buffer
     cuts = _cuts(path, buffer.offset, size - _TAIL, workers)
@@ -50,10 +49,14 @@ def read_apart(
         return buffer
     children = [_start(path, start, stop, index == 0, limits) for index, (start, stop) in enumerate(pairwise(cuts))]
     meanwhile()
-    at = cuts[-1]
-    for index, (pid, pipe) in enumerate(children):
-        part = _receive(pipe)
+    parts = []
+    for pid, pipe in children:
+        parts.append(_receive(pipe))
         os.waitpid(pid, 0)
+    if sum(len(part[0]) for part in parts if part) > limits.events:
+        return buffer  # each counted for itself: one process stops where the limit is
+    at = cuts[-1]
+    for index, part in enumerate(parts):
         if at != cuts[-1]:
             continue  # the list ended in an earlier range: what follows it is not events
         if part is None:  # the child died: read its range here
@@ -66,7 +69,8 @@ def read_apart(
     return Buffer(_blocks(path, at, size), at)
 
 
-def _cores() -> int:
+def cores() -> int:
+    """How many this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
