@@ -8,6 +8,9 @@ from recorded_calls import RECORDED
 
 import foretrace
 from foretrace import devices
+from foretrace.model.costs import OpCall, attribute
+from foretrace.model.costs._call import Launch
+from foretrace.model.costs._cub import cub_part
 
 LADDER = RECORDED[0].parent / "ladder"
 STEPS = [LADDER / f"train_step_{name}_4x512x4x768x12x3072x32000_bf16.json.gz" for name in ("compiled", "foreach", "fused")]
@@ -78,3 +81,14 @@ def test_an_op_whose_arguments_have_no_sizes_says_so(tmp_path: Path) -> None:
     )
     row = foretrace.open(path).kernels.row(0, named=True)
     assert (row["bytes"], row["cost_note"]) == (None, "the op's arguments have no recorded sizes")
+
+
+@pytest.mark.parametrize("start", ["", "multi_tensor_apply_kernel<", "DeviceScanKernel<"])
+@pytest.mark.parametrize("piece", ["DeviceRadixSortXKernel<", "Fused", "AgentScanPolicy<1, 2, int,", "aFunctor<b, 1, ", ">, a"])
+def test_a_long_name_is_read_once(start: str, piece: str) -> None:
+    """The hang guard of the suite is what would fail here."""
+    call = OpCall("aten::sort", [[8]], ["float"], [[1]], [])
+    name = start + piece * 200_000
+    costs = attribute(call, ["sort", "sort"], [1, 2], names=[name, name], blocks=[3, 3])
+    assert len(costs) == 2
+    assert cub_part(Launch(name, "sort", 3), 8) is None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 
 from foretrace.model.costs._call import Cost, Launch, Tensor, part
+from foretrace.model.costs._names import after
 from foretrace.model.costs._types import SIZES
 
 # A sort in one sweep takes 8 bits of the keys at a time (ONESWEEP_RADIX_BITS in dispatch_radix_sort.cuh).
@@ -16,9 +17,11 @@ BINS = 256
 # Nominal items per thread are for values of 4 bytes; others are scaled (MemBoundScaling in util_arch.cuh).
 NOMINAL = 4
 
-_SORT = re.compile(r"DeviceRadixSort(\w+?)Kernel<.*?(?:policy_hub|DeviceRadixSortPolicy)<([\w ]+), ([^,]+), ([\w ]+)>")
-_SCAN = re.compile(r"DeviceScanKernel<.*?AgentScanPolicy<(\d+), (\d+), ([\w ]+),.*?>, ([\w ]+?)(?: const)?\*, ([\w ]+)\*,")
-_STATE = re.compile(r"Device(?:Scan|Compact)InitKernel<(?:\w+::)*ScanTileState<([\w ]+), true>")
+_STEP = re.compile(r"DeviceRadixSort(\w{1,40}?)Kernel<")
+_SORTED = re.compile(r"(?:policy_hub|DeviceRadixSortPolicy)<([\w ]{1,60}), ([^,]{1,200}), ([\w ]{1,60})>")
+_POLICY = re.compile(r"AgentScanPolicy<(\d{1,9}), (\d{1,9}), ([\w ]{1,60}),")
+_SCANNED = re.compile(r">, ([\w ]{1,60}?)(?: const)?\*, ([\w ]{1,60})\*,")
+_STATE = re.compile(r"Device(?:Scan|Compact)InitKernel<(?:\w{1,60}::){0,6}ScanTileState<([\w ]{1,60}), true>")
 
 
 def cub_part(kernel: Launch, items: int | None = None) -> Cost | None:
@@ -31,10 +34,11 @@ def cub_part(kernel: Launch, items: int | None = None) -> Cost | None:
 
 
 def _sort(kernel: Launch, items: int | None) -> Cost | None:
-    found = _SORT.search(kernel.name)
-    if found is None:
+    named = _STEP.search(kernel.name)
+    found = _SORTED.search(kernel.name, named.end()) if named else None
+    if named is None or found is None:
         return None
-    step, key, value, offset = found.groups()
+    step, (key, value, offset) = named[1], found.groups()
     if step == "ExclusiveSum" and kernel.blocks > 0:
         counts = Tensor((kernel.blocks, BINS), offset)
         return part([counts], [counts], f"{BINS} counts of keys per block read and written")
@@ -49,12 +53,13 @@ def _sort(kernel: Launch, items: int | None) -> Cost | None:
 
 
 def _scan(kernel: Launch) -> Cost | None:
-    found = _SCAN.search(kernel.name)
-    size = SIZES.get(found[3]) if found else None
-    if found is None or size is None or kernel.blocks < 2:
+    policy = after(kernel.name, "DeviceScanKernel<", _POLICY)
+    found = _SCANNED.search(kernel.name, policy.end()) if policy else None
+    size = SIZES.get(policy[3]) if policy else None
+    if policy is None or found is None or size is None or kernel.blocks < 2:
         return None
-    threads, nominal = int(found[1]), int(found[2])
+    threads, nominal = int(policy[1]), int(policy[2])
     tile = threads * max(1, min(nominal * NOMINAL // size, 2 * nominal))
     items = (kernel.blocks - 1) * tile + 1
     what = f"a scan of {kernel.blocks - 1} whole tiles of {tile:,} items and one item more"
-    return part([Tensor((items,), found[4])], [Tensor((items,), found[5])], what)
+    return part([Tensor((items,), found[1])], [Tensor((items,), found[2])], what)

@@ -16,7 +16,7 @@ CHUNK = 65_536
 # `CatArrayBatchedCopy<...OpaqueType<2u>...>` moves elements of 2 bytes; `BinaryOpScalarFunctor<c10::BFloat16, ...>` and
 # `CopyFunctor<float, ...>` are the functor of a multi-tensor kernel, typed by its elements.
 _OPAQUE = re.compile(r"OpaqueType<(\d+)u?l?>")
-_TYPED = re.compile(r"(?:CatArrayBatchedCopy\w*|\w+Functor)<([A-Za-z_][\w: ]*?) ?[,>]")
+_TYPED = re.compile(r"(?:CatArrayBatchedCopy\w{0,60}|\wFunctor)<([A-Za-z_][\w: ]{0,60}?) ?[,>]")
 
 
 def element_type(kernel_name: str) -> str:

@@ -10,14 +10,17 @@ from itertools import zip_longest
 from foretrace.model.costs._call import Cost, Launch, OpCall
 from foretrace.model.costs._cub import cub_part
 from foretrace.model.costs._lists import CHUNK, element_type
+from foretrace.model.costs._names import after
 from foretrace.model.costs._types import SIZES
 
 # The roles that carry out a matrix product; everything else an op launches beside one is help (a split-K reduction, a
 # transpose around a convolution, the conversion of an accumulator).
 MAIN = frozenset({"gemm", "gemv", "conv", "attention"})
+# Parts are told by patterns that may read a name once for each of its pieces; real names end before 4 kB.
+LONGEST_NAME = 4096
 
 # `BinaryOpScalarFunctor<T, depth, r_args_depth, res_arg_index>`: reads r_args_depth lists, writes one.
-_FUNCTOR = re.compile(r"multi_tensor_apply_kernel<.*?\w+Functor<([\w: ]+), (\d+), (\d+), (\d+)>")
+_FUNCTOR = re.compile(r"\wFunctor<([\w: ]{1,60}), (\d{1,9}), (\d{1,9}), (\d{1,9})>")
 
 
 def attribute(
@@ -40,6 +43,7 @@ def attribute(
     """
     from foretrace.model.costs import believable, cost
 
+    names = [name[:LONGEST_NAME] for name in names]
     if names and not call.list_type:
         call = replace(call, list_type=element_type(names[0]))
     whole = cost(call)
@@ -83,7 +87,7 @@ def multi_tensor(kernel_name: str, blocks: int) -> Cost | None:
     Every block takes one chunk of 65,536 elements of one tensor; the last chunk of a tensor may be shorter, so this is
     an upper bound, close for tensors that are much larger than a chunk. None for any other kernel.
     """
-    found = _FUNCTOR.search(kernel_name)
+    found = after(kernel_name, "multi_tensor_apply_kernel<", _FUNCTOR)
     size = SIZES.get(found[1]) if found else None
     if found is None or size is None or blocks <= 0:
         return None

@@ -12,9 +12,10 @@ from collections.abc import Sequence
 
 from foretrace.model.costs._call import Cost, Kind, Launch, OpCall, Price, Tensor, moved, total, unknown
 from foretrace.model.costs._lists import CHUNK, NO_SIZES, NO_TYPE
+from foretrace.model.costs._names import after
 
 # `FusedAdamMathFunctor<T, lists, ...>`: parameters, gradients and states, all of one type.
-_FUNCTOR = re.compile(r"multi_tensor_apply_kernel<.*?Fused\w+MathFunctor<([\w: ]+), (\d+)")
+_FUNCTOR = re.compile(r"Fused\w{1,60}?MathFunctor<([\w: ]{1,60}), (\d{1,9})")
 
 
 def _step(written: tuple[int, ...], read_only: tuple[int, ...]) -> Price:
@@ -33,7 +34,7 @@ def _step(written: tuple[int, ...], read_only: tuple[int, ...]) -> Price:
 
 def _share(call: OpCall, kernel: Launch, kernels: Sequence[Launch]) -> Cost | None:
     """At most whole chunks. Gradients are only read, unless a scale for them was given: then they are written too."""
-    found = _FUNCTOR.search(kernel.name)
+    found = after(kernel.name, "multi_tensor_apply_kernel<", _FUNCTOR)
     if found is None or kernel.blocks <= 0:
         return None
     scaled = any(call.tensor(place) for place in range(len(call.types)))
