@@ -37,8 +37,26 @@ def test_plain_words() -> None:
     text = run(NVJET)
     assert "nvjet 256x128x64 tn bf16 bias · family nvjet · role gemm" in text
     assert "first letter, the weight" in text
-    assert "x @ W.t(), what F.linear runs forward" in text
+    assert "x @ W.t(), what F.linear runs forward" in " ".join(text.split())
     assert "\x1b" not in text
+
+
+@pytest.mark.parametrize("name", [NVJET, f"void {'at::native::kernel<float, ' * 30}int>", f"void {'x' * 90} {'y' * 90}"])
+def test_lines_fit_a_terminal(name: str) -> None:
+    text = run(name, "--gpu", "H200")
+    assert max(map(len, text.splitlines())) <= 100
+    assert name[:5] in text.splitlines()[0]
+
+
+def test_a_name_without_a_blank_stays_in_one_piece() -> None:
+    name = f"void {'x' * 150}"
+    assert run(name).splitlines()[:2] == ["void", "x" * 150]
+
+
+def test_a_long_meaning_goes_on_below_itself() -> None:
+    lines = run(NVJET).splitlines()
+    (at,) = [at for at, line in enumerate(lines) if "first letter, the weight" in line]
+    assert lines[at + 1].startswith(" " * lines[at].index("first letter"))
 
 
 @pytest.mark.parametrize("name", ["", " ", "\t"])

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import Any
 
 from foretrace.render.safe import plain
+from foretrace.render.section import WIDTH
 from foretrace.schema.kernel import KernelId
 
 SCHEMA = 1
@@ -44,11 +46,14 @@ def heading(kernel: KernelId) -> list[str]:
 
 
 def text(kernel: KernelId, remark: str = "") -> str:
-    """Plain text for pipes, files and terminals without colour."""
-    found = rows(kernel)
+    """Plain text for pipes, files and terminals without colour. The name is broken at blanks alone: people search for it."""
+    found, (name, summary) = rows(kernel), heading(kernel)
     piece, field = (max((len(row[at]) for row in found), default=0) for at in (0, 1))
-    lines = [*heading(kernel), *([plain(remark)] if remark else []), ""]
-    lines += [f"  {row[0]:{piece}}  {row[1]:{field}}  {row[2]} [{row[3]}]" for row in found]
+    lines = textwrap.wrap(name, WIDTH, break_long_words=False, break_on_hyphens=False) or [""]
+    lines += [line for said in (summary, plain(remark)) for line in textwrap.wrap(said, WIDTH, break_on_hyphens=False)] + [""]
+    for row in found:
+        lines += textwrap.wrap(f"{row[2]} [{row[3]}]", WIDTH, initial_indent=f"  {row[0]:{piece}}  {row[1]:{field}}  ",
+                               subsequent_indent=" " * (piece + field + 6), break_on_hyphens=False)
     return "\n".join(line.rstrip() for line in lines)
 
 
