@@ -99,6 +99,7 @@ def test_only_one_rung() -> None:
 
 def test_text(document: dict[str, Any]) -> None:
     text = climb_text(document)
+    assert max(map(len, text.splitlines())) <= 100
     assert text.startswith("The ladder (recorded h200): NVIDIA H200, torch 2.11.0+cu130\n153 claims: 117 hold, 34 do not")
     assert "  holds          B18 eager, 64x128x768x3072: in mlp_fwd: kernels == 5\n" in text
     missed = "  does not hold  B29 eager, 64x128x768x3072: every pointwise has vec 4\n"

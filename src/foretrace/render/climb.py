@@ -8,9 +8,9 @@ from collections import Counter, defaultdict
 from typing import Any
 
 from .safe import markdown, plain
+from .section import WIDTH
 
 MARKS = {"hit": "holds", "miss": "does not hold", "unknown": "cannot be told"}
-WIDTH = 110
 _TABLE = "The article's table"
 _WHERE = re.compile(r" \(call \d+ of [^()]*\)$")  # every call of a region lacks the same data
 
@@ -97,8 +97,7 @@ def _row(line: dict[str, Any]) -> str:
 
 def wrapped(text: str, first: str, rest: str) -> str:
     """Safe text in lines of a terminal's width."""
-    return textwrap.fill(plain(text), WIDTH, initial_indent=first, subsequent_indent=rest, break_long_words=False,
-                         break_on_hyphens=False)
+    return textwrap.fill(plain(text), WIDTH, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False)
 
 
 def climb_markdown(document: dict[str, Any]) -> str:

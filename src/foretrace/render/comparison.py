@@ -15,9 +15,9 @@ from ..compare.side import Side
 from ..compare.wording import called
 from ..units import DASH, count_text, percent_text, ratio_text, time_text
 from .safe import markdown, plain
+from .section import WIDTH
 from .table import shorten, table
 
-WIDTH = 100
 MOST_COLUMNS = 4  # traces beside A that fit as columns
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
