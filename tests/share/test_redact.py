@@ -126,6 +126,10 @@ def test_the_command_lists_what_remains(source: Path, tmp_path: Path, capsys: py
     assert main(["share", str(source), "--to", str(tmp_path / "out"), "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert len(document["remains"]) == 4
+    assert main(["share", str(source), "--to", str(tmp_path / "out")]) == 0
+    said = capsys.readouterr().err.partition("What remains")[2]
+    assert max(map(len, said.splitlines())) <= 100
+    assert all(text in " ".join(said.split()) for text in document["remains"])
     assert document["shared"][0]["was_there"] is False
     assert main(["share", str(source)]) == 2
     assert "--to" in capsys.readouterr().err

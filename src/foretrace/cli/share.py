@@ -28,9 +28,11 @@ def command(path: str, url: str | None, bucket: str | None, keep: str, as_json: 
     import json
     import shlex
     import sys
+    import textwrap
 
     from ..errors import UsageError
     from ..render.safe import plain
+    from ..render.section import WIDTH
     from ..share.publish import INDEX, share
     from ..share.redact import KEEP, REMAINS, parse_keep
     from ..share.stores import store_for
@@ -60,5 +62,5 @@ def command(path: str, url: str | None, bucket: str | None, keep: str, as_json: 
     click.echo(f"index: {store.place(INDEX)}\nWhat remains in what was shared:", err=True)
     regions = sorted({name for each in shared for name in each.regions})
     for line in [*remains, *([f"names of regions: {', '.join(map(plain, regions))}"] if regions else [])]:
-        click.echo(f"  - {line}", err=True)
+        click.echo(textwrap.fill(line, WIDTH, initial_indent="  - ", subsequent_indent="    "), err=True)
     return failed
