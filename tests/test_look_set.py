@@ -94,7 +94,8 @@ def test_a_zip_is_a_set_too(week: Path) -> None:
     ran = look(week / "more.zip")
     assert ran.code == 0
     assert "\n  a/rank0.json " in ran.out
-    assert "notes.txt" in ran.out
+    assert "2 traces · 0 left out" in ran.out
+    assert "info: other_files (1)" in ran.out, "by its name notes.txt was never to be a trace, as in a folder"
     assert f"Look at one: foretrace look {week}/more.zip::a/rank0.json" in " ".join(ran.out.split())
 
 
@@ -144,6 +145,34 @@ def test_one_trace_is_shown_as_itself(week: Path) -> None:
     (week / "deep" / "cut.json").unlink()
     document = json.loads(look(week, "--json").out)
     assert document == json.loads(look(week / "rank0.json", "--json").out)
+
+
+def test_what_lies_beside_one_trace_is_said(tmp_path: Path) -> None:
+    (tmp_path / "rank0.json").write_bytes(rank(0, world=1))
+    (tmp_path / "readme.txt").write_text("no trace")
+    alone = look(tmp_path, "--strict", "--json")
+    assert (alone.code, alone.err) == (0, "")
+    (tmp_path / "bad.json").write_text("")
+    ran = look(tmp_path, "--json")
+    assert (ran.code, ran.out, ran.err.count("\n")) == (0, alone.out, 1)
+    assert "left out" in ran.err
+    assert "bad.json: byte 0: empty [E_EMPTY]" in ran.err
+    assert look(tmp_path, "--strict", "--json").code == 1
+
+
+def test_run_records_are_no_loss(tmp_path: Path) -> None:
+    """`foretrace run` writes one beside each trace."""
+    for number in range(2):
+        (tmp_path / f"{number}.json").write_bytes(rank(number))
+        (tmp_path / f"{number}.run.json").write_text('{"kind": "run"}')
+    ran = look(tmp_path, "--strict", "--json")
+    document = json.loads(ran.out)
+    assert (ran.code, document["left_out"]) == (0, [])
+    assert [(note["code"], note["count"]) for note in document["notes"]] == [("other_files", 2)]
+    (tmp_path / "0.run.json").write_bytes(rank(2))
+    assert "3 traces · 0 left out" in look(tmp_path).out, "a trace is one whatever its name"
+    (tmp_path / "gone.run.json").write_text('{"kind": "run"}')
+    assert look(tmp_path, "--strict").code == 1, "a record without its trace"
 
 
 def test_none_that_can_be_read(tmp_path: Path) -> None:

@@ -6,16 +6,15 @@ Only documents are kept: a trace is let go before the next one is opened.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from .errors import TraceError
 from .model.sets import Member, set_notes
 from .opening import shown
 from .reading_apart import Refused, documents
 from .schema.ledger import Note
-from .sources.folder import examined, nothing_in, unexamined
+from .sources.folder import Found, nothing_in
 from .sources.limits import Limits
 
 SCHEMA = 1
@@ -42,17 +41,10 @@ class Overview:
         return member if member != path else os.path.relpath(path, self.path)
 
 
-def members(path: str, limits: Limits) -> list[tuple[str, TraceError | None]] | None:
-    """The files of a folder or zip that holds several traces, with why one is none; None for everything else."""
-    found = examined(path, limits)
-    return found if found is not None and sum(problem is None for _, problem in found) > 1 else None
-
-
-def overview(path: str, files: Sequence[tuple[str, TraceError | None]], limits: Limits, *, cache: bool, tell: Tell) -> Overview:
-    """Look at each trace among `files`. Raises `TraceError` when none can be read."""
-    left_out = [Refused.of(each, problem) for each, problem in files if problem]
-    paths = [each for each, problem in files if problem is None]
-    looks, facts = [], []
+def overview(path: str, inside: Found, limits: Limits, *, cache: bool, tell: Tell) -> Overview:
+    """Look at each trace that is inside. Raises `TraceError` when none can be read."""
+    left_out = [Refused.of(each, problem) for each, problem in inside.files if problem]
+    paths, looks, facts = inside.traces, [], []
     for done, found in enumerate(documents(paths, limits, cache)):
         tell(done + 1, len(paths), paths[done])
         if isinstance(found, Refused):
@@ -63,10 +55,9 @@ def overview(path: str, files: Sequence[tuple[str, TraceError | None]], limits: 
     left_out.sort(key=lambda each: each.path)
     if not looks:
         raise nothing_in(path, [f"{each.path}: {each.text} [{each.code}]" for each in left_out])
-    return Overview(shown(path), looks, (*set_notes(facts), *_others(path)), left_out)
+    return Overview(shown(path), looks, (*set_notes(facts), *_others(inside.others)), left_out)
 
 
-def _others(path: str) -> tuple[Note, ...]:
-    count = unexamined(path) if os.path.isdir(path) else 0
-    text = "files that are not called like traces (*.json, *.trace, *.tmp, *.gz, *.zst, *.zip): not looked into"
+def _others(count: int) -> tuple[Note, ...]:
+    text = "run records, and files that are not called like traces (*.json, *.trace, *.tmp, *.gz, *.zst, *.zip)"
     return (Note("other_files", "info", count, text),) if count else ()

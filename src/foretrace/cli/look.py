@@ -33,18 +33,21 @@ def command(trace: str, as_json: bool, markdown: bool, top: int, no_cache: bool,
     overview: a row for each, how far its ranks lie apart, and which files are no traces.
     """
     from ..errors import UsageError
-    from ..look_set import members, overview
+    from ..look_set import overview
     from ..opening import look_document
+    from ..sources.folder import searched
     from ..sources.limits import parse_limits
 
     if as_json and markdown:
         raise UsageError("choose one of --json and --markdown")
     limits = parse_limits(limit)
-    several = members(trace, limits)
-    if several is not None:
-        return _show(overview(trace, several, limits, cache=not no_cache, tell=_progress), as_json, markdown, strict)
+    inside = searched(trace, limits)
+    if inside is not None and len(inside.traces) > 1:
+        return _show(overview(trace, inside, limits, cache=not no_cache, tell=_progress), as_json, markdown, strict)
     with _uncollected():
         document = look_document(trace, cache=not no_cache, limits=limits)
+    left_out = [str(problem) for _, problem in inside.files if problem] if inside is not None else []
+    _warn(left_out)
     if as_json:
         click.echo(json.dumps(document["look"], ensure_ascii=False, allow_nan=False))
     elif markdown:
@@ -55,7 +58,16 @@ def command(trace: str, as_json: bool, markdown: bool, top: int, no_cache: bool,
         from ..render.terminal import look_text
 
         click.echo(look_text(document, top, bold=shows_bold()))
-    return 1 if strict and lost_data(document["look"]) else 0
+    return 1 if strict and (left_out or lost_data(document["look"])) else 0
+
+
+def _warn(left_out: list[str]) -> None:
+    """The document of the one trace in a folder has no place for the files beside it that are none."""
+    if left_out:
+        from ..render.safe import plain
+
+        more = f" (and {len(left_out) - 1:,} more)" if len(left_out) > 1 else ""
+        click.echo(plain(f"foretrace: warning: left out: {left_out[0]}{more}"), err=True)
 
 
 @contextmanager

@@ -89,7 +89,8 @@ def _regions(look: Row) -> Section:
              count_text(row["kernels_per_call"]), roles_text(row["roles_per_call"], 3) or DASH,
              time_text(None if row["gpu_busy_ns"] is None else row["gpu_busy_ns"] / row["count"]), row["bound"]]
             for row in look["regions"]]
-    return Section("Regions (per call: means over the calls)", head=head, rows=rows[:ROWS], left=(0, 4), after=_more(len(rows), ROWS, "--json has all"))
+    return Section("Regions (per call: means over the calls)", head=head, rows=rows[:ROWS], left=(0, 4),
+                   after=_more(len(rows), ROWS, "--json has all"))
 
 
 def _kernels(look: Row, top: int) -> Section:

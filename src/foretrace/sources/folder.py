@@ -11,6 +11,7 @@ import re
 import shlex
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import islice
 
 from ..errors import TraceError, UsageError
@@ -20,24 +21,37 @@ from .limits import Limits
 from .sniff import refuse_no_events, refuse_non_json
 
 _WORTH_A_LOOK = re.compile(r"\.(?:json|trace|tmp)(?:\.(?:gz|zst|zstd|tmp))?$|\.(?:gz|zst|zstd)$", re.IGNORECASE)
+_RECORD = ".run.json"  # what `foretrace run` knows of the trace beside it
 _ARCHIVE = re.compile(r"\.zip$", re.IGNORECASE)
 _TRACE = re.compile(rb'"traceEvents"\s*:\s*\[|^\s*\[\s*\{[^{}]{0,400}"ph"\s*:|"schemaVersion"\s*:\s*\d+\s*,')
 _PEEK = 256 << 10
 
 
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a folder or zip holds: `files` may be traces, sorted, each with why it is none; `others` counts the rest."""
+
+    files: list[tuple[str, TraceError | None]]
+    others: int
+
+    @property
+    def traces(self) -> list[str]:
+        return [path for path, problem in self.files if problem is None]
+
+
 def resolve(path: str, limits: Limits) -> str:
     """The one trace that `path` means. A folder or zip with several is a usage error that lists them."""
-    looked = examined(path, limits)
-    if looked is None:
+    found = searched(path, limits)
+    if found is None:
         return path
-    found = [each for each, problem in looked if problem is None]
-    if not found:
-        raise nothing_in(path, [str(problem) for _, problem in looked])
-    if len(found) > 1:
-        listed = "\n  ".join(found[:64])
+    traces = found.traces
+    if not traces:
+        raise nothing_in(path, [str(problem) for _, problem in found.files])
+    if len(traces) > 1:
+        listed = "\n  ".join(traces[:64])
         overview = f"`foretrace look {shlex.quote(path)}` gives an overview"
-        raise UsageError(f"{path} holds {len(found)} traces ({overview}); name one:\n  {listed}")
-    return found[0]
+        raise UsageError(f"{path} holds {len(traces)} traces ({overview}); name one:\n  {listed}")
+    return traces[0]
 
 
 def nothing_in(path: str, reasons: Sequence[str]) -> TraceError:
@@ -49,12 +63,18 @@ def nothing_in(path: str, reasons: Sequence[str]) -> TraceError:
 
 def candidates(path: str, limits: Limits) -> list[str] | None:
     """The traces in a folder or zip, sorted; None when `path` is neither."""
-    found = examined(path, limits)
-    return None if found is None else [each for each, problem in found if problem is None]
+    found = searched(path, limits)
+    return None if found is None else found.traces
 
 
 def examined(path: str, limits: Limits) -> list[tuple[str, TraceError | None]] | None:
     """Every file of a folder or zip that may be a trace, sorted, with why it is none; None when `path` is neither."""
+    found = searched(path, limits)
+    return None if found is None else found.files
+
+
+def searched(path: str, limits: Limits) -> Found | None:
+    """What a folder or zip holds; None when `path` is neither."""
     if path == "-":
         return None
     if os.path.isdir(path):
@@ -67,26 +87,35 @@ def examined(path: str, limits: Limits) -> list[tuple[str, TraceError | None]] |
                 return None
             file.seek(0)
             with open_zip(file, path, limits) as archive:
-                return [(each, refusal(each, limits)) for each in sorted(_in_zip(archive, path))]
+                return _sorted_out([(each, refusal(each, limits)) for each in _in_zip(archive, path)])
     except OSError:
         return None  # opening it for reading says what is wrong
 
 
-def _in_folder(path: str, limits: Limits) -> list[tuple[str, TraceError | None]]:
+def _in_folder(path: str, limits: Limits) -> Found:
     unlisted: list[OSError] = []
     files = list(_walk(path, unlisted.append))
-    found = [(full, refusal(full, limits)) for full in files if _WORTH_A_LOOK.search(full)]
-    found += [(full, _archive(full)) for full in files if _ARCHIVE.search(full)]
-    found += [(os.fsdecode(problem.filename), _unlisted(problem)) for problem in unlisted]
-    return sorted(found, key=lambda pair: pair[0])
+    named = [full for full in files if _WORTH_A_LOOK.search(full) or _ARCHIVE.search(full)]
+    found = _sorted_out([(full, _archive(full) if _ARCHIVE.search(full) else refusal(full, limits)) for full in named])
+    closed = [(os.fsdecode(problem.filename), _unlisted(problem)) for problem in unlisted]
+    return Found(sorted([*found.files, *closed], key=lambda pair: pair[0]), found.others + len(files) - len(named))
 
 
-def unexamined(folder: str) -> int:
-    """How many files of a folder are not called like traces: nobody looks into them."""
-    return sum(not (_WORTH_A_LOOK.search(full) or _ARCHIVE.search(full)) for full in _walk(folder, None))
+def _sorted_out(files: list[tuple[str, TraceError | None]]) -> Found:
+    """A file that is no trace, and by its name was never to be one, is nothing lost."""
+    there = {path for path, problem in files if problem is None}
+    kept = [(path, problem) for path, problem in files if problem is None or _like_a_trace(path, there)]
+    return Found(sorted(kept, key=lambda pair: pair[0]), len(files) - len(kept))
 
 
-def _walk(path: str, unlisted: Callable[[OSError], None] | None) -> Iterator[str]:
+def _like_a_trace(path: str, traces: set[str]) -> bool:
+    stem = path.removesuffix(_RECORD)
+    if stem != path and not traces.isdisjoint((f"{stem}.json", f"{stem}.json.gz")):
+        return False
+    return bool(_WORTH_A_LOOK.search(path) or _ARCHIVE.search(path))
+
+
+def _walk(path: str, unlisted: Callable[[OSError], None]) -> Iterator[str]:
     for folder, inside, names in os.walk(path, onerror=unlisted):
         inside[:] = sorted(name for name in inside if not name.startswith("."))
         there = set(names)
