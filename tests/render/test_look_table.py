@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,6 +21,16 @@ def test_the_first_column_gives_way_least() -> None:
     assert len(line) == 100
     kernel, op = line.split()[:2]
     assert len(kernel) > len(op) > 20
+
+
+@pytest.mark.parametrize("names", [
+    ["mlp_compiled_64x128x768x3072_backward_bf16.json.gz", "mlp_compiled_64x128x768x3072_bf16.json.gz", "short"],
+    ["a" * 40 + "first" + "z" * 40, "a" * 40 + "second" + "z" * 40],
+])
+def test_names_that_differ_stay_different(names: list[str]) -> None:
+    lines = table(["trace", "n"], [[name, "1"] for name in names], width=40).split("\n")[1:]
+    assert max(map(len, lines)) <= 40
+    assert len(set(lines)) == len(names)
 
 
 @given(st.lists(st.tuples(WORDS, WORDS, st.integers(0, 10**9)), max_size=6))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from .safe import plain
 
@@ -15,6 +15,9 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, left: Sequence[
     cells = [[plain(cell) for cell in row] for row in rows]
     sizes = [max(len(head[at]), *(len(row[at]) for row in cells)) if cells else len(head[at]) for at in range(len(head))]
     _narrow(sizes, left, width - len(indent) - 2 * (len(sizes) - 1))
+    for at in left[:1]:
+        for row, name in zip(cells, _told_apart([row[at] for row in cells], sizes[at]), strict=True):
+            row[at] = name
     lines = [_line(head, sizes, left, indent)]
     lines += [_line(row, sizes, left, indent) for row in cells]
     return "\n".join(lines)
@@ -41,9 +44,30 @@ def _line(cells: Sequence[str], sizes: Sequence[int], left: Sequence[int], inden
     return (indent + "  ".join(shown)).rstrip()
 
 
-def shorten(text: str, size: int) -> str:
-    """The beginning and the end of a long text: kernel names differ at both."""
+def _told_apart(names: Sequence[str], size: int) -> list[str]:
+    """Names cut so that different ones stay different, if any cut at one place of all does that."""
+    different = len(set(names))
+    cuts = (cut for cut in _cuts(names, size) if len(set(cut)) == different)
+    return next(cuts, [shorten(name, size) for name in names])
+
+
+def _cuts(names: Sequence[str], size: int) -> Iterator[list[str]]:
+    """With the usual tail, with longer ones, with any; then the same without what all long names begin with."""
+    tails = [_tail(size), size // 2, 2 * _tail(size), *range(1, size - 1)]
+    yield from ([shorten(name, size, tail) for name in names] for tail in tails)
+    long = [name for name in names if len(name) > size]
+    common = next((at for at, chars in enumerate(zip(*long, strict=False)) if len(set(chars)) > 1), 0)
+    bare = [f"…{name[common:]}" if len(name) > size else name for name in names]
+    yield from ([shorten(name, size, tail) for name in bare] for tail in tails)
+
+
+def _tail(size: int) -> int:
+    return max((size - 1) // 3, 1)
+
+
+def shorten(text: str, size: int, tail: int | None = None) -> str:
+    """The beginning and the end of a long text: kernel names differ at both. The end has a third of it, or `tail`."""
     if len(text) <= size:
         return text
-    tail = max((size - 1) // 3, 1)
-    return text[:size - 1 - tail] + "…" + text[-tail:]
+    end = tail or _tail(size)
+    return text[:size - 1 - end] + "…" + text[-end:]
