@@ -37,6 +37,36 @@ def as_json(command: F) -> F:
     return click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout, and nothing else.")(command)
 
 
+def builds_rung(note: str = "") -> Callable[[F], F]:
+    """`--device`, `--dtype`, `--small` and `--seed`: every command that builds a rung takes them; `note` begins their help."""
+    from ..schema.rung import DTYPES  # not for the commands that only read
+
+    def with_options(command: F) -> F:
+        for option in (
+            click.option("--seed", type=int, default=0, show_default=True, help=f"{note}Seed of weights and inputs."),
+            click.option("--small", is_flag=True, help=f"{note}Small sizes where none are given."),
+            click.option("--dtype", type=click.Choice(DTYPES), default="auto", show_default=True,
+                         help=f"{note}auto: bf16, or fp32 on a CPU without it."),
+            click.option("--device", type=click.Choice(("auto", "cpu", "cuda")), default="auto", show_default=True,
+                         help=f"{note}auto: a GPU when there is one."),
+        ):
+            command = option(command)
+        return command
+
+    return with_options
+
+
+def one_form(as_json: bool, markdown: bool) -> None:
+    """Refuse two forms at once: one of them would be left out in silence."""
+    if as_json and markdown:
+        raise UsageError("choose one of --json and --markdown")
+
+
+def say(text: str) -> None:
+    """Progress goes to stderr."""
+    click.echo(f"foretrace: {text}", err=True)
+
+
 def new_file(path: str, *, overwrite: bool) -> Path:
     """Where a command may write; asked before any work is done, so that nothing is worked out in vain."""
     target = Path(path)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ._options import as_json
+from ._options import as_json, one_form, say
 
 if TYPE_CHECKING:
     from ..ladder._whole import Climb
@@ -41,8 +41,7 @@ def command(recorded: str | None, only: tuple[str, ...], device: str | None, kee
 
     if recorded and (keep or device):
         raise UsageError("--keep and --device are for a climb on this machine: leave them out with --recorded")
-    if as_json and as_markdown:
-        raise UsageError("choose one of --json and --markdown")
+    one_form(as_json, as_markdown)
     document = (_recorded(recorded, only) if recorded else _here(only, device or "auto", keep)).document()
     click.echo(json.dumps(document, ensure_ascii=False, indent=1) if as_json else
                climb_markdown(document) if as_markdown else climb_text(document))
@@ -65,8 +64,3 @@ def _here(only: tuple[str, ...], device: str, keep: str | None) -> Climb:
     place: Any = nullcontext(keep) if keep else tempfile.TemporaryDirectory(prefix="foretrace-ladder-")
     with place as folder:
         return climb_here(Path(folder), device, only, say)
-
-
-def say(text: str) -> None:
-    """Progress goes to stderr, a line for each stop."""
-    click.echo(f"foretrace: {text}", err=True)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ._options import as_json, lost_data, opens_trace, shows_bold
+from ._options import as_json, lost_data, one_form, opens_trace, shows_bold
 
 if TYPE_CHECKING:
     from ..look_set import Overview
@@ -32,14 +32,12 @@ def command(trace: str, as_json: bool, markdown: bool, top: int, no_cache: bool,
     TRACE is a file, a folder or zip, ARCHIVE.zip::MEMBER, or - for stdin. A folder or zip that holds several traces gives an
     overview: a row for each, how far its ranks lie apart, and which files are no traces.
     """
-    from ..errors import UsageError
     from ..look_set import overview
     from ..opening import look_document
     from ..sources.folder import searched
     from ..sources.limits import parse_limits
 
-    if as_json and markdown:
-        raise UsageError("choose one of --json and --markdown")
+    one_form(as_json, markdown)
     limits = parse_limits(limit)
     inside = searched(trace, limits)
     if inside is not None and len(inside.traces) > 1:

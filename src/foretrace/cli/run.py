@@ -10,8 +10,10 @@ from typing import Any
 import click
 
 from foretrace.errors import MissingError, UsageError
-from foretrace.schema.rung import COMPILED, DTYPES, MODES, Choice, Option, Rung
+from foretrace.schema.rung import COMPILED, MODES, Choice, Option, Rung
 from foretrace.units import percent_text, time_text
+
+from ._options import builds_rung
 
 
 class _Rungs(click.Group):
@@ -89,12 +91,7 @@ def _common(function: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--variant", help="Which way of doing it; see above."),
         click.option("--compile", "compiled", is_flag=True, help="Run it under torch.compile."),
         click.option("--mode", type=click.Choice(MODES), default="default", show_default=True, help="For --compile."),
-        click.option("--device", type=click.Choice(("auto", "cpu", "cuda")), default="auto", show_default=True,
-                     help="auto: a GPU when there is one."),
-        click.option("--dtype", type=click.Choice(DTYPES), default="auto", show_default=True,
-                     help="auto: bf16, or fp32 on a CPU without it."),
-        click.option("--small", is_flag=True, help="Small sizes where none are given."),
-        click.option("--seed", type=int, default=0, show_default=True, help="Seed of weights and inputs."),
+        builds_rung(),
         click.option("--timing-pass", is_flag=True, help="Record once more without shapes, as NAME.timing.json.gz."),
     )):
         function = option(function)

@@ -8,9 +8,9 @@ from typing import Any
 
 import click
 
-from foretrace.schema.rung import DTYPES, Choice
+from foretrace.schema.rung import Choice
 
-from ._options import as_json, shows_bold
+from ._options import as_json, builds_rung, one_form, say, shows_bold
 
 
 @click.command("shapes")
@@ -19,12 +19,7 @@ from ._options import as_json, shows_bold
               help="Values of one of the rung's sizes; may be repeated, the last one changes fastest. One value fixes a size.")
 @click.option("--contenders", metavar="A,B,C", default="",
               help="Only these, in this order: eager, static, dynamic, automatic, liger, …")
-@click.option("--device", type=click.Choice(("auto", "cpu", "cuda")), default="auto", show_default=True,
-              help="auto: a GPU when there is one.")
-@click.option("--dtype", type=click.Choice(DTYPES), default="auto", show_default=True,
-              help="auto: bf16, or fp32 on a CPU without it.")
-@click.option("--small", is_flag=True, help="Small sizes where none are given: a minute or two on a CPU.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of weights and inputs.")
+@builds_rung()
 @click.option("--keep-compiler-cache", "keep_cache", is_flag=True,
               help="Use your own Inductor cache; an empty one is the default, since a filled one hides the stalls.")
 @click.option("--plot", type=click.Path(path_type=Path), help="Also draw it here (.svg, .png).")
@@ -44,14 +39,12 @@ def command(rung: str, sweeps: tuple[str, ...], contenders: str, keep_cache: boo
     nobody says), and its other variants. Each visits the same shapes in the same order, beginning with nothing compiled: a
     server that sees shape after shape. docs/shapes.md tells more.
     """
-    from ..errors import UsageError
     from ..ladder import rung as find
     from ..ladder import shapes
     from ..render.shapes import shapes_markdown, shapes_text
     from ..render.shapes_plot import need_matplotlib, plot_shapes
 
-    if as_json and markdown:
-        raise UsageError("choose one of --json and --markdown")
+    one_form(as_json, markdown)
     if plot:
         need_matplotlib(plot)
     names = [name.strip() for name in contenders.split(",") if name.strip()]
@@ -60,8 +53,3 @@ def command(rung: str, sweeps: tuple[str, ...], contenders: str, keep_cache: boo
         plot_shapes(document, plot)
     click.echo(json.dumps(document, ensure_ascii=False, indent=1) if as_json else
                shapes_markdown(document) if markdown else shapes_text(document, bold=shows_bold()))
-
-
-def say(text: str) -> None:
-    """Progress goes to stderr."""
-    click.echo(f"foretrace: {text}", err=True)

@@ -53,7 +53,7 @@ def _here() -> str:
 
     from ..ladder import climb_here
     from ..render.tour import climb_summary
-    from .ladder import say
+    from ._options import say
 
     with tempfile.TemporaryDirectory(prefix="foretrace-tour-") as folder:
         return climb_summary(climb_here(Path(folder), "auto", (), say).document(), "foretrace ladder")

@@ -7,9 +7,9 @@ from typing import Any
 
 import click
 
-from foretrace.schema.rung import DTYPES, MODES, Choice
+from foretrace.schema.rung import MODES, Choice
 
-from ._options import as_json, shows_bold
+from ._options import as_json, builds_rung, one_form, say, shows_bold
 
 
 @click.command("worth")
@@ -20,12 +20,7 @@ from ._options import as_json, shows_bold
               help="For your own callable: it is called with the numbers of each shape, in this order.")
 @click.option("--sweep", "sweeps", multiple=True, metavar="NAME=A,B,C",
               help="For a rung: values of one of its sizes; may be repeated, the last one changes fastest.")
-@click.option("--device", type=click.Choice(("auto", "cpu", "cuda")), default="auto", show_default=True,
-              help="For a rung. auto: a GPU when there is one.")
-@click.option("--dtype", type=click.Choice(DTYPES), default="auto", show_default=True,
-              help="For a rung. auto: bf16, or fp32 on a CPU without it.")
-@click.option("--small", is_flag=True, help="For a rung: small sizes where none are given.")
-@click.option("--seed", type=int, default=0, show_default=True, help="For a rung: seed of weights and inputs.")
+@builds_rung("For a rung. ")
 @click.option("--keep-compiler-cache", "keep_cache", is_flag=True,
               help="Use your own Inductor cache; an empty one is the default, since a filled one hides the cost.")
 @click.option("--keep", metavar="DIR", help="Keep the traces and run records there.")
@@ -52,12 +47,10 @@ def command(subject: str, modes: tuple[str, ...], shapes: str, sweeps: tuple[str
     import tempfile
     from pathlib import Path
 
-    from ..errors import UsageError
     from ..ladder import worth
     from ..render.worth import worth_markdown, worth_text
 
-    if as_json and markdown:
-        raise UsageError("choose one of --json and --markdown")
+    one_form(as_json, markdown)
     place: Any = contextlib.nullcontext(keep) if keep else tempfile.TemporaryDirectory(prefix="foretrace-worth-")
     # What their code prints is no part of the answer.
     with place as folder, contextlib.redirect_stdout(sys.stderr):
@@ -65,8 +58,3 @@ def command(subject: str, modes: tuple[str, ...], shapes: str, sweeps: tuple[str
     document = found.document()
     click.echo(json.dumps(document, ensure_ascii=False, indent=1) if as_json else
                worth_markdown(document) if markdown else worth_text(document, bold=shows_bold()))
-
-
-def say(text: str) -> None:
-    """Progress goes to stderr."""
-    click.echo(f"foretrace: {text}", err=True)
