@@ -65,8 +65,7 @@ def ledger_entry(trace: Trace) -> dict[str, Any]:
     ledger = trace.ledger
     return {
         "seen": ledger.seen, "kept": ledger.kept, "repaired": ledger.repaired, "skipped": ledger.skipped,
-        "notes": [{"code": note.code, "severity": note.severity, "count": note.count, "text": note.text}
-                  for note in ledger.notes],
+        "notes": [note.entry() for note in ledger.notes],
     }
 
 

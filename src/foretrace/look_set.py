@@ -32,7 +32,7 @@ class Overview:
 
     def document(self) -> dict[str, Any]:
         """What `foretrace look FOLDER --json` prints."""
-        notes = [{"code": note.code, "severity": note.severity, "count": note.count, "text": note.text} for note in self.notes]
+        notes = [note.entry() for note in self.notes]
         return {"schema": SCHEMA, "traces": self.looks, "notes": notes, "left_out": [asdict(each) for each in self.left_out]}
 
     def label(self, path: str) -> str:

@@ -32,7 +32,6 @@ def command(trace: str, as_json: bool, markdown: bool, top: int, no_cache: bool,
     TRACE is a file, a folder or zip, ARCHIVE.zip::MEMBER, or - for stdin. A folder or zip that holds several traces gives an
     overview: a row for each, how far its ranks lie apart, and which files are no traces.
     """
-    from ..look_set import overview
     from ..opening import look_document
     from ..sources.folder import searched
     from ..sources.limits import parse_limits
@@ -41,6 +40,8 @@ def command(trace: str, as_json: bool, markdown: bool, top: int, no_cache: bool,
     limits = parse_limits(limit)
     inside = searched(trace, limits)
     if inside is not None and len(inside.traces) > 1:
+        from ..look_set import overview
+
         return _show(overview(trace, inside, limits, cache=not no_cache, tell=_progress), as_json, markdown, strict)
     with _uncollected():
         document = look_document(trace, cache=not no_cache, limits=limits)

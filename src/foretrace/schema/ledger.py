@@ -86,6 +86,10 @@ class Note:
     text: str
     where: tuple[tuple[int, int], ...] = ()
 
+    def entry(self) -> dict[str, str | int]:
+        """As it stands in documents."""
+        return {"code": self.code, "severity": self.severity, "count": self.count, "text": self.text}
+
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
