@@ -1,9 +1,11 @@
-"""What `foretrace.capture` adds to a profiled step over plain `torch.profiler` with the same options.
+"""What `foretrace.capture` adds to a profiled step over plain `torch.profiler` with the same
+options.
 
     python benchmarks/capture_overhead.py [--steps 50] [--rounds 7]
 
-Both record the same steps of a small eager MLP with the same region around each; rounds alternate, so that drift hits
-both. The figure is the median time between two step() calls while recording, per round; the rounds give its spread.
+Both record the same steps of a small eager MLP with the same region around each; rounds alternate,
+so that drift hits both. The figure is the median time between two step() calls while recording, per
+round; the rounds give its spread.
 """
 
 from __future__ import annotations
@@ -25,25 +27,38 @@ from foretrace.capture.window import activities, synchronize
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--steps", type=int, default=50)
     parser.add_argument("--rounds", type=int, default=7)
     args = parser.parse_args()
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    model = torch.nn.Sequential(torch.nn.Linear(64, 256), torch.nn.GELU(), torch.nn.Linear(256, 64)).to(device)
+    model = torch.nn.Sequential(
+        torch.nn.Linear(64, 256), torch.nn.GELU(), torch.nn.Linear(256, 64)
+    ).to(device)
     x = torch.randn(32, 64, device=device)
     plain, ours = [], []
     with torch.no_grad(), tempfile.TemporaryDirectory() as folder:
         for _ in range(args.rounds):
             plain.append(_median_ns(_plain(args.steps), lambda: model(x), args.steps, "work"))
-            ours.append(_median_ns(_ours(args.steps, Path(folder)), lambda: model(x), args.steps, None))
+            ours.append(
+                _median_ns(_ours(args.steps, Path(folder)), lambda: model(x), args.steps, None)
+            )
     added = [b / a - 1 for a, b in zip(plain, ours, strict=True)]
-    print(json.dumps({
-        "device": torch.cuda.get_device_name() if device == "cuda" else "cpu", "torch": str(torch.__version__),
-        "plain_ns": statistics.median(plain), "capture_ns": statistics.median(ours),
-        "added": round(statistics.median(added), 4),
-        "added_min": round(min(added), 4), "added_max": round(max(added), 4),
-    }))
+    print(
+        json.dumps(
+            {
+                "device": torch.cuda.get_device_name() if device == "cuda" else "cpu",
+                "torch": str(torch.__version__),
+                "plain_ns": statistics.median(plain),
+                "capture_ns": statistics.median(ours),
+                "added": round(statistics.median(added), 4),
+                "added_min": round(min(added), 4),
+                "added_max": round(max(added), 4),
+            }
+        )
+    )
 
 
 def _plain(steps: int) -> Any:

@@ -1,12 +1,14 @@
 """How fast a large trace opens, against the tools people use today, in one run on one file.
 
-    python benchmarks/ingest.py                      # builds a 190 MB trace, runs everything, prints a table
+    python benchmarks/ingest.py                      # builds a 190 MB trace, runs everything,
+                                                     prints a table
     python benchmarks/ingest.py --json results.json  # the same, and keeps the numbers
 
-The trace is a recorded one repeated, with times, flow ids, correlations and external ids shifted so that every copy is a
-stretch of its own. Each contender runs in a process of its own, from process start to its answer, and the process tree's
-peak memory is watched. HTA (PyPI `traceinsight`) needs an environment of its own: it is made in a temporary folder with pip
-unless `--hta PYTHON` names one.
+The trace is a recorded one repeated, with times, flow ids, correlations and external ids shifted so
+that every copy is a stretch of its own. Each contender runs in a process of its own, from process
+start to its answer, and the process tree's peak memory is watched. HTA (PyPI `traceinsight`) needs
+an environment of its own: it is made in a temporary folder with pip unless `--hta PYTHON` names
+one.
 """
 
 from __future__ import annotations
@@ -27,7 +29,9 @@ from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
-RECORDED = Path(__file__).resolve().parents[1] / "src/foretrace/recorded/h200/llama_train_eager.json.gz"
+RECORDED = (
+    Path(__file__).resolve().parents[1] / "src/foretrace/recorded/h200/llama_train_eager.json.gz"
+)
 STRETCH_US = 1_000_000  # longer than the recording, so that copies do not overlap
 STRETCH_ID = 1_000_000
 
@@ -59,7 +63,11 @@ def shifted(body: bytes, copy: int) -> bytes:
     """One copy of the events, later in time and with ids of its own."""
     if not copy:
         return body
-    body = re.sub(rb'"ts": (\d+)\.(\d+)', lambda m: b'"ts": %d.%s' % (int(m[1]) + copy * STRETCH_US, m[2]), body)
+    body = re.sub(
+        rb'"ts": (\d+)\.(\d+)',
+        lambda m: b'"ts": %d.%s' % (int(m[1]) + copy * STRETCH_US, m[2]),
+        body,
+    )
     names = rb'"(id|correlation|External id)": (\d+)'
     return re.sub(names, lambda m: b'"%s": %d' % (m[1], int(m[2]) + copy * STRETCH_ID), body)
 
@@ -67,7 +75,9 @@ def shifted(body: bytes, copy: int) -> bytes:
 def measured(command: list[str], environment: dict[str, str] | None = None) -> tuple[float, float]:
     """(seconds, peak megabytes of the process and its children together) of one command."""
     began = time.perf_counter()
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment)
+    process = subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment
+    )
     peaks = [0.0]
 
     def watch() -> None:
@@ -105,16 +115,22 @@ def hta_python(given: str | None, scratch: Path) -> str | None:
     if given:
         return given
     try:
-        subprocess.run([sys.executable, "-m", "venv", scratch / "hta"], check=True, capture_output=True)
+        subprocess.run(
+            [sys.executable, "-m", "venv", scratch / "hta"], check=True, capture_output=True
+        )
         python = str(scratch / "hta/bin/python")
-        subprocess.run([python, "-m", "pip", "install", "-q", "traceinsight"], check=True, capture_output=True)
+        subprocess.run(
+            [python, "-m", "pip", "install", "-q", "traceinsight"], check=True, capture_output=True
+        )
         return python
     except (OSError, subprocess.CalledProcessError) as error:
         print(f"HTA left out: {error}", file=sys.stderr)
         return None
 
 
-def contenders(trace: Path, scratch: Path, hta: str | None) -> dict[str, Callable[[], tuple[float, float]]]:
+def contenders(
+    trace: Path, scratch: Path, hta: str | None
+) -> dict[str, Callable[[], tuple[float, float]]]:
     """Name -> one measured run."""
     look = [sys.executable, "-m", "foretrace", "look", str(trace), "--json"]
 
@@ -129,7 +145,9 @@ def contenders(trace: Path, scratch: Path, hta: str | None) -> dict[str, Callabl
         "foretrace look, no cache": lambda: measured([*look, "--no-cache"]),
         "foretrace look, first": first,
         "foretrace look, second": second,
-        "orjson.loads": lambda: measured([sys.executable, "-c", LOADS.format("orjson"), str(trace)]),
+        "orjson.loads": lambda: measured(
+            [sys.executable, "-c", LOADS.format("orjson"), str(trace)]
+        ),
         "json.loads": lambda: measured([sys.executable, "-c", LOADS.format("json"), str(trace)]),
     }
     if hta:
@@ -140,7 +158,9 @@ def contenders(trace: Path, scratch: Path, hta: str | None) -> dict[str, Callabl
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--megabytes", type=float, default=190)
-    parser.add_argument("--repeat", type=int, default=3, help="runs of each fast contender; the median counts")
+    parser.add_argument(
+        "--repeat", type=int, default=3, help="runs of each fast contender; the median counts"
+    )
     parser.add_argument("--hta", help="a Python that has traceinsight installed")
     parser.add_argument("--no-peers", action="store_true")
     parser.add_argument("--json", type=Path)
@@ -163,16 +183,34 @@ def run(options: argparse.Namespace, scratch: Path) -> dict[str, object]:
     for name, once in contenders(trace, scratch, peers).items():
         if options.no_peers and not name.startswith("foretrace"):
             continue
-        runs = [once() for _ in range(1 if "HTA" in name or name == "json.loads" else options.repeat)]
-        rows[name] = {"seconds": median(run[0] for run in runs), "peak_mb": max(run[1] for run in runs)}
+        runs = [
+            once() for _ in range(1 if "HTA" in name or name == "json.loads" else options.repeat)
+        ]
+        rows[name] = {
+            "seconds": median(run[0] for run in runs),
+            "peak_mb": max(run[1] for run in runs),
+        }
         print(f"  {name}: {rows[name]['seconds']:.2f} s", file=sys.stderr)
     build(large, options.megabytes * 4)
     os.sync()  # the disk must not be busy with what was just written
     command = [sys.executable, "-m", "foretrace", "look", str(large), "--json", "--no-cache"]
     runs = [measured(command) for _ in range(min(options.repeat, 2))]
-    rows["foretrace look, 4x the file"] = {"seconds": min(run[0] for run in runs), "peak_mb": max(run[1] for run in runs)}
-    machine = {"cores": os.cpu_count(), "processor": platform.machine(), "python": platform.python_version()}
-    return {"command": "python benchmarks/ingest.py", "machine": machine, "megabytes": size, "events": events, "rows": rows}
+    rows["foretrace look, 4x the file"] = {
+        "seconds": min(run[0] for run in runs),
+        "peak_mb": max(run[1] for run in runs),
+    }
+    machine = {
+        "cores": os.cpu_count(),
+        "processor": platform.machine(),
+        "python": platform.python_version(),
+    }
+    return {
+        "command": "python benchmarks/ingest.py",
+        "machine": machine,
+        "megabytes": size,
+        "events": events,
+        "rows": rows,
+    }
 
 
 def table(results: dict[str, object]) -> str:
@@ -182,8 +220,10 @@ def table(results: dict[str, object]) -> str:
     lines = [f"{'':28} {'seconds':>8} {'x of ours':>10} {'peak MB':>8} {'x of file':>10}"]
     for name, row in rows.items():
         file = size * (4 if "4x" in name else 1)
-        lines.append(f"{name:28} {row['seconds']:8.2f} {row['seconds'] / ours:10.2f} {row['peak_mb']:8.0f} "
-                     f"{row['peak_mb'] / file:10.2f}")
+        lines.append(
+            f"{name:28} {row['seconds']:8.2f} {row['seconds'] / ours:10.2f} {row['peak_mb']:8.0f} "
+            f"{row['peak_mb'] / file:10.2f}"
+        )
     return "\n".join(lines)
 
 

@@ -1,7 +1,9 @@
-"""How quickly the viewer answers, and how much memory it holds: `python benchmarks/viewer.py --events 5000000`.
+"""How quickly the viewer answers, and how much memory it holds:
+`python benchmarks/viewer.py --events 5000000`.
 
-The recorded training steps are repeated, each turn a little slower than the one before, until there are as many events as
-asked for; then the viewer opens the file and is asked for tiles as its page would ask.
+The recorded training steps are repeated, each turn a little slower than the one before, until there
+are as many events as asked for; then the viewer opens the file and is asked for tiles as its page
+would ask.
 """
 
 from __future__ import annotations
@@ -31,7 +33,10 @@ def write(path: Path, events: int) -> None:
     with path.open("w", encoding="utf-8") as out:
         out.write(json.dumps(document)[:-1] + ',"traceEvents":[')
         for turn in range(-(-events // len(once))):
-            records = (json.dumps(_moved(event, turn, first, span), separators=(",", ":")) for event in once)
+            records = (
+                json.dumps(_moved(event, turn, first, span), separators=(",", ":"))
+                for event in once
+            )
             out.write((",\n" if turn else "\n") + ",\n".join(records))
         out.write("]}")
 
@@ -44,12 +49,17 @@ def _moved(event: dict[str, Any], turn: int, first: float, span: float) -> dict[
     if event["name"].startswith("ProfilerStep#"):
         moved["name"] = f"ProfilerStep#{int(event['name'][13:]) + 3 * turn}"
     ids = ("correlation", "External id")
-    moved["args"] = {key: value + turn * 10_000_000 if key in ids else value for key, value in event.get("args", {}).items()}
+    moved["args"] = {
+        key: value + turn * 10_000_000 if key in ids else value
+        for key, value in event.get("args", {}).items()
+    }
     return moved
 
 
 def measure(path: Path) -> None:
-    """Serve the file in a process of its own and ask for tiles of the whole, of a step and of a millisecond."""
+    """Serve the file in a process of its own and ask for tiles of the whole, of a step and of a
+    millisecond.
+    """
     command = [sys.executable, "-m", "foretrace", "serve", str(path), "--no-browser", "--no-cache"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
@@ -64,13 +74,24 @@ def _ask(address: str, pid: int) -> None:
     while (facts := _get(address + "trace/0"))["state"] == "opening":
         time.sleep(0.5)
     timeline = facts["entry"]["timeline"]
-    print(f"{facts['entry']['look']['trace']['events']:,} events, open after {time.monotonic() - began:.0f} s")
+    print(
+        f"{facts['entry']['look']['trace']['events']:,} events, open after "
+        f"{time.monotonic() - began:.0f} s"
+    )
     step = timeline["steps"][len(timeline["steps"]) // 2]
-    views = {"whole": (0, timeline["end"]), "a step": (step["start"], step["last"]),
-             "a millisecond": (step["start"], step["start"] + 10**6)}
+    views = {
+        "whole": (0, timeline["end"]),
+        "a step": (step["start"], step["last"]),
+        "a millisecond": (step["start"], step["start"] + 10**6),
+    }
     for name, (start, end) in views.items():
-        times = [_timed(f"{address}trace/0/tile?from={start}&to={end}&width=2000") for _ in range(20)]
-        print(f"tile of {name}: median {statistics.median(times):.0f} ms, {min(times):.0f} to {max(times):.0f} ms")
+        times = [
+            _timed(f"{address}trace/0/tile?from={start}&to={end}&width=2000") for _ in range(20)
+        ]
+        print(
+            f"tile of {name}: median {statistics.median(times):.0f} ms, {min(times):.0f} to "
+            f"{max(times):.0f} ms"
+        )
     status = Path(f"/proc/{pid}/status").read_text()
     peak = next(line for line in status.splitlines() if line.startswith("VmHWM"))
     print(f"most memory held by the server: {int(peak.split()[1]) / 1e6:.2f} GB")

@@ -17,9 +17,13 @@ def matmul_add(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor) -> torch.Tenso
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--size", type=int, default=64)
-    parser.add_argument("--dtype", choices=("bf16", "fp32"), help="bf16, or fp32 on a CPU without it")
+    parser.add_argument(
+        "--dtype", choices=("bf16", "fp32"), help="bf16, or fp32 on a CPU without it"
+    )
     parser.add_argument("--compile", action="store_true")
     parser.add_argument("--warmup", action="store_true")
     parser.add_argument("--trace_dir", default="./traces/01_matmul_add")
@@ -31,7 +35,12 @@ def main() -> None:
     dtype = "bf16" if place["dtype"] is torch.bfloat16 else "fp32"
     tag = f"{args.size}_{dtype}_{'warm' if args.warmup else 'cold'}_{'compile' if args.compile else 'eager'}"
     article.profile(
-        lambda: function(x, w, b), region="matmul_add", trace_dir=args.trace_dir, tag=tag, warm=args.warmup)
+        lambda: function(x, w, b),
+        region="matmul_add",
+        trace_dir=args.trace_dir,
+        tag=tag,
+        warm=args.warmup,
+    )
 
 
 article.run(main)

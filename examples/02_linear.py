@@ -13,7 +13,9 @@ import torch
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--batch", type=int, default=1024)
     parser.add_argument("--in_dim", type=int, default=32)
     parser.add_argument("--out_dim", type=int, default=64)

@@ -3,7 +3,8 @@
     python examples/03_simple_mlp.py --batch 64 --seq 128 --dim 768 --hidden 3072
     python examples/03_simple_mlp.py --compile
 
-Guess first: how many kernels, how many of them matrix products, and which of them does the compiler fuse?
+Guess first: how many kernels, how many of them matrix products, and which of them does the compiler
+fuse?
 """
 
 import argparse
@@ -26,7 +27,9 @@ class GeGLU(torch.nn.Module):
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--seq", type=int, default=128)
     parser.add_argument("--dim", type=int, default=768)
@@ -39,7 +42,9 @@ def main() -> None:
     model = GeGLU(args.dim, args.hidden).to(**place).eval()
     x = torch.randn(args.batch, args.seq, args.dim, **place)
     function = torch.compile(model) if args.compile else model
-    tag = f"{args.batch}_{args.seq}_{args.dim}_{args.hidden}_{'compile' if args.compile else 'eager'}"
+    tag = (
+        f"{args.batch}_{args.seq}_{args.dim}_{args.hidden}_{'compile' if args.compile else 'eager'}"
+    )
     article.profile(lambda: function(x), region="mlp_fwd", trace_dir=args.trace_dir, tag=tag)
 
 

@@ -3,8 +3,8 @@
     python examples/04_attention.py --backend naive
     python examples/04_attention.py --backend flash --batch 8 --heads 16 --seq 1024 --head_dim 64
 
-Guess first: how many GPU operations does `naive` launch, which of them is a copy, and why is `math` slower than both?
-`efficient` and `cudnn` need a GPU.
+Guess first: how many GPU operations does `naive` launch, which of them is a copy, and why is `math`
+slower than both? `efficient` and `cudnn` need a GPU.
 """
 
 import argparse
@@ -25,7 +25,9 @@ BACKENDS = {
 }
 
 
-def written_out(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: torch.Tensor, in_place: bool) -> torch.Tensor:
+def written_out(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: torch.Tensor, in_place: bool
+) -> torch.Tensor:
     scores = torch.matmul(q, k.transpose(-2, -1)) * q.shape[-1] ** -0.5
     fill = scores.masked_fill_ if in_place else scores.masked_fill
     return torch.matmul(torch.softmax(fill(mask, float("-inf")), dim=-1), v)
@@ -36,7 +38,9 @@ def sdpa(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--backend", choices=("naive", "inplace", *BACKENDS), default="naive")
     parser.add_argument("--batch", type=int, default=8)
     parser.add_argument("--heads", type=int, default=16)
@@ -56,7 +60,12 @@ def main() -> None:
         pinned = lambda: sdpa_kernel(BACKENDS[args.backend])  # noqa: E731
     else:
         mask = torch.ones(args.seq, args.seq, dtype=torch.bool, device=place["device"]).triu(1)
-        inputs, function, region, pinned = [*qkv, mask, args.backend == "inplace"], written_out, "attn_fwd", nullcontext
+        inputs, function, region, pinned = (
+            [*qkv, mask, args.backend == "inplace"],
+            written_out,
+            "attn_fwd",
+            nullcontext,
+        )
     if args.compile:
         function = torch.compile(function)
 

@@ -1,7 +1,9 @@
-"""What the article's scripts share: where to run, the warm-up, the profiled loop, and the two files it leaves.
+"""What the article's scripts share: where to run, the warm-up, the profiled loop, and the two files
+it leaves.
 
-The loop is the article's: wait 1, warm up 1, record 3. `foretrace.capture` adds the run record and a trace that is
-whole or not there at all; it also records shapes, which the article's tables of dimensions need.
+The loop is the article's: wait 1, warm up 1, record 3. `foretrace.capture` adds the run record and
+a trace that is whole or not there at all; it also records shapes, which the article's tables of
+dimensions need.
 """
 
 from __future__ import annotations
@@ -20,7 +22,9 @@ DTYPES = {"bf16": torch.bfloat16, "fp32": torch.float32}
 
 
 def place(dtype: str | None = None) -> dict[str, object]:
-    """The GPU where there is one, in the type asked for. Unasked it is bf16; a CPU without it gets fp32, and a line says so."""
+    """The GPU where there is one, in the type asked for. Unasked it is bf16; a CPU without it gets
+    fp32, and a line says so.
+    """
     device = "cuda" if torch.cuda.is_available() else "cpu"
     if dtype is None and device == "cpu" and not torch.ops.mkldnn._is_mkldnn_bf16_supported():
         print("this CPU has no bf16 arithmetic: running in fp32", file=sys.stderr)
@@ -30,15 +34,21 @@ def place(dtype: str | None = None) -> dict[str, object]:
     return {"device": device, "dtype": DTYPES[dtype or "bf16"]}
 
 
-def profile(call: Callable[[], object], *, region: str, trace_dir: str, tag: str, warm: bool = True) -> None:
-    """Profile `call`; write `trace_dir/tag.json` (the trace), `.txt` (the table) and `.run.json` (the run record)."""
+def profile(
+    call: Callable[[], object], *, region: str, trace_dir: str, tag: str, warm: bool = True
+) -> None:
+    """Profile `call`; write `trace_dir/tag.json` (the trace), `.txt` (the table) and `.run.json`
+    (the run record).
+    """
     with torch.no_grad():
         if warm:
             for _ in range(3):
                 call()
             if torch.cuda.is_available():
                 torch.cuda.synchronize()
-        with capture(Path(trace_dir) / f"{tag}.json", steps=3, warmup=0, region=region, overwrite=True) as prof:
+        with capture(
+            Path(trace_dir) / f"{tag}.json", steps=3, warmup=0, region=region, overwrite=True
+        ) as prof:
             for _ in range(5):
                 call()
                 prof.step()

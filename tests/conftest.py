@@ -12,14 +12,17 @@ from types import FrameType
 import pytest
 from hypothesis import settings
 
-sys.path.insert(0, str(Path(__file__).parent))  # `corpus` and `reference_reader`, however the tests are collected
-pytest.register_assert_rewrite("corpus")  # the checks of the cases are asserts too, and should say what they saw
+# `corpus` and `reference_reader`, however the tests are collected
+sys.path.insert(0, str(Path(__file__).parent))
+# the checks of the cases are asserts too, and should say what they saw
+pytest.register_assert_rewrite("corpus")
 
 # Far above any test: this is no measurement, it turns a hang into a failure.
 FULL = os.environ.get("FORETRACE_SWEEP") == "full"
 HANG_S = 3600 if FULL else 600
 
-# The same examples in every run, so that a change fails for what it changed; the full sweep looks for new ones.
+# The same examples in every run, so that a change fails for what it changed; the full sweep looks
+# for new ones.
 settings.register_profile("sample", deadline=None, database=None, derandomize=True)
 settings.register_profile("full", deadline=None)
 settings.load_profile("full" if FULL else "sample")

@@ -1,21 +1,28 @@
-"""A slow reader that can be checked by reading it: the standard library and plain loops, nothing of the package.
+"""A slow reader that can be checked by reading it: the standard library and plain loops, nothing of
+the package.
 
-It knows well-formed JSON only. What it says about a trace, the fast reader has to say too, to the nanosecond:
+It knows well-formed JSON only. What it says about a trace, the fast reader has to say too, to the
+nanosecond:
 
     kernels          events of category kernel; memcpys and memsets are their own kinds
     launches         runtime or driver calls that put a kernel or a graph on the GPU
     syncs            host calls that wait for the GPU
     busy             union of kernels, memcpys and memsets per device, summed over devices
     span             first start to last end of that work per device, summed; idle = span - busy
-    launch of work   the runtime or driver call with the same correlation (never 0), of the same rank
-    step of work     the ProfilerStep range of the same rank that holds the start of the launch, whatever its thread;
+    launch of work   the runtime or driver call with the same correlation (never 0), of the same
+                     rank
+    step of work     the ProfilerStep range of the same rank that holds the start of the launch,
+                     whatever its thread;
                      where steps overlap, the one that began last
     region           every other record_function range; its work is found the same way
-    parent           the nearest range on the same thread that contains the event; for a call, the one it starts in
+    parent           the nearest range on the same thread that contains the event; for a call, the
+                     one it starts in
     self time        a range's length less what its direct children cover
-    op of a kernel   the innermost cpu_op that the launch is in; without a correlation, the one op with its External id
+    op of a kernel   the innermost cpu_op that the launch is in; without a correlation, the one op
+                     with its External id
 
-An event with half a time has none: it counts, it has no start, and it enters no sum. A step without a time is no step.
+An event with half a time has none: it counts, it has no start, and it enters no sum. A step without
+a time is no step.
 """
 
 from __future__ import annotations
@@ -78,7 +85,9 @@ class NotATrace(Exception):
 
 @dataclass
 class Event:
-    """One record of the file. Times are absolute nanoseconds, None where the file gives no usable one."""
+    """One record of the file. Times are absolute nanoseconds, None where the file gives no usable
+    one.
+    """
 
     index: int
     ph: str
@@ -111,7 +120,12 @@ class Event:
 
     @property
     def delay(self) -> int | None:
-        if not self.timed or self.launch is None or self.launch.ts is None or self.ts < self.launch.ts:
+        if (
+            not self.timed
+            or self.launch is None
+            or self.launch.ts is None
+            or self.ts < self.launch.ts
+        ):
             return None
         return self.ts - self.launch.ts
 
@@ -140,10 +154,13 @@ def read(data: bytes) -> Reading:
     link_parents(events)
     link_work(events)
     link_steps(events)
-    return summarize(events, seen=len(records), skipped=sum(not is_event(record) for record in records))
+    return summarize(
+        events, seen=len(records), skipped=sum(not is_event(record) for record in records)
+    )
 
 
-# ---- decoding -------------------------------------------------------------------------------------------------------
+# ---- decoding
+# -------------------------------------------------------------------------------------------------------
 
 
 def parse(data: bytes) -> tuple[dict[str, Any], list[Any]]:
@@ -195,7 +212,9 @@ def decode(index: int, record: Any, base: int | None) -> Event | None:
     if dur is not None and dur < 0:
         dur = None
     ts = None if ts is None else (base or 0) + ts
-    return Event(index, ph, kind, name_of(record), rank, pid, plain_tid(record.get("tid")), ts, dur, args)
+    return Event(
+        index, ph, kind, name_of(record), rank, pid, plain_tid(record.get("tid")), ts, dur, args
+    )
 
 
 def kind_of(cat: Any) -> str:
@@ -237,7 +256,9 @@ def plain_tid(tid: Any) -> Any:
 
 
 def pair_begin_end(events: list[Event]) -> list[Event]:
-    """Turn `B` and `E` records into one range; ranges with `ph: X` pass through, all else is not a range."""
+    """Turn `B` and `E` records into one range; ranges with `ph: X` pass through, all else is not a
+    range.
+    """
     open_ranges: dict[tuple[Any, ...], list[Event]] = {}
     ranges = []
     for event in events:
@@ -250,11 +271,14 @@ def pair_begin_end(events: list[Event]) -> list[Event]:
             ranges.append(event)
         elif event.ph == "E" and open_ranges.get(thread):
             begun = open_ranges[thread].pop()
-            begun.dur = event.ts - begun.ts if event.ts is not None and begun.ts is not None else None
+            begun.dur = (
+                event.ts - begun.ts if event.ts is not None and begun.ts is not None else None
+            )
     return ranges
 
 
-# ---- links ----------------------------------------------------------------------------------------------------------
+# ---- links
+# ----------------------------------------------------------------------------------------------------------
 
 
 def link_parents(events: list[Event]) -> None:
@@ -268,7 +292,9 @@ def link_parents(events: list[Event]) -> None:
         for event in ranges:
             while around and not starts_in(event, around[-1]):
                 around.pop()
-            event.parent = next((outer for outer in reversed(around) if contains(outer, event)), None)
+            event.parent = next(
+                (outer for outer in reversed(around) if contains(outer, event)), None
+            )
             if event.parent:
                 event.parent.children.append(event)
             around.append(event)
@@ -280,7 +306,9 @@ def starts_in(event: Event, outer: Event) -> bool:
 
 
 def contains(outer: Event, event: Event) -> bool:
-    """Clock drift can let a call end after the op that made it: a call is held by the op or frame it starts in."""
+    """Clock drift can let a call end after the op that made it: a call is held by the op or frame
+    it starts in.
+    """
     drifted = event.kind == "call" and outer.kind != "call"
     return starts_in(event, outer) and (drifted or event.end <= outer.end)
 
@@ -288,8 +316,8 @@ def contains(outer: Event, event: Event) -> bool:
 def order(event: Event) -> tuple[Any, ...]:
     """Outer before inner.
 
-    Of ranges that are equal to the nanosecond, annotations hold Python frames hold ops hold calls, then the one that
-    was begun first holds the other (its index is lower).
+    Of ranges that are equal to the nanosecond, annotations hold Python frames hold ops hold calls,
+    then the one that was begun first holds the other (its index is lower).
     """
     ident = event.args.get("Ev Idx", event.args.get("External id"))
     ident = ident if isinstance(ident, int) else INT64
@@ -323,7 +351,9 @@ def link_work(events: list[Event]) -> None:
             event.op = enclosing_op(event.launch) or only(ops.get(external, []))
 
 
-def grouped(events: list[Event], kind: str, key: Callable[[Event], Any]) -> dict[tuple[str, Any], list[Event]]:
+def grouped(
+    events: list[Event], kind: str, key: Callable[[Event], Any]
+) -> dict[tuple[str, Any], list[Event]]:
     groups: dict[tuple[str, Any], list[Event]] = {}
     for event in events:
         if event.kind == kind and key(event) is not None:
@@ -363,11 +393,19 @@ def link_steps(events: list[Event]) -> None:
 
 
 def holds(outer: Event, call: Event) -> bool:
-    """Whether a call starts inside a range, on any thread: backward passes launch from threads of their own."""
-    return outer.rank == call.rank and outer.timed and call.ts is not None and outer.ts <= call.ts < outer.end
+    """Whether a call starts inside a range, on any thread: backward passes launch from threads of
+    their own.
+    """
+    return (
+        outer.rank == call.rank
+        and outer.timed
+        and call.ts is not None
+        and outer.ts <= call.ts < outer.end
+    )
 
 
-# ---- sums -----------------------------------------------------------------------------------------------------------
+# ---- sums
+# -----------------------------------------------------------------------------------------------------------
 
 
 def covered(intervals: list[tuple[int, int]]) -> int:
@@ -382,7 +420,9 @@ def covered(intervals: list[tuple[int, int]]) -> int:
 
 
 def busy_and_span(work: list[Event]) -> tuple[int | None, int | None]:
-    """Both unknown where there is work and none of it has a time; both 0 where there is no work at all."""
+    """Both unknown where there is work and none of it has a time; both 0 where there is no work at
+    all.
+    """
     devices: dict[Any, list[tuple[int, int]]] = {}
     for event in work:
         if event.timed:
@@ -390,7 +430,9 @@ def busy_and_span(work: list[Event]) -> tuple[int | None, int | None]:
     if work and not devices:
         return None, None
     busy = sum(covered(intervals) for intervals in devices.values())
-    span = sum(max(end for _, end in each) - min(start for start, _ in each) for each in devices.values())
+    span = sum(
+        max(end for _, end in each) - min(start for start, _ in each) for each in devices.values()
+    )
     return busy, span
 
 
@@ -451,8 +493,12 @@ def region_rows(events: list[Event], work: list[Event]) -> dict[str, dict[str, A
 
 
 def region_row(ranges: list[Event], work: list[Event]) -> dict[str, Any]:
-    """Calls of one name may nest: a kernel then belongs to each of them, but the GPU was busy with it once."""
-    times = [(event, sum(holds(each, event.launch) for each in ranges)) for event in work if event.launch]
+    """Calls of one name may nest: a kernel then belongs to each of them, but the GPU was busy with
+    it once.
+    """
+    times = [
+        (event, sum(holds(each, event.launch) for each in ranges)) for event in work if event.launch
+    ]
     kernels = sum(count for event, count in times if event.kind == "kernel")
     return {
         "count": len(ranges),

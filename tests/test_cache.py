@@ -66,7 +66,9 @@ def test_a_damaged_entry_is_read_anew(place: Path) -> None:
     assert foretrace.open(LARGE).event_count == 52_856
 
 
-def test_a_cache_that_cannot_be_written_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cache_that_cannot_be_written_is_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("in the way")
     monkeypatch.setenv("FORETRACE_CACHE", str(blocked / "cache"))
@@ -75,7 +77,10 @@ def test_a_cache_that_cannot_be_written_is_no_error(tmp_path: Path, monkeypatch:
 
 def test_two_processes_at_once(place: Path) -> None:
     code = f"import foretrace; print(foretrace.open({str(LARGE)!r}).event_count)"
-    running = [subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, env=os.environ) for _ in range(3)]
+    running = [
+        subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, env=os.environ)
+        for _ in range(3)
+    ]
     assert [process.communicate()[0].strip() for process in running] == [b"52856"] * 3
     entries = list((place / "tables").iterdir())
     assert len(entries) == 1
@@ -83,7 +88,9 @@ def test_two_processes_at_once(place: Path) -> None:
     assert foretrace.open(LARGE).event_count == 52_856
 
 
-def test_a_size_that_was_never_kept_is_not_hashed(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_size_that_was_never_kept_is_not_hashed(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     hashed: list[str] = []
     kept = cache._hash
     monkeypatch.setattr(cache, "_hash", lambda path: hashed.append(path) or kept(path))

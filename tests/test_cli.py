@@ -1,4 +1,6 @@
-"""The command line as other programs meet it: exit codes, one line for bad input, one document for --json."""
+"""The command line as other programs meet it: exit codes, one line for bad input, one document for
+--json.
+"""
 
 from __future__ import annotations
 
@@ -39,19 +41,29 @@ def test_every_command_has_help(name: str, capsys: pytest.CaptureFixture[str]) -
 def test_a_command_is_imported_without_what_it_uses(name: str) -> None:
     """Help must stay quick: a command's file brings in nothing heavier than Click."""
     heavy = ("polars", "numpy", "torch", "rich", "starlette", "msgspec", "pytest")
-    code = f"import foretrace.cli.{name}, sys; print([name for name in {heavy} if name in sys.modules])"
+    code = (
+        f"import foretrace.cli.{name}, sys; print([name for name in {heavy} if name in "
+        "sys.modules])"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 
 
 def test_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
-    for arguments in (["nonsense"], ["look"], ["look", MLP, "--bad"], ["look", MLP, "--limit", "depth=x"]):
+    for arguments in (
+        ["nonsense"],
+        ["look"],
+        ["look", MLP, "--bad"],
+        ["look", MLP, "--limit", "depth=x"],
+    ):
         assert main(arguments) == 2
         assert capsys.readouterr().err.count("\n") == 1
 
 
 @pytest.mark.parametrize("content", [b"", b"hello", b"{}", b"\x80\x04K.", b'{"traceEvents": {}}'])
-def test_bad_input_is_one_line_and_exit_3(content: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_input_is_one_line_and_exit_3(
+    content: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = tmp_path / "t.json"
     path.write_bytes(content)
     assert main(["look", str(path)]) == 3
@@ -72,21 +84,82 @@ def test_json_is_one_document_with_the_fixed_names(capsys: pytest.CaptureFixture
     captured = capsys.readouterr()
     document = json.loads(captured.out)
     assert captured.err == ""
-    assert list(document) == ["schema", "trace", "ledger", "totals", "steps", "regions", "kernels", "ops", "findings"]
-    assert list(document["trace"]) == ["path", "source", "device", "arch", "rank", "events", "steps", "regions"]
+    assert list(document) == [
+        "schema",
+        "trace",
+        "ledger",
+        "totals",
+        "steps",
+        "regions",
+        "kernels",
+        "ops",
+        "findings",
+    ]
+    assert list(document["trace"]) == [
+        "path",
+        "source",
+        "device",
+        "arch",
+        "rank",
+        "events",
+        "steps",
+        "regions",
+    ]
     assert list(document["ledger"]) == ["seen", "kept", "repaired", "skipped", "notes"]
     assert list(document["totals"]) == [
-        "kernels", "memcpys", "memsets", "launches", "syncs", "gpu_busy_ns", "gpu_span_ns", "cpu_ops"]  # fmt: skip
+        # fmt: skip
+        "kernels",
+        "memcpys",
+        "memsets",
+        "launches",
+        "syncs",
+        "gpu_busy_ns",
+        "gpu_span_ns",
+        "cpu_ops",
+    ]
     assert list(document["steps"][0]) == [
-        "name", "index", "cpu_ns", "kernels", "memcpys", "memsets", "gpu_busy_ns", "gpu_idle_ns", "bound"]  # fmt: skip
+        # fmt: skip
+        "name",
+        "index",
+        "cpu_ns",
+        "kernels",
+        "memcpys",
+        "memsets",
+        "gpu_busy_ns",
+        "gpu_idle_ns",
+        "bound",
+    ]
     assert list(document["regions"][0]) == [
-        "name", "count", "cpu_ns", "kernels_per_call", "roles_per_call", "gpu_busy_ns", "bound"]  # fmt: skip
+        # fmt: skip
+        "name",
+        "count",
+        "cpu_ns",
+        "kernels_per_call",
+        "roles_per_call",
+        "gpu_busy_ns",
+        "bound",
+    ]
     assert list(document["kernels"][0]) == [
         "name", "short", "family", "role", "fields", "count", "per_step", "total_ns", "median_ns", "min_ns", "max_ns",
         "ops", "chain", "flops", "bytes", "tflops", "gbps", "bound"]  # fmt: skip
-    assert list(document["ops"][0]) == ["name", "count", "self_cpu_ns", "total_cpu_ns", "kernels", "metadata_only"]
+    assert list(document["ops"][0]) == [
+        "name",
+        "count",
+        "self_cpu_ns",
+        "total_cpu_ns",
+        "kernels",
+        "metadata_only",
+    ]
     for finding in document["findings"]:
-        assert list(finding) == ["rule", "state", "title", "detail", "at_most_ns", "evidence", "events"]
+        assert list(finding) == [
+            "rule",
+            "state",
+            "title",
+            "detail",
+            "at_most_ns",
+            "evidence",
+            "events",
+        ]
 
 
 def test_the_mlp(capsys: pytest.CaptureFixture[str]) -> None:
@@ -98,10 +171,13 @@ def test_the_mlp(capsys: pytest.CaptureFixture[str]) -> None:
     assert [step["memsets"] for step in document["steps"]] == [2, 2, 2]
     gemms = [row for row in document["kernels"] if row["role"] == "gemm"]
     assert {row["flops"] for row in gemms} == {38_654_705_664}
-    assert sorted(row["count"] for row in gemms) == [3, 6]  # gate and up share a kernel, down has another
+    # gate and up share a kernel, down has another
+    assert sorted(row["count"] for row in gemms) == [3, 6]
     assert gemms[0]["chain"] == ["aten::linear", "aten::matmul", "aten::mm"]
     quiet = {row["name"] for row in document["ops"] if row["metadata_only"]}
-    assert quiet == {f"aten::{op}" for op in ("t", "transpose", "as_strided", "reshape", "view", "_unsafe_view")}
+    assert quiet == {
+        f"aten::{op}" for op in ("t", "transpose", "as_strided", "reshape", "view", "_unsafe_view")
+    }
 
 
 def test_one_form_at_a_time(capsys: pytest.CaptureFixture[str]) -> None:
@@ -119,7 +195,9 @@ def test_every_command_that_opens_a_trace_takes_these(name: str) -> None:
     assert {"--no-cache", "--strict"} <= {word for option in command.params for word in option.opts}
 
 
-def test_stdin_gives_the_same(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stdin_gives_the_same(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     main(["look", MLP, "--json"])
     named = json.loads(capsys.readouterr().out)
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(Path(MLP).read_bytes())))
@@ -165,14 +243,21 @@ def test_sql(capsys: pytest.CaptureFixture[str]) -> None:
     assert "choose one" in capsys.readouterr().err
     assert main(["sql", MLP, "select nonsense from kernels"]) == 2
     assert capsys.readouterr().err.count("\n") == 1
-    for reads in ("read_csv('/etc/passwd')", "read_csv/**/('x')", "\"read_csv\"('x')", "SCAN_PARQUET ('x')"):
+    for reads in (
+        "read_csv('/etc/passwd')",
+        "read_csv/**/('x')",
+        "\"read_csv\"('x')",
+        "SCAN_PARQUET ('x')",
+    ):
         assert main(["sql", MLP, f"select * from {reads}"]) == 2
         assert "nothing else" in capsys.readouterr().err
     assert main(["sql", MLP, "select bytes_read from kernels", "--json"]) == 0
 
 
 def test_tour(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    assert main(["tour", "--no-climb", "--no-cache", "-o", str(tmp_path / "new" / "tour.html")]) == 0
+    assert (
+        main(["tour", "--no-climb", "--no-cache", "-o", str(tmp_path / "new" / "tour.html")]) == 0
+    )
     assert not (tmp_path / "cache").exists()
     text = capsys.readouterr().out
     assert all(name in text for name in recorded.traces())
@@ -181,24 +266,37 @@ def test_tour(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert (tmp_path / "new" / "tour.html").stat().st_size > 50_000
 
 
-def test_a_part_of_the_tour_that_cannot_run_is_left_out(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_part_of_the_tour_that_cannot_run_is_left_out(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     (tmp_path / "file").write_text("")
     assert main(["tour", "--no-climb", "-o", str(tmp_path / "file" / "tour.html")]) == 0
     assert "The report is left out: " in capsys.readouterr().out
 
 
-def test_nothing_is_served_of_a_path_that_cannot_be_read(capsys: pytest.CaptureFixture[str]) -> None:
+def test_nothing_is_served_of_a_path_that_cannot_be_read(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert main(["serve", "/no/such/file", "--no-browser"]) == 3
     assert "E_UNREADABLE" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("arguments", "said"), [
-    (["report", MLP, "-o", "{here}/no/x.html"], "{here}/no/x.html: there is no folder {here}/no"),
-    (["report", MLP, "-o", "{here}", "--overwrite"], "{here} is a folder"),
-    (["perfetto", MLP, "--annotated", "{here}/no/x.json.gz", "--no-browser"], "{here}/no/x.json.gz: there is no folder"),
-    (["share", MLP, "--to", "{here}/file/x"], "{here}/file/x"),
-    (["share", MLP, "--to", "ftp://host/x"], "ftp://host/x"),
-])
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (
+            ["report", MLP, "-o", "{here}/no/x.html"],
+            "{here}/no/x.html: there is no folder {here}/no",
+        ),
+        (["report", MLP, "-o", "{here}", "--overwrite"], "{here} is a folder"),
+        (
+            ["perfetto", MLP, "--annotated", "{here}/no/x.json.gz", "--no-browser"],
+            "{here}/no/x.json.gz: there is no folder",
+        ),
+        (["share", MLP, "--to", "{here}/file/x"], "{here}/file/x"),
+        (["share", MLP, "--to", "ftp://host/x"], "ftp://host/x"),
+    ],
+)
 def test_what_cannot_be_written_is_said_in_one_line(
     arguments: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -222,12 +320,22 @@ def test_a_report_that_cannot_be_put_in_its_place_leaves_nothing_behind(tmp_path
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
-@pytest.mark.parametrize("arguments", [["look", MLP], ["look", MLP, "--json"], ["guess", "--from", MLP], ["--help"]])
+@pytest.mark.parametrize(
+    "arguments", [["look", MLP], ["look", MLP, "--json"], ["guess", "--from", MLP], ["--help"]]
+)
 def test_a_full_disk_is_said_in_one_line(arguments: list[str]) -> None:
     with open("/dev/full", "w") as full:
-        done = subprocess.run([sys.executable, "-m", "foretrace", *arguments], stdout=full, stderr=subprocess.PIPE, text=True)
+        done = subprocess.run(
+            [sys.executable, "-m", "foretrace", *arguments],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
     assert done.returncode == 2
-    assert done.stderr == "foretrace: the output cannot be written: No space left on device; send it elsewhere\n"
+    assert (
+        done.stderr
+        == "foretrace: the output cannot be written: No space left on device; send it elsewhere\n"
+    )
 
 
 def _without(name: str, what: str, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -248,7 +356,9 @@ run()
 
 @pytest.mark.parametrize("name", ["click", "msgspec"])
 def test_a_missing_package_is_one_line_with_the_command_that_supplies_it(name: str) -> None:
-    done = _without(name, f"raise ModuleNotFoundError('no', name={name!r})", "look", MLP, "--no-cache")
+    done = _without(
+        name, f"raise ModuleNotFoundError('no', name={name!r})", "look", MLP, "--no-cache"
+    )
     assert (done.returncode, done.stdout) == (4, "")
     assert f"pip install {name}" in done.stderr
     assert done.stderr.count("\n") == 1

@@ -1,4 +1,6 @@
-"""Everything a user can reach is written down where they would look, and nothing written down is missing."""
+"""Everything a user can reach is written down where they would look, and nothing written down is
+missing.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ COMMANDS = group.list_commands(click.Context(group))
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_is_in_the_readme_or_a_page(name: str) -> None:
-    assert re.search(rf"foretrace {name}\b", TEXT), f"document `foretrace {name}` in README.md or docs/"
+    assert re.search(rf"foretrace {name}\b", TEXT), (
+        f"document `foretrace {name}` in README.md or docs/"
+    )
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -32,14 +36,25 @@ def test_every_option_says_what_it_does(name: str) -> None:
     while waiting:
         one = waiting.pop()
         assert one is not None
-        silent = [option.name for option in one.params if isinstance(option, click.Option) and not option.help]
+        silent = [
+            option.name
+            for option in one.params
+            if isinstance(option, click.Option) and not option.help
+        ]
         assert silent == []
         if isinstance(one, click.Group):
-            waiting += [one.get_command(click.Context(one), inner) for inner in one.list_commands(click.Context(one))]
+            waiting += [
+                one.get_command(click.Context(one), inner)
+                for inner in one.list_commands(click.Context(one))
+            ]
 
 
 def test_the_readme_names_only_commands_there_are() -> None:
-    named = set(re.findall(r"(?:^    |`)foretrace ([a-z]+)\b", (ROOT / "README.md").read_text(), re.MULTILINE))
+    named = set(
+        re.findall(
+            r"(?:^    |`)foretrace ([a-z]+)\b", (ROOT / "README.md").read_text(), re.MULTILINE
+        )
+    )
     assert named <= set(COMMANDS)
 
 
@@ -62,9 +77,13 @@ def _page(name: str) -> str:
 
 def test_every_limit_is_documented_with_its_default() -> None:
     settings = re.findall(r"^\| `(\w+=\w+)` \|", _page("look.md"), re.MULTILINE)
-    assert [setting.partition("=")[0] for setting in settings] == [field.name for field in fields(Limits)]
+    assert [setting.partition("=")[0] for setting in settings] == [
+        field.name for field in fields(Limits)
+    ]
     assert parse_limits(tuple(settings)) == Limits()
-    options = {option.name: option for option in group.get_command(click.Context(group), "look").params}  # type: ignore[union-attr]
+    options = {
+        option.name: option for option in group.get_command(click.Context(group), "look").params
+    }  # type: ignore[union-attr]
     assert all(f" {field.name}" in options["limit"].help for field in fields(Limits))  # type: ignore[attr-defined]
 
 
@@ -77,11 +96,17 @@ def test_every_table_is_documented_with_its_columns() -> None:
 
 def test_the_queries_of_the_page_run() -> None:
     trace = foretrace.open(recorded.traces()["mlp_eager"], cache=False)
-    queries = re.findall(r"^    (?:foretrace sql TRACE \")?(select [^\"\n]+)", _page("sql.md"), re.MULTILINE)
+    queries = re.findall(
+        r"^    (?:foretrace sql TRACE \")?(select [^\"\n]+)", _page("sql.md"), re.MULTILINE
+    )
     assert len(queries) == 3
     assert all(trace.sql(query).height for query in queries)
 
 
 def test_every_public_name_is_documented() -> None:
-    missing = [name for name in foretrace.__all__ if not name.startswith("_") and f"`{name}(" not in _page("python.md")]
+    missing = [
+        name
+        for name in foretrace.__all__
+        if not name.startswith("_") and f"`{name}(" not in _page("python.md")
+    ]
     assert missing == []

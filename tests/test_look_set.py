@@ -1,4 +1,6 @@
-"""`look` on a folder or zip of several traces: a row for each, what they show together, and nothing left out in silence."""
+"""`look` on a folder or zip of several traces: a row for each, what they show together, and nothing
+left out in silence.
+"""
 
 from __future__ import annotations
 
@@ -19,17 +21,35 @@ from foretrace import reading_apart
 from foretrace.model.ranks import spreads
 from foretrace.sources import cache
 
-HOSTILE = ["\x1b[31mred", "a|b`c`[d](e)<f>", "new\nline", "\u202eturned", "two words", "n" * 200, "=1+1"]
+HOSTILE = [
+    "\x1b[31mred",
+    "a|b`c`[d](e)<f>",
+    "new\nline",
+    "\u202eturned",
+    "two words",
+    "n" * 200,
+    "=1+1",
+]
 
 
 def rank(number: int, host_us: int = 100, busy_us: int = 20, world: int = 2) -> bytes:
-    """Two steps of one kernel and one collective each; the collective takes 10 us less on each further rank."""
-    made = TraceBuilder(header={"distributedInfo": {"backend": "nccl", "rank": number, "world_size": world}})
+    """Two steps of one kernel and one collective each; the collective takes 10 us less on each
+    further rank.
+    """
+    made = TraceBuilder(
+        header={"distributedInfo": {"backend": "nccl", "rank": number, "world_size": world}}
+    )
     for step in range(2):
         start = step * 1_000_000
-        made.step(step, start, host_us * 1_000).op("aten::mm", start + 1_000, 5_000).launch(start + 2_000, 500)
+        made.step(step, start, host_us * 1_000).op("aten::mm", start + 1_000, 5_000).launch(
+            start + 2_000, 500
+        )
         made.kernel("sgemm", start + 10_000, busy_us * 1_000).launch(start + 8_000, 500)
-        made.kernel("ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)", start + 500_000, (50 - 10 * number) * 1_000)
+        made.kernel(
+            "ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)",
+            start + 500_000,
+            (50 - 10 * number) * 1_000,
+        )
     return made.bytes()
 
 
@@ -62,7 +82,7 @@ def test_a_row_for_each_in_order_of_path(week: Path) -> None:
     assert (ran.code, ran.err) == (0, "")
     lines = ran.out.split("\n")
     assert max(map(len, lines)) <= 100
-    rows = [line.split() for line in lines[lines.index("Traces") + 2:][:3]]
+    rows = [line.split() for line in lines[lines.index("Traces") + 2 :][:3]]
     assert [row[0] for row in rows] == ["deep/cut.json", "rank0.json", "rank1.json"]
     assert rows[2][1:] == ["1", "17", "2", "4", "140", "us", "9.2%", "150", "us"]
     assert "3 traces · 4 left out" in ran.out
@@ -73,9 +93,15 @@ def test_a_row_for_each_in_order_of_path(week: Path) -> None:
 def test_what_is_left_out_is_said_with_its_reason(week: Path) -> None:
     document = json.loads(look(week, "--json").out)
     codes = {Path(each["path"]).name: each["code"] for each in document["left_out"]}
-    assert codes == {"empty.json": "E_EMPTY", "gone.json": "E_UNREADABLE", "more.zip": "E_ZIP",
-                     "server_args.json": "E_NO_EVENTS"}
-    assert all(list(each) == ["path", "code", "text"] and each["text"] for each in document["left_out"])
+    assert codes == {
+        "empty.json": "E_EMPTY",
+        "gone.json": "E_UNREADABLE",
+        "more.zip": "E_ZIP",
+        "server_args.json": "E_NO_EVENTS",
+    }
+    assert all(
+        list(each) == ["path", "code", "text"] and each["text"] for each in document["left_out"]
+    )
     page = look(week).out
     assert all(name in page and f"[{code}]" in page for name, code in codes.items())
     assert "other_files (1)" in page
@@ -95,7 +121,9 @@ def test_a_zip_is_a_set_too(week: Path) -> None:
     assert ran.code == 0
     assert "\n  a/rank0.json " in ran.out
     assert "2 traces · 0 left out" in ran.out
-    assert "info: other_files (1)" in ran.out, "by its name notes.txt was never to be a trace, as in a folder"
+    assert "info: other_files (1)" in ran.out, (
+        "by its name notes.txt was never to be a trace, as in a folder"
+    )
     assert f"Look at one: foretrace look {week}/more.zip::a/rank0.json" in " ".join(ran.out.split())
 
 
@@ -103,7 +131,10 @@ def test_notes_of_the_set(tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / f"{name}.json").write_bytes(rank(0, world=4))
     document = json.loads(look(tmp_path, "--json").out)
-    assert {note["code"]: note["count"] for note in document["notes"]} == {"rank_duplicate": 1, "rank_missing": 3}
+    assert {note["code"]: note["count"] for note in document["notes"]} == {
+        "rank_duplicate": 1,
+        "rank_missing": 3,
+    }
     page = look(tmp_path).out
     assert "! rank_duplicate (1): ranks claimed more than once: 0" in page
     assert "Between the ranks" not in page, "two traces of one rank are two runs"
@@ -111,7 +142,11 @@ def test_notes_of_the_set(tmp_path: Path) -> None:
 
 def test_where_the_ranks_differ_most_comes_first(week: Path) -> None:
     found = spreads(json.loads(look(week / "more.zip", "--json").out)["traces"])
-    assert (found[0].what, found[0].least_rank, found[0].most_rank) == ("in collectives per step (mean)", 1, 0)
+    assert (found[0].what, found[0].least_rank, found[0].most_rank) == (
+        "in collectives per step (mean)",
+        1,
+        0,
+    )
     assert (found[0].least, found[0].most) == (40_000, 50_000)
     page = " ".join(look(week / "more.zip").out.split())
     assert "Between the ranks" in page
@@ -133,7 +168,12 @@ def test_strict(week: Path, tmp_path: Path) -> None:
     for number in range(2):
         (clean / f"{number}.json").write_bytes(rank(number))
     ran = look(clean, "--strict", "--json")
-    lost = [note for each in json.loads(ran.out)["traces"] for note in each["ledger"]["notes"] if note["severity"] != "info"]
+    lost = [
+        note
+        for each in json.loads(ran.out)["traces"]
+        for note in each["ledger"]["notes"]
+        if note["severity"] != "info"
+    ]
     assert (ran.code, lost) == (0, [])
     (clean / "empty.json").write_text("")
     assert look(clean).code == 0
@@ -199,24 +239,31 @@ def test_a_hostile_file_name_is_only_a_name(name: str, tmp_path: Path) -> None:
     for text in (page, marked):
         assert text.replace("\n", "").isprintable()
     assert max(map(len, page.split("\n"))) <= 100
-    grids = [line.replace("\\|", "").count("|") for line in marked.split("\n") if line.startswith("| ")]
+    grids = [
+        line.replace("\\|", "").count("|") for line in marked.split("\n") if line.startswith("| ")
+    ]
     assert set(grids) == {9, 5, 7}
     assert len(json.loads(look(tmp_path, "--json").out)["traces"]) == 3
 
 
 def test_processes_of_their_own_say_the_same(week: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (week / "late.json").write_bytes(gn(1000).bytes())  # refused when it is opened, not by its first bytes
+    # refused when it is opened, not by its first bytes
+    (week / "late.json").write_bytes(gn(1000).bytes())
     here = look(week, "--json", "--limit", "bytes=300k")
     monkeypatch.setattr(reading_apart, "WORTHWHILE", 0)
     started: list[Any] = []
     apart = reading_apart._apart
-    monkeypatch.setattr(reading_apart, "_apart", lambda *given: started.append(given) or apart(*given))
+    monkeypatch.setattr(
+        reading_apart, "_apart", lambda *given: started.append(given) or apart(*given)
+    )
     assert look(week, "--json", "--limit", "bytes=300k") == here
     assert started or len(os.sched_getaffinity(0)) == 1
     assert "late.json" in [Path(each["path"]).name for each in json.loads(here.out)["left_out"]]
 
 
-def test_a_second_look_comes_from_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_second_look_comes_from_the_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("FORETRACE_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(cache, "WORTHWHILE_BYTES", 0)
     folder = tmp_path / "set"
@@ -229,7 +276,9 @@ def test_a_second_look_comes_from_the_cache(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_stopped_by_ctrl_c(week: Path) -> None:
-    """In one line, and no process stays behind. Workers are made to start, and the first one sends the signal."""
+    """In one line, and no process stays behind. Workers are made to start, and the first one sends
+    the signal.
+    """
     code = f"""
 import os, signal, sys
 from foretrace import reading_apart
@@ -243,5 +292,7 @@ if __name__ == "__main__":
 """
     script = week.parent / "stopped.py"
     script.write_text(code)
-    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, start_new_session=True)
+    done = subprocess.run(
+        [sys.executable, str(script)], capture_output=True, text=True, start_new_session=True
+    )
     assert (done.returncode, done.stdout, done.stderr.strip()) == (130, "", "foretrace: stopped")

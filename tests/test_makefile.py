@@ -12,7 +12,8 @@ import pytest
 ROOT = Path(__file__).parents[1]
 pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="there is no make here")
 
-# Stands for the environment's Python: writes down what it is asked, and fails for what $FAILS names.
+# Stands for the environment's Python: writes down what it is asked, and fails for what $FAILS
+# names.
 PYTHON = """#!/bin/sh
 echo "$@" >> asked
 case "$*" in *$FAILS*) echo "Looking in indexes"; echo "ERROR: No matching distribution found for torch" >&2; exit 1;; esac
@@ -32,24 +33,42 @@ def checkout(tmp_path: Path) -> Path:
 
 def make_tour(checkout: Path, fails: str = "nothing") -> tuple[str, list[str]]:
     (checkout / "asked").write_text("")
-    around = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))} | {"FAILS": fails}
-    done = subprocess.run(["make", "tour"], cwd=checkout, env=around, capture_output=True, text=True, check=True)
+    around = {
+        name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))
+    } | {"FAILS": fails}
+    done = subprocess.run(
+        ["make", "tour"], cwd=checkout, env=around, capture_output=True, text=True, check=True
+    )
     return done.stdout, (checkout / "asked").read_text().splitlines()
 
 
 def test_torch_is_set_up_once_and_then_the_tour_begins(checkout: Path) -> None:
     _, asked = make_tour(checkout)
-    assert [words.split()[-1] for words in asked] == ["requirements/run.txt", ".", "requirements/ladder.txt", "tour"]
+    assert [words.split()[-1] for words in asked] == [
+        "requirements/run.txt",
+        ".",
+        "requirements/ladder.txt",
+        "tour",
+    ]
     assert make_tour(checkout)[1] == ["-m foretrace tour"]
 
 
 def test_without_torch_the_tour_goes_on(checkout: Path) -> None:
     said, asked = make_tour(checkout, "requirements/ladder.txt")
-    assert said.splitlines()[-1] == "torch could not be installed: ERROR: No matching distribution found for torch"
+    assert (
+        said.splitlines()[-1]
+        == "torch could not be installed: ERROR: No matching distribution found for torch"
+    )
     assert asked[-1] == "-m foretrace tour"
-    assert make_tour(checkout)[1][0].endswith("requirements/ladder.txt")  # tried again, and nothing else
+    # tried again, and nothing else
+    assert make_tour(checkout)[1][0].endswith("requirements/ladder.txt")
 
 
 def test_torch_is_one_version_everywhere() -> None:
-    pinned = [line for file in (ROOT / "requirements").iterdir() for line in file.read_text().splitlines() if "torch" in line]
+    pinned = [
+        line
+        for file in (ROOT / "requirements").iterdir()
+        for line in file.read_text().splitlines()
+        if "torch" in line
+    ]
     assert [line for line in pinned if not line.startswith("#")] == ["torch==2.13.0"]

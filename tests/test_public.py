@@ -1,4 +1,6 @@
-"""`import foretrace as ft`: the public names work in whatever order things are imported, and cost nothing until used."""
+"""`import foretrace as ft`: the public names work in whatever order things are imported, and cost
+nothing until used.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,8 @@ import foretrace
 ORDERS = (
     "import foretrace as ft; ft.look; ft.compare",
     "import foretrace.look, foretrace.compare; import foretrace as ft",
-    "from foretrace.look import op_rows; from foretrace.compare import document; import foretrace as ft",
+    "from foretrace.look import op_rows; from foretrace.compare import document; import foretrace "
+    "as ft",
 )
 
 
@@ -30,8 +33,14 @@ assert ft.compare(a, b).kernels.fusions
 
 
 def test_importing_costs_nothing() -> None:
-    code = "import foretrace, sys; print(sorted({'polars', 'numpy', 'torch', 'click', 'msgspec'} & set(sys.modules)))"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
+    code = (
+        "import foretrace, sys; print(sorted({'polars', 'numpy', 'torch', 'click', 'msgspec'} "
+        "& set(sys.modules)))"
+    )
+    assert (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip()
+        == "[]"
+    )
 
 
 def test_every_public_name_is_there() -> None:

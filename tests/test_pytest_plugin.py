@@ -16,7 +16,8 @@ pytest_plugins = "pytester"
 
 H200 = Path(foretrace.__file__).parent / "recorded" / "h200"
 MLP, COMPILED = H200 / "mlp_eager.json.gz", H200 / "mlp_compiled.json.gz"
-# Everything is loaded once, here: a run inside this one takes back what it imports, and numpy cannot be imported twice.
+# Everything is loaded once, here: a run inside this one takes back what it imports, and numpy
+# cannot be imported twice.
 foretrace.check(foretrace.open(MLP, cache=False), "in nowhere: kernels == 0")
 foretrace.check(foretrace.open(MLP, cache=False), "kernels == 0")
 KERNELS = "__kernels__/test_it/test_it.sm90.txt"
@@ -29,40 +30,67 @@ def _no_ci(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run(pytester: pytest.Pytester, *arguments: str) -> pytest.RunResult:
-    """A run inside this one, without the plugins that it does not need (one collects garbage many times over)."""
+    """A run inside this one, without the plugins that it does not need (one collects garbage many
+    times over).
+    """
     others = ("unraisableexception", "threadexception", "hypothesispytest", "anyio")
-    return pytester.runpytest(*(part for name in others for part in ("-p", f"no:{name}")), *arguments)
+    return pytester.runpytest(
+        *(part for name in others for part in ("-p", f"no:{name}")), *arguments
+    )
 
 
 def _test(pytester: pytest.Pytester, body: str, marks: str = "", trace: Path = MLP) -> None:
     lines = "\n".join(f"    {line}" for line in body.splitlines())
     opened = f"    t = kernel_trace({str(trace)!r})"
-    pytester.makepyfile(test_it=f"import pytest\n{marks}\ndef test_it(kernel_trace):\n{opened}\n{lines}\n")
+    pytester.makepyfile(
+        test_it=f"import pytest\n{marks}\ndef test_it(kernel_trace):\n{opened}\n{lines}\n"
+    )
 
 
 def test_a_hit_passes_and_is_counted(pytester: pytest.Pytester) -> None:
-    _test(pytester, "t.check('in mlp_fwd: kernels == 5', 'every gemm has layout tn')\nassert t.expect.each_step.gemm == 3")
+    _test(
+        pytester,
+        "t.check('in mlp_fwd: kernels == 5', 'every gemm has layout tn')\nassert "
+        "t.expect.each_step.gemm == 3",
+    )
     result = run(pytester, "--strict-markers")
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(["*foretrace*", "1 traces, 2 guesses: 2 hit, 0 missed, 0 unknown"])
 
 
 def test_a_miss_fails_and_the_section_shows_the_slice(pytester: pytest.Pytester) -> None:
-    _test(pytester, "t.check('in mlp_fwd: kernels == 5')\nt.check('in mlp_fwd: gelu and mul are fused', reason='they were')")
+    _test(
+        pytester,
+        "t.check('in mlp_fwd: kernels == 5')\nt.check('in mlp_fwd: gelu and mul are fused', "
+        "reason='they were')",
+    )
     result = run(pytester)
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines([
-        "*- foretrace -*", "hit     in mlp_fwd: kernels == 5", "MISS    in mlp_fwd: gelu and mul are fused",
-        "*expected because: they were", "*33.2 us  gelu * aten::gelu", "*1 traces, 2 guesses: 1 hit, 1 missed*"])
+    result.stdout.fnmatch_lines(
+        [
+            "*- foretrace -*",
+            "hit     in mlp_fwd: kernels == 5",
+            "MISS    in mlp_fwd: gelu and mul are fused",
+            "*expected because: they were",
+            "*33.2 us  gelu * aten::gelu",
+            "*1 traces, 2 guesses: 1 hit, 1 missed*",
+        ]
+    )
 
 
-@pytest.mark.parametrize(("marks", "outcome"), [
-    ("@pytest.mark.max_kernels(5)", "passed"), ("@pytest.mark.max_kernels(4)", "failed"), ("@pytest.mark.no_sync", "passed"),
-    ("@pytest.mark.guess('gelu and mul are not fused', 'per step: gemm == 3')", "passed"),
-    ("@pytest.mark.guess('gelu and mul are fused', reason='x')", "failed"),
-    ("@pytest.mark.max_kernels(4)\n@pytest.mark.no_sync", "failed"),
-    ("@pytest.mark.guess('kernls == 5')", "failed"), ("@pytest.mark.max_kernels()", "failed"),
-])
+@pytest.mark.parametrize(
+    ("marks", "outcome"),
+    [
+        ("@pytest.mark.max_kernels(5)", "passed"),
+        ("@pytest.mark.max_kernels(4)", "failed"),
+        ("@pytest.mark.no_sync", "passed"),
+        ("@pytest.mark.guess('gelu and mul are not fused', 'per step: gemm == 3')", "passed"),
+        ("@pytest.mark.guess('gelu and mul are fused', reason='x')", "failed"),
+        ("@pytest.mark.max_kernels(4)\n@pytest.mark.no_sync", "failed"),
+        ("@pytest.mark.guess('kernls == 5')", "failed"),
+        ("@pytest.mark.max_kernels()", "failed"),
+    ],
+)
 def test_marks(pytester: pytest.Pytester, marks: str, outcome: str) -> None:
     _test(pytester, "pass", marks)
     run(pytester, "--strict-markers").assert_outcomes(**{outcome: 1})
@@ -77,11 +105,16 @@ def test_a_mark_without_a_recording_is_never_a_pass_in_silence(pytester: pytest.
         def test_elsewhere(): pass
     """)
     result = run(pytester)
-    result.assert_outcomes(failed=1, passed=1)  # someone else may have a mark of that name: it is said, not failed
-    result.stdout.fnmatch_lines(["*the test recorded nothing*", "not judged*test_elsewhere: no_sync, but it does not use*"])
+    # someone else may have a mark of that name: it is said, not failed
+    result.assert_outcomes(failed=1, passed=1)
+    result.stdout.fnmatch_lines(
+        ["*the test recorded nothing*", "not judged*test_elsewhere: no_sync, but it does not use*"]
+    )
 
 
-@pytest.mark.parametrize(("policy", "outcome"), [("report", "passed"), ("skip", "skipped"), ("fail", "failed")])
+@pytest.mark.parametrize(
+    ("policy", "outcome"), [("report", "passed"), ("skip", "skipped"), ("fail", "failed")]
+)
 @pytest.mark.parametrize("place", ["option", "ini"])
 def test_unknown_is_said(pytester: pytest.Pytester, policy: str, outcome: str, place: str) -> None:
     _test(pytester, "t.check('in nowhere: kernels == 5')")
@@ -89,7 +122,9 @@ def test_unknown_is_said(pytester: pytest.Pytester, policy: str, outcome: str, p
         pytester.makeini(f"[pytest]\nforetrace_unknown = {policy}")
     result = run(pytester, *([f"--foretrace-unknown={policy}"] if place == "option" else []))
     result.assert_outcomes(**{outcome: 1})
-    result.stdout.fnmatch_lines(["unknown  test_it.py::test_it: in nowhere: kernels == 5: no region 'nowhere'*"])
+    result.stdout.fnmatch_lines(
+        ["unknown  test_it.py::test_it: in nowhere: kernels == 5: no region 'nowhere'*"]
+    )
 
 
 def test_a_snapshot_is_written_then_the_same_then_changed(pytester: pytest.Pytester) -> None:
@@ -109,9 +144,16 @@ def test_a_snapshot_is_written_then_the_same_then_changed(pytester: pytest.Pytes
     _test(pytester, "t.check_snapshot()", trace=COMPILED)
     result = run(pytester)
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["*- foretrace -*", "test_it.sm90.txt:", "removed  1 x vectorized_elementwise_kernel<8, *Mul*",
-                                 "removed  1 x vectorized_elementwise_kernel<8, *Gelu*",
-                                 "added    1 x triton_poi_fused__unsafe_view_gelu_mul", "*snapshots: 1 changed"])
+    result.stdout.fnmatch_lines(
+        [
+            "*- foretrace -*",
+            "test_it.sm90.txt:",
+            "removed  1 x vectorized_elementwise_kernel<8, *Mul*",
+            "removed  1 x vectorized_elementwise_kernel<8, *Gelu*",
+            "added    1 x triton_poi_fused__unsafe_view_gelu_mul",
+            "*snapshots: 1 changed",
+        ]
+    )
     result.stdout.no_fnmatch_line("*ed  * x nvjet*")
     assert (pytester.path / KERNELS).read_text() == text
     run(pytester, "--foretrace-update").assert_outcomes(passed=1)
@@ -119,12 +161,16 @@ def test_a_snapshot_is_written_then_the_same_then_changed(pytester: pytest.Pytes
     run(pytester).assert_outcomes(passed=1)
 
 
-def test_a_missing_snapshot_fails_in_ci(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_snapshot_fails_in_ci(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("CI", "true")
     _test(pytester, "t.check_snapshot()")
     result = run(pytester)
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["*no kernel snapshot *test_it.sm90.txt: run once with --foretrace-update*"])
+    result.stdout.fnmatch_lines(
+        ["*no kernel snapshot *test_it.sm90.txt: run once with --foretrace-update*"]
+    )
     assert not (pytester.path / "__kernels__").exists()
 
 
@@ -143,11 +189,14 @@ def test_settings_of_the_ini_file(pytester: pytest.Pytester) -> None:
     _test(pytester, "t.check_snapshot('first')\nt.check_snapshot('second')")
     run(pytester).assert_outcomes(passed=1)
     assert sorted(path.name for path in (pytester.path / "shots" / "test_it").iterdir()) == [
-        "test_it.first.sm90.txt", "test_it.second.sm90.txt"]
+        "test_it.first.sm90.txt",
+        "test_it.second.sm90.txt",
+    ]
 
 
 def test_with_xdist(pytester: pytest.Pytester) -> None:
-    pytester.makepyfile(test_many=f"""
+    pytester.makepyfile(
+        test_many=f"""
         import pytest
         @pytest.mark.parametrize("n", range(6))
         @pytest.mark.max_kernels(5)
@@ -155,12 +204,18 @@ def test_with_xdist(pytester: pytest.Pytester) -> None:
             t = kernel_trace({str(MLP)!r})
             t.check("in mlp_fwd: kernels == 5" if n else "in mlp_fwd: kernels == 4", "in nowhere: gemm == 1")
             t.check_snapshot()
-    """)
+    """
+    )
     result = run(pytester, "-n", "2", "-p", "xdist")
     result.assert_outcomes(passed=5, failed=1)
-    result.stdout.fnmatch_lines(["*- foretrace -*", "MISS    in mlp_fwd: kernels == 4",
-                                 "6 traces, 17 guesses: 10 hit, 1 missed, 6 unknown; snapshots: 5 written",
-                                 "unknown  test_many.py::test_mlp?0?: in nowhere: gemm == 1*"])
+    result.stdout.fnmatch_lines(
+        [
+            "*- foretrace -*",
+            "MISS    in mlp_fwd: kernels == 4",
+            "6 traces, 17 guesses: 10 hit, 1 missed, 6 unknown; snapshots: 5 written",
+            "unknown  test_many.py::test_mlp?0?: in nowhere: gemm == 1*",
+        ]
+    )
     shots = sorted(path.name for path in (pytester.path / "__kernels__" / "test_many").iterdir())
     assert shots == [f"test_mlp-{n}.sm90.txt" for n in range(1, 6)]
 
@@ -172,7 +227,9 @@ def test_other_peoples_runs_are_left_alone(pytester: pytest.Pytester) -> None:
         def test_light():
             assert not {"torch", "polars", "numpy", "foretrace.guess", "foretrace.model"} & set(sys.modules)
     """)
-    result = pytester.runpytest_subprocess("-p", "no:hypothesispytest", "-p", "no:anyio", "-W", "error")
+    result = pytester.runpytest_subprocess(
+        "-p", "no:hypothesispytest", "-p", "no:anyio", "-W", "error"
+    )
     result.assert_outcomes(passed=1)
     result.stdout.no_fnmatch_line("*= foretrace =*")
     assert not any((pytester.path / name).exists() for name in ("__kernels__", ".foretrace"))
@@ -220,15 +277,19 @@ MODEL = """
 
 @pytest.mark.torch
 class TestWithTorch:
-    """On a CPU: ops that compute, and Inductor's C++ kernels. Runs that import torch get a process of their own: it cannot be
-    imported twice."""
+    """On a CPU: ops that compute, and Inductor's C++ kernels. Runs that import torch get a process
+    of their own: it cannot be imported twice."""
 
     @pytest.fixture(autouse=True)
     def _torch(self) -> None:
         pytest.importorskip("torch")
 
-    def test_the_snapshot_differs_by_the_fused_kernel(self, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-        pytester.makepyfile(test_mlp=MODEL + """
+    def test_the_snapshot_differs_by_the_fused_kernel(
+        self, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        pytester.makepyfile(
+            test_mlp=MODEL
+            + """
     def test_mlp(kernel_trace):
         torch.manual_seed(0)
         model, x = MLP().eval(), torch.randn(2, 4, 16)
@@ -239,32 +300,63 @@ class TestWithTorch:
         t.check("gelu and mul are " + ("fused" if os.environ["WAY"] == "compiled" else "not fused"), "aten::mm == 3",
                 "cpu kernels == " + ("4" if os.environ["WAY"] == "compiled" else "5"), "per step: kernels == 5")
         t.check_snapshot()
-        """)
+        """
+        )
         monkeypatch.setenv("WAY", "eager")
         result = pytester.runpytest_subprocess()
         result.assert_outcomes(passed=1)
-        result.stdout.fnmatch_lines(["1 traces, 4 guesses: 3 hit, 0 missed, 1 unknown; snapshots: 1 written",
-                                     "unknown  test_mlp.py::test_mlp: per step: kernels == 5: no GPU events*"])
+        result.stdout.fnmatch_lines(
+            [
+                "1 traces, 4 guesses: 3 hit, 0 missed, 1 unknown; snapshots: 1 written",
+                "unknown  test_mlp.py::test_mlp: per step: kernels == 5: no GPU events*",
+            ]
+        )
         [snapshot] = (pytester.path / "__kernels__" / "test_mlp").iterdir()
         assert snapshot.name.startswith("test_mlp.cpu-torch")
-        assert snapshot.read_text().splitlines()[1:] == ["1  aten::gelu", "3  aten::mm", "1  aten::mul"]
+        assert snapshot.read_text().splitlines()[1:] == [
+            "1  aten::gelu",
+            "3  aten::mm",
+            "1  aten::mul",
+        ]
         monkeypatch.setenv("WAY", "compiled")
         result = pytester.runpytest_subprocess()
         result.assert_outcomes(failed=1)
-        result.stdout.fnmatch_lines(["*- foretrace -*", "test_mlp.cpu-torch*:", "removed  1 x aten::gelu",
-                                     "removed  1 x aten::mul",
-                                     "added    1 x cpp_fused__unsafe_view_gelu_mul", "*the trace is kept in *test_mlp.json.gz"])
+        result.stdout.fnmatch_lines(
+            [
+                "*- foretrace -*",
+                "test_mlp.cpu-torch*:",
+                "removed  1 x aten::gelu",
+                "removed  1 x aten::mul",
+                "added    1 x cpp_fused__unsafe_view_gelu_mul",
+                "*the trace is kept in *test_mlp.json.gz",
+            ]
+        )
         result.stdout.no_fnmatch_line("*ed  * x aten::mm*")
         kept = pytester.path / ".foretrace" / "test_mlp.py.test_mlp.json.gz"
         assert foretrace.open(kept, cache=False).has("steps")
 
-    @pytest.mark.parametrize(("body", "rounds", "steps"), [
-        ("for _ in t:\n    work()", 5, ["ProfilerStep#2", "ProfilerStep#3", "ProfilerStep#4"]),
-        ("for _ in range(5):\n    work()\n    t.step()", 5, ["ProfilerStep#2", "ProfilerStep#3", "ProfilerStep#4"]),
-        ("for _ in range(9):\n    work()\n    t.step()", 9, ["ProfilerStep#2", "ProfilerStep#3", "ProfilerStep#4"]),
-        ("for _ in range(3):\n    work()\n    t.step()", 3, ["ProfilerStep#2", "ProfilerStep#3"]),
-        ("work()", 1, ["ProfilerStep#0"]),
-    ])
+    @pytest.mark.parametrize(
+        ("body", "rounds", "steps"),
+        [
+            ("for _ in t:\n    work()", 5, ["ProfilerStep#2", "ProfilerStep#3", "ProfilerStep#4"]),
+            (
+                "for _ in range(5):\n    work()\n    t.step()",
+                5,
+                ["ProfilerStep#2", "ProfilerStep#3", "ProfilerStep#4"],
+            ),
+            (
+                "for _ in range(9):\n    work()\n    t.step()",
+                9,
+                ["ProfilerStep#2", "ProfilerStep#3", "ProfilerStep#4"],
+            ),
+            (
+                "for _ in range(3):\n    work()\n    t.step()",
+                3,
+                ["ProfilerStep#2", "ProfilerStep#3"],
+            ),
+            ("work()", 1, ["ProfilerStep#0"]),
+        ],
+    )
     @pytest.mark.filterwarnings("ignore:kernel_trace")
     def test_rounds(self, kernel_trace: object, body: str, rounds: int, steps: list[str]) -> None:
         import torch
@@ -278,8 +370,10 @@ class TestWithTorch:
         assert verdict.verdict == "hit"
 
     def test_a_block_without_rounds_says_that_nothing_was_warm(self, kernel_trace: object) -> None:
-        with pytest.warns(pytest.PytestWarning, match="ran once, without warm-up"), \
-                kernel_trace(warmup=2) as t:  # type: ignore[operator]
+        with (
+            pytest.warns(pytest.PytestWarning, match="ran once, without warm-up"),
+            kernel_trace(warmup=2) as t,
+        ):  # type: ignore[operator]
             pass
         assert t.kernels == {}
 
@@ -294,13 +388,26 @@ class TestWithTorch:
             pytest.skip("there is a GPU here")
         with kernel_trace() as t:  # type: ignore[operator]
             torch.ones(4, 4) @ torch.ones(4, 4)
-        verdicts = foretrace.check(t.trace, [
-            "kernels <= 5", "per step: sync == 0", "no memcpy", "gpu idle < 10%", "bound is overhead",
-            "no kernel is fp32 gemm", "launches < 9", "gpu time < 1 s"])
+        verdicts = foretrace.check(
+            t.trace,
+            [
+                "kernels <= 5",
+                "per step: sync == 0",
+                "no memcpy",
+                "gpu idle < 10%",
+                "bound is overhead",
+                "no kernel is fp32 gemm",
+                "launches < 9",
+                "gpu time < 1 s",
+            ],
+        )
         assert {verdict.verdict for verdict in verdicts} == {"unknown"}
 
-    def test_an_error_stays_the_error_and_inductor_is_left_as_it_was(self, pytester: pytest.Pytester) -> None:
-        pytester.makepyfile(test_it="""
+    def test_an_error_stays_the_error_and_inductor_is_left_as_it_was(
+        self, pytester: pytest.Pytester
+    ) -> None:
+        pytester.makepyfile(
+            test_it="""
             import os, torch
             from torch._inductor import config
             def test_error(kernel_trace):
@@ -311,7 +418,8 @@ class TestWithTorch:
             def test_after():
                 assert not config.cpp.enable_kernel_profile
                 assert "TORCHINDUCTOR_CPP_ENABLE_KERNEL_PROFILE" not in os.environ
-        """)
+        """
+        )
         result = pytester.runpytest_subprocess()
         result.assert_outcomes(failed=1, passed=1)
         result.stdout.fnmatch_lines(["*ValueError: mine*", "kept*test_it.py.test_error.json.gz"])
@@ -321,7 +429,9 @@ def test_the_page_is_fresh() -> None:
     from foretrace.pytest_plugin.manual import page
 
     written = Path(__file__).parents[1] / "docs" / "pytest.md"
-    assert written.read_text(encoding="utf-8") == page(), "run: python -m foretrace.pytest_plugin.manual > docs/pytest.md"
+    assert written.read_text(encoding="utf-8") == page(), (
+        "run: python -m foretrace.pytest_plugin.manual > docs/pytest.md"
+    )
 
 
 def test_the_plugin_is_registered() -> None:

@@ -1,4 +1,6 @@
-"""Reading needs no torch: shown where torch cannot be imported, and from a built wheel in a bare environment."""
+"""Reading needs no torch: shown where torch cannot be imported, and from a built wheel in a bare
+environment.
+"""
 
 from __future__ import annotations
 
@@ -26,25 +28,45 @@ for path in recorded.traces().values():
 
 
 def test_everything_reads_where_torch_cannot_be_imported(tmp_path: Path) -> None:
-    done = subprocess.run([sys.executable, "-c", BLOCKED, tmp_path / "tour.html"], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", BLOCKED, tmp_path / "tour.html"], capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
-    assert "The climb on this machine is left out: capturing needs torch: pip install torch" in done.stdout
+    assert (
+        "The climb on this machine is left out: capturing needs torch: pip install torch"
+        in done.stdout
+    )
     assert done.stdout.count("153 claims: 117 hold, 34 do not hold, 2 cannot be told here") == 2
     assert done.stderr.count("pip install torch") == 1
 
 
 def test_the_built_wheel_opens_the_shipped_traces(tmp_path: Path) -> None:
     """A wheel, a fresh environment, the dependencies it names and nothing else."""
-    build = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", tmp_path, ROOT]
+    build = [
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        "-q",
+        "--no-deps",
+        "--no-build-isolation",
+        "-w",
+        tmp_path,
+        ROOT,
+    ]
     subprocess.run(build, check=True, capture_output=True)
     wheel = next(tmp_path.glob("foretrace-*.whl"))
     venv.create(tmp_path / "bare", with_pip=True)
     python = tmp_path / "bare/bin/python"
     lock = ROOT / "requirements/run.txt"
-    installed = subprocess.run([python, "-m", "pip", "install", "-q", wheel, "-c", lock], capture_output=True, text=True)
+    installed = subprocess.run(
+        [python, "-m", "pip", "install", "-q", wheel, "-c", lock], capture_output=True, text=True
+    )
     if installed.returncode:
         pytest.skip(f"no package index can be reached: {installed.stderr.strip().splitlines()[-1]}")
     assert subprocess.run([python, "-c", "import torch"], capture_output=True).returncode == 1
-    toured = subprocess.run([tmp_path / "bare/bin/foretrace", "tour"], capture_output=True, text=True, cwd=tmp_path)
+    toured = subprocess.run(
+        [tmp_path / "bare/bin/foretrace", "tour"], capture_output=True, text=True, cwd=tmp_path
+    )
     assert toured.returncode == 0, toured.stderr
     assert "mlp_eager" in toured.stdout

@@ -1,11 +1,14 @@
 """foretrace: guess first, then look. Capture, read, check and compare PyTorch profiler traces.
 
     import foretrace as ft
-    trace = ft.open("trace.json.gz")     # tables: trace.kernels, trace.ops, trace.steps, trace.sql("select ...")
+    trace = ft.open("trace.json.gz")     # tables: trace.kernels, trace.ops, trace.steps,
+                                         trace.sql("select ...")
     ft.look(trace)                       # the document of `foretrace look --json`
-    ft.findings(trace)                   # what the rules say; this and the rest show themselves in a notebook
+    ft.findings(trace)                   # what the rules say; this and the rest show themselves in
+                                         a notebook
 
-Everything is imported when it is first used: `import foretrace` costs nothing, and capturing needs torch alone.
+Everything is imported when it is first used: `import foretrace` costs nothing, and capturing needs
+torch alone.
 """
 
 from __future__ import annotations

@@ -1,10 +1,14 @@
-"""`python -m foretrace`, and the console script. Imports nothing at first, so that whatever goes wrong is said in one line."""
+"""`python -m foretrace`, and the console script. Imports nothing at first, so that whatever goes
+wrong is said in one line.
+"""
 
 import sys
 
 
 def run() -> None:
-    """Run the command line; Ctrl+C while it is still being loaded, and a machine without Click, end quietly."""
+    """Run the command line; Ctrl+C while it is still being loaded, and a machine without Click, end
+    quietly.
+    """
     try:
         from .cli import main
 
@@ -14,7 +18,11 @@ def run() -> None:
     except ModuleNotFoundError as missing:
         if missing.name != "click":
             raise
-        code = _end("the command line needs click: pip install click (capturing from Python needs torch alone)", 4)
+        code = _end(
+            "the command line needs click: pip install click (capturing from Python needs torch "
+            "alone)",
+            4,
+        )
     sys.exit(code)
 
 

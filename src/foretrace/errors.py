@@ -1,15 +1,21 @@
 """Every error foretrace raises on purpose, as one tree.
 
-    ForetraceError                 something a person can mend; printed as one line, never as a traceback
-    ├── TraceError                 exit 3: the input is not a readable trace (has a code, a byte, a next step)
-    │   └── LimitError             exit 3: a limit against hostile files stopped the load (names its flag)
-    ├── UsageError                 exit 2: the request itself is wrong (a guess that does not parse, a missing region, a store
+    ForetraceError                 something a person can mend; printed as one line, never as a
+                                   traceback
+    ├── TraceError                 exit 3: the input is not a readable trace (has a code, a byte, a
+                                   next step)
+    │   └── LimitError             exit 3: a limit against hostile files stopped the load (names its
+                                   flag)
+    ├── UsageError                 exit 2: the request itself is wrong (a guess that does not parse,
+                                   a missing region, a store
     │                              that says no)
-    ├── TheirError                 exit 1: the user's own code raised; its traceback has been printed
-    └── MissingError               exit 4: a device or an optional package is missing (names the install command)
+    ├── TheirError                 exit 1: the user's own code raised; its traceback has been
+                                   printed
+    └── MissingError               exit 4: a device or an optional package is missing (names the
+                                   install command)
 
-One place prints them: `foretrace.cli.main`. It prints an `OSError` the same way (exit 2, with the path), and an import that
-did not find its package (exit 4, with the command that installs it).
+One place prints them: `foretrace.cli.main`. It prints an `OSError` the same way (exit 2, with the
+path), and an import that did not find its package (exit 4, with the command that installs it).
 """
 
 from __future__ import annotations
@@ -26,18 +32,27 @@ class ForetraceError(Exception):
 class TraceError(ForetraceError):
     """The input cannot be read as a trace.
 
-    `code` is a stable word (`E_EMPTY`, `E_NOT_A_TRACE`, ...), `offset` the byte where reading stopped being possible,
-    `hint` what to do next.
+    `code` is a stable word (`E_EMPTY`, `E_NOT_A_TRACE`, ...), `offset` the byte where reading
+    stopped being possible, `hint` what to do next.
     """
 
     exit_code = 3
 
-    def __init__(self, code: str, path: str, message: str, *, offset: int | None = None, hint: str = "") -> None:
-        self.code, self.path, self.message, self.offset, self.hint = code, path, message, offset, hint
+    def __init__(
+        self, code: str, path: str, message: str, *, offset: int | None = None, hint: str = ""
+    ) -> None:
+        self.code, self.path, self.message, self.offset, self.hint = (
+            code,
+            path,
+            message,
+            offset,
+            hint,
+        )
         super().__init__(self.one_line())
 
     def one_line(self) -> str:
-        shown = "".join(char if char.isprintable() else ascii(char)[1:-1] for char in self.path)  # a path may hold newlines
+        # a path may hold newlines
+        shown = "".join(char if char.isprintable() else ascii(char)[1:-1] for char in self.path)
         where = shown if self.offset is None else f"{shown}: byte {self.offset:,}"
         tail = f"; {self.hint}" if self.hint else ""
         return f"{where}: {self.message} [{self.code}]{tail}"
@@ -54,7 +69,9 @@ class UsageError(ForetraceError):
 
 
 class TheirError(ForetraceError):
-    """Code that a person handed in raised. Its traceback is printed where it is caught, as Python would have."""
+    """Code that a person handed in raised. Its traceback is printed where it is caught, as Python
+    would have.
+    """
 
     exit_code = 1
 

@@ -1,4 +1,5 @@
-"""A folder or zip of traces as one overview: a document of `look` for each, what they show together, and what was left out.
+"""A folder or zip of traces as one overview: a document of `look` for each, what they show
+together, and what was left out.
 
 Only documents are kept: a trace is let go before the next one is opened.
 """
@@ -33,7 +34,12 @@ class Overview:
     def document(self) -> dict[str, Any]:
         """What `foretrace look FOLDER --json` prints."""
         notes = [note.entry() for note in self.notes]
-        return {"schema": SCHEMA, "traces": self.looks, "notes": notes, "left_out": [asdict(each) for each in self.left_out]}
+        return {
+            "schema": SCHEMA,
+            "traces": self.looks,
+            "notes": notes,
+            "left_out": [asdict(each) for each in self.left_out],
+        }
 
     def label(self, path: str) -> str:
         """A path as a person calls it who knows the folder."""
@@ -51,7 +57,9 @@ def overview(path: str, inside: Found, limits: Limits, *, cache: bool, tell: Tel
             left_out.append(found)
             continue
         looks.append(found["look"])
-        facts.append(Member(found["look"]["trace"]["path"], found["look"]["trace"]["rank"], **found["run"]))
+        facts.append(
+            Member(found["look"]["trace"]["path"], found["look"]["trace"]["rank"], **found["run"])
+        )
     left_out.sort(key=lambda each: each.path)
     if not looks:
         raise nothing_in(path, [f"{each.path}: {each.text} [{each.code}]" for each in left_out])
@@ -59,5 +67,8 @@ def overview(path: str, inside: Found, limits: Limits, *, cache: bool, tell: Tel
 
 
 def _others(count: int) -> tuple[Note, ...]:
-    text = "run records, and files that are not called like traces (*.json, *.trace, *.tmp, *.gz, *.zst, *.zip)"
+    text = (
+        "run records, and files that are not called like traces (*.json, *.trace, *.tmp, *.gz, "
+        "*.zst, *.zip)"
+    )
     return (Note("other_files", "info", count, text),) if count else ()

@@ -14,12 +14,16 @@ if TYPE_CHECKING:
     from .model.trace import Trace
 
 
-def open(path: str | os.PathLike[str], *, cache: bool = True, limits: Limits | None = None) -> Trace:
-    """Open one trace: a file, a folder or zip that holds one, `archive.zip::member`, or `-` for stdin.
+def open(
+    path: str | os.PathLike[str], *, cache: bool = True, limits: Limits | None = None
+) -> Trace:
+    """Open one trace: a file, a folder or zip that holds one, `archive.zip::member`, or `-` for
+    stdin.
 
-    `.json`, gzip and zstd are told by content. What was mended or left out is in `trace.ledger`. With `cache`, the tables of
-    large traces are kept as Parquet in the user's cache folder and the second open takes them from there.
-    Raises `foretrace.errors.TraceError` when it is not a readable trace.
+    `.json`, gzip and zstd are told by content. What was mended or left out is in `trace.ledger`.
+    With `cache`, the tables of large traces are kept as Parquet in the user's cache folder and the
+    second open takes them from there. Raises `foretrace.errors.TraceError` when it is not a
+    readable trace.
     """
     bounds = limits or Limits()
     cache = cache and is_kept(bounds)
@@ -27,7 +31,9 @@ def open(path: str | os.PathLike[str], *, cache: bool = True, limits: Limits | N
 
 
 def is_kept(limits: Limits) -> bool:
-    """What was read under other limits may be another part of the file: neither kept nor taken from what was."""
+    """What was read under other limits may be another part of the file: neither kept nor taken from
+    what was.
+    """
     return limits == Limits()
 
 
@@ -63,8 +69,12 @@ def _load_the_rest() -> None:
     costs.kinds()
 
 
-def open_all(folder: str | os.PathLike[str], *, cache: bool = True, limits: Limits | None = None) -> list[Trace]:
-    """Every trace in a folder or zip, in order of path; each ledger also says what is odd about the set as a whole."""
+def open_all(
+    folder: str | os.PathLike[str], *, cache: bool = True, limits: Limits | None = None
+) -> list[Trace]:
+    """Every trace in a folder or zip, in order of path; each ledger also says what is odd about the
+    set as a whole.
+    """
     bounds = limits or Limits()
     found = candidates(os.fspath(folder), bounds)
     paths = [os.fspath(folder)] if found is None else found
@@ -76,7 +86,8 @@ def open_all(folder: str | os.PathLike[str], *, cache: bool = True, limits: Limi
 
 
 def look_document(path: str, *, cache: bool = True, limits: Limits | None = None) -> dict[str, Any]:
-    """`{"look": the contract's document, ...}` of one trace; an unchanged large trace is answered from the cache.
+    """`{"look": the contract's document, ...}` of one trace; an unchanged large trace is answered
+    from the cache.
 
     Nothing heavy is imported for a cached answer, so looking twice is instant.
     """
@@ -103,14 +114,16 @@ def _made_document(wanted: str, bounds: Limits, cache: bool) -> dict[str, Any]:
     from .sources import cache as store
 
     stamp = store.stamp_of(wanted)
-    trace = _opened(wanted, bounds, use_kept=cache, keep=False)  # the document is kept: tables when they are asked for
+    # the document is kept: tables when they are asked for
+    trace = _opened(wanted, bounds, use_kept=cache, keep=False)
     from .look import full_look
 
     hashing = Thread(target=store.key_of, args=(wanted,)) if cache and stamp else None
     if hashing:
         hashing.start()  # looking keeps one core busy; the key is ready when the document is
     document = full_look(trace)
-    document["run"] = {"world_size": trace.about.world_size, "base_ns": trace.tables.base_ns}  # what a set is told by
+    # what a set is told by
+    document["run"] = {"world_size": trace.about.world_size, "base_ns": trace.tables.base_ns}
     if hashing:
         hashing.join()
         store.save_document(wanted, stamp, _program(), lambda: json.dumps(document).encode())
@@ -118,10 +131,21 @@ def _made_document(wanted: str, bounds: Limits, cache: bool) -> dict[str, Any]:
 
 
 def _program() -> str:
-    """The version of the code that makes documents: a changed file anywhere in the package makes old ones stale."""
+    """The version of the code that makes documents: a changed file anywhere in the package makes
+    old ones stale.
+    """
     from . import __version__
 
     newest = 0
     for folder, _, names in os.walk(os.path.dirname(__file__)):
-        newest = max([newest, *(os.stat(os.path.join(folder, name)).st_mtime_ns for name in names if name.endswith(".py"))])
+        newest = max(
+            [
+                newest,
+                *(
+                    os.stat(os.path.join(folder, name)).st_mtime_ns
+                    for name in names
+                    if name.endswith(".py")
+                ),
+            ]
+        )
     return f"look-{__version__}-{newest}"

@@ -1,9 +1,11 @@
-"""Finds one-file extensions: every module of a package that declares the thing asked for, and entry points.
+"""Finds one-file extensions: every module of a package that declares the thing asked for, and entry
+points.
 
-A family, a device, an analysis, a rung or a kind of prediction is one module with one module-level declaration. Nothing
-registers itself anywhere else: dropping the file in is enough, and taking it out is enough too. Other packages take part
-through entry points in the groups `foretrace.families`, `foretrace.devices`, `foretrace.costs`, `foretrace.analyses`,
-`foretrace.guesses`, `foretrace.reasons` and `foretrace.rungs`.
+A family, a device, an analysis, a rung or a kind of prediction is one module with one module-level
+declaration. Nothing registers itself anywhere else: dropping the file in is enough, and taking it
+out is enough too. Other packages take part through entry points in the groups `foretrace.families`,
+`foretrace.devices`, `foretrace.costs`, `foretrace.analyses`, `foretrace.guesses`,
+`foretrace.reasons` and `foretrace.rungs`.
 """
 
 from __future__ import annotations
@@ -22,15 +24,21 @@ T = TypeVar("T")
 
 
 def modules(package: ModuleType) -> Iterator[ModuleType]:
-    """Every public module of `package`, in name order (a name that starts with `_` is shared help, not an extension)."""
+    """Every public module of `package`, in name order (a name that starts with `_` is shared help,
+    not an extension).
+    """
     for info in sorted(pkgutil.iter_modules(package.__path__), key=lambda info: info.name):
         if not info.name.startswith("_"):
             yield importlib.import_module(f"{package.__name__}.{info.name}")
 
 
 def declared(package: ModuleType, attribute: str, kind: type[T], group: str) -> list[T]:
-    """The `attribute` of each module of `package` that has one, then those that entry points of `group` bring."""
-    found = [getattr(module, attribute) for module in modules(package) if hasattr(module, attribute)]
+    """The `attribute` of each module of `package` that has one, then those that entry points of
+    `group` bring.
+    """
+    found = [
+        getattr(module, attribute) for module in modules(package) if hasattr(module, attribute)
+    ]
     found += [entry.load() for entry in _entry_points(group)]
     wrong = [thing for thing in found if not isinstance(thing, kind)]
     if wrong:
@@ -40,7 +48,9 @@ def declared(package: ModuleType, attribute: str, kind: type[T], group: str) -> 
 
 @cache
 def _every_entry_point() -> Any:
-    """All entry points there are, read once: looking through the installed packages takes tens of milliseconds."""
+    """All entry points there are, read once: looking through the installed packages takes tens of
+    milliseconds.
+    """
     from importlib.metadata import entry_points
 
     return entry_points()

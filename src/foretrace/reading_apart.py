@@ -1,6 +1,8 @@
-"""Documents of many traces, in the order asked for: from the cache, here one after another, or in a process per core.
+"""Documents of many traces, in the order asked for: from the cache, here one after another, or in a
+process per core.
 
-A process of its own gives back what reading a trace took. Ctrl+C reaches this process alone, which then ends the others.
+A process of its own gives back what reading a trace took. Ctrl+C reaches this process alone, which
+then ends the others.
 """
 
 from __future__ import annotations
@@ -17,7 +19,9 @@ from .opening import is_kept, kept_document, look_document, shown
 from .sources.kineto.parallel import cores
 from .sources.limits import Limits
 
-WORTHWHILE = 16 << 20  # bytes on disk, in all: a process takes 0.7 s to start, in which one reads about 20 MB of plain JSON
+# bytes on disk, in all: a process takes 0.7 s to start, in which one reads about 20 MB of plain
+# JSON
+WORTHWHILE = 16 << 20
 MOST = 8  # processes: each holds a whole trace
 
 
@@ -31,7 +35,11 @@ class Refused:
 
     @classmethod
     def of(cls, path: str, problem: TraceError) -> Refused:
-        return cls(shown(path), problem.code, shown(f"{problem.message}; {problem.hint}" if problem.hint else problem.message))
+        return cls(
+            shown(path),
+            problem.code,
+            shown(f"{problem.message}; {problem.hint}" if problem.hint else problem.message),
+        )
 
 
 Found = dict[str, Any] | Refused
@@ -39,7 +47,11 @@ Found = dict[str, Any] | Refused
 
 def documents(paths: Sequence[str], limits: Limits, cache: bool) -> Iterator[Found]:
     """For each path its look and what a set is told by, or why there is none."""
-    kept = {path: found for path in paths if (found := kept_document(path))} if cache and is_kept(limits) else {}
+    kept = (
+        {path: found for path in paths if (found := kept_document(path))}
+        if cache and is_kept(limits)
+        else {}
+    )
     fresh = _read([path for path in paths if path not in kept], limits, cache)
     for path in paths:
         yield kept.pop(path) if path in kept else next(fresh)
@@ -47,7 +59,11 @@ def documents(paths: Sequence[str], limits: Limits, cache: bool) -> Iterator[Fou
 
 def _read(paths: Sequence[str], limits: Limits, cache: bool) -> Iterator[Found]:
     workers = min(cores(), MOST, len(paths))
-    size = sum(os.path.getsize(file) for file in {path.partition("::")[0] for path in paths} if os.path.isfile(file))
+    size = sum(
+        os.path.getsize(file)
+        for file in {path.partition("::")[0] for path in paths}
+        if os.path.isfile(file)
+    )
     if workers > 1 and size > WORTHWHILE:
         yield from _apart(paths, limits, cache, workers)
     else:
@@ -76,7 +92,9 @@ def _apart(paths: Sequence[str], limits: Limits, cache: bool, workers: int) -> I
         for path, found in zip(paths, waiting, strict=True):
             try:
                 yield found.result()
-            except BrokenProcessPool:  # one died, perhaps for want of memory: alone here there is more of it
+            except (
+                BrokenProcessPool
+            ):  # one died, perhaps for want of memory: alone here there is more of it
                 yield one(path, limits, cache)
     except BaseException:
         for child in set(multiprocessing.active_children()) - others:

@@ -1,7 +1,7 @@
 """Quantities as integers, and the only place that turns them into text.
 
-Times are integer nanoseconds, sizes are bytes, work is floating-point operations. A value that is not known is None and
-is shown as a dash, never as zero.
+Times are integer nanoseconds, sizes are bytes, work is floating-point operations. A value that is
+not known is None and is shown as a dash, never as zero.
 """
 
 from __future__ import annotations
@@ -10,7 +10,13 @@ DASH = "–"
 
 _TIME = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us"))
 _BYTES = ((10**12, "TB"), (10**9, "GB"), (10**6, "MB"), (10**3, "kB"))
-_FLOPS = ((10**15, "PFLOP"), (10**12, "TFLOP"), (10**9, "GFLOP"), (10**6, "MFLOP"), (10**3, "kFLOP"))
+_FLOPS = (
+    (10**15, "PFLOP"),
+    (10**12, "TFLOP"),
+    (10**9, "GFLOP"),
+    (10**6, "MFLOP"),
+    (10**3, "kFLOP"),
+)
 
 
 def time_text(ns: float | None) -> str:
@@ -27,7 +33,9 @@ def span_text(seconds: float) -> str:
 
 
 def bytes_text(count: float | None) -> str:
-    """`50331648` -> `50.3 MB` (decimal units, as bandwidths are quoted); one decimal above 100 too, since bytes are summed."""
+    """`50331648` -> `50.3 MB` (decimal units, as bandwidths are quoted); one decimal above 100 too,
+    since bytes are summed.
+    """
     return _scaled(count, _BYTES, "B", large=".1f")
 
 
@@ -53,7 +61,9 @@ def count_text(count: float | None) -> str:
     return f"{count:,.0f}" if float(count).is_integer() else f"{count:,.1f}"
 
 
-def _scaled(value: float | None, steps: tuple[tuple[int, str], ...], base: str, large: str = ".0f") -> str:
+def _scaled(
+    value: float | None, steps: tuple[tuple[int, str], ...], base: str, large: str = ".0f"
+) -> str:
     if value is None:
         return DASH
     size = abs(value)

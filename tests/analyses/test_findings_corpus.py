@@ -14,7 +14,8 @@ from foretrace.render.markdown import look_text as look_markdown
 from foretrace.render.terminal import look_text
 from foretrace.sources.limits import Limits
 
-SMALL = [case for case in OPENING if isinstance(case.content, bytes) and not case.needs]  # large ones are made when used
+# large ones are made when used
+SMALL = [case for case in OPENING if isinstance(case.content, bytes) and not case.needs]
 
 
 @pytest.mark.parametrize("case", SMALL, ids=lambda case: f"{case.id}-{case.name}")

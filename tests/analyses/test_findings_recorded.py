@@ -19,7 +19,8 @@ COLD = {"cold_start": {}, "low_occupancy": {}, "idle_gaps": {}}
 FED = {"launch_bound": {}}
 FILLS = {"library_fills": {"count": 2, "bytes": 8, "ops": {"aten::mm": 2}}}
 
-# Trace -> what is found -> part of its evidence. What is not named here is clear; nothing is skipped.
+# Trace -> what is found -> part of its evidence. What is not named here is clear; nothing is
+# skipped.
 GOLDEN: dict[str, dict[str, dict[str, Any]]] = {
     "linear_eager": COLD
     | FED
@@ -80,13 +81,18 @@ GOLDEN: dict[str, dict[str, dict[str, Any]]] = {
 
 @cache
 def findings(name: str) -> dict[str, Finding]:
-    return {finding.rule: finding for finding in analyses.run_all(ft.open(recorded.traces()[name], cache=False))}
+    return {
+        finding.rule: finding
+        for finding in analyses.run_all(ft.open(recorded.traces()[name], cache=False))
+    }
 
 
 @pytest.mark.parametrize("name", GOLDEN)
 def test_recorded(name: str) -> None:
     found = findings(name)
-    assert {rule for rule, finding in found.items() if finding.state == "found"} == set(GOLDEN[name])
+    assert {rule for rule, finding in found.items() if finding.state == "found"} == set(
+        GOLDEN[name]
+    )
     assert {finding.state for finding in found.values()} == {"found", "clear"}
     for rule, evidence in GOLDEN[name].items():
         assert {key: found[rule].evidence[key] for key in evidence} == evidence, rule
@@ -113,7 +119,11 @@ def test_gate_and_up_share_a_kernel_and_down_has_another() -> None:
 
 def test_what_inductor_fused_is_told_op_by_op() -> None:
     (kernel,) = findings("mlp_compiled")["inductor_fusions"].evidence["kernels"]
-    assert (kernel["kind"], kernel["ops"], kernel["views"]) == ("pointwise", ["gelu", "mul"], ["_unsafe_view"])
+    assert (kernel["kind"], kernel["ops"], kernel["views"]) == (
+        "pointwise",
+        ["gelu", "mul"],
+        ["_unsafe_view"],
+    )
 
 
 def test_an_occupancy_of_zero_is_worked_out_from_the_footprint() -> None:

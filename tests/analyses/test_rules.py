@@ -76,7 +76,9 @@ def test_rule_has_a_manual_page(rule: Rule) -> None:
 
 
 def test_docs_are_up_to_date() -> None:
-    assert DOCS.read_text() == page(), "run: python -m foretrace.analyses._manual > docs/findings.md"
+    assert DOCS.read_text() == page(), (
+        "run: python -m foretrace.analyses._manual > docs/findings.md"
+    )
 
 
 def test_an_empty_trace_is_skipped_or_clear(tmp_path: Path) -> None:
@@ -86,9 +88,14 @@ def test_an_empty_trace_is_skipped_or_clear(tmp_path: Path) -> None:
 
 
 def test_a_lacking_rule_names_the_option(tmp_path: Path) -> None:
-    found = analyses.run_all(opened(Sketch().step().op("aten::add", kernel(ADD, 5)).document(), tmp_path))
+    found = analyses.run_all(
+        opened(Sketch().step().op("aten::add", kernel(ADD, 5)).document(), tmp_path)
+    )
     lacking = next(finding for finding in found if finding.rule == "fusable_pointwise")
-    assert (lacking.state, lacking.detail) == ("skipped", "needs shapes: profile with record_shapes=True")
+    assert (lacking.state, lacking.detail) == (
+        "skipped",
+        "needs shapes: profile with record_shapes=True",
+    )
 
 
 def broken(trace: Trace) -> Iterator[Finding]:
@@ -99,18 +106,30 @@ def broken(trace: Trace) -> Iterator[Finding]:
 def test_a_crash_hides_no_other_rule(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trace = opened(Sketch().step().op("aten::add", kernel(ADD, 5)).document(), tmp_path)
     before = analyses.run_all(trace)
-    monkeypatch.setattr(analyses, "rules", lambda: (Rule("broken", "A broken rule", broken), *rules()))
+    monkeypatch.setattr(
+        analyses, "rules", lambda: (Rule("broken", "A broken rule", broken), *rules())
+    )
     after = analyses.run_all(trace)
     crashed = [finding for finding in after if finding.state == "crashed"]
-    assert [(finding.rule, finding.detail) for finding in crashed] == [("broken", "ZeroDivisionError: on purpose")]
+    assert [(finding.rule, finding.detail) for finding in crashed] == [
+        ("broken", "ZeroDivisionError: on purpose")
+    ]
     assert [finding for finding in after if finding.rule != "broken"] == before
 
 
-def test_the_order_is_by_what_could_be_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_order_is_by_what_could_be_saved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def rule(name: str, state: str, at_most: int | None = None) -> Rule:
         return Rule(name, name, lambda trace: [Finding(name, state, name, at_most_ns=at_most)])
 
-    made = (rule("z", "clear"), rule("b", "found", 5), rule("a", "found"), rule("c", "found", 7), rule("y", "skipped"))
+    made = (
+        rule("z", "clear"),
+        rule("b", "found", 5),
+        rule("a", "found"),
+        rule("c", "found", 7),
+        rule("y", "skipped"),
+    )
     monkeypatch.setattr(analyses, "rules", lambda: made)
     found = analyses.run_all(opened({"schemaVersion": 1, "traceEvents": []}, tmp_path))
     assert [finding.rule for finding in found] == ["c", "b", "a", "y", "z"]
@@ -126,4 +145,6 @@ def test_findings_do_not_depend_on_the_order_of_the_file(tmp_path: Path) -> None
 
 
 def test_a_rule_needs_no_torch() -> None:
-    assert "torch" not in {name for rule in rules() for name in vars(sys.modules[rule.check.__module__])}
+    assert "torch" not in {
+        name for rule in rules() for name in vars(sys.modules[rule.check.__module__])
+    }

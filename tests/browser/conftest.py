@@ -32,14 +32,18 @@ class Browser:
         """Until a condition holds in the page; fails with what the console says when it never does."""
         from selenium.webdriver.support.ui import WebDriverWait
 
-        WebDriverWait(self.driver, 30).until(lambda driver: driver.execute_script(f"return {condition}"), condition)
+        WebDriverWait(self.driver, 30).until(
+            lambda driver: driver.execute_script(f"return {condition}"), condition
+        )
 
     def run(self, script: str, *arguments: Any) -> Any:
         return self.driver.execute_script(script, *arguments)
 
     def settle(self) -> None:
         """Two frames later, whatever was asked for is drawn."""
-        self.driver.execute_async_script("requestAnimationFrame(() => requestAnimationFrame(arguments[0]))")
+        self.driver.execute_async_script(
+            "requestAnimationFrame(() => requestAnimationFrame(arguments[0]))"
+        )
 
     def find(self, selector: str) -> Any:
         from selenium.webdriver.common.by import By
@@ -51,8 +55,14 @@ class Browser:
 
     def requests(self) -> list[str]:
         """Every address the page asked for, itself and data: included."""
-        messages = [json.loads(entry["message"])["message"] for entry in self.driver.get_log("performance")]
-        return [message["params"]["request"]["url"] for message in messages if message["method"] == "Network.requestWillBeSent"]
+        messages = [
+            json.loads(entry["message"])["message"] for entry in self.driver.get_log("performance")
+        ]
+        return [
+            message["params"]["request"]["url"]
+            for message in messages
+            if message["method"] == "Network.requestWillBeSent"
+        ]
 
     def dialog(self) -> str | None:
         from selenium.common.exceptions import NoAlertPresentException
@@ -78,7 +88,9 @@ def programs() -> tuple[str, str]:
 
 
 @pytest.fixture(scope="session")
-def browser(programs: tuple[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+def browser(
+    programs: tuple[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Browser]:
     driver = chromium.start(programs, tmp_path_factory.mktemp("profile"))
     yield Browser(driver)
     driver.quit()

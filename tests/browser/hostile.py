@@ -38,14 +38,36 @@ def trace_bytes() -> bytes:
     launch = {"device": 0, "stream": 7, "grid": [4, 4, 1], "block": [128, 1, 1]}
     for at, name in enumerate(NAMES.values()):
         start, ident = 1_000_000 * (at + 1), at + 10
-        shapes = {"Input Dims": [[8, 8], name], "Input type": [name, name], "Concrete Inputs": [name, name]}
+        shapes = {
+            "Input Dims": [[8, 8], name],
+            "Input type": [name, name],
+            "Concrete Inputs": [name, name],
+        }
         events += [
             build.meta("thread_name", 100, 100 + at % 2, {"name": name}),
             build.complete("user_annotation", f"ProfilerStep#{at}", 100, 100, start, 900_000),
             build.complete("user_annotation", name, 100, 100, start + 10_000, 800_000),
-            build.complete("cpu_op", name, 100, 100, start + 20_000, 600_000, {"External id": ident, **shapes}),
-            build.complete("cuda_runtime", "cudaLaunchKernel", 100, 100, start + 30_000, 10_000, {"correlation": ident}),
-            build.complete("kernel", name, 0, 7, start + 100_000, 500_000, {"correlation": ident, **launch, name: name}),
+            build.complete(
+                "cpu_op", name, 100, 100, start + 20_000, 600_000, {"External id": ident, **shapes}
+            ),
+            build.complete(
+                "cuda_runtime",
+                "cudaLaunchKernel",
+                100,
+                100,
+                start + 30_000,
+                10_000,
+                {"correlation": ident},
+            ),
+            build.complete(
+                "kernel",
+                name,
+                0,
+                7,
+                start + 100_000,
+                500_000,
+                {"correlation": ident, **launch, name: name},
+            ),
             build.complete("gpu_user_annotation", name, 0, 7, start + 100_000, 500_000),
         ]
     card = build.DEVICE | {"name": NAMES["F02 script"]}

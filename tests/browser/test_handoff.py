@@ -57,7 +57,9 @@ def test_a_click_hands_the_trace_over(browser: Browser, perfetto: str) -> None:
     browser.open(server.address)
     assert browser.console() == []
     browser.find("#views button").click()
-    browser.wait("document.querySelector('#views [role=status]').textContent.startsWith('Handed over')")
+    browser.wait(
+        "document.querySelector('#views [role=status]').textContent.startsWith('Handed over')"
+    )
     other = next(handle for handle in browser.driver.window_handles if handle != own)
     browser.driver.switch_to.window(other)
     taken = browser.run("return [taken.buffer.byteLength, taken.title, taken.fileName, taken.from]")
@@ -74,7 +76,9 @@ def test_a_click_hands_the_trace_over(browser: Browser, perfetto: str) -> None:
 
 
 def test_a_report_hands_over_its_events(browser: Browser, tmp_path: Path) -> None:
-    """The report's own button, with a stand-in for the window it opens: nothing may reach the network here."""
+    """The report's own button, with a stand-in for the window it opens: nothing may reach the
+    network here.
+    """
     trace = foretrace.open(traces()["mlp_eager"], cache=False)
     browser.open(write_report(tmp_path / "report.html", [trace]).as_uri())
     browser.run("""
@@ -88,5 +92,12 @@ def test_a_report_hands_over_its_events(browser: Browser, tmp_path: Path) -> Non
     """)
     browser.wait("window.taken !== undefined")
     assert browser.run("return window.opened") == "https://ui.perfetto.dev"
-    counts = browser.run("return ['X', 's', 'f'].map((phase) => taken.traceEvents.filter((each) => each.ph === phase).length)")
-    assert counts == [browser.run("return panes[0].timeline.events.count"), len(trace.gpu), len(trace.gpu)]
+    counts = browser.run(
+        "return ['X', 's', 'f'].map((phase) => taken.traceEvents.filter((each) => each.ph === "
+        "phase).length)"
+    )
+    assert counts == [
+        browser.run("return panes[0].timeline.events.count"),
+        len(trace.gpu),
+        len(trace.gpu),
+    ]

@@ -25,14 +25,21 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     first.write_bytes(hostile.trace_bytes())
     second.write_bytes(hostile.trace_bytes())
     texts = ("text", "measured", "expected", "why")
-    guesses = {"hits": 0, "misses": 0, "unknown": len(hostile.NAMES), "guesses": [
-        dict.fromkeys(texts, name) | {"verdict": "unknown"} for name in hostile.NAMES.values()]}
+    guesses = {
+        "hits": 0,
+        "misses": 0,
+        "unknown": len(hostile.NAMES),
+        "guesses": [
+            dict.fromkeys(texts, name) | {"verdict": "unknown"} for name in hostile.NAMES.values()
+        ],
+    }
     names = list(hostile.NAMES.values())
     keys = ("number", "setup", "guess", "verdict", "measured", "why", "correction")
     ladder = dict.fromkeys(("source", "device", "torch"), names[0]) | {
         "counts": dict.fromkeys(("hit", "miss", "unknown"), names[0]),
         "claims": [dict.fromkeys(keys, name) for name in names],
-        "article": [{"setup": name, "changed": [name], "same": [name]} for name in names]}
+        "article": [{"setup": name, "changed": [name], "same": [name]} for name in names],
+    }
     opened = [foretrace.open(path, cache=False) for path in (first, second)]
     return write_report(folder / "report.html", opened, guesses=guesses, ladder=ladder)
 
@@ -58,11 +65,20 @@ def test_every_name_is_text_everywhere(browser: Browser, page: Path) -> None:
 
 def test_nothing_of_the_trace_became_markup(browser: Browser, page: Path) -> None:
     browser.open(page.as_uri())
-    assert browser.run("return document.querySelectorAll('img, iframe, object, embed, form, [onerror], [onload]').length") == 0
+    assert (
+        browser.run(
+            "return document.querySelectorAll('img, iframe, object, embed, form, [onerror], "
+            "[onload]').length"
+        )
+        == 0
+    )
     assert browser.run("return document.scripts.length") == 2
     assert browser.run("return Object.keys(Object.prototype).length") == 0
     assert browser.run("return ({}).polluted === undefined && [].hasOwnProperty('length')")
-    guesses = browser.run("return [...document.querySelectorAll('#guesses tbody tr')].map((row) => row.cells[1].textContent)")
+    guesses = browser.run(
+        "return [...document.querySelectorAll('#guesses tbody tr')].map((row) => "
+        "row.cells[1].textContent)"
+    )
     assert guesses == list(hostile.NAMES.values())
 
 
@@ -74,8 +90,12 @@ def test_a_search_is_literal(browser: Browser, page: Path, text: str) -> None:
     assert found == 4 * matching  # region, op, kernel and GPU range
 
 
-def test_the_policy_stops_a_script_that_is_not_ours(browser: Browser, page: Path, tmp_path: Path) -> None:
-    text = page.read_text(encoding="utf-8").replace("<main>", "<main><script>window.intruder = 1</script>", 1)
+def test_the_policy_stops_a_script_that_is_not_ours(
+    browser: Browser, page: Path, tmp_path: Path
+) -> None:
+    text = page.read_text(encoding="utf-8").replace(
+        "<main>", "<main><script>window.intruder = 1</script>", 1
+    )
     (tmp_path / "tampered.html").write_text(text, encoding="utf-8")
     browser.open((tmp_path / "tampered.html").as_uri())
     assert browser.run("return window.intruder === undefined")

@@ -1,4 +1,6 @@
-"""The report of recorded traces, opened from disk: it shows what it should, and asks nothing of anybody."""
+"""The report of recorded traces, opened from disk: it shows what it should, and asks nothing of
+anybody.
+"""
 
 from __future__ import annotations
 
@@ -22,10 +24,31 @@ PICTURE = Path(__file__).parents[2] / "docs" / "images" / "report.png"
 def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """The eager MLP, the compiled one, and both side by side."""
     folder = tmp_path_factory.mktemp("reports")
-    eager, compiled = (foretrace.open(traces()[name], cache=False) for name in ("mlp_eager", "mlp_compiled"))
-    guesses = {"schema": 1, "hits": 1, "misses": 1, "unknown": 0, "guesses": [
-        {"text": "3 gemm per mlp_fwd", "verdict": "hit", "measured": "3", "expected": "3", "why": ""},
-        {"text": "gpu idle < 1%", "verdict": "miss", "measured": "27%", "expected": "< 1%", "why": "launches"}]}
+    eager, compiled = (
+        foretrace.open(traces()[name], cache=False) for name in ("mlp_eager", "mlp_compiled")
+    )
+    guesses = {
+        "schema": 1,
+        "hits": 1,
+        "misses": 1,
+        "unknown": 0,
+        "guesses": [
+            {
+                "text": "3 gemm per mlp_fwd",
+                "verdict": "hit",
+                "measured": "3",
+                "expected": "3",
+                "why": "",
+            },
+            {
+                "text": "gpu idle < 1%",
+                "verdict": "miss",
+                "measured": "27%",
+                "expected": "< 1%",
+                "why": "launches",
+            },
+        ],
+    }
     climb = climb_recorded("h200", ("mlp",)).document()
     return {
         "eager": write_report(folder / "eager.html", [eager], guesses=guesses, ladder=climb),
@@ -35,7 +58,9 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 @pytest.mark.parametrize("name", ["eager", "compiled", "both"])
-def test_opens_from_disk_without_a_word(browser: Browser, reports: dict[str, Path], name: str) -> None:
+def test_opens_from_disk_without_a_word(
+    browser: Browser, reports: dict[str, Path], name: str
+) -> None:
     browser.open(reports[name].as_uri())
     browser.screenshot(f"report_{name}.png")
     assert browser.console() == []
@@ -53,8 +78,17 @@ def test_a_kernel_can_be_clicked(browser: Browser, reports: dict[str, Path]) -> 
     _click(browser, kernel[1], kernel[2])
     text = browser.find(".detail").text
     assert browser.run("return panes[0].timeline.selected") == kernel[0]
-    for expected in ("nvjet 256x128x64 tn bf16", "kernel · gemm", "Asked for by", "aten::linear", "aten::mm",
-                     "cuLaunchKernelEx", "[[8192,768],[768,3072]]", "The name, part by part (nvjet)", "38.7 GFLOP"):
+    for expected in (
+        "nvjet 256x128x64 tn bf16",
+        "kernel · gemm",
+        "Asked for by",
+        "aten::linear",
+        "aten::mm",
+        "cuLaunchKernelEx",
+        "[[8192,768],[768,3072]]",
+        "The name, part by part (nvjet)",
+        "38.7 GFLOP",
+    ):
         assert expected in text
     browser.screenshot("report_selected.png")
 
@@ -116,7 +150,9 @@ def test_search_finds_and_walks(browser: Browser, reports: dict[str, Path]) -> N
     browser.screenshot("report_search.png")
 
 
-def test_the_kernel_table_sorts_filters_and_leads_to_the_timeline(browser: Browser, reports: dict[str, Path]) -> None:
+def test_the_kernel_table_sorts_filters_and_leads_to_the_timeline(
+    browser: Browser, reports: dict[str, Path]
+) -> None:
     browser.open(reports["eager"].as_uri())
     first = ".kernels tbody tr:first-child td:first-child"
     assert browser.find(first).text == "nvjet 256x128x64 tn bf16"
@@ -125,7 +161,9 @@ def test_the_kernel_table_sorts_filters_and_leads_to_the_timeline(browser: Brows
     browser.find(".kernels input").send_keys("mul")
     assert browser.run("return document.querySelectorAll('.kernels tbody tr').length") == 1
     browser.run("document.querySelector('.kernels tbody button').click()")
-    assert browser.run("return panes[0].timeline.events.kind(panes[0].timeline.selected)") == "kernel"
+    assert (
+        browser.run("return panes[0].timeline.events.kind(panes[0].timeline.selected)") == "kernel"
+    )
 
 
 def test_findings_lead_to_their_proof(browser: Browser, reports: dict[str, Path]) -> None:
@@ -138,7 +176,9 @@ def test_findings_lead_to_their_proof(browser: Browser, reports: dict[str, Path]
     assert browser.run("return panes[0].timeline.selectedEvent") == event
 
 
-def test_two_traces_move_together_and_say_what_changed(browser: Browser, reports: dict[str, Path]) -> None:
+def test_two_traces_move_together_and_say_what_changed(
+    browser: Browser, reports: dict[str, Path]
+) -> None:
     browser.open(reports["both"].as_uri())
     marks = browser.run("""
         return panes.map(({timeline: {events}}) => {
@@ -154,13 +194,20 @@ def test_two_traces_move_together_and_say_what_changed(browser: Browser, reports
     assert marks[1] == ["new triton gelu+mul", *nvjet]
     browser.find("canvas").send_keys("w", "d")
     browser.settle()
-    assert browser.run("return panes.map(({timeline: t}) => [t.from - t.zero, t.to - t.zero].map(Math.round))[0].join()") == \
-        browser.run("return panes.map(({timeline: t}) => [t.from - t.zero, t.to - t.zero].map(Math.round))[1].join()")
+    assert browser.run(
+        "return panes.map(({timeline: t}) => [t.from - t.zero, t.to - "
+        "t.zero].map(Math.round))[0].join()"
+    ) == browser.run(
+        "return panes.map(({timeline: t}) => [t.from - t.zero, t.to - "
+        "t.zero].map(Math.round))[1].join()"
+    )
     assert "GPU time falls by 12.2%" in browser.find("#comparison").text
     browser.screenshot("report_compared.png")
 
 
-def test_guesses_and_ladder_are_shown_when_given(browser: Browser, reports: dict[str, Path]) -> None:
+def test_guesses_and_ladder_are_shown_when_given(
+    browser: Browser, reports: dict[str, Path]
+) -> None:
     browser.open(reports["eager"].as_uri())
     assert "✓ hit" in browser.find("#guesses").text
     assert "✗ miss" in browser.find("#guesses").text
@@ -175,12 +222,16 @@ def test_guesses_and_ladder_are_shown_when_given(browser: Browser, reports: dict
 def test_dark_narrow_and_on_paper(browser: Browser, reports: dict[str, Path]) -> None:
     browser.open(reports["eager"].as_uri())
     browser.find("#theme").click()
-    assert browser.run("return getComputedStyle(document.body).backgroundColor") == "rgb(18, 22, 28)"
+    assert (
+        browser.run("return getComputedStyle(document.body).backgroundColor") == "rgb(18, 22, 28)"
+    )
     browser.screenshot("report_dark.png")
     try:
         browser.driver.set_window_size(500, 900)
         browser.settle()
-        wide = browser.run("return document.documentElement.scrollWidth - document.documentElement.clientWidth")
+        wide = browser.run(
+            "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
+        )
         assert wide == 0  # nothing sticks out sideways; wide tables scroll inside themselves
         browser.screenshot("report_narrow.png")
     finally:
@@ -193,13 +244,22 @@ def test_dark_narrow_and_on_paper(browser: Browser, reports: dict[str, Path]) ->
 def test_everything_can_be_reached_by_keyboard(browser: Browser, reports: dict[str, Path]) -> None:
     browser.open(reports["eager"].as_uri())
     count = "return [...document.querySelectorAll(arguments[0])].filter((each) => {}).length"
-    assert browser.run(count.format("each.tabIndex < 0"), "button, input, select, canvas, .point") == 0
-    assert browser.run(count.format("!each.getAttribute('aria-label')"), "input, select, canvas, .point") == 0
+    assert (
+        browser.run(count.format("each.tabIndex < 0"), "button, input, select, canvas, .point") == 0
+    )
+    assert (
+        browser.run(
+            count.format("!each.getAttribute('aria-label')"), "input, select, canvas, .point"
+        )
+        == 0
+    )
 
 
 def test_the_picture_of_the_readme(browser: Browser, reports: dict[str, Path]) -> None:
     browser.open(reports["both"].as_uri())
-    browser.run("panes[1].goToKernel(panes[1].facts.kernels.find((row) => row.short.includes('gelu')))")
+    browser.run(
+        "panes[1].goToKernel(panes[1].facts.kernels.find((row) => row.short.includes('gelu')))"
+    )
     browser.run("panes[1].showStep(panes[1].step); scrollTo(0, 0)")
     browser.driver.set_window_size(1400, 1500)
     made = browser.screenshot("report.png")

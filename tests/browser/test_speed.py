@@ -1,4 +1,6 @@
-"""A trace of 180,000 events: the page is small, and what it draws is the whole of it. Times are printed, never asserted."""
+"""A trace of 180,000 events: the page is small, and what it draws is the whole of it. Times are
+printed, never asserted.
+"""
 
 from __future__ import annotations
 
@@ -20,10 +22,11 @@ EVENTS = 180_000
 
 
 def repeated(events: int) -> bytes:
-    """The recorded training steps, repeated until there are at least so many events; ids and times move on.
+    """The recorded training steps, repeated until there are at least so many events; ids and times
+    move on.
 
-    Each turn runs a little slower than the one before, so that no two have the same times and packing them is no easier
-    than packing as many recorded ones.
+    Each turn runs a little slower than the one before, so that no two have the same times and
+    packing them is no easier than packing as many recorded ones.
     """
     with gzip.open(traces()["llama_train_eager"]) as file:
         document: dict[str, Any] = json.load(file)
@@ -83,7 +86,14 @@ def test_a_large_report_is_small_and_whole(browser: Browser, page: Path) -> None
         };
         requestAnimationFrame(next);
     """)
-    paint = browser.run("return performance.getEntriesByType('paint').map((entry) => [entry.name, entry.startTime])")
-    measured = {"bytes": page.stat().st_size, "paint_ms": dict(paint), "draw_ms": frames, "frame_to_frame_ms": shown}
+    paint = browser.run(
+        "return performance.getEntriesByType('paint').map((entry) => [entry.name, entry.startTime])"
+    )
+    measured = {
+        "bytes": page.stat().st_size,
+        "paint_ms": dict(paint),
+        "draw_ms": frames,
+        "frame_to_frame_ms": shown,
+    }
     browser.screenshot("report_large.png")
     (ARTIFACTS / "report_large.json").write_text(json.dumps(measured, indent=1))

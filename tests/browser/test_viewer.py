@@ -43,7 +43,11 @@ def open_trace(browser: Browser, first: int, second: int = -1) -> None:
 def test_a_trace_is_opened_searched_and_selected(browser: Browser, served: Viewer) -> None:
     browser.open(served.address)
     options = browser.find("#catalog").find_elements("css selector", "select:first-of-type option")
-    assert [each.text for each in options[1:]] == ["llama_train_eager.json.gz", "mlp_compiled.json.gz", "mlp_eager.json.gz"]
+    assert [each.text for each in options[1:]] == [
+        "llama_train_eager.json.gz",
+        "mlp_compiled.json.gz",
+        "mlp_eager.json.gz",
+    ]
     open_trace(browser, 1)
     browser.run("viewer.panes[0].find('flash'); return 0")
     browser.run("viewer.panes[0].goToKernel(viewer.panes[0].facts.kernels[0])")
@@ -53,18 +57,31 @@ def test_a_trace_is_opened_searched_and_selected(browser: Browser, served: Viewe
     browser.wait(f"viewer.panes[0].tiles > {tiles}")
     browser.screenshot("viewer.png")
     assert browser.console() == []
-    assert {address.split("/")[2] for address in browser.requests() if not address.startswith(("data:", "blob:"))} == {
-        f"127.0.0.1:{served.port}"
-    }
+    assert {
+        address.split("/")[2]
+        for address in browser.requests()
+        if not address.startswith(("data:", "blob:"))
+    } == {f"127.0.0.1:{served.port}"}
 
 
 def test_any_step_can_be_opened(browser: Browser, served: Viewer) -> None:
     browser.open(served.address)
     open_trace(browser, 1)
     steps = browser.find(".pane .controls select")
-    assert steps.text.split("\n") == ["whole recording", "ProfilerStep#2", "ProfilerStep#3", "ProfilerStep#4"]
-    browser.run("const s = document.querySelector('.pane .controls select'); s.value = 2; s.dispatchEvent(new Event('change'))")
-    assert browser.run("const {timeline: t, facts: f} = viewer.panes[0]; return t.zero === f.steps[2].start && t.from < t.zero")
+    assert steps.text.split("\n") == [
+        "whole recording",
+        "ProfilerStep#2",
+        "ProfilerStep#3",
+        "ProfilerStep#4",
+    ]
+    browser.run(
+        "const s = document.querySelector('.pane .controls select'); s.value = 2; "
+        "s.dispatchEvent(new Event('change'))"
+    )
+    assert browser.run(
+        "const {timeline: t, facts: f} = viewer.panes[0]; return t.zero === f.steps[2].start && "
+        "t.from < t.zero"
+    )
 
 
 def test_two_traces_are_compared(browser: Browser, served: Viewer) -> None:
@@ -84,10 +101,16 @@ def test_sql_answers_and_mistakes_are_said(browser: Browser, served: Viewer) -> 
     browser.open(served.address)
     open_trace(browser, 3)
     browser.run("document.querySelector('textarea').value = 'select count(*) as n from kernels'")
-    browser.run("[...document.querySelectorAll('#traces button')].find((each) => each.textContent === 'run').click()")
+    browser.run(
+        "[...document.querySelectorAll('#traces button')].find((each) => each.textContent === "
+        "'run').click()"
+    )
     browser.wait("document.querySelector('.sql td')?.textContent === '15'")
     browser.run("document.querySelector('textarea').value = 'selec nothing'")
-    browser.run("[...document.querySelectorAll('#traces button')].find((each) => each.textContent === 'run').click()")
+    browser.run(
+        "[...document.querySelectorAll('#traces button')].find((each) => each.textContent === "
+        "'run').click()"
+    )
     browser.wait("document.querySelector('.sql .banner')?.textContent.includes('tables:')")
 
 

@@ -22,8 +22,11 @@ def names() -> Callable[[Path, str], list[str]]:
 
     def of(path: Path, prefix: str = "") -> list[str]:
         events = [event for event in read_json(path)["traceEvents"] if event.get("ph") == "X"]
-        return [event["name"] for event in sorted(events, key=lambda event: event["ts"])
-                if event["name"].startswith(prefix)]
+        return [
+            event["name"]
+            for event in sorted(events, key=lambda event: event["ts"])
+            if event["name"].startswith(prefix)
+        ]
 
     return of
 

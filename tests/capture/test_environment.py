@@ -16,8 +16,13 @@ pytestmark = pytest.mark.torch
 def test_nvidia_smi_is_read_by_name_and_unknowns_are_none() -> None:
     text = "580.159.04, 1980, 3201, 1980, 41, 122.53, P0\n570.1, 0, 0, 0, 0, 0, P8\n"
     assert environment.parse_smi(text) == {
-        "driver": "580.159.04", "sm_mhz": 1980, "memory_mhz": 3201, "sm_max_mhz": 1980,
-        "temperature_c": 41, "power_w": 122.53, "pstate": "P0",
+        "driver": "580.159.04",
+        "sm_mhz": 1980,
+        "memory_mhz": 3201,
+        "sm_max_mhz": 1980,
+        "temperature_c": 41,
+        "power_w": 122.53,
+        "pstate": "P0",
     }
     assert environment.parse_smi("1.2, [N/A], [Not Supported]")["sm_mhz"] is None
     assert environment.parse_smi("") == {}
@@ -40,15 +45,23 @@ def test_secrets_of_the_command_line_are_left_out(
 
 
 @pytest.mark.parametrize(
-    ("module", "kept"), [("foretrace.__main__", ["foretrace"]), ("somebody.train", ["python", "-m", "somebody.train"])])
-def test_a_module_is_named_as_it_was_started(module: str, kept: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    ("module", "kept"),
+    [("foretrace.__main__", ["foretrace"]), ("somebody.train", ["python", "-m", "somebody.train"])],
+)
+def test_a_module_is_named_as_it_was_started(
+    module: str, kept: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = f"/somewhere/site-packages/{module.replace('.', '/')}.py"
-    monkeypatch.setattr(sys.modules["__main__"], "__spec__", SimpleNamespace(name=module, origin=file))
+    monkeypatch.setattr(
+        sys.modules["__main__"], "__spec__", SimpleNamespace(name=module, origin=file)
+    )
     monkeypatch.setattr(sys, "argv", [file, "--lr", "1"])
     assert environment.command_line() == [*kept, "--lr", "1"]
 
 
-def test_a_program_of_the_installation_is_named_without_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_of_the_installation_is_named_without_its_place(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(sys, "argv", [f"{sys.prefix}/bin/foretrace", "run", "mlp"])
     assert environment.command_line() == ["foretrace", "run", "mlp"]
 

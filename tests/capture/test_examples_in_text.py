@@ -28,15 +28,32 @@ def of_readme() -> str:
 
 
 def of_docs() -> str:
-    return "\n".join(re.findall(r"^```python\n(.*?)^```", (ROOT / "docs/capture.md").read_text(encoding="utf-8"), re.S | re.M))
+    return "\n".join(
+        re.findall(
+            r"^```python\n(.*?)^```",
+            (ROOT / "docs/capture.md").read_text(encoding="utf-8"),
+            re.S | re.M,
+        )
+    )
 
 
-@pytest.mark.parametrize(("text", "written"), [(of_readme(), "run"), (of_docs(), "run"), (of_docs(), "model")])
-def test_what_the_text_prints_runs(text: str, written: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("text", "written"), [(of_readme(), "run"), (of_docs(), "run"), (of_docs(), "model")]
+)
+def test_what_the_text_prints_runs(
+    text: str, written: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     shutil.copy(recorded.traces()["mlp_eager"], "trace.json.gz")
     model, x = torch.nn.Linear(4, 4), torch.ones(2, 4)
-    around = {"foretrace": foretrace, "torch": torch, "model": model, "x": x, "batches": [x] * 8, "train": model}
+    around = {
+        "foretrace": foretrace,
+        "torch": torch,
+        "model": model,
+        "x": x,
+        "batches": [x] * 8,
+        "train": model,
+    }
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)  # a step too few is a warning
         exec(compile(text, "the text", "exec"), around)

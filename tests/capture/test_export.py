@@ -44,7 +44,9 @@ def test_a_file_where_the_folder_should_be_is_said(tmp_path: Path) -> None:
         export.trace_path(tmp_path / "taken" / "run")
 
 
-def test_ranks_do_not_write_over_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ranks_do_not_write_over_each_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("WORLD_SIZE", "2")
     monkeypatch.setenv("RANK", "1")
     assert export.trace_path(tmp_path / "run").name == "run_rank1.json.gz"

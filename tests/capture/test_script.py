@@ -73,7 +73,9 @@ def run(tmp_path: Path) -> Run:
     def of(text: str, *arguments: str, **options: Any) -> Recorded:
         script = tmp_path / "script.py"
         script.write_text(text, encoding="utf-8")
-        return record_script(str(script), arguments, tmp_path / "out" / "script", options=ScriptOptions(**options))
+        return record_script(
+            str(script), arguments, tmp_path / "out" / "script", options=ScriptOptions(**options)
+        )
 
     return of
 
@@ -94,8 +96,11 @@ def test_a_step_holds_one_whole_iteration(run: Run) -> None:
     events = json.loads(gzip.decompress(trace.read_bytes()))["traceEvents"]
     events = [event for event in events if event.get("ph") == "X"]
     for step in [event for event in events if event["name"].startswith("ProfilerStep")]:
-        inside = [event["name"] for event in events
-                  if step["ts"] <= event["ts"] and event["ts"] + event["dur"] <= step["ts"] + step["dur"]]
+        inside = [
+            event["name"]
+            for event in events
+            if step["ts"] <= event["ts"] and event["ts"] + event["dur"] <= step["ts"] + step["dur"]
+        ]
         assert inside.count("aten::linear") == 2
         assert sum(name.startswith("Optimizer.step") for name in inside) == 1
 
@@ -106,7 +111,9 @@ def test_two_optimizers_are_one_iteration(run: Run, names: Names) -> None:
     assert len(names(done.traces[0], "round")) in (2, 3, 4)
 
 
-def test_a_forward_loop_is_stepped_by_its_outermost_module_and_keeps_its_exit_code(run: Run, names: Names) -> None:
+def test_a_forward_loop_is_stepped_by_its_outermost_module_and_keeps_its_exit_code(
+    run: Run, names: Names
+) -> None:
     done = run(INFERENCE)
     assert (done.exit_code, done.steps) == (7, 12)
     assert names(done.traces[0], "aten::linear") == ["aten::linear"] * 6
@@ -127,7 +134,9 @@ def test_a_script_that_raises_keeps_its_trace_and_shows_its_own_traceback(
     assert "foretrace" not in shown.replace(str(trace.parent.parent), "")
 
 
-def test_a_script_that_raises_after_the_window_says_so_in_the_record(run: Run, record: Record) -> None:
+def test_a_script_that_raises_after_the_window_says_so_in_the_record(
+    run: Run, record: Record
+) -> None:
     done = run(TRAINING, "20", "11")
     assert done.exit_code == 1
     assert record(done.traces[0])["error"] == "ValueError: half-way"
@@ -161,8 +170,13 @@ def test_a_script_without_modules_is_kept_whole(run: Run, names: Names) -> None:
     ],
 )
 def test_a_script_with_its_own_profiler_keeps_it_and_we_keep_its_trace(
-    run: Run, names: Names, record: Record, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-    export: str, left: str | None,
+    run: Run,
+    names: Names,
+    record: Record,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    export: str,
+    left: str | None,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     done = run(OWN.replace("EXPORT", export))
@@ -183,7 +197,13 @@ def test_stop_ends_the_script_after_its_window(run: Run) -> None:
 def test_everything_is_put_back(run: Run) -> None:
     def state() -> tuple[Any, ...]:
         profiler = torch.profiler.profile
-        return torch.optim.Optimizer.zero_grad, profiler.export_chrome_trace, profiler.stop_trace, sys.argv, sys.path[0]
+        return (
+            torch.optim.Optimizer.zero_grad,
+            profiler.export_chrome_trace,
+            profiler.stop_trace,
+            sys.argv,
+            sys.path[0],
+        )
 
     before = state()
     run(OWN.replace("EXPORT", ""))
@@ -193,7 +213,9 @@ def test_everything_is_put_back(run: Run) -> None:
 
 def test_a_module_runs_as_main(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "somebody").mkdir()
-    (tmp_path / "somebody" / "tool.py").write_text("import sys\nassert __name__ == '__main__'\nsys.exit(len(sys.argv))")
+    (tmp_path / "somebody" / "tool.py").write_text(
+        "import sys\nassert __name__ == '__main__'\nsys.exit(len(sys.argv))"
+    )
     monkeypatch.chdir(tmp_path)
     assert record_script("somebody.tool", ["a", "b"], tmp_path / "m", module=True).exit_code == 3
 
@@ -205,7 +227,9 @@ def test_a_missing_script_is_said(tmp_path: Path) -> None:
         record_script(str(tmp_path), [], tmp_path / "out")
 
 
-@pytest.mark.parametrize("name", ["nosuch", "nosuch.tool", "somebody.nosuch", "somebody", "./script.py"])
+@pytest.mark.parametrize(
+    "name", ["nosuch", "nosuch.tool", "somebody.nosuch", "somebody", "./script.py"]
+)
 def test_a_missing_module_is_said_before_anything_is_recorded(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -242,6 +266,10 @@ def test_an_interrupt_while_the_window_starts_keeps_the_first_recording(
     monkeypatch.setattr(torch.profiler.profile, "prepare_trace", second_is_interrupted)
     done = run(TRAINING, "12", "99")
     assert done.exit_code == 130
-    assert names(done.traces[0], "ProfilerStep") == ["ProfilerStep#0", "ProfilerStep#1", "ProfilerStep#2"]
+    assert names(done.traces[0], "ProfilerStep") == [
+        "ProfilerStep#0",
+        "ProfilerStep#1",
+        "ProfilerStep#2",
+    ]
     assert record(done.traces[0])["error"].startswith("KeyboardInterrupt")
     assert done.notes[0].startswith("a part of the recording is lost: ")

@@ -1,4 +1,6 @@
-"""`foretrace name`: the contract's JSON, plain words for people, and nothing that acts on a terminal."""
+"""`foretrace name`: the contract's JSON, plain words for people, and nothing that acts on a
+terminal.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ def test_the_document_of_the_contract() -> None:
     assert (document["name"], document["family"], document["role"]) == (NVJET, "nvjet", "gemm")
     assert document["fields"]["layout"] == "tn"
     assert document["fields"]["tile"] == [256, 128, 64]
-    assert [set(part) for part in document["parts"]] == [{"text", "field", "meaning", "certainty"}] * len(document["parts"])
+    assert [set(part) for part in document["parts"]] == [
+        {"text", "field", "meaning", "certainty"}
+    ] * len(document["parts"])
 
 
 def test_plain_words() -> None:
@@ -41,7 +45,9 @@ def test_plain_words() -> None:
     assert "\x1b" not in text
 
 
-@pytest.mark.parametrize("name", [NVJET, f"void {'at::native::kernel<float, ' * 30}int>", f"void {'x' * 90} {'y' * 90}"])
+@pytest.mark.parametrize(
+    "name", [NVJET, f"void {'at::native::kernel<float, ' * 30}int>", f"void {'x' * 90} {'y' * 90}"]
+)
 def test_lines_fit_a_terminal(name: str) -> None:
     text = run(name, "--gpu", "H200")
     assert max(map(len, text.splitlines())) <= 100
@@ -65,11 +71,21 @@ def test_an_empty_name_is_wrong_usage(name: str, capsys: pytest.CaptureFixture[s
     said = capsys.readouterr()
     assert said.out == ""
     assert said.err.splitlines() == [
-        "foretrace: the name is empty: give a kernel's name as a trace prints it, in quotes, or - for stdin"]
+        "foretrace: the name is empty: give a kernel's name as a trace prints it, in quotes, or - "
+        "for stdin"
+    ]
 
 
-@pytest.mark.parametrize("name", ["triton_poi_fused__unsafe_view_gelu_mul_0", "triton_red_fused_sum_1", "cpp_fused_add_relu_3",
-                                  "graph_1_cpp_fused_add_relu_3", "triton_poi_fused_fused_moving_avg_2"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "triton_poi_fused__unsafe_view_gelu_mul_0",
+        "triton_red_fused_sum_1",
+        "cpp_fused_add_relu_3",
+        "graph_1_cpp_fused_add_relu_3",
+        "triton_poi_fused_fused_moving_avg_2",
+    ],
+)
 def test_every_part_of_an_inductor_name_has_a_meaning(name: str) -> None:
     parts = json.loads(run(name, "--json"))["parts"]
     assert [part["text"] for part in parts if part["certainty"] == "unknown"] == []
@@ -101,7 +117,9 @@ def test_names_from_stdin() -> None:
     assert "role comms" in run("-", stdin=b"ncclDevKernel_Generic(P)\n\xff\xfe\n")
 
 
-@pytest.mark.parametrize("name", ["a\x1b[31mb", "x\u202ey", "a\x9b31m", "\u2028", "a\x00b", "<img src=x>", "\ud800"])
+@pytest.mark.parametrize(
+    "name", ["a\x1b[31mb", "x\u202ey", "a\x9b31m", "\u2028", "a\x00b", "<img src=x>", "\ud800"]
+)
 def test_hostile_names(name: str) -> None:
     for text in (run(name), run(name, "--json")):
         text.encode("utf-8")

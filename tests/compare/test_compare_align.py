@@ -36,7 +36,9 @@ PLAIN = Kernel(
 
 def kernel(op: str, role: str = "pointwise", **more: object) -> Kernel:
     name = str(more.pop("name", op))
-    return replace(PLAIN, name=name, short=name, role=role, op=f"aten::{op}", path=(f"aten::{op}",), **more)  # type: ignore[arg-type]
+    return replace(
+        PLAIN, name=name, short=name, role=role, op=f"aten::{op}", path=(f"aten::{op}",), **more
+    )  # type: ignore[arg-type]
 
 
 def gemm(name: str = "gemm", **more: object) -> Kernel:
@@ -46,7 +48,8 @@ def gemm(name: str = "gemm", **more: object) -> Kernel:
 def counts(a: list[Kernel], b: list[Kernel]) -> tuple[int, int, int, int]:
     table = compare_kernels(a, b)
     same, changed, removed, added = (
-        sum(row.count for row in rows) for rows in (table.same, table.changed, table.removed, table.added)
+        sum(row.count for row in rows)
+        for rows in (table.same, table.changed, table.removed, table.added)
     )
     return same, changed, removed, added
 
@@ -60,7 +63,12 @@ def test_the_name_alone_is_not_enough() -> None:
 
 
 def test_shapes_count_only_where_both_recorded_them() -> None:
-    assert counts([PLAIN, PLAIN], [replace(PLAIN, shapes=None, op=None, path=())] * 2) == (2, 0, 0, 0)
+    assert counts([PLAIN, PLAIN], [replace(PLAIN, shapes=None, op=None, path=())] * 2) == (
+        2,
+        0,
+        0,
+        0,
+    )
 
 
 def test_kernels_that_moved_are_still_the_same() -> None:
@@ -85,24 +93,39 @@ def test_a_product_under_another_op_is_found_by_its_flops() -> None:
 
 def test_two_kernels_of_one_op_are_not_paired_across_roles() -> None:
     """A convolution with its layout changes: only what has the same role is a counterpart."""
-    conv, layout = (replace(kernel("conv", role, name=role), alone=False) for role in ("conv", "copy"))
+    conv, layout = (
+        replace(kernel("conv", role, name=role), alone=False) for role in ("conv", "copy")
+    )
     assert counts([conv], [layout]) == (0, 0, 1, 1)
 
 
 def test_one_pointwise_kernel_in_the_same_place() -> None:
-    assert counts([gemm("x"), kernel("relu"), gemm("y")], [gemm("x"), kernel("silu"), gemm("y")]) == (2, 1, 0, 0)
+    assert counts(
+        [gemm("x"), kernel("relu"), gemm("y")], [gemm("x"), kernel("silu"), gemm("y")]
+    ) == (2, 1, 0, 0)
 
 
 def test_a_bias_in_the_epilogue() -> None:
-    fused = replace(gemm("nvjet_sm90_tst_64x8_64x16_1x2_h_bz_bias_TNT"), op="aten::addmm", path=("aten::addmm",), bytes=10)
+    fused = replace(
+        gemm("nvjet_sm90_tst_64x8_64x16_1x2_h_bz_bias_TNT"),
+        op="aten::addmm",
+        path=("aten::addmm",),
+        bytes=10,
+    )
     found = align([gemm("nvjet_sm90_tst_64x8_64x16_1x2_h_bz_TNT"), kernel("add")], [fused])
     (fusion,) = fuse(found).fusions
-    assert (fusion.replaces, fusion.sign, fusion.bytes_saved) == (("aten::mm", "aten::add"), "epilogue", 6)
+    assert (fusion.replaces, fusion.sign, fusion.bytes_saved) == (
+        ("aten::mm", "aten::add"),
+        "epilogue",
+        6,
+    )
 
 
 def test_a_triton_kernel_in_the_place_of_two() -> None:
     theirs = kernel("mine", family="user_triton", bytes=10)
-    table = compare_kernels([gemm(), kernel("gelu"), kernel("mul"), gemm("down")], [gemm(), theirs, gemm("down")])
+    table = compare_kernels(
+        [gemm(), kernel("gelu"), kernel("mul"), gemm("down")], [gemm(), theirs, gemm("down")]
+    )
     (fusion,) = table.fusions
     assert (fusion.kernel, fusion.replaces, fusion.sign, fusion.bytes_saved) == (
         "mine",
@@ -121,10 +144,13 @@ def test_a_crowded_place_says_nothing() -> None:
 
 
 def test_an_inductor_kernel_names_what_it_took_up() -> None:
-    inductor = kernel("t", name="triton_poi_fused_gelu_mul_0", family="inductor_triton", bytes=8, estimated=True)
+    inductor = kernel(
+        "t", name="triton_poi_fused_gelu_mul_0", family="inductor_triton", bytes=8, estimated=True
+    )
     (fusion,) = compare_kernels([kernel("gelu"), kernel("tanh"), kernel("mul")], [inductor]).fusions
     assert fusion.replaces == ("aten::gelu", "aten::mul")  # tanh is not in the name
-    assert (fusion.bytes_before, fusion.bytes_saved) == (16, 8)  # what gelu wrote, once written and once read
+    # what gelu wrote, once written and once read
+    assert (fusion.bytes_before, fusion.bytes_saved) == (16, 8)
 
 
 def test_one_for_one_is_no_fusion() -> None:
@@ -147,15 +173,21 @@ SOME = [
 
 @settings(max_examples=examples(200))
 @given(st.lists(st.sampled_from(SOME), max_size=12), st.lists(st.sampled_from(SOME), max_size=12))
-@example([SOME[0], SOME[1], SOME[2]], [SOME[2], SOME[0], SOME[0], SOME[7]])  # pairs that read the same from both ends
+# pairs that read the same from both ends
+@example([SOME[0], SOME[1], SOME[2]], [SOME[2], SOME[0], SOME[0], SOME[7]])
 def test_any_two_sequences_mirror_and_lose_nothing(a: list[Kernel], b: list[Kernel]) -> None:
     there, back = compare_kernels(a, b), compare_kernels(b, a)
     assert there.fusions == back.undone
     assert there.undone == back.fusions
-    for ours, theirs in (("same", "same"), ("changed", "changed"), ("removed", "added"), ("added", "removed")):
-        assert sorted((repr(row.a), repr(row.b), row.count) for row in getattr(there, ours)) == sorted(
-            (repr(row.b), repr(row.a), row.count) for row in getattr(back, theirs)
-        )
+    for ours, theirs in (
+        ("same", "same"),
+        ("changed", "changed"),
+        ("removed", "added"),
+        ("added", "removed"),
+    ):
+        assert sorted(
+            (repr(row.a), repr(row.b), row.count) for row in getattr(there, ours)
+        ) == sorted((repr(row.b), repr(row.a), row.count) for row in getattr(back, theirs))
     both = sum(row.count for row in (*there.same, *there.changed))
     assert both + sum(row.count for row in there.removed) == len(a)
     assert both + sum(row.count for row in there.added) == len(b)

@@ -42,16 +42,26 @@ def test_something_from_nothing_is_more() -> None:
 
 
 def test_the_threshold_decides_and_the_noise_is_told(tmp_path: Path) -> None:
-    a, b = made(tmp_path, steps([5_000, 6_000, 7_000]), "a"), made(tmp_path, steps([5_600, 6_600, 7_600]), "b")
+    a, b = (
+        made(tmp_path, steps([5_000, 6_000, 7_000]), "a"),
+        made(tmp_path, steps([5_600, 6_600, 7_600]), "b"),
+    )
     outcome = parse_gate("cpu > 1.05x").check(compare(a, b))
     assert outcome.met
-    assert outcome.text == "cpu is 6.00 us in A and 6.60 us in B (1.10x; noise 67.2%, inside the noise)"
+    assert (
+        outcome.text
+        == "cpu is 6.00 us in A and 6.60 us in B (1.10x; noise 67.2%, inside the noise)"
+    )
 
 
 @pytest.mark.parametrize(
     ("text", "says", "under"),
     [
-        ("gpus > 1.05x", "expected one of gpu, cpu, wall, idle, kernels, memcpys, launches", "  ^^^^"),
+        (
+            "gpus > 1.05x",
+            "expected one of gpu, cpu, wall, idle, kernels, memcpys, launches",
+            "  ^^^^",
+        ),
         ("gpu is 1.05x", "expected one of > >= < <= == !=", "      ^^"),
         ("gpu > fast", "expected a ratio such as 1.05x, or a time such as 250us", "        ^^^^"),
         ("gpu > 1.05", "expected a ratio such as 1.05x, or a time such as 250us", "        ^^^^"),

@@ -16,7 +16,8 @@ def test_a_cold_first_step_does_not_widen_the_noise() -> None:
 
 def test_noise_is_never_below_a_tick() -> None:
     assert sample([2_688, 2_688, 2_688], tick=32) == Sample(2_688, 32)
-    assert measured(Sample(2_688, 32), Sample(2_656, 32)).beyond is False  # one tick apart is no change
+    # one tick apart is no change
+    assert measured(Sample(2_688, 32), Sample(2_656, 32)).beyond is False
 
 
 def test_one_repeat_has_no_noise_and_no_verdict() -> None:
@@ -41,7 +42,9 @@ def test_a_repeat_without_a_time_makes_the_quantity_unknown() -> None:
         (0, 0, 0.0, False),
     ],
 )
-def test_beyond_the_noise_reads_the_same_from_both_ends(a: int, b: int, noise: float, beyond: bool) -> None:
+def test_beyond_the_noise_reads_the_same_from_both_ends(
+    a: int, b: int, noise: float, beyond: bool
+) -> None:
     assert Measured(a, b, noise).beyond is beyond
 
 

@@ -1,4 +1,6 @@
-"""A trace compared with itself is empty, and comparing B with A is the mirror of comparing A with B."""
+"""A trace compared with itself is empty, and comparing B with A is the mirror of comparing A with
+B.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ from foretrace.sources.limits import Limits
 
 EVERY = sorted(RECORDED.rglob("*.json.gz"))
 PAIRS = [
-    *combinations(("mlp_eager", "mlp_compiled", "mlp_liger", "mlp_eager_train", "linear_compiled"), 2),
+    *combinations(
+        ("mlp_eager", "mlp_compiled", "mlp_liger", "mlp_eager_train", "linear_compiled"), 2
+    ),
     ("matmul_add_4096_eager", "matmul_add_4096_compiled"),
     ("matmul_add_64_eager", "matmul_add_64_compiled"),
     ("train eager", "train compiled"),
@@ -47,7 +51,13 @@ PUBLIC_PAIRS = [
 def is_empty(trace: Trace) -> None:
     found = compare(trace, trace)
     kernels, ops = found.kernels, found.ops
-    assert (kernels.changed, kernels.removed, kernels.added, kernels.fusions, kernels.undone) == ((), (), (), (), ())
+    assert (kernels.changed, kernels.removed, kernels.added, kernels.fusions, kernels.undone) == (
+        (),
+        (),
+        (),
+        (),
+        (),
+    )
     assert sum(row.count for row in kernels.same) == len(found.a.kernels)
     assert (ops.removed, ops.added, found.changed) == ((), (), ())
     for value in (found.gpu_ns, found.cpu_ns, found.wall_ns):
@@ -65,14 +75,17 @@ def test_a_recorded_trace_compared_with_itself(path: Path) -> None:
 @pytest.mark.public
 @pytest.mark.parametrize(
     "path",
-    public_traces() or [pytest.param(None, marks=pytest.mark.skip("FORETRACE_PUBLIC_TRACES is not set"))],
+    public_traces()
+    or [pytest.param(None, marks=pytest.mark.skip("FORETRACE_PUBLIC_TRACES is not set"))],
     ids=lambda path: path.name.removesuffix(".json.gz") if path else "none",
 )
 def test_a_public_trace_compared_with_itself(path: Path) -> None:
     is_empty(ft.open(path, cache=False))
 
 
-def pairs(rows: tuple[KernelRow, ...], *, turned: bool) -> list[tuple[Kernel | None, Kernel | None, int]]:
+def pairs(
+    rows: tuple[KernelRow, ...], *, turned: bool
+) -> list[tuple[Kernel | None, Kernel | None, int]]:
     ends = [(row.b, row.a, row.count) if turned else (row.a, row.b, row.count) for row in rows]
     return sorted(ends, key=repr)
 
@@ -81,9 +94,21 @@ def is_mirror(there: Comparison, back: Comparison) -> None:
     assert there.unit == back.unit
     for name in ("gpu_ns", "cpu_ns", "wall_ns", "idle_ns", "pace_ns"):
         one, other = getattr(there, name), getattr(back, name)
-        assert (one.a, one.b, one.noise, one.beyond) == (other.b, other.a, other.noise, other.beyond)
-    for ours, theirs in (("same", "same"), ("changed", "changed"), ("removed", "added"), ("added", "removed")):
-        assert pairs(getattr(there.kernels, ours), turned=False) == pairs(getattr(back.kernels, theirs), turned=True)
+        assert (one.a, one.b, one.noise, one.beyond) == (
+            other.b,
+            other.a,
+            other.noise,
+            other.beyond,
+        )
+    for ours, theirs in (
+        ("same", "same"),
+        ("changed", "changed"),
+        ("removed", "added"),
+        ("added", "removed"),
+    ):
+        assert pairs(getattr(there.kernels, ours), turned=False) == pairs(
+            getattr(back.kernels, theirs), turned=True
+        )
     assert there.kernels.fusions == back.kernels.undone
     assert there.kernels.undone == back.kernels.fusions
     for ours, theirs in (("removed", "added"), ("added", "removed"), ("same", "same")):
@@ -95,14 +120,19 @@ def is_mirror(there: Comparison, back: Comparison) -> None:
 
 
 def host_parts(found: Comparison) -> list[float]:
-    """What the sentence about the host's net says: the parts by size, then the net; a saving is positive."""
+    """What the sentence about the host's net says: the parts by size, then the net; a saving is
+    positive.
+    """
     sentence = next((line for line in found.changed if line.startswith("That is net")), "")
     said = re.findall(r"(saves?|costs) ([\d.,]+) (ns|us|ms|s)\b", sentence)
     net = re.findall(r"(takes) ([\d.,]+) (ns|us|ms|s) (?:less|more)", sentence)
     sizes = {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}
     costs = ["costs" if sentence.endswith("more.") else "saves"] * len(net)
     signs = [-1 if word == "costs" else 1 for word in [*(part[0] for part in said), *costs]]
-    values = [sign * float(part[1].replace(",", "")) * sizes[part[2]] for sign, part in zip(signs, [*said, *net], strict=True)]
+    values = [
+        sign * float(part[1].replace(",", "")) * sizes[part[2]]
+        for sign, part in zip(signs, [*said, *net], strict=True)
+    ]
     return [*sorted(values[:-1], key=abs), *values[-1:]]
 
 
@@ -140,14 +170,24 @@ def test_public_pairs_mirror(a: str, b: str) -> None:
 
 @pytest.mark.public
 def test_two_cards_compare_by_op() -> None:
-    """One model on an H100 and on an MI300X: no kernel has the name of another, and every op finds its counterpart."""
+    """One model on an H100 and on an MI300X: no kernel has the name of another, and every op finds
+    its counterpart.
+    """
     paths = {path.name.removesuffix(".json.gz"): path for path in public_traces()}
     if "h100_bert_small" not in paths:
         pytest.skip("FORETRACE_PUBLIC_TRACES is not set")
-    found = compare(ft.open(paths["h100_bert_small"], cache=False), ft.open(paths["mi300_bert_small"], cache=False))
-    assert found.changed[0].startswith("The card is another: NVIDIA H100 80GB HBM3 to AMD Instinct MI300X VF")
+    found = compare(
+        ft.open(paths["h100_bert_small"], cache=False),
+        ft.open(paths["mi300_bert_small"], cache=False),
+    )
+    assert found.changed[0].startswith(
+        "The card is another: NVIDIA H100 80GB HBM3 to AMD Instinct MI300X VF"
+    )
     assert sum(row.count for row in found.kernels.changed) == 60
-    assert all(row.a is not None and row.b is not None and row.a.op == row.b.op for row in found.kernels.changed)
+    assert all(
+        row.a is not None and row.b is not None and row.a.op == row.b.op
+        for row in found.kernels.changed
+    )
     assert found.gpu_ns.beyond is None  # one step each: no verdict
 
 
@@ -155,14 +195,18 @@ SMALL = [case for case in OPENING if isinstance(case.content, bytes) and not cas
 
 
 def test_odd_traces_compare_or_are_refused(tmp_path: Path) -> None:
-    """Every trace of the corpus that opens: with itself nothing differs, with a good one the page can be drawn."""
+    """Every trace of the corpus that opens: with itself nothing differs, with a good one the page
+    can be drawn.
+    """
     (tmp_path / "good.json").write_bytes(g0().bytes())
     good = ft.open(tmp_path / "good.json", cache=False)
     refused = []
     for case in SMALL:
         folder = tmp_path / case.id
         folder.mkdir()
-        trace = ft.open(case.put(folder), cache=False, limits=Limits(**case.limits) if case.limits else None)
+        trace = ft.open(
+            case.put(folder), cache=False, limits=Limits(**case.limits) if case.limits else None
+        )
         try:
             is_empty(trace)
         except TraceError as error:

@@ -47,8 +47,14 @@ def test_mlp_eager_to_compiled_times() -> None:
     assert (found.cpu_ns.a, found.cpu_ns.b) == (291_063, 422_775)
     assert found.cpu_ns.beyond
     assert found.wall_ns.beyond
-    assert found.changed[0] == "GPU time falls by 12.2%: 234 us to 206 us per call (0.88x, noise 0.3%)."
-    assert found.changed[1] == "Host time rises by 45.3%: 291 us to 423 us per call (1.45x, noise 28.6%)."
+    assert (
+        found.changed[0]
+        == "GPU time falls by 12.2%: 234 us to 206 us per call (0.88x, noise 0.3%)."
+    )
+    assert (
+        found.changed[1]
+        == "Host time rises by 45.3%: 291 us to 423 us per call (1.45x, noise 28.6%)."
+    )
     assert "in all the host takes 132 us more" in found.changed[2]
 
 
@@ -60,12 +66,17 @@ def test_mlp_eager_to_compiled_kernels() -> None:
     assert [row.kernel.op for row in kernels.removed] == ["aten::gelu", "aten::mul"]
     assert names(kernels.added) == [(INDUCTOR, 1)]
     (fusion,) = kernels.fusions
-    assert (fusion.kernel, fusion.backend, fusion.replaces) == (INDUCTOR, "inductor", ("aten::gelu", "aten::mul"))
+    assert (fusion.kernel, fusion.backend, fusion.replaces) == (
+        INDUCTOR,
+        "inductor",
+        ("aten::gelu", "aten::mul"),
+    )
     assert (fusion.bytes_before, fusion.bytes_saved) == (251_658_240, 100_663_296)
     assert (fusion.ns_before, fusion.ns_after, fusion.ns_saved) == (69_792, 37_440, 32_352)
     sentence = next(line for line in found.changed if line.startswith(INDUCTOR))
     assert sentence == (
-        f"{INDUCTOR} (Inductor) replaces aten::gelu and aten::mul: 69.8 us become 37.4 us per call, and 100.7 MB "
+        f"{INDUCTOR} (Inductor) replaces aten::gelu and aten::mul: 69.8 us become 37.4 us per "
+        "call, and 100.7 MB "
         "no longer travel (251.7 MB to 151.0 MB)."
     )
 
@@ -77,7 +88,10 @@ def test_mlp_eager_to_compiled_ops() -> None:
         ("aten::gelu", 1, 0),
         ("aten::mul", 1, 0),
     }
-    assert {(row.name, row.a, row.b) for row in ops.added} == {*((name, 0, 1) for name in COMPILE_ROWS), (INDUCTOR, 0, 1)}
+    assert {(row.name, row.a, row.b) for row in ops.added} == {
+        *((name, 0, 1) for name in COMPILE_ROWS),
+        (INDUCTOR, 0, 1),
+    }
     assert [(row.name, row.a, row.b) for row in ops.same] == [("aten::mm", 3, 3)]
     assert {row.name for row in ops.added if row.by_compiler} == COMPILE_ROWS
 
@@ -88,7 +102,12 @@ def test_mlp_compiled_to_liger() -> None:
     (row,) = found.kernels.changed
     assert row.a is not None
     assert row.b is not None
-    assert (row.a.name, row.b.name, row.a.role, row.b.role) == (INDUCTOR, LIGER, "pointwise", "pointwise")
+    assert (row.a.name, row.b.name, row.a.role, row.b.role) == (
+        INDUCTOR,
+        LIGER,
+        "pointwise",
+        "pointwise",
+    )
     assert (row.ns.a, row.ns.b) == (37_440, 44_480)
     assert row.why[0] == "another kernel"
     assert "grid [24576,1,1] to [8192,1,1]" in row.why
@@ -115,10 +134,17 @@ def test_matmul_add_compiled_copies_the_bias_first() -> None:
     assert row.b.name == "nvjet_sm90_tst_256x128_64x4_1x2_h_badd_coopA_NNT"
     assert (row.a.op, row.b.op) == ("aten::mm", "aten::addmm")
     (fusion,) = found.kernels.fusions
-    assert (fusion.replaces, fusion.backend, fusion.sign) == (("aten::mm", "aten::add"), "cublas", "epilogue")
+    assert (fusion.replaces, fusion.backend, fusion.sign) == (
+        ("aten::mm", "aten::add"),
+        "cublas",
+        "epilogue",
+    )
     assert (fusion.bytes_saved, fusion.copied_bytes) == (0, 2 * 33_554_432)
     assert (found.a.memcpys, found.b.memcpys) == (0, 1)
-    assert any(line.startswith("Memcpy DtoD (Device -> Device) of 33.6 MB: 0 to 1 per call") for line in found.changed)
+    assert any(
+        line.startswith("Memcpy DtoD (Device -> Device) of 33.6 MB: 0 to 1 per call")
+        for line in found.changed
+    )
 
 
 def test_linear_compiled_changes_the_host_alone() -> None:
@@ -131,13 +157,19 @@ def test_linear_compiled_changes_the_host_alone() -> None:
 
 def test_python_stacks_are_told_apart_from_a_slower_program() -> None:
     found = pair("linear_eager", "linear_eager_stack")
-    assert found.changed == ("Only B was recorded with with_stack, which costs host time: host and wall times are not alike.",)
+    assert found.changed == (
+        "Only B was recorded with with_stack, which costs host time: host and wall times are not "
+        "alike.",
+    )
 
 
 def test_other_regions_align_by_step() -> None:
     found = pair("mlp_eager", "mlp_eager_train")
     assert found.unit.kind == "step"
-    assert names(found.kernels.same)[:2] == [(GATE_UP, 2), (recorded("mlp_eager").kernels["name"][1], 1)]
+    assert names(found.kernels.same)[:2] == [
+        (GATE_UP, 2),
+        (recorded("mlp_eager").kernels["name"][1], 1),
+    ]
     assert sum(row.count for row in found.kernels.added) == 18
 
 
@@ -163,7 +195,9 @@ def test_a_merged_product_is_named() -> None:
 
 
 def test_backward_fusion_crosses_the_products_between() -> None:
-    fusions = {fusion.kernel: fusion for fusion in pair("train eager", "train compiled").kernels.fusions}
+    fusions = {
+        fusion.kernel: fusion for fusion in pair("train eager", "train compiled").kernels.fusions
+    }
     backward = fusions["triton_poi_fused__unsafe_view_gelu_gelu_backward_mul_view_0"]
     assert (backward.replaces, backward.kernels) == (("aten::mul", "aten::gelu_backward"), 3)
 
@@ -195,12 +229,17 @@ def test_compile_time_comes_from_the_run_record() -> None:
     assert worth.cost_s == 4.981894
     assert worth.saves_ns_per_call == 7_190_941 - 1_939_331
     assert worth.break_even_calls == 949
-    assert worth.text == ("Each call saves 5.25 ms, measured without the profiler (7.19 ms to 1.94 ms, host 7.19 ms to 1.93 ms)"
-                          "; the 4.98 s it costs once are paid after 949 calls.")
+    assert worth.text == (
+        "Each call saves 5.25 ms, measured without the profiler (7.19 ms to 1.94 ms, host 7.19 ms "
+        "to 1.93 ms)"
+        "; the 4.98 s it costs once are paid after 949 calls."
+    )
 
 
 def test_the_host_sets_the_pace_of_the_compiled_mlp() -> None:
     worth = compare(recorded("mlp_eager"), recorded("mlp_compiled"), compile_seconds=1.37).worth
     assert (worth.saves_ns_per_call, worth.cost_s, worth.break_even_calls) == (-131_712, 1.37, None)
-    assert worth.text.startswith("No: the host needs 132 us longer per call, by times that include the profiler. The GPU")
+    assert worth.text.startswith(
+        "No: the host needs 132 us longer per call, by times that include the profiler. The GPU"
+    )
     assert worth.text.endswith("the 28.6 us of GPU time would count, and pay after 47,889 calls.")

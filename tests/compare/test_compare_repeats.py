@@ -20,7 +20,10 @@ def test_a_shared_region_is_the_unit(tmp_path: Path) -> None:
 
 
 def test_other_names_fall_back_to_the_step(tmp_path: Path) -> None:
-    a, b = made(tmp_path, steps([5_000] * 3, region="fwd"), "a"), made(tmp_path, steps([5_000] * 3, region="kernels_fwd"), "b")
+    a, b = (
+        made(tmp_path, steps([5_000] * 3, region="fwd"), "a"),
+        made(tmp_path, steps([5_000] * 3, region="kernels_fwd"), "b"),
+    )
     found = compare(a, b)
     assert (found.unit.kind, found.cpu_ns.a) == ("step", 5_000)
     assert found.changed == ()
@@ -62,13 +65,17 @@ def test_steps_that_launched_nothing_are_left_out(tmp_path: Path) -> None:
 
 def test_the_typical_repeat_is_the_most_common(tmp_path: Path) -> None:
     builder = steps([5_000] * 4, kernels=1)
-    builder.op("aten::add", 300, 50).launch(310, 10).kernel("add", 3_000, 100)  # in the first step only
+    # in the first step only
+    builder.op("aten::add", 300, 50).launch(310, 10).kernel("add", 3_000, 100)
     side = compare(made(tmp_path, builder, "a"), made(tmp_path, steps([5_000] * 4), "b")).a
     assert (len(side.kernels), side.repeats.alike) == (1, 3)
 
 
 def test_wall_ends_with_the_later_of_host_and_gpu(tmp_path: Path) -> None:
-    a, b = made(tmp_path, steps([5_000] * 2, kernel_ns=1_000), "a"), made(tmp_path, steps([5_000] * 2, kernel_ns=8_000), "b")
+    a, b = (
+        made(tmp_path, steps([5_000] * 2, kernel_ns=1_000), "a"),
+        made(tmp_path, steps([5_000] * 2, kernel_ns=8_000), "b"),
+    )
     found = compare(a, b)
     assert (found.wall_ns.a, found.wall_ns.b) == (5_000, 9_000)
     assert (found.pace_ns.a, found.pace_ns.b) == (5_000, 8_000)

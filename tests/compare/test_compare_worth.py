@@ -26,10 +26,18 @@ def test_break_even_is_rounded_up() -> None:
 @pytest.mark.parametrize(
     ("pace", "cost_s", "begins"),
     [
-        (Measured(300, 290, 0.1), 1.0, "Cannot be told: 10 ns less per step, by times that include the profiler, lies inside"),
+        (
+            Measured(300, 290, 0.1),
+            1.0,
+            "Cannot be told: 10 ns less per step, by times that include the profiler, lies inside",
+        ),
         (Measured(300, 200, None), 1.0, "Cannot be told: one repeat only"),
         (UNKNOWN, 1.0, "Cannot be told: the times are not recorded"),
-        (Measured(200, 300, 0.1), 1.0, "No: each step takes 100 ns longer, by times that include the profiler."),
+        (
+            Measured(200, 300, 0.1),
+            1.0,
+            "No: each step takes 100 ns longer, by times that include the profiler.",
+        ),
         (Measured(200, 200, 0.1), 1.0, "A step takes as long as before, by"),
     ],
 )
@@ -39,15 +47,23 @@ def test_no_break_even(pace: Measured, cost_s: float, begins: str) -> None:
     assert found.text.startswith(begins)
 
 
-@pytest.mark.parametrize(("host", "gpu", "who"), [
-    ((200, 300), (100, 100), "the host"), ((100, 100), (200, 300), "the GPU"),
-    ((100, 300), (200, 250), "the slower of host and GPU"),
-])
-def test_the_text_says_whose_time_it_is(host: tuple[int, int], gpu: tuple[int, int], who: str) -> None:
+@pytest.mark.parametrize(
+    ("host", "gpu", "who"),
+    [
+        ((200, 300), (100, 100), "the host"),
+        ((100, 100), (200, 300), "the GPU"),
+        ((100, 300), (200, 250), "the slower of host and GPU"),
+    ],
+)
+def test_the_text_says_whose_time_it_is(
+    host: tuple[int, int], gpu: tuple[int, int], who: str
+) -> None:
     """The larger of host and GPU time is not the wall time, which waits for both."""
     pace, known = Measured(200, 300, 0.1), Measured(*gpu, 0.1)
     assert pace_setter(pace, Measured(*host, 0.1), known) == who
-    assert worth(pace, known, 1.0, "call", who=who).text.startswith(f"No: {who} needs 100 ns longer per call, by times that")
+    assert worth(pace, known, 1.0, "call", who=who).text.startswith(
+        f"No: {who} needs 100 ns longer per call, by times that"
+    )
     back = worth(Measured(300, 200, 0.1), known, 1e-6, "call", who=who).text
     assert back.lower().startswith(f"{who.lower()} needs 100 ns less per call, by")
 
@@ -60,17 +76,33 @@ def test_an_unknown_cost_asks_for_it() -> None:
 
 def test_the_record_beside_the_trace(tmp_path: Path) -> None:
     a, b = made(tmp_path, steps([9_000] * 3), "a"), made(tmp_path, steps([5_000] * 3), "b")
-    (tmp_path / "b.run.json").write_text(json.dumps({"kind": "foretrace-run", "compile": {"seconds": 0.4}}))
+    (tmp_path / "b.run.json").write_text(
+        json.dumps({"kind": "foretrace-run", "compile": {"seconds": 0.4}})
+    )
     assert compare(a, b).worth.break_even_calls == 100_000
     assert compare(a, b, compile_seconds=0.8).worth.break_even_calls == 200_000
     assert compare(b, a).worth.cost_s is None
 
 
-def record(folder: Path, name: str, wall_ns: float | None, spread: float | None = 0.01, region: str | None = None) -> None:
+def record(
+    folder: Path,
+    name: str,
+    wall_ns: float | None,
+    spread: float | None = 0.01,
+    region: str | None = None,
+) -> None:
     """A run record beside the trace of that name."""
     timing = {"wall_ns_per_call": wall_ns, "wall_spread": spread, "host_ns_per_call": 100}
-    (folder / f"{name}.run.json").write_text(json.dumps(
-        {"kind": "foretrace-run", "compile": {"seconds": 0.4}, "timing": timing, "rung": {"region": region}}))
+    (folder / f"{name}.run.json").write_text(
+        json.dumps(
+            {
+                "kind": "foretrace-run",
+                "compile": {"seconds": 0.4},
+                "timing": timing,
+                "rung": {"region": region},
+            }
+        )
+    )
 
 
 def test_times_without_the_profiler_decide(tmp_path: Path) -> None:
@@ -82,8 +114,13 @@ def test_times_without_the_profiler_decide(tmp_path: Path) -> None:
     record(tmp_path, "b", 2_000)
     found = compare(a, b)
     assert (found.worth.saves_ns_per_call, found.worth.break_even_calls) == (1_000, 400_000)
-    assert "measured without the profiler (3.00 us to 2.00 us, host 100 ns to 100 ns)" in found.worth.text
-    assert any(line.startswith("Wall time without the profiler falls by 33.3%") for line in found.changed)
+    assert (
+        "measured without the profiler (3.00 us to 2.00 us, host 100 ns to 100 ns)"
+        in found.worth.text
+    )
+    assert any(
+        line.startswith("Wall time without the profiler falls by 33.3%") for line in found.changed
+    )
     assert compare(b, a).worth.saves_ns_per_call == -1_000
 
 
@@ -93,11 +130,16 @@ def test_the_spread_of_the_records_is_noise(tmp_path: Path) -> None:
     record(tmp_path, "b", 2_900, 0.1)
     found = compare(a, b).worth
     assert (found.saves_ns_per_call, found.break_even_calls) == (100, None)
-    assert found.text.startswith("Cannot be told: 100 ns less per step, measured without the profiler")
+    assert found.text.startswith(
+        "Cannot be told: 100 ns less per step, measured without the profiler"
+    )
 
 
 def test_the_records_must_have_timed_the_unit(tmp_path: Path) -> None:
-    a, b = (made(tmp_path, steps(lengths, region="fwd"), name) for name, lengths in (("a", [5_000] * 3), ("b", [9_000] * 3)))
+    a, b = (
+        made(tmp_path, steps(lengths, region="fwd"), name)
+        for name, lengths in (("a", [5_000] * 3), ("b", [9_000] * 3))
+    )
     for name, wall in (("a", 3_000), ("b", 2_000)):
         record(tmp_path, name, wall, region="train")
     assert compare(a, b, region="fwd").worth.saves_ns_per_call == -4_000
@@ -112,7 +154,9 @@ def test_the_recorded_mlp_pays_without_the_profiler() -> None:
     assert found.pace_ns.saved is not None
     assert found.pace_ns.saved < 0
     assert (found.worth.saves_ns_per_call, found.worth.break_even_calls) == (11_963, 97_878)
-    assert compare(recorded("mlp compiled"), recorded("mlp eager")).worth.saves_ns_per_call == -11_963
+    assert (
+        compare(recorded("mlp compiled"), recorded("mlp eager")).worth.saves_ns_per_call == -11_963
+    )
 
 
 @pytest.mark.parametrize(
@@ -128,9 +172,11 @@ def test_the_recorded_mlp_pays_without_the_profiler() -> None:
         '{"kind": "foretrace-run", "compile": {"seconds": null}}',
         '{"kind": "foretrace-run", "compile": [1]}',
         f'{{"kind": "foretrace-run", "compile": {{"seconds": {10**400}}}}}',
-        f'{{"kind": "foretrace-run", "timing": {{"wall_ns_per_call": {10**400}, "host_ns_per_call": 1e300}}}}',
+        f'{{"kind": "foretrace-run", "timing": {{"wall_ns_per_call": {10**400}, '
+        f'"host_ns_per_call": 1e300}}}}',
         '{"kind": "foretrace-run", "timing": {"wall_ns_per_call": 0, "host_ns_per_call": 1e-320}}',
-        '{"kind": "foretrace-run", "timing": {"wall_ns_per_call": -1, "wall_spread": true}, "rung": "mlp"}',
+        '{"kind": "foretrace-run", "timing": {"wall_ns_per_call": -1, "wall_spread": true}, '
+        '"rung": "mlp"}',
         "[" * 100_000,
     ],
 )
@@ -152,7 +198,9 @@ def test_an_impossible_cost_is_refused(tmp_path: Path, seconds: float) -> None:
 
 
 def test_the_largest_times_of_records_compare(tmp_path: Path) -> None:
-    """A cost of 30 years, paid by a billionth of a nanosecond a call: large numbers, and no infinity."""
+    """A cost of 30 years, paid by a billionth of a nanosecond a call: large numbers, and no
+    infinity.
+    """
     a, b = made(tmp_path, steps([5_000] * 3), "a"), made(tmp_path, steps([5_000] * 3), "b")
     record(tmp_path, "a", 1 + 1e-9, 0)
     record(tmp_path, "b", 1, 0)

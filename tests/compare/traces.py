@@ -29,7 +29,11 @@ LADDER = {
 @cache
 def recorded(name: str) -> Trace:
     """A recorded trace by its name, or a trace of the ladder by the short name above."""
-    path = RECORDED / "ladder" / f"{LADDER[name]}.json.gz" if name in LADDER else RECORDED / f"{name}.json.gz"
+    path = (
+        RECORDED / "ladder" / f"{LADDER[name]}.json.gz"
+        if name in LADDER
+        else RECORDED / f"{name}.json.gz"
+    )
     return ft.open(path, cache=False)
 
 
@@ -45,16 +49,27 @@ def made(folder: Path, builder: TraceBuilder, name: str = "made") -> Trace:
 
 
 def steps(
-    lengths: list[int], *, kernel_ns: int = 1_000, region: str = "", name: str = "sgemm", kernels: int = 1
+    lengths: list[int],
+    *,
+    kernel_ns: int = 1_000,
+    region: str = "",
+    name: str = "sgemm",
+    kernels: int = 1,
 ) -> TraceBuilder:
-    """One step for each host length; each launches `kernels` kernels of `kernel_ns`, one after the other."""
+    """One step for each host length; each launches `kernels` kernels of `kernel_ns`, one after the
+    other.
+    """
     builder, at = TraceBuilder(), 0
     for number, length in enumerate(lengths):
         builder.step(number, at, length)
         if region:
             builder.region(region, at + 1, length - 2)
         for n in range(kernels):
-            builder.op("aten::mm", at + 10 + 100 * n, 90, dims=[[8, 8], [8, 8]], types=["float", "float"])
-            builder.launch(at + 20 + 100 * n, 10).kernel(name, at + 1_000 + n * kernel_ns, kernel_ns)
+            builder.op(
+                "aten::mm", at + 10 + 100 * n, 90, dims=[[8, 8], [8, 8]], types=["float", "float"]
+            )
+            builder.launch(at + 20 + 100 * n, 10).kernel(
+                name, at + 1_000 + n * kernel_ns, kernel_ns
+            )
         at += length + 10_000
     return builder

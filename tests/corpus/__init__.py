@@ -1,1 +1,3 @@
-"""Traces built from nothing: good, odd, broken and hostile ones, each with the behaviour it must meet."""
+"""Traces built from nothing: good, odd, broken and hostile ones, each with the behaviour it must
+meet.
+"""

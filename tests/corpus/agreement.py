@@ -7,8 +7,26 @@ from typing import Any
 from corpus.cases import Opened
 from reference_reader import Reading
 
-TOTALS = ("kernels", "memcpys", "memsets", "launches", "syncs", "gpu_busy_ns", "gpu_span_ns", "cpu_ops")
-STEP_FIELDS = ("name", "index", "cpu_ns", "kernels", "memcpys", "memsets", "gpu_busy_ns", "gpu_idle_ns")
+TOTALS = (
+    "kernels",
+    "memcpys",
+    "memsets",
+    "launches",
+    "syncs",
+    "gpu_busy_ns",
+    "gpu_span_ns",
+    "cpu_ops",
+)
+STEP_FIELDS = (
+    "name",
+    "index",
+    "cpu_ns",
+    "kernels",
+    "memcpys",
+    "memsets",
+    "gpu_busy_ns",
+    "gpu_idle_ns",
+)
 
 
 def fast_totals(opened: Opened) -> dict[str, Any]:
@@ -16,7 +34,9 @@ def fast_totals(opened: Opened) -> dict[str, Any]:
 
 
 def step_tuples(steps: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
-    """A step without GPU work has no GPU time: 0 and unknown are both honest, so they count as the same."""
+    """A step without GPU work has no GPU time: 0 and unknown are both honest, so they count as the
+    same.
+    """
     rows = []
     for step in steps:
         work = step["kernels"] + step["memcpys"] + step["memsets"]
@@ -61,11 +81,15 @@ def fast_links(opened: Opened) -> list[tuple[Any, ...]]:
 
 
 def busy_or_none(regions: dict[str, Any]) -> dict[str, Any]:
-    return {name: row | {"gpu_busy_ns": row["gpu_busy_ns"] or None} for name, row in regions.items()}
+    return {
+        name: row | {"gpu_busy_ns": row["gpu_busy_ns"] or None} for name, row in regions.items()
+    }
 
 
 def unknown_as_none(totals: dict[str, Any]) -> dict[str, Any]:
-    """A trace without any GPU work has no GPU time: 0 and unknown are both honest, so they count as the same."""
+    """A trace without any GPU work has no GPU time: 0 and unknown are both honest, so they count as
+    the same.
+    """
     if totals["kernels"] == totals["memcpys"] == totals["memsets"] == 0:
         return totals | {"gpu_busy_ns": None, "gpu_span_ns": None}
     return totals

@@ -1,8 +1,10 @@
-"""The building blocks of every made-up trace: documents, layouts, G0, Gn, and the ways a file is cut or packed.
+"""The building blocks of every made-up trace: documents, layouts, G0, Gn, and the ways a file is
+cut or packed.
 
-Times are integer nanoseconds everywhere; `us` writes them the way Kineto does (`1200.000`). A `Raw` value is written
-as it stands, which is how damage gets into a file that is otherwise well formed. Text may hold lone surrogates
-(`"\\udcff"`): they become the raw byte they stand for, so a name can carry bytes that are not UTF-8.
+Times are integer nanoseconds everywhere; `us` writes them the way Kineto does (`1200.000`). A `Raw`
+value is written as it stands, which is how damage gets into a file that is otherwise well formed.
+Text may hold lone surrogates (`"\\udcff"`): they become the raw byte they stand for, so a name can
+carry bytes that are not UTF-8.
 
     g0().bytes()                      the good mini trace, as Kineto writes it
     g0().edit(E7, dur=us(5)).bytes("minified")
@@ -56,7 +58,9 @@ def us(ns: int) -> Raw:
     return Raw(f"{sign}{whole // 1000}.{whole % 1000:03}")
 
 
-def complete(cat: str | None, name: Any, pid: Any, tid: Any, ts: int, dur: int, args: Event | None = None) -> Event:
+def complete(
+    cat: str | None, name: Any, pid: Any, tid: Any, ts: int, dur: int, args: Event | None = None
+) -> Event:
     """A `ph: X` event; `ts` and `dur` in nanoseconds."""
     event: Event = {"ph": "X"}
     if cat is not None:
@@ -71,8 +75,18 @@ def meta(name: str, pid: Any, tid: Any, args: Event) -> Event:
     return {"ph": "M", "name": name, "pid": pid, "tid": tid, "args": args}
 
 
-def flow(ph: str, ident: Any, pid: Any, tid: Any, ts: int, cat: str = "ac2g", name: str | None = None) -> Event:
-    event = {"ph": ph, "id": ident, "pid": pid, "tid": tid, "ts": us(ts), "cat": cat, "name": name or cat}
+def flow(
+    ph: str, ident: Any, pid: Any, tid: Any, ts: int, cat: str = "ac2g", name: str | None = None
+) -> Event:
+    event = {
+        "ph": ph,
+        "id": ident,
+        "pid": pid,
+        "tid": tid,
+        "ts": us(ts),
+        "cat": cat,
+        "name": name or cat,
+    }
     return event | {"bp": "e"} if ph == "f" else event
 
 
@@ -107,7 +121,9 @@ def tight(value: Any) -> str:
 
 
 def pretty_event(event: Any) -> str:
-    """One event as Kineto 2026 lays it out: one key per line, two blanks before the brace, the arguments opened up."""
+    """One event as Kineto 2026 lays it out: one key per line, two blanks before the brace, the
+    arguments opened up.
+    """
     if not isinstance(event, dict) or not event:
         return "  " + text(event)
     lines = []
@@ -165,16 +181,28 @@ def _pretty(doc: Doc) -> str:
     head = "".join(f"  {text(key)}: {text(value)},\n" for key, value in doc.header.items())
     tail = "".join(f",\n  {text(key)}: {text(value)}" for key, value in doc.tail.items())
     return (
-        "{\n" + head + '  "traceEvents": [\n' + ",\n".join(map(pretty_event, doc.events)) + "\n  ]" + tail + "\n}\n"
+        "{\n"
+        + head
+        + '  "traceEvents": [\n'
+        + ",\n".join(map(pretty_event, doc.events))
+        + "\n  ]"
+        + tail
+        + "\n}\n"
     )
 
 
 def _kineto(doc: Doc) -> str:
-    """As torch 2.4 to 2.12 write it: several keys on a line, arguments on one line, a leading newline."""
+    """As torch 2.4 to 2.12 write it: several keys on a line, arguments on one line, a leading
+    newline.
+    """
     events = []
     for event in doc.events:
         keys = [f"{text(key)}: {text(value)}" for key, value in event.items() if key != "args"]
-        args = f',\n    "args": {{\n      {text(event["args"])[1:-1]}\n    }}' if "args" in event else ""
+        args = (
+            f',\n    "args": {{\n      {text(event["args"])[1:-1]}\n    }}'
+            if "args" in event
+            else ""
+        )
         events.append("  {\n    " + ", ".join(keys) + args + "\n  }")
     head = "".join(f"    {text(key)}: {text(value)},\n" for key, value in doc.header.items())
     tail = "".join(f",\n  {text(key)}: {text(value)}" for key, value in doc.tail.items())
@@ -197,7 +225,15 @@ def _lines(doc: Doc) -> str:
     """The Python exporter of torch 2.13: one tight event per line."""
     head = "".join(f"{tight(key)}:{tight(value)},\n" for key, value in doc.header.items())
     tail = "".join(f",\n{tight(key)}:{tight(value)}" for key, value in doc.tail.items())
-    return "{\n" + head + '"traceEvents":[\n' + ",\n".join(map(tight, doc.events)) + "\n]" + tail + "}\n"
+    return (
+        "{\n"
+        + head
+        + '"traceEvents":[\n'
+        + ",\n".join(map(tight, doc.events))
+        + "\n]"
+        + tail
+        + "}\n"
+    )
 
 
 def _list(doc: Doc) -> str:
@@ -220,7 +256,8 @@ LAYOUTS: dict[str, Callable[[Doc], str]] = {
 }
 
 
-# ---- G0 and its relatives -------------------------------------------------------------------------------------------
+# ---- G0 and its relatives
+# -------------------------------------------------------------------------------------------
 
 
 def launch_events(shift_ns: int = 0, correlation: int = 7, external: int = 2) -> list[Event]:
@@ -267,19 +304,35 @@ def launch_events(shift_ns: int = 0, correlation: int = 7, external: int = 2) ->
 
 
 def gn(n: int) -> Doc:
-    """G0 with `n` copies of e4 to e8, each 300 us after the last, with fresh correlation and External ids."""
+    """G0 with `n` copies of e4 to e8, each 300 us after the last, with fresh correlation and
+    External ids.
+    """
     copies = [event for i in range(n) for event in launch_events(300_000 * i, 7 + i, 2 + i)]
     return Doc(
         [
             meta("process_name", 100, 0, {"name": "python"}),
             meta("process_labels", 0, 0, {"labels": "GPU 0"}),
             complete(
-                "user_annotation", "ProfilerStep#2", 100, 100, 1_000_000, 1_000_000, {"External id": 1, "Ev Idx": 0}
+                "user_annotation",
+                "ProfilerStep#2",
+                100,
+                100,
+                1_000_000,
+                1_000_000,
+                {"External id": 1, "Ev Idx": 0},
             ),
             *copies,
-            complete("gpu_user_annotation", "ProfilerStep#2", 0, 7, 1_199_999, 50_002, {"External id": 1}),
             complete(
-                "Trace", "PyTorch Profiler (0)", "Spans", "PyTorch Profiler", 990_000, 1_100_000, {"Op count": 0}
+                "gpu_user_annotation", "ProfilerStep#2", 0, 7, 1_199_999, 50_002, {"External id": 1}
+            ),
+            complete(
+                "Trace",
+                "PyTorch Profiler (0)",
+                "Spans",
+                "PyTorch Profiler",
+                990_000,
+                1_100_000,
+                {"Op count": 0},
             ),
             instant("Record Window End", "", "", 2_100_000),
         ]
@@ -287,7 +340,9 @@ def gn(n: int) -> Doc:
 
 
 def g0() -> Doc:
-    """The good mini trace: 11 events, one kernel of 50 000 ns, one launch, one step, one op, nothing to warn about."""
+    """The good mini trace: 11 events, one kernel of 50 000 ns, one launch, one step, one op,
+    nothing to warn about.
+    """
     return gn(1)
 
 
@@ -296,7 +351,9 @@ def gn_chunks(n: int) -> Iterator[bytes]:
     before, after = gn(0).bytes().split(b'  {\n    "ph": "X",\n    "cat": "gpu_user_annotation"')
     yield before
     for i in range(n):
-        yield b"".join(raw_bytes(pretty_event(e)) + b",\n" for e in launch_events(300_000 * i, 7 + i, 2 + i))
+        yield b"".join(
+            raw_bytes(pretty_event(e)) + b",\n" for e in launch_events(300_000 * i, 7 + i, 2 + i)
+        )
     yield b'  {\n    "ph": "X",\n    "cat": "gpu_user_annotation"' + after
 
 
@@ -310,7 +367,12 @@ def cut(data: bytes, x: int) -> bytes:
 
 def gz(data: bytes, name: bytes = b"", level: int = 6) -> bytes:
     """One gzip member, the same bytes every time; `name` goes into the FNAME field."""
-    header = b"\x1f\x8b\x08" + (b"\x08" if name else b"\0") + b"\0\0\0\0\0\xff" + (name + b"\0" if name else b"")
+    header = (
+        b"\x1f\x8b\x08"
+        + (b"\x08" if name else b"\0")
+        + b"\0\0\0\0\0\xff"
+        + (name + b"\0" if name else b"")
+    )
     packer = zlib.compressobj(level, zlib.DEFLATED, -15)
     body = packer.compress(data) + packer.flush()
     return header + body + struct.pack("<II", zlib.crc32(data), len(data) & 0xFFFFFFFF)
@@ -319,4 +381,6 @@ def gz(data: bytes, name: bytes = b"", level: int = 6) -> bytes:
 def interleave(streams: list[bytes], block: int) -> bytes:
     """What several writers leave in one file: a block of each in turn until all are used up."""
     longest = max(map(len, streams))
-    return b"".join(stream[at : at + block] for at in range(0, longest, block) for stream in streams)
+    return b"".join(
+        stream[at : at + block] for at in range(0, longest, block) for stream in streams
+    )

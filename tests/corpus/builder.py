@@ -7,9 +7,10 @@
              .kernel("sgemm", 3_000, 1_500))
     path.write_bytes(trace.bytes())
 
-Every time is in nanoseconds after `origin_ns` (which keeps clear of ts 0, a time Kineto writes for "unknown"). Calls
-take the thread of the builder unless `tid` says otherwise; GPU work takes the correlation of the last launch unless
-`correlation` says otherwise, so one `.launch()` followed by many `.kernel()` is a graph.
+Every time is in nanoseconds after `origin_ns` (which keeps clear of ts 0, a time Kineto writes for
+"unknown"). Calls take the thread of the builder unless `tid` says otherwise; GPU work takes the
+correlation of the last launch unless `correlation` says otherwise, so one `.launch()` followed by
+many `.kernel()` is a graph.
 """
 
 from __future__ import annotations
@@ -34,16 +35,30 @@ class TraceBuilder:
         origin_ns: int = 1_000_000,
         header: Event | None = None,
     ) -> None:
-        self.pid, self.tid, self.device, self.stream, self.origin_ns = pid, tid, device, stream, origin_ns
+        self.pid, self.tid, self.device, self.stream, self.origin_ns = (
+            pid,
+            tid,
+            device,
+            stream,
+            origin_ns,
+        )
         self.header = header or {}
         self.events: list[Event] = []
         self.external = 0
         self.correlation = 0
 
-    # ---- host ------------------------------------------------------------------------------------------------------
+    # ---- host
+    # ------------------------------------------------------------------------------------------------------
 
     def host(
-        self, cat: str, name: str, ts: int, dur: int, *, tid: int | None = None, args: Event | None = None
+        self,
+        cat: str,
+        name: str,
+        ts: int,
+        dur: int,
+        *,
+        tid: int | None = None,
+        args: Event | None = None,
     ) -> TraceBuilder:
         """Any host range."""
         tid = self.tid if tid is None else tid
@@ -56,7 +71,9 @@ class TraceBuilder:
     def region(self, name: str, ts: int, dur: int, **more: Any) -> TraceBuilder:
         """A `record_function` range."""
         self.external += 1
-        return self.host("user_annotation", name, ts, dur, args={"External id": self.external}, **more)
+        return self.host(
+            "user_annotation", name, ts, dur, args={"External id": self.external}, **more
+        )
 
     def op(
         self,
@@ -72,7 +89,12 @@ class TraceBuilder:
     ) -> TraceBuilder:
         """A cpu_op, with the shapes, types and strides of its inputs where given."""
         self.external += 1
-        given = {"External id": self.external, "Input Dims": dims, "Input type": types, "Input Strides": strides}
+        given = {
+            "External id": self.external,
+            "Input Dims": dims,
+            "Input type": types,
+            "Input Strides": strides,
+        }
         kept = {key: value for key, value in given.items() if value is not None}
         return self.host("cpu_op", name, ts, dur, args=kept | (args or {}), tid=tid)
 
@@ -92,21 +114,29 @@ class TraceBuilder:
         own = {"External id": self.external, "correlation": self.correlation}
         return self.host(cat, name, ts, dur, args=own | (args or {}), tid=tid)
 
-    def launch(self, ts: int, dur: int, *, name: str = "cudaLaunchKernel", **more: Any) -> TraceBuilder:
+    def launch(
+        self, ts: int, dur: int, *, name: str = "cudaLaunchKernel", **more: Any
+    ) -> TraceBuilder:
         self.call(name, ts, dur, **more)
         call = self.events[-1]
-        self.events.append(flow("s", self.correlation, call["pid"], call["tid"], self.origin_ns + ts))
+        self.events.append(
+            flow("s", self.correlation, call["pid"], call["tid"], self.origin_ns + ts)
+        )
         return self
 
     def graph_launch(self, ts: int, dur: int, **more: Any) -> TraceBuilder:
         return self.launch(ts, dur, name="cudaGraphLaunch", **more)
 
-    def sync(self, ts: int, dur: int, *, name: str = "cudaDeviceSynchronize", **more: Any) -> TraceBuilder:
+    def sync(
+        self, ts: int, dur: int, *, name: str = "cudaDeviceSynchronize", **more: Any
+    ) -> TraceBuilder:
         return self.call(name, ts, dur, **more)
 
     def frame(self, name: str, ts: int, dur: int, **more: Any) -> TraceBuilder:
         """A Python frame, as `with_stack` records it."""
-        return self.host("python_function", name, ts, dur, args={"Python id": len(self.events) + 1}, **more)
+        return self.host(
+            "python_function", name, ts, dur, args={"Python id": len(self.events) + 1}, **more
+        )
 
     # ---- GPU -------------------------------------------------------------------------------------------------------
 
@@ -133,7 +163,9 @@ class TraceBuilder:
             "stream": stream,
             "correlation": correlation,
         }
-        self.events.append(complete(cat, name, device, stream, self.origin_ns + ts, dur, own | (args or {})))
+        self.events.append(
+            complete(cat, name, device, stream, self.origin_ns + ts, dur, own | (args or {}))
+        )
         return self
 
     def kernel(
@@ -151,7 +183,13 @@ class TraceBuilder:
         return self.gpu("kernel", name, ts, dur, args=shape | (args or {}), **more)
 
     def memcpy(
-        self, ts: int, dur: int, *, name: str = "Memcpy HtoD (Pageable -> Device)", nbytes: int = 4096, **more: Any
+        self,
+        ts: int,
+        dur: int,
+        *,
+        name: str = "Memcpy HtoD (Pageable -> Device)",
+        nbytes: int = 4096,
+        **more: Any,
     ) -> TraceBuilder:
         return self.gpu("gpu_memcpy", name, ts, dur, args={"bytes": nbytes}, **more)
 
@@ -160,7 +198,8 @@ class TraceBuilder:
     ) -> TraceBuilder:
         return self.gpu("gpu_memset", name, ts, dur, args={"bytes": nbytes}, **more)
 
-    # ---- writing ---------------------------------------------------------------------------------------------------
+    # ---- writing
+    # ---------------------------------------------------------------------------------------------------
 
     def event(self, event: Event) -> TraceBuilder:
         """An event as it stands, for whatever the other methods do not say."""
@@ -169,7 +208,12 @@ class TraceBuilder:
 
     def doc(self) -> Doc:
         last = max(
-            (float(event["ts"]) + float(event.get("dur", 0)) for event in self.events if "ts" in event), default=0
+            (
+                float(event["ts"]) + float(event.get("dur", 0))
+                for event in self.events
+                if "ts" in event
+            ),
+            default=0,
         )
         doc = Doc([*self.events, instant("Record Window End", "", "", int(last * 1000) + 1_000)])
         return doc.head(**self.header)

@@ -2,8 +2,9 @@
 
     Case("A19", "bom_utf8", b"\\xef\\xbb\\xbf" + G0, accept(bom=1), same_as=G0, check=is_t0)
 
-`accept` and `recover` list every note of severity notice or worse, with its count (`ANY` where none is fixed); a
-note that is not listed fails the case, unless `may` allows it. Notes of severity info need not be listed.
+`accept` and `recover` list every note of severity notice or worse, with its count (`ANY` where none
+is fixed); a note that is not listed fails the case, unless `may` allows it. Notes of severity info
+need not be listed.
 """
 
 from __future__ import annotations
@@ -35,15 +36,24 @@ class Expect:
     offset: int | None = None
 
 
-def accept(*, may: str = "", good: int | None = None, seen: int | None = None, **notes: int) -> Expect:
+def accept(
+    *, may: str = "", good: int | None = None, seen: int | None = None, **notes: int
+) -> Expect:
     """Opens, exit 0; nothing is lost unless `good` and `seen` say so."""
     return Expect("accept", notes, frozenset(may.split()), good=good, seen=seen)
 
 
-def recover(good: int | None, seen: int | None, *, may: str = "", one_of: str = "", **notes: int) -> Expect:
+def recover(
+    good: int | None, seen: int | None, *, may: str = "", one_of: str = "", **notes: int
+) -> Expect:
     """Opens, exit 0, with `good` of `seen` events; exit 1 under `--strict`."""
     return Expect(
-        "recover", notes, frozenset(may.split()) | frozenset(one_of.split()), frozenset(one_of.split()), good, seen
+        "recover",
+        notes,
+        frozenset(may.split()) | frozenset(one_of.split()),
+        frozenset(one_of.split()),
+        good,
+        seen,
     )
 
 
@@ -53,7 +63,9 @@ def reject(code: str, *says: str, offset: int | None = None) -> Expect:
 
 
 def several(*says: str) -> Expect:
-    """The path holds several traces: opening one is exit 2 with a message that names each of `says`; `look` gives all."""
+    """The path holds several traces: opening one is exit 2 with a message that names each of
+    `says`; `look` gives all.
+    """
     return Expect("usage", says=says)
 
 
@@ -98,9 +110,10 @@ Place = Callable[[Path], Path | str]
 class Case:
     """`content` is the bytes of the file, or a function that makes them when they are large.
 
-    `place` puts files into an empty folder and returns what to open, for the cases where one plain file is not enough.
-    `same_as` is a well-formed document with the same numbers; without it the file itself is compared with the slow
-    reader, unless `compared` is False (numbers that a well-formed document cannot state).
+    `place` puts files into an empty folder and returns what to open, for the cases where one plain
+    file is not enough. `same_as` is a well-formed document with the same numbers; without it the
+    file itself is compared with the slow reader, unless `compared` is False (numbers that a
+    well-formed document cannot state).
     """
 
     id: str
@@ -184,6 +197,8 @@ def kernel_names(*names: str) -> Check:
 
 def has_event(name: str, times: int = 1) -> Check:
     def run(opened: Opened) -> None:
-        assert sum(event["name"] == name for event in opened.events) == times, f"events named {name!r}"
+        assert sum(event["name"] == name for event in opened.events) == times, (
+            f"events named {name!r}"
+        )
 
     return run

@@ -38,14 +38,28 @@ def events_text(before: str, after: str) -> bytes:
 
 def frame(ts: int, name: str) -> Event:
     return complete(
-        "python_function", Raw(f'"{name}"'), 100, 100, ts, 10_000, {"Python id": ts, "Python parent id": None}
+        "python_function",
+        Raw(f'"{name}"'),
+        100,
+        100,
+        ts,
+        10_000,
+        {"Python id": ts, "Python parent id": None},
     )
 
 
 def memcpy_pair(args: Event) -> list[Event]:
     """A copy and the call that asked for it, so that nothing but `args` is odd."""
     return [
-        complete("cuda_runtime", "cudaMemcpyAsync", 100, 100, 1_400_000, 5_000, {"External id": 3, "correlation": 8}),
+        complete(
+            "cuda_runtime",
+            "cudaMemcpyAsync",
+            100,
+            100,
+            1_400_000,
+            5_000,
+            {"External id": 3, "correlation": 8},
+        ),
         complete(
             "gpu_memcpy",
             "Memcpy HtoD",
@@ -64,7 +78,8 @@ def op(name: str, **fields: object) -> Event:
 
 
 def a01_names(opened: Opened) -> None:
-    # e3 is the step, so renaming it leaves no step: T0 holds for the GPU side, and `no_steps` is noted.
+    # e3 is the step, so renaming it leaves no step: T0 holds for the GPU side, and `no_steps` is
+    # noted.
     gpu_is_t0(opened)
     assert opened.ledger.repaired == 1
     assert opened.named('a"b')["dur_ns"] == 1_000_000
@@ -112,8 +127,11 @@ def a16_groups(opened: Opened) -> None:
 def a36_text(opened: Opened) -> None:
     is_t0(opened)
     note = next(note for note in opened.ledger.notes if note.code == "trailing_data")
-    sizes = {len(G0.strip()), len(G0), len(G0) + 1}  # with or without the blanks around the second document
-    assert any(str(size) in note.text.replace(",", "") for size in sizes), "the note says how many bytes were ignored"
+    # with or without the blanks around the second document
+    sizes = {len(G0.strip()), len(G0), len(G0) + 1}
+    assert any(str(size) in note.text.replace(",", "") for size in sizes), (
+        "the note says how many bytes were ignored"
+    )
 
 
 def a41_rest(opened: Opened) -> None:
@@ -161,7 +179,12 @@ CASES = [
         recover(13, 13, repaired_string=2),
         both(is_t0, has_event(FRAME, 2)),
         same_as=g0()
-        .add(*(complete("python_function", FRAME, 100, 100, ts, 10_000) for ts in (1_001_000, 1_020_000)))
+        .add(
+            *(
+                complete("python_function", FRAME, 100, 100, ts, 10_000)
+                for ts in (1_001_000, 1_020_000)
+            )
+        )
         .bytes(),
     ),
     Case(
@@ -207,7 +230,14 @@ CASES = [
         "A10",
         "nan_upper",
         g0()
-        .args(E7, {"blocks per SM": Raw("NaN"), "warps per SM": Raw("Infinity"), "priority": Raw("-Infinity")})
+        .args(
+            E7,
+            {
+                "blocks per SM": Raw("NaN"),
+                "warps per SM": Raw("Infinity"),
+                "priority": Raw("-Infinity"),
+            },
+        )
         .bytes(),
         accept(nonfinite=3),
         is_t0,
@@ -232,7 +262,13 @@ CASES = [
         is_t0,
         same_as=G0,
     ),
-    Case("A12", "float_overflow", g0().edit(E7, dur=Raw("1e400")).bytes(), accept(ts_out_of_window=1), a12_numbers),
+    Case(
+        "A12",
+        "float_overflow",
+        g0().edit(E7, dur=Raw("1e400")).bytes(),
+        accept(ts_out_of_window=1),
+        a12_numbers,
+    ),
     Case(
         "A14",
         "nul_byte",
@@ -291,8 +327,22 @@ CASES = [
         same_as=G0,
     ),
     Case("A19", "bom_utf8", b"\xef\xbb\xbf" + G0, accept(bom=1), is_t0),
-    Case("A20", "utf16_le", b"\xff\xfe" + G0.decode().encode("utf-16-le"), accept(bom=1), is_t0, same_as=G0),
-    Case("A20-be", "utf16_be", b"\xfe\xff" + G0.decode().encode("utf-16-be"), accept(bom=1), is_t0, same_as=G0),
+    Case(
+        "A20",
+        "utf16_le",
+        b"\xff\xfe" + G0.decode().encode("utf-16-le"),
+        accept(bom=1),
+        is_t0,
+        same_as=G0,
+    ),
+    Case(
+        "A20-be",
+        "utf16_be",
+        b"\xfe\xff" + G0.decode().encode("utf-16-be"),
+        accept(bom=1),
+        is_t0,
+        same_as=G0,
+    ),
     Case(
         "A21",
         "trailing_comma_events",
@@ -309,7 +359,13 @@ CASES = [
         is_t0,
         same_as=G0,
     ),
-    Case("A24", "empty_event", Doc([*g0().events, {}]).bytes(), accept(good=11, seen=12, ts_missing=1), is_t0),
+    Case(
+        "A24",
+        "empty_event",
+        Doc([*g0().events, {}]).bytes(),
+        accept(good=11, seen=12, ts_missing=1),
+        is_t0,
+    ),
     Case(
         "A25",
         "null_event",
@@ -328,12 +384,23 @@ CASES = [
     Case(
         "A29",
         "over_uint64",
-        g0().args(E7, {"Comms Id": Raw("18446744073709551616"), "Addr": Raw("-9223372036854775809")}).bytes(),
+        g0()
+        .args(E7, {"Comms Id": Raw("18446744073709551616"), "Addr": Raw("-9223372036854775809")})
+        .bytes(),
         accept(bigint=2),
         is_t0,
     ),
-    Case("A30", "int_5000_digits", g0().edit(E6, id=Raw("9" * 5000)).bytes(), accept(bigint=1), is_t0, same_as=G0),
-    Case("A31", "int_2_53_plus_1", g0().args(E7, {"Addr": 9007199254740993}).bytes(), accept(), is_t0),
+    Case(
+        "A30",
+        "int_5000_digits",
+        g0().edit(E6, id=Raw("9" * 5000)).bytes(),
+        accept(bigint=1),
+        is_t0,
+        same_as=G0,
+    ),
+    Case(
+        "A31", "int_2_53_plus_1", g0().args(E7, {"Addr": 9007199254740993}).bytes(), accept(), is_t0
+    ),
     Case(
         "A32",
         "negative_ts_format",
@@ -404,8 +471,15 @@ CASES = [
         accept(),
         has_event("wide"),
     ),
-    # The limit on keys applies to a flood in one event; a header is not an event, and must take it in linear time.
-    Case("A46", "hash_flood", lambda: g0().head(**keys(100_000, "key{:0100}")).bytes(), accept(), is_t0),
+    # The limit on keys applies to a flood in one event; a header is not an event, and must take it
+    # in linear time.
+    Case(
+        "A46",
+        "hash_flood",
+        lambda: g0().head(**keys(100_000, "key{:0100}")).bytes(),
+        accept(),
+        is_t0,
+    ),
     Case(
         "A46-event",
         "hash_flood_event",

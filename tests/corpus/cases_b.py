@@ -16,14 +16,28 @@ from pathlib import Path
 from typing import Any
 
 from corpus.build import BASE_NS, E7, Doc, g0, gn, gz, interleave, raw_bytes
-from corpus.cases import ANY, G0, Case, Expect, Opened, accept, both, is_t0, kernel_names, recover, reject, several
+from corpus.cases import (
+    ANY,
+    G0,
+    Case,
+    Expect,
+    Opened,
+    accept,
+    both,
+    is_t0,
+    kernel_names,
+    recover,
+    reject,
+    several,
+)
 
 ZSTD = "compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd"
 GN_EVENTS = 5 * 1000 + 6
 CUT_TAIL = G0[: G0.index(b"\n  ],")]
 
 
-# ---- documents ------------------------------------------------------------------------------------------------------
+# ---- documents
+# ------------------------------------------------------------------------------------------------------
 
 
 @cache
@@ -59,7 +73,9 @@ def rank_doc(rank: int, launches: int = 1) -> Doc:
         if event["pid"] == 100:
             event |= {"pid": 100 + rank, "tid": 100 + rank}
     info = {"backend": "nccl", "rank": rank, "world_size": 8}
-    return doc.head(distributedInfo=info, baseTimeNanoseconds=BASE_NS + rank * 7_889_238_000_000_000)
+    return doc.head(
+        distributedInfo=info, baseTimeNanoseconds=BASE_NS + rank * 7_889_238_000_000_000
+    )
 
 
 def padded_error(padding: int) -> tuple[bytes, int]:
@@ -70,9 +86,11 @@ def padded_error(padding: int) -> tuple[bytes, int]:
 
 
 def b19_events(opened: Opened) -> None:
-    """What was saved is what one of the writers wrote, but for the few records that are spliced from two of them.
+    """What was saved is what one of the writers wrote, but for the few records that are spliced
+    from two of them.
 
-    A splice at the end of a line can be well formed, and then nothing shows it: at most one per block.
+    A splice at the end of a line can be well formed, and then nothing shows it: at most one per
+    block.
     """
     blocks = 2 * (len(rank_doc(0, 400).bytes()) // 8192 + 1)
     starts = {1_200_000 + 300_000 * i for i in range(400)}
@@ -128,7 +146,8 @@ def error_at(offset: int) -> Any:
     return run
 
 
-# ---- zip files ------------------------------------------------------------------------------------------------------
+# ---- zip files
+# ------------------------------------------------------------------------------------------------------
 
 
 def zipped(members: dict[str, bytes], links: dict[str, str] | None = None) -> bytes:
@@ -166,7 +185,9 @@ def overlapping_zip() -> bytes:
         for name in names
     )
     start = len(local) + len(packed)
-    end = b"PK\x05\x06" + struct.pack("<HHHHIIH", 0, 0, len(names), len(names), len(directory), start, 0)
+    end = b"PK\x05\x06" + struct.pack(
+        "<HHHHIIH", 0, 0, len(names), len(names), len(directory), start, 0
+    )
     return local + packed + directory + end
 
 
@@ -198,7 +219,8 @@ def is_rank_3(opened: Opened) -> None:
     assert opened.doc["trace"]["rank"] == 3
 
 
-# ---- folders, links, pipes ------------------------------------------------------------------------------------------
+# ---- folders, links, pipes
+# ------------------------------------------------------------------------------------------
 
 
 def folder_of(**files: bytes) -> Any:
@@ -266,7 +288,8 @@ def forbidden(folder: Path) -> Path:
     return folder / "t.json"
 
 
-# ---- other formats --------------------------------------------------------------------------------------------------
+# ---- other formats
+# --------------------------------------------------------------------------------------------------
 
 
 class Pwned:
@@ -286,7 +309,8 @@ def message(number: int, body: bytes) -> bytes:
     return bytes([number << 3 | 2]) + varint(len(body)) + body
 
 
-# TracePacket: timestamp (8), trusted_packet_sequence_id (10), then a track descriptor (60) with a process name.
+# TracePacket: timestamp (8), trusted_packet_sequence_id (10), then a track descriptor (60) with a
+# process name.
 PERFETTO = b"".join(
     message(
         1,
@@ -301,7 +325,13 @@ PERFETTO = b"".join(
     for i in range(40)
 )
 # XSpace: planes (1), each with an id (1), a name (2) and lines (3).
-XPLANE = message(1, bytes([1 << 3]) + varint(1) + message(2, b"/host:CPU") + message(3, bytes([1 << 3]) + varint(7)))
+XPLANE = message(
+    1,
+    bytes([1 << 3])
+    + varint(1)
+    + message(2, b"/host:CPU")
+    + message(3, bytes([1 << 3]) + varint(7)),
+)
 XPLANE += message(1, bytes([1 << 3]) + varint(2) + message(2, b"/device:GPU:0"))
 EXECUTION = b'{"schema": "1.0.1", "pid": 1, "start_ts": 5, "nodes": [{"id": 1, "name": "[pytorch|profiler|thread]"}]}'
 TIMELINE = b"[[1,2,3],[[0,0,0],[16,32,16]]]"
@@ -321,7 +351,12 @@ HALF = len(G0) // 2
 CASES = [
     Case("B01", "empty_file", b"", reject("E_EMPTY")),
     Case("B02", "whitespace_only", b" " * 4096, reject("E_EMPTY")),
-    Case("B03", "cut_in_header", G0[: G0.index(b'"traceEvents"') - 3], reject("E_NO_EVENTS", "cut in the header")),
+    Case(
+        "B03",
+        "cut_in_header",
+        G0[: G0.index(b'"traceEvents"') - 3],
+        reject("E_NO_EVENTS", "cut in the header"),
+    ),
     Case(
         "B04",
         "cut_between_events",
@@ -374,7 +409,15 @@ CASES = [
         same_as=gn_text,
         forms=False,
     ),
-    Case("B14", "gz_bad_crc", bad_crc, recover(5006, 5006, gzip_crc=1), thousand, same_as=gn_text, forms=False),
+    Case(
+        "B14",
+        "gz_bad_crc",
+        bad_crc,
+        recover(5006, 5006, gzip_crc=1),
+        thousand,
+        same_as=gn_text,
+        forms=False,
+    ),
     Case("B16", "gz_multi_member", gz(G0[:HALF]) + gz(G0[HALF:]), accept(), is_t0, forms=False),
     Case(
         "B17",
@@ -400,15 +443,38 @@ CASES = [
         b19_events,
         compared=False,
     ),
-    Case("B21", "gz_trailing_garbage", gz(G0) + b"garbage", accept(gzip_trailing=1), is_t0, same_as=G0, forms=False),
+    Case(
+        "B21",
+        "gz_trailing_garbage",
+        gz(G0) + b"garbage",
+        accept(gzip_trailing=1),
+        is_t0,
+        same_as=G0,
+        forms=False,
+    ),
     Case("B22", "gz_header_name", gz(G0, name=b"../../etc/cron.d/x"), accept(), is_t0, forms=False),
     Case("B23", "double_gz", gz(gz(G0)), accept(), is_t0, forms=False),
     Case("B23-three", "triple_gz", gz(gz(gz(G0))), reject("E_GZIP"), forms=False),
-    Case("B24", "zstd", packed_by(ZSTD), accept(), is_t0, same_as=G0, file="t.json.zst", forms=False, needs=ZSTD),
+    Case(
+        "B24",
+        "zstd",
+        packed_by(ZSTD),
+        accept(),
+        is_t0,
+        same_as=G0,
+        file="t.json.zst",
+        forms=False,
+        needs=ZSTD,
+    ),
     Case("B24-xz", "xz", packed_by("lzma"), reject("E_WRONG_FORMAT", "xz"), forms=False),
     Case("B24-bz2", "bz2", packed_by("bz2"), reject("E_WRONG_FORMAT", "bz"), forms=False),
     Case(
-        "B26", "zip_many", RANKS_ZIP, several(*(f"rank{i}_trace.json" for i in range(8))), file="t.zip", forms=False
+        "B26",
+        "zip_many",
+        RANKS_ZIP,
+        several(*(f"rank{i}_trace.json" for i in range(8))),
+        file="t.zip",
+        forms=False,
     ),
     Case(
         "B26-one",
@@ -431,7 +497,14 @@ CASES = [
         forms=False,
     ),
     Case(
-        "B26-gz", "zip_of_gz", zipped({"t.json.gz": gz(G0)}), accept(), is_t0, same_as=G0, file="t.zip", forms=False
+        "B26-gz",
+        "zip_of_gz",
+        zipped({"t.json.gz": gz(G0)}),
+        accept(),
+        is_t0,
+        same_as=G0,
+        file="t.zip",
+        forms=False,
     ),
     Case(
         "B26-none",
@@ -441,7 +514,14 @@ CASES = [
         file="t.zip",
         forms=False,
     ),
-    Case("B26-cut", "zip_cut", RANKS_ZIP[: len(RANKS_ZIP) // 2], reject("E_ZIP"), file="t.zip", forms=False),
+    Case(
+        "B26-cut",
+        "zip_cut",
+        RANKS_ZIP[: len(RANKS_ZIP) // 2],
+        reject("E_ZIP"),
+        file="t.zip",
+        forms=False,
+    ),
     Case("B27", "zip_slip", None, accept(), is_t0, place=slip_members, same_as=G0, forms=False),
     Case(
         "B27-one",
@@ -470,8 +550,21 @@ CASES = [
         file="t.zip",
         forms=False,
     ),
-    Case("B31-small", "big_scaled", lambda: gn(3000).bytes(), accept(), lambda opened: scaled(opened, 3000)),
-    Case("B31-limit", "bytes_limit", gn_text, reject("E_TOO_BIG", "limit"), limits={"bytes": 100_000}, forms=False),
+    Case(
+        "B31-small",
+        "big_scaled",
+        lambda: gn(3000).bytes(),
+        accept(),
+        lambda opened: scaled(opened, 3000),
+    ),
+    Case(
+        "B31-limit",
+        "bytes_limit",
+        gn_text,
+        reject("E_TOO_BIG", "limit"),
+        limits={"bytes": 100_000},
+        forms=False,
+    ),
     Case(
         "B32-small",
         "big_offset_scaled",
@@ -491,8 +584,12 @@ CASES = [
         for protocol in (2, 3, 4, 5)
     ),
     Case("B34", "pickle_named_json", pickle.dumps(Pwned(), 4), reject("E_PICKLE")),
-    Case("B34-0", "pickle_text_named_json", pickle.dumps(Pwned(), 0), Expect("reject"), file="t.json"),
-    Case("B36", "perfetto_protobuf", PERFETTO, reject("E_WRONG_FORMAT", "perfetto"), file="t.pftrace"),
+    Case(
+        "B34-0", "pickle_text_named_json", pickle.dumps(Pwned(), 0), Expect("reject"), file="t.json"
+    ),
+    Case(
+        "B36", "perfetto_protobuf", PERFETTO, reject("E_WRONG_FORMAT", "perfetto"), file="t.pftrace"
+    ),
     Case(
         "B37-nsys",
         "nsys_sqlite",
@@ -508,11 +605,38 @@ CASES = [
         file="t.ncu-rep",
     ),
     Case("B37-xplane", "xplane", XPLANE, reject("E_WRONG_FORMAT", "xplane"), file="t.xplane.pb"),
-    Case("B38", "execution_trace", EXECUTION, reject("E_WRONG_FORMAT", "execution trace", "not a profiler trace")),
-    Case("B39", "memory_timeline", gz(TIMELINE), reject("E_WRONG_FORMAT", "memory timeline"), file="t.json.gz"),
+    Case(
+        "B38",
+        "execution_trace",
+        EXECUTION,
+        reject("E_WRONG_FORMAT", "execution trace", "not a profiler trace"),
+    ),
+    Case(
+        "B39",
+        "memory_timeline",
+        gz(TIMELINE),
+        reject("E_WRONG_FORMAT", "memory timeline"),
+        file="t.json.gz",
+    ),
     Case("B41", "lfs_pointer", LFS, reject("E_NOT_A_TRACE", "git lfs pointer")),
-    Case("B42-0", "directory_without_traces", None, reject("E_NO_EVENTS"), place=folder_of(), forms=False),
-    Case("B42-1", "directory_with_one", None, accept(), is_t0, place=folder_of(t__json=G0), same_as=G0, forms=False),
+    Case(
+        "B42-0",
+        "directory_without_traces",
+        None,
+        reject("E_NO_EVENTS"),
+        place=folder_of(),
+        forms=False,
+    ),
+    Case(
+        "B42-1",
+        "directory_with_one",
+        None,
+        accept(),
+        is_t0,
+        place=folder_of(t__json=G0),
+        same_as=G0,
+        forms=False,
+    ),
     Case(
         "B42-8",
         "directory_with_eight",
@@ -521,17 +645,53 @@ CASES = [
         place=folder_of(**{f"rank{i}__json": rank_doc(i).bytes() for i in range(8)}),
         forms=False,
     ),
-    Case("B43-zero", "device", None, reject("E_NOT_REGULAR"), place=lambda folder: "/dev/zero", forms=False),
+    Case(
+        "B43-zero",
+        "device",
+        None,
+        reject("E_NOT_REGULAR"),
+        place=lambda folder: "/dev/zero",
+        forms=False,
+    ),
     Case("B43-fifo", "fifo", None, reject("E_NOT_REGULAR"), place=fifo, forms=False),
     Case("B43-socket", "socket", None, reject("E_NOT_REGULAR"), place=unix_socket, forms=False),
     Case("B44-loop", "symlink_loop", None, reject("E_UNREADABLE"), place=link_loop, forms=False),
     Case("B44", "symlink", None, accept(), is_t0, place=link_to_trace, same_as=G0, forms=False),
-    Case("B46-enoent", "missing", None, reject("E_UNREADABLE", "not_there.json"), place=missing, forms=False),
+    Case(
+        "B46-enoent",
+        "missing",
+        None,
+        reject("E_UNREADABLE", "not_there.json"),
+        place=missing,
+        forms=False,
+    ),
     # Reading this file at byte 0 gives EIO on Linux, whoever reads it.
-    Case("B46-eio", "io_error", None, reject("E_UNREADABLE"), place=lambda folder: "/proc/self/mem", forms=False),
-    Case("B47", "odd_file_name", None, accept(), is_t0, place=odd_name(G0), same_as=G0, forms=False),
-    Case("B47-bad", "odd_file_name_rejected", None, reject("E_EMPTY"), place=odd_name(b""), forms=False),
-    Case("B48", "ansi_in_names", g0().edit(E7, name=ANSI).bytes(), accept(), both(is_t0, kernel_names(ANSI))),
+    Case(
+        "B46-eio",
+        "io_error",
+        None,
+        reject("E_UNREADABLE"),
+        place=lambda folder: "/proc/self/mem",
+        forms=False,
+    ),
+    Case(
+        "B47", "odd_file_name", None, accept(), is_t0, place=odd_name(G0), same_as=G0, forms=False
+    ),
+    Case(
+        "B47-bad",
+        "odd_file_name_rejected",
+        None,
+        reject("E_EMPTY"),
+        place=odd_name(b""),
+        forms=False,
+    ),
+    Case(
+        "B48",
+        "ansi_in_names",
+        g0().edit(E7, name=ANSI).bytes(),
+        accept(),
+        both(is_t0, kernel_names(ANSI)),
+    ),
     Case(
         "B48-raw",
         "ansi_in_names_raw",
@@ -541,4 +701,6 @@ CASES = [
     ),
 ]
 if os.geteuid() != 0:  # root reads it all the same
-    CASES.append(Case("B46", "unreadable", None, reject("E_UNREADABLE"), place=forbidden, forms=False))
+    CASES.append(
+        Case("B46", "unreadable", None, reject("E_UNREADABLE"), place=forbidden, forms=False)
+    )

@@ -26,11 +26,15 @@ def absolute_us(doc: Doc) -> Doc:
 
 
 def absolute_float(doc: Doc) -> Doc:
-    """Nightlies of spring 2024: floats since the epoch, where a double steps by a quarter of a microsecond."""
+    """Nightlies of spring 2024: floats since the epoch, where a double steps by a quarter of a
+    microsecond.
+    """
     del doc.header["baseTimeNanoseconds"]
     for event in doc.events:
         if "ts" in event:
-            event["ts"] = Raw(f"{EPOCH_US + int(event['ts'].partition('.')[0])}.{event['ts'].partition('.')[2]}")
+            event["ts"] = Raw(
+                f"{EPOCH_US + int(event['ts'].partition('.')[0])}.{event['ts'].partition('.')[2]}"
+            )
     return doc
 
 
@@ -66,7 +70,9 @@ def late_base(opened: Opened) -> None:
 
 
 def last_of_quarter() -> Doc:
-    """The launch 49 999.999 us before the last nanosecond that a relative time can state, the kernel on it."""
+    """The launch 49 999.999 us before the last nanosecond that a relative time can state, the
+    kernel on it.
+    """
     last = QUARTER_NS - 1
     return (
         TraceBuilder(origin_ns=last - 100_000)
@@ -99,7 +105,8 @@ def no_dur(doc: Doc) -> Doc:
 
 
 def c10_numbers(opened: Opened) -> None:
-    # Without a length, aten::mm is no range that can hold the launch: the kernel has no op. It still counts as an op.
+    # Without a length, aten::mm is no range that can hold the launch: the kernel has no op. It
+    # still counts as an op.
     gpu_is_t0(opened)
     assert opened.totals["cpu_ops"] == 1
     assert opened.op("aten::mm")["total_cpu_ns"] == 0
@@ -127,7 +134,12 @@ def all_lost() -> Doc:
 
 
 def clamped() -> Doc:
-    return g0().add(*(complete("cpu_op", f"early{i}", 100, 100, 0, 5_000, {"External id": 20 + i}) for i in range(3)))
+    return g0().add(
+        *(
+            complete("cpu_op", f"early{i}", 100, 100, 0, 5_000, {"External id": 20 + i})
+            for i in range(3)
+        )
+    )
 
 
 def c16_numbers(opened: Opened) -> None:
@@ -217,7 +229,9 @@ def same_start() -> Doc:
 
 
 def c26_tree(opened: Opened) -> None:
-    """Of two ranges that start together the longer holds the shorter, whatever their order in the file."""
+    """Of two ranges that start together the longer holds the shorter, whatever their order in the
+    file.
+    """
     events = {event["id"]: event for event in opened.events}
     assert events[opened.named("short")["parent"]]["name"] == "long"
     assert opened.op("long")["self_cpu_ns"] == 1
@@ -225,7 +239,9 @@ def c26_tree(opened: Opened) -> None:
 
 
 def equal_ranges() -> Doc:
-    """Two ranges equal to the nanosecond, as whole microseconds often give them; the inner one was begun second."""
+    """Two ranges equal to the nanosecond, as whole microseconds often give them; the inner one was
+    begun second.
+    """
     return (
         TraceBuilder()
         .step(2, 0, 1_000_000)
@@ -237,7 +253,10 @@ def equal_ranges() -> Doc:
 
 
 def c26_equal(opened: Opened) -> None:
-    assert (opened.op("z_outer")["self_cpu_ns"], opened.op("a_inner")["self_cpu_ns"]) == (0, 190_000)
+    assert (opened.op("z_outer")["self_cpu_ns"], opened.op("a_inner")["self_cpu_ns"]) == (
+        0,
+        190_000,
+    )
     assert opened.kernels[0]["op_name"] == "a_inner"
 
 
@@ -248,28 +267,62 @@ def backwards(doc: Doc) -> Doc:
 
 def memory(ph: str, args: Event, **fields: Any) -> Event:
     return (
-        {"ph": ph, "cat": "cpu_instant_event", "name": "[memory]", "pid": 100, "tid": 100, "ts": us(1_101_000)}
+        {
+            "ph": ph,
+            "cat": "cpu_instant_event",
+            "name": "[memory]",
+            "pid": 100,
+            "tid": 100,
+            "ts": us(1_101_000),
+        }
         | fields
-        | {"args": {"Device Type": 1, "Device Id": 0, "Addr": 140_000_000_000_000, "Bytes": 512} | args}
+        | {
+            "args": {"Device Type": 1, "Device Id": 0, "Addr": 140_000_000_000_000, "Bytes": 512}
+            | args
+        }
     )
 
 
 def c28_numbers(opened: Opened) -> None:
     is_t0(opened)
-    assert opened.op("aten::mm") == opened.op("aten::mm") | {"total_cpu_ns": 200_000, "self_cpu_ns": 190_000}
+    assert opened.op("aten::mm") == opened.op("aten::mm") | {
+        "total_cpu_ns": 200_000,
+        "self_cpu_ns": 190_000,
+    }
 
 
 def unfinished() -> Doc:
     return g0().add(
-        complete("user_annotation", "open_range", 100, 100, 1_400_000, 500_000, {"External id": 5, "finished": False})
+        complete(
+            "user_annotation",
+            "open_range",
+            100,
+            100,
+            1_400_000,
+            500_000,
+            {"External id": 5, "finished": False},
+        )
     )
 
 
 CASES = [
     Case("C01", "int_us_absolute", absolute_us(g0()).bytes(), accept(ts_precision=ANY), c01_times),
-    # The text states nanoseconds; only a reader that goes through doubles loses them. A note that says so is allowed.
-    Case("C02", "float_us_absolute", absolute_float(g0()).bytes(), accept(may="ts_precision"), c01_times),
-    Case("C02-ns", "float_us_absolute_ns", absolute_float(odd_ns()).bytes(), accept(may="ts_precision"), c02_times),
+    # The text states nanoseconds; only a reader that goes through doubles loses them. A note that
+    # says so is allowed.
+    Case(
+        "C02",
+        "float_us_absolute",
+        absolute_float(g0()).bytes(),
+        accept(may="ts_precision"),
+        c01_times,
+    ),
+    Case(
+        "C02-ns",
+        "float_us_absolute_ns",
+        absolute_float(odd_ns()).bytes(),
+        accept(may="ts_precision"),
+        c02_times,
+    ),
     Case("C03", "relative_no_base", without_base(g0()).bytes(), accept(base_missing=1), c03_times),
     Case("C04", "unit_ns_label", g0().head(displayTimeUnit="ns").bytes(), accept(), is_t0),
     Case(
@@ -280,11 +333,27 @@ CASES = [
         late_base,
     ),
     Case("C06", "last_ns_of_quarter", last_of_quarter().bytes(), accept(), c06_times),
-    Case("C08", "ts_string_bad", g0().add(odd_op(ts="12x")).bytes(), accept(good=12, seen=12, ts_missing=1), counted),
     Case(
-        "C08-good", "ts_string_good", g0().edit(E7, ts="1200.000", dur="50.000").bytes(), accept(ts_type=ANY), is_t0
+        "C08",
+        "ts_string_bad",
+        g0().add(odd_op(ts="12x")).bytes(),
+        accept(good=12, seen=12, ts_missing=1),
+        counted,
     ),
-    Case("C09", "ts_missing", g0().drop(E7, "ts").bytes(), accept(good=11, seen=11, ts_missing=1), gpu_time_unknown),
+    Case(
+        "C08-good",
+        "ts_string_good",
+        g0().edit(E7, ts="1200.000", dur="50.000").bytes(),
+        accept(ts_type=ANY),
+        is_t0,
+    ),
+    Case(
+        "C09",
+        "ts_missing",
+        g0().drop(E7, "ts").bytes(),
+        accept(good=11, seen=11, ts_missing=1),
+        gpu_time_unknown,
+    ),
     Case(
         "C09-null",
         "ts_null",
@@ -292,7 +361,13 @@ CASES = [
         accept(good=11, seen=11, ts_missing=1),
         gpu_time_unknown,
     ),
-    Case("C10", "dur_missing", no_dur(g0()).bytes(), accept(good=11, seen=11, dur_missing=1), c10_numbers),
+    Case(
+        "C10",
+        "dur_missing",
+        no_dur(g0()).bytes(),
+        accept(good=11, seen=11, dur_missing=1),
+        c10_numbers,
+    ),
     Case(
         "C11",
         "dur_negative",
@@ -300,9 +375,17 @@ CASES = [
         accept(good=11, seen=11, dur_negative=1),
         gpu_time_unknown,
     ),
-    Case("C13", "gpu_ts_zero", lambda: thousand_lost().bytes(), accept(gpu_no_timestamp=1000), c13_numbers),
+    Case(
+        "C13",
+        "gpu_ts_zero",
+        lambda: thousand_lost().bytes(),
+        accept(gpu_no_timestamp=1000),
+        c13_numbers,
+    ),
     Case("C14", "all_ts_zero", all_lost().bytes(), accept(gpu_no_timestamp=3), gpu_time_unknown),
-    Case("C15", "record_window_end_far", g0().edit(E11, ts=us(TEN_YEARS_NS)).bytes(), accept(), is_t0),
+    Case(
+        "C15", "record_window_end_far", g0().edit(E11, ts=us(TEN_YEARS_NS)).bytes(), accept(), is_t0
+    ),
     Case("C16", "clamped_at_base", clamped().bytes(), accept(ts_out_of_window=3), c16_numbers),
     Case(
         "C18",
@@ -320,7 +403,13 @@ CASES = [
     ),
     Case("C20", "clock_drift_rocm", rocm_drift().bytes(), accept(cpu_crossing=ANY), c20_links),
     Case("C21", "hosts_skewed_one_rank", skewed(400_000).bytes(), accept(), no_straggler),
-    Case("C23", "sub_us_kernels", lambda: short_kernels(10_000, 500, 200).bytes(), accept(), busy(5_000_000)),
+    Case(
+        "C23",
+        "sub_us_kernels",
+        lambda: short_kernels(10_000, 500, 200).bytes(),
+        accept(),
+        busy(5_000_000),
+    ),
     Case(
         "C24-small",
         "sum_precision_scaled",
@@ -331,8 +420,16 @@ CASES = [
     Case("C25", "unsorted", shuffled, accept(), same_as=lambda: gn(200).bytes()),
     Case("C26", "same_ts_nesting", same_start().bytes(), accept(), c26_tree),
     Case("C26-equal", "equal_ranges", equal_ranges().bytes(), accept(), c26_equal),
-    Case("C26-back", "equal_ranges_backwards", backwards(equal_ranges()).bytes(), accept(), c26_equal),
-    Case("C28", "memory_as_X", g0().add(memory("X", {}, dur=us(10_774_627))).bytes(), accept(), c28_numbers),
+    Case(
+        "C26-back", "equal_ranges_backwards", backwards(equal_ranges()).bytes(), accept(), c26_equal
+    ),
+    Case(
+        "C28",
+        "memory_as_X",
+        g0().add(memory("X", {}, dur=us(10_774_627))).bytes(),
+        accept(),
+        c28_numbers,
+    ),
     Case("C29", "unfinished_annotation", unfinished().bytes(), accept(unfinished_event=1), is_t0),
     Case(
         "C30",
@@ -342,8 +439,14 @@ CASES = [
         is_t0,
     ),
     Case("C31", "gpu_annotation_plus_2ns", G0, accept(), is_t0),
-    Case("C31-wide", "gpu_annotation_wide", g0().edit(E9, dur=us(400_000)).bytes(), accept(), is_t0),
     Case(
-        "C01-torch", "int_us_whole_list", absolute_us(gn(3)).bytes("kineto"), accept(ts_precision=ANY), busy(150_000)
+        "C31-wide", "gpu_annotation_wide", g0().edit(E9, dur=us(400_000)).bytes(), accept(), is_t0
+    ),
+    Case(
+        "C01-torch",
+        "int_us_whole_list",
+        absolute_us(gn(3)).bytes("kineto"),
+        accept(ts_precision=ANY),
+        busy(150_000),
     ),
 ]

@@ -57,15 +57,14 @@ def unlinked(count: int) -> Any:
     def run(opened: Opened) -> None:
         kernels = [kernel for kernel in opened.kernels if kernel["launch"] is None]
         assert len(kernels) == count
-        assert all(
-            kernel["delay_ns"] is None and kernel["step"] is None for kernel in kernels
-        )
+        assert all(kernel["delay_ns"] is None and kernel["step"] is None for kernel in kernels)
 
     return run
 
 
 def d04_numbers(opened: Opened) -> None:
-    # The device ran the loop body more often than it reported: what was reported is all that can be said.
+    # The device ran the loop body more often than it reported: what was reported is all that can be
+    # said.
     assert opened.totals["kernels"] == 3
     assert opened.ledger.count("gpu_events_missing") == 0
 
@@ -120,7 +119,10 @@ def no_correlation(launches: int, key: str = "External id") -> Doc:
         )
     for event in doc.events:
         if "External id" in event.get("args", {}):
-            event["args"] = {key if name == "External id" else name: value for name, value in event["args"].items()}
+            event["args"] = {
+                key if name == "External id" else name: value
+                for name, value in event["args"].items()
+            }
     return doc
 
 
@@ -175,7 +177,9 @@ def hip_partial() -> Doc:
 
 
 def shared_correlation() -> Doc:
-    """ROCm: three kernels with the correlation of one launch, and a launch that has none of its own."""
+    """ROCm: three kernels with the correlation of one launch, and a launch that has none of its
+    own.
+    """
     builder = with_launch().launch(100_000, 5_000, correlation=5, name="hipLaunchKernel")
     builder.launch(110_000, 5_000, correlation=6, name="hipLaunchKernel")
     for i, stream in enumerate((3, 4, 5)):
@@ -184,12 +188,22 @@ def shared_correlation() -> Doc:
 
 
 def d19_streams(opened: Opened) -> None:
-    assert [(kernel["name"], kernel["stream"]) for kernel in opened.kernels] == [("k3", 3), ("k4", 4), ("k5", 5)]
+    assert [(kernel["name"], kernel["stream"]) for kernel in opened.kernels] == [
+        ("k3", 3),
+        ("k4", 4),
+        ("k5", 5),
+    ]
 
 
 def sync_event(tid: int, args: Event) -> Event:
     return complete(
-        "cuda_sync", args["cuda_sync_kind"], 0, tid, 1_400_000, 300_000, {"device": 0, "context": 1} | args
+        "cuda_sync",
+        args["cuda_sync_kind"],
+        0,
+        tid,
+        1_400_000,
+        300_000,
+        {"device": 0, "context": 1} | args,
     )
 
 
@@ -216,7 +230,9 @@ def text_tids() -> Doc:
 
 
 def merged(ranks: list[int], ids_from: Doc | None = None) -> Doc:
-    """What the mergers write: `[TP00-DP01] 83` for a pid, ids that repeat in every rank, the base of rank 0 alone."""
+    """What the mergers write: `[TP00-DP01] 83` for a pid, ids that repeat in every rank, the base
+    of rank 0 alone.
+    """
     events = []
     for rank in ranks:
         for event in copy.deepcopy((ids_from or g0()).events):
@@ -239,7 +255,9 @@ def sevenfold(opened: Opened) -> None:
 
 def no_device(opened: Opened) -> None:
     is_t0(opened)
-    assert not opened.doc["trace"]["device"] or "unknown" in str(opened.doc["trace"]["device"]).lower()
+    assert (
+        not opened.doc["trace"]["device"] or "unknown" in str(opened.doc["trace"]["device"]).lower()
+    )
 
 
 def without_devices() -> Doc:
@@ -269,7 +287,12 @@ def memcpy(args: Event) -> Doc:
         with_launch()
         .launch(100_000, 5_000)
         .kernel("sgemm", 150_000, 5_000)
-        .call("hipMemcpyAsync", 300_000, 5_000, args={"size": "4096"} if isinstance(args.get("bytes"), str) else None)
+        .call(
+            "hipMemcpyAsync",
+            300_000,
+            5_000,
+            args={"size": "4096"} if isinstance(args.get("bytes"), str) else None,
+        )
         .gpu("gpu_memcpy", "Memcpy DtoD", 320_000, 2_000, args=args)
     ).doc()
 
@@ -282,7 +305,15 @@ def one_memcpy(opened: Opened) -> None:
 
 def deep_stack(depth: int) -> Doc:
     frames = [
-        complete("python_function", f"f{i % 10}", 100, 100, 2_000_000 + i, 4 * depth - 2 * i, {"Python id": i + 1})
+        complete(
+            "python_function",
+            f"f{i % 10}",
+            100,
+            100,
+            2_000_000 + i,
+            4 * depth - 2 * i,
+            {"Python id": i + 1},
+        )
         for i in range(depth)
     ]
     return g0().add(*frames)
@@ -326,9 +357,19 @@ def comms_without_dtype() -> Doc:
     return (
         TraceBuilder()
         .step(2, 0, 1_000_000)
-        .op("record_param_comms", 1_000, 100_000, args={"Collective name": "allreduce", "Group size": 8})
+        .op(
+            "record_param_comms",
+            1_000,
+            100_000,
+            args={"Collective name": "allreduce", "Group size": 8},
+        )
         .launch(50_000, 5_000)
-        .kernel("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 60_000, 200_000, args={"Collective name": "allreduce"})
+        .kernel(
+            "ncclDevKernel_AllReduce_Sum_f32_RING_LL",
+            60_000,
+            200_000,
+            args={"Collective name": "allreduce"},
+        )
     ).doc()
 
 
@@ -354,23 +395,34 @@ def comms_kernels() -> Doc:
 
 
 def all_comms(opened: Opened) -> None:
-    assert {row["name"]: row["role"] for row in opened.doc["kernels"]} == dict.fromkeys(COMMS, "comms")
+    assert {row["name"]: row["role"] for row in opened.doc["kernels"]} == dict.fromkeys(
+        COMMS, "comms"
+    )
 
 
 def orphans() -> Doc:
     return g0().add(
-        *(flow("f", 1000 + i, 100, 100, 1_300_000 + i) for i in range(20)), flow("s", 5000, 100, 100, 1_400_000)
+        *(flow("f", 1000 + i, 100, 100, 1_300_000 + i) for i in range(20)),
+        flow("s", 5000, 100, 100, 1_400_000),
     )
 
 
 def clashing_flows() -> Doc:
-    return g0().add(flow("s", 7, 100, 100, 1_100_000, "fwdbwd"), flow("f", 7, 100, 101, 1_500_000, "fwdbwd"))
+    return g0().add(
+        flow("s", 7, 100, 100, 1_100_000, "fwdbwd"), flow("f", 7, 100, 101, 1_500_000, "fwdbwd")
+    )
 
 
 CASES = [
     Case("D01", "pdl_overlap", pdl_overlap().bytes(), accept(stream_overlap=1), d01_union),
     Case("D02", "graph_one_to_many", lambda: graph(GRAPH).bytes(), accept(), d02_links),
-    Case("D03", "graph_launch_outside", graph(5, launch=False).bytes(), accept(kernel_unlinked=5), unlinked(5)),
+    Case(
+        "D03",
+        "graph_launch_outside",
+        graph(5, launch=False).bytes(),
+        accept(kernel_unlinked=5),
+        unlinked(5),
+    ),
     Case("D04", "graph_while_node", graph(3).bytes(), accept(), d04_numbers),
     Case("D06", "launch_no_kernel", dropped().bytes(), accept(gpu_events_missing=5), d06_share),
     Case(
@@ -404,7 +456,13 @@ CASES = [
     Case("D14", "ac2g_f_without_s", orphans().bytes(), accept(), is_t0),
     Case("D16-launch", "ac2g_async", old_flow("async", "launch"), accept(), is_t0),
     Case("D16-gpu", "ac2g_async_gpu", old_flow("async_gpu", "async_gpu"), accept(), is_t0),
-    Case("D16-cpu", "ac2g_async_cpu_to_gpu", old_flow("async_cpu_to_gpu", "async_cpu_to_gpu"), accept(), is_t0),
+    Case(
+        "D16-cpu",
+        "ac2g_async_cpu_to_gpu",
+        old_flow("async_cpu_to_gpu", "async_cpu_to_gpu"),
+        accept(),
+        is_t0,
+    ),
     Case("D17", "flow_id_clash", clashing_flows().bytes(), accept(), is_t0),
     Case("D18", "hip_launch_partial_flow", hip_partial().bytes(), accept(), is_t0),
     # The launch without a kernel of its own may also be counted as one whose GPU event is missing.
@@ -422,7 +480,9 @@ CASES = [
         g0()
         .add(
             meta("thread_name", 0, 1_000_007, {"name": "stream 7 (sync)"}),
-            sync_event(1_000_007, {"cuda_sync_kind": "Stream Sync", "stream": 7, "correlation": 12}),
+            sync_event(
+                1_000_007, {"cuda_sync_kind": "Stream Sync", "stream": 7, "correlation": 12}
+            ),
         )
         .bytes(),
         accept(),
@@ -439,16 +499,37 @@ CASES = [
     Case(
         "D26",
         "pid_minus1",
-        g0().add(complete("overhead", "Activity Buffer Request", -1, 0, 1_010_000, 700_000)).bytes(),
+        g0()
+        .add(complete("overhead", "Activity Buffer Request", -1, 0, 1_010_000, 700_000))
+        .bytes(),
         accept(),
         both(is_t0, lambda opened: opened.named("Activity Buffer Request")),
     ),
     Case("D27", "pid_string_merged", merged(list(range(8))).bytes(), accept(), eightfold),
-    Case("D28", "merged_missing_rank", merged([0, 1, 2, 4, 5, 6, 7]).bytes(), accept(rank_missing=1), sevenfold),
-    # Only rank 0's base is in the file: all that can be checked from here is that the file is known as a merged one.
-    Case("D29", "merged_base_first_only", merged(list(range(8))).bytes("minified"), accept(), eightfold),
+    Case(
+        "D28",
+        "merged_missing_rank",
+        merged([0, 1, 2, 4, 5, 6, 7]).bytes(),
+        accept(rank_missing=1),
+        sevenfold,
+    ),
+    # Only rank 0's base is in the file: all that can be checked from here is that the file is known
+    # as a merged one.
+    Case(
+        "D29",
+        "merged_base_first_only",
+        merged(list(range(8))).bytes("minified"),
+        accept(),
+        eightfold,
+    ),
     Case("D31", "device_prop_missing", without_devices().bytes(), accept(), no_device),
-    Case("D31-empty", "device_prop_empty", g0().head(deviceProperties=[]).bytes(), accept(), no_device),
+    Case(
+        "D31-empty",
+        "device_prop_empty",
+        g0().head(deviceProperties=[]).bytes(),
+        accept(),
+        no_device,
+    ),
     Case(
         "D32",
         "device_prop_wrong",
@@ -457,15 +538,26 @@ CASES = [
         is_t0,
     ),
     Case("D33", "hopper_mixed_gpus", two_models().bytes(), accept(), d33_devices),
-    Case("D34", "nested_shapes", g0().args(E4, {"Input Dims": [[2, 3], [], [[4, 5], [6]]]}).bytes(), accept(), is_t0),
     Case(
-        "D36",
-        "grid_string",
-        g0().args(E4, {"grid": "grid(4,)", "kernel_hash": "x"}).args(E7, {"grid": [4, 1, 1]}).bytes(),
+        "D34",
+        "nested_shapes",
+        g0().args(E4, {"Input Dims": [[2, 3], [], [[4, 5], [6]]]}).bytes(),
         accept(),
         is_t0,
     ),
-    Case("D37", "bytes_string", memcpy({"bytes": "4096"}).bytes(), accept(arg_type=ANY), one_memcpy),
+    Case(
+        "D36",
+        "grid_string",
+        g0()
+        .args(E4, {"grid": "grid(4,)", "kernel_hash": "x"})
+        .args(E7, {"grid": [4, 1, 1]})
+        .bytes(),
+        accept(),
+        is_t0,
+    ),
+    Case(
+        "D37", "bytes_string", memcpy({"bytes": "4096"}).bytes(), accept(arg_type=ANY), one_memcpy
+    ),
     *(
         Case(
             f"D38-{name}",
@@ -477,11 +569,26 @@ CASES = [
         for name, value in (("inf", "inf"), ("na", "N/A"), ("zero", 0))
     ),
     *(
-        Case(f"D39-{name}", f"args_{name}", g0().edit(E4, args=value).bytes(), accept(may="arg_type"), is_t0)
-        for name, value in (("null", None), ("true", True), ("number", 1.5), ("int", 7), ("list", []), ("string", "x"))
+        Case(
+            f"D39-{name}",
+            f"args_{name}",
+            g0().edit(E4, args=value).bytes(),
+            accept(may="arg_type"),
+            is_t0,
+        )
+        for name, value in (
+            ("null", None),
+            ("true", True),
+            ("number", 1.5),
+            ("int", 7),
+            ("list", []),
+            ("string", "x"),
+        )
     ),
     Case("D41", "python_parent_missing", frames_without_parent().bytes(), accept(), is_t0),
-    Case("D42", "deep_stack_50k", lambda: deep_stack(50_000).bytes("minified"), accept(), d42_depth),
+    Case(
+        "D42", "deep_stack_50k", lambda: deep_stack(50_000).bytes("minified"), accept(), d42_depth
+    ),
     Case("D43", "seq_dup", same_sequence().bytes(), accept(seq_duplicate=ANY)),
     Case("D44", "collective_fields_missing", comms_without_dtype().bytes(), accept(), no_bandwidth),
     Case("D46", "comm_kernel_rename", comms_kernels().bytes(), accept(), all_comms),

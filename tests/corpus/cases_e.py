@@ -12,11 +12,14 @@ from corpus.cases_c import absolute_us, without_base
 NOTHING = "no_gpu_events no_steps base_missing ts_precision"
 
 
-# ---- old and other producers ----------------------------------------------------------------------------------------
+# ---- old and other producers
+# ----------------------------------------------------------------------------------------
 
 
 def torch18(step_cat: str) -> Doc:
-    """torch 1.8: other category names, ids as text, `Input dims`, `external id`, whole microseconds since the epoch."""
+    """torch 1.8: other category names, ids as text, `Input dims`, `external id`, whole microseconds
+    since the epoch.
+    """
     doc = absolute_us(g0())
     cats = {
         "cpu_op": "Operator",
@@ -43,21 +46,36 @@ def torch113() -> Doc:
     for event in doc.events:
         if event.get("cat") in ("cpu_op", "user_annotation"):
             index = event["args"].pop("Ev Idx")
-            event["args"] |= {"Trace name": "PyTorch Profiler", "Trace iteration": 0, "Profiler Event Index": index}
+            event["args"] |= {
+                "Trace name": "PyTorch Profiler",
+                "Trace iteration": 0,
+                "Profiler Event Index": index,
+            }
     return doc
 
 
 def minimal() -> Doc:
-    # A file with nothing but events states no base; with times since the epoch only their coarseness is left to note.
+    # A file with nothing but events states no base; with times since the epoch only their
+    # coarseness is left to note.
     doc = absolute_us(g0())
     doc.header, doc.tail = {}, {}
     return doc
 
 
 def legacy() -> bytes:
-    """`EventList.export_chrome_trace` of the old autograd profiler: a list, no categories, pids in words."""
+    """`EventList.export_chrome_trace` of the old autograd profiler: a list, no categories, pids in
+    words.
+    """
     events = [
-        {"name": name, "ph": "X", "ts": Raw(ts), "dur": Raw(dur), "tid": 1, "pid": "CPU functions", "args": {}}
+        {
+            "name": name,
+            "ph": "X",
+            "ts": Raw(ts),
+            "dur": Raw(dur),
+            "tid": 1,
+            "pid": "CPU functions",
+            "args": {},
+        }
         for name, ts, dur in (("aten::linear", "0.5", "100.25"), ("aten::addmm", "10.125", "50"))
     ]
     return Doc(events).bytes("list")
@@ -66,7 +84,10 @@ def legacy() -> bytes:
 def legacy_ops(opened: Opened) -> None:
     assert opened.totals["cpu_ops"] == 2
     assert opened.totals["kernels"] == 0
-    assert (opened.op("aten::linear")["total_cpu_ns"], opened.op("aten::linear")["self_cpu_ns"]) == (100_250, 50_250)
+    assert (
+        opened.op("aten::linear")["total_cpu_ns"],
+        opened.op("aten::linear")["self_cpu_ns"],
+    ) == (100_250, 50_250)
 
 
 def cupti_monitor() -> Doc:
@@ -77,8 +98,20 @@ def cupti_monitor() -> Doc:
 
 def xpu() -> Doc:
     doc = g0().edit(E5, cat="xpu_runtime", name="urEnqueueKernelLaunch")
-    doc.args(E7, {"sycl queue": "0x55d0c0ffee", "memory opration id": "0x1", "kernel_id": 5, "appended": "1.000"})
-    return doc.head(deviceProperties=[{"id": 0, "name": "Intel(R) Data Center GPU Max 1550", "maxComputeUnits": 512}])
+    doc.args(
+        E7,
+        {
+            "sycl queue": "0x55d0c0ffee",
+            "memory opration id": "0x1",
+            "kernel_id": 5,
+            "appended": "1.000",
+        },
+    )
+    return doc.head(
+        deviceProperties=[
+            {"id": 0, "name": "Intel(R) Data Center GPU Max 1550", "maxComputeUnits": 512}
+        ]
+    )
 
 
 def mtia() -> Doc:
@@ -89,9 +122,33 @@ def mtia() -> Doc:
         if event.get("cat") not in ("kernel", "cuda_runtime", "ac2g", "gpu_user_annotation")
     ]
     return doc.add(
-        complete("mtia_runtime", "launchKernel", 100, 100, 1_150_000, 5_000, {"stream_id": 3, "correlation": 7}),
-        complete("mtia_runtime", "launchKernel", 100, 100, 1_160_000, 5_000, {"stream_id": "3", "correlation": 8}),
-        complete("mtia_ccp_events", "fc_kernel", 0, 3, 1_200_000, 9_000, {"stream_id": "3", "correlation": 7}),
+        complete(
+            "mtia_runtime",
+            "launchKernel",
+            100,
+            100,
+            1_150_000,
+            5_000,
+            {"stream_id": 3, "correlation": 7},
+        ),
+        complete(
+            "mtia_runtime",
+            "launchKernel",
+            100,
+            100,
+            1_160_000,
+            5_000,
+            {"stream_id": "3", "correlation": 8},
+        ),
+        complete(
+            "mtia_ccp_events",
+            "fc_kernel",
+            0,
+            3,
+            1_200_000,
+            9_000,
+            {"stream_id": "3", "correlation": 7},
+        ),
     )
 
 
@@ -121,11 +178,20 @@ def counters() -> Doc:
 
 def cupti_range() -> Doc:
     return g0().add(
-        complete("cuda_profiler_range", "range 0", 0, 7, 1_200_000, 40_000, {"smsp__cycles.sum": 12.5, "x/y": 1})
+        complete(
+            "cuda_profiler_range",
+            "range 0",
+            0,
+            7,
+            1_200_000,
+            40_000,
+            {"smsp__cycles.sum": 12.5, "x/y": 1},
+        )
     )
 
 
-# ---- missing content ------------------------------------------------------------------------------------------------
+# ---- missing content
+# ------------------------------------------------------------------------------------------------
 
 
 def only(doc: Doc, *phases: str) -> Doc:
@@ -142,14 +208,18 @@ def nothing_known(opened: Opened) -> None:
 
 def gpu_only() -> Doc:
     doc = gn(4)
-    doc.events = [event for event in doc.events if event.get("cat") in ("kernel", None) or event["ph"] == "M"]
+    doc.events = [
+        event for event in doc.events if event.get("cat") in ("kernel", None) or event["ph"] == "M"
+    ]
     return doc
 
 
 def e10_tables(opened: Opened) -> None:
     assert opened.totals["kernels"] == 4
     assert opened.totals["gpu_busy_ns"] == 200_000
-    assert [(row["name"], row["count"], row["total_ns"]) for row in opened.doc["kernels"]] == [("sgemm", 4, 200_000)]
+    assert [(row["name"], row["count"], row["total_ns"]) for row in opened.doc["kernels"]] == [
+        ("sgemm", 4, 200_000)
+    ]
 
 
 def no_steps() -> Doc:
@@ -168,7 +238,12 @@ def steps(*indices: int) -> Doc:
 
 
 def e12_steps(opened: Opened) -> None:
-    assert [(step["index"], step["kernels"]) for step in opened.doc["steps"]] == [(3, 1), (3, 1), (4, 1), (6, 1)]
+    assert [(step["index"], step["kernels"]) for step in opened.doc["steps"]] == [
+        (3, 1),
+        (3, 1),
+        (4, 1),
+        (6, 1),
+    ]
 
 
 def gpu_step_short() -> Doc:
@@ -186,18 +261,22 @@ def gpu_step_short() -> Doc:
 
 
 def e13_step(opened: Opened) -> None:
-    assert [(step["cpu_ns"], step["kernels"], step["gpu_busy_ns"]) for step in opened.doc["steps"]] == [
-        (1_000_000, 2, 100_000)
-    ]
+    assert [
+        (step["cpu_ns"], step["kernels"], step["gpu_busy_ns"]) for step in opened.doc["steps"]
+    ] == [(1_000_000, 2, 100_000)]
 
 
-# ---- odd categories, phases and names -------------------------------------------------------------------------------
+# ---- odd categories, phases and names
+# -------------------------------------------------------------------------------
 
 
 def unknown_cats() -> Doc:
     cats = ("tpu_op", "xpu_sync", "hardware_counters", "cuda_event")
     return g0().add(
-        *(complete(cat, cat, 0, 9, 1_400_000 + 10_000 * i, 5_000, {"device": 0}) for i, cat in enumerate(cats))
+        *(
+            complete(cat, cat, 0, 9, 1_400_000 + 10_000 * i, 5_000, {"device": 0})
+            for i, cat in enumerate(cats)
+        )
     )
 
 
@@ -223,7 +302,11 @@ def phases() -> Doc:
 
 
 def e16_pairs(opened: Opened) -> None:
-    assert opened.op("outer") == opened.op("outer") | {"count": 1, "total_cpu_ns": 50_000, "self_cpu_ns": 40_000}
+    assert opened.op("outer") == opened.op("outer") | {
+        "count": 1,
+        "total_cpu_ns": 50_000,
+        "self_cpu_ns": 40_000,
+    }
     assert opened.op("inner") == opened.op("inner") | {"count": 1, "total_cpu_ns": 10_000}
     assert opened.totals["cpu_ops"] == 3
     assert opened.ledger.count("unknown_phase") >= 9
@@ -240,7 +323,8 @@ def e17_counted(opened: Opened) -> None:
     assert opened.ledger.count("unknown_phase") == 3
 
 
-# ---- ranks and sets -------------------------------------------------------------------------------------------------
+# ---- ranks and sets
+# -------------------------------------------------------------------------------------------------
 
 
 def with_info(info: Event) -> Doc:
@@ -273,18 +357,43 @@ def coordinator_rank(opened: Opened) -> None:
 
 CASES = [
     Case("E01", "torch18_shape", torch18("User").bytes("kineto"), accept(ts_precision=ANY), is_t0),
-    Case("E01-op", "torch18_step_as_operator", torch18("Operator").bytes("kineto"), accept(ts_precision=ANY), is_t0),
+    Case(
+        "E01-op",
+        "torch18_step_as_operator",
+        torch18("Operator").bytes("kineto"),
+        accept(ts_precision=ANY),
+        is_t0,
+    ),
     Case("E02", "torch113_shape", torch113().bytes("kineto"), accept(ts_precision=ANY), is_t0),
     Case("E03", "header_minimal", minimal().bytes(), accept(ts_precision=ANY), is_t0),
-    Case("E05", "legacy_no_cat", legacy(), accept(no_gpu_events=1, may=NOTHING), legacy_ops, file="legacy.json"),
+    Case(
+        "E05",
+        "legacy_no_cat",
+        legacy(),
+        accept(no_gpu_events=1, may=NOTHING),
+        legacy_ops,
+        file="legacy.json",
+    ),
     Case(
         "E06",
         "events_object",
         b'{"traceEvents": {"0": {"ph": "X", "name": "a", "ts": 1, "dur": 2}}}',
         reject("E_NO_EVENTS"),
     ),
-    Case("E07", "events_empty", Doc([]).bytes(), accept(no_complete_events=1, may=NOTHING), nothing_known),
-    Case("E08", "metadata_only", only(g0(), "M").bytes(), accept(no_complete_events=1, may=NOTHING), nothing_known),
+    Case(
+        "E07",
+        "events_empty",
+        Doc([]).bytes(),
+        accept(no_complete_events=1, may=NOTHING),
+        nothing_known,
+    ),
+    Case(
+        "E08",
+        "metadata_only",
+        only(g0(), "M").bytes(),
+        accept(no_complete_events=1, may=NOTHING),
+        nothing_known,
+    ),
     Case("E10", "gpu_only", gpu_only().bytes(), accept(kernel_unlinked=4, no_steps=1), e10_tables),
     Case("E11", "no_steps", no_steps().bytes(), accept(no_steps=1), gpu_is_t0),
     Case("E12", "steps_gap_dup", steps(3, 3, 4, 6).bytes(), accept(), e12_steps),
@@ -299,7 +408,13 @@ CASES = [
         accept(),
         both(is_t0, kernel_names("Kernel")),
     ),
-    Case("E20", "name_missing", g0().drop(E7, "name").bytes(), accept(), both(is_t0, kernel_names("(no name)"))),
+    Case(
+        "E20",
+        "name_missing",
+        g0().drop(E7, "name").bytes(),
+        accept(),
+        both(is_t0, kernel_names("(no name)")),
+    ),
     Case(
         "E20-number",
         "name_number",
@@ -307,14 +422,32 @@ CASES = [
         accept(may="arg_type"),
         both(is_t0, kernel_names("7")),
     ),
-    Case("E21", "empty_name", g0().edit(E7, name="").bytes(), accept(), both(is_t0, kernel_names("(empty)"))),
+    Case(
+        "E21",
+        "empty_name",
+        g0().edit(E7, name="").bytes(),
+        accept(),
+        both(is_t0, kernel_names("(empty)")),
+    ),
     Case("E22", "xpu_shape", xpu().bytes(), accept(), is_t0),
-    Case("E23", "mtia_shape", mtia().bytes(), accept(may="no_gpu_events gpu_events_missing"), compared=False),
-    Case("E25", "hpu_privateuse1", other_backends().bytes(), accept(may="gpu_events_missing"), is_t0),
+    Case(
+        "E23",
+        "mtia_shape",
+        mtia().bytes(),
+        accept(may="no_gpu_events gpu_events_missing"),
+        compared=False,
+    ),
+    Case(
+        "E25", "hpu_privateuse1", other_backends().bytes(), accept(may="gpu_events_missing"), is_t0
+    ),
     Case("E26", "counters", counters().bytes(), accept(), is_t0),
     Case("E27", "cupti_range", cupti_range().bytes(), accept(), is_t0),
     Case(
-        "E28-int", "rank_int", with_info({"backend": "nccl", "rank": 3, "world_size": 8}).bytes(), accept(), rank(3)
+        "E28-int",
+        "rank_int",
+        with_info({"backend": "nccl", "rank": 3, "world_size": 8}).bytes(),
+        accept(),
+        rank(3),
     ),
     Case(
         "E28-str",
@@ -365,7 +498,9 @@ CASES = [
     Case(
         "E33",
         "log_keys",
-        g0().head(INFO=["a log line", "/home/alice/x"], ERROR=["b"], WARNING=[], STAGE=["c"]).bytes(),
+        g0()
+        .head(INFO=["a log line", "/home/alice/x"], ERROR=["b"], WARNING=[], STAGE=["c"])
+        .bytes(),
         accept(),
         is_t0,
     ),
@@ -373,7 +508,13 @@ CASES = [
         "E35",
         "paths_everywhere",
         g0()
-        .args(E4, {"Call stack": "/home/alice/secret_project/m.py(3): f", "kernel_file": "/home/alice/k.py"})
+        .args(
+            E4,
+            {
+                "Call stack": "/home/alice/secret_project/m.py(3): f",
+                "kernel_file": "/home/alice/k.py",
+            },
+        )
         .bytes(),
         accept(),
         is_t0,
@@ -382,5 +523,11 @@ CASES = [
         Case(f"E40-{layout}", f"layout_{layout}", g0().bytes(layout), accept(), is_t0)
         for layout in ("kineto", "minified", "lines", "old_order")
     ),
-    Case("E40-list", "layout_list", without_base(g0()).bytes("list"), accept(may="base_missing"), is_t0),
+    Case(
+        "E40-list",
+        "layout_list",
+        without_base(g0()).bytes("list"),
+        accept(may="base_missing"),
+        is_t0,
+    ),
 ]

@@ -44,7 +44,9 @@ def open_at(path: Path | str, limits: dict[str, int] | None = None) -> Opened:
 
 
 def outcome(path: Path | str, case: Case) -> Opened | TraceError | UsageError:
-    """The opened trace, or the error a person would read. Anything else that is raised is a bug and goes through."""
+    """The opened trace, or the error a person would read. Anything else that is raised is a bug and
+    goes through.
+    """
     try:
         return open_at(path, case.limits)
     except (TraceError, UsageError) as error:
@@ -53,7 +55,9 @@ def outcome(path: Path | str, case: Case) -> Opened | TraceError | UsageError:
 
 def run(*args: str, stdin: bytes | None = None) -> Ran:
     """`foretrace ARGS` in this process, with the real file descriptor 0 where `stdin` is given."""
-    out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", errors="strict", newline="") for _ in range(2))
+    out, err = (
+        io.TextIOWrapper(io.BytesIO(), "utf-8", errors="strict", newline="") for _ in range(2)
+    )
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), _stdin(stdin):
         code = main(list(args))
     texts = []
@@ -90,7 +94,9 @@ def _feed(writer: int, data: bytes) -> None:
         pipe.write(data)
 
 
-def look_json(path: Path | str, case: Case | None = None, *flags: str, stdin: bytes | None = None) -> Ran:
+def look_json(
+    path: Path | str, case: Case | None = None, *flags: str, stdin: bytes | None = None
+) -> Ran:
     limits = [f"--limit={name}={value}" for name, value in (case.limits if case else {}).items()]
     return run("look", os.fspath(path), "--json", "--no-cache", *limits, *flags, stdin=stdin)
 

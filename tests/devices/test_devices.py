@@ -10,16 +10,36 @@ from foretrace.schema.device import Device
 
 EVERY = devices.every()
 DENSE_FP16_FLOP_PER_SM_AND_CLOCK = {
-    "sm_70": 1024, "sm_80": 2048, "sm_89": 1024, "sm_90": 4096, "sm_100": 8192, "gfx90a": 1024, "gfx942": 2048,
+    "sm_70": 1024,
+    "sm_80": 2048,
+    "sm_89": 1024,
+    "sm_90": 4096,
+    "sm_100": 8192,
+    "gfx90a": 1024,
+    "gfx942": 2048,
 }
 KEYS = {"bf16", "fp16", "tf32", "fp32", "fp32_matrix", "fp64", "fp64_matrix", "fp8", "int8", "fp4"}
 
 
 def test_the_cards_that_traces_come_from_are_known() -> None:
-    assert {"NVIDIA H200", "NVIDIA H100 SXM5", "NVIDIA H100 PCIe", "NVIDIA B200", "NVIDIA A100 40GB", "NVIDIA L4",
-            "NVIDIA A100 80GB SXM4", "NVIDIA A100 80GB PCIe", "NVIDIA V100 SXM2", "NVIDIA V100 PCIe", "NVIDIA L40S",
-            "NVIDIA GeForce RTX 4090", "AMD Instinct MI210", "AMD Instinct MI250 (one die)",
-            "AMD Instinct MI250X (one die)", "AMD Instinct MI300X"} <= {device.name for device in EVERY}
+    assert {
+        "NVIDIA H200",
+        "NVIDIA H100 SXM5",
+        "NVIDIA H100 PCIe",
+        "NVIDIA B200",
+        "NVIDIA A100 40GB",
+        "NVIDIA L4",
+        "NVIDIA A100 80GB SXM4",
+        "NVIDIA A100 80GB PCIe",
+        "NVIDIA V100 SXM2",
+        "NVIDIA V100 PCIe",
+        "NVIDIA L40S",
+        "NVIDIA GeForce RTX 4090",
+        "AMD Instinct MI210",
+        "AMD Instinct MI250 (one die)",
+        "AMD Instinct MI250X (one die)",
+        "AMD Instinct MI300X",
+    } <= {device.name for device in EVERY}
 
 
 def test_names_are_unique() -> None:
@@ -30,12 +50,16 @@ def test_names_are_unique() -> None:
 class TestContract:
     def test_it_finds_itself(self, device: Device) -> None:
         assert devices.find(device.name) is device
-        found = devices.find(device.name, arch=device.arch, sms=device.sms, memory_bytes=device.memory_bytes)
+        found = devices.find(
+            device.name, arch=device.arch, sms=device.sms, memory_bytes=device.memory_bytes
+        )
         assert found is device
 
     def test_its_words_are_words(self, device: Device) -> None:
         assert device.names
-        assert all(word == word.lower() and word.isalnum() for entry in device.names for word in entry)
+        assert all(
+            word == word.lower() and word.isalnum() for entry in device.names for word in entry
+        )
 
     def test_its_units_are_plausible(self, device: Device) -> None:
         assert set(device.peak_flops) <= KEYS
@@ -48,7 +72,9 @@ class TestContract:
 
     def test_narrower_types_are_not_slower(self, device: Device) -> None:
         rates = device.peak_flops
-        order = [rates[key] for key in ("fp64", "fp32", "tf32", "bf16", "fp8", "fp4") if key in rates]
+        order = [
+            rates[key] for key in ("fp64", "fp32", "tf32", "bf16", "fp8", "fp4") if key in rates
+        ]
         assert order == sorted(order)
         assert rates.get("bf16", rates["fp16"]) == rates["fp16"]
 
@@ -57,11 +83,15 @@ class TestContract:
 
     def test_no_sparse_rate_slipped_in(self, device: Device) -> None:
         """A sparse rate would imply a clock of 2.8 GHz and more, which none of these cards reaches."""
-        clock = device.peak_flops["fp16"] / device.sms / DENSE_FP16_FLOP_PER_SM_AND_CLOCK[device.arch]
+        clock = (
+            device.peak_flops["fp16"] / device.sms / DENSE_FP16_FLOP_PER_SM_AND_CLOCK[device.arch]
+        )
         assert 1.2e9 <= clock <= 2.6e9
 
     def test_it_names_its_source(self, device: Device) -> None:
-        assert any(word in device.source.lower() for word in ("datasheet", "data sheet", "white paper"))
+        assert any(
+            word in device.source.lower() for word in ("datasheet", "data sheet", "white paper")
+        )
 
 
 @pytest.mark.parametrize(
@@ -90,9 +120,21 @@ def test_a_name_finds_its_card(name: str, found: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["", "AMD Radeon Graphics", "NVIDIA GH200 480GB", "NVIDIA GB200", "NVIDIA H100 NVL", "NVIDIA H200 NVL",
-     "NVIDIA L40", "NVIDIA A100-SXM4-40GB MIG 1g.5gb", "NVIDIA GeForce RTX 4090 Laptop GPU",
-     "NVIDIA GeForce RTX 4090 D", "Tesla V100S-PCIE-32GB", "AMD Instinct MI300A", "AMD Instinct MI250X/MI250"],
+    [
+        "",
+        "AMD Radeon Graphics",
+        "NVIDIA GH200 480GB",
+        "NVIDIA GB200",
+        "NVIDIA H100 NVL",
+        "NVIDIA H200 NVL",
+        "NVIDIA L40",
+        "NVIDIA A100-SXM4-40GB MIG 1g.5gb",
+        "NVIDIA GeForce RTX 4090 Laptop GPU",
+        "NVIDIA GeForce RTX 4090 D",
+        "Tesla V100S-PCIE-32GB",
+        "AMD Instinct MI300A",
+        "AMD Instinct MI250X/MI250",
+    ],
 )
 def test_a_name_that_leaves_doubt_finds_nothing(name: str) -> None:
     assert devices.find(name) is None
@@ -101,7 +143,8 @@ def test_a_name_that_leaves_doubt_finds_nothing(name: str) -> None:
 def test_sm_count_settles_what_the_name_leaves_open() -> None:
     name = "AMD Instinct MI250X/MI250"
     assert [found.name for sms in (110, 104) if (found := devices.find(name, sms=sms))] == [
-        "AMD Instinct MI250X (one die)", "AMD Instinct MI250 (one die)",
+        "AMD Instinct MI250X (one die)",
+        "AMD Instinct MI250 (one die)",
     ]
 
 
@@ -116,9 +159,19 @@ def test_a_nameless_device_is_found_by_its_measures_or_not_at_all() -> None:
     assert mi300x is not None
     assert mi300x.name == "AMD Instinct MI300X"
     assert devices.find("", sms=304) is None
-    assert devices.find("", sms=104, memory_bytes=68_702_699_520) is None, "an MI210 and one die of an MI250 both fit"
+    assert devices.find("", sms=104, memory_bytes=68_702_699_520) is None, (
+        "an MI210 and one die of an MI250 both fit"
+    )
 
 
 def test_it_imports_without_the_heavy_packages() -> None:
-    code = "import sys, foretrace.devices as d; d.every(); print({'numpy', 'polars', 'torch'} & set(sys.modules))"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"
+    code = (
+        "import sys, foretrace.devices as d; d.every(); print({'numpy', 'polars', 'torch'} & "
+        "set(sys.modules))"
+    )
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout
+        == "set()\n"
+    )

@@ -29,7 +29,9 @@ def check(kernel: KernelId) -> None:
 
 
 def test_names_of_families_are_distinct() -> None:
-    assert [name for name, count in Counter(family.name for family in EVERY).items() if count > 1] == []
+    assert [
+        name for name, count in Counter(family.name for family in EVERY).items() if count > 1
+    ] == []
 
 
 def test_families_are_asked_in_order() -> None:
@@ -44,7 +46,9 @@ def test_a_family_brings_examples_and_knows_its_own(family: Family) -> None:
         assert found is None or found.family == family.name
 
 
-@pytest.mark.parametrize(("family", "name"), EXAMPLES, ids=lambda value: str(getattr(value, "name", value))[:50])
+@pytest.mark.parametrize(
+    ("family", "name"), EXAMPLES, ids=lambda value: str(getattr(value, "name", value))[:50]
+)
 def test_an_example(family: Family, name: str) -> None:
     kernel = families.decode(name)
     check(kernel)
@@ -53,9 +57,13 @@ def test_an_example(family: Family, name: str) -> None:
     assert {field: kernel.fields.get(field, "absent") for field in expected} == expected
 
 
-@pytest.mark.parametrize(("family", "name"), EXAMPLES, ids=lambda value: str(getattr(value, "name", value))[:50])
+@pytest.mark.parametrize(
+    ("family", "name"), EXAMPLES, ids=lambda value: str(getattr(value, "name", value))[:50]
+)
 def test_a_cut_example_states_nothing_else(family: Family, name: str) -> None:
-    """Whatever column a report cuts a name at, the dots it leaves must not turn half a number into a field."""
+    """Whatever column a report cuts a name at, the dots it leaves must not turn half a number into
+    a field.
+    """
     whole = families.decode(name)
     for length in range(8, len(name)):
         cut = families.decode(name[:length] + "...")
@@ -71,9 +79,37 @@ def test_a_cut_example_states_nothing_else(family: Family, name: str) -> None:
 
 # Fields whose value a cut may hide but never change.
 FIRM = (
-    "tile", "tile_mn", "tile_k", "stages", "cluster", "layout", "layout_raw", "mma", "splitk", "arch", "head_dim", "vec",
-    "block_m", "block_n", "warps", "knob", "dtype_in", "dtype_out", "dtype_acc", "dtype_a", "dtype_b", "ops", "suffix",
-    "threads", "per_thread", "dims", "max_threads", "out_vec", "log2_elements", "mfma", "workgroup",
+    "tile",
+    "tile_mn",
+    "tile_k",
+    "stages",
+    "cluster",
+    "layout",
+    "layout_raw",
+    "mma",
+    "splitk",
+    "arch",
+    "head_dim",
+    "vec",
+    "block_m",
+    "block_n",
+    "warps",
+    "knob",
+    "dtype_in",
+    "dtype_out",
+    "dtype_acc",
+    "dtype_a",
+    "dtype_b",
+    "ops",
+    "suffix",
+    "threads",
+    "per_thread",
+    "dims",
+    "max_threads",
+    "out_vec",
+    "log2_elements",
+    "mfma",
+    "workgroup",
 )
 
 

@@ -11,12 +11,18 @@ from foretrace import families, plugins
 from foretrace.families._manual import page
 
 MANUAL = Path(__file__).parents[2] / "docs" / "kernel-names.md"
-MODULES = [module for module in plugins.modules(families) if hasattr(module, "FAMILY") or hasattr(module, "FAMILIES")]
+MODULES = [
+    module
+    for module in plugins.modules(families)
+    if hasattr(module, "FAMILY") or hasattr(module, "FAMILIES")
+]
 
 
 def test_the_page_is_up_to_date() -> None:
     written = MANUAL.read_text("utf-8").partition("\n## Families\n\n")[2]
-    assert written == page(), "run: python -m foretrace.families._manual, and put it below '## Families'"
+    assert written == page(), (
+        "run: python -m foretrace.families._manual, and put it below '## Families'"
+    )
 
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__.rpartition(".")[2])
@@ -25,11 +31,17 @@ def test_a_family_documents_itself(module: object) -> None:
     assert page().count((module.__doc__ or "").strip()) == 1
 
 
-def test_the_file_that_the_page_tells_to_write(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """One new file and no other: the page's own example, dropped into the package's path, decodes its name."""
+def test_the_file_that_the_page_tells_to_write(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """One new file and no other: the page's own example, dropped into the package's path, decodes
+    its name.
+    """
     code = MANUAL.read_text("utf-8").partition('    """Frob')[2].partition("\n\n- `order`")[0]
     lines = f'    """Frob{code}'.split("\n")
-    (tmp_path / "frob.py").write_text("\n".join(line.removeprefix("    ") for line in lines), "utf-8")
+    (tmp_path / "frob.py").write_text(
+        "\n".join(line.removeprefix("    ") for line in lines), "utf-8"
+    )
     monkeypatch.setattr(families, "__path__", [*families.__path__, str(tmp_path)])
     _forget()
     try:

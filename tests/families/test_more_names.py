@@ -25,19 +25,24 @@ def test_a_name_of_the_grammar(name: str, expected: tuple[str, dict[str, Any]]) 
 
 
 def test_what_a_name_does_not_state_is_absent() -> None:
-    assert "dtype_acc" not in families.decode("nvjet_bsb_128x128_128x6_2x1_v_bz_TNT").fields  # int8: the letter is a scale's
-    assert "arch" not in families.decode("nvjet_tst_64x64_64x8_2x1_v_bz_TNT").fields  # a CUDA 12 library names none
+    # int8: the letter is a scale's
+    assert "dtype_acc" not in families.decode("nvjet_bsb_128x128_128x6_2x1_v_bz_TNT").fields
+    # a CUDA 12 library names none
+    assert "arch" not in families.decode("nvjet_tst_64x64_64x8_2x1_v_bz_TNT").fields
     assert "arch" not in families.decode("maxwell_sgemm_128x64_tn").fields
-    assert "splitk" not in families.decode("volta_sgemm_128x64_tn").fields  # split-K is not in these names
+    # split-K is not in these names
+    assert "splitk" not in families.decode("volta_sgemm_128x64_tn").fields
     moments = "void at::native::(anonymous namespace)::RowwiseMomentsCUDAKernel<float, float>(long)"
     assert "op" not in families.decode(moments).fields  # group norm now, layer norm once
     old = (
-        "void at::native::elementwise_kernel<128, 2, at::native::gpu_kernel_impl<at::native::CUDAFunctor_add<float> >"
+        "void at::native::elementwise_kernel<128, 2, "
+        "at::native::gpu_kernel_impl<at::native::CUDAFunctor_add<float> >"
         "(at::TensorIteratorBase&)::{lambda(int)#1}>(int)"
     )
     assert "cast" not in families.decode(old).fields  # an older PyTorch used it for both
     alien = (
-        "void at::native::vectorized_elementwise_kernel<4, fbgemm_gpu::_float_to_hfp8_gpu(at::Tensor const&)::"
+        "void at::native::vectorized_elementwise_kernel<4, "
+        "fbgemm_gpu::_float_to_hfp8_gpu(at::Tensor const&)::"
         "{lambda(float)#1}, std::array<char*, 2ul> >(int)"
     )
     assert "op" not in families.decode(alien).fields

@@ -1,4 +1,6 @@
-"""Every row of the reference list: the right family, every stated field right, nothing said that a row contradicts."""
+"""Every row of the reference list: the right family, every stated field right, nothing said that a
+row contradicts.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,10 @@ import pytest
 
 from foretrace import families
 
-ROWS = [json.loads(line) for line in (Path(__file__).parent / "kernel_names.jsonl").read_text("utf-8").splitlines()]
+ROWS = [
+    json.loads(line)
+    for line in (Path(__file__).parent / "kernel_names.jsonl").read_text("utf-8").splitlines()
+]
 # Free text: two rows word it otherwise for kernels that other rows of the same kind word as we do.
 WORDED_OTHERWISE = {
     "copy ->f32 (cast; source dtype not in name)": "copy ->f32 (cast)",

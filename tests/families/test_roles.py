@@ -1,4 +1,6 @@
-"""Roles: from the name first, from the launching op where the name says nothing; and the card a kernel was written for."""
+"""Roles: from the name first, from the launching op where the name says nothing; and the card a
+kernel was written for.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +13,27 @@ from foretrace.schema.kernel import ROLES
 @pytest.mark.parametrize(
     ("op", "role"),
     [
-        ("aten::addmm", "gemm"), ("aten::mm.out", "gemm"), ("aten::convolution_backward", "conv"), ("aten::copy_", "copy"),
+        ("aten::addmm", "gemm"),
+        ("aten::mm.out", "gemm"),
+        ("aten::convolution_backward", "conv"),
+        ("aten::copy_", "copy"),
         ("aten::_scaled_dot_product_flash_attention_backward", "attention"),
         ("aten::native_layer_norm_backward", "normalization"),
-        ("aten::_log_softmax_backward_data", "softmax"), ("aten::sum", "reduction"), ("aten::index_put_", "scatter_gather"),
-        ("aten::_foreach_addcdiv_", "optimizer"), ("aten::gelu_backward", "pointwise"), ("aten::normal_", "random"),
-        ("aten::sort", "sort"), ("c10d::allreduce_", "comms"), ("record_param_comms", "comms"), ("nccl:all_reduce", "comms"),
-        ("vllm::unified_attention_with_output", "attention"), ("_C::rms_norm", "normalization"),
+        ("aten::_log_softmax_backward_data", "softmax"),
+        ("aten::sum", "reduction"),
+        ("aten::index_put_", "scatter_gather"),
+        ("aten::_foreach_addcdiv_", "optimizer"),
+        ("aten::gelu_backward", "pointwise"),
+        ("aten::normal_", "random"),
+        ("aten::sort", "sort"),
+        ("c10d::allreduce_", "comms"),
+        ("record_param_comms", "comms"),
+        ("nccl:all_reduce", "comms"),
+        ("vllm::unified_attention_with_output", "attention"),
+        ("_C::rms_norm", "normalization"),
         ("aten::nothing_like_it", "other"),
-        ("", "other"), ("::", "other"),
+        ("", "other"),
+        ("::", "other"),
     ],
 )
 def test_the_role_of_an_op(op: str, role: str) -> None:
@@ -37,14 +51,24 @@ def test_the_name_decides_and_the_op_helps() -> None:
 @pytest.mark.parametrize(
     ("name", "role"),
     [
-        ("void cublasLt::splitKreduce_kernel<32, 16, int, float, float, float, float, true>(P)", "reduction"),
-        ("triton_poi_fused_native_layer_norm_0", "pointwise"), ("triton_per_fused_add_native_layer_norm_2", "normalization"),
-        ("triton_red_fused_add_mean_mul_pow_rsqrt_0", "normalization"), ("triton_red_fused__softmax_1", "softmax"),
-        ("triton_red_fused__softmax_native_layer_norm_1", "reduction"), ("triton_red_fused_sum_1", "reduction"),
-        ("triton_tem_fused_mm_3", "gemm"), ("triton_tem_fused_convolution_3", "conv"),
+        (
+            "void cublasLt::splitKreduce_kernel<32, 16, int, float, float, float, float, true>(P)",
+            "reduction",
+        ),
+        ("triton_poi_fused_native_layer_norm_0", "pointwise"),
+        ("triton_per_fused_add_native_layer_norm_2", "normalization"),
+        ("triton_red_fused_add_mean_mul_pow_rsqrt_0", "normalization"),
+        ("triton_red_fused__softmax_1", "softmax"),
+        ("triton_red_fused__softmax_native_layer_norm_1", "reduction"),
+        ("triton_red_fused_sum_1", "reduction"),
+        ("triton_tem_fused_mm_3", "gemm"),
+        ("triton_tem_fused_convolution_3", "conv"),
         ("triton_tem_fused_flex_attention_3", "attention"),
-        ("triton_for_fused_1", "pointwise"), ("Memcpy DtoD (Device -> Device)", "copy"), ("cudaLaunchKernel", "other"),
-        ("ncclDevKernel_Generic(ncclDevKernelArgsStorage<4096ul>)", "comms"), ("__amd_rocclr_copyBuffer", "copy"),
+        ("triton_for_fused_1", "pointwise"),
+        ("Memcpy DtoD (Device -> Device)", "copy"),
+        ("cudaLaunchKernel", "other"),
+        ("ncclDevKernel_Generic(ncclDevKernelArgsStorage<4096ul>)", "comms"),
+        ("__amd_rocclr_copyBuffer", "copy"),
     ],
 )
 def test_the_role_of_a_kernel(name: str, role: str) -> None:
@@ -52,10 +76,19 @@ def test_the_role_of_a_kernel(name: str, role: str) -> None:
 
 
 def test_rocm_symbols() -> None:
-    for name in ("triton_poi_fused_add_0", "batched_transpose_32x32_half", "__amd_rocclr_copyBuffer", "attn_fwd"):
+    for name in (
+        "triton_poi_fused_add_0",
+        "batched_transpose_32x32_half",
+        "__amd_rocclr_copyBuffer",
+        "attn_fwd",
+    ):
         plain, symbol = families.decode(name), families.decode(f"{name}.kd")
         assert symbol.name == f"{name}.kd"
-        assert (symbol.family, symbol.role, symbol.fields) == (plain.family, plain.role, plain.fields)
+        assert (symbol.family, symbol.role, symbol.fields) == (
+            plain.family,
+            plain.role,
+            plain.fields,
+        )
 
 
 def test_unknown_names() -> None:
@@ -67,7 +100,11 @@ def test_unknown_names() -> None:
 @pytest.mark.parametrize(
     ("name", "arch", "words"),
     [
-        ("cutlass_80_tensorop_bf16_s16816gemm_bf16_128x256_64x3_tn_align2", "sm_90", "older than sm90 (Hopper)"),
+        (
+            "cutlass_80_tensorop_bf16_s16816gemm_bf16_128x256_64x3_tn_align2",
+            "sm_90",
+            "older than sm90 (Hopper)",
+        ),
         ("nvjet_sm90_tst_64x64_64x8_2x1_v_bz_TNT", "sm90", "this card's own generation"),
         ("nvjet_sm100_tst_64x64_64x8_2x1_v_bz_TNT", "sm90", "cannot have run there"),
         ("nvjet_tst_64x64_64x8_2x1_v_bz_TNT", "sm90", "states no chip generation"),

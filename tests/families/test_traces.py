@@ -1,4 +1,6 @@
-"""Names from real traces: every kernel belongs to a family, and hardly any time is left without a role."""
+"""Names from real traces: every kernel belongs to a family, and hardly any time is left without a
+role.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ AT_MOST_OTHER = {"recorded": 0.01, "public": 0.03}  # of kernel time
 
 @cache
 def kernels(folder: str) -> dict[str, float]:
-    """Distinct kernel names of all traces in a folder, with their time in microseconds. Plain JSON, no reader of ours."""
+    """Distinct kernel names of all traces in a folder, with their time in microseconds. Plain JSON,
+    no reader of ours.
+    """
     found: dict[str, float] = defaultdict(float)
     for path in sorted(Path(folder).glob("*.json.gz")):
         trace = json.loads(gzip.decompress(path.read_bytes()), strict=False)
@@ -33,7 +37,9 @@ def kernels(folder: str) -> dict[str, float]:
 
 
 def folders() -> list[object]:
-    missing = pytest.mark.skipif(not PUBLIC, reason="set FORETRACE_PUBLIC_TRACES to a folder of public traces")
+    missing = pytest.mark.skipif(
+        not PUBLIC, reason="set FORETRACE_PUBLIC_TRACES to a folder of public traces"
+    )
     return [
         pytest.param("recorded", str(RECORDED), id="recorded"),
         pytest.param("public", PUBLIC or "", id="public", marks=[pytest.mark.public, missing]),
@@ -62,5 +68,9 @@ def test_the_mlp_runs_three_products_and_its_activation() -> None:
     names = [event["name"] for event in trace["traceEvents"] if event.get("cat") == "kernel"]
     shorts = [families.decode(name).short for name in names[:5]]
     assert shorts == [
-        "nvjet 256x128x64 tn bf16", "gelu", "nvjet 256x128x64 tn bf16", "mul bf16", "nvjet 192x128x64 tn bf16"
+        "nvjet 256x128x64 tn bf16",
+        "gelu",
+        "nvjet 256x128x64 tn bf16",
+        "mul bf16",
+        "nvjet 192x128x64 tn bf16",
     ]

@@ -22,11 +22,19 @@ def recorded(name: str) -> Trace:
     return ft.open(H200 / f"{name}.json.gz", cache=False)
 
 
-def without(path: Path, name: str, *, drop: Callable[[dict[str, Any]], bool] | None = None,
-            args: tuple[str, ...] = (), header: tuple[str, ...] = ()) -> Trace:
+def without(
+    path: Path,
+    name: str,
+    *,
+    drop: Callable[[dict[str, Any]], bool] | None = None,
+    args: tuple[str, ...] = (),
+    header: tuple[str, ...] = (),
+) -> Trace:
     """A recorded trace without some events, some arguments of all events, some keys of its header."""
     document = json.loads(gzip.decompress((H200 / f"{name}.json.gz").read_bytes()))
-    document["traceEvents"] = [event for event in document["traceEvents"] if drop is None or not drop(event)]
+    document["traceEvents"] = [
+        event for event in document["traceEvents"] if drop is None or not drop(event)
+    ]
     for event in document["traceEvents"]:
         for key in args:
             event.get("args", {}).pop(key, None)

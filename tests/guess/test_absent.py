@@ -17,17 +17,32 @@ GPU = ("kernel", "gpu_memcpy", "gpu_memset")
 CALLS = ("cuda_runtime", "cuda_driver")
 # What the host alone decides, of all examples.
 HOST = {
-    "per step: sync == 0", "launches < 50", "in mlp_fwd: aten::linear == 3", "in aten::linear: distinct ops == 9",
-    "no call cudaOccupancyMaxActiveBlocksPerMultiprocessor", 'op "Torch-Compiled Region*" == 3', "steps == 3",
-    "every aten::mm comes from ProfilerStep* > mlp_fwd", "some aten::mm takes 8192x768 and 768x3072",
-    "every aten::gelu takes 64x128x3072", "in mlp_fwd: same ops as A", "per step: cpu time < 1 ms",
-    "in mlp_fwd: cpu time > 1x of A", "aten::addmm before call cudaDeviceSynchronize",
+    "per step: sync == 0",
+    "launches < 50",
+    "in mlp_fwd: aten::linear == 3",
+    "in aten::linear: distinct ops == 9",
+    "no call cudaOccupancyMaxActiveBlocksPerMultiprocessor",
+    'op "Torch-Compiled Region*" == 3',
+    "steps == 3",
+    "every aten::mm comes from ProfilerStep* > mlp_fwd",
+    "some aten::mm takes 8192x768 and 768x3072",
+    "every aten::gelu takes 64x128x3072",
+    "in mlp_fwd: same ops as A",
+    "per step: cpu time < 1 ms",
+    "in mlp_fwd: cpu time > 1x of A",
+    "aten::addmm before call cudaDeviceSynchronize",
 }
 # What needs shapes: flops, bytes, rates, inputs, and bounds that are not the host's.
 SHAPES = {
-    "every gemm is compute-bound", "every pointwise has bound memory", "some aten::mm takes 8192x768 and 768x3072",
-    "every aten::gelu takes 64x128x3072", "per step: bound is not overhead", "gemm flops == 38.65 GFLOP each",
-    "in mlp_fwd: gemm flops == 116 GFLOP", "in mlp_fwd: pointwise bytes == 252 MB", "gemm rate > 500 TFLOP/s",
+    "every gemm is compute-bound",
+    "every pointwise has bound memory",
+    "some aten::mm takes 8192x768 and 768x3072",
+    "every aten::gelu takes 64x128x3072",
+    "per step: bound is not overhead",
+    "gemm flops == 38.65 GFLOP each",
+    "in mlp_fwd: gemm flops == 116 GFLOP",
+    "in mlp_fwd: pointwise bytes == 252 MB",
+    "gemm rate > 500 TFLOP/s",
     "pointwise bandwidth > 2 TB/s",
 }
 EXAMPLES = [text for kind in kinds() for text in kind.examples]
@@ -38,7 +53,9 @@ def _dropping(*categories: str) -> Any:
 
 
 def _marks(trace: Trace, texts: list[str]) -> dict[str, str]:
-    return {verdict.text: verdict.verdict for verdict in check(trace, texts, recorded("mlp_compiled"))}
+    return {
+        verdict.text: verdict.verdict for verdict in check(trace, texts, recorded("mlp_compiled"))
+    }
 
 
 def _known(trace: Trace, texts: list[str]) -> set[str]:
@@ -52,32 +69,54 @@ def test_without_gpu_events_only_the_host_is_judged(tmp_path: Path) -> None:
 
 def test_without_gpu_events_and_calls_nothing_is_said_of_calls_either(tmp_path: Path) -> None:
     blind = without(tmp_path, "mlp_eager", drop=_dropping(*GPU, *CALLS))
-    gone = {"per step: sync == 0", "launches < 50", "no call cudaOccupancyMaxActiveBlocksPerMultiprocessor",
-            "aten::addmm before call cudaDeviceSynchronize"}
+    gone = {
+        "per step: sync == 0",
+        "launches < 50",
+        "no call cudaOccupancyMaxActiveBlocksPerMultiprocessor",
+        "aten::addmm before call cudaDeviceSynchronize",
+    }
     assert _known(blind, EXAMPLES) == HOST - gone
 
 
 def test_without_calls_no_kernel_can_be_placed(tmp_path: Path) -> None:
-    """GPU events alone: what runs in a region or a step is not known, and a count of zero would be a lie."""
+    """GPU events alone: what runs in a region or a step is not known, and a count of zero would be
+    a lie.
+    """
     blind = without(tmp_path, "mlp_eager", drop=_dropping(*CALLS))
     placed = [text for text in EXAMPLES if parse(text).scope.kind != "trace"]
     assert _known(blind, placed) <= HOST
-    assert _marks(blind, ["in mlp_fwd: kernels == 0", "in mlp_fwd: no memcpy", "kernels == 15"]) == {
-        "in mlp_fwd: kernels == 0": "unknown", "in mlp_fwd: no memcpy": "unknown", "kernels == 15": "hit"}
+    assert _marks(
+        blind, ["in mlp_fwd: kernels == 0", "in mlp_fwd: no memcpy", "kernels == 15"]
+    ) == {
+        "in mlp_fwd: kernels == 0": "unknown",
+        "in mlp_fwd: no memcpy": "unknown",
+        "kernels == 15": "hit",
+    }
 
 
 def test_without_shapes(tmp_path: Path) -> None:
-    shapeless = without(tmp_path, "mlp_eager", args=("Input Dims", "Input type", "Input Strides", "Concrete Inputs"))
+    shapeless = without(
+        tmp_path, "mlp_eager", args=("Input Dims", "Input type", "Input Strides", "Concrete Inputs")
+    )
     known = _known(recorded("mlp_eager"), EXAMPLES)
     assert known - _known(shapeless, EXAMPLES) == SHAPES
 
 
 def test_without_steps(tmp_path: Path) -> None:
-    stepless = without(tmp_path, "mlp_eager", drop=lambda event: str(event.get("name", "")).startswith("ProfilerStep"))
-    about_steps = [text for text in EXAMPLES if "step" in text.split(":")[0] or text.endswith("per step")]
+    stepless = without(
+        tmp_path,
+        "mlp_eager",
+        drop=lambda event: str(event.get("name", "")).startswith("ProfilerStep"),
+    )
+    about_steps = [
+        text for text in EXAMPLES if "step" in text.split(":")[0] or text.endswith("per step")
+    ]
     assert len(about_steps) >= 8
     assert _known(stepless, about_steps) == set()
-    assert _marks(stepless, ["steps == 0", "no steps"]) == {"steps == 0": "unknown", "no steps": "unknown"}
+    assert _marks(stepless, ["steps == 0", "no steps"]) == {
+        "steps == 0": "unknown",
+        "no steps": "unknown",
+    }
 
 
 def test_without_regions(tmp_path: Path) -> None:
@@ -89,16 +128,34 @@ def test_without_regions(tmp_path: Path) -> None:
 def test_without_host_ops(tmp_path: Path) -> None:
     opless = without(tmp_path, "mlp_eager", drop=_dropping("cpu_op"))
     assert _marks(opless, ["no aten::add", "aten::t launches nothing", "no ops"]) == {
-        "no aten::add": "unknown", "aten::t launches nothing": "unknown", "no ops": "unknown"}
+        "no aten::add": "unknown",
+        "aten::t launches nothing": "unknown",
+        "no ops": "unknown",
+    }
 
 
 def test_a_lost_kernel_leaves_open_what_it_could_overturn(tmp_path: Path) -> None:
     """One launch without its GPU event: more than 14 is not known, fewer than 14 is."""
     first = next(event for event in _events("mlp_eager") if event.get("cat") == "kernel")
     torn = without(tmp_path, "mlp_eager", drop=lambda event: event == first)
-    assert _marks(torn, ["kernels == 15", "kernels == 14", "kernels >= 14", "kernels < 14", "kernels <= 13", "no memcpy"]) == {
-        "kernels == 15": "unknown", "kernels == 14": "unknown", "kernels >= 14": "hit", "kernels < 14": "miss",
-        "kernels <= 13": "miss", "no memcpy": "unknown"}
+    assert _marks(
+        torn,
+        [
+            "kernels == 15",
+            "kernels == 14",
+            "kernels >= 14",
+            "kernels < 14",
+            "kernels <= 13",
+            "no memcpy",
+        ],
+    ) == {
+        "kernels == 15": "unknown",
+        "kernels == 14": "unknown",
+        "kernels >= 14": "hit",
+        "kernels < 14": "miss",
+        "kernels <= 13": "miss",
+        "no memcpy": "unknown",
+    }
     assert _marks(torn, ["in step 4: kernels == 5"]) == {"in step 4: kernels == 5": "hit"}
 
 
@@ -108,7 +165,9 @@ def _events(name: str) -> list[dict[str, Any]]:
 
     from guess.conftest import H200
 
-    events: list[dict[str, Any]] = json.loads(gzip.decompress((H200 / f"{name}.json.gz").read_bytes()))["traceEvents"]
+    events: list[dict[str, Any]] = json.loads(
+        gzip.decompress((H200 / f"{name}.json.gz").read_bytes())
+    )["traceEvents"]
     return events
 
 
@@ -118,8 +177,15 @@ def test_no_claim_about_the_gpu_is_a_hit_without_one(name: str, tmp_path: Path) 
     texts = [claim.guess for claim in claims() if claim.trace == name and not claim.against]
     hits = {text for text, verdict in _marks(blind, texts).items() if verdict == "hit"}
     on_host = ("aten::", "op ", "steps", "region ")
-    assert [text for text in hits if not text.split(": ")[-1].removeprefix("no ").removeprefix("every ")
-            .removeprefix("distinct ").startswith(on_host)] == []
+    assert [
+        text
+        for text in hits
+        if not text.split(": ")[-1]
+        .removeprefix("no ")
+        .removeprefix("every ")
+        .removeprefix("distinct ")
+        .startswith(on_host)
+    ] == []
 
 
 def test_against_nothing_is_unknown() -> None:
@@ -130,13 +196,28 @@ def test_against_nothing_is_unknown() -> None:
 
 def test_a_field_that_names_do_not_state_is_unknown() -> None:
     """An ATen name says nothing of the layout of a product, and Inductor's nothing of its type."""
-    [dtype, layout, none, some] = check(recorded("mlp_compiled"), [
-        "every pointwise has dtype bf16", "every pointwise has layout tn", "no pointwise is bf16", "some kernel is bf16"])
-    assert (dtype.verdict, layout.verdict, none.verdict, some.verdict) == ("unknown", "miss", "unknown", "hit")
+    [dtype, layout, none, some] = check(
+        recorded("mlp_compiled"),
+        [
+            "every pointwise has dtype bf16",
+            "every pointwise has layout tn",
+            "no pointwise is bf16",
+            "some kernel is bf16",
+        ],
+    )
+    assert (dtype.verdict, layout.verdict, none.verdict, some.verdict) == (
+        "unknown",
+        "miss",
+        "unknown",
+        "hit",
+    )
 
 
 def test_every_of_nothing_is_not_true() -> None:
-    [every, some, no] = check(recorded("linear_eager"), ["every conv has layout tn", "some conv is bf16", "no conv is bf16"])
+    [every, some, no] = check(
+        recorded("linear_eager"),
+        ["every conv has layout tn", "some conv is bf16", "no conv is bf16"],
+    )
     assert (every.verdict, some.verdict, no.verdict) == ("unknown", "miss", "hit")
 
 

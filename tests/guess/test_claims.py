@@ -10,11 +10,19 @@ from guess.conftest import recorded
 
 # The other claims B1 to B78, and why no recorded trace decides them.
 NOT_IN_A_TRACE = {
-    "B2": "shapes and strides of tensors", "B11": "generated code", "B12": "what a stride mismatch raises",
-    "B40": "recompilations over many shapes", "B41": "a question left open",
-    "B46": "the source of Liger", "B47": "first-call time over many shapes", "B49": "needs a strided input",
-    "B52": "needs a cold run", "B53": "needs a cold and a warm run", "B54": "Activity Buffer Request: none recorded",
-    "B55": "the same", "B67": "files in a cache folder",
+    "B2": "shapes and strides of tensors",
+    "B11": "generated code",
+    "B12": "what a stride mismatch raises",
+    "B40": "recompilations over many shapes",
+    "B41": "a question left open",
+    "B46": "the source of Liger",
+    "B47": "first-call time over many shapes",
+    "B49": "needs a strided input",
+    "B52": "needs a cold run",
+    "B53": "needs a cold and a warm run",
+    "B54": "Activity Buffer Request: none recorded",
+    "B55": "the same",
+    "B67": "files in a cache folder",
 }
 
 
@@ -45,14 +53,30 @@ def test_a_claim_that_does_not_hold_says_what_is_right() -> None:
 def test_the_rows_of_what_the_h200_showed() -> None:
     """The table of the H200, row by row: the claims that stand for it, and how they fare."""
     rows = {
-        "B3": {"hit"}, "B5": {"hit"}, "B18": {"hit"}, "H2": {"miss"}, "B27": {"hit"}, "B28": {"hit"}, "B34": {"hit"},
-        "B35": {"hit"}, "B42": {"miss"}, "B21": {"miss", "hit"}, "B57": {"miss", "hit"}, "B63": {"miss"},
-        "B22": {"hit", "miss"}, "B29": {"hit", "miss"}, "H11": {"hit"},
+        "B3": {"hit"},
+        "B5": {"hit"},
+        "B18": {"hit"},
+        "H2": {"miss"},
+        "B27": {"hit"},
+        "B28": {"hit"},
+        "B34": {"hit"},
+        "B35": {"hit"},
+        "B42": {"miss"},
+        "B21": {"miss", "hit"},
+        "B57": {"miss", "hit"},
+        "B63": {"miss"},
+        "B22": {"hit", "miss"},
+        "B29": {"hit", "miss"},
+        "H11": {"hit"},
     }
-    assert {number: {claim.h200 for claim in claims() if claim.number == number} for number in rows} == rows
+    assert {
+        number: {claim.h200 for claim in claims() if claim.number == number} for number in rows
+    } == rows
 
 
 def test_claims_by_rung() -> None:
     assert {claim.rung for claim in claims()} == {"matmul_add", "linear", "mlp", "attention"}
-    assert sum(len(of_rung(rung)) for rung in ("matmul_add", "linear", "mlp", "attention")) == len(claims())
+    assert sum(len(of_rung(rung)) for rung in ("matmul_add", "linear", "mlp", "attention")) == len(
+        claims()
+    )
     assert {claim.section for claim in claims()} == set(SECTIONS)

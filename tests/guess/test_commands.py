@@ -25,33 +25,59 @@ def _check(*arguments: str) -> int:
 
 
 def test_the_document_of_the_contract(capsys: Out) -> None:
-    assert _check(MLP, "-g", "in mlp_fwd: kernels == 5", "-g", "gelu and mul are fused", "-g", "same gemm as A", "--json") == 1
+    assert (
+        _check(
+            MLP,
+            "-g",
+            "in mlp_fwd: kernels == 5",
+            "-g",
+            "gelu and mul are fused",
+            "-g",
+            "same gemm as A",
+            "--json",
+        )
+        == 1
+    )
     document = json.loads(capsys.readouterr().out)
     assert list(document) == ["schema", "hits", "misses", "unknown", "guesses"]
-    assert (document["schema"], document["hits"], document["misses"], document["unknown"]) == (1, 1, 1, 1)
-    assert [list(guess) for guess in document["guesses"]] == [["text", "verdict", "measured", "expected", "why"]] * 3
+    assert (document["schema"], document["hits"], document["misses"], document["unknown"]) == (
+        1,
+        1,
+        1,
+        1,
+    )
+    assert [list(guess) for guess in document["guesses"]] == [
+        ["text", "verdict", "measured", "expected", "why"]
+    ] * 3
     assert document["guesses"][0] == {
-        "text": "in mlp_fwd: kernels == 5", "verdict": "hit", "measured": "5 in each of 3 calls of mlp_fwd",
-        "expected": "== 5", "why": ""}
+        "text": "in mlp_fwd: kernels == 5",
+        "verdict": "hit",
+        "measured": "5 in each of 3 calls of mlp_fwd",
+        "expected": "== 5",
+        "why": "",
+    }
 
 
-@pytest.mark.parametrize(("text", "expected"), [
-    ("in mlp_fwd: kernels == 5", "== 5"),
-    ("at most two pointwise in mlp_fwd", "<= 2"),
-    ("no memcpy", "== 0"),
-    ("aten::t launches nothing", "== 0"),
-    ("gemm time == 54 us +- 15% each", "== 54 us +- 15%"),
-    ("in mlp_fwd: last gemm time about 51us", "~ 51 us"),
-    ("gemm flops == 38.65 GFLOP each", "== 38.65 GFLOP"),
-    ("gpu idle < 10%", "< 10%"),
-    ("per step: bound is not overhead", "not overhead"),
-    ("gelu and mul are not fused", "not fused"),
-    ("in mlp_fwd: gpu time < 0.9x of A", "< 0.9x of A"),
-    ("in mlp_fwd: last gemm time < 0.95x of first gemm", "< 0.95x of first gemm"),
-    ("in mlp_fwd: kernels < A", "< A"),
-    ("in mlp_fwd: 1 fewer kernels than A", "1 fewer than A"),
-    ("in mlp_fwd: every gemm has layout tn", "every gemm has layout tn"),
-])
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("in mlp_fwd: kernels == 5", "== 5"),
+        ("at most two pointwise in mlp_fwd", "<= 2"),
+        ("no memcpy", "== 0"),
+        ("aten::t launches nothing", "== 0"),
+        ("gemm time == 54 us +- 15% each", "== 54 us +- 15%"),
+        ("in mlp_fwd: last gemm time about 51us", "~ 51 us"),
+        ("gemm flops == 38.65 GFLOP each", "== 38.65 GFLOP"),
+        ("gpu idle < 10%", "< 10%"),
+        ("per step: bound is not overhead", "not overhead"),
+        ("gelu and mul are not fused", "not fused"),
+        ("in mlp_fwd: gpu time < 0.9x of A", "< 0.9x of A"),
+        ("in mlp_fwd: last gemm time < 0.95x of first gemm", "< 0.95x of first gemm"),
+        ("in mlp_fwd: kernels < A", "< A"),
+        ("in mlp_fwd: 1 fewer kernels than A", "1 fewer than A"),
+        ("in mlp_fwd: every gemm has layout tn", "every gemm has layout tn"),
+    ],
+)
 def test_what_was_expected_in_symbols(capsys: Out, text: str, expected: str) -> None:
     _check(MLP, "-g", text, "--json")
     [guess] = json.loads(capsys.readouterr().out)["guesses"]
@@ -63,11 +89,15 @@ def test_the_net_as_a_document(capsys: Out, tmp_path: Path) -> None:
     document = json.loads(capsys.readouterr().out)
     assert list(document) == ["schema", "guesses"]
     assert document["schema"] == 1
-    first = {"text": "in mlp_fwd: kernels == 5", "reason": "as many kernels, in each of 3 calls of mlp_fwd"}
+    first = {
+        "text": "in mlp_fwd: kernels == 5",
+        "reason": "as many kernels, in each of 3 calls of mlp_fwd",
+    }
     assert document["guesses"][0] == first
     assert main(["guess", "--from", MLP, "--no-cache"]) == 0
     assert [entry["text"] for entry in tomllib.loads(capsys.readouterr().out)["guess"]] == [
-        entry["text"] for entry in document["guesses"]]
+        entry["text"] for entry in document["guesses"]
+    ]
 
 
 def test_exit_codes(tmp_path: Path, capsys: Out) -> None:
@@ -96,13 +126,17 @@ def test_a_bad_word_is_pointed_at(capsys: Out) -> None:
     assert printed.out == ""
     assert printed.err.splitlines()[1:] == [
         "  in mlp_fwd: kernls == 5",
-        "              ^^^^^^ `kernls` is not understood; the nearest word that would do is `kernels`"]
+        "              ^^^^^^ `kernls` is not understood; the nearest word that would do is "
+        "`kernels`",
+    ]
 
 
 def test_a_file_and_another_trace(tmp_path: Path, capsys: Out) -> None:
     file = tmp_path / "guesses.toml"
-    file.write_text('[[guess]]\ntext = "in mlp_fwd: same gemm kernels as A"\nreason = "the products stay"\n'
-                    '[[guess]]\ntext = "in mlp_fwd: kernels < A"\nreason = "nothing is fused here"\n')
+    file.write_text(
+        '[[guess]]\ntext = "in mlp_fwd: same gemm kernels as A"\nreason = "the products stay"\n'
+        '[[guess]]\ntext = "in mlp_fwd: kernels < A"\nreason = "nothing is fused here"\n'
+    )
     assert _check(MLP, "--guesses", str(file), "--against", COMPILED) == 1
     shown = capsys.readouterr().out
     assert "expected because: nothing is fused here" in shown
@@ -111,9 +145,24 @@ def test_a_file_and_another_trace(tmp_path: Path, capsys: Out) -> None:
 
 def test_hostile_names_do_not_reach_the_terminal(tmp_path: Path, capsys: Out) -> None:
     trace = tmp_path / "hostile.json"
-    trace.write_text(json.dumps({"traceEvents": [
-        {"ph": "X", "cat": "kernel", "name": "bad\x1b[31mname", "pid": 0, "tid": 7, "ts": 10, "dur": 5,
-         "args": {"stream": 7, "correlation": 1}}]}))
+    trace.write_text(
+        json.dumps(
+            {
+                "traceEvents": [
+                    {
+                        "ph": "X",
+                        "cat": "kernel",
+                        "name": "bad\x1b[31mname",
+                        "pid": 0,
+                        "tid": 7,
+                        "ts": 10,
+                        "dur": 5,
+                        "args": {"stream": 7, "correlation": 1},
+                    }
+                ]
+            }
+        )
+    )
     assert _check(str(trace), "-g", "kernels == 0") == 1
     assert "\x1b" not in capsys.readouterr().out
 
@@ -134,7 +183,10 @@ def test_answers_from_a_file(tmp_path: Path, capsys: Out) -> None:
 
 
 def test_answers_as_json(tmp_path: Path, capsys: Out) -> None:
-    assert main(["guess", MLP, "--answers", _answers(tmp_path, "5", "q", "7"), "--json", "--no-cache"]) == 0
+    assert (
+        main(["guess", MLP, "--answers", _answers(tmp_path, "5", "q", "7"), "--json", "--no-cache"])
+        == 0
+    )
     assert json.loads(capsys.readouterr().out)["hits"] == 1
 
 
@@ -157,8 +209,13 @@ def test_a_net_on_stdout(tmp_path: Path, capsys: Out) -> None:
 
 
 def _interactive(text: bytes | None) -> subprocess.Popen[bytes]:
-    return subprocess.Popen([sys.executable, "-m", "foretrace", "guess", MLP, "--no-cache"], stdin=subprocess.PIPE,
-                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, "PYTHONUNBUFFERED": "1"})
+    return subprocess.Popen(
+        [sys.executable, "-m", "foretrace", "guess", MLP, "--no-cache"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    )
 
 
 def test_asked_and_the_input_ends() -> None:

@@ -54,7 +54,11 @@ def test_unknown_is_false_too(mlp: Trace) -> None:
 def test_the_text_is_the_same_prediction(mlp: Trace) -> None:
     answer = ft.expect(mlp).region("mlp_fwd").kernels == 4
     [verdict] = check(mlp, "in mlp_fwd: kernels == 4")
-    assert (answer.text, answer.measured, answer.slice) == (verdict.text, verdict.measured, verdict.slice)
+    assert (answer.text, answer.measured, answer.slice) == (
+        verdict.text,
+        verdict.measured,
+        verdict.slice,
+    )
 
 
 def test_a_word_that_is_none_is_refused(mlp: Trace) -> None:

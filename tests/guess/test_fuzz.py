@@ -37,7 +37,9 @@ def _marked(text: str) -> None:
     elif isinstance(read, GuessError):
         assert read.word in read.text
         assert read.at <= len(read.text) + 1
-        assert read.nearest or any(words in str(read) for words in ("ends too early", "too much", "no meaning"))
+        assert read.nearest or any(
+            words in str(read) for words in ("ends too early", "too much", "no meaning")
+        )
 
 
 @QUICK
@@ -58,19 +60,28 @@ def test_a_sentence_with_a_slip(text: str, data: st.DataObject) -> None:
     place = data.draw(st.integers(0, len(text)))
     cut = data.draw(st.integers(0, 3))
     slip = data.draw(st.text(max_size=3))
-    _marked(text[:place] + slip + text[place + cut:])
+    _marked(text[:place] + slip + text[place + cut :])
 
 
 @QUICK
 @given(st.sampled_from(EXAMPLES), st.sampled_from(EXAMPLES), st.data())
 def test_two_sentences_spliced(one: str, other: str, data: st.DataObject) -> None:
     first, second = one.split(), other.split()
-    _marked(" ".join(first[:data.draw(st.integers(0, len(first)))] + second[data.draw(st.integers(0, len(second))):]))
+    _marked(
+        " ".join(
+            first[: data.draw(st.integers(0, len(first)))]
+            + second[data.draw(st.integers(0, len(second))) :]
+        )
+    )
 
 
 @settings(max_examples=examples(150), suppress_health_check=list(HealthCheck))
-@given(content=st.one_of(
-    st.binary(max_size=80), st.text(max_size=80).map(lambda text: ('[[guess]]\ntext = """' + text).encode())))
+@given(
+    content=st.one_of(
+        st.binary(max_size=80),
+        st.text(max_size=80).map(lambda text: ('[[guess]]\ntext = """' + text).encode()),
+    )
+)
 def test_any_guess_file(content: bytes, tmp_path_factory: pytest.TempPathFactory) -> None:
     path = tmp_path_factory.getbasetemp() / "any.toml"
     path.write_bytes(content)

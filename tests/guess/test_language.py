@@ -27,7 +27,12 @@ def test_an_example_belongs_to_its_kind_and_can_be_marked(kind: Kind, text: str)
     assert verdict.text == text
     assert verdict.why or verdict.verdict != "unknown"
     assert verdict.measured or verdict.verdict == "unknown"
-    assert verdict.slice or verdict.events or verdict.verdict != "miss" or verdict.measured.startswith(("0", "there is no"))
+    assert (
+        verdict.slice
+        or verdict.events
+        or verdict.verdict != "miss"
+        or verdict.measured.startswith(("0", "there is no"))
+    )
 
 
 @pytest.mark.parametrize("kind", kinds(), ids=lambda kind: kind.name)
@@ -36,47 +41,71 @@ def test_a_kind_is_documented(kind: Kind) -> None:
     assert all(kind.examples.values())
 
 
-@pytest.mark.parametrize("text", [
-    "kernels == 5", "gemm == 3", "pointwise <= 2", "memcpy == 0", "sync == 0", "launches < 50", "in mlp_fwd: kernels == 5",
-    "aten::t launches 0 kernels", "gate, up, gelu, mul, down", "every gemm has layout tn", "some kernel has epilogue bias",
-    "no kernel is fp32 gemm", "gelu and mul are fused", "bound is overhead", "gpu idle < 10%", "gemm flops == 38.65 GFLOP each",
-    "same gemm kernels as A", "gpu time < 0.9x of A", "gemm time == 56 us +- 10%",
-])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "kernels == 5",
+        "gemm == 3",
+        "pointwise <= 2",
+        "memcpy == 0",
+        "sync == 0",
+        "launches < 50",
+        "in mlp_fwd: kernels == 5",
+        "aten::t launches 0 kernels",
+        "gate, up, gelu, mul, down",
+        "every gemm has layout tn",
+        "some kernel has epilogue bias",
+        "no kernel is fp32 gemm",
+        "gelu and mul are fused",
+        "bound is overhead",
+        "gpu idle < 10%",
+        "gemm flops == 38.65 GFLOP each",
+        "same gemm kernels as A",
+        "gpu time < 0.9x of A",
+        "gemm time == 56 us +- 10%",
+    ],
+)
 def test_the_sentences_that_were_asked_for(text: str) -> None:
     assert parse(text).text == text
 
 
-@pytest.mark.parametrize(("one", "other"), [
-    ("in mlp_fwd: kernels == 5", "kernels == 5 in mlp_fwd"),
-    ("in mlp_fwd: kernels == 5", "exactly 5 kernels in each call of mlp_fwd"),
-    ("in mlp_fwd: kernels == 5", "IN mlp_fwd: FIVE Kernels"),
-    ("per step: kernels <= 5", "at most 5 kernels per step"),
-    ("per step: kernels <= 5", "in every step: kernels is at most five"),
-    ("in mlp_fwd: memcpy == 0", "in mlp_fwd: no memcpy"),
-    ("in mlp_fwd: gemm time == 160 us +- 10%", "in mlp_fwd: gemm time about 160us"),
-    ("every gemm has shared memory > 100 kB", "all gemms have shared_memory > 100000"),
-])
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("in mlp_fwd: kernels == 5", "kernels == 5 in mlp_fwd"),
+        ("in mlp_fwd: kernels == 5", "exactly 5 kernels in each call of mlp_fwd"),
+        ("in mlp_fwd: kernels == 5", "IN mlp_fwd: FIVE Kernels"),
+        ("per step: kernels <= 5", "at most 5 kernels per step"),
+        ("per step: kernels <= 5", "in every step: kernels is at most five"),
+        ("in mlp_fwd: memcpy == 0", "in mlp_fwd: no memcpy"),
+        ("in mlp_fwd: gemm time == 160 us +- 10%", "in mlp_fwd: gemm time about 160us"),
+        ("every gemm has shared memory > 100 kB", "all gemms have shared_memory > 100000"),
+    ],
+)
 def test_two_ways_to_say_it(one: str, other: str) -> None:
     first, second = check(recorded("mlp_eager"), [one, other])
     assert (first.verdict, first.measured) == (second.verdict, second.measured)
 
 
-@pytest.mark.parametrize(("text", "word", "nearest"), [
-    ("in mlp_fwd: kernls == 5", "kernls", "kernels"),
-    ("gemn == 3", "gemn", "gemm"),
-    ("every gemm has layot tn", "layot", "layout"),
-    ("evry gemm has layout tn", "evry", "every"),
-    ("every gemm hass layout tn", "hass", "has"),
-    ("bound is overhad", "overhad", "overhead"),
-    ("gelu and mull are fused", "mull", "mul"),
-    ("gelu and mul are fussed", "fussed", "fused"),
-    ("gpu idel < 10%", "idel", "idle"),
-    ("gemm flops == 38.65 GFLOPP each", "GFLOPP", "GFLOP"),
-    ("gemm flops == 38.65 GFLOP eech", "eech", "each"),
-    ("gemm time < 50 uss", "uss", "us"),
-    ("aten::t launchs 0 kernels", "launchs", "launches"),
-    ("kernels == 5 5", "5", "x"),
-])
+@pytest.mark.parametrize(
+    ("text", "word", "nearest"),
+    [
+        ("in mlp_fwd: kernls == 5", "kernls", "kernels"),
+        ("gemn == 3", "gemn", "gemm"),
+        ("every gemm has layot tn", "layot", "layout"),
+        ("evry gemm has layout tn", "evry", "every"),
+        ("every gemm hass layout tn", "hass", "has"),
+        ("bound is overhad", "overhad", "overhead"),
+        ("gelu and mull are fused", "mull", "mul"),
+        ("gelu and mul are fussed", "fussed", "fused"),
+        ("gpu idel < 10%", "idel", "idle"),
+        ("gemm flops == 38.65 GFLOPP each", "GFLOPP", "GFLOP"),
+        ("gemm flops == 38.65 GFLOP eech", "eech", "each"),
+        ("gemm time < 50 uss", "uss", "us"),
+        ("aten::t launchs 0 kernels", "launchs", "launches"),
+        ("kernels == 5 5", "5", "x"),
+    ],
+)
 def test_the_error_points_at_the_word(text: str, word: str, nearest: str) -> None:
     with pytest.raises(GuessError) as caught:
         parse(text)
@@ -85,15 +114,30 @@ def test_the_error_points_at_the_word(text: str, word: str, nearest: str) -> Non
     _, line, carets = str(error).split("\n")
     assert line == f"  {text}"
     assert carets.startswith(" " * (2 + error.at) + "^" * len(word))
-    assert text[error.at:error.at + len(word)] == word
+    assert text[error.at : error.at + len(word)] == word
     assert f"`{word}`" in carets
     assert f"`{nearest}`" in carets
 
 
-@pytest.mark.parametrize("text", [
-    "", "   ", "kernels ==", "in mlp_fwd:", "in mlp_fwd kernels", "in : kernels == 5", "!", '"open', "a" * 5000,
-    "kernels == 5.5", "==", "every", "gate,", "in step x: kernels == 1",
-])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "   ",
+        "kernels ==",
+        "in mlp_fwd:",
+        "in mlp_fwd kernels",
+        "in : kernels == 5",
+        "!",
+        '"open',
+        "a" * 5000,
+        "kernels == 5.5",
+        "==",
+        "every",
+        "gate,",
+        "in step x: kernels == 1",
+    ],
+)
 def test_what_makes_no_sense_is_refused(text: str) -> None:
     with pytest.raises(UsageError):
         parse(text)
@@ -105,9 +149,24 @@ def test_a_region_that_is_not_there_is_unknown_and_the_others_are_named() -> Non
     assert "mlp_fwd" in verdict.why
 
 
-@pytest.mark.parametrize("name", [
-    "mlp_fwd", "nccl:all_reduce", "a b", "step", "steps", "region", "Each", "x.y-z", "in", "::", "a,b", "kernels == 5", "5",
-])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "mlp_fwd",
+        "nccl:all_reduce",
+        "a b",
+        "step",
+        "steps",
+        "region",
+        "Each",
+        "x.y-z",
+        "in",
+        "::",
+        "a,b",
+        "kernels == 5",
+        "5",
+    ],
+)
 def test_any_name_of_a_region_can_be_said(name: str) -> None:
     place = Scope("op" if "::" in name else "region", name)
     assert parse(f"{place.text}: kernels == 5").scope == place

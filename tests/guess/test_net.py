@@ -31,22 +31,36 @@ def test_a_net_from_one_run_holds_on_another_day(first: str, second: str, tmp_pa
     assert len(guesses) >= 10
     assert all(guess.reason for guess in guesses)
     assert {verdict.verdict for verdict in check(recorded(first), guesses)} == {"hit"}
-    assert [verdict for verdict in check(recorded(second), guesses) if verdict.verdict != "hit"] == []
+    assert [
+        verdict for verdict in check(recorded(second), guesses) if verdict.verdict != "hit"
+    ] == []
 
 
 def test_the_same_layers_written_in_another_order_are_another_program(tmp_path: Path) -> None:
-    """One evaluates gelu(gate(x)) * up(x), the other both products first; everything else is the same."""
+    """One evaluates gelu(gate(x)) * up(x), the other both products first; everything else is the
+    same.
+    """
     file = tmp_path / "guesses.toml"
     file.write_text(write(recorded("mlp_eager")))
     verdicts = check(recorded("ladder/mlp_eager_64x128x768x3072_bf16"), load(file))
-    assert [verdict.text for verdict in verdicts if verdict.verdict != "hit"] == ["in mlp_fwd: gemm, gelu, gemm, mul, gemm"]
+    assert [verdict.text for verdict in verdicts if verdict.verdict != "hit"] == [
+        "in mlp_fwd: gemm, gelu, gemm, mul, gemm"
+    ]
 
 
 def test_a_net_catches_the_day_a_fusion_is_undone(tmp_path: Path) -> None:
     file = tmp_path / "guesses.toml"
     file.write_text(write(recorded("mlp_compiled")))
-    missed = {verdict.text for verdict in check(recorded("mlp_eager"), load(file)) if verdict.verdict == "miss"}
-    assert {"in mlp_fwd: kernels == 4", "in mlp_fwd: gelu and mul are fused", "in mlp_fwd: pointwise == 1"} <= missed
+    missed = {
+        verdict.text
+        for verdict in check(recorded("mlp_eager"), load(file))
+        if verdict.verdict == "miss"
+    }
+    assert {
+        "in mlp_fwd: kernels == 4",
+        "in mlp_fwd: gelu and mul are fused",
+        "in mlp_fwd: pointwise == 1",
+    } <= missed
     assert "in mlp_fwd: gemm == 3" not in missed
 
 
@@ -65,15 +79,18 @@ def test_what_is_written_is_read_back(tmp_path: Path) -> None:
     assert [(guess.text, guess.reason) for guess in load(file)] == pairs
 
 
-@pytest.mark.parametrize(("content", "message"), [
-    ("schema = 1", "no [[guess]]"),
-    ("schema = 2\n[[guess]]\ntext = 'kernels == 1'", "schema 2"),
-    ("[[guess]]\ntxt = 'kernels == 1'", "write text"),
-    ("[[guess]]\ntext = 'kernels == 1'\nreson = 'x'", "'reason'"),
-    ("[[guess]]\ntext = 'kernels == 1'\nreason = 5", "write reason"),
-    ("[[guess]]\ntext = 'kernels == 1'\n[[guess]]\ntext = 'kernls == 1'", "guess 2"),
-    ("not toml", "not a guess file"),
-])
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("schema = 1", "no [[guess]]"),
+        ("schema = 2\n[[guess]]\ntext = 'kernels == 1'", "schema 2"),
+        ("[[guess]]\ntxt = 'kernels == 1'", "write text"),
+        ("[[guess]]\ntext = 'kernels == 1'\nreson = 'x'", "'reason'"),
+        ("[[guess]]\ntext = 'kernels == 1'\nreason = 5", "write reason"),
+        ("[[guess]]\ntext = 'kernels == 1'\n[[guess]]\ntext = 'kernls == 1'", "guess 2"),
+        ("not toml", "not a guess file"),
+    ],
+)
 def test_a_file_that_is_wrong_says_where(content: str, message: str, tmp_path: Path) -> None:
     file = tmp_path / "wrong.toml"
     file.write_text(content)

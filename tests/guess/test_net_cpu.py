@@ -44,7 +44,9 @@ def _compiled() -> Callable[[], None]:
 
 
 @pytest.mark.parametrize(("workload", "least"), [(_training, 25), (_compiled, 4)])
-def test_three_further_runs(workload: Callable[[], Callable[[], None]], least: int, kernel_trace: Any, tmp_path: Path) -> None:
+def test_three_further_runs(
+    workload: Callable[[], Callable[[], None]], least: int, kernel_trace: Any, tmp_path: Path
+) -> None:
     traces = []
     for _ in range(4):
         run = workload()
@@ -58,4 +60,5 @@ def test_three_further_runs(workload: Callable[[], Callable[[], None]], least: i
     assert len(guesses) >= least
     for trace in traces:
         assert [verdict for verdict in check(trace, guesses) if verdict.verdict != "hit"] == []
-    assert write(traces[1]).split("\n", 1)[1] == write(traces[0]).split("\n", 1)[1]  # all but the name of the file
+    # all but the name of the file
+    assert write(traces[1]).split("\n", 1)[1] == write(traces[0]).split("\n", 1)[1]

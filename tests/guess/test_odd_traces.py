@@ -1,4 +1,6 @@
-"""Every kind of prediction on the odd and broken traces: marked, never a traceback, and never a hit out of nothing."""
+"""Every kind of prediction on the odd and broken traces: marked, never a traceback, and never a hit
+out of nothing.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,8 @@ from foretrace.schema.verdict import VERDICTS
 from foretrace.sources.limits import Limits
 
 GUESSES = [parse(text) for kind in kinds() for text in kind.examples]
-SMALL = [case for case in OPENING if isinstance(case.content, bytes) and not case.needs]  # large ones are made when used
+# large ones are made when used
+SMALL = [case for case in OPENING if isinstance(case.content, bytes) and not case.needs]
 
 
 @pytest.mark.parametrize("case", SMALL, ids=lambda case: f"{case.id}-{case.name}")
@@ -29,8 +32,14 @@ def test_every_example(case: Case, tmp_path: Path) -> None:
     assert {verdict.verdict for verdict in verdicts} <= set(VERDICTS)
     assert all(verdict.why for verdict in verdicts if verdict.verdict == "unknown")
     if not trace.has("gpu"):
-        hits = [guess for guess, verdict in zip(GUESSES, verdicts, strict=True) if verdict.verdict == "hit"]
-        assert [guess.text for guess in hits if getattr(guess.args.get("what"), "on_gpu", False)] == []
+        hits = [
+            guess
+            for guess, verdict in zip(GUESSES, verdicts, strict=True)
+            if verdict.verdict == "hit"
+        ]
+        assert [
+            guess.text for guess in hits if getattr(guess.args.get("what"), "on_gpu", False)
+        ] == []
     if trace.ledger.gap:
         with pytest.raises(TraceError, match="E_NOT_WHOLE"):
             write(trace)

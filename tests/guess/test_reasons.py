@@ -1,4 +1,6 @@
-"""Every reason that the project knows, on a recorded trace where it is the reason, and near misses where it is not."""
+"""Every reason that the project knows, on a recorded trace where it is the reason, and near misses
+where it is not.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +13,27 @@ from guess.conftest import recorded
 
 NEAR = [(reason, text) for reason in every() for text in reason.near]
 # They miss on every recorded trace, for no reason that has to do with a memset, a copy or a name.
-PLAIN = ["bound is comms", "gpu idle > 100%", "gpu busy > 100%", "gpu time < 1 ns", "gpu time < 0.001x of A",
-         "kernels == 123456", "memset == 123456", "memcpy == 123456", "sync == 123456", "no gemm has layout",
-         "kernel time < 1 ns", "gemm, gemm, gemm, sort"]
+PLAIN = [
+    "bound is comms",
+    "gpu idle > 100%",
+    "gpu busy > 100%",
+    "gpu time < 1 ns",
+    "gpu time < 0.001x of A",
+    "kernels == 123456",
+    "memset == 123456",
+    "memcpy == 123456",
+    "sync == 123456",
+    "no gemm has layout",
+    "kernel time < 1 ns",
+    "gemm, gemm, gemm, sort",
+]
 TRACES = sorted({reason.trace for reason in every()})
 
 
 def marked(reason: Reason, text: str) -> Verdict:
-    [verdict] = check(recorded(reason.trace), text, recorded(reason.against) if reason.against else None)
+    [verdict] = check(
+        recorded(reason.trace), text, recorded(reason.against) if reason.against else None
+    )
     return verdict
 
 
@@ -31,7 +46,9 @@ def test_the_miss_is_explained(reason: Reason) -> None:
     assert verdict.events
 
 
-@pytest.mark.parametrize(("reason", "text"), NEAR, ids=lambda part: part if isinstance(part, str) else part.name)
+@pytest.mark.parametrize(
+    ("reason", "text"), NEAR, ids=lambda part: part if isinstance(part, str) else part.name
+)
 def test_a_near_miss_has_another_reason(reason: Reason, text: str) -> None:
     verdict = marked(reason, text)
     assert verdict.verdict == "miss"
@@ -51,7 +68,11 @@ def test_the_example_has_one_reason(reason: Reason) -> None:
 @pytest.mark.parametrize("name", TRACES)
 def test_plain_misses_are_left_alone(name: str) -> None:
     verdicts = check(recorded(name), PLAIN, recorded("mlp_eager"))
-    assert {verdict.text: verdict.why for verdict in verdicts if verdict.verdict == "miss" and verdict.why} == {}
+    assert {
+        verdict.text: verdict.why
+        for verdict in verdicts
+        if verdict.verdict == "miss" and verdict.why
+    } == {}
     assert sum(verdict.verdict == "miss" for verdict in verdicts) >= 10
 
 
@@ -68,4 +89,7 @@ def test_the_slice_shows_the_kernels_and_their_chain() -> None:
         " 36.7 us  mul bf16 · cudaLaunchKernel · aten::mul",
     )
     kernels = recorded("mlp_eager").kernels
-    assert kernels.filter(kernels["id"].is_in(verdict.events))["op_name"].to_list() == ["aten::gelu", "aten::mul"]
+    assert kernels.filter(kernels["id"].is_in(verdict.events))["op_name"].to_list() == [
+        "aten::gelu",
+        "aten::mul",
+    ]

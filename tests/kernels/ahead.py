@@ -1,7 +1,9 @@
-"""Ahead-of-time compilation without a GPU: what a kernel variant takes of registers, stack and shared memory.
+"""Ahead-of-time compilation without a GPU: what a kernel variant takes of registers, stack and
+shared memory.
 
-Run as a script it compiles variants the package can launch for one architecture and prints one JSON line each; the tests
-run it so, since compiling needs kernels that are not under the interpreter, and a cache that is empty.
+Run as a script it compiles variants the package can launch for one architecture and prints one JSON
+line each; the tests run it so, since compiling needs kernels that are not under the interpreter,
+and a cache that is empty.
 """
 
 from __future__ import annotations
@@ -15,7 +17,8 @@ import warnings
 from collections.abc import Iterator
 from typing import Any
 
-# Shared memory a block can have, in bytes, by architecture (CUDA programming guide, technical specifications).
+# Shared memory a block can have, in bytes, by architecture (CUDA programming guide, technical
+# specifications).
 SHARED_LIMIT = {80: 166_912, 90: 232_448, 100: 232_448}
 
 INTS = {"int32": "i32", "int64": "i64"}
@@ -37,7 +40,12 @@ def variants(arch: int) -> Iterator[tuple[str, Any, tuple[Any, ...], dict[str, A
     yield "forward_strided", p.forward_strided_kernel, ("gelu_tanh", False, 8, True, 1, 1024), plain
     yield "forward_packed", p.forward_packed_kernel, ("gelu_tanh", False, 8, 1024), plain
     yield "backward_packed", p.backward_packed_kernel, ("gelu_tanh", False, 8, 1024), plain
-    yield "backward_strided", p.backward_strided_kernel, ("gelu_tanh", False, 1, False, 64, 16), plain
+    yield (
+        "backward_strided",
+        p.backward_strided_kernel,
+        ("gelu_tanh", False, 1, False, 64, 16),
+        plain,
+    )
     for part, rows in CANDIDATES.items():
         for _, _, (kind, t) in rows:
             if kind == "tma" and arch < 90:
@@ -45,20 +53,34 @@ def variants(arch: int) -> Iterator[tuple[str, Any, tuple[Any, ...], dict[str, A
             tile = (t.bm, t.bn, t.bk)
             save = part == "gate_up_saving"
             if part == "gradient":
-                yield f"{part} {t}", gradient_tma_kernel, ("gelu_tanh", False, *tile, t.group), t.options()
+                yield (
+                    f"{part} {t}",
+                    gradient_tma_kernel,
+                    ("gelu_tanh", False, *tile, t.group),
+                    t.options(),
+                )
             elif kind == "tma":
                 fixed = ("gelu_tanh", save, False, False, *tile, t.group)
                 yield f"{part} {t}", gate_up_tma_kernel, fixed, t.options()
             elif kind == "pointer":
-                yield f"{part} {t}", gate_up_kernel, ("gelu_tanh", save, 8, False, *tile, t.group), t.options()
+                yield (
+                    f"{part} {t}",
+                    gate_up_kernel,
+                    ("gelu_tanh", save, 8, False, *tile, t.group),
+                    t.options(),
+                )
             else:
                 yield f"{part} {t}", split_kernel, (8, False, t.split, *tile), t.options()
 
 
-def usage(kernel: Any, fixed: tuple[Any, ...], options: dict[str, Any], arch: int) -> dict[str, int]:
-    """Registers, stack frame and spilled bytes per thread, and shared memory, of a variant compiled for `arch`.
+def usage(
+    kernel: Any, fixed: tuple[Any, ...], options: dict[str, Any], arch: int
+) -> dict[str, int]:
+    """Registers, stack frame and spilled bytes per thread, and shared memory, of a variant compiled
+    for `arch`.
 
-    Triton prints the assembler's report when TRITON_DUMP_PTXAS_LOG is set, and compiles only what its cache does not have.
+    Triton prints the assembler's report when TRITON_DUMP_PTXAS_LOG is set, and compiles only what
+    its cache does not have.
     """
     import triton
     from triton.backends.compiler import GPUTarget
@@ -67,23 +89,40 @@ def usage(kernel: Any, fixed: tuple[Any, ...], options: dict[str, Any], arch: in
     signature, names = {}, [param.name for param in kernel.params]
     for param in kernel.params:
         pointer = {"partial": "*fp32", "arrived": "*i32"}.get(param.name, "*bf16")
-        signature[param.name] = "constexpr" if param.is_constexpr else param.annotation_type or pointer
-    constants = dict(zip([name for name in names if signature[name] == "constexpr"], fixed, strict=True))
-    aligned = {(i,): [["tt.divisibility", 16]] for i, name in enumerate(names) if signature[name].startswith("*")}
+        signature[param.name] = (
+            "constexpr" if param.is_constexpr else param.annotation_type or pointer
+        )
+    constants = dict(
+        zip([name for name in names if signature[name] == "constexpr"], fixed, strict=True)
+    )
+    aligned = {
+        (i,): [["tt.divisibility", 16]]
+        for i, name in enumerate(names)
+        if signature[name].startswith("*")
+    }
     source = ASTSource(kernel, signature, constants, aligned)
     with contextlib.redirect_stdout(io.StringIO()) as report:
         binary = triton.compile(source, target=GPUTarget("cuda", arch, 32), options=options)
     text = report.getvalue()
-    frame = re.search(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", text)
+    frame = re.search(
+        r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", text
+    )
     used = re.search(r"Used (\d+) registers", text)
     assert frame is not None, text
     assert used is not None, text
     spilled = int(frame[2]) + int(frame[3])
-    return {"registers": int(used[1]), "stack": int(frame[1]), "spilled": spilled, "shared": binary.metadata.shared}
+    return {
+        "registers": int(used[1]),
+        "stack": int(frame[1]),
+        "spilled": spilled,
+        "shared": binary.metadata.shared,
+    }
 
 
 def sample(arch: int) -> Iterator[tuple[str, Any, tuple[Any, ...], dict[str, Any]]]:
-    """The first variant of every kernel; on Hopper also every large tile, where registers and shared memory are short."""
+    """The first variant of every kernel; on Hopper also every large tile, where registers and
+    shared memory are short.
+    """
     seen = set()
     for variant in variants(arch):
         if variant[1] not in seen or (arch == 90 and "bm=128" in variant[0]):
@@ -95,4 +134,7 @@ if __name__ == "__main__":
     warnings.simplefilter("ignore")
     wanted = {"all": variants, "sample": sample}[sys.argv[2]](int(sys.argv[1]))
     for name, kernel, fixed, options in wanted:
-        print(json.dumps({"name": name, **usage(kernel, fixed, options, int(sys.argv[1]))}), flush=True)
+        print(
+            json.dumps({"name": name, **usage(kernel, fixed, options, int(sys.argv[1]))}),
+            flush=True,
+        )

@@ -9,10 +9,14 @@ from torch import Tensor
 FEW = 4096
 
 
-def assert_as_good_as_torch(out: Tensor, torch_out: Tensor, reference: Tensor, ulps: int = 0) -> None:
-    """`|out - ref| < 2 |torch - ref| + 1e-6`, in the largest element, or root mean square of few; `ref` is float64.
+def assert_as_good_as_torch(
+    out: Tensor, torch_out: Tensor, reference: Tensor, ulps: int = 0
+) -> None:
+    """`|out - ref| < 2 |torch - ref| + 1e-6`, in the largest element, or root mean square of few;
+    `ref` is float64.
 
-    The interpreter truncates where a GPU rounds to nearest: `ulps` allows that many units in the last place more.
+    The interpreter truncates where a GPU rounds to nearest: `ulps` allows that many units in the
+    last place more.
     """
     assert out.shape == reference.shape
     assert not out.isnan().any()

@@ -1,4 +1,6 @@
-"""The benchmark without a GPU: what it computes, what it keeps, how it is drawn, what it says when there is no card."""
+"""The benchmark without a GPU: what it computes, what it keeps, how it is drawn, what it says when
+there is no card.
+"""
 
 from __future__ import annotations
 
@@ -70,7 +72,11 @@ def test_the_worst_result_counts_and_nan_never_passes() -> None:
 
 
 def test_subjects_compute_what_they_say(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(subjects, "_random", lambda *shapes, dtype: tuple(torch.randn(s, dtype=dtype) for s in shapes))
+    monkeypatch.setattr(
+        subjects,
+        "_random",
+        lambda *shapes, dtype: tuple(torch.randn(s, dtype=dtype) for s in shapes),
+    )
     size = (3, 8, 16)
     for subject in (
         subjects.glu_forward(3, 16, torch.float32),
@@ -100,8 +106,16 @@ def test_sizes() -> None:
         (["bench", "mlp", "--size", "8x8"], 2),
         (["bench", "geglu", "--size", "8x8x8"], 2),
         (["bench", "geglu", "--contender", "nobody"], 2),
-        pytest.param(["bench", "mlp"], 4, marks=pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU is here")),
-        pytest.param(["bench", "tune", "8x8x8"], 4, marks=pytest.mark.skipif(torch.cuda.is_available(), reason="GPU")),
+        pytest.param(
+            ["bench", "mlp"],
+            4,
+            marks=pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU is here"),
+        ),
+        pytest.param(
+            ["bench", "tune", "8x8x8"],
+            4,
+            marks=pytest.mark.skipif(torch.cuda.is_available(), reason="GPU"),
+        ),
     ],
 )
 def test_exit_codes(arguments: list[str], code: int, capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,11 +6,22 @@ import pytest
 import torch
 from exactness import assert_as_good_as_torch, poisoned
 
-from foretrace.kernels import ACTIVATIONS, GeGLUMLP, gated, gated_mlp, gated_reference, geglu, mlp_reference
+from foretrace.kernels import (
+    ACTIVATIONS,
+    GeGLUMLP,
+    gated,
+    gated_mlp,
+    gated_reference,
+    geglu,
+    mlp_reference,
+)
 from foretrace.kernels import mlp as mlp_module
 from foretrace.kernels.routes import LIBRARY, PARTS, Plan
 
-pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA GPU")]
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA GPU"),
+]
 
 DTYPES = (torch.bfloat16, torch.float16, torch.float32)
 
@@ -34,13 +45,21 @@ def _with_gradients(function, tensors, dy):
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 def test_glu(activation: str, dtype: torch.dtype) -> None:
     packed = _new(67, 2 * 3000, dtype=dtype, scale=2.0)
-    for gate, up in ((_new(64, 3072, dtype=dtype), _new(64, 3072, dtype=dtype)), packed.chunk(2, 1), packed[:, 1:].chunk(2, 1)):
+    for gate, up in (
+        (_new(64, 3072, dtype=dtype), _new(64, 3072, dtype=dtype)),
+        packed.chunk(2, 1),
+        packed[:, 1:].chunk(2, 1),
+    ):
         if gate.shape != up.shape:
             gate = gate[:, : up.shape[1]]
         dy = _new(*gate.shape, dtype=dtype)
         mine = _with_gradients(lambda a, b: gated(a, b, activation), (gate, up), dy)
         theirs = _with_gradients(lambda a, b: gated_reference(a, b, activation), (gate, up), dy)
-        right = _with_gradients(lambda a, b: gated_reference(a, b, activation), (gate.double(), up.double()), dy.double())
+        right = _with_gradients(
+            lambda a, b: gated_reference(a, b, activation),
+            (gate.double(), up.double()),
+            dy.double(),
+        )
         for got, torchs, want in zip(mine, theirs, right, strict=True):
             assert_as_good_as_torch(got, torchs, want)
 
@@ -50,7 +69,10 @@ def test_more_elements_than_32_bits_count() -> None:
     gate = torch.ones(rows, cols, device="cuda", dtype=torch.bfloat16)
     gate[-1, -1] = 3.0
     out = geglu(gate, gate)
-    assert torch.equal(out[-1, -1].float(), gated_reference(gate[-1, -1].float(), gate[-1, -1].float()).bfloat16().float())
+    assert torch.equal(
+        out[-1, -1].float(),
+        gated_reference(gate[-1, -1].float(), gate[-1, -1].float()).bfloat16().float(),
+    )
     assert torch.equal(out.view(-1)[:: 1 << 20], out[0, 0].expand(out.view(-1)[:: 1 << 20].shape))
 
 
@@ -60,7 +82,9 @@ def _plans() -> list[Plan]:
 
     routes = {part: [LIBRARY, *(route for _, _, route in CANDIDATES[part])] for part in PARTS}
     count = max(map(len, routes.values()))
-    return [Plan(*(routes[part][index % len(routes[part])] for part in PARTS)) for index in range(count)]
+    return [
+        Plan(*(routes[part][index % len(routes[part])] for part in PARTS)) for index in range(count)
+    ]
 
 
 @pytest.mark.parametrize("size", [(16, 512, 1536), (133, 264, 1096), (1000, 1024, 520)])
@@ -74,9 +98,13 @@ def test_every_route(size: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch
         mine, again = (_with_gradients(gated_mlp, tensors, dy) for _ in range(2))
         with torch.no_grad():
             alone = [gated_mlp(*tensors) for _ in range(2)]
-        for got, torchs, want in zip([*mine, alone[0]], [*theirs, theirs[0]], [*right, right[0]], strict=True):
+        for got, torchs, want in zip(
+            [*mine, alone[0]], [*theirs, theirs[0]], [*right, right[0]], strict=True
+        ):
             assert_as_good_as_torch(got, torchs, want)
-        assert all(torch.equal(a, b) for a, b in zip([*mine, alone[0]], [*again, alone[1]], strict=True))
+        assert all(
+            torch.equal(a, b) for a, b in zip([*mine, alone[0]], [*again, alone[1]], strict=True)
+        )
         assert all(torch.equal(a, b) for a, b in zip(tensors, kept, strict=True))
 
 
@@ -86,14 +114,20 @@ def test_dispatched(size: tuple[int, int, int], dtype: torch.dtype) -> None:
     tensors, dy = _mlp(*size, dtype=dtype), _new(*size[:2], dtype=dtype)
     right = _with_gradients(mlp_reference, [tensor.double() for tensor in tensors], dy.double())
     theirs = _with_gradients(mlp_reference, tensors, dy)
-    for got, torchs, want in zip(_with_gradients(gated_mlp, tensors, dy), theirs, right, strict=True):
+    for got, torchs, want in zip(
+        _with_gradients(gated_mlp, tensors, dy), theirs, right, strict=True
+    ):
         assert_as_good_as_torch(got, torchs, want)
 
 
 def test_unwritten_outputs_would_show() -> None:
     from foretrace.kernels.device.apply import gated_forward
 
-    gate, up, out = _new(77, 1030), _new(77, 1030), poisoned((77, 1030), device="cuda", dtype=torch.bfloat16)
+    gate, up, out = (
+        _new(77, 1030),
+        _new(77, 1030),
+        poisoned((77, 1030), device="cuda", dtype=torch.bfloat16),
+    )
     gated_forward(gate, up, out, "gelu_tanh")
     assert not out.isnan().any()
 
@@ -110,7 +144,9 @@ def test_compiled_module_and_graph_capture() -> None:
         graph.replay()
         torch.testing.assert_close(captured, eager)
     x.requires_grad_()
-    got = torch.autograd.grad(torch.compile(module, fullgraph=True)(x).sum(), (x, *module.parameters()))
+    got = torch.autograd.grad(
+        torch.compile(module, fullgraph=True)(x).sum(), (x, *module.parameters())
+    )
     want = torch.autograd.grad(module(x).sum(), (x, *module.parameters()))
     for a, b in zip(got, want, strict=True):
         torch.testing.assert_close(a, b, rtol=2e-2, atol=2e-2)

@@ -14,7 +14,9 @@ from foretrace.kernels.hub import NAME, PYTHON_NAME, write_repository
 
 kernels = pytest.importorskip("kernels")
 
-pytestmark = pytest.mark.filterwarnings("ignore::foretrace.kernels.PlainRoute", "ignore:foretrace.kernels")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::foretrace.kernels.PlainRoute", "ignore:foretrace.kernels"
+)
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +36,9 @@ def test_layout(repository: Path) -> None:
             assert (place / name).is_file()
         for source in place.rglob("*.py"):
             assert "import foretrace" not in source.read_text()
-            assert "from foretrace" not in source.read_text().replace("from foretrace.kernels import geglu", "")
+            assert "from foretrace" not in source.read_text().replace(
+                "from foretrace.kernels import geglu", ""
+            )
 
 
 def test_get_local_kernel(repository: Path) -> None:

@@ -14,6 +14,18 @@ pytest.importorskip("triton")
 
 def test_under_the_interpreter() -> None:
     folder = Path(__file__).with_name("interpreted")
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-W", "ignore", str(folder)]
-    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "TRITON_INTERPRET": "1"})
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-W",
+        "ignore",
+        str(folder),
+    ]
+    done = subprocess.run(
+        command, capture_output=True, text=True, env={**os.environ, "TRITON_INTERPRET": "1"}
+    )
     assert done.returncode == 0, done.stdout[-4000:]

@@ -1,4 +1,6 @@
-"""What needs no GPU and no interpreter: the reference path, the module, what it accepts, what it says."""
+"""What needs no GPU and no interpreter: the reference path, the module, what it accepts, what it
+says.
+"""
 
 from __future__ import annotations
 
@@ -45,14 +47,21 @@ class SimpleGeGLUMLP(nn.Module):
         self.down_proj = nn.Linear(hidden, dim, bias=False)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.down_proj(torch.nn.functional.gelu(self.gate_proj(x), approximate="tanh") * self.up_proj(x))
+        return self.down_proj(
+            torch.nn.functional.gelu(self.gate_proj(x), approximate="tanh") * self.up_proj(x)
+        )
 
 
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 def test_gradcheck_in_float64(activation: str) -> None:
-    gate, up = torch.randn(3, 4).double().requires_grad_(), torch.randn(3, 4).double().requires_grad_()
+    gate, up = (
+        torch.randn(3, 4).double().requires_grad_(),
+        torch.randn(3, 4).double().requires_grad_(),
+    )
     assert torch.autograd.gradcheck(lambda a, b: gated(a, b, activation), (gate, up))
-    tensors = [torch.randn(shape).double().requires_grad_() for shape in ((3, 4), (5, 4), (5, 4), (4, 5))]
+    tensors = [
+        torch.randn(shape).double().requires_grad_() for shape in ((3, 4), (5, 4), (5, 4), (4, 5))
+    ]
     assert torch.autograd.gradcheck(lambda *t: gated_mlp(*t, activation), tensors)
 
 
@@ -107,11 +116,18 @@ def test_from_the_articles_module() -> None:
 @pytest.mark.parametrize("name", ["gemma", "llama"])
 def test_from_hugging_face(name: str) -> None:
     transformers = pytest.importorskip("transformers")
-    sizes = {"hidden_size": 8, "intermediate_size": 16, "num_attention_heads": 2, "num_key_value_heads": 2}
+    sizes = {
+        "hidden_size": 8,
+        "intermediate_size": 16,
+        "num_attention_heads": 2,
+        "num_key_value_heads": 2,
+    }
     if name == "gemma":
         from transformers.models.gemma.modeling_gemma import GemmaMLP
 
-        theirs = GemmaMLP(transformers.GemmaConfig(**sizes, hidden_act="gelu_pytorch_tanh", head_dim=4))
+        theirs = GemmaMLP(
+            transformers.GemmaConfig(**sizes, hidden_act="gelu_pytorch_tanh", head_dim=4)
+        )
     else:
         from transformers.models.llama.modeling_llama import LlamaMLP
 
@@ -191,14 +207,18 @@ def test_compiles_whole_on_a_cpu() -> None:
     compiled = torch.compile(module, fullgraph=True)
     torch.testing.assert_close(compiled(x), module(x))
     mine = torch.autograd.grad(compiled(x).sum(), (x, *module.parameters()))
-    for got, want in zip(mine, torch.autograd.grad(module(x).sum(), (x, *module.parameters())), strict=True):
+    for got, want in zip(
+        mine, torch.autograd.grad(module(x).sum(), (x, *module.parameters())), strict=True
+    ):
         torch.testing.assert_close(got, want)
     gate, up = torch.randn(4, 8), torch.randn(4, 8)
     torch.testing.assert_close(torch.compile(geglu, fullgraph=True)(gate, up), geglu(gate, up))
 
 
 def test_operators_pass_opcheck_on_a_cpu() -> None:
-    tensors = [torch.randn(shape, requires_grad=True) for shape in ((2, 3, 8), (16, 8), (16, 8), (8, 16))]
+    tensors = [
+        torch.randn(shape, requires_grad=True) for shape in ((2, 3, 8), (16, 8), (16, 8), (8, 16))
+    ]
     torch.library.opcheck(torch.ops.foretrace.gated_mlp.default, (*tensors, "silu", True))
     tensors = [tensor.detach() for tensor in tensors]
     torch.library.opcheck(torch.ops.foretrace.gated_mlp.default, (*tensors, "silu", False))

@@ -1,4 +1,6 @@
-"""Choosing by measurement: the nearest measured size, this machine before what ships, the library where nothing is known."""
+"""Choosing by measurement: the nearest measured size, this machine before what ships, the library
+where nothing is known.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,9 @@ def test_an_unknown_card_takes_the_library() -> None:
 
 def test_the_nearest_size_in_octaves(card: str) -> None:
     near, far = Route("tma", TILE).text(), Route("pointer", TILE).text()
-    routes.write(routes.store_path(card), card, [_row("gate_up", 1024, near), _row("gate_up", 16, far)])
+    routes.write(
+        routes.store_path(card), card, [_row("gate_up", 1024, near), _row("gate_up", 16, far)]
+    )
 
     def chosen(m: int, d: int = 1024) -> str:
         return routes.plan(0, torch.bfloat16, (m, d, 4096)).gate_up.text()
@@ -61,12 +65,16 @@ def test_what_no_kernel_takes(card: str) -> None:
     assert routes.plan(0, torch.bfloat16, (0, 1024, 4096)) == ALL_LIBRARY
 
 
-def test_this_machine_comes_before_what_ships(card: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_this_machine_comes_before_what_ships(
+    card: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     shipped = tmp_path / "shipped.json"
     routes.write(shipped, card, [_row("down", 16, "narrow 16 32 128 4 4 8 1 4")])
     monkeypatch.setattr(routes, "shipped_path", lambda name: shipped)
     routes.rows_for.cache_clear()
-    assert routes.plan(0, torch.bfloat16, (16, 1024, 4096)).down.tile == Tile(16, 32, 128, 4, 4, split=4)
+    assert routes.plan(0, torch.bfloat16, (16, 1024, 4096)).down.tile == Tile(
+        16, 32, 128, 4, 4, split=4
+    )
     routes.write(routes.store_path(card), card, [_row("down", 16, "library")])
     assert routes.plan(0, torch.bfloat16, (16, 1024, 4096)).down == LIBRARY
 
@@ -93,4 +101,6 @@ def test_every_shipped_route_is_a_candidate_whose_resources_are_checked() -> Non
     from foretrace.kernels.tune import CANDIDATES
 
     for row in routes.read(routes.shipped_path("NVIDIA H200")):
-        assert row.route == "library" or Route.parse(row.route) in [route for _, _, route in CANDIDATES[row.part]]
+        assert row.route == "library" or Route.parse(row.route) in [
+            route for _, _, route in CANDIDATES[row.part]
+        ]

@@ -1,4 +1,6 @@
-"""Views of strided tensors: the three dimensions cover exactly the elements of every tensor, in step with each other."""
+"""Views of strided tensors: the three dimensions cover exactly the elements of every tensor, in
+step with each other.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ def test_every_element_once_and_in_step(data: st.DataObject) -> None:
     order = data.draw(st.permutations(range(len(shape))))
     steps = data.draw(st.lists(st.integers(1, 2), min_size=len(shape), max_size=len(shape)))
     base = torch.arange(4 ** max(len(shape), 1) * 2 ** len(shape) * 4)
-    strided = base.as_strided([s * step for s, step in zip(shape, steps, strict=True)], _dense(shape, steps))
+    strided = base.as_strided(
+        [s * step for s, step in zip(shape, steps, strict=True)], _dense(shape, steps)
+    )
     strided = strided[tuple(slice(None, None, step) for step in steps)].permute(order)
     out = torch.empty_like(strided)
     view = view_of(tuple(strided.shape), (strided.stride(), out.stride()))
@@ -34,7 +38,11 @@ def test_every_element_once_and_in_step(data: st.DataObject) -> None:
     pairs = set(zip(_addresses(view, 0), _addresses(view, 1), strict=True))
     wanted = set()
     for index in itertools.product(*(range(size) for size in strided.shape)):
-        wanted.add(tuple(sum(i * s for i, s in zip(index, t.stride(), strict=True)) for t in (strided, out)))
+        wanted.add(
+            tuple(
+                sum(i * s for i, s in zip(index, t.stride(), strict=True)) for t in (strided, out)
+            )
+        )
     assert pairs == wanted
     assert view.outer * view.rows * view.cols == strided.numel()
 

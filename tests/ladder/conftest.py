@@ -19,7 +19,9 @@ def counts() -> Callable[[Path], Counter[str]]:
 
     def of(trace: Path) -> Counter[str]:
         raw = trace.read_bytes()
-        events = json.loads(gzip.decompress(raw) if trace.name.endswith(".gz") else raw)["traceEvents"]
+        events = json.loads(gzip.decompress(raw) if trace.name.endswith(".gz") else raw)[
+            "traceEvents"
+        ]
         return Counter(event["name"] for event in events if event.get("ph") == "X")
 
     return of
@@ -35,7 +37,9 @@ def few_calls(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def dynamo_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Dynamo with a backend that compiles nothing: guards, recompilations and limits are all its own, and quick."""
+    """Dynamo with a backend that compiles nothing: guards, recompilations and limits are all its
+    own, and quick.
+    """
     torch = import_module("torch")
 
     def compiler(mode: str, device: str, dynamic: bool | None = None) -> Any:

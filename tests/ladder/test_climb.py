@@ -1,4 +1,6 @@
-"""The climb over the recordings: every verdict, the document's names, the table, and the words around them."""
+"""The climb over the recordings: every verdict, the document's names, the table, and the words
+around them.
+"""
 
 from __future__ import annotations
 
@@ -26,24 +28,46 @@ def document() -> dict[str, Any]:
 
 
 def test_every_verdict_is_the_one_the_h200_gave(document: dict[str, Any]) -> None:
-    assert [(claim["number"], claim["guess"], claim["verdict"]) for claim in document["claims"]] == [
-        (claim.number, claim.guess, claim.h200) for claim in claims()]
+    assert [
+        (claim["number"], claim["guess"], claim["verdict"]) for claim in document["claims"]
+    ] == [(claim.number, claim.guess, claim.h200) for claim in claims()]
     assert document["counts"] == {"hit": 117, "miss": 34, "unknown": 2}
-    found = {rung: tuple(sum(claim["rung"] == rung and claim["verdict"] == verdict for claim in document["claims"])
-                         for verdict in ("hit", "miss", "unknown")) for rung in H200}
+    found = {
+        rung: tuple(
+            sum(
+                claim["rung"] == rung and claim["verdict"] == verdict
+                for claim in document["claims"]
+            )
+            for verdict in ("hit", "miss", "unknown")
+        )
+        for rung in H200
+    }
     assert found == H200
 
 
 def test_what_the_h200_showed(document: dict[str, Any]) -> None:
     """The rows that a person would look for first, with their numbers."""
-    measured = {(claim["number"], claim["variant"], claim["guess"]): claim["measured"] for claim in document["claims"]}
+    measured = {
+        (claim["number"], claim["variant"], claim["guess"]): claim["measured"]
+        for claim in document["claims"]
+    }
     assert measured["B18", "eager", "in mlp_fwd: kernels == 5"] == "5 in each of 3 calls of mlp_fwd"
     assert measured["H2", "eager", "in mlp_fwd: memset == 0"] == "2 in each of 3 calls of mlp_fwd"
-    assert measured["B33", "compiled", "in mlp_fwd: kernels == 4"] == "4 in each of 3 calls of mlp_fwd"
-    assert measured["B42", "liger", "in mlp_fwd: pointwise time <= 1.05x of A"] == "44.5 us against 37.4 us of A (1.19x)"
+    assert (
+        measured["B33", "compiled", "in mlp_fwd: kernels == 4"] == "4 in each of 3 calls of mlp_fwd"
+    )
+    assert (
+        measured["B42", "liger", "in mlp_fwd: pointwise time <= 1.05x of A"]
+        == "44.5 us against 37.4 us of A (1.19x)"
+    )
     assert measured["B29", "eager", "every pointwise has vec 4"] == "6 x vec 8"
-    assert measured["B70", "math", "in sdpa_fwd: kernels == 20"] == "20 in each of 3 calls of sdpa_fwd"
-    assert measured["B64", "addmm", "in matmul_add: memcpy == 0"] == "0 in each of 3 calls of matmul_add"
+    assert (
+        measured["B70", "math", "in sdpa_fwd: kernels == 20"] == "20 in each of 3 calls of sdpa_fwd"
+    )
+    assert (
+        measured["B64", "addmm", "in matmul_add: memcpy == 0"]
+        == "0 in each of 3 calls of matmul_add"
+    )
 
 
 def test_a_claim_that_does_not_hold_is_explained(document: dict[str, Any]) -> None:
@@ -57,12 +81,40 @@ def test_a_claim_that_does_not_hold_is_explained(document: dict[str, Any]) -> No
 
 
 def test_the_names_of_the_document(document: dict[str, Any]) -> None:
-    assert list(document) == ["schema", "source", "device", "torch", "claims", "counts", "skipped", "article"]
-    assert (document["schema"], document["source"], document["device"], document["torch"], document["skipped"]) == (
-        1, "recorded h200", "NVIDIA H200", "2.11.0+cu130", [])
-    assert {tuple(claim) for claim in document["claims"]} == {(
-        "number", "source", "rung", "variant", "setup", "recording", "guess", "verdict", "measured", "expected", "why",
-        "reason", "correction")}
+    assert list(document) == [
+        "schema",
+        "source",
+        "device",
+        "torch",
+        "claims",
+        "counts",
+        "skipped",
+        "article",
+    ]
+    assert (
+        document["schema"],
+        document["source"],
+        document["device"],
+        document["torch"],
+        document["skipped"],
+    ) == (1, "recorded h200", "NVIDIA H200", "2.11.0+cu130", [])
+    assert {tuple(claim) for claim in document["claims"]} == {
+        (
+            "number",
+            "source",
+            "rung",
+            "variant",
+            "setup",
+            "recording",
+            "guess",
+            "verdict",
+            "measured",
+            "expected",
+            "why",
+            "reason",
+            "correction",
+        )
+    }
     assert {tuple(row) for row in document["article"]} == {("setup", "changed", "same")}
 
 
@@ -73,18 +125,27 @@ def test_the_articles_table(document: dict[str, Any]) -> None:
     assert compiled["changed"][0] == "Kernels 5 to 4 per call."
     fused = "triton_poi_fused__unsafe_view_gelu_mul_0 (Inductor) replaces aten::gelu and aten::mul:"
     assert compiled["changed"][1].startswith(fused)
-    assert compiled["same"][0].startswith("3 gemm kernels are the same per call by name, launch configuration and shapes:")
+    assert compiled["same"][0].startswith(
+        "3 gemm kernels are the same per call by name, launch configuration and shapes:"
+    )
     linear = table["linear compiled, 1024x32x64, against eager"]
     assert linear["same"][-1] == "GPU time: 2.72 us per call in both."
     assert not any("ernel" in line for line in linear["changed"])
     assert table["attention inplace, 8x16x1024x64, against naive"]["changed"] == [
-        "Memcpys 1 to 0 per call.", "GPU time: 1.08 ms to 948 us per call (0.88x)."]
-    assert table["train_step fused, 4x512x4x768x12x3072x32000, against foreach"]["changed"][0] == "Kernels 210 to 176 per call."
+        "Memcpys 1 to 0 per call.",
+        "GPU time: 1.08 ms to 948 us per call (0.88x).",
+    ]
+    assert (
+        table["train_step fused, 4x512x4x768x12x3072x32000, against foreach"]["changed"][0]
+        == "Kernels 210 to 176 per call."
+    )
 
 
 def test_every_claim_names_a_stop_and_every_stop_has_its_recording() -> None:
     known = by_recording()
-    assert {name for claim in claims() for name in (claim.trace, claim.against) if name} <= set(known)
+    assert {name for claim in claims() for name in (claim.trace, claim.against) if name} <= set(
+        known
+    )
     assert all((folder("h200") / f"{name}.json.gz").is_file() for name in known)
     assert {stop.rung for stop in STOPS} == set(ladder.ORDER)
 
@@ -92,7 +153,9 @@ def test_every_claim_names_a_stop_and_every_stop_has_its_recording() -> None:
 def test_only_one_rung() -> None:
     found = ladder.climb_recorded("h200", ["linear"]).document()
     assert {claim["rung"] for claim in found["claims"]} == {"linear"}
-    assert [row["setup"] for row in found["article"]] == ["linear compiled, 1024x32x64, against eager"]
+    assert [row["setup"] for row in found["article"]] == [
+        "linear compiled, 1024x32x64, against eager"
+    ]
     with pytest.raises(UsageError, match="did you mean linear"):
         ladder.climb_recorded("h200", ["liner"])
 
@@ -100,7 +163,10 @@ def test_only_one_rung() -> None:
 def test_text(document: dict[str, Any]) -> None:
     text = climb_text(document)
     assert max(map(len, text.splitlines())) <= 100
-    assert text.startswith("The ladder (recorded h200): NVIDIA H200, torch 2.11.0+cu130\n153 claims: 117 hold, 34 do not")
+    assert text.startswith(
+        "The ladder (recorded h200): NVIDIA H200, torch 2.11.0+cu130\n153 claims: 117 hold, 34 do "
+        "not"
+    )
     assert "  holds          B18 eager, 64x128x768x3072: in mlp_fwd: kernels == 5\n" in text
     missed = "  does not hold  B29 eager, 64x128x768x3072: every pointwise has vec 4\n"
     assert f"{missed}                     measured: 6 x vec 8\n" in text
@@ -113,13 +179,23 @@ def test_claims_of_one_number_can_be_told_apart(document: dict[str, Any]) -> Non
     setups = {(claim["number"], claim["guess"], claim["setup"]) for claim in document["claims"]}
     assert ("B64", "in matmul_add: memcpy == 1", "matmul_add addmm, 64") in setups
     assert ("B64", "in matmul_add: memcpy == 0", "matmul_add addmm, 4096 1d") in setups
-    places = [(claim["number"], claim["guess"], claim["setup"], claim["recording"]) for claim in document["claims"]]
+    places = [
+        (claim["number"], claim["guess"], claim["setup"], claim["recording"])
+        for claim in document["claims"]
+    ]
     assert len(set(places)) == len(places)
     text = climb_text(document)
     assert "B64 addmm, 64: in matmul_add: memcpy == 1\n" in text
     assert "B64 addmm, 4096 1d: in matmul_add: memcpy == 0\n" in text
-    assert "does not hold  B20 eager, 64x128x768x3072 (mlp_eager): in mlp_fwd: gate, up, gelu, mul, down\n" in text
-    rows = [line.split(" | ")[:4] for line in climb_markdown(document).splitlines() if line.startswith("| B")]
+    assert (
+        "does not hold  B20 eager, 64x128x768x3072 (mlp_eager): in mlp_fwd: gate, up, gelu, mul, "
+        "down\n"
+    ) in text
+    rows = [
+        line.split(" | ")[:4]
+        for line in climb_markdown(document).splitlines()
+        if line.startswith("| B")
+    ]
     assert len({tuple(row) for row in rows}) == len(rows)
 
 
@@ -137,7 +213,12 @@ def test_the_command(capsys: pytest.CaptureFixture[str], document: dict[str, Any
     assert captured.err == ""
     assert main(["ladder", "--recorded", "h200", "--strict", "--only", "linear", "--markdown"]) == 1
     assert "## linear" in capsys.readouterr().out
-    for wrong in (["--keep", "t"], ["--device", "cpu"], ["--json", "--markdown"], ["--only", "nothing"]):
+    for wrong in (
+        ["--keep", "t"],
+        ["--device", "cpu"],
+        ["--json", "--markdown"],
+        ["--only", "nothing"],
+    ):
         assert main(["ladder", "--recorded", "h200", *wrong]) == 2
     assert main(["ladder", "--recorded", "abacus"]) == 2
     assert "there are: h200" in capsys.readouterr().err

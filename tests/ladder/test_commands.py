@@ -17,7 +17,10 @@ pytestmark = pytest.mark.torch
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 # What the GPU machine lacks: capturing must not notice.
-NO_READER = "import sys; [sys.modules.__setitem__(name, None) for name in ('polars', 'msgspec', 'numpy', 'rich')]; "
+NO_READER = (
+    "import sys; [sys.modules.__setitem__(name, None) for name in ('polars', 'msgspec', "
+    "'numpy', 'rich')]; "
+)
 
 
 class InductorError(RuntimeError):
@@ -27,12 +30,28 @@ class InductorError(RuntimeError):
 
 
 def foretrace(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    line = [sys.executable, "-c", NO_READER + "from foretrace.__main__ import run; run()", *arguments]
+    line = [
+        sys.executable,
+        "-c",
+        NO_READER + "from foretrace.__main__ import run; run()",
+        *arguments,
+    ]
     return subprocess.run(line, capture_output=True, text=True, cwd=cwd, check=False)
 
 
 def test_run_writes_trace_and_record_without_the_reader(tmp_path: Path) -> None:
-    done = foretrace("run", "linear", "--in_dim", "8", "--out-dim", "4", "--batch", "2", "--no-look", cwd=tmp_path)
+    done = foretrace(
+        "run",
+        "linear",
+        "--in_dim",
+        "8",
+        "--out-dim",
+        "4",
+        "--batch",
+        "2",
+        "--no-look",
+        cwd=tmp_path,
+    )
     assert done.returncode == 0, done.stderr
     assert "profiler_start" not in done.stderr  # Kineto's own log
     trace = Path(done.stdout.strip())
@@ -77,13 +96,26 @@ def test_what_cannot_run_is_wrong_usage_in_one_line(
 @pytest.mark.parametrize(
     ("problem", "said"),
     [
-        (torch.OutOfMemoryError("CUDA out of memory.\nmore"), "linear does not fit into memory here: choose smaller sizes"),
-        (RuntimeError("DefaultCPUAllocator: can't allocate memory"), "linear does not fit into memory here"),
-        (InductorError("OSError: no g++"), "torch.compile cannot compile linear here: InductorError: OSError: no g++"),
+        (
+            torch.OutOfMemoryError("CUDA out of memory.\nmore"),
+            "linear does not fit into memory here: choose smaller sizes",
+        ),
+        (
+            RuntimeError("DefaultCPUAllocator: can't allocate memory"),
+            "linear does not fit into memory here",
+        ),
+        (
+            InductorError("OSError: no g++"),
+            "torch.compile cannot compile linear here: InductorError: OSError: no g++",
+        ),
     ],
 )
 def test_what_a_machine_lacks_is_exit_4_in_one_line(
-    problem: Exception, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    problem: Exception,
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     def raising(*arguments: object, **options: object) -> None:
         raise problem
@@ -95,7 +127,9 @@ def test_what_a_machine_lacks_is_exit_4_in_one_line(
 
 
 def test_record_passes_arguments_and_exit_code_and_keeps_stdout_for_json(tmp_path: Path) -> None:
-    (tmp_path / "script.py").write_text("import sys, torch\nprint(sys.argv[1:])\ntorch.ones(2) + 1\nsys.exit(3)")
+    (tmp_path / "script.py").write_text(
+        "import sys, torch\nprint(sys.argv[1:])\ntorch.ones(2) + 1\nsys.exit(3)"
+    )
     done = foretrace("record", "--json", "-o", "t", "script.py", "--steps", "9", "-m", cwd=tmp_path)
     said = json.loads(done.stdout)
     assert done.returncode == said["exit_code"] == 3
@@ -105,7 +139,9 @@ def test_record_passes_arguments_and_exit_code_and_keeps_stdout_for_json(tmp_pat
 
 
 def test_record_stops_recording_everything_after_its_limit(tmp_path: Path) -> None:
-    (tmp_path / "long.py").write_text("import time, torch\ntorch.ones(2) + 1\ntime.sleep(1.5)\ntorch.ones(2) * 2")
+    (tmp_path / "long.py").write_text(
+        "import time, torch\ntorch.ones(2) + 1\ntime.sleep(1.5)\ntorch.ones(2) * 2"
+    )
     done = foretrace("record", "--json", "--limit", "1", "long.py", cwd=tmp_path)
     assert "stopped recording everything after 1 s (--limit)" in json.loads(done.stdout)["notes"]
 
@@ -114,14 +150,29 @@ def test_record_stops_recording_everything_after_its_limit(tmp_path: Path) -> No
     ("line", "trace"),
     [
         ("01_matmul_add.py --size 8 --dtype fp32", "01_matmul_add/8_fp32_cold_eager"),
-        ("01_matmul_add.py --size 8 --dtype fp32 --warmup --compile", "01_matmul_add/8_fp32_warm_compile"),
+        (
+            "01_matmul_add.py --size 8 --dtype fp32 --warmup --compile",
+            "01_matmul_add/8_fp32_warm_compile",
+        ),
         ("01_matmul_add.py --size 8 --dtype bf16", "01_matmul_add/8_bf16_cold_eager"),
         ("02_linear.py --batch 4 --in_dim 8 --out_dim 4", "02_linear/4_8_4_eager"),
         ("03_simple_mlp.py --batch 2 --seq 4 --dim 8 --hidden 16", "03_simple_mlp/2_4_8_16_eager"),
-        ("03_kernels_mlp.py --batch 2 --seq 4 --dim 8 --hidden 16", "03_kernels_mlp/2_4_8_16_plain_eager"),
-        ("03_kernels_mlp.py --batch 2 --seq 4 --dim 8 --hidden 16 --compile", "03_kernels_mlp/2_4_8_16_plain_compile"),
-        ("04_attention.py --batch 1 --heads 2 --seq 8 --head_dim 4", "04_attention/1_2_8_4_naive_eager"),
-        ("04_attention.py --batch 1 --heads 2 --seq 8 --head_dim 4 --backend math", "04_attention/1_2_8_4_math_eager"),
+        (
+            "03_kernels_mlp.py --batch 2 --seq 4 --dim 8 --hidden 16",
+            "03_kernels_mlp/2_4_8_16_plain_eager",
+        ),
+        (
+            "03_kernels_mlp.py --batch 2 --seq 4 --dim 8 --hidden 16 --compile",
+            "03_kernels_mlp/2_4_8_16_plain_compile",
+        ),
+        (
+            "04_attention.py --batch 1 --heads 2 --seq 8 --head_dim 4",
+            "04_attention/1_2_8_4_naive_eager",
+        ),
+        (
+            "04_attention.py --batch 1 --heads 2 --seq 8 --head_dim 4 --backend math",
+            "04_attention/1_2_8_4_math_eager",
+        ),
     ],
 )
 def test_an_example_takes_the_articles_flags_and_names_its_files_as_the_article_does(
@@ -133,7 +184,10 @@ def test_an_example_takes_the_articles_flags_and_names_its_files_as_the_article_
     monkeypatch.setattr(sys, "argv", [script, *arguments])
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     runpy.run_path(str(EXAMPLES / script), run_name="__main__")
-    assert all((tmp_path / "traces" / f"{trace}{suffix}").is_file() for suffix in (".json", ".txt", ".run.json"))
+    assert all(
+        (tmp_path / "traces" / f"{trace}{suffix}").is_file()
+        for suffix in (".json", ".txt", ".run.json")
+    )
 
 
 def test_a_backend_without_a_cpu_form_is_said_in_one_line(
@@ -146,7 +200,9 @@ def test_a_backend_without_a_cpu_form_is_said_in_one_line(
     with pytest.raises(SystemExit) as leaving:
         runpy.run_path(str(EXAMPLES / "04_attention.py"), run_name="__main__")
     assert leaving.value.code == 4
-    assert capsys.readouterr().err.endswith("cudnn needs a GPU: choose naive, inplace, math or flash here\n")
+    assert capsys.readouterr().err.endswith(
+        "cudnn needs a GPU: choose naive, inplace, math or flash here\n"
+    )
 
 
 def test_without_the_reader_looking_names_the_install_command_and_the_trace(tmp_path: Path) -> None:

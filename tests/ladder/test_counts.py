@@ -1,4 +1,6 @@
-"""What the article says about the operations of each rung, as far as a CPU can show it: names and counts, no times."""
+"""What the article says about the operations of each rung, as far as a CPU can show it: names and
+counts, no times.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,11 @@ def per_call(tmp_path: Path, counts: Callable[[Path], Counter[str]]) -> Callable
 
 
 def test_matmul_add(per_call: Callable[..., Counter[str]]) -> None:
-    apart, together, batched = per_call("matmul_add"), per_call("matmul_add", "addmm"), per_call("matmul_add", batch=2)
+    apart, together, batched = (
+        per_call("matmul_add"),
+        per_call("matmul_add", "addmm"),
+        per_call("matmul_add", batch=2),
+    )
     assert (apart["aten::mm"], apart["aten::add"], apart["aten::addmm"]) == (1, 1, 0)
     assert (together["aten::mm"], together["aten::add"], together["aten::addmm"]) == (0, 0, 1)
     assert (batched["aten::bmm"], batched["aten::mm"]) == (1, 0)
@@ -40,26 +46,42 @@ def test_matmul_add(per_call: Callable[..., Counter[str]]) -> None:
 
 def test_linear_adds_its_bias_inside_addmm(per_call: Callable[..., Counter[str]]) -> None:
     found = per_call("linear")
-    assert (found["aten::linear"], found["aten::t"], found["aten::addmm"], found["aten::add"]) == (1, 1, 1, 0)
+    assert (found["aten::linear"], found["aten::t"], found["aten::addmm"], found["aten::add"]) == (
+        1,
+        1,
+        1,
+        0,
+    )
     assert per_call("linear", no_bias=True)["aten::addmm"] == 0
 
 
-def test_the_gated_mlp_is_three_linears_a_gelu_and_a_product(per_call: Callable[..., Counter[str]]) -> None:
+def test_the_gated_mlp_is_three_linears_a_gelu_and_a_product(
+    per_call: Callable[..., Counter[str]],
+) -> None:
     found = per_call("mlp")
-    assert (found["aten::linear"], found["aten::gelu"], found["aten::mul"], found["aten::mm"]) == (3, 1, 1, 3)
+    assert (found["aten::linear"], found["aten::gelu"], found["aten::mul"], found["aten::mm"]) == (
+        3,
+        1,
+        1,
+        3,
+    )
     trained = per_call("mlp", backward=True)
     assert (trained["aten::mm"], trained["aten::gelu_backward"]) == (9, 1)
 
 
 def test_a_mask_in_place_spares_the_copy(per_call: Callable[..., Counter[str]]) -> None:
-    naive, inplace, flash = (per_call("attention", variant) for variant in ("naive", "inplace", "flash"))
+    naive, inplace, flash = (
+        per_call("attention", variant) for variant in ("naive", "inplace", "flash")
+    )
     assert naive["aten::clone"] - inplace["aten::clone"] == 1
     assert (naive["aten::bmm"], inplace["aten::bmm"], flash["aten::bmm"]) == (2, 2, 0)
     assert flash["aten::_scaled_dot_product_flash_attention_for_cpu"] == 1
 
 
 def test_the_optimizers_of_a_training_step(per_call: Callable[..., Counter[str]]) -> None:
-    loop, foreach, fused = (per_call("train_step", variant) for variant in ("forloop", "foreach", "fused"))
+    loop, foreach, fused = (
+        per_call("train_step", variant) for variant in ("forloop", "foreach", "fused")
+    )
     for found in (loop, foreach, fused):
         assert (found["forward"], found["backward"], found["optimizer"]) == (1, 1, 1)
     assert (loop["aten::_foreach_addcdiv_"], foreach["aten::_foreach_addcdiv_"]) == (0, 1)
@@ -78,7 +100,11 @@ def test_compiled_keeps_the_products_and_drops_the_wrappers(
     found, said = counts(done.trace), json.loads(done.record_file.read_text())
     assert (found["aten::mm"], found["aten::linear"], found["aten::t"]) == (3, 0, 0)
     assert sum(name.startswith("## Call CompiledFxGraph") for name in found) == 1
-    assert (said["rung"]["compiled"], said["rung"]["variant"], said["rung"]["mode"]) == (True, "eager", "default")
+    assert (said["rung"]["compiled"], said["rung"]["variant"], said["rung"]["mode"]) == (
+        True,
+        "eager",
+        "default",
+    )
     assert (said["compile"]["frames"], said["compile"]["recompiles"]) == (1, [])
     assert 0 < said["compile"]["seconds"] < said["timing"]["first_call_ns"] / 1e9
 

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.torch
 from foretrace.errors import TheirError, UsageError  # noqa: E402
 from foretrace.ladder import _given  # noqa: E402
 
-CODE = '''
+CODE = """
 import their_other_file
 
 def pair(n=1, m=1):
@@ -36,7 +36,7 @@ def bad():
     raise ValueError("theirs")
 
 number = 3
-'''
+"""
 
 
 def same(thing: object) -> object:
@@ -55,7 +55,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("place", ["their_code", "their_code.py", "{folder}/their_code.py"])
-def test_it_is_found_by_module_and_by_file(place: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_found_by_module_and_by_file(
+    place: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     if place.startswith("{"):
         monkeypatch.chdir("/")
     assert _given.find(f"{place.format(folder=folder)}:work")() == 4
@@ -64,8 +66,13 @@ def test_it_is_found_by_module_and_by_file(place: str, folder: Path, monkeypatch
 @pytest.mark.parametrize(
     ("name", "shape", "result"),
     [
-        ("pair", (), (7, 0, 1, 1)), ("pair", (8, 9), (7, 0, 8, 9)), ("keywords", (), (1, 2)), ("one", (), "5"),
-        ("alone", (), "called"), ("work", (), 4), ("work", (10,), 11),
+        ("pair", (), (7, 0, 1, 1)),
+        ("pair", (8, 9), (7, 0, 8, 9)),
+        ("keywords", (), (1, 2)),
+        ("one", (), "5"),
+        ("alone", (), "called"),
+        ("work", (), 4),
+        ("work", (10,), 11),
     ],
 )
 @pytest.mark.usefixtures("folder")
@@ -91,9 +98,12 @@ def test_what_is_compiled_is_the_work_and_not_its_set_up() -> None:
     [
         ("their_code:wrok", "their_code has no 'wrok': did you mean work"),
         ("their_code:number", "is a int and cannot be called"),
-        ("nobody:work", "no module 'nobody' in this folder"), ("nobody.py:work", "no such file: nobody.py"),
-        (":work", "names no callable"), ("their_code:", "names no callable"),
-        ("./their_code:work", "./their_code is neither a module nor a .py file"), (".their_code:work", "neither a module"),
+        ("nobody:work", "no module 'nobody' in this folder"),
+        ("nobody.py:work", "no such file: nobody.py"),
+        (":work", "names no callable"),
+        ("their_code:", "names no callable"),
+        ("./their_code:work", "./their_code is neither a module nor a .py file"),
+        (".their_code:work", "neither a module"),
         ("their/code:work", "neither a module"),
     ],
 )
@@ -103,20 +113,26 @@ def test_what_is_not_there_is_wrong_usage(target: str, said: str) -> None:
         _given.find(target)
 
 
-@pytest.mark.parametrize("lacking", ["not_installed_at_all", "their_bro"])  # the second begins as the module itself does
+# the second begins as the module itself does
+@pytest.mark.parametrize("lacking", ["not_installed_at_all", "their_bro"])
 def test_an_import_that_their_module_lacks_is_theirs(
-        lacking: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lacking: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (folder / "their_broken.py").write_text(f"x = 1\nimport {lacking}")
     for place in ("their_broken", "their_broken.py"):
         with pytest.raises(TheirError, match="raised ModuleNotFoundError"):
             _given.find(f"{place}:x")
         said = capsys.readouterr().err
-        assert said.splitlines()[1].endswith("their_broken.py\", line 2, in <module>")  # none of our frames
+        # none of our frames
+        assert said.splitlines()[1].endswith('their_broken.py", line 2, in <module>')
 
 
 @pytest.mark.usefixtures("folder")
 def test_their_traceback_begins_with_their_frame(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(TheirError, match="their_code:bad raised ValueError"), _given.theirs("their_code:bad"):
+    with (
+        pytest.raises(TheirError, match="their_code:bad raised ValueError"),
+        _given.theirs("their_code:bad"),
+    ):
         _given.call_of(_given.find("their_code:bad"), (), same)
     first, *_, last = capsys.readouterr().err.splitlines()
     assert (first, last) == ("Traceback (most recent call last):", "ValueError: theirs")

@@ -31,7 +31,9 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 
 @pytest.fixture
 def pypi(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "liger_kernel.transformers.geglu", SimpleNamespace(LigerGEGLUMLP="from pypi"))
+    monkeypatch.setitem(
+        sys.modules, "liger_kernel.transformers.geglu", SimpleNamespace(LigerGEGLUMLP="from pypi")
+    )
 
 
 def test_the_hub_comes_first_with_its_version_pinned(hub: SimpleNamespace) -> None:

@@ -1,4 +1,6 @@
-"""The ladder's recorded traces: each has its record, is named by it, and holds the kernels that the ladder promises."""
+"""The ladder's recorded traces: each has its record, is named by it, and holds the kernels that the
+ladder promises.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,8 @@ PER_STEP = {
     "mlp_liger_64x128x768x3072_bf16": (4, 0, 2),
     "train_step_forloop_4x512x4x768x12x3072x32000_bf16": (418, 0, 10),
 }
-# The same setups, captured earlier by a plain torch.profiler script: nothing about the GPU's work may differ.
+# The same setups, captured earlier by a plain torch.profiler script: nothing about the GPU's work
+# may differ.
 EARLIER = {
     "linear_eager": "linear_eager_1024x32x64_bf16",
     "linear_compiled": "linear_compiled_1024x32x64_bf16",
@@ -48,7 +51,11 @@ EARLIER = {
 
 
 def events(path: Path) -> list[dict[str, Any]]:
-    return [event for event in json.loads(gzip.decompress(path.read_bytes()))["traceEvents"] if event.get("ph") == "X"]
+    return [
+        event
+        for event in json.loads(gzip.decompress(path.read_bytes()))["traceEvents"]
+        if event.get("ph") == "X"
+    ]
 
 
 def gpu_work(path: Path) -> Counter[tuple[str, str]]:
@@ -61,9 +68,14 @@ def test_a_trace_has_its_record_and_is_named_by_it(trace: Path) -> None:
     record = json.loads((trace.parent / f"{stem}.run.json").read_text())
     ran = record["rung"]
     rung = ladder.rung(ran["name"])
-    setup = Setup(ran["device"], ran["dtype"], ran["variant"], ran["options"], compile=lambda thing: thing)
+    setup = Setup(
+        ran["device"], ran["dtype"], ran["variant"], ran["options"], compile=lambda thing: thing
+    )
     choice = Choice(compile=ran["compiled"], mode=ran["mode"] or "default")
-    assert (record["trace"], file_name(rung, setup, choice)) == (trace.name, stem.removesuffix(".timing"))
+    assert (record["trace"], file_name(rung, setup, choice)) == (
+        trace.name,
+        stem.removesuffix(".timing"),
+    )
     assert record["device"]["name"] == "NVIDIA H200"
     assert (record["compile"]["frames"] > 0) == ran["compiled"]
     assert record["compile"]["recompiles"] == []
@@ -74,9 +86,13 @@ def test_a_trace_has_its_record_and_is_named_by_it(trace: Path) -> None:
 
 
 def test_every_variant_of_every_rung_is_there() -> None:
-    records = [json.loads(path.read_text())["rung"] for path in (H200 / "ladder").glob("*.run.json")]
+    records = [
+        json.loads(path.read_text())["rung"] for path in (H200 / "ladder").glob("*.run.json")
+    ]
     eager = {(ran["name"], ran["variant"]) for ran in records if not ran["compiled"]}
-    declared = {(rung.name, variant) for rung in map(ladder.rung, ladder.ORDER) for variant in rung.variants}
+    declared = {
+        (rung.name, variant) for rung in map(ladder.rung, ladder.ORDER) for variant in rung.variants
+    }
     assert eager == declared
     assert {ran["name"] for ran in records if ran["compiled"]} == set(ladder.ORDER)
 
@@ -89,4 +105,6 @@ def test_a_step_launches_what_it_promises(name: str) -> None:
 
 @pytest.mark.parametrize("name", EARLIER)
 def test_our_capture_changes_nothing_on_the_gpu(name: str) -> None:
-    assert gpu_work(H200 / "ladder" / f"{EARLIER[name]}.json.gz") == gpu_work(H200 / f"{name}.json.gz")
+    assert gpu_work(H200 / "ladder" / f"{EARLIER[name]}.json.gz") == gpu_work(
+        H200 / f"{name}.json.gz"
+    )

@@ -1,4 +1,6 @@
-"""The contract of every rung: it declares itself, runs on a CPU at its small sizes, and its trace says what it was."""
+"""The contract of every rung: it declares itself, runs on a CPU at its small sizes, and its trace
+says what it was.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,12 @@ from foretrace.errors import MissingError, UsageError
 from foretrace.schema.rung import COMPILED, Choice, Rung
 
 RUNGS = ladder.rungs()
-NEEDS_GPU = {("mlp", "liger"), ("block", "liger"), ("attention", "efficient"), ("attention", "cudnn")}
+NEEDS_GPU = {
+    ("mlp", "liger"),
+    ("block", "liger"),
+    ("attention", "efficient"),
+    ("attention", "cudnn"),
+}
 PAIRS = [(rung, variant) for rung in RUNGS for variant in rung.variants]
 
 Counts = Callable[[Path], Counter[str]]
@@ -43,7 +50,10 @@ def test_the_ladder_is_climbed_from_the_bottom() -> None:
 
 
 def test_listing_the_rungs_needs_no_torch() -> None:
-    code = "import sys; sys.modules['torch'] = None; from foretrace import ladder; print(len(ladder.rungs()))"
+    code = (
+        "import sys; sys.modules['torch'] = None; from foretrace import ladder; "
+        "print(len(ladder.rungs()))"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == str(len(RUNGS))
 
@@ -57,11 +67,18 @@ def test_values_given_small_and_full() -> None:
     mlp = ladder.rung("mlp")
     assert mlp.values({})["hidden"] == 3072
     assert mlp.values({"dim": 8, "hidden": None}, small=True) == {
-        "batch": 4, "seq": 32, "dim": 8, "hidden": 512, "backward": False}
+        "batch": 4,
+        "seq": 32,
+        "dim": 8,
+        "hidden": 512,
+        "backward": False,
+    }
 
 
 @pytest.mark.torch
-@pytest.mark.parametrize(("rung", "variant"), PAIRS, ids=[f"{rung.name}-{variant}" for rung, variant in PAIRS])
+@pytest.mark.parametrize(
+    ("rung", "variant"), PAIRS, ids=[f"{rung.name}-{variant}" for rung, variant in PAIRS]
+)
 def test_every_variant_runs_on_a_cpu_or_says_what_is_missing(
     rung: Rung, variant: str, tmp_path: Path, counts: Counts
 ) -> None:
@@ -115,7 +132,10 @@ def test_a_wrong_variant_is_told_the_right_ones(tmp_path: Path) -> None:
         (Choice(variant="liger"), "mlp_liger_4x32x128x512_fp32_cpu"),
         (Choice(variant="compiled"), "mlp_compiled_4x32x128x512_fp32_cpu"),
         (Choice(variant="fused", compile=True), "mlp_fused_compiled_4x32x128x512_fp32_cpu"),
-        (Choice(compile=True, mode="max-autotune"), "mlp_compiled_max-autotune_4x32x128x512_fp32_cpu"),
+        (
+            Choice(compile=True, mode="max-autotune"),
+            "mlp_compiled_max-autotune_4x32x128x512_fp32_cpu",
+        ),
         (Choice(values={"backward": True, "dim": 8}), "mlp_eager_4x32x8x512_backward_fp32_cpu"),
     ],
 )

@@ -1,4 +1,6 @@
-"""The shape question on this machine's CPU: what is compiled at which shape, and what Dynamo does beyond its limit."""
+"""The shape question on this machine's CPU: what is compiled at which shape, and what Dynamo does
+beyond its limit.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ ON_CPU = Choice(device="cpu", dtype="fp32")
 
 
 def run(sizes: str, *names: str) -> dict[str, dict[str, Any]]:
-    found = ladder.shapes(ladder.rung("matmul_add"), [f"size={sizes}"], names, ON_CPU, say=lambda text: None).document()
+    found = ladder.shapes(
+        ladder.rung("matmul_add"), [f"size={sizes}"], names, ON_CPU, say=lambda text: None
+    ).document()
     return {entry["name"]: entry for entry in found["contenders"]}
 
 
@@ -33,9 +37,18 @@ def run(sizes: str, *names: str) -> dict[str, dict[str, Any]]:
 def test_each_way_compiles_where_it_must() -> None:
     found = run("4,8,16", "eager", "static", "dynamic", "automatic")
     graphs = {name: [visit["graphs"] for visit in entry["visits"]] for name, entry in found.items()}
-    assert graphs == {"eager": [0, 0, 0], "static": [1, 1, 1], "dynamic": [1, 0, 0], "automatic": [1, 1, 0]}
+    assert graphs == {
+        "eager": [0, 0, 0],
+        "static": [1, 1, 1],
+        "dynamic": [1, 0, 0],
+        "automatic": [1, 1, 0],
+    }
     assert {name: entry["recompiles"] for name, entry in found.items()} == {
-        "eager": 0, "static": 2, "dynamic": 0, "automatic": 1}
+        "eager": 0,
+        "static": 2,
+        "dynamic": 0,
+        "automatic": 1,
+    }
     assert "size mismatch" in found["automatic"]["visits"][1]["recompiles"][0]
     assert {visit["compiled"] for visit in found["dynamic"]["visits"]} == {True}
     assert {visit["compiled"] for visit in found["eager"]["visits"]} == {None}
@@ -48,14 +61,18 @@ def test_beyond_the_recompile_limit_new_shapes_run_eagerly_and_that_is_said() ->
         visits = run("4,8,16,32", "static")["static"]["visits"]
     assert [visit["compiled"] for visit in visits] == [True, True, False, False]
     assert [bool(visit["gave_up"]) for visit in visits] == [False, False, True, False]
-    assert [len(visit["recompiles"]) for visit in visits] == [0, 1, 0, 0]  # what was given up was not compiled again
+    # what was given up was not compiled again
+    assert [len(visit["recompiles"]) for visit in visits] == [0, 1, 0, 0]
 
 
 def test_the_command_compiles_and_draws(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     if not (shutil.which("g++") or shutil.which("clang++")):
         pytest.skip("torch.compile needs a C++ compiler on a CPU")
     pytest.importorskip("matplotlib")
-    line = f"shapes linear --sweep batch=4,8 --contenders eager,dynamic --device cpu --json --plot {tmp_path}/shapes.svg"
+    line = (
+        "shapes linear --sweep batch=4,8 --contenders eager,dynamic --device cpu --json "
+        f"--plot {tmp_path}/shapes.svg"
+    )
     assert main(line.split()) == 0
     captured = capsys.readouterr()
     found = json.loads(captured.out)
@@ -68,7 +85,13 @@ def test_the_command_compiles_and_draws(tmp_path: Path, capsys: pytest.CaptureFi
 
 def test_what_cannot_run_here_is_left_out_in_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "which", lambda name: None)
-    found = ladder.shapes(ladder.rung("mlp"), ["batch=1", "dim=8", "hidden=8", "seq=2"], (), ON_CPU, say=lambda text: None)
+    found = ladder.shapes(
+        ladder.rung("mlp"),
+        ["batch=1", "dim=8", "hidden=8", "seq=2"],
+        (),
+        ON_CPU,
+        say=lambda text: None,
+    )
     assert [contender.name for contender, _ in found.visits] == ["eager"]
     reasons = dict(found.left_out)
     assert list(reasons) == ["static", "dynamic", "automatic", "liger", "fused"]
@@ -81,16 +104,40 @@ def test_what_cannot_run_here_is_left_out_in_a_line(monkeypatch: pytest.MonkeyPa
 def test_a_rung_that_cannot_run_at_all_is_one_line() -> None:
     most = 2**63 - 1
     with pytest.raises(MissingError, match=f"at batch 1, in_dim {most}: RuntimeError: "):
-        ladder.shapes(ladder.rung("linear"), ["batch=1", f"in_dim={most}"], ["eager"], ON_CPU, say=lambda text: None)
+        ladder.shapes(
+            ladder.rung("linear"),
+            ["batch=1", f"in_dim={most}"],
+            ["eager"],
+            ON_CPU,
+            say=lambda text: None,
+        )
     with pytest.raises(UsageError, match="3 heads cannot share 8 features"):
-        ladder.shapes(ladder.rung("block"), ["batch=1", "heads=3", "dim=8"], ["eager"], ON_CPU, say=lambda text: None)
+        ladder.shapes(
+            ladder.rung("block"),
+            ["batch=1", "heads=3", "dim=8"],
+            ["eager"],
+            ON_CPU,
+            say=lambda text: None,
+        )
 
 
 def test_contenders_come_in_the_order_named() -> None:
     mlp = ladder.rung("mlp")
-    assert [each.name for each in _shapes.contenders(mlp)] == ["eager", "static", "dynamic", "automatic", "liger", "fused"]
-    assert [each.name for each in _shapes.contenders(mlp, ["dynamic", "eager"])] == ["dynamic", "eager"]
-    with pytest.raises(UsageError, match="mlp has no contender 'compiled': there are eager, static"):
+    assert [each.name for each in _shapes.contenders(mlp)] == [
+        "eager",
+        "static",
+        "dynamic",
+        "automatic",
+        "liger",
+        "fused",
+    ]
+    assert [each.name for each in _shapes.contenders(mlp, ["dynamic", "eager"])] == [
+        "dynamic",
+        "eager",
+    ]
+    with pytest.raises(
+        UsageError, match="mlp has no contender 'compiled': there are eager, static"
+    ):
         _shapes.contenders(mlp, ["compiled"])
 
 

@@ -11,7 +11,12 @@ from foretrace.ladder._sweep import shape_text, swept
 
 def test_the_last_one_named_changes_fastest() -> None:
     found = swept(rung("mlp"), ["batch=8, 16", "seq=64,128", "dim=32"])
-    assert [tuple(shape.values()) for shape in found] == [(8, 64, 32), (8, 128, 32), (16, 64, 32), (16, 128, 32)]
+    assert [tuple(shape.values()) for shape in found] == [
+        (8, 64, 32),
+        (8, 128, 32),
+        (16, 64, 32),
+        (16, 128, 32),
+    ]
     assert shape_text(found[0]) == "batch 8, seq 64, dim 32"
 
 
@@ -23,7 +28,13 @@ def test_switches_and_choices_may_be_set() -> None:
 def test_the_usual_sweep_of_an_mlp_changes_batch_length_and_weights() -> None:
     found = swept(rung("mlp"), [], small=True)
     assert [tuple(shape.values()) for shape in found] == [
-        (4, 32, 512), (8, 32, 512), (16, 32, 512), (4, 64, 512), (8, 64, 512), (4, 32, 1024)]
+        (4, 32, 512),
+        (8, 32, 512),
+        (16, 32, 512),
+        (4, 64, 512),
+        (8, 64, 512),
+        (4, 32, 1024),
+    ]
     assert swept(rung("mlp"), [])[0] == {"batch": 64, "seq": 128, "hidden": 3072}
 
 
@@ -37,7 +48,11 @@ def test_every_rung_has_a_usual_sweep_of_different_shapes() -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (["heads=2"], "'heads=2' is no sweep of mlp: write NAME=VALUE,VALUE with one of batch, seq, dim, hidden, backward"),
+        (
+            ["heads=2"],
+            "'heads=2' is no sweep of mlp: write NAME=VALUE,VALUE with one of batch, seq, dim, "
+            "hidden, backward",
+        ),
         (["batch"], "'batch' is no sweep of mlp"),
         (["batch=8,x"], "batch cannot be 'x': a whole number is needed"),
         (["batch=-1"], "a whole number is needed"),

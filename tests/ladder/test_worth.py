@@ -1,4 +1,6 @@
-"""`foretrace worth` on this machine's CPU: a rung with Inductor, and a person's own code with Dynamo alone."""
+"""`foretrace worth` on this machine's CPU: a rung with Inductor, and a person's own code with
+Dynamo alone.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ pytestmark = [pytest.mark.torch, pytest.mark.usefixtures("few_calls")]
 from foretrace.cli import main  # noqa: E402
 from foretrace.ladder import _worth  # noqa: E402
 
-CODE = '''
+CODE = """
 import torch
 
 print("loading")
@@ -32,7 +34,7 @@ def training():
 
 def bad(n=1):
     return 1 / 0
-'''
+"""
 
 
 @pytest.fixture
@@ -58,7 +60,12 @@ def test_a_rung_compiled_with_inductor(tmp_path: Path, capsys: pytest.CaptureFix
     [mode] = found["modes"]
     assert (found["subject"], found["dtype"], found["shapes"]) == ("matmul_add", "fp32", ["size 8"])
     assert found["compiler_cache"] == "empty"
-    assert (mode["mode"], mode["graphs"], mode["recompiles"], mode["graph_breaks"]) == ("default", 1, 0, {})
+    assert (mode["mode"], mode["graphs"], mode["recompiles"], mode["graph_breaks"]) == (
+        "default",
+        1,
+        0,
+        {},
+    )
     assert mode["state"] in ("worth", "not worth", "unknown")
     assert mode["gpu_ns"]["a"] is None
     assert mode["wall_ns"]["noise"] is not None
@@ -94,7 +101,10 @@ def test_their_error_is_theirs(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["worth", "bench_this:bad"]) == 1
     captured = capsys.readouterr()
     assert captured.out == ""
-    assert "ZeroDivisionError: division by zero\nforetrace: bench_this:bad raised ZeroDivisionError\n" in captured.err
+    assert (
+        "ZeroDivisionError: division by zero\nforetrace: bench_this:bad raised ZeroDivisionError\n"
+        in captured.err
+    )
 
 
 @pytest.mark.usefixtures("folder", "dynamo_alone")
@@ -104,17 +114,30 @@ def test_a_mode_that_cannot_be_compiled_is_a_line_and_the_others_go_on(
     def refuses(graph: object, inputs: object) -> object:
         raise RuntimeError("not this graph\nsecond line")
 
-    monkeypatch.setattr(_worth, "compiler", lambda mode, device: lambda thing: torch.compile(
-        thing, backend="eager" if mode == "default" else refuses))
+    monkeypatch.setattr(
+        _worth,
+        "compiler",
+        lambda mode, device: (
+            lambda thing: torch.compile(thing, backend="eager" if mode == "default" else refuses)
+        ),
+    )
     found = answer(capsys, "bench_this:setup", "--mode", "default", "--mode", "reduce-overhead")
     good, failed = found["modes"]
     assert good["failed"] is None
     assert failed["state"] == "failed"
-    assert failed["failed"] == "BackendCompilerFailed: backend='refuses' raised: RuntimeError: not this graph"
-    assert "reduce-overhead is made of CUDA graphs, which need a GPU: here it is the default mode." in found["notes"]
+    assert (
+        failed["failed"]
+        == "BackendCompilerFailed: backend='refuses' raised: RuntimeError: not this graph"
+    )
+    assert (
+        "reduce-overhead is made of CUDA graphs, which need a GPU: here it is the default mode."
+        in found["notes"]
+    )
 
 
-def test_without_a_compiler_nothing_can_be_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_compiler_nothing_can_be_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr(shutil, "which", lambda name: None)
     assert main(["worth", "linear", "--sweep", "batch=2", "--device", "cpu"]) == 4
     assert "install g++" in capsys.readouterr().err
@@ -129,10 +152,18 @@ def test_without_torch_the_install_command_is_named(
     assert "pip install torch" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("line", [
-    "mlp --shapes 8x8", "bench_this:setup --sweep batch=8", "bench_this:setup --small", "nothing", "mlp --mode fast",
-    "mlp --json --markdown", "mlp --sweep heads=2",
-])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "mlp --shapes 8x8",
+        "bench_this:setup --sweep batch=8",
+        "bench_this:setup --small",
+        "nothing",
+        "mlp --mode fast",
+        "mlp --json --markdown",
+        "mlp --sweep heads=2",
+    ],
+)
 def test_wrong_usage(line: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["worth", *line.split()]) == 2
     assert capsys.readouterr().err.count("\n") == 1

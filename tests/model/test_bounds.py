@@ -29,7 +29,13 @@ def opened(builder: TraceBuilder, folder: Path) -> Trace:
 
 
 def one_kernel(start: int, length: int, step: int = 100_000) -> TraceBuilder:
-    return TraceBuilder().step(1, 0, step).op("aten::mm", 0, 5_000).launch(1_000, 500).kernel("sgemm", start, length)
+    return (
+        TraceBuilder()
+        .step(1, 0, step)
+        .op("aten::mm", 0, 5_000)
+        .launch(1_000, 500)
+        .kernel("sgemm", start, length)
+    )
 
 
 @pytest.mark.parametrize("name", RECORDED)
@@ -40,7 +46,9 @@ def test_recorded(name: str) -> None:
     assert bounds.of_spans(trace, next(iter(trace.spans.region_groups().values()))) == region
 
 
-@pytest.mark.parametrize(("length", "bound"), [(49_999, "overhead"), (50_000, "unknown"), (90_000, "unknown")])
+@pytest.mark.parametrize(
+    ("length", "bound"), [(49_999, "overhead"), (50_000, "unknown"), (90_000, "unknown")]
+)
 def test_more_than_half_idle_is_overhead(length: int, bound: str, tmp_path: Path) -> None:
     trace = opened(one_kernel(2_000, length), tmp_path)
     (span,) = trace.spans.steps

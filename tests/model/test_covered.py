@@ -14,11 +14,15 @@ RANGES = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 12)), max_size=12
 def covered(ranges: list[tuple[int, int]]) -> tuple[Covered, set[int]]:
     start = np.array([low for low, _ in ranges], np.int64)
     end = np.array([low + length for low, length in ranges], np.int64)
-    return Covered(start, end), {moment for low, length in ranges for moment in range(low, low + length)}
+    return Covered(start, end), {
+        moment for low, length in ranges for moment in range(low, low + length)
+    }
 
 
 @given(RANGES, st.integers(0, 60), st.integers(0, 60))
-def test_between_counts_every_moment_once(ranges: list[tuple[int, int]], one: int, other: int) -> None:
+def test_between_counts_every_moment_once(
+    ranges: list[tuple[int, int]], one: int, other: int
+) -> None:
     union, moments = covered(ranges)
     low, high = sorted((one, other))
     found = union.between(np.array([low]), np.array([high]))
@@ -28,7 +32,9 @@ def test_between_counts_every_moment_once(ranges: list[tuple[int, int]], one: in
 @given(RANGES, st.integers(0, 60))
 def test_holds_counts_both_ends(ranges: list[tuple[int, int]], moment: int) -> None:
     union, _ = covered(ranges)
-    assert union.holds(np.array([moment])).tolist() == [any(low <= moment <= low + length for low, length in ranges)]
+    assert union.holds(np.array([moment])).tolist() == [
+        any(low <= moment <= low + length for low, length in ranges)
+    ]
 
 
 @given(RANGES)

@@ -35,7 +35,10 @@ def launched(builder: TraceBuilder, at: int, start: int, length: int) -> TraceBu
 
 def gaps(trace: Trace) -> list[tuple[int, str]]:
     idle = trace.idle
-    return [(length, CAUSES[cause]) for length, cause in zip(idle.length.tolist(), idle.cause.tolist(), strict=True)]
+    return [
+        (length, CAUSES[cause])
+        for length, cause in zip(idle.length.tolist(), idle.cause.tolist(), strict=True)
+    ]
 
 
 def test_a_late_launch_inside_an_op_is_launch(opened: Open) -> None:
@@ -72,7 +75,9 @@ def test_work_already_queued_is_device(opened: Open) -> None:
 def test_the_profiler_and_copies_are_told_apart(opened: Open) -> None:
     builder = TraceBuilder().step(1, 0, 200_000).op("aten::mm", 0, 2_000)
     launched(builder, 1_000, 2_000, 8_000)
-    builder.host("overhead", "Activity Buffer Request", 10_000, 45_000).op("aten::mm", 60_000, 1_000)
+    builder.host("overhead", "Activity Buffer Request", 10_000, 45_000).op(
+        "aten::mm", 60_000, 1_000
+    )
     launched(builder, 60_500, 61_000, 9_000)
     builder.call("cudaMemcpyAsync", 70_000, 110_000).op("aten::mm", 185_000, 5_000)
     launched(builder, 188_000, 190_000, 10_000)
@@ -111,8 +116,12 @@ def test_busy_and_idle_make_up_the_window(name: str) -> None:
     idle = trace.idle
     spans = trace.spans.steps
     ends = [max(span.end_ns, int(trace.gpu.end[span.work].max())) for span in spans]
-    window = sum(min(end, after) - span.start_ns for span, end, after in
-                 zip(spans, ends, [*(span.start_ns for span in spans[1:]), ends[-1]], strict=True))
+    window = sum(
+        min(end, after) - span.start_ns
+        for span, end, after in zip(
+            spans, ends, [*(span.start_ns for span in spans[1:]), ends[-1]], strict=True
+        )
+    )
     assert idle.window_ns == window
     assert int(idle.length.sum()) + trace.gpu.busy(trace.gpu.usable) == idle.window_ns
     assert sum(idle.by_cause().values()) == int(idle.length.sum())

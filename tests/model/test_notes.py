@@ -1,4 +1,6 @@
-"""What a whole trace is noted for: durations that cannot be, cards that are not known, limits that were reached."""
+"""What a whole trace is noted for: durations that cannot be, cards that are not known, limits that
+were reached.
+"""
 
 from __future__ import annotations
 
@@ -38,10 +40,15 @@ def stretched(end_ns: int, **args: Any) -> Doc:
 def test_a_kernel_that_outlasts_the_next(tmp_path: Path) -> None:
     trace = opened(stretched(400_000), tmp_path)
     assert note(trace, "dur_overrun").count == 1
-    assert "400,000 ns as written, 300,000 ns if each ends where the next begins" in note(trace, "dur_overrun").text
+    assert (
+        "400,000 ns as written, 300,000 ns if each ends where the next begins"
+        in note(trace, "dur_overrun").text
+    )
 
 
-@pytest.mark.parametrize("doc", [stretched(310_000), stretched(400_000, **{"graph id": 3, "graph node id": 5})])
+@pytest.mark.parametrize(
+    "doc", [stretched(310_000), stretched(400_000, **{"graph id": 3, "graph node id": 5})]
+)
 def test_an_overlap_and_a_graph_are_no_overrun(doc: Doc, tmp_path: Path) -> None:
     trace = opened(doc, tmp_path)
     assert note(trace, "dur_overrun") is None
@@ -49,7 +56,9 @@ def test_an_overlap_and_a_graph_are_no_overrun(doc: Doc, tmp_path: Path) -> None
 
 
 def test_a_card_that_is_not_in_the_table(tmp_path: Path) -> None:
-    trace = opened(g0().head(deviceProperties=[{"id": 0, "name": "NVIDIA Z9000", "numSms": 7}]), tmp_path)
+    trace = opened(
+        g0().head(deviceProperties=[{"id": 0, "name": "NVIDIA Z9000", "numSms": 7}]), tmp_path
+    )
     assert "Z9000" in note(trace, "unknown_device").text
     assert note(opened(g0(), tmp_path), "unknown_device") is None
 
@@ -70,5 +79,7 @@ def test_reading_stops_at_the_limit_and_no_later(events: int, tmp_path: Path) ->
 def test_every_code_of_the_ledger_is_noted_somewhere() -> None:
     """A code that nothing notes is a promise that is not kept."""
     sources = Path(foretrace.__file__).parent
-    written = "".join(file.read_text("utf-8") for file in sources.rglob("*.py") if file.name != "ledger.py")
+    written = "".join(
+        file.read_text("utf-8") for file in sources.rglob("*.py") if file.name != "ledger.py"
+    )
     assert [code for code in CODES if f'"{code}"' not in written] == []

@@ -1,4 +1,6 @@
-"""What several traces of one run show together (odd traces C05, E30, E31, and a rank that is missing)."""
+"""What several traces of one run show together (odd traces C05, E30, E31, and a rank that is
+missing).
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,10 @@ def written(folder: Path, name: str, rank: int, base: int = BASE_NS, world: int 
 
 def codes(folder: Path) -> list[dict[str, int]]:
     traces = foretrace.open_all(folder, cache=False)
-    return [{note.code: note.count for note in trace.ledger.notes if note.severity != "info"} for trace in traces]
+    return [
+        {note.code: note.count for note in trace.ledger.notes if note.severity != "info"}
+        for trace in traces
+    ]
 
 
 def test_a_whole_set_is_quiet(tmp_path: Path) -> None:
@@ -41,8 +46,14 @@ def test_one_rank_twice_and_one_missing(tmp_path: Path) -> None:
 def test_a_rank_outside_of_the_world_is_none_of_it(tmp_path: Path) -> None:
     for rank in (0, 5):
         written(tmp_path, f"rank{rank}.json", rank, world=3)
-    notes = [note for note in foretrace.open_all(tmp_path, cache=False)[0].ledger.notes if note.code == "rank_missing"]
-    assert [(note.count, note.text) for note in notes] == [(2, "1 of 3 ranks are here; outside of that world: 5")]
+    notes = [
+        note
+        for note in foretrace.open_all(tmp_path, cache=False)[0].ledger.notes
+        if note.code == "rank_missing"
+    ]
+    assert [(note.count, note.text) for note in notes] == [
+        (2, "1 of 3 ranks are here; outside of that world: 5")
+    ]
 
 
 def test_a_coordinator_is_no_rank(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ PUBLIC = os.environ.get("FORETRACE_PUBLIC_TRACES", "")
 HOSTILE = [
     "<img src=x onerror=alert(1)>",
     "</script><script>alert(1)</script>",
-    "\" onmouseover=\"alert(1)",
+    '" onmouseover="alert(1)',
     "{{7*7}} ${7*7} <%= 7*7 %>",
     "--><script> <!-- ]]>",
     "line\u2028sep\u2029 \u202eoverride\u2066 \u200bzero",
@@ -53,9 +53,17 @@ def hostile(name: str, folder: Path) -> dict[str, Any]:
     """A trace in which everything that has a name has this one."""
     builder = TraceBuilder().step(1, 0, 100_000).region(name, 0, 90_000)
     builder.op(name, 1_000, 50_000, dims=[[8, 8], [8, 8]], types=[name, name]).launch(2_000, 500)
-    builder.kernel(name, 10_000, 20_000).op(f"aten::{name}", 60_000, 5_000).launch(61_000, 500).kernel(name, 70_000, 9_000)
-    builder.op("aten::mm", 70_000, 5_000).launch(71_000, 500, name=f"cudaLaunchKernel{name}").memcpy(80_000, 10, name=name)
-    builder.header = {"deviceProperties": [{"id": 0, "name": name, "computeMajor": 9, "computeMinor": 0, "numSms": 132}]}
+    builder.kernel(name, 10_000, 20_000).op(f"aten::{name}", 60_000, 5_000).launch(
+        61_000, 500
+    ).kernel(name, 70_000, 9_000)
+    builder.op("aten::mm", 70_000, 5_000).launch(
+        71_000, 500, name=f"cudaLaunchKernel{name}"
+    ).memcpy(80_000, 10, name=name)
+    builder.header = {
+        "deviceProperties": [
+            {"id": 0, "name": name, "computeMajor": 9, "computeMinor": 0, "numSms": 132}
+        ]
+    }
     path = folder / "trace.json"
     path.write_bytes(builder.bytes())
     return full_look(ft.open(path, cache=False))
@@ -72,8 +80,14 @@ def test_fits_a_hundred_columns(name: str, top: int) -> None:
 def test_the_mlp_tells_its_story() -> None:
     text = look_text(document("mlp_eager"), 20)
     flat = " ".join(text.split())
-    assert "mlp_fwd ran 3 times; each call launched 5 kernels (3 gemm, 2 pointwise) and 2 memsets" in flat
-    assert "Who asked: aten::linear for 3 gemm; aten::gelu for 1 pointwise; aten::mul for 1 pointwise." in flat
+    assert (
+        "mlp_fwd ran 3 times; each call launched 5 kernels (3 gemm, 2 pointwise) and 2 memsets"
+        in flat
+    )
+    assert (
+        "Who asked: aten::linear for 3 gemm; aten::gelu for 1 pointwise; aten::mul for 1 pointwise."
+        in flat
+    )
     assert "It is bound by compute" in flat
     assert "The largest cost is nvjet 256x128x64 tn bf16 for aten::mm" in flat
     assert "What could be saved: gelu and mul could be one kernel" in flat
@@ -82,13 +96,30 @@ def test_the_mlp_tells_its_story() -> None:
     assert "2 products [8192, 768] x [768, 3072] share nvjet 256x128x64 tn bf16" in flat
     assert "1 product [8192, 3072] x [3072, 768] runs nvjet 192x128x64 tn bf16" in flat
     quiet = {line.split()[0] for line in text.split("\n") if line.endswith("metadata only")}
-    assert quiet == {f"aten::{op}" for op in ("t", "transpose", "as_strided", "reshape", "view", "_unsafe_view")}
+    assert quiet == {
+        f"aten::{op}" for op in ("t", "transpose", "as_strided", "reshape", "view", "_unsafe_view")
+    }
 
 
 def test_the_mlp_lists_its_kernels_in_launch_order() -> None:
     lines = look_text(document("mlp_eager"), 20).split("\n")
-    start = next(at for at, line in enumerate(lines) if line.startswith("mlp_fwd: 7 pieces of GPU work in launch order"))
-    assert lines[start + 1].split() == ["kernel", "asked", "for", "by", "host", "delay", "time", "TFLOP/s", "TB/s", "bound"]
+    start = next(
+        at
+        for at, line in enumerate(lines)
+        if line.startswith("mlp_fwd: 7 pieces of GPU work in launch order")
+    )
+    assert lines[start + 1].split() == [
+        "kernel",
+        "asked",
+        "for",
+        "by",
+        "host",
+        "delay",
+        "time",
+        "TFLOP/s",
+        "TB/s",
+        "bound",
+    ]
     kernels = [line.split("  ")[1] for line in lines[start + 2 : start + 9]]
     gate, down = "nvjet 256x128x64 tn bf16", "nvjet 192x128x64 tn bf16"
     assert kernels == ["Memset (Device)", gate, "gelu", "Memset (Device)", gate, "mul bf16", down]
@@ -104,7 +135,17 @@ def test_the_linear_adds_its_bias_in_the_epilogue() -> None:
 
 def test_sections_come_in_reading_order() -> None:
     text = look_text(document("mlp_eager"), 20)
-    heads = ["mlp_fwd ran", "mlp_fwd: 7 pieces", "Totals", "Steps", "Regions", "Kernels", "Host ops", "Findings", "Looked for"]
+    heads = [
+        "mlp_fwd ran",
+        "mlp_fwd: 7 pieces",
+        "Totals",
+        "Steps",
+        "Regions",
+        "Kernels",
+        "Host ops",
+        "Findings",
+        "Looked for",
+    ]
     heads.append("Read")
     places = [text.index(f"\n{head}") for head in heads]
     assert places == sorted(places)
@@ -112,30 +153,49 @@ def test_sections_come_in_reading_order() -> None:
 
 def test_a_column_says_which_time_it_shows() -> None:
     text = look_text(document("mlp_eager"), 20)
-    assert "\nRegions (per call: means over the calls)\n" in text, "340 us of 3 calls, of which two took less than 318"
-    assert "idle between" in text, "the wait for the first work of a step is told by idle_gaps alone"
+    assert "\nRegions (per call: means over the calls)\n" in text, (
+        "340 us of 3 calls, of which two took less than 318"
+    )
+    assert "idle between" in text, (
+        "the wait for the first work of a step is told by idle_gaps alone"
+    )
     assert "gpu idle" not in text
 
 
 def test_findings_come_by_what_they_could_save() -> None:
     text = look_text(document("llama_train_eager"), 20)
-    bounds = [row["at_most_ns"] for row in document("llama_train_eager")["look"]["findings"] if row["at_most_ns"] is not None]
+    bounds = [
+        row["at_most_ns"]
+        for row in document("llama_train_eager")["look"]["findings"]
+        if row["at_most_ns"] is not None
+    ]
     assert bounds == sorted(bounds, reverse=True)
     assert len(re.findall(r"^  at most ", text, re.MULTILINE)) == len(bounds)
 
 
 def test_rules_that_lack_data_are_named_together(tmp_path: Path) -> None:
     path = tmp_path / "trace.json"
-    path.write_bytes(TraceBuilder().op("aten::mm", 0, 5_000).launch(1_000, 500).kernel("sgemm", 5_000, 100).bytes())
+    path.write_bytes(
+        TraceBuilder()
+        .op("aten::mm", 0, 5_000)
+        .launch(1_000, 500)
+        .kernel("sgemm", 5_000, 100)
+        .bytes()
+    )
     text = " ".join(look_text(full_look(ft.open(path, cache=False)), 20).split())
-    assert "Skipped, needs shapes: profile with record_shapes=True: bias_separate, fusable_pointwise, gemm_choice." in text
+    assert (
+        "Skipped, needs shapes: profile with record_shapes=True: bias_separate, "
+        "fusable_pointwise, gemm_choice."
+    ) in text
     assert "the trace has no shapes; the trace has no steps" in text
 
 
 def test_a_trace_without_gpu_work_says_so(tmp_path: Path) -> None:
     path = tmp_path / "trace.json"
     path.write_bytes(TraceBuilder().op("aten::mm", 0, 5_000).bytes())
-    assert "No GPU kernel is recorded: the trace holds 1 host op." in look_text(full_look(ft.open(path, cache=False)), 20)
+    assert "No GPU kernel is recorded: the trace holds 1 host op." in look_text(
+        full_look(ft.open(path, cache=False)), 20
+    )
 
 
 def test_lost_data_is_a_banner_on_top(tmp_path: Path) -> None:
@@ -150,7 +210,10 @@ def test_lost_data_is_a_banner_on_top(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", HOSTILE, ids=range(len(HOSTILE)))
 def test_a_hostile_name_cannot_act_on_a_terminal(name: str, tmp_path: Path) -> None:
-    for text in (look_text(hostile(name, tmp_path), 20), look_text(hostile(name, tmp_path), 20, bold=True)):
+    for text in (
+        look_text(hostile(name, tmp_path), 20),
+        look_text(hostile(name, tmp_path), 20, bold=True),
+    ):
         bare = text.replace("\x1b[1m", "").replace("\x1b[0m", "") if "\x1b[1m" in text else text
         assert bare.replace("\n", "").isprintable()
         assert max(map(len, bare.split("\n"))) <= 100
@@ -168,7 +231,9 @@ def test_a_hostile_name_is_no_markdown(name: str, tmp_path: Path) -> None:
     grid = [line.count("|") for line in tables]
     rules = [at for at, line in enumerate(tables) if set(line) <= set("|:-")]
     for at, after in zip(rules, [*rules[1:], len(tables) + 1], strict=True):
-        assert set(grid[at - 1 : after - 1]) == {grid[at]}, "every row of a table has as many cells as its head"
+        assert set(grid[at - 1 : after - 1]) == {grid[at]}, (
+            "every row of a table has as many cells as its head"
+        )
     heads = [line for line in text.split("\n") if line.startswith("#")]
     assert all(head.startswith("## ") for head in heads)
 
@@ -182,16 +247,30 @@ def test_markdown_says_what_the_terminal_says() -> None:
     assert "| nvjet 192x128x64 tn bf16 | linear > matmul > mm |" in marked
 
 
-def test_the_command_prints_the_contract_and_nothing_else(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_prints_the_contract_and_nothing_else(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     path = str(recorded.traces()["mlp_eager"])
     assert main(["look", path, "--json", "--no-cache"]) == 0
     printed = json.loads(capsys.readouterr().out)
-    assert set(printed) == {"schema", "trace", "ledger", "totals", "steps", "regions", "kernels", "ops", "findings"}
+    assert set(printed) == {
+        "schema",
+        "trace",
+        "ledger",
+        "totals",
+        "steps",
+        "regions",
+        "kernels",
+        "ops",
+        "findings",
+    }
     assert printed == json.loads(json.dumps(document("mlp_eager")["look"]))
 
 
 @pytest.mark.parametrize("form", [[], ["--markdown"]])
-def test_the_command_prints_no_colour_into_a_pipe(form: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_prints_no_colour_into_a_pipe(
+    form: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["look", str(recorded.traces()["mlp_eager"]), "--no-cache", *form]) == 0
     assert "\x1b" not in capsys.readouterr().out
 

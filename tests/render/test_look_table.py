@@ -23,10 +23,17 @@ def test_the_first_column_gives_way_least() -> None:
     assert len(kernel) > len(op) > 20
 
 
-@pytest.mark.parametrize("names", [
-    ["mlp_compiled_64x128x768x3072_backward_bf16.json.gz", "mlp_compiled_64x128x768x3072_bf16.json.gz", "short"],
-    ["a" * 40 + "first" + "z" * 40, "a" * 40 + "second" + "z" * 40],
-])
+@pytest.mark.parametrize(
+    "names",
+    [
+        [
+            "mlp_compiled_64x128x768x3072_backward_bf16.json.gz",
+            "mlp_compiled_64x128x768x3072_bf16.json.gz",
+            "short",
+        ],
+        ["a" * 40 + "first" + "z" * 40, "a" * 40 + "second" + "z" * 40],
+    ],
+)
 def test_names_that_differ_stay_different(names: list[str]) -> None:
     lines = table(["trace", "n"], [[name, "1"] for name in names], width=40).split("\n")[1:]
     assert max(map(len, lines)) <= 40
@@ -35,7 +42,11 @@ def test_names_that_differ_stay_different(names: list[str]) -> None:
 
 @given(st.lists(st.tuples(WORDS, WORDS, st.integers(0, 10**9)), max_size=6))
 def test_every_line_fits(rows: list[tuple[str, str, int]]) -> None:
-    text = table(["first", "second", "number"], [[one, two, str(number)] for one, two, number in rows], left=(0, 1))
+    text = table(
+        ["first", "second", "number"],
+        [[one, two, str(number)] for one, two, number in rows],
+        left=(0, 1),
+    )
     assert max(map(len, text.split("\n"))) <= 100
 
 

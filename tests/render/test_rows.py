@@ -1,4 +1,6 @@
-"""Any table as JSON and CSV: what JSON cannot say is null, what a terminal or a spreadsheet would act on is text."""
+"""Any table as JSON and CSV: what JSON cannot say is null, what a terminal or a spreadsheet would
+act on is text.
+"""
 
 from __future__ import annotations
 
@@ -25,4 +27,9 @@ def test_a_csv_acts_on_neither_a_terminal_nor_a_spreadsheet() -> None:
     text = csv_text(frame)
     assert "\x1b" not in text
     assert "\u202e" not in text
-    assert text.splitlines() == ["name,chain,n", "\\x1b[31mred,'=cmd() > \\x1b,-1", "a\\u202eb,,2", "'=1+1,aten::mm,3"]
+    assert text.splitlines() == [
+        "name,chain,n",
+        "\\x1b[31mred,'=cmd() > \\x1b,-1",
+        "a\\u202eb,,2",
+        "'=1+1,aten::mm,3",
+    ]

@@ -1,4 +1,6 @@
-"""Nothing that a trace says may act on the terminal, the Markdown page or the spreadsheet that shows it."""
+"""Nothing that a trace says may act on the terminal, the Markdown page or the spreadsheet that
+shows it.
+"""
 
 from __future__ import annotations
 
@@ -36,6 +38,7 @@ def test_ordinary_text_is_left_alone() -> None:
 )
 def test_what_a_terminal_would_act_on_is_spelt_out(text: str, shown: str) -> None:
     assert plain(text) == shown
+
 
 @pytest.mark.parametrize("code", [*range(0x20), *range(0x7F, 0xA0), *BIDI, *INVISIBLE])
 def test_every_control_is_escaped(code: int) -> None:

@@ -14,26 +14,72 @@ from foretrace.render.shapes_plot import need_matplotlib, plot_shapes
 
 
 def visit(stall: float, wall: float, ratio: float = 1.0, **more: Any) -> dict[str, Any]:
-    return {"first_call_ns": stall + wall, "stall_ns": stall, "compile_s": 0.0, "graphs": 0, "recompiles": [], "gave_up": [],
-            "compiled": None, "wall_ns": wall, "wall_spread_ns": 1.0, "host_ns": wall, "gpu_ns": None,
-            "against_first": {"ratio": ratio, "noise": 0.02, "beyond": abs(ratio - 1) > 0.02}, **more}
+    return {
+        "first_call_ns": stall + wall,
+        "stall_ns": stall,
+        "compile_s": 0.0,
+        "graphs": 0,
+        "recompiles": [],
+        "gave_up": [],
+        "compiled": None,
+        "wall_ns": wall,
+        "wall_spread_ns": 1.0,
+        "host_ns": wall,
+        "gpu_ns": None,
+        "against_first": {"ratio": ratio, "noise": 0.02, "beyond": abs(ratio - 1) > 0.02},
+        **more,
+    }
 
 
 def document() -> dict[str, Any]:
-    static = [visit(2e9, 80_000, 0.8, graphs=1, compiled=True),
-              visit(3e6, 101_000, 1.01, compiled=False, gave_up=["Dynamo recompile limit exceeded"])]
-    dynamic = [visit(2e9, 90_000, 0.9, graphs=1, compiled=True),
-               visit(1e9, 90_000, 0.9, graphs=1, compiled=True, recompiles=["0/0: tensor 'x|' size mismatch. Guard failed on a "
-                                                                         "parameter, consider using something."])]
-    entries = {"eager": [visit(0, 100_000), visit(5e3, 100_000)], "static": static, "dynamic": dynamic}
-    contenders = [{"name": name, "what": name, "graphs": sum(one["graphs"] for one in visits),
-                   "recompiles": sum(len(one["recompiles"]) for one in visits),
-                   "stall_ns": sum(one["stall_ns"] for one in visits), "visits": visits} for name, visits in entries.items()]
+    static = [
+        visit(2e9, 80_000, 0.8, graphs=1, compiled=True),
+        visit(3e6, 101_000, 1.01, compiled=False, gave_up=["Dynamo recompile limit exceeded"]),
+    ]
+    dynamic = [
+        visit(2e9, 90_000, 0.9, graphs=1, compiled=True),
+        visit(
+            1e9,
+            90_000,
+            0.9,
+            graphs=1,
+            compiled=True,
+            recompiles=[
+                "0/0: tensor 'x|' size mismatch. Guard failed on a "
+                "parameter, consider using something."
+            ],
+        ),
+    ]
+    entries = {
+        "eager": [visit(0, 100_000), visit(5e3, 100_000)],
+        "static": static,
+        "dynamic": dynamic,
+    }
+    contenders = [
+        {
+            "name": name,
+            "what": name,
+            "graphs": sum(one["graphs"] for one in visits),
+            "recompiles": sum(len(one["recompiles"]) for one in visits),
+            "stall_ns": sum(one["stall_ns"] for one in visits),
+            "visits": visits,
+        }
+        for name, visits in entries.items()
+    ]
     return {
-        "schema": 1, "rung": "mlp", "first": "eager", "device": "CPU (x86_64)", "torch": "2.13.0", "dtype": "fp32",
-        "shapes": [{"batch": 4, "seq": 8}, {"batch": 8, "seq": 8}], "fixed": {"dim": 16, "backward": False},
-        "compiler_cache": "empty", "compiler_start_ns": 5_000_000_000, "recompile_limit": 8,
-        "contenders": contenders, "left_out": [{"name": "liger", "why": "needs a GPU"}],
+        "schema": 1,
+        "rung": "mlp",
+        "first": "eager",
+        "device": "CPU (x86_64)",
+        "torch": "2.13.0",
+        "dtype": "fp32",
+        "shapes": [{"batch": 4, "seq": 8}, {"batch": 8, "seq": 8}],
+        "fixed": {"dim": 16, "backward": False},
+        "compiler_cache": "empty",
+        "compiler_start_ns": 5_000_000_000,
+        "recompile_limit": 8,
+        "contenders": contenders,
+        "left_out": [{"name": "liger", "why": "needs a GPU"}],
     }
 
 
@@ -64,7 +110,12 @@ def test_markdown_has_the_same_tables_escaped() -> None:
 
 
 def test_what_was_not_there_is_not_said() -> None:
-    quiet = document() | {"left_out": [], "compiler_start_ns": None, "compiler_cache": "kept", "contenders": []}
+    quiet = document() | {
+        "left_out": [],
+        "compiler_start_ns": None,
+        "compiler_cache": "kept",
+        "contenders": [],
+    }
     text = shapes_text(quiet)
     assert "which hides stalls" in text
     assert "Left out" not in text
@@ -77,7 +128,9 @@ def test_a_reason_loses_its_number_and_its_advice() -> None:
     assert short_reason("Cannot: tell") == "Cannot: tell"
 
 
-def test_the_plot_needs_matplotlib_and_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_plot_needs_matplotlib_and_says_so(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.backends.backend_agg", None)
     with pytest.raises(MissingError, match=r"pip install 'foretrace\[bench\]'"):
         need_matplotlib(tmp_path / "a.svg")

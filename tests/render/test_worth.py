@@ -12,23 +12,63 @@ def both(a: float | None, b: float | None) -> dict[str, Any]:
 
 
 def mode(name: str, **more: Any) -> dict[str, Any]:
-    shape = {"shape": "8|128", "first_call_ns": 1e9, "stall_ns": 1e9, "compile_s": 0.9, "graphs": 1,
-             "recompiles": ["0/0: size"], "gave_up": [], "compiled": True, "wall_ns": both(200_000, 100_000)}
-    return {"mode": name, "state": "worth", "text": f"{name} is fine.", "failed": None, "saves_ns_per_call": 100_000,
-            "cost_s": 9000.0, "break_even_calls": 20_000, "wall_ns": both(200_000, 100_000), "host_ns": both(150_000, 90_000),
-            "gpu_ns": both(None, None), "compile_s": 1.9, "graphs": 2, "graph_breaks": {"print": 2}, "recompiles": 1,
-            "kernels": None, "changed": ["Fused."], "unchanged": ["Same."], "shapes": [shape, shape], **more}
+    shape = {
+        "shape": "8|128",
+        "first_call_ns": 1e9,
+        "stall_ns": 1e9,
+        "compile_s": 0.9,
+        "graphs": 1,
+        "recompiles": ["0/0: size"],
+        "gave_up": [],
+        "compiled": True,
+        "wall_ns": both(200_000, 100_000),
+    }
+    return {
+        "mode": name,
+        "state": "worth",
+        "text": f"{name} is fine.",
+        "failed": None,
+        "saves_ns_per_call": 100_000,
+        "cost_s": 9000.0,
+        "break_even_calls": 20_000,
+        "wall_ns": both(200_000, 100_000),
+        "host_ns": both(150_000, 90_000),
+        "gpu_ns": both(None, None),
+        "compile_s": 1.9,
+        "graphs": 2,
+        "graph_breaks": {"print": 2},
+        "recompiles": 1,
+        "kernels": None,
+        "changed": ["Fused."],
+        "unchanged": ["Same."],
+        "shapes": [shape, shape],
+        **more,
+    }
 
 
 def document(*modes: dict[str, Any]) -> dict[str, Any]:
-    return {"schema": 1, "subject": "bench:setup", "device": "CPU (x86_64)", "torch": "2.13.0", "dtype": None,
-            "shapes": ["8|128", "16|128"], "compiler_cache": "empty", "compiler_start_ns": 5e9, "recompile_limit": 8,
-            "verdict": {"mode": "default", "state": "worth", "text": "Worth it."}, "modes": list(modes), "notes": ["A note."]}
+    return {
+        "schema": 1,
+        "subject": "bench:setup",
+        "device": "CPU (x86_64)",
+        "torch": "2.13.0",
+        "dtype": None,
+        "shapes": ["8|128", "16|128"],
+        "compiler_cache": "empty",
+        "compiler_start_ns": 5e9,
+        "recompile_limit": 8,
+        "verdict": {"mode": "default", "state": "worth", "text": "Worth it."},
+        "modes": list(modes),
+        "notes": ["A note."],
+    }
 
 
 def test_the_verdict_comes_first_and_then_what_it_rests_on() -> None:
     lines = [" ".join(line.split()) for line in worth_text(document(mode("default"))).splitlines()]
-    assert lines[:2] == ["Is torch.compile worth it for bench:setup? CPU (x86_64), torch 2.13.0", "Worth it."]
+    assert lines[:2] == [
+        "Is torch.compile worth it for bench:setup? CPU (x86_64), torch 2.13.0",
+        "Worth it.",
+    ]
     assert "default a call, all in all 200 us 100 us 0.50x 1.0%" in lines
     assert not any("GPU time" in line for line in lines)  # none was measured
     assert "default 1.90 s 2.5 hours 2 1 2 20,000" in lines
@@ -41,7 +81,12 @@ def test_the_verdict_comes_first_and_then_what_it_rests_on() -> None:
 
 
 def test_each_mode_has_its_line_and_a_failed_one_no_numbers() -> None:
-    failed = {"mode": "max-autotune", "state": "failed", "text": "Cannot be compiled: no.", "failed": "no"}
+    failed = {
+        "mode": "max-autotune",
+        "state": "failed",
+        "text": "Cannot be compiled: no.",
+        "failed": "no",
+    }
     text = worth_text(document(mode("default", gpu_ns=both(90_000, 80_000)), failed))
     assert "max-autotune\n      Cannot be compiled: no." in text
     assert text.count("max-autotune") == 1

@@ -30,7 +30,9 @@ class Viewer:
         return "/" + self.address.split("/", 3)[3]
 
     def send(self, data: bytes, wait: float = 20) -> tuple[int, dict[str, str], bytes]:
-        """Send bytes as they are; the status (0 when the line was cut), headers and body of the answer."""
+        """Send bytes as they are; the status (0 when the line was cut), headers and body of the
+        answer.
+        """
         with socket.create_connection(("127.0.0.1", self.port), timeout=wait) as line:
             with suppress(OSError):  # it may be refused before all of it was read
                 line.sendall(data)
@@ -41,13 +43,24 @@ class Viewer:
         head, _, body = held.partition(b"\r\n\r\n")
         lines = head.decode("latin-1").split("\r\n")
         status = int(lines[0].split()[1]) if lines[0].startswith("HTTP/") else 0
-        return status, {name.lower(): value for name, _, value in (line.partition(": ") for line in lines[1:])}, body
+        return (
+            status,
+            {
+                name.lower(): value
+                for name, _, value in (line.partition(": ") for line in lines[1:])
+            },
+            body,
+        )
 
-    def get(self, path: str, headers: dict[str, str] | None = None, method: str = "GET") -> tuple[int, dict[str, str], bytes]:
+    def get(
+        self, path: str, headers: dict[str, str] | None = None, method: str = "GET"
+    ) -> tuple[int, dict[str, str], bytes]:
         """A request for a path under the token, by our own page unless `headers` say otherwise."""
         given = {"Host": f"127.0.0.1:{self.port}"} | (headers or {})
         lines = "".join(f"{name}: {value}\r\n" for name, value in given.items())
-        return self.send(f"{method} {self.base}{path} HTTP/1.1\r\n{lines}\r\n".encode("latin-1", "replace"))
+        return self.send(
+            f"{method} {self.base}{path} HTTP/1.1\r\n{lines}\r\n".encode("latin-1", "replace")
+        )
 
     def json(self, path: str) -> Any:
         """The answer to a path, asked for until it is ready."""

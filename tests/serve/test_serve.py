@@ -32,10 +32,16 @@ PASSWD = Path("/etc/passwd")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with three traces, a link out of it, and a secret beside it."""
     root = tmp_path_factory.mktemp("served")
-    (root / "secret.json").write_text(json.dumps({"traceEvents": [{"ph": "X", "name": SECRET, "ts": 1, "dur": 1}]}))
+    (root / "secret.json").write_text(
+        json.dumps({"traceEvents": [{"ph": "X", "name": SECRET, "ts": 1, "dur": 1}]})
+    )
     folder = root / "traces"
     (folder / "sub").mkdir(parents=True)
-    for name, place in (("mlp_eager", folder), ("mlp_compiled", folder), ("matmul_add_64_eager", folder / "sub")):
+    for name, place in (
+        ("mlp_eager", folder),
+        ("mlp_compiled", folder),
+        ("matmul_add_64_eager", folder / "sub"),
+    ):
         shutil.copy(traces()[name], place)
     (folder / "out.json").symlink_to(root / "secret.json")
     (folder / "passwd.json").symlink_to(PASSWD)
@@ -45,16 +51,25 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def served(home: Path) -> Iterator[Viewer]:
-    pytest.importorskip("starlette", reason="starlette is not installed: pip install 'foretrace[serve]'")
+    pytest.importorskip(
+        "starlette", reason="starlette is not installed: pip install 'foretrace[serve]'"
+    )
     with viewer(str(home)) as running:
         yield running
 
 
 def test_only_traces_inside_the_folder_are_listed(served: Viewer, home: Path) -> None:
     labels = [entry["label"] for entry in served.json("traces")["traces"]]
-    assert labels == ["mlp_compiled.json.gz", "mlp_eager.json.gz", "sub/matmul_add_64_eager.json.gz"]
-    assert served.json("traces")["left_out"] == []  # what a link leads to outside is not even looked at
-    assert [entry.label for entry in catalog(str(home / "mlp_eager.json.gz"), Limits()).entries] == ["mlp_eager.json.gz"]
+    assert labels == [
+        "mlp_compiled.json.gz",
+        "mlp_eager.json.gz",
+        "sub/matmul_add_64_eager.json.gz",
+    ]
+    # what a link leads to outside is not even looked at
+    assert served.json("traces")["left_out"] == []
+    assert [
+        entry.label for entry in catalog(str(home / "mlp_eager.json.gz"), Limits()).entries
+    ] == ["mlp_eager.json.gz"]
 
 
 def test_a_folder_without_traces_is_said_to_be_one(tmp_path: Path) -> None:
@@ -62,7 +77,12 @@ def test_a_folder_without_traces_is_said_to_be_one(tmp_path: Path) -> None:
         catalog(str(tmp_path), Limits())
 
 
-NOT_TRACES = {"empty.json": b"", "words.json": b"hello", "settings.json": b'{"model": "x"}', "cut.json": b'{"x": 1, "dev'}
+NOT_TRACES = {
+    "empty.json": b"",
+    "words.json": b"hello",
+    "settings.json": b'{"model": "x"}',
+    "cut.json": b'{"x": 1, "dev',
+}
 
 
 def test_files_that_are_no_traces_are_listed_with_why(home: Path, tmp_path: Path) -> None:
@@ -73,8 +93,11 @@ def test_files_that_are_no_traces_are_listed_with_why(home: Path, tmp_path: Path
         listed, page = running.json("traces"), running.get("")[2]
     assert [entry["label"] for entry in listed["traces"]] == ["mlp_eager.json.gz"]
     assert {entry["label"]: entry["why"].rpartition(" ")[2] for entry in listed["left_out"]} == {
-        "empty.json": "[E_EMPTY]", "words.json": "[E_NOT_A_TRACE]",
-        "settings.json": "[E_NO_EVENTS]", "cut.json": "[E_NO_EVENTS]"}
+        "empty.json": "[E_EMPTY]",
+        "words.json": "[E_NOT_A_TRACE]",
+        "settings.json": "[E_NO_EVENTS]",
+        "cut.json": "[E_NO_EVENTS]",
+    }
     assert b"settings.json" in page
     assert str(tmp_path) not in json.dumps(listed)
 
@@ -90,7 +113,9 @@ def test_one_file_that_is_no_trace_is_not_served(content: bytes, tmp_path: Path)
         run.prepare(str(tmp_path / "t.json"))
 
 
-def test_strict_says_why_nothing_is_served(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_strict_says_why_nothing_is_served(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     from foretrace.cli import main
 
     (tmp_path / "cut.json.gz").write_bytes(traces()["mlp_eager"].read_bytes()[:3000])
@@ -164,7 +189,9 @@ def test_sql_answers_in_json_whatever_the_numbers_and_names_are(tmp_path: Path) 
     (tmp_path / "t.json").write_text(json.dumps({"schemaVersion": 1, "traceEvents": [event]}))
     with viewer(str(tmp_path)) as running:
         running.json("trace/0")
-        found = running.json("trace/0/sql?q=" + quote("select name, ln(0.0) as x, sqrt(-1.0) as y from events"))
+        found = running.json(
+            "trace/0/sql?q=" + quote("select name, ln(0.0) as x, sqrt(-1.0) as y from events")
+        )
     assert found["rows"] == [["isNaN", None, None]]
 
 
@@ -185,7 +212,16 @@ def traversals() -> list[str]:
         "..%ef%bc%8f",
     ]
     targets = ["etc/passwd", "secret.json", "etc%2fpasswd", "proc/self/environ", "windows/win.ini"]
-    places = ["", "trace/", "trace/0/", "trace/0/table/", "trace/0/file/", "compare/0/", "static/", "trace/-1/"]
+    places = [
+        "",
+        "trace/",
+        "trace/0/",
+        "trace/0/table/",
+        "trace/0/file/",
+        "compare/0/",
+        "static/",
+        "trace/-1/",
+    ]
     every = [
         f"{place}{'/'.join([step] * depth)}/{target}"
         for place in places
@@ -248,7 +284,10 @@ def test_our_own_names_are_answered(served: Viewer, name: str) -> None:
     assert served.get("traces", {"Host": f"{name}:{served.port}"})[0] == 200
 
 
-@pytest.mark.parametrize("origin", ["https://evil.com", "null", "http://127.0.0.1:1", "https://ui.perfetto.dev", "file://"])
+@pytest.mark.parametrize(
+    "origin",
+    ["https://evil.com", "null", "http://127.0.0.1:1", "https://ui.perfetto.dev", "file://"],
+)
 def test_a_wrong_origin_is_refused(served: Viewer, origin: str) -> None:
     status, headers, _ = served.get("traces", {"Origin": origin})
     assert status == 403
@@ -276,12 +315,16 @@ def test_our_own_origin_is_answered(served: Viewer) -> None:
 )
 @pytest.mark.parametrize("token", ["", "wrong/", "%00/", "../"])
 def test_every_route_needs_the_token(served: Viewer, path: str, token: str) -> None:
-    status, _, body = served.send(f"GET /{token}{path} HTTP/1.1\r\nHost: 127.0.0.1:{served.port}\r\n\r\n".encode())
+    status, _, body = served.send(
+        f"GET /{token}{path} HTTP/1.1\r\nHost: 127.0.0.1:{served.port}\r\n\r\n".encode()
+    )
     assert status == 403
     assert b"token" in body
 
 
-@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "TRACE", "OPTIONS", "HEAD", "PATCH", "CONNECT", "FOO"])
+@pytest.mark.parametrize(
+    "method", ["POST", "PUT", "DELETE", "TRACE", "OPTIONS", "HEAD", "PATCH", "CONNECT", "FOO"]
+)
 def test_get_alone(served: Viewer, method: str) -> None:
     assert served.get("traces", method=method)[0] in (400, 405)
 
@@ -291,7 +334,10 @@ def test_large_requests_are_refused_unread(served: Viewer) -> None:
     body = b"x" * (1 << 20)
     for method, status in (("GET", 413), ("POST", 405)):
         start = head.format(method).encode()
-        assert served.send(start + b"Content-Length: 104857600\r\n\r\n" + body * 8)[0] in (status, 0)
+        assert served.send(start + b"Content-Length: 104857600\r\n\r\n" + body * 8)[0] in (
+            status,
+            0,
+        )
         assert served.send(start + b"Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n")[0] == status
     assert served.send(head.format("GET").encode() + b"X: " + body + b"\r\n\r\n")[0] in (400, 0)
     assert served.get("traces")[0] == 200
@@ -343,10 +389,15 @@ def test_pages_carry_their_policy(served: Viewer) -> None:
 
 
 def test_what_cannot_be_read_is_said_in_words(tmp_path: Path) -> None:
-    (tmp_path / "broken.json").write_bytes(b'{"schemaVersion": 1, "traceEvents": [' + b"[" * 100 + b"]}")
+    (tmp_path / "broken.json").write_bytes(
+        b'{"schemaVersion": 1, "traceEvents": [' + b"[" * 100 + b"]}"
+    )
     (tmp_path / "fine.json.gz").write_bytes(traces()["mlp_eager"].read_bytes())
     with viewer(str(tmp_path)) as running:
-        answers = [running.json(f"trace/{number}") for number in range(len(running.json("traces")["traces"]))]
+        answers = [
+            running.json(f"trace/{number}")
+            for number in range(len(running.json("traces")["traces"]))
+        ]
         assert all(answer["state"] in ("ready", "failed") for answer in answers)
         assert all(str(tmp_path) not in json.dumps(answer) for answer in answers)
 
@@ -355,7 +406,11 @@ def test_tiles_show_the_first_of_each_pixel_and_all_that_is_wide() -> None:
     timeline = Timeline(foretrace.open(traces()["llama_train_eager"], cache=False))
     tiles = Tiles(timeline)
     assert len(tiles.levels) > 1
-    for start, end, width in ((0, timeline.end_ns, 1000), (10_000_000, 12_000_000, 1000), (0, 1000, 500)):
+    for start, end, width in (
+        (0, timeline.end_ns, 1000),
+        (10_000_000, 12_000_000, 1000),
+        (0, 1000, 500),
+    ):
         pixel = max((end - start) / width, 1)
         near = timeline.between(start, end)
         wide = near[timeline.length[near] >= pixel]
@@ -366,9 +421,9 @@ def test_tiles_show_the_first_of_each_pixel_and_all_that_is_wide() -> None:
         for lane in np.unique(lanes).tolist():
             starts = timeline.start[near[lanes == lane]]
             covered = np.unique((timeline.start[shown[shown_lanes == lane]] - start) // (4 * pixel))
-            assert set(np.unique((starts - start) // (4 * pixel))) <= set(covered) | {mark + 1 for mark in covered} | {
-                mark - 1 for mark in covered
-            }
+            assert set(np.unique((starts - start) // (4 * pixel))) <= set(covered) | {
+                mark + 1 for mark in covered
+            } | {mark - 1 for mark in covered}
 
 
 def test_an_address_that_was_told_can_be_reached(home: Path) -> None:
@@ -393,7 +448,9 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch, home: Path)
         run.prepare(str(home))
 
 
-def test_a_large_file_is_read_apart_and_still_answers(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_file_is_read_apart_and_still_answers(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from foretrace.serve import reading
 
     monkeypatch.setattr(reading, "LARGE_BYTES", 0)

@@ -1,6 +1,8 @@
-"""A Hugging Face Hub of the tests' own: buckets, and the chunk store behind them, as far as uploading a file asks for it.
+"""A Hugging Face Hub of the tests' own: buckets, and the chunk store behind them, as far as
+uploading a file asks for it.
 
-The upload goes through huggingface_hub and its native client unchanged; only the address is this machine's.
+The upload goes through huggingface_hub and its native client unchanged; only the address is this
+machine's.
 """
 
 from __future__ import annotations
@@ -15,7 +17,9 @@ from typing import Any
 
 
 class Hub(ThreadingHTTPServer):
-    """`files` by path in the bucket, as their hash; `requests` as (method, path); `chunks` is what was sent as data."""
+    """`files` by path in the bucket, as their hash; `requests` as (method, path); `chunks` is what
+    was sent as data.
+    """
 
     daemon_threads = True
 
@@ -43,8 +47,12 @@ class _Answer(BaseHTTPRequestHandler):
         if self.path == "/api/whoami-v2":
             return self._json({"type": "user", "name": "tester"})
         if "/tree" in self.path:
-            return self._json([{"type": "file", "path": path, "size": 1, "xetHash": found, "mtime": None}
-                               for path, found in self.server.files.items()])
+            return self._json(
+                [
+                    {"type": "file", "path": path, "size": 1, "xetHash": found, "mtime": None}
+                    for path, found in self.server.files.items()
+                ]
+            )
         if "/xet-write-token" in self.path:
             headers = {
                 "X-Xet-Cas-Url": self.server.address,
@@ -52,7 +60,8 @@ class _Answer(BaseHTTPRequestHandler):
                 "X-Xet-Token-Expiration": str(int(time.time()) + 3600),
             }
             return self._json(
-                {"casUrl": self.server.address, "exp": int(time.time()) + 3600, "accessToken": "t"}, headers=headers
+                {"casUrl": self.server.address, "exp": int(time.time()) + 3600, "accessToken": "t"},
+                headers=headers,
             )
         return self._json({"error": "not here"}, 404)
 
@@ -92,7 +101,9 @@ class _Answer(BaseHTTPRequestHandler):
     def _json(self, value: Any, status: int = 200, headers: dict[str, str] | None = None) -> None:
         data = json.dumps(value).encode()
         self.send_response(status)
-        for name, text in ({"Content-Type": "application/json", "Content-Length": str(len(data))} | (headers or {})).items():
+        for name, text in (
+            {"Content-Type": "application/json", "Content-Length": str(len(data))} | (headers or {})
+        ).items():
             self.send_header(name, text)
         self.end_headers()
         if self.command != "HEAD":

@@ -1,4 +1,6 @@
-"""A trace with forty secrets in it, one in every place where a recording has been seen to carry something private."""
+"""A trace with forty secrets in it, one in every place where a recording has been seen to carry
+something private.
+"""
 
 from __future__ import annotations
 
@@ -84,17 +86,57 @@ def document() -> build.Doc:
         build.meta("thread_name", 100, 100, {"name": THREAD}),
         build.complete("user_annotation", "ProfilerStep#2", 100, 100, 1_000_000, 1_000_000),
         build.complete(
-            "user_annotation", f"load /home/{USER}/{PROJECT}/{REGION_PATH}.pt from {HOST}", 100, 100, 1_010_000, 900_000
+            "user_annotation",
+            f"load /home/{USER}/{PROJECT}/{REGION_PATH}.pt from {HOST}",
+            100,
+            100,
+            1_010_000,
+            900_000,
         ),
         build.complete(
-            "user_annotation", f"mail {MAIL}@example.org at http://{ADDRESS}.internal/x", 100, 100, 1_020_000, 800_000
+            "user_annotation",
+            f"mail {MAIL}@example.org at http://{ADDRESS}.internal/x",
+            100,
+            100,
+            1_020_000,
+            800_000,
         ),
-        build.complete("user_annotation", f"login {KEY_A} {KEY_B} {KEY_C} {KEY_D}", 100, 100, 1_030_000, 700_000),
+        build.complete(
+            "user_annotation",
+            f"login {KEY_A} {KEY_B} {KEY_C} {KEY_D}",
+            100,
+            100,
+            1_030_000,
+            700_000,
+        ),
         build.complete("cpu_op", "aten::mm", 100, 100, 1_100_000, 200_000, shapes),
-        build.complete("cpu_op", f"custom::read //nas/{SHARE_PATH}/x C:\\Users\\{WINDOWS}\\y.bin", 100, 100, 1_310_000, 1_000),
+        build.complete(
+            "cpu_op",
+            f"custom::read //nas/{SHARE_PATH}/x C:\\Users\\{WINDOWS}\\y.bin",
+            100,
+            100,
+            1_310_000,
+            1_000,
+        ),
         build.complete("cpu_op", f"custom::{USER}_op src/{OP_PATH}.py", 100, 100, 1_320_000, 1_000),
-        build.complete("python_function", f"/home/{USER}/{FRAME}.py(1): go", 100, 100, 1_330_000, 1_000, {"Python id": 1}),
-        build.complete("cuda_runtime", "cudaLaunchKernel", 100, 100, 1_150_000, 10_000, {"correlation": 7, "External id": 2}),
+        build.complete(
+            "python_function",
+            f"/home/{USER}/{FRAME}.py(1): go",
+            100,
+            100,
+            1_330_000,
+            1_000,
+            {"Python id": 1},
+        ),
+        build.complete(
+            "cuda_runtime",
+            "cudaLaunchKernel",
+            100,
+            100,
+            1_150_000,
+            10_000,
+            {"correlation": 7, "External id": 2},
+        ),
         build.complete(
             "kernel",
             "sgemm",
@@ -102,7 +144,14 @@ def document() -> build.Doc:
             7,
             1_200_000,
             50_000,
-            {"correlation": 7, "device": 0, "stream": 7, "grid": [4, 4, 1], "block": [128, 1, 1], "External id": 2},
+            {
+                "correlation": 7,
+                "device": 0,
+                "stream": 7,
+                "grid": [4, 4, 1],
+                "block": [128, 1, 1],
+                "External id": 2,
+            },
         ),
         build.complete("Trace", SPAN, "Spans", "PyTorch Profiler", 990_000, 1_100_000),
         build.complete("cpu_op", "aten::t", f"[{PID}] 83", 5, 1_340_000, 1_000),

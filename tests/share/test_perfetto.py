@@ -33,7 +33,9 @@ def test_added_tracks_hold_what_was_written(name: str, tmp_path: Path) -> None:
     trace = foretrace.open(traces()[name], cache=False)
     counts = annotated(trace, tmp_path / "copy.json.gz")
     events = [event for event in _load(tmp_path / "copy.json.gz") if event["pid"] == PID]
-    labels = {event["tid"]: event["args"]["name"] for event in events if event["name"] == "thread_name"}
+    labels = {
+        event["tid"]: event["args"]["name"] for event in events if event["name"] == "thread_name"
+    }
     assert dict(Counter(labels[event["tid"]] for event in events if event["ph"] == "X")) == {
         k: v for k, v in counts.items() if v
     }
@@ -61,7 +63,9 @@ def test_the_copy_still_says_the_same(name: str, tmp_path: Path) -> None:
 
 
 def test_the_copy_loads_in_perfetto(tmp_path: Path) -> None:
-    """Perfetto's own importer, where one is installed: no import error, as many slices as were written."""
+    """Perfetto's own importer, where one is installed: no import error, as many slices as were
+    written.
+    """
     import shutil
 
     program = shutil.which("trace_processor") or shutil.which("trace_processor_shell")
@@ -69,24 +73,36 @@ def test_the_copy_loads_in_perfetto(tmp_path: Path) -> None:
         pytest.skip("Perfetto's trace processor is not installed: get.perfetto.dev/trace_processor")
     import subprocess
 
-    counts = annotated(foretrace.open(traces()["mlp_eager"], cache=False), tmp_path / "copy.json.gz")
+    counts = annotated(
+        foretrace.open(traces()["mlp_eager"], cache=False), tmp_path / "copy.json.gz"
+    )
     (tmp_path / "copy.json").write_bytes(gzip.decompress((tmp_path / "copy.json.gz").read_bytes()))
     query = (
         "select 'errors', ifnull(sum(value), 0) from stats where severity = 'error' union all "
-        "select t.name, count(*) from slice s join thread_track tt on s.track_id = tt.id join thread t using (utid) "
+        "select t.name, count(*) from slice s join thread_track tt on s.track_id = tt.id join "
+        "thread t using (utid) "
         "where s.category = 'foretrace' group by t.name;"
     )
     (tmp_path / "q.sql").write_text(query)
     out = subprocess.run(
-        [program, "-q", str(tmp_path / "q.sql"), str(tmp_path / "copy.json")], capture_output=True, text=True, check=True
+        [program, "-q", str(tmp_path / "q.sql"), str(tmp_path / "copy.json")],
+        capture_output=True,
+        text=True,
+        check=True,
     )
-    rows = dict(line.replace('"', "").rsplit(",", 1) for line in out.stdout.splitlines()[1:] if "," in line)
-    assert {name: int(value) for name, value in rows.items()} == {"errors": 0} | {k: v for k, v in counts.items() if v}
+    rows = dict(
+        line.replace('"', "").rsplit(",", 1) for line in out.stdout.splitlines()[1:] if "," in line
+    )
+    assert {name: int(value) for name, value in rows.items()} == {"errors": 0} | {
+        k: v for k, v in counts.items() if v
+    }
 
 
 def _get(address: str, **headers: str) -> tuple[int, bytes, Any]:
     try:
-        with urllib.request.urlopen(urllib.request.Request(address, headers=headers), timeout=10) as answer:
+        with urllib.request.urlopen(
+            urllib.request.Request(address, headers=headers), timeout=10
+        ) as answer:
             return answer.status, answer.read(), answer.headers
     except urllib.error.HTTPError as refused:
         return refused.code, b"", refused.headers
@@ -104,17 +120,25 @@ def test_one_file_is_served_once_to_perfetto_alone() -> None:
     assert _get(f"http://127.0.0.1:{server.port}/../../etc/passwd")[0] == 404
     status, data, headers = _get(address, Origin="https://ui.perfetto.dev")
     thread.join(10)
-    assert (status, data, headers["Access-Control-Allow-Origin"]) == (200, path.read_bytes(), "https://ui.perfetto.dev")
+    assert (status, data, headers["Access-Control-Allow-Origin"]) == (
+        200,
+        path.read_bytes(),
+        "https://ui.perfetto.dev",
+    )
     assert done == [True]
     with pytest.raises(urllib.error.URLError):
         urllib.request.urlopen(address, timeout=5)
 
 
 def test_nobody_comes() -> None:
-    assert handoff.serve_until_fetched(handoff.one_file(traces()["mlp_eager"], port=0), 0.05) is False
+    assert (
+        handoff.serve_until_fetched(handoff.one_file(traces()["mlp_eager"], port=0), 0.05) is False
+    )
 
 
-def test_the_command_writes_a_copy_and_minds_what_is_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_writes_a_copy_and_minds_what_is_there(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     from foretrace.cli import main
 
     out = str(tmp_path / "copy.json.gz")

@@ -28,7 +28,10 @@ def everything_in(folder: Path) -> str:
         data = path.read_bytes() if path.is_file() else b""
         inside = gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data
         texts += [path.name, data.decode("latin-1"), inside.decode("latin-1")]
-        texts += [base64.b64decode(found + b"==").decode("latin-1") for found in re.findall(rb"[A-Za-z0-9+/]{40,}", inside)]
+        texts += [
+            base64.b64decode(found + b"==").decode("latin-1")
+            for found in re.findall(rb"[A-Za-z0-9+/]{40,}", inside)
+        ]
     return "\n".join(texts)
 
 
@@ -69,15 +72,28 @@ def test_more_can_be_kept(source: Path, tmp_path: Path, keep: str, found: tuple[
     share(str(source), Folder(tmp_path / "out"), parse_keep(keep))
     held = everything_in(tmp_path / "out")
     assert [secret for secret in found if secret not in held] == []
-    assert [key for key in (planted.KEY_A, planted.KEY_B, planted.ENVIRONMENT, planted.LOG) if key in held] == []
+    assert [
+        key
+        for key in (planted.KEY_A, planted.KEY_B, planted.ENVIRONMENT, planted.LOG)
+        if key in held
+    ] == []
 
 
 @pytest.mark.parametrize(
-    "name", ["mlp_eager", "mlp_compiled", "mlp_eager_train", "linear_eager_stack", "matmul_add_64_compiled"]
+    "name",
+    [
+        "mlp_eager",
+        "mlp_compiled",
+        "mlp_eager_train",
+        "linear_eager_stack",
+        "matmul_add_64_compiled",
+    ],
 )
 def test_a_copy_says_the_same_about_the_gpu(name: str, tmp_path: Path) -> None:
     before = look(foretrace.open(traces()[name], cache=False))
-    after = look(foretrace.open(redact(foretrace.open(traces()[name], cache=False), tmp_path), cache=False))
+    after = look(
+        foretrace.open(redact(foretrace.open(traces()[name], cache=False), tmp_path), cache=False)
+    )
     for part in ("totals", "steps"):
         assert after[part] == before[part]
     plain = ("name", "short", "role", "count", "per_step", "total_ns", "median_ns", "ops", "chain")
@@ -111,7 +127,11 @@ def test_names_of_machines_are_left_alone(name: str) -> None:
 
 def test_a_pseudonym_is_the_same_in_one_run_and_another_in_the_next() -> None:
     first, second = Words(), Words()
-    assert first.clean("/home/alice/x") == first.clean("/home/alice/x") != second.clean("/home/alice/x")
+    assert (
+        first.clean("/home/alice/x")
+        == first.clean("/home/alice/x")
+        != second.clean("/home/alice/x")
+    )
 
 
 def test_an_unknown_word_to_keep_is_named() -> None:
@@ -120,7 +140,9 @@ def test_an_unknown_word_to_keep_is_named() -> None:
     assert parse_keep(",".join(KEEP)) == frozenset(KEEP)
 
 
-def test_the_command_lists_what_remains(source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_lists_what_remains(
+    source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     from foretrace.cli import main
 
     assert main(["share", str(source), "--to", str(tmp_path / "out"), "--json"]) == 0

@@ -48,9 +48,9 @@ def test_a_run_that_was_stopped_goes_on(source: Path, tmp_path: Path) -> None:
     before = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "out").iterdir()}
     shared = share(str(source), store)
     assert [each.was_there for each in shared] == [True, False, False]
-    assert {name: (tmp_path / "out" / name).stat().st_mtime_ns for name in shared[0].trace.split()} == {
-        name: before[name] for name in shared[0].trace.split()
-    }
+    assert {
+        name: (tmp_path / "out" / name).stat().st_mtime_ns for name in shared[0].trace.split()
+    } == {name: before[name] for name in shared[0].trace.split()}
     assert all(each.was_there for each in share(str(source), store))
 
 
@@ -62,25 +62,37 @@ def test_nothing_that_was_there_is_touched(source: Path, tmp_path: Path) -> None
     assert (tmp_path / "out" / "thesis.txt").read_text() == "keep me"
     assert (tmp_path / "out" / "index.html").read_text() == "and me"
     names = {path.name for path in (tmp_path / "out").iterdir()}
-    assert names == {"thesis.txt", "index.html", INDEX, *(each.trace for each in shared), *(each.report for each in shared)}
+    assert names == {
+        "thesis.txt",
+        "index.html",
+        INDEX,
+        *(each.trace for each in shared),
+        *(each.report for each in shared),
+    }
     index = (tmp_path / "out" / INDEX).read_text()
     assert all(each.report in index for each in shared)
     assert [each.trace[:9] for each in shared] == ["worker_42", "mlp_compi", "mlp_eager"]
 
 
 def test_the_index_lists_what_earlier_runs_have_put_there(tmp_path: Path) -> None:
-    first, second = (share(str(traces()[name]), Folder(tmp_path), keep)[0]
-                     for name, keep in (("mlp_eager", frozenset({"stacks"})), ("linear_eager", frozenset[str]())))
+    first, second = (
+        share(str(traces()[name]), Folder(tmp_path), keep)[0]
+        for name, keep in (("mlp_eager", frozenset({"stacks"})), ("linear_eager", frozenset[str]()))
+    )
     index = (tmp_path / INDEX).read_text()
     assert index.count("<tr>") == 2
-    assert all(f'href="{name}"' in index for each in (first, second) for name in (each.trace, each.report))
+    assert all(
+        f'href="{name}"' in index for each in (first, second) for name in (each.trace, each.report)
+    )
     assert "in some: Python frames" in index  # what the first one kept is still said
     (tmp_path / first.report).unlink()
     share(str(traces()["linear_eager"]), Folder(tmp_path))
     assert first.trace not in (tmp_path / INDEX).read_text()  # no link leads nowhere
 
 
-def test_the_command_prints_what_opens_the_copy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_prints_what_opens_the_copy(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     import json
     import shlex
 
@@ -103,7 +115,9 @@ def test_the_command_prints_what_opens_the_copy(tmp_path: Path, capsys: pytest.C
 
 @pytest.fixture(scope="module")
 def s3() -> Iterator[str]:
-    server_module = pytest.importorskip("moto.server", reason="moto is not installed: pip install 'moto[server]'")
+    server_module = pytest.importorskip(
+        "moto.server", reason="moto is not installed: pip install 'moto[server]'"
+    )
     pytest.importorskip("s3fs", reason="s3fs is not installed: pip install s3fs")
     import logging
 
@@ -115,7 +129,8 @@ def s3() -> Iterator[str]:
 
 
 def test_to_a_real_s3_server(source: Path, s3: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    warnings.simplefilter("error", UserWarning)  # what a driver thinks of its own version is not shown
+    # what a driver thinks of its own version is not shown
+    warnings.simplefilter("error", UserWarning)
     for name, value in {
         "AWS_ENDPOINT_URL": s3,
         "AWS_ACCESS_KEY_ID": "x",
@@ -129,22 +144,40 @@ def test_to_a_real_s3_server(source: Path, s3: str, monkeypatch: pytest.MonkeyPa
     client.create_bucket(Bucket="profiles")
     client.put_object(Bucket="profiles", Key="run7/thesis.txt", Body=b"keep me")
     said: list[str] = []
-    shared = share(str(source), store_for("s3://profiles/run7"), progress=lambda done, every, what: said.append(what))
+    shared = share(
+        str(source),
+        store_for("s3://profiles/run7"),
+        progress=lambda done, every, what: said.append(what),
+    )
     held = {
         entry["Key"]: client.get_object(Bucket="profiles", Key=entry["Key"])["Body"].read()
         for entry in client.list_objects_v2(Bucket="profiles")["Contents"]
     }
     assert set(held) == {
-        f"run7/{name}" for name in ("thesis.txt", INDEX, *(each.trace for each in shared), *(each.report for each in shared))
+        f"run7/{name}"
+        for name in (
+            "thesis.txt",
+            INDEX,
+            *(each.trace for each in shared),
+            *(each.report for each in shared),
+        )
     }
     assert held["run7/thesis.txt"] == b"keep me"
-    assert [what for what in said if re.search(r"mlp_eager-.*gz: [1-9].*B of [1-9].*B", what)]  # bytes of one file
-    assert shared[1].perfetto == f"https://ui.perfetto.dev/#!/?url={s3}/profiles/run7/{shared[1].trace}"
+    # bytes of one file
+    assert [what for what in said if re.search(r"mlp_eager-.*gz: [1-9].*B of [1-9].*B", what)]
+    assert (
+        shared[1].perfetto
+        == f"https://ui.perfetto.dev/#!/?url={s3}/profiles/run7/{shared[1].trace}"
+    )
     assert all(each.was_there for each in share(str(source), store_for("s3://profiles/run7")))
-    assert not [secret for secret in planted.SECRETS for data in held.values() if secret.encode() in data]
+    assert not [
+        secret for secret in planted.SECRETS for data in held.values() if secret.encode() in data
+    ]
 
 
-def test_a_bucket_that_is_not_there_is_an_error_in_words(source: Path, s3: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bucket_that_is_not_there_is_an_error_in_words(
+    source: Path, s3: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name, value in {
         "AWS_ENDPOINT_URL": s3,
         "AWS_ACCESS_KEY_ID": "x",
@@ -156,13 +189,17 @@ def test_a_bucket_that_is_not_there_is_an_error_in_words(source: Path, s3: str, 
         share(str(source), store_for("s3://no-such-bucket/x"))
 
 
-def test_to_a_bucket_of_the_hub(source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_to_a_bucket_of_the_hub(
+    source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """In a process of its own, because the Hub's client reads its address when it is imported."""
     import os
     import subprocess
     import sys
 
-    pytest.importorskip("huggingface_hub", reason="huggingface_hub is not installed: pip install 'foretrace[share]'")
+    pytest.importorskip(
+        "huggingface_hub", reason="huggingface_hub is not installed: pip install 'foretrace[share]'"
+    )
     with hub.running() as server:
         environment = os.environ | {
             "HF_ENDPOINT": server.address,
@@ -172,24 +209,33 @@ def test_to_a_bucket_of_the_hub(source: Path, tmp_path: Path, capsys: pytest.Cap
             "HF_HUB_DISABLE_PROGRESS_BARS": "1",
         }
         command = [sys.executable, "-m", "foretrace", "share", str(source), "-b", "traces"]
-        first = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+        first = subprocess.run(
+            command, env=environment, capture_output=True, text=True, timeout=120
+        )
         assert first.returncode == 0, first.stderr
         batches = sum(path.endswith("/batch") for _, path in server.requests)
-        second = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+        second = subprocess.run(
+            command, env=environment, capture_output=True, text=True, timeout=120
+        )
         assert second.returncode == 0, second.stderr
         assert second.stdout.count("(was there)") == 3
-        assert sum(path.endswith("/batch") for _, path in server.requests) == batches + 1  # the index alone
+        # the index alone
+        assert sum(path.endswith("/batch") for _, path in server.requests) == batches + 1
         assert server.made == ["tester/traces", "tester/traces"]
         assert len(server.files) == 7
         assert {method for method, _ in server.requests} <= {"GET", "HEAD", "POST", "PUT"}
         links = [line.strip() for line in first.stdout.splitlines() if "ui.perfetto.dev" in line]
         assert len(links) == 3
-        assert all(f"#!/?url={server.address}/buckets/tester/traces/resolve/" in link for link in links)
+        assert all(
+            f"#!/?url={server.address}/buckets/tester/traces/resolve/" in link for link in links
+        )
         sent = b"".join(server.chunks)
         assert not [secret for secret in planted.SECRETS if secret.encode() in sent]
 
 
-@pytest.mark.parametrize(("url", "error"), [("hf://models/x", UsageError), ("ftp://x/y", UsageError)])
+@pytest.mark.parametrize(
+    ("url", "error"), [("hf://models/x", UsageError), ("ftp://x/y", UsageError)]
+)
 def test_addresses_that_mean_nothing(url: str, error: type[Exception]) -> None:
     with pytest.raises(error):
         store_for(url)
@@ -219,9 +265,23 @@ def test_a_hub_that_cannot_be_reached_is_an_error_in_words(tmp_path: Path) -> No
     import subprocess
     import sys
 
-    pytest.importorskip("huggingface_hub", reason="huggingface_hub is not installed: pip install 'foretrace[share]'")
-    environment = os.environ | {"HF_ENDPOINT": "http://127.0.0.1:9", "HF_TOKEN": "hf_test", "HF_HOME": str(tmp_path)}
-    command = [sys.executable, "-m", "foretrace", "share", str(traces()["mlp_eager"]), "--to", "hf://buckets/me/x"]
+    pytest.importorskip(
+        "huggingface_hub", reason="huggingface_hub is not installed: pip install 'foretrace[share]'"
+    )
+    environment = os.environ | {
+        "HF_ENDPOINT": "http://127.0.0.1:9",
+        "HF_TOKEN": "hf_test",
+        "HF_HOME": str(tmp_path),
+    }
+    command = [
+        sys.executable,
+        "-m",
+        "foretrace",
+        "share",
+        str(traces()["mlp_eager"]),
+        "--to",
+        "hf://buckets/me/x",
+    ]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
     assert done.returncode == 2
     assert "hf://buckets/me/x at http://127.0.0.1:9: " in done.stderr

@@ -1,7 +1,9 @@
-"""Every odd and broken trace behaves as its row says: verdict, notes, counts, exit code, and the invariants.
+"""Every odd and broken trace behaves as its row says: verdict, notes, counts, exit code, and the
+invariants.
 
-I1 the ledger adds up; I2 no sum uses an event without a usable time; I4 the same bytes in give the same bytes out;
-I7 plain, gzipped and from standard input give the same result; I8 the file is left as it was.
+I1 the ledger adds up; I2 no sum uses an event without a usable time; I4 the same bytes in give the
+same bytes out; I7 plain, gzipped and from standard input give the same result; I8 the file is left
+as it was.
 """
 
 from __future__ import annotations
@@ -37,7 +39,9 @@ def put(case: Case, folder: Path) -> Path | str:
 def fingerprint(folder: Path) -> dict[str, str]:
     """What lies in a folder, with its bytes."""
     return {
-        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else "not a file"
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        if path.is_file()
+        else "not a file"
         for path in sorted(folder.rglob("*"))
     }
 
@@ -55,7 +59,9 @@ def test_case(case: Case, tmp_path: Path) -> None:
 
 
 def check_opened(case: Case, opened: Opened) -> None:
-    assert case.expect.verdict in ("accept", "recover"), f"opened, but must be refused: {case.expect.code}"
+    assert case.expect.verdict in ("accept", "recover"), (
+        f"opened, but must be refused: {case.expect.code}"
+    )
     check_ledger(opened.ledger)
     check_document(opened)
     check_counts(case.expect, opened.ledger)
@@ -79,11 +85,15 @@ def check_document(opened: Opened) -> None:
     assert json.loads(text)["schema"] == 1
     ledger = opened.doc["ledger"]
     assert ledger["seen"] == ledger["kept"] + ledger["repaired"] + ledger["skipped"]
-    assert {note["code"]: note["count"] for note in ledger["notes"]} == {n.code: n.count for n in opened.ledger.notes}
+    assert {note["code"]: note["count"] for note in ledger["notes"]} == {
+        n.code: n.count for n in opened.ledger.notes
+    }
     timed = [k for k in opened.kernels if k["ts_ns"] is not None and k["dur_ns"] is not None]
     assert all(kernel["dur_ns"] >= 0 for kernel in timed)
     assert all(kernel["delay_ns"] is None or kernel["delay_ns"] >= 0 for kernel in opened.kernels)
-    assert sum(row["total_ns"] or 0 for row in opened.doc["kernels"]) == sum(kernel["dur_ns"] for kernel in timed)
+    assert sum(row["total_ns"] or 0 for row in opened.doc["kernels"]) == sum(
+        kernel["dur_ns"] for kernel in timed
+    )
     assert opened.totals["kernels"] in (len(opened.kernels), None)
 
 
@@ -100,7 +110,9 @@ def check_counts(expect: Expect, ledger: Ledger) -> None:
 def check_notes(expect: Expect, ledger: Ledger) -> None:
     serious = {note.code: note.count for note in ledger.notes if note.severity != "info"}
     for code, count in expect.notes.items():
-        assert serious.get(code, 0) >= 1 if count == ANY else serious.get(code, 0) == count, f"{code} in {serious}"
+        assert serious.get(code, 0) >= 1 if count == ANY else serious.get(code, 0) == count, (
+            f"{code} in {serious}"
+        )
     if expect.one_of:
         assert expect.one_of & set(serious), f"one of {set(expect.one_of)} in {serious}"
     if "*" not in expect.may:
@@ -126,7 +138,8 @@ def check_error(case: Case, error: TraceError | UsageError) -> None:
     assert error.hint, "the message says what to do next"
 
 
-# ---- the command line -----------------------------------------------------------------------------------------------
+# ---- the command line
+# -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("case", ALL, ids=ids)
@@ -139,7 +152,9 @@ def test_exit_code(case: Case, tmp_path: Path) -> None:
     assert "Traceback" not in ran.err
     if case.expect.verdict == "usage":
         paths = [each["trace"]["path"] for each in ran.doc["traces"]]
-        assert [path.replace("::", "/").rsplit("/", 1)[-1] for path in paths] == list(case.expect.says)
+        assert [path.replace("::", "/").rsplit("/", 1)[-1] for path in paths] == list(
+            case.expect.says
+        )
     elif expected == 0:
         assert ran.doc["schema"] == 1
         strict = look_json(path, case, "--strict")
@@ -152,23 +167,36 @@ def test_exit_code(case: Case, tmp_path: Path) -> None:
 
 def lost(doc: dict[str, Any]) -> bool:
     ledger = doc["ledger"]
-    return ledger["repaired"] > 0 or ledger["skipped"] > 0 or any(n["severity"] != "info" for n in ledger["notes"])
+    return (
+        ledger["repaired"] > 0
+        or ledger["skipped"] > 0
+        or any(n["severity"] != "info" for n in ledger["notes"])
+    )
 
 
-@pytest.mark.parametrize("case", [case for case in OPENING if case.id[0] in "AB" or case.id.startswith("E2")], ids=ids)
+@pytest.mark.parametrize(
+    "case", [case for case in OPENING if case.id[0] in "AB" or case.id.startswith("E2")], ids=ids
+)
 def test_terminal_output(case: Case, tmp_path: Path) -> None:
-    """The human form shows no control character of the trace or of its name, and a banner where data was lost."""
+    """The human form shows no control character of the trace or of its name, and a banner where
+    data was lost.
+    """
     path = put(case, tmp_path)
     limits = [f"--limit={name}={value}" for name, value in case.limits.items()]
     ran = run("look", os.fspath(path), "--no-cache", *limits)
     assert ran.code == 0, ran.err
-    odd = {char for char in ran.out + ran.err if (ord(char) < 32 and char not in "\n\t") or char == "\x7f"}
+    odd = {
+        char
+        for char in ran.out + ran.err
+        if (ord(char) < 32 and char not in "\n\t") or char == "\x7f"
+    }
     assert odd == set()
     for note in open_at(path, case.limits).ledger.banner:
         assert note.code in ran.out + ran.err, "a loss is shown on every output"
 
 
-# ---- the same content in other forms --------------------------------------------------------------------------------
+# ---- the same content in other forms
+# --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("case", FORMS, ids=ids)
@@ -185,14 +213,21 @@ def test_forms_agree(case: Case, tmp_path: Path) -> None:
         first, *others = (without_path(ran.doc) for ran in results)
         assert all(other == first for other in others)
     else:
-        codes = [ran.err[ran.err.index("[E_"): ran.err.index("]", ran.err.index("[E_"))] for ran in results]
+        codes = [
+            ran.err[ran.err.index("[E_") : ran.err.index("]", ran.err.index("[E_"))]
+            for ran in results
+        ]
         assert len(set(codes)) == 1, codes
 
 
 @pytest.mark.parametrize("seed", ["0", "4242"])
 def test_same_bytes_out(seed: str, tmp_path: Path) -> None:
     """I4: another hash seed, another process, the same bytes."""
-    sample = [case for case in OPENING if case.id in ("A01", "A16-two", "B04", "C25", "D02", "D27", "E12", "E16")]
+    sample = [
+        case
+        for case in OPENING
+        if case.id in ("A01", "A16-two", "B04", "C25", "D02", "D27", "E12", "E16")
+    ]
     for case in sample:
         case_folder = tmp_path / case.id
         case_folder.mkdir()
@@ -203,7 +238,9 @@ def test_same_bytes_out(seed: str, tmp_path: Path) -> None:
     )
     paths = [str(tmp_path / case.id / case.file) for case in sample]
     env = os.environ | {"PYTHONHASHSEED": seed}
-    other = subprocess.run([sys.executable, "-c", script, *paths], env=env, capture_output=True, check=True)
+    other = subprocess.run(
+        [sys.executable, "-c", script, *paths], env=env, capture_output=True, check=True
+    )
     here = "".join(look_json(path).out for path in paths)
     assert other.stdout.decode() == here
 

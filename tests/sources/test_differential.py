@@ -36,7 +36,9 @@ def test_recorded_agree(path: Path) -> None:
 
 
 @pytest.mark.public
-@pytest.mark.parametrize("path", public_traces() or [None], ids=lambda path: path.name[:-8] if path else "none")
+@pytest.mark.parametrize(
+    "path", public_traces() or [None], ids=lambda path: path.name[:-8] if path else "none"
+)
 def test_public_agree(path: Path | None) -> None:
     """Traces of other cards and producers, where they are at hand."""
     if path is None:

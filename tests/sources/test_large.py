@@ -1,7 +1,9 @@
-"""Hostile and very large files: memory stays below the ceiling of the case, offsets stay right, sums stay exact.
+"""Hostile and very large files: memory stays below the ceiling of the case, offsets stay right,
+sums stay exact.
 
-Each runs in a process of its own, since the peak of a process is read at its end. CI runs small forms of the largest;
-`FORETRACE_SWEEP=full` builds them at full size (2.5 GB, 4 GB, 10 GiB unpacked), which takes disk and time.
+Each runs in a process of its own, since the peak of a process is read at its end. CI runs small
+forms of the largest; `FORETRACE_SWEEP=full` builds them at full size (2.5 GB, 4 GB, 10 GiB
+unpacked), which takes disk and time.
 """
 
 from __future__ import annotations
@@ -42,11 +44,15 @@ with open("/proc/self/status") as status:  # ru_maxrss would start from the peak
 result["workers_rss"] = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
 json.dump(result, sys.stdout)
 """
-full = pytest.mark.skipif(not FULL_SWEEP, reason="FORETRACE_SWEEP=full builds the file at full size")
+full = pytest.mark.skipif(
+    not FULL_SWEEP, reason="FORETRACE_SWEEP=full builds the file at full size"
+)
 
 
 def read(path: Path) -> dict[str, Any]:
-    ran = subprocess.run([sys.executable, "-c", SCRIPT, str(path)], capture_output=True, check=False)
+    ran = subprocess.run(
+        [sys.executable, "-c", SCRIPT, str(path)], capture_output=True, check=False
+    )
     assert ran.returncode == 0, ran.stderr.decode()[-2000:]
     return json.loads(ran.stdout)
 
@@ -55,7 +61,11 @@ def peak(result: dict[str, Any]) -> int:
     return result["rss"] + result["workers_rss"]
 
 
-HOSTILE = [case for case in ALL if case.id in ("A30", "A41", "A42", "A44", "A45", "A46", "B28", "B29", "B29-json")]
+HOSTILE = [
+    case
+    for case in ALL
+    if case.id in ("A30", "A41", "A42", "A44", "A45", "A46", "B28", "B29", "B29-json")
+]
 
 
 @pytest.mark.parametrize("case", HOSTILE, ids=lambda case: f"{case.id}-{case.name}")
@@ -75,7 +85,9 @@ def test_memory_follows_the_file(tmp_path: Path) -> None:
 @pytest.mark.sweep
 @full
 def test_string_of_one_gib(tmp_path: Path) -> None:
-    """A44: the record is beyond the limit on records too, so either limit may be the one that is named."""
+    """A44: the record is beyond the limit on records too, so either limit may be the one that is
+    named.
+    """
     path = tmp_path / "t.json"
     head, tail = g0().add(op("@")).bytes().split(b'"@"')
     with path.open("wb") as file:
@@ -85,7 +97,10 @@ def test_string_of_one_gib(tmp_path: Path) -> None:
         file.write(b'"' + tail)
     result = read(path)
     assert peak(result) < 300 * MIB
-    assert [note["code"] for note in result["ledger"]["notes"]] in (["limit_string"], ["limit_event"])
+    assert [note["code"] for note in result["ledger"]["notes"]] in (
+        ["limit_string"],
+        ["limit_event"],
+    )
     assert (result["totals"]["kernels"], result["totals"]["gpu_busy_ns"]) == (1, 50_000)
 
 
@@ -118,7 +133,9 @@ def test_bomb_of_ten_gib(tmp_path: Path) -> None:
 @pytest.mark.sweep
 @full
 def test_trace_of_two_and_a_half_gb(tmp_path: Path) -> None:
-    """B31: past 2^31 bytes, in 3 GiB. The workers are gone before the tables are made, so their memory is not added."""
+    """B31: past 2^31 bytes, in 3 GiB. The workers are gone before the tables are made, so their
+    memory is not added.
+    """
     path, copies = tmp_path / "t.json", 2_240_000
     with path.open("wb") as file:
         for chunk in gn_chunks(copies):
@@ -154,7 +171,9 @@ def test_offset_beyond_four_gib(tmp_path: Path) -> None:
 def test_ten_million_nanoseconds(tmp_path: Path) -> None:
     """C24: ten million kernels of 1 ns sum to ten million ns."""
     path, part = tmp_path / "t.json", short_kernels(10_000, 1, 1_003)
-    body = json.dumps([event for event in json.loads(part.bytes())["traceEvents"] if event.get("cat") == "kernel"])
+    body = json.dumps(
+        [event for event in json.loads(part.bytes())["traceEvents"] if event.get("cat") == "kernel"]
+    )
     with path.open("wb") as file:
         file.write(b'{"baseTimeNanoseconds": 1790857026000000000, "traceEvents": [')
         file.write(b", ".join([body[1:-1].encode()] * 1000))
@@ -162,7 +181,9 @@ def test_ten_million_nanoseconds(tmp_path: Path) -> None:
     result = read(path)
     assert result["totals"]["kernels"] == 10_000_000
     assert result["sum"] == 10_000_000
-    assert result["totals"]["gpu_busy_ns"] == 10_000, "the same ten thousand moments, a thousand times over"
+    assert result["totals"]["gpu_busy_ns"] == 10_000, (
+        "the same ten thousand moments, a thousand times over"
+    )
 
 
 def test_bomb_is_told_by_its_ratio(tmp_path: Path) -> None:
@@ -178,10 +199,23 @@ def test_the_limit_of_events_holds_for_files_read_by_several(most: int, tmp_path
     path = tmp_path / "t.json"
     with path.open("w") as file:
         file.write('{"traceEvents": [')
-        file.write(",".join(f'{{"ph":"X","cat":"cpu_op","name":"a","ts":{at},"dur":1}}' for at in range(650_000)))
+        file.write(
+            ",".join(
+                f'{{"ph":"X","cat":"cpu_op","name":"a","ts":{at},"dur":1}}' for at in range(650_000)
+            )
+        )
         file.write("]}")
     assert path.stat().st_size > parallel.WORTHWHILE
-    command = [sys.executable, "-m", "foretrace", "look", str(path), "--json", "--no-cache", f"--limit=events={most}"]
+    command = [
+        sys.executable,
+        "-m",
+        "foretrace",
+        "look",
+        str(path),
+        "--json",
+        "--no-cache",
+        f"--limit=events={most}",
+    ]
     ledger = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)["ledger"]
     assert ledger["seen"] == most
     assert ("limit_events" in {note["code"] for note in ledger["notes"]}) == (most < 650_000)

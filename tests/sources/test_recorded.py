@@ -48,7 +48,12 @@ def truth() -> dict[str, Any]:
 
 def slow_truth(path: Path) -> dict[str, Any]:
     slow = reference_reader.read(path.read_bytes())
-    return {"events": slow.seen, "totals": slow.totals, "steps": slow.steps, "regions": slow.regions}
+    return {
+        "events": slow.seen,
+        "totals": slow.totals,
+        "steps": slow.steps,
+        "regions": slow.regions,
+    }
 
 
 def open_recorded(name: str) -> Any:
@@ -69,9 +74,16 @@ def test_slow_reader_still_says_so(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_numbers(name: str) -> None:
     opened, expected = open_recorded(name), truth()[name]
-    assert opened.ledger.seen == opened.ledger.kept == opened.doc["trace"]["events"] == expected["events"]
+    assert (
+        opened.ledger.seen
+        == opened.ledger.kept
+        == opened.doc["trace"]["events"]
+        == expected["events"]
+    )
     assert {key: opened.totals[key] for key in expected["totals"]} == expected["totals"]
-    assert [{key: step[key] for key in expected["steps"][0]} for step in opened.doc["steps"]] == expected["steps"]
+    assert [
+        {key: step[key] for key in expected["steps"][0]} for step in opened.doc["steps"]
+    ] == expected["steps"]
     rows = {row["name"]: row for row in opened.doc["regions"]}
     assert sorted(rows) == sorted(expected["regions"])
     for region, numbers in expected["regions"].items():
@@ -80,17 +92,23 @@ def test_numbers(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_truth_of_the_workload(name: str) -> None:
-    """Three steps, 2 to 4, each with the same GPU work, all of it launched inside its step and inside the region."""
+    """Three steps, 2 to 4, each with the same GPU work, all of it launched inside its step and
+    inside the region.
+    """
     opened = open_recorded(name)
     kernels, memcpys, memsets = PER_STEP[name]
     steps = opened.doc["steps"]
     assert [step["index"] for step in steps] == [2, 3, 4]
-    assert [(step["kernels"], step["memcpys"], step["memsets"]) for step in steps] == [(kernels, memcpys, memsets)] * 3
+    assert [(step["kernels"], step["memcpys"], step["memsets"]) for step in steps] == [
+        (kernels, memcpys, memsets)
+    ] * 3
     assert opened.totals["kernels"] == 3 * kernels
     assert opened.totals["gpu_busy_ns"] == sum(step["gpu_busy_ns"] for step in steps)
     region = next(row for row in opened.doc["regions"] if row["name"] == REGIONS[name])
     assert (region["count"], region["kernels_per_call"]) == (3, kernels)
-    assert all(kernel["launch"] is not None and kernel["delay_ns"] is not None for kernel in opened.kernels)
+    assert all(
+        kernel["launch"] is not None and kernel["delay_ns"] is not None for kernel in opened.kernels
+    )
 
 
 @pytest.mark.parametrize("name", NAMES)

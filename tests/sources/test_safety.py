@@ -1,7 +1,7 @@
 """Reading a trace runs, unpickles, opens and fetches nothing that the trace names.
 
-One process reads the whole corpus under an audit hook that writes down every attempt; the source of the reader is
-searched for the calls that could do such a thing.
+One process reads the whole corpus under an audit hook that writes down every attempt; the source of
+the reader is searched for the calls that could do such a thing.
 """
 
 from __future__ import annotations
@@ -20,15 +20,39 @@ from corpus.build import E4, g0
 
 SOURCES = Path(__file__).resolve().parents[2] / "src" / "foretrace" / "sources"
 
-# What a reader has no business doing. `open` is looked at one by one: only the inputs may be opened.
+# What a reader has no business doing. `open` is looked at one by one: only the inputs may be
+# opened.
 FORBIDDEN = (
-    "socket.", "subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.spawn", "os.fork", "pty.spawn",
-    "pickle.find_class", "marshal.loads", "exec", "compile", "shutil.", "os.remove", "os.rename", "os.rmdir", "os.link",
-    "os.symlink", "os.chmod", "os.chown", "os.truncate", "urllib.Request", "http.client.connect", "ftplib.connect",
-    "ctypes.dlopen", "webbrowser.open", "sqlite3.connect",
+    "socket.",
+    "subprocess.Popen",
+    "os.system",
+    "os.exec",
+    "os.posix_spawn",
+    "os.spawn",
+    "os.fork",
+    "pty.spawn",
+    "pickle.find_class",
+    "marshal.loads",
+    "exec",
+    "compile",
+    "shutil.",
+    "os.remove",
+    "os.rename",
+    "os.rmdir",
+    "os.link",
+    "os.symlink",
+    "os.chmod",
+    "os.chown",
+    "os.truncate",
+    "urllib.Request",
+    "http.client.connect",
+    "ftplib.connect",
+    "ctypes.dlopen",
+    "webbrowser.open",
+    "sqlite3.connect",
 )
 
-WATCH = r'''
+WATCH = r"""
 import json, os, sys
 watching, seen = [False], []
 
@@ -68,12 +92,14 @@ for path, limits in jobs:
     read(path, limits)
 watching[0] = False
 json.dump({"seen": seen, "torch": "torch" in sys.modules, "yaml": "yaml" in sys.modules}, sys.stdout)
-'''
+"""
 
 
 @pytest.fixture(scope="module")
 def watched(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, object], list[str], Path]:
-    """The whole corpus, read in one process with the hook on: what it tried, what it was given, and where."""
+    """The whole corpus, read in one process with the hook on: what it tried, what it was given, and
+    where.
+    """
     root = tmp_path_factory.mktemp("watched")
     jobs = []
     for case in [case for case in ALL if not case.needs]:
@@ -93,8 +119,14 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, object]
 
 def pointing_elsewhere() -> bytes:
     """A trace full of names of other things: files, shares, addresses."""
-    targets = {"kernel_file": "/etc/passwd", "Call stack": "file:///etc/passwd", "url": "http://169.254.169.254/latest",
-               "share": "\\\\host\\share\\x", "module": "os", "annotation": "__import__('os').system('touch pwned')"}
+    targets = {
+        "kernel_file": "/etc/passwd",
+        "Call stack": "file:///etc/passwd",
+        "url": "http://169.254.169.254/latest",
+        "share": "\\\\host\\share\\x",
+        "module": "os",
+        "annotation": "__import__('os').system('touch pwned')",
+    }
     doc = g0().args(E4, targets).head(**targets)
     doc.tail["traceName"] = "/etc/passwd"
     return doc.bytes()
@@ -104,7 +136,9 @@ def events(watched: tuple[dict[str, object], list[str], Path]) -> list[tuple[str
     return [(event, what, writes) for event, what, writes in watched[0]["seen"]]  # type: ignore[attr-defined]
 
 
-def test_nothing_is_run_fetched_or_unpickled(watched: tuple[dict[str, object], list[str], Path]) -> None:
+def test_nothing_is_run_fetched_or_unpickled(
+    watched: tuple[dict[str, object], list[str], Path],
+) -> None:
     assert [entry for entry in events(watched) if entry[0] not in ("open", "case")] == []
 
 
@@ -128,14 +162,29 @@ def inside(what: str | int, given: list[str]) -> bool:
     return isinstance(what, int) or what == os.devnull or what.startswith(tuple(folders))
 
 
-def test_reading_needs_neither_torch_nor_yaml(watched: tuple[dict[str, object], list[str], Path]) -> None:
+def test_reading_needs_neither_torch_nor_yaml(
+    watched: tuple[dict[str, object], list[str], Path],
+) -> None:
     assert watched[0]["torch"] is False
     assert watched[0]["yaml"] is False
 
 
 BANNED_MODULES = {
-    "subprocess", "pickle", "marshal", "shelve", "yaml", "torch", "importlib", "runpy", "ctypes", "socket", "urllib",
-    "http", "requests", "code", "webbrowser",
+    "subprocess",
+    "pickle",
+    "marshal",
+    "shelve",
+    "yaml",
+    "torch",
+    "importlib",
+    "runpy",
+    "ctypes",
+    "socket",
+    "urllib",
+    "http",
+    "requests",
+    "code",
+    "webbrowser",
 }
 BANNED_CALLS = {"eval", "exec", "compile", "__import__", "import_module", "system", "popen"}
 
@@ -153,9 +202,13 @@ def test_source_has_no_such_call(path: Path) -> None:
     found = []
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
-            found += [alias.name for alias in node.names if alias.name.partition(".")[0] in BANNED_MODULES]
+            found += [
+                alias.name for alias in node.names if alias.name.partition(".")[0] in BANNED_MODULES
+            ]
         elif isinstance(node, ast.ImportFrom) and node.level == 0:
-            found += [node.module] if (node.module or "").partition(".")[0] in BANNED_MODULES else []
+            found += (
+                [node.module] if (node.module or "").partition(".")[0] in BANNED_MODULES else []
+            )
         elif isinstance(node, ast.Call) and ast.unparse(node.func) != "re.compile":
             called = ast.unparse(node.func)
             found += [called] if called.rpartition(".")[2] in BANNED_CALLS else []

@@ -1,8 +1,8 @@
 """What an expert would say about a trace: one file per rule.
 
-A file declares `RULE = Rule(...)`; its docstring is the manual page, its examples are run by a contract test. Dropping a file
-in is all it takes; other packages bring rules through the entry point group `foretrace.analyses`. A rule returns findings and
-draws nothing.
+A file declares `RULE = Rule(...)`; its docstring is the manual page, its examples are run by a
+contract test. Dropping a file in is all it takes; other packages bring rules through the entry
+point group `foretrace.analyses`. A rule returns findings and draws nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from ..schema.finding import Finding, Findings, Rule
 
 if TYPE_CHECKING:
     from ..model.trace import Trace
-
 
 
 def _has_ops(trace: Trace) -> bool:
@@ -44,7 +43,10 @@ NEEDS: dict[str, tuple[Callable[[Trace], bool], str]] = {
         lambda trace: trace.has("steps"),
         "steps: profile with schedule=... and call prof.step() after every step",
     ),
-    "footprint": (_has_footprint, "registers and shared memory per kernel: only traces of CUDA cards carry them"),
+    "footprint": (
+        _has_footprint,
+        "registers and shared memory per kernel: only traces of CUDA cards carry them",
+    ),
 }
 
 
@@ -53,15 +55,22 @@ def rules() -> tuple[Rule, ...]:
     """Every rule, by name."""
     import foretrace.analyses as here
 
-    return tuple(sorted(plugins.declared(here, "RULE", Rule, "foretrace.analyses"), key=lambda rule: rule.name))
+    return tuple(
+        sorted(
+            plugins.declared(here, "RULE", Rule, "foretrace.analyses"), key=lambda rule: rule.name
+        )
+    )
 
 
 def run_all(trace: Trace) -> Findings:
-    """Every rule on one trace: what was found, the largest possible saving first, then the rest by name.
+    """Every rule on one trace: what was found, the largest possible saving first, then the rest by
+    name.
 
     A rule that fails is listed as crashed and hides no other.
     """
-    return Findings(sorted((finding for rule in rules() for finding in run(rule, trace)), key=_place))
+    return Findings(
+        sorted((finding for rule in rules() for finding in run(rule, trace)), key=_place)
+    )
 
 
 def _place(finding: Finding) -> tuple[bool, int, str]:
@@ -72,7 +81,9 @@ def _place(finding: Finding) -> tuple[bool, int, str]:
 
 def run(rule: Rule, trace: Trace) -> list[Finding]:
     """What one rule says: its findings, or one that tells why there are none."""
-    missing = [advice for need, (has, advice) in NEEDS.items() if need in rule.needs and not has(trace)]
+    missing = [
+        advice for need, (has, advice) in NEEDS.items() if need in rule.needs and not has(trace)
+    ]
     if missing:
         return [Finding(rule.name, "skipped", rule.title, f"needs {missing[0]}")]
     try:

@@ -18,7 +18,8 @@ from ..model.order import Case
 if TYPE_CHECKING:
     from ..model.trace import Trace
 
-# A finding names at most this many events: enough to jump to, and the count is in the evidence anyway.
+# A finding names at most this many events: enough to jump to, and the count is in the evidence
+# anyway.
 EVENTS = 50
 # A finding lists at most this many kinds of a thing, the most expensive first.
 LISTED = 8
@@ -88,7 +89,9 @@ def tensor_text(tensor: Tensor) -> str:
 
 
 def shapes_text(call: OpCall | None) -> str:
-    """The shapes of the tensor arguments, `[8192, 768] x [768, 3072]`; a result that is passed in is left out."""
+    """The shapes of the tensor arguments, `[8192, 768] x [768, 3072]`; a result that is passed in
+    is left out.
+    """
     tensors = call.every_tensor() if call else ()
     if call and call.name in RESULT_LAST and len(tensors) > RESULT_LAST[call.name]:
         tensors = tensors[: RESULT_LAST[call.name]]
@@ -96,7 +99,9 @@ def shapes_text(call: OpCall | None) -> str:
 
 
 def bandwidth_ns(trace: Trace, count: int | None) -> float:
-    """The least time in which the card's memory moves this many bytes; 0 where a cache may hold them, or nothing is known."""
+    """The least time in which the card's memory moves this many bytes; 0 where a cache may hold
+    them, or nothing is known.
+    """
     device = device_of(trace.about)
     if device is None or not count or count <= (device.l2_bytes or 0):
         return 0.0
@@ -104,7 +109,9 @@ def bandwidth_ns(trace: Trace, count: int | None) -> float:
 
 
 def product_ns(trace: Trace, case: Case, kind: str = "") -> float | None:
-    """The least time for the arithmetic of one launch at the card's peak for `kind` (its own type by default), or None."""
+    """The least time for the arithmetic of one launch at the card's peak for `kind` (its own type
+    by default), or None.
+    """
     top = peak_flops(device_of(trace.about), kind or _peak_key(case), True)
     return None if top is None or case.flops is None else case.flops / top * 1e9
 
@@ -115,14 +122,22 @@ def _peak_key(case: Case) -> str:
 
 
 def faster_by(trace: Trace, cases: Sequence[Case], kind: str = "") -> int | None:
-    """Time per step that these products take beyond the least for their arithmetic; None where no least is known."""
-    beyond = [case.ns - least * case.count for case in cases if (least := product_ns(trace, case, kind)) is not None]
+    """Time per step that these products take beyond the least for their arithmetic; None where no
+    least is known.
+    """
+    beyond = [
+        case.ns - least * case.count
+        for case in cases
+        if (least := product_ns(trace, case, kind)) is not None
+    ]
     return trace.order.per_step(max(sum(beyond), 0.0)) if beyond else None
 
 
 @dataclass(frozen=True, slots=True)
 class Whole:
-    """Some cases together, the most expensive first: launches and time per step, their share of all kernel time."""
+    """Some cases together, the most expensive first: launches and time per step, their share of all
+    kernel time.
+    """
 
     cases: list[Case]
     count: float
@@ -134,7 +149,9 @@ class Whole:
 def together(trace: Trace, cases: Sequence[Case]) -> Whole | None:
     """These cases as one; None when none of them was launched where it counts."""
     order = trace.order
-    seen = sorted((case for case in cases if case.count), key=lambda case: (-case.ns, case.name, case.number))
+    seen = sorted(
+        (case for case in cases if case.count), key=lambda case: (-case.ns, case.name, case.number)
+    )
     if not seen:
         return None
     ns, every = sum(case.ns for case in seen), max(int(order.length[order.counts].sum()), 1)
@@ -149,7 +166,9 @@ def idle_per_step(trace: Trace) -> int:
 
 
 def chains_with(trace: Trace, wanted: Any) -> Bools:
-    """Which launches of `trace.order` have an op path that passes `wanted`, asked once per distinct path."""
+    """Which launches of `trace.order` have an op path that passes `wanted`, asked once per distinct
+    path.
+    """
     order = trace.order
     numbers, first, inverse = np.unique(order.chain, return_index=True, return_inverse=True)
     answers = [

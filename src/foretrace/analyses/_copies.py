@@ -30,11 +30,15 @@ def plain_copies(trace: Trace) -> Ints:
     copying = [
         case.number
         for case in order.cases
-        if case.role == "copy" and not cast_of(case) and (case.op in MAKERS or case.id.get("op") == LAYOUT)
+        if case.role == "copy"
+        and not cast_of(case)
+        and (case.op in MAKERS or case.id.get("op") == LAYOUT)
     ]
     chosen = np.zeros(len(gpu), bool)
     chosen[order.row[np.isin(order.case, copying)]] = True
-    on_device = trace.host.named(lambda name: name.startswith(("Memcpy DtoD", "Memcpy PtoP")))[gpu.id]
+    on_device = trace.host.named(lambda name: name.startswith(("Memcpy DtoD", "Memcpy PtoP")))[
+        gpu.id
+    ]
     return np.flatnonzero((chosen | (gpu.is_memcpy & on_device)) & counted(trace))
 
 
@@ -44,10 +48,15 @@ def paths(trace: Trace, rows: Ints) -> list[tuple[Ints, tuple[str, ...]]]:
     path, at = np.zeros(len(rows), np.uint64), op.copy()
     while (climbing := at >= 0).any():
         here = at[climbing]
-        path[climbing] = path[climbing] * np.uint64(0x9E3779B97F4A7C15) + (host.name[here] + 1).astype(np.uint64)
+        path[climbing] = path[climbing] * np.uint64(0x9E3779B97F4A7C15) + (
+            host.name[here] + 1
+        ).astype(np.uint64)
         at[climbing] = host.nearest_op(host.parent[here])
     _, first, group = np.unique(path, return_index=True, return_inverse=True)
-    return [(rows[group.reshape(-1) == number], host.op_chain(int(op[at]))) for number, at in enumerate(first.tolist())]
+    return [
+        (rows[group.reshape(-1) == number], host.op_chain(int(op[at])))
+        for number, at in enumerate(first.tolist())
+    ]
 
 
 def moved_bytes(trace: Trace, rows: Ints) -> int | None:

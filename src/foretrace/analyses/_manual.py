@@ -1,4 +1,6 @@
-"""The manual of all rules, from their docstrings: `python -m foretrace.analyses._manual > docs/findings.md`."""
+"""The manual of all rules, from their docstrings:
+`python -m foretrace.analyses._manual > docs/findings.md`.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ def page() -> str:
     needs = "\n".join(f"- `{need}`: {advice}." for need, (_, advice) in NEEDS.items())
     rows = "\n".join(f"| [{rule.name}](#{rule.name}) | {rule.title} |" for rule in rules())
     entries = "\n".join(_entry(rule) for rule in rules())
-    return f"{HEAD}{needs}\n\n## The rules\n\n| rule | looks for |\n|:---|:---|\n{rows}\n\n{entries}"
+    return (
+        f"{HEAD}{needs}\n\n## The rules\n\n| rule | looks for |\n|:---|:---|\n{rows}\n\n{entries}"
+    )
 
 
 def manual(rule: Rule) -> str:

@@ -1,4 +1,6 @@
-"""Kernels that follow one another: tested once per distinct pair of cases, then found in all launches at once."""
+"""Kernels that follow one another: tested once per distinct pair of cases, then found in all
+launches at once.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,8 @@ from ..model.order import Order
 
 
 def following(order: Order, distance: int, test: Callable[[int, int], bool]) -> Ints:
-    """Places in `order` of launches whose case, with that of the launch `distance` before, passes the test.
+    """Places in `order` of launches whose case, with that of the launch `distance` before, passes
+    the test.
 
     Both lie on one stream and in one step, and both count.
     """
@@ -19,7 +22,11 @@ def following(order: Order, distance: int, test: Callable[[int, int], bool]) -> 
     if size <= distance:
         return np.empty(0, np.int64)
     left, right = slice(0, size - distance), slice(distance, size)
-    together = (order.lane[left] == order.lane[right]) & (order.step[left] == order.step[right]) & order.counts[right]
+    together = (
+        (order.lane[left] == order.lane[right])
+        & (order.step[left] == order.step[right])
+        & order.counts[right]
+    )
     base = len(order.cases)
     codes = order.case[left] * base + order.case[right]
     distinct, inverse = np.unique(codes, return_inverse=True)

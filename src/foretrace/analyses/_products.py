@@ -6,13 +6,19 @@ from dataclasses import dataclass
 
 from ..model.costs import OpCall, Tensor
 
-_SECOND = frozenset({"aten::addmm", "aten::addmm_", "aten::_addmm_activation", "aten::baddbmm", "aten::baddbmm_"})
-_FIRST = frozenset({"aten::mm", "aten::bmm", "aten::matmul", "aten::linear", "aten::_scaled_mm", "aten::_int_mm"})
+_SECOND = frozenset(
+    {"aten::addmm", "aten::addmm_", "aten::_addmm_activation", "aten::baddbmm", "aten::baddbmm_"}
+)
+_FIRST = frozenset(
+    {"aten::mm", "aten::bmm", "aten::matmul", "aten::linear", "aten::_scaled_mm", "aten::_int_mm"}
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """M rows, N columns, K summed; `contiguous` are the names of the dimensions that run along memory in some operand."""
+    """M rows, N columns, K summed; `contiguous` are the names of the dimensions that run along
+    memory in some operand.
+    """
 
     m: int
     n: int
@@ -31,7 +37,13 @@ def product(call: OpCall | None) -> Product | None:
         return None
     first = 1 if call.name in _SECOND else 0
     left, right = call.tensor(first), call.tensor(first + 1)
-    if call.name not in _FIRST | _SECOND or not left or not right or len(left.dims) < 2 or len(right.dims) < 2:
+    if (
+        call.name not in _FIRST | _SECOND
+        or not left
+        or not right
+        or len(left.dims) < 2
+        or len(right.dims) < 2
+    ):
         return None
     if call.name == "aten::linear":  # its weight is [N, K]
         right = Tensor(right.dims[::-1], right.type, right.strides and right.strides[::-1])
@@ -40,6 +52,12 @@ def product(call: OpCall | None) -> Product | None:
 
 
 def _along(tensor: Tensor, row: str, column: str) -> str:
-    """The dimension whose neighbours are neighbours in memory; rows of a plain matrix run along its columns."""
+    """The dimension whose neighbours are neighbours in memory; rows of a plain matrix run along its
+    columns.
+    """
     strides = tensor.strides
-    return row if strides and len(strides) == len(tensor.dims) and strides[-2] == 1 and strides[-1] != 1 else column
+    return (
+        row
+        if strides and len(strides) == len(tensor.dims) and strides[-2] == 1 and strides[-1] != 1
+        else column
+    )

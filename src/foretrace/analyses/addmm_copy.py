@@ -1,16 +1,17 @@
 """The matrix that addmm copies before it multiplies.
 
-What it shows: `addmm` (or `baddbmm`) calls that first copy their two-dimensional bias into the result, with a
-memcpy or a copy kernel, and then add the product to it.
+What it shows: `addmm` (or `baddbmm`) calls that first copy their two-dimensional bias into the
+result, with a memcpy or a copy kernel, and then add the product to it.
 
-Why it matters: the copy moves the whole matrix, once in and once out. A bias vector needs none: it is added in the
-product's epilogue. `torch.compile` turns `x @ w + b` into such an `addmm`, so compiling can add a copy that eager
-code does not have.
+Why it matters: the copy moves the whole matrix, once in and once out. A bias vector needs none: it
+is added in the product's epilogue. `torch.compile` turns `x @ w + b` into such an `addmm`, so
+compiling can add a copy that eager code does not have.
 
-How it is computed: copies whose innermost op is an `addmm` or `baddbmm`. The saving is at most their time.
+How it is computed: copies whose innermost op is an `addmm` or `baddbmm`. The saving is at most
+their time.
 
-When it is wrong: not as to the copy. Whether it pays to avoid it must be measured: the separate addition that eager
-code makes instead moves three times as much.
+When it is wrong: not as to the copy. Whether it pays to avoid it must be measured: the separate
+addition that eager code makes instead moves three times as much.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ ADDING = frozenset({"aten::addmm", "aten::addmm_", "aten::baddbmm", "aten::baddb
 
 
 def check(trace: Trace) -> Iterator[Finding]:
-    chosen = [mine for mine, path in paths(trace, plain_copies(trace)) if path and path[-1] in ADDING]
+    chosen = [
+        mine for mine, path in paths(trace, plain_copies(trace)) if path and path[-1] in ADDING
+    ]
     if not chosen:
         return
     mine = np.sort(np.concatenate(chosen))
@@ -41,7 +44,8 @@ def check(trace: Trace) -> Iterator[Finding]:
     count, size = each(trace, len(mine)), None if moved is None else trace.order.per_step(moved)
     title = f"addmm copies its two-dimensional bias first: {plural(count, 'time')} {per(trace)}"
     detail = (
-        f"The copies read and write {bytes_text(size)} in {time_text(ns)} {per(trace)}; a bias vector would be added in the "
+        f"The copies read and write {bytes_text(size)} in {time_text(ns)} {per(trace)}; a bias "
+        "vector would be added in the "
         "product's epilogue without one."
     )
     evidence = {"count": count, "ns": ns, "bytes": size}
@@ -49,7 +53,12 @@ def check(trace: Trace) -> Iterator[Finding]:
 
 
 def _sketch(*before: dict[str, Any]) -> dict[str, Any]:
-    return Sketch().step().op("aten::addmm", *before, kernel(GEMM, 20), dims=[[64, 64], [64, 32], [32, 64]]).document()
+    return (
+        Sketch()
+        .step()
+        .op("aten::addmm", *before, kernel(GEMM, 20), dims=[[64, 64], [64, 32], [32, 64]])
+        .document()
+    )
 
 
 RULE = Rule(

@@ -1,19 +1,22 @@
 """Attention computed step by step instead of in one kernel.
 
-What it shows: calls of `scaled_dot_product_attention` that fell back to the math path, and attention written out by
-hand: product, softmax, product, with the whole score matrix in memory between them.
+What it shows: calls of `scaled_dot_product_attention` that fell back to the math path, and
+attention written out by hand: product, softmax, product, with the whole score matrix in memory
+between them.
 
-Why it matters: a fused kernel (flash, memory-efficient, cuDNN) never writes the scores, which grow with the square
-of the sequence. Published for an A100 (batch 8, 16 heads, sequence 1024, bf16, causal): 7.2 ms and 20 kernels by
-the math path, 2.0 ms by hand, 0.15 ms by flash attention.
+Why it matters: a fused kernel (flash, memory-efficient, cuDNN) never writes the scores, which grow
+with the square of the sequence. Published for an A100 (batch 8, 16 heads, sequence 1024, bf16,
+causal): 7.2 ms and 20 kernels by the math path, 2.0 ms by hand, 0.15 ms by flash attention.
 
-How it is computed: kernels below `_scaled_dot_product_attention_math`; and softmax kernels with a batched product
-shortly before that writes, and one shortly after that reads, a tensor of the softmax's size. The saving is at most
-the time of all these kernels, less the time the products take at the card's peak.
+How it is computed: kernels below `_scaled_dot_product_attention_math`; and softmax kernels with a
+batched product shortly before that writes, and one shortly after that reads, a tensor of the
+softmax's size. The saving is at most the time of all these kernels, less the time the products take
+at the card's peak.
 
-When it is wrong: an odd head size, a mask the fused kernels do not take, or a wish for float32 scores can be the
-reason, and the trace does not tell it (`torch.nn.attention.sdpa_kernel` with one backend makes PyTorch say why).
-Kernels between the two products that belong to something else are not counted.
+When it is wrong: an odd head size, a mask the fused kernels do not take, or a wish for float32
+scores can be the reason, and the trace does not tell it (`torch.nn.attention.sdpa_kernel` with one
+backend makes PyTorch say why). Kernels between the two products that belong to something else are
+not counted.
 """
 
 from __future__ import annotations
@@ -44,11 +47,17 @@ def check(trace: Trace) -> Iterator[Finding]:
     fallback = np.flatnonzero(chains_with(trace, lambda path: FALLBACK in path) & order.counts)
     if len(fallback):
         calls = _calls(trace, fallback)
-        yield _finding(trace, fallback, calls, "scaled_dot_product_attention fell back to the math path")
+        yield _finding(
+            trace, fallback, calls, "scaled_dot_product_attention fell back to the math path"
+        )
     by_hand = np.setdiff1d(_by_hand(trace), fallback)
     if len(by_hand):
-        softmaxes = sum(order.cases[number].role == "softmax" for number in order.case[by_hand].tolist())
-        yield _finding(trace, by_hand, softmaxes, "Attention written out as product, softmax, product")
+        softmaxes = sum(
+            order.cases[number].role == "softmax" for number in order.case[by_hand].tolist()
+        )
+        yield _finding(
+            trace, by_hand, softmaxes, "Attention written out as product, softmax, product"
+        )
 
 
 def _finding(trace: Trace, rows: Ints, calls: int, what: str) -> Finding:
@@ -59,7 +68,8 @@ def _finding(trace: Trace, rows: Ints, calls: int, what: str) -> Finding:
     count, kernels = each(trace, calls), each(trace, len(rows))
     title = f"{what}: {plural(count, 'time')} {per(trace)}"
     detail = (
-        f"{plural(kernels, 'kernel')} and {time_text(ns)} {per(trace)}; a fused attention kernel is one kernel and writes no "
+        f"{plural(kernels, 'kernel')} and {time_text(ns)} {per(trace)}; a fused attention kernel "
+        "is one kernel and writes no "
         "scores."
     )
     evidence = {"calls": count, "kernels": kernels, "ns": ns}
@@ -78,12 +88,19 @@ def _calls(trace: Trace, rows: Ints) -> int:
 def _by_hand(trace: Trace) -> Ints:
     """Softmax kernels with their two products, and what lies between them."""
     order, cases = trace.order, trace.order.cases
-    middle = np.array([case.role == "softmax" and case.op == "aten::_softmax" for case in cases], bool)
+    middle = np.array(
+        [case.role == "softmax" and case.op == "aten::_softmax" for case in cases], bool
+    )
     found: list[int] = []
     for place in np.flatnonzero(middle[order.case] & order.counts).tolist():
         size = cases[order.case[place]].bytes_written
         before = next(
-            (at for at in range(place - 1, max(place - REACH, 0) - 1, -1) if _writes(cases[order.case[at]], size)), None
+            (
+                at
+                for at in range(place - 1, max(place - REACH, 0) - 1, -1)
+                if _writes(cases[order.case[at]], size)
+            ),
+            None,
         )
         after = next(
             (
@@ -113,7 +130,8 @@ def _reads(case: Case, size: int | None) -> bool:
 
 
 SOFTMAX = (
-    "void (anonymous namespace)::softmax_warp_forward<c10::BFloat16, c10::BFloat16, float, 10, false, false>"
+    "void (anonymous namespace)::softmax_warp_forward<c10::BFloat16, c10::BFloat16, float, 10, "
+    "false, false>"
     "(c10::BFloat16*, c10::BFloat16 const*, int, int, int, bool const*, int, bool)"
 )
 
@@ -124,7 +142,12 @@ def _sketch(path: str, after: str = "aten::bmm") -> dict[str, Any]:
         Sketch()
         .step()
         .op(f"{path}aten::bmm", kernel(GEMM, 90), dims=[[128, 1024, 64], [128, 64, 1024]])
-        .op(f"{path}aten::_softmax", kernel(SOFTMAX, 120), dims=[scores, [], []], concrete=["", "-1", "False"])
+        .op(
+            f"{path}aten::_softmax",
+            kernel(SOFTMAX, 120),
+            dims=[scores, [], []],
+            concrete=["", "-1", "False"],
+        )
         .op(f"{path}{after}", kernel(GEMM, 90), dims=[scores, [128, 1024, 64]])
         .document()
     )
@@ -136,11 +159,20 @@ RULE = Rule(
     check=check,
     needs=frozenset({"gpu", "ops"}),
     examples=(
-        Example("the math fallback", lambda: _sketch(f"{FALLBACK} > "), {"calls": 3, "kernels": 3, "ns": 300000}),
+        Example(
+            "the math fallback",
+            lambda: _sketch(f"{FALLBACK} > "),
+            {"calls": 3, "kernels": 3, "ns": 300000},
+        ),
         Example("written by hand", lambda: _sketch(""), {"calls": 1, "kernels": 3, "ns": 300000}),
         Example(
             "a softmax that feeds nothing of its size",
-            lambda: Sketch().step().op("aten::_softmax", kernel(SOFTMAX, 120), dims=[[128, 1024], [], []]).document(),
+            lambda: (
+                Sketch()
+                .step()
+                .op("aten::_softmax", kernel(SOFTMAX, 120), dims=[[128, 1024], [], []])
+                .document()
+            ),
             None,
         ),
     ),

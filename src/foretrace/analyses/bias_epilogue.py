@@ -1,17 +1,19 @@
 """A bias (and an activation) added inside a matrix product.
 
-What it shows: products whose kernel also adds the bias vector at the end, in its epilogue, and applies the
-activation where the name says so. There is no add kernel, and the result travels to memory once.
+What it shows: products whose kernel also adds the bias vector at the end, in its epilogue, and
+applies the activation where the name says so. There is no add kernel, and the result travels to
+memory once.
 
-Why it matters: it is what one expects of `nn.Linear`, and worth checking: the alternative writes the product, reads
-it back and writes it again.
+Why it matters: it is what one expects of `nn.Linear`, and worth checking: the alternative writes
+the product, reads it back and writes it again.
 
-How it is computed: either the kernel's name states a bias (`bias`, `gelubias` in nvjet names), or an `addmm` with a
-one-dimensional bias launched this one kernel and no copy beside it, so that nothing else can have added it. A name
-that only says the epilogue could apply ReLU proves nothing and is not taken for it.
+How it is computed: either the kernel's name states a bias (`bias`, `gelubias` in nvjet names), or
+an `addmm` with a one-dimensional bias launched this one kernel and no copy beside it, so that
+nothing else can have added it. A name that only says the epilogue could apply ReLU proves nothing
+and is not taken for it.
 
-When it is wrong: never in the first case as far as the names are understood (checked on an H200 and a B200); in the
-second only if the trace lost a GPU event, which the ledger would say.
+When it is wrong: never in the first case as far as the names are understood (checked on an H200 and
+a B200); in the second only if the trace lost a GPU event, which the ledger would say.
 """
 
 from __future__ import annotations
@@ -35,25 +37,44 @@ ACTIVATIONS = frozenset({"relu", "gelu", "swiglu", "silu"})
 
 def check(trace: Trace) -> Iterator[Finding]:
     alone = _alone(trace)
-    proofs = {case.number: _proof(case, alone) for case in trace.order.cases if case.role == "gemm" and case.count}
+    proofs = {
+        case.number: _proof(case, alone)
+        for case in trace.order.cases
+        if case.role == "gemm" and case.count
+    }
     whole = together(trace, [case for case in trace.order.cases if proofs.get(case.number)])
     if whole is None:
         return
-    activations = sorted({word for case in whole.cases for word in _epilogue(case) if word in ACTIVATIONS})
-    title = f"{listing(['Bias', *activations])} in the epilogue of {plural(whole.count, 'product')} {per(trace)}: no add kernel"
+    activations = sorted(
+        {word for case in whole.cases for word in _epilogue(case) if word in ACTIVATIONS}
+    )
+    title = (
+        f"{listing(['Bias', *activations])} in the epilogue of "
+        f"{plural(whole.count, 'product')} {per(trace)}: no add kernel"
+    )
     ops = listing(sorted({bare(case.op) for case in whole.cases}))
-    detail = f"The product adds it before its result leaves the chip; {ops} launched no kernel for it."
+    detail = (
+        f"The product adds it before its result leaves the chip; {ops} launched no kernel for it."
+    )
     kernels = [_entry(trace, case, proofs[case.number]) for case in whole.cases[:LISTED]]
     evidence = {"products": whole.count, "activations": activations, "kernels": kernels}
     yield Finding(RULE.name, "found", title, detail, evidence, whole.events)
 
 
 def _alone(trace: Trace) -> frozenset[int]:
-    """Cases whose op never launched anything but this kernel (a fill beside it may be the library's own counter)."""
+    """Cases whose op never launched anything but this kernel (a fill beside it may be the library's
+    own counter).
+    """
     gpu, order = trace.gpu, trace.order
     busy = gpu.op[(gpu.op >= 0) & ~gpu.is_memset]
-    shared = np.bincount(busy, minlength=trace.host.count)[np.maximum(order.op, 0)] != 1 if len(busy) else order.op >= 0
-    return frozenset(range(len(order.cases))) - frozenset(np.unique(order.case[shared | (order.op < 0)]).tolist())
+    shared = (
+        np.bincount(busy, minlength=trace.host.count)[np.maximum(order.op, 0)] != 1
+        if len(busy)
+        else order.op >= 0
+    )
+    return frozenset(range(len(order.cases))) - frozenset(
+        np.unique(order.case[shared | (order.op < 0)]).tolist()
+    )
 
 
 def _proof(case: Case, alone: frozenset[int]) -> str:
@@ -80,7 +101,12 @@ def _entry(trace: Trace, case: Case, proof: str) -> dict[str, Any]:
 
 def _sketch(bias: list[int], *before: dict[str, Any]) -> dict[str, Any]:
     product = kernel(GEMM, 20)
-    return Sketch().step().op("aten::addmm", *before, product, dims=[bias, [8, 32], [32, 64]]).document()
+    return (
+        Sketch()
+        .step()
+        .op("aten::addmm", *before, product, dims=[bias, [8, 32], [32, 64]])
+        .document()
+    )
 
 
 RULE = Rule(
@@ -90,7 +116,9 @@ RULE = Rule(
     needs=frozenset({"gpu", "ops"}),
     examples=(
         Example(
-            "an addmm with a bias vector and one kernel", lambda: _sketch([64]), {"products": 1, "activations": []}
+            "an addmm with a bias vector and one kernel",
+            lambda: _sketch([64]),
+            {"products": 1, "activations": []},
         ),
         Example(
             "a matrix as bias is copied first",

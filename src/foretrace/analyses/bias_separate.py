@@ -1,18 +1,22 @@
 """An addition after a matrix product, in a kernel of its own.
 
-What it shows: products whose result is read back by the very next kernel, an addition of a bias vector or of a
-whole matrix (a residual, a two-dimensional bias), or a product whose library ran its epilogue as a separate kernel.
+What it shows: products whose result is read back by the very next kernel, an addition of a bias
+vector or of a whole matrix (a residual, a two-dimensional bias), or a product whose library ran its
+epilogue as a separate kernel.
 
-Why it matters: the sum could be made before the product leaves the chip. As it is, the result is written, read and
-written again. A vector fits any GEMM's epilogue (`nn.Linear` with its bias, `addmm`); a matrix can be added as beta
-* C, which in PyTorch today costs a copy of that matrix first (see `hidden_copies`), so measure before you change
+Why it matters: the sum could be made before the product leaves the chip. As it is, the result is
+written, read and written again. A vector fits any GEMM's epilogue (`nn.Linear` with its bias,
+`addmm`); a matrix can be added as beta
+* C, which in PyTorch today costs a copy of that matrix first (see `hidden_copies`), so measure
+  before you change
 it.
 
-How it is computed: in launch order on one stream, an `add` that follows a product directly, with one operand of
-exactly the product's size. The saving is at most the time of the additions, less the time to read the added matrix.
+How it is computed: in launch order on one stream, an `add` that follows a product directly, with
+one operand of exactly the product's size. The saving is at most the time of the additions, less the
+time to read the added matrix.
 
-When it is wrong: a trace records shapes, not which tensor is which: an addition of another tensor of the same size
-looks the same. A product whose result is needed unsummed as well cannot drop it.
+When it is wrong: a trace records shapes, not which tensor is which: an addition of another tensor
+of the same size looks the same. A product whose result is needed unsummed as well cannot drop it.
 """
 
 from __future__ import annotations
@@ -41,26 +45,36 @@ def check(trace: Trace) -> Iterator[Finding]:
     second = following(order, 1, lambda left, right: _kind(cases[left], cases[right]) != "")
     if not len(second):
         return
-    pairs, counts = np.unique(np.stack((order.case[second - 1], order.case[second])), axis=1, return_counts=True)
+    pairs, counts = np.unique(
+        np.stack((order.case[second - 1], order.case[second])), axis=1, return_counts=True
+    )
     seen = [
-        (cases[left], cases[right], count) for left, right, count in zip(*pairs.tolist(), counts.tolist(), strict=True)
+        (cases[left], cases[right], count)
+        for left, right, count in zip(*pairs.tolist(), counts.tolist(), strict=True)
     ]
     seen.sort(key=lambda entry: (-entry[1].ns, entry[1].name))
     moved = order.per_step(sum(2 * (left.bytes_written or 0) * count for left, _, count in seen))
     saved, total = _saved(trace, second), each(trace, len(second))
     kinds = sorted({_kind(left, right) for left, right, _ in seen})
-    title = f"{plural(total, 'addition')} {per(trace)} in a kernel after the product: {listing(kinds)}"
+    title = (
+        f"{plural(total, 'addition')} {per(trace)} in a kernel after the product: {listing(kinds)}"
+    )
     detail = (
-        f"Each writes the product again: {bytes_text(moved)} {per(trace)} would not travel if the product added it, at most "
+        f"Each writes the product again: {bytes_text(moved)} {per(trace)} would not travel if the "
+        "product added it, at most "
         f"{time_text(saved)}. The trace shows sizes and order, not that it is the same tensor."
     )
     shown = [_entry(trace, *entry) for entry in seen[:LISTED]]
     evidence = {"additions": total, "kinds": kinds, "bytes": moved, "pairs": shown}
-    yield Finding(RULE.name, "found", title, detail, evidence, ids(np.sort(order.event[second])), saved)
+    yield Finding(
+        RULE.name, "found", title, detail, evidence, ids(np.sort(order.event[second])), saved
+    )
 
 
 def _kind(product: Case, addition: Case) -> str:
-    """How the second reads the first: a bias vector, a matrix, the library's own epilogue; "" if it does not."""
+    """How the second reads the first: a bias vector, a matrix, the library's own epilogue; "" if it
+    does not.
+    """
     if product.role not in PRODUCTS:
         return ""
     if addition.id.get("op") == "epilogue":
@@ -79,7 +93,9 @@ def _kind(product: Case, addition: Case) -> str:
 
 
 def _is_vector(small: tuple[int, ...], large: tuple[int, ...]) -> bool:
-    """Whether the small operand has one value per row, column or channel of the large one: `[64]`, `[1, 64, 1, 1]`."""
+    """Whether the small operand has one value per row, column or channel of the large one: `[64]`,
+    `[1, 64, 1, 1]`.
+    """
     sized = [(at, size) for at, size in enumerate(reversed(small)) if size != 1]
     return len(sized) == 1 and sized[0][0] < len(large) and large[-1 - sized[0][0]] == sized[0][1]
 
@@ -88,7 +104,9 @@ def _saved(trace: Trace, second: Any) -> int:
     """The time of the additions, less what reading the added operand takes at the least."""
     order = trace.order
     least = np.array([bandwidth_ns(trace, _added_bytes(case)) for case in order.cases])
-    return order.per_step(float(np.maximum(order.length[second] - least[order.case[second]], 0).sum()))
+    return order.per_step(
+        float(np.maximum(order.length[second] - least[order.case[second]], 0).sum())
+    )
 
 
 def _added_bytes(case: Case) -> int:
@@ -136,9 +154,19 @@ RULE = Rule(
     check=check,
     needs=frozenset({"gpu", "shapes"}),
     examples=(
-        Example("matmul, then a bias vector", lambda: _sketch([64]), {"additions": 1, "kinds": ["a bias vector"]}),
-        Example("a convolution, then a bias per channel", _convolution, {"kinds": ["a bias vector"]}),
-        Example("matmul, then a matrix", lambda: _sketch([8, 64]), {"kinds": ["a whole matrix"], "bytes": 2048}),
+        Example(
+            "matmul, then a bias vector",
+            lambda: _sketch([64]),
+            {"additions": 1, "kinds": ["a bias vector"]},
+        ),
+        Example(
+            "a convolution, then a bias per channel", _convolution, {"kinds": ["a bias vector"]}
+        ),
+        Example(
+            "matmul, then a matrix",
+            lambda: _sketch([8, 64]),
+            {"kinds": ["a whole matrix"], "bytes": 2048},
+        ),
         Example(
             "an addition of other sizes",
             lambda: (

@@ -1,15 +1,17 @@
 """Kernels that only change the data type.
 
-What it shows: copies from one type to another, by pair of types: how many, how many bytes, how long.
+What it shows: copies from one type to another, by pair of types: how many, how many bytes, how
+long.
 
-Why it matters: a cast reads and writes a whole tensor to change its type. Autocast, norms computed in float32 and
-float32 optimizers make many; a kernel before or after could read or write the other type for nothing.
+Why it matters: a cast reads and writes a whole tensor to change its type. Autocast, norms computed
+in float32 and float32 optimizers make many; a kernel before or after could read or write the other
+type for nothing.
 
-How it is computed: copy kernels whose op recorded two types (`copy_(bf16, f32)`), else those whose name tells
-source and destination. The saving is at most their whole time.
+How it is computed: copy kernels whose op recorded two types (`copy_(bf16, f32)`), else those whose
+name tells source and destination. The saving is at most their whole time.
 
-When it is wrong: some casts are needed for accuracy, and removing them changes results. Without recorded shapes a
-cast is known only where the kernel's name tells it.
+When it is wrong: some casts are needed for accuracy, and removing them changes results. Without
+recorded shapes a cast is known only where the kernel's name tells it.
 """
 
 from __future__ import annotations
@@ -38,11 +40,16 @@ def check(trace: Trace) -> Iterator[Finding]:
     kinds = [_kind(trace, types, cases) for types, cases in pairs.items()]
     kinds.sort(key=lambda kind: (-kind["ns"], kind["cast"]))
     words = [
-        f"{kind['cast']} {plural(kind['count'], 'time')} ({time_text(kind['ns'])}, {bytes_text(kind['bytes'])})"
+        (
+            f"{kind['cast']} {plural(kind['count'], 'time')} ({time_text(kind['ns'])}, "
+            f"{bytes_text(kind['bytes'])})"
+        )
         for kind in kinds
     ]
     title = f"{plural(whole.count, 'kernel')} {per(trace)} only to change the data type"
-    detail = f"{', '.join(words[:3])}. A neighbour that reads or writes the other type would save them."
+    detail = (
+        f"{', '.join(words[:3])}. A neighbour that reads or writes the other type would save them."
+    )
     evidence = {"count": whole.count, "ns": whole.ns, "casts": kinds[:LISTED]}
     yield Finding(RULE.name, "found", title, detail, evidence, whole.events, whole.ns)
 
@@ -52,7 +59,9 @@ def cast_of(case: Case) -> str:
     if case.role != "copy":
         return ""
     target, source = (
-        (case.call.tensor(0), case.call.tensor(1)) if case.call and case.op == "aten::copy_" else (None, None)
+        (case.call.tensor(0), case.call.tensor(1))
+        if case.call and case.op == "aten::copy_"
+        else (None, None)
     )
     if target and source:
         return f"{dtype(source.type)} -> {dtype(target.type)}" if target.type != source.type else ""
@@ -93,7 +102,10 @@ RULE = Rule(
         Example(
             "bf16 to float32",
             lambda: _sketch("c10::BFloat16"),
-            {"count": 1, "casts": [{"cast": "bf16 -> f32", "count": 1, "ns": 8000, "bytes": 24576}]},
+            {
+                "count": 1,
+                "casts": [{"cast": "bf16 -> f32", "count": 1, "ns": 8000, "bytes": 24576}],
+            },
         ),
         Example("a copy of one type", lambda: _sketch("float"), None),
     ),

@@ -2,15 +2,15 @@
 
 What it shows: the first recorded step against the median of the rest, on the host and on the GPU.
 
-Why it matters: the first step pays for what is done once: loading kernels, growing pools, choosing algorithms,
-filling caches. A mean over all steps carries that along. Warm up before the profiler starts, give its schedule a
-`warmup` step, or leave the first step out.
+Why it matters: the first step pays for what is done once: loading kernels, growing pools, choosing
+algorithms, filling caches. A mean over all steps carries that along. Warm up before the profiler
+starts, give its schedule a `warmup` step, or leave the first step out.
 
-How it is computed: the host time of the first step over the median host time of the others, and the same for GPU
-time.
+How it is computed: the host time of the first step over the median host time of the others, and the
+same for GPU time.
 
-When it is wrong: steps that do different work (an evaluation every so often, sequences of different lengths) differ
-for that reason. With two steps there is one to compare with.
+When it is wrong: steps that do different work (an evaluation every so often, sequences of different
+lengths) differ for that reason. With two steps there is one to compare with.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from ._sketch import ADD, Sketch, kernel
 if TYPE_CHECKING:
     from ..model.trace import Trace
 
-# Warm steps of the recorded traces differ by at most 1.1 from their median, cold first ones by 1.4 (compiled MLP) to 3.5
-# (matmul + add at size 64).
+# Warm steps of the recorded traces differ by at most 1.1 from their median, cold first ones by 1.4
+# (compiled MLP) to 3.5 (matmul + add at size 64).
 COLD = 1.25
 
 
@@ -37,15 +37,22 @@ def check(trace: Trace) -> Iterator[Finding]:
         return
     first, *rest = trace.spans.steps
     usual = int(np.median([span.cpu_ns for span in rest]))
-    busy, usual_busy = trace.gpu.busy(first.work), int(np.median([trace.gpu.busy(span.work) for span in rest]))
+    busy, usual_busy = (
+        trace.gpu.busy(first.work),
+        int(np.median([trace.gpu.busy(span.work) for span in rest])),
+    )
     ratio, gpu_ratio = first.cpu_ns / max(usual, 1), busy / usual_busy if usual_busy else 0.0
     if max(ratio, gpu_ratio) < COLD:
         return
     where = "host" if ratio >= gpu_ratio else "GPU"
-    title = f"The first step is cold: {ratio_text(max(ratio, gpu_ratio))} the {where} time of the others"
+    title = (
+        f"The first step is cold: {ratio_text(max(ratio, gpu_ratio))} the {where} time of the "
+        "others"
+    )
     gpu = f"; GPU work {time_text(busy)} against {time_text(usual_busy)}" if len(trace.gpu) else ""
     detail = (
-        f"{first.name} took {time_text(first.cpu_ns)} on the host, the others {time_text(usual)} (median){gpu}. "
+        f"{first.name} took {time_text(first.cpu_ns)} on the host, the others {time_text(usual)} "
+        f"(median){gpu}. "
         "Leave it out of means, or warm up longer."
     )
     evidence = {
@@ -70,7 +77,9 @@ RULE = Rule(
     needs=frozenset({"steps"}),
     examples=(
         Example(
-            "300 us, then 100 and 110", lambda: _sketch(300), {"first_ns": 300000, "usual_ns": 105000, "ratio": 2.857}
+            "300 us, then 100 and 110",
+            lambda: _sketch(300),
+            {"first_ns": 300000, "usual_ns": 105000, "ratio": 2.857},
         ),
         Example("three alike", lambda: _sketch(104), None),
     ),

@@ -2,15 +2,15 @@
 
 What it shows: time in which collectives ran and no other kernel did, on the same device.
 
-Why it matters: communication that overlaps with computation is free; what is left over is what scaling costs.
-Larger buckets, another order of layers, or fewer and larger collectives hide more of it. A collective also waits
-for the slowest rank: its time is not all transfer.
+Why it matters: communication that overlaps with computation is free; what is left over is what
+scaling costs. Larger buckets, another order of layers, or fewer and larger collectives hide more of
+it. A collective also waits for the slowest rank: its time is not all transfer.
 
-How it is computed: the union of collective kernels less the union of all other GPU work on their device. The saving
-is at most that.
+How it is computed: the union of collective kernels less the union of all other GPU work on their
+device. The saving is at most that.
 
-When it is wrong: with one rank's trace, waiting for another rank and moving data look the same. Overlap does not
-say that both ran at full speed.
+When it is wrong: with one rank's trace, waiting for another rank and moving data look the same.
+Overlap does not say that both ran at full speed.
 """
 
 from __future__ import annotations
@@ -42,15 +42,23 @@ def check(trace: Trace) -> Iterator[Finding]:
     count, share = each(trace, len(rows)), round(exposed / total, 4)
     title = f"{time_text(step(exposed))} of communication {per(trace)} with nothing else running"
     detail = (
-        f"{plural(count, 'collective')} take {time_text(step(total))} {per(trace)}; {percent_text(share)} of it is not "
+        f"{plural(count, 'collective')} take {time_text(step(total))} {per(trace)}; "
+        f"{percent_text(share)} of it is not "
         "covered by other GPU work. Part of it is waiting for other ranks."
     )
-    evidence = {"collectives": count, "ns": step(total), "exposed_ns": step(exposed), "exposed_share": share}
+    evidence = {
+        "collectives": count,
+        "ns": step(total),
+        "exposed_ns": step(exposed),
+        "exposed_share": share,
+    }
     yield Finding(RULE.name, "found", title, detail, evidence, ids(gpu.id[rows]), step(exposed))
 
 
 def _exposed(trace: Trace, talking: Bools) -> tuple[int, int]:
-    """(all time with a collective running, the part of it in which nothing else ran), summed over devices."""
+    """(all time with a collective running, the part of it in which nothing else ran), summed over
+    devices.
+    """
     gpu = trace.gpu
     total = exposed = 0
     for device in np.unique(gpu.device_number[talking]).tolist():
@@ -78,10 +86,18 @@ RULE = Rule(
         Example(
             "an all-reduce after the last kernel",
             lambda: (
-                Sketch().step().op("aten::add", kernel(ADD, 20)).op("record_param_comms", kernel(NCCL, 30)).document()
+                Sketch()
+                .step()
+                .op("aten::add", kernel(ADD, 20))
+                .op("record_param_comms", kernel(NCCL, 30))
+                .document()
             ),
             {"collectives": 1, "ns": 30000, "exposed_ns": 30000},
         ),
-        Example("no communication", lambda: Sketch().step().op("aten::add", kernel(ADD, 20)).document(), None),
+        Example(
+            "no communication",
+            lambda: Sketch().step().op("aten::add", kernel(ADD, 20)).document(),
+            None,
+        ),
     ),
 )

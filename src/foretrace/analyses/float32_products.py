@@ -2,14 +2,16 @@
 
 What it shows: matrix products and convolutions in float32 whose kernels run on the plain cores.
 
-Why it matters: on an A100 the tensor cores multiply float32 (as TF32) eight times as fast, on an H100 seven times.
-`torch.set_float32_matmul_precision("high")` allows it for products, at 10 bits of mantissa; bf16 is twice as fast
-again.
+Why it matters: on an A100 the tensor cores multiply float32 (as TF32) eight times as fast, on an
+H100 seven times. `torch.set_float32_matmul_precision("high")` allows it for products, at 10 bits of
+mantissa; bf16 is twice as fast again.
 
-How it is computed: kernels whose name states float32 operands and no tensor-core instruction. The saving is at most
-their time less what the arithmetic takes at the card's TF32 peak; without shapes or such a peak no figure is given.
+How it is computed: kernels whose name states float32 operands and no tensor-core instruction. The
+saving is at most their time less what the arithmetic takes at the card's TF32 peak; without shapes
+or such a peak no figure is given.
 
-When it is wrong: float32 may be wanted: TF32 rounds the operands. Products that are bound by memory gain little.
+When it is wrong: float32 may be wanted: TF32 rounds the operands. Products that are bound by memory
+gain little.
 """
 
 from __future__ import annotations
@@ -40,7 +42,10 @@ def check(trace: Trace) -> Iterator[Finding]:
         else "this card's tensor cores take 16-bit types only"
     )
     title = f"{plural(whole.count, 'float32 product')} {per(trace)} without tensor cores"
-    detail = f"They take {time_text(whole.ns)} {per(trace)}, {percent_text(whole.share)} of kernel time; {advice}."
+    detail = (
+        f"They take {time_text(whole.ns)} {per(trace)}, {percent_text(whole.share)} of "
+        f"kernel time; {advice}."
+    )
     kernels = [_entry(trace, case) for case in whole.cases[:LISTED]]
     evidence = {"count": whole.count, "ns": whole.ns, "share": whole.share, "kernels": kernels}
     saved = faster_by(trace, whole.cases, "tf32") if faster else None
@@ -48,7 +53,11 @@ def check(trace: Trace) -> Iterator[Finding]:
 
 
 def _plain(case: Case) -> bool:
-    return case.role in ("gemm", "conv") and case.id.get("tensor_core") is False and case.id.get("dtype_in") == "f32"
+    return (
+        case.role in ("gemm", "conv")
+        and case.id.get("tensor_core") is False
+        and case.id.get("dtype_in") == "f32"
+    )
 
 
 def _entry(trace: Trace, case: Case) -> dict[str, Any]:
@@ -78,10 +87,14 @@ RULE = Rule(
     check=check,
     needs=frozenset({"gpu"}),
     examples=(
-        Example("sgemm on an A100", lambda: _sketch("ampere_sgemm_128x64_tn"), {"count": 1, "ns": 30000}),
+        Example(
+            "sgemm on an A100", lambda: _sketch("ampere_sgemm_128x64_tn"), {"count": 1, "ns": 30000}
+        ),
         Example(
             "TF32 on an A100",
-            lambda: _sketch("void cutlass::Kernel2<cutlass_80_tensorop_s1688gemm_64x64_32x6_tn_align4>(int)"),
+            lambda: _sketch(
+                "void cutlass::Kernel2<cutlass_80_tensorop_s1688gemm_64x64_32x6_tn_align4>(int)"
+            ),
             None,
         ),
     ),

@@ -1,21 +1,24 @@
 """Neighbouring element-by-element kernels that could be one.
 
-What it shows: chains of element-by-element kernels (casts among them) in which each reads what the one before has
-written: how much memory traffic one kernel would not need, and at most how much time.
+What it shows: chains of element-by-element kernels (casts among them) in which each reads what the
+one before has written: how much memory traffic one kernel would not need, and at most how much
+time.
 
-Why it matters: such kernels are bound by memory, and every hand-over from one to the next costs a write and a read
-of the whole tensor. It is what `torch.compile` fuses first, and what Liger and other hand-written kernels are for.
+Why it matters: such kernels are bound by memory, and every hand-over from one to the next costs a
+write and a read of the whole tensor. It is what `torch.compile` fuses first, and what Liger and
+other hand-written kernels are for.
 
-How it is computed: in launch order on one stream, a kernel links to the next element-by-element kernel when that
-has an operand of exactly the size that the first one writes; a matrix product may lie between them if it makes the
-other operand (gelu, then a product, then the gating mul). One kernel for the chain need not write and read the
-intermediates: twice their bytes (once, where an op works in place and its result stays). It must still move the
-rest, so the saving is at most the time of the kernels less the rest at the card's full bandwidth (where the rest
-fits the cache: less the 0.8 us that any kernel takes).
+How it is computed: in launch order on one stream, a kernel links to the next element-by-element
+kernel when that has an operand of exactly the size that the first one writes; a matrix product may
+lie between them if it makes the other operand (gelu, then a product, then the gating mul). One
+kernel for the chain need not write and read the intermediates: twice their bytes (once, where an op
+works in place and its result stays). It must still move the rest, so the saving is at most the time
+of the kernels less the rest at the card's full bandwidth (where the rest fits the cache: less the
+0.8 us that any kernel takes).
 
-When it is wrong: a trace records sizes, not which tensor is which. An intermediate that is also needed later (by
-the backward pass) must still be written, and then only the read is saved. A kernel that broadcasts or reads with
-strides may fuse badly.
+When it is wrong: a trace records sizes, not which tensor is which. An intermediate that is also
+needed later (by the backward pass) must still be written, and then only the read is saved. A kernel
+that broadcasts or reads with strides may fuse badly.
 """
 
 from __future__ import annotations
@@ -40,8 +43,11 @@ if TYPE_CHECKING:
 POINTWISE = frozenset({"pointwise", "copy"})
 PRODUCTS = frozenset({"gemm", "gemv", "conv"})
 # Write their operand without reading it.
-WRITERS = frozenset({"aten::fill_", "aten::zero_", "aten::normal_", "aten::uniform_", "aten::bernoulli_"})
-# However little it moves, a kernel takes this long: an addition of 64 x 64 elements takes 0.9 us on an H200.
+WRITERS = frozenset(
+    {"aten::fill_", "aten::zero_", "aten::normal_", "aten::uniform_", "aten::bernoulli_"}
+)
+# However little it moves, a kernel takes this long: an addition of 64 x 64 elements takes 0.9 us on
+# an H200.
 SHORTEST_NS = 800
 
 
@@ -50,7 +56,10 @@ def check(trace: Trace) -> Iterator[Finding]:
     ends, link = _links(trace)
     if not len(ends):
         return
-    groups = sorted(_groups(trace, ends, link), key=lambda group: (-group["at_most_ns"] * group["count"], group["ops"]))
+    groups = sorted(
+        _groups(trace, ends, link),
+        key=lambda group: (-group["at_most_ns"] * group["count"], group["ops"]),
+    )
     kernels = each(trace, sum(group["kernels"] * group["count"] for group in groups))
     chains = each(trace, sum(group["count"] for group in groups))
     moved = order.per_step(sum(group["bytes_saved"] * group["count"] for group in groups))
@@ -63,8 +72,10 @@ def check(trace: Trace) -> Iterator[Finding]:
         title = f"{plural(kernels, 'element-by-element kernel')} {per(trace)} could be {could}"
         worst = f" Most of it: {ops}, {plural(shown[0]['count'], 'time')} {per(trace)}."
     detail = (
-        f"{shown[0]['intermediate']} is written and read again; in one kernel at most {bytes_text(moved)} {per(trace)} "
-        f"would not travel, which saves at most {time_text(saved)}.{worst} The trace shows sizes and order, not that it is "
+        f"{shown[0]['intermediate']} is written and read again; in one kernel at most "
+        f"{bytes_text(moved)} {per(trace)} "
+        f"would not travel, which saves at most {time_text(saved)}.{worst} The trace shows sizes "
+        "and order, not that it is "
         "the same tensor."
     )
     evidence = {"kernels": kernels, "could_be": chains, "bytes_saved": moved, "chains": shown}
@@ -73,14 +84,18 @@ def check(trace: Trace) -> Iterator[Finding]:
 
 
 def _links(trace: Trace) -> tuple[Ints, Ints]:
-    """(places that link back, the place each links back to or -1); a kernel hands over to one other at most."""
+    """(places that link back, the place each links back to or -1); a kernel hands over to one other
+    at most.
+    """
     order, cases = trace.order, trace.order.cases
     link = np.full(len(order.row), -1, np.int64)
     near = following(order, 1, lambda left, right: _reads(cases[left], cases[right]))
     link[near] = near - 1
     far = following(order, 2, lambda left, right: _reads(cases[left], cases[right]))
     between = following(
-        order, 1, lambda left, right: cases[left].role in PRODUCTS and _takes(cases[left], cases[right])
+        order,
+        1,
+        lambda left, right: cases[left].role in PRODUCTS and _takes(cases[left], cases[right]),
     )
     far = far[np.isin(far, between)]
     free = (link[far] < 0) & (link[far - 1] != far - 2)
@@ -89,7 +104,9 @@ def _links(trace: Trace) -> tuple[Ints, Ints]:
 
 
 def _reads(left: Case, right: Case) -> bool:
-    """Whether the second may well read what the first has written: not if both do one thing in place, tensor by tensor."""
+    """Whether the second may well read what the first has written: not if both do one thing in
+    place, tensor by tensor.
+    """
     same = left.op == right.op and _in_place(left)
     return left.role in POINTWISE and right.role in POINTWISE and not same and _takes(left, right)
 
@@ -116,7 +133,9 @@ def _groups(trace: Trace, ends: Ints, link: Ints) -> list[dict[str, Any]]:
     last = np.setdiff1d(ends, link[ends], assume_unique=True)  # where no chain goes on
     key, ns, at = np.zeros(len(last), np.uint64), np.zeros(len(last), np.int64), last
     while (going := at >= 0).any():
-        key[going] = key[going] * np.uint64(0x9E3779B97F4A7C15) + (order.case[at[going]] + 1).astype(np.uint64)
+        key[going] = key[going] * np.uint64(0x9E3779B97F4A7C15) + (
+            order.case[at[going]] + 1
+        ).astype(np.uint64)
         ns[going] += order.length[at[going]]
         at = np.where(going, link[at], -1)
     _, first, group = np.unique(key, return_index=True, return_inverse=True)
@@ -138,7 +157,9 @@ def _cases(trace: Trace, place: int, link: Ints) -> list[Case]:
 
 def _group(trace: Trace, cases: list[Case], count: int, ns: int) -> dict[str, Any]:
     between = [case.bytes_written or 0 for case in cases[:-1]]
-    saved = sum(size if _in_place(case) else 2 * size for case, size in zip(cases, between, strict=False))
+    saved = sum(
+        size if _in_place(case) else 2 * size for case, size in zip(cases, between, strict=False)
+    )
     rest = sum(case.bytes or 0 for case in cases) - saved
     largest = between.index(max(between))
     tensor = _operand(cases[largest], cases[largest + 1])

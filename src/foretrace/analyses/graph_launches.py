@@ -1,15 +1,16 @@
 """Kernels that CUDA graphs launched.
 
-What it shows: graph launches, how many kernels each of them put on the GPU, and how much of the GPU work came that
-way.
+What it shows: graph launches, how many kernels each of them put on the GPU, and how much of the GPU
+work came that way.
 
-Why it matters: a graph replays kernels at a fraction of the host cost, which is the cure for launch-bound steps;
-but its kernels have no ops above them in a trace, so nothing is said about shapes, FLOP or bytes of what a graph
-ran.
+Why it matters: a graph replays kernels at a fraction of the host cost, which is the cure for
+launch-bound steps; but its kernels have no ops above them in a trace, so nothing is said about
+shapes, FLOP or bytes of what a graph ran.
 
 How it is computed: GPU work whose launching call is a graph launch.
 
-When it is wrong: a profiler that records graphs as one entry hides their kernels; then the counts are too low.
+When it is wrong: a profiler that records graphs as one entry hides their kernels; then the counts
+are too low.
 """
 
 from __future__ import annotations
@@ -41,10 +42,15 @@ def check(trace: Trace) -> Iterator[Finding]:
     ns, host_ns = int(gpu.length[rows].sum()), int(host.length[launches].sum())
     share = round(ns / max(int(gpu.length[mine].sum()), 1), 4)
     count, work = each(trace, len(launches)), each(trace, len(rows))
-    title = f"{plural(count, 'graph launch', 'graph launches')} {per(trace)} for {plural(work, 'piece', 'pieces')} of GPU work"
+    title = (
+        f"{plural(count, 'graph launch', 'graph launches')} {per(trace)} for "
+        f"{plural(work, 'piece', 'pieces')} of GPU work"
+    )
     detail = (
-        f"{time_text(step(ns))} {per(trace)}, {percent_text(share)} of GPU time, for {time_text(step(host_ns))} of host "
-        "time in the launch calls. Work inside a graph has no op above it, so its FLOP and bytes are not known."
+        f"{time_text(step(ns))} {per(trace)}, {percent_text(share)} of GPU time, for "
+        f"{time_text(step(host_ns))} of host "
+        "time in the launch calls. Work inside a graph has no op above it, so its FLOP and bytes "
+        "are not known."
     )
     evidence = {
         "launches": count,
@@ -66,8 +72,19 @@ RULE = Rule(
         Example(
             "one launch, three kernels",
             lambda: Sketch().step().graph(*[kernel(ADD, 5)] * 3).document(),
-            {"launches": 1, "work": 3, "per_launch": 3.0, "ns": 15000, "share": 1.0, "host_ns": 10000},
+            {
+                "launches": 1,
+                "work": 3,
+                "per_launch": 3.0,
+                "ns": 15000,
+                "share": 1.0,
+                "host_ns": 10000,
+            },
         ),
-        Example("plain launches", lambda: Sketch().step().op("aten::add", kernel(ADD, 5)).document(), None),
+        Example(
+            "plain launches",
+            lambda: Sketch().step().op("aten::add", kernel(ADD, 5)).document(),
+            None,
+        ),
     ),
 )

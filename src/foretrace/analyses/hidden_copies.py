@@ -1,18 +1,19 @@
 """Copies that an op makes on its own account.
 
-What it shows: device-to-device copies of one data type, by cause: `contiguous`, `reshape` and `clone` of a tensor
-whose strides do not fit, the layout changes around a convolution, and copies inside other ops.
+What it shows: device-to-device copies of one data type, by cause: `contiguous`, `reshape` and
+`clone` of a tensor whose strides do not fit, the layout changes around a convolution, and copies
+inside other ops.
 
-Why it matters: they move whole tensors and compute nothing. Another order of transposes, `channels_last`, or a
-kernel that takes strides makes many of them go away. A copy right before a custom kernel is often its demand for
-contiguous input.
+Why it matters: they move whole tensors and compute nothing. Another order of transposes,
+`channels_last`, or a kernel that takes strides makes many of them go away. A copy right before a
+custom kernel is often its demand for contiguous input.
 
-How it is computed: copy kernels and device-to-device memcpys below another op, by the path of ops above them;
-casts, the matrix that `addmm` copies, and copies that stand alone (someone called `copy_`) are left out. The saving
-is at most their whole time.
+How it is computed: copy kernels and device-to-device memcpys below another op, by the path of ops
+above them; casts, the matrix that `addmm` copies, and copies that stand alone (someone called
+`copy_`) are left out. The saving is at most their whole time.
 
-When it is wrong: a copy may be wanted (a `clone` to keep a value), and the op path does not say so. Copies made
-inside a graph replay have no path and are not counted.
+When it is wrong: a copy may be wanted (a `clone` to keep a value), and the op path does not say so.
+Copies made inside a graph replay have no path and are not counted.
 """
 
 from __future__ import annotations
@@ -58,7 +59,10 @@ def check(trace: Trace) -> Iterator[Finding]:
     every = np.sort(np.concatenate([mine for parts in by_cause.values() for mine in parts]))
     ns, count = trace.order.per_step(int(trace.gpu.length[every].sum())), each(trace, len(every))
     words = [
-        f"{entry['cause']} {plural(entry['count'], 'time')} ({time_text(entry['ns'])}, {bytes_text(entry['bytes'])})"
+        (
+            f"{entry['cause']} {plural(entry['count'], 'time')} ({time_text(entry['ns'])}, "
+            f"{bytes_text(entry['bytes'])})"
+        )
         for entry in causes
     ]
     title = f"{plural(count, 'hidden copy', 'hidden copies')} {per(trace)}"
@@ -71,7 +75,10 @@ def _cause(path: tuple[str, ...]) -> str:
     """Why a copy below this path was made; "" for one that was asked for or is another rule's."""
     if len(path) < 2 or path[-1] in ADDING:
         return ""
-    return next((cause for op, cause in CAUSES.items() if op in path), f"inside {path[0].removeprefix(ENGINE)}")
+    return next(
+        (cause for op, cause in CAUSES.items() if op in path),
+        f"inside {path[0].removeprefix(ENGINE)}",
+    )
 
 
 def _entry(trace: Trace, cause: str, rows: Ints) -> dict[str, Any]:
@@ -97,7 +104,10 @@ RULE = Rule(
         Example(
             "contiguous on a transposed tensor",
             lambda: _sketch("aten::contiguous > aten::clone > aten::copy_"),
-            {"count": 1, "causes": [{"cause": "contiguous", "count": 1, "ns": 8000, "bytes": 16384}]},
+            {
+                "count": 1,
+                "causes": [{"cause": "contiguous", "count": 1, "ns": 8000, "bytes": 16384}],
+            },
         ),
         Example("a copy that someone asked for", lambda: _sketch("aten::copy_"), None),
     ),

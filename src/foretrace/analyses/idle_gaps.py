@@ -1,16 +1,20 @@
 """Time in which the GPU did nothing, by cause.
 
-What it shows: how much of the recorded steps the GPU stood idle, and what the host was doing meanwhile: waiting for
-the GPU, issuing ops too slowly, copying, busy outside any op, or held up by the profiler itself.
+What it shows: how much of the recorded steps the GPU stood idle, and what the host was doing
+meanwhile: waiting for the GPU, issuing ops too slowly, copying, busy outside any op, or held up by
+the profiler itself.
 
-Why it matters: no kernel can be made fast enough to win back idle time. Which cause dominates decides the remedy:
-fewer waits, CUDA graphs or larger work, pinned memory, a faster data loader, or a longer warm-up of the profiler.
+Why it matters: no kernel can be made fast enough to win back idle time. Which cause dominates
+decides the remedy: fewer waits, CUDA graphs or larger work, pinned memory, a faster data loader, or
+a longer warm-up of the profiler.
 
-How it is computed: see `foretrace.model.idle`: each gap between pieces of GPU work has one cause, told from where
-the launch of the next piece lies and what the host did before it. The saving is at most all idle time of a step.
+How it is computed: see `foretrace.model.idle`: each gap between pieces of GPU work has one cause,
+told from where the launch of the next piece lies and what the host did before it. The saving is at
+most all idle time of a step.
 
-When it is wrong: the profiler makes every op and launch slower, so idle time in a trace is more than without it.
-Host threads are taken together: an op on another thread can hide that the launching one did nothing.
+When it is wrong: the profiler makes every op and launch slower, so idle time in a trace is more
+than without it. Host threads are taken together: an op on another thread can hide that the
+launching one did nothing.
 """
 
 from __future__ import annotations
@@ -28,7 +32,8 @@ from ._sketch import GEMM, Sketch, kernel
 if TYPE_CHECKING:
     from ..model.trace import Trace
 
-# Below this share the GPU is as good as busy: the recorded 4096 x 4096 products, launched back to back, leave 2%.
+# Below this share the GPU is as good as busy: the recorded 4096 x 4096 products, launched back to
+# back, leave 2%.
 WORTH_TELLING = 0.05
 WORTH_NAMING = 0.02  # of the idle time: smaller causes are in the evidence
 WORDS = {
@@ -49,11 +54,25 @@ def check(trace: Trace) -> Iterator[Finding]:
     if share < WORTH_TELLING:
         return
     causes = sorted(idle.by_cause().items(), key=lambda item: (-item[1], item[0]))
-    lines = [f"{time_text(step(ns))} {WORDS[cause]}" for cause, ns in causes if ns >= WORTH_NAMING * total]
+    lines = [
+        f"{time_text(step(ns))} {WORDS[cause]}"
+        for cause, ns in causes
+        if ns >= WORTH_NAMING * total
+    ]
     steps = bool(trace.order.steps)
-    title = f"The GPU is idle for {percent_text(share)} of {'the steps' if steps else 'the time'}, mostly {WORDS[causes[0][0]]}"
-    window = "a step counts from its start on the host to the end of its last GPU work" if steps else "from the first work on"
-    detail = f"{time_text(step(total))} {per(trace)} in {plural(len(idle.start), 'gap')}: {listing(lines)} ({window})."
+    title = (
+        f"The GPU is idle for {percent_text(share)} of "
+        f"{'the steps' if steps else 'the time'}, mostly {WORDS[causes[0][0]]}"
+    )
+    window = (
+        "a step counts from its start on the host to the end of its last GPU work"
+        if steps
+        else "from the first work on"
+    )
+    detail = (
+        f"{time_text(step(total))} {per(trace)} in {plural(len(idle.start), 'gap')}: "
+        f"{listing(lines)} ({window})."
+    )
     evidence = {
         "idle_ns": step(total),
         "share": round(share, 4),
@@ -62,7 +81,15 @@ def check(trace: Trace) -> Iterator[Finding]:
         "causes": {cause: step(ns) for cause, ns in causes},
     }
     longest = idle.then[np.argsort(-idle.length, kind="stable")]
-    yield Finding(RULE.name, "found", title, detail, evidence, ids(trace.gpu.id[longest[longest >= 0]]), step(total))
+    yield Finding(
+        RULE.name,
+        "found",
+        title,
+        detail,
+        evidence,
+        ids(trace.gpu.id[longest[longest >= 0]]),
+        step(total),
+    )
 
 
 def _sketch(pause: float) -> Sketch:
@@ -79,7 +106,9 @@ RULE = Rule(
     needs=frozenset({"gpu"}),
     examples=(
         Example(
-            "the host does something else for 400 us after each launch", lambda: _sketch(400).document(), {"gaps": 5}
+            "the host does something else for 400 us after each launch",
+            lambda: _sketch(400).document(),
+            {"gaps": 5},
         ),
         Example("the host runs ahead", lambda: _sketch(0).document(), None),
     ),

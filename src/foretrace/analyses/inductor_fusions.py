@@ -1,17 +1,18 @@
 """What TorchInductor fused, op by op.
 
-What it shows: for every kernel that Inductor generated, the ATen ops behind it, with those that are mere views set
-apart; how often it ran and how long.
+What it shows: for every kernel that Inductor generated, the ATen ops behind it, with those that are
+mere views set apart; how often it ran and how long.
 
-Why it matters: this is what `torch.compile` did to the model: the ops of one line no longer hand tensors to each
-other through memory.
+Why it matters: this is what `torch.compile` did to the model: the ops of one line no longer hand
+tensors to each other through memory.
 
-How it is computed: from the kernel's name, which lists the ops in alphabetical order (not in the order of
-execution), and its kind: pointwise, reduction, persistent reduction, or template (a matrix product or attention
-written in Triton).
+How it is computed: from the kernel's name, which lists the ops in alphabetical order (not in the
+order of execution), and its kind: pointwise, reduction, persistent reduction, or template (a matrix
+product or attention written in Triton).
 
-When it is wrong: the name lists every op that has a part in the kernel. `addmm` in the name of a pointwise kernel
-means that the bias of a product was added there; the product itself ran elsewhere. Only a template holds a product.
+When it is wrong: the name lists every op that has a part in the kernel. `addmm` in the name of a
+pointwise kernel means that the bias of a product was added there; the product itself ran elsewhere.
+Only a template holds a product.
 """
 
 from __future__ import annotations
@@ -33,13 +34,24 @@ SPELT_OUT = 3  # kernels that the detail spells out; the evidence has more
 
 
 def check(trace: Trace) -> Iterator[Finding]:
-    whole = together(trace, [case for case in trace.order.cases if case.id.family.startswith("inductor")])
+    whole = together(
+        trace, [case for case in trace.order.cases if case.id.family.startswith("inductor")]
+    )
     if whole is None:
         return
     kernels = [_entry(trace, case) for case in whole.cases]
-    lines = [f"{_ops(entry)} in one {entry['kind'] or 'unknown'} kernel" for entry in kernels[:SPELT_OUT]]
-    more = f"; {plural(len(kernels) - SPELT_OUT, 'more kernel')} in the evidence" if len(kernels) > SPELT_OUT else ""
-    title = f"Inductor made {plural(len(kernels), 'kernel')}, launched {plural(whole.count, 'time')} {per(trace)}"
+    lines = [
+        f"{_ops(entry)} in one {entry['kind'] or 'unknown'} kernel" for entry in kernels[:SPELT_OUT]
+    ]
+    more = (
+        f"; {plural(len(kernels) - SPELT_OUT, 'more kernel')} in the evidence"
+        if len(kernels) > SPELT_OUT
+        else ""
+    )
+    title = (
+        f"Inductor made {plural(len(kernels), 'kernel')}, launched "
+        f"{plural(whole.count, 'time')} {per(trace)}"
+    )
     if len(kernels) == 1 and kernels[0]["ops"]:
         title = f"Inductor fused {_ops(kernels[0])} into one kernel"
     detail = f"{'; '.join(lines)}{more}: {time_text(whole.ns)} {per(trace)}."
@@ -74,7 +86,10 @@ RULE = Rule(
             lambda: (
                 Sketch()
                 .step()
-                .op("triton_poi_fused__unsafe_view_gelu_mul_0", kernel("triton_poi_fused__unsafe_view_gelu_mul_0", 37))
+                .op(
+                    "triton_poi_fused__unsafe_view_gelu_mul_0",
+                    kernel("triton_poi_fused__unsafe_view_gelu_mul_0", 37),
+                )
                 .document()
             ),
             {
@@ -91,6 +106,10 @@ RULE = Rule(
                 ],
             },
         ),
-        Example("an eager addition", lambda: Sketch().step().op("aten::add", kernel(ADD, 6)).document(), None),
+        Example(
+            "an eager addition",
+            lambda: Sketch().step().op("aten::add", kernel(ADD, 6)).document(),
+            None,
+        ),
     ),
 )

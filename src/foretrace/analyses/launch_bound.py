@@ -1,19 +1,20 @@
 """Steps that the host cannot feed.
 
-What it shows: steps in which the GPU is idle for more than half of the time because the host does not issue work
-fast enough: how many kernels a step has, how long they are, how far apart their launches lie, and how often the GPU
-had nothing queued when a launch came.
+What it shows: steps in which the GPU is idle for more than half of the time because the host does
+not issue work fast enough: how many kernels a step has, how long they are, how far apart their
+launches lie, and how often the GPU had nothing queued when a launch came.
 
-Why it matters: making kernels faster gains nothing here. Larger batches, fewer and larger kernels, or a CUDA graph
-do: a graph replays all kernels of a step with one launch (`torch.compile(mode="reduce-overhead")`). A step can
-never become shorter than its GPU work.
+Why it matters: making kernels faster gains nothing here. Larger batches, fewer and larger kernels,
+or a CUDA graph do: a graph replays all kernels of a step with one launch
+(`torch.compile(mode="reduce-overhead")`). A step can never become shorter than its GPU work.
 
-How it is computed: bound of the steps (see `foretrace.model.bounds`), and idle time that began with the host inside
-or between ops. The saving is at most that idle time: what a graph without any gap would leave is the GPU work
-alone.
+How it is computed: bound of the steps (see `foretrace.model.bounds`), and idle time that began with
+the host inside or between ops. The saving is at most that idle time: what a graph without any gap
+would leave is the GPU work alone.
 
-When it is wrong: the profiler lengthens every op and launch, so a step that is launch-bound in the trace may not
-quite be so without it. Graphs need fixed shapes and addresses, which the trace does not tell.
+When it is wrong: the profiler lengthens every op and launch, so a step that is launch-bound in the
+trace may not quite be so without it. Graphs need fixed shapes and addresses, which the trace does
+not tell.
 """
 
 from __future__ import annotations
@@ -47,16 +48,21 @@ def check(trace: Trace) -> Iterator[Finding]:
     how = "without the ops in front" if seen["launches"] <= 1 else "with one launch"
     title = f"The host cannot feed the GPU: {count} for {time_text(busy)} of GPU work"
     detail = (
-        f"Launches come {time_text(seen['launch_interval_ns'])} apart, kernels last {time_text(seen['kernel_ns'])} (medians); "
-        f"{percent_text(seen['empty_queue_share'])} of the work found the GPU idle. A CUDA graph would replay it {how} and "
-        f"save at most {time_text(saved)} {per(trace)}; the GPU work itself takes {time_text(busy)}."
+        f"Launches come {time_text(seen['launch_interval_ns'])} apart, kernels last "
+        f"{time_text(seen['kernel_ns'])} (medians); "
+        f"{percent_text(seen['empty_queue_share'])} of the work found the GPU idle. A CUDA graph "
+        f"would replay it {how} and "
+        f"save at most {time_text(saved)} {per(trace)}; the GPU work itself takes "
+        f"{time_text(busy)}."
     )
     evidence = seen | {"busy_ns": busy, "idle_share": round(total / idle.window_ns, 4)}
     yield Finding(RULE.name, "found", title, detail, evidence, ids(launches), saved)
 
 
 def _launches(trace: Trace, starving: Bools) -> tuple[Ints, dict[str, Any]]:
-    """The launching calls, and how they come: how many, how far apart, how often into an empty queue."""
+    """The launching calls, and how they come: how many, how far apart, how often into an empty
+    queue.
+    """
     gpu, order = trace.gpu, trace.order
     rows = np.flatnonzero(counted(trace) & gpu.usable & (gpu.launch >= 0))
     ended = np.zeros(len(gpu), bool)
@@ -88,7 +94,13 @@ RULE = Rule(
         Example(
             "2 us kernels from ops of 40 us",
             lambda: _sketch(2, ADD).document(),
-            {"launches": 6, "kernels": 6, "launch_interval_ns": 40000, "kernel_ns": 2000, "busy_ns": 12000},
+            {
+                "launches": 6,
+                "kernels": 6,
+                "launch_interval_ns": 40000,
+                "kernel_ns": 2000,
+                "busy_ns": 12000,
+            },
         ),
         Example("200 us kernels from the same ops", lambda: _sketch(200, GEMM).document(), None),
     ),

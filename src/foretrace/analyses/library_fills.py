@@ -1,16 +1,18 @@
 """Fills that a library makes beside its own kernel.
 
-What it shows: memsets inside an op that launched a kernel as well: a GEMM that keeps a counter or a workspace
-clears it first.
+What it shows: memsets inside an op that launched a kernel as well: a GEMM that keeps a counter or a
+workspace clears it first.
 
-Why it matters: they are launches that nobody wrote down. Each moves a few bytes and costs a launch, so they count
-where the host is the bottleneck; they are why a trace holds more GPU work than kernels. Which kernel of the library
-needs one is its own choice: on an H200 the 256x128 GEMM tiles do, the 192x128 ones do not.
+Why it matters: they are launches that nobody wrote down. Each moves a few bytes and costs a launch,
+so they count where the host is the bottleneck; they are why a trace holds more GPU work than
+kernels. Which kernel of the library needs one is its own choice: on an H200 the 256x128 GEMM tiles
+do, the 192x128 ones do not.
 
-How it is computed: memsets whose innermost op also launched a kernel. The saving is at most their time on the GPU.
+How it is computed: memsets whose innermost op also launched a kernel. The saving is at most their
+time on the GPU.
 
-When it is wrong: an op that fills its result and then writes part of it (`index_put`, `scatter`) needs the fill.
-Such fills are large, and the detail says so.
+When it is wrong: an op that fills its result and then writes part of it (`index_put`, `scatter`)
+needs the fill. Such fills are large, and the detail says so.
 """
 
 from __future__ import annotations
@@ -31,7 +33,8 @@ if TYPE_CHECKING:
     from ..model.trace import Trace
 
 
-LARGE = 65_536  # counters and semaphores are a few bytes to a few kilobytes; a buffer for sums is a tensor
+# counters and semaphores are a few bytes to a few kilobytes; a buffer for sums is a tensor
+LARGE = 65_536
 
 
 def check(trace: Trace) -> Iterator[Finding]:
@@ -47,7 +50,10 @@ def check(trace: Trace) -> Iterator[Finding]:
     count, size = each(trace, len(rows)), None if moved is None else trace.order.per_step(moved)
     names = listing([bare(op) for op, _ in ops.most_common(3)])
     title = f"{plural(count, 'fill')} {per(trace)} beside a kernel of the same op"
-    detail = f"{names} cleared {bytes_text(size)} in {time_text(ns)} {per(trace)}: {_purpose(moved, len(rows))}."
+    detail = (
+        f"{names} cleared {bytes_text(size)} in {time_text(ns)} {per(trace)}: "
+        f"{_purpose(moved, len(rows))}."
+    )
     makers = {op: each(trace, number) for op, number in sorted(ops.items())}
     evidence = {"count": count, "ns": ns, "bytes": size, "ops": makers}
     yield Finding(RULE.name, "found", title, detail, evidence, ids(gpu.id[rows]), ns)
@@ -73,7 +79,9 @@ RULE = Rule(
             {"count": 1, "ns": 700, "bytes": 4, "ops": {"aten::mm": 1}},
         ),
         Example(
-            "a fill that was asked for", lambda: Sketch().step().op("aten::zero_", memset(3, 4096)).document(), None
+            "a fill that was asked for",
+            lambda: Sketch().step().op("aten::zero_", memset(3, 4096)).document(),
+            None,
         ),
     ),
 )

@@ -1,19 +1,20 @@
 """Kernels that keep few warps on each SM.
 
-What it shows: the kernels that take most of the time with less than a quarter of the warps an SM could hold,
-whether registers or shared memory limit them, and how near they come to the card's roofs all the same. Where the
-profiler wrote an occupancy of 0 it did not measure one; there it is worked out from registers, shared memory and
-block size.
+What it shows: the kernels that take most of the time with less than a quarter of the warps an SM
+could hold, whether registers or shared memory limit them, and how near they come to the card's
+roofs all the same. Where the profiler wrote an occupancy of 0 it did not measure one; there it is
+worked out from registers, shared memory and block size.
 
-Why it matters: few warps hide little latency. LOW OCCUPANCY DOES NOT MEAN SLOW: the fastest matrix products and
-attention kernels run at 12 to 25% on purpose, because large tiles in registers and shared memory spare more traffic
-than more warps could hide. Look at the roofline first; occupancy explains a kernel that is near neither roof.
+Why it matters: few warps hide little latency. LOW OCCUPANCY DOES NOT MEAN SLOW: the fastest matrix
+products and attention kernels run at 12 to 25% on purpose, because large tiles in registers and
+shared memory spare more traffic than more warps could hide. Look at the roofline first; occupancy
+explains a kernel that is near neither roof.
 
-How it is computed: kernels with at least 5% of the kernel time; the profiler's estimate, else the theoretical
-occupancy of the footprint (`foretrace.model.costs.occupancy`). No saving is claimed.
+How it is computed: kernels with at least 5% of the kernel time; the profiler's estimate, else the
+theoretical occupancy of the footprint (`foretrace.model.costs.occupancy`). No saving is claimed.
 
-When it is wrong: the profiler's figure is an estimate from the grid, the other one a limit for an unlimited grid.
-Traces of AMD cards carry no footprint.
+When it is wrong: the profiler's figure is an estimate from the grid, the other one a limit for an
+unlimited grid. Traces of AMD cards carry no footprint.
 """
 
 from __future__ import annotations
@@ -43,22 +44,40 @@ def check(trace: Trace) -> Iterator[Finding]:
     whole = max(int(order.length[order.counts].sum()), 1)
     large = [case for case in order.cases if case.ns >= WORTH_TELLING * whole]
     places = [int(np.flatnonzero(order.case == case.number)[0]) for case in large]
-    seen = [_entry(trace, case, place, case.ns / whole) for case, place in zip(large, places, strict=True)]
-    low = [at for at, entry in enumerate(seen) if entry["occupancy"] is not None and entry["occupancy"] < LOW]
+    seen = [
+        _entry(trace, case, place, case.ns / whole)
+        for case, place in zip(large, places, strict=True)
+    ]
+    low = [
+        at
+        for at, entry in enumerate(seen)
+        if entry["occupancy"] is not None and entry["occupancy"] < LOW
+    ]
     if not low:
         return
     low.sort(key=lambda at: (-large[at].ns, large[at].name))
     first, unmeasured = seen[low[0]], sum(entry["source"] == "footprint" for entry in seen)
-    roofs = f"{first['bound']}-bound" if first["bound"] in ("compute", "memory", "mixed") else "near neither roof"
+    roofs = (
+        f"{first['bound']}-bound"
+        if first["bound"] in ("compute", "memory", "mixed")
+        else "near neither roof"
+    )
     title = f"{plural(len(low), 'large kernel')} with low occupancy, which does not mean slow"
     detail = (
-        f"{first['kernel']} holds {percent_text(first['occupancy'])} of the warps an SM could ({first['registers']} registers, "
-        f"{first['threads']} threads, {first['shared_bytes']:,} bytes of shared memory per block) and is {roofs}."
+        f"{first['kernel']} holds {percent_text(first['occupancy'])} of the warps an SM could "
+        f"({first['registers']} registers, "
+        f"{first['threads']} threads, {first['shared_bytes']:,} bytes of shared memory per block) "
+        f"and is {roofs}."
     )
     if unmeasured:
-        detail += f" For {plural(unmeasured, 'kernel')} the profiler wrote 0, which is no measurement: the footprint gives it."
+        detail += (
+            f" For {plural(unmeasured, 'kernel')} the profiler wrote 0, which is no "
+            "measurement: the footprint gives it."
+        )
     evidence = {"kernels": [seen[at] for at in low[:LISTED]], "unmeasured": unmeasured}
-    yield Finding(RULE.name, "found", title, detail, evidence, ids(int(order.event[places[at]]) for at in low))
+    yield Finding(
+        RULE.name, "found", title, detail, evidence, ids(int(order.event[places[at]]) for at in low)
+    )
 
 
 def _entry(trace: Trace, case: Case, place: int, of_time: float) -> dict[str, Any]:
@@ -80,12 +99,15 @@ def _entry(trace: Trace, case: Case, place: int, of_time: float) -> dict[str, An
 def _occupancy(trace: Trace, launch: dict[str, Any]) -> tuple[float | None, str]:
     """(share of warps, where it comes from) of one launch."""
     written, arch = launch["occupancy"], (trace.about.arch or "").replace("sm", "sm_")
-    small_grid = (launch["warps_per_sm"] or WARPS_SHOWN) < WARPS_SHOWN  # rounded to 0 rather than unknown
+    # rounded to 0 rather than unknown
+    small_grid = (launch["warps_per_sm"] or WARPS_SHOWN) < WARPS_SHOWN
     if written or small_grid:
         return (written or 0) / 100, "trace"
     if launch["registers"] is None:
         return None, "none"
-    return occupancy(launch["registers"], launch["shared_memory"] or 0, _threads(launch), arch), "footprint"
+    return occupancy(
+        launch["registers"], launch["shared_memory"] or 0, _threads(launch), arch
+    ), "footprint"
 
 
 def _threads(launch: dict[str, Any]) -> int:
@@ -94,7 +116,12 @@ def _threads(launch: dict[str, Any]) -> int:
 
 
 def _sketch(name: str, **footprint: Any) -> dict[str, Any]:
-    return Sketch().step().op("aten::mm", kernel(name, 50, **footprint), dims=[[64, 64], [64, 64]]).document()
+    return (
+        Sketch()
+        .step()
+        .op("aten::mm", kernel(name, 50, **footprint), dims=[[64, 64], [64, 64]])
+        .document()
+    )
 
 
 RULE = Rule(

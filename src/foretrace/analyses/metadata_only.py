@@ -1,16 +1,19 @@
 """Ops that only change how memory is seen.
 
-What it shows: calls of `aten::t`, `transpose`, `view`, `reshape`, `as_strided`, `_unsafe_view` and their like that
-launched nothing on the GPU: they write a new shape and new strides and return.
+What it shows: calls of `aten::t`, `transpose`, `view`, `reshape`, `as_strided`, `_unsafe_view` and
+their like that launched nothing on the GPU: they write a new shape and new strides and return.
 
-Why it matters: they look like work in a profiler table and are none. They do cost host time, a few microseconds
-each, which counts only while the GPU waits for the host; `torch.compile` resolves them once, at compile time.
+Why it matters: they look like work in a profiler table and are none. They do cost host time, a few
+microseconds each, which counts only while the GPU waits for the host; `torch.compile` resolves them
+once, at compile time.
 
-How it is computed: the calls of ops from a list of view ops below which no kernel, copy or fill was launched. The
-saving is at most their own host time in a step, and never more than the time the GPU was idle in it.
+How it is computed: the calls of ops from a list of view ops below which no kernel, copy or fill was
+launched. The saving is at most their own host time in a step, and never more than the time the GPU
+was idle in it.
 
-When it is wrong: `contiguous`, `reshape` and `to` are on the list and counted only in calls that launched nothing;
-a custom op that returns a view is not on it. The profiler itself takes part of the host time shown.
+When it is wrong: `contiguous`, `reshape` and `to` are on the list and counted only in calls that
+launched nothing; a custom op that returns a view is not on it. The profiler itself takes part of
+the host time shown.
 """
 
 from __future__ import annotations
@@ -39,16 +42,24 @@ def check(trace: Trace) -> Iterator[Finding]:
         return
     numbers, inverse, count = np.unique(host.name[rows], return_inverse=True, return_counts=True)
     own = np.bincount(inverse, weights=host.self_length[rows]).astype(np.int64)
-    calls = {host.names[numbers[at]]: each(trace, int(count[at])) for at in np.lexsort((numbers, -own)).tolist()}
+    calls = {
+        host.names[numbers[at]]: each(trace, int(count[at]))
+        for at in np.lexsort((numbers, -own)).tolist()
+    }
     host_ns = trace.order.per_step(int(own.sum()))
     names = list(dict.fromkeys(bare(name) for name in calls))
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    title = f"{sum(calls.values()):,g} op calls {per(trace)} change no data, only shapes and strides"
+    title = (
+        f"{sum(calls.values()):,g} op calls {per(trace)} change no data, only shapes and strides"
+    )
     detail = (
-        f"{listing(names[:NAMED])}{more} launched nothing; they took {time_text(host_ns)} of host time {per(trace)}."
+        f"{listing(names[:NAMED])}{more} launched nothing; they took {time_text(host_ns)} of "
+        f"host time {per(trace)}."
     )
     saved = min(host_ns, idle_per_step(trace))
-    yield Finding(RULE.name, "found", title, detail, {"calls": calls, "host_ns": host_ns}, ids(rows), saved)
+    yield Finding(
+        RULE.name, "found", title, detail, {"calls": calls, "host_ns": host_ns}, ids(rows), saved
+    )
 
 
 RULE = Rule(

@@ -1,19 +1,20 @@
 """Matrix products with a dimension that does not fit the card's loads.
 
-What it shows: products whose kernel could load only 1, 2 or 4 elements at a time where 16 bytes would be usual,
-with the dimension that causes it, and the generation of the kernel against that of the card.
+What it shows: products whose kernel could load only 1, 2 or 4 elements at a time where 16 bytes
+would be usual, with the dimension that causes it, and the generation of the kernel against that of
+the card.
 
-Why it matters: the fast kernels of a card demand that rows begin at multiples of 16 bytes (8 elements of a 16-bit
-type). One odd dimension, such as a vocabulary of 50257 or an image grid of 5185, drops a Hopper card back to
-kernels written for Ampere or Turing. Padding the dimension to a multiple of 8 (64 is safest) brings the fast ones
-back.
+Why it matters: the fast kernels of a card demand that rows begin at multiples of 16 bytes (8
+elements of a 16-bit type). One odd dimension, such as a vocabulary of 50257 or an image grid of
+5185, drops a Hopper card back to kernels written for Ampere or Turing. Padding the dimension to a
+multiple of 8 (64 is safest) brings the fast ones back.
 
-How it is computed: from the alignment that CUTLASS kernels state in their names, and from the op's shapes: the
-dimensions that run along memory in some operand and are no multiple of 16 bytes. The saving is at most the time of
-these kernels less the time their arithmetic takes at the card's peak.
+How it is computed: from the alignment that CUTLASS kernels state in their names, and from the op's
+shapes: the dimensions that run along memory in some operand and are no multiple of 16 bytes. The
+saving is at most the time of these kernels less the time their arithmetic takes at the card's peak.
 
-When it is wrong: a kernel family that does not name its alignment (nvjet, xmma) is not judged. A product that is
-bound by memory gains less from a faster kernel than the peak suggests.
+When it is wrong: a kernel family that does not name its alignment (nvjet, xmma) is not judged. A
+product that is bound by memory gains less from a faster kernel than the peak suggests.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ from ._sketch import Sketch, kernel
 if TYPE_CHECKING:
     from ..model.trace import Trace
 
-LOAD_BYTES = 16  # the widest load of one thread up to Hopper, and what the TMA unit demands of row starts
+# the widest load of one thread up to Hopper, and what the TMA unit demands of row starts
+LOAD_BYTES = 16
 SIZES = {"f16": 2, "bf16": 2, "f32": 4, "tf32": 4, "e4m3": 1, "e5m2": 1, "i8": 1, "f64": 8}
 
 
@@ -49,11 +51,14 @@ def check(trace: Trace) -> Iterator[Finding]:
     if culprits:
         verb, unit = "is" if len(culprits) == 1 else "are", kernels[0]["multiple_of"]
         title = (
-            f"{listing([str(size) for size in culprits[:4]])} {verb} no multiple of {unit}: {products} on slow kernels"
+            f"{listing([str(size) for size in culprits[:4]])} {verb} no multiple of {unit}: "
+            f"{products} on slow kernels"
         )
     detail = (
-        f"{_older(trace, kernels)}They take {time_text(whole.ns)} {per(trace)}, {percent_text(whole.share)} of kernel "
-        f"time; at the card's peak the same arithmetic would save at most {time_text(saved)}. Pad the dimension."
+        f"{_older(trace, kernels)}They take {time_text(whole.ns)} {per(trace)}, "
+        f"{percent_text(whole.share)} of kernel "
+        f"time; at the card's peak the same arithmetic would save at most {time_text(saved)}. Pad "
+        "the dimension."
     )
     evidence = {
         "count": whole.count,
@@ -104,8 +109,14 @@ def _entry(trace: Trace, case: Case) -> dict[str, Any]:
 
 def _older(trace: Trace, kernels: list[dict[str, Any]]) -> str:
     card = generation(trace.about.arch)
-    old = sorted({entry["arch"] for entry in kernels if card and (generation(entry["arch"]) or card) < card})
-    return f"The kernels were written for {listing(old)}, the card is {trace.about.arch}. " if old else ""
+    old = sorted(
+        {entry["arch"] for entry in kernels if card and (generation(entry["arch"]) or card) < card}
+    )
+    return (
+        f"The kernels were written for {listing(old)}, the card is {trace.about.arch}. "
+        if old
+        else ""
+    )
 
 
 def _sketch(width: int, name: str) -> dict[str, Any]:

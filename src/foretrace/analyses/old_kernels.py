@@ -1,17 +1,18 @@
 """Matrix products and attention on kernels of an older generation than the card.
 
-What it shows: kernels written for an earlier generation (`sm80` on an H100), with their share of the time. Those
-that a misaligned dimension explains are in `misaligned_products`.
+What it shows: kernels written for an earlier generation (`sm80` on an H100), with their share of
+the time. Those that a misaligned dimension explains are in `misaligned_products`.
 
-Why it matters: they run, but without what the newer card brought (on Hopper: wgmma, TMA, clusters). For small
-products the library chooses them on purpose, because a large tile would leave most of the card idle; for large ones
-it is worth asking why.
+Why it matters: they run, but without what the newer card brought (on Hopper: wgmma, TMA, clusters).
+For small products the library chooses them on purpose, because a large tile would leave most of the
+card idle; for large ones it is worth asking why.
 
-How it is computed: the generation in the kernel's name against that of the card. The saving is at most their time
-less the time the arithmetic takes at the card's peak, for those whose FLOP are known.
+How it is computed: the generation in the kernel's name against that of the card. The saving is at
+most their time less the time the arithmetic takes at the card's peak, for those whose FLOP are
+known.
 
-When it is wrong: the number in a name is the oldest card the code runs on; a kernel without one is not judged.
-FlashAttention 2, written for sm80, carries no number and is not listed.
+When it is wrong: the number in a name is the oldest card the code runs on; a kernel without one is
+not judged. FlashAttention 2, written for sm80, carries no number and is not listed.
 """
 
 from __future__ import annotations
@@ -22,7 +23,17 @@ from typing import TYPE_CHECKING, Any
 from ..model.order import Case
 from ..schema.finding import Example, Finding, Rule
 from ..units import percent_text, time_text
-from ._common import LISTED, each, faster_by, generation, listing, per, plural, shapes_text, together
+from ._common import (
+    LISTED,
+    each,
+    faster_by,
+    generation,
+    listing,
+    per,
+    plural,
+    shapes_text,
+    together,
+)
 from ._sketch import GEMM, Sketch, kernel
 from .misaligned_products import misaligned
 
@@ -40,18 +51,28 @@ def check(trace: Trace) -> Iterator[Finding]:
     made = listing(sorted({str(case.id.get("arch")) for case in whole.cases}))
     first = whole.cases[0]
     shape = f" ({shapes_text(first.call)})" if first.call else ""
-    title = f"{plural(whole.count, 'kernel')} {per(trace)} made for {made} on an {trace.about.arch} card"
+    title = (
+        f"{plural(whole.count, 'kernel')} {per(trace)} made for {made} on an "
+        f"{trace.about.arch} card"
+    )
     detail = (
-        f"They take {time_text(whole.ns)} {per(trace)}, {percent_text(whole.share)} of kernel time. The largest is "
+        f"They take {time_text(whole.ns)} {per(trace)}, {percent_text(whole.share)} of kernel "
+        "time. The largest is "
         f"{first.id.short}{shape}. Small products get such kernels on purpose."
     )
     kernels = [_entry(trace, case) for case in whole.cases[:LISTED]]
     evidence = {"count": whole.count, "ns": whole.ns, "share": whole.share, "kernels": kernels}
-    yield Finding(RULE.name, "found", title, detail, evidence, whole.events, faster_by(trace, whole.cases))
+    yield Finding(
+        RULE.name, "found", title, detail, evidence, whole.events, faster_by(trace, whole.cases)
+    )
 
 
 def _older(case: Case, card: int) -> bool:
-    return case.role in ROLES and not misaligned(case) and (generation(case.id.get("arch")) or card) < card
+    return (
+        case.role in ROLES
+        and not misaligned(case)
+        and (generation(case.id.get("arch")) or card) < card
+    )
 
 
 def _entry(trace: Trace, case: Case) -> dict[str, Any]:

@@ -2,15 +2,15 @@
 
 What it shows: memcpys whose host side is pageable memory: how many, how many bytes, how fast.
 
-Why it matters: the driver copies pageable memory through a pinned buffer of its own and holds the calling thread
-until it has read the source, even where the call says asynchronous. `pin_memory=True` in the data loader with
-`non_blocking=True` makes it overlap with GPU work.
+Why it matters: the driver copies pageable memory through a pinned buffer of its own and holds the
+calling thread until it has read the source, even where the call says asynchronous.
+`pin_memory=True` in the data loader with `non_blocking=True` makes it overlap with GPU work.
 
-How it is computed: from the names of the memcpys (`Memcpy HtoD (Pageable -> Device)`). The saving is at most the
-larger of their time on the GPU and the time the host spent in the calls.
+How it is computed: from the names of the memcpys (`Memcpy HtoD (Pageable -> Device)`). The saving
+is at most the larger of their time on the GPU and the time the host spent in the calls.
 
-When it is wrong: traces of AMD cards do not tell pageable from pinned memory, and nothing is said about them. Small
-scalars cost less to copy than to pin.
+When it is wrong: traces of AMD cards do not tell pageable from pinned memory, and nothing is said
+about them. Small scalars cost less to copy than to pin.
 """
 
 from __future__ import annotations
@@ -44,16 +44,28 @@ def check(trace: Trace) -> Iterator[Finding]:
     speed = f" at {rate:.1f} GB/s" if rate is not None else ""
     title = f"{plural(count, 'copy', 'copies')} {per(trace)} through pageable host memory"
     detail = (
-        f"{bytes_text(step(moved))}{speed}: {time_text(step(ns))} on the GPU, {time_text(step(held))} in the host calls "
+        f"{bytes_text(step(moved))}{speed}: {time_text(step(ns))} on the GPU, "
+        f"{time_text(step(held))} in the host calls "
         f"{per(trace)}. Pinned memory copies faster and does not hold the host."
     )
-    evidence = {"count": count, "bytes": step(moved), "ns": step(ns), "host_ns": step(held), "gb_per_s": rate}
-    yield Finding(RULE.name, "found", title, detail, evidence, ids(gpu.id[rows]), step(max(ns, held)))
+    evidence = {
+        "count": count,
+        "bytes": step(moved),
+        "ns": step(ns),
+        "host_ns": step(held),
+        "gb_per_s": rate,
+    }
+    yield Finding(
+        RULE.name, "found", title, detail, evidence, ids(gpu.id[rows]), step(max(ns, held))
+    )
 
 
 def _sketch(kind: str) -> dict[str, object]:
     return (
-        Sketch().step().op("aten::copy_", memcpy(f"Memcpy HtoD ({kind} -> Device)", 100, 1_000_000), us=20).document()
+        Sketch()
+        .step()
+        .op("aten::copy_", memcpy(f"Memcpy HtoD ({kind} -> Device)", 100, 1_000_000), us=20)
+        .document()
     )
 
 

@@ -1,18 +1,20 @@
 """Code that torch.compile compiled more than once.
 
-What it shows: compiled regions whose number tells that their code was compiled before (`Torch-Compiled Region: 0/1`
-is the second version of frame 0), several versions in use in one trace, and compilation that happened while the
-recording ran.
+What it shows: compiled regions whose number tells that their code was compiled before
+(`Torch-Compiled Region: 0/1` is the second version of frame 0), several versions in use in one
+trace, and compilation that happened while the recording ran.
 
-Why it matters: every version cost a compilation, from a second to minutes: 1.4 s for the small MLP of the ladder on
-an H200 when the batch changed. A new shape, a new stride or a changed Python value makes Dynamo compile again; the
-second time with that dimension left open, so that a third size costs nothing more.
+Why it matters: every version cost a compilation, from a second to minutes: 1.4 s for the small MLP
+of the ladder on an H200 when the batch changed. A new shape, a new stride or a changed Python value
+makes Dynamo compile again; the second time with that dimension left open, so that a third size
+costs nothing more.
 
-How it is computed: from the names of the host ranges that Dynamo records, and from its own timing ranges (`...
-(dynamo_timed)`). The saving is at most the time spent compiling in the recording.
+How it is computed: from the names of the host ranges that Dynamo records, and from its own timing
+ranges (`... (dynamo_timed)`). The saving is at most the time spent compiling in the recording.
 
-When it is wrong: a version number counts compilations since the program started, so the first recording after a
-deliberate warm-up with several sizes shows them too. `TORCH_LOGS=recompiles` tells the reason, a trace does not.
+When it is wrong: a version number counts compilations since the program started, so the first
+recording after a deliberate warm-up with several sizes shows them too. `TORCH_LOGS=recompiles`
+tells the reason, a trace does not.
 """
 
 from __future__ import annotations
@@ -55,12 +57,16 @@ def check(trace: Trace) -> Iterator[Finding]:
     )
     frames = [f"frame {frame} ran {_versions(seen)}" for frame, seen in list(again.items())[:4]]
     title = (
-        f"Compiled code was compiled again {plural(times, 'time')}" if again else "Code was compiled while recording"
+        f"Compiled code was compiled again {plural(times, 'time')}"
+        if again
+        else "Code was compiled while recording"
     )
     detail = f"{now}{listing(frames)} (0 is the first)." if frames else now.strip()
     evidence = {"recompilations": times, "versions": again, "compile_ns": ns}
     events = np.union1d(compiling, np.flatnonzero(host.named(_recompiled)))
-    yield Finding(RULE.name, "found", title, detail, evidence, ids(events), ns if len(compiling) else None)
+    yield Finding(
+        RULE.name, "found", title, detail, evidence, ids(events), ns if len(compiling) else None
+    )
 
 
 def _versions(seen: list[int]) -> str:
@@ -73,11 +79,18 @@ def _recompiled(name: str) -> bool:
 
 
 def _compiles(name: str) -> bool:
-    return name.endswith("(dynamo_timed)") or ("torch/_dynamo/convert_frame.py" in name and name.endswith(": _compile"))
+    return name.endswith("(dynamo_timed)") or (
+        "torch/_dynamo/convert_frame.py" in name and name.endswith(": _compile")
+    )
 
 
 def _sketch(version: int) -> dict[str, object]:
-    return Sketch().step().op(f"Torch-Compiled Region: 0/{version} > aten::add", kernel(ADD, 5)).document()
+    return (
+        Sketch()
+        .step()
+        .op(f"Torch-Compiled Region: 0/{version} > aten::add", kernel(ADD, 5))
+        .document()
+    )
 
 
 RULE = Rule(

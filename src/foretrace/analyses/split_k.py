@@ -1,15 +1,17 @@
 """Matrix products that were split along K.
 
-What it shows: products whose sum was cut into slices computed by different blocks, and the kernels that add the
-slices up.
+What it shows: products whose sum was cut into slices computed by different blocks, and the kernels
+that add the slices up.
 
-Why it matters: the library splits when M x N gives too few tiles to fill the card and K is long. The split itself
-is a gain; the extra kernel and the traffic of the partial sums are its price, and one op becomes two kernels.
+Why it matters: the library splits when M x N gives too few tiles to fill the card and K is long.
+The split itself is a gain; the extra kernel and the traffic of the partial sums are its price, and
+one op becomes two kernels.
 
-How it is computed: `splitKreduce` kernels, and products whose name states split-K. The saving is at most the time
-of the reducing kernels: a larger M x N (a larger batch) would need none.
+How it is computed: `splitKreduce` kernels, and products whose name states split-K. The saving is at
+most the time of the reducing kernels: a larger M x N (a larger batch) would need none.
 
-When it is wrong: older cuBLAS and CUTLASS names do not state the split; there only the reducing kernel shows it.
+When it is wrong: older cuBLAS and CUTLASS names do not state the split; there only the reducing
+kernel shows it.
 """
 
 from __future__ import annotations
@@ -61,8 +63,10 @@ def _entry(trace: Trace, case: Case) -> dict[str, Any]:
 
 
 REDUCE = (
-    "void cublasLt::splitKreduce_kernel<32, 16, int, float, __nv_bfloat16, float, __nv_bfloat16, true, false, false>"
-    "(cublasLt::cublasSplitKParams<float>, float const*, __nv_bfloat16 const*, __nv_bfloat16*, float const*)"
+    "void cublasLt::splitKreduce_kernel<32, 16, int, float, __nv_bfloat16, float, __nv_bfloat16, "
+    "true, false, false>"
+    "(cublasLt::cublasSplitKParams<float>, float const*, __nv_bfloat16 const*, __nv_bfloat16*, "
+    "float const*)"
 )
 
 
@@ -78,7 +82,9 @@ RULE = Rule(
     examples=(
         Example(
             "eight rows against a 4096 x 4096 weight",
-            lambda: _sketch(kernel("nvjet_sm90_tst_64x8_64x16_2x1_v_bz_splitK_TNT", 12), kernel(REDUCE, 2)),
+            lambda: _sketch(
+                kernel("nvjet_sm90_tst_64x8_64x16_2x1_v_bz_splitK_TNT", 12), kernel(REDUCE, 2)
+            ),
             {"count": 1, "reduce_ns": 2000},
         ),
         Example("a whole product", lambda: _sketch(kernel(GEMM, 12)), None),

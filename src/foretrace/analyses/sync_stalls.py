@@ -1,17 +1,17 @@
 """Places where the host waits for the GPU.
 
-What it shows: calls inside the steps that return only when the GPU has caught up (`cudaStreamSynchronize`,
-`cudaMemcpy`), by the op that makes them: `item`, `nonzero`, a copy to the host. And how long the GPU then stood
-idle, because nothing had been queued.
+What it shows: calls inside the steps that return only when the GPU has caught up
+(`cudaStreamSynchronize`, `cudaMemcpy`), by the op that makes them: `item`, `nonzero`, a copy to the
+host. And how long the GPU then stood idle, because nothing had been queued.
 
-Why it matters: while the host waits it launches nothing, so the GPU runs dry and stays so until the host has caught
-its breath. One `.item()` per step for a log line is enough.
+Why it matters: while the host waits it launches nothing, so the GPU runs dry and stays so until the
+host has caught its breath. One `.item()` per step for a log line is enough.
 
-How it is computed: wait calls inside the steps (without steps: those with launches after them), and the idle time
-that began while one of them was under way. The saving is at most that idle time.
+How it is computed: wait calls inside the steps (without steps: those with launches after them), and
+the idle time that began while one of them was under way. The saving is at most that idle time.
 
-When it is wrong: waits that a program needs (to hand a result to the host) cannot be dropped, only moved. A wait
-inside a library call that the profiler does not show is not seen.
+When it is wrong: waits that a program needs (to hand a result to the host) cannot be dropped, only
+moved. A wait inside a library call that the profiler does not show is not seen.
 """
 
 from __future__ import annotations
@@ -38,13 +38,16 @@ def check(trace: Trace) -> Iterator[Finding]:
     if not len(waits):
         return
     makers = host.nearest_op(host.parent[waits])
-    names = Counter(_name(trace, call, op) for call, op in zip(waits.tolist(), makers.tolist(), strict=True))
+    names = Counter(
+        _name(trace, call, op) for call, op in zip(waits.tolist(), makers.tolist(), strict=True)
+    )
     lost = order.per_step(int(idle.length[idle.of("sync")].sum()))
     waited, count = order.per_step(int(host.length[waits].sum())), each(trace, len(waits))
     calls = {name: each(trace, number) for name, number in names.most_common(LISTED)}
     title = f"The host waits for the GPU {plural(count, 'time')} {per(trace)}"
     detail = (
-        f"{listing([f'{name} ({number:g})' for name, number in list(calls.items())[:3]])}: {time_text(waited)} of waiting "
+        f"{listing([f'{name} ({number:g})' for name, number in list(calls.items())[:3]])}: "
+        f"{time_text(waited)} of waiting "
         f"{per(trace)}, after which the GPU was idle for {time_text(lost)}."
     )
     evidence = {"waits": count, "waited_ns": waited, "idle_ns": lost, "calls": calls}

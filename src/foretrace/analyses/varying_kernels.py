@@ -1,17 +1,18 @@
 """Kernels whose launches differ widely in time.
 
-What it shows: kernels of one name, one op shape and one grid whose slowest launch takes half as long again as the
-median, or more: mean, median, shortest and longest.
+What it shows: kernels of one name, one op shape and one grid whose slowest launch takes half as
+long again as the median, or more: mean, median, shortest and longest.
 
-Why it matters: a mean over such launches describes none of them. Clocks that drop, another process or another
-stream on the card, cold caches, or (for collectives) waiting for the other ranks are the usual reasons.
+Why it matters: a mean over such launches describes none of them. Clocks that drop, another process
+or another stream on the card, cold caches, or (for collectives) waiting for the other ranks are the
+usual reasons.
 
-How it is computed: launches by kernel name, op shapes and grid, at least three of them; told when the launches
-above their median cost 1% of all kernel time together. The saving is at most what the launches take above their
-median.
+How it is computed: launches by kernel name, op shapes and grid, at least three of them; told when
+the launches above their median cost 1% of all kernel time together. The saving is at most what the
+launches take above their median.
 
-When it is wrong: without recorded shapes two problems of the same grid look alike. Three launches are few; record
-more steps.
+When it is wrong: without recorded shapes two problems of the same grid look alike. Three launches
+are few; record more steps.
 """
 
 from __future__ import annotations
@@ -33,8 +34,9 @@ if TYPE_CHECKING:
     from ..model.trace import Trace
 
 Floats = NDArray[np.float64]
-# On the recorded H200 traces products of one shape stay within 1.05 of their median, strided kernels within 1.2, lists of an
-# optimizer within 1.7 because their grids are equal and their tensors are not.
+# On the recorded H200 traces products of one shape stay within 1.05 of their median, strided
+# kernels within 1.2, lists of an optimizer within 1.7 because their grids are equal and their
+# tensors are not.
 WIDE = 1.5
 FEWEST = 3
 WORTH_TELLING = 0.01
@@ -58,13 +60,17 @@ def check(trace: Trace) -> Iterator[Finding]:
     ratio = ratio_text(first["max_ns"] / max(first["median_ns"], 1))
     title = f"{plural(len(wide), 'kernel')} with launches that differ widely: do not trust the mean"
     detail = (
-        f"{first['kernel']}: median {time_text(first['median_ns'])}, longest {time_text(first['max_ns'])} ({ratio}), mean "
-        f"{time_text(first['mean_ns'])} over {first['count']:,} launches. Above their medians such launches take "
+        f"{first['kernel']}: median {time_text(first['median_ns'])}, longest "
+        f"{time_text(first['max_ns'])} ({ratio}), mean "
+        f"{time_text(first['mean_ns'])} over {first['count']:,} launches. Above their medians "
+        "such launches take "
         f"{time_text(extra)} {per(trace)}."
     )
     slow = np.concatenate([mine[length[mine] >= WIDE * middle[group[mine]]] for mine in members])
     evidence = {"kernels": kinds, "above_median_ns": extra}
-    yield Finding(RULE.name, "found", title, detail, evidence, ids(np.sort(order.event[rows[slow]])), extra)
+    yield Finding(
+        RULE.name, "found", title, detail, evidence, ids(np.sort(order.event[rows[slow]])), extra
+    )
 
 
 def _spread(group: Ints, length: Ints) -> tuple[Floats, Ints, Ints]:

@@ -1,4 +1,5 @@
-"""Captures traces with torch.profiler: schedule, warm-up, one region per step, and a run record beside each trace.
+"""Captures traces with torch.profiler: schedule, warm-up, one region per step, and a run record
+beside each trace.
 
 Needs torch and the standard library alone, so that a GPU machine needs nothing else installed.
 
@@ -9,7 +10,8 @@ Needs torch and the standard library alone, so that a GPU machine needs nothing 
 
     torch.profiler.profile(on_trace_ready=foretrace.handler("traces/"))
 
-`foretrace.capture` is this package and also the function that people call: calling the package calls `capture`.
+`foretrace.capture` is this package and also the function that people call: calling the package
+calls `capture`.
 """
 
 from __future__ import annotations
@@ -42,26 +44,38 @@ def capture(
     overwrite: bool = False,
     facts: Mapping[str, Any] | None = None,
 ) -> Capture:
-    """Record `steps` steps of the loop inside the `with` block to `path` (without a suffix: `.json.gz`).
+    """Record `steps` steps of the loop inside the `with` block to `path` (without a suffix:
+    `.json.gz`).
 
-    `warmup` steps run first without any profiler, then `wait` more, then one while the profiler warms up; call
-    `step()` on the result at the end of each. `steps=None` records the whole block. `region` puts a
-    `record_function` range around each step. `shapes` lets the reader compute flops and bytes and slows the host a
-    little: turn it off to read host times. `stacks`, `memory` and `modules` record Python stacks, allocations and
-    the module of each op. `facts` are added to the run record. The result is a `torch.profiler.profile` with
-    `trace` and `record_file`.
+    `warmup` steps run first without any profiler, then `wait` more, then one while the profiler
+    warms up; call `step()` on the result at the end of each. `steps=None` records the whole block.
+    `region` puts a `record_function` range around each step. `shapes` lets the reader compute flops
+    and bytes and slows the host a little: turn it off to read host times. `stacks`, `memory` and
+    `modules` record Python stacks, allocations and the module of each op. `facts` are added to the
+    run record. The result is a `torch.profiler.profile` with `trace` and `record_file`.
     """
     need_torch()
     from foretrace.capture.window import Capture
 
     return Capture(
-        path, steps=steps, warmup=warmup, wait=wait, region=region, shapes=shapes, stacks=stacks, memory=memory,
-        modules=modules, overwrite=overwrite, facts=facts,
+        path,
+        steps=steps,
+        warmup=warmup,
+        wait=wait,
+        region=region,
+        shapes=shapes,
+        stacks=stacks,
+        memory=memory,
+        modules=modules,
+        overwrite=overwrite,
+        facts=facts,
     )
 
 
 def handler(folder: str | os.PathLike[str], *, name: str = "run") -> Callable[[Any], None]:
-    """An `on_trace_ready` that writes `folder/name.json.gz` (numbered when taken) and its run record."""
+    """An `on_trace_ready` that writes `folder/name.json.gz` (numbered when taken) and its run
+    record.
+    """
     need_torch()
     from foretrace.capture.ready import trace_handler
 

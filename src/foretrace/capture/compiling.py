@@ -1,7 +1,9 @@
-"""What torch.compile did between two moments: seconds, frames, graph breaks, recompilations, and where it gave up.
+"""What torch.compile did between two moments: seconds, frames, graph breaks, recompilations, and
+where it gave up.
 
-Dynamo keeps these in `counters` and in a list of compilation metrics whose fields have changed from version to
-version (torch 2.6 to 2.13 are known), so every field is asked for and none is taken for granted.
+Dynamo keeps these in `counters` and in a list of compilation metrics whose fields have changed from
+version to version (torch 2.6 to 2.13 are known), so every field is asked for and none is taken for
+granted.
 """
 
 from __future__ import annotations
@@ -21,13 +23,19 @@ class CompileWatch:
     before: dict[str, dict[str, int]] = field(default_factory=lambda: _counters())
 
     def report(self) -> dict[str, Any]:
-        """`seconds`, `frames`, `graphs`, `graph_breaks` {reason: count}, `recompiles`, `gave_up` [reason]; zero in eager runs.
+        """`seconds`, `frames`, `graphs`, `graph_breaks` {reason: count}, `recompiles`, `gave_up`
+        [reason]; zero in eager runs.
 
-        A frame that Dynamo gave up on (its recompile limit, say) runs eagerly from then on, and nothing else tells.
+        A frame that Dynamo gave up on (its recompile limit, say) runs eagerly from then on, and
+        nothing else tells.
         """
         metrics = [metric for metric in _metrics() if _start_s(metric) >= self.begun_s]
         failures = [getattr(metric, "fail_reason", None) for metric in metrics]
-        reasons = [getattr(metric, "recompile_reason", None) for metric, why in zip(metrics, failures, strict=True) if not why]
+        reasons = [
+            getattr(metric, "recompile_reason", None)
+            for metric, why in zip(metrics, failures, strict=True)
+            if not why
+        ]
         return {
             "seconds": round(sum(_seconds(metric) for metric in metrics), 6),
             "frames": self._since("frames", "ok"),
@@ -48,13 +56,17 @@ class CompileWatch:
 
 
 def _dynamo() -> Any:
-    # Never imported for this: if nothing imported Dynamo, nothing was compiled, and the import takes a second.
+    # Never imported for this: if nothing imported Dynamo, nothing was compiled, and the import
+    # takes a second.
     return sys.modules.get("torch._dynamo.utils")
 
 
 def _counters() -> dict[str, dict[str, int]]:
     counters = getattr(_dynamo(), "counters", {})
-    return {str(group): {str(name): int(count) for name, count in values.items()} for group, values in counters.items()}
+    return {
+        str(group): {str(name): int(count) for name, count in values.items()}
+        for group, values in counters.items()
+    }
 
 
 def _metrics() -> list[Any]:
@@ -69,7 +81,11 @@ def _start_s(metric: Any) -> float:
 
 def _seconds(metric: Any) -> float:
     micros = getattr(metric, "duration_us", None)
-    return micros / 1e6 if micros is not None else float(getattr(metric, "entire_frame_compile_time_s", None) or 0.0)
+    return (
+        micros / 1e6
+        if micros is not None
+        else float(getattr(metric, "entire_frame_compile_time_s", None) or 0.0)
+    )
 
 
 def _first_line(text: str) -> str:

@@ -17,7 +17,8 @@ from typing import Any
 
 import torch
 
-# One call of nvidia-smi, these columns. Clocks and temperature explain run-to-run differences; power shows a cap.
+# One call of nvidia-smi, these columns. Clocks and temperature explain run-to-run differences;
+# power shows a cap.
 _SMI_FIELDS = {
     "driver_version": "driver",
     "clocks.sm": "sm_mhz",
@@ -27,7 +28,8 @@ _SMI_FIELDS = {
     "power.draw": "power_w",
     "pstate": "pstate",
 }
-# Variables that change kernels, compilation or the recording; nothing else of the environment is stored.
+# Variables that change kernels, compilation or the recording; nothing else of the environment is
+# stored.
 _VARIABLES = re.compile(
     r"^(CUDA_VISIBLE_DEVICES|CUDA_LAUNCH_BLOCKING|CUBLAS\w*|NVIDIA_TF32_OVERRIDE|TORCHINDUCTOR_\w+|TORCHDYNAMO_\w+|TORCH_COMPILE\w*|"
     r"TORCH_LOGS|TRITON_INTERPRET|PYTORCH_(CUDA_ALLOC_CONF|ALLOC_CONF|NO_CUDA_MEMORY_CACHING)|"
@@ -40,12 +42,18 @@ def environment() -> dict[str, Any]:
     """The machine, the versions and the settings, as the run record stores them."""
     return {
         "machine": {
-            "os": platform.system(), "arch": platform.machine(), "cpus": os.cpu_count(),
+            "os": platform.system(),
+            "arch": platform.machine(),
+            "cpus": os.cpu_count(),
             "python": platform.python_version(),
         },
         "torch": {
-            "version": str(torch.__version__), "cuda": torch.version.cuda, "hip": torch.version.hip,
-            "cudnn": torch.backends.cudnn.version() if torch.backends.cudnn.is_available() else None,
+            "version": str(torch.__version__),
+            "cuda": torch.version.cuda,
+            "hip": torch.version.hip,
+            "cudnn": torch.backends.cudnn.version()
+            if torch.backends.cudnn.is_available()
+            else None,
             "triton": version_of("triton", "pytorch-triton", "pytorch-triton-rocm"),
         },
         "settings": {
@@ -64,17 +72,27 @@ def card() -> dict[str, Any] | None:
         return None
     at = torch.cuda.get_device_properties(torch.cuda.current_device())
     return {
-        "name": at.name, "capability": f"{at.major}.{at.minor}", "sms": at.multi_processor_count,
-        "memory_bytes": at.total_memory, "l2_bytes": getattr(at, "L2_cache_size", None),
+        "name": at.name,
+        "capability": f"{at.major}.{at.minor}",
+        "sms": at.multi_processor_count,
+        "memory_bytes": at.total_memory,
+        "l2_bytes": getattr(at, "L2_cache_size", None),
     }
 
 
 def clocks() -> dict[str, Any]:
-    """Driver, clocks, temperature and power of the current device now, from nvidia-smi; empty without it."""
+    """Driver, clocks, temperature and power of the current device now, from nvidia-smi; empty
+    without it.
+    """
     tool = shutil.which("nvidia-smi")
     if tool is None or not (torch.cuda.is_available() and torch.cuda.is_initialized()):
         return {}
-    command = [tool, f"--query-gpu={','.join(_SMI_FIELDS)}", "--format=csv,noheader,nounits", *_same_card()]
+    command = [
+        tool,
+        f"--query-gpu={','.join(_SMI_FIELDS)}",
+        "--format=csv,noheader,nounits",
+        *_same_card(),
+    ]
     with contextlib.suppress(OSError, subprocess.SubprocessError):
         answer = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
         return parse_smi(answer.stdout)
@@ -83,7 +101,9 @@ def clocks() -> dict[str, Any]:
 
 def parse_smi(text: str) -> dict[str, Any]:
     """The first line of nvidia-smi's answer by our names; what the card does not report is None."""
-    cells = [cell.strip() for cell in text.strip().splitlines()[0].split(",")] if text.strip() else []
+    cells = (
+        [cell.strip() for cell in text.strip().splitlines()[0].split(",")] if text.strip() else []
+    )
     return {name: _number(cell) for name, cell in zip(_SMI_FIELDS.values(), cells, strict=False)}
 
 
@@ -100,7 +120,9 @@ def command_line() -> list[str]:
 
 
 def _program(file: str) -> list[str]:
-    """`foretrace` or `python -m somebody.train`, not the file inside the installation that these amount to."""
+    """`foretrace` or `python -m somebody.train`, not the file inside the installation that these
+    amount to.
+    """
     spec = getattr(sys.modules.get("__main__"), "__spec__", None)
     if spec is not None and spec.origin == file:
         name = spec.name.removesuffix(".__main__")
@@ -118,7 +140,8 @@ def version_of(*packages: str) -> str | None:
 
 
 def _stored(name: str) -> bool:
-    return _VARIABLES.match(name) is not None and not name.endswith("_DIR")  # a path says who, not how
+    # a path says who, not how
+    return _VARIABLES.match(name) is not None and not name.endswith("_DIR")
 
 
 def _same_card() -> list[str]:

@@ -1,9 +1,9 @@
 """Where a trace goes, and how it gets there whole.
 
-torch's own export says nothing when the folder is missing and leaves half a file when it is killed. Here the folder
-is made first, the file is written in a private folder beside its goal, checked, packed and moved into place in one
-step, so a trace that exists is a whole one. An existing trace is never replaced unless that was asked for: the next
-one is numbered.
+torch's own export says nothing when the folder is missing and leaves half a file when it is killed.
+Here the folder is made first, the file is written in a private folder beside its goal, checked,
+packed and moved into place in one step, so a trace that exists is a whole one. An existing trace is
+never replaced unless that was asked for: the next one is numbered.
 """
 
 from __future__ import annotations
@@ -23,13 +23,17 @@ GZIP_LEVEL = 6
 
 
 def trace_path(path: str | os.PathLike[str]) -> Path:
-    """The file a trace will have: `traces/run` means `traces/run.json.gz`; `.json` asks for plain JSON.
+    """The file a trace will have: `traces/run` means `traces/run.json.gz`; `.json` asks for plain
+    JSON.
 
-    Makes the folder. With several ranks the rank joins the name, since all of them run the same line.
+    Makes the folder. With several ranks the rank joins the name, since all of them run the same
+    line.
     """
     text = os.fspath(path)
     if not text or text.endswith(os.sep):
-        raise UsageError(f"{text!r} names a folder; say which file, for example {os.path.join(text, 'run')!r}")
+        raise UsageError(
+            f"{text!r} names a folder; say which file, for example {os.path.join(text, 'run')!r}"
+        )
     suffix = next((suffix for suffix in SUFFIXES if text.endswith(suffix)), "")
     stem = text.removesuffix(suffix)
     target = Path(stem + _rank_suffix() + (suffix or SUFFIXES[0]))
@@ -42,7 +46,9 @@ def make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as problem:
-        raise UsageError(f"cannot make the folder {folder}: {problem.strerror}; choose another with -o") from problem
+        raise UsageError(
+            f"cannot make the folder {folder}: {problem.strerror}; choose another with -o"
+        ) from problem
     if not os.access(folder, os.W_OK):
         raise UsageError(f"the folder {folder} is not writable; choose another with -o")
 
@@ -68,7 +74,9 @@ def free_path(path: Path) -> Path:
 
 
 def export(profiler: Any, path: Path, *, overwrite: bool = False) -> Path:
-    """Write the trace of a stopped `torch.profiler` object to `path`, or the next free number; returns which."""
+    """Write the trace of a stopped `torch.profiler` object to `path`, or the next free number;
+    returns which.
+    """
     with _private_folder(path.parent) as folder:
         plain = os.path.join(folder, stem_of(path) + ".json")
         profiler.export_chrome_trace(plain)
@@ -83,7 +91,10 @@ def place(plain: str, path: Path, *, overwrite: bool = False) -> Path:
     with _private_folder(path.parent) as folder:
         ready = os.path.join(folder, path.name)
         if path.name.endswith(".gz"):
-            with open(plain, "rb") as source, gzip.open(ready, "wb", compresslevel=GZIP_LEVEL) as packed:
+            with (
+                open(plain, "rb") as source,
+                gzip.open(ready, "wb", compresslevel=GZIP_LEVEL) as packed,
+            ):
                 shutil.copyfileobj(source, packed, 1 << 20)
         else:
             shutil.copyfile(plain, ready)
@@ -92,7 +103,8 @@ def place(plain: str, path: Path, *, overwrite: bool = False) -> Path:
 
 
 def _private_folder(parent: Path) -> tempfile.TemporaryDirectory[str]:
-    # Beside the goal, so that the last step is a rename within one file system; mode 0700 until it is whole.
+    # Beside the goal, so that the last step is a rename within one file system; mode 0700 until it
+    # is whole.
     return tempfile.TemporaryDirectory(prefix=".foretrace-", dir=parent)
 
 

@@ -1,8 +1,9 @@
-"""Steps aside for a profiler that the program brings itself, and keeps a copy of what that one records.
+"""Steps aside for a profiler that the program brings itself, and keeps a copy of what that one
+records.
 
-torch allows one profiler at a time. When the program starts its own, ours must stop first; the program's trace is
-then the one worth keeping, with the program's own schedule and options. An export works once only, so it goes to a
-private file first, from which both copies are made.
+torch allows one profiler at a time. When the program starts its own, ours must stop first; the
+program's trace is then the one worth keeping, with the program's own schedule and options. An
+export works once only, so it goes to a private file first, from which both copies are made.
 """
 
 from __future__ import annotations
@@ -20,14 +21,19 @@ from torch.profiler.profiler import _KinetoProfile
 
 
 class ForeignProfilers:
-    """While its `with` block lasts, reports profilers that are not `ours()` and each trace that they export.
+    """While its `with` block lasts, reports profilers that are not `ours()` and each trace that
+    they export.
 
-    `began()` is called just before such a profiler starts; `exported(profiler, file)` for each trace, as plain JSON
-    that is gone afterwards. `finish()` exports what the program recorded and never wrote.
+    `began()` is called just before such a profiler starts; `exported(profiler, file)` for each
+    trace, as plain JSON that is gone afterwards. `finish()` exports what the program recorded and
+    never wrote.
     """
 
     def __init__(
-        self, ours: Callable[[], bool], began: Callable[[], None], exported: Callable[[Any, str], None]
+        self,
+        ours: Callable[[], bool],
+        began: Callable[[], None],
+        exported: Callable[[Any, str], None],
     ) -> None:
         self._ours, self._began, self._exported = ours, began, exported
         self._unsaved: Any = None  # stopped, and not exported yet
@@ -46,7 +52,10 @@ class ForeignProfilers:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, problem: BaseException | None, where: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        problem: BaseException | None,
+        where: TracebackType | None,
     ) -> None:
         for (owner, name), original in self._originals.items():
             setattr(owner, name, original)
@@ -90,7 +99,9 @@ class ForeignProfilers:
 
 
 def _copy(plain: str, path: str) -> None:
-    """What torch's export does with its file: packed for `.gz`, and not a word where the folder is missing."""
+    """What torch's export does with its file: packed for `.gz`, and not a word where the folder is
+    missing.
+    """
     if not os.path.isdir(os.path.dirname(path) or "."):
         return
     if path.endswith(".gz"):

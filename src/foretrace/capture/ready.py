@@ -1,4 +1,6 @@
-"""An `on_trace_ready` that writes the trace and a run record, for a profiler that somebody else drives."""
+"""An `on_trace_ready` that writes the trace and a run record, for a profiler that somebody else
+drives.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +11,17 @@ from typing import Any
 from foretrace.capture.export import export, make_folder, trace_path
 from foretrace.capture.record import RunRecord
 
-_OPTIONS = {"shapes": "record_shapes", "stacks": "with_stack", "memory": "profile_memory", "modules": "with_modules"}
+_OPTIONS = {
+    "shapes": "record_shapes",
+    "stacks": "with_stack",
+    "memory": "profile_memory",
+    "modules": "with_modules",
+}
 
 
 def trace_handler(folder: str | os.PathLike[str], *, name: str = "run") -> Callable[[Any], None]:
-    """For `torch.profiler.profile(on_trace_ready=...)`, Accelerate's `ProfileKwargs` and Lightning's `PyTorchProfiler`.
+    """For `torch.profiler.profile(on_trace_ready=...)`, Accelerate's `ProfileKwargs` and
+    Lightning's `PyTorchProfiler`.
 
     Each window goes to `folder/name.json.gz`, then `name_2`, `name_3`, ...; nothing is replaced.
     """

@@ -1,7 +1,7 @@
 """`Recorder`: decides, step by step, what of somebody else's script is recorded, and writes it.
 
-It goes through three stages. `early` records everything; `window` is a `Capture` that is stepped from outside;
-`over` only counts. See `script` for the rules.
+It goes through three stages. `early` records everything; `window` is a `Capture` that is stepped
+from outside; `over` only counts. See `script` for the rules.
 """
 
 from __future__ import annotations
@@ -24,12 +24,16 @@ from foretrace.capture.window import Capture, activities, quiet_profiler
 
 
 class WindowDone(BaseException):
-    """Ends the script once its window is written, when that was asked for; nothing but `script` sees it."""
+    """Ends the script once its window is written, when that was asked for; nothing but `script`
+    sees it.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class ScriptOptions:
-    """How to record; `find` is how steps are found (`steps.KINDS`), `stop` ends the script after the window."""
+    """How to record; `find` is how steps are found (`steps.KINDS`), `stop` ends the script after
+    the window.
+    """
 
     steps: int = 3
     warmup: int = 3
@@ -44,12 +48,19 @@ class ScriptOptions:
     modules: bool = False
 
     def recording(self) -> dict[str, Any]:
-        return {"shapes": self.shapes, "stacks": self.stacks, "memory": self.memory, "modules": self.modules}
+        return {
+            "shapes": self.shapes,
+            "stacks": self.stacks,
+            "memory": self.memory,
+            "modules": self.modules,
+        }
 
 
 @dataclass(slots=True)
 class Recorded:
-    """What came of it: the traces (best first), the script's exit code, and what a person should know."""
+    """What came of it: the traces (best first), the script's exit code, and what a person should
+    know.
+    """
 
     traces: list[Path] = field(default_factory=list)
     exit_code: int = 0
@@ -58,18 +69,26 @@ class Recorded:
 
 
 class Recorder:
-    """The early recording, the window, and the script's own profiler: one of the three gives the trace."""
+    """The early recording, the window, and the script's own profiler: one of the three gives the
+    trace.
+    """
 
     def __init__(self, target: Path, options: ScriptOptions, say: Callable[[str], None]) -> None:
         self.target, self.options, self.say = target, options, say
         self.result = Recorded()
-        self.foreign = ForeignProfilers(lambda: self._driving, self._stand_aside, self._keep_foreign)
+        self.foreign = ForeignProfilers(
+            lambda: self._driving, self._stand_aside, self._keep_foreign
+        )
         self._stage = "early"
         self._driving = False  # one of our own profilers is being driven right now
         self._record = RunRecord({"steps": None, **options.recording()})
         self._early: Any = torch.profiler.profile(
-            activities=activities(), record_shapes=options.shapes, with_stack=options.stacks,
-            profile_memory=options.memory, with_modules=options.modules)
+            activities=activities(),
+            record_shapes=options.shapes,
+            with_stack=options.stacks,
+            profile_memory=options.memory,
+            with_modules=options.modules,
+        )
         self._early_runs = False
         self._range: Any = None
         self._window: Capture | None = None
@@ -99,7 +118,9 @@ class Recorder:
         """The time for recording everything is up; a window may still come."""
         if self._early_runs:
             self._stop_early()
-            self.result.notes.append(f"stopped recording everything after {self.options.limit_s} s (--limit)")
+            self.result.notes.append(
+                f"stopped recording everything after {self.options.limit_s} s (--limit)"
+            )
 
     def fail(self, problem: str) -> None:
         """The script raised: the record of whatever is kept says so."""
@@ -122,8 +143,13 @@ class Recorder:
     def _start_window(self) -> None:
         self._stage = "window"
         self._window = Capture(
-            self.target, steps=self.options.steps, warmup=self.options.wait, wait=1, overwrite=self._replaces(),
-            **self.options.recording())
+            self.target,
+            steps=self.options.steps,
+            warmup=self.options.wait,
+            wait=1,
+            overwrite=self._replaces(),
+            **self.options.recording(),
+        )
         self._window.record.compiling = self._record.compiling
         with self._ours():
             self._window.start()
@@ -133,7 +159,8 @@ class Recorder:
         self._window.record.facts = self._facts()
         with self._ours():
             self._window.step()
-            self._window.record.timing.first_call_ns = None  # the script's first call was long before
+            # the script's first call was long before
+            self._window.record.timing.first_call_ns = None
         if self._window.trace is not None:
             self._stop_window()
             if self.options.stop:
@@ -145,7 +172,9 @@ class Recorder:
         self._stage = "over"
         done, asked = self._window.step_num - self._window.plain_steps, self.options.steps
         if done < asked:
-            self._window.record.note = f"the script ended inside the window: {done} of {asked} steps are recorded"
+            self._window.record.note = (
+                f"the script ended inside the window: {done} of {asked} steps are recorded"
+            )
         with self._ours():
             self._window.stop()
         if self._window.trace is not None:
@@ -165,8 +194,13 @@ class Recorder:
             trace = export(self._early, self.target, overwrite=self._replaces())
         seen, need = self.result.steps, self._steps_needed()
         self._record.note = (
-            f"{seen} steps were seen and the window needs {need} (see --warmup): this is the script from its first line"
-            if seen else "no step was found: this is the whole script (see --steps-at)")
+            (
+                f"{seen} steps were seen and the window needs {need} (see --warmup): this is the "
+                "script from its first line"
+            )
+            if seen
+            else "no step was found: this is the whole script (see --steps-at)"
+        )
         self._record.facts = self._facts()
         self._record.write(trace)
         self._keep(trace, self._record.note)
@@ -180,7 +214,9 @@ class Recorder:
         self._stop_early()
         self._stop_window()
         if "own_profiler" not in self._record.facts:
-            self.result.notes.append("the script has its own profiler: foretrace stepped aside and keeps its trace")
+            self.result.notes.append(
+                "the script has its own profiler: foretrace stepped aside and keeps its trace"
+            )
         self._record.facts["own_profiler"] = True
         self._stage = "over"
 
@@ -198,20 +234,25 @@ class Recorder:
         self.say(f"wrote {trace}")
 
     def _replaces(self) -> bool:
-        return self.options.overwrite and not self.result.traces  # an older run's trace, never one of this run
+        # an older run's trace, never one of this run
+        return self.options.overwrite and not self.result.traces
 
     def _facts(self) -> dict[str, Any]:
         return {"script": {"steps_seen": self.result.steps, "found_by": self.options.find}}
 
     @contextlib.contextmanager
     def _apart(self) -> Iterator[None]:
-        """A script may be interrupted inside torch's profiler: then one part that is lost does not cost the others."""
+        """A script may be interrupted inside torch's profiler: then one part that is lost does not
+        cost the others.
+        """
         try:
             yield
         except Exception as problem:
             if self._record.error is None:
                 raise
-            self.result.notes.append(f"a part of the recording is lost: {type(problem).__name__}: {problem}")
+            self.result.notes.append(
+                f"a part of the recording is lost: {type(problem).__name__}: {problem}"
+            )
 
     @contextlib.contextmanager
     def _ours(self) -> Iterator[None]:

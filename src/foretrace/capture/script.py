@@ -2,11 +2,11 @@
 
 What is recorded:
 
-1. From the first line on, everything, for at most `limit_s` seconds: the script may be short, or have no steps at
-all. 2. Once `warmup` steps have gone by (see `steps`), the window: wait, warm up, record `steps`, write the trace
-at once. 3. If the script ends before the window recorded a step, the first recording is the trace, with the steps
-it has. 4. If the script starts a profiler of its own, ours stops and the script's own trace is kept (see
-`foreign`).
+1. From the first line on, everything, for at most `limit_s` seconds: the script may be short, or
+have no steps at all. 2. Once `warmup` steps have gone by (see `steps`), the window: wait, warm up,
+record `steps`, write the trace at once. 3. If the script ends before the window recorded a step,
+the first recording is the trace, with the steps it has. 4. If the script starts a profiler of its
+own, ours stops and the script's own trace is kept (see `foreign`).
 """
 
 from __future__ import annotations
@@ -40,10 +40,11 @@ def record_script(
     options: ScriptOptions | None = None,
     say: Callable[[str], None] = lambda text: None,
 ) -> Recorded:
-    """Run `script` (a file, or a module's name with `module`) as `__main__` with `arguments`, and record it to `path`.
+    """Run `script` (a file, or a module's name with `module`) as `__main__` with `arguments`, and
+    record it to `path`.
 
-    The traceback of a script that raises goes to stderr without our frames; `exit_code` is what Python would have
-    returned.
+    The traceback of a script that raises goes to stderr without our frames; `exit_code` is what
+    Python would have returned.
     """
     _refuse_missing(script, module)
     refuse_second_profiler()
@@ -59,7 +60,9 @@ def record_script(
 
 def _refuse_missing(script: str, module: bool) -> None:
     if module and not _is_module(script):
-        raise UsageError(f"no module to run is called {script}: install it, or leave -m out for a file")
+        raise UsageError(
+            f"no module to run is called {script}: install it, or leave -m out for a file"
+        )
     if not module and os.path.isdir(script):
         raise UsageError(f"{script} is a folder: name the script in it")
     if not module and not os.path.isfile(script):
@@ -67,7 +70,9 @@ def _refuse_missing(script: str, module: bool) -> None:
 
 
 def _is_module(name: str) -> bool:
-    """Whether `python -m name` would find something. A package that raises is found: running it shows its traceback."""
+    """Whether `python -m name` would find something. A package that raises is found: running it
+    shows its traceback.
+    """
     before, sys.path[0] = sys.path[0], os.getcwd()
     try:
         found = None if name.startswith(".") else importlib.util.find_spec(name)
@@ -113,16 +118,28 @@ def _exit_code(code: object) -> int:
 
 
 def their_frames(where: TracebackType | None) -> TracebackType | None:
-    """The traceback from the first frame on that is neither ours nor of Python's own import and runpy."""
-    ours = (os.path.dirname(os.path.dirname(__file__)) + os.sep, os.path.dirname(importlib.__file__), "<frozen ")
-    while where is not None and where.tb_next is not None and where.tb_frame.f_code.co_filename.startswith(ours):
+    """The traceback from the first frame on that is neither ours nor of Python's own import and
+    runpy.
+    """
+    ours = (
+        os.path.dirname(os.path.dirname(__file__)) + os.sep,
+        os.path.dirname(importlib.__file__),
+        "<frozen ",
+    )
+    while (
+        where is not None
+        and where.tb_next is not None
+        and where.tb_frame.f_code.co_filename.startswith(ours)
+    ):
         where = where.tb_next
     return where
 
 
 @contextlib.contextmanager
 def _alarm(seconds: int, ring: Callable[[], None]) -> Iterator[None]:
-    """Call `ring` in the main thread after `seconds`, unless the program already uses the alarm signal itself."""
+    """Call `ring` in the main thread after `seconds`, unless the program already uses the alarm
+    signal itself.
+    """
     if seconds <= 0 or signal.getsignal(signal.SIGALRM) is not signal.SIG_DFL:
         yield
         return

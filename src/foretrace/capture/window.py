@@ -1,4 +1,6 @@
-"""`Capture`: torch.profiler with a schedule, a warm-up, one region per step, a whole file and a run record."""
+"""`Capture`: torch.profiler with a schedule, a warm-up, one region per step, a whole file and a run
+record.
+"""
 
 from __future__ import annotations
 
@@ -22,13 +24,15 @@ KINETO_SILENT = "6"  # above its highest level, at which torch 2.13 logs every s
 
 
 class Capture(torch.profiler.profile):  # type: ignore[misc]
-    """A `torch.profiler.profile` that writes one trace and one run record, and says so when it cannot.
+    """A `torch.profiler.profile` that writes one trace and one run record, and says so when it
+    cannot.
 
-    The first `warmup` steps run without the profiler (and give the times that the record states), then `wait` more,
-    then one while the profiler warms up, then `steps` are recorded. Call `step()` at the end of each. With
-    `steps=None` there is no schedule: the whole block is recorded. After the block `trace` and `record_file` are
-    the paths written. An exception inside the block keeps what was recorded so far and goes on. A block that ends before
-    the last step to record says so in a warning and in the record; one that ends before the first whole one is an error.
+    The first `warmup` steps run without the profiler (and give the times that the record states),
+    then `wait` more, then one while the profiler warms up, then `steps` are recorded. Call `step()`
+    at the end of each. With `steps=None` there is no schedule: the whole block is recorded. After
+    the block `trace` and `record_file` are the paths written. An exception inside the block keeps
+    what was recorded so far and goes on. A block that ends before the last step to record says so
+    in a warning and in the record; one that ends before the first whole one is an error.
     """
 
     def __init__(
@@ -51,19 +55,30 @@ class Capture(torch.profiler.profile):  # type: ignore[misc]
         self.trace: Path | None = None
         self.record_file: Path | None = None
         options = {"shapes": shapes, "stacks": stacks, "memory": memory, "modules": modules}
-        self.record = RunRecord({"steps": steps, "wait": wait, "warmup": warmup, **options}, facts=dict(facts or {}))
+        self.record = RunRecord(
+            {"steps": steps, "wait": wait, "warmup": warmup, **options}, facts=dict(facts or {})
+        )
         self._range: Any = None
         self._empty = False  # the block is over, and no step of it is whole
         self._began = self._recording_since = 0
-        # The step counts at which the clock is read; between them a step pays for nothing but torch's own profiler.
+        # The step counts at which the clock is read; between them a step pays for nothing but
+        # torch's own profiler.
         plain = self.plain_steps
-        self._borders = frozenset() if steps is None else frozenset((1, plain, plain + 1, plain + 1 + steps))
+        self._borders = (
+            frozenset() if steps is None else frozenset((1, plain, plain + 1, plain + 1 + steps))
+        )
         super().__init__(
             activities=activities(),
-            schedule=None if steps is None else torch.profiler.schedule(
-                skip_first=warmup, wait=wait, warmup=1, active=steps, repeat=1),
+            schedule=None
+            if steps is None
+            else torch.profiler.schedule(
+                skip_first=warmup, wait=wait, warmup=1, active=steps, repeat=1
+            ),
             on_trace_ready=lambda _: self._save(),
-            record_shapes=shapes, with_stack=stacks, profile_memory=memory, with_modules=modules,
+            record_shapes=shapes,
+            with_stack=stacks,
+            profile_memory=memory,
+            with_modules=modules,
         )
 
     def prepare_trace(self) -> None:
@@ -77,7 +92,9 @@ class Capture(torch.profiler.profile):  # type: ignore[misc]
         self._enter_region()
 
     def step(self) -> None:
-        """The end of a step. Outside the recorded steps it also keeps the clock that the run record states."""
+        """The end of a step. Outside the recorded steps it also keeps the clock that the run record
+        states.
+        """
         self._leave_region()
         done = self.step_num + 1
         if done in self._borders:
@@ -92,7 +109,10 @@ class Capture(torch.profiler.profile):  # type: ignore[misc]
         super().stop()
 
     def __exit__(
-        self, kind: type[BaseException] | None, problem: BaseException | None, where: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        problem: BaseException | None,
+        where: TracebackType | None,
     ) -> None:
         if problem is not None:
             self.record.error = f"{type(problem).__name__}: {problem}"
@@ -104,7 +124,8 @@ class Capture(torch.profiler.profile):  # type: ignore[misc]
         except Exception:
             if problem is None:
                 raise
-            # What the block raised is what counts: an interrupt inside torch's own start leaves a profiler that cannot stop.
+            # What the block raised is what counts: an interrupt inside torch's own start leaves a
+            # profiler that cannot stop.
         if problem is not None:
             return
         if self.trace is None:
@@ -133,7 +154,9 @@ class Capture(torch.profiler.profile):  # type: ignore[misc]
             self._range = None
 
     def _clock(self, done: int) -> None:
-        """Keep times at the ends of: the first step, the last step without the profiler, the last recorded step."""
+        """Keep times at the ends of: the first step, the last step without the profiler, the last
+        recorded step.
+        """
         timing, now = self.record.timing, perf_counter_ns()
         if done == 1 and self.plain_steps > 1:
             synchronize()
@@ -145,21 +168,26 @@ class Capture(torch.profiler.profile):  # type: ignore[misc]
             timing.host_ns = (now - self._began) // timing.calls
             timing.wall_ns = (perf_counter_ns() - self._began) // timing.calls
         elif done == self.plain_steps + 1:
-            synchronize()  # the recorded steps start on an idle device; this wait lies before the recording
+            # the recorded steps start on an idle device; this wait lies before the recording
+            synchronize()
         elif self.steps is not None and done == self.plain_steps + 1 + self.steps:
             timing.profiled_host_ns = (now - self._recording_since) // self.steps
 
     def _ended_early(self, steps: int) -> str:
-        return (f"{self.whole_steps} of {steps} steps were recorded: the block ended early; "
-                f"warmup+wait+1+steps = {self.plain_steps + 1 + steps} steps are needed")
+        return (
+            f"{self.whole_steps} of {steps} steps were recorded: the block ended early; "
+            f"warmup+wait+1+steps = {self.plain_steps + 1 + steps} steps are needed"
+        )
 
     def _nothing_recorded(self) -> str:
         if self.steps is None:
             return f"nothing was recorded for {self.target}"
         need = self.plain_steps + 1 + self.steps
         return (
-            f"nothing was recorded for {self.target}: step() was called {self.step_num} times, and recording starts "
-            f"with step {self.plain_steps + 2} of {need}; call step() after each iteration, lower warmup=, "
+            f"nothing was recorded for {self.target}: step() was called {self.step_num} times, "
+            "and recording starts "
+            f"with step {self.plain_steps + 2} of {need}; call step() after each iteration, lower "
+            "warmup=, "
             "or pass steps=None to record the whole block"
         )
 
@@ -168,8 +196,8 @@ class Capture(torch.profiler.profile):  # type: ignore[misc]
 def quiet_profiler() -> Iterator[None]:
     """Without torch's warning that a second cycle clears the first: every recording here has one.
 
-    Kineto reads its log level once, when the first profiler is made. Without an accelerator it logs nothing but two lines
-    for each recording.
+    Kineto reads its log level once, when the first profiler is made. Without an accelerator it logs
+    nothing but two lines for each recording.
     """
     name = "KINETO_LOG_LEVEL"
     silence = name not in os.environ and activities() == [ProfilerActivity.CPU]

@@ -14,14 +14,19 @@ from importlib import import_module
 import click
 
 INTERNAL_ERROR = 70
-_PACKAGES = {"backports": "backports.zstd", "liger_kernel": "liger-kernel"}  # where pip knows a module by another name
+# where pip knows a module by another name
+_PACKAGES = {"backports": "backports.zstd", "liger_kernel": "liger-kernel"}
 
 
 class Commands(click.Group):
-    """Every module of this package is a command; its `command` object is imported only when it is used."""
+    """Every module of this package is a command; its `command` object is imported only when it is
+    used.
+    """
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted(info.name for info in pkgutil.iter_modules(__path__) if not info.name.startswith("_"))
+        return sorted(
+            info.name for info in pkgutil.iter_modules(__path__) if not info.name.startswith("_")
+        )
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in self.list_commands(ctx):
@@ -39,7 +44,14 @@ def _version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
 
 
 @click.command(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show the version.")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_version,
+    help="Show the version.",
+)
 def foretrace() -> None:
     """Guess first, then look: read, check and compare PyTorch profiler traces."""
 
@@ -80,12 +92,17 @@ def main(arguments: list[str] | None = None) -> int:
             return 4
         if os.environ.get("FORETRACE_DEBUG"):
             raise
-        _say(f"this is a bug in foretrace: {type(error).__name__}: {error} (set FORETRACE_DEBUG=1 to see where)")
+        _say(
+            f"this is a bug in foretrace: {type(error).__name__}: {error} (set FORETRACE_DEBUG=1 "
+            "to see where)"
+        )
         return INTERNAL_ERROR
 
 
 def _missing_package(error: Exception) -> str:
-    """The package that an import did not find, as pip knows it; nothing when the error is another, or the module our own."""
+    """The package that an import did not find, as pip knows it; nothing when the error is another,
+    or the module our own.
+    """
     name = (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
     return "" if name == "foretrace" else _PACKAGES.get(name, name)
 
@@ -94,7 +111,10 @@ def _in_words(problem: OSError) -> str:
     """What the machine refused: a file by its name, or the output."""
     path, reason = problem.filename2 or problem.filename, problem.strerror or str(problem)
     if path is not None:
-        return f"{os.fsdecode(path) if isinstance(path, bytes) else path}: {reason}; check the path, its rights and the disk"
+        return (
+            f"{os.fsdecode(path) if isinstance(path, bytes) else path}: {reason}; check the "
+            "path, its rights and the disk"
+        )
     if problem.errno == errno.ENOSPC:
         _drop_output()
         return f"the output cannot be written: {reason}; send it elsewhere"

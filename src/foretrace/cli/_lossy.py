@@ -1,4 +1,6 @@
-"""One line on stderr for a trace that is not as it was written; the answer on stdout rests on what is left."""
+"""One line on stderr for a trace that is not as it was written; the answer on stdout rests on what
+is left.
+"""
 
 from __future__ import annotations
 
@@ -18,5 +20,7 @@ def warn_of_loss(*traces: Trace | None) -> None:
     for trace in traces:
         notes = trace.ledger.banner if trace is not None else ()
         if trace is not None and notes:
-            said = "; ".join(f"{note.code} ({count_text(note.count)}): {note.text}" for note in notes)
+            said = "; ".join(
+                f"{note.code} ({count_text(note.count)}): {note.text}" for note in notes
+            )
             click.echo(plain(f"foretrace: warning: {trace.path}: {said}"), err=True)

@@ -23,10 +23,13 @@ def opens_trace(command: F) -> F:
             "limit",
             multiple=True,
             metavar="NAME=NUMBER",
-            help="Raise a limit against hostile files: bytes, ratio, events, depth, string, args, event, members "
+            help="Raise a limit against hostile files: bytes, ratio, events, depth, string, args, "
+            "event, members "
             "(docs/look.md; the --limit of foretrace record is another, in seconds).",
         ),
-        click.option("--strict", is_flag=True, help="Exit 1 when anything was mended, skipped or odd."),
+        click.option(
+            "--strict", is_flag=True, help="Exit 1 when anything was mended, skipped or odd."
+        ),
         click.option("--no-cache", is_flag=True, help="Neither use nor write the cache."),
     ):
         command = option(command)
@@ -34,21 +37,41 @@ def opens_trace(command: F) -> F:
 
 
 def as_json(command: F) -> F:
-    return click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout, and nothing else.")(command)
+    return click.option(
+        "--json", "as_json", is_flag=True, help="One JSON document on stdout, and nothing else."
+    )(command)
 
 
 def builds_rung(note: str = "") -> Callable[[F], F]:
-    """`--device`, `--dtype`, `--small` and `--seed`: every command that builds a rung takes them; `note` begins their help."""
+    """`--device`, `--dtype`, `--small` and `--seed`: every command that builds a rung takes them;
+    `note` begins their help.
+    """
     from ..schema.rung import DTYPES  # not for the commands that only read
 
     def with_options(command: F) -> F:
         for option in (
-            click.option("--seed", type=int, default=0, show_default=True, help=f"{note}Seed of weights and inputs."),
+            click.option(
+                "--seed",
+                type=int,
+                default=0,
+                show_default=True,
+                help=f"{note}Seed of weights and inputs.",
+            ),
             click.option("--small", is_flag=True, help=f"{note}Small sizes where none are given."),
-            click.option("--dtype", type=click.Choice(DTYPES), default="auto", show_default=True,
-                         help=f"{note}auto: bf16, or fp32 on a CPU without it."),
-            click.option("--device", type=click.Choice(("auto", "cpu", "cuda")), default="auto", show_default=True,
-                         help=f"{note}auto: a GPU when there is one."),
+            click.option(
+                "--dtype",
+                type=click.Choice(DTYPES),
+                default="auto",
+                show_default=True,
+                help=f"{note}auto: bf16, or fp32 on a CPU without it.",
+            ),
+            click.option(
+                "--device",
+                type=click.Choice(("auto", "cpu", "cuda")),
+                default="auto",
+                show_default=True,
+                help=f"{note}auto: a GPU when there is one.",
+            ),
         ):
             command = option(command)
         return command
@@ -68,21 +91,29 @@ def say(text: str) -> None:
 
 
 def new_file(path: str, *, overwrite: bool) -> Path:
-    """Where a command may write; asked before any work is done, so that nothing is worked out in vain."""
+    """Where a command may write; asked before any work is done, so that nothing is worked out in
+    vain.
+    """
     target = Path(path)
     if target.is_dir():
         raise UsageError(f"{target} is a folder: give the name of a file")
     if target.exists() and not overwrite:
         raise UsageError(f"{target} is there already: choose another name, or pass --overwrite")
     if not target.parent.is_dir():
-        raise UsageError(f"{target}: there is no folder {target.parent}: make it first, or choose another")
+        raise UsageError(
+            f"{target}: there is no folder {target.parent}: make it first, or choose another"
+        )
     return target
 
 
 def lost_data(document: dict[str, Any]) -> bool:
     """Whether `--strict` must fail on this document."""
     ledger = document["ledger"]
-    return bool(ledger["repaired"] or ledger["skipped"] or any(note["severity"] != "info" for note in ledger["notes"]))
+    return bool(
+        ledger["repaired"]
+        or ledger["skipped"]
+        or any(note["severity"] != "info" for note in ledger["notes"])
+    )
 
 
 def shows_bold() -> bool:

@@ -1,9 +1,10 @@
 """`foretrace bench`: the gated units against their peers, on this machine's GPU.
 
-Every contender runs in the same process: eager torch, `torch.compile`, its autotuned modes (CUDA graphs; persistent
-TMA matrix products), Liger, and ours. Results are checked against float64 before they are timed. Rounds are
-interleaved, L2 is emptied before each, and medians are given with their quartiles. Two times are taken: what the GPU
-works (`device us`) and what a call costs in a row of calls, host and device together (`call us`).
+Every contender runs in the same process: eager torch, `torch.compile`, its autotuned modes (CUDA
+graphs; persistent TMA matrix products), Liger, and ours. Results are checked against float64 before
+they are timed. Rounds are interleaved, L2 is emptied before each, and medians are given with their
+quartiles. Two times are taken: what the GPU works (`device us`) and what a call costs in a row of
+calls, host and device together (`call us`).
 """
 
 from __future__ import annotations
@@ -32,14 +33,41 @@ def command() -> None:
 def _options(function: Callable[..., None]) -> Callable[..., None]:
     """What `geglu` and `mlp` have in common."""
     for option in (
-        click.option("--size", "sizes", multiple=True, help="MxH or MxDxH; may be repeated. Default: the project's own."),
-        click.option("--dtype", type=click.Choice(_DTYPES), default="bfloat16", show_default=True, help="Type of the data."),
+        click.option(
+            "--size",
+            "sizes",
+            multiple=True,
+            help="MxH or MxDxH; may be repeated. Default: the project's own.",
+        ),
+        click.option(
+            "--dtype",
+            type=click.Choice(_DTYPES),
+            default="bfloat16",
+            show_default=True,
+            help="Type of the data.",
+        ),
         click.option("--contender", "names", multiple=True, help="Only these; may be repeated."),
-        click.option("--repeats", default=21, show_default=True, help="Timed rounds of each contender."),
-        click.option("--autotune-seconds", default=600.0, show_default=True, help="Stop autotuning peers after this long."),
-        click.option("-o", "--output", type=click.Path(path_type=Path), help="Write the results here, as JSON."),
-        click.option("--plot", type=click.Path(path_type=Path), help="Draw the results here (.svg, .png)."),
-        click.option("--json", "as_json", is_flag=True, help="Print the JSON in place of the table."),
+        click.option(
+            "--repeats", default=21, show_default=True, help="Timed rounds of each contender."
+        ),
+        click.option(
+            "--autotune-seconds",
+            default=600.0,
+            show_default=True,
+            help="Stop autotuning peers after this long.",
+        ),
+        click.option(
+            "-o",
+            "--output",
+            type=click.Path(path_type=Path),
+            help="Write the results here, as JSON.",
+        ),
+        click.option(
+            "--plot", type=click.Path(path_type=Path), help="Draw the results here (.svg, .png)."
+        ),
+        click.option(
+            "--json", "as_json", is_flag=True, help="Print the JSON in place of the table."
+        ),
     ):
         function = option(function)
     return function
@@ -58,8 +86,14 @@ def geglu(sizes: tuple[str, ...], **options: Any) -> None:
 
 @command.command()
 @_options
-@click.option("--training/--no-training", default=True, help="Also measure forward with backward, at the main sizes.")
-@click.option("--further/--no-further", default=True, help="Also measure the twelve further sizes, forward.")
+@click.option(
+    "--training/--no-training",
+    default=True,
+    help="Also measure forward with backward, at the main sizes.",
+)
+@click.option(
+    "--further/--no-further", default=True, help="Also measure the twelve further sizes, forward."
+)
 def mlp(sizes: tuple[str, ...], training: bool, further: bool, **options: Any) -> None:
     """The whole gated MLP, and its first half: gate and up projections with the activation."""
     subjects = _subjects()
@@ -76,22 +110,35 @@ def mlp(sizes: tuple[str, ...], training: bool, further: bool, **options: Any) -
 
 @command.command()
 @click.argument("sizes", nargs=-1, required=True)
-@click.option("--dtype", type=click.Choice(_DTYPES), default="bfloat16", show_default=True, help="Type of the data.")
+@click.option(
+    "--dtype",
+    type=click.Choice(_DTYPES),
+    default="bfloat16",
+    show_default=True,
+    help="Type of the data.",
+)
 def tune(sizes: tuple[str, ...], dtype: str) -> None:
-    """Find the fastest route for SIZES (MxDxH) on this card, and keep it on disk for every later call."""
+    """Find the fastest route for SIZES (MxDxH) on this card, and keep it on disk for every later
+    call.
+    """
     subjects = _subjects()
     from ..kernels import routes
     from ..kernels.tune import tune as find
 
     for row in find([_mlp_size(text) for text in sizes], subjects.dtype_named(dtype)):
-        click.echo(f"{row.part:15} {row.m}x{row.d}x{row.h}: {row.route}: {row.us} us, library {row.library_us} us")
+        click.echo(
+            f"{row.part:15} {row.m}x{row.d}x{row.h}: {row.route}: {row.us} us, library "
+            f"{row.library_us} us"
+        )
     click.echo(f"kept in {routes.store_path(routes.card_name(0))}", err=True)
 
 
 @command.command()
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True))
 @click.option("--plot", type=click.Path(path_type=Path), help="Draw the results here (.svg, .png).")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document in place of the table.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON document in place of the table."
+)
 def show(files: tuple[Path, ...], plot: Path | None, as_json: bool) -> None:
     """Show results that were written before; several files become one table."""
     _subjects()
@@ -137,7 +184,9 @@ def _subjects() -> Any:
     try:
         from ..kernels.bench import subjects
     except ImportError as error:
-        raise MissingError("benchmarks need torch and Triton: pip install 'foretrace[bench]'") from error
+        raise MissingError(
+            "benchmarks need torch and Triton: pip install 'foretrace[bench]'"
+        ) from error
     return subjects
 
 

@@ -10,22 +10,45 @@ from ._options import as_json, opens_trace
 
 @click.command("check")
 @click.argument("trace")
-@click.option("-g", "--guess", "texts", multiple=True, metavar="TEXT", help="A prediction, such as 'in mlp_fwd: kernels == 5'.")
-@click.option("--guesses", "files", multiple=True, metavar="FILE.toml", help="A file of predictions with their reasons.")
+@click.option(
+    "-g",
+    "--guess",
+    "texts",
+    multiple=True,
+    metavar="TEXT",
+    help="A prediction, such as 'in mlp_fwd: kernels == 5'.",
+)
+@click.option(
+    "--guesses",
+    "files",
+    multiple=True,
+    metavar="FILE.toml",
+    help="A file of predictions with their reasons.",
+)
 @click.option("--against", metavar="OTHER", help="The trace that predictions call A.")
 @click.option("--need-data", is_flag=True, help="Exit 1 for unknown predictions as well.")
 @as_json
 @opens_trace
-def command(trace: str, texts: tuple[str, ...], files: tuple[str, ...], against: str | None, need_data: bool, as_json: bool,
-            no_cache: bool, strict: bool, limit: tuple[str, ...]) -> int:
+def command(
+    trace: str,
+    texts: tuple[str, ...],
+    files: tuple[str, ...],
+    against: str | None,
+    need_data: bool,
+    as_json: bool,
+    no_cache: bool,
+    strict: bool,
+    limit: tuple[str, ...],
+) -> int:
     """Mark predictions about TRACE: hit, miss or unknown, each with what was measured.
 
     \b
     foretrace check t.json.gz -g 'in mlp_fwd: kernels == 5' -g 'gelu and mul are fused'
     foretrace check t.json.gz --guesses guesses.toml --against before.json.gz
 
-    A miss shows the part of the trace that decides it, and the likely reason where one is known. Exit 1 when one missed. What
-    the trace does not hold is unknown, never a hit; so is what a cut or damaged trace may lack. docs/guess.md lists every word.
+    A miss shows the part of the trace that decides it, and the likely reason where one is known.
+    Exit 1 when one missed. What the trace does not hold is unknown, never a hit; so is what a cut
+    or damaged trace may lack. docs/guess.md lists every word.
     """
     import json
 
@@ -44,7 +67,9 @@ def command(trace: str, texts: tuple[str, ...], files: tuple[str, ...], against:
     other = open(against, cache=not no_cache, limits=limits) if against else None
     warn_of_loss(opened, other)
     verdicts = check(opened, guesses, other)
-    click.echo(json.dumps(document(verdicts), ensure_ascii=False) if as_json else verdicts_text(verdicts))
+    click.echo(
+        json.dumps(document(verdicts), ensure_ascii=False) if as_json else verdicts_text(verdicts)
+    )
     lost = strict and (opened.ledger.lost_data or (other is not None and other.ledger.lost_data))
     failing = ("miss", "unknown") if need_data else ("miss",)
     return 1 if lost or any(verdict.verdict in failing for verdict in verdicts) else 0

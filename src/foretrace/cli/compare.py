@@ -16,22 +16,54 @@ MOST = 26  # one letter each
 @click.argument("more", nargs=-1)
 @as_json
 @click.option("--markdown", is_flag=True, help="Markdown instead of terminal tables.")
-@click.option("--region", metavar="NAME", help="Compare the calls of this region (record_function range).")
-@click.option("--compile-seconds", type=click.FloatRange(0, 10**9), metavar="S",
-              help="What the change costs once, such as the time of torch.compile; else taken from the run record.")
-@click.option("--fail-if", "conditions", multiple=True, metavar="CONDITION",
-              help='Exit 1 when this holds: "gpu > 1.05x", "kernels > 4", "wall > 2ms". Quantities: gpu, cpu, wall, idle, '
-                   "kernels, memcpys, launches. Repeatable.")
-@click.option("--top", default=12, show_default=True, type=click.IntRange(min=1),
-              help="How many kernels of each kind, and ops, to list.")
+@click.option(
+    "--region", metavar="NAME", help="Compare the calls of this region (record_function range)."
+)
+@click.option(
+    "--compile-seconds",
+    type=click.FloatRange(0, 10**9),
+    metavar="S",
+    help=(
+        "What the change costs once, such as the time of torch.compile; else taken from the run "
+        "record."
+    ),
+)
+@click.option(
+    "--fail-if",
+    "conditions",
+    multiple=True,
+    metavar="CONDITION",
+    help='Exit 1 when this holds: "gpu > 1.05x", "kernels > 4", "wall > 2ms". Quantities: gpu, '
+    "cpu, wall, idle, "
+    "kernels, memcpys, launches. Repeatable.",
+)
+@click.option(
+    "--top",
+    default=12,
+    show_default=True,
+    type=click.IntRange(min=1),
+    help="How many kernels of each kind, and ops, to list.",
+)
 @opens_trace
-def command(a: str, b: str, more: tuple[str, ...], as_json: bool, markdown: bool, region: str | None,
-            compile_seconds: float | None, conditions: tuple[str, ...], top: int, no_cache: bool, strict: bool,
-            limit: tuple[str, ...]) -> int:
+def command(
+    a: str,
+    b: str,
+    more: tuple[str, ...],
+    as_json: bool,
+    markdown: bool,
+    region: str | None,
+    compile_seconds: float | None,
+    conditions: tuple[str, ...],
+    top: int,
+    no_cache: bool,
+    strict: bool,
+    limit: tuple[str, ...],
+) -> int:
     """Say what changed between two traces, what stayed the same, and whether it is worth its cost.
 
-    A is the baseline; B, and each trace after it, is compared with A. Repeats inside each trace (calls of a region that both
-    have, else steps) give the medians and the noise; a change inside the noise is no verdict.
+    A is the baseline; B, and each trace after it, is compared with A. Repeats inside each trace
+    (calls of a region that both have, else steps) give the medians and the noise; a change inside
+    the noise is no verdict.
 
     \b
     foretrace compare eager.json.gz compiled.json.gz
@@ -50,7 +82,9 @@ def command(a: str, b: str, more: tuple[str, ...], as_json: bool, markdown: bool
         raise UsageError(f"at most {MOST} traces can be compared at once")
     gates = [parse_gate(text) for text in conditions]
     limits = parse_limits(limit)
-    first, second, *others = (open(path, cache=not no_cache, limits=limits) for path in (a, b, *more))
+    first, second, *others = (
+        open(path, cache=not no_cache, limits=limits) for path in (a, b, *more)
+    )
     warn_of_loss(first, second, *others)
     found = compare(first, second, *others, region=region, compile_seconds=compile_seconds)
     outcomes = [gate.check(each) for each in (found, *found.others) for gate in gates]
@@ -59,6 +93,9 @@ def command(a: str, b: str, more: tuple[str, ...], as_json: bool, markdown: bool
     else:
         click.echo(comparison_markdown(found, top) if markdown else comparison_text(found, top))
     for outcome in outcomes:
-        click.echo(f"{'FAIL' if outcome.met else 'ok'}  {plain(outcome.gate.text)}: {outcome.text}", err=True)
+        click.echo(
+            f"{'FAIL' if outcome.met else 'ok'}  {plain(outcome.gate.text)}: {outcome.text}",
+            err=True,
+        )
     lost = strict and any(trace.ledger.lost_data for trace in (first, second, *others))
     return 1 if lost or any(outcome.met for outcome in outcomes) else 0

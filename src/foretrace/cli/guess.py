@@ -21,21 +21,39 @@ NOTHING = "it holds no GPU work and no host ops"
 
 @click.command("guess")
 @click.argument("trace", required=False)
-@click.option("--from", "source", metavar="TRACE", help="Write the predictions that hold on TRACE as a guess file.")
-@click.option("--answers", metavar="FILE", help="Take the answers from a file, one per line; an empty line skips a question.")
+@click.option(
+    "--from",
+    "source",
+    metavar="TRACE",
+    help="Write the predictions that hold on TRACE as a guess file.",
+)
+@click.option(
+    "--answers",
+    metavar="FILE",
+    help="Take the answers from a file, one per line; an empty line skips a question.",
+)
 @as_json
 @opens_trace
-def command(trace: str | None, source: str | None, answers: str | None, as_json: bool, no_cache: bool, strict: bool,
-            limit: tuple[str, ...]) -> int:
-    """Guess first: answer a handful of questions about TRACE before anything of it is shown, then see them marked.
+def command(
+    trace: str | None,
+    source: str | None,
+    answers: str | None,
+    as_json: bool,
+    no_cache: bool,
+    strict: bool,
+    limit: tuple[str, ...],
+) -> int:
+    """Guess first: answer a handful of questions about TRACE before anything of it is shown, then
+    see them marked.
 
     \b
     foretrace guess t.json.gz
     foretrace guess --from t.json.gz > guesses.toml
 
-    An empty answer skips a question, `q` or the end of the input stops; what was answered is marked. The second form writes a
-    regression net: predictions that hold now and do not jitter, for `foretrace check --guesses`; with --json as a document of
-    texts and reasons. A cut or damaged trace is refused: what it holds now is not all there was.
+    An empty answer skips a question, `q` or the end of the input stops; what was answered is
+    marked. The second form writes a regression net: predictions that hold now and do not jitter,
+    for `foretrace check --guesses`; with --json as a document of texts and reasons. A cut or
+    damaged trace is refused: what it holds now is not all there was.
     """
     import json
 
@@ -45,7 +63,9 @@ def command(trace: str | None, source: str | None, answers: str | None, as_json:
 
     path = source or trace
     if path is None or (source and (trace or answers)):
-        raise UsageError("say either `foretrace guess TRACE [--answers FILE]` or `foretrace guess --from TRACE`")
+        raise UsageError(
+            "say either `foretrace guess TRACE [--answers FILE]` or `foretrace guess --from TRACE`"
+        )
     opened = open(path, cache=not no_cache, limits=parse_limits(limit))
     lost = strict and opened.ledger.lost_data
     if source:
@@ -60,7 +80,9 @@ def command(trace: str | None, source: str | None, answers: str | None, as_json:
 
     asked = questions(opened)
     if not asked:
-        raise UsageError(f"this trace decides none of the questions: {opened.ledger.gap or NOTHING}")
+        raise UsageError(
+            f"this trace decides none of the questions: {opened.ledger.gap or NOTHING}"
+        )
     warn_of_loss(opened)
     verdicts = check(opened, _scripted(asked, answers) if answers else _asked(asked))
     _show(verdicts, as_json)
@@ -72,7 +94,9 @@ def _show(verdicts: list[Verdict], as_json: bool) -> None:
 
     from ..render.verdicts import document, lesson_text
 
-    click.echo(json.dumps(document(verdicts), ensure_ascii=False) if as_json else lesson_text(verdicts))
+    click.echo(
+        json.dumps(document(verdicts), ensure_ascii=False) if as_json else lesson_text(verdicts)
+    )
 
 
 def _asked(questions: list[Question]) -> list[Guess]:

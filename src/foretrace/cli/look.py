@@ -21,16 +21,31 @@ if TYPE_CHECKING:
 @click.argument("trace")
 @as_json
 @click.option("--markdown", is_flag=True, help="Markdown instead of a terminal table.")
-@click.option("--top", default=20, show_default=True, type=click.IntRange(min=0), help="How many kernels and ops to list.")
+@click.option(
+    "--top",
+    default=20,
+    show_default=True,
+    type=click.IntRange(min=0),
+    help="How many kernels and ops to list.",
+)
 @opens_trace
-def command(trace: str, as_json: bool, markdown: bool, top: int, no_cache: bool, strict: bool, limit: tuple[str, ...]) -> int:
+def command(
+    trace: str,
+    as_json: bool,
+    markdown: bool,
+    top: int,
+    no_cache: bool,
+    strict: bool,
+    limit: tuple[str, ...],
+) -> int:
     """Say what ran on the GPU, who asked for it, what it cost, and what could be saved.
 
-    Opens with a short story, then lists what each region runs in launch order, the steps, kernels and host ops, what the
-    rules found (docs/findings.md), and what reading the file cost.
+    Opens with a short story, then lists what each region runs in launch order, the steps, kernels
+    and host ops, what the rules found (docs/findings.md), and what reading the file cost.
 
-    TRACE is a file, a folder or zip, ARCHIVE.zip::MEMBER, or - for stdin. A folder or zip that holds several traces gives an
-    overview: a row for each, how far its ranks lie apart, and which files are no traces.
+    TRACE is a file, a folder or zip, ARCHIVE.zip::MEMBER, or - for stdin. A folder or zip that
+    holds several traces gives an overview: a row for each, how far its ranks lie apart, and which
+    files are no traces.
     """
     from ..opening import look_document
     from ..sources.folder import searched
@@ -42,10 +57,17 @@ def command(trace: str, as_json: bool, markdown: bool, top: int, no_cache: bool,
     if inside is not None and len(inside.traces) > 1:
         from ..look_set import overview
 
-        return _show(overview(trace, inside, limits, cache=not no_cache, tell=_progress), as_json, markdown, strict)
+        return _show(
+            overview(trace, inside, limits, cache=not no_cache, tell=_progress),
+            as_json,
+            markdown,
+            strict,
+        )
     with _uncollected():
         document = look_document(trace, cache=not no_cache, limits=limits)
-    left_out = [str(problem) for _, problem in inside.files if problem] if inside is not None else []
+    left_out = (
+        [str(problem) for _, problem in inside.files if problem] if inside is not None else []
+    )
     _warn(left_out)
     if as_json:
         click.echo(json.dumps(document["look"], ensure_ascii=False, allow_nan=False))
@@ -71,7 +93,9 @@ def _warn(left_out: list[str]) -> None:
 
 @contextmanager
 def _uncollected() -> Iterator[None]:
-    """Loading some hundred modules sets off the collector again and again for nothing: 5% of a look at a small trace."""
+    """Loading some hundred modules sets off the collector again and again for nothing: 5% of a look
+    at a small trace.
+    """
     collecting = gc.isenabled()
     gc.disable()
     try:
@@ -90,10 +114,18 @@ def _show(overview: Overview, as_json: bool, markdown: bool, strict: bool) -> in
 
         page = sections(overview)
         click.echo(marked(page) if markdown else drawn(page, bold=shows_bold()))
-    odd = overview.left_out or any(note.severity != "info" for note in overview.notes) or any(map(lost_data, overview.looks))
+    odd = (
+        overview.left_out
+        or any(note.severity != "info" for note in overview.notes)
+        or any(map(lost_data, overview.looks))
+    )
     return 1 if strict and odd else 0
 
 
 def _progress(done: int, every: int, what: str) -> None:
     if sys.stderr.isatty():
-        click.echo("\r\x1b[K" + (f"read {done} of {every}: {ascii(what)[1:-1]}" if done < every else ""), err=True, nl=False)
+        click.echo(
+            "\r\x1b[K" + (f"read {done} of {every}: {ascii(what)[1:-1]}" if done < every else ""),
+            err=True,
+            nl=False,
+        )

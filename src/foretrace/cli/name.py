@@ -13,12 +13,17 @@ from ._options import as_json
 @click.command("name")
 @click.argument("name")
 @as_json
-@click.option("--gpu", metavar="CARD", help="Relate the kernel to a card: a name (H200) or a chip (sm_90, gfx942).")
+@click.option(
+    "--gpu",
+    metavar="CARD",
+    help="Relate the kernel to a card: a name (H200) or a chip (sm_90, gfx942).",
+)
 def command(name: str, as_json: bool, gpu: str | None) -> int:
     """Explain a kernel's name, part by part.
 
-    Each part says what it means and how sure that is: documented, checked against traces, inferred, or unknown. NAME
-    is a kernel name as a trace prints it, in quotes; - reads names from stdin, one a line.
+    Each part says what it means and how sure that is: documented, checked against traces, inferred,
+    or unknown. NAME is a kernel name as a trace prints it, in quotes; - reads names from stdin, one
+    a line.
     """
     import json
 
@@ -27,7 +32,10 @@ def command(name: str, as_json: bool, gpu: str | None) -> int:
     from ..render import kernel_name
 
     if not name.strip(" \t\r\n"):
-        raise UsageError("the name is empty: give a kernel's name as a trace prints it, in quotes, or - for stdin")
+        raise UsageError(
+            "the name is empty: give a kernel's name as a trace prints it, in quotes, or - for "
+            "stdin"
+        )
     arch = _arch(gpu) if gpu else ""
     kernels = [families.decode(text) for text in (_lines() if name == "-" else [name])]
     remarks = [families.on_card(kernel, arch) if arch else "" for kernel in kernels]
@@ -36,7 +44,8 @@ def command(name: str, as_json: bool, gpu: str | None) -> int:
             kernel_name.as_json(kernel) | ({"gpu": {"arch": arch, "text": remark}} if arch else {})
             for kernel, remark in zip(kernels, remarks, strict=True)
         ]
-        click.echo(json.dumps(objects if name == "-" else objects[0]))  # ASCII: a name may hold what a terminal acts on
+        # ASCII: a name may hold what a terminal acts on
+        click.echo(json.dumps(objects if name == "-" else objects[0]))
         return 0
     for kernel, remark in zip(kernels, remarks, strict=True):
         if sys.stdout.isatty():
@@ -52,7 +61,9 @@ def _lines() -> list[str]:
 
 
 def _arch(card: str) -> str:
-    """`sm90` for `sm_90` or `H200`. A name that several cards share will do, as long as they are one chip."""
+    """`sm90` for `sm_90` or `H200`. A name that several cards share will do, as long as they are
+    one chip.
+    """
     from .. import devices
     from ..errors import UsageError
     from ..render.safe import plain
@@ -60,10 +71,16 @@ def _arch(card: str) -> str:
     if re.fullmatch(r"sm_?\d{2,3}[a-z]?|gfx\w{3,5}", card.lower()):
         return card.lower().replace("_", "")
     asked = _words(card)
-    fits = {device.arch.replace("_", "") for device in devices.every() if asked and asked <= _words(device.name)}
+    fits = {
+        device.arch.replace("_", "")
+        for device in devices.every()
+        if asked and asked <= _words(device.name)
+    }
     if len(fits) != 1:
         known = ", ".join(sorted(device.name for device in devices.every()))
-        raise UsageError(f"--gpu {plain(card)}: not one card; say a chip (sm_90, gfx942) or one of: {known}")
+        raise UsageError(
+            f"--gpu {plain(card)}: not one card; say a chip (sm_90, gfx942) or one of: {known}"
+        )
     return fits.pop()
 
 

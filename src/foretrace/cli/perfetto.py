@@ -9,14 +9,36 @@ from ._options import new_file, opens_trace
 
 @click.command("perfetto")
 @click.argument("trace")
-@click.option("--annotated", metavar="FILE", help="Write a copy with findings, decoded names and ops as tracks, and open that.")
+@click.option(
+    "--annotated",
+    metavar="FILE",
+    help="Write a copy with findings, decoded names and ops as tracks, and open that.",
+)
 @click.option("--overwrite", is_flag=True, help="Replace a file of that name.")
-@click.option("--port-9001", "direct", is_flag=True, help="Let Perfetto fetch the file from port 9001 instead.")
-@click.option("--no-browser", is_flag=True, help="Print the address instead of opening it; with --annotated, write and stop.")
+@click.option(
+    "--port-9001",
+    "direct",
+    is_flag=True,
+    help="Let Perfetto fetch the file from port 9001 instead.",
+)
+@click.option(
+    "--no-browser",
+    is_flag=True,
+    help="Print the address instead of opening it; with --annotated, write and stop.",
+)
 @click.option("--wait", default=60.0, show_default=True, help="Seconds to wait for the browser.")
 @opens_trace
-def command(trace: str, annotated: str | None, overwrite: bool, direct: bool, no_browser: bool, wait: float, no_cache: bool,
-            strict: bool, limit: tuple[str, ...]) -> int:
+def command(
+    trace: str,
+    annotated: str | None,
+    overwrite: bool,
+    direct: bool,
+    no_browser: bool,
+    wait: float,
+    no_cache: bool,
+    strict: bool,
+    limit: tuple[str, ...],
+) -> int:
     """Open TRACE in Perfetto's page, handed over on this machine: nothing is uploaded."""
     from pathlib import Path
 
@@ -34,7 +56,10 @@ def command(trace: str, annotated: str | None, overwrite: bool, direct: bool, no
             click.echo(f"{count:8,}  {ascii(label)[1:-1]}", err=True)
         click.echo(str(path))
     elif not path.is_file():
-        raise UsageError(f"{trace}: only a file of its own can be handed over; pass --annotated FILE to write one")
+        raise UsageError(
+            f"{trace}: only a file of its own can be handed over; pass --annotated FILE to write "
+            "one"
+        )
     failed = 1 if strict and opened.ledger.lost_data else 0
     if copy is not None and no_browser:
         return failed

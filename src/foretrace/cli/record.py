@@ -13,23 +13,44 @@ import click
 from foretrace.cli.run import recording_options, show
 
 
-@click.command(name="record", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
-@click.option("-m", "--module", is_flag=True, help="SCRIPT is the name of a module, as in python -m.")
+@click.command(
+    name="record",
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+)
+@click.option(
+    "-m", "--module", is_flag=True, help="SCRIPT is the name of a module, as in python -m."
+)
 @recording_options
-@click.option("--wait", type=click.IntRange(0), default=1, show_default=True, help="Steps to time first.")
-@click.option("--steps-at", type=click.Choice(("auto", "forward", "optimizer", "none")), default="auto",
-              show_default=True, help="What begins a step: the outermost module's call, what follows an optimizer's.")
-@click.option("--limit", type=click.IntRange(0), default=60, show_default=True,
-              help="Seconds after which recording of everything stops when no steps are found; 0 for none. "
-              "(Commands that read traces have another --limit, NAME=NUMBER.)")
+@click.option(
+    "--wait", type=click.IntRange(0), default=1, show_default=True, help="Steps to time first."
+)
+@click.option(
+    "--steps-at",
+    type=click.Choice(("auto", "forward", "optimizer", "none")),
+    default="auto",
+    show_default=True,
+    help="What begins a step: the outermost module's call, what follows an optimizer's.",
+)
+@click.option(
+    "--limit",
+    type=click.IntRange(0),
+    default=60,
+    show_default=True,
+    help="Seconds after which recording of everything stops when no steps are found; 0 for none. "
+    "(Commands that read traces have another --limit, NAME=NUMBER.)",
+)
 @click.option("--stop", is_flag=True, help="End the script once its steps are recorded.")
 @click.argument("script")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
-def command(script: str, arguments: tuple[str, ...], folder: str, no_look: bool, as_json: bool, **given: Any) -> int:
-    """Run SCRIPT with its ARGUMENTS under the profiler, write its trace and run record, and look at it.
+def command(
+    script: str, arguments: tuple[str, ...], folder: str, no_look: bool, as_json: bool, **given: Any
+) -> int:
+    """Run SCRIPT with its ARGUMENTS under the profiler, write its trace and run record, and look at
+    it.
 
-    The script is not changed and need not know: its steps are found by themselves (see docs/capture.md). A script
-    that raises keeps the trace recorded so far; its traceback and exit code are passed on.
+    The script is not changed and need not know: its steps are found by themselves (see
+    docs/capture.md). A script that raises keeps the trace recorded so far; its traceback and exit
+    code are passed on.
     """
     from foretrace.capture import need_torch
 
@@ -42,14 +63,25 @@ def command(script: str, arguments: tuple[str, ...], folder: str, no_look: bool,
     name = script.rpartition(".")[2] if module else Path(script).stem
     # One JSON document and nothing else: what the script prints goes to stderr then.
     with contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext():
-        done = record_script(script, arguments, Path(folder) / name, module=module, options=options, say=_progress)
+        done = record_script(
+            script, arguments, Path(folder) / name, module=module, options=options, say=_progress
+        )
     for note in done.notes:
         click.echo(f"note: {note}", err=True)
     if as_json:
-        click.echo(json.dumps({
-            "schema": 1, "script": script, "exit_code": done.exit_code, "steps": done.steps, "notes": done.notes,
-            "traces": [str(trace) for trace in done.traces],
-        }, indent=1))
+        click.echo(
+            json.dumps(
+                {
+                    "schema": 1,
+                    "script": script,
+                    "exit_code": done.exit_code,
+                    "steps": done.steps,
+                    "notes": done.notes,
+                    "traces": [str(trace) for trace in done.traces],
+                },
+                indent=1,
+            )
+        )
     elif no_look:
         click.echo("\n".join(str(trace) for trace in done.traces))
     elif done.traces:

@@ -11,16 +11,43 @@ from ._options import new_file, opens_trace
 @click.argument("traces", nargs=-1, required=True, metavar="TRACE [TRACE]")
 @click.option("-o", "--out", default="report.html", show_default=True, help="The file to write.")
 @click.option("--overwrite", is_flag=True, help="Replace a file of that name.")
-@click.option("--step", type=click.IntRange(0), help="The step to open at, counted from 0; the typical one otherwise.")
-@click.option("-g", "--guess", multiple=True, metavar="TEXT", help="A guess to mark and show; may be repeated.")
-@click.option("--guesses", metavar="FILE", help="Guesses from a TOML file, or marked ones: the JSON of foretrace check --json.")
-@click.option("--ladder", metavar="FILE", help="A climb to show: the JSON of foretrace ladder --json.")
+@click.option(
+    "--step",
+    type=click.IntRange(0),
+    help="The step to open at, counted from 0; the typical one otherwise.",
+)
+@click.option(
+    "-g",
+    "--guess",
+    multiple=True,
+    metavar="TEXT",
+    help="A guess to mark and show; may be repeated.",
+)
+@click.option(
+    "--guesses",
+    metavar="FILE",
+    help="Guesses from a TOML file, or marked ones: the JSON of foretrace check --json.",
+)
+@click.option(
+    "--ladder", metavar="FILE", help="A climb to show: the JSON of foretrace ladder --json."
+)
 @opens_trace
-def command(traces: tuple[str, ...], out: str, overwrite: bool, step: int | None, guess: tuple[str, ...], guesses: str | None,
-            ladder: str | None, no_cache: bool, strict: bool, limit: tuple[str, ...]) -> int:
+def command(
+    traces: tuple[str, ...],
+    out: str,
+    overwrite: bool,
+    step: int | None,
+    guess: tuple[str, ...],
+    guesses: str | None,
+    ladder: str | None,
+    no_cache: bool,
+    strict: bool,
+    limit: tuple[str, ...],
+) -> int:
     """Write one HTML file about one trace, or about two and what changed between them.
 
-    The file holds everything it shows and asks nothing of any network: open it from disk, mail it, keep it.
+    The file holds everything it shows and asks nothing of any network: open it from disk, mail it,
+    keep it.
     """
     from ..errors import UsageError
     from ..opening import open
@@ -32,6 +59,8 @@ def command(traces: tuple[str, ...], out: str, overwrite: bool, step: int | None
         raise UsageError("a report is about one trace or two; use foretrace compare for more")
     target = new_file(out, overwrite=overwrite)
     opened = [open(trace, cache=not no_cache, limits=parse_limits(limit)) for trace in traces]
-    written = write_report(target, opened, step=step, guesses=marked(opened, guess, guesses), ladder=climbed(ladder))
+    written = write_report(
+        target, opened, step=step, guesses=marked(opened, guess, guesses), ladder=climbed(ladder)
+    )
     click.echo(str(written))
     return 1 if strict and any(trace.ledger.lost_data for trace in opened) else 0

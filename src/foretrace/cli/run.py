@@ -32,38 +32,80 @@ class _Rungs(click.Group):
 
 @click.command(cls=_Rungs, name="run")
 def command() -> None:
-    """Run one rung of the ladder under the profiler, write its trace and run record, and look at it.
+    """Run one rung of the ladder under the profiler, write its trace and run record, and look at
+    it.
 
-    Sizes default to those of the article; --small takes seconds on a CPU. `foretrace run RUNG --help` lists the
-    rung's own options and variants.
+    Sizes default to those of the article; --small takes seconds on a CPU.
+    `foretrace run RUNG --help` lists the rung's own options and variants.
     """
 
 
 def show(trace: Path) -> None:
-    """Look at a trace just written. The only place where capturing meets reading, and only when it is wanted."""
+    """Look at a trace just written. The only place where capturing meets reading, and only when it
+    is wanted.
+    """
     try:
         from foretrace.cli.look import command as look
 
         look.main([str(trace)], prog_name="foretrace look", standalone_mode=False)
     except ImportError as problem:
         raise MissingError(
-            f"the trace is written to {trace}; to look at it: pip install foretrace (or pass --no-look)") from problem
+            f"the trace is written to {trace}; to look at it: pip install foretrace (or pass "
+            "--no-look)"
+        ) from problem
 
 
 def recording_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """The options that every command that records has."""
-    for option in reversed((
-        click.option("--steps", type=click.IntRange(1), default=3, show_default=True, help="Steps to record."),
-        click.option("--warmup", type=click.IntRange(0), default=3, show_default=True, help="Calls before it starts."),
-        click.option("--shapes/--no-shapes", default=True, show_default=True, help="Record the shapes of operands."),
-        click.option("--stacks", is_flag=True, help="Record Python stacks (slow)."),
-        click.option("--memory", is_flag=True, help="Record allocations."),
-        click.option("--modules", is_flag=True, help="Record the module of each op (with --stacks)."),
-        click.option("-o", "--out", "folder", default="traces", show_default=True, help="Folder for trace and record."),
-        click.option("--overwrite", is_flag=True, help="Replace a trace of that name; else number it."),
-        click.option("--no-look", is_flag=True, help="Write the files and stop: needs torch alone."),
-        click.option("--json", "as_json", is_flag=True, help="Print what was written as one JSON document."),
-    )):
+    for option in reversed(
+        (
+            click.option(
+                "--steps",
+                type=click.IntRange(1),
+                default=3,
+                show_default=True,
+                help="Steps to record.",
+            ),
+            click.option(
+                "--warmup",
+                type=click.IntRange(0),
+                default=3,
+                show_default=True,
+                help="Calls before it starts.",
+            ),
+            click.option(
+                "--shapes/--no-shapes",
+                default=True,
+                show_default=True,
+                help="Record the shapes of operands.",
+            ),
+            click.option("--stacks", is_flag=True, help="Record Python stacks (slow)."),
+            click.option("--memory", is_flag=True, help="Record allocations."),
+            click.option(
+                "--modules", is_flag=True, help="Record the module of each op (with --stacks)."
+            ),
+            click.option(
+                "-o",
+                "--out",
+                "folder",
+                default="traces",
+                show_default=True,
+                help="Folder for trace and record.",
+            ),
+            click.option(
+                "--overwrite", is_flag=True, help="Replace a trace of that name; else number it."
+            ),
+            click.option(
+                "--no-look", is_flag=True, help="Write the files and stop: needs torch alone."
+            ),
+            click.option(
+                "--json",
+                "as_json",
+                is_flag=True,
+                help="Print what was written as one JSON document.",
+            ),
+        )
+    ):
         function = option(function)
     return function
 
@@ -73,7 +115,10 @@ def _command(rung: Rung) -> click.Command:
     body = recording_options(_common(lambda **given: _run(rung, given)))
     for option in reversed(rung.options):
         body = _option(option)(body)
-    text = f"{rung.title}.\n\n\b\nVariants:\n{variants}\n  {COMPILED}: the first one under torch.compile"
+    text = (
+        f"{rung.title}.\n\n\b\nVariants:\n{variants}\n  {COMPILED}: the first one under "
+        "torch.compile"
+    )
     return click.command(name=rung.name, help=text, short_help=rung.title)(body)
 
 
@@ -83,17 +128,31 @@ def _option(option: Option) -> Callable[[Callable[..., Any]], Callable[..., Any]
         return click.option(*names, option.name, is_flag=True, default=None, help=option.help)
     small = "" if option.small is None else f"; {option.small} with --small"
     kind = click.Choice(option.choices) if option.choices else type(option.default)
-    return click.option(*names, option.name, type=kind, help=f"{option.help}  [{option.default}{small}]")
+    return click.option(
+        *names, option.name, type=kind, help=f"{option.help}  [{option.default}{small}]"
+    )
 
 
 def _common(function: Callable[..., Any]) -> Callable[..., Any]:
-    for option in reversed((
-        click.option("--variant", help="Which way of doing it; see above."),
-        click.option("--compile", "compiled", is_flag=True, help="Run it under torch.compile."),
-        click.option("--mode", type=click.Choice(MODES), default="default", show_default=True, help="For --compile."),
-        builds_rung(),
-        click.option("--timing-pass", is_flag=True, help="Record once more without shapes, as NAME.timing.json.gz."),
-    )):
+    for option in reversed(
+        (
+            click.option("--variant", help="Which way of doing it; see above."),
+            click.option("--compile", "compiled", is_flag=True, help="Run it under torch.compile."),
+            click.option(
+                "--mode",
+                type=click.Choice(MODES),
+                default="default",
+                show_default=True,
+                help="For --compile.",
+            ),
+            builds_rung(),
+            click.option(
+                "--timing-pass",
+                is_flag=True,
+                help="Record once more without shapes, as NAME.timing.json.gz.",
+            ),
+        )
+    ):
         function = option(function)
     return function
 
@@ -103,8 +162,13 @@ def _run(rung: Rung, given: dict[str, Any]) -> None:
 
     no_look, as_json, folder = given.pop("no_look"), given.pop("as_json"), given.pop("folder")
     choice = Choice(
-        compile=given.pop("compiled"), values={option.name: given.pop(option.name) for option in rung.options},
-        **{name: given.pop(name) for name in ("variant", "mode", "device", "dtype", "small", "seed")})
+        compile=given.pop("compiled"),
+        values={option.name: given.pop(option.name) for option in rung.options},
+        **{
+            name: given.pop(name)
+            for name in ("variant", "mode", "device", "dtype", "small", "seed")
+        },
+    )
     if choice.mode != "default" and not choice.compiles:
         raise UsageError(f"--mode {choice.mode} is a way to compile: add --compile")
     captured = run(rung, choice, folder, **given)
@@ -130,5 +194,7 @@ def _summary(record: dict[str, Any]) -> str:
         f"the profiler adds {percent_text(timing['profiler_overhead'])} to the host's time",
     ]
     if compiling["frames"]:
-        parts.append(f"compiling took {compiling['seconds']:.1f} s for {compiling['frames']} frames")
+        parts.append(
+            f"compiling took {compiling['seconds']:.1f} s for {compiling['frames']} frames"
+        )
     return "; ".join(parts)

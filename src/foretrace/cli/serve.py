@@ -9,14 +9,21 @@ from ._options import opens_trace
 
 @click.command("serve")
 @click.argument("path")
-@click.option("--port", type=click.IntRange(0, 65535), default=0, help="A port of your choice; a free one otherwise.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=0,
+    help="A port of your choice; a free one otherwise.",
+)
 @click.option("--no-browser", is_flag=True, help="Print the address instead of opening it.")
 @opens_trace
-def command(path: str, port: int, no_browser: bool, no_cache: bool, strict: bool, limit: tuple[str, ...]) -> int:
+def command(
+    path: str, port: int, no_browser: bool, no_cache: bool, strict: bool, limit: tuple[str, ...]
+) -> int:
     """Look at a folder of traces, or at a large one, in the browser. Nobody but this machine can.
 
-    The address holds a token that is made anew each time. Stop with Ctrl+C. With --strict nothing is served when the trace,
-    or any in the folder, was mended, skipped or odd.
+    The address holds a token that is made anew each time. Stop with Ctrl+C. With --strict nothing
+    is served when the trace, or any in the folder, was mended, skipped or odd.
     """
     from ..opening import open_all
     from ..render.safe import plain
@@ -24,10 +31,27 @@ def command(path: str, port: int, no_browser: bool, no_cache: bool, strict: bool
     from ..sources.limits import parse_limits
 
     limits = parse_limits(limit)
-    odd = [trace for trace in open_all(path, cache=not no_cache, limits=limits) if trace.ledger.lost_data] if strict else []
+    odd = (
+        [
+            trace
+            for trace in open_all(path, cache=not no_cache, limits=limits)
+            if trace.ledger.lost_data
+        ]
+        if strict
+        else []
+    )
     for trace in odd:
-        why = next((note.text for note in trace.ledger.notes if note.severity != "info"), "records were mended or skipped")
-        click.echo(plain(f"foretrace: {trace.path}: {why}; nothing is served: leave --strict away to look at it"), err=True)
+        why = next(
+            (note.text for note in trace.ledger.notes if note.severity != "info"),
+            "records were mended or skipped",
+        )
+        click.echo(
+            plain(
+                f"foretrace: {trace.path}: {why}; nothing is served: leave --strict away to look "
+                "at it"
+            ),
+            err=True,
+        )
     if odd:
         return 1
 

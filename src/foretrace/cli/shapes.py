@@ -15,18 +15,45 @@ from ._options import as_json, builds_rung, one_form, say, shows_bold
 
 @click.command("shapes")
 @click.argument("rung")
-@click.option("--sweep", "sweeps", multiple=True, metavar="NAME=A,B,C",
-              help="Values of one of the rung's sizes; may be repeated, the last one changes fastest. One value fixes a size.")
-@click.option("--contenders", metavar="A,B,C", default="",
-              help="Only these, in this order: eager, static, dynamic, automatic, liger, …")
+@click.option(
+    "--sweep",
+    "sweeps",
+    multiple=True,
+    metavar="NAME=A,B,C",
+    help=(
+        "Values of one of the rung's sizes; may be repeated, the last one changes fastest. One "
+        "value fixes a size."
+    ),
+)
+@click.option(
+    "--contenders",
+    metavar="A,B,C",
+    default="",
+    help="Only these, in this order: eager, static, dynamic, automatic, liger, …",
+)
 @builds_rung()
-@click.option("--keep-compiler-cache", "keep_cache", is_flag=True,
-              help="Use your own Inductor cache; an empty one is the default, since a filled one hides the stalls.")
+@click.option(
+    "--keep-compiler-cache",
+    "keep_cache",
+    is_flag=True,
+    help=(
+        "Use your own Inductor cache; an empty one is the default, since a filled one hides the "
+        "stalls."
+    ),
+)
 @click.option("--plot", type=click.Path(path_type=Path), help="Also draw it here (.svg, .png).")
 @click.option("--markdown", is_flag=True, help="Markdown instead of terminal tables.")
 @as_json
-def command(rung: str, sweeps: tuple[str, ...], contenders: str, keep_cache: bool, plot: Path | None, markdown: bool,
-            as_json: bool, **choice: Any) -> None:
+def command(
+    rung: str,
+    sweeps: tuple[str, ...],
+    contenders: str,
+    keep_cache: bool,
+    plot: Path | None,
+    markdown: bool,
+    as_json: bool,
+    **choice: Any,
+) -> None:
     """Say what each way of running RUNG pays when the shape changes, and how fast it is after that.
 
     \b
@@ -35,9 +62,10 @@ def command(rung: str, sweeps: tuple[str, ...], contenders: str, keep_cache: boo
     foretrace shapes attention --contenders naive,automatic --small
     foretrace shapes mlp --plot shapes.svg
 
-    The contenders are the rung's first variant as it is, compiled static, dynamic and automatic (what torch.compile does when
-    nobody says), and its other variants. Each visits the same shapes in the same order, beginning with nothing compiled: a
-    server that sees shape after shape. docs/shapes.md tells more.
+    The contenders are the rung's first variant as it is, compiled static, dynamic and automatic
+    (what torch.compile does when nobody says), and its other variants. Each visits the same shapes
+    in the same order, beginning with nothing compiled: a server that sees shape after shape.
+    docs/shapes.md tells more.
     """
     from ..ladder import rung as find
     from ..ladder import shapes
@@ -51,5 +79,10 @@ def command(rung: str, sweeps: tuple[str, ...], contenders: str, keep_cache: boo
     document = shapes(find(rung), sweeps, names, Choice(**choice), keep_cache, say).document()
     if plot:
         plot_shapes(document, plot)
-    click.echo(json.dumps(document, ensure_ascii=False, indent=1) if as_json else
-               shapes_markdown(document) if markdown else shapes_text(document, bold=shows_bold()))
+    click.echo(
+        json.dumps(document, ensure_ascii=False, indent=1)
+        if as_json
+        else shapes_markdown(document)
+        if markdown
+        else shapes_text(document, bold=shows_bold())
+    )

@@ -12,7 +12,12 @@ from ._options import as_json, opens_trace
 @click.argument("trace")
 @click.argument("query", required=False)
 @as_json
-@click.option("--csv", "as_csv", is_flag=True, help="Comma-separated values (cells that look like formulas are quoted).")
+@click.option(
+    "--csv",
+    "as_csv",
+    is_flag=True,
+    help="Comma-separated values (cells that look like formulas are quoted).",
+)
 @click.option("--rows", default=50, show_default=True, help="How many rows to print as a table.")
 @opens_trace
 def command(
@@ -28,7 +33,8 @@ def command(
     """Ask a trace a question in SQL. Without QUERY, list the tables and their columns.
 
     \b
-    foretrace sql t.json.gz "select name, count(*) n, sum(dur_ns) ns from kernels group by name order by ns desc"
+    foretrace sql t.json.gz "select name, count(*) n, sum(dur_ns) ns from kernels group by name
+    order by ns desc"
     """
     import json
 
@@ -47,5 +53,11 @@ def command(
         click.echo(json.dumps({"schema": 1, "tables": tables}) if as_json else listed)
     else:
         found = opened.sql(query)
-        click.echo(render.json_text(found) if as_json else render.csv_text(found) if as_csv else render.table_text(found, rows))
+        click.echo(
+            render.json_text(found)
+            if as_json
+            else render.csv_text(found)
+            if as_csv
+            else render.table_text(found, rows)
+        )
     return 1 if strict and opened.ledger.lost_data else 0

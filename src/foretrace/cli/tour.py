@@ -11,14 +11,24 @@ from ._options import lost_data, opens_trace
 
 @click.command("tour")
 @click.option("--card", default="h200", show_default=True, help="Whose recordings to read.")
-@click.option("--no-climb", is_flag=True, help="Read only: run nothing on this machine, even where torch is installed.")
-@click.option("-o", "--out", default="traces/tour.html", show_default=True, help="Where the report goes.")
+@click.option(
+    "--no-climb",
+    is_flag=True,
+    help="Read only: run nothing on this machine, even where torch is installed.",
+)
+@click.option(
+    "-o", "--out", default="traces/tour.html", show_default=True, help="Where the report goes."
+)
 @opens_trace
-def command(card: str, no_climb: bool, out: str, no_cache: bool, strict: bool, limit: tuple[str, ...]) -> int:
-    """Read the traces that ship with foretrace, climb the ladder, and write a report. Needs no torch and no GPU.
+def command(
+    card: str, no_climb: bool, out: str, no_cache: bool, strict: bool, limit: tuple[str, ...]
+) -> int:
+    """Read the traces that ship with foretrace, climb the ladder, and write a report. Needs no
+    torch and no GPU.
 
-    First one line per recording. Then the whole ladder, here where torch is installed (two minutes on two cores) and as it was
-    recorded: which claims of the articles hold. At the end the path of a report on the MLP, eager and compiled.
+    First one line per recording. Then the whole ladder, here where torch is installed (two minutes
+    on two cores) and as it was recorded: which claims of the articles hold. At the end the path of
+    a report on the MLP, eager and compiled.
     """
     from .. import recorded
     from ..opening import look_document
@@ -27,7 +37,10 @@ def command(card: str, no_climb: bool, out: str, no_cache: bool, strict: bool, l
 
     paths = recorded.traces(card)
     limits = parse_limits(limit)
-    looks = {name: look_document(str(path), cache=not no_cache, limits=limits)["look"] for name, path in paths.items()}
+    looks = {
+        name: look_document(str(path), cache=not no_cache, limits=limits)["look"]
+        for name, path in paths.items()
+    }
     click.echo(tour_text(looks))
     if not no_climb:
         _part("The climb on this machine", _here)
@@ -56,7 +69,9 @@ def _here() -> str:
     from ._options import say
 
     with tempfile.TemporaryDirectory(prefix="foretrace-tour-") as folder:
-        return climb_summary(climb_here(Path(folder), "auto", (), say).document(), "foretrace ladder")
+        return climb_summary(
+            climb_here(Path(folder), "auto", (), say).document(), "foretrace ladder"
+        )
 
 
 def _recorded(card: str) -> str:
@@ -75,6 +90,8 @@ def _report(card: str, out: str, cache: bool) -> str:
     from ..render.html import write_report
 
     Path(out).parent.mkdir(parents=True, exist_ok=True)
-    traces = [open(recorded.traces(card)[name], cache=cache) for name in ("mlp_eager", "mlp_compiled")]
+    traces = [
+        open(recorded.traces(card)[name], cache=cache) for name in ("mlp_eager", "mlp_compiled")
+    ]
     climb = climb_recorded(card, ("mlp",)).document()
     return f"The report on the MLP, eager and compiled: {write_report(out, traces, ladder=climb)}"

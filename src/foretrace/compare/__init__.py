@@ -6,7 +6,8 @@
     found.kernels.fusions, found.changed        # what B fused; one sentence for each change
     document(found)                             # what `foretrace compare --json` prints
 
-`repeats` decides what is compared, `measure` what the noise is, `align` which kernel is which, `fusion` what became one.
+`repeats` decides what is compared, `measure` what the noise is, `align` which kernel is which,
+`fusion` what became one.
 """
 
 from __future__ import annotations
@@ -26,26 +27,40 @@ from .repeats import choose
 __all__ = ["Comparison", "Gate", "Outcome", "compare", "document", "parse_gate"]
 
 
-def compare(a: Trace, b: Trace, *more: Trace, region: str | None = None, compile_seconds: float | None = None) -> Comparison:
+def compare(
+    a: Trace,
+    b: Trace,
+    *more: Trace,
+    region: str | None = None,
+    compile_seconds: float | None = None,
+) -> Comparison:
     """Compare B, and each further trace, with A.
 
-    The unit is the call of a region that all of them have, else the step, else the whole trace; `region` names one.
-    `compile_seconds` is what the change costs once; without it the run record beside the trace is asked.
-    Raises `TraceError` when a trace has no complete event.
+    The unit is the call of a region that all of them have, else the step, else the whole trace;
+    `region` names one. `compile_seconds` is what the change costs once; without it the run record
+    beside the trace is asked. Raises `TraceError` when a trace has no complete event.
     """
     if compile_seconds is not None and not 0 <= compile_seconds <= MOST_S:
-        raise UsageError(f"the change cannot cost {compile_seconds} seconds: give 0 to {MOST_S:.0f}")
+        raise UsageError(
+            f"the change cannot cost {compile_seconds} seconds: give 0 to {MOST_S:.0f}"
+        )
     for trace in (a, b, *more):
         if not bool(trace.host.lasting.any()):
-            raise TraceError("E_NOTHING_TO_COMPARE", trace.path, "no complete event, so there is nothing to compare",
-                             hint="was the profiler stepped, and stopped before the export?")
+            raise TraceError(
+                "E_NOTHING_TO_COMPARE",
+                trace.path,
+                "no complete event, so there is nothing to compare",
+                hint="was the profiler stepped, and stopped before the export?",
+            )
     unit = choose((a, b, *more), region)
     first, *others = (compare_two(a, other, unit, compile_seconds) for other in (b, *more))
     return replace(first, others=tuple(others))
 
 
 class _Callable(ModuleType):
-    """Importing anything from this package puts it in the place of the function `foretrace.compare`, so it answers as that."""
+    """Importing anything from this package puts it in the place of the function
+    `foretrace.compare`, so it answers as that.
+    """
 
     __call__ = staticmethod(compare)
 

@@ -1,4 +1,6 @@
-"""`Comparison`: traces aligned and measured, as plain data. `sentences` puts it into words, `document` into JSON."""
+"""`Comparison`: traces aligned and measured, as plain data. `sentences` puts it into words,
+`document` into JSON.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +21,11 @@ from .worth import Worth, pace_setter, unprofiled, worth
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What B is, seen from A. Times are medians over the repeats of `unit`; counts are those of a typical repeat.
+    """What B is, seen from A. Times are medians over the repeats of `unit`; counts are those of a
+    typical repeat.
 
-    `bare_wall_ns` and `bare_host_ns` are one unit without the profiler, from the run records of both, else unknown. With more
-    than two traces `others` compares each further one with A.
+    `bare_wall_ns` and `bare_host_ns` are one unit without the profiler, from the run records of
+    both, else unknown. With more than two traces `others` compares each further one with A.
     """
 
     unit: Unit
@@ -52,7 +55,9 @@ class Comparison:
 
     @property
     def worth(self) -> Worth:
-        """By times without the profiler where both run records have them, else by those of the traces."""
+        """By times without the profiler where both run records have them, else by those of the
+        traces.
+        """
         if self.bare_wall_ns.saved is None:
             who = pace_setter(self.pace_ns, self.cpu_ns, self.gpu_ns)
             return worth(self.pace_ns, self.gpu_ns, self.cost_s, self.unit.word, who=who)
@@ -74,9 +79,17 @@ def compare_two(a: Trace, b: Trace, unit: Unit, compile_seconds: float | None) -
     walls = [record.wall if timed else UNKNOWN for record in records]
     hosts = [Sample(record.host_ns, None) if timed else UNKNOWN for record in records]
     return Comparison(
-        unit, left, right, compare_kernels(left.kernels, right.kernels), compare_ops(left, right),
-        gpu_ns=measured(left.gpu, right.gpu), cpu_ns=measured(left.cpu, right.cpu), wall_ns=measured(left.wall, right.wall),
-        idle_ns=measured(left.idle, right.idle), pace_ns=measured(left.pace, right.pace),
-        bare_wall_ns=measured(*walls), bare_host_ns=measured(*hosts),
+        unit,
+        left,
+        right,
+        compare_kernels(left.kernels, right.kernels),
+        compare_ops(left, right),
+        gpu_ns=measured(left.gpu, right.gpu),
+        cpu_ns=measured(left.cpu, right.cpu),
+        wall_ns=measured(left.wall, right.wall),
+        idle_ns=measured(left.idle, right.idle),
+        pace_ns=measured(left.pace, right.pace),
+        bare_wall_ns=measured(*walls),
+        bare_host_ns=measured(*hosts),
         cost_s=compile_seconds if compile_seconds is not None else records[1].compile_s,
     )

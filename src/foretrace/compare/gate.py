@@ -4,8 +4,8 @@
     kernels > 4        B launches more than four kernels per unit
     wall > 2.5ms       B's wall time is more than 2.5 ms per unit
 
-The stated threshold alone decides; the message says when the difference lies inside the noise. Whoever wants slack puts it
-into the threshold.
+The stated threshold alone decides; the message says when the difference lies inside the noise.
+Whoever wants slack puts it into the threshold.
 """
 
 from __future__ import annotations
@@ -26,7 +26,12 @@ if TYPE_CHECKING:
 TIMES = ("gpu", "cpu", "wall", "idle")
 COUNTS = ("kernels", "memcpys", "launches")
 COMPARE: dict[str, Callable[[float, float], bool]] = {
-    ">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le, "==": operator.eq, "!=": operator.ne,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "<": operator.lt,
+    "<=": operator.le,
+    "==": operator.eq,
+    "!=": operator.ne,
 }
 UNITS = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}
 _WORD = re.compile(r"[<>=!]+|[^\s<>=!]+")
@@ -47,7 +52,10 @@ class Gate:
         value = _measured(found, self.quantity)
         measured = _ratio(value) if self.unit == "x" else value.b
         if measured is None:
-            raise UsageError(f"--fail-if {self.text!r} cannot be decided: {self.quantity} is not recorded in both traces")
+            raise UsageError(
+                f"--fail-if {self.text!r} cannot be decided: {self.quantity} is not recorded in "
+                "both traces"
+            )
         met = COMPARE[self.sign](measured, self.number * UNITS.get(self.unit, 1.0))
         return Outcome(self, met, f"{self.quantity} is {_shown(value, self)}")
 
@@ -81,14 +89,19 @@ def parse_gate(text: str) -> Gate:
 
 def _wrong(text: str, words: list[tuple[str, int]], at: int, expected: str) -> UsageError:
     word, start = words[at] if at < len(words) else ("", len(text) + 1)
-    return UsageError(f"--fail-if cannot be read: {expected}\n  {text}\n  {' ' * start}{'^' * max(len(word), 1)}")
+    return UsageError(
+        f"--fail-if cannot be read: {expected}\n  {text}\n  {' ' * start}{'^' * max(len(word), 1)}"
+    )
 
 
 def _measured(found: Comparison, quantity: str) -> Measured:
     if quantity in TIMES:
         value: Measured = getattr(found, f"{quantity}_ns")
         return value
-    a, b = ((len(side.kernels) if quantity == "kernels" else getattr(side, quantity)) for side in (found.a, found.b))
+    a, b = (
+        (len(side.kernels) if quantity == "kernels" else getattr(side, quantity))
+        for side in (found.a, found.b)
+    )
     return Measured(a, b, 0.0)
 
 
@@ -102,6 +115,10 @@ def _shown(value: Measured, gate: Gate) -> str:
     ratio = "new" if value.a == 0 and value.b else ratio_text(value.ratio)
     if gate.quantity in COUNTS:
         return f"{text(value.a)} in A and {text(value.b)} in B ({ratio})"
-    noise = "one repeat: noise not known" if value.noise is None else f"noise {percent_text(value.noise)}"
+    noise = (
+        "one repeat: noise not known"
+        if value.noise is None
+        else f"noise {percent_text(value.noise)}"
+    )
     inside = ", inside the noise" if value.beyond is False else ""
     return f"{text(value.a)} in A and {text(value.b)} in B ({ratio}; {noise}{inside})"

@@ -1,13 +1,16 @@
-"""One quantity in both traces: the medians over the repeats, their ratio, and the noise that the repeats show.
+"""One quantity in both traces: the medians over the repeats, their ratio, and the noise that the
+repeats show.
 
-The spread of one trace is the median distance of its repeats from their median (MAD), scaled to what a standard deviation
-would be. One outlier, such as a cold first step, does not move it: with three repeats the two that agree decide. It is never
-less than one tick of the clock that timed them.
+The spread of one trace is the median distance of its repeats from their median (MAD), scaled to
+what a standard deviation would be. One outlier, such as a cold first step, does not move it: with
+three repeats the two that agree decide. It is never less than one tick of the clock that timed
+them.
 
-`noise` is the sum of the two spreads as a fraction of the larger median. A change is told only when the medians lie further
-apart than that, 1 - smaller/larger > noise, which reads the same from both ends. Of two programs that are alike, chance takes
-16 in 100 beyond the noise with three repeats on each side, 6 with five and fewer than 1 with ten (normal times, 200,000
-trials): record more repeats to trust small changes.
+`noise` is the sum of the two spreads as a fraction of the larger median. A change is told only when
+the medians lie further apart than that, 1 - smaller/larger > noise, which reads the same from both
+ends. Of two programs that are alike, chance takes 16 in 100 beyond the noise with three repeats on
+each side, 6 with five and fewer than 1 with ten (normal times, 200,000 trials): record more repeats
+to trust small changes.
 """
 
 from __future__ import annotations
@@ -16,15 +19,18 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-# 1.4826 makes the MAD of normal values their standard deviation; for few values it falls short by these factors
-# (Croux and Rousseeuw, "Time-efficient algorithms for two highly robust estimators of scale", 1992).
+# 1.4826 makes the MAD of normal values their standard deviation; for few values it falls short by
+# these factors (Croux and Rousseeuw, "Time-efficient algorithms for two highly robust estimators of
+# scale", 1992).
 NORMAL = 1.4826
 FEW = {2: 1.196, 3: 1.495, 4: 1.363, 5: 1.206, 6: 1.200, 7: 1.140, 8: 1.129, 9: 1.107}
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One quantity over the repeats of one trace; both None when it was not recorded, `spread` None with one repeat."""
+    """One quantity over the repeats of one trace; both None when it was not recorded, `spread` None
+    with one repeat.
+    """
 
     median: float | None
     spread: float | None

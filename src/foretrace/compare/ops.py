@@ -1,4 +1,6 @@
-"""Host ops, by name: which are called less, more or as often in a typical repeat, and what they cost the host."""
+"""Host ops, by name: which are called less, more or as often in a typical repeat, and what they
+cost the host.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +12,21 @@ from .repeats import COMPILED_GRAPH
 from .side import Side
 
 # Rows that torch.compile adds around the code it compiled (torch 2.11 to 2.13).
-COMPILE_ROWS = ("TorchDynamo Cache Lookup", "Torch-Compiled Region", "Pregraph bytecode",
-                "AOTDispatcher Runtime Wrapper Prologue", COMPILED_GRAPH, "CompiledFunction")
+COMPILE_ROWS = (
+    "TorchDynamo Cache Lookup",
+    "Torch-Compiled Region",
+    "Pregraph bytecode",
+    "AOTDispatcher Runtime Wrapper Prologue",
+    COMPILED_GRAPH,
+    "CompiledFunction",
+)
 
 
 @dataclass(frozen=True, slots=True)
 class OpRow:
-    """Calls per unit, host time per unit that no callee accounts for, and time of the kernels it launched itself."""
+    """Calls per unit, host time per unit that no callee accounts for, and time of the kernels it
+    launched itself.
+    """
 
     name: str
     a: int
@@ -43,11 +53,24 @@ class OpTable:
 def compare_ops(a: Side, b: Side) -> OpTable:
     """Count the ops of two typical repeats, the largest difference first."""
     gpu = [_gpu_time(side) for side in (a, b)]
-    rows = [OpRow(name, a.ops.get(name, 0), b.ops.get(name, 0), a.op_ns.get(name, 0), b.op_ns.get(name, 0),
-                  gpu[0][name], gpu[1][name]) for name in sorted({*a.ops, *b.ops})]
+    rows = [
+        OpRow(
+            name,
+            a.ops.get(name, 0),
+            b.ops.get(name, 0),
+            a.op_ns.get(name, 0),
+            b.op_ns.get(name, 0),
+            gpu[0][name],
+            gpu[1][name],
+        )
+        for name in sorted({*a.ops, *b.ops})
+    ]
     rows.sort(key=lambda row: -abs(row.a - row.b))
-    return OpTable(tuple(row for row in rows if row.a > row.b), tuple(row for row in rows if row.a < row.b),
-                   tuple(row for row in rows if row.a == row.b))
+    return OpTable(
+        tuple(row for row in rows if row.a > row.b),
+        tuple(row for row in rows if row.a < row.b),
+        tuple(row for row in rows if row.a == row.b),
+    )
 
 
 def _gpu_time(side: Side) -> Counter[str]:

@@ -1,8 +1,10 @@
-"""What is compared: the calls of a region, the steps, or the whole trace, in that order of preference.
+"""What is compared: the calls of a region, the steps, or the whole trace, in that order of
+preference.
 
-A region that all the traces have is the unit when its calls hold at least nine tenths of the GPU work in each (of the host
-time, where there is no GPU work): a region around the optimizer alone must not stand for a training step. Otherwise the
-unit is the step, and where one trace has no steps the whole recording.
+A region that all the traces have is the unit when its calls hold at least nine tenths of the GPU
+work in each (of the host time, where there is no GPU work): a region around the optimizer alone
+must not stand for a training step. Otherwise the unit is the step, and where one trace has no steps
+the whole recording.
 """
 
 from __future__ import annotations
@@ -20,8 +22,9 @@ from ..model.intervals import union_length
 from ..model.spans import Span
 from ..model.trace import Trace
 
-# Both recorded MLPs, the training step and the matmul have all their GPU work inside the region; the optimizer's region of
-# the recorded training step has 12%. Anything between a half and nine tenths would do.
+# Both recorded MLPs, the training step and the matmul have all their GPU work inside the region;
+# the optimizer's region of the recorded training step has 12%. Anything between a half and nine
+# tenths would do.
 WHOLE = 0.9
 # torch writes these ranges itself; their names hold a hash of the graph.
 COMPILED_GRAPH = "## Call CompiledFxGraph"
@@ -41,9 +44,11 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class Repeats:
-    """The repeats of one trace. `idle` counts those left out because they launched nothing while others did.
+    """The repeats of one trace. `idle` counts those left out because they launched nothing while
+    others did.
 
-    `typical` is one whose kernels are those of most repeats, the last of them: counts and orders are read from it.
+    `typical` is one whose kernels are those of most repeats, the last of them: counts and orders
+    are read from it.
     """
 
     spans: tuple[Span, ...]
@@ -58,19 +63,30 @@ def choose(traces: Sequence[Trace], region: str | None = None) -> Unit:
     if region is not None:
         for trace, found in zip(traces, groups, strict=True):
             if region not in found:
-                raise UsageError(f"{trace.path} has no region {region!r}; it has {', '.join([*found][:8]) or 'none'}")
+                raise UsageError(
+                    f"{trace.path} has no region {region!r}; it has "
+                    f"{', '.join([*found][:8]) or 'none'}"
+                )
         return Unit("region", region)
-    shared = [name for name in groups[0] if all(name in found for found in groups) and not name.startswith(COMPILED_GRAPH)]
+    shared = [
+        name
+        for name in groups[0]
+        if all(name in found for found in groups) and not name.startswith(COMPILED_GRAPH)
+    ]
     whole = [name for name in shared if min(_share(trace, name) for trace in traces) >= WHOLE]
     if whole:
-        return Unit("region", max(whole, key=lambda name: _preference([found[name] for found in groups], name)))
+        return Unit(
+            "region",
+            max(whole, key=lambda name: _preference([found[name] for found in groups], name)),
+        )
     return Unit("step") if all(trace.spans.steps for trace in traces) else Unit("trace")
 
 
 def repeats(trace: Trace, unit: Unit) -> Repeats:
     """The repeats of `unit` in one trace."""
     every = {
-        "region": lambda: trace.spans.region_groups()[unit.name], "step": lambda: trace.spans.steps,
+        "region": lambda: trace.spans.region_groups()[unit.name],
+        "step": lambda: trace.spans.steps,
         "trace": lambda: [_whole_trace(trace)],
     }[unit.kind]()
     busy = [span for span in every if len(span.work)] or every
@@ -87,11 +103,15 @@ def _form(trace: Trace, span: Span) -> tuple[int, ...]:
 
 
 def _share(trace: Trace, name: str) -> float:
-    """How much of the recording the calls of a region hold: of the steps where there are steps, else of everything."""
+    """How much of the recording the calls of a region hold: of the steps where there are steps,
+    else of everything.
+    """
     calls = trace.spans.region_groups()[name]
     around = trace.spans.steps or [_whole_trace(trace)]
     if len(trace.gpu):
-        held, every = (set(np.concatenate([span.work for span in spans]).tolist()) for spans in (calls, around))
+        held, every = (
+            set(np.concatenate([span.work for span in spans]).tolist()) for spans in (calls, around)
+        )
         return len(held & every) / len(every) if every else 0.0
     total = _covered(around)
     return min(_covered(calls) / total, 1.0) if total else 0.0
@@ -99,7 +119,9 @@ def _share(trace: Trace, name: str) -> float:
 
 def _covered(spans: Sequence[Span]) -> int:
     """Host time inside at least one of them: calls on several threads overlap."""
-    return union_length(np.array([span.start_ns for span in spans]), np.array([span.end_ns for span in spans]))
+    return union_length(
+        np.array([span.start_ns for span in spans]), np.array([span.end_ns for span in spans])
+    )
 
 
 def _preference(calls: Sequence[Sequence[Span]], name: str) -> tuple[bool, float, str]:
@@ -113,6 +135,9 @@ def _whole_trace(trace: Trace) -> Span:
     host, gpu = trace.host, trace.gpu
     rows = np.flatnonzero(host.is_kind(*HOST_KINDS) & host.lasting)
     begin, end = (int(host.start[rows].min()), int(host.end[rows].max())) if len(rows) else (0, 0)
-    asked = np.where(gpu.launch >= 0, host.start[np.maximum(gpu.launch, 0)], gpu.start) if len(gpu) else gpu.start
+    asked = (
+        np.where(gpu.launch >= 0, host.start[np.maximum(gpu.launch, 0)], gpu.start)
+        if len(gpu)
+        else gpu.start
+    )
     return Span("", 0, -1, begin, end, np.lexsort((gpu.start, asked)))
-

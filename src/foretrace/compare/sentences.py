@@ -1,4 +1,6 @@
-"""A comparison in plain sentences: the table that ends an article, with its numbers. Names are given as the trace has them."""
+"""A comparison in plain sentences: the table that ends an article, with its numbers. Names are
+given as the trace has them.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,16 @@ from typing import TYPE_CHECKING
 from ..units import bytes_text, count_text, percent_text, ratio_text, time_text
 from .measure import Measured
 from .side import Copy
-from .wording import FEW, changed_kernels, fusions, joined, listed, lone_kernels, other_times, same_kernels
+from .wording import (
+    FEW,
+    changed_kernels,
+    fusions,
+    joined,
+    listed,
+    lone_kernels,
+    other_times,
+    same_kernels,
+)
 
 if TYPE_CHECKING:
     from .comparison import Comparison
@@ -37,11 +48,18 @@ def unchanged(found: Comparison) -> tuple[str, ...]:
     """What stayed, and what changed by no more than the noise."""
     per = _per(found)
     lines = same_kernels(found.kernels.same, per)
-    lines += [_time(name, value, per) for name, value in _times(found) if value.saved is not None and not _differs(value)]
+    lines += [
+        _time(name, value, per)
+        for name, value in _times(found)
+        if value.saved is not None and not _differs(value)
+    ]
     alike = [_many(a, name) for name, a, b in _counts(found) if a == b and a]
     lines += [f"As many {per} in both: {joined(alike)}."] if alike else []
     if found.ops.same:
-        lines.append(f"Called as often {per} in both: {listed([(row.name, row.a) for row in found.ops.same])}.")
+        lines.append(
+            f"Called as often {per} in both: "
+            f"{listed([(row.name, row.a) for row in found.ops.same])}."
+        )
     return tuple(lines)
 
 
@@ -50,12 +68,18 @@ def _per(found: Comparison) -> str:
 
 
 def _times(found: Comparison) -> tuple[tuple[str, Measured], ...]:
-    return (("GPU time", found.gpu_ns), ("Host time", found.cpu_ns), ("Wall time", found.wall_ns),
-            ("Wall time without the profiler", found.bare_wall_ns))
+    return (
+        ("GPU time", found.gpu_ns),
+        ("Host time", found.cpu_ns),
+        ("Wall time", found.wall_ns),
+        ("Wall time without the profiler", found.bare_wall_ns),
+    )
 
 
 def _differs(value: Measured) -> bool:
-    """Larger than the noise; where the noise is not known any difference is told, though it is no verdict."""
+    """Larger than the noise; where the noise is not known any difference is told, though it is no
+    verdict.
+    """
     return value.saved not in (None, 0) and value.beyond is not False
 
 
@@ -69,27 +93,41 @@ def _time(name: str, value: Measured, per: str) -> str:
     if value.noise is None:
         return f"{name}: {numbers}), no verdict."
     if not value.beyond:
-        return f"{name}: {numbers}) lies inside the noise of {percent_text(value.noise)}, no verdict."
+        return (
+            f"{name}: {numbers}) lies inside the noise of {percent_text(value.noise)}, no verdict."
+        )
     word = "falls" if ratio < 1 else "rises"
-    return f"{name} {word} by {percent_text(abs(ratio - 1))}: {numbers}, noise {percent_text(value.noise)})."
+    return (
+        f"{name} {word} by {percent_text(abs(ratio - 1))}: {numbers}, noise "
+        f"{percent_text(value.noise)})."
+    )
 
 
 def _circumstances(found: Comparison) -> list[str]:
     """What makes two recordings unlike before the program is even looked at."""
     a, b, lines = found.a.trace.about, found.b.trace.about, []
     if (a.device, a.arch) != (b.device, b.arch):
-        lines.append(f"The card is another: {a.device or 'not named'} to {b.device or 'not named'}; every ratio compares the "
-                     "cards as well as the programs.")
+        lines.append(
+            f"The card is another: {a.device or 'not named'} to {b.device or 'not named'}; every "
+            "ratio compares the "
+            "cards as well as the programs."
+        )
     if a.rank != b.rank:
         lines.append(f"The rank is another: {_known(a.rank)} to {_known(b.rank)}.")
     for option in ("record_shapes", "with_stack", "profile_memory"):
         if (option in a.options) != (option in b.options):
-            lines.append(f"Only {'A' if option in a.options else 'B'} was recorded with {option}, which costs host time: host "
-                         "and wall times are not alike.")
+            lines.append(
+                f"Only {'A' if option in a.options else 'B'} was recorded with {option}, which "
+                "costs host time: host "
+                "and wall times are not alike."
+            )
     lone = [name for name, side in (("A", found.a), ("B", found.b)) if len(side.repeats.spans) == 1]
     if lone and any(value.noise is None and _differs(value) for _, value in _times(found)):
-        lines.append(f"{joined(lone)} {'has' if len(lone) == 1 else 'have'} one repeat only: the noise is not known, and no "
-                     "time below is a verdict.")
+        lines.append(
+            f"{joined(lone)} {'has' if len(lone) == 1 else 'have'} one repeat only: the noise is "
+            "not known, and no "
+            "time below is a verdict."
+        )
     return lines
 
 
@@ -98,23 +136,36 @@ def _known(value: int | None) -> str:
 
 
 def _host_parts(found: Comparison) -> list[str]:
-    """The net cost is what counts: what one part of the host lost, another may have gained. The parts told give the net."""
+    """The net cost is what counts: what one part of the host lost, another may have gained. The
+    parts told give the net.
+    """
     gone = sum(row.a_ns - row.b_ns for row in found.ops.removed)
     come = sum(row.b_ns - row.a_ns for row in found.ops.added)
     net = found.cpu_ns.saved
     if not net or gone <= 0 or come <= 0:
         return []
     rest = net - gone + come
-    told = f", all else (other ops, launches, time between ops) {'saves' if rest > 0 else 'costs'} {time_text(abs(rest))}"
-    return [f"That is net: ops called less often save {time_text(gone)}, what is called more often costs {time_text(come)} "
-            f"(callees not counted){told if abs(rest) > TOLD * max(gone, come) else ''}, and in all the host takes "
-            f"{time_text(abs(net))} {'less' if net > 0 else 'more'}."]
+    told = (
+        ", all else (other ops, launches, time between ops) "
+        f"{'saves' if rest > 0 else 'costs'} {time_text(abs(rest))}"
+    )
+    return [
+        f"That is net: ops called less often save {time_text(gone)}, what is called more often "
+        f"costs {time_text(come)} "
+        f"(callees not counted){told if abs(rest) > TOLD * max(gone, come) else ''}, and in all "
+        "the host takes "
+        f"{time_text(abs(net))} {'less' if net > 0 else 'more'}."
+    ]
 
 
 def _counts(found: Comparison) -> list[tuple[str, int, int]]:
     a, b = found.a, found.b
-    return [("kernels", len(a.kernels), len(b.kernels)), ("memcpys", a.memcpys, b.memcpys),
-            ("memsets", a.memsets, b.memsets), ("launches", a.launches, b.launches)]
+    return [
+        ("kernels", len(a.kernels), len(b.kernels)),
+        ("memcpys", a.memcpys, b.memcpys),
+        ("memsets", a.memsets, b.memsets),
+        ("launches", a.launches, b.launches),
+    ]
 
 
 def _unlike_counts(found: Comparison, per: str) -> list[str]:
@@ -136,18 +187,33 @@ def _copies(a: Sequence[Copy], b: Sequence[Copy], per: str) -> list[str]:
         if counts[0] != counts[1] and seen is not None:
             what = f"{seen.name} of {bytes_text(seen.bytes)}"
             lines.append(f"{what}: {counts[0]} to {counts[1]} {per}, {time_text(seen.ns)} each.")
-    more = [f"{len(lines) - FEW} more kinds of memcpy and memset differ in number."] if len(lines) > FEW else []
+    more = (
+        [f"{len(lines) - FEW} more kinds of memcpy and memset differ in number."]
+        if len(lines) > FEW
+        else []
+    )
     return lines[:FEW] + more
 
 
 def _ops(found: Comparison, per: str) -> list[str]:
     lines = []
     for rows, word in ((found.ops.removed, "disappear"), (found.ops.added, "appear")):
-        for one, many, by_compiler in (("op call", "op calls", False), ("row of torch.compile", "rows of torch.compile", True)):
+        for one, many, by_compiler in (
+            ("op call", "op calls", False),
+            ("row of torch.compile", "rows of torch.compile", True),
+        ):
             chosen = [row for row in rows if row.by_compiler is by_compiler]
             count = sum(abs(row.a - row.b) for row in chosen)
             spent = abs(sum(row.a_ns - row.b_ns for row in chosen))
-            names = listed([(row.name, abs(row.a - row.b)) for row in chosen], few=3 * FEW) if chosen else ""
+            names = (
+                listed([(row.name, abs(row.a - row.b)) for row in chosen], few=3 * FEW)
+                if chosen
+                else ""
+            )
             what = f"1 {one} {word}s" if count == 1 else f"{count_text(count)} {many} {word}"
-            lines += [f"{what} {per} ({time_text(spent)} of host time without callees): {names}."] if chosen else []
+            lines += (
+                [f"{what} {per} ({time_text(spent)} of host time without callees): {names}."]
+                if chosen
+                else []
+            )
     return lines

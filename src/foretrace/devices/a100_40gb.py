@@ -21,6 +21,9 @@ DEVICE = Device(
     bytes_per_s=1555e9,
     l2_bytes=40 * 2**20,
     sms=108,
-    source="NVIDIA A100 Tensor Core GPU Architecture white paper (2020), table 1; NVIDIA A100 datasheet (2020)",
+    source=(
+        "NVIDIA A100 Tensor Core GPU Architecture white paper (2020), table 1; NVIDIA A100 "
+        "datasheet (2020)"
+    ),
     memory_bytes=40 * 2**30,
 )

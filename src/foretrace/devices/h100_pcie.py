@@ -21,6 +21,9 @@ DEVICE = Device(
     bytes_per_s=2.0e12,
     l2_bytes=50 * 2**20,
     sms=114,
-    source="NVIDIA H100 Tensor Core GPU Architecture white paper v1.04 (2023), table 2; NVIDIA H100 datasheet (2023)",
+    source=(
+        "NVIDIA H100 Tensor Core GPU Architecture white paper v1.04 (2023), table 2; NVIDIA "
+        "H100 datasheet (2023)"
+    ),
     memory_bytes=80 * 2**30,
 )

@@ -19,6 +19,9 @@ DEVICE = Device(
     bytes_per_s=300e9,
     l2_bytes=48 * 2**20,
     sms=58,
-    source="NVIDIA L4 Tensor Core GPU datasheet (2023); its tensor rates are quoted with sparsity and are halved here",
+    source=(
+        "NVIDIA L4 Tensor Core GPU datasheet (2023); its tensor rates are quoted with sparsity "
+        "and are halved here"
+    ),
     memory_bytes=24 * 2**30,
 )

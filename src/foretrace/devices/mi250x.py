@@ -20,6 +20,9 @@ DEVICE = Device(
     bytes_per_s=1638.4e9,
     l2_bytes=8 * 2**20,
     sms=110,
-    source="AMD Instinct MI200 series data sheet (2021), half of the MI250X package; AMD CDNA 2 white paper (L2)",
+    source=(
+        "AMD Instinct MI200 series data sheet (2021), half of the MI250X package; AMD CDNA 2 "
+        "white paper (L2)"
+    ),
     memory_bytes=64 * 2**30,
 )

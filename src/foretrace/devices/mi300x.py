@@ -23,6 +23,9 @@ DEVICE = Device(
     bytes_per_s=5.3e12,
     l2_bytes=32 * 2**20,
     sms=304,
-    source="AMD Instinct MI300X accelerator data sheet (2023); AMD CDNA 3 white paper (L2 of eight dies)",
+    source=(
+        "AMD Instinct MI300X accelerator data sheet (2023); AMD CDNA 3 white paper (L2 of "
+        "eight dies)"
+    ),
     memory_bytes=192 * 2**30,
 )

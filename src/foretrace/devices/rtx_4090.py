@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from foretrace.schema.device import Device
 
-# GeForce tensor cores run at half rate when they accumulate in FP32, as PyTorch asks; the FP16-accumulate rates on
-# the box are twice these.
+# GeForce tensor cores run at half rate when they accumulate in FP32, as PyTorch asks; the
+# FP16-accumulate rates on the box are twice these.
 DEVICE = Device(
     name="NVIDIA GeForce RTX 4090",
     arch="sm_89",
@@ -21,6 +21,8 @@ DEVICE = Device(
     bytes_per_s=1008e9,
     l2_bytes=72 * 2**20,
     sms=128,
-    source="NVIDIA Ada GPU Architecture white paper v2.02 (2023), appendix A, dense, FP32 accumulate",
+    source=(
+        "NVIDIA Ada GPU Architecture white paper v2.02 (2023), appendix A, dense, FP32 accumulate"
+    ),
     memory_bytes=24 * 2**30,
 )

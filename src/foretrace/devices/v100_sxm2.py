@@ -16,5 +16,8 @@ DEVICE = Device(
     bytes_per_s=900e9,
     l2_bytes=6 * 2**20,
     sms=80,
-    source="NVIDIA Tesla V100 GPU Architecture white paper WP-08608-001 (2017), table 1; NVIDIA V100 datasheet (2020)",
+    source=(
+        "NVIDIA Tesla V100 GPU Architecture white paper WP-08608-001 (2017), table 1; NVIDIA "
+        "V100 datasheet (2020)"
+    ),
 )

@@ -1,11 +1,14 @@
-"""Kernel names, decoded: one file per family of names, found by `plugins`; a stranger adds one file and no other.
+"""Kernel names, decoded: one file per family of names, found by `plugins`; a stranger adds one file
+and no other.
 
-`decode` is total: any string gives a `KernelId`, whatever its length, and a name that no family knows is `unknown` with
-role `other`. A field that a name does not state is absent. Each distinct name is decoded once.
+`decode` is total: any string gives a `KernelId`, whatever its length, and a name that no family
+knows is `unknown` with role `other`. A field that a name does not state is absent. Each distinct
+name is decoded once.
 
 A family returns None for a name that is not its own. Families are asked in `order`,
 low first: exact prefixes (8 to 16),
-library templates (18 to 42), everything of ATen (40 to 49), literal names (50 to 70), plain identifiers (90).
+library templates (18 to 42), everything of ATen (40 to 49), literal names (50 to 70), plain
+identifiers (90).
 """
 
 from __future__ import annotations
@@ -23,17 +26,23 @@ __all__ = ["decode", "every", "on_card", "role_for", "role_of_op"]
 
 @cache
 def every() -> tuple[Family, ...]:
-    """All families in the order they are asked: built in (`FAMILY` or `FAMILIES` of a module) and from entry points."""
+    """All families in the order they are asked: built in (`FAMILY` or `FAMILIES` of a module) and
+    from entry points.
+    """
     import foretrace.families as here
 
     found = plugins.declared(here, "FAMILY", Family, "foretrace.families")
-    found += [family for module in plugins.modules(here) for family in getattr(module, "FAMILIES", ())]
+    found += [
+        family for module in plugins.modules(here) for family in getattr(module, "FAMILIES", ())
+    ]
     return tuple(sorted(found, key=lambda family: (family.order, family.name)))
 
 
 @lru_cache(maxsize=65536)
 def decode(name: str) -> KernelId:
-    """What a kernel's name says. Never raises: a family that fails on a name counts as one that does not know it."""
+    """What a kernel's name says. Never raises: a family that fails on a name counts as one that
+    does not know it.
+    """
     symbol = name.removesuffix(".kd")  # ROCm's tools append it to the symbol of every kernel
     for family in every():
         try:
@@ -42,12 +51,20 @@ def decode(name: str) -> KernelId:
             continue
         if found is not None:
             return found if symbol == name else replace(found, name=name)
-    return KernelId(name, _clipped(name), "unknown", "other", {},
-        (Part(name, "", "no family knows this name", "unknown"),))
+    return KernelId(
+        name,
+        _clipped(name),
+        "unknown",
+        "other",
+        {},
+        (Part(name, "", "no family knows this name", "unknown"),),
+    )
 
 
 def role_for(name: str, op_name: str | None) -> str:
-    """The role of a kernel: what its name says, and where the name says nothing, what the op that launched it says."""
+    """The role of a kernel: what its name says, and where the name says nothing, what the op that
+    launched it says.
+    """
     role = decode(name).role
     return role_of_op(op_name) if role == "other" and op_name else role
 

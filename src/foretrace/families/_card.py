@@ -1,4 +1,6 @@
-"""A kernel's chip generation against the card's: an Ampere kernel on a Hopper card is a finding in itself."""
+"""A kernel's chip generation against the card's: an Ampere kernel on a Hopper card is a finding in
+itself.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +10,18 @@ from foretrace.schema.kernel import KernelId
 
 # What a generation brought that kernels written for an older one cannot use.
 BROUGHT = {
-    75: "int8 tensor cores", 80: "asynchronous copies, bf16 and TF32 tensor cores", 89: "fp8 tensor cores",
-    90: "warp-group MMA, TMA, thread-block clusters", 100: "tensor memory, two-block MMA, fp4",
+    75: "int8 tensor cores",
+    80: "asynchronous copies, bf16 and TF32 tensor cores",
+    89: "fp8 tensor cores",
+    90: "warp-group MMA, TMA, thread-block clusters",
+    100: "tensor memory, two-block MMA, fp4",
 }
 
 
 def on_card(kernel: KernelId, arch: str) -> str:
-    """One sentence: was the kernel written for this card (`sm90`, `sm_90`, `gfx942`), for an older or a newer one?"""
+    """One sentence: was the kernel written for this card (`sm90`, `sm_90`, `gfx942`), for an older
+    or a newer one?
+    """
     stated = kernel.fields.get("arch")
     card = arch.replace("_", "").lower()
     if not isinstance(stated, str):
@@ -22,7 +29,9 @@ def on_card(kernel: KernelId, arch: str) -> str:
     ours, theirs = _number(stated), _number(card)
     if ours is None or theirs is None:
         same = stated == card
-        return f"written for {_named(stated)}{', this card' if same else f', not for {_named(card)}'}"
+        return (
+            f"written for {_named(stated)}{', this card' if same else f', not for {_named(card)}'}"
+        )
     if ours == theirs:
         return f"written for {_named(stated)}, this card's own generation"
     if ours > theirs:
@@ -38,5 +47,7 @@ def _number(arch: str) -> int | None:
 
 
 def _named(arch: str) -> str:
-    generation = GENERATION.get(rx(r"(?<=\d)[abf]$").sub("", arch) if arch.startswith("sm") else arch)
+    generation = GENERATION.get(
+        rx(r"(?<=\d)[abf]$").sub("", arch) if arch.startswith("sm") else arch
+    )
     return f"{arch} ({generation})" if generation else arch

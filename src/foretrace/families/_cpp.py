@@ -1,7 +1,9 @@
-"""C++ names as profilers print them: scope, function, template arguments. One pass, never raises, cut names included.
+"""C++ names as profilers print them: scope, function, template arguments. One pass, never raises,
+cut names included.
 
-Kineto writes `(anonymous namespace)`, `4`, `true`, `4ul`; nsys and ncu write `<unnamed>`, `(int)4`, `(bool)1`,
-`(unsigned long)4`. Both read the same here. A name whose brackets do not close was cut by a tool: `truncated`.
+Kineto writes `(anonymous namespace)`, `4`, `true`, `4ul`; nsys and ncu write `<unnamed>`, `(int)4`,
+`(bool)1`, `(unsigned long)4`. Both read the same here. A name whose brackets do not close was cut
+by a tool: `truncated`.
 """
 
 from __future__ import annotations
@@ -19,7 +21,9 @@ _PAIRS = {")": "(", "}": "{"}
 
 @dataclass(frozen=True, slots=True)
 class Cpp:
-    """`void at::native::f<4, float>(int)` is scope `at::native`, base `f`, args `4` and `float`, params `(int)`."""
+    """`void at::native::f<4, float>(int)` is scope `at::native`, base `f`, args `4` and `float`,
+    params `(int)`.
+    """
 
     scope: str
     base: str
@@ -116,7 +120,9 @@ def boolean(text: str) -> bool | None:
 
 
 def _close(text: str, opened: int) -> int:
-    """Where the bracket at `opened` closes; the end of the text when the name was cut. `(8)>(0)` closes nothing."""
+    """Where the bracket at `opened` closes; the end of the text when the name was cut. `(8)>(0)`
+    closes nothing.
+    """
     stack: list[str] = []
     for found in rx(_BRACKETS).finditer(text, opened):
         mark = found.group()

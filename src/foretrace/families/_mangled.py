@@ -1,5 +1,7 @@
-"""Names that stayed mangled (`_ZN2ck16tensor_operation…`): Kineto leaves them so beyond 8192 characters, and where the
-demangler gives up, as it does on new types such as `DF16b`. Only identifiers and simple types are pulled out."""
+"""Names that stayed mangled (`_ZN2ck16tensor_operation…`): Kineto leaves them so beyond 8192
+characters, and where the demangler gives up, as it does on new types such as `DF16b`. Only
+identifiers and simple types are pulled out.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,13 @@ _ENUM_VALUE = r"En?\d{1,10}E"
 _SUBSTITUTE = r"S[0-9A-Z]*_|S[tabsiod]"
 _IDENTIFIER = r"(\d{1,4})(?=[A-Za-z_])"
 _BUILTIN = r"DF16b|DF16_|Dh|[fdilxsahbjmy]"
-_NAMED = {"BFloat16": "bf16", "Half": "f16", "__nv_bfloat16": "bf16", "__half": "f16", "__hip_bfloat16": "bf16"}
+_NAMED = {
+    "BFloat16": "bf16",
+    "Half": "f16",
+    "__nv_bfloat16": "bf16",
+    "__half": "f16",
+    "__hip_bfloat16": "bf16",
+}
 
 
 def is_mangled(name: str) -> bool:
@@ -23,7 +31,9 @@ def is_mangled(name: str) -> bool:
 
 @lru_cache(maxsize=64)
 def identifiers(name: str) -> tuple[str, ...]:
-    """The identifiers in order, without substitutions and anonymous namespaces; numbers of literals are not lengths."""
+    """The identifiers in order, without substitutions and anonymous namespaces; numbers of literals
+    are not lengths.
+    """
     name = name.rstrip(".…")
     found: list[str] = []
     position, in_enum = 2, False
@@ -55,7 +65,9 @@ def type_after(name: str, identifier: str) -> str | None:
 
 
 def numbers_after(name: str, identifier: str) -> list[int]:
-    """The integers that follow `identifier` directly as template arguments: `MetadataILi4EE` -> [4]."""
+    """The integers that follow `identifier` directly as template arguments: `MetadataILi4EE` ->
+    [4].
+    """
     found = rx(r"(?:Li\d{1,9}E)+").match(_arguments(name, identifier))
     return [int(number) for number in rx(r"\d+").findall(found[0])] if found else []
 

@@ -1,4 +1,5 @@
-"""The manual of the families, from their own docstrings and examples: `python -m foretrace.families._manual`.
+"""The manual of the families, from their own docstrings and examples:
+`python -m foretrace.families._manual`.
 
 It prints the generated part of `docs/kernel-names.md`; a test fails when that page is out of date.
 """
@@ -18,11 +19,18 @@ def page() -> str:
 
 
 def _section(module: ModuleType) -> str:
-    declared = [*([module.FAMILY] if hasattr(module, "FAMILY") else []), *getattr(module, "FAMILIES", ())]
+    declared = [
+        *([module.FAMILY] if hasattr(module, "FAMILY") else []),
+        *getattr(module, "FAMILIES", ()),
+    ]
     if not declared:
         return ""
     names = ", ".join(f"`{family.name}`" for family in declared)
-    parts = [f"### {names}", f"`families/{module.__name__.rpartition('.')[2]}.py`", (module.__doc__ or "").strip()]
+    parts = [
+        f"### {names}",
+        f"`families/{module.__name__.rpartition('.')[2]}.py`",
+        (module.__doc__ or "").strip(),
+    ]
     return "\n\n".join([*parts, "For example:", *(_example(family) for family in declared)])
 
 

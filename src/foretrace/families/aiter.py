@@ -1,6 +1,7 @@
-"""AMD's AITER: assembly attention, fused norms, MoE; and the ROCm paged attention that it shares with vLLM.
+"""AMD's AITER: assembly attention, fused norms, MoE; and the ROCm paged attention that it shares
+with vLLM.
 
-    aiter::fmha_(fwd|bwd)_hd<D>_<dtype>[_causal][_a16|_a32][_rtne|_rtz|_rtna]…
+aiter::fmha_(fwd|bwd)_hd<D>_<dtype>[_causal][_a16|_a32][_rtne|_rtz|_rtna]…
 """
 
 from __future__ import annotations
@@ -36,7 +37,13 @@ def decode(name: str) -> KernelId | None:
 
 def _fmha(r: Reading, base: str, found: dict[str, str]) -> KernelId:
     way, size = found["way"], int(found["hd"])
-    r.put(base, "op", f"sdpa_{way}", f"fused attention, {'forward' if way == 'fwd' else 'backward'}", "inferred")
+    r.put(
+        base,
+        "op",
+        f"sdpa_{way}",
+        f"fused attention, {'forward' if way == 'fwd' else 'backward'}",
+        "inferred",
+    )
     r.put(f"hd{size}", "head_dim", size, f"head dimension {size}", "inferred")
     dtype = WORDS.get(found["dtype"] or "", found["dtype"] or "")
     if dtype:
@@ -55,7 +62,9 @@ def _paged(name: str) -> KernelId:
     r = Reading(name, "aiter")
     r.put(base, "op", "attention", "attention over a paged KV cache, for decoding", "inferred")
     r.put(base, "lib", PAGED, "ROCm's paged attention", "inferred")
-    return r.done("attention", "paged attention (reduce)" if "reduce" in base else "paged attention (decode)")
+    return r.done(
+        "attention", "paged attention (reduce)" if "reduce" in base else "paged attention (decode)"
+    )
 
 
 FAMILY = Family(
@@ -64,8 +73,15 @@ FAMILY = Family(
     order=22,
     examples={
         "aiter::fmha_bwd_hd64_bf16_causal_a32_rtne": {
-            "op": "sdpa_bwd", "head_dim": 64, "dtype_in": "bf16", "rounding": "rtne", "causal": True,
+            "op": "sdpa_bwd",
+            "head_dim": 64,
+            "dtype_in": "bf16",
+            "rounding": "rtne",
+            "causal": True,
         },
-        "_ZN5aiter24add_rmsnorm_quant_kernelIDF16bDF16bLi256EEEvPT0_": {"lib": "AITER", "mangled": True},
+        "_ZN5aiter24add_rmsnorm_quant_kernelIDF16bDF16bLi256EEEvPT0_": {
+            "lib": "AITER",
+            "mangled": True,
+        },
     },
 )

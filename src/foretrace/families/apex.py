@@ -1,6 +1,6 @@
 """Apex: multi-tensor optimizers without ATen's namespace, and its layer norm.
 
-    multi_tensor_apply_kernel<TensorListMetadata<lists>, <Functor><T, …>, …>
+multi_tensor_apply_kernel<TensorListMetadata<lists>, <Functor><T, …>, …>
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ def _lists(name: str, cpp: _cpp.Cpp) -> KernelId:
     if dtype:
         r.put(types[0], "dtype", dtype, f"works on {dtype}", "inferred")
     word = functor.removesuffix("Functor")
-    return r.done("reduction" if "Norm" in word else "optimizer", f"apex {word} {dtype or ''}".strip())
+    return r.done(
+        "reduction" if "Norm" in word else "optimizer", f"apex {word} {dtype or ''}".strip()
+    )
 
 
 FAMILY = Family(
@@ -42,8 +44,11 @@ FAMILY = Family(
     decode=decode,
     order=42,
     examples={
-        "void multi_tensor_apply_kernel<TensorListMetadata<4>, AdamFunctor<float, float, int>, float>(long)": {
-            "functor": "AdamFunctor", "lists": 4, "dtype": "f32",
+        "void multi_tensor_apply_kernel<TensorListMetadata<4>, AdamFunctor<float, float, int>, "
+        "float>(long)": {
+            "functor": "AdamFunctor",
+            "lists": 4,
+            "dtype": "f32",
         },
         "void cuApplyLayerNorm<__half, float, __half>(__half*)": {"lib": "Apex", "dtype": "f16"},
     },

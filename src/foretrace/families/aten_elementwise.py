@@ -2,12 +2,14 @@
 
 | template | condition |
 |---|---|
-| `vectorized_elementwise_kernel<V, F, …>` | all tensors contiguous, no type change; V elements at a time |
-| `unrolled_elementwise_kernel<F, …, LoadWithCast, …>` | contiguous; with a cast if the loaders say so |
-| `elementwise_kernel<128, n, gpu_kernel_impl_nocast<F>…>` | strided or broadcast, no cast |
-| `elementwise_kernel<128, 4, gpu_kernel_impl<F>…>` | strided, with a cast (older PyTorch used it for both) |
+| `vectorized_elementwise_kernel<V, F, …>` | all tensors contiguous, no type change; V elements at a
+time | | `unrolled_elementwise_kernel<F, …, LoadWithCast, …>` | contiguous; with a cast if the
+loaders say so | | `elementwise_kernel<128, n, gpu_kernel_impl_nocast<F>…>` | strided or broadcast,
+no cast | | `elementwise_kernel<128, 4, gpu_kernel_impl<F>…>` | strided, with a cast (older PyTorch
+used it for both) |
 
-`direct_copy_kernel_cuda` prints the destination's type; with a cast the source's type is not in the name.
+`direct_copy_kernel_cuda` prints the destination's type; with a cast the source's type is not in the
+name.
 """
 
 from __future__ import annotations
@@ -20,16 +22,23 @@ from foretrace.families.inductor import is_op
 from foretrace.schema.kernel import Family, KernelId
 
 TEMPLATES = (
-    "vectorized_elementwise_kernel", "unrolled_elementwise_kernel", "elementwise_kernel",
-    "elementwise_kernel_manual_unroll", "elementwise_kernel_with_index",
+    "vectorized_elementwise_kernel",
+    "unrolled_elementwise_kernel",
+    "elementwise_kernel",
+    "elementwise_kernel_manual_unroll",
+    "elementwise_kernel_with_index",
     "unrolled_elementwise_kernel_for_multi_outputs",
     "vectorized_templated_elementwise_kernel",
 )
 PAIRED = ("BinaryFunctor", "AUnaryFunctor", "BUnaryFunctor")
 COPIES = {  # functor -> (source, destination); None is the lambda's type
-    "direct_copy_kernel_cuda": ("", ""), "bfloat16_copy_kernel_cuda": ("lambda", "bf16"),
-    "float16_copy_kernel_cuda": ("lambda", "f16"), "float8_copy_kernel_cuda": ("lambda", ""),  # which fp8 is not told
-    "bfloat16tofloat32_copy_kernel_cuda": ("lambda", "f32"), "float16tofloat32_copy_kernel_cuda": ("lambda", "f32"),
+    "direct_copy_kernel_cuda": ("", ""),
+    "bfloat16_copy_kernel_cuda": ("lambda", "bf16"),
+    # which fp8 is not told
+    "float16_copy_kernel_cuda": ("lambda", "f16"),
+    "float8_copy_kernel_cuda": ("lambda", ""),
+    "bfloat16tofloat32_copy_kernel_cuda": ("lambda", "f32"),
+    "float16tofloat32_copy_kernel_cuda": ("lambda", "f32"),
 }
 # functor -> (op, short); {} takes the data type
 SPECIAL = {
@@ -39,8 +48,13 @@ SPECIAL = {
     "BinaryFunctor<MulFunctor>": ("aten::mul", "mul {}"),
     "AUnaryFunctor<MulFunctor>": ("aten::mul", "mul by scalar {}"),
     "BUnaryFunctor<MulFunctor>": (
-        "aten::div by a Python scalar (computed as multiply by reciprocal)", "mul by scalar"),
-    "BinaryFunctor<threshold_kernel_impl>": ("aten::threshold_backward", "threshold backward (relu)"),
+        "aten::div by a Python scalar (computed as multiply by reciprocal)",
+        "mul by scalar",
+    ),
+    "BinaryFunctor<threshold_kernel_impl>": (
+        "aten::threshold_backward",
+        "threshold backward (relu)",
+    ),
     "launch_clamp_scalar": ("aten::clamp_min_ (how aten::relu_ runs)", "clamp (relu in eager)"),
     "masked_fill_kernel": ("aten::masked_fill_", "masked_fill"),
     "FillFunctor": ("aten::fill_", "fill {}"),
@@ -93,7 +107,11 @@ def _memory(r: Reading, cpp: _cpp.Cpp) -> None:
 def _loader(r: Reading, cpp: _cpp.Cpp) -> None:
     for word, cast, meaning in (
         ("LoadWithCast", True, "some operand has another type"),
-        ("LoadWithoutCast", False, "no type change; the pointers are not aligned enough for vectors"),
+        (
+            "LoadWithoutCast",
+            False,
+            "no type change; the pointers are not aligned enough for vectors",
+        ),
     ):
         if any(_cpp.leaf(text) == word for text in cpp.args):
             r.put(word, "cast", cast, meaning, "documented")
@@ -107,23 +125,34 @@ def _strided(r: Reading, cpp: _cpp.Cpp, threads: int | None) -> None:
         r.put(cpp.arg(1), "per_thread", each, f"{each} elements per thread", "documented")
     if "gpu_kernel_impl_nocast" in cpp.arg(2):
         r.put("gpu_kernel_impl_nocast", "cast", False, "no type change", "documented")
-    elif "gpu_kernel_impl<" in cpp.arg(2) and each != 2:  # with 2 it is an older PyTorch, which used it for both
+    elif (
+        "gpu_kernel_impl<" in cpp.arg(2) and each != 2
+    ):  # with 2 it is an older PyTorch, which used it for both
         r.put("gpu_kernel_impl", "cast", True, "some operand has another type", "documented")
 
 
 def _functor(cpp: _cpp.Cpp) -> Functor | None:
-    text = next((arg for arg in cpp.args if _cpp.integer(arg) is None and arg not in _dtypes.CPP), "")
+    text = next(
+        (arg for arg in cpp.args if _cpp.integer(arg) is None and arg not in _dtypes.CPP), ""
+    )
     for wrapper in ("gpu_kernel_impl_nocast", "gpu_kernel_impl"):
         if f"{wrapper}<" in text:
             text = next(iter(_cpp.inside(text, wrapper)), "")
     leaf = _cpp.leaf(text)
-    if not leaf or (cpp.truncated and text == cpp.args[-1] and text.endswith(leaf)):  # half a name is none
+    # half a name is none
+    if not leaf or (cpp.truncated and text == cpp.args[-1] and text.endswith(leaf)):
         return None
     inner = _cpp.inside(text, leaf) if leaf in PAIRED else ()
     if cpp.truncated and leaf == "FillFunctor" and not _cpp.inside(text, leaf):
         return None
     wrapped = _cpp.leaf(inner[3]) if len(inner) > 3 else ""
-    return Functor(text, leaf, f"{leaf}<{wrapped}>") if wrapped else None if leaf in PAIRED else Functor(text, leaf, leaf)
+    return (
+        Functor(text, leaf, f"{leaf}<{wrapped}>")
+        if wrapped
+        else None
+        if leaf in PAIRED
+        else Functor(text, leaf, leaf)
+    )
 
 
 def _copy(r: Reading, functor: Functor) -> KernelId:
@@ -141,7 +170,9 @@ def _copy(r: Reading, functor: Functor) -> KernelId:
             r.put(written, "dst_dtype", target, f"writes {target}", "checked")
     same = strided and cast is False and functor.leaf.startswith("direct")
     op = "aten::copy_ / contiguous / clone" if same else "aten::copy_"
-    r.put(functor.leaf, "op", op, "a copy made by a kernel; a cast or a change of layout", "checked")
+    r.put(
+        functor.leaf, "op", op, "a copy made by a kernel; a cast or a change of layout", "checked"
+    )
     return r.done("copy", _copy_short(r, strided))
 
 
@@ -152,12 +183,16 @@ def _copy_short(r: Reading, strided: bool) -> str:
     if not (source or target):
         return "copy"
     target = target or "fp8"  # the one copy that tells its source alone
-    kinds = ", ".join(["strided"] * strided + ["cast"] * (r.fields.get("cast") is True and not source))
+    kinds = ", ".join(
+        ["strided"] * strided + ["cast"] * (r.fields.get("cast") is True and not source)
+    )
     return f"copy {source}->{target}" + (f" ({kinds})" if kinds else "")
 
 
 def _op(r: Reading, cpp: _cpp.Cpp, functor: Functor) -> KernelId:
-    r.put(functor.leaf, "functor", functor.name, "the function applied to each element", "documented")
+    r.put(
+        functor.leaf, "functor", functor.name, "the function applied to each element", "documented"
+    )
     if cpp.base != "elementwise_kernel_with_index":  # there the lambda takes an index, not a value
         _types(r, functor)
     op, short = SPECIAL.get(functor.name, ("", ""))
@@ -167,7 +202,13 @@ def _op(r: Reading, cpp: _cpp.Cpp, functor: Functor) -> KernelId:
     if op or (is_op(word) and functor.text.startswith("at::native")):
         r.put(functor.leaf, "op", op or f"aten::{word}", "the op that launches it", "checked")
     dtype = r.fields.get("dtype", "")
-    short = short.format(dtype) if short else f"{word} (scalar)" if "UnaryFunctor" in functor.leaf else word
+    short = (
+        short.format(dtype)
+        if short
+        else f"{word} (scalar)"
+        if "UnaryFunctor" in functor.leaf
+        else word
+    )
     if r.fields.get("contiguous") is False:
         short += " (strided/broadcast)"
     return r.done("pointwise", short)
@@ -201,19 +242,31 @@ FAMILY = Family(
     examples={
         "void at::native::vectorized_elementwise_kernel<8, "
         "at::native::GeluBackwardCUDAKernelImpl(at::TensorIteratorBase&"
-        ", at::native::GeluType)::{lambda()#1}::operator()() const::{lambda()#4}::operator()() const::"
+        ", at::native::GeluType)::{lambda()#1}::operator()() const::{lambda()#4}::operator()() "
+        "const::"
         "{lambda(c10::BFloat16, c10::BFloat16)#1}, std::array<char*, 3ul> >(int)": {
-            "op": "aten::gelu_backward", "dtype": "bf16", "vec": 8, "contiguous": True, "cast": False,
+            "op": "aten::gelu_backward",
+            "dtype": "bf16",
+            "vec": 8,
+            "contiguous": True,
+            "cast": False,
         },
-        "void at::native::unrolled_elementwise_kernel<at::native::CUDAFunctor_add<double>, at::detail::Array<char*, "
+        "void at::native::unrolled_elementwise_kernel<at::native::CUDAFunctor_add<double>, "
+        "at::detail::Array<char*, "
         "3>, "
         "TrivialOffsetCalculator<2, unsigned int>, TrivialOffsetCalculator<1, unsigned int>, "
         "at::native::memory::LoadWithCast<2>, at::native::memory::StoreWithCast<1> >(int)": {
-            "op": "aten::add", "dtype": "f64", "cast": True,
+            "op": "aten::add",
+            "dtype": "f64",
+            "cast": True,
         },
-        "void at::native::vectorized_elementwise_kernel<(int)4, at::native::bfloat16tofloat32_copy_kernel_cuda("
-        "at::TensorIteratorBase &)::[lambda(c10::BFloat16) (instance 1)], std::array<char *, (unsigned long)2>>(int)": {
-            "src_dtype": "bf16", "dst_dtype": "f32", "vec": 4,
+        "void at::native::vectorized_elementwise_kernel<(int)4, "
+        "at::native::bfloat16tofloat32_copy_kernel_cuda("
+        "at::TensorIteratorBase &)::[lambda(c10::BFloat16) (instance 1)], std::array<char *, "
+        "(unsigned long)2>>(int)": {
+            "src_dtype": "bf16",
+            "dst_dtype": "f32",
+            "vec": 4,
         },
     },
 )

@@ -1,4 +1,6 @@
-"""ATen's cat, index, gather and scatter. Newer builds print element bytes (`OpaqueType<2>`) instead of a type."""
+"""ATen's cat, index, gather and scatter. Newer builds print element bytes (`OpaqueType<2>`) instead
+of a type.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,8 @@ from foretrace.schema.kernel import Family, KernelId
 
 FAMILY_NAME = "aten_index_cat"
 INDEX_OPS = {
-    "index_kernel_impl": ("aten::index", "index (gather"), "index_put_kernel_impl": ("aten::index_put_", "index_put ("),
+    "index_kernel_impl": ("aten::index", "index (gather"),
+    "index_put_kernel_impl": ("aten::index_put_", "index_put ("),
     "index_fill_kernel_impl": ("aten::index_fill_", "index_fill ("),
     "index_copy_kernel_impl": ("aten::index_copy_", "index_copy ("),
     "take_put_kernel_impl": ("", "take/put ("),
@@ -21,12 +24,15 @@ PLAIN = {
     "indexing_backward_kernel_stride_1": ("", "index_put accumulate {}"),
     "indexing_backward_kernel_small_stride": ("", "index_put accumulate {}"),
     "embedding_backward_feature_kernel": ("aten::embedding_dense_backward", "embedding bwd {}"),
-    "flip_cuda_kernel": ("aten::flip", "flip {}"), "roll_cuda_kernel": ("aten::roll", "roll {}"),
+    "flip_cuda_kernel": ("aten::flip", "flip {}"),
+    "roll_cuda_kernel": ("aten::roll", "roll {}"),
 }
 
 
 def decode(name: str) -> KernelId | None:
-    if not rx(r"CatArray|index|scatter|gather|embedding_backward|flip_cuda|roll_cuda").search(name[:160]):
+    if not rx(r"CatArray|index|scatter|gather|embedding_backward|flip_cuda|roll_cuda").search(
+        name[:160]
+    ):
         return None
     cpp = _cpp.parse(name)
     if cpp.base.startswith("CatArrayBatchedCopy"):
@@ -48,7 +54,13 @@ def _put_value(r: Reading, text: str) -> str:
     """The element: a type, or its bytes where the type was erased. Returns it in words."""
     size = rx(r"(?:[\w:]*::)?OpaqueType<(?:\(\w+\))?(\d{1,3})\w*>").fullmatch(text)
     if size:
-        r.put(text, "element_bytes", int(size[1]), f"elements of {size[1]} bytes; the type is erased", "checked")
+        r.put(
+            text,
+            "element_bytes",
+            int(size[1]),
+            f"elements of {size[1]} bytes; the type is erased",
+            "checked",
+        )
         return f"{size[1]}-byte dtype"
     dtype = _dtypes.cpp(text)
     if dtype:
@@ -101,13 +113,18 @@ def _scatter(name: str, cpp: _cpp.Cpp) -> KernelId:
         return _start(name, cpp, "").done("scatter_gather", "scatter/gather")
     r = _start(name, cpp, op)
     value = _put_value(r, args[1]) if len(args) > 1 else ""
-    return r.done("scatter_gather", f"{op[6:]} ({value})" if "byte" in value else f"{op[6:]} {value}".strip())
+    return r.done(
+        "scatter_gather", f"{op[6:]} ({value})" if "byte" in value else f"{op[6:]} {value}".strip()
+    )
 
 
 def _plain(name: str, cpp: _cpp.Cpp, op: str, short: str) -> KernelId:
     r = _start(name, cpp, op)
     value = _put_value(r, cpp.arg(0)) if "{}" in short else ""
-    return r.done("copy" if "flip" in short or "roll" in short else "scatter_gather", short.format(value).strip())
+    return r.done(
+        "copy" if "flip" in short or "roll" in short else "scatter_gather",
+        short.format(value).strip(),
+    )
 
 
 FAMILY = Family(
@@ -115,13 +132,19 @@ FAMILY = Family(
     decode=decode,
     order=41,
     examples={
-        "void at::native::(anonymous namespace)::CatArrayBatchedCopy_aligned16_contig<at::native::(anonymous "
+        "void at::native::(anonymous "
+        "namespace)::CatArrayBatchedCopy_aligned16_contig<at::native::(anonymous "
         "namespace)::"
-        "OpaqueType<4u>, unsigned int, 1, 128, 1>(P)": {"op": "aten::cat", "element_bytes": 4, "dims": 1},
+        "OpaqueType<4u>, unsigned int, 1, 128, 1>(P)": {
+            "op": "aten::cat",
+            "element_bytes": 4,
+            "dims": 1,
+        },
         "void at::native::_scatter_gather_elementwise_kernel<128, 4, "
         "at::native::_cuda_scatter_gather_internal_kernel<true,"
         " float>::operator()<at::native::ReduceAdd>(at::TensorIterator&)::{lambda(int)#1}>(int)": {
-            "op": "aten::scatter_add", "dtype": "f32",
+            "op": "aten::scatter_add",
+            "dtype": "f32",
         },
     },
 )

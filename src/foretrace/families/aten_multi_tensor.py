@@ -1,9 +1,10 @@
 """ATen's multi-tensor kernels: `_foreach_*` ops and fused optimizers.
 
-    multi_tensor_apply_kernel<TensorListMetadata<lists>, Functor<T, depth, inputs, result>, Op<…>, …>
+    multi_tensor_apply_kernel<TensorListMetadata<lists>, Functor<T, depth, inputs, result>, Op<…>,
+    …>
 
-The role is `optimizer` for arithmetic (optimizers are what launches these in practice), `copy` for copies, `reduction`
-for norms. A result index of 0 is the in-place form (`_foreach_mul_`).
+The role is `optimizer` for arithmetic (optimizers are what launches these in practice), `copy` for
+copies, `reduction` for norms. A result index of 0 is the in-place form (`_foreach_mul_`).
 """
 
 from __future__ import annotations
@@ -15,12 +16,38 @@ from foretrace.schema.kernel import Family, KernelId
 
 TEMPLATE = "multi_tensor_apply_kernel"
 OPERATIONS = {
-    "plus": "add", "minus": "sub", "multiplies": "mul", "divides": "div", "power_functor": "pow", "negate": "neg",
-    "LerpFunctor": "lerp", "reverse_power_functor": "pow",
+    "plus": "add",
+    "minus": "sub",
+    "multiplies": "mul",
+    "divides": "div",
+    "power_functor": "pow",
+    "negate": "neg",
+    "LerpFunctor": "lerp",
+    "reverse_power_functor": "pow",
 }
 UNARY = (  # named after the op itself
-    "copy", "sqrt", "rsqrt", "exp", "expm1", "log", "log2", "log10", "log1p", "abs", "reciprocal", "sign", "sin", "cos",
-    "tan", "tanh", "sigmoid", "erf", "floor", "ceil", "round", "trunc",
+    "copy",
+    "sqrt",
+    "rsqrt",
+    "exp",
+    "expm1",
+    "log",
+    "log2",
+    "log10",
+    "log1p",
+    "abs",
+    "reciprocal",
+    "sign",
+    "sin",
+    "cos",
+    "tan",
+    "tanh",
+    "sigmoid",
+    "erf",
+    "floor",
+    "ceil",
+    "round",
+    "trunc",
 )
 POINTWISE = {"multiplies": "addcmul", "divides": "addcdiv"}
 FUSED = {
@@ -77,15 +104,27 @@ def _fused(r: Reading, functor: str, dtype: str | None, mode: str) -> KernelId:
 def _foreach(r: Reading, functor: str, types: tuple[str, ...], operation: str) -> KernelId:
     word = _word(functor, _cpp.leaf(operation))
     dtype = _dtypes.cpp(types[0]) if types else None
-    in_place = word in ("copy", "zero") or (word != "norm" and len(types) > 3 and _cpp.integer(types[3]) == 0)
+    in_place = word in ("copy", "zero") or (
+        word != "norm" and len(types) > 3 and _cpp.integer(types[3]) == 0
+    )
     if word:
-        r.put(functor, "op", f"aten::_foreach_{word}{'_' * in_place}", "the op that launches it", "checked")
+        r.put(
+            functor,
+            "op",
+            f"aten::_foreach_{word}{'_' * in_place}",
+            "the op that launches it",
+            "checked",
+        )
     if functor == "CopyFunctor":
         source = _dtypes.cpp(types[1]) if len(types) > 1 else None
-        return r.done("copy", f"foreach copy {source}->{dtype}" if source and dtype else "foreach copy")
+        return r.done(
+            "copy", f"foreach copy {source}->{dtype}" if source and dtype else "foreach copy"
+        )
     if dtype:
         r.put(types[0], "dtype", dtype, f"works on {dtype}", "documented")
-    return r.done(ROLES.get(word, "optimizer"), f"foreach {word} {dtype or ''}".replace("  ", " ").strip())
+    return r.done(
+        ROLES.get(word, "optimizer"), f"foreach {word} {dtype or ''}".replace("  ", " ").strip()
+    )
 
 
 def _word(functor: str, operation: str) -> str:
@@ -126,11 +165,23 @@ FAMILY = Family(
     decode=decode,
     order=40,
     examples={
-        "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<at::native::(anonymous namespace)::"
-        "TensorListMetadata<3>, at::native::(anonymous namespace)::PointwiseOpScalarFunctor<c10::BFloat16, 3, 3, 0>, "
-        "std::multiplies<float>, float>(P)": {"op": "aten::_foreach_addcmul_", "lists": 3, "dtype": "bf16"},
-        "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<at::native::(anonymous namespace)::"
-        "FusedOptimizerTensorListMetadata<4>, at::native::(anonymous namespace)::FusedAdamMathFunctor<float, 4, "
-        "(at::native::ADAM_MODE)1, false>, float const*>(P)": {"op": "aten::_fused_adamw_", "dtype": "f32", "lists": 4},
+        "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<at::native::(anonymous "
+        "namespace)::"
+        "TensorListMetadata<3>, at::native::(anonymous "
+        "namespace)::PointwiseOpScalarFunctor<c10::BFloat16, 3, 3, 0>, "
+        "std::multiplies<float>, float>(P)": {
+            "op": "aten::_foreach_addcmul_",
+            "lists": 3,
+            "dtype": "bf16",
+        },
+        "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<at::native::(anonymous "
+        "namespace)::"
+        "FusedOptimizerTensorListMetadata<4>, at::native::(anonymous "
+        "namespace)::FusedAdamMathFunctor<float, 4, "
+        "(at::native::ADAM_MODE)1, false>, float const*>(P)": {
+            "op": "aten::_fused_adamw_",
+            "dtype": "f32",
+            "lists": 4,
+        },
     },
 )

@@ -1,7 +1,8 @@
 """ATen's layer, RMS, group and batch norm kernels.
 
-`vectorized_layer_norm_kernel<T, acc, true>` is RMS norm: the last flag tells, where there is one. The older form
-without the flag is always layer norm. `RowwiseMomentsCUDAKernel<T>` is group norm; with two types it was layer norm.
+`vectorized_layer_norm_kernel<T, acc, true>` is RMS norm: the last flag tells, where there is one.
+The older form without the flag is always layer norm. `RowwiseMomentsCUDAKernel<T>` is group norm;
+with two types it was layer norm.
 """
 
 from __future__ import annotations
@@ -17,22 +18,35 @@ BATCH, BATCH_BACK = "aten::native_batch_norm", "aten::native_batch_norm_backward
 KERNELS = (
     (r"vectorized_layer_norm_kernel\w*|LayerNormForwardCUDAKernel", LAYER, "layer_norm fwd"),
     (r"layer_norm_grad_input_kernel\w*", LAYER_BACK, "layer_norm bwd (input)"),
-    (r"GammaBetaBackward(?:Simple)?CUDAKernel(?:_32x32|_32x16)?|cuCompute(?:Part)?GradGammaBeta", LAYER_BACK,
-     "layer_norm bwd (gamma/beta)"),
+    (
+        r"GammaBetaBackward(?:Simple)?CUDAKernel(?:_32x32|_32x16)?|cuCompute(?:Part)?GradGammaBeta",
+        LAYER_BACK,
+        "layer_norm bwd (gamma/beta)",
+    ),
     (r"GammaBetaBackward\w*", "", "layer/rms_norm bwd (gamma/beta)"),
     (r"RowwiseMomentsCUDAKernel", GROUP, "group_norm moments"),
     (r"ComputeFusedParamsCUDAKernel|GroupNorm1dForward\w*", GROUP, "group_norm fwd"),
-    (r"Compute(?:1d)?BackwardFusedParams\w*|ComputeInternalGradients\w*|(?:GammaBeta1d|Gamma1d)Backward\w*|"
-     r"GroupNorm\w*Backward\w*", GROUP_BACK, "group_norm bwd"),
+    (
+        r"Compute(?:1d)?BackwardFusedParams\w*|ComputeInternalGradients\w*|(?:GammaBeta1d|Gamma1d)Backward\w*|"
+        r"GroupNorm\w*Backward\w*",
+        GROUP_BACK,
+        "group_norm bwd",
+    ),
     (r"batch_norm_collect_statistics\w*", BATCH, "batch_norm stats"),
     (r"batch_norm_transform_input\w*", BATCH, "batch_norm apply"),
-    (r"batch_norm_update_stats\w*|batch_norm_reduce_statistics\w*", BATCH, "batch_norm stats update"),
+    (
+        r"batch_norm_update_stats\w*|batch_norm_reduce_statistics\w*",
+        BATCH,
+        "batch_norm stats update",
+    ),
     (r"batch_norm_backward\w*", BATCH_BACK, "batch_norm bwd"),
 )
 
 
 def decode(name: str) -> KernelId | None:
-    if not rx(r"orm|Rowwise|GammaBeta|ComputeFusedParams|Compute\w*Backward|ComputeInternal").search(name[:160]):
+    if not rx(
+        r"orm|Rowwise|GammaBeta|ComputeFusedParams|Compute\w*Backward|ComputeInternal"
+    ).search(name[:160]):
         return None
     cpp = _cpp.parse(name)
     if not cpp.scope.startswith("at::native") or cpp.scope.startswith("at::native::xpu"):
@@ -51,7 +65,10 @@ def _norm(name: str, cpp: _cpp.Cpp, op: str, short: str) -> KernelId:
     if rms is not None:
         r.put(cpp.arg(2), "rms_norm", rms, "RMS norm" if rms else "layer norm", "checked")
     if rms:
-        op, short = op.replace("native_layer_norm", "_fused_rms_norm"), short.replace("layer_norm", "rms_norm")
+        op, short = (
+            op.replace("native_layer_norm", "_fused_rms_norm"),
+            short.replace("layer_norm", "rms_norm"),
+        )
     if cpp.base == "RowwiseMomentsCUDAKernel" and len(types) > 1:
         op, short = "", "norm moments"
     if op:
@@ -64,11 +81,16 @@ FAMILY = Family(
     decode=decode,
     order=40,
     examples={
-        "void at::native::(anonymous namespace)::vectorized_layer_norm_kernel<c10::BFloat16, float, true>(int)": {
-            "op": "aten::_fused_rms_norm", "rms_norm": True, "dtype_in": "bf16",
+        "void at::native::(anonymous namespace)::vectorized_layer_norm_kernel<c10::BFloat16, "
+        "float, true>(int)": {
+            "op": "aten::_fused_rms_norm",
+            "rms_norm": True,
+            "dtype_in": "bf16",
         },
-        "void at::native::batch_norm_backward_reduce_channels_last_kernel<c10::Half, c10::Half, float, int>(P)": {
-            "op": "aten::native_batch_norm_backward", "dtype_in": "f16",
+        "void at::native::batch_norm_backward_reduce_channels_last_kernel<c10::Half, c10::Half, "
+        "float, int>(P)": {
+            "op": "aten::native_batch_norm_backward",
+            "dtype_in": "f16",
         },
     },
 )

@@ -1,6 +1,8 @@
-"""The rest of ATen: pooling, losses, sorting, scans, embedding gradients, resampling. The function's name is the op.
+"""The rest of ATen: pooling, losses, sorting, scans, embedding gradients, resampling. The
+function's name is the op.
 
-A kernel of `at::native` that no table knows keeps its function name; its role comes from the words of that name.
+A kernel of `at::native` that no table knows keeps its function name; its role comes from the words
+of that name.
 """
 
 from __future__ import annotations
@@ -13,36 +15,103 @@ from foretrace.schema.kernel import Family, KernelId
 
 # pattern of the function -> (op, short, role); {} takes the data type
 KERNELS = (
-    (r"max_pool_forward_n(?:chw|hwc)", "aten::max_pool2d_with_indices", "max_pool2d fwd {}", "reduction"),
-    (r"max_pool_backward_n(?:chw|hwc)", "aten::max_pool2d_with_indices_backward", "max_pool2d bwd {}", "reduction"),
+    (
+        r"max_pool_forward_n(?:chw|hwc)",
+        "aten::max_pool2d_with_indices",
+        "max_pool2d fwd {}",
+        "reduction",
+    ),
+    (
+        r"max_pool_backward_n(?:chw|hwc)",
+        "aten::max_pool2d_with_indices_backward",
+        "max_pool2d bwd {}",
+        "reduction",
+    ),
     (r"avg_pool2d_out_cuda_frame\w*", "aten::avg_pool2d", "avg_pool2d fwd {}", "reduction"),
-    (r"avg_pool2d_backward_out_cuda_frame\w*", "aten::avg_pool2d_backward", "avg_pool2d bwd {}", "reduction"),
-    (r"(?:atomic_)?adaptive_average_gradinput\w*|(?:atomic_)?adaptive_average_pool_backward\w*",
-     "aten::_adaptive_avg_pool2d_backward", "adaptive_avg_pool bwd {}", "reduction"),
-    (r"adaptive_average_pool\w*", "aten::_adaptive_avg_pool2d", "adaptive_avg_pool fwd {}", "reduction"),
+    (
+        r"avg_pool2d_backward_out_cuda_frame\w*",
+        "aten::avg_pool2d_backward",
+        "avg_pool2d bwd {}",
+        "reduction",
+    ),
+    (
+        r"(?:atomic_)?adaptive_average_gradinput\w*|(?:atomic_)?adaptive_average_pool_backward\w*",
+        "aten::_adaptive_avg_pool2d_backward",
+        "adaptive_avg_pool bwd {}",
+        "reduction",
+    ),
+    (
+        r"adaptive_average_pool\w*",
+        "aten::_adaptive_avg_pool2d",
+        "adaptive_avg_pool fwd {}",
+        "reduction",
+    ),
     (r"upsample_([a-z]+\dd)_backward\w*", "", "upsample bwd {}", "scatter_gather"),
     (r"upsample_([a-z]+\dd)\w*", "", "upsample fwd {}", "scatter_gather"),
-    (r"nll_loss_forward\w*|cunn_ClassNLLCriterion_updateOutput\w*", "aten::nll_loss_forward", "nll_loss fwd {}",
-        "reduction"),
-    (r"nll_loss_backward\w*|cunn_ClassNLLCriterion_updateGradInput\w*", "aten::nll_loss_backward", "nll_loss bwd {}",
-     "scatter_gather"),
-    (r"compute_grad_weight\w*|sum_and_scatter|krn_partials_per_segment|krn_partial_segment_offset|"
-     r"compute_num_of_partial_segments|write_num_of_segments", "aten::embedding_dense_backward",
-     "embedding bwd: {base}",
-     "scatter_gather"),
-    (r"EmbeddingBag_updateOutputKernel\w*", "aten::_embedding_bag", "embedding_bag fwd {}", "scatter_gather"),
-    (r"EmbeddingBag_\w+", "aten::_embedding_bag_backward", "embedding_bag bwd {}", "scatter_gather"),
-    (r"bitonicSortKVInPlace|radixSortKVInPlace|warpMergeSortKVInPlace", "", "sort (in block) {}", "sort"),
-    (r"fill_reverse_indices_kernel|fill_index_and_segment_kernel|sort_postprocess_kernel", "aten::sort",
+    (
+        r"nll_loss_forward\w*|cunn_ClassNLLCriterion_updateOutput\w*",
+        "aten::nll_loss_forward",
+        "nll_loss fwd {}",
+        "reduction",
+    ),
+    (
+        r"nll_loss_backward\w*|cunn_ClassNLLCriterion_updateGradInput\w*",
+        "aten::nll_loss_backward",
+        "nll_loss bwd {}",
+        "scatter_gather",
+    ),
+    (
+        r"compute_grad_weight\w*|sum_and_scatter|krn_partials_per_segment|krn_partial_segment_offset|"
+        r"compute_num_of_partial_segments|write_num_of_segments",
+        "aten::embedding_dense_backward",
+        "embedding bwd: {base}",
+        "scatter_gather",
+    ),
+    (
+        r"EmbeddingBag_updateOutputKernel\w*",
+        "aten::_embedding_bag",
+        "embedding_bag fwd {}",
+        "scatter_gather",
+    ),
+    (
+        r"EmbeddingBag_\w+",
+        "aten::_embedding_bag_backward",
+        "embedding_bag bwd {}",
+        "scatter_gather",
+    ),
+    (
+        r"bitonicSortKVInPlace|radixSortKVInPlace|warpMergeSortKVInPlace",
+        "",
+        "sort (in block) {}",
+        "sort",
+    ),
+    (
+        r"fill_reverse_indices_kernel|fill_index_and_segment_kernel|sort_postprocess_kernel",
+        "aten::sort",
         "sort: indices",
-     "sort"),
-    (r"gatherTopK|computeBlockwiseWithinKCounts|radixFindKthValues|computeBlockDigitCounts\w*|computeDigitCumSum",
-     "aten::topk", "topk {}", "sort"),
+        "sort",
+    ),
+    (
+        r"gatherTopK|computeBlockwiseWithinKCounts|radixFindKthValues|computeBlockDigitCounts\w*|computeDigitCumSum",
+        "aten::topk",
+        "topk {}",
+        "sort",
+    ),
     (r"gatherKthValue|gatherMedian", "", "kthvalue {}", "sort"),
     (r"tensor_kernel_scan_(?:inner|outer)\w*", "", "scan {}", "reduction"),
     (r"triu_tril_kernel\w*", "", "triu/tril {}", "pointwise"),
-    (r"compute_cuda_kernel", "aten::repeat_interleave", "repeat_interleave: {base}", "scatter_gather"),
-    (r"conv_depthwise\w*_forward_kernel\w*", "aten::_conv_depthwise2d", "depthwise conv fwd {}", "conv"),
+    (
+        r"compute_cuda_kernel",
+        "aten::repeat_interleave",
+        "repeat_interleave: {base}",
+        "scatter_gather",
+    ),
+    (
+        r"conv_depthwise\w*_forward_kernel\w*",
+        "aten::_conv_depthwise2d",
+        "depthwise conv fwd {}",
+        "conv",
+    ),
     (r"conv_depthwise\w*", "", "depthwise conv bwd {}", "conv"),
     (r"(?:im2col|col2im|vol2col|col2vol)_\w*kernel\w*", "", "{base}", "conv"),
     (r"(?:reflection|replication)_pad\w*", "", "{base}", "copy"),
@@ -56,7 +125,11 @@ UNSCOPED = ("compute_cuda_kernel",)
 
 
 def decode(name: str) -> KernelId | None:
-    if "at::native" in name[:200] or "_ZN2at6native" in name[:20] or any(word in name[:60] for word in UNSCOPED):
+    if (
+        "at::native" in name[:200]
+        or "_ZN2at6native" in name[:20]
+        or any(word in name[:60] for word in UNSCOPED)
+    ):
         return _decode(name)
     return None
 
@@ -105,11 +178,17 @@ FAMILY = Family(
     decode=decode,
     order=49,
     examples={
-        "void at::native::(anonymous namespace)::max_pool_forward_nhwc<c10::Half, int>(c10::Half const*)": {
-            "op": "aten::max_pool2d_with_indices", "dtype": "f16",
+        "void at::native::(anonymous namespace)::max_pool_forward_nhwc<c10::Half, int>(c10::Half "
+        "const*)": {
+            "op": "aten::max_pool2d_with_indices",
+            "dtype": "f16",
         },
-        "void at::native::sbtopk::gatherTopK<float, unsigned int, 2, false>(P)": {"op": "aten::topk", "dtype": "f32"},
-        "void at::native::(anonymous namespace)::upsample_nearest2d_out_frame<float>(float const*)": {
+        "void at::native::sbtopk::gatherTopK<float, unsigned int, 2, false>(P)": {
+            "op": "aten::topk",
+            "dtype": "f32",
+        },
+        "void at::native::(anonymous namespace)::upsample_nearest2d_out_frame<float>(float "
+        "const*)": {
             "op": "aten::upsample_nearest2d",
         },
     },

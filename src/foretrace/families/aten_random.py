@@ -7,7 +7,11 @@ from foretrace.families._reading import Reading, rx
 from foretrace.schema.kernel import Family, KernelId
 
 FAMILY_NAME = "aten_random"
-OPS = {"random_from_to": "random", "random_full_64_bits_range": "random", "bernoulli_tensor": "bernoulli"}
+OPS = {
+    "random_from_to": "random",
+    "random_full_64_bits_range": "random",
+    "bernoulli_tensor": "bernoulli",
+}
 OTHERS = {
     "randperm_handle_duplicate_keys_kernel": ("aten::randperm", "randperm"),
     "sampleMultinomialOnce": ("aten::multinomial", "multinomial"),
@@ -71,13 +75,18 @@ FAMILY = Family(
     decode=decode,
     order=40,
     examples={
-        "void at::native::(anonymous namespace)::distribution_elementwise_grid_stride_kernel<float, 4, "
+        "void at::native::(anonymous "
+        "namespace)::distribution_elementwise_grid_stride_kernel<float, 4, "
         "at::native::templates"
-        "::cuda::uniform_and_transform<c10::Half, float, 4ul, at::CUDAGeneratorImpl*, at::native::templates::cuda::"
+        "::cuda::uniform_and_transform<c10::Half, float, 4ul, at::CUDAGeneratorImpl*, "
+        "at::native::templates::cuda::"
         "uniform_kernel<at::CUDAGeneratorImpl*>(at::TensorIteratorBase&)::{lambda()#1}>(P)::{lambda(P)#1}>(long)": {
-            "op": "aten::uniform_", "distribution": "uniform", "dtype": "f16",
+            "op": "aten::uniform_",
+            "distribution": "uniform",
+            "dtype": "f16",
         },
-        "void at::native::(anonymous namespace)::fused_dropout_kernel_vec<c10::BFloat16, float, unsigned int, 1, 8, "
+        "void at::native::(anonymous namespace)::fused_dropout_kernel_vec<c10::BFloat16, float, "
+        "unsigned int, 1, 8, "
         "bool>"
         "(P)": {"op": "aten::native_dropout", "dtype": "bf16", "vec": 8},
     },

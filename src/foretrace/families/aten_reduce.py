@@ -1,4 +1,6 @@
-"""ATen's reductions: `reduce_kernel<max_threads, out_vec, ReduceOp<Tin, Op, index, Tout, vt0[, in_vec]>>`."""
+"""ATen's reductions:
+`reduce_kernel<max_threads, out_vec, ReduceOp<Tin, Op, index, Tout, vt0[, in_vec]>>`.
+"""
 
 from __future__ import annotations
 
@@ -8,20 +10,38 @@ from foretrace.schema.kernel import Family, KernelId
 
 # Op of the ReduceOp -> (aten op, short)
 OPS = {
-    "MeanOps": ("aten::mean", "mean {}"), "sum_functor": ("aten::sum", "sum {}"),
+    "MeanOps": ("aten::mean", "mean {}"),
+    "sum_functor": ("aten::sum", "sum {}"),
     "nansum_functor": ("aten::nansum", "nansum {}"),
-    "prod_functor": ("aten::prod", "prod {}"), "xor_sum_functor": ("aten::hash_tensor", "xor sum {}"),
-    "NormTwoOps": ("aten::norm", "norm {}"), "NormOps": ("aten::norm", "norm {}"),
+    "prod_functor": ("aten::prod", "prod {}"),
+    "xor_sum_functor": ("aten::hash_tensor", "xor sum {}"),
+    "NormTwoOps": ("aten::norm", "norm {}"),
+    "NormOps": ("aten::norm", "norm {}"),
     "NormOneOps": ("aten::norm", "norm {}"),
-    "NormZeroOps": ("aten::norm", "norm {}"), "AbsMaxOps": ("aten::norm", "norm (max) {}"),
-    "AbsMinOps": ("aten::norm", "norm (min) {}"), "ArgMaxOps": ("aten::argmax", "argmax {}"),
-    "ArgMinOps": ("aten::argmin", "argmin {}"), "MaxOps": ("aten::max", "max {}"), "MinOps": ("aten::min", "min {}"),
-    "MaxNanFunctor": ("aten::max", "max {}"), "MinNanFunctor": ("aten::min", "min {}"),
-    "MinMaxOps": ("aten::aminmax", "aminmax {}"), "and_kernel_cuda": ("aten::all", "all ({})"),
-    "or_kernel_cuda": ("aten::any", "any ({})"), "WelfordOps": ("aten::var / std", "var/std (Welford) {}"),
+    "NormZeroOps": ("aten::norm", "norm {}"),
+    "AbsMaxOps": ("aten::norm", "norm (max) {}"),
+    "AbsMinOps": ("aten::norm", "norm (min) {}"),
+    "ArgMaxOps": ("aten::argmax", "argmax {}"),
+    "ArgMinOps": ("aten::argmin", "argmin {}"),
+    "MaxOps": ("aten::max", "max {}"),
+    "MinOps": ("aten::min", "min {}"),
+    "MaxNanFunctor": ("aten::max", "max {}"),
+    "MinNanFunctor": ("aten::min", "min {}"),
+    "MinMaxOps": ("aten::aminmax", "aminmax {}"),
+    "and_kernel_cuda": ("aten::all", "all ({})"),
+    "or_kernel_cuda": ("aten::any", "any ({})"),
+    "WelfordOps": ("aten::var / std", "var/std (Welford) {}"),
 }
 # Ops whose template names the accumulator as its second type.
-ACCUMULATED = ("sum_functor", "nansum_functor", "prod_functor", "MeanOps", "NormTwoOps", "NormOps", "NormOneOps")
+ACCUMULATED = (
+    "sum_functor",
+    "nansum_functor",
+    "prod_functor",
+    "MeanOps",
+    "NormTwoOps",
+    "NormOps",
+    "NormOneOps",
+)
 
 
 def decode(name: str) -> KernelId | None:
@@ -73,11 +93,17 @@ FAMILY = Family(
     decode=decode,
     order=40,
     examples={
-        "void at::native::reduce_kernel<512, 1, at::native::ReduceOp<c10::BFloat16, at::native::MeanOps<c10::BFloat16, "
+        "void at::native::reduce_kernel<512, 1, at::native::ReduceOp<c10::BFloat16, "
+        "at::native::MeanOps<c10::BFloat16, "
         "float, float, c10::BFloat16>, unsigned int, c10::BFloat16, 4, 4> >(P)": {
-            "op": "aten::mean", "dtype_in": "bf16", "dtype_acc": "f32", "max_threads": 512, "out_vec": 1,
+            "op": "aten::mean",
+            "dtype_in": "bf16",
+            "dtype_acc": "f32",
+            "max_threads": 512,
+            "out_vec": 1,
         },
-        "void at::native::reduce_kernel<128, 4, at::native::ReduceOp<float, at::native::MaxOps<float>, unsigned int, "
+        "void at::native::reduce_kernel<128, 4, at::native::ReduceOp<float, "
+        "at::native::MaxOps<float>, unsigned int, "
         "float, 4> >(P)": {"op": "aten::max", "dtype_in": "f32"},
     },
 )

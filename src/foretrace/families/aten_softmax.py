@@ -1,7 +1,7 @@
 """ATen's softmax: a warp per row up to 1024 elements, a block per row above.
 
-    softmax_warp_(forward|backward)<Tin, Tout, acc, log2_elements, is_log_softmax, is_masked>
-    cunn_SoftMax(Forward|Backward)[Smem|Reg|…]<[vector width,] Tin, acc, Tout, Epilogue, …>
+softmax_warp_(forward|backward)<Tin, Tout, acc, log2_elements, is_log_softmax, is_masked>
+cunn_SoftMax(Forward|Backward)[Smem|Reg|…]<[vector width,] Tin, acc, Tout, Epilogue, …>
 """
 
 from __future__ import annotations
@@ -11,8 +11,10 @@ from foretrace.families._reading import Reading, rx
 from foretrace.schema.kernel import Family, KernelId
 
 _OPS = {
-    (False, False): "aten::_softmax", (True, False): "aten::_log_softmax",
-    (False, True): "aten::_softmax_backward_data", (True, True): "aten::_log_softmax_backward_data",
+    (False, False): "aten::_softmax",
+    (True, False): "aten::_log_softmax",
+    (False, True): "aten::_softmax_backward_data",
+    (True, True): "aten::_log_softmax_backward_data",
 }
 _BLOCK = r"cunn_(Spatial)?SoftMax(Forward|Backward)\w*"
 
@@ -30,8 +32,16 @@ def decode(name: str) -> KernelId | None:
 
 def _warp(name: str, cpp: _cpp.Cpp, backward: bool) -> KernelId:
     r = Reading(name, "aten_softmax")
-    r.put(cpp.base, "template", cpp.base, "softmax with one warp per row, up to 1024 elements", "documented")
-    _types(r, cpp, (("dtype_in", 0, "reads"), ("dtype_out", 1, "writes"), ("dtype_acc", 2, "sums in")))
+    r.put(
+        cpp.base,
+        "template",
+        cpp.base,
+        "softmax with one warp per row, up to 1024 elements",
+        "documented",
+    )
+    _types(
+        r, cpp, (("dtype_in", 0, "reads"), ("dtype_out", 1, "writes"), ("dtype_acc", 2, "sums in"))
+    )
     size = _cpp.integer(cpp.arg(3))
     if size is not None and size < 64:
         r.put(cpp.arg(3), "log2_elements", size, f"rows of up to {2**size} elements", "checked")
@@ -40,7 +50,13 @@ def _warp(name: str, cpp: _cpp.Cpp, backward: bool) -> KernelId:
         r.put(cpp.arg(4), "log_softmax", log, "log_softmax" if log else "softmax", "checked")
     masked = _cpp.boolean(cpp.arg(5))
     if masked is not None:
-        r.put(cpp.arg(5), "masked", masked, "with a mask" if masked else "without a mask", "documented")
+        r.put(
+            cpp.arg(5),
+            "masked",
+            masked,
+            "with a mask" if masked else "without a mask",
+            "documented",
+        )
     return _done(r, cpp, log, backward, "warp")
 
 
@@ -51,9 +67,18 @@ def _block(name: str, cpp: _cpp.Cpp, backward: bool, spatial: bool) -> KernelId:
     if vec is not None:
         r.put(cpp.arg(0), "vec", vec, f"{vec} elements per load", "documented")
     shift = 0 if vec is None else 1
-    _types(r, cpp,
-        (("dtype_in", shift, "reads"), ("dtype_acc", shift + 1, "sums in"), ("dtype_out", shift + 2, "writes")))
-    epilogue = next((leaf for text in cpp.args if (leaf := _cpp.leaf(text)).endswith("Epilogue")), "")
+    _types(
+        r,
+        cpp,
+        (
+            ("dtype_in", shift, "reads"),
+            ("dtype_acc", shift + 1, "sums in"),
+            ("dtype_out", shift + 2, "writes"),
+        ),
+    )
+    epilogue = next(
+        (leaf for text in cpp.args if (leaf := _cpp.leaf(text)).endswith("Epilogue")), ""
+    )
     log = None
     if epilogue:
         log = epilogue.startswith("Log")
@@ -72,7 +97,9 @@ def _done(r: Reading, cpp: _cpp.Cpp, log: bool | None, backward: bool, way: str)
     if log is not None:
         r.put(cpp.base, "op", _OPS[log, backward], "the op that launches it", "checked")
     word = f"{'log_' if log else ''}softmax {'bwd' if backward else 'fwd'}"
-    return r.done("softmax", " ".join([word, r.fields.get("dtype_in", ""), f"({way})"]).replace("  ", " "))
+    return r.done(
+        "softmax", " ".join([word, r.fields.get("dtype_in", ""), f"({way})"]).replace("  ", " ")
+    )
 
 
 FAMILY = Family(
@@ -80,12 +107,19 @@ FAMILY = Family(
     decode=decode,
     order=40,
     examples={
-        "void (anonymous namespace)::softmax_warp_forward<c10::Half, c10::Half, float, 9, false, true>(c10::Half*)": {
-            "op": "aten::_softmax", "dtype_in": "f16", "log2_elements": 9, "log_softmax": False, "masked": True,
+        "void (anonymous namespace)::softmax_warp_forward<c10::Half, c10::Half, float, 9, false, "
+        "true>(c10::Half*)": {
+            "op": "aten::_softmax",
+            "dtype_in": "f16",
+            "log2_elements": 9,
+            "log_softmax": False,
+            "masked": True,
         },
         "void at::native::(anonymous namespace)::cunn_SoftMaxBackward<4, float, float, float, "
         "at::native::(anonymous namespace)::LogSoftMaxBackwardEpilogue>(float*)": {
-            "op": "aten::_log_softmax_backward_data", "vec": 4, "dtype_in": "f32",
+            "op": "aten::_log_softmax_backward_data",
+            "vec": 4,
+            "dtype_in": "f32",
         },
     },
 )

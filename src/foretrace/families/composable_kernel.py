@@ -1,4 +1,6 @@
-"""AMD's Composable Kernel and CK Tile. Names mostly arrive mangled; the kernel's identifier tells what it does."""
+"""AMD's Composable Kernel and CK Tile. Names mostly arrive mangled; the kernel's identifier tells
+what it does.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,8 @@ TILE_KERNELS = (
     (r"FmhaFwd\w*|UnifiedAttention\w*", "sdpa_fwd", "fmha fwd", "attention"),
     (r"FmhaBwd\w*", "sdpa_bwd", "fmha bwd", "attention"),
     (r"(?:Fused)?Moe\w*Gemm\w*|\w*Gemm\w*Kernel|FlatmmKernel", "gemm", "gemm", "gemm"),
-    (r"MoeSorting\w*", "sort", "moe sort", "sort"), (r"TopkSoftmax\w*", "topk + softmax", "topk softmax", "softmax"),
+    (r"MoeSorting\w*", "sort", "moe sort", "sort"),
+    (r"TopkSoftmax\w*", "topk + softmax", "topk softmax", "softmax"),
     (r"\w*Reduce\w*", "reduce", "reduce", "reduction"),
     (r"Moe\w*Smoothquant\w*|Smoothquant\w*", "quantize", "quantize", "pointwise"),
 )
@@ -40,7 +43,11 @@ def decode(name: str) -> KernelId | None:
     words = _mangled.identifiers(name) if mangled else tuple(rx(r"\w+").findall(name))
     r = Reading(name, "composable_kernel")
     tile = "ck_tile" in words[:2]
-    kernel = _tile_kernel(words) if tile else next((word for word in words if word.startswith("kernel_")), "")
+    kernel = (
+        _tile_kernel(words)
+        if tile
+        else next((word for word in words if word.startswith("kernel_")), "")
+    )
     if mangled:
         r.put("_Z", "mangled", True, "the name stayed mangled", "documented")
     lib = "CK Tile" if tile else "Composable Kernel"
@@ -51,7 +58,10 @@ def decode(name: str) -> KernelId | None:
 
 
 def _tile_kernel(words: tuple[str, ...]) -> str:
-    return next((word for word in words[2:] if any(rx(entry[0]).fullmatch(word) for entry in TILE_KERNELS)), "")
+    return next(
+        (word for word in words[2:] if any(rx(entry[0]).fullmatch(word) for entry in TILE_KERNELS)),
+        "",
+    )
 
 
 def _plain(r: Reading, kernel: str) -> KernelId:
@@ -82,8 +92,13 @@ FAMILY = Family(
     order=20,
     examples={
         "_ZN2ck12_GLOBAL__N_127kernel_gemm_xdl_cshuffle_v3INS_34GridwiseGemm_xdl_cshuffle_v3Iff": {
-            "op": "gemm", "lib": "Composable Kernel", "kernel": "kernel_gemm_xdl_cshuffle_v3", "mangled": True,
+            "op": "gemm",
+            "lib": "Composable Kernel",
+            "kernel": "kernel_gemm_xdl_cshuffle_v3",
+            "mangled": True,
         },
-        "void ck::kernel_grouped_conv_bwd_weight_xdl_cshuffle_v3<ck::GridwiseGemm<float> >(P)": {"op": "conv_wgrad"},
+        "void ck::kernel_grouped_conv_bwd_weight_xdl_cshuffle_v3<ck::GridwiseGemm<float> >(P)": {
+            "op": "conv_wgrad"
+        },
     },
 )

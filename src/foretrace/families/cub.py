@@ -1,4 +1,6 @@
-"""Device-wide primitives: CUB (also PyTorch's copy `at_cuda_detail::cub`), hipCUB and rocPRIM, Thrust."""
+"""Device-wide primitives: CUB (also PyTorch's copy `at_cuda_detail::cub`), hipCUB and rocPRIM,
+Thrust.
+"""
 
 from __future__ import annotations
 
@@ -18,16 +20,34 @@ KERNELS = (
     (r"DeviceScan\w*", "scan", "scan (prefix sum)", "reduction"),
     (r"DeviceCompactInit\w*", "scan", "scan: init", "reduction"),
     (r"DeviceUniqueByKey\w*", "unique_by_key", "unique by key", "scatter_gather"),
-    (r"DeviceSelect\w*|DevicePartition\w*|DeviceThreeWayPartition\w*", "select", "select", "scatter_gather"),
+    (
+        r"DeviceSelect\w*|DevicePartition\w*|DeviceThreeWayPartition\w*",
+        "select",
+        "select",
+        "scatter_gather",
+    ),
     (r"DeviceHistogram\w*", "histogram", "histogram", "reduction"),
-    (r"DeviceRle\w*|DeviceRunLengthEncode\w*", "run_length_encode", "run-length encode", "reduction"),
+    (
+        r"DeviceRle\w*|DeviceRunLengthEncode\w*",
+        "run_length_encode",
+        "run-length encode",
+        "reduction",
+    ),
     (r"DeviceBatchMemcpy\w*|MultiBlockBatchMemcpy\w*", "batch memcpy", "batch memcpy", "copy"),
 )
-WORDS = (("radix_sort", "sort"), ("merge_sort", "sort"), ("onesweep", "sort"), ("block_sort", "sort"),
+WORDS = (
+    ("radix_sort", "sort"),
+    ("merge_sort", "sort"),
+    ("onesweep", "sort"),
+    ("block_sort", "sort"),
     ("scan", "reduction"),
-           ("reduce", "reduction"), ("partition", "scatter_gather"), ("select", "scatter_gather"),
-           ("transform", "pointwise"),
-           ("histogram", "reduction"), ("sort", "sort"))
+    ("reduce", "reduction"),
+    ("partition", "scatter_gather"),
+    ("select", "scatter_gather"),
+    ("transform", "pointwise"),
+    ("histogram", "reduction"),
+    ("sort", "sort"),
+)
 
 
 def decode(name: str) -> KernelId | None:
@@ -57,7 +77,9 @@ def _types(cpp: _cpp.Cpp) -> str:
 
 
 def _primitive(library: str, name: str) -> KernelId | None:
-    """rocPRIM and Thrust: one entry function for everything, so the template's first arguments are searched too."""
+    """rocPRIM and Thrust: one entry function for everything, so the template's first arguments are
+    searched too.
+    """
     if not rx(rf"(?:void )?{library}::").match(name):
         return None
     cpp = _cpp.parse(name)
@@ -78,7 +100,8 @@ FAMILIES = (
         order=33,
         examples={
             "void at_cuda_detail::cub::DeviceScanInitKernel<at_cuda_detail::cub::ScanTileState<long, true> >(P, int)": {
-                "op": "cub scan", "template": "cub",
+                "op": "cub scan",
+                "template": "cub",
             },
             "void cub::DeviceSelectSweepKernel<P, int*>(int*)": {"op": "cub select"},
         },
@@ -88,7 +111,9 @@ FAMILIES = (
         decode=partial(_primitive, "rocprim"),
         order=33,
         examples={
-            "void rocprim::detail::onesweep_kernel<rocprim::default_config, false>(long)": {"op": "rocprim onesweep"},
+            "void rocprim::detail::onesweep_kernel<rocprim::default_config, false>(long)": {
+                "op": "rocprim onesweep"
+            },
         },
     ),
     Family(
@@ -96,9 +121,8 @@ FAMILIES = (
         decode=partial(_primitive, "thrust"),
         order=33,
         examples={
-            "void thrust::cuda_cub::core::_kernel_agent<thrust::cuda_cub::__reduce::R<int*> >(int*)": {
-                "op": "thrust reduce"
-            },
+            "void thrust::cuda_cub::core::_kernel_agent<thrust::cuda_cub::__reduce::R<int*> "
+            ">(int*)": {"op": "thrust reduce"},
         },
     ),
 )

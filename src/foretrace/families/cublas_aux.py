@@ -1,7 +1,9 @@
-"""cuBLAS helpers around a matrix product: split-K sums, epilogues run apart, scaling, old float32 variants.
+"""cuBLAS helpers around a matrix product: split-K sums, epilogues run apart, scaling, old float32
+variants.
 
-`splitKreduce_kernel` adds the partial sums of a product that was split along K, under the same op as the product. Its
-role is `reduction`, not `gemm`: a count of products that included it would count one product twice.
+`splitKreduce_kernel` adds the partial sums of a product that was split along K, under the same op
+as the product. Its role is `reduction`, not `gemm`: a count of products that included it would
+count one product twice.
 """
 
 from __future__ import annotations
@@ -22,10 +24,25 @@ def decode(name: str) -> KernelId | None:
     if cpp.base == "splitKreduce_kernel":
         return _splitk(name, cpp)
     if cpp.base == "globalKernel" and cpp.scope == "epilogue::impl":
-        return _simple(name, cpp, "epilogue", "cublasLt", "the end of a product run as its own kernel", "pointwise",
-                       "cublasLt epilogue")
+        return _simple(
+            name,
+            cpp,
+            "epilogue",
+            "cublasLt",
+            "the end of a product run as its own kernel",
+            "pointwise",
+            "cublasLt epilogue",
+        )
     if cpp.base == "scal_kernel" and "cublas" in name:
-        return _simple(name, cpp, "scal", "cublas", "scales the result matrix by beta", "pointwise", "scale C by beta")
+        return _simple(
+            name,
+            cpp,
+            "scal",
+            "cublas",
+            "scales the result matrix by beta",
+            "pointwise",
+            "scale C by beta",
+        )
     if rx(r"magma_[sdcz]gemmEx_kernel").fullmatch(cpp.base):
         return _old_gemm(name, cpp, "cublas (MAGMA-derived)", f"{cpp.base[6]}gemm {{}} (magma)")
     if cpp.base.startswith("sgemm_largek"):
@@ -36,15 +53,34 @@ def decode(name: str) -> KernelId | None:
 def _splitk(name: str, cpp: _cpp.Cpp) -> KernelId:
     r = Reading(name, FAMILY_NAME)
     lib = "cublasLt" if cpp.scope == "cublasLt" else "cublas"
-    r.put(cpp.base, "op", "splitk_reduce", "adds the partial sums of a product split along K", "checked")
+    r.put(
+        cpp.base,
+        "op",
+        "splitk_reduce",
+        "adds the partial sums of a product split along K",
+        "checked",
+    )
     r.put(cpp.scope or cpp.base, "lib", lib, f"launched by {lib}", "checked")
     acc = _dtypes.cpp(cpp.arg(5)) if _cpp.integer(cpp.arg(0)) is not None else None
     if acc:
         r.put(cpp.arg(5), "dtype_acc", acc, f"added in {acc}", "inferred")
-    written = next((text for text in _cpp.split(cpp.params[1:-1]) if text.endswith("*") and "const" not in text), "")
+    written = next(
+        (
+            text
+            for text in _cpp.split(cpp.params[1:-1])
+            if text.endswith("*") and "const" not in text
+        ),
+        "",
+    )
     out = _dtypes.cpp(written)
     if out and out != "void":
-        r.put(written, "dtype_out", out, f"type of the result: {out}, from the first pointer it writes", "checked")
+        r.put(
+            written,
+            "dtype_out",
+            out,
+            f"type of the result: {out}, from the first pointer it writes",
+            "checked",
+        )
     return r.done("reduction", f"split-K reduce {out or ''}".strip())
 
 
@@ -67,7 +103,9 @@ def _old_gemm(name: str, cpp: _cpp.Cpp, lib: str, short: str) -> KernelId:
     r.put(cpp.base, "op", "gemm", "a matrix product, old make", "inferred")
     r.put(cpp.base, "lib", lib, "a cuBLAS kernel", "inferred")
     put_tensor_core(r, cpp.base, False, "inferred")
-    dtypes = {_dtypes.cpp(text) for text in cpp.args[:3]} if cpp.base.startswith("magma") else {"f32"}
+    dtypes = (
+        {_dtypes.cpp(text) for text in cpp.args[:3]} if cpp.base.startswith("magma") else {"f32"}
+    )
     dtype = dtypes.pop() if len(dtypes) == 1 else None
     if dtype:
         r.put(cpp.base, "dtype_in", dtype, f"type of the inputs: {dtype}", "inferred")
@@ -80,10 +118,18 @@ FAMILY = Family(
     decode=decode,
     order=30,
     examples={
-        "void cublasLt::splitKreduce_kernel<32, 16, int, __half, __half, float, __half, true, true, false>"
-        "(cublasLt::cublasSplitKParams<float>, __half const*, __half const*, __half*, float const*)": {
-            "op": "splitk_reduce", "lib": "cublasLt", "dtype_out": "f16", "dtype_acc": "f32",
+        "void cublasLt::splitKreduce_kernel<32, 16, int, __half, __half, float, __half, true, "
+        "true, false>"
+        "(cublasLt::cublasSplitKParams<float>, __half const*, __half const*, __half*, float "
+        "const*)": {
+            "op": "splitk_reduce",
+            "lib": "cublasLt",
+            "dtype_out": "f16",
+            "dtype_acc": "f32",
         },
-        "void sgemm_largek_lds64<true, false, 6, 3, 4, 5, 2, 66>(float*)": {"op": "gemm", "tensor_core": False},
+        "void sgemm_largek_lds64<true, false, 6, 3, 4, 5, 2, 66>(float*)": {
+            "op": "gemm",
+            "tensor_core": False,
+        },
     },
 )

@@ -3,8 +3,8 @@
 | name | what it is |
 |---|---|
 | `internal::gemvx::kernel<int, int, TA, Tx, Ty, Tcompute, …>` | matrix times vector |
-| `gemv2T_kernel_val<int, int, TA, Tx, Ty, Tc, …>`, `gemv2N_kernel<…>` | the same with A transposed / as it is |
-| `gemvNSP_kernel<TA, Tx, Ty, Tc, …>` | the same; nobody explains NSP |
+| `gemv2T_kernel_val<int, int, TA, Tx, Ty, Tc, …>`, `gemv2N_kernel<…>` | the same with A transposed
+/ as it is | | `gemvNSP_kernel<TA, Tx, Ty, Tc, …>` | the same; nobody explains NSP |
 | `dot_kernel<…>` then `reduce_1Block_kernel<…>` | a dot product in two launches |
 | `gemmk1_kernel<…>`, `gemmSN_TN_kernel<T, …>` | a product with K = 1; a product with a small N |
 """
@@ -40,14 +40,21 @@ def decode(name: str) -> KernelId | None:
 
 def _gemv(name: str, base: str, types: tuple[str, ...], transposed: bool | None = None) -> KernelId:
     r = Reading(name, FAMILY_NAME)
-    r.put(base, "op", "gemv", "a matrix times a vector; the launching op may be mm or addmm", "checked")
+    r.put(
+        base,
+        "op",
+        "gemv",
+        "a matrix times a vector; the launching op may be mm or addmm",
+        "checked",
+    )
     r.put(base, "lib", "cublas", "a cuBLAS kernel", "checked")
     if transposed is not None:
         words = "the matrix is used transposed" if transposed else "the matrix is used as it is"
         r.put(base, "transposed", transposed, words, "checked")
     dtypes = [_dtypes.cpp(text) for text in types]
     for place, field, meaning in (
-        (0, "dtype_in", "type of the matrix"), (2, "dtype_out", "type of the result"),
+        (0, "dtype_in", "type of the matrix"),
+        (2, "dtype_out", "type of the result"),
         (3, "dtype_acc", "sums are kept in"),
     ):
         if len(dtypes) == 4 and dtypes[place]:
@@ -61,13 +68,23 @@ def _dot(name: str, base: str) -> KernelId:
     first = base == "dot_kernel"
     r.put(base, "op", "dot", "a dot product, in two launches", "checked")
     r.put(base, "lib", "cublas", "a cuBLAS kernel", "checked")
-    r.put(base, "phase", 1 if first else 2, "partial sums" if first else "adds the partial sums", "checked")
+    r.put(
+        base,
+        "phase",
+        1 if first else 2,
+        "partial sums" if first else "adds the partial sums",
+        "checked",
+    )
     tensors = rx(_TENSOR).findall(_head(name))
     dtypes = [_dtypes.cpp(text) for text, _const in tensors]
     if first and len(dtypes) == 2 and dtypes[0]:
-        r.put(tensors[0][0], "dtype_in", dtypes[0], f"type of both vectors: {dtypes[0]}", "inferred")
+        r.put(
+            tensors[0][0], "dtype_in", dtypes[0], f"type of both vectors: {dtypes[0]}", "inferred"
+        )
     if len(dtypes) == (2 if first else 3) and dtypes[-1]:
-        r.put(tensors[-1][0], "dtype_out", dtypes[-1], f"type of the result: {dtypes[-1]}", "inferred")
+        r.put(
+            tensors[-1][0], "dtype_out", dtypes[-1], f"type of the result: {dtypes[-1]}", "inferred"
+        )
     dtype = r.fields.get("dtype_in" if first else "dtype_out", "")
     return r.done("gemv", f"dot {'' if first else '(final reduce) '}{dtype}".strip())
 
@@ -96,12 +113,19 @@ FAMILY = Family(
     decode=decode,
     order=30,
     examples={
-        "void gemv2T_kernel_val<int, int, __half, __half, __half, float, 128, 16, 4, 4, false, false, P>(P)": {
-            "op": "gemv", "transposed": True, "dtype_in": "f16", "dtype_out": "f16", "dtype_acc": "f32",
+        "void gemv2T_kernel_val<int, int, __half, __half, __half, float, 128, 16, 4, 4, false, "
+        "false, P>(P)": {
+            "op": "gemv",
+            "transposed": True,
+            "dtype_in": "f16",
+            "dtype_out": "f16",
+            "dtype_acc": "f32",
         },
-        "std::enable_if<!(false), void>::type internal::gemvx::kernel<int, int, float, float, float, float, "
+        "std::enable_if<!(false), void>::type internal::gemvx::kernel<int, int, float, float, "
+        "float, float, "
         "false>(P)": {
-            "op": "gemv", "dtype_in": "f32",
+            "op": "gemv",
+            "dtype_in": "f32",
         },
     },
 )

@@ -1,9 +1,11 @@
-"""cuBLAS names that begin with a chip generation: `ampere_bf16_s16816gemm_bf16_128x256_ldg8_f2f_stages_64x3_tn`.
+"""cuBLAS names that begin with a chip generation:
+`ampere_bf16_s16816gemm_bf16_128x256_ldg8_f2f_stages_64x3_tn`.
 
     <arch>_[<out>_]<acc>[<mma>]gemm[_<in>]_<M>x<N>[_sliced<a>x<b>][_ldg<v>][_relu][_f2f][_stages_<K>x<S>]_<layout>[_v1]
 
-A type that is not printed equals the accumulator's. No MMA digits means CUDA cores: `ampere_sgemm` is true float32, not
-TF32. Split-K is not in these names: look for a splitKreduce kernel under the same op.
+A type that is not printed equals the accumulator's. No MMA digits means CUDA cores: `ampere_sgemm`
+is true float32, not TF32. Split-K is not in these names: look for a splitKreduce kernel under the
+same op.
 """
 
 from __future__ import annotations
@@ -54,17 +56,31 @@ def put_head(r: Reading, found: dict[str, str], ended: bool) -> None:
     `ended`: nothing follows, so the input type may have been cut off.
     """
     word, acc = found["word"], ACCUMULATOR[found["acc"]]
-    r.put(word, "arch_word", word, "the chip generation the kernel was written for, not the card in use", "inferred")
+    r.put(
+        word,
+        "arch_word",
+        word,
+        "the chip generation the kernel was written for, not the card in use",
+        "inferred",
+    )
     if word in ARCH:
         r.put(word, "arch", ARCH[word], arch_meaning(ARCH[word]), "inferred")
     out, inp = (WORDS.get(found[side] or "", acc) for side in ("out", "in"))
     r.put(found["out"] or found["gemm"], "dtype_out", out, f"type of the result: {out}", "inferred")
     r.put(found["gemm"], "dtype_acc", acc, f"sums are kept in {acc}", "inferred")
     if found["mma"] in MMA:
-        r.put(found["gemm"], "mma", MMA[found["mma"]], "shape of one tensor-core instruction", "inferred")
+        r.put(
+            found["gemm"],
+            "mma",
+            MMA[found["mma"]],
+            "shape of one tensor-core instruction",
+            "inferred",
+        )
     put_tensor_core(r, found["gemm"], bool(found["mma"]), "inferred")
     if found["in"] or not ended:
-        r.put(found["in"] or found["gemm"], "dtype_in", inp, f"type of both inputs: {inp}", "inferred")
+        r.put(
+            found["in"] or found["gemm"], "dtype_in", inp, f"type of both inputs: {inp}", "inferred"
+        )
 
 
 def put_word(r: Reading, word: str) -> None:
@@ -75,7 +91,9 @@ def put_word(r: Reading, word: str) -> None:
         else:
             put_tile(r, word, shape(word), "inferred", field="tile_mn")
     elif word.startswith("sliced") and rx(PAIR).fullmatch(word[6:]):
-        r.put(word, "sliced", word[6:], "warp groups of one block split the tile along K", "inferred")
+        r.put(
+            word, "sliced", word[6:], "warp groups of one block split the tile along K", "inferred"
+        )
     elif rx(r"ldg\d{1,3}").fullmatch(word):
         r.put(word, "ldg", int(word[3:]), f"loads {word[3:]} elements at a time", "inferred")
     elif word == "relu":
@@ -93,7 +111,13 @@ def put_word(r: Reading, word: str) -> None:
 def _short(r: Reading) -> str:
     fields = r.fields
     tile = "x".join(str(number) for number in fields.get("tile", fields.get("tile_mn", ())))
-    words = ["cublas", fields["arch_word"], tile, fields.get("layout", ""), fields.get("dtype_in", "")]
+    words = [
+        "cublas",
+        fields["arch_word"],
+        tile,
+        fields.get("layout", ""),
+        fields.get("dtype_in", ""),
+    ]
     return " ".join(word for word in words if word)
 
 
@@ -103,10 +127,26 @@ FAMILY = Family(
     order=11,
     examples={
         "ampere_bf16_s16816gemm_bf16_128x256_ldg8_f2f_stages_64x3_tn": {
-            "arch": "sm80", "tile_mn": [128, 256], "tile_k": 64, "stages": 3, "tile": [128, 256, 64],
-            "mma": [16, 8, 16], "dtype_in": "bf16", "dtype_out": "bf16", "dtype_acc": "f32", "layout": "tn",
+            "arch": "sm80",
+            "tile_mn": [128, 256],
+            "tile_k": 64,
+            "stages": 3,
+            "tile": [128, 256, 64],
+            "mma": [16, 8, 16],
+            "dtype_in": "bf16",
+            "dtype_out": "bf16",
+            "dtype_acc": "f32",
+            "layout": "tn",
         },
-        "volta_sgemm_128x64_nn": {"tensor_core": False, "dtype_in": "f32", "layout": "nn", "tile_mn": [128, 64]},
-        "ampere_h16816gemm_128x128_ldg8_relu_stages_64x3_tn": {"dtype_acc": "f16", "epilogue": ["relu-capable"]},
+        "volta_sgemm_128x64_nn": {
+            "tensor_core": False,
+            "dtype_in": "f32",
+            "layout": "nn",
+            "tile_mn": [128, 64],
+        },
+        "ampere_h16816gemm_128x128_ldg8_relu_stages_64x3_tn": {
+            "dtype_acc": "f16",
+            "epilogue": ["relu-capable"],
+        },
     },
 )

@@ -1,10 +1,11 @@
-"""Convolutions of older cuDNN libraries: chip-generation names, engine templates, Winograd and FFT steps.
+"""Convolutions of older cuDNN libraries: chip-generation names, engine templates, Winograd and FFT
+steps.
 
     [cudnn[_infer|_train]_]<generation>_[<out>_]<acc>[<mma>]cudnn[_<in>][_winograd]_<M>x<N>[_<words>]
         [_interior|_small|_medium|_large]_<layout>_v1
 
-Checked on a V100: `relu`, `relu_exp` and `3dconv_fprop` run forward (without a ReLU), `stridedB` is the input gradient,
-`stridedB_splitK` the weight gradient, `winograd` runs in both directions.
+Checked on a V100: `relu`, `relu_exp` and `3dconv_fprop` run forward (without a ReLU), `stridedB` is
+the input gradient, `stridedB_splitK` the weight gradient, `winograd` runs in both directions.
 """
 
 from __future__ import annotations
@@ -56,7 +57,13 @@ def _generation(name: str, head: re.Match[str]) -> KernelId:
     r = Reading(name, FAMILY_NAME)
     found = head.groupdict()
     if (found["sublib"] or "cudnn") != "cudnn":
-        r.put(found["sublib"], "sublib", found["sublib"], "the part of cuDNN it comes from", "inferred")
+        r.put(
+            found["sublib"],
+            "sublib",
+            found["sublib"],
+            "the part of cuDNN it comes from",
+            "inferred",
+        )
     put_head(r, found, ended=head.string == head[0])
     r.put(found["gemm"], "lib", "cudnn", "a cuDNN kernel", "inferred")
     words = head.string[head.end() + 1 :].split("_")
@@ -68,7 +75,9 @@ def _generation(name: str, head: re.Match[str]) -> KernelId:
     if head.string == name:  # a name that was cut may have lost the word that tells
         r.put(text, "op", op, meaning, "checked")
     tile = "x".join(str(number) for number in r.fields.get("tile_mn", ()))
-    return r.done("conv", " ".join(f"cudnn {op or 'conv'} {tile} {r.fields.get('dtype_in', '')}".split()))
+    return r.done(
+        "conv", " ".join(f"cudnn {op or 'conv'} {tile} {r.fields.get('dtype_in', '')}".split())
+    )
 
 
 def _word(r: Reading, word: str) -> None:
@@ -107,7 +116,13 @@ def _engine(name: str, cpp: _cpp.Cpp) -> KernelId | None:
         found = rx(pattern).fullmatch(cpp.base)
         if found:
             r = Reading(name, FAMILY_NAME)
-            r.put(cpp.base, "op", op, f"convolution, {PASSES.get(op[5:], 'direction not told')}", "inferred")
+            r.put(
+                cpp.base,
+                "op",
+                op,
+                f"convolution, {PASSES.get(op[5:], 'direction not told')}",
+                "inferred",
+            )
             r.put(cpp.base, "lib", "cudnn", "a cuDNN kernel", "inferred")
             dtype = _dtypes.cpp(cpp.arg(0))
             if dtype == "f32":  # engines of the float32 age; the 16-bit ones do not tell
@@ -122,7 +137,13 @@ def _engine(name: str, cpp: _cpp.Cpp) -> KernelId | None:
 def _winograd(name: str, base: str, direction: str, stage: str) -> KernelId:
     r = Reading(name, FAMILY_NAME)
     forward = direction == "Forward"
-    r.put(base, "op", "conv_winograd_transform", "a transform around the product of a Winograd convolution", "checked")
+    r.put(
+        base,
+        "op",
+        "conv_winograd_transform",
+        "a transform around the product of a Winograd convolution",
+        "checked",
+    )
     r.put(base, "lib", "cudnn", "a cuDNN kernel", "checked")
     words = "forward; also used for input gradients" if forward else "weight gradient"
     r.put(base, "pass", "fprop" if forward else "wgrad", words, "checked")
@@ -145,12 +166,25 @@ FAMILY = Family(
     order=10,
     examples={
         "cudnn_train_volta_scudnn_128x64_stridedB_splitK_interior_nn_v1": {
-            "op": "conv_wgrad", "splitk": True, "arch": "sm70", "tile_mn": [128, 64], "size_class": "interior",
+            "op": "conv_wgrad",
+            "splitk": True,
+            "arch": "sm70",
+            "tile_mn": [128, 64],
+            "size_class": "interior",
         },
         "volta_fp16_s884cudnn_fp16_256x128_ldg8_relu_f2f_exp_small_nhwc_tn_v1": {
-            "tensor_core": True, "mma": [8, 8, 4], "dtype_in": "f16", "op": "conv_fprop", "tensor_layout": "nhwc",
+            "tensor_core": True,
+            "mma": [8, 8, 4],
+            "dtype_in": "f16",
+            "op": "conv_fprop",
+            "tensor_layout": "nhwc",
         },
-        "void cudnn::winograd_nonfused::winogradWgradDelta4x4<float, float>(P)": {"pass": "wgrad", "stage": "delta"},
-        "void precomputed_convolve_sgemm<float, 512, 5, 5, 3, 3, 3, 1, false>(int)": {"op": "conv_fprop"},
+        "void cudnn::winograd_nonfused::winogradWgradDelta4x4<float, float>(P)": {
+            "pass": "wgrad",
+            "stage": "delta",
+        },
+        "void precomputed_convolve_sgemm<float, 512, 5, 5, 3, 3, 3, 1, false>(int)": {
+            "op": "conv_fprop"
+        },
     },
 )

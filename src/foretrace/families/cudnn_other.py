@@ -1,7 +1,7 @@
 """cuDNN around convolutions: layout changes, index tables, batch norm, fused graphs, RNN steps.
 
-`nchwToNhwcKernel` next to a convolution is a sign that the model is not in channels_last. `cudnn_generated_…` names
-that are not attention list the graph that cuDNN fused at run time.
+`nchwToNhwcKernel` next to a convolution is a sign that the model is not in channels_last.
+`cudnn_generated_…` names that are not attention list the graph that cuDNN fused at run time.
 """
 
 from __future__ import annotations
@@ -13,23 +13,54 @@ from foretrace.schema.kernel import Family, KernelId
 
 # pattern of the function -> (op, meaning, role, short)
 HELPERS = (
-    (r"compute\w*Offsets\w*", "conv_setup", "writes the index table of the next convolution", "other",
-     "cuDNN conv: offset table"),
-    (r"scalePackedTensor_kernel", "scale_tensor", "multiplies a tensor by a number", "pointwise", "cuDNN scale tensor"),
-    (r"generateWinogradTilesKernel", "conv_setup", "prepares the filter of a Winograd convolution", "conv",
-     "winograd: filter tiles"),
-    (r"reduce_wgrad_\w*helper", "conv_wgrad_reduce", "adds the partial sums of a weight gradient", "reduction",
-     "conv wgrad: sum of parts"),
+    (
+        r"compute\w*Offsets\w*",
+        "conv_setup",
+        "writes the index table of the next convolution",
+        "other",
+        "cuDNN conv: offset table",
+    ),
+    (
+        r"scalePackedTensor_kernel",
+        "scale_tensor",
+        "multiplies a tensor by a number",
+        "pointwise",
+        "cuDNN scale tensor",
+    ),
+    (
+        r"generateWinogradTilesKernel",
+        "conv_setup",
+        "prepares the filter of a Winograd convolution",
+        "conv",
+        "winograd: filter tiles",
+    ),
+    (
+        r"reduce_wgrad_\w*helper",
+        "conv_wgrad_reduce",
+        "adds the partial sums of a weight gradient",
+        "reduction",
+        "conv wgrad: sum of parts",
+    ),
     (r"elemWiseRNNcell", "", "the element-wise step of a recurrent cell", "pointwise", "RNN cell"),
     (r"pooling_[fb]w\w*", "", "pooling", "reduction", "cuDNN pool"),
     (r"softmax_[fb]w\w*", "", "softmax", "softmax", "cuDNN softmax"),
-    (r"(?:add|op)_?[Tt]ensor\w*|activation_[fb]w\w*", "", "element-wise work", "pointwise",
-     "cuDNN elementwise"),
+    (
+        r"(?:add|op)_?[Tt]ensor\w*|activation_[fb]w\w*",
+        "",
+        "element-wise work",
+        "pointwise",
+        "cuDNN elementwise",
+    ),
 )
 GRAPH_OPS = {
-    "convFwd": ("conv_fprop", "conv"), "convDgrad": ("conv_dgrad", "conv"), "convWgrad": ("conv_wgrad", "conv"),
-    "convBwdData": ("conv_dgrad", "conv"), "convBwdFilter": ("conv_wgrad", "conv"), "matmul": ("gemm", "gemm"),
-    "pointwise": ("pointwise", "pointwise"), "reduction": ("reduction", "reduction"),
+    "convFwd": ("conv_fprop", "conv"),
+    "convDgrad": ("conv_dgrad", "conv"),
+    "convWgrad": ("conv_wgrad", "conv"),
+    "convBwdData": ("conv_dgrad", "conv"),
+    "convBwdFilter": ("conv_wgrad", "conv"),
+    "matmul": ("gemm", "gemm"),
+    "pointwise": ("pointwise", "pointwise"),
+    "reduction": ("reduction", "reduction"),
     "genStats": ("stats", "reduction"),
 }
 _GENERATED = (
@@ -55,7 +86,13 @@ def decode_aux(name: str) -> KernelId | None:
 
 def _layout(name: str, cpp: _cpp.Cpp, change: str) -> KernelId:
     r = Reading(name, "cudnn_aux")
-    r.put(cpp.base, "op", "layout_transform", f"copies the tensor from {change}: not channels_last yet", "checked")
+    r.put(
+        cpp.base,
+        "op",
+        "layout_transform",
+        f"copies the tensor from {change}: not channels_last yet",
+        "checked",
+    )
     r.put(cpp.base, "lib", "cudnn", "a cuDNN kernel", "checked")
     dtypes = [_dtypes.cpp(text) for text in cpp.args[:2]]
     for place, field, meaning in ((0, "dtype_in", "read as"), (1, "dtype_out", "written as")):
@@ -74,7 +111,13 @@ def decode_batchnorm(name: str) -> KernelId | None:
     forward = found[1] == "fw"
     mode = {"tr": " (train)", "inf": " (inference)"}.get(found[2] or "", "") if forward else ""
     way = "fwd" if forward else "bwd"
-    r.put(cpp.base, "op", f"batch_norm_{way}", f"batch norm, {'forward' if forward else 'backward'}{mode}", "inferred")
+    r.put(
+        cpp.base,
+        "op",
+        f"batch_norm_{way}",
+        f"batch norm, {'forward' if forward else 'backward'}{mode}",
+        "inferred",
+    )
     r.put(cpp.base, "lib", "cudnn", "a cuDNN kernel", "inferred")
     dtype = _dtypes.cpp(cpp.arg(0))
     if dtype:
@@ -91,12 +134,18 @@ def decode_fusion(name: str) -> KernelId | None:
     r.put(found["gen"], "generator", found["gen"], "which generator wrote it", "inferred")
     r.put(found["arch"], "arch", found["arch"], arch_meaning(found["arch"]), "inferred")
     words = found["graph"].split("_")
-    graph = [word for word in words[: next((i for i, w in enumerate(words) if w == "knob"), None)] if word in GRAPH_OPS]
+    graph = [
+        word
+        for word in words[: next((i for i, w in enumerate(words) if w == "knob"), None)]
+        if word in GRAPH_OPS
+    ]
     op, role = _graph_op(graph)
     r.put(found["graph"], "graph", graph, "the operations fused, in order", "inferred")
     r.put(found["graph"], "op", op, "what the fused graph computes", "inferred")
     if not rx(r"kernel\d+_\d+$").search(name):
-        r.put("", "truncated", True, "the name was cut: it does not end in kernel<n>_<m>", "inferred")
+        r.put(
+            "", "truncated", True, "the name was cut: it does not end in kernel<n>_<m>", "inferred"
+        )
     return r.done(role, f"cudnn {op}")
 
 
@@ -112,8 +161,11 @@ FAMILIES = (
         decode=decode_aux,
         order=31,
         examples={
-            "void cudnn::ops::nchwToNhwcKernel<__half, __half, float, false, true, (cudnnKernelDataType_t)0>(P)": {
-                "op": "layout_transform", "dtype_in": "f16", "dtype_out": "f16",
+            "void cudnn::ops::nchwToNhwcKernel<__half, __half, float, false, true, "
+            "(cudnnKernelDataType_t)0>(P)": {
+                "op": "layout_transform",
+                "dtype_in": "f16",
+                "dtype_out": "f16",
             },
             "cask_cudnn_train::computeWgradSplitKOffsetsKernel(cask_cudnn_train::ComputeSplitKOffsetsParams)": {
                 "op": "conv_setup",
@@ -126,7 +178,8 @@ FAMILIES = (
         order=30,
         examples={
             "void cudnn::bn_bw_1C11_kernel_new<__half, float, float2, 128, true, 1>(float)": {
-                "op": "batch_norm_bwd", "dtype_in": "f16",
+                "op": "batch_norm_bwd",
+                "dtype_in": "f16",
             },
         },
     ),
@@ -136,7 +189,9 @@ FAMILIES = (
         order=14,
         examples={
             "cudnn_generated_fort_native_sm80_convFwd_pointwise_pointwise": {
-                "graph": ["convFwd", "pointwise", "pointwise"], "op": "conv_fprop + fused pointwise", "truncated": True,
+                "graph": ["convFwd", "pointwise", "pointwise"],
+                "op": "conv_fprop + fused pointwise",
+                "truncated": True,
             },
         },
     ),

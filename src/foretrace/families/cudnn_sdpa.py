@@ -3,8 +3,8 @@
     cudnn_generated_(fort_native|oss)_sdpa_sm<arch>_flash_(fprop|bprop)[_wgmma|_wmma]_f16_knob_<k>_<q>x<kv>x<d>_<warps>
         [_cga<cluster>]_kernel0_0
 
-The three numbers are query tile x key/value tile x head-dimension tile. `f16` is printed for bf16 too. An sm80 kernel
-runs on later cards as well.
+The three numbers are query tile x key/value tile x head-dimension tile. `f16` is printed for bf16
+too. An sm80 kernel runs on later cards as well.
 """
 
 from __future__ import annotations
@@ -20,10 +20,22 @@ _NAME = (
     rf"(?:_(?P<tile>{TRIPLE}))?(?:_(?P<warps>{TRIPLE}))?(?:_cga(?P<cluster>{TRIPLE}))?(?=_|$)"
 )
 HELPERS = {
-    "compute_dot_do_o_specialized": ("sdpa_bwd_preprocess", "row sums of dO * O", "sdpa bwd: rowsum(dO*O)"),
+    "compute_dot_do_o_specialized": (
+        "sdpa_bwd_preprocess",
+        "row sums of dO * O",
+        "sdpa bwd: rowsum(dO*O)",
+    ),
     "compute_dot_do_o": ("sdpa_bwd_preprocess", "row sums of dO * O", "sdpa bwd: rowsum(dO*O)"),
-    "convert_dq_to_16bits": ("sdpa_bwd_postprocess", "dQ from float32 to 16 bits", "sdpa bwd: dQ f32->16-bit"),
-    "fmha_reduce_head": ("sdpa_bwd_postprocess", "sums gradients over shared heads (GQA)", "sdpa bwd: GQA head sum"),
+    "convert_dq_to_16bits": (
+        "sdpa_bwd_postprocess",
+        "dQ from float32 to 16 bits",
+        "sdpa bwd: dQ f32->16-bit",
+    ),
+    "fmha_reduce_head": (
+        "sdpa_bwd_postprocess",
+        "sums gradients over shared heads (GQA)",
+        "sdpa bwd: GQA head sum",
+    ),
 }
 
 
@@ -42,7 +54,9 @@ def decode(name: str) -> KernelId | None:
         r.put(found["mma"], "mma_kind", found["mma"], "which tensor-core instruction", "inferred")
     if found["dtype"] == "f16":
         kind = "16-bit float (f16 or bf16)"
-        r.put(found["dtype"], "dtype_class", kind, f"{kind}: the name does not tell which", "checked")
+        r.put(
+            found["dtype"], "dtype_class", kind, f"{kind}: the name does not tell which", "checked"
+        )
     if found["knob"]:
         r.put(found["knob"], "knob", int(found["knob"]), "number of a tuning variant", "unknown")
     _shapes(r, found["tile"], found["warps"], found["cluster"])
@@ -52,11 +66,19 @@ def decode(name: str) -> KernelId | None:
 
 def _shapes(r: Reading, tile: str | None, warps: str | None, cluster: str | None) -> None:
     if tile:
-        r.put(tile, "tile", shape(tile), "query rows x key/value rows x head dimension per block", "inferred")
+        r.put(
+            tile,
+            "tile",
+            shape(tile),
+            "query rows x key/value rows x head dimension per block",
+            "inferred",
+        )
     if warps:
         r.put(warps, "warps", shape(warps), "how the warps share the tile", "inferred")
     if cluster:
-        r.put("cga" + cluster, "cluster", shape(cluster), "thread blocks that share data", "inferred")
+        r.put(
+            "cga" + cluster, "cluster", shape(cluster), "thread blocks that share data", "inferred"
+        )
 
 
 def decode_aux(name: str) -> KernelId | None:
@@ -82,8 +104,13 @@ FAMILIES = (
         order=13,
         examples={
             "cudnn_generated_fort_native_sdpa_sm90_flash_fprop_wgmma_f16_knob_7_64x128x64_4x1x1_cga1x1x1_kernel0_0": {
-                "op": "sdpa_fwd", "arch": "sm90", "tile": [64, 128, 64], "warps": [4, 1, 1], "mma_kind": "wgmma",
-                "knob": 7, "cluster": [1, 1, 1],
+                "op": "sdpa_fwd",
+                "arch": "sm90",
+                "tile": [64, 128, 64],
+                "warps": [4, 1, 1],
+                "mma_kind": "wgmma",
+                "knob": 7,
+                "cluster": [1, 1, 1],
             },
         },
     ),
@@ -92,8 +119,12 @@ FAMILIES = (
         decode=decode_aux,
         order=30,
         examples={
-            "void cudnn::fusion::compute_dot_do_o_specialized<true, 64>(void const*)": {"head_dim": 64},
-            "void cudnn::fusion::fmha_reduce_head<true>(void const*)": {"op": "sdpa_bwd_postprocess"},
+            "void cudnn::fusion::compute_dot_do_o_specialized<true, 64>(void const*)": {
+                "head_dim": 64
+            },
+            "void cudnn::fusion::fmha_reduce_head<true>(void const*)": {
+                "op": "sdpa_bwd_postprocess"
+            },
         },
     ),
 )

@@ -5,5 +5,7 @@ from __future__ import annotations
 from foretrace.families._literal import library
 
 FAMILY = library(
-    "cusparse", "cuSPARSE", {"void cusparse::csrmm_kernel<float, 256>(float*)": {"lib": "cuSPARSE", "dtype": "f32"}}
+    "cusparse",
+    "cuSPARSE",
+    {"void cusparse::csrmm_kernel<float, 256>(float*)": {"lib": "cuSPARSE", "dtype": "f32"}},
 )

@@ -1,7 +1,8 @@
-"""CuTe DSL kernels (flash attention 4 among them): `kernel_cutlass_kernel_<module><Class>_object_at__<arguments>_<n>`.
+"""CuTe DSL kernels (flash attention 4 among them):
+`kernel_cutlass_kernel_<module><Class>_object_at__<arguments>_<n>`.
 
-The DSL runs module path and class together, encodes the arguments' layouts and cuts the name: only the class, the
-module and the first pointer's type can be relied on.
+The DSL runs module path and class together, encodes the arguments' layouts and cuts the name: only
+the class, the module and the first pointer's type can be relied on.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from foretrace.families._matmul import arch_meaning
 from foretrace.families._reading import Reading, rx
 from foretrace.schema.kernel import Family, KernelId
 
-_NAME = r"kernel_cutlass_(?P<function>[a-z]\w*?)_(?P<module>[a-z_0-9]*)(?P<class>[A-Z]\w*?)_object_at_"
+_NAME = (
+    r"kernel_cutlass_(?P<function>[a-z]\w*?)_(?P<module>[a-z_0-9]*)(?P<class>[A-Z]\w*?)_object_at_"
+)
 _POINTER = r"tensorptr(bf16|f16|f32|f64|i8|i32|u8|f8E4M3FN|f8E5M2)"
 FLOAT8 = {"f8E4M3FN": "e4m3", "f8E5M2": "e5m2"}
 
@@ -30,10 +33,18 @@ def decode_user(name: str) -> KernelId | None:
         return None
     r = Reading(name, "cute_dsl")
     r.put("kernel_cutlass", "op", "user CuTe DSL kernel", "written in the CuTe DSL", "inferred")
-    r.put(found["class"], "class", found["class"], "the Python class that holds the kernel", "inferred")
+    r.put(
+        found["class"],
+        "class",
+        found["class"],
+        "the Python class that holds the kernel",
+        "inferred",
+    )
     _dtype(r, name)
     words = _words.plain(found["class"])
-    return r.done(_words.role(found["class"]), f"cute {words} {r.fields.get('dtype_in', '')}".strip())
+    return r.done(
+        _words.role(found["class"]), f"cute {words} {r.fields.get('dtype_in', '')}".strip()
+    )
 
 
 def _attention(name: str, kernel: str) -> KernelId:
@@ -42,7 +53,13 @@ def _attention(name: str, kernel: str) -> KernelId:
     step = next((word for word in ("Preprocess", "Postprocess", "Combine") if word in kernel), "")
     way = f"sdpa_{'bwd' if backward else 'fwd'}{f'_{step.lower()}' if step else ''}"
     r.put(kernel, "class", kernel, "the Python class that holds the kernel", "inferred")
-    r.put(kernel, "op", "" if step == "Combine" else way, "fused attention, or a step of it", "inferred")
+    r.put(
+        kernel,
+        "op",
+        "" if step == "Combine" else way,
+        "fused attention, or a step of it",
+        "inferred",
+    )
     r.put("kernel_cutlass", "lib", "flash-attn 4 (CuTe DSL)", "flash attention 4", "inferred")
     arch = rx(r"Sm(\d{2,3})").search(kernel)
     if arch:
@@ -67,7 +84,10 @@ FAMILIES = (
         examples={
             "kernel_cutlass_kernel_flash_attncuteflash_bwd_sm100FlashAttentionBackwardSm100_object_at_"
             "_tensorptrbf16gmem_0": {
-                "op": "sdpa_bwd", "arch": "sm100", "class": "FlashAttentionBackwardSm100", "dtype_in": "bf16",
+                "op": "sdpa_bwd",
+                "arch": "sm100",
+                "class": "FlashAttentionBackwardSm100",
+                "dtype_in": "bf16",
             },
         },
     ),
@@ -77,7 +97,8 @@ FAMILIES = (
         order=16,
         examples={
             "kernel_cutlass_kernel_quacksoftmaxSoftmax_object_at__tensorptrf16gmemalign16o40961_0": {
-                "class": "Softmax", "dtype_in": "f16",
+                "class": "Softmax",
+                "dtype_in": "f16",
             },
         },
     ),

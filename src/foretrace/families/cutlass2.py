@@ -3,8 +3,9 @@
     [void cutlass::Kernel2<]cutlass_[<sm>_]<opclass>_[<out>_]<acc><mma>[<math>]<kind>[_<iterator>][_<epilogue>][_<in>]
         _<M>x<N>[_<K>x<S>]_<layout>[_unity_stride]_align<E>[>(…)]
 
-The sm number is the oldest chip the kernel fits, not the card in use. A type is printed only where it differs from the
-accumulator's. `relu` means that the kernel can apply one: plain biased layers use it too.
+The sm number is the oldest chip the kernel fits, not the card in use. A type is printed only where
+it differs from the accumulator's. `relu` means that the kernel can apply one: plain biased layers
+use it too.
 """
 
 from __future__ import annotations
@@ -27,11 +28,15 @@ from foretrace.schema.kernel import Family, KernelId
 
 KINDS = {"gemm": "gemm", "fprop": "conv_fprop", "dgrad": "conv_dgrad", "wgrad": "conv_wgrad"}
 MEANINGS = {
-    "gemm": "a matrix product", "conv_fprop": "convolution, forward", "conv_dgrad": "convolution, input gradient",
+    "gemm": "a matrix product",
+    "conv_fprop": "convolution, forward",
+    "conv_dgrad": "convolution, input gradient",
     "conv_wgrad": "convolution, weight gradient",
 }
 CLASSES = {
-    "simt": "plain CUDA cores", "tensorop": "tensor cores", "wmma_tensorop": "tensor cores through the WMMA interface",
+    "simt": "plain CUDA cores",
+    "tensorop": "tensor cores",
+    "wmma_tensorop": "tensor cores through the WMMA interface",
     "sptensorop": "tensor cores, sparse",
 }
 EPILOGUES = ("gelu", "drelu", "dgelu", "bgrada", "bgradb")
@@ -52,7 +57,9 @@ def decode(name: str) -> KernelId | None:
     body = rx(_BODY).match(uncut(name), wrapper.end() if wrapper else 0)
     if body:
         tail = rx(r"[A-Za-z0-9_]*").match(body.string, body.end())
-        return _named(name, wrapper[1] if wrapper else "", body.groupdict(), tail[0] if tail else "")
+        return _named(
+            name, wrapper[1] if wrapper else "", body.groupdict(), tail[0] if tail else ""
+        )
     if wrapper or rx(r"_ZN\d+cutlass\w*?[67]Kernel2?I").match(name):
         return _template(name, wrapper[1] if wrapper else "")
     return None
@@ -79,16 +86,30 @@ def _lib(r: Reading, namespace: str, sm: str) -> None:
     if "cudnn" in namespace:
         r.put(namespace, "lib", "cudnn", "launched by cuDNN", "inferred")
     elif sm:
-        r.put(sm, "lib", "cublas", "cuBLAS prints the number, the public generator does not", "inferred")
+        r.put(
+            sm,
+            "lib",
+            "cublas",
+            "cuBLAS prints the number, the public generator does not",
+            "inferred",
+        )
 
 
 def _types(r: Reading, found: dict[str, str]) -> None:
     acc = ACCUMULATOR[found["acc"]]
     out = WORDS.get(found["out"] or "", acc)
-    r.put(found["out"] or found["core"], "dtype_out", out, f"type of the result: {out}", "documented")
+    r.put(
+        found["out"] or found["core"], "dtype_out", out, f"type of the result: {out}", "documented"
+    )
     r.put(found["core"], "dtype_acc", acc, f"sums are kept in {acc}", "documented")
     if found["mma"] in MMA:
-        r.put(found["core"], "mma", MMA[found["mma"]], "shape of one tensor-core instruction", "documented")
+        r.put(
+            found["core"],
+            "mma",
+            MMA[found["mma"]],
+            "shape of one tensor-core instruction",
+            "documented",
+        )
     if found["math"]:
         words = f"inputs are rounded to {found['math']} for the multiplication"
         r.put(found["core"], "math_dtype", found["math"], words, "documented")
@@ -97,12 +118,21 @@ def _types(r: Reading, found: dict[str, str]) -> None:
 def _tail(r: Reading, tail: str, found: dict[str, str]) -> None:
     words = tail.strip("_").split("_")
     inputs = [word for word in words if rx(_TYPE).fullmatch(word)]
-    by_absence = not inputs and any(rx(PAIR).fullmatch(word) for word in words)  # before the tile it may be cut off
+    # before the tile it may be cut off
+    by_absence = not inputs and any(rx(PAIR).fullmatch(word) for word in words)
     if by_absence:
         acc = ACCUMULATOR[found["acc"]]
-        r.put(found["core"], "dtype_in", acc, f"type of both inputs: {acc}, as the sums", "documented")
+        r.put(
+            found["core"], "dtype_in", acc, f"type of both inputs: {acc}, as the sums", "documented"
+        )
     if by_absence and found["core"] == "s1688gemm" and found["sm"] == "80":
-        r.put(found["core"], "math_dtype", "tf32", "float32 data, TF32 arithmetic on tensor cores", "inferred")
+        r.put(
+            found["core"],
+            "math_dtype",
+            "tf32",
+            "float32 data, TF32 arithmetic on tensor cores",
+            "inferred",
+        )
     fields = iter(("dtype_in",) if len(inputs) == 1 else ("dtype_a", "dtype_b"))
     for word in words:
         if word in inputs and (field := next(fields, "")):
@@ -139,18 +169,32 @@ def _short(r: Reading) -> str:
     fields = r.fields
     tile = "x".join(str(number) for number in fields.get("tile", fields.get("tile_mn", ())))
     kind = "cutlass" if fields["op"] == "gemm" else f"cutlass {fields['op']}"
-    words = [kind, fields.get("arch", ""), tile, fields.get("layout", ""), fields.get("dtype_in", "")]
+    words = [
+        kind,
+        fields.get("arch", ""),
+        tile,
+        fields.get("layout", ""),
+        fields.get("dtype_in", ""),
+    ]
     return " ".join(word for word in words if word)
 
 
 def _template(name: str, namespace: str) -> KernelId:
-    """A CUTLASS 2 kernel spelt out as C++ templates, demangled or not: only what stands out is read."""
+    """A CUTLASS 2 kernel spelt out as C++ templates, demangled or not: only what stands out is
+    read.
+    """
     r = Reading(name, "cutlass2x")
     if namespace:
         r.put(namespace, "namespace", namespace, "whose copy of CUTLASS this is", "checked")
         _lib(r, namespace, "")
     if "ReduceSplitK" in name:
-        r.put("ReduceSplitK", "op", "splitk_reduce", "adds the partial sums of a product split over K", "inferred")
+        r.put(
+            "ReduceSplitK",
+            "op",
+            "splitk_reduce",
+            "adds the partial sums of a product split over K",
+            "inferred",
+        )
         return r.done("reduction", "cutlass split-K reduce")
     conv = rx(r"Conv\dd(Fprop|Dgrad|Wgrad)").search(name)
     if conv:
@@ -181,12 +225,27 @@ FAMILY = Family(
     order=20,
     examples={
         "void cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm_relu_bf16_64x64_64x6_tn_align8>(Params)": {
-            "namespace": "cutlass", "lib": "cublas", "arch": "sm80", "tile_mn": [64, 64], "tile_k": 64, "stages": 6,
-            "epilogue": ["relu-capable"], "layout": "tn", "align_elems": 8, "dtype_in": "bf16",
+            "namespace": "cutlass",
+            "lib": "cublas",
+            "arch": "sm80",
+            "tile_mn": [64, 64],
+            "tile_k": 64,
+            "stages": 6,
+            "epilogue": ["relu-capable"],
+            "layout": "tn",
+            "align_elems": 8,
+            "dtype_in": "bf16",
         },
-        "cutlass_80_tensorop_s1688gemm_128x64_16x6_tn_align4": {"math_dtype": "tf32", "dtype_in": "f32"},
+        "cutlass_80_tensorop_s1688gemm_128x64_16x6_tn_align4": {
+            "math_dtype": "tf32",
+            "dtype_in": "f32",
+        },
         "void cutlass_cudnn_train::Kernel<cutlass_tensorop_s1688wgrad_optimized_tf32_256x64_16x4_nhwc_align4>(P)": {
-            "op": "conv_wgrad", "lib": "cudnn", "dtype_in": "tf32", "layout": "nhwc", "iterator": "optimized",
+            "op": "conv_wgrad",
+            "lib": "cudnn",
+            "dtype_in": "tf32",
+            "layout": "nhwc",
+            "iterator": "optimized",
         },
     },
 )

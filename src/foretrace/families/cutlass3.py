@@ -3,8 +3,9 @@
     cutlass3x_sm<arch>_<opclass>_[<acc><MxNxK>][<math>]gemm_<A>_<B>_<acc>_<C>_<D>_<M>x<N>x<K>[_<cluster>]_<stages>
         _<layout of A, B, C>_align<E>[_<schedule>][_<epilogue words>]
 
-Stages `0` mean chosen automatically. On sm100 the tile of a two-SM kernel spans two thread blocks. Words such as
-`bias_bf16_relu` at the end are what cuBLAS kernels can do, not proof that it was done.
+Stages `0` mean chosen automatically. On sm100 the tile of a two-SM kernel spans two thread blocks.
+Words such as `bias_bf16_relu` at the end are what cuBLAS kernels can do, not proof that it was
+done.
 """
 
 from __future__ import annotations
@@ -13,13 +14,23 @@ import re
 
 from foretrace.families import _cpp, _dtypes
 from foretrace.families._dtypes import WORDS
-from foretrace.families._matmul import TRIPLE, arch_meaning, put_layout, put_tensor_core, put_tile, shape
+from foretrace.families._matmul import (
+    TRIPLE,
+    arch_meaning,
+    put_layout,
+    put_tensor_core,
+    put_tile,
+    shape,
+)
 from foretrace.families._reading import Reading, rx, uncut
 from foretrace.schema.kernel import Family, KernelId
 
 CLASSES = {
-    "simt": "plain CUDA cores", "tensorop": "tensor cores", "sptensorop": "tensor cores, sparse",
-    "bstensorop": "tensor cores, block-scaled", "bssptensorop": "tensor cores, block-scaled and sparse",
+    "simt": "plain CUDA cores",
+    "tensorop": "tensor cores",
+    "sptensorop": "tensor cores, sparse",
+    "bstensorop": "tensor cores, block-scaled",
+    "bssptensorop": "tensor cores, block-scaled and sparse",
 }
 SCHEDULES = (
     r"warpspecialized(?:_pingpong|_cooperative)?(?:_fp8_fastaccum)?|epi_tma|epi_nosmem|stream_k|cpasync|[12]sm|q|"
@@ -51,15 +62,33 @@ def _named(name: str, head: re.Match[str]) -> KernelId:
     r = Reading(name, "cutlass3x")
     found, whole = head.groupdict(), head.string
     if name.startswith("void cutlass::device_kernel<"):
-        r.put("cutlass::device_kernel", "wrapper", "cutlass::device_kernel", "CUTLASS 3's common entry", "documented")
+        r.put(
+            "cutlass::device_kernel",
+            "wrapper",
+            "cutlass::device_kernel",
+            "CUTLASS 3's common entry",
+            "documented",
+        )
     r.put(found["arch"], "arch", found["arch"], arch_meaning(found["arch"]), "documented")
     r.put(found["opclass"], "opclass", found["opclass"], CLASSES[found["opclass"]], "documented")
     put_tensor_core(r, found["opclass"], found["opclass"] != "simt", "documented")
     r.put(found["core"], "op", "gemm", "a matrix product", "documented")
     if found["mma"] and "x" in found["mma"]:
-        r.put(found["core"], "mma", shape(found["mma"]), "shape of one matrix instruction", "documented")
+        r.put(
+            found["core"],
+            "mma",
+            shape(found["mma"]),
+            "shape of one matrix instruction",
+            "documented",
+        )
     if found["math"]:
-        r.put(found["core"], "math_dtype", found["math"], f"inputs are rounded to {found['math']}", "documented")
+        r.put(
+            found["core"],
+            "math_dtype",
+            found["math"],
+            f"inputs are rounded to {found['math']}",
+            "documented",
+        )
     shapes = rx(_SHAPES).match(whole, _types(r, whole, head.end()))
     if shapes:
         _shapes(r, shapes.groupdict())
@@ -72,29 +101,53 @@ def _types(r: Reading, whole: str, end: int) -> int:
     types = rx(_TYPES).match(whole, end)
     if types:
         for key, field, meaning in (
-            ("a", "dtype_a", "type of A (the weight)"), ("b", "dtype_b", "type of B (the activation)"),
-            ("acc", "dtype_acc", "sums are kept in"), ("c", "dtype_c", "type of the matrix added in"),
+            ("a", "dtype_a", "type of A (the weight)"),
+            ("b", "dtype_b", "type of B (the activation)"),
+            ("acc", "dtype_acc", "sums are kept in"),
+            ("c", "dtype_c", "type of the matrix added in"),
             ("d", "dtype_out", "type of the result"),
         ):
             text = types[key]
             value = WORDS.get(text, text)
-            r.put(text, field, value, f"{meaning}: {'none' if value == 'void' else value}", "documented")
+            r.put(
+                text,
+                field,
+                value,
+                f"{meaning}: {'none' if value == 'void' else value}",
+                "documented",
+            )
     return types.end() if types else end
 
 
 def _shapes(r: Reading, found: dict[str, str]) -> None:
     put_tile(r, found["tile"], shape(found["tile"]), "documented")
     if found["cluster"]:
-        r.put(found["cluster"], "cluster", shape(found["cluster"]), "thread blocks that share data", "documented")
+        r.put(
+            found["cluster"],
+            "cluster",
+            shape(found["cluster"]),
+            "thread blocks that share data",
+            "documented",
+        )
     if found["stages"]:
         value = int(found["stages"]) or "auto"
-        words = "pipeline stages, chosen automatically" if value == "auto" else f"{value} pipeline stages"
+        words = (
+            "pipeline stages, chosen automatically"
+            if value == "auto"
+            else f"{value} pipeline stages"
+        )
         r.put(found["stages"], "stages", value, words, "documented")
     if found["layout"]:
         put_layout(r, found["layout"], found["layout"], "documented")
     if found["align"]:
         count = int(found["align"][5:])
-        r.put(found["align"], "align_elems", count, f"loads up to {count} elements at once", "documented")
+        r.put(
+            found["align"],
+            "align_elems",
+            count,
+            f"loads up to {count} elements at once",
+            "documented",
+        )
 
 
 def _tail(r: Reading, tail: str, cut: bool) -> None:
@@ -106,16 +159,34 @@ def _tail(r: Reading, tail: str, cut: bool) -> None:
         word = found[0] if found else tail[position:].partition("_")[0]
         (schedule if found else rest).append(word)
         if found:
-            r.put(word, "schedule", schedule, "how loads, products and stores are arranged", "documented")
+            r.put(
+                word,
+                "schedule",
+                schedule,
+                "how loads, products and stores are arranged",
+                "documented",
+            )
         position += len(word) + 1
     tokens = "_".join(word for word in rest if word)
     if tokens and tokens in tail and not cut:
-        r.put(tokens, "tokens", tokens, "what the end of the kernel can do, not proof that it was done", "inferred")
+        r.put(
+            tokens,
+            "tokens",
+            tokens,
+            "what the end of the kernel can do, not proof that it was done",
+            "inferred",
+        )
 
 
 def _generic(name: str) -> KernelId:
     r = Reading(name, "cutlass3x")
-    r.put("cutlass::device_kernel", "wrapper", "cutlass::device_kernel", "CUTLASS 3's common entry", "documented")
+    r.put(
+        "cutlass::device_kernel",
+        "wrapper",
+        "cutlass::device_kernel",
+        "CUTLASS 3's common entry",
+        "documented",
+    )
     r.put("GemmUniversal", "op", "gemm", "a matrix product", "documented")
     loop = rx(r"MainloopSm(\d{2,3})\w*<").search(name)
     if loop:
@@ -124,7 +195,10 @@ def _generic(name: str) -> KernelId:
         if stages:
             r.put(str(stages), "stages", stages, f"{stages} pipeline stages", "inferred")
         _tuples(r, name, loop.end())
-    return r.done("gemm", " ".join(["cutlass gemm", r.fields.get("arch", ""), r.fields.get("dtype_a", "")]).strip())
+    return r.done(
+        "gemm",
+        " ".join(["cutlass gemm", r.fields.get("arch", ""), r.fields.get("dtype_a", "")]).strip(),
+    )
 
 
 def _tuples(r: Reading, name: str, start: int) -> None:
@@ -142,7 +216,13 @@ def _tuples(r: Reading, name: str, start: int) -> None:
 
 def _short(r: Reading) -> str:
     tile = "x".join(str(number) for number in r.fields.get("tile", ()))
-    words = ["cutlass3", r.fields["arch"], tile, r.fields.get("layout", ""), r.fields.get("dtype_a", "")]
+    words = [
+        "cutlass3",
+        r.fields["arch"],
+        tile,
+        r.fields.get("layout", ""),
+        r.fields.get("dtype_a", ""),
+    ]
     return " ".join(word for word in words if word)
 
 
@@ -153,11 +233,18 @@ FAMILY = Family(
     examples={
         "cutlass3x_sm90_tensorop_gemm_bf16_bf16_f32_void_bf16_128x256x64_1x2x1_0_tnn_align8_warpspecialized_pingpong"
         "_epi_nosmem": {
-            "arch": "sm90", "tile": [128, 256, 64], "cluster": [1, 2, 1], "stages": "auto", "dtype_c": "void",
-            "schedule": ["warpspecialized_pingpong", "epi_nosmem"], "layout": "tnn",
+            "arch": "sm90",
+            "tile": [128, 256, 64],
+            "cluster": [1, 2, 1],
+            "stages": "auto",
+            "dtype_c": "void",
+            "schedule": ["warpspecialized_pingpong", "epi_nosmem"],
+            "layout": "tnn",
         },
         "cutlass3x_sm100_simt_sgemm_f32_f32_f32_f32_f32_64x64x16_1x1x1_3_tnn_align1_bias_f32_relu": {
-            "tensor_core": False, "stages": 3, "tokens": "bias_f32_relu",
+            "tensor_core": False,
+            "stages": 3,
+            "tokens": "bias_f32_relu",
         },
     },
 )

@@ -1,4 +1,6 @@
-"""FBGEMM: embedding tables of recommenders, jagged tensors, quantization. Names are literal, some without a namespace."""
+"""FBGEMM: embedding tables of recommenders, jagged tensors, quantization. Names are literal, some
+without a namespace.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,8 @@ from foretrace.schema.kernel import Family, KernelId
 
 # pattern of the function -> (short, role); without a short, the function's own words
 KERNELS = (
-    (r"permute_2D_lengths_kernel", "permute 2D lengths", "scatter_gather"), (r"permute_\w+", "", "scatter_gather"),
+    (r"permute_2D_lengths_kernel", "permute 2D lengths", "scatter_gather"),
+    (r"permute_\w+", "", "scatter_gather"),
     (r"split_embedding(?:_\w+)?_forward\w*", "embedding fwd (fbgemm)", "scatter_gather"),
     (r"split_embedding_backward\w*", "embedding bwd + optimizer (fbgemm)", "scatter_gather"),
     (r"(?:split|dense|batched)_embedding\w*", "embedding (fbgemm)", "scatter_gather"),
@@ -40,7 +43,10 @@ FAMILY = Family(
     decode=decode,
     order=39,
     examples={
-        "void fbgemm_gpu::permute_2D_data_kernel<false, int, int, float>(int)": {"op": "jagged permute"},
-        "void split_embedding_codegen_forward_weighted_kernel<c10::Half, c10::Half, float, false, long, 2ul>(P)": {},
+        "void fbgemm_gpu::permute_2D_data_kernel<false, int, int, float>(int)": {
+            "op": "jagged permute"
+        },
+        "void split_embedding_codegen_forward_weighted_kernel<c10::Half, c10::Half, float, false, "
+        "long, 2ul>(P)": {},
     },
 )

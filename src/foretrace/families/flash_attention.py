@@ -1,11 +1,13 @@
 """Flash attention 2 (`pytorch_flash::` is PyTorch's copy, `flash::` the package's) and 3.
 
-    flash_fwd_kernel<Flash_fwd_kernel_traits<D, BM, BN, warps, …, elem, …>, dropout, causal, local, alibi, even_mn,
+    flash_fwd_kernel<Flash_fwd_kernel_traits<D, BM, BN, warps, …, elem, …>, dropout, causal, local,
+    alibi, even_mn,
                      even_k, [softcap,] return_softmax>
     cutlass::device_kernel<flash::enable_sm90<flash::FlashAttnFwdSm90<flash::CollectiveMainloopFwdSm90<stages, cluster,
                      tuple<BM, BN, D>, Dv, elem, acc, Sm90, causal, local, …>>>>
 
-Flags are read only where their number is one that is known; forks of version 3 insert more after `local`.
+Flags are read only where their number is one that is known; forks of version 3 insert more after
+`local`.
 """
 
 from __future__ import annotations
@@ -17,13 +19,22 @@ from foretrace.schema.kernel import Family, KernelId
 
 _MASKS = ("causal", "local", "alibi", "even_mn", "even_k")
 FLAGS = {  # kernel -> the flags after the traits, by their number
-    "flash_fwd_kernel": {7: ("dropout", *_MASKS, "return_softmax"),
-        8: ("dropout", *_MASKS, "softcap", "return_softmax")},
-    "flash_fwd_splitkv_kernel": {7: (*_MASKS, "split", "append_kv"), 8: (*_MASKS, "softcap", "split", "append_kv")},
-    "flash_bwd_dq_dk_dv_loop_seqk_parallel_kernel": {6: ("dropout", *_MASKS), 7: ("dropout", *_MASKS, "softcap")},
+    "flash_fwd_kernel": {
+        7: ("dropout", *_MASKS, "return_softmax"),
+        8: ("dropout", *_MASKS, "softcap", "return_softmax"),
+    },
+    "flash_fwd_splitkv_kernel": {
+        7: (*_MASKS, "split", "append_kv"),
+        8: (*_MASKS, "softcap", "split", "append_kv"),
+    },
+    "flash_bwd_dq_dk_dv_loop_seqk_parallel_kernel": {
+        6: ("dropout", *_MASKS),
+        7: ("dropout", *_MASKS, "softcap"),
+    },
 }
 OPS = {
-    "flash_fwd_kernel": ("sdpa_fwd", "flash fwd"), "flash_fwd_splitkv_kernel": ("sdpa_fwd", "flash fwd split-KV"),
+    "flash_fwd_kernel": ("sdpa_fwd", "flash fwd"),
+    "flash_fwd_splitkv_kernel": ("sdpa_fwd", "flash fwd split-KV"),
     "flash_fwd_splitkv_combine_kernel": ("", "flash fwd split-KV: combine"),
     "flash_bwd_dot_do_o_kernel": ("sdpa_bwd_preprocess", "flash bwd: rowsum(dO*O)"),
     "flash_bwd_dq_dk_dv_loop_seqk_parallel_kernel": ("sdpa_bwd", "flash bwd"),
@@ -33,10 +44,16 @@ OPS = {
     "flash_bwd_clear_dkvaccum_kernel": ("sdpa_bwd_preprocess", "flash bwd: clear dK, dV"),
 }
 MEANINGS = {
-    "dropout": "dropout", "causal": "causal mask", "local": "local window", "alibi": "ALiBi bias",
+    "dropout": "dropout",
+    "causal": "causal mask",
+    "local": "local window",
+    "alibi": "ALiBi bias",
     "softcap": "score cap",
-    "even_mn": "lengths are multiples of the blocks", "even_k": "head dimension equals the padded one",
-    "return_softmax": "returns the scores", "split": "keys split over blocks", "append_kv": "appends to the KV cache",
+    "even_mn": "lengths are multiples of the blocks",
+    "even_k": "head dimension equals the padded one",
+    "return_softmax": "returns the scores",
+    "split": "keys split over blocks",
+    "append_kv": "appends to the KV cache",
 }
 _TUPLE = r"cute::tuple<((?:cute::)?C<[^<>]*>(?:, ?(?:cute::)?C<[^<>]*>){2}) ?>"
 _MAINLOOP = r"(?:flash::)?CollectiveMainloop(Fwd|Bwd)Sm(\d{2,3})"
@@ -51,36 +68,62 @@ def decode(name: str) -> KernelId | None:
     r = Reading(name, "flash_attention_2")
     op, short = OPS[cpp.base]
     if cpp.scope:
-        r.put(cpp.scope, "namespace", cpp.scope, "whose copy of flash attention this is", "documented")
+        r.put(
+            cpp.scope, "namespace", cpp.scope, "whose copy of flash attention this is", "documented"
+        )
     r.put(cpp.base, "kernel", cpp.base, "the function", "documented")
     r.put(cpp.base, "op", op, "fused attention, or a step of it", "documented")
     place = next((i for i, text in enumerate(cpp.args) if "kernel_traits<" in text), -1)
     if place >= 0:
         _traits(r, _cpp.inside(cpp.args[place], _cpp.leaf(cpp.args[place])))
         _flags(r, cpp.base, cpp.args[place + 1 :])
-    words = [short, r.fields.get("dtype_in", ""), f"hd{r.fields['head_dim']}" if "head_dim" in r.fields else ""]
-    return r.done("attention", " ".join(word for word in [*words, "causal" * bool(r.fields.get("causal"))] if word))
+    words = [
+        short,
+        r.fields.get("dtype_in", ""),
+        f"hd{r.fields['head_dim']}" if "head_dim" in r.fields else "",
+    ]
+    return r.done(
+        "attention",
+        " ".join(word for word in [*words, "causal" * bool(r.fields.get("causal"))] if word),
+    )
 
 
 def _traits(r: Reading, args: tuple[str, ...]) -> None:
     for text, field, meaning in zip(
         args,
         ("head_dim", "block_m", "block_n", "warps"),
-        ("head dimension, padded: {}", "{} query rows per block", "{} key rows per block", "{} warps"),
+        (
+            "head dimension, padded: {}",
+            "{} query rows per block",
+            "{} key rows per block",
+            "{} warps",
+        ),
         strict=False,
     ):
         value = _cpp.integer(text)
         if value is not None:
             r.put(text, field, value, meaning.format(value), "documented")
-    element = next((text for text in args if text.startswith("cutlass::") and _dtypes.cpp(text)), "")
+    element = next(
+        (text for text in args if text.startswith("cutlass::") and _dtypes.cpp(text)), ""
+    )
     if element:
-        r.put(element, "dtype_in", _dtypes.cpp(element), f"type of Q, K and V: {_dtypes.cpp(element)}", "documented")
+        r.put(
+            element,
+            "dtype_in",
+            _dtypes.cpp(element),
+            f"type of Q, K and V: {_dtypes.cpp(element)}",
+            "documented",
+        )
 
 
 def _flags(r: Reading, kernel: str, texts: tuple[str, ...]) -> None:
     values = [value for text in texts if (value := _cpp.boolean(text)) is not None]
-    for field, value, text in zip(FLAGS.get(kernel, {}).get(len(values), ()), values, texts, strict=False):
-        r.put(text, field, value, MEANINGS[field] if value else f"no {MEANINGS[field]}", "documented")
+    for field, value, text in zip(
+        FLAGS.get(kernel, {}).get(len(values), ()), values, texts, strict=False
+    ):
+        r.put(
+            text, field, value, MEANINGS[field] if value else f"no {MEANINGS[field]}", "documented"
+        )
 
 
 def decode3(name: str) -> KernelId | None:
@@ -89,9 +132,20 @@ def decode3(name: str) -> KernelId | None:
     r = Reading(name, "flash_attention_3")
     cpp = _cpp.parse(name)
     if cpp.base == "device_kernel":
-        r.put("cutlass::device_kernel", "wrapper", "cutlass::device_kernel", "CUTLASS 3's common entry", "documented")
+        r.put(
+            "cutlass::device_kernel",
+            "wrapper",
+            "cutlass::device_kernel",
+            "CUTLASS 3's common entry",
+            "documented",
+        )
     backward = "FlashAttnBwd" in name
-    helper = "Combine" in name or "prepare_varlen" in name or "Preprocess" in name or "Postprocess" in name
+    helper = (
+        "Combine" in name
+        or "prepare_varlen" in name
+        or "Preprocess" in name
+        or "Postprocess" in name
+    )
     kernel = rx(r"FlashAttn\w+|prepare_varlen_num_blocks_kernel").search(name)
     op = "sdpa_bwd" if backward else "sdpa_fwd"
     r.put(kernel[0] if kernel else "", "op", "" if helper else op, "fused attention", "documented")
@@ -135,7 +189,13 @@ def _types(r: Reading, args: tuple[str, ...]) -> None:
     for text, field in zip(args[3:], ("causal", "local"), strict=False):
         value = _cpp.boolean(text)
         if value is not None:
-            r.put(text, field, value, MEANINGS[field] if value else f"no {MEANINGS[field]}", "documented")
+            r.put(
+                text,
+                field,
+                value,
+                MEANINGS[field] if value else f"no {MEANINGS[field]}",
+                "documented",
+            )
 
 
 def _numbers(text: str) -> list[int]:
@@ -150,13 +210,26 @@ FAMILIES = (
         examples={
             "void pytorch_flash::flash_bwd_dq_dk_dv_loop_seqk_parallel_kernel<pytorch_flash::Flash_bwd_kernel"
             "_traits<128, "
-            "64, 128, 8, 2, 4, 2, false, false, cutlass::half_t, pytorch_flash::Flash_kernel_traits<128, 64, 128, 8, "
-            "cutlass::half_t> >, false, true, false, false, true, true, false>(pytorch_flash::Flash_bwd_params)": {
-                "op": "sdpa_bwd", "head_dim": 128, "block_m": 64, "block_n": 128, "dtype_in": "f16", "causal": True,
+            "64, 128, 8, 2, 4, 2, false, false, cutlass::half_t, "
+            "pytorch_flash::Flash_kernel_traits<128, 64, 128, 8, "
+            "cutlass::half_t> >, false, true, false, false, true, true, "
+            "false>(pytorch_flash::Flash_bwd_params)": {
+                "op": "sdpa_bwd",
+                "head_dim": 128,
+                "block_m": 64,
+                "block_n": 128,
+                "dtype_in": "f16",
+                "causal": True,
             },
-            "void flash::flash_fwd_splitkv_kernel<Flash_fwd_kernel_traits<128, 64, 128, 4, false, false, "
-            "cutlass::bfloat16_t>, true, false, false, false, true, false, true, false>(flash::Flash_fwd_params)": {
-                "namespace": "flash", "causal": True, "split": True, "append_kv": False, "even_k": True,
+            "void flash::flash_fwd_splitkv_kernel<Flash_fwd_kernel_traits<128, 64, 128, 4, false, "
+            "false, "
+            "cutlass::bfloat16_t>, true, false, false, false, true, false, true, "
+            "false>(flash::Flash_fwd_params)": {
+                "namespace": "flash",
+                "causal": True,
+                "split": True,
+                "append_kv": False,
+                "even_k": True,
             },
         },
     ),
@@ -167,10 +240,15 @@ FAMILIES = (
         examples={
             "void cutlass::device_kernel<flash::enable"
             "_sm90<flash::FlashAttnFwdSm90<flash::CollectiveMainloopFwdSm90<2, "
-            "cute::tuple<cute::C<2>, cute::C<1>, cute::C<1> >, cute::tuple<cute::C<128>, cute::C<128>, cute::C<64> "
+            "cute::tuple<cute::C<2>, cute::C<1>, cute::C<1> >, cute::tuple<cute::C<128>, "
+            "cute::C<128>, cute::C<64> "
             ">, 64, "
             "cutlass::half_t, float, cutlass::arch::Sm90, true, false, false>, E, S> > >(P)": {
-                "stages": 2, "cluster": [2, 1, 1], "tile_mnk": [128, 128, 64], "head_dim": 64, "causal": True,
+                "stages": 2,
+                "cluster": [2, 1, 1],
+                "tile_mnk": [128, 128, 64],
+                "head_dim": 64,
+                "causal": True,
                 "dtype_in": "f16",
             },
         },

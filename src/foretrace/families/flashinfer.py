@@ -1,4 +1,6 @@
-"""FlashInfer: `flashinfer::norm::FusedAddRMSNormKernel<…>`, `BatchPrefillWithPagedKVCacheKernel`; names are literal."""
+"""FlashInfer: `flashinfer::norm::FusedAddRMSNormKernel<…>`, `BatchPrefillWithPagedKVCacheKernel`;
+names are literal.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,10 @@ FAMILY = library(
     "flashinfer",
     "FlashInfer",
     {
-        "void flashinfer::norm::FusedAddRMSNormKernel<8u, __nv_bfloat16>(P)": {"lib": "FlashInfer", "dtype": "bf16"},
+        "void flashinfer::norm::FusedAddRMSNormKernel<8u, __nv_bfloat16>(P)": {
+            "lib": "FlashInfer",
+            "dtype": "bf16",
+        },
         "void flashinfer::BatchPrefillWithPagedKVCacheKernel<P>(P)": {"lib": "FlashInfer"},
     },
 )

@@ -1,7 +1,9 @@
-"""Host calls: the CUDA runtime and driver, HIP, Level Zero. They run on the CPU; the field `role` says what for.
+"""Host calls: the CUDA runtime and driver, HIP, Level Zero. They run on the CPU; the field `role`
+says what for.
 
-`cudaLaunchKernelExC` and `cuLaunchKernelEx` launch with attributes (clusters, programmatic dependent launch). Triton
-and nvjet launch through the driver (`cuLaunchKernel…`): whoever looks at the runtime alone misses them.
+`cudaLaunchKernelExC` and `cuLaunchKernelEx` launch with attributes (clusters, programmatic
+dependent launch). Triton and nvjet launch through the driver (`cuLaunchKernel…`): whoever looks at
+the runtime alone misses them.
 """
 
 from __future__ import annotations
@@ -13,26 +15,39 @@ from foretrace.schema.kernel import Family, KernelId
 CALLS = (
     (r"GraphLaunch\w*", "graph launch"),
     (r"(?:Ext)?(?:Module)?Launch(?:Cooperative)?\w*Kernel\w*|Launch", "launch"),
-    (r"Memcpy\w*", "memcpy"), (r"Memset\w*", "memset"),
-    (r"(?:Stream|Device|Ctx|Event)Synchronize\w*", "sync"), (r"StreamWaitEvent\w*", "stream wait"),
-    (r"FreeHost|HostFree|MemFreeHost", "pinned free"), (r"Free(?:Async|Array)?|MemFree\w*", "free"),
-    (r"HostAlloc|MallocHost|HostMalloc|MemHostAlloc|MemAllocHost\w*|HostRegister\w*|MemHostRegister\w*",
-        "pinned alloc"),
+    (r"Memcpy\w*", "memcpy"),
+    (r"Memset\w*", "memset"),
+    (r"(?:Stream|Device|Ctx|Event)Synchronize\w*", "sync"),
+    (r"StreamWaitEvent\w*", "stream wait"),
+    (r"FreeHost|HostFree|MemFreeHost", "pinned free"),
+    (r"Free(?:Async|Array)?|MemFree\w*", "free"),
+    (
+        r"HostAlloc|MallocHost|HostMalloc|MemHostAlloc|MemAllocHost\w*|HostRegister\w*|MemHostRegister\w*",
+        "pinned alloc",
+    ),
     (r"Malloc\w*|MemAlloc\w*", "alloc"),
     (r"Occupancy\w*", "occupancy query (host only)"),
-    (r"Func(?:Set|Get)Attribut\w*|FuncSetCacheConfig|KernelSetAttribute|FuncSetSharedMemConfig",
-        "function attribute (host only)"),
-    (r"(?:Get)?Device(?:Get|Prop)\w*|GetDevice\w*|SetDevice\w*|DeviceSet\w*|CtxGet\w*|CtxSet\w*",
-        "device query (host only)"),
+    (
+        r"Func(?:Set|Get)Attribut\w*|FuncSetCacheConfig|KernelSetAttribute|FuncSetSharedMemConfig",
+        "function attribute (host only)",
+    ),
+    (
+        r"(?:Get)?Device(?:Get|Prop)\w*|GetDevice\w*|SetDevice\w*|DeviceSet\w*|CtxGet\w*|CtxSet\w*",
+        "device query (host only)",
+    ),
     (r"EventRecord\w*", "event record"),
 )
 # Calls that neither launch nor wait: explained, without a word of their own in `role`.
 HOST_ONLY = (
-    (r"EventQuery|EventElapsedTime", "asks about an event"), (r"EventCreate\w*|EventDestroy\w*", "makes or drops an event"),
+    (r"EventQuery|EventElapsedTime", "asks about an event"),
+    (r"EventCreate\w*|EventDestroy\w*", "makes or drops an event"),
     (r"StreamIsCapturing|StreamGetCaptureInfo\w*", "asks whether a graph is being captured"),
-    (r"StreamBeginCapture\w*|StreamEndCapture\w*|ThreadExchange\w*", "captures a graph"), (r"Graph\w*", "builds a graph"),
-    (r"PeekAtLastError|GetLastError|GetError\w*", "asks for errors"), (r"PointerGetAttribut\w*", "asks about a pointer"),
-    (r"Stream\w*", "manages a stream"), (r"Module\w*|Library\w*|Kernel\w*|Link\w*", "loads code"),
+    (r"StreamBeginCapture\w*|StreamEndCapture\w*|ThreadExchange\w*", "captures a graph"),
+    (r"Graph\w*", "builds a graph"),
+    (r"PeekAtLastError|GetLastError|GetError\w*", "asks for errors"),
+    (r"PointerGetAttribut\w*", "asks about a pointer"),
+    (r"Stream\w*", "manages a stream"),
+    (r"Module\w*|Library\w*|Kernel\w*|Link\w*", "loads code"),
     (r"TensorMap\w*", "describes a tensor for TMA"),
 )
 DRIVER = (
@@ -45,12 +60,20 @@ def decode_runtime(name: str) -> KernelId | None:
     if name == "INVALID":
         return _done(name, "runtime_api", "unknown API id", "cuda_runtime")
     found = rx(r"(?:cuda|hip)([A-Z]\w*)").fullmatch(name)
-    return _done(name, "runtime_api", _purpose(found[1]), "cuda_runtime") if found and len(name) < 80 else None
+    return (
+        _done(name, "runtime_api", _purpose(found[1]), "cuda_runtime")
+        if found and len(name) < 80
+        else None
+    )
 
 
 def decode_driver(name: str) -> KernelId | None:
     found = rx(DRIVER).fullmatch(name)
-    return _done(name, "driver_api", _purpose(name[2:]), "cuda_driver") if found and len(name) < 80 else None
+    return (
+        _done(name, "driver_api", _purpose(name[2:]), "cuda_driver")
+        if found and len(name) < 80
+        else None
+    )
 
 
 def decode_xpu(name: str) -> KernelId | None:
@@ -58,7 +81,12 @@ def decode_xpu(name: str) -> KernelId | None:
     if not found or len(name) > 80:
         return None
     launch = "Launch" in name
-    return _done(name, "xpu_api", "launch" if launch else "", "xpu_driver" if name.startswith("ze") else "xpu_runtime")
+    return _done(
+        name,
+        "xpu_api",
+        "launch" if launch else "",
+        "xpu_driver" if name.startswith("ze") else "xpu_runtime",
+    )
 
 
 def _purpose(call: str) -> str:
@@ -79,12 +107,26 @@ def _done(name: str, family: str, purpose: str, category: str) -> KernelId:
 
 FAMILIES = (
     Family(
-        name="runtime_api", decode=decode_runtime, order=8,
+        name="runtime_api",
+        decode=decode_runtime,
+        order=8,
         examples={
-            "cudaLaunchKernelExC": {"role": "launch"}, "hipExtModuleLaunchKernel": {"role": "launch"},
-            "cudaStreamSynchronize": {"role": "sync"}, "cudaPointerGetAttributes": {"cat": "cuda_runtime"},
+            "cudaLaunchKernelExC": {"role": "launch"},
+            "hipExtModuleLaunchKernel": {"role": "launch"},
+            "cudaStreamSynchronize": {"role": "sync"},
+            "cudaPointerGetAttributes": {"cat": "cuda_runtime"},
         },
     ),
-    Family(name="driver_api", decode=decode_driver, order=8, examples={"cuLaunchKernelEx": {"role": "launch"}}),
-    Family(name="xpu_api", decode=decode_xpu, order=8, examples={"urEnqueueKernelLaunch": {"role": "launch"}}),
+    Family(
+        name="driver_api",
+        decode=decode_driver,
+        order=8,
+        examples={"cuLaunchKernelEx": {"role": "launch"}},
+    ),
+    Family(
+        name="xpu_api",
+        decode=decode_xpu,
+        order=8,
+        examples={"urEnqueueKernelLaunch": {"role": "launch"}},
+    ),
 )

@@ -1,12 +1,14 @@
 """TorchInductor: `triton_<category>_fused_<ops>_<n>`, its C++ sibling and its other backends.
 
-The op list is every ATen op that the fused nodes came from, sorted by name: the order says nothing about execution, and
-an op whose main work is elsewhere may be in it (`triton_poi_fused_addmm_silu_2` adds a bias and applies silu after a
-product that another kernel did). Only `tem` kernels hold a matrix product, a convolution or attention. Views cost
-nothing. The number is a counter: the same name may be other code in another graph.
+The op list is every ATen op that the fused nodes came from, sorted by name: the order says nothing
+about execution, and an op whose main work is elsewhere may be in it
+(`triton_poi_fused_addmm_silu_2` adds a bias and applies silu after a product that another kernel
+did). Only `tem` kernels hold a matrix product, a convolution or attention. Views cost nothing. The
+number is a counter: the same name may be other code in another graph.
 
-Op names hold underscores, so the list is split with a vocabulary, longest match first, in alphabetical order; a double
-underscore begins an op such as `_to_copy`. Words that the vocabulary lacks are kept as they are.
+Op names hold underscores, so the list is split with a vocabulary, longest match first, in
+alphabetical order; a double underscore begins an op such as `_to_copy`. Words that the vocabulary
+lacks are kept as they are.
 """
 
 from __future__ import annotations
@@ -17,35 +19,114 @@ from foretrace.families._reading import Reading, rx, uncut
 from foretrace.schema.kernel import Family, KernelId
 
 CATEGORIES = {
-    "poi": ("pointwise", "element by element"), "red": ("reduction", "a reduction, looping over the row"),
+    "poi": ("pointwise", "element by element"),
+    "red": ("reduction", "a reduction, looping over the row"),
     "per": ("persistent_reduction", "a reduction with the whole row in one block"),
     "tem": ("template", "a template: matrix product, convolution or attention"),
-    "for": ("foreach/combo", "several independent kernels in one launch"), "spl": ("split_scan", "a scan in pieces"),
+    "for": ("foreach/combo", "several independent kernels in one launch"),
+    "spl": ("split_scan", "a scan in pieces"),
     "unk": ("unknown", "a kind without a word of its own, such as a cooperative reduction"),
 }
-VIEWS = frozenset((
-    "_unsafe_view", "_reshape_alias", "alias", "as_strided", "detach", "expand", "expand_as", "permute", "reshape",
-    "select", "slice", "split", "split_with_sizes", "squeeze", "t", "transpose", "unbind", "unsafe_split",
-    "unsafe_split_with_sizes", "unsqueeze", "view", "unfold",
-))
-NORMS = frozenset((
-    "native_layer_norm", "native_layer_norm_backward", "native_group_norm", "native_group_norm_backward",
-    "native_batch_norm", "native_batch_norm_backward", "_native_batch_norm_legit",
-    "_native_batch_norm_legit_functional", "_native_batch_norm_legit_no_training", "cudnn_batch_norm",
-    "cudnn_batch_norm_backward", "_fused_rms_norm", "_fused_rms_norm_backward", "rms_norm", "layer_norm",
-    "group_norm", "instance_norm", "fused_add_rms_norm", "batch_norm_backward", "_batch_norm_with_update",
-    "miopen_batch_norm",
-))
-SOFTMAXES = frozenset((
-    "_softmax", "_softmax_backward_data", "_log_softmax", "_log_softmax_backward_data", "softmax", "log_softmax",
-    "_safe_softmax",
-))
-REDUCTIONS = frozenset((
-    "sum", "mean", "max", "min", "amax", "amin", "argmax", "argmin", "prod", "any", "all", "var", "std", "var_mean",
-    "norm", "logsumexp", "cumsum",
-))
-PRODUCTS = ("mm", "bmm", "addmm", "baddbmm", "_scaled_mm", "_grouped_mm", "_scaled_grouped_mm", "_int_mm", "scaled_mm",
-            "matmul", "linear", "_addmm_activation", "addbmm", "mv", "grouped_gemm")
+VIEWS = frozenset(
+    (
+        "_unsafe_view",
+        "_reshape_alias",
+        "alias",
+        "as_strided",
+        "detach",
+        "expand",
+        "expand_as",
+        "permute",
+        "reshape",
+        "select",
+        "slice",
+        "split",
+        "split_with_sizes",
+        "squeeze",
+        "t",
+        "transpose",
+        "unbind",
+        "unsafe_split",
+        "unsafe_split_with_sizes",
+        "unsqueeze",
+        "view",
+        "unfold",
+    )
+)
+NORMS = frozenset(
+    (
+        "native_layer_norm",
+        "native_layer_norm_backward",
+        "native_group_norm",
+        "native_group_norm_backward",
+        "native_batch_norm",
+        "native_batch_norm_backward",
+        "_native_batch_norm_legit",
+        "_native_batch_norm_legit_functional",
+        "_native_batch_norm_legit_no_training",
+        "cudnn_batch_norm",
+        "cudnn_batch_norm_backward",
+        "_fused_rms_norm",
+        "_fused_rms_norm_backward",
+        "rms_norm",
+        "layer_norm",
+        "group_norm",
+        "instance_norm",
+        "fused_add_rms_norm",
+        "batch_norm_backward",
+        "_batch_norm_with_update",
+        "miopen_batch_norm",
+    )
+)
+SOFTMAXES = frozenset(
+    (
+        "_softmax",
+        "_softmax_backward_data",
+        "_log_softmax",
+        "_log_softmax_backward_data",
+        "softmax",
+        "log_softmax",
+        "_safe_softmax",
+    )
+)
+REDUCTIONS = frozenset(
+    (
+        "sum",
+        "mean",
+        "max",
+        "min",
+        "amax",
+        "amin",
+        "argmax",
+        "argmin",
+        "prod",
+        "any",
+        "all",
+        "var",
+        "std",
+        "var_mean",
+        "norm",
+        "logsumexp",
+        "cumsum",
+    )
+)
+PRODUCTS = (
+    "mm",
+    "bmm",
+    "addmm",
+    "baddbmm",
+    "_scaled_mm",
+    "_grouped_mm",
+    "_scaled_grouped_mm",
+    "_int_mm",
+    "scaled_mm",
+    "matmul",
+    "linear",
+    "_addmm_activation",
+    "addbmm",
+    "mv",
+    "grouped_gemm",
+)
 FUSED = "the ops that follow run as one kernel, be they several or one"
 _TRITON = r"triton_(?P<cat>poi|red|per|tem|for|spl|unk)_fused(?:_(?P<rest>\w*))?"
 _SPEC = r"0[dce]*(?:\d{1,4}[dce]*)*"
@@ -142,7 +223,9 @@ def is_op(word: str) -> bool:
 
 
 def split_ops(text: str) -> list[str]:
-    """`_to_copy_add_native_layer_norm` -> [`_to_copy`, `add`, `native_layer_norm`]. Linear in the text."""
+    """`_to_copy_add_native_layer_norm` -> [`_to_copy`, `add`, `native_layer_norm`]. Linear in the
+    text.
+    """
     ops: list[str] = []
     position, unknown = 0, False
     while position < len(text):
@@ -158,13 +241,18 @@ def split_ops(text: str) -> list[str]:
 
 
 def _known(text: str, start: int, previous: str, after_unknown: bool) -> str:
-    """The op that begins here: the longest one after which the text goes on with an op, else the longest.
+    """The op that begins here: the longest one after which the text goes on with an op, else the
+    longest.
 
     The list is sorted, so a smaller op after an unknown word belongs to that word.
     """
     fits = _beginning(text, start)
     ordered = [word for word in fits if word > previous]
-    going_on = (word for word in ordered if start + len(word) == len(text) or _beginning(text, start + len(word) + 1))
+    going_on = (
+        word
+        for word in ordered
+        if start + len(word) == len(text) or _beginning(text, start + len(word) + 1)
+    )
     best = next(going_on, "") or next(iter(ordered), "")
     return best or ("" if after_unknown else next(iter(fits), ""))
 
@@ -231,22 +319,36 @@ def _tail(rest: str) -> tuple[str, str, str]:
 
 
 def _put_ops(r: Reading, text: str, ops: list[str], suffix: str) -> None:
-    words = "ATen ops behind it, sorted by name: the order is not that of execution" if ops else "no ops recorded"
+    words = (
+        "ATen ops behind it, sorted by name: the order is not that of execution"
+        if ops
+        else "no ops recorded"
+    )
     r.put(text, "ops", ops, words, "documented")
     views = [op for op in ops if op in VIEWS]
     if views:
         r.note(text, f"views, which cost nothing: {', '.join(views)}", "documented")
     if suffix:
-        r.put(suffix, "suffix", int(suffix), "a counter; not the same code in another graph", "documented")
+        r.put(
+            suffix,
+            "suffix",
+            int(suffix),
+            "a counter; not the same code in another graph",
+            "documented",
+        )
 
 
 def _put_spec(r: Reading, spec: str) -> None:
-    words = "Triton 2's argument list: number, d = divisible by 16, c = equal to 1, e = divisible by 8"
+    words = (
+        "Triton 2's argument list: number, d = divisible by 16, c = equal to 1, e = divisible by 8"
+    )
     r.put(spec, "arg_spec", spec, words, "documented")
 
 
 def role(category: str, ops: list[str]) -> str:
-    """What the kernel does, as far as kind and op list tell. A list with both norm and softmax stays a reduction."""
+    """What the kernel does, as far as kind and op list tell. A list with both norm and softmax
+    stays a reduction.
+    """
     found = set(ops)
     if category in ("pointwise", "foreach/combo"):
         return "pointwise"
@@ -286,7 +388,9 @@ def decode_cpp(name: str) -> KernelId | None:
     if found["graph"]:
         r.note("graph", "a graph of the program, by number", "documented")
         r.put(found["graph"], "graph", int(found["graph"]), "number of the graph", "documented")
-    r.put("cpp", "op", "inductor_cpp", "C++ generated by TorchInductor, runs on the CPU", "documented")
+    r.put(
+        "cpp", "op", "inductor_cpp", "C++ generated by TorchInductor, runs on the CPU", "documented"
+    )
     r.note("fused", FUSED, "documented")
     text, suffix, _ = _tail(found["rest"] or "")
     ops = split_ops(text)
@@ -305,8 +409,10 @@ def decode_other(name: str) -> KernelId | None:
     if found[2]:
         r.note("fused", FUSED, "documented")
         _put_ops(r, found[2].removeprefix("fused_"), ops, "")
-    return r.done("pointwise" if found[1] == "pallas" else _template_role(ops) if ops else "gemm",
-        _short(found[1], ops, ""))
+    return r.done(
+        "pointwise" if found[1] == "pallas" else _template_role(ops) if ops else "gemm",
+        _short(found[1], ops, ""),
+    )
 
 
 FAMILIES = (
@@ -316,12 +422,18 @@ FAMILIES = (
         order=10,
         examples={
             "triton_poi_fused__unsafe_view_gelu_mul_0": {
-                "category": "pointwise", "ops": ["_unsafe_view", "gelu", "mul"], "suffix": 0,
+                "category": "pointwise",
+                "ops": ["_unsafe_view", "gelu", "mul"],
+                "suffix": 0,
             },
             "triton_red_fused__to_copy_add_mean_mul_pow_rsqrt_12": {
-                "category": "reduction", "ops": ["_to_copy", "add", "mean", "mul", "pow", "rsqrt"], "suffix": 12,
+                "category": "reduction",
+                "ops": ["_to_copy", "add", "mean", "mul", "pow", "rsqrt"],
+                "suffix": 12,
             },
-            "triton_per_fused__log_softmax_nll_loss_forward_3": {"ops": ["_log_softmax", "nll_loss_forward"]},
+            "triton_per_fused__log_softmax_nll_loss_forward_3": {
+                "ops": ["_log_softmax", "nll_loss_forward"]
+            },
             "triton__0d1d2de": {"category": None, "ops": None, "arg_spec": "0d1d2de"},
         },
     ),

@@ -1,6 +1,8 @@
-"""Liger-Kernel's Triton functions, whose names Triton 3 prints unchanged (torch.compile may append `_0`).
+"""Liger-Kernel's Triton functions, whose names Triton 3 prints unchanged (torch.compile may append
+`_0`).
 
-A name is a thing (`geglu`, `rms_norm`, …) and a direction. `liger_cross_entropy_kernel` writes the gradient too.
+A name is a thing (`geglu`, `rms_norm`, …) and a direction. `liger_cross_entropy_kernel` writes the
+gradient too.
 """
 
 from __future__ import annotations
@@ -8,32 +10,52 @@ from __future__ import annotations
 from foretrace.families._reading import Reading, rx
 from foretrace.schema.kernel import Family, KernelId
 
-# The thing -> (short, role). Only functions that Liger defines: other people's `_add_kernel` is theirs.
+# The thing -> (short, role). Only functions that Liger defines: other people's `_add_kernel` is
+# theirs.
 THINGS = {
-    "geglu_tanh": ("geglu", "pointwise"), "geglu": ("geglu", "pointwise"), "swiglu": ("swiglu", "pointwise"),
-    "relu_squared": ("relu_squared", "pointwise"), "dyt": ("dyt", "pointwise"),
-    "rms_norm": ("rms_norm", "normalization"), "block_rms_norm": ("rms_norm (block)", "normalization"),
-    "layer_norm": ("layer_norm", "normalization"), "group_norm": ("group_norm", "normalization"),
-    "fused_add_rms_norm": ("add+rms_norm", "normalization"), "poly_norm": ("poly_norm", "normalization"),
-    "modulated_rms_norm": ("modulated rms_norm", "normalization"), "grpo_loss": ("grpo_loss", "reduction"),
-    "softmax_single_block": ("softmax", "softmax"), "softmax_multi_block": ("softmax (blocks)", "softmax"),
-    "sparsemax": ("sparsemax", "softmax"), "embedding": ("embedding", "scatter_gather"),
-    "liger_cross_entropy": ("cross_entropy", "softmax"), "kldiv": ("kl_div", "reduction"),
+    "geglu_tanh": ("geglu", "pointwise"),
+    "geglu": ("geglu", "pointwise"),
+    "swiglu": ("swiglu", "pointwise"),
+    "relu_squared": ("relu_squared", "pointwise"),
+    "dyt": ("dyt", "pointwise"),
+    "rms_norm": ("rms_norm", "normalization"),
+    "block_rms_norm": ("rms_norm (block)", "normalization"),
+    "layer_norm": ("layer_norm", "normalization"),
+    "group_norm": ("group_norm", "normalization"),
+    "fused_add_rms_norm": ("add+rms_norm", "normalization"),
+    "poly_norm": ("poly_norm", "normalization"),
+    "modulated_rms_norm": ("modulated rms_norm", "normalization"),
+    "grpo_loss": ("grpo_loss", "reduction"),
+    "softmax_single_block": ("softmax", "softmax"),
+    "softmax_multi_block": ("softmax (blocks)", "softmax"),
+    "sparsemax": ("sparsemax", "softmax"),
+    "embedding": ("embedding", "scatter_gather"),
+    "liger_cross_entropy": ("cross_entropy", "softmax"),
+    "kldiv": ("kl_div", "reduction"),
     "fused_ce_tvd": ("cross_entropy+tvd", "softmax"),
     "liger_vocab_parallel_ce": ("cross_entropy (parallel)", "softmax"),
-    "attn_res": ("attn_res", "attention"), "mhc_post_res": ("mhc_post_res", "pointwise"),
+    "attn_res": ("attn_res", "attention"),
+    "mhc_post_res": ("mhc_post_res", "pointwise"),
     "mhc_pre": ("mhc_pre", "pointwise"),
-    "mhc_mm_norm": ("mhc_mm_norm", "gemm"), "mask": ("mask", "pointwise"),
+    "mhc_mm_norm": ("mhc_mm_norm", "gemm"),
+    "mask": ("mask", "pointwise"),
 }
 WHOLE = {
-    "liger_cross_entropy_kernel": ("cross_entropy fwd+grad", "softmax"), "_jsd_kernel": ("jsd", "reduction"),
-    "_tv_distance_kernel": ("tv_distance", "reduction"), "element_mul_kernel": ("scale grad", "pointwise"),
-    "_triton_rope": ("rope", "pointwise"), "_triton_qwen2vl_mrope": ("mrope", "pointwise"),
-    "_llama4_rope_kernel": ("rope (llama4)", "pointwise"), "_kl_div_kernel": ("kl_div", "reduction"),
+    "liger_cross_entropy_kernel": ("cross_entropy fwd+grad", "softmax"),
+    "_jsd_kernel": ("jsd", "reduction"),
+    "_tv_distance_kernel": ("tv_distance", "reduction"),
+    "element_mul_kernel": ("scale grad", "pointwise"),
+    "_triton_rope": ("rope", "pointwise"),
+    "_triton_qwen2vl_mrope": ("mrope", "pointwise"),
+    "_llama4_rope_kernel": ("rope (llama4)", "pointwise"),
+    "_kl_div_kernel": ("kl_div", "reduction"),
     "_selective_log_softmax_kernel": ("selective log_softmax", "softmax"),
-    "_swiglu_from_pre_act_kernel": ("swiglu", "pointwise"), "_fused_up_proj_swiglu_kernel": ("moe up+swiglu", "gemm"),
-    "_fused_down_proj_kernel": ("moe down", "gemm"), "_moe_bwd_dW1_kernel": ("moe bwd dW1", "gemm"),
-    "_moe_bwd_dW2_kernel": ("moe bwd dW2", "gemm"), "_moe_bwd_dX_expanded_kernel": ("moe bwd dX", "gemm"),
+    "_swiglu_from_pre_act_kernel": ("swiglu", "pointwise"),
+    "_fused_up_proj_swiglu_kernel": ("moe up+swiglu", "gemm"),
+    "_fused_down_proj_kernel": ("moe down", "gemm"),
+    "_moe_bwd_dW1_kernel": ("moe bwd dW1", "gemm"),
+    "_moe_bwd_dW2_kernel": ("moe bwd dW2", "gemm"),
+    "_moe_bwd_dX_expanded_kernel": ("moe bwd dX", "gemm"),
     "_moe_bwd_down_proj_kernel": ("moe bwd down", "gemm"),
     "_token_gather_weighted_sum_kernel": ("moe gather+sum", "scatter_gather"),
     "_moe_router_histogram_kernel": ("moe router histogram", "reduction"),
@@ -67,8 +89,20 @@ def decode(name: str) -> KernelId | None:
 
 def _done(name: str, plain: str, short: str, role: str) -> KernelId:
     r = Reading(name, "liger_triton")
-    r.put(plain, "op", "user triton", "a Triton kernel: the name is the Python function's", "documented")
-    r.put(plain, "lib", "Liger-Kernel", f"Liger-Kernel defines a function of this name: {short}", "documented")
+    r.put(
+        plain,
+        "op",
+        "user triton",
+        "a Triton kernel: the name is the Python function's",
+        "documented",
+    )
+    r.put(
+        plain,
+        "lib",
+        "Liger-Kernel",
+        f"Liger-Kernel defines a function of this name: {short}",
+        "documented",
+    )
     if plain != name:
         r.note(name[len(plain) :], "a counter that torch.compile appends", "documented")
     return r.done(role, short)

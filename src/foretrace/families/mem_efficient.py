@@ -1,7 +1,9 @@
 """PyTorch's memory-efficient attention (from xFormers, on CUTLASS).
 
-    fmha_cutlassF_<dtype>_(aligned|notaligned)_<queries>x<keys>_(rf|gmem)_sm<arch>               forward
-    fmha_cutlassB_<dtype>_(aligned|notaligned)_<i>x<j>_k<max>[_dropout][_seqaligned]_sm<arch>    backward
+    fmha_cutlassF_<dtype>_(aligned|notaligned)_<queries>x<keys>_(rf|gmem)_sm<arch>
+    forward
+    fmha_cutlassB_<dtype>_(aligned|notaligned)_<i>x<j>_k<max>[_dropout][_seqaligned]_sm<arch>
+    backward
 
 The arch is the oldest chip it fits: sm80 runs on everything newer.
 """
@@ -51,14 +53,30 @@ def _blocks(r: Reading, blocks: str, forward: bool) -> None:
 def _end(r: Reading, found: dict[str, str], forward: bool) -> None:
     if found["acc"]:
         where = "registers" if found["acc"] == "rf" else "memory, for large head dimensions"
-        r.put(found["acc"], "out_acc", found["acc"], f"the output is gathered in {where}", "documented")
+        r.put(
+            found["acc"],
+            "out_acc",
+            found["acc"],
+            f"the output is gathered in {where}",
+            "documented",
+        )
     if found["maxk"]:
         largest = int(found["maxk"])
-        r.put(f"k{largest}", "max_head_dim", largest, f"head dimension up to {largest}", "documented")
+        r.put(
+            f"k{largest}", "max_head_dim", largest, f"head dimension up to {largest}", "documented"
+        )
     if not forward and found["arch"]:  # without the end of the name, a missing word says nothing
         for field, text in (("dropout", found["dropout"]), ("seqaligned", found["seq"])):
-            words = {"dropout": "dropout", "seqaligned": "lengths that are multiples of the block"}[field]
-            r.put((text or "").strip("_"), field, bool(text), words if text else f"no word for {words}", "documented")
+            words = {"dropout": "dropout", "seqaligned": "lengths that are multiples of the block"}[
+                field
+            ]
+            r.put(
+                (text or "").strip("_"),
+                field,
+                bool(text),
+                words if text else f"no word for {words}",
+                "documented",
+            )
     if found["arch"]:
         r.put(found["arch"], "arch", found["arch"], arch_meaning(found["arch"]), "documented")
 
@@ -68,10 +86,19 @@ FAMILY = Family(
     decode=decode,
     order=12,
     examples={
-        "fmha_cutlassF_bf16_aligned_64x128_rf_sm80": {"block_q": 64, "block_k": 128, "out_acc": "rf", "arch": "sm80"},
+        "fmha_cutlassF_bf16_aligned_64x128_rf_sm80": {
+            "block_q": 64,
+            "block_k": 128,
+            "out_acc": "rf",
+            "arch": "sm80",
+        },
         "fmha_cutlassB_f32_notaligned_64x64_k32_seqaligned"
         "_sm75(PyTorchMemEffAttention::AttentionBackwardKernel<float>)": {
-            "aligned": False, "max_head_dim": 32, "dropout": False, "seqaligned": True, "dtype_in": "f32",
+            "aligned": False,
+            "max_head_dim": 32,
+            "dropout": False,
+            "seqaligned": True,
+            "dtype_in": "f32",
         },
     },
 )

@@ -1,7 +1,8 @@
-"""Copies and fills that are no kernels: `Memcpy <kind> (<from> -> <to>)`, `Memset (<kind>)`, and ROCm's helpers.
+"""Copies and fills that are no kernels: `Memcpy <kind> (<from> -> <to>)`, `Memset (<kind>)`, and
+ROCm's helpers.
 
-A copy from or to Pageable memory is staged through a pinned buffer and usually blocks the host. PtoP is between GPUs.
-ROCm prints Host where CUDA tells Pinned from Pageable.
+A copy from or to Pageable memory is staged through a pinned buffer and usually blocks the host.
+PtoP is between GPUs. ROCm prints Host where CUDA tells Pinned from Pageable.
 """
 
 from __future__ import annotations
@@ -10,12 +11,21 @@ from foretrace.families._reading import Reading, rx
 from foretrace.schema.kernel import Family, KernelId
 
 KINDS = {
-    "HtoD": "host to device", "DtoH": "device to host", "DtoD": "within the device", "PtoP": "between GPUs",
-    "HtoH": "within the host", "HtoA": "host to array", "AtoH": "array to host", "AtoA": "array to array",
-    "AtoD": "array to device", "DtoA": "device to array",
+    "HtoD": "host to device",
+    "DtoH": "device to host",
+    "DtoD": "within the device",
+    "PtoP": "between GPUs",
+    "HtoH": "within the host",
+    "HtoA": "host to array",
+    "AtoH": "array to host",
+    "AtoA": "array to array",
+    "AtoD": "array to device",
+    "DtoA": "device to array",
 }
-MEMORY = {"Pageable": "ordinary host memory: the copy is staged and usually blocks the host",
-    "Pinned": "page-locked host memory"}
+MEMORY = {
+    "Pageable": "ordinary host memory: the copy is staged and usually blocks the host",
+    "Pinned": "page-locked host memory",
+}
 ROCM = {
     "__amd_rocclr_copyBuffer": ("memcpy", "copy made by a kernel"),
     "__amd_rocclr_fillBuffer": ("memset", "fill made by a kernel"),
@@ -26,7 +36,9 @@ ROCM = {
 def decode(name: str) -> KernelId | None:
     if name in ROCM:
         return _rocm(name, *ROCM[name])
-    copied = rx(r"Memcpy (?P<kind>[A-Z]to[A-Z])(?: \((?P<src>[\w ]+?) -> (?P<dst>[\w ]+?)\))?").fullmatch(name)
+    copied = rx(
+        r"Memcpy (?P<kind>[A-Z]to[A-Z])(?: \((?P<src>[\w ]+?) -> (?P<dst>[\w ]+?)\))?"
+    ).fullmatch(name)
     if copied:
         return _copy(name, copied["kind"], copied["src"] or "", copied["dst"] or "")
     filled = rx(r"Memset(?: \(([\w ]+)\))?").fullmatch(name)
@@ -45,7 +57,13 @@ def _copy(name: str, kind: str, source: str, target: str) -> KernelId:
     r.put(kind, "kind", kind, KINDS.get(kind, "unknown direction"), "documented")
     for field, text, side in (("src", source, "from"), ("dst", target, "to")):
         if text:
-            r.put(text, field, text, f"{side} {MEMORY.get(text, text.lower() + ' memory')}", "documented")
+            r.put(
+                text,
+                field,
+                text,
+                f"{side} {MEMORY.get(text, text.lower() + ' memory')}",
+                "documented",
+            )
     return r.done("copy", name)
 
 
@@ -60,7 +78,12 @@ FAMILY = Family(
     decode=decode,
     order=9,
     examples={
-        "Memcpy DtoH (Device -> Pageable)": {"op": "memcpy", "kind": "DtoH", "src": "Device", "dst": "Pageable"},
+        "Memcpy DtoH (Device -> Pageable)": {
+            "op": "memcpy",
+            "kind": "DtoH",
+            "src": "Device",
+            "dst": "Pageable",
+        },
         "Memset (Device)": {"op": "memset", "kind": "Device"},
         "__amd_rocclr_fillBufferAligned": {"op": "memset"},
     },

@@ -14,7 +14,8 @@ from foretrace.families._reading import Reading, rx, uncut
 from foretrace.schema.kernel import Family, KernelId
 
 DIRECTIONS = {
-    "fwd": ("conv_fprop", "convolution, forward"), "bwd": ("conv_dgrad", "convolution, input gradient"),
+    "fwd": ("conv_fprop", "convolution, forward"),
+    "bwd": ("conv_dgrad", "convolution, input gradient"),
     "wrw": ("conv_wgrad", "convolution, weight gradient"),
 }
 _IGEMM = (
@@ -29,10 +30,16 @@ LITERAL = (
     (r"SubTensorOpWithCastTensor\w*", "", "tensor cast", "copy"),
     (r"SubTensorOpWithSubTensor\w*|Op\d?d?Tensor\w*", "", "tensor op", "pointwise"),
     (r"Im2d2Col\w*|Im3d2Col\w*|Col2Im\d?d?\w*", "", "im2col", "conv"),
-    (r"miopenSp3AsmConv\w*|miopenGcnAsm\w*|gcnAsmConv\w*|MIOpenConv\w*|naive_conv\w*|gridwise_convolution\w*", "",
-     "conv", "conv"),
-    (r"mloPooling\w*", "", "pool", "reduction"), (r"MIOpenSoftmax\w*|Softmax(?:For|Back)ward", "", "softmax", "softmax"),
-    (r"MIOpenNeuron\w*|MIOpenActive\w*", "", "activation", "pointwise"), (r"MIOpenDropout\w*", "", "dropout", "random"),
+    (
+        r"miopenSp3AsmConv\w*|miopenGcnAsm\w*|gcnAsmConv\w*|MIOpenConv\w*|naive_conv\w*|gridwise_convolution\w*",
+        "",
+        "conv",
+        "conv",
+    ),
+    (r"mloPooling\w*", "", "pool", "reduction"),
+    (r"MIOpenSoftmax\w*|Softmax(?:For|Back)ward", "", "softmax", "softmax"),
+    (r"MIOpenNeuron\w*|MIOpenActive\w*", "", "activation", "pointwise"),
+    (r"MIOpenDropout\w*", "", "dropout", "random"),
 )
 
 
@@ -44,14 +51,32 @@ def decode_igemm(name: str) -> KernelId | None:
     r = Reading(name, "miopen_igemm")
     op, meaning = DIRECTIONS[found["dir"]]
     r.put(found["dir"], "op", op, meaning, "documented")
-    r.put("igemm", "lib", "MIOpen (asm implicit GEMM)", "a convolution as a matrix product, in assembly", "documented")
+    r.put(
+        "igemm",
+        "lib",
+        "MIOpen (asm implicit GEMM)",
+        "a convolution as a matrix product, in assembly",
+        "documented",
+    )
     if found["gen"]:
-        r.put(f"gtcx{found['gen']}", "gtc_gen", found["gen"], "2 seen on MI210, 3 on MI300X", "checked")
-    r.put(found["layout"], "layout", found["layout"], "order of the tensor's dimensions", "documented")
+        r.put(
+            f"gtcx{found['gen']}",
+            "gtc_gen",
+            found["gen"],
+            "2 seen on MI210, 3 on MI300X",
+            "checked",
+        )
+    r.put(
+        found["layout"], "layout", found["layout"], "order of the tensor's dimensions", "documented"
+    )
     dtype = WORDS.get(found["dtype"], found["dtype"])
     r.put(found["dtype"], "dtype_in", dtype, f"type of the input: {dtype}", "documented")
     put_tile(r, f"bt{found['bt']}", shape(found["bt"]), "documented")
-    waves = (("wt", "wave_tile", "tile"), ("ws", "wave_step", "steps"), ("wr", "wave_repeat", "repeats"))
+    waves = (
+        ("wt", "wave_tile", "tile"),
+        ("ws", "wave_step", "steps"),
+        ("wr", "wave_repeat", "repeats"),
+    )
     for key, field, words in waves:
         if found[key]:
             r.put(key + found[key], field, shape(found[key]), f"{words} of one wave", "documented")
@@ -65,11 +90,15 @@ def decode_igemm(name: str) -> KernelId | None:
 def decode(name: str) -> KernelId | None:
     plain = name.partition("(")[0]
     if plain.endswith(("...", "…")):
-        return Reading(name, "miopen").done("other", "MIOpen") if plain.startswith("MIOpen") else None
+        return (
+            Reading(name, "miopen").done("other", "MIOpen") if plain.startswith("MIOpen") else None
+        )
     transpose = rx(_TRANSPOSE).match(plain)
     if transpose:
         return _transpose(name, transpose["tile"], transpose["unit"])
-    if found := rx(r"MIOpenBatchNorm(Fwd|Bwd)(Train|Infer)?(Spatial|PerActivation)?\w*").match(plain):
+    if found := rx(r"MIOpenBatchNorm(Fwd|Bwd)(Train|Infer)?(Spatial|PerActivation)?\w*").match(
+        plain
+    ):
         return _batch_norm(name, found[0], found[1], found[2] or "", found[3] or "")
     for pattern, op, short, role in LITERAL:
         if rx(pattern).fullmatch(plain):
@@ -81,7 +110,13 @@ def decode(name: str) -> KernelId | None:
 
 def _transpose(name: str, tile: str, unit: str) -> KernelId:
     r = Reading(name, "miopen")
-    r.put("batched_transpose", "op", "layout_transform", "changes the layout around a convolution", "inferred")
+    r.put(
+        "batched_transpose",
+        "op",
+        "layout_transform",
+        "changes the layout around a convolution",
+        "inferred",
+    )
     r.put("batched_transpose", "lib", "MIOpen", "a MIOpen kernel", "inferred")
     r.put(tile, "tile", shape(tile), "elements per block", "inferred")
     r.put(unit, "element_bytes", BYTES[unit], f"elements of {BYTES[unit]} bytes", "inferred")
@@ -91,10 +126,18 @@ def _transpose(name: str, tile: str, unit: str) -> KernelId:
 def _batch_norm(name: str, text: str, way: str, mode: str, kind: str) -> KernelId:
     r = Reading(name, "miopen")
     forward = way == "Fwd"
-    r.put(text, "op", f"batch_norm_{way.lower()}", f"batch norm, {'forward' if forward else 'backward'}", "inferred")
+    r.put(
+        text,
+        "op",
+        f"batch_norm_{way.lower()}",
+        f"batch norm, {'forward' if forward else 'backward'}",
+        "inferred",
+    )
     r.put(text, "lib", "MIOpen", "a MIOpen kernel", "inferred")
-    words = [{"Spatial": "spatial", "PerActivation": "per activation", "": ""}[kind],
-             {"Train": "training", "Infer": "inference", "": ""}[mode]]
+    words = [
+        {"Spatial": "spatial", "PerActivation": "per activation", "": ""}[kind],
+        {"Train": "training", "Infer": "inference", "": ""}[mode],
+    ]
     if any(words):
         value = ", ".join(word for word in words if word)
         r.put(text, "mode", value, value, "inferred")
@@ -116,7 +159,11 @@ FAMILIES = (
         examples={
             "igemm_wrw_gtcx3_nhwc_fp16_bx0_ex1_bt128x256x32_wt32x32x8_ws1x2_wr2x2_ta1x4x1x4_1x8x1x32_tb1x4x1x8"
             "_1x8x1x32_gkgs": {
-                "op": "conv_wgrad", "gtc_gen": "3", "dtype_in": "f16", "tile": [128, 256, 32], "splitk": True,
+                "op": "conv_wgrad",
+                "gtc_gen": "3",
+                "dtype_in": "f16",
+                "tile": [128, 256, 32],
+                "splitk": True,
                 "wave_step": [1, 2],
             },
         },
@@ -126,7 +173,10 @@ FAMILIES = (
         decode=decode,
         order=50,
         examples={
-            "batched_transpose_64x32_pack_4x2_ediv_2x1_half": {"tile": [64, 32], "element_bytes": 2},
+            "batched_transpose_64x32_pack_4x2_ediv_2x1_half": {
+                "tile": [64, 32],
+                "element_bytes": 2,
+            },
             "MIOpenBatchNormBwdSpatial": {"op": "batch_norm_bwd", "mode": "spatial"},
         },
     ),

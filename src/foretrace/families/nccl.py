@@ -2,11 +2,13 @@
 
     ncclDevKernel_<Coll>[_<RedOp>_<type>][_<ALGO>_<PROTO>](…)        current
     ncclKernel_<Coll>_<ALGO>_<PROTO>_<RedOp>_<ctype>(…)              up to 2.18
-    ncclSymkDevKernel_<Coll>_<algo>[_<red>_<type>]                   symmetric memory, 2.27 and later
+    ncclSymkDevKernel_<Coll>_<algo>[_<red>_<type>]                   symmetric memory, 2.27 and
+    later
 
-**The name does not tell the algorithm or protocol that ran**: one kernel per collective and type carries the others as
-a function table. Reliable are the collective, the type of reducing collectives, and TREE or not. Size, type and group
-are in the event's own metadata. Only symmetric-memory kernels name their algorithm truly.
+**The name does not tell the algorithm or protocol that ran**: one kernel per collective and type
+carries the others as a function table. Reliable are the collective, the type of reducing
+collectives, and TREE or not. Size, type and group are in the event's own metadata. Only
+symmetric-memory kernels name their algorithm truly.
 """
 
 from __future__ import annotations
@@ -14,7 +16,9 @@ from __future__ import annotations
 from foretrace.families._reading import Reading, rx, uncut
 from foretrace.schema.kernel import Family, KernelId
 
-COLLECTIVES = "AllReduce|AllGather|ReduceScatter|Broadcast|Reduce|SendRecv|AllToAll|AllToAllv|Gather|Scatter"
+COLLECTIVES = (
+    "AllReduce|AllGather|ReduceScatter|Broadcast|Reduce|SendRecv|AllToAll|AllToAllv|Gather|Scatter"
+)
 _REDOP = "Sum|Prod|MinMax|Min|Max|PreMulSum|SumPostDiv"
 _ALGO = "RING|TREE|COLLNET|COLLNET_DIRECT|COLLNET_CHAIN|NVLS|NVLS_TREE|PAT"
 _PROTO = "LL128|LL|SIMPLE"
@@ -54,7 +58,11 @@ def decode(name: str) -> KernelId | None:
             read(r, found.groupdict() if uncut(name) == name else _firm(found.groupdict()))
             dtype = r.fields.get("dtype") or r.fields.get("name_dtype", "")
             return r.done("comms", f"nccl {coll} {dtype if 'Reduce' in coll else ''}".strip())
-    return Reading(name, "nccl").done("comms", "nccl") if rx(r"nccl\w*Kernel|msccl\w*Kernel").match(name) else None
+    return (
+        Reading(name, "nccl").done("comms", "nccl")
+        if rx(r"nccl\w*Kernel|msccl\w*Kernel").match(name)
+        else None
+    )
 
 
 def _firm(found: dict[str, str]) -> dict[str, str]:
@@ -66,15 +74,33 @@ def _generic(name: str) -> KernelId:
     r = Reading(name, "nccl")
     r.note(name.partition("_")[0], "a device kernel of NCCL or RCCL", "documented")
     r.put("Generic", "op", "collective", "between GPUs", "documented")
-    r.put("Generic", "coll", None, "the name does not tell which collective; the event's metadata may", "documented")
-    r.put("Generic", "generic", True, "one kernel for everything (RCCL, or NCCL's fallback)", "documented")
+    r.put(
+        "Generic",
+        "coll",
+        None,
+        "the name does not tell which collective; the event's metadata may",
+        "documented",
+    )
+    r.put(
+        "Generic",
+        "generic",
+        True,
+        "one kernel for everything (RCCL, or NCCL's fallback)",
+        "documented",
+    )
     return r.done("comms", "nccl (generic)")
 
 
 def _new(r: Reading, found: dict[str, str]) -> None:
     if found["redop"]:
         r.put(found["redop"], "name_redop", found["redop"], UNRELIABLE, "documented")
-        r.put(found["dtype"], "dtype", found["dtype"], "element type; signed integers show as unsigned", "documented")
+        r.put(
+            found["dtype"],
+            "dtype",
+            found["dtype"],
+            "element type; signed integers show as unsigned",
+            "documented",
+        )
     _algorithm(r, found)
 
 
@@ -108,7 +134,13 @@ def _algorithm(r: Reading, found: dict[str, str]) -> None:
     if found["algo"]:
         r.put(found["algo"], "name_algo", found["algo"], UNRELIABLE, "documented")
         r.put(found["proto"], "name_proto", found["proto"], UNRELIABLE, "documented")
-        r.put(found["proto"], "name_algo_proto_reliable", False, "the two words above prove nothing", "documented")
+        r.put(
+            found["proto"],
+            "name_algo_proto_reliable",
+            False,
+            "the two words above prove nothing",
+            "documented",
+        )
 
 
 FAMILY = Family(
@@ -117,12 +149,23 @@ FAMILY = Family(
     order=10,
     examples={
         "ncclDevKernel_AllReduce_Sum_f16_TREE_LL(ncclDevKernelArgsStorage<4096ul>)": {
-            "coll": "AllReduce", "dtype": "f16", "name_algo": "TREE", "name_algo_proto_reliable": False,
+            "coll": "AllReduce",
+            "dtype": "f16",
+            "name_algo": "TREE",
+            "name_algo_proto_reliable": False,
         },
         "ncclKernel_AllReduce_TREE_LL_Sum_half(ncclDevComm*, unsigned long, ncclWork*)": {
-            "name_dtype": "half", "name_redop": "Sum", "generation": "ncclKernel_ (NCCL <= 2.18)",
+            "name_dtype": "half",
+            "name_redop": "Sum",
+            "generation": "ncclKernel_ (NCCL <= 2.18)",
         },
-        "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)": {"op": "p2p", "coll": "SendRecv"},
-        "ncclDevKernel_Generic_4(ncclDevKernelArgsStorage<4096ul>)": {"generic": True, "coll": None},
+        "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)": {
+            "op": "p2p",
+            "coll": "SendRecv",
+        },
+        "ncclDevKernel_Generic_4(ncclDevKernelArgsStorage<4096ul>)": {
+            "generic": True,
+            "coll": None,
+        },
     },
 )

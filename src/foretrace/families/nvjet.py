@@ -3,8 +3,8 @@
     nvjet_[sm<arch>_]<types>_<M>x<N>_<K>x<stages>_<cluster>[_2cta]_<h|v>_<words>_<XYZ>
     nvjet_sm120_<types>_mma_<M>x<N>x<K>_<stages>_<warp tile>_<words>_<WXYZ>
 
-No arch word means a CUDA 12 library, which says nothing about the card. The words between the shapes and the letters
-come in any order; the ones that nobody explains are kept as text in `other`.
+No arch word means a CUDA 12 library, which says nothing about the card. The words between the
+shapes and the letters come in any order; the ones that nobody explains are kept as text in `other`.
 """
 
 from __future__ import annotations
@@ -13,17 +13,33 @@ from foretrace.families._matmul import arch_meaning, put_layout, put_tensor_core
 from foretrace.families._reading import Reading, rx, uncut
 from foretrace.schema.kernel import Family, KernelId
 
-TYPES = {"h": "f16", "t": "bf16", "s": "f32", "b": "i8", "i": "i32", "q": "e4m3", "r": "e5m2", "o": "e2m1"}
+TYPES = {
+    "h": "f16",
+    "t": "bf16",
+    "s": "f32",
+    "b": "i8",
+    "i": "i32",
+    "q": "e4m3",
+    "r": "e5m2",
+    "o": "e2m1",
+}
 FLOATS = frozenset("htsqro")
 BATCH = {
     "bz": ("how the batch index is handled; on nearly every name, batched or not", "unknown"),
     "bx": ("how the batch index is handled", "unknown"),
-    "badd": ("beta * C is added in the kernel: seen under addmm with a two-dimensional bias on an H200", "checked"),
+    "badd": (
+        "beta * C is added in the kernel: seen under addmm with a two-dimensional bias on an H200",
+        "checked",
+    ),
 }
 EPILOGUE = {
-    "bias": "a bias vector is added at the end", "relu": "ReLU at the end", "gelu": "GELU at the end",
-    "drelu": "the gradient of ReLU at the end", "dgelu": "the gradient of GELU at the end",
-    "aux": "an auxiliary buffer is read or written at the end", "bgrad": "the bias gradient is summed",
+    "bias": "a bias vector is added at the end",
+    "relu": "ReLU at the end",
+    "gelu": "GELU at the end",
+    "drelu": "the gradient of ReLU at the end",
+    "dgelu": "the gradient of GELU at the end",
+    "aux": "an auxiliary buffer is read or written at the end",
+    "bgrad": "the bias gradient is summed",
 }
 _EPILOGUE_WORD = r"(drelu|dgelu|bgrad|relu|gelu|bias|aux)([htsqr](?![a-z])|[ab](?![a-z]))?"
 _SCALING = r"[ABCD](?:vec\d+(?:UE\d+M\d+)?|blk\d+)|ovscale"
@@ -65,14 +81,32 @@ def _head(r: Reading, found: dict[str, str]) -> None:
         depth, stages = shape(found["ks"])
         put_tile(r, found["mn"], [*shape(found["mn"]), depth], "checked")
         r.note(found["ks"], f"each step takes a slice of {depth} along K", "checked")
-        r.put(found["ks"], "stages", stages, f"{stages} slices in flight (pipeline stages)", "inferred")
+        r.put(
+            found["ks"],
+            "stages",
+            stages,
+            f"{stages} slices in flight (pipeline stages)",
+            "inferred",
+        )
         words = "thread blocks that share data: along output features x along rows"
         r.put(found["cluster"], "cluster", shape(found["cluster"]), words, "checked")
     else:
         put_tile(r, found["mnk"], shape(found["mnk"]), "inferred")
         stages = int(found["stages"])
-        r.put(found["stages"], "stages", stages, f"{stages} slices in flight (pipeline stages)", "inferred")
-        r.put(found["warp"], "warp_tile", shape(found["warp"]), "what one warp computes of the tile", "inferred")
+        r.put(
+            found["stages"],
+            "stages",
+            stages,
+            f"{stages} slices in flight (pipeline stages)",
+            "inferred",
+        )
+        r.put(
+            found["warp"],
+            "warp_tile",
+            shape(found["warp"]),
+            "what one warp computes of the tile",
+            "inferred",
+        )
 
 
 def _types(r: Reading, types: str) -> None:
@@ -104,7 +138,9 @@ def _words(r: Reading, words: list[str]) -> None:
             found = [part.group(1) for part in rx(_EPILOGUE_WORD).finditer(word)]
             epilogue += found
             certainty = "checked" if word in ("bias", "gelubias") else "inferred"
-            r.put(word, "epilogue", epilogue, "; ".join(EPILOGUE[part] for part in found), certainty)
+            r.put(
+                word, "epilogue", epilogue, "; ".join(EPILOGUE[part] for part in found), certainty
+            )
         elif rx(_SCALING).fullmatch(word):
             scaling.append(word)
             r.put(word, "scaling", scaling, _scaling_meaning(word), "inferred")
@@ -115,16 +151,40 @@ def _words(r: Reading, words: list[str]) -> None:
 
 def _flag(r: Reading, word: str) -> bool:
     if word in ("h", "v"):
-        r.put(word, "raster", word, f"tiles are walked {'horizontally' if word == 'h' else 'vertically'}", "inferred")
+        r.put(
+            word,
+            "raster",
+            word,
+            f"tiles are walked {'horizontally' if word == 'h' else 'vertically'}",
+            "inferred",
+        )
     elif word in BATCH:
         r.put(word, "batch_mode", word, *BATCH[word])
     elif word == "2cta":
-        r.put(word, "two_cta", True, "one matrix instruction spans two thread blocks (Blackwell)", "inferred")
+        r.put(
+            word,
+            "two_cta",
+            True,
+            "one matrix instruction spans two thread blocks (Blackwell)",
+            "inferred",
+        )
     elif word in ("coopA", "coopB"):
         side = "first" if word == "coopA" else "second"
-        r.put(word, "coop", word[-1], f"two warp groups share a tile and split its {side} MMA side", "inferred")
+        r.put(
+            word,
+            "coop",
+            word[-1],
+            f"two warp groups share a tile and split its {side} MMA side",
+            "inferred",
+        )
     elif word == "splitK":
-        r.put(word, "splitk", True, "K is split over blocks; a splitKreduce kernel adds the pieces", "checked")
+        r.put(
+            word,
+            "splitk",
+            True,
+            "K is split over blocks; a splitKreduce kernel adds the pieces",
+            "checked",
+        )
     else:
         return False
     return True
@@ -134,7 +194,10 @@ def _scaling_meaning(word: str) -> str:
     if word == "ovscale":
         return "one scale per row (outer-vector scaling)"
     kind = "block" if "blk" in word else "run"
-    return f"operand {word[0]} carries one scale per {kind} of {rx(r'[0-9]+').search(word)[0]} elements"  # type: ignore[index]
+    return (
+        f"operand {word[0]} carries one scale per {kind} of {rx(r'[0-9]+').search(word)[0]} "
+        "elements"
+    )  # type: ignore[index]
 
 
 def _letters(r: Reading, letters: str) -> None:
@@ -144,7 +207,13 @@ def _letters(r: Reading, letters: str) -> None:
     put_layout(r, letters, letters[:2].lower(), "checked")
     if len(letters) == 3:
         along = "m (first tile number)" if letters[2] == "T" else "n (second tile number)"
-        r.put(letters, "mma_m_along", along, f"third letter: the tall side of the MMA lies along {along}", "inferred")
+        r.put(
+            letters,
+            "mma_m_along",
+            along,
+            f"third letter: the tall side of the MMA lies along {along}",
+            "inferred",
+        )
     else:
         r.note(letters, "third and fourth letter: layouts of C and D", "inferred")
 
@@ -163,14 +232,27 @@ FAMILY = Family(
     order=10,
     examples={
         "nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_gelubias_TNT": {
-            "arch": "sm90", "tile": [256, 128, 64], "stages": 4, "cluster": [1, 2], "dtype_in": "bf16", "layout": "tn",
-            "epilogue": ["gelu", "bias"], "coop": "A", "splitk": False,
+            "arch": "sm90",
+            "tile": [256, 128, 64],
+            "stages": 4,
+            "cluster": [1, 2],
+            "dtype_in": "bf16",
+            "layout": "tn",
+            "epilogue": ["gelu", "bias"],
+            "coop": "A",
+            "splitk": False,
         },
         "nvjet_sm90_qqtst_128x128_128x6_2x1_v_bz_algo2_ovscale_TNT": {
-            "dtype_a": "e4m3", "dtype_out": "bf16", "scaling": ["ovscale"], "other": ["algo2"],
+            "dtype_a": "e4m3",
+            "dtype_out": "bf16",
+            "scaling": ["ovscale"],
+            "other": ["algo2"],
         },
         "nvjet_sm120_hss_mma_128x176x64_2_32x88x64_tmaAB_alignCD4_bz_NNNN": {
-            "tile": [128, 176, 64], "warp_tile": [32, 88, 64], "layout": "nn", "dtype_out": "f32",
+            "tile": [128, 176, 64],
+            "warp_tile": [32, 88, 64],
+            "layout": "nn",
+            "dtype_out": "f32",
         },
     },
 )

@@ -1,4 +1,5 @@
-"""Collective libraries beside NCCL: RCCL's generic kernels, HCCL (Gaudi, Ascend), oneCCL (Intel), MSCCL.
+"""Collective libraries beside NCCL: RCCL's generic kernels, HCCL (Gaudi, Ascend), oneCCL (Intel),
+MSCCL.
 
     rcclGenericKernel · hccl::AllReduce · oneccl_allreduce_kernel · msccl_kernel
 
@@ -13,9 +14,15 @@ from foretrace.schema.kernel import Family, KernelId, Part
 
 _LIBRARY = re.compile(r"(?:void )?(?P<lib>rccl|hccl|oneccl|msccl|ucc)(?=[A-Z_:]|$)")
 _COLLECTIVE = re.compile(
-    r"all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|broadcast|send_?recv|reduce|gather|scatter|barrier", re.IGNORECASE
+    r"all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|broadcast|send_?recv|reduce|gather|scatter|barrier",
+    re.IGNORECASE,
 )
-_SPELLED = {"allreduce": "AllReduce", "allgather": "AllGather", "reducescatter": "ReduceScatter", "alltoall": "AllToAll"}
+_SPELLED = {
+    "allreduce": "AllReduce",
+    "allgather": "AllGather",
+    "reducescatter": "ReduceScatter",
+    "alltoall": "AllToAll",
+}
 
 
 def decode(name: str) -> KernelId | None:

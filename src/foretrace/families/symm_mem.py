@@ -1,4 +1,6 @@
-"""PyTorch's own collectives over symmetric memory: `multimem_all_reduce_kernel<T, bytes>` and friends."""
+"""PyTorch's own collectives over symmetric memory: `multimem_all_reduce_kernel<T, bytes>` and
+friends.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +9,12 @@ from foretrace.families._reading import Reading, rx
 from foretrace.schema.kernel import Family, KernelId
 
 COLLECTIVES = {
-    "all_reduce": "AllReduce", "all_gather": "AllGather", "reduce_scatter": "ReduceScatter", "all_to_all": "AllToAll",
-    "reduce": "Reduce", "broadcast": "Broadcast",
+    "all_reduce": "AllReduce",
+    "all_gather": "AllGather",
+    "reduce_scatter": "ReduceScatter",
+    "all_to_all": "AllToAll",
+    "reduce": "Reduce",
+    "broadcast": "Broadcast",
 }
 _NAME = (
     r"(?P<multimem>multimem_)?(?:one_shot_|two_shot_)?(?P<coll>all_reduce|all_gather|reduce_scatter|all_to_all)"
@@ -28,7 +34,13 @@ def decode(name: str) -> KernelId | None:
     r.put(cpp.base, "op", "collective", "between GPUs", "inferred")
     r.put(cpp.base, "coll", coll, "the collective", "inferred")
     lib = "torch symmetric memory (multimem/NVLS)" if found["multimem"] else ""
-    r.put(cpp.base, "lib", lib, "PyTorch's collectives over symmetric memory, with multicast", "inferred")
+    r.put(
+        cpp.base,
+        "lib",
+        lib,
+        "PyTorch's collectives over symmetric memory, with multicast",
+        "inferred",
+    )
     dtype = _dtypes.cpp(cpp.arg(0))
     if dtype:
         r.put(cpp.arg(0), "dtype", dtype, f"element type: {dtype}", "inferred")
@@ -43,8 +55,11 @@ FAMILY = Family(
     decode=decode,
     order=35,
     examples={
-        "void (anonymous namespace)::two_shot_all_reduce_kernel<c10::BFloat16, 16, 8>(c10::BFloat16*)": {
-            "coll": "AllReduce", "dtype": "bf16", "bytes_per_access": 16,
+        "void (anonymous namespace)::two_shot_all_reduce_kernel<c10::BFloat16, 16, "
+        "8>(c10::BFloat16*)": {
+            "coll": "AllReduce",
+            "dtype": "bf16",
+            "bytes_per_access": 16,
         },
     },
 )

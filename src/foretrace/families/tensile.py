@@ -2,10 +2,10 @@
 
     C<ijk>_A<idx>_B<idx>_<types>_<flags>[_Bias][_HA_S][_SAV][_UserArgs]_MT<M>x<N>x<K>_MI<m>x<n>[x<k>]x<b>_SN_<parameters>
 
-`Alik` has the summation index first, so A is transposed (t); `Bljk` is not (n): `Alik_Bljk` is tn, what F.linear runs.
-Types: S f32, D f64, H f16, B bf16, I i32, I8, X xf32, F8 and B8 the two fp8 kinds, C and Z complex; `BBS` is input,
-output, arithmetic (newer builds write `B_BS`). Bias, activation and scaling are what the kernel can do,
-not proof of it.
+`Alik` has the summation index first, so A is transposed (t); `Bljk` is not (n): `Alik_Bljk` is tn,
+what F.linear runs. Types: S f32, D f64, H f16, B bf16, I i32, I8, X xf32, F8 and B8 the two fp8
+kinds, C and Z complex; `BBS` is input, output, arithmetic (newer builds write `B_BS`). Bias,
+activation and scaling are what the kernel can do, not proof of it.
 """
 
 from __future__ import annotations
@@ -16,8 +16,17 @@ from foretrace.schema.kernel import Family, KernelId
 
 LIB = "hipBLASLt/rocBLAS (Tensile)"
 TYPES = {
-    "S": "f32", "D": "f64", "H": "f16", "B": "bf16", "I": "i32", "I8": "i8", "X": "xf32", "F8": "e4m3", "B8": "e5m2",
-    "C": "c64", "Z": "c128",
+    "S": "f32",
+    "D": "f64",
+    "H": "f16",
+    "B": "bf16",
+    "I": "i32",
+    "I8": "i8",
+    "X": "xf32",
+    "F8": "e4m3",
+    "B8": "e5m2",
+    "C": "c64",
+    "Z": "c128",
 }
 ALGORITHMS = {"MB": "several buffers", "SB": "one buffer", "MBSK": "several buffers, one kernel"}
 PARAMETERS = (
@@ -29,7 +38,8 @@ PARAMETERS = (
     (r"_WG(\d{1,4}_\d{1,4}_\d{1,4})(?=_|$)", "workgroup", "threads of a workgroup"),
 )
 ABILITIES = (
-    (r"Bias\w*", "bias", "can add a bias"), ("SAV", "scale_alpha_vec", "can scale by a vector"),
+    (r"Bias\w*", "bias", "can add a bias"),
+    ("SAV", "scale_alpha_vec", "can scale by a vector"),
     ("UserArgs", "user_args", "can take its arguments from device memory"),
 )
 _T = "F8|B8|I8|[SDHBIXCZ]"
@@ -63,17 +73,28 @@ def decode(name: str) -> KernelId | None:
 
 
 def _problem(r: Reading, problem: str) -> None:
-    types = next((m for p in (_THREE_TYPES, _SPLIT_TYPES, _ONE_TYPE) if (m := rx(p).match(problem))), None)
+    types = next(
+        (m for p in (_THREE_TYPES, _SPLIT_TYPES, _ONE_TYPE) if (m := rx(p).match(problem))), None
+    )
     if not types:
         return
     found = types.groupdict()
     source = TYPES[found["in"]]
     r.put(types[0], "dtype_in", source, f"type of both inputs: {source}", "documented")
-    target, compute = TYPES[found.get("out") or found["in"]], TYPES[found.get("comp") or found["in"]]
+    target, compute = (
+        TYPES[found.get("out") or found["in"]],
+        TYPES[found.get("comp") or found["in"]],
+    )
     r.put(types[0], "dtype_out", target, f"type of the result: {target}", "documented")
     r.put(types[0], "dtype_compute", compute, f"computed in {compute}", "documented")
     r.put(types[0], "use_beta", "B" in found["flags"], "can add beta * C", "documented")
-    r.put(types[0], "high_precision_acc", "H" in found["flags"], "sums in a wider type than the inputs", "documented")
+    r.put(
+        types[0],
+        "high_precision_acc",
+        "H" in found["flags"],
+        "sums in a wider type than the inputs",
+        "documented",
+    )
     _abilities(r, problem[types.end() :].strip("_"))
 
 
@@ -81,7 +102,13 @@ def _abilities(r: Reading, rest: str) -> None:
     words = rest.split("_")
     for pattern, field, meaning in ABILITIES:
         text = next((word for word in words if rx(pattern).fullmatch(word)), "")
-        r.put(text, field, bool(text), meaning if text else f"it cannot: no word for it ({meaning})", "documented")
+        r.put(
+            text,
+            field,
+            bool(text),
+            meaning if text else f"it cannot: no word for it ({meaning})",
+            "documented",
+        )
     active = next((word for word in words if rx(rf"H?A(?:{_T})?").fullmatch(word)), "")
     if active:
         kind = "hipblaslt_all" if active.startswith("H") else "all"
@@ -90,7 +117,9 @@ def _abilities(r: Reading, rest: str) -> None:
 
 
 def _parameters(r: Reading, tail: str) -> None:
-    """Capital letters of a parameter's name and its value, in alphabetical order; only the telling ones are read."""
+    """Capital letters of a parameter's name and its value, in alphabetical order; only the telling
+    ones are read.
+    """
     for pattern, field, meaning in PARAMETERS:
         found = rx(pattern).search(tail)
         if found:
@@ -128,11 +157,22 @@ FAMILY = Family(
     order=10,
     examples={
         "Cijk_Alik_Bljk_HHS_BH_Bias_HAS_SAV_UserArgs_MT128x96x64_MI16x16x1_SN_GSUAMB_ISA942_SK3_WS64_WG32_8_1": {
-            "layout": "tn", "tile": [128, 96, 64], "dtype_in": "f16", "dtype_compute": "f32", "bias": True,
-            "arch": "gfx942", "stream_k": True, "workgroup": [32, 8, 1], "mfma": [16, 16, 1],
+            "layout": "tn",
+            "tile": [128, 96, 64],
+            "dtype_in": "f16",
+            "dtype_compute": "f32",
+            "bias": True,
+            "arch": "gfx942",
+            "stream_k": True,
+            "workgroup": [32, 8, 1],
+            "mfma": [16, 16, 1],
         },
         "Cijk_Ailk_Bljk_F8BS_BH_SAB_UserArgs_MT64x64x128_MI16x16x1_SN_GSU2_GSUASB_ISA950_WG64_4_1": {
-            "dtype_in": "e4m3", "dtype_out": "bf16", "global_split_u": 2, "arch": "gfx950", "bias": False,
+            "dtype_in": "e4m3",
+            "dtype_out": "bf16",
+            "global_split_u": 2,
+            "arch": "gfx950",
+            "bias": False,
         },
     },
 )

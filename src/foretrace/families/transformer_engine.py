@@ -1,4 +1,6 @@
-"""Transformer Engine: norms, rope, casts under `transformer_engine::`. Its matrix products are cuBLASLt's own names."""
+"""Transformer Engine: norms, rope, casts under `transformer_engine::`. Its matrix products are
+cuBLASLt's own names.
+"""
 
 from __future__ import annotations
 
@@ -7,5 +9,9 @@ from foretrace.families._literal import library
 FAMILY = library(
     "transformer_engine",
     "Transformer Engine",
-    {"void transformer_engine::normalization::rmsnorm_fwd_tuned_kernel<P>(P)": {"lib": "Transformer Engine"}},
+    {
+        "void transformer_engine::normalization::rmsnorm_fwd_tuned_kernel<P>(P)": {
+            "lib": "Transformer Engine"
+        }
+    },
 )

@@ -1,9 +1,12 @@
-"""Triton kernels that people write: the name is the Python function's, unchanged (Triton 2 appended `_0d1d2c3…`).
+"""Triton kernels that people write: the name is the Python function's, unchanged (Triton 2 appended
+`_0d1d2c3…`).
 
-A plain identifier is taken for Triton when it is a known one, begins with `_`, or ends the way such functions do. That
-is a habit, not a rule: a plain `extern "C"` CUDA kernel looks the same. The role comes from the words of the name.
+A plain identifier is taken for Triton when it is a known one, begins with `_`, or ends the way such
+functions do. That is a habit, not a rule: a plain `extern "C"` CUDA kernel looks the same. The role
+comes from the words of the name.
 
-    _matmul_ogs_<layout>_<out>x<A>x<B>_<M>x<N>x<K>x<split K>[_swiglu]      triton_kernels' matrix product for MoE
+    _matmul_ogs_<layout>_<out>x<A>x<B>_<M>x<N>x<K>x<split K>[_swiglu]      triton_kernels' matrix
+    product for MoE
 """
 
 from __future__ import annotations
@@ -19,13 +22,34 @@ _OGS = (
 )
 _HABIT = r"_[A-Za-z]\w*|\w*(?:_kernel|_fwd|_bwd|_forward|_backward|_triton|_fwd_inner)(?:_\w{1,24})?|triton_\w+"
 _SPEC = r"_?0[dce]+(?:\d{1,4}[dce]*)*$"
-ATTENTION = {"bwd_kernel_dk_dv": "bwd", "bwd_kernel_dq": "bwd", "bwd_preprocess": "bwd", "attn_fwd": "fwd",
-             "bwd_kernel_fuse": "bwd", "attn_bwd": "bwd"}
+ATTENTION = {
+    "bwd_kernel_dk_dv": "bwd",
+    "bwd_kernel_dq": "bwd",
+    "bwd_preprocess": "bwd",
+    "attn_fwd": "fwd",
+    "bwd_kernel_fuse": "bwd",
+    "attn_bwd": "bwd",
+}
 # name -> (op, library, short, role)
 KNOWN = {
-    "kernel_unified_attention_2d": ("attention", "vLLM triton unified attention", "paged attention (2D)", "attention"),
-    "kernel_unified_attention_3d": ("attention", "vLLM triton unified attention", "paged attention (3D)", "attention"),
-    "reduce_segments": ("", "vLLM triton unified attention", "paged attention (sum of segments)", "attention"),
+    "kernel_unified_attention_2d": (
+        "attention",
+        "vLLM triton unified attention",
+        "paged attention (2D)",
+        "attention",
+    ),
+    "kernel_unified_attention_3d": (
+        "attention",
+        "vLLM triton unified attention",
+        "paged attention (3D)",
+        "attention",
+    ),
+    "reduce_segments": (
+        "",
+        "vLLM triton unified attention",
+        "paged attention (sum of segments)",
+        "attention",
+    ),
     "_topk_forward": ("user triton", "", "topk fwd (MoE router)", "sort"),
     "create_flashinfer_kv_indices_triton": ("user triton", "", "kv indices", "scatter_gather"),
     "_combined_routing_compute": ("user triton", "", "MoE routing", "scatter_gather"),
@@ -49,7 +73,13 @@ def decode(name: str) -> KernelId | None:
     if not rx(_HABIT).fullmatch(plain):
         return None
     r = Reading(name, "user_triton")
-    r.put(plain, "op", "user triton", "looks like a Triton kernel: then the name is the Python function's", "inferred")
+    r.put(
+        plain,
+        "op",
+        "user triton",
+        "looks like a Triton kernel: then the name is the Python function's",
+        "inferred",
+    )
     _spec(r, name, plain)
     return r.done(_words.role(plain), _words.plain(plain))
 
@@ -67,15 +97,33 @@ def _known(name: str, plain: str) -> KernelId:
 def _attention(name: str, plain: str) -> KernelId:
     way = ATTENTION[plain]
     r = Reading(name, "user_triton")
-    r.put(plain, "op", f"sdpa_{way}", f"attention, {'forward' if way == 'fwd' else 'backward'}", "inferred")
-    r.put(plain, "lib", "AOTriton / Triton flash attention", "what PyTorch's SDPA launches on ROCm", "inferred")
+    r.put(
+        plain,
+        "op",
+        f"sdpa_{way}",
+        f"attention, {'forward' if way == 'fwd' else 'backward'}",
+        "inferred",
+    )
+    r.put(
+        plain,
+        "lib",
+        "AOTriton / Triton flash attention",
+        "what PyTorch's SDPA launches on ROCm",
+        "inferred",
+    )
     return r.done("attention", f"attn {way}")
 
 
 def _spec(r: Reading, name: str, plain: str) -> None:
     if plain != name:
         spec = name[len(plain) :].lstrip("_")
-        r.put(spec, "arg_spec", spec, "Triton 2's argument list: d = divisible by 16, c = equal to 1", "documented")
+        r.put(
+            spec,
+            "arg_spec",
+            spec,
+            "Triton 2's argument list: d = divisible by 16, c = equal to 1",
+            "documented",
+        )
 
 
 def _ogs(name: str, found: dict[str, str]) -> KernelId:
@@ -83,13 +131,23 @@ def _ogs(name: str, found: dict[str, str]) -> KernelId:
     r.put(found["base"], "op", "gemm", "a matrix product, grouped by expert (MoE)", "inferred")
     r.put(found["base"], "lib", "triton_kernels matmul_ogs", "triton_kernels", "inferred")
     r.put(found["layout"], "layout", found["layout"], "layouts of the operands", "inferred")
-    types = (("out", "dtype_out", "result"), ("a", "dtype_a", "activation"), ("b", "dtype_b", "weight"))
+    types = (
+        ("out", "dtype_out", "result"),
+        ("a", "dtype_a", "activation"),
+        ("b", "dtype_b", "weight"),
+    )
     for key, field, meaning in types:
         r.put(found[key], field, found[key], f"type of the {meaning}: {found[key]}", "inferred")
     tile = [int(found[key]) for key in "mnk"]
     put_tile(r, "x".join(str(number) for number in tile), tile, "inferred")
-    r.put(found["split"], "split_k", int(found["split"]), f"K in {found['split']} pieces", "inferred")
-    rest = [word for word in found["rest"].split("_") if word in ("swiglu", "geglu", "gelu", "relu", "silu")]
+    r.put(
+        found["split"], "split_k", int(found["split"]), f"K in {found['split']} pieces", "inferred"
+    )
+    rest = [
+        word
+        for word in found["rest"].split("_")
+        if word in ("swiglu", "geglu", "gelu", "relu", "silu")
+    ]
     if rest:
         r.put(rest[0], "epilogue", rest, "applied at the end", "inferred")
     short = " ".join(["matmul_ogs", "x".join(str(number) for number in tile), *rest])
@@ -102,7 +160,10 @@ FAMILY = Family(
     order=90,
     examples={
         "_matmul_ogs_NNT_bf16xbf16xmxfp4_64x128x128x2_swiglu": {
-            "tile": [64, 128, 128], "split_k": 2, "dtype_b": "mxfp4", "epilogue": ["swiglu"],
+            "tile": [64, 128, 128],
+            "split_k": 2,
+            "dtype_b": "mxfp4",
+            "epilogue": ["swiglu"],
         },
         "_fused_linear_kernel": {"op": "user triton"},
         "add_kernel_0d1d2d3de": {"arg_spec": "0d1d2d3de"},

@@ -1,4 +1,6 @@
-"""vLLM's own CUDA and HIP kernels, and those of SGLang, which began as copies. Their names are literal."""
+"""vLLM's own CUDA and HIP kernels, and those of SGLang, which began as copies. Their names are
+literal.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +8,13 @@ from foretrace.families import _cpp, _dtypes, _mangled, _words
 from foretrace.families._reading import Reading, rx
 from foretrace.schema.kernel import Family, KernelId
 
-# function (without `_kernel`) -> (op, short, role); no op where the short form says it all; {} takes the data type
+# function (without `_kernel`) -> (op, short, role); no op where the short form says it all; {}
+# takes the data type
 KERNELS = {
     "rms_norm": ("rms_norm", "rms_norm {}", "normalization"),
     "fused_add_rms_norm": ("add + rms_norm", "add+rms_norm {}", "normalization"),
-    "rotary_embedding": ("rope", "rope {}", "pointwise"), "batched_rotary_embedding": ("rope", "rope {}", "pointwise"),
+    "rotary_embedding": ("rope", "rope {}", "pointwise"),
+    "batched_rotary_embedding": ("rope", "rope {}", "pointwise"),
     "act_and_mul": ("", "act_and_mul {}", "pointwise"),
     "activation": ("", "activation {}", "pointwise"),
     "paged_attention_v1": ("attention", "paged attention v1 {}", "attention"),
@@ -19,7 +23,8 @@ KERNELS = {
     "merge_attn_states": ("attention", "merge attention states {}", "attention"),
     "topkGatingSoftmax": ("", "moe gating softmax", "softmax"),
     "moe_align_block_size": ("", "moe align blocks", "scatter_gather"),
-    "moe_sum": ("", "moe sum {}", "reduction"), "copy_blocks": ("", "kv cache copy", "copy"),
+    "moe_sum": ("", "moe sum {}", "reduction"),
+    "copy_blocks": ("", "kv cache copy", "copy"),
     "Marlin": ("gemm", "marlin gemm", "gemm"),
     "cross_device_reduce_1stage": ("collective", "custom all-reduce {}", "comms"),
     "cross_device_reduce_2stage": ("collective", "custom all-reduce {}", "comms"),
@@ -29,8 +34,14 @@ KERNELS = {
 }
 # SGLang's names without a namespace of their own.
 UNSCOPED = (
-    "rotary_embedding", "store_kvcache", "clamp_position", "resolve_future_token_ids", "cross_device_reduce_1stage",
-    "cross_device_reduce_2stage", "act_and_mul", "moe_align_block_size",
+    "rotary_embedding",
+    "store_kvcache",
+    "clamp_position",
+    "resolve_future_token_ids",
+    "cross_device_reduce_1stage",
+    "cross_device_reduce_2stage",
+    "act_and_mul",
+    "moe_align_block_size",
 )
 _SCOPES = ("vllm", "marlin", "marlin_moe_wna16", "sgl_hip", "sgl", "device")
 
@@ -69,7 +80,9 @@ def _literal(r: Reading, cpp: _cpp.Cpp, function: str) -> KernelId:
 
 
 def _cache(r: Reading, cpp: _cpp.Cpp) -> KernelId:
-    r.put(cpp.base, "op", "kv_cache_write", "writes keys and values into the paged cache", "inferred")
+    r.put(
+        cpp.base, "op", "kv_cache_write", "writes keys and values into the paged cache", "inferred"
+    )
     source, cached = _dtypes.cpp(cpp.arg(0)), _dtypes.cpp(cpp.arg(1))
     if source:
         r.put(cpp.arg(0), "dtype_in", source, f"reads {source}", "inferred")
@@ -89,7 +102,13 @@ def _quant(r: Reading, cpp: _cpp.Cpp) -> KernelId:
         r.put(cpp.arg(0), "dtype_in", source, f"reads {source}", "inferred")
     if target in ("e4m3", "e5m2", "i8", "e4m3fnuz"):
         r.put(cpp.arg(1), "dtype_out", target, f"writes {target}", "inferred")
-    kind = "int8" if target == "i8" or "int8" in cpp.base else "fp8" if target or "fp8" in cpp.base else "fewer bits"
+    kind = (
+        "int8"
+        if target == "i8" or "int8" in cpp.base
+        else "fp8"
+        if target or "fp8" in cpp.base
+        else "fewer bits"
+    )
     return r.done("pointwise", f"quantize {source or ''}->{kind}")
 
 
@@ -111,10 +130,16 @@ FAMILY = Family(
     decode=decode,
     order=55,
     examples={
-        "void vllm::rotary_embedding_kernel<c10::Half, false>(long const*)": {"op": "rope", "dtype": "f16",
-            "neox": False},
-        "void vllm::reshape_and_cache_flash_kernel<__half, __half, (vllm::Fp8KVCacheDataType)0>(__half const*)": {
-            "op": "kv_cache_write", "dtype_in": "f16", "dtype_cache": "f16",
+        "void vllm::rotary_embedding_kernel<c10::Half, false>(long const*)": {
+            "op": "rope",
+            "dtype": "f16",
+            "neox": False,
+        },
+        "void vllm::reshape_and_cache_flash_kernel<__half, __half, "
+        "(vllm::Fp8KVCacheDataType)0>(__half const*)": {
+            "op": "kv_cache_write",
+            "dtype_in": "f16",
+            "dtype_cache": "f16",
         },
         "void vllm::act_and_mul_kernel<c10::BFloat16, &(c10::BFloat16 "
         "vllm::silu_kernel<c10::BFloat16>(c10::BFloat16))>(P)": {

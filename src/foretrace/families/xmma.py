@@ -1,23 +1,35 @@
 """xmma: matrix products and convolutions in cuBLAS and cuDNN, `sm80_xmma_…` to `sm90_xmma_…`.
 
-    sm<arch>_xmma_gemm_<T1>_<T2>_<T3>_<layout>_<layout of C>_tilesize<M>x<N>x<K>[_cgasize<c>][_stage<S>]
-        _(warpsize|warpgroupsize)<w>[_tensor<mma>|_ffma][_<words>]_execute[_<k mode>]_kernel__5x_(cublas|cudnn)
+    sm<arch>_xmma_gemm_<T1>_<T2>_<T3>_<layout>_<layout of
+    C>_tilesize<M>x<N>x<K>[_cgasize<c>][_stage<S>]
+        _(warpsize|warpgroupsize)<w>[_tensor<mma>|_ffma][_<words>]_execute[_<k
+        mode>]_kernel__5x_(cublas|cudnn)
     sm<arch>_xmma_(fprop|dgrad|wgrad)_implicit_gemm[_indexed]_<T1>_<T2>_<T3>_<input+filter>_<output>_tilesize…
 
-T1 is input and output type (A, B and output where A and B differ), T2 the arithmetic and the accumulator, T3 the type
-of the end. NVIDIA has not explained the convention: everything here is inferred from some 15,000 names that fit it.
+T1 is input and output type (A, B and output where A and B differ), T2 the arithmetic and the
+accumulator, T3 the type of the end. NVIDIA has not explained the convention: everything here is
+inferred from some 15,000 names that fit it.
 """
 
 from __future__ import annotations
 
 from foretrace.families._dtypes import WORDS
-from foretrace.families._matmul import TRIPLE, arch_meaning, put_layout, put_tensor_core, put_tile, shape
+from foretrace.families._matmul import (
+    TRIPLE,
+    arch_meaning,
+    put_layout,
+    put_tensor_core,
+    put_tile,
+    shape,
+)
 from foretrace.families._reading import Reading, rx, uncut
 from foretrace.schema.kernel import Family, KernelId
 
 OPS = {
-    "gemm": ("gemm", "a matrix product"), "fprop": ("conv_fprop", "convolution, forward"),
-    "dgrad": ("conv_dgrad", "convolution, input gradient"), "wgrad": ("conv_wgrad", "convolution, weight gradient"),
+    "gemm": ("gemm", "a matrix product"),
+    "fprop": ("conv_fprop", "convolution, forward"),
+    "dgrad": ("conv_dgrad", "convolution, input gradient"),
+    "wgrad": ("conv_wgrad", "convolution, weight gradient"),
 }
 K_MODES = {
     "segment_k_off": ("K segmentation of the scheduler is off", "unknown"),
@@ -66,7 +78,13 @@ def _types(r: Reading, found: dict[str, str]) -> None:
         meaning = "type of the result" if field == "dtype_out" else "type of the input"
         r.put(found["t1"], field, dtype, f"{meaning}: {dtype}", "inferred")
     *math, acc = [WORDS[word] for word in rx(_TYPE).findall(found["t2"])]
-    r.put(found["t2"], "math_dtype", "*".join(math), f"multiplied as {' times '.join(math)}", "inferred")
+    r.put(
+        found["t2"],
+        "math_dtype",
+        "*".join(math),
+        f"multiplied as {' times '.join(math)}",
+        "inferred",
+    )
     r.put(found["t2"], "dtype_acc", acc, f"sums are kept in {acc}", "inferred")
     epilogue = WORDS[found["t3"]]
     r.put(found["t3"], "dtype_epilogue", epilogue, f"the end is computed in {epilogue}", "inferred")
@@ -78,7 +96,9 @@ def _layouts(r: Reading, found: dict[str, str]) -> None:
         put_layout(r, first, first, "checked")
     elif filters := rx(r"(n[a-z0-9]+?)(k[a-z]*)").fullmatch(first):
         r.put(filters[1], "layout_in", filters[1], "order of the input's dimensions", "inferred")
-        r.put(filters[2], "layout_filter", filters[2], "order of the filter's dimensions", "inferred")
+        r.put(
+            filters[2], "layout_filter", filters[2], "order of the filter's dimensions", "inferred"
+        )
     if out:
         r.put(out, "layout_out", out, "layout of the result", "inferred")
 
@@ -90,16 +110,38 @@ def _sizes(r: Reading, name: str, end: int) -> int:
     found = sizes.groupdict()
     put_tile(r, found["tile"], shape(found["tile"]), "inferred")
     if found["cluster"]:
-        r.put(found["cluster"], "cluster", shape(found["cluster"]), "thread blocks that share data", "inferred")
+        r.put(
+            found["cluster"],
+            "cluster",
+            shape(found["cluster"]),
+            "thread blocks that share data",
+            "inferred",
+        )
     if found["stages"]:
-        r.put(f"stage{found['stages']}", "stages", int(found["stages"]), "pipeline stages", "inferred")
+        r.put(
+            f"stage{found['stages']}", "stages", int(found["stages"]), "pipeline stages", "inferred"
+        )
     if found["warps"]:
         field = "warpgroups" if found["unit"] == "warpgroupsize" else "warps"
-        r.put(found["unit"] + found["warps"], field, shape(found["warps"]), f"{field} along M, N, K", "inferred")
+        r.put(
+            found["unit"] + found["warps"],
+            field,
+            shape(found["warps"]),
+            f"{field} along M, N, K",
+            "inferred",
+        )
     if found["groups"]:
-        r.put(f"g{found['groups']}", "g", int(found["groups"]), "group count, presumably", "unknown")
+        r.put(
+            f"g{found['groups']}", "g", int(found["groups"]), "group count, presumably", "unknown"
+        )
     if found["mma"]:
-        r.put("tensor" + found["mma"], "mma", shape(found["mma"]), "shape of one tensor-core instruction", "inferred")
+        r.put(
+            "tensor" + found["mma"],
+            "mma",
+            shape(found["mma"]),
+            "shape of one tensor-core instruction",
+            "inferred",
+        )
     _tensor_core(r, found)
     return sizes.end()
 
@@ -117,7 +159,10 @@ def _end(r: Reading, tail: str, cut: bool) -> None:
     end = rx(_END).search(tail)
     tokens = rx(r"_?execute.*|_?kernel$").sub("", tail).strip("_")
     if tokens and (end or not cut):
-        words = "alignment, or what the end of the kernel can do (bias, gelu, …); not proof that it was done"
+        words = (
+            "alignment, or what the end of the kernel can do (bias, gelu, …); not proof that "
+            "it was done"
+        )
         r.put(tokens, "tokens", tokens, words, "inferred")
     if not end:
         return
@@ -145,12 +190,23 @@ FAMILY = Family(
     examples={
         "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_warpgroupsize1x1x1_bias_bf16_gelu_execute"
         "_segment_k_off_kernel__5x_cublas": {
-            "arch": "sm90", "layout": "tn", "tile": [128, 128, 64], "tensor_core": True, "tokens": "bias_bf16_gelu",
-            "splitk": False, "lib": "cublas", "dtype_acc": "f32",
+            "arch": "sm90",
+            "layout": "tn",
+            "tile": [128, 128, 64],
+            "tensor_core": True,
+            "tokens": "bias_bf16_gelu",
+            "splitk": False,
+            "lib": "cublas",
+            "dtype_acc": "f32",
         },
         "sm80_xmma_wgrad_implicit_gemm_indexed_tf32f32_tf32f32_f32_nhwckrsc_nhwc_tilesize128x128x16_stage4"
         "_warpsize2x2x1_g1_tensor16x8x8_execute_split_k_kernel_cudnn_train": {
-            "op": "conv_wgrad", "layout_in": "nhwc", "layout_filter": "krsc", "splitk": True, "stages": 4, "g": 1,
+            "op": "conv_wgrad",
+            "layout_in": "nhwc",
+            "layout_filter": "krsc",
+            "splitk": True,
+            "stages": 4,
+            "g": 1,
         },
     },
 )

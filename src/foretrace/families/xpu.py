@@ -1,4 +1,6 @@
-"""Intel GPUs: ATen's SYCL templates, read like their CUDA siblings. Thin evidence: names quoted in public code."""
+"""Intel GPUs: ATen's SYCL templates, read like their CUDA siblings. Thin evidence: names quoted in
+public code.
+"""
 
 from __future__ import annotations
 
@@ -18,18 +20,31 @@ def decode(name: str) -> KernelId | None:
     r = Reading(name, "xpu")
     r.put(cpp.base, "template", cpp.base, "ATen's SYCL kernel", "inferred")
     vec = _cpp.integer(cpp.arg(0))
-    functor = _cpp.leaf(next((text for text in cpp.args if _cpp.integer(text) is None and "::" in text), ""))
+    functor = _cpp.leaf(
+        next((text for text in cpp.args if _cpp.integer(text) is None and "::" in text), "")
+    )
     if vec is not None and cpp.base == "VectorizedElementwiseKernel":
         r.put(cpp.arg(0), "vec", vec, f"{vec} elements per load", "inferred")
     if functor:
         r.put(functor, "functor", functor, "the function applied", "inferred")
-        r.put(functor, "op", f"aten::{_aten.op_word(functor)}", "the op that launches it", "inferred")
+        r.put(
+            functor, "op", f"aten::{_aten.op_word(functor)}", "the op that launches it", "inferred"
+        )
     dtype = _dtypes.cpp((_cpp.inside(name, functor) or ("",))[0]) if functor else None
     if dtype:
         r.put(functor, "dtype", dtype, f"works on {dtype}", "inferred")
     elementwise = rx(r"(?:Vectorized|Unrolled|Legacy)?\w*Elementwise\w*").fullmatch(cpp.base)
-    role = "pointwise" if elementwise else "reduction" if cpp.base.startswith("Reduce") else _words.role(cpp.base)
-    return r.done(role, f"{_aten.op_word(functor) if functor else _words.plain(cpp.base)} {dtype or ''}".strip())
+    role = (
+        "pointwise"
+        if elementwise
+        else "reduction"
+        if cpp.base.startswith("Reduce")
+        else _words.role(cpp.base)
+    )
+    return r.done(
+        role,
+        f"{_aten.op_word(functor) if functor else _words.plain(cpp.base)} {dtype or ''}".strip(),
+    )
 
 
 FAMILY = Family(
@@ -39,7 +54,9 @@ FAMILY = Family(
     examples={
         "at::native::xpu::VectorizedElementwiseKernel<4, at::native::xpu::GeluFunctor<float>, "
         "at::detail::Array<char*, 2> >": {
-            "vec": 4, "op": "aten::gelu", "dtype": "f32",
+            "vec": 4,
+            "op": "aten::gelu",
+            "dtype": "f32",
         },
     },
 )

@@ -1,10 +1,11 @@
 """Predictions about a trace: said the way a person says them, measured, marked.
 
     ft.check(trace, ["in mlp_fwd: kernels == 5", "gelu and mul are fused"])     -> list[Verdict]
-    ft.expect(trace).region("mlp_fwd").kernels == 5                             -> a Verdict that is true when it hit
+    ft.expect(trace).region("mlp_fwd").kernels == 5                             -> a Verdict that is
+    true when it hit
 
-`docs/guess.md` holds the whole vocabulary. A kind of prediction is one file of `kinds/`, a known reason for a miss one file of
-`reasons/`.
+`docs/guess.md` holds the whole vocabulary. A kind of prediction is one file of `kinds/`, a known
+reason for a miss one file of `reasons/`.
 """
 
 from .expecting import expect

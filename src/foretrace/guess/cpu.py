@@ -1,7 +1,8 @@
 """What computes on a CPU: Inductor's C++ kernels, and ATen ops that do work themselves.
 
-A CPU trace has no kernels, only ops that call each other. Here an op counts when it is neither a view nor an allocation and
-calls no op that counts, so `aten::linear` over `aten::mm` is one product. Products count even when they copy a bias first.
+A CPU trace has no kernels, only ops that call each other. Here an op counts when it is neither a
+view nor an allocation and calls no op that counts, so `aten::linear` over `aten::mm` is one
+product. Products count even when they copy a bias first.
 """
 
 from __future__ import annotations
@@ -17,11 +18,36 @@ from .work import ATTENTION_DOES, OP_DOES, Work, bare
 _COMPILED = "inductor_cpp"
 # They rename, allocate or hand over; none computes an element.
 _FREE = VIEWS | {
-    "empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "resize", "resolve_conj", "resolve_neg", "set",
-    "item", "_local_scalar_dense", "is_nonzero", "contiguous", "detach", "lift_fresh", "result_type", "to", "unflatten",
-    "flatten", "view_as", "narrow", "chunk", "movedim", "swapaxes", "numpy_T", "record_stream", "accumulate_grad",
+    "empty",
+    "empty_like",
+    "empty_strided",
+    "new_empty",
+    "new_empty_strided",
+    "resize",
+    "resolve_conj",
+    "resolve_neg",
+    "set",
+    "item",
+    "_local_scalar_dense",
+    "is_nonzero",
+    "contiguous",
+    "detach",
+    "lift_fresh",
+    "result_type",
+    "to",
+    "unflatten",
+    "flatten",
+    "view_as",
+    "narrow",
+    "chunk",
+    "movedim",
+    "swapaxes",
+    "numpy_T",
+    "record_stream",
+    "accumulate_grad",
 }
-_ATTENTION = ("_scaled_dot_product_flash_attention_for_cpu",)  # both products and the softmax, in one op
+# both products and the softmax, in one op
+_ATTENTION = ("_scaled_dot_product_flash_attention_for_cpu",)
 _SELF = frozenset(PRODUCTS) - {"matmul", "linear"}
 
 
@@ -34,7 +60,9 @@ def runs_on_cpu(work: Work) -> bool:
 def cpu_kernels(view: View) -> list[int]:
     """Event ids of the ops in this view that compute, in time order."""
     if not runs_on_cpu(view.work):
-        raise Unknown("this trace is of a GPU program: what its host ops computed cannot be told from them")
+        raise Unknown(
+            "this trace is of a GPU program: what its host ops computed cannot be told from them"
+        )
     return working_ops(view)
 
 
@@ -44,8 +72,11 @@ def working_ops(view: View) -> list[int]:
     events = view.events(host.is_op & host.lasting).tolist()
     working = [event for event in events if _works(host.names[host.name[event]])]
     calls_another = _ancestors(host.parent, working)
-    return [event for event in working
-            if event not in calls_another or bare(host.names[host.name[event]]) in _SELF]
+    return [
+        event
+        for event in working
+        if event not in calls_another or bare(host.names[host.name[event]]) in _SELF
+    ]
 
 
 def cpu_does(name: str) -> frozenset[str]:
@@ -61,7 +92,11 @@ def cpu_does(name: str) -> frozenset[str]:
 def _works(name: str) -> bool:
     if families.decode(name).family == _COMPILED:
         return True
-    return "::" in name and bare(name) not in _FREE and not name.startswith(("profiler::", "autograd::"))
+    return (
+        "::" in name
+        and bare(name) not in _FREE
+        and not name.startswith(("profiler::", "autograd::"))
+    )
 
 
 def _ancestors(parent: Ints, events: list[int]) -> set[int]:

@@ -8,8 +8,9 @@
     assert expect.every("gemm").has("layout", "tn")
     assert expect("in mlp_fwd: gate, up, gelu, mul, down")
 
-Each builds the text of a prediction and marks it, so the two can say exactly the same. The answer is a `Verdict` that is true
-only for a hit: a miss and an unknown both fail an `assert`, and the message shows what was measured.
+Each builds the text of a prediction and marks it, so the two can say exactly the same. The answer
+is a `Verdict` that is true only for a hit: a miss and an unknown both fail an `assert`, and the
+message shows what was measured.
 """
 
 from __future__ import annotations
@@ -33,13 +34,20 @@ class Answer(Verdict):
         return self.verdict == "hit"
 
     def __repr__(self) -> str:
-        parts = [f"{self.verdict}: {self.text}", f"measured {self.measured}" if self.measured else "", self.why, *self.slice]
+        parts = [
+            f"{self.verdict}: {self.text}",
+            f"measured {self.measured}" if self.measured else "",
+            self.why,
+            *self.slice,
+        ]
         return "<" + "\n   ".join(part for part in parts if part) + ">"
 
 
 @dataclass(frozen=True)
 class Quantity:
-    """Something that can be compared: `expect(trace).kernels <= 5`. Times, sizes and shares are texts: `"300 us"`."""
+    """Something that can be compared: `expect(trace).kernels <= 5`. Times, sizes and shares are
+    texts: `"300 us"`.
+    """
 
     expect: Expect
     text: str
@@ -86,9 +94,11 @@ class Judged:
 
 
 class Expect:
-    """Predictions about one trace, or about the place in it that `region`, `step`, `each_step` or `op` name.
+    """Predictions about one trace, or about the place in it that `region`, `step`, `each_step` or
+    `op` name.
 
-    Words of the vocabulary are attributes: `kernels`, `gemm`, `pointwise`, `memcpy`, `sync`, `launches`, `ops`, …
+    Words of the vocabulary are attributes: `kernels`, `gemm`, `pointwise`, `memcpy`, `sync`,
+    `launches`, `ops`, …
     """
 
     def __init__(self, work: Work, other: Work | None = None, scope: Scope = Scope()) -> None:  # noqa: B008 (frozen)
@@ -155,7 +165,9 @@ class Expect:
 
     def __getattr__(self, word: str) -> Quantity:
         if word not in HEADS:
-            raise AttributeError(f"`{word}` is no word of the vocabulary; use count({word!r}) for a name")
+            raise AttributeError(
+                f"`{word}` is no word of the vocabulary; use count({word!r}) for a name"
+            )
         return Quantity(self, word)
 
     def __dir__(self) -> list[str]:

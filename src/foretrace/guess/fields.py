@@ -1,8 +1,9 @@
 """Fields of kernels: what a name states, what a launch was given, and what the roofline says.
 
-A field that does not apply (the layout of a gelu) is simply not there. A field that applies and that the name does not state
-is not known, and a prediction about it is unknown, except for marks that a family of names always writes when they are
-there: nvjet writes `bias` and `splitK`, so a name without them states their absence.
+A field that does not apply (the layout of a gelu) is simply not there. A field that applies and
+that the name does not state is not known, and a prediction about it is unknown, except for marks
+that a family of names always writes when they are there: nvjet writes `bias` and `splitK`, so a
+name without them states their absence.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ NOT_STATED = object()  # it may have it; nothing in the trace says
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """`keys` are tried in order; `roles` are those it applies to (empty: all); `mark`: absent from the name means absent."""
+    """`keys` are tried in order; `roles` are those it applies to (empty: all); `mark`: absent from
+    the name means absent.
+    """
 
     name: str
     meaning: str
@@ -38,17 +41,43 @@ class Field:
 
 
 _TABLE = (
-    Field("layout", "transposition of weight and activation as cuBLAS sees them: tn, nn, nt", roles=("gemm", "conv")),
-    Field("tile", "rows x columns (x depth) of one block's piece: 256x128x64", ("tile", "tile_mnk", "tile_mn"), PRODUCTS),
+    Field(
+        "layout",
+        "transposition of weight and activation as cuBLAS sees them: tn, nn, nt",
+        roles=("gemm", "conv"),
+    ),
+    Field(
+        "tile",
+        "rows x columns (x depth) of one block's piece: 256x128x64",
+        ("tile", "tile_mnk", "tile_mn"),
+        PRODUCTS,
+    ),
     Field("stages", "pieces in flight in the pipeline", roles=PRODUCTS),
     Field("cluster", "blocks that share memory: 1x2", roles=PRODUCTS),
-    Field("epilogue", "what is done to the result before it is written: bias, relu, gelu", roles=PRODUCTS, mark=True),
-    Field("splitk", "the depth is cut and summed by a second kernel", ("splitk", "split_k"), PRODUCTS, mark=True),
-    Field("batch_mode", "nvjet's bz (output only) or badd (adds to what is there)", roles=("gemm",)),
+    Field(
+        "epilogue",
+        "what is done to the result before it is written: bias, relu, gelu",
+        roles=PRODUCTS,
+        mark=True,
+    ),
+    Field(
+        "splitk",
+        "the depth is cut and summed by a second kernel",
+        ("splitk", "split_k"),
+        PRODUCTS,
+        mark=True,
+    ),
+    Field(
+        "batch_mode", "nvjet's bz (output only) or badd (adds to what is there)", roles=("gemm",)
+    ),
     Field("coop", "which operand nvjet's warps share: A or B", roles=("gemm",)),
     Field("mma", "the tensor-core instruction: 16x8x16", roles=PRODUCTS),
     Field("tensor_core", "whether tensor cores do the work", roles=PRODUCTS),
-    Field("dtype", "type of the operands: bf16, fp16, fp32, fp8", ("dtype_in", "dtype", "dtype_a", "dtype_class")),
+    Field(
+        "dtype",
+        "type of the operands: bf16, fp16, fp32, fp8",
+        ("dtype_in", "dtype", "dtype_a", "dtype_class"),
+    ),
     Field("arch", "the architecture that the code was built for: sm90"),
     Field("vec", "elements that one thread moves at once", roles=("pointwise", "copy", "random")),
     Field("functor", "ATen's functor", roles=("pointwise", "copy", "optimizer")),
@@ -62,21 +91,41 @@ _TABLE = (
     Field("block", "threads per block: 128x1x1", source="launch"),
     Field("registers", "registers per thread", source="launch"),
     Field("shared_memory", "bytes of shared memory per block", source="launch"),
-    Field("occupancy", "percent of warps that fit, as the profiler estimated it; its 0 means not estimated", source="launch"),
+    Field(
+        "occupancy",
+        "percent of warps that fit, as the profiler estimated it; its 0 means not estimated",
+        source="launch",
+    ),
     Field("stream", "the stream it ran on", source="launch"),
     Field("bound", "compute or memory, from shapes and time under the roofline", source="bound"),
 )
-_PHRASES = {"shared memory": "shared_memory", "vector width": "vec", "split k": "splitk", "tensor core": "tensor_core",
-            "head dim": "head_dim", "batch mode": "batch_mode"}
+_PHRASES = {
+    "shared memory": "shared_memory",
+    "vector width": "vec",
+    "split k": "splitk",
+    "tensor core": "tensor_core",
+    "head dim": "head_dim",
+    "batch mode": "batch_mode",
+}
 _YES, _NO = ("yes", "true", "on"), ("no", "false", "off")
 
 
 @cache
 def fields() -> dict[str, Field]:
     """Every field by name: those above, and whatever else a family of names states in its examples."""
-    stated = sorted({key for family in families.every() for values in family.examples.values() for key in values})
+    stated = sorted(
+        {
+            key
+            for family in families.every()
+            for values in family.examples.values()
+            for key in values
+        }
+    )
     return {field.name: field for field in _TABLE} | {
-        key: Field(key, "as `foretrace name` prints it") for key in stated if key not in {field.name for field in _TABLE}}
+        key: Field(key, "as `foretrace name` prints it")
+        for key in stated
+        if key not in {field.name for field in _TABLE}
+    }
 
 
 def described() -> tuple[Field, ...]:
@@ -86,11 +135,16 @@ def described() -> tuple[Field, ...]:
 
 @cache
 def _can_state(family: str, key: str) -> bool:
-    return any(key in values for known in families.every() if known.name == family for values in known.examples.values())
+    return any(
+        key in values
+        for known in families.every()
+        if known.name == family
+        for values in known.examples.values()
+    )
 
 
 def read_field(tokens: Sequence[Token], place: int) -> tuple[Field, int]:
-    words = " ".join(token.key for token in tokens[place:place + 2])
+    words = " ".join(token.key for token in tokens[place : place + 2])
     if words in _PHRASES:
         return fields()[_PHRASES[words]], place + 2
     word = tokens[place].key if place < len(tokens) else ""
@@ -134,7 +188,9 @@ def _stated(case: Any, field: Field) -> Any:
 
 
 def agrees(actual: Any, compare: Compare | None, wanted: str | None) -> bool | None:
-    """Whether a field's value is the wanted one; without a wanted value, whether it is there at all."""
+    """Whether a field's value is the wanted one; without a wanted value, whether it is there at
+    all.
+    """
     if actual is NOT_STATED:
         return None
     if actual is NOT_THERE:
@@ -168,7 +224,9 @@ def _same_list(actual: list[Any], word: str) -> bool:
     """Sizes may be cut short (`256x128` is any depth); of words one is enough."""
     if all(isinstance(item, int) for item in actual):
         sizes = word.split("x")
-        return 0 < len(sizes) <= len(actual) and [str(item) for item in actual[:len(sizes)]] == sizes
+        return (
+            0 < len(sizes) <= len(actual) and [str(item) for item in actual[: len(sizes)]] == sizes
+        )
     return word in [str(item).lower() for item in actual]
 
 
@@ -179,5 +237,11 @@ def value_text(actual: Any) -> str:
     if actual is NOT_THERE:
         return "none"
     if isinstance(actual, list):
-        return ("x" if all(isinstance(item, int) for item in actual) else "+").join(str(item) for item in actual)
-    return {True: "yes", False: "no"}.get(actual, str(actual)) if isinstance(actual, bool) else str(actual)
+        return ("x" if all(isinstance(item, int) for item in actual) else "+").join(
+            str(item) for item in actual
+        )
+    return (
+        {True: "yes", False: "no"}.get(actual, str(actual))
+        if isinstance(actual, bool)
+        else str(actual)
+    )

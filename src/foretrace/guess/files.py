@@ -26,7 +26,9 @@ _TOP, _EACH = ("schema", "guess"), ("text", "reason")
 
 
 def load(path: str | os.PathLike[str]) -> list[Guess]:
-    """The predictions of a guess file; `UsageError` names the file and the line's number among the guesses."""
+    """The predictions of a guess file; `UsageError` names the file and the line's number among the
+    guesses.
+    """
     name = os.fspath(path)
     try:
         document = tomllib.loads(Path(name).read_text(encoding="utf-8"))
@@ -36,7 +38,10 @@ def load(path: str | os.PathLike[str]) -> list[Guess]:
         raise UsageError(f"{name}: not a guess file: {problem}") from problem
     _known(name, document, _TOP)
     if document.get("schema", 1) != 1:
-        raise UsageError(f"{name}: schema {document['schema']!r} is not known here; this foretrace writes schema 1")
+        raise UsageError(
+            f"{name}: schema {document['schema']!r} is not known here; this foretrace writes "
+            "schema 1"
+        )
     entries = document.get("guess")
     if not isinstance(entries, list) or not entries:
         raise UsageError(f"{name}: no [[guess]] in it")
@@ -52,13 +57,17 @@ def _guess(where: str, entry: Any) -> Guess:
     try:
         return parse(entry["text"], entry.get("reason", ""))
     except GuessError as error:
-        raise GuessError(error.text, error.word, error.at, error.problem, error.nearest, where) from None
+        raise GuessError(
+            error.text, error.word, error.at, error.problem, error.nearest, where
+        ) from None
 
 
 def _known(where: str, table: Mapping[str, Any], keys: tuple[str, ...]) -> None:
     for key in table:
         if key not in keys:
-            raise UsageError(f"{where}: no key {key!r} here; the nearest is {nearest(key, keys, 0.0)!r}")
+            raise UsageError(
+                f"{where}: no key {key!r} here; the nearest is {nearest(key, keys, 0.0)!r}"
+            )
 
 
 def dump(guesses: Iterable[tuple[str, str]], head: Iterable[str] = ()) -> str:

@@ -1,9 +1,10 @@
 """Patterns: how a kind of prediction may be worded, and how a text is matched against all of them.
 
-A pattern is a sentence with holes: `every|some|no {what:things} has {field:field} [{value:value}]`. Plain words stand for
-themselves, `a|b` is a choice, `{name:slot}` is a hole that a slot reads (see `slots`), `[…]` may be left out; a word in
-brackets is remembered under its own name. Of all patterns the one that reads the whole text wins. When none does, the
-error points at the furthest word that any of them reached, and names the nearest word that would have taken it further.
+A pattern is a sentence with holes: `every|some|no {what:things} has {field:field} [{value:value}]`.
+Plain words stand for themselves, `a|b` is a choice, `{name:slot}` is a hole that a slot reads (see
+`slots`), `[…]` may be left out; a word in brackets is remembered under its own name. Of all
+patterns the one that reads the whole text wins. When none does, the error points at the furthest
+word that any of them reached, and names the nearest word that would have taken it further.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from typing import Any
 from .slots import SLOTS, Stuck
 from .tokens import GuessError, Token, wrong
 
-_ITEM = re.compile(r"(?P<open>\[)?(?:\{(?P<name>\w+):(?P<slot>\w+)\}|(?P<words>[^\s\[\]{}]+))(?P<close>\])?")
+_ITEM = re.compile(
+    r"(?P<open>\[)?(?:\{(?P<name>\w+):(?P<slot>\w+)\}|(?P<words>[^\s\[\]{}]+))(?P<close>\])?"
+)
 
 Args = dict[str, Any]
 
@@ -51,7 +54,8 @@ class _Furthest:
 
     def __init__(self) -> None:
         self.place = -1
-        self.wanted: dict[str, None] = {}  # in order: of words that are equally near, the first is named
+        # in order: of words that are equally near, the first is named
+        self.wanted: dict[str, None] = {}
 
     def note(self, place: int, wanted: Iterable[str]) -> None:
         if place > self.place:
@@ -60,8 +64,12 @@ class _Furthest:
             self.wanted.update(dict.fromkeys(wanted))
 
 
-def match(text: str, tokens: Sequence[Token], patterns: Iterable[tuple[Any, str]]) -> tuple[Any, Args]:
-    """The owner of the first pattern that reads all of `tokens`, and what it read; `GuessError` when none does."""
+def match(
+    text: str, tokens: Sequence[Token], patterns: Iterable[tuple[Any, str]]
+) -> tuple[Any, Args]:
+    """The owner of the first pattern that reads all of `tokens`, and what it read; `GuessError`
+    when none does.
+    """
     furthest = _Furthest()
     for owner, pattern in patterns:
         for place, args in _readings(items(pattern), tokens, 0, {}, furthest):
@@ -75,8 +83,9 @@ def _error(text: str, tokens: Sequence[Token], furthest: _Furthest) -> GuessErro
     return wrong(text, tokens, max(furthest.place, 0), furthest.wanted)
 
 
-def _readings(left: tuple[Item, ...], tokens: Sequence[Token], place: int, args: Args, furthest: _Furthest) \
-        -> Iterator[tuple[int, Args]]:
+def _readings(
+    left: tuple[Item, ...], tokens: Sequence[Token], place: int, args: Args, furthest: _Furthest
+) -> Iterator[tuple[int, Args]]:
     """Every way in which the items can read the tokens from `place` on."""
     if not left:
         yield place, args

@@ -1,4 +1,6 @@
-"""Writes the manual of the language from the code that reads it: `python -m foretrace.guess.manual > docs/guess.md`."""
+"""Writes the manual of the language from the code that reads it:
+`python -m foretrace.guess.manual > docs/guess.md`.
+"""
 
 from __future__ import annotations
 
@@ -44,16 +46,31 @@ In `check --json` the `expected` of a guess is what it wants in symbols (`== 5`,
 
 def page() -> str:
     """The whole page."""
-    parts = [INTRODUCTION, _places(), "## Kinds of prediction\n", *(_kind(kind) for kind in kinds()), _things(), _slots(),
-             _fields(), _units(), _file(), _python(), _reasons()]
+    parts = [
+        INTRODUCTION,
+        _places(),
+        "## Kinds of prediction\n",
+        *(_kind(kind) for kind in kinds()),
+        _things(),
+        _slots(),
+        _fields(),
+        _units(),
+        _file(),
+        _python(),
+        _reasons(),
+    ]
     return "\n".join(parts).rstrip() + "\n"
 
 
 def _places() -> str:
-    rows = [("(nothing)", "the whole trace"), ("`per step:`", "every `ProfilerStep#N`"), ("`in step 3:`", "`ProfilerStep#3`"),
-            ("`in mlp_fwd:`", "every call of the `record_function` range"),
-            ("`in aten::linear:`", "every call of the op, with what it calls"),
-            ('`in "a name with spaces":`', "quoted; `*` stands for anything")]
+    rows = [
+        ("(nothing)", "the whole trace"),
+        ("`per step:`", "every `ProfilerStep#N`"),
+        ("`in step 3:`", "`ProfilerStep#3`"),
+        ("`in mlp_fwd:`", "every call of the `record_function` range"),
+        ("`in aten::linear:`", "every call of the op, with what it calls"),
+        ('`in "a name with spaces":`', "quoted; `*` stands for anything"),
+    ]
     return f"## Where\n\n{_body(scope.__doc__)}\n\n{_table(('place', 'looks at'), rows)}\n"
 
 
@@ -71,21 +88,39 @@ def _readable(pattern: str) -> str:
 
 def _things() -> str:
     rows = [
-        ("kernels", "GPU kernels; `kernel NAME*` by name, `aten::mm kernels` those launched below an op"),
+        (
+            "kernels",
+            "GPU kernels; `kernel NAME*` by name, `aten::mm kernels` those launched below an op",
+        ),
         (", ".join(ROLES), "kernels by role; plurals are understood"),
-        ("gelu, mul, softmax, …", "kernels that do this op, fused ones included; any ATen op's bare name"),
-        ("memcpy, memset", f"copies and fills; {', '.join(DIRECTIONS)} before `memcpy` for one direction"),
+        (
+            "gelu, mul, softmax, …",
+            "kernels that do this op, fused ones included; any ATen op's bare name",
+        ),
+        (
+            "memcpy, memset",
+            f"copies and fills; {', '.join(DIRECTIONS)} before `memcpy` for one direction",
+        ),
         ("aten::mm, op NAME", "host ops by name; `ops` is all of them"),
         ("cudaLaunchKernel, call NAME", "runtime and driver calls by name; `calls` is all of them"),
-        ("launches, sync", "calls that put a kernel or a graph on the GPU; calls that wait for the GPU"),
+        (
+            "launches, sync",
+            "calls that put a kernel or a graph on the GPU; calls that wait for the GPU",
+        ),
         ("steps, region NAME", "ranges"),
         ("cpu kernels", "on a CPU trace: ops that compute, and Inductor's C++ kernels"),
-        (", ".join(LINEAR_WORDS), "in a list of kernels: a linear layer, that is any matrix product"),
+        (
+            ", ".join(LINEAR_WORDS),
+            "in a list of kernels: a linear layer, that is any matrix product",
+        ),
         ("distinct …", "names instead of launches"),
         (", ".join(ORDINALS), "one of them, in order of launch: `last gemm`"),
         (", ".join(DTYPES), "before a kernel word: type of the operands"),
         (", ".join(FAMILY_WORDS), "before a kernel word, or alone: family of names"),
-        ("compute-bound, memory-bound, comms-bound, tensor-core", "before a kernel word, or after `is`"),
+        (
+            "compute-bound, memory-bound, comms-bound, tensor-core",
+            "before a kernel word, or after `is`",
+        ),
     ]
     return f"## Things\n\n{_table(('words', 'meaning'), rows)}\n"
 
@@ -93,15 +128,32 @@ def _things() -> str:
 def _slots() -> str:
     rows = [(name.upper(), slot.meaning) for name, slot in SLOTS.items()]
     words = ", ".join(f"`{word}`" for word in QUANTIFIERS)
-    return (f"## What the capitals stand for\n\n{_table(('in a pattern', 'accepts'), rows)}\n\nQuantifiers are {words}; "
-            "`every` of nothing is unknown, `some` of nothing a miss, `no` of nothing a hit.\n")
+    return (
+        "## What the capitals stand "
+        f"for\n\n{_table(('in a pattern', 'accepts'), rows)}\n\nQuantifiers are {words}; "
+        "`every` of nothing is unknown, `some` of nothing a miss, `no` of nothing a hit.\n"
+    )
 
 
 def _fields() -> str:
-    rows = [(field.name, field.meaning, {"name": "the kernel's name", "case": "the kernel's name", "launch": "its launch",
-                                         "bound": "the roofline"}[field.source]) for field in described()]
-    return (f"## Fields\n\nAny other field that `foretrace name NAME` prints can be asked for as well.\n\n"
-            f"{_table(('field', 'meaning', 'from'), rows)}\n")
+    rows = [
+        (
+            field.name,
+            field.meaning,
+            {
+                "name": "the kernel's name",
+                "case": "the kernel's name",
+                "launch": "its launch",
+                "bound": "the roofline",
+            }[field.source],
+        )
+        for field in described()
+    ]
+    return (
+        "## Fields\n\nAny other field that `foretrace name NAME` prints can be asked for as "
+        "well.\n\n"
+        f"{_table(('field', 'meaning', 'from'), rows)}\n"
+    )
 
 
 def _units() -> str:
@@ -119,7 +171,10 @@ def _python() -> str:
 
 def _reasons() -> str:
     rows = [(f"`{known.example}`", known.text, known.source) for known in reason.every()]
-    return f"## Reasons that foretrace knows\n\n{_table(('a miss such as', 'likely reason', 'seen on'), rows)}\n"
+    return (
+        "## Reasons that foretrace "
+        f"knows\n\n{_table(('a miss such as', 'likely reason', 'seen on'), rows)}\n"
+    )
 
 
 def _body(doc: str | None) -> str:

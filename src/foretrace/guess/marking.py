@@ -59,14 +59,16 @@ def parse(text: str, reason: str = "") -> Guess:
 def _between(text: str, words: list[Token]) -> str:
     """The prediction without its scope, as written."""
     last = words[-1]
-    return text[words[0].at - words[0].quoted:last.at + len(last.text) + last.quoted].strip()
+    return text[words[0].at - words[0].quoted : last.at + len(last.text) + last.quoted].strip()
 
 
-def check(trace: Trace, guesses: str | Guess | Iterable[str | Guess], against: Trace | None = None) -> Verdicts:
+def check(
+    trace: Trace, guesses: str | Guess | Iterable[str | Guess], against: Trace | None = None
+) -> Verdicts:
     """Mark each prediction on `trace`: hit, miss or unknown, with what was measured.
 
-    `against` is the trace that predictions call `A`. Lack of data is unknown, never a hit. A text that cannot be read raises
-    `foretrace.errors.UsageError` before anything is measured.
+    `against` is the trace that predictions call `A`. Lack of data is unknown, never a hit. A text
+    that cannot be read raises `foretrace.errors.UsageError` before anything is measured.
     """
     listed = [guesses] if isinstance(guesses, str | Guess) else list(guesses)
     read = [guess if isinstance(guess, Guess) else parse(guess) for guess in listed]
@@ -82,11 +84,31 @@ def mark(guess: Guess, work: Work, other: Work | None = None) -> Verdict:
         ask = _ask(guess, work, other)
         reading = guess.kind.measure(ask)
     except Unknown as gap:
-        return Verdict(guess.text, "unknown", "", expected, _gap_first(str(gap), work), reason=guess.reason)
+        return Verdict(
+            guess.text, "unknown", "", expected, _gap_first(str(gap), work), reason=guess.reason
+        )
     if reading.verdict != "miss":
-        return Verdict(guess.text, reading.verdict, reading.measured, expected, reading.why, reason=guess.reason)
-    why = " ".join(part for part in (reading.why, likely(Miss(guess.kind.name, ask, reading))) if part)
-    return Verdict(guess.text, "miss", reading.measured, expected, why, _slice(reading), guess.reason, _ids(reading))
+        return Verdict(
+            guess.text,
+            reading.verdict,
+            reading.measured,
+            expected,
+            reading.why,
+            reason=guess.reason,
+        )
+    why = " ".join(
+        part for part in (reading.why, likely(Miss(guess.kind.name, ask, reading))) if part
+    )
+    return Verdict(
+        guess.text,
+        "miss",
+        reading.measured,
+        expected,
+        why,
+        _slice(reading),
+        guess.reason,
+        _ids(reading),
+    )
 
 
 def _gap_first(why: str, work: Work) -> str:

@@ -1,4 +1,6 @@
-"""Quantities of a view: the time of the GPU or the host, and the time, flops, bytes or number of things."""
+"""Quantities of a view: the time of the GPU or the host, and the time, flops, bytes or number of
+things.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,14 @@ from .view import Unknown, View
 CLOCKS = ("gpu", "cpu")
 BOUNDED = ("estimate", "at least", "at most")  # how the note of a cost begins that is no exact one
 PER_KERNEL = ("time", "flops", "bytes")
-_TEXTS = {"time": time_text, "flops": flops_text, "bytes": bytes_text, "count": count_text,
-          "gpu time": time_text, "cpu time": time_text}
+_TEXTS = {
+    "time": time_text,
+    "flops": flops_text,
+    "bytes": bytes_text,
+    "count": count_text,
+    "gpu time": time_text,
+    "cpu time": time_text,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +57,9 @@ def certain(view: View, thing: Thing) -> Found:
 
 
 def each(view: View, thing: Thing, quantity: str) -> list[float]:
-    """The quantity of every one of the things; none at all is unknown, for there is nothing to measure."""
+    """The quantity of every one of the things; none at all is unknown, for there is nothing to
+    measure.
+    """
     found = certain(view, thing)
     if not found.sure:
         raise Unknown(f"no {thing.text} in {view.label}")
@@ -80,7 +90,9 @@ def _bytes(view: View, found: Found, item: int) -> float:
         moved = view.work.kernel_fact(item, "bytes") if found.on_gpu else None
         note = view.work.kernel_fact(item, "cost_note") if found.on_gpu else None
         if note and note.startswith(BOUNDED):
-            raise Unknown(f"the bytes of {view.work.case(item).ident.short} are not known exactly ({note})")
+            raise Unknown(
+                f"the bytes of {view.work.case(item).ident.short} are not known exactly ({note})"
+            )
     if moved is None:
         raise Unknown(_no_cost(view, found, item, "bytes"))
     return float(moved)
@@ -110,5 +122,8 @@ def _gpu_time(view: View) -> float:
 def _cpu_time(view: View) -> float:
     view.need_whole()
     if view.start_ns is None or view.end_ns is None:
-        raise Unknown("`cpu time` is that of a step, a region or an op: say where, as in `per step: cpu time < 1 ms`")
+        raise Unknown(
+            "`cpu time` is that of a step, a region or an op: say where, as in `per step: cpu "
+            "time < 1 ms`"
+        )
     return view.end_ns - view.start_ns

@@ -1,4 +1,6 @@
-"""`Kind`, the declaration that each file of `kinds/` makes, and `Reading`, what measuring one prediction gives."""
+"""`Kind`, the declaration that each file of `kinds/` makes, and `Reading`, what measuring one
+prediction gives.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ from .view import Unknown, View
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """A prediction about to be measured: what its pattern read, where to look, and the same places of the other trace."""
+    """A prediction about to be measured: what its pattern read, where to look, and the same places
+    of the other trace.
+    """
 
     args: Mapping[str, Any]
     scope: Scope
@@ -51,9 +55,10 @@ def comparison(args: Mapping[str, Any]) -> str:
 class Kind:
     """One kind of prediction.
 
-    `patterns` are its wordings (see `grammar`), `measure` decides one, `examples` are texts with their meaning: the manual
-    prints them and a test runs them. The manual's text is the docstring of the module. `expected` says what a prediction wants
-    in symbols, for other programs; where it says nothing the prediction itself stands.
+    `patterns` are its wordings (see `grammar`), `measure` decides one, `examples` are texts with
+    their meaning: the manual prints them and a test runs them. The manual's text is the docstring
+    of the module. `expected` says what a prediction wants in symbols, for other programs; where it
+    says nothing the prediction itself stands.
     """
 
     name: str
@@ -77,10 +82,18 @@ def for_each(ask: Ask, measure: Callable[[View], Reading]) -> Reading:
             readings.append(Reading("unknown", "", str(gap), view))
     worst = min(readings, key=lambda reading: _WORST[reading.verdict])
     if worst.verdict == "hit" and ask.scope.open_ended and worst.view and worst.view.gap:
-        worst = replace(worst, verdict="unknown", why=worst.view.gap)  # a call that is missing may be otherwise
-    where = f" ({worst.view.label})" if worst.view and len(ask.views) > 1 and worst.why not in ("", worst.view.gap) else ""
-    return replace(worst, measured=together([reading.measured for reading in readings], ask.scope),
-                   why=worst.why + where)
+        # a call that is missing may be otherwise
+        worst = replace(worst, verdict="unknown", why=worst.view.gap)
+    where = (
+        f" ({worst.view.label})"
+        if worst.view and len(ask.views) > 1 and worst.why not in ("", worst.view.gap)
+        else ""
+    )
+    return replace(
+        worst,
+        measured=together([reading.measured for reading in readings], ask.scope),
+        why=worst.why + where,
+    )
 
 
 def together(texts: list[str], scope: Scope) -> str:
@@ -89,8 +102,15 @@ def together(texts: list[str], scope: Scope) -> str:
         return texts[0]
     distinct = list(dict.fromkeys(text for text in texts if text))
     if len(distinct) > 1:
-        return f"{'; '.join(distinct[:6])}{'; …' if len(distinct) > 6 else ''} over {len(texts)} {scope.unit}"
-    return f"{distinct[0]} in each of {len(texts)} {scope.unit}" if distinct and len(texts) > 1 else "".join(distinct)
+        return (
+            f"{'; '.join(distinct[:6])}{'; …' if len(distinct) > 6 else ''} over {len(texts)} "
+            f"{scope.unit}"
+        )
+    return (
+        f"{distinct[0]} in each of {len(texts)} {scope.unit}"
+        if distinct and len(texts) > 1
+        else "".join(distinct)
+    )
 
 
 def judge_all(quantifier: str, answers: list[bool | None], unclear: bool) -> str:

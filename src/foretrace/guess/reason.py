@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Miss:
-    """A prediction that missed: its kind, what it asked, what was read, and the GPU work that decided it."""
+    """A prediction that missed: its kind, what it asked, what was read, and the GPU work that
+    decided it.
+    """
 
     kind: str
     ask: Ask
@@ -68,16 +70,20 @@ class Miss:
 
     def names(self, word: str) -> bool:
         """Whether a name in the prediction (of a call, a kernel, an op) begins with `word`."""
-        values = [name for value in self.ask.args.values() for name in (value, getattr(value, "name", ""))]
+        values = [
+            name for value in self.ask.args.values() for name in (value, getattr(value, "name", ""))
+        ]
         return any(isinstance(value, str) and value.startswith(word) for value in values)
 
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """`explains` says whether this is the likely reason of a miss; `text` is the reason, `source` where it was seen.
+    """`explains` says whether this is the likely reason of a miss; `text` is the reason, `source`
+    where it was seen.
 
-    `example` is a prediction that misses for this reason on the recorded trace `trace`; those in `near` miss there for another
-    one, however close they are, and must not be given it. A test runs them all.
+    `example` is a prediction that misses for this reason on the recorded trace `trace`; those in
+    `near` miss there for another one, however close they are, and must not be given it. A test runs
+    them all.
     """
 
     name: str

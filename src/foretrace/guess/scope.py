@@ -1,7 +1,8 @@
-"""Where a prediction looks: the whole trace, every step, one step, every call of a region, every call of an op.
+"""Where a prediction looks: the whole trace, every step, one step, every call of a region, every
+call of an op.
 
-`in mlp_fwd: kernels == 5` and `kernels == 5 in mlp_fwd` are the same; so are `per step: …` and `… per step`. A prediction
-about a region or about steps holds when it holds for every one of them.
+`in mlp_fwd: kernels == 5` and `kernels == 5 in mlp_fwd` are the same; so are `per step: …` and
+`… per step`. A prediction about a region or about steps holds when it holds for every one of them.
 """
 
 from __future__ import annotations
@@ -36,13 +37,24 @@ class Scope:
             return ""
         if self.kind == "steps":
             return "per step"
-        plain = re.fullmatch(r"[\w*.-]+(?:::[\w*.-]+)*", self.name) and self.name.lower() not in _RESERVED
-        return f"in step {self.name}" if self.kind == "step" else f"in {self.name}" if plain else f'in "{self.name}"'
+        plain = (
+            re.fullmatch(r"[\w*.-]+(?:::[\w*.-]+)*", self.name)
+            and self.name.lower() not in _RESERVED
+        )
+        return (
+            f"in step {self.name}"
+            if self.kind == "step"
+            else f"in {self.name}"
+            if plain
+            else f'in "{self.name}"'
+        )
 
     @property
     def unit(self) -> str:
         """What there are several of."""
-        return {"steps": "steps", "step": "steps", "trace": "traces"}.get(self.kind, f"calls of {self.name}")
+        return {"steps": "steps", "step": "steps", "trace": "traces"}.get(
+            self.kind, f"calls of {self.name}"
+        )
 
     @property
     def open_ended(self) -> bool:
@@ -65,8 +77,10 @@ def split_scope(text: str, tokens: Sequence[Token]) -> tuple[Scope, list[Token]]
         colon = next((place for place, token in enumerate(tokens) if token.key == ":"), None)
         if colon is None:
             raise wrong(text, tokens, len(tokens), [":"])
-        return _scope(text, tokens, 1, colon), list(tokens[colon + 1:])
-    last = max((place for place, token in enumerate(tokens) if token.key in ("in", "per")), default=0)
+        return _scope(text, tokens, 1, colon), list(tokens[colon + 1 :])
+    last = max(
+        (place for place, token in enumerate(tokens) if token.key in ("in", "per")), default=0
+    )
     if last and last + 1 < len(tokens):
         return _scope(text, tokens, last + 1, len(tokens)), list(tokens[:last])
     return Scope(), list(tokens)
@@ -91,7 +105,10 @@ def named(pattern: str, name: str) -> bool:
     """Whether a name fits one with `*` in it."""
     if "*" not in pattern:
         return pattern == name
-    return re.fullmatch(".*".join(re.escape(part) for part in pattern.split("*")), name, re.DOTALL) is not None
+    return (
+        re.fullmatch(".*".join(re.escape(part) for part in pattern.split("*")), name, re.DOTALL)
+        is not None
+    )
 
 
 def _view(work: Work, span: Span, label: str) -> View:
@@ -101,8 +118,12 @@ def _view(work: Work, span: Span, label: str) -> View:
 def _steps(work: Work, scope: Scope) -> list[View]:
     steps = work.trace.spans.steps
     if not steps:
-        raise Unknown("this trace has no steps: record with a schedule and call step(), or name a region")
-    wanted = [span for span in steps if scope.kind == "steps" or step_number(span.name) == int(scope.name)]
+        raise Unknown(
+            "this trace has no steps: record with a schedule and call step(), or name a region"
+        )
+    wanted = [
+        span for span in steps if scope.kind == "steps" or step_number(span.name) == int(scope.name)
+    ]
     if not wanted:
         numbers = ", ".join(str(step_number(span.name)) for span in steps[:12])
         raise Unknown(f"no step {scope.name} in this trace; there are {numbers}")
@@ -114,26 +135,34 @@ def _regions(work: Work, name: str) -> list[View]:
     spans = [span for group, calls in groups.items() if named(name, group) for span in calls]
     if not spans:
         raise Unknown(_no_region(name, [group for group in groups if not group.startswith("##")]))
-    return [_view(work, span, f"call {number} of {span.name}") for number, span in enumerate(spans, 1)]
+    return [
+        _view(work, span, f"call {number} of {span.name}") for number, span in enumerate(spans, 1)
+    ]
 
 
 def _no_region(name: str, there: list[str]) -> str:
     if not there:
         return f"no region {name!r}: this trace has no record_function ranges"
     near = nearest(name, there)
-    return f"no region {name!r} in this trace; there are {', '.join(there[:12])}" + (f" (did you mean {near}?)" if near else "")
+    return f"no region {name!r} in this trace; there are {', '.join(there[:12])}" + (
+        f" (did you mean {near}?)" if near else ""
+    )
 
 
 def _ops(work: Work, name: str) -> list[View]:
     host = work.trace.host
     events = np.flatnonzero(host.is_op & host.lasting & host.named(lambda text: named(name, text)))
     if not len(events):
-        raise Unknown(f"no op {name} in this trace" + ("" if host.is_op.any() else ": it holds no host ops"))
+        raise Unknown(
+            f"no op {name} in this trace" + ("" if host.is_op.any() else ": it holds no host ops")
+        )
     return op_views(work, name, events.tolist())
 
 
 def op_views(work: Work, name: str, events: list[int]) -> list[View]:
-    """One view per call of an op: what its own thread did and launched between its begin and its end."""
+    """One view per call of an op: what its own thread did and launched between its begin and its
+    end.
+    """
     host, gpu = work.trace.host, work.trace.gpu
     rows, asked = work.by_launch
     views = []

@@ -1,4 +1,6 @@
-"""Finds the things that a prediction speaks of in one view: those that surely are it, and those that may be."""
+"""Finds the things that a prediction speaks of in one view: those that surely are it, and those
+that may be.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,8 @@ from .work import Case, Work
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """`sure` and `maybe` are rows of `trace.gpu` when `on_gpu`, else event ids; `lost` more may never have been recorded.
+    """`sure` and `maybe` are rows of `trace.gpu` when `on_gpu`, else event ids; `lost` more may
+    never have been recorded.
 
     `gap` says why there may be any number more: the trace is not whole.
     """
@@ -35,12 +38,21 @@ class Found:
             return self.gap
         if self.maybe:
             return f"for {len(self.maybe)} kernels nothing says whether they are `{thing.text}`"
-        return f"{self.lost} launches left no GPU event, or GPU work lacks its launch: it cannot be placed"
+        return (
+            f"{self.lost} launches left no GPU event, or GPU work lacks its launch: it cannot "
+            "be placed"
+        )
 
 
 def find(view: View, thing: Thing) -> Found:
-    """The things in order: GPU work by launch, host events by start. `Unknown` when the trace cannot hold them."""
-    found = _on_gpu(view, thing) if thing.on_gpu else Found(False, _on_host(view, thing), [], gap=view.gap)
+    """The things in order: GPU work by launch, host events by start. `Unknown` when the trace
+    cannot hold them.
+    """
+    found = (
+        _on_gpu(view, thing)
+        if thing.on_gpu
+        else Found(False, _on_host(view, thing), [], gap=view.gap)
+    )
     if thing.distinct:
         return replace(found, sure=_distinct(view, found))
     if thing.ordinal is None:
@@ -48,7 +60,7 @@ def find(view: View, thing: Thing) -> Found:
     if found.unclear:
         raise Unknown(found.why(thing))
     place = thing.ordinal if thing.ordinal >= 0 else len(found.sure) + thing.ordinal
-    return Found(found.on_gpu, found.sure[place:place + 1] if place >= 0 else [], [])
+    return Found(found.on_gpu, found.sure[place : place + 1] if place >= 0 else [], [])
 
 
 def _distinct(view: View, found: Found) -> list[int]:
@@ -102,7 +114,9 @@ def _on_host(view: View, thing: Thing) -> list[int]:
     host = view.work.trace.host
     if thing.kind in ("call", "launch", "sync"):
         if not host.is_call.any():
-            raise Unknown("no runtime or driver calls in this trace: they are recorded with the GPU activity")
+            raise Unknown(
+                "no runtime or driver calls in this trace: they are recorded with the GPU activity"
+            )
         mask = {"call": host.is_call, "launch": host.is_launch, "sync": host.is_wait}[thing.kind]
     elif thing.kind in ("op", "cpu"):
         if not host.is_op.any():
@@ -141,5 +155,3 @@ def label(view: View, found: Found, item: int) -> str:
         return str(trace.host.names[trace.host.name[item]])
     case = view.work.case(item)
     return case.ident.short if case.kind == "kernel" else case.name
-
-

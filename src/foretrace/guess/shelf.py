@@ -1,4 +1,6 @@
-"""Where the snapshots of a test lie: one text file per test, GPU architecture and torch minor version."""
+"""Where the snapshots of a test lie: one text file per test, GPU architecture and torch minor
+version.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ class Shelf:
         """Whole or not at all: several processes may run tests at once."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         text = to_text(kernels, f"{self.key.replace('-torch', ', torch ')}, per step")
-        with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=self.path.parent, suffix=".part", delete=False) as file:
+        with tempfile.NamedTemporaryFile(
+            "w", encoding="utf-8", dir=self.path.parent, suffix=".part", delete=False
+        ) as file:
             file.write(text)
         os.replace(file.name, self.path)
         return self.path

@@ -1,7 +1,7 @@
 """The holes of patterns: what each one accepts, word by word.
 
-A slot reads as many tokens as belong to it and returns what they mean; when it cannot go on it raises `Stuck` with the place
-and the words that would have done.
+A slot reads as many tokens as belong to it and returns what they mean; when it cannot go on it
+raises `Stuck` with the place and the words that would have done.
 """
 
 from __future__ import annotations
@@ -22,10 +22,28 @@ Read = Callable[[Sequence[Token], int], tuple[Any, int]]
 
 BOUNDS = ("overhead", "compute", "memory", "comms", "mixed")
 OTHERS = ("a", "other")
-QUANTIFIERS = {"every": "every", "each": "every", "all": "every", "some": "some", "a": "some", "any": "some", "no": "no"}
+QUANTIFIERS = {
+    "every": "every",
+    "each": "every",
+    "all": "every",
+    "some": "some",
+    "a": "some",
+    "any": "some",
+    "no": "no",
+}
 _PHRASES = {
-    "exactly": "==", "about": "~", "under": "<", "below": "<", "over": ">", "above": ">", "at most": "<=", "at least": ">=",
-    "fewer than": "<", "less than": "<", "more than": ">", "up to": "<=",
+    "exactly": "==",
+    "about": "~",
+    "under": "<",
+    "below": "<",
+    "over": ">",
+    "above": ">",
+    "at most": "<=",
+    "at least": ">=",
+    "fewer than": "<",
+    "less than": "<",
+    "more than": ">",
+    "up to": "<=",
 }
 _SYMBOLS = {"==": "==", "=": "==", "!=": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">=", "~": "~"}
 
@@ -60,11 +78,13 @@ def _compare(tokens: Sequence[Token], place: int) -> tuple[Compare, int]:
 
 def _phrase(tokens: Sequence[Token], place: int) -> tuple[Compare, int]:
     for size in (2, 1):
-        words = " ".join(token.key for token in tokens[place:place + size])
+        words = " ".join(token.key for token in tokens[place : place + size])
         if words in _PHRASES:
             return Compare(_PHRASES[words]), place + size
     first = _at(tokens, place)
-    seconds = [phrase.split()[1] for phrase in _PHRASES if " " in phrase and phrase.split()[0] == first]
+    seconds = [
+        phrase.split()[1] for phrase in _PHRASES if " " in phrase and phrase.split()[0] == first
+    ]
     if seconds:
         raise Stuck(place + 1, seconds)
     raise Stuck(place, [*_SYMBOLS, *(phrase.split()[0] for phrase in _PHRASES)])
@@ -82,6 +102,7 @@ def _count(tokens: Sequence[Token], place: int) -> tuple[Amount, int]:
 
 def _amount(dimension: str) -> Read:
     """`56 us`, `56us`, `10%`, each with `+- 5%` or `+- 2 us` behind it."""
+
     def read(tokens: Sequence[Token], place: int) -> tuple[Amount, int]:
         amount, after = _plain_amount(tokens, place, dimension)
         if _at(tokens, after) not in ("+-", "+/-", "±", "within"):
@@ -104,7 +125,10 @@ def _plain_amount(tokens: Sequence[Token], place: int, dimension: str) -> tuple[
     if found is None:
         raise Stuck(place, [f"a number with a unit ({', '.join(units)})"])
     if found[3]:
-        amount, after = read_amount(word[:len(word) - len(found[3])], _unit(found[3], units), dimension), place + 1
+        amount, after = (
+            read_amount(word[: len(word) - len(found[3])], _unit(found[3], units), dimension),
+            place + 1,
+        )
     else:
         follower = tokens[place + 1].text if place + 1 < len(tokens) else ""
         amount, after = read_amount(word, _unit(follower, units), dimension), place + 2
@@ -115,7 +139,11 @@ def _plain_amount(tokens: Sequence[Token], place: int, dimension: str) -> tuple[
 
 def _unit(word: str, units: Iterable[str]) -> str:
     """A unit in any case, unless two units differ in case alone."""
-    same = [unit for unit in units if word.lower() in (unit.lower(), f"{unit.lower()}s" if unit.endswith("FLOP") else "")]
+    same = [
+        unit
+        for unit in units
+        if word.lower() in (unit.lower(), f"{unit.lower()}s" if unit.endswith("FLOP") else "")
+    ]
     return word if word in units else same[0] if len(same) == 1 else "?"
 
 
@@ -127,6 +155,7 @@ def _name(tokens: Sequence[Token], place: int) -> tuple[str, int]:
 
 def _list(part: Read, *, least: int) -> Read:
     """Parts between commas, `and` or `then`."""
+
     def read(tokens: Sequence[Token], place: int) -> tuple[list[Any], int]:
         value, place = part(tokens, place)
         found = [value]
@@ -171,9 +200,13 @@ def _measure(tokens: Sequence[Token], place: int) -> tuple[Measure, int]:
 
 
 def _link(tokens: Sequence[Token], place: int) -> tuple[Thing, int]:
-    """A thing of the GPU, or a word that stands for a linear layer (`gate`, `down`, `q_proj`): a matrix product."""
+    """A thing of the GPU, or a word that stands for a linear layer (`gate`, `down`, `q_proj`): a
+    matrix product.
+    """
     if _at(tokens, place) in LINEAR_WORDS:
-        return read_thing([Token("gemm", tokens[place].at)], 0)[0].called(tokens[place].text), place + 1
+        return read_thing([Token("gemm", tokens[place].at)], 0)[0].called(
+            tokens[place].text
+        ), place + 1
     try:
         return read_thing(tokens, place)
     except Stuck as stuck:
@@ -188,15 +221,27 @@ SLOTS: dict[str, Slot] = {
     "count": Slot("a whole number, or zero to twelve", _count),
     "field": Slot("a field of a kernel; see Fields", read_field),
     "value": Slot("a value of that field: a word, a number, a shape such as 256x128", read_value),
-    "name": Slot("a name as the trace spells it; `*` stands for anything; quoted when it holds spaces", _name),
-    "measure": Slot("gpu time, cpu time, or things with time, flops or bytes behind them; things alone are counted", _measure),
+    "name": Slot(
+        "a name as the trace spells it; `*` stands for anything; quoted when it holds spaces", _name
+    ),
+    "measure": Slot(
+        "gpu time, cpu time, or things with time, flops or bytes behind them; things alone are "
+        "counted",
+        _measure,
+    ),
     "chain": Slot("names between `>`, the outermost first", _chain),
     "sequence": Slot("two or more things between commas", _list(_link, least=2)),
     "several": Slot("one or more things, between commas or `and`", _list(read_thing, least=1)),
     "parts": Slot("two or more things, between commas or `and`", _list(read_thing, least=2)),
-    "shapes": Slot("one or more shapes such as 8192x768, between commas or `and`", _list(_shape, least=1)),
+    "shapes": Slot(
+        "one or more shapes such as 8192x768, between commas or `and`", _list(_shape, least=1)
+    ),
     "bound": Slot(", ".join(BOUNDS), _one_of({bound: bound for bound in BOUNDS})),
     "other": Slot("A: the trace given with --against", _one_of({word: word for word in OTHERS})),
-    **{name: Slot(f"a number with a unit: {', '.join(UNITS[name])}; `+- 5%` may follow", _amount(name))
-       for name in ("time", "bytes", "flops", "share", "ratio", "rate", "bandwidth")},
+    **{
+        name: Slot(
+            f"a number with a unit: {', '.join(UNITS[name])}; `+- 5%` may follow", _amount(name)
+        )
+        for name in ("time", "bytes", "flops", "share", "ratio", "rate", "bandwidth")
+    },
 }

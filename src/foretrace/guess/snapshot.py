@@ -1,11 +1,13 @@
-"""The kernels of a trace as a multiset, written as sorted text that `git diff` reads well, and what changed between two.
+"""The kernels of a trace as a multiset, written as sorted text that `git diff` reads well, and what
+changed between two.
 
     # foretrace kernels, sm90, torch 2.11, per step
     2  nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_TNT
     1  triton_poi_fused__unsafe_view_gelu_mul
 
-Names are normalised: no return type, no parameter list, no numbers that a compiler counts, no namespaces of ATen. On a CPU the
-lines are the ops that compute, and Inductor's C++ kernels. Times never go into a snapshot.
+Names are normalised: no return type, no parameter list, no numbers that a compiler counts, no
+namespaces of ATen. On a CPU the lines are the ops that compute, and Inductor's C++ kernels. Times
+never go into a snapshot.
 """
 
 from __future__ import annotations
@@ -22,13 +24,19 @@ from .scope import Scope
 from .view import Unknown, View
 from .work import Work, bare
 
-_COMPILED = re.compile(r"(?:graph_\d+_)?((?:cpp|triton_[a-z]{3})_fused\w*?)(?:_\d+)?(?:0d[\dcde]*)?")
-_NAMESPACES = re.compile(r"\b(?:at::native|at|c10|std)::|\(anonymous namespace\)::|^void\s+|\[clone [^\]]*\]")
+_COMPILED = re.compile(
+    r"(?:graph_\d+_)?((?:cpp|triton_[a-z]{3})_fused\w*?)(?:_\d+)?(?:0d[\dcde]*)?"
+)
+_NAMESPACES = re.compile(
+    r"\b(?:at::native|at|c10|std)::|\(anonymous namespace\)::|^void\s+|\[clone [^\]]*\]"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Kernels that came, went, or changed their number or name: `changed` pairs a line that was with one that is."""
+    """Kernels that came, went, or changed their number or name: `changed` pairs a line that was
+    with one that is.
+    """
 
     added: tuple[str, ...]
     removed: tuple[str, ...]
@@ -38,12 +46,16 @@ class Difference:
         return bool(self.added or self.removed or self.changed)
 
     def lines(self) -> list[str]:
-        return [*(f"removed  {line}" for line in self.removed), *(f"added    {line}" for line in self.added),
-                *(line for was, now in self.changed for line in (f"changed  {was}", f"      to {now}"))]
+        return [
+            *(f"removed  {line}" for line in self.removed),
+            *(f"added    {line}" for line in self.added),
+            *(line for was, now in self.changed for line in (f"changed  {was}", f"      to {now}")),
+        ]
 
 
 def kernels(trace: Trace) -> Counter[str]:
-    """Kernels, copies and fills by normalised name: of one step when all steps have the same, else of all of them.
+    """Kernels, copies and fills by normalised name: of one step when all steps have the same, else
+    of all of them.
 
     `Unknown` when the GPU's side was not recorded.
     """
@@ -58,7 +70,9 @@ def _bag(view: View) -> Counter[str]:
     if trace.has("gpu"):
         return Counter(normal(view.work.case(row).name) for row in view.rows.tolist())
     if trace.host.is_call.any():
-        raise Unknown("the trace has launches and no GPU events: the profiler could not record the GPU")
+        raise Unknown(
+            "the trace has launches and no GPU events: the profiler could not record the GPU"
+        )
     return Counter(normal(trace.host.names[trace.host.name[event]]) for event in working_ops(view))
 
 
@@ -71,7 +85,9 @@ def normal(name: str) -> str:
 
 
 def _without_parameters(name: str) -> str:
-    """Cuts the last parenthesis that stands outside of all angle brackets, when the name ends with it."""
+    """Cuts the last parenthesis that stands outside of all angle brackets, when the name ends with
+    it.
+    """
     if not name.endswith(")") or "::" not in name:
         return name
     depth = 0
@@ -98,17 +114,27 @@ def from_text(text: str) -> Counter[str]:
 
 
 def difference(was: Mapping[str, int], now: Mapping[str, int]) -> Difference:
-    """A name whose number changed is changed; so are a removed and an added kernel of the same role and number."""
+    """A name whose number changed is changed; so are a removed and an added kernel of the same role
+    and number.
+    """
     removed = {name: count for name, count in sorted(was.items()) if name not in now}
     added = {name: count for name, count in sorted(now.items()) if name not in was}
-    changed = [(f"{count} x {name}", f"{now[name]} x {name}") for name, count in sorted(was.items())
-               if name in now and now[name] != count]
+    changed = [
+        (f"{count} x {name}", f"{now[name]} x {name}")
+        for name, count in sorted(was.items())
+        if name in now and now[name] != count
+    ]
     for old, count in list(removed.items()):
-        new = next((name for name, number in added.items() if number == count and _alike(old, name)), None)
+        new = next(
+            (name for name, number in added.items() if number == count and _alike(old, name)), None
+        )
         if new is not None:
             changed.append((f"{removed.pop(old)} x {old}", f"{added.pop(new)} x {new}"))
-    return Difference(tuple(f"{count} x {name}" for name, count in added.items()),
-                      tuple(f"{count} x {name}" for name, count in removed.items()), tuple(changed))
+    return Difference(
+        tuple(f"{count} x {name}" for name, count in added.items()),
+        tuple(f"{count} x {name}" for name, count in removed.items()),
+        tuple(changed),
+    )
 
 
 def _alike(one: str, other: str) -> bool:

@@ -16,9 +16,13 @@ _TOKEN = re.compile(
 
 
 class GuessError(UsageError):
-    """A prediction that cannot be read: `text`, the wrong `word`, where it stands (`at`), and the `nearest` valid one."""
+    """A prediction that cannot be read: `text`, the wrong `word`, where it stands (`at`), and the
+    `nearest` valid one.
+    """
 
-    def __init__(self, text: str, word: str, at: int, problem: str, nearest: str = "", where: str = "") -> None:
+    def __init__(
+        self, text: str, word: str, at: int, problem: str, nearest: str = "", where: str = ""
+    ) -> None:
         self.text, self.word, self.at, self.problem, self.nearest = text, word, at, problem, nearest
         super().__init__(self._drawing(where))
 
@@ -64,11 +68,20 @@ def wrong(text: str, tokens: Sequence[Token], place: int, expected: Iterable[str
     words = list(dict.fromkeys(expected))
     wanted = ", ".join(words[:8]) + (", …" if len(words) > 8 else "")
     if place >= len(tokens):
-        return GuessError(text, "", len(text.rstrip()) + 1, f"the guess ends too early; expected {wanted}")
+        return GuessError(
+            text, "", len(text.rstrip()) + 1, f"the guess ends too early; expected {wanted}"
+        )
     token = tokens[place]
     if not words:
-        return GuessError(text, token.text, token.at, f"`{token.text}` is too much: the guess is complete before it")
-    problem = f"`{token.text}` is not understood" + (f"; expected {wanted}" if len(words) <= 8 else "")
+        return GuessError(
+            text,
+            token.text,
+            token.at,
+            f"`{token.text}` is too much: the guess is complete before it",
+        )
+    problem = f"`{token.text}` is not understood" + (
+        f"; expected {wanted}" if len(words) <= 8 else ""
+    )
     return GuessError(text, token.text, token.at, problem, nearest(token.text, words, 0.0))
 
 
@@ -78,7 +91,8 @@ def nearest(word: str, words: Iterable[str], cutoff: float = 0.6) -> str:
     best, closeness = "", cutoff
     for candidate in words:
         measure.set_seq1(candidate.lower())
-        # The two quick ratios are upper bounds of the real one, which costs a hundred times as much.
+        # The two quick ratios are upper bounds of the real one, which costs a hundred times as
+        # much.
         if best and (measure.real_quick_ratio() <= closeness or measure.quick_ratio() <= closeness):
             continue
         if measure.ratio() > closeness or (not best and measure.ratio() >= cutoff):

@@ -20,7 +20,8 @@ class Unknown(Exception):
 
 @dataclass(frozen=True)
 class View:
-    """One step, one call of a region or an op, or the whole trace (`start_ns` None). `rows` are GPU work in launch order.
+    """One step, one call of a region or an op, or the whole trace (`start_ns` None). `rows` are GPU
+    work in launch order.
 
     `track` is set for ops: what other threads did meanwhile is not theirs.
     """
@@ -62,26 +63,33 @@ class View:
 
     def need_gpu(self) -> None:
         if not self.work.trace.has("gpu"):
-            raise Unknown("no GPU events in this trace: record it on a machine with a GPU, with the GPU activity on")
+            raise Unknown(
+                "no GPU events in this trace: record it on a machine with a GPU, with the GPU "
+                "activity on"
+            )
 
     @cached_property
     def lost(self) -> int:
-        """How many pieces of GPU work may belong here and cannot be counted: launches that left no GPU event, and
-        GPU work without a launch that ran after this stretch began."""
+        """How many pieces of GPU work may belong here and cannot be counted: launches that left no
+        GPU event, and GPU work without a launch that ran after this stretch began."""
         silent = len(self.events(self.work.silent))
         if self.start_ns is None:
             return silent
         return silent + len(self.work.stray) - int(np.searchsorted(self.work.stray, self.start_ns))
 
     def gpu_lines(self, rows: list[int]) -> tuple[str, ...]:
-        """Kernels with their time, the call that launched them and the ops above them; like neighbours share a line."""
+        """Kernels with their time, the call that launched them and the ops above them; like
+        neighbours share a line.
+        """
         return _folded([self._gpu_line(row) for row in rows])
 
     def _gpu_line(self, row: int) -> tuple[str, int]:
         case, gpu = self.work.case(row), self.work.trace.gpu
         name = case.ident.short if case.kind == "kernel" else case.name
         above = " > ".join(case.chain) or "no op"
-        return f"{name} · {self.work.launch_name(row) or 'no launch recorded'} · {above}", int(gpu.length[row])
+        return f"{name} · {self.work.launch_name(row) or 'no launch recorded'} · {above}", int(
+            gpu.length[row]
+        )
 
     def host_lines(self, events: list[int]) -> tuple[str, ...]:
         """Host events under the ops that called them."""
@@ -89,7 +97,12 @@ class View:
         lines = []
         for event in events:
             above = " > ".join(host.op_chain(int(host.parent[event])))
-            lines.append((host.names[host.name[event]] + (f" · in {above}" if above else ""), int(host.length[event])))
+            lines.append(
+                (
+                    host.names[host.name[event]] + (f" · in {above}" if above else ""),
+                    int(host.length[event]),
+                )
+            )
         return _folded(lines)
 
 
@@ -101,6 +114,9 @@ def _folded(lines: list[tuple[str, int]]) -> tuple[str, ...]:
             runs[-1][1].append(length)
         else:
             runs.append((text, [length]))
-    shown = [f"{time_text(sum(times) / len(times)):>8}  {text}" + (f"  (x{len(times)})" if len(times) > 1 else "")
-             for text, times in runs[:LINES]]
+    shown = [
+        f"{time_text(sum(times) / len(times)):>8}  {text}"
+        + (f"  (x{len(times)})" if len(times) > 1 else "")
+        for text, times in runs[:LINES]
+    ]
     return (*shown, *([f"… and {len(runs) - LINES} more lines"] if len(runs) > LINES else []))

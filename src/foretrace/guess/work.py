@@ -1,4 +1,6 @@
-"""GPU work by case: what a kernel's name, role and op chain make of it, worked out once per distinct kernel and chain."""
+"""GPU work by case: what a kernel's name, role and op chain make of it, worked out once per
+distinct kernel and chain.
+"""
 
 from __future__ import annotations
 
@@ -16,15 +18,28 @@ from ..model.kernels import chain_ids
 from ..model.trace import Trace
 from ..schema.kernel import KernelId
 
-# What an op does besides its own name. A linear layer's product with bias is one kernel that multiplies and adds.
+# What an op does besides its own name. A linear layer's product with bias is one kernel that
+# multiplies and adds.
 OP_DOES = {
-    "mm": ("matmul",), "bmm": ("matmul",), "addmm": ("mm", "matmul", "add"), "baddbmm": ("bmm", "matmul", "add"),
-    "linear": ("matmul",), "silu_and_mul": ("silu", "mul"), "_softmax": ("softmax",), "_safe_softmax": ("softmax",),
-    "native_layer_norm": ("layer_norm",), "fused_add_rms_norm": ("add", "rms_norm"),
+    "mm": ("matmul",),
+    "bmm": ("matmul",),
+    "addmm": ("mm", "matmul", "add"),
+    "baddbmm": ("bmm", "matmul", "add"),
+    "linear": ("matmul",),
+    "silu_and_mul": ("silu", "mul"),
+    "_softmax": ("softmax",),
+    "_safe_softmax": ("softmax",),
+    "native_layer_norm": ("layer_norm",),
+    "fused_add_rms_norm": ("add", "rms_norm"),
 }
-# A part of a hand-written kernel's name -> ops it stands for: the authors' own words for their fusions.
-_NAME_DOES = {"geglu": ("gelu", "mul"), "swiglu": ("silu", "mul"), "silu_and_mul": ("silu", "mul"),
-              "fused_add_rms_norm": ("add", "rms_norm")}
+# A part of a hand-written kernel's name -> ops it stands for: the authors' own words for their
+# fusions.
+_NAME_DOES = {
+    "geglu": ("gelu", "mul"),
+    "swiglu": ("silu", "mul"),
+    "silu_and_mul": ("silu", "mul"),
+    "fused_add_rms_norm": ("add", "rms_norm"),
+}
 # Attention in one kernel: both products and the softmax between them.
 _ONE_KERNEL_ATTENTION = ("flash", "mem_efficient", "cudnn_sdpa", "fmha")
 ATTENTION_DOES = ("matmul", "bmm", "softmax", "scaled_dot_product_attention")
@@ -32,7 +47,9 @@ ATTENTION_DOES = ("matmul", "bmm", "softmax", "scaled_dot_product_attention")
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One distinct piece of GPU work: `does` are ops it performs, `chain` the ops above it, outermost first."""
+    """One distinct piece of GPU work: `does` are ops it performs, `chain` the ops above it,
+    outermost first.
+    """
 
     name: str
     kind: str
@@ -54,7 +71,11 @@ class Work:
         self.trace = trace
         gpu, host = trace.gpu, trace.host
         keys = np.stack((gpu.kind, host.name[gpu.id], chain_ids(trace, gpu.op)), 1)
-        _, first, inverse = np.unique(keys, axis=0, return_index=True, return_inverse=True) if len(gpu) else (0, [], [])
+        _, first, inverse = (
+            np.unique(keys, axis=0, return_index=True, return_inverse=True)
+            if len(gpu)
+            else (0, [], [])
+        )
         self._case_of: Ints = np.asarray(inverse, np.int64).reshape(-1)
         self._masks: dict[Hashable, Bools] = {}
         self.cases = [self._case(row) for row in np.asarray(first, np.int64).tolist()]
@@ -99,9 +120,15 @@ class Work:
 
     @cached_property
     def by_launch(self) -> tuple[Ints, Ints]:
-        """All GPU work in order of launch, and when that was; what has no launch stands where it ran."""
+        """All GPU work in order of launch, and when that was; what has no launch stands where it
+        ran.
+        """
         gpu, host = self.trace.gpu, self.trace.host
-        asked = np.where(gpu.launch >= 0, host.start[np.maximum(gpu.launch, 0)], gpu.start) if len(gpu) else gpu.start
+        asked = (
+            np.where(gpu.launch >= 0, host.start[np.maximum(gpu.launch, 0)], gpu.start)
+            if len(gpu)
+            else gpu.start
+        )
         order = np.lexsort((gpu.start, asked))
         return order, asked[order]
 
@@ -112,19 +139,33 @@ class Work:
 
     @cached_property
     def _columns(self) -> dict[str, list[Any]]:
-        wanted = ("flops", "bytes", "cost_note", "grid", "block", "registers", "shared_memory", "occupancy", "stream",
-                  "launch_name")
+        wanted = (
+            "flops",
+            "bytes",
+            "cost_note",
+            "grid",
+            "block",
+            "registers",
+            "shared_memory",
+            "occupancy",
+            "stream",
+            "launch_name",
+        )
         return {name: self.trace.kernels[name].to_list() for name in wanted}
 
     def kernel_fact(self, row: int, column: str) -> Any:
         """One cell of the kernels table; None for copies."""
-        return self._columns[column][self._kernel_at[row]] if self.trace.gpu.is_kernel[row] else None
+        return (
+            self._columns[column][self._kernel_at[row]] if self.trace.gpu.is_kernel[row] else None
+        )
 
     def footprint(self, row: int, column: str) -> Any:
         """How a kernel was launched; lists as lists."""
         value = self.kernel_fact(row, column)
         if column == "occupancy" and not value:
-            return None  # the profiler writes 0 for kernels whose occupancy it cannot estimate, such as those in clusters
+            # the profiler writes 0 for kernels whose occupancy it cannot estimate, such as those in
+            # clusters
+            return None
         return json.loads(value) if isinstance(value, str) else value
 
     @cached_property

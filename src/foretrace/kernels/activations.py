@@ -1,7 +1,8 @@
-"""The gating activations in plain torch, under the names used here and the names other people's configurations use.
+"""The gating activations in plain torch, under the names used here and the names other people's
+configurations use.
 
-A gated unit computes `act(gate) * up`. GeGLU uses GELU (the tanh or the erf form), SwiGLU uses SiLU, ReGLU uses ReLU.
-`device/math.py` has the same four for the GPU.
+A gated unit computes `act(gate) * up`. GeGLU uses GELU (the tanh or the erf form), SwiGLU uses
+SiLU, ReGLU uses ReLU. `device/math.py` has the same four for the GPU.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from torch import Tensor
 
 @dataclass(frozen=True, slots=True)
 class Activation:
-    """One activation: its name here, its plain torch form, what a gradient becomes on the way back through it, and the
-    names Hugging Face configurations give it."""
+    """One activation: its name here, its plain torch form, what a gradient becomes on the way back
+    through it, and the names Hugging Face configurations give it."""
 
     name: str
     torch: Callable[[Tensor], Tensor]
@@ -39,7 +40,9 @@ def _relu_back(grad: Tensor, a: Tensor) -> Tensor:
 
 
 _ROWS = (
-    Activation("gelu_tanh", _gelu_tanh, _gelu_tanh_back, ("gelu_pytorch_tanh", "gelu_new", "gelu_fast")),
+    Activation(
+        "gelu_tanh", _gelu_tanh, _gelu_tanh_back, ("gelu_pytorch_tanh", "gelu_new", "gelu_fast")
+    ),
     Activation("gelu_erf", F.gelu, torch.ops.aten.gelu_backward, ("gelu", "gelu_python")),
     Activation("silu", F.silu, torch.ops.aten.silu_backward, ("swish",)),
     Activation("relu", F.relu, _relu_back, ()),
@@ -51,13 +54,19 @@ _BY_ALIAS = {alias: row.name for row in _ROWS for alias in (row.name, *row.alias
 
 
 def activation_named(name: str) -> str:
-    """The name used here for an activation as a configuration writes it: `gelu_pytorch_tanh` -> `gelu_tanh`."""
+    """The name used here for an activation as a configuration writes it: `gelu_pytorch_tanh` ->
+    `gelu_tanh`.
+    """
     try:
         return _BY_ALIAS[name]
     except KeyError:
-        raise ValueError(f"unknown activation {name!r}; known: {', '.join(sorted(_BY_ALIAS))}") from None
+        raise ValueError(
+            f"unknown activation {name!r}; known: {', '.join(sorted(_BY_ALIAS))}"
+        ) from None
 
 
 def gated_reference(gate: Tensor, up: Tensor, activation: str = "gelu_tanh") -> Tensor:
-    """`act(gate) * up` in plain torch: any device, any dtype, differentiable. The measure for everything else here."""
+    """`act(gate) * up` in plain torch: any device, any dtype, differentiable. The measure for
+    everything else here.
+    """
     return ACTIVATIONS[activation].torch(gate) * up

@@ -1,9 +1,9 @@
 # mypy: disable-error-code="misc,untyped-decorator"
 """`geglu(gate, up)` and its relatives: `act(gate) * up` in one kernel each way.
 
-Under `torch.compile` the expression is handed to the compiler, whose own pointwise kernel for it is as fast (40
-against 40 microseconds for 8192 x 3072 in bf16 on an H200, torch 2.11), can swallow its neighbours, and costs no
-operator call.
+Under `torch.compile` the expression is handed to the compiler, whose own pointwise kernel for it is
+as fast (40 against 40 microseconds for 8192 x 3072 in bf16 on an H200, torch 2.11), can swallow its
+neighbours, and costs no operator call.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ if HAVE_TRITON:
 def gated(gate: Tensor, up: Tensor, activation: str = "gelu_tanh") -> Tensor:
     """`act(gate) * up`, computed in float32 and rounded once. Differentiable once.
 
-    `gate` and `up` have one shape and dtype; they may be strided, such as the halves of a packed projection.
+    `gate` and `up` have one shape and dtype; they may be strided, such as the halves of a packed
+    projection.
     """
     if traced(gate, up):
         return gated_reference(gate, up, activation)

@@ -1,13 +1,16 @@
-"""A Hugging Face kernel repository, written from this package's own sources: `python -m foretrace.kernels.hub FOLDER`.
+"""A Hugging Face kernel repository, written from this package's own sources:
+`python -m foretrace.kernels.hub FOLDER`.
 
     FOLDER/build.toml                          what kernel-builder reads
     FOLDER/README.md                           the card
     FOLDER/torch-ext/foretrace_geglu/...       the sources
-    FOLDER/build/torch-universal/...           the built form, which `kernels` loads; pure Python, so the same sources
+    FOLDER/build/torch-universal/...           the built form, which `kernels` loads; pure Python,
+                                               so the same sources
 
-It loads without a network: `get_local_kernel(Path(FOLDER))`, `LOCAL_KERNELS="foretrace/geglu=FOLDER"` with
-`get_kernel("foretrace/geglu", version=1)`, or `LocalLayerRepository(Path(FOLDER), layer_name="GeGLUMLP")` with `kernelize`.
-Nothing of it is kept in version control.
+It loads without a network: `get_local_kernel(Path(FOLDER))`,
+`LOCAL_KERNELS="foretrace/geglu=FOLDER"` with `get_kernel("foretrace/geglu", version=1)`, or
+`LocalLayerRepository(Path(FOLDER), layer_name="GeGLUMLP")` with `kernelize`. Nothing of it is kept
+in version control.
 """
 
 from __future__ import annotations
@@ -94,7 +97,9 @@ def _sources() -> dict[str, str]:
 
 def _metadata(sources: dict[str, str]) -> dict[str, object]:
     """`id` names the loaded module and its operators, so it changes with the sources."""
-    digest = hashlib.sha256("".join(f"{name}\n{text}" for name, text in sources.items()).encode()).hexdigest()[:8]
+    digest = hashlib.sha256(
+        "".join(f"{name}\n{text}" for name, text in sources.items()).encode()
+    ).hexdigest()[:8]
     return {
         "id": f"{PYTHON_NAME}_{digest}",
         "name": NAME,

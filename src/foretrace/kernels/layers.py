@@ -1,8 +1,9 @@
 # mypy: disable-error-code="misc"
-"""Stateless layers for the Hugging Face `kernels` package: each has only a `forward`, for a module that owns the projections.
+"""Stateless layers for the Hugging Face `kernels` package: each has only a `forward`, for a module
+that owns the projections.
 
-`kernelize` puts such a `forward` in place of the module's own, so `self` is that module: Gemma's MLP, Llama's, or any with
-`gate_proj`, `up_proj` and `down_proj` without biases.
+`kernelize` puts such a `forward` in place of the module's own, so `self` is that module: Gemma's
+MLP, Llama's, or any with `gate_proj`, `up_proj` and `down_proj` without biases.
 """
 
 from torch import Tensor, nn
@@ -17,7 +18,9 @@ class GeGLUMLP(nn.Module):
     has_backward: bool = True
 
     def forward(self, x: Tensor) -> Tensor:
-        return gated_mlp(x, self.gate_proj.weight, self.up_proj.weight, self.down_proj.weight, "gelu_tanh")
+        return gated_mlp(
+            x, self.gate_proj.weight, self.up_proj.weight, self.down_proj.weight, "gelu_tanh"
+        )
 
 
 class SwiGLUMLP(nn.Module):
@@ -27,7 +30,9 @@ class SwiGLUMLP(nn.Module):
     has_backward: bool = True
 
     def forward(self, x: Tensor) -> Tensor:
-        return gated_mlp(x, self.gate_proj.weight, self.up_proj.weight, self.down_proj.weight, "silu")
+        return gated_mlp(
+            x, self.gate_proj.weight, self.up_proj.weight, self.down_proj.weight, "silu"
+        )
 
 
 class ReGLUMLP(nn.Module):
@@ -37,4 +42,6 @@ class ReGLUMLP(nn.Module):
     has_backward: bool = True
 
     def forward(self, x: Tensor) -> Tensor:
-        return gated_mlp(x, self.gate_proj.weight, self.up_proj.weight, self.down_proj.weight, "relu")
+        return gated_mlp(
+            x, self.gate_proj.weight, self.up_proj.weight, self.down_proj.weight, "relu"
+        )

@@ -1,8 +1,9 @@
 # mypy: disable-error-code="misc,untyped-decorator"
 """The gated MLP as a function: `gated_mlp(x, w_gate, w_up, w_down)`.
 
-Eager calls go straight to the launches. Compilers, subclasses and dispatch modes see two registered operators,
-`foretrace::gated_mlp` and `foretrace::gated_mlp_backward`, whose insides are opaque to them.
+Eager calls go straight to the launches. Compilers, subclasses and dispatch modes see two registered
+operators, `foretrace::gated_mlp` and `foretrace::gated_mlp_backward`, whose insides are opaque to
+them.
 """
 
 from __future__ import annotations
@@ -20,21 +21,27 @@ from .routes import Size, plan
 from .support import INTERPRETED, note_once, traced, why_not
 
 
-def mlp_reference(x: Tensor, w_gate: Tensor, w_up: Tensor, w_down: Tensor, activation: str = "gelu_tanh") -> Tensor:
+def mlp_reference(
+    x: Tensor, w_gate: Tensor, w_up: Tensor, w_down: Tensor, activation: str = "gelu_tanh"
+) -> Tensor:
     """The gated MLP in plain torch: any device, any dtype, differentiable."""
     return F.linear(gated_reference(F.linear(x, w_gate), F.linear(x, w_up), activation), w_down)
 
 
-def gated_mlp(x: Tensor, w_gate: Tensor, w_up: Tensor, w_down: Tensor, activation: str = "gelu_tanh") -> Tensor:
-    """`(act(x Wg^T) * (x Wu^T)) Wd^T` for weights as `nn.Linear` keeps them: (h, d), (h, d) and (d, h).
+def gated_mlp(
+    x: Tensor, w_gate: Tensor, w_up: Tensor, w_down: Tensor, activation: str = "gelu_tanh"
+) -> Tensor:
+    """`(act(x Wg^T) * (x Wu^T)) Wd^T` for weights as `nn.Linear` keeps them: (h, d), (h, d) and (d,
+    h).
 
-    Each part takes the fastest measured route (see `routes`). Differentiable once in all four tensors.
-    Under autocast everything is cast first, as for a linear layer.
+    Each part takes the fastest measured route (see `routes`). Differentiable once in all four
+    tensors. Under autocast everything is cast first, as for a linear layer.
     """
     if activation not in ACTIVATIONS:
         activation = activation_named(activation)
     compiling = torch.compiler.is_compiling()
-    # A compiler takes the plain expression on a CPU, and elsewhere the operator, which knows what the card can do.
+    # A compiler takes the plain expression on a CPU, and elsewhere the operator, which knows what
+    # the card can do.
     plain = not x.is_cuda and not INTERPRETED if compiling else _says_plain(x)
     if plain:
         return mlp_reference(x, w_gate, w_up, w_down, activation)
@@ -111,7 +118,9 @@ def _backward(
 
 class _Mlp(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, w_gate: Tensor, w_up: Tensor, w_down: Tensor, activation: str) -> Tensor:
+    def forward(
+        ctx: Any, x: Tensor, w_gate: Tensor, w_up: Tensor, w_down: Tensor, activation: str
+    ) -> Tensor:
         weights = steps.Weights(w_gate, w_up, w_down)
         y, saved = _forward_saving(x, weights, activation, _size(x, *weights))
         ctx.save_for_backward(x, w_gate, w_up, w_down, *saved)
@@ -146,7 +155,9 @@ _NAMESPACE = __name__.partition(".")[0]
 def _mlp_op(
     x: Tensor, w_gate: Tensor, w_up: Tensor, w_down: Tensor, activation: str, save: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The output, and with `save` the activations and what they were applied to, for backward (empty otherwise)."""
+    """The output, and with `save` the activations and what they were applied to, for backward
+    (empty otherwise).
+    """
     if why_not(x.device, x.dtype) is not None:
         return _plain_op(x, w_gate, w_up, w_down, activation, save)
     weights = steps.Weights(w_gate, w_up, w_down)
@@ -160,7 +171,9 @@ def _mlp_op(
 def _plain_op(
     x: Tensor, w_gate: Tensor, w_up: Tensor, w_down: Tensor, activation: str, save: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The operator on a CPU, for `opcheck` and for graphs exported on one machine and run on another."""
+    """The operator on a CPU, for `opcheck` and for graphs exported on one machine and run on
+    another.
+    """
     h, d = w_gate.shape
     pre = F.linear(x.reshape(-1, d), torch.cat((w_gate, w_up)))
     middle = gated_reference(pre[:, :h], pre[:, h:], activation)
@@ -182,7 +195,14 @@ def _(
 
 @torch.library.custom_op(f"{_NAMESPACE}::gated_mlp_backward", mutates_args=())
 def _mlp_backward_op(
-    dy: Tensor, x: Tensor, w_gate: Tensor, w_up: Tensor, w_down: Tensor, middle: Tensor, pre: Tensor, activation: str
+    dy: Tensor,
+    x: Tensor,
+    w_gate: Tensor,
+    w_up: Tensor,
+    w_down: Tensor,
+    middle: Tensor,
+    pre: Tensor,
+    activation: str,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The gradients of x, of gate and up one below the other, and of down."""
     weights, saved = steps.Weights(w_gate, w_up, w_down), steps.Saved(middle, pre)
@@ -207,7 +227,14 @@ def _plain_backward_op(
 
 @_mlp_backward_op.register_fake
 def _(
-    dy: Tensor, x: Tensor, w_gate: Tensor, w_up: Tensor, w_down: Tensor, middle: Tensor, pre: Tensor, activation: str
+    dy: Tensor,
+    x: Tensor,
+    w_gate: Tensor,
+    w_up: Tensor,
+    w_down: Tensor,
+    middle: Tensor,
+    pre: Tensor,
+    activation: str,
 ) -> tuple[Tensor, Tensor, Tensor]:
     h, d = w_gate.shape
     return x.new_empty(x.shape), x.new_empty((2 * h, d)), x.new_empty((d, h))
@@ -222,7 +249,9 @@ def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> Non
     ctx.set_materialize_grads(False)
 
 
-def _op_backward(ctx: Any, dy: Tensor, _middle: Tensor | None, _pre: Tensor | None) -> tuple[Tensor | None, ...]:
+def _op_backward(
+    ctx: Any, dy: Tensor, _middle: Tensor | None, _pre: Tensor | None
+) -> tuple[Tensor | None, ...]:
     x, w_gate, *rest = ctx.saved_tensors
     dx, d_gate_up, d_down = _mlp_backward_op(dy.contiguous(), x, w_gate, *rest, ctx.activation)
     h = w_gate.shape[0]

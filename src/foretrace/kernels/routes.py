@@ -7,11 +7,12 @@ The MLP has four parts, and each has several ways (routes) to compute it:
     down             a Wd^T                                          library | narrow
     gradient         the gradients of gate and up from dy            library | tma
 
-`library` is the plain route: the vendor's matrix product and the pointwise kernel. Which is fastest depends on the
-card and the sizes, so it is measured (`foretrace.kernels.tune`) and kept in a table: one ships for the H200, and what
-is measured on this machine is kept on disk and comes first. Sizes between measured ones take the nearest measured
-sizes, in octaves; sizes far from all of them, and cards nobody measured, take the library. A table never makes a call
-slower than the plain route by choice.
+`library` is the plain route: the vendor's matrix product and the pointwise kernel. Which is fastest
+depends on the card and the sizes, so it is measured (`foretrace.kernels.tune`) and kept in a table:
+one ships for the H200, and what is measured on this machine is kept on disk and comes first. Sizes
+between measured ones take the nearest measured sizes, in octaves; sizes far from all of them, and
+cards nobody measured, take the library. A table never makes a call slower than the plain route by
+choice.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ if HAVE_TRITON:
 Size = tuple[int, int, int]
 
 PARTS = ("gate_up", "gate_up_saving", "down", "gradient")
-# Further than this from every measured size, in octaves summed over (m, d, h), nothing is known: the library.
+# Further than this from every measured size, in octaves summed over (m, d, h), nothing is known:
+# the library.
 FAR = 4.0
 
 
@@ -58,7 +60,9 @@ LIBRARY = Route("library")
 
 
 class Measured(NamedTuple):
-    """One line of a table: the best route for a part at one size, its time, and the library's, in microseconds."""
+    """One line of a table: the best route for a part at one size, its time, and the library's, in
+    microseconds.
+    """
 
     part: str
     m: int
@@ -83,8 +87,8 @@ ALL_LIBRARY = Plan(LIBRARY, LIBRARY, LIBRARY, LIBRARY)
 
 @lru_cache(maxsize=4096)
 def plan(device: int, dtype: torch.dtype, size: Size) -> Plan:
-    """The routes for a size (m, d, h): rows, model width, hidden width. float32 is the library's: it alone rounds as
-    asked."""
+    """The routes for a size (m, d, h): rows, model width, hidden width. float32 is the library's:
+    it alone rounds as asked."""
     if not HAVE_TRITON or dtype == torch.float32 or 0 in size:
         return ALL_LIBRARY
     table = rows_for(card_name(device))
@@ -95,7 +99,9 @@ def _nearest(table: Iterable[Measured], part: str, size: Size) -> Route:
     best, least = LIBRARY, FAR
     for row in table:
         if row.part == part:
-            distance = sum(abs(math.log2(a / b)) for a, b in zip(size, (row.m, row.d, row.h), strict=True))
+            distance = sum(
+                abs(math.log2(a / b)) for a, b in zip(size, (row.m, row.d, row.h), strict=True)
+            )
             # The first of equally near rows wins: what was measured here comes before what ships.
             if distance < least:
                 best, least = Route.parse(row.route), distance

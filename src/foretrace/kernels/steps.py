@@ -1,4 +1,5 @@
-"""The gated MLP's forward and backward as sequences of launches, each part by its route. No autograd here.
+"""The gated MLP's forward and backward as sequences of launches, each part by its route. No
+autograd here.
 
 Sizes are (m, d, h): rows, model width, hidden width.
 """
@@ -16,7 +17,14 @@ from .support import HAVE_TRITON
 
 if HAVE_TRITON:
     from .device.apply import packed_backward, packed_forward
-    from .device.products import gate_up, gate_up_tma, gradient_tma, narrow_product, takes_pair, takes_tma
+    from .device.products import (
+        gate_up,
+        gate_up_tma,
+        gradient_tma,
+        narrow_product,
+        takes_pair,
+        takes_tma,
+    )
     from .device.workspace import room_between
 
 
@@ -29,15 +37,17 @@ class Weights(NamedTuple):
 
 
 class Saved(NamedTuple):
-    """What backward needs: the activations (m, h), and gate and up before the activation, side by side (m, 2h)."""
+    """What backward needs: the activations (m, h), and gate and up before the activation, side by
+    side (m, 2h).
+    """
 
     middle: Tensor
     pre: Tensor
 
 
 class Gradients(NamedTuple):
-    """Of the input, of the gate and up weights one below the other, and of the down weight. None where not asked
-    for."""
+    """Of the input, of the gate and up weights one below the other, and of the down weight. None
+    where not asked for."""
 
     x: Tensor | None
     gate_up: Tensor | None
@@ -45,7 +55,9 @@ class Gradients(NamedTuple):
 
 
 def forward(x: Tensor, weights: Weights, activation: str, size: Size, plan: Plan) -> Tensor:
-    """`(act(x Wg^T) * (x Wu^T)) Wd^T`, in the shape of `x`, whose rows follow each other at one stride."""
+    """`(act(x Wg^T) * (x Wu^T)) Wd^T`, in the shape of `x`, whose rows follow each other at one
+    stride.
+    """
     m, _, h = size
     narrow = plan.down.tile is not None
     middle = room_between(x, m, h) if narrow else x.new_empty((m, h))
@@ -53,7 +65,9 @@ def forward(x: Tensor, weights: Weights, activation: str, size: Size, plan: Plan
     return down_part(middle, weights.down, x, size, plan.down)
 
 
-def forward_saving(x: Tensor, weights: Weights, activation: str, size: Size, plan: Plan) -> tuple[Tensor, Saved]:
+def forward_saving(
+    x: Tensor, weights: Weights, activation: str, size: Size, plan: Plan
+) -> tuple[Tensor, Saved]:
     """As `forward`, and what backward needs."""
     m, _, h = size
     middle, pre = x.new_empty((m, h)), x.new_empty((m, 2 * h))
@@ -71,8 +85,8 @@ def backward(
     plan: Plan,
     wanted: tuple[bool, bool, bool],
 ) -> Gradients:
-    """The gradients `wanted` of (x, gate and up weights, down weight), for `dy` and `x` as m rows. Saved tensors are
-    only read."""
+    """The gradients `wanted` of (x, gate and up weights, down weight), for `dy` and `x` as m rows.
+    Saved tensors are only read."""
     want_x, want_gate_up, want_down = wanted
     d_down = dy.t() @ saved.middle if want_down else None
     if not (want_x or want_gate_up):
@@ -83,10 +97,16 @@ def backward(
 
 
 def gate_up_part(
-    x: Tensor, weights: Weights, middle: Tensor, pre: Tensor | None, activation: str, size: Size, route: Route
+    x: Tensor,
+    weights: Weights,
+    middle: Tensor,
+    pre: Tensor | None,
+    activation: str,
+    size: Size,
+    route: Route,
 ) -> None:
-    """`act(x Wg^T) * (x Wu^T)` into the first m h elements of `middle`, and the two products into `pre` if it is
-    given."""
+    """`act(x Wg^T) * (x Wu^T)` into the first m h elements of `middle`, and the two products into
+    `pre` if it is given."""
     m, d, h = size
     gate, up, _ = weights
     if route.kind == "tma" and not (h % 8 == 0 and takes_tma(x, gate, up) and takes_pair(gate, up)):
@@ -100,7 +120,9 @@ def gate_up_part(
 
 
 def products(x: Tensor, gate: Tensor, up: Tensor, out: Tensor | None) -> Tensor:
-    """`x Wg^T` and `x Wu^T` side by side, (m, 2h): one product where the weights lie one below the other."""
+    """`x Wg^T` and `x Wu^T` side by side, (m, 2h): one product where the weights lie one below the
+    other.
+    """
     h = gate.shape[0]
     both = x.new_empty((x.shape[0], 2 * h)) if out is None else out
     packed = stacked(gate, up)
@@ -122,7 +144,9 @@ def down_part(middle: Tensor, w_down: Tensor, x: Tensor, size: Size, route: Rout
     return y
 
 
-def gradient_part(dy: Tensor, w_down: Tensor, pre: Tensor, activation: str, size: Size, route: Route) -> Tensor:
+def gradient_part(
+    dy: Tensor, w_down: Tensor, pre: Tensor, activation: str, size: Size, route: Route
+) -> Tensor:
     """The gradients of gate and up, side by side, (m, 2h)."""
     grads = torch.empty_like(pre)
     if route.tile is not None and takes_tma(dy, w_down, grads):
@@ -148,4 +172,8 @@ def stacked(gate: Tensor, up: Tensor) -> Tensor | None:
         return None
     # Neighbours by chance, in storages of their own, must not be joined.
     same = gate.untyped_storage().data_ptr() == up.untyped_storage().data_ptr()
-    return gate.as_strided((2 * h, d), (d, 1)) if same and gate.is_contiguous() and up.is_contiguous() else None
+    return (
+        gate.as_strided((2 * h, d), (d, 1))
+        if same and gate.is_contiguous() and up.is_contiguous()
+        else None
+    )

@@ -29,7 +29,9 @@ def note_once(reason: str) -> None:
     """Say why plain torch runs, the first time this reason comes up."""
     if reason not in _noted:
         _noted.add(reason)
-        warnings.warn(f"foretrace.kernels: plain torch runs here: {reason}", PlainRoute, stacklevel=3)
+        warnings.warn(
+            f"foretrace.kernels: plain torch runs here: {reason}", PlainRoute, stacklevel=3
+        )
 
 
 @lru_cache
@@ -50,7 +52,8 @@ def why_not(device: torch.device, dtype: torch.dtype) -> str | None:
 
 
 def traced(*tensors: torch.Tensor) -> bool:
-    """Whether something other than the eager interpreter is looking: a compiler, a tensor subclass, a dispatch mode.
+    """Whether something other than the eager interpreter is looking: a compiler, a tensor subclass,
+    a dispatch mode.
 
     Kernels are then launched through registered operators, or left to the compiler; never directly.
     """

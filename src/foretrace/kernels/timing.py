@@ -1,8 +1,9 @@
 """Timing calls on a GPU, side by side.
 
-Two times matter. `device`: how long the GPU works on a call whose launches are already queued, with a cold L2.
-`call`: what a call costs in a row of calls, host and device together, whichever is slower. Contenders are interleaved
-and their order rotates, so that clocks, heat and neighbours fall on all of them alike.
+Two times matter. `device`: how long the GPU works on a call whose launches are already queued, with
+a cold L2. `call`: what a call costs in a row of calls, host and device together, whichever is
+slower. Contenders are interleaved and their order rotates, so that clocks, heat and neighbours fall
+on all of them alike.
 """
 
 from __future__ import annotations
@@ -33,8 +34,12 @@ class Times(NamedTuple):
         return Times(middle, low, high)
 
 
-def device_times(calls: Mapping[str, Call], repeats: int = 21, *, cold: bool = True) -> dict[str, Times]:
-    """Device time of each call, warm, medians over `repeats` interleaved rounds; `cold` empties L2 before each."""
+def device_times(
+    calls: Mapping[str, Call], repeats: int = 21, *, cold: bool = True
+) -> dict[str, Times]:
+    """Device time of each call, warm, medians over `repeats` interleaved rounds; `cold` empties L2
+    before each.
+    """
     ahead = {name: _cycles_to_queue(call) for name, call in calls.items()}
     taken: dict[str, list[float]] = {name: [] for name in calls}
     names = list(calls)
@@ -42,7 +47,8 @@ def device_times(calls: Mapping[str, Call], repeats: int = 21, *, cold: bool = T
         marks = []
         for name in names[turn % len(names) :] + names[: turn % len(names)]:
             start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-            # The GPU waits here while the host queues the rest, so that the host's pace is not what is timed.
+            # The GPU waits here while the host queues the rest, so that the host's pace is not what
+            # is timed.
             torch.cuda._sleep(ahead[name])
             if cold:
                 _empty_l2()
@@ -56,9 +62,14 @@ def device_times(calls: Mapping[str, Call], repeats: int = 21, *, cold: bool = T
     return {name: Times.of(values) for name, values in taken.items()}
 
 
-def call_times(calls: Mapping[str, Call], rounds: int = 5, at_least_s: float = 0.01) -> dict[str, Times]:
+def call_times(
+    calls: Mapping[str, Call], rounds: int = 5, at_least_s: float = 0.01
+) -> dict[str, Times]:
     """Time per call in rows of calls without waiting in between: host and device together."""
-    lengths = {name: min(300, max(3, int(at_least_s * 1e6 / _one_call(call)))) for name, call in calls.items()}
+    lengths = {
+        name: min(300, max(3, int(at_least_s * 1e6 / _one_call(call))))
+        for name, call in calls.items()
+    }
     taken: dict[str, list[float]] = {name: [] for name in calls}
     for _ in range(rounds):
         for name, call in calls.items():
@@ -99,5 +110,7 @@ def _flood(device: int) -> torch.Tensor:
 
 
 def _empty_l2() -> None:
-    """Read four times what L2 holds. Reading leaves nothing to be written back into the time that follows."""
+    """Read four times what L2 holds. Reading leaves nothing to be written back into the time that
+    follows.
+    """
     _flood(torch.cuda.current_device()).sum()

@@ -1,8 +1,9 @@
 """Measuring which route is fastest: `tune(sizes)` fills this card's table, see `routes`.
 
-Every candidate's result is compared with the library's before its time counts. A candidate is kept only if it beats
-the library by more than the noise; a part's time is the larger of its device time and its time per call, since a
-route that saves the GPU two microseconds and costs the host ten is no gain.
+Every candidate's result is compared with the library's before its time counts. A candidate is kept
+only if it beats the library by more than the noise; a part's time is the larger of its device time
+and its time per call, since a route that saves the GPU two microseconds and costs the host ten is
+no gain.
 """
 
 from __future__ import annotations
@@ -17,10 +18,22 @@ from ..errors import MissingError
 from . import steps
 from .device.products import Tile
 from .glu import gated
-from .routes import LIBRARY, PARTS, Measured, Route, Size, card_name, read, rows_for, store_path, write
+from .routes import (
+    LIBRARY,
+    PARTS,
+    Measured,
+    Route,
+    Size,
+    card_name,
+    read,
+    rows_for,
+    store_path,
+    write,
+)
 from .timing import call_times, device_times
 
-# A route must beat the library by this much to be chosen: medians of two equal routes differ by about 1% on an H200.
+# A route must beat the library by this much to be chosen: medians of two equal routes differ by
+# about 1% on an H200.
 GAIN = 1.01
 # Relative distance allowed between two bf16 results that differ only in the order of rounding.
 CLOSE = 2e-2
@@ -71,27 +84,40 @@ CANDIDATES: dict[str, tuple[tuple[int, int, Route], ...]] = {
 Compute = Callable[[Route], torch.Tensor]
 
 
-def tune(sizes: Iterable[Size], dtype: torch.dtype = torch.bfloat16, activation: str = "gelu_tanh") -> list[Measured]:
-    """Measure every part at every size (m, d, h) on the current card, keep the result on disk, and return it."""
+def tune(
+    sizes: Iterable[Size], dtype: torch.dtype = torch.bfloat16, activation: str = "gelu_tanh"
+) -> list[Measured]:
+    """Measure every part at every size (m, d, h) on the current card, keep the result on disk, and
+    return it.
+    """
     if not torch.cuda.is_available():
-        raise MissingError("tuning needs a CUDA GPU with torch and Triton: pip install 'foretrace[bench]'")
+        raise MissingError(
+            "tuning needs a CUDA GPU with torch and Triton: pip install 'foretrace[bench]'"
+        )
     sizes = list(sizes)
     compile_ahead(dtype, activation, sizes)
     rows = [row for size in sizes for row in measure(size, dtype, activation)]
     card = card_name(torch.cuda.current_device())
     new = {(row.part, row.m, row.d, row.h) for row in rows}
     path = store_path(card)
-    write(path, card, [*rows, *(row for row in read(path) if (row.part, row.m, row.d, row.h) not in new)])
+    write(
+        path,
+        card,
+        [*rows, *(row for row in read(path) if (row.part, row.m, row.d, row.h) not in new)],
+    )
     return rows
 
 
 def warm(dtype: torch.dtype = torch.bfloat16, activation: str = "gelu_tanh") -> None:
-    """Compile and load every kernel this card's table can choose, so that no later call, whatever its shape, has to.
+    """Compile and load every kernel this card's table can choose, so that no later call, whatever
+    its shape, has to.
 
     The first time on a machine that takes some seconds; afterwards Triton's cache on disk has them.
     """
     card = card_name(torch.cuda.current_device())
-    jobs = {(row.part, Route.parse(row.route)) for row in rows_for(card) if row.route != LIBRARY.text()}
+    jobs = {
+        (row.part, Route.parse(row.route)) for row in rows_for(card) if row.route != LIBRARY.text()
+    }
     _compile(jobs, dtype, activation)
     for part, route in sorted(jobs):
         _compile_one(part, route, dtype, activation)
@@ -111,7 +137,10 @@ def measure(size: Size, dtype: torch.dtype, activation: str) -> Iterator[Measure
             if _agrees(compute, route, wanted):
                 routes[route.text()] = route
         calls = {name: _bound(compute, route) for name, route in routes.items()}
-        device, call = device_times(calls, repeats=11), call_times(calls, rounds=3, at_least_s=0.004)
+        device, call = (
+            device_times(calls, repeats=11),
+            call_times(calls, rounds=3, at_least_s=0.004),
+        )
         cost = {name: max(device[name].median, call[name].median) for name in calls}
         best = min(cost, key=cost.__getitem__)
         if cost[best] * GAIN > cost["library"]:
@@ -158,20 +187,29 @@ def _agrees(compute: Compute, route: Route, wanted: torch.Tensor) -> bool:
 
 
 def compile_ahead(dtype: torch.dtype, activation: str, sizes: Iterable[Size]) -> None:
-    """Compile all candidates for these sizes in several processes; Triton's cache on disk carries them over."""
-    jobs = {(part, route) for size in sizes for part in PARTS for route in candidates(part, size[0])}
+    """Compile all candidates for these sizes in several processes; Triton's cache on disk carries
+    them over.
+    """
+    jobs = {
+        (part, route) for size in sizes for part in PARTS for route in candidates(part, size[0])
+    }
     _compile(jobs, dtype, activation)
 
 
 def _compile(jobs: Iterable[tuple[str, Route]], dtype: torch.dtype, activation: str) -> None:
     workers = max(1, multiprocessing.cpu_count() - 1)
     with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
-        for done in [pool.submit(_compile_one, part, route, dtype, activation) for part, route in sorted(jobs)]:
+        for done in [
+            pool.submit(_compile_one, part, route, dtype, activation)
+            for part, route in sorted(jobs)
+        ]:
             done.result()
 
 
 def _compile_one(part: str, route: Route, dtype: torch.dtype, activation: str) -> None:
-    """Run a part once at a small size, and at one that is no multiple of eight, which are variants of their own."""
+    """Run a part once at a small size, and at one that is no multiple of eight, which are variants
+    of their own.
+    """
     for size in ((256, 1024, 256), (256, 1023, 257)):
         _parts(size, dtype, activation)[PARTS.index(part)](route)
     torch.cuda.synchronize()

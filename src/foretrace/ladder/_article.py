@@ -1,4 +1,6 @@
-"""The article's table: for each setup what changed against the plain one and what stayed the same, from the measurements."""
+"""The article's table: for each setup what changed against the plain one and what stayed the same,
+from the measurements.
+"""
 
 from __future__ import annotations
 
@@ -34,15 +36,22 @@ def row(setup: str, found: Comparison) -> Row:
 def other_work(found: Comparison) -> list[str]:
     """What else is done, times aside: a sentence each."""
     per = f"per {found.unit.word}"
-    return [*_counts(found, per), *fusions(found.kernels.fusions, per, undone=False)[:MOST],
-            *changed_kernels(found.kernels.changed)[:MOST], *([] if _on_gpu(found) else _ops(found, per)),
-            *_compiler_rows(found, per)]
+    return [
+        *_counts(found, per),
+        *fusions(found.kernels.fusions, per, undone=False)[:MOST],
+        *changed_kernels(found.kernels.changed)[:MOST],
+        *([] if _on_gpu(found) else _ops(found, per)),
+        *_compiler_rows(found, per),
+    ]
 
 
 def same_work(found: Comparison) -> list[str]:
     """What is done as before, times aside: a sentence each."""
     per = f"per {found.unit.word}"
-    return [*same_kernels(found.kernels.same, per), *([] if _on_gpu(found) else _same_ops(found, per))]
+    return [
+        *same_kernels(found.kernels.same, per),
+        *([] if _on_gpu(found) else _same_ops(found, per)),
+    ]
 
 
 def _on_gpu(found: Comparison) -> bool:
@@ -50,8 +59,11 @@ def _on_gpu(found: Comparison) -> bool:
 
 
 def _counts(found: Comparison, per: str) -> list[str]:
-    pairs = (("kernels", len(found.a.kernels), len(found.b.kernels)), ("memcpys", found.a.memcpys, found.b.memcpys),
-             ("memsets", found.a.memsets, found.b.memsets))
+    pairs = (
+        ("kernels", len(found.a.kernels), len(found.b.kernels)),
+        ("memcpys", found.a.memcpys, found.b.memcpys),
+        ("memsets", found.a.memsets, found.b.memsets),
+    )
     moved = [f"{name} {count_text(a)} to {count_text(b)}" for name, a, b in pairs if a != b]
     return [f"{', '.join(moved)} {per}.".capitalize()] if moved else []
 
@@ -59,8 +71,13 @@ def _counts(found: Comparison, per: str) -> list[str]:
 def _time(name: str, value: Measured, per: str) -> str:
     if value.ratio == 1:
         return f"{name}: {time_text(value.a)} {per} in both."
-    noise = "" if value.beyond else ", inside the noise" if value.beyond is False else ", no verdict"
-    return f"{name}: {time_text(value.a)} to {time_text(value.b)} {per} ({ratio_text(value.ratio)}{noise})."
+    noise = (
+        "" if value.beyond else ", inside the noise" if value.beyond is False else ", no verdict"
+    )
+    return (
+        f"{name}: {time_text(value.a)} to {time_text(value.b)} {per} "
+        f"({ratio_text(value.ratio)}{noise})."
+    )
 
 
 def _compiler_rows(found: Comparison, per: str) -> list[str]:
@@ -73,7 +90,11 @@ def _compiler_rows(found: Comparison, per: str) -> list[str]:
 def _ops(found: Comparison, per: str) -> list[str]:
     """A CPU trace has no kernels: its ops are what can be told."""
     sentences = ((found.ops.removed, "No longer called"), (found.ops.added, "New"))
-    return [f"{word} {per}: {_named(rows)}." for rows, word in sentences if any(not entry.by_compiler for entry in rows)]
+    return [
+        f"{word} {per}: {_named(rows)}."
+        for rows, word in sentences
+        if any(not entry.by_compiler for entry in rows)
+    ]
 
 
 def _same_ops(found: Comparison, per: str) -> list[str]:
@@ -81,4 +102,11 @@ def _same_ops(found: Comparison, per: str) -> list[str]:
 
 
 def _named(rows: tuple[OpRow, ...]) -> str:
-    return listed([(entry.name, abs(entry.a - entry.b) or entry.a) for entry in rows if not entry.by_compiler], few=8)
+    return listed(
+        [
+            (entry.name, abs(entry.a - entry.b) or entry.a)
+            for entry in rows
+            if not entry.by_compiler
+        ],
+        few=8,
+    )

@@ -19,17 +19,28 @@ from foretrace.schema.rung import COMPILED, Choice, Rung, Setup
 
 
 def climb(rung: Rung, choice: Choice, folder: str | os.PathLike[str], **capture: Any) -> Capture:
-    """Capture one rung into `folder`; `capture` goes to `capture_call` (steps, warmup, shapes, overwrite, ...)."""
+    """Capture one rung into `folder`; `capture` goes to `capture_call` (steps, warmup, shapes,
+    overwrite, ...).
+    """
     setup = prepare(rung, choice)
     # A page of C++ frames that says what is expected of bf16 on such a CPU: it works, slowly.
     warnings.filterwarnings("ignore", message="mkldnn_matmul failed")
     torch.manual_seed(choice.seed)
     built = rung.build(setup)
-    facts = {"rung": {
-        "name": rung.name, "variant": setup.variant, "compiled": choice.compiles,
-        "mode": choice.mode if choice.compiles else None, "device": setup.device, "dtype": setup.dtype,
-        "seed": choice.seed, "region": built.region, "options": dict(setup.values), "facts": dict(built.facts),
-    }}
+    facts = {
+        "rung": {
+            "name": rung.name,
+            "variant": setup.variant,
+            "compiled": choice.compiles,
+            "mode": choice.mode if choice.compiles else None,
+            "device": setup.device,
+            "dtype": setup.dtype,
+            "seed": choice.seed,
+            "region": built.region,
+            "options": dict(setup.values),
+            "facts": dict(built.facts),
+        }
+    }
     path = Path(folder) / file_name(rung, setup, choice)
     return capture_call(built.call, path, region=built.region, facts=facts, **capture)
 
@@ -39,12 +50,20 @@ def prepare(rung: Rung, choice: Choice) -> Setup:
     default = next(iter(rung.variants))
     variant = default if choice.variant in (None, COMPILED) else choice.variant
     if variant not in rung.variants:
-        raise UsageError(f"{rung.name} has no variant {variant!r}: there are {', '.join([*rung.variants, COMPILED])}")
+        raise UsageError(
+            f"{rung.name} has no variant {variant!r}: there are "
+            f"{', '.join([*rung.variants, COMPILED])}"
+        )
     device = find_device(choice.device)
     return Setup(
-        device=device, dtype=find_dtype(choice.dtype, device), variant=str(variant),
+        device=device,
+        dtype=find_dtype(choice.dtype, device),
+        variant=str(variant),
         values=rung.values(choice.values, small=choice.small),
-        compile=compiler(choice.mode, device, choice.dynamic) if choice.compiles else lambda thing: thing)
+        compile=compiler(choice.mode, device, choice.dynamic)
+        if choice.compiles
+        else lambda thing: thing,
+    )
 
 
 def find_device(wanted: str) -> str:
@@ -56,7 +75,9 @@ def find_device(wanted: str) -> str:
 
 
 def find_dtype(wanted: str, device: str) -> str:
-    """`auto` is bf16, as in the article, except on a CPU that cannot multiply it (a hundred times slower there)."""
+    """`auto` is bf16, as in the article, except on a CPU that cannot multiply it (a hundred times
+    slower there).
+    """
     if wanted != "auto":
         return wanted
     return "bf16" if device == "cuda" or torch.ops.mkldnn._is_mkldnn_bf16_supported() else "fp32"
@@ -69,10 +90,16 @@ def torch_dtype(name: str) -> torch.dtype:
 
 def compiler(mode: str, device: str, dynamic: bool | None = None) -> Callable[[Any], Any]:
     """`torch.compile` in that mode, or the error that says what it needs here."""
-    if device == "cpu" and not any(shutil.which(name) for name in (os.environ.get("CXX", "g++"), "clang++")):
-        raise MissingError("torch.compile needs a C++ compiler on a CPU: install g++ (apt install g++)")
+    if device == "cpu" and not any(
+        shutil.which(name) for name in (os.environ.get("CXX", "g++"), "clang++")
+    ):
+        raise MissingError(
+            "torch.compile needs a C++ compiler on a CPU: install g++ (apt install g++)"
+        )
     if device == "cpu":
         from torch._inductor import config as inductor
 
         inductor.cpp.enable_kernel_profile = True  # else a CPU trace does not show what was fused
-    return lambda thing: torch.compile(thing, mode=None if mode == "default" else mode, dynamic=dynamic)
+    return lambda thing: torch.compile(
+        thing, mode=None if mode == "default" else mode, dynamic=dynamic
+    )

@@ -1,4 +1,6 @@
-"""The gated MLP in its variants: plain torch, Liger's, and foretrace's own; and where Liger came from."""
+"""The gated MLP in its variants: plain torch, Liger's, and foretrace's own; and where Liger came
+from.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ def gated_mlp(variant: str, dim: int, hidden: int, device: str) -> tuple[Any, di
     """The module (not yet on its device) and what the run record should say about it."""
     if variant == "liger":
         layer, source = liger_layer(device)
-        shape = SimpleNamespace(hidden_size=dim, intermediate_size=hidden, hidden_act="gelu_pytorch_tanh")
+        shape = SimpleNamespace(
+            hidden_size=dim, intermediate_size=hidden, hidden_act="gelu_pytorch_tanh"
+        )
         return layer(shape), {"liger": source}
     if variant == "fused":
         return _own(dim, hidden), {}
@@ -28,9 +32,13 @@ def gated_mlp(variant: str, dim: int, hidden: int, device: str) -> tuple[Any, di
 
 
 def liger_layer(device: str) -> tuple[Any, dict[str, Any]]:
-    """LigerGEGLUMLP from the Hub through `kernels` when the Hub answers, else from PyPI, and which of them it was."""
+    """LigerGEGLUMLP from the Hub through `kernels` when the Hub answers, else from PyPI, and which
+    of them it was.
+    """
     if device == "cpu":
-        raise MissingError("Liger's kernels are Triton's and need a GPU; a CPU can run the eager variant")
+        raise MissingError(
+            "Liger's kernels are Triton's and need a GPU; a CPU can run the eager variant"
+        )
     problem = "the Hub does not answer"
     if _hub_may_answer():
         try:
@@ -51,18 +59,27 @@ def _from_pypi(problem: str) -> tuple[Any, dict[str, Any]]:
     try:
         from liger_kernel.transformers.geglu import LigerGEGLUMLP
     except ImportError as error:
-        raise MissingError(f"no Liger here ({error}), and {problem}: pip install liger-kernel") from error
+        raise MissingError(
+            f"no Liger here ({error}), and {problem}: pip install liger-kernel"
+        ) from error
     return LigerGEGLUMLP, {
-        "source": "pypi", "name": "liger-kernel", "version": version_of("liger-kernel"), "hub": problem,
+        "source": "pypi",
+        "name": "liger-kernel",
+        "version": version_of("liger-kernel"),
+        "hub": problem,
     }
 
 
 def _hub_may_answer() -> bool:
-    """Offline mode reads the cache and asks nobody, so that needs no probe; otherwise one short question."""
+    """Offline mode reads the cache and asks nobody, so that needs no probe; otherwise one short
+    question.
+    """
     if os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE"):
         return True
     try:
-        with urllib.request.urlopen(os.environ.get("HF_ENDPOINT", "https://huggingface.co"), timeout=HUB_TIMEOUT_S):
+        with urllib.request.urlopen(
+            os.environ.get("HF_ENDPOINT", "https://huggingface.co"), timeout=HUB_TIMEOUT_S
+        ):
             return True
     except urllib.error.HTTPError:
         return True  # it answered
@@ -74,5 +91,7 @@ def _own(dim: int, hidden: int) -> Any:
     try:
         from foretrace.kernels import GeGLUMLP
     except ImportError as error:
-        raise MissingError("foretrace's own kernels need Triton: pip install 'foretrace[kernels]'") from error
+        raise MissingError(
+            "foretrace's own kernels need Triton: pip install 'foretrace[kernels]'"
+        ) from error
     return GeGLUMLP(dim, hidden)

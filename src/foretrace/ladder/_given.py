@@ -1,12 +1,14 @@
 """A person's own code as a subject: `module:callable` or `path/to/file.py:callable`.
 
-The callable is called with no arguments, or with the numbers of a shape, and returns what to compile and what to call it with:
+The callable is called with no arguments, or with the numbers of a shape, and returns what to
+compile and what to call it with:
 
     def setup(batch=8, seq=128):
-        return model, (torch.randn(batch, seq, 768),)       # inputs: a tuple, a dict of keywords, or one value
+        return model, (torch.randn(batch, seq, 768),)       # inputs: a tuple, a dict of keywords,
+        or one value
 
-A result that can be called itself is called without inputs. Any other result means that the callable is the work: it is
-compiled, and called with no arguments or with the numbers of the shape.
+A result that can be called itself is called without inputs. Any other result means that the
+callable is the work: it is compiled, and called with no arguments or with the numbers of the shape.
 """
 
 from __future__ import annotations
@@ -30,17 +32,26 @@ REGION = "call"
 
 
 def find(target: str) -> Callable[..., Any]:
-    """The callable that `module:callable` or `file.py:callable` names; the current folder is looked into first."""
+    """The callable that `module:callable` or `file.py:callable` names; the current folder is looked
+    into first.
+    """
     place, _, name = target.rpartition(":")
     if not place or not name:
-        raise UsageError(f"{target!r} names no callable: write module:callable or path/to/file.py:callable")
+        raise UsageError(
+            f"{target!r} names no callable: write module:callable or path/to/file.py:callable"
+        )
     if not place.endswith(".py") and (place.startswith(".") or "/" in place):
-        raise UsageError(f"{place} is neither a module nor a .py file: write module:callable or path/to/file.py:callable")
+        raise UsageError(
+            f"{place} is neither a module nor a .py file: write module:callable or "
+            "path/to/file.py:callable"
+        )
     module = _file(place) if place.endswith(".py") else _module(place)
     found = getattr(module, name, None)
     if found is None:
         close = get_close_matches(name, vars(module), n=1)
-        raise UsageError(f"{place} has no {name!r}" + (f": did you mean {close[0]}?" if close else ""))
+        raise UsageError(
+            f"{place} has no {name!r}" + (f": did you mean {close[0]}?" if close else "")
+        )
     if not callable(found):
         raise UsageError(f"{target} is a {type(found).__name__} and cannot be called")
     return found  # type: ignore[no-any-return]
@@ -54,7 +65,9 @@ def parse_shapes(text: str) -> tuple[tuple[int, ...], ...]:
     return tuple(tuple(int(number) for number in shape) for shape in shapes)
 
 
-def call_of(function: Callable[..., Any], shape: Sequence[int], compile: Callable[[Any], Any]) -> Callable[[], object]:
+def call_of(
+    function: Callable[..., Any], shape: Sequence[int], compile: Callable[[Any], Any]
+) -> Callable[[], object]:
     """One call of what the person handed in, at a shape, compiled by `compile`."""
     made = function(*shape)
     if isinstance(made, tuple) and len(made) == 2 and callable(made[0]):
@@ -67,7 +80,9 @@ def call_of(function: Callable[..., Any], shape: Sequence[int], compile: Callabl
 
 @contextlib.contextmanager
 def theirs(target: str) -> Iterator[None]:
-    """What goes wrong inside is the person's own: their traceback, from their first frame on, and one line."""
+    """What goes wrong inside is the person's own: their traceback, from their first frame on, and
+    one line.
+    """
     try:
         yield
     except ForetraceError:
@@ -85,7 +100,8 @@ def _file(path: str) -> ModuleType:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # as an import would: dataclasses and Dynamo look their module up there
+    # as an import would: dataclasses and Dynamo look their module up there
+    sys.modules[name] = module
     _look_into(os.path.dirname(os.path.abspath(path)))
     with theirs(path):
         spec.loader.exec_module(module)
@@ -100,7 +116,9 @@ def _module(name: str) -> ModuleType:
         except ModuleNotFoundError as problem:
             if problem.name is None or not f"{name}.".startswith(f"{problem.name}."):
                 raise  # something that their module imports
-            raise UsageError(f"no module {name!r} in this folder or among what is installed") from problem
+            raise UsageError(
+                f"no module {name!r} in this folder or among what is installed"
+            ) from problem
 
 
 def _look_into(folder: str) -> None:

@@ -19,7 +19,10 @@ from foretrace.ladder._stops import Stop
 def device_name(wanted: str) -> tuple[str, str]:
     """`cuda` or `cpu`, and what it is called."""
     device = find_device(wanted)
-    return device, torch.cuda.get_device_name() if device == "cuda" else f"CPU ({platform.machine()})"
+    return (
+        device,
+        torch.cuda.get_device_name() if device == "cuda" else f"CPU ({platform.machine()})",
+    )
 
 
 def torch_version() -> str:
@@ -27,7 +30,9 @@ def torch_version() -> str:
 
 
 def visit(stop: Stop, device: str, folder: Path) -> Path:
-    """Run a stop and capture it; whatever goes wrong is one line, since the rest of the ladder can still be climbed."""
+    """Run a stop and capture it; whatever goes wrong is one line, since the rest of the ladder can
+    still be climbed.
+    """
     if device == "cpu" and stop.gpu_only:
         raise MissingError(stop.gpu_only)
     torch._dynamo.reset()  # as if each stop had its own process: no frame counts as compiled again

@@ -1,4 +1,6 @@
-"""The modules that several rungs share, written out plainly so that a trace can be read beside them."""
+"""The modules that several rungs share, written out plainly so that a trace can be read beside
+them.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ from foretrace.errors import UsageError
 
 
 class GeGLU(nn.Module):  # type: ignore[misc]
-    """down(gelu(gate(x)) * up(x)), tanh form, no bias: three matrix products and two pointwise operations."""
+    """down(gelu(gate(x)) * up(x)), tanh form, no bias: three matrix products and two pointwise
+    operations.
+    """
 
     def __init__(self, dim: int, hidden: int) -> None:
         super().__init__()
@@ -26,7 +30,9 @@ class GeGLU(nn.Module):  # type: ignore[misc]
 
 
 class Attention(nn.Module):  # type: ignore[misc]
-    """Causal self-attention: one projection for queries, keys and values, torch's own choice of SDPA backend."""
+    """Causal self-attention: one projection for queries, keys and values, torch's own choice of
+    SDPA backend.
+    """
 
     def __init__(self, dim: int, heads: int) -> None:
         super().__init__()
@@ -95,7 +101,9 @@ def forward_only(module: Any, *inputs: Tensor) -> Any:
 
 
 def forward_backward(module: Any, x: Tensor) -> Any:
-    """Forward, and backward of the sum; gradients accumulate, as they do inside an accumulation loop."""
+    """Forward, and backward of the sum; gradients accumulate, as they do inside an accumulation
+    loop.
+    """
     x.requires_grad_(True)
 
     def call() -> object:

@@ -1,8 +1,9 @@
 """How long a warm call takes, without a profiler: several calls side by side, in turns.
 
-Batches of the calls alternate, so that a machine that slows down slows all of them, and the spread of the batches is the
-noise. `wall` is a call in a row of calls, host and device together; `host` what the host needs to issue it; `gpu` the time
-between two CUDA events around one call whose launches are already queued. A CPU has no `gpu`.
+Batches of the calls alternate, so that a machine that slows down slows all of them, and the spread
+of the batches is the noise. `wall` is a call in a row of calls, host and device together; `host`
+what the host needs to issue it; `gpu` the time between two CUDA events around one call whose
+launches are already queued. A CPU has no `gpu`.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from foretrace.capture.calls import batch
 from foretrace.compare.measure import Sample, sample
 from foretrace.kernels.timing import Times, device_times
 
-# Eleven batches: chance takes fewer than 1 in 100 equal programs beyond the noise (see compare/measure). Calls so slow that
-# they would take a minute get three.
+# Eleven batches: chance takes fewer than 1 in 100 equal programs beyond the noise (see
+# compare/measure). Calls so slow that they would take a minute get three.
 ROUNDS, FEW_ROUNDS = 11, 3
 BATCH_NS, PATIENCE_NS, MOST_CALLS = 50_000_000, 30_000_000_000, 100
 IQR_OF_NORMAL = 1.349  # the quartiles of normal values lie this many standard deviations apart
@@ -38,11 +39,17 @@ def paces(calls: Mapping[str, Callable[[], object]], *, on_gpu: bool) -> dict[st
     taken: dict[str, list[tuple[int, int]]] = {name: [] for name in calls}
     names = list(calls)
     for turn in range(rounds):
-        for name in names[turn % len(names):] + names[:turn % len(names)]:
+        for name in names[turn % len(names) :] + names[: turn % len(names)]:
             taken[name].append(batch(calls[name], counts[name]))
     gpu = device_times(calls, rounds, cold=False) if on_gpu else {}
-    return {name: Pace(sample([wall for wall, _ in taken[name]], 1), sample([host for _, host in taken[name]], 1),
-                       gpu_sample(gpu.get(name))) for name in calls}
+    return {
+        name: Pace(
+            sample([wall for wall, _ in taken[name]], 1),
+            sample([host for _, host in taken[name]], 1),
+            gpu_sample(gpu.get(name)),
+        )
+        for name in calls
+    }
 
 
 def gpu_sample(times: Times | None) -> Sample:

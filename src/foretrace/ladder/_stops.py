@@ -1,7 +1,7 @@
 """Where a climb stops: the setups that the articles speak of, and those above them, lowest first.
 
-Each has a recording of the same name as `foretrace run` would give it, so a claim that names a recording names its stop,
-on every machine. Needs neither torch nor the reader.
+Each has a recording of the same name as `foretrace run` would give it, so a claim that names a
+recording names its stop, on every machine. Needs neither torch nor the reader.
 """
 
 from __future__ import annotations
@@ -16,10 +16,12 @@ from foretrace.schema.rung import COMPILED, Choice, Rung, Setup
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Stop:
-    """One setup: a rung, a variant ("" for its first), and the options that differ from the rung's own.
+    """One setup: a rung, a variant ("" for its first), and the options that differ from the rung's
+    own.
 
-    `cpu` are sizes for a CPU where the rung's small ones do not do; `gpu_only` says why a CPU has nothing to show. `earlier`
-    is an older recording of the same setup, which claims may name instead.
+    `cpu` are sizes for a CPU where the rung's small ones do not do; `gpu_only` says why a CPU has
+    nothing to show. `earlier` is an older recording of the same setup, which claims may name
+    instead.
     """
 
     rung: str
@@ -34,8 +36,14 @@ class Stop:
     def choice(self, device: str) -> Choice:
         """What to run on `device`: the article's sizes on a GPU, small ones on a CPU."""
         on_cpu = device == "cpu"
-        return Choice(variant=self.variant or None, compile=self.compiled, mode=self.mode, device=device, small=on_cpu,
-                      values={**self.values, **(self.cpu if on_cpu else {})})
+        return Choice(
+            variant=self.variant or None,
+            compile=self.compiled,
+            mode=self.mode,
+            device=device,
+            small=on_cpu,
+            values={**self.values, **(self.cpu if on_cpu else {})},
+        )
 
     def sizes(self, rung: Rung, device: str) -> dict[str, Any]:
         """The value of every option on `device`."""
@@ -48,7 +56,9 @@ class Stop:
 
     def label(self, rung: Rung) -> str:
         """The way it is done: `eager`, `compiled`, `compiled reduce-overhead`, `liger`."""
-        words = [self.variant] if self.variant else [] if self.compiled else [next(iter(rung.variants))]
+        words = (
+            [self.variant] if self.variant else [] if self.compiled else [next(iter(rung.variants))]
+        )
         words += [COMPILED] if self.compiled else []
         return " ".join([*words, *([self.mode] if self.mode != "default" else [])])
 
@@ -59,9 +69,13 @@ class Stop:
         return f"ladder/{file_name(rung, setup, self.choice('cuda'))}"
 
     def begins(self, other: Stop) -> bool:
-        """Whether the other is compared with this one: the same rung and options, its first variant as it is."""
+        """Whether the other is compared with this one: the same rung and options, its first variant
+        as it is.
+        """
         plain = not self.variant and not self.compiled
-        return plain and self is not other and (self.rung, self.values) == (other.rung, other.values)
+        return (
+            plain and self is not other and (self.rung, self.values) == (other.rung, other.values)
+        )
 
 
 GRAPHS = "reduce-overhead is made of CUDA graphs, which need a GPU"
@@ -112,5 +126,9 @@ STOPS = (
 
 def gpu_only(rung: str, variant: str) -> str:
     """Why a CPU has nothing to show for this variant; empty when it has."""
-    found = (stop.gpu_only for stop in STOPS if (stop.rung, stop.variant, stop.compiled) == (rung, variant, False))
+    found = (
+        stop.gpu_only
+        for stop in STOPS
+        if (stop.rung, stop.variant, stop.compiled) == (rung, variant, False)
+    )
     return next((why for why in found if why), "")

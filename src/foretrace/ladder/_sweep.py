@@ -1,7 +1,7 @@
 """Which shapes a sweep visits, and in which order. Needs no torch.
 
-`batch=8,16` and `seq=64,128` give four shapes, the last one named changing fastest. Order matters: a compiler that has seen
-one shape treats the next one otherwise.
+`batch=8,16` and `seq=64,128` give four shapes, the last one named changing fastest. Order matters:
+a compiler that has seen one shape treats the next one otherwise.
 """
 
 from __future__ import annotations
@@ -15,14 +15,25 @@ from foretrace.schema.rung import Option, Rung
 
 Shape = Mapping[str, Any]
 
-# The visits of a sweep that nobody spelt out, as multiples of the rung's own sizes: batch twice, since torch.compile's own way
-# gives up on static shapes at the second; then length, both, and last a hidden size, which is another set of weights.
+# The visits of a sweep that nobody spelt out, as multiples of the rung's own sizes: batch twice,
+# since torch.compile's own way gives up on static shapes at the second; then length, both, and last
+# a hidden size, which is another set of weights.
 USUAL: tuple[Mapping[str, int], ...] = (
-    {}, {"batch": 2}, {"batch": 4}, {"seq": 2}, {"batch": 2, "seq": 2}, {"hidden": 2}, {"size": 2}, {"size": 4})
+    {},
+    {"batch": 2},
+    {"batch": 4},
+    {"seq": 2},
+    {"batch": 2, "seq": 2},
+    {"hidden": 2},
+    {"size": 2},
+    {"size": 4},
+)
 
 
 def swept(rung: Rung, given: Sequence[str], *, small: bool = False) -> tuple[Shape, ...]:
-    """The shapes of `given` (`name=value,value`), or the usual ones; each names the options that the sweep sets."""
+    """The shapes of `given` (`name=value,value`), or the usual ones; each names the options that
+    the sweep sets.
+    """
     if not given:
         return _usual(rung, small)
     lists: dict[str, list[Any]] = {}
@@ -31,7 +42,9 @@ def swept(rung: Rung, given: Sequence[str], *, small: bool = False) -> tuple[Sha
         if name in lists:
             raise UsageError(f"{name} is swept twice: give all its values at once, {name}=8,16")
         lists[name] = values
-    return tuple(dict(zip(lists, values, strict=True)) for values in itertools.product(*lists.values()))
+    return tuple(
+        dict(zip(lists, values, strict=True)) for values in itertools.product(*lists.values())
+    )
 
 
 def shape_text(shape: Shape) -> str:
@@ -40,7 +53,11 @@ def shape_text(shape: Shape) -> str:
 
 
 def _usual(rung: Rung, small: bool) -> tuple[Shape, ...]:
-    own = {name: value for name, value in rung.values({}, small=small).items() if type(value) is int and value > 0}
+    own = {
+        name: value
+        for name, value in rung.values({}, small=small).items()
+        if type(value) is int and value > 0
+    }
     steps = [step for step in USUAL if all(name in own for name in step)]
     names = dict.fromkeys(name for step in steps for name in step)
     return tuple({name: own[name] * step.get(name, 1) for name in names} for step in steps)
@@ -51,14 +68,20 @@ def _parsed(rung: Rung, text: str) -> tuple[str, list[Any]]:
     known = {option.name: option for option in rung.options}
     option = known.get(name.strip().replace("-", "_"))
     if option is None or not values:
-        raise UsageError(f"{text!r} is no sweep of {rung.name}: write NAME=VALUE,VALUE with one of {', '.join(known)}")
+        raise UsageError(
+            f"{text!r} is no sweep of {rung.name}: write NAME=VALUE,VALUE with one of "
+            f"{', '.join(known)}"
+        )
     return option.name, [_value(option, value.strip()) for value in values.split(",")]
 
 
 def _value(option: Option, text: str) -> Any:
     """One value of the option's own type."""
-    words: Mapping[str, Any] = {"true": True, "false": False} if isinstance(option.default, bool) else {
-        choice: choice for choice in option.choices}
+    words: Mapping[str, Any] = (
+        {"true": True, "false": False}
+        if isinstance(option.default, bool)
+        else {choice: choice for choice in option.choices}
+    )
     if words:
         if text not in words:
             raise UsageError(f"{option.name} cannot be {text!r}: there are {', '.join(words)}")

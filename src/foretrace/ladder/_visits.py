@@ -1,7 +1,9 @@
-"""One program at one shape: its first calls, what was compiled for them, and whether compiled code runs at all.
+"""One program at one shape: its first calls, what was compiled for them, and whether compiled code
+runs at all.
 
-The story is that of a server which sees one shape after another: Dynamo begins with nothing, and what it learnt at one shape
-stays for the next. Inductor's cache on disk would hide the stalls of a first deployment, so it is an empty one by default.
+The story is that of a server which sees one shape after another: Dynamo begins with nothing, and
+what it learnt at one shape stays for the next. Inductor's cache on disk would hide the stalls of a
+first deployment, so it is an empty one by default.
 """
 
 from __future__ import annotations
@@ -24,7 +26,9 @@ FIRST_CALLS = 3
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """The first calls at a shape. `recompiles` and `gave_up` hold Dynamo's reasons, `graph_breaks` a count for each."""
+    """The first calls at a shape. `recompiles` and `gave_up` hold Dynamo's reasons, `graph_breaks`
+    a count for each.
+    """
 
     calls_ns: tuple[int, ...]
     compile_s: float
@@ -35,7 +39,9 @@ class Arrival:
 
     @property
     def hit_limit(self) -> bool:
-        """Whether Dynamo compiled this too often already: recompile_limit in torch 2.6 and later, cache_size_limit before."""
+        """Whether Dynamo compiled this too often already: recompile_limit in torch 2.6 and later,
+        cache_size_limit before.
+        """
         return any("limit" in why for why in self.gave_up)
 
     def stall_ns(self, warm_ns: float) -> float:
@@ -55,8 +61,9 @@ def arrive(call: Callable[[], object]) -> Arrival:
 def runs_compiled(call: Callable[[], object], arrivals: Sequence[Arrival]) -> bool:
     """Whether a call enters compiled code. `arrivals` are all so far, this one included.
 
-    As long as Dynamo gave nothing up it does. After that a call may find what was compiled for an older shape, or nothing:
-    Dynamo names each entry while a profiler runs, so one call under a profiler tells.
+    As long as Dynamo gave nothing up it does. After that a call may find what was compiled for an
+    older shape, or nothing: Dynamo names each entry while a profiler runs, so one call under a
+    profiler tells.
     """
     if not any(arrival.gave_up for arrival in arrivals):
         return any(arrival.graphs for arrival in arrivals)
@@ -67,7 +74,9 @@ def runs_compiled(call: Callable[[], object], arrivals: Sequence[Arrival]) -> bo
 
 @contextlib.contextmanager
 def fresh_compiler(keep_cache: bool) -> Iterator[None]:
-    """Dynamo as in a new process; with an empty cache on disk (and of Triton) unless the user's own is to be kept."""
+    """Dynamo as in a new process; with an empty cache on disk (and of Triton) unless the user's own
+    is to be kept.
+    """
     torch._dynamo.reset()
     if keep_cache:
         yield
@@ -75,7 +84,8 @@ def fresh_compiler(keep_cache: bool) -> Iterator[None]:
     from torch._inductor.utils import fresh_inductor_cache
 
     problem = None
-    with fresh_inductor_cache():  # an exception through it would leave the folder behind, and say so
+    # an exception through it would leave the folder behind, and say so
+    with fresh_inductor_cache():
         try:
             yield
         except Exception as caught:
@@ -85,7 +95,9 @@ def fresh_compiler(keep_cache: bool) -> Iterator[None]:
 
 
 def start_compiler(device: str) -> int:
-    """Nanoseconds for the first compilation of this process, of `x + 1`: imports and probes that no program should pay for."""
+    """Nanoseconds for the first compilation of this process, of `x + 1`: imports and probes that no
+    program should pay for.
+    """
     compiled: Any = compiler("default", device)(lambda x: x + 1)
     x = torch.ones(8, device=device)
     began = perf_counter_ns()

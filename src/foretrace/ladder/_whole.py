@@ -1,6 +1,7 @@
 """The whole climb: every stop's trace, every claim marked on it, and the article's table.
 
-`climb_recorded` takes the traces from the package, `climb_here` makes them on this machine. Marking is the same.
+`climb_recorded` takes the traces from the package, `climb_here` makes them on this machine. Marking
+is the same.
 """
 
 from __future__ import annotations
@@ -26,15 +27,18 @@ from foretrace.opening import open
 from foretrace.schema.verdict import VERDICTS, Verdict
 
 SCHEMA = 1
-# Kinds of prediction that a CPU cannot decide: it runs smaller sizes, and its host times hold the arithmetic as well.
+# Kinds of prediction that a CPU cannot decide: it runs smaller sizes, and its host times hold the
+# arithmetic as well.
 SIZED = ("inputs", "sizes", "time", "ratios", "bounds")
 
-Find = Callable[[str], Trace]  # the trace for a recording's name; MissingError says why there is none
+# the trace for a recording's name; MissingError says why there is none
+Find = Callable[[str], Trace]
 
 
 @dataclass(frozen=True, slots=True)
 class Climb:
-    """What a climb found. `source` is `recorded h200` or `this machine`; `skipped` are setups with the reason.
+    """What a climb found. `source` is `recorded h200` or `this machine`; `skipped` are setups with
+    the reason.
 
     `where` is the device whose sizes ran: cuda or cpu.
     """
@@ -51,21 +55,40 @@ class Climb:
         """What `foretrace ladder --json` prints."""
         counts = Counter(verdict.verdict for _, verdict in self.marked)
         return {
-            "schema": SCHEMA, "source": self.source, "device": self.device, "torch": self.torch,
+            "schema": SCHEMA,
+            "source": self.source,
+            "device": self.device,
+            "torch": self.torch,
             "claims": [_entry(claim, verdict, self.where) for claim, verdict in self.marked],
             "counts": {name: counts[name] for name in VERDICTS},
             "skipped": [{"setup": setup, "why": why} for setup, why in self.skipped],
-            "article": [{"setup": line.setup, "changed": list(line.changed), "same": list(line.same)} for line in self.article],
+            "article": [
+                {"setup": line.setup, "changed": list(line.changed), "same": list(line.same)}
+                for line in self.article
+            ],
         }
 
 
 def _entry(claim: Claim, verdict: Verdict, where: str) -> dict[str, str]:
-    """`setup` says at which sizes, `recording` in which trace of the package: one setup may have two."""
+    """`setup` says at which sizes, `recording` in which trace of the package: one setup may have
+    two.
+    """
     setup = by_recording()[claim.trace].title(rung(claim.rung), where)
-    return {"number": claim.number, "source": claim.source, "rung": claim.rung, "variant": claim.variant, "setup": setup,
-            "recording": claim.trace, "guess": claim.guess,
-            "verdict": verdict.verdict, "measured": verdict.measured, "expected": verdict.expected, "why": verdict.why,
-            "reason": claim.reason, "correction": claim.correction}
+    return {
+        "number": claim.number,
+        "source": claim.source,
+        "rung": claim.rung,
+        "variant": claim.variant,
+        "setup": setup,
+        "recording": claim.trace,
+        "guess": claim.guess,
+        "verdict": verdict.verdict,
+        "measured": verdict.measured,
+        "expected": verdict.expected,
+        "why": verdict.why,
+        "reason": claim.reason,
+        "correction": claim.correction,
+    }
 
 
 def stops(only: Sequence[str] = ()) -> list[Stop]:
@@ -84,21 +107,32 @@ def climb_recorded(card: str, only: Sequence[str] = ()) -> Climb:
         return opened[name]
 
     devices, versions = _records(recorded.folder(card) / "ladder")
-    return Climb(f"recorded {card}", devices, versions, tuple((claim, _mark(claim, find)) for claim in _of(chosen, claims())),
-                 (), tuple(_article(chosen, find)))
+    return Climb(
+        f"recorded {card}",
+        devices,
+        versions,
+        tuple((claim, _mark(claim, find)) for claim in _of(chosen, claims())),
+        (),
+        tuple(_article(chosen, find)),
+    )
 
 
 def _records(folder: Path) -> tuple[str, str]:
     """The card and the version of torch that the run records name."""
-    records = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.run.json"))]
-    return tuple(", ".join(sorted({record[part][name] for record in records}))  # type: ignore[return-value]
-                 for part, name in (("device", "name"), ("torch", "version")))
+    records = [
+        json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.run.json"))
+    ]
+    return tuple(
+        ", ".join(sorted({record[part][name] for record in records}))  # type: ignore[return-value]
+        for part, name in (("device", "name"), ("torch", "version"))
+    )
 
 
 def climb_here(folder: Path, device: str, only: Sequence[str], say: Callable[[str], None]) -> Climb:
     """Run every stop on this machine, keep the traces in `folder`, and mark the claims on them.
 
-    A stop that cannot run here is skipped with its reason, and its claims cannot be told. `say` is told each stop.
+    A stop that cannot run here is skipped with its reason, and its claims cannot be told. `say` is
+    told each stop.
     """
     from foretrace.ladder._here import device_name, torch_version, visit
 
@@ -113,11 +147,23 @@ def climb_here(folder: Path, device: str, only: Sequence[str], say: Callable[[st
             skipped[stop] = str(problem)
             say(f"   skipped: {problem}")
     find = partial(_found, opened, skipped)
-    seen = {(claim.number, claim.variant, claim.guess): claim for claim in reversed(_of(chosen, claims()))}  # not twice here
-    marked = [(claim, _mark(claim, find, on_cpu=where == "cpu")) for claim in reversed(seen.values())]
-    return Climb("this machine", named, torch_version(), tuple(marked),
-                 tuple((stop.title(rung(stop.rung), where), why) for stop, why in skipped.items()),
-                 tuple(_article([stop for stop in chosen if stop in opened], find, where)), where)
+    # not twice here
+    seen = {
+        (claim.number, claim.variant, claim.guess): claim
+        for claim in reversed(_of(chosen, claims()))
+    }
+    marked = [
+        (claim, _mark(claim, find, on_cpu=where == "cpu")) for claim in reversed(seen.values())
+    ]
+    return Climb(
+        "this machine",
+        named,
+        torch_version(),
+        tuple(marked),
+        tuple((stop.title(rung(stop.rung), where), why) for stop, why in skipped.items()),
+        tuple(_article([stop for stop in chosen if stop in opened], find, where)),
+        where,
+    )
 
 
 def _found(opened: Mapping[Stop, Trace], skipped: Mapping[Stop, str], name: str) -> Trace:
@@ -131,7 +177,12 @@ def _found(opened: Mapping[Stop, Trace], skipped: Mapping[Stop, str], name: str)
 def by_recording() -> dict[str, Stop]:
     """Every stop by the names that a claim may use for it."""
     known = {each.name: each for each in rungs()}
-    return {name: stop for stop in STOPS for name in (stop.recording(known[stop.rung]), stop.earlier) if name}
+    return {
+        name: stop
+        for stop in STOPS
+        for name in (stop.recording(known[stop.rung]), stop.earlier)
+        if name
+    }
 
 
 def _of(chosen: Sequence[Stop], listed: Iterable[Claim]) -> list[Claim]:
@@ -144,10 +195,20 @@ def _mark(claim: Claim, find: Find, *, on_cpu: bool = False) -> Verdict:
     try:
         trace, against = find(claim.trace), find(claim.against) if claim.against else None
     except MissingError as problem:
-        return Verdict(claim.guess, "unknown", expected=guess.expected, why=str(problem), reason=claim.reason)
+        return Verdict(
+            claim.guess, "unknown", expected=guess.expected, why=str(problem), reason=claim.reason
+        )
     if on_cpu and guess.kind.name in SIZED:
-        return Verdict(claim.guess, "unknown", expected=guess.expected, reason=claim.reason,
-                       why="said of a GPU at the article's sizes; a CPU runs smaller ones and does the arithmetic on the host")
+        return Verdict(
+            claim.guess,
+            "unknown",
+            expected=guess.expected,
+            reason=claim.reason,
+            why=(
+                "said of a GPU at the article's sizes; a CPU runs smaller ones and does the "
+                "arithmetic on the host"
+            ),
+        )
     return check(trace, guess, against)[0]
 
 

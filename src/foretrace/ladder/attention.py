@@ -1,7 +1,8 @@
 """Causal attention six ways: written out, with the mask in place, and through each backend of SDPA.
 
-Written out it is six GPU operations, one of them the copy that an out-of-place mask makes; a fused backend is one
-kernel. The `math` backend is SDPA's own way of writing it out, with the mask rebuilt on every call.
+Written out it is six GPU operations, one of them the copy that an out-of-place mask makes; a fused
+backend is one kernel. The `math` backend is SDPA's own way of writing it out, with the mask rebuilt
+on every call.
 """
 
 from __future__ import annotations
@@ -13,7 +14,10 @@ from foretrace.errors import MissingError
 from foretrace.schema.rung import Built, Option, Rung, Setup
 
 _BACKENDS = {
-    "math": "MATH", "efficient": "EFFICIENT_ATTENTION", "flash": "FLASH_ATTENTION", "cudnn": "CUDNN_ATTENTION",
+    "math": "MATH",
+    "efficient": "EFFICIENT_ATTENTION",
+    "flash": "FLASH_ATTENTION",
+    "cudnn": "CUDNN_ATTENTION",
 }
 _NEED_GPU = ("efficient", "cudnn")
 
@@ -25,9 +29,14 @@ def build(setup: Setup) -> Built:
     from foretrace.ladder._climb import torch_dtype
 
     if setup.device == "cpu" and setup.variant in _NEED_GPU:
-        raise MissingError(f"the {setup.variant} backend has no CPU form: choose naive, inplace, math or flash there")
+        raise MissingError(
+            f"the {setup.variant} backend has no CPU form: choose naive, inplace, math or flash "
+            "there"
+        )
     shape = (setup["batch"], setup["heads"], setup["seq"], setup["head_dim"])
-    qkv = [torch.randn(shape, device=setup.device, dtype=torch_dtype(setup.dtype)) for _ in range(3)]
+    qkv = [
+        torch.randn(shape, device=setup.device, dtype=torch_dtype(setup.dtype)) for _ in range(3)
+    ]
     if setup.variant in _BACKENDS:
         return Built(_pinned(setup, *qkv), region="sdpa_fwd")
     return Built(_written_out(setup, *qkv), region="attn_fwd")
@@ -39,7 +48,8 @@ def _written_out(setup: Setup, query: Any, key: Any, value: Any) -> Callable[[],
     from foretrace.ladder._modules import forward_only
 
     seq, scale, in_place = setup["seq"], setup["head_dim"] ** -0.5, setup.variant == "inplace"
-    hidden = torch.ones(seq, seq, device=setup.device, dtype=torch.bool).triu(1)  # built once, outside the step
+    # built once, outside the step
+    hidden = torch.ones(seq, seq, device=setup.device, dtype=torch.bool).triu(1)
 
     def attend(query: Any, key: Any, value: Any, hidden: Any) -> Any:
         scores = torch.matmul(query, key.transpose(-2, -1)) * scale
@@ -68,7 +78,9 @@ def _pinned(setup: Setup, query: Any, key: Any, value: Any) -> Callable[[], obje
         except RuntimeError as problem:
             if "No available kernel" not in str(problem):
                 raise
-            raise MissingError(f"SDPA's {setup.variant} backend does not run this shape and type here") from problem
+            raise MissingError(
+                f"SDPA's {setup.variant} backend does not run this shape and type here"
+            ) from problem
 
     return call
 

@@ -1,4 +1,6 @@
-"""A transformer block: norms, attention and the gated MLP with their residuals, as a model strings them together."""
+"""A transformer block: norms, attention and the gated MLP with their residuals, as a model strings
+them together.
+"""
 
 from __future__ import annotations
 

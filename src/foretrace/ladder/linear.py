@@ -6,17 +6,27 @@ from foretrace.schema.rung import Built, Option, Rung, Setup
 
 
 def build(setup: Setup) -> Built:
-    """One forward of nn.Linear(in_dim, out_dim) over (batch, in_dim), or (batch, seq, in_dim) with `--seq`."""
+    """One forward of nn.Linear(in_dim, out_dim) over (batch, in_dim), or (batch, seq, in_dim) with
+    `--seq`.
+    """
     import torch
 
     from foretrace.ladder._climb import torch_dtype
     from foretrace.ladder._modules import forward_only, parameters_of
 
     place = {"device": setup.device, "dtype": torch_dtype(setup.dtype)}
-    layer = torch.nn.Linear(setup["in_dim"], setup["out_dim"], bias=not setup["no_bias"]).to(**place).eval()
+    layer = (
+        torch.nn.Linear(setup["in_dim"], setup["out_dim"], bias=not setup["no_bias"])
+        .to(**place)
+        .eval()
+    )
     rows = (setup["batch"], setup["seq"]) if setup["seq"] else (setup["batch"],)
     x = torch.randn(*rows, setup["in_dim"], **place)
-    return Built(forward_only(setup.compile(layer), x), region="linear_fwd", facts={"parameters": parameters_of(layer)})
+    return Built(
+        forward_only(setup.compile(layer), x),
+        region="linear_fwd",
+        facts={"parameters": parameters_of(layer)},
+    )
 
 
 RUNG = Rung(

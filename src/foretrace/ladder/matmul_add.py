@@ -1,8 +1,8 @@
 """The lowest rung: one matrix product and one addition, `add(matmul(x, w), b)`.
 
-At 64 the host takes far longer than the GPU; at 4096 the GPU is busy. With the default two-dimensional bias the
-compiled form is one `aten::addmm`, which copies the bias into the result first: the kernel count falls and a memcpy
-appears.
+At 64 the host takes far longer than the GPU; at 4096 the GPU is busy. With the default
+two-dimensional bias the compiled form is one `aten::addmm`, which copies the bias into the result
+first: the kernel count falls and a memcpy appears.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ from foretrace.schema.rung import Built, Option, Rung, Setup
 
 
 def build(setup: Setup) -> Built:
-    """x and w are (size, size), or (batch, size, size) with `--batch`; b is (size, size), or (size,) for `1d`."""
+    """x and w are (size, size), or (batch, size, size) with `--batch`; b is (size, size), or
+    (size,) for `1d`.
+    """
     import torch
 
     from foretrace.ladder._climb import torch_dtype

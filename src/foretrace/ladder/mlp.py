@@ -1,7 +1,7 @@
 """The GeGLU MLP: three matrix products and two pointwise operations, which somebody can fuse.
 
-Eager runs five kernels, compiled and Liger four: gelu and product become one, the matrix products stay what they
-were.
+Eager runs five kernels, compiled and Liger four: gelu and product become one, the matrix products
+stay what they were.
 """
 
 from __future__ import annotations

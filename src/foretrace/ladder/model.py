@@ -1,4 +1,5 @@
-"""A whole language model from Hugging Face transformers, made from a configuration, with random weights.
+"""A whole language model from Hugging Face transformers, made from a configuration, with random
+weights.
 
 Nothing is downloaded: the shape of a model decides its kernels, the values of its weights do not.
 """
@@ -21,7 +22,9 @@ def build(setup: Setup) -> Built:
     try:
         import transformers
     except ImportError as problem:
-        raise MissingError("the model rung needs transformers: pip install transformers") from problem
+        raise MissingError(
+            "the model rung needs transformers: pip install transformers"
+        ) from problem
     config = _config(transformers, setup)
     model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation="sdpa")
     model = model.to(device=setup.device, dtype=torch_dtype(setup.dtype)).eval()
@@ -40,16 +43,31 @@ def _config(transformers: Any, setup: Setup) -> Any:
     from foretrace.ladder._modules import head_size
 
     layers, dim, heads, hidden, vocab, seq = (
-        setup[name] for name in ("layers", "dim", "heads", "hidden", "vocab", "seq"))
+        setup[name] for name in ("layers", "dim", "heads", "hidden", "vocab", "seq")
+    )
     features = head_size(dim, heads)
     if setup.variant == "gpt2":
         return transformers.GPT2Config(
-            n_layer=layers, n_embd=dim, n_head=heads, n_inner=hidden, vocab_size=vocab, n_positions=max(seq, 1024),
-            bos_token_id=0, eos_token_id=0)
+            n_layer=layers,
+            n_embd=dim,
+            n_head=heads,
+            n_inner=hidden,
+            vocab_size=vocab,
+            n_positions=max(seq, 1024),
+            bos_token_id=0,
+            eos_token_id=0,
+        )
     kind = transformers.GemmaConfig if setup.variant == "gemma" else transformers.LlamaConfig
     return kind(
-        num_hidden_layers=layers, hidden_size=dim, num_attention_heads=heads, num_key_value_heads=heads,
-        head_dim=features, intermediate_size=hidden, vocab_size=vocab, max_position_embeddings=max(seq, 2048))
+        num_hidden_layers=layers,
+        hidden_size=dim,
+        num_attention_heads=heads,
+        num_key_value_heads=heads,
+        head_dim=features,
+        intermediate_size=hidden,
+        vocab_size=vocab,
+        max_position_embeddings=max(seq, 2048),
+    )
 
 
 RUNG = Rung(

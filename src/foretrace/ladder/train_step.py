@@ -1,7 +1,7 @@
 """A training step of a small decoder: forward, backward, AdamW, each in its own region.
 
-The variants are AdamW's three ways of going over the weights: the loop launches several kernels per weight, foreach
-a few per group of weights, fused about one per group.
+The variants are AdamW's three ways of going over the weights: the loop launches several kernels per
+weight, foreach a few per group of weights, fused about one per group.
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ from foretrace.schema.rung import Built, Option, Rung, Setup
 
 
 def build(setup: Setup) -> Built:
-    """zero_grad, forward with its loss, backward, optimizer step; the model alone is compiled, as people do it."""
+    """zero_grad, forward with its loss, backward, optimizer step; the model alone is compiled, as
+    people do it.
+    """
     import torch
     from torch.profiler import record_function
 

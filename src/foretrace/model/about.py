@@ -10,13 +10,17 @@ from .. import devices
 from ..schema.device import Device
 from ..schema.ledger import LedgerBuilder
 
-_RANK_IN_NAME = re.compile(r"rank[_-]?(\d+)|[_-]TP-?(\d+)|profile_(\d+)\.json|ranks?_(\d+)", re.IGNORECASE)
+_RANK_IN_NAME = re.compile(
+    r"rank[_-]?(\d+)|[_-]TP-?(\d+)|profile_(\d+)\.json|ranks?_(\d+)", re.IGNORECASE
+)
 _COORDINATOR = re.compile(r"\.async_llm\.|coordinator", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """`device` is the first GPU's name (None when the trace names none), `arch` its generation as `sm90` or `gfx942`."""
+    """`device` is the first GPU's name (None when the trace names none), `arch` its generation as
+    `sm90` or `gfx942`.
+    """
 
     device: str | None
     arch: str | None
@@ -40,7 +44,9 @@ def about(header: dict[str, Any], path: str, ledger: LedgerBuilder) -> About:
         if header.get(name) in (1, "1", True)
     )
     versions: dict[str, Any] = {
-        key: header[key] for key in ("cuda_runtime_version", "cuda_driver_version", "hip_runtime_version") if key in header
+        key: header[key]
+        for key in ("cuda_runtime_version", "cuda_driver_version", "hip_runtime_version")
+        if key in header
     }
     return About(
         names[0] or None if names else None,
@@ -68,15 +74,23 @@ def is_coordinator(path: str) -> bool:
 
 
 def _arch(device: dict[str, Any], *, amd: bool) -> str | None:
-    """Some AMD cards are recorded without a name: the runtime's version or the width of a wavefront tells them then."""
-    major, minor, name = _int(device.get("computeMajor")), _int(device.get("computeMinor")), str(device.get("name", ""))
+    """Some AMD cards are recorded without a name: the runtime's version or the width of a wavefront
+    tells them then.
+    """
+    major, minor, name = (
+        _int(device.get("computeMajor")),
+        _int(device.get("computeMinor")),
+        str(device.get("name", "")),
+    )
     if major is None or minor is None:
         return None
     amd = amd or "AMD" in name or "Instinct" in name or device.get("warpSize") == 64
     return f"gfx{major}{minor:x}" if amd else f"sm{major}{minor}"
 
 
-def _rank(header: dict[str, Any], path: str, ledger: LedgerBuilder) -> tuple[int | None, int | None]:
+def _rank(
+    header: dict[str, Any], path: str, ledger: LedgerBuilder
+) -> tuple[int | None, int | None]:
     """distributedInfo first, the file name second."""
     info = header.get("distributedInfo")
     if isinstance(info, dict):

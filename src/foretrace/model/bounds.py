@@ -1,21 +1,25 @@
-"""What a stretch of time is bound by: host, arithmetic, memory, communication, a mixture, or nothing that can be told.
+"""What a stretch of time is bound by: host, arithmetic, memory, communication, a mixture, or
+nothing that can be told.
 
-A kernel's bound comes from the roofline (`costs.position`): compute or memory when it comes near that roof, mixed near
-both, comms for collectives, unknown where neither roof explains its time or its cost is not known. Copies and fills are
-memory-bound.
+A kernel's bound comes from the roofline (`costs.position`): compute or memory when it comes near
+that roof, mixed near both, comms for collectives, unknown where neither roof explains its time or
+its cost is not known. Copies and fills are memory-bound.
 
-A step, or a call of a region, runs from its start on the host to its end there or to the end of its last GPU work,
-whichever is later. It is bound by
+A step, or a call of a region, runs from its start on the host to its end there or to the end of its
+last GPU work, whichever is later. It is bound by
 
-    overhead   when the GPUs it uses are idle for more than half of that time: the host, or what the host waits for,
-               decides how long it takes. Work of earlier steps counts as busy: a host that runs ahead keeps the GPU fed.
+    overhead   when the GPUs it uses are idle for more than half of that time: the host, or what the
+               host waits for,
+               decides how long it takes. Work of earlier steps counts as busy: a host that runs
+               ahead keeps the GPU fed.
     compute, memory, comms
                else, when kernels of that bound take at least 60% of its GPU time
-    unknown    when it launched nothing, or more than 40% of its GPU time is in kernels whose bound is not known
+    unknown    when it launched nothing, or more than 40% of its GPU time is in kernels whose bound
+               is not known
     mixed      in all other cases
 
-A region that is called several times has the bound that most of its calls have. The profiler itself slows the host down,
-so a stretch near the limit may be bound by overhead in the recording alone.
+A region that is called several times has the bound that most of its calls have. The profiler itself
+slows the host down, so a stretch near the limit may be bound by overhead in the recording alone.
 """
 
 from __future__ import annotations
@@ -32,12 +36,14 @@ if TYPE_CHECKING:
     from .trace import Trace
 
 BOUNDS = ("overhead", "compute", "memory", "comms", "mixed", "unknown")
-# More idle than busy: whatever the kernels do, making them faster cannot even halve the time. On the recorded H200
-# traces matmul + add is idle for 95 to 99% of a step at size 64 and for 2% at size 4096 (38% in the cold first step),
-# the eager MLP for 28 to 53%, the Llama training step for 73 to 75%.
+# More idle than busy: whatever the kernels do, making them faster cannot even halve the time. On
+# the recorded H200 traces matmul + add is idle for 95 to 99% of a step at size 64 and for 2% at
+# size 4096 (38% in the cold first step), the eager MLP for 28 to 53%, the Llama training step for
+# 73 to 75%.
 OVERHEAD_IDLE = 0.5
-# One kind of bound explains a stretch when kernels of that bound take this share of its GPU time. In the recorded eager
-# MLP the three products take 70% of it; where two kinds share it evenly neither explains it.
+# One kind of bound explains a stretch when kernels of that bound take this share of its GPU time.
+# In the recorded eager MLP the three products take 70% of it; where two kinds share it evenly
+# neither explains it.
 DOMINANT = 0.6
 
 

@@ -1,10 +1,14 @@
-"""Which host calls put work on the GPU, and which wait for it. CUDA, HIP, SYCL and Level Zero spellings."""
+"""Which host calls put work on the GPU, and which wait for it. CUDA, HIP, SYCL and Level Zero
+spellings.
+"""
 
 from __future__ import annotations
 
 import re
 
-_LAUNCH = re.compile(r"(?:cuda|cu|hip)\w*Launch(?!HostFunc)\w*|urEnqueueKernelLaunch\w*|zeCommandListAppendLaunch\w*")
+_LAUNCH = re.compile(
+    r"(?:cuda|cu|hip)\w*Launch(?!HostFunc)\w*|urEnqueueKernelLaunch\w*|zeCommandListAppendLaunch\w*"
+)
 _GRAPH = re.compile(r"(?:cuda|cu|hip)GraphLaunch\w*")
 _WAIT = re.compile(
     r"(?:cuda|cu|hip)(?:Device|Stream|Event|Ctx|Context)Synchronize\w*"
@@ -12,7 +16,9 @@ _WAIT = re.compile(
     r"|cuMemcpy(?:DtoH|HtoD|DtoD|2D|3D|Peer)?(?:_v\d+)?"
     r"|(?:urQueueFinish|urEventWait|zeEventHostSynchronize|zeCommandQueueSynchronize)"
 )
-_COPY = re.compile(r"(?:cuda|cu|hip)(?:Memcpy|Memset)\w*|urEnqueue(?:USM|Mem)\w*|zeCommandListAppendMemory\w*")
+_COPY = re.compile(
+    r"(?:cuda|cu|hip)(?:Memcpy|Memset)\w*|urEnqueue(?:USM|Mem)\w*|zeCommandListAppendMemory\w*"
+)
 
 
 def launches(name: str) -> bool:
@@ -25,7 +31,9 @@ def launches_graph(name: str) -> bool:
 
 
 def waits(name: str) -> bool:
-    """Returns only when the GPU has caught up: synchronize calls and copies that are not asynchronous."""
+    """Returns only when the GPU has caught up: synchronize calls and copies that are not
+    asynchronous.
+    """
     return _WAIT.fullmatch(name) is not None
 
 

@@ -15,7 +15,9 @@ class Covered:
             order = np.argsort(start, kind="stable")
             start, end = start[order], end[order]
         begin, reach = start, np.maximum.accumulate(end) if len(end) else end
-        opens = np.concatenate(([True], begin[1:] > reach[:-1])) if len(begin) else np.zeros(0, bool)
+        opens = (
+            np.concatenate(([True], begin[1:] > reach[:-1])) if len(begin) else np.zeros(0, bool)
+        )
         first = np.flatnonzero(opens)
         self.start: Ints = begin[first]
         self.end: Ints = reach[np.append(first[1:], len(begin)) - 1] if len(begin) else reach

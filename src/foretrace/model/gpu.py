@@ -1,7 +1,7 @@
 """The GPU side: kernels, copies and fills, each with its launch, its op and its step.
 
-Links go by correlation id. A graph launch carries all its kernels. What was launched before the recording has no launch here,
-belongs to no step, and is counted as such.
+Links go by correlation id. A graph launch carries all its kernels. What was launched before the
+recording has no launch here, belongs to no step, and is counted as such.
 """
 
 from __future__ import annotations
@@ -23,13 +23,19 @@ NONE = -(1 << 63)
 
 
 class Gpu:
-    """One row per piece of GPU work, in time order. `launch`, `op` are event ids or -1; `delay` is NONE when unknown."""
+    """One row per piece of GPU work, in time order. `launch`, `op` are event ids or -1; `delay` is
+    NONE when unknown.
+    """
 
     def __init__(self, tables: Tables, host: Host, ledger: LedgerBuilder) -> None:
         self.host = host
         self.id: Ints = np.flatnonzero(host.is_kind(*WORK_KINDS))
         self.kind = host.kind[self.id]
-        self.start, self.length, self.end = host.start[self.id], host.length[self.id], host.end[self.id]
+        self.start, self.length, self.end = (
+            host.start[self.id],
+            host.length[self.id],
+            host.end[self.id],
+        )
         self.usable: Bools = host.lasting[self.id]
         self.is_kernel: Bools = host.is_kind("kernel")[self.id]
         self.is_memcpy: Bools = host.is_kind("gpu_memcpy")[self.id]
@@ -42,13 +48,21 @@ class Gpu:
         return len(self.id)
 
     def _places(self, tables: Tables) -> None:
-        """Device and stream from the arguments; from the row's pid and tid where a producer wrote none."""
-        self.device, self.stream, self.bytes = (np.full(len(self.id), NONE, np.int64) for _ in range(3))
+        """Device and stream from the arguments; from the row's pid and tid where a producer wrote
+        none.
+        """
+        self.device, self.stream, self.bytes = (
+            np.full(len(self.id), NONE, np.int64) for _ in range(3)
+        )
         side = tables["gpu"]
         rows = np.searchsorted(self.id, side["event"].to_numpy())
         self.side_row = np.full(len(self.id), -1, np.int64)
         self.side_row[rows] = np.arange(side.height)
-        for name, column in (("device", self.device), ("stream", self.stream), ("bytes", self.bytes)):
+        for name, column in (
+            ("device", self.device),
+            ("stream", self.stream),
+            ("bytes", self.bytes),
+        ):
             column[rows] = filled(side[name], NONE)
         self.in_graph = np.zeros(len(self.id), bool)
         self.in_graph[rows] = filled(side["graph_id"], 0) != 0
@@ -72,9 +86,13 @@ class Gpu:
         self.op = np.full(len(self.id), -1, np.int64)
         linked = self.launch >= 0
         self.op[linked] = self.host.nearest_op(self.launch[linked])
-        self._by_external(np.flatnonzero(~linkable & (self.correlation != 0)), events["external_id"])
+        self._by_external(
+            np.flatnonzero(~linkable & (self.correlation != 0)), events["external_id"]
+        )
         ledger.note("kernel_unlinked", int((self.launch < 0).sum()))
-        self.delay = np.where(self.launch >= 0, self.start - self.host.start[np.maximum(self.launch, 0)], NONE)
+        self.delay = np.where(
+            self.launch >= 0, self.start - self.host.start[np.maximum(self.launch, 0)], NONE
+        )
         self.delay[~self.usable | ~self.host.timed[np.maximum(self.launch, 0)]] = NONE
         early = (self.delay < 0) & (self.delay != NONE)
         ledger.note("kernel_before_launch", int(early.sum()))
@@ -83,7 +101,9 @@ class Gpu:
         self._note_lost(callers, given, ledger)
 
     def _by_key(self, linkable: Bools, callers: Ints, given: Ints) -> Ints:
-        """The call with the same correlation in the same namespace, or -1. `given` is what the callers carry."""
+        """The call with the same correlation in the same namespace, or -1. `given` is what the
+        callers carry.
+        """
         found = np.full(len(self.id), -1, np.int64)
         for number in np.unique(self.device_space).tolist():
             here = self.host.namespace[callers] == number
@@ -98,7 +118,9 @@ class Gpu:
         return found
 
     def _fix_repeated(self, callers: Ints, given: Ints, ledger: LedgerBuilder) -> None:
-        """Several calls share one correlation (merged or hostile files): the nearest earlier one is taken."""
+        """Several calls share one correlation (merged or hostile files): the nearest earlier one is
+        taken.
+        """
         spaces = int(self.host.namespace.max()) + 1 if self.host.count else 1
         key = given * spaces + self.host.namespace[callers]
         order = np.lexsort((self.host.start[callers], key))
@@ -110,13 +132,22 @@ class Gpu:
         mine = self.correlation * spaces + self.device_space
         rows = np.flatnonzero(np.isin(mine, repeated) & (self.launch >= 0))
         for row in rows.tolist():
-            low, high = np.searchsorted(key, mine[row], "left"), np.searchsorted(key, mine[row], "right")
-            at = low + np.searchsorted(self.host.start[callers[low:high]], self.start[row], "right") - 1
+            low, high = (
+                np.searchsorted(key, mine[row], "left"),
+                np.searchsorted(key, mine[row], "right"),
+            )
+            at = (
+                low
+                + np.searchsorted(self.host.start[callers[low:high]], self.start[row], "right")
+                - 1
+            )
             self.launch[row] = callers[max(at, low)]
         ledger.note("corr_duplicate", len(np.unique(mine[rows])))
 
     def _by_external(self, rows: Ints, written: pl.Series) -> None:
-        """No correlation at all: an External id that only one op carries still tells the op, and its one launch."""
+        """No correlation at all: an External id that only one op carries still tells the op, and
+        its one launch.
+        """
         if not len(rows):
             return
         external = filled(written, NONE)
@@ -131,16 +162,25 @@ class Gpu:
                 self.launch[row] = launch[0]
 
     def _note_fan_out(self, ledger: LedgerBuilder) -> None:
-        """One graph launch, many kernels: normal. One plain launch, many kernels: a correlation that cannot be trusted."""
+        """One graph launch, many kernels: normal. One plain launch, many kernels: a correlation
+        that cannot be trusted.
+        """
         kernels = self.launch[self.is_kernel & (self.launch >= 0)]
         launch, count = np.unique(kernels, return_counts=True)
-        graph = self.host.named(calls.launches_graph)[launch] if len(launch) else np.zeros(0, np.bool_)
+        graph = (
+            self.host.named(calls.launches_graph)[launch] if len(launch) else np.zeros(0, np.bool_)
+        )
         ledger.note(
             "graph_launch",
             int(graph.sum()),
-            f"{int(count[graph].sum()):,} GPU kernels came from {int(graph.sum()):,} graph launches" if graph.any() else "",
+            f"{int(count[graph].sum()):,} GPU kernels came from {int(graph.sum()):,} graph launches"
+            if graph.any()
+            else "",
         )
-        ledger.note("corr_duplicate", int((~graph & (count > 1) & self.host.is_launch[launch]).sum()) if len(launch) else 0)
+        ledger.note(
+            "corr_duplicate",
+            int((~graph & (count > 1) & self.host.is_launch[launch]).sum()) if len(launch) else 0,
+        )
 
     def _note_lost(self, callers: Ints, given: Ints, ledger: LedgerBuilder) -> None:
         """Launches without their GPU event: the profiler dropped records and left no other mark."""
@@ -155,7 +195,8 @@ class Gpu:
             ledger.note(
                 "gpu_events_missing",
                 int(lost.sum()),
-                f"{int(lost.sum()):,} of {len(launches):,} launches ({share:.1%}) have no GPU event in this trace",
+                f"{int(lost.sum()):,} of {len(launches):,} launches ({share:.1%}) have no GPU "
+                "event in this trace",
             )
 
     def _note_streams(self, ledger: LedgerBuilder) -> None:
@@ -165,7 +206,9 @@ class Gpu:
         self._note_overruns(ledger)
 
     def _note_overruns(self, ledger: LedgerBuilder) -> None:
-        """A stream runs its work in turn, so what outlasts the next piece has a false end (kernels of graphs may overlap)."""
+        """A stream runs its work in turn, so what outlasts the next piece has a false end (kernels
+        of graphs may overlap).
+        """
         rows = np.flatnonzero(self.usable & ~self.in_graph)
         rows = rows[np.lexsort((self.end[rows], self.start[rows], self.lane[rows]))]
         first, then = rows[:-1], rows[1:]
@@ -174,9 +217,13 @@ class Gpu:
         if long.any():
             written = int(self.length[first[long]].sum())
             cut = int((self.start[then[long]] - self.start[first[long]]).sum())
-            ledger.note("dur_overrun", int(long.sum()),
-                        f"{int(long.sum()):,} GPU events outlast the next one on their stream: {written:,} ns as written, "
-                        f"{cut:,} ns if each ends where the next begins")
+            ledger.note(
+                "dur_overrun",
+                int(long.sum()),
+                f"{int(long.sum()):,} GPU events outlast the next one on their stream: "
+                f"{written:,} ns as written, "
+                f"{cut:,} ns if each ends where the next begins",
+            )
 
     @cached_property
     def lane(self) -> Ints:
@@ -192,7 +239,11 @@ class Gpu:
         chosen = np.flatnonzero(rows) if rows.dtype == bool else rows
         chosen = chosen[self.usable[chosen]]
         devices = int(self.device_number.max()) + 1 if len(self.id) else 1
-        return int(union_by_group(self.device_number[chosen], self.start[chosen], self.end[chosen], devices).sum())
+        return int(
+            union_by_group(
+                self.device_number[chosen], self.start[chosen], self.end[chosen], devices
+            ).sum()
+        )
 
     def span(self, rows: Bools | Ints) -> int:
         """First start to last end, per device, summed over devices."""

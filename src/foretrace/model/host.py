@@ -18,7 +18,14 @@ from .intervals import Bools, Ints
 
 Narrow = NDArray[Any]  # integers of whatever width holds them
 STEP_NAME = re.compile(r"Profile[r]?Step\s*#\s*(\d+)")
-HOST_KINDS = ("cpu_op", "user_annotation", "python_function", "cuda_runtime", "cuda_driver", "other")
+HOST_KINDS = (
+    "cpu_op",
+    "user_annotation",
+    "python_function",
+    "cuda_runtime",
+    "cuda_driver",
+    "other",
+)
 CALL_KINDS = ("cuda_runtime", "cuda_driver")
 
 
@@ -59,7 +66,9 @@ class Host:
         parent, depth, crossings = tree.build(
             self.track[rows], self.start[rows], self.end[rows], self.is_kind(*CALL_KINDS)[rows]
         )
-        self.parent: Narrow = np.full(self.count, -1, np.int32 if self.count < 1 << 31 else np.int64)
+        self.parent: Narrow = np.full(
+            self.count, -1, np.int32 if self.count < 1 << 31 else np.int64
+        )
         self.depth: Narrow = np.zeros(self.count, np.int32)
         self.parent[rows] = np.where(parent >= 0, rows[parent], -1)
         self.depth[rows] = depth
@@ -84,7 +93,11 @@ class Host:
 
     @cached_property
     def is_step(self) -> Bools:
-        return self.is_kind("user_annotation", "cpu_op") & self.lasting & self.named(STEP_NAME.fullmatch)
+        return (
+            self.is_kind("user_annotation", "cpu_op")
+            & self.lasting
+            & self.named(STEP_NAME.fullmatch)
+        )
 
     @cached_property
     def is_region(self) -> Bools:
@@ -99,7 +112,11 @@ class Host:
         """Time in an event that none of its children accounts for."""
         held = np.flatnonzero(self.parent >= 0)
         inside = np.minimum(self.end[held], self.end[self.parent[held]]) - self.start[held]
-        spent = np.bincount(self.parent[held], weights=inside, minlength=self.count) if self.count else np.zeros(0)
+        spent = (
+            np.bincount(self.parent[held], weights=inside, minlength=self.count)
+            if self.count
+            else np.zeros(0)
+        )
         own = spent.astype(np.int64)
         del spent, held, inside  # a long trace has no room for one more copy
         return np.maximum(np.subtract(self.length, own, out=own), 0, out=own)

@@ -1,17 +1,22 @@
 """When no work ran on the GPU, and what the host was doing meanwhile.
 
-Looked at is the time of the steps, each from its start to its end or the end of its last GPU work, whichever is later;
-without steps, the time from the first to the last GPU work. Every gap goes to one cause, the first that fits:
+Looked at is the time of the steps, each from its start to its end or the end of its last GPU work,
+whichever is later; without steps, the time from the first to the last GPU work. Every gap goes to
+one cause, the first that fits:
 
-    sync      the host was waiting for the GPU when it ran dry, or for most of the time until the next launch: nothing
+    sync      the host was waiting for the GPU when it ran dry, or for most of the time until the
+              next launch: nothing
               could be launched until the wait was over
     unknown   the launch of the next work is not in the trace
-    device    the next work was already launched when the gap began: the device was between two pieces of work, or
+    device    the next work was already launched when the gap began: the device was between two
+              pieces of work, or
               waited for another stream
-    profiler  for most of the time until the next launch the profiler was at work on itself (buffer requests, lazy
+    profiler  for most of the time until the next launch the profiler was at work on itself (buffer
+              requests, lazy
               loading)
     copy      for most of that time the host was inside a copy or a fill
-    launch    for most of that time the host was inside ops and launch calls: it could not issue work fast enough
+    launch    for most of that time the host was inside ops and launch calls: it could not issue
+              work fast enough
     host      the host was in no op at all: Python between ops, data loading, logging
 
 With several devices each has gaps of its own; times are summed over devices.
@@ -37,7 +42,8 @@ _FAR = np.iinfo(np.int64).max // 4
 
 @dataclass(frozen=True, slots=True)
 class Idle:
-    """One row per gap: `start`, `end`, `cause` (a number into CAUSES), `then` (the row of `gpu` that ended it, or -1).
+    """One row per gap: `start`, `end`, `cause` (a number into CAUSES), `then` (the row of `gpu`
+    that ended it, or -1).
 
     `window_ns` is all the time that was looked at, busy or not.
     """
@@ -66,13 +72,17 @@ def busy_by_device(trace: Trace) -> tuple[Covered, ...]:
     gpu = trace.gpu
     usable = np.flatnonzero(gpu.usable)
     number = gpu.device_number[usable]
-    rows = [usable[number == device] for device in range(int(number.max()) + 1 if len(number) else 0)]
+    rows = [
+        usable[number == device] for device in range(int(number.max()) + 1 if len(number) else 0)
+    ]
     return tuple(Covered(gpu.start[mine], gpu.end[mine]) for mine in rows)
 
 
 def find(trace: Trace) -> Idle:
     """All gaps of a trace."""
-    parts = [_device(trace, number, busy) for number, busy in enumerate(trace.busy) if len(busy.start)]
+    parts = [
+        _device(trace, number, busy) for number, busy in enumerate(trace.busy) if len(busy.start)
+    ]
     if not parts:
         empty = np.empty(0, np.int64)
         return Idle(empty, empty, empty, empty, 0)
@@ -84,8 +94,12 @@ def _device(trace: Trace, number: int, busy: Covered) -> tuple[Ints, Ints, Ints,
     """The gaps of one device inside the windows, and what ended each of them."""
     gpu = trace.gpu
     windows = _windows(trace, number, busy)
-    outside = Covered(np.concatenate(([-_FAR], windows.end)), np.concatenate((windows.start, [_FAR])))
-    taken = Covered(np.concatenate((busy.start, outside.start)), np.concatenate((busy.end, outside.end)))
+    outside = Covered(
+        np.concatenate(([-_FAR], windows.end)), np.concatenate((windows.start, [_FAR]))
+    )
+    taken = Covered(
+        np.concatenate((busy.start, outside.start)), np.concatenate((busy.end, outside.end))
+    )
     start, end = taken.end[:-1], taken.start[1:]
     rows = np.flatnonzero(gpu.usable & (gpu.device_number == number))
     place = np.searchsorted(gpu.start[rows], end)  # gpu rows are in time order
@@ -111,7 +125,8 @@ def _causes(trace: Trace, start: Ints, end: Ints, then: Ints) -> Ints:
     host, launch = trace.host, trace.gpu.launch[np.maximum(then, 0)]
     known = (then >= 0) & (launch >= 0)
     launched = np.where(known, host.start[np.maximum(launch, 0)], end)
-    until = np.clip(launched, start, end)  # the host had until here; what follows is the launch on its way
+    # the host had until here; what follows is the launch on its way
+    until = np.clip(launched, start, end)
     waits, own, copying, issuing = _host_time(trace)
     waiting = waits.holds(start)
     half = (until - start) / 2
@@ -123,17 +138,27 @@ def _causes(trace: Trace, start: Ints, end: Ints, then: Ints) -> Ints:
         ("copy", copying.between(start, until) > half),
         ("launch", issuing.between(start, until) > half),
     )
-    return np.select([test for _, test in tests], [CAUSES.index(cause) for cause, _ in tests], CAUSES.index("host"))
+    return np.select(
+        [test for _, test in tests],
+        [CAUSES.index(cause) for cause, _ in tests],
+        CAUSES.index("host"),
+    )
 
 
 def _host_time(trace: Trace) -> tuple[Covered, Covered, Covered, Covered]:
-    """What the host can be seen doing: waiting, serving the profiler, copying, running ops and calls."""
+    """What the host can be seen doing: waiting, serving the profiler, copying, running ops and
+    calls.
+    """
     host = trace.host
     lasting = host.lasting
     copies = host.is_call & host.named(calls.copies) & lasting
     work = (host.is_op | host.is_call) & ~host.is_wait & lasting
-    return (_of(trace, host.is_wait & lasting), _of(trace, host.is_kind("overhead") & lasting), _of(trace, copies),
-            _of(trace, work))
+    return (
+        _of(trace, host.is_wait & lasting),
+        _of(trace, host.is_kind("overhead") & lasting),
+        _of(trace, copies),
+        _of(trace, work),
+    )
 
 
 def _of(trace: Trace, rows: Bools) -> Covered:

@@ -11,11 +11,15 @@ Bools = NDArray[np.bool_]
 
 def union_length(start: Ints, end: Ints) -> int:
     """Time covered by at least one interval."""
-    return int(union_by_group(np.zeros(len(start), np.int64), start, end, 1)[0]) if len(start) else 0
+    return (
+        int(union_by_group(np.zeros(len(start), np.int64), start, end, 1)[0]) if len(start) else 0
+    )
 
 
 def union_by_group(group: Ints, start: Ints, end: Ints, groups: int) -> Ints:
-    """Covered time per group. Groups are laid end to end on one axis, so that a single sweep serves all of them."""
+    """Covered time per group. Groups are laid end to end on one axis, so that a single sweep serves
+    all of them.
+    """
     covered = np.zeros(groups, np.int64)
     if not len(start):
         return covered
@@ -55,9 +59,11 @@ def _lanes(group: Ints, start: Ints, end: Ints) -> tuple[Ints, Ints, Ints]:
 
 
 def innermost(outer_start: Ints, outer_end: Ints, points: Ints) -> Ints:
-    """For each point the last range that starts at or before it and is still open, or -1. Ranges are sorted by start.
+    """For each point the last range that starts at or before it and is still open, or -1. Ranges
+    are sorted by start.
 
-    Right for ranges that follow each other or nest; among ranges that cross, the one that started last wins.
+    Right for ranges that follow each other or nest; among ranges that cross, the one that started
+    last wins.
     """
     found = np.searchsorted(outer_start, points, side="right") - 1
     pending = np.flatnonzero(found >= 0)

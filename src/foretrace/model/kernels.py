@@ -1,7 +1,8 @@
-"""What each GPU kernel is: its decoded name, its role, the ops above it, and what its op must compute and move.
+"""What each GPU kernel is: its decoded name, its role, the ops above it, and what its op must
+compute and move.
 
-Everything is worked out once per distinct case (name, op, shapes) and then spread over the launches, so a million launches
-cost little more than a thousand.
+Everything is worked out once per distinct case (name, op, shapes) and then spread over the
+launches, so a million launches cost little more than a thousand.
 """
 
 from __future__ import annotations
@@ -50,7 +51,9 @@ def described(trace: Trace) -> pl.DataFrame:
 
 
 def grouped(trace: Trace) -> pl.DataFrame:
-    """One row per case: kernels of one name whose ops had the same shapes, with rates and bound at their median time."""
+    """One row per case: kernels of one name whose ops had the same shapes, with rates and bound at
+    their median time.
+    """
     frame = trace.kernels.group_by("name", "signature", maintain_order=True).agg(
         pl.col("id").alias("kernels"),
         pl.len().alias("count"),
@@ -62,12 +65,17 @@ def grouped(trace: Trace) -> pl.DataFrame:
         pl.col("dur_ns").max().alias("max_ns"),
         pl.col("op_name").drop_nulls().unique(maintain_order=True).alias("ops"),
         pl.col("op").drop_nulls().first(),
-        *(pl.col(name).first() for name in ("short", "family", "role", "flops", "bytes", "cost_note", "operand_type")),
+        *(
+            pl.col(name).first()
+            for name in ("short", "family", "role", "flops", "bytes", "cost_note", "operand_type")
+        ),
     )
     device = device_of(trace.about)
     places = [
         _place(device, row)
-        for row in frame.select("name", "role", "flops", "bytes", "median_ns", "operand_type").iter_rows(named=True)
+        for row in frame.select(
+            "name", "role", "flops", "bytes", "median_ns", "operand_type"
+        ).iter_rows(named=True)
     ]
     return frame.with_columns(
         pl.Series("tflops", [place[0] for place in places], dtype=pl.Float64),
@@ -80,7 +88,14 @@ def _place(device: Device | None, row: dict[str, Any]) -> tuple[float | None, fl
     decoded = families.decode(row["name"])
     stated = decoded.get("dtype_in") or decoded.get("dtype")
     dtype = stated if isinstance(stated, str) else row["operand_type"]
-    place = costs.position(device, dtype, row["flops"], row["bytes"], row["median_ns"], tensor_core=decoded.get("tensor_core"))
+    place = costs.position(
+        device,
+        dtype,
+        row["flops"],
+        row["bytes"],
+        row["median_ns"],
+        tensor_core=decoded.get("tensor_core"),
+    )
     return place.tflops, place.gbps, "comms" if row["role"] == "comms" else place.bound
 
 
@@ -97,7 +112,8 @@ class _Cases:
         self.signature = self._signatures()
         self.chain = chain_ids(trace, self.op)
         self.ids: dict[int, KernelId] = {
-            number: families.decode(self.host.names[number]) for number in np.unique(self.name).tolist()
+            number: families.decode(self.host.names[number])
+            for number in np.unique(self.name).tolist()
         }
         self.grids, self.grid = _numbered_texts(grids)
 
@@ -106,7 +122,11 @@ class _Cases:
         shapes = self.trace.tables["shapes"]
         by_event = np.full(self.host.count, -1, np.int64)
         by_event[shapes["event"].to_numpy()] = shapes["signature"].to_numpy()
-        return np.where(self.op >= 0, by_event[np.maximum(self.op, 0)], -1) if self.host.count else self.op
+        return (
+            np.where(self.op >= 0, by_event[np.maximum(self.op, 0)], -1)
+            if self.host.count
+            else self.op
+        )
 
     def columns(self) -> list[pl.Series]:
         """Every column that is the same for all kernels of a case, worked out once per case."""
@@ -130,8 +150,8 @@ class _Cases:
     def _prices(self, roles: list[str], role_of: Ints) -> list[pl.Series]:
         """Flops and bytes of every kernel.
 
-        Calls that launched one kernel are priced once per op, shapes and kernel name; calls that launched several once per
-        set of kernels they launched.
+        Calls that launched one kernel are priced once per op, shapes and kernel name; calls that
+        launched several once per set of kernels they launched.
         """
         calls = _OpCalls(self.trace)
         found: list[tuple[Any, ...]] = [(None,) * len(_PRICED)]
@@ -146,11 +166,18 @@ class _Cases:
         price[alone] = 1 + case
         self._price_groups(shaped[launched > 1], calls, roles, role_of, found, price)
         return [
-            pl.Series(name, [row[at] for row in found], dtype=kind)[price] for at, (name, kind) in enumerate(_PRICED.items())
+            pl.Series(name, [row[at] for row in found], dtype=kind)[price]
+            for at, (name, kind) in enumerate(_PRICED.items())
         ]
 
     def _price_groups(
-        self, rows: Ints, calls: _OpCalls, roles: list[str], role_of: Ints, found: list[tuple[Any, ...]], price: Ints
+        self,
+        rows: Ints,
+        calls: _OpCalls,
+        roles: list[str],
+        role_of: Ints,
+        found: list[tuple[Any, ...]],
+        price: Ints,
     ) -> None:
         groups: dict[int, list[int]] = {}
         for at, op in zip(rows.tolist(), self.op[rows].tolist(), strict=True):
@@ -164,8 +191,12 @@ class _Cases:
                 found += self._priced(calls, members, roles, role_of)
             price[members] = known[key] + np.arange(len(members))
 
-    def _priced(self, calls: _OpCalls, members: list[int], roles: list[str], role_of: Ints) -> list[tuple[Any, ...]]:
-        call = calls.call(int(self.op_name[members[0]]), int(self.signature[members[0]]), int(self.op[members[0]]))
+    def _priced(
+        self, calls: _OpCalls, members: list[int], roles: list[str], role_of: Ints
+    ) -> list[tuple[Any, ...]]:
+        call = calls.call(
+            int(self.op_name[members[0]]), int(self.signature[members[0]]), int(self.op[members[0]])
+        )
         costed = costs.attribute(
             call,
             [roles[role_of[at]] for at in members],
@@ -196,12 +227,19 @@ class _OpCalls:
     def call(self, op_name: int, signature: int, event: int) -> costs.OpCall:
         dims, types, strides, concrete = self.forms[signature]
         return costs.OpCall(
-            self.names[op_name], dims, types, strides, [str(item) for item in concrete], self.kwargs.get(int(event), {})
+            self.names[op_name],
+            dims,
+            types,
+            strides,
+            [str(item) for item in concrete],
+            self.kwargs.get(int(event), {}),
         )
 
 
 def chain_ids(trace: Trace, op: Ints) -> Ints:
-    """A number for the path of op names above each op, equal for equal paths; -1 where there is no op."""
+    """A number for the path of op names above each op, equal for equal paths; -1 where there is no
+    op.
+    """
     host = trace.host
     path = np.zeros(host.count, np.uint64)
     ops = np.flatnonzero(host.is_op & host.lasting)
@@ -224,7 +262,12 @@ def _numbered_texts(column: pl.Series) -> tuple[list[str | None], Ints]:
     """The distinct texts, and the number of each row's: millions of rows share a few texts."""
     distinct = column.unique(maintain_order=True)
     place = pl.DataFrame({"text": column}).join(
-        pl.DataFrame({"text": distinct}).with_row_index(), on="text", how="left", nulls_equal=True, maintain_order="left")
+        pl.DataFrame({"text": distinct}).with_row_index(),
+        on="text",
+        how="left",
+        nulls_equal=True,
+        maintain_order="left",
+    )
     return distinct.to_list(), place["index"].to_numpy().astype(np.int64)
 
 

@@ -1,7 +1,8 @@
-"""Kernels in the order in which they were launched, each with its case: the view that most rules work on.
+"""Kernels in the order in which they were launched, each with its case: the view that most rules
+work on.
 
-A case is a kernel name with the shapes of the op that asked for it. A trace has few cases and many launches, so a rule
-looks at cases one by one and at launches as whole arrays.
+A case is a kernel name with the shapes of the op that asked for it. A trace has few cases and many
+launches, so a rule looks at cases one by one and at launches as whole arrays.
 """
 
 from __future__ import annotations
@@ -24,10 +25,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One case. `count` and `ns` are over the launches that count (those in steps, where there are steps).
+    """One case. `count` and `ns` are over the launches that count (those in steps, where there are
+    steps).
 
-    `op` is the op that launched it (the first, where several did) and `call` its recorded arguments; flops and bytes
-    are per launch.
+    `op` is the op that launched it (the first, where several did) and `call` its recorded
+    arguments; flops and bytes are per launch.
     """
 
     number: int
@@ -54,15 +56,17 @@ class Case:
 class Order:
     """Kernels by device and stream, and within a stream as launched. Arrays run in parallel.
 
-    `row` is the row of `gpu`, `event` the event id, `case` the number of the case, `chain` the number of the op path,
-    `step` the step or -1, `lane` the stream. `counts` says which launches count: all, or those in steps where there are
-    any.
+    `row` is the row of `gpu`, `event` the event id, `case` the number of the case, `chain` the
+    number of the op path, `step` the step or -1, `lane` the stream. `counts` says which launches
+    count: all, or those in steps where there are any.
     """
 
     def __init__(self, trace: Trace) -> None:
         gpu, host = trace.gpu, trace.host
         rows = np.flatnonzero(gpu.is_kernel)
-        launched = np.where(gpu.launch[rows] >= 0, host.start[np.maximum(gpu.launch[rows], 0)], gpu.start[rows])
+        launched = np.where(
+            gpu.launch[rows] >= 0, host.start[np.maximum(gpu.launch[rows], 0)], gpu.start[rows]
+        )
         order = np.lexsort((gpu.start[rows], launched, gpu.lane[rows]))
         self.trace = trace
         self.row: Ints = rows[order]
@@ -90,19 +94,42 @@ class Order:
         frame, size = self.trace.kernel_cases, self.trace.kernel_cases.height
         mine = self.case[self.counts]
         count = np.bincount(mine, minlength=size).tolist()
-        ns = np.bincount(mine, weights=self.length[self.counts], minlength=size).astype(np.int64).tolist()
+        ns = (
+            np.bincount(mine, weights=self.length[self.counts], minlength=size)
+            .astype(np.int64)
+            .tolist()
+        )
         first = np.unique(self.case, return_index=True)[1] if size else self.case
         rows = np.searchsorted(self.trace.kernels["id"].to_numpy(), self.event[first])
-        reads, writes = (self.trace.kernels[name].gather(rows).to_list() for name in ("bytes_read", "bytes_written"))
-        return [self._case(row, count[at], ns[at], reads[at], writes[at])
-                for at, row in enumerate(frame.with_row_index().iter_rows(named=True))]
+        reads, writes = (
+            self.trace.kernels[name].gather(rows).to_list()
+            for name in ("bytes_read", "bytes_written")
+        )
+        return [
+            self._case(row, count[at], ns[at], reads[at], writes[at])
+            for at, row in enumerate(frame.with_row_index().iter_rows(named=True))
+        ]
 
-    def _case(self, row: dict[str, Any], count: int, ns: int, read: int | None, written: int | None) -> Case:
+    def _case(
+        self, row: dict[str, Any], count: int, ns: int, read: int | None, written: int | None
+    ) -> Case:
         op = row["op"]
         return Case(
-            row["index"], families.decode(row["name"]), row["role"], row["ops"][0] if row["ops"] else "",
-            None if op is None else op_call(self.trace, op), count, ns, row["median_ns"], row["flops"], read, written,
-            row["bytes"], row["gbps"], row["tflops"], row["bound"],
+            row["index"],
+            families.decode(row["name"]),
+            row["role"],
+            row["ops"][0] if row["ops"] else "",
+            None if op is None else op_call(self.trace, op),
+            count,
+            ns,
+            row["median_ns"],
+            row["flops"],
+            read,
+            written,
+            row["bytes"],
+            row["gbps"],
+            row["tflops"],
+            row["bound"],
         )
 
     def events_of(self, rows: Bools | Ints) -> Ints:
@@ -110,7 +137,9 @@ class Order:
         return np.sort(self.event[rows])
 
     def per_step(self, total: float) -> int:
-        """A total over the launches that count, for one step (for the whole recording where there are no steps)."""
+        """A total over the launches that count, for one step (for the whole recording where there
+        are no steps).
+        """
         return round(total / max(self.steps, 1))
 
 
@@ -120,7 +149,9 @@ def op_call(trace: Trace, op: int) -> OpCall | None:
     at = int(np.searchsorted(shapes["event"].to_numpy(), op)) if shapes.height else 0
     if at >= shapes.height or shapes["event"][at] != op:
         return None
-    dims, types, strides, concrete = (_list(shapes[name][at]) for name in ("dims", "types", "strides", "concrete"))
+    dims, types, strides, concrete = (
+        _list(shapes[name][at]) for name in ("dims", "types", "strides", "concrete")
+    )
     if not dims:
         return None
     name = trace.host.names[trace.host.name[op]]

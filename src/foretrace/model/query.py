@@ -1,4 +1,6 @@
-"""SQL over the tables of a trace, through Polars: nothing leaves the process and nothing can be written."""
+"""SQL over the tables of a trace, through Polars: nothing leaves the process and nothing can be
+written.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,9 @@ if TYPE_CHECKING:
     from .trace import Trace
 
 _NAMES = re.compile(r"[a-z_]+", re.IGNORECASE)
-# Polars' SQL has functions that read files (`read_csv`, `scan_parquet`), quoted, spaced and commented in many ways: a query may
-# name the tables of the trace and nothing else, so nothing that begins like one of them may stand in it.
+# Polars' SQL has functions that read files (`read_csv`, `scan_parquet`), quoted, spaced and
+# commented in many ways: a query may name the tables of the trace and nothing else, so nothing that
+# begins like one of them may stand in it.
 _FORBIDDEN = re.compile(r"(?<![a-z0-9_])(?:read|scan)_", re.IGNORECASE)
 
 

@@ -14,7 +14,9 @@ Look = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """One quantity over the ranks: who has the least of it and who the most; `unit` is `ns` or empty for a count."""
+    """One quantity over the ranks: who has the least of it and who the most; `unit` is `ns` or
+    empty for a count.
+    """
 
     what: str
     unit: str
@@ -29,23 +31,34 @@ class Spread:
 
 
 def spreads(looks: Sequence[Look]) -> list[Spread]:
-    """Where the ranks differ most comes first; empty unless these are ranks of one run, each there once.
+    """Where the ranks differ most comes first; empty unless these are ranks of one run, each there
+    once.
 
     A quantity is compared among the ranks that know it.
     """
-    ranks = [(look["trace"]["rank"], look) for look in looks
-             if look["trace"]["rank"] is not None and not is_coordinator(look["trace"]["path"])]
+    ranks = [
+        (look["trace"]["rank"], look)
+        for look in looks
+        if look["trace"]["rank"] is not None and not is_coordinator(look["trace"]["path"])
+    ]
     if len({rank for rank, _ in ranks}) < len(ranks):
         return []
-    found = [spread for what, (unit, measure) in MEASURES.items() if (spread := _spread(what, unit, measure, ranks))]
+    found = [
+        spread
+        for what, (unit, measure) in MEASURES.items()
+        if (spread := _spread(what, unit, measure, ranks))
+    ]
     return sorted(found, key=lambda spread: -(spread.ratio or 0))
 
 
-def _spread(what: str, unit: str, measure: Callable[[Look], float | None], ranks: list[tuple[int, Look]]) -> Spread | None:
+def _spread(
+    what: str, unit: str, measure: Callable[[Look], float | None], ranks: list[tuple[int, Look]]
+) -> Spread | None:
     known = [(value, rank) for rank, look in ranks if (value := measure(look)) is not None]
     if len(known) < 2:
         return None
-    least, most = min(known), max(known, key=lambda pair: (pair[0], -pair[1]))  # of equals, the first rank
+    # of equals, the first rank
+    least, most = min(known), max(known, key=lambda pair: (pair[0], -pair[1]))
     return Spread(what, unit, *least, *most) if most[0] else None
 
 
@@ -56,7 +69,11 @@ def per_step(look: Look, column: str) -> float | None:
 
 
 def _collectives(look: Look) -> float | None:
-    rows = [row for row in look["kernels"] if row["role"] == "comms" and row["per_step"] and row["total_ns"] is not None]
+    rows = [
+        row
+        for row in look["kernels"]
+        if row["role"] == "comms" and row["per_step"] and row["total_ns"] is not None
+    ]
     return sum(row["total_ns"] / row["count"] * row["per_step"] for row in rows) if rows else None
 
 
@@ -65,5 +82,8 @@ MEASURES: dict[str, tuple[str, Callable[[Look], float | None]]] = {
     "GPU busy per step": ("ns", lambda look: per_step(look, "gpu_busy_ns")),
     "kernels per step": ("", lambda look: per_step(look, "kernels")),
     "in collectives per step (mean)": ("ns", _collectives),
-    "GPU busy in all": ("ns", lambda look: None if look["steps"] else look["totals"]["gpu_busy_ns"]),
+    "GPU busy in all": (
+        "ns",
+        lambda look: None if look["steps"] else look["totals"]["gpu_busy_ns"],
+    ),
 }

@@ -11,8 +11,9 @@ from .intervals import Bools, Ints
 if TYPE_CHECKING:
     from .trace import Trace
 
-# Ops whose result is another view of their input's memory. `contiguous`, `to`, `reshape` and their like are views only
-# when there is nothing to copy, which is why a call must also be seen to launch nothing.
+# Ops whose result is another view of their input's memory. `contiguous`, `to`, `reshape` and their
+# like are views only when there is nothing to copy, which is why a call must also be seen to launch
+# nothing.
 VIEWS = frozenset({
     "T", "_conj", "_neg_view", "_reshape_alias", "_unsafe_view", "adjoint", "alias", "as_strided",
     "as_strided_", "broadcast_to", "chunk", "conj", "contiguous", "detach", "detach_", "diagonal", "dsplit",

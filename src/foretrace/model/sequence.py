@@ -1,8 +1,10 @@
-"""What one call of a region puts on the GPU, in the order of the launches, with medians over its calls.
+"""What one call of a region puts on the GPU, in the order of the launches, with medians over its
+calls.
 
-Calls of one region usually do the same thing. The sequence shown is the one that most calls have; times are the medians
-of those calls, place by place. A long sequence is folded: equal pieces (kernel, shapes and op path) become one row, at
-the place of the first, with the number of times it occurs in a call.
+Calls of one region usually do the same thing. The sequence shown is the one that most calls have;
+times are the medians of those calls, place by place. A long sequence is folded: equal pieces
+(kernel, shapes and op path) become one row, at the place of the first, with the number of times it
+occurs in a call.
 """
 
 from __future__ import annotations
@@ -29,7 +31,9 @@ REGIONS, ROWS = 12, 60
 
 
 def sequences(trace: Trace) -> list[dict[str, Any]]:
-    """One entry per region with GPU work, then the steps (without steps, the recording); equal sequences are shown once."""
+    """One entry per region with GPU work, then the steps (without steps, the recording); equal
+    sequences are shown once.
+    """
     pieces, seen = _Pieces(trace), set[bytes]()
     found: list[dict[str, Any]] = []
     for name, calls in _groups(trace):
@@ -47,7 +51,11 @@ def _groups(trace: Trace) -> Iterator[tuple[str, list[Span]]]:
         yield "each step", trace.spans.steps
         return
     gpu, host = trace.gpu, trace.host
-    launched = np.where(gpu.launch >= 0, host.start[np.maximum(gpu.launch, 0)], gpu.start) if len(gpu) else gpu.start
+    launched = (
+        np.where(gpu.launch >= 0, host.start[np.maximum(gpu.launch, 0)], gpu.start)
+        if len(gpu)
+        else gpu.start
+    )
     yield "the whole recording", [Span("", 0, 0, 0, 0, np.argsort(launched, kind="stable"))]
 
 
@@ -68,7 +76,10 @@ class _Pieces:
 
     def __init__(self, trace: Trace) -> None:
         self.trace, order = trace, trace.order
-        self.case, self.chain = np.full(len(trace.gpu), -1, np.int64), np.full(len(trace.gpu), -1, np.int64)
+        self.case, self.chain = (
+            np.full(len(trace.gpu), -1, np.int64),
+            np.full(len(trace.gpu), -1, np.int64),
+        )
         self.case[order.row], self.chain[order.row] = order.case, order.chain
         self.timed = trace.host.is_op | trace.host.is_call
 
@@ -76,11 +87,19 @@ class _Pieces:
         gpu = self.trace.gpu
         places = np.stack([span.work for span in usual])  # one row per call, one column per place
         pieces = places.shape[1]
-        groups = self._folded(places[0]) if pieces > LONGEST else [[place] for place in range(pieces)]
+        groups = (
+            self._folded(places[0]) if pieces > LONGEST else [[place] for place in range(pieces)]
+        )
         return {
-            "region": name, "calls": calls, "alike": len(usual), "pieces": pieces, "folded": pieces > LONGEST,
-            "memcpys": int(gpu.is_memcpy[places[0]].sum()), "memsets": int(gpu.is_memset[places[0]].sum()),
-            "rows": [self._piece(places[:, group]) for group in groups[:ROWS]], "left_out": max(len(groups) - ROWS, 0),
+            "region": name,
+            "calls": calls,
+            "alike": len(usual),
+            "pieces": pieces,
+            "folded": pieces > LONGEST,
+            "memcpys": int(gpu.is_memcpy[places[0]].sum()),
+            "memsets": int(gpu.is_memset[places[0]].sum()),
+            "rows": [self._piece(places[:, group]) for group in groups[:ROWS]],
+            "left_out": max(len(groups) - ROWS, 0),
         }
 
     def _folded(self, rows: Ints) -> list[list[int]]:
@@ -99,10 +118,16 @@ class _Pieces:
         case = trace.order.cases[int(self.case[first])] if gpu.is_kernel[first] else None
         ns = _median(gpu.length[every][gpu.usable[every]])
         return {
-            "kernel": case.id.short if case else families.decode(name).short, "name": name,
-            "role": str(trace.work_roles[first]), "bound": str(trace.work_bounds[first]), "chain": self._chain(first),
-            "times": rows.shape[1], "ns": ns, "host_ns": self._host_ns(gpu.launch[every]),
-            "delay_ns": _median(gpu.delay[every][gpu.delay[every] >= 0]), "event": int(gpu.id[first]),
+            "kernel": case.id.short if case else families.decode(name).short,
+            "name": name,
+            "role": str(trace.work_roles[first]),
+            "bound": str(trace.work_bounds[first]),
+            "chain": self._chain(first),
+            "times": rows.shape[1],
+            "ns": ns,
+            "host_ns": self._host_ns(gpu.launch[every]),
+            "delay_ns": _median(gpu.delay[every][gpu.delay[every] >= 0]),
+            "event": int(gpu.id[first]),
         } | self._rates(case, first, ns)
 
     def _chain(self, row: int) -> list[str]:
@@ -113,8 +138,12 @@ class _Pieces:
 
     def _rates(self, case: Case | None, row: int, ns: float | None) -> dict[str, Any]:
         flops, moved = (case.flops, case.bytes) if case else (None, self._copied(row))
-        return {"flops": flops, "bytes": moved, "tflops": flops / ns / 1e3 if flops and ns else None,
-                "gbps": moved / ns if moved and ns else None}
+        return {
+            "flops": flops,
+            "bytes": moved,
+            "tflops": flops / ns / 1e3 if flops and ns else None,
+            "gbps": moved / ns if moved and ns else None,
+        }
 
     def _copied(self, row: int) -> int | None:
         """Bytes that a copy or a fill moves: a copy within the device reads and writes."""
@@ -123,7 +152,8 @@ class _Pieces:
         return None if size == NONE else size * (2 if within else 1)
 
     def _host_ns(self, launches: Ints) -> float | None:
-        """The host's own time in the launch and the ops above it, without what else they called; median.
+        """The host's own time in the launch and the ops above it, without what else they called;
+        median.
 
         An op that launches several things counts whole for each of them.
         """

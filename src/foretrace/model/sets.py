@@ -1,7 +1,8 @@
 """Several traces of one run: what can be said only of all of them together.
 
-Ranks may carry different time bases (a quarter of a year apart, when one process started just after midnight of a quarter) or
-claim the same rank; a rank may be missing. `open_all` puts such notes into the ledger of every trace of the set.
+Ranks may carry different time bases (a quarter of a year apart, when one process started just after
+midnight of a quarter) or claim the same rank; a rank may be missing. `open_all` puts such notes
+into the ledger of every trace of the set.
 """
 
 from __future__ import annotations
@@ -32,7 +33,12 @@ def note_set(traces: Sequence[Trace]) -> None:
     """Add to each ledger what the set as a whole shows."""
     from .trace import with_notes
 
-    notes = set_notes([Member(each.path, each.about.rank, each.about.world_size, each.tables.base_ns) for each in traces])
+    notes = set_notes(
+        [
+            Member(each.path, each.about.rank, each.about.world_size, each.tables.base_ns)
+            for each in traces
+        ]
+    )
     for trace in traces:
         trace.ledger = with_notes(trace.ledger, notes)
 
@@ -44,13 +50,21 @@ def set_notes(members: Sequence[Member]) -> tuple[Note, ...]:
         return ()
     notes = LedgerBuilder()
     bases = {member.base_ns for member in ranks}
-    notes.note("base_mismatch", len(bases) - 1, f"{len(bases)} time bases in {len(ranks)} traces: aligned by base + ts")
+    notes.note(
+        "base_mismatch",
+        len(bases) - 1,
+        f"{len(bases)} time bases in {len(ranks)} traces: aligned by base + ts",
+    )
     claimed = Counter(member.rank for member in ranks if member.rank is not None)
     twice = sorted(rank for rank, count in claimed.items() if count > 1)
-    notes.note("rank_duplicate", len(twice), f"ranks claimed more than once: {', '.join(map(str, twice))}")
+    notes.note(
+        "rank_duplicate", len(twice), f"ranks claimed more than once: {', '.join(map(str, twice))}"
+    )
     world = max(member.world_size or 0 for member in ranks)
     outside = sorted(rank for rank in claimed if not 0 <= rank < world)
     here = len(claimed) - len(outside)  # counted: a file may claim any world
     stray = f"; outside of that world: {', '.join(map(str, outside))}" if outside else ""
-    notes.note("rank_missing", world - here if claimed else 0, f"{here} of {world} ranks are here{stray}")
+    notes.note(
+        "rank_missing", world - here if claimed else 0, f"{here} of {world} ranks are here{stray}"
+    )
     return notes.freeze().notes

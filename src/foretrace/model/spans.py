@@ -1,7 +1,8 @@
 """Steps and regions: stretches of host time, and the GPU work that was launched inside them.
 
-A step is a `ProfilerStep#N` range, a region any other `record_function` range. GPU work belongs to the stretch whose CPU
-range contains its launch, on whatever thread that launch was made: autograd launches from a thread of its own.
+A step is a `ProfilerStep#N` range, a region any other `record_function` range. GPU work belongs to
+the stretch whose CPU range contains its launch, on whatever thread that launch was made: autograd
+launches from a thread of its own.
 """
 
 from __future__ import annotations

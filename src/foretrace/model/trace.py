@@ -32,10 +32,12 @@ _WORD = np.dtypes.StringDType()  # a quarter of what a fixed width takes
 
 
 class Trace:
-    """A recording. Tables are Polars frames made when first asked for; `ledger` says what reading them cost.
+    """A recording. Tables are Polars frames made when first asked for; `ledger` says what reading
+    them cost.
 
-    `events` every record with parent, depth and step; `kernels` one row per GPU kernel with its launch, op and step;
-    `copies` the same for memcpys and memsets; `ops` one row per host op call; `steps`, `regions`, `tracks`.
+    `events` every record with parent, depth and step; `kernels` one row per GPU kernel with its
+    launch, op and step; `copies` the same for memcpys and memsets; `ops` one row per host op call;
+    `steps`, `regions`, `tracks`.
     """
 
     def __init__(self, tables: Tables, path: str) -> None:
@@ -52,7 +54,8 @@ class Trace:
 
     def __repr__(self) -> str:
         return (
-            f"<Trace {self.path!r}: {self.event_count:,} events, {int(self.gpu.is_kernel.sum()):,} kernels, "
+            f"<Trace {self.path!r}: {self.event_count:,} events, "
+            f"{int(self.gpu.is_kernel.sum()):,} kernels, "
             f"{len(self.spans.steps)} steps, {self.about.device or 'no GPU named'}>"
         )
 
@@ -68,9 +71,16 @@ class Trace:
             notes.note("no_steps")
         ranks, world = len(self.tables.merged), self.about.world_size or 0
         if ranks > 1:
-            notes.note("rank_missing", max(world - ranks, 0), f"{ranks} of {world} ranks are in this merged file")
+            notes.note(
+                "rank_missing",
+                max(world - ranks, 0),
+                f"{ranks} of {world} ranks are in this merged file",
+            )
         if self.about.device and len(self.gpu) and device_of(self.about) is None:
-            notes.note("unknown_device", text=f"peaks of {self.about.device!r} are not known: no roofline for its kernels")
+            notes.note(
+                "unknown_device",
+                text=f"peaks of {self.about.device!r} are not known: no roofline for its kernels",
+            )
         if not self.host.count:
             notes.counts.pop("no_gpu_events", None)
 
@@ -83,11 +93,21 @@ class Trace:
             with_gaps(step, step >= 0, "step"),
         ]
         kept = self.tables["events"]
-        kinds, names = pl.Series("kind", self.host.kinds, dtype=pl.String), pl.Series("name", self.host.names, dtype=pl.String)
-        return pl.DataFrame([
-            pl.Series("id", np.arange(self.host.count, dtype=np.int64)), kept["ts_ns"], kept["dur_ns"],
-            kinds[kept["kind_id"]], names[kept["name_id"]], *kept.drop("ts_ns", "dur_ns", "kind_id", "name_id"), *columns,
-        ])
+        kinds, names = (
+            pl.Series("kind", self.host.kinds, dtype=pl.String),
+            pl.Series("name", self.host.names, dtype=pl.String),
+        )
+        return pl.DataFrame(
+            [
+                pl.Series("id", np.arange(self.host.count, dtype=np.int64)),
+                kept["ts_ns"],
+                kept["dur_ns"],
+                kinds[kept["kind_id"]],
+                names[kept["name_id"]],
+                *kept.drop("ts_ns", "dur_ns", "kind_id", "name_id"),
+                *columns,
+            ]
+        )
 
     @cached_property
     def kernels(self) -> pl.DataFrame:
@@ -201,7 +221,13 @@ class Trace:
                 "cpu_ns": [span.cpu_ns for span in spans],
                 "kernels": [int(self.gpu.is_kernel[span.work].sum()) for span in spans],
             },
-            schema={"name": pl.String, "id": pl.Int64, "ts_ns": pl.Int64, "cpu_ns": pl.Int64, "kernels": pl.Int64},
+            schema={
+                "name": pl.String,
+                "id": pl.Int64,
+                "ts_ns": pl.Int64,
+                "cpu_ns": pl.Int64,
+                "kernels": pl.Int64,
+            },
         )
 
     @cached_property
@@ -243,7 +269,9 @@ class Trace:
         return written
 
     def has(self, what: str) -> bool:
-        """Whether the recording holds `shapes`, `gpu`, `steps`, `stacks`, `memory`, `regions` or `comms`."""
+        """Whether the recording holds `shapes`, `gpu`, `steps`, `stacks`, `memory`, `regions` or
+        `comms`.
+        """
         if what == "gpu":
             return len(self.gpu) > 0
         if what == "steps":
@@ -255,7 +283,9 @@ class Trace:
         return self.tables[what].height > 0
 
     def _repr_html_(self) -> str:
-        """A table and a small timeline in a notebook; drawing lies above the model, so it is found by name."""
+        """A table and a small timeline in a notebook; drawing lies above the model, so it is found
+        by name.
+        """
         found: str = import_module("foretrace.render.html.notebook").trace_html(self)
         return found
 
@@ -264,5 +294,7 @@ def with_notes(ledger: Ledger, notes: tuple[Note, ...]) -> Ledger:
     """The ledger with further notes in their place."""
     from ..schema.ledger import SEVERITIES
 
-    merged = sorted((*ledger.notes, *notes), key=lambda note: (-SEVERITIES.index(note.severity), note.code))
+    merged = sorted(
+        (*ledger.notes, *notes), key=lambda note: (-SEVERITIES.index(note.severity), note.code)
+    )
     return Ledger(ledger.seen, ledger.kept, ledger.repaired, ledger.skipped, tuple(merged))

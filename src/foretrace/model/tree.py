@@ -1,8 +1,9 @@
 """Who called whom: for every host event the nearest range on its thread that contains it.
 
-Properly nested threads, which is nearly all of them, are solved with sorting alone. A thread on which ranges cross is walked
-with a stack: a crossing range keeps the nearest range that contains all of it. A runtime call belongs to the range it
-starts in, even when clock drift lets it end a little later (ROCm).
+Properly nested threads, which is nearly all of them, are solved with sorting alone. A thread on
+which ranges cross is walked with a stack: a crossing range keeps the nearest range that contains
+all of it. A runtime call belongs to the range it starts in, even when clock drift lets it end a
+little later (ROCm).
 """
 
 from __future__ import annotations
@@ -13,12 +14,16 @@ from .intervals import Bools, Ints
 
 
 def build(track: Ints, start: Ints, end: Ints, is_call: Bools) -> tuple[Ints, Ints, int]:
-    """(parent, depth, crossings) of events that are sorted by start, the longer first. Roots have parent -1."""
+    """(parent, depth, crossings) of events that are sorted by start, the longer first. Roots have
+    parent -1.
+    """
     count = len(start)
     parent, depth = np.full(count, -1, np.int64), np.zeros(count, np.int64)
     if not count:
         return parent, depth, 0
-    order = np.argsort(track.astype(np.int16) if int(track.max()) < 1 << 15 else track, kind="stable")
+    order = np.argsort(
+        track.astype(np.int16) if int(track.max()) < 1 << 15 else track, kind="stable"
+    )
     lane, begin, finish = _one_axis(track[order], start[order], end[order])
     level = np.arange(count) - np.searchsorted(np.sort(finish), begin, side="right")
     above = _last_above(level)
@@ -34,7 +39,9 @@ def build(track: Ints, start: Ints, end: Ints, is_call: Bools) -> tuple[Ints, In
 
 
 def _one_axis(track: Ints, start: Ints, end: Ints) -> tuple[Ints, Ints, Ints]:
-    """Threads laid end to end. Coordinates are doubled so that an empty range still ends after it starts."""
+    """Threads laid end to end. Coordinates are doubled so that an empty range still ends after it
+    starts.
+    """
     lane = np.cumsum(np.concatenate(([0], track[1:] != track[:-1])))
     low = start.min()
     width = 2 * (end.max() - low) + 4
@@ -51,7 +58,10 @@ def _last_above(level: Ints) -> Ints:
     by_level = np.argsort(level, kind="stable")
     edges = np.searchsorted(level[by_level], np.arange(int(level.max()) + 2))
     for number in range(1, int(level.max()) + 1):
-        here, over = by_level[edges[number] : edges[number + 1]], by_level[edges[number - 1] : edges[number]]
+        here, over = (
+            by_level[edges[number] : edges[number + 1]],
+            by_level[edges[number - 1] : edges[number]],
+        )
         place = np.searchsorted(over, here) - 1
         above[here] = np.where(place >= 0, over[np.maximum(place, 0)], -1) if len(over) else -1
     return above
@@ -60,7 +70,8 @@ def _last_above(level: Ints) -> Ints:
 def _walk(rows: Ints, start: Ints, end: Ints, is_call: Bools, parent: Ints, depth: Ints) -> int:
     """One thread with a stack, in doubled coordinates; returns how many ranges cross another.
 
-    A range that has ended may lie under one that has not (they crossed): it is stepped over, not popped.
+    A range that has ended may lie under one that has not (they crossed): it is stepped over, not
+    popped.
     """
     crossings = 0
     open_ranges: list[int] = []

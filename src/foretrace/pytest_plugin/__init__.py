@@ -11,8 +11,9 @@
     @pytest.mark.no_sync
     @pytest.mark.guess("gelu and mul are fused", reason="Inductor merges them")
 
-`kernel_trace("trace.json.gz")` opens a file instead. Nothing here imports torch or reads a trace before the fixture is used. A
-prediction that the trace cannot decide (no GPU here) is listed as unknown; `--foretrace-unknown` makes it skip or fail.
+`kernel_trace("trace.json.gz")` opens a file instead. Nothing here imports torch or reads a trace
+before the fixture is used. A prediction that the trace cannot decide (no GPU here) is listed as
+unknown; `--foretrace-unknown` makes it skip or fail.
 """
 
 from __future__ import annotations
@@ -28,11 +29,15 @@ import pytest
 from foretrace.pytest_plugin.block import CpuKernels
 from foretrace.pytest_plugin.judging import JUDGED, KernelTraces
 
-OPTIONS: dict[str, tuple[bool | str, str]] = {  # each is an option of the command line and a setting of the ini file
+# each is an option of the command line and a setting of the ini file
+OPTIONS: dict[str, tuple[bool | str, str]] = {
     "update": (False, "write the kernel snapshots of this run instead of comparing with them"),
     "snapshots": ("__kernels__", "folder beside each test file that holds its kernel snapshots"),
     "keep": (".foretrace", "folder, relative to the root, that keeps the traces of failing tests"),
-    "unknown": ("report", "what a prediction that the trace cannot decide does: report, skip or fail"),
+    "unknown": (
+        "report",
+        "what a prediction that the trace cannot decide does: report, skip or fail",
+    ),
 }
 MARKS = (
     "max_kernels(count): every recorded step launches at most this many GPU kernels (foretrace)",
@@ -45,11 +50,24 @@ TRACES = pytest.StashKey[KernelTraces]()
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("foretrace", "predictions about GPU kernels")
     for name, (default, text) in OPTIONS.items():
-        kind: dict[str, Any] = {"action": "store_true"} if isinstance(default, bool) else {"metavar": name.upper()}
+        kind: dict[str, Any] = (
+            {"action": "store_true"} if isinstance(default, bool) else {"metavar": name.upper()}
+        )
         if name == "unknown":
             kind = {"choices": ("report", "skip", "fail")}
-        group.addoption(f"--foretrace-{name}", dest=f"foretrace_{name}", default=None, help=f"{text} [{default}]", **kind)
-        parser.addini(f"foretrace_{name}", text, type="bool" if isinstance(default, bool) else "string", default=default)
+        group.addoption(
+            f"--foretrace-{name}",
+            dest=f"foretrace_{name}",
+            default=None,
+            help=f"{text} [{default}]",
+            **kind,
+        )
+        parser.addini(
+            f"foretrace_{name}",
+            text,
+            type="bool" if isinstance(default, bool) else "string",
+            default=default,
+        )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -60,7 +78,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture  # type: ignore[untyped-decorator]
 def kernel_trace(request: pytest.FixtureRequest) -> Iterator[KernelTraces]:
-    """Profiles a block, or opens a trace: `with kernel_trace(warmup=2, steps=1) as t:`, `kernel_trace("trace.json.gz")`."""
+    """Profiles a block, or opens a trace: `with kernel_trace(warmup=2, steps=1) as t:`,
+    `kernel_trace("trace.json.gz")`.
+    """
     with tempfile.TemporaryDirectory(prefix="foretrace-") as folder:
         traces = KernelTraces(request.node, Path(folder))
         request.node.stash[TRACES] = traces
@@ -82,7 +102,9 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, Any, Any]
 
 
 @pytest.hookimpl(wrapper=True)  # type: ignore[untyped-decorator]
-def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, Any, Any]:
     """Adds the section of a failure and the line of the summary."""
     report = yield
     if report.when == "call":
@@ -129,15 +151,25 @@ class Summary:
             marks.update(report.get("verdicts", {}))
             shots.update(snapshot.split()[0] for snapshot in report.get("snapshots", ()))
         blocks = sum(report.get("blocks", 0) for report in self.reports)
-        head = f"{blocks} traces, {sum(marks.values())} guesses: {marks['hit']} hit, {marks['miss']} missed, " \
-               f"{marks['unknown']} unknown"
+        head = (
+            f"{blocks} traces, {sum(marks.values())} guesses: {marks['hit']} hit, {marks['miss']} "
+            "missed, "
+            f"{marks['unknown']} unknown"
+        )
         snapshots = ", ".join(f"{count} {word}" for word, count in sorted(shots.items()))
         return [head + (f"; snapshots: {snapshots}" if snapshots else ""), *self._details()]
 
     def _details(self) -> Iterator[str]:
         for report in self.reports:
             yield from (f"unknown  {report['test']}: {text}" for text in report.get("unknown", ()))
-            yield from (f"{snapshot.replace(' ', '  ', 1)}" for snapshot in report.get("snapshots", ()) if " " in snapshot)
+            yield from (
+                f"{snapshot.replace(' ', '  ', 1)}"
+                for snapshot in report.get("snapshots", ())
+                if " " in snapshot
+            )
             yield from (f"kept     {path}" for path in report.get("kept", ()))
             if report.get("unjudged"):
-                yield f"not judged  {report['test']}: {', '.join(report['unjudged'])}, but it does not use kernel_trace"
+                yield (
+                    f"not judged  {report['test']}: {', '.join(report['unjudged'])}, but it "
+                    "does not use kernel_trace"
+                )

@@ -23,16 +23,32 @@ if TYPE_CHECKING:
 
 
 class Block:
-    """Recorded when its `with` ends; then `trace`, `kernels`, `expect`, `check` and `check_snapshot` can be used.
+    """Recorded when its `with` ends; then `trace`, `kernels`, `expect`, `check` and
+    `check_snapshot` can be used.
 
-    `for _ in t:` runs the body `warmup + steps` times and records the last `steps`; calling `t.step()` after each round of
-    your own loop does the same; a body that does neither is recorded whole, as one step.
+    `for _ in t:` runs the body `warmup + steps` times and records the last `steps`; calling
+    `t.step()` after each round of your own loop does the same; a body that does neither is recorded
+    whole, as one step.
     """
 
-    def __init__(self, owner: KernelTraces, path: Path, *, warmup: int = 0, steps: int = 1, shapes: bool = True) -> None:
+    def __init__(
+        self,
+        owner: KernelTraces,
+        path: Path,
+        *,
+        warmup: int = 0,
+        steps: int = 1,
+        shapes: bool = True,
+    ) -> None:
         if warmup < 0 or steps < 1:
             raise UsageError(f"kernel_trace(warmup={warmup}, steps={steps}): at least 0 and 1")
-        self.owner, self.path, self.warmup, self.steps, self.shapes = owner, path, warmup, steps, shapes
+        self.owner, self.path, self.warmup, self.steps, self.shapes = (
+            owner,
+            path,
+            warmup,
+            steps,
+            shapes,
+        )
         self.rounds = 0
         self.torch_version = ""  # of the torch that recorded it; a file does not say
         self._profiler: Any = None
@@ -44,11 +60,15 @@ class Block:
             self._begin()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, problem: BaseException | None, where: Any) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, where: Any
+    ) -> None:
         self._end(keep=True)
         if problem is None and not self.path.exists():
-            raise UsageError(f"nothing was recorded: {self.rounds} rounds ran, and warmup={self.warmup} with "
-                             f"steps={self.steps} needs {self.warmup + self.steps}")
+            raise UsageError(
+                f"nothing was recorded: {self.rounds} rounds ran, and warmup={self.warmup} with "
+                f"steps={self.steps} needs {self.warmup + self.steps}"
+            )
 
     def __iter__(self) -> Iterator[int]:
         self._end(keep=False)
@@ -63,7 +83,8 @@ class Block:
         self.rounds += 1
         last = self.warmup + self.steps
         if self.rounds <= self.warmup:
-            self._end(keep=False)  # a warm-up round, recorded only because the block might have had no rounds at all
+            # a warm-up round, recorded only because the block might have had no rounds at all
+            self._end(keep=False)
         if self.rounds == self.warmup:
             self._begin()
         elif self.rounds == last:
@@ -72,7 +93,9 @@ class Block:
             self._mark(self.rounds)
 
     def _begin(self) -> None:
-        torch = pytest.importorskip("torch", reason="kernel_trace records with torch: pip install torch")
+        torch = pytest.importorskip(
+            "torch", reason="kernel_trace records with torch: pip install torch"
+        )
         from foretrace.capture.window import Capture, synchronize
 
         synchronize()  # nothing launched before belongs to the block
@@ -100,9 +123,14 @@ class Block:
             profiler.on_trace_ready = None  # stop, and write nothing
         profiler.stop()
         if keep and self.warmup and self.rounds == 0:
-            warnings.warn(pytest.PytestWarning(
-                f"kernel_trace(warmup={self.warmup}): the block ran once, without warm-up; write `for _ in t:` in it, "
-                "or call t.step() after each round"), stacklevel=3)
+            warnings.warn(
+                pytest.PytestWarning(
+                    f"kernel_trace(warmup={self.warmup}): the block ran once, without warm-up; "
+                    "write `for _ in t:` in it, "
+                    "or call t.step() after each round"
+                ),
+                stacklevel=3,
+            )
 
     @property
     def trace(self) -> Trace:
@@ -138,15 +166,19 @@ class Block:
         return self.owner.judge(check(self.trace, read, against.trace if against else None))
 
     def check_snapshot(self, name: str = "") -> None:
-        """Compare the kernels with the snapshot of this test, GPU architecture and torch minor version."""
+        """Compare the kernels with the snapshot of this test, GPU architecture and torch minor
+        version.
+        """
         __tracebackhide__ = True
         self.owner.compare(self, name)
 
 
 class CpuKernels:
-    """Has Inductor name its C++ kernels in CPU traces, as long as a test lasts. It must be on before something compiles.
+    """Has Inductor name its C++ kernels in CPU traces, as long as a test lasts. It must be on
+    before something compiles.
 
-    Inductor is never imported for this (it takes seconds): where it is not loaded yet, it will read the environment.
+    Inductor is never imported for this (it takes seconds): where it is not loaded yet, it will read
+    the environment.
     """
 
     VARIABLE = "TORCHINDUCTOR_CPP_ENABLE_KERNEL_PROFILE"

@@ -1,4 +1,6 @@
-"""Writes the manual of the plugin from its own declarations: `python -m foretrace.pytest_plugin.manual > docs/pytest.md`."""
+"""Writes the manual of the plugin from its own declarations:
+`python -m foretrace.pytest_plugin.manual > docs/pytest.md`.
+"""
 
 from __future__ import annotations
 
@@ -39,14 +41,31 @@ as such. Without torch the fixture still opens files; a test that records is ski
 
 def page() -> str:
     """The whole page."""
-    options = "\n".join(f"| `--foretrace-{name}` | `foretrace_{name}` | `{default}` | {text} |"
-                        for name, (default, text) in pytest_plugin.OPTIONS.items())
-    marks = "\n".join("| `{}` | {} |".format(*mark.removesuffix(" (foretrace)").split(": ", 1)) for mark in pytest_plugin.MARKS)
-    parts = ["# In a test suite\n",
-             "<!-- Written by `python -m foretrace.pytest_plugin.manual`; change the code, not this page. -->\n",
-             inspect.getdoc(pytest_plugin) or "", "\nWhat can be predicted is in [guess.md](guess.md).\n", "## Blocks\n",
-             inspect.getdoc(Block) or "", "\n## Marks\n", "| mark | means |\n|---|---|", marks, "\n## Settings\n",
-             "| option | ini | default | |\n|---|---|---|---|", options, "", _REST.format(snapshot=_format())]
+    options = "\n".join(
+        f"| `--foretrace-{name}` | `foretrace_{name}` | `{default}` | {text} |"
+        for name, (default, text) in pytest_plugin.OPTIONS.items()
+    )
+    marks = "\n".join(
+        "| `{}` | {} |".format(*mark.removesuffix(" (foretrace)").split(": ", 1))
+        for mark in pytest_plugin.MARKS
+    )
+    parts = [
+        "# In a test suite\n",
+        "<!-- Written by `python -m foretrace.pytest_plugin.manual`; change the code, not this "
+        "page. -->\n",
+        inspect.getdoc(pytest_plugin) or "",
+        "\nWhat can be predicted is in [guess.md](guess.md).\n",
+        "## Blocks\n",
+        inspect.getdoc(Block) or "",
+        "\n## Marks\n",
+        "| mark | means |\n|---|---|",
+        marks,
+        "\n## Settings\n",
+        "| option | ini | default | |\n|---|---|---|---|",
+        options,
+        "",
+        _REST.format(snapshot=_format()),
+    ]
     return "\n".join(parts)
 
 

@@ -1,4 +1,6 @@
-"""Traces that ship with foretrace, recorded on real cards, so that everything can be tried without a GPU."""
+"""Traces that ship with foretrace, recorded on real cards, so that everything can be tried without
+a GPU.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,9 @@ from foretrace.errors import UsageError
 
 def cards() -> list[str]:
     """The cards there are recordings of."""
-    return sorted(folder.name for folder in Path(__file__).parent.iterdir() if any(folder.glob("*.json.gz")))
+    return sorted(
+        folder.name for folder in Path(__file__).parent.iterdir() if any(folder.glob("*.json.gz"))
+    )
 
 
 def folder(card: str) -> Path:
@@ -21,4 +25,6 @@ def folder(card: str) -> Path:
 
 def traces(card: str = "h200") -> dict[str, Path]:
     """Recordings of one card by name (`mlp_eager`), in order of name."""
-    return {path.name.removesuffix(".json.gz"): path for path in sorted(folder(card).glob("*.json.gz"))}
+    return {
+        path.name.removesuffix(".json.gz"): path for path in sorted(folder(card).glob("*.json.gz"))
+    }

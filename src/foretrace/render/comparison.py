@@ -1,4 +1,6 @@
-"""A comparison for people: sections of bullets and tables, drawn for a terminal (100 columns) or as Markdown."""
+"""A comparison for people: sections of bullets and tables, drawn for a terminal (100 columns) or as
+Markdown.
+"""
 
 from __future__ import annotations
 
@@ -45,8 +47,16 @@ def comparison_markdown(found: Comparison, top: int) -> str:
 
 def _drawn(section: Section) -> str:
     parts = [plain(section.title)] if section.title else []
-    parts += [textwrap.fill(plain(line), WIDTH, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
-              for line in section.lines]
+    parts += [
+        textwrap.fill(
+            plain(line),
+            WIDTH,
+            initial_indent="  ",
+            subsequent_indent="    ",
+            break_on_hyphens=False,
+        )
+        for line in section.lines
+    ]
     if section.rows:
         parts.append(table(section.head, section.rows, left=section.left, width=WIDTH))
     return "\n".join(parts)
@@ -57,7 +67,11 @@ def _marked(section: Section) -> str:
     parts += [f"- {markdown(line)}" for line in section.lines]
     if section.rows:
         parts.append("| " + " | ".join(markdown(cell) or " " for cell in section.head) + " |")
-        parts.append("|" + "|".join(":---" if at in section.left else "---:" for at in range(len(section.head))) + "|")
+        parts.append(
+            "|"
+            + "|".join(":---" if at in section.left else "---:" for at in range(len(section.head)))
+            + "|"
+        )
         parts += ["| " + " | ".join(markdown(cell) for cell in row) + " |" for row in section.rows]
     return "\n".join(parts)
 
@@ -65,9 +79,19 @@ def _marked(section: Section) -> str:
 def _sections(found: Comparison, top: int) -> list[Section]:
     every = (found, *found.others)
     sides = (found.a, *(each.b for each in every))
-    sections = [Section("", [_heading(letter, side) for letter, side in zip(LETTERS, sides, strict=False)])]
-    warnings = [line for letter, side in zip(LETTERS, sides, strict=False) for line in _warnings(letter, side)]
-    sections += [Section("Data was lost: a difference below may be a loss and no change", warnings)] if warnings else []
+    sections = [
+        Section("", [_heading(letter, side) for letter, side in zip(LETTERS, sides, strict=False)])
+    ]
+    warnings = [
+        line
+        for letter, side in zip(LETTERS, sides, strict=False)
+        for line in _warnings(letter, side)
+    ]
+    sections += (
+        [Section("Data was lost: a difference below may be a loss and no change", warnings)]
+        if warnings
+        else []
+    )
     sections.append(_quantities(every))
     for letter, each in zip(LETTERS[1:], every, strict=False):
         sections += _pair(each, letter, f" ({letter} against A)" if found.others else "", top)
@@ -78,15 +102,25 @@ def _heading(letter: str, side: Side) -> str:
     about, repeats = side.trace.about, side.repeats
     count = len(repeats.spans)
     plural = "s" if count != 1 else ""
-    what = {"region": f"call{plural} of {side.unit.name}", "step": f"step{plural}", "trace": "recording"}[side.unit.kind]
+    what = {
+        "region": f"call{plural} of {side.unit.name}",
+        "step": f"step{plural}",
+        "trace": "recording",
+    }[side.unit.kind]
     odd = f", {repeats.alike} of them with the kernels compared" if repeats.alike < count else ""
     idle = f", {repeats.idle} more launched nothing" if repeats.idle else ""
     rank = f", rank {about.rank}" if about.rank is not None else ""
-    return f"{letter}: {side.trace.path} · {about.device or 'no GPU named'}{rank} · {count} {what}{odd}{idle}"
+    return (
+        f"{letter}: {side.trace.path} · {about.device or 'no GPU named'}{rank} · {count} "
+        f"{what}{odd}{idle}"
+    )
 
 
 def _warnings(letter: str, side: Side) -> list[str]:
-    return [f"! {letter} {note.code} ({count_text(note.count)}): {note.text}" for note in side.trace.ledger.banner]
+    return [
+        f"! {letter} {note.code} ({count_text(note.count)}): {note.text}"
+        for note in side.trace.ledger.banner
+    ]
 
 
 def _quantities(every: Sequence[Comparison]) -> Section:
@@ -94,11 +128,16 @@ def _quantities(every: Sequence[Comparison]) -> Section:
     if all(value.saved is None for value in times[_BARE]):
         del times[_BARE]
     rows = [[name, *_cells(values, time_text, noisy=True)] for name, values in times.items()]
-    rows += [[name, *_cells([count(each) for each in every], count_text, noisy=False)] for name, count in _COUNTS.items()]
-    title = {"region": "Per call", "step": "Per step", "trace": "In the whole recording"}[every[0].unit.kind]
+    rows += [
+        [name, *_cells([count(each) for each in every], count_text, noisy=False)]
+        for name, count in _COUNTS.items()
+    ]
+    title = {"region": "Per call", "step": "Per step", "trace": "In the whole recording"}[
+        every[0].unit.kind
+    ]
     if len(every) == 1:
         return Section(title, head=["", "A", "B", "B/A", "noise", ""], rows=rows, left=(0, 5))
-    heads = [cell for letter in LETTERS[1:len(every) + 1] for cell in (letter, f"{letter}/A")]
+    heads = [cell for letter in LETTERS[1 : len(every) + 1] for cell in (letter, f"{letter}/A")]
     if len(every) > MOST_COLUMNS:
         return _one_row_each(every, title)
     return Section(f"{title} (~ inside the noise)", head=["", "A", *heads], rows=rows)
@@ -107,19 +146,36 @@ def _quantities(every: Sequence[Comparison]) -> Section:
 def _one_row_each(every: Sequence[Comparison], title: str) -> Section:
     """The same turned around, for more traces than columns fit."""
     times, first = list(_TIMES.values())[:3], every[0]
-    rows = [["A", *(cell for time in times for cell in (time_text(time(first).a), "")), count_text(len(first.a.kernels))]]
+    rows = [
+        [
+            "A",
+            *(cell for time in times for cell in (time_text(time(first).a), "")),
+            count_text(len(first.a.kernels)),
+        ]
+    ]
     for letter, each in zip(LETTERS[1:], every, strict=False):
-        cells = [cell for time in times for cell in _cells([time(first), time(each)], time_text, noisy=True)[3:]]
+        cells = [
+            cell
+            for time in times
+            for cell in _cells([time(first), time(each)], time_text, noisy=True)[3:]
+        ]
         rows.append([letter, *cells, count_text(len(each.b.kernels))])
     head = ["", *(cell for name in list(_TIMES)[:3] for cell in (name, "/A")), "kernels"]
     return Section(f"{title} (~ inside the noise)", head=head, rows=rows)
 
 
-def _cells(values: Sequence[Measured], text: Callable[[float | None], str], *, noisy: bool) -> list[str]:
+def _cells(
+    values: Sequence[Measured], text: Callable[[float | None], str], *, noisy: bool
+) -> list[str]:
     first = values[0]
     if len(values) == 1:
-        return [text(first.a), text(first.b), ratio_text(first.ratio), percent_text(first.noise) if noisy else "",
-                _verdict(first) if noisy else ""]
+        return [
+            text(first.a),
+            text(first.b),
+            ratio_text(first.ratio),
+            percent_text(first.noise) if noisy else "",
+            _verdict(first) if noisy else "",
+        ]
     cells = [text(first.a)]
     for value in values:
         inside = " ~" if noisy and value.beyond is False and value.ratio != 1 else ""
@@ -137,8 +193,11 @@ def _verdict(value: Measured) -> str:
 
 _BARE = "wall, no profiler"  # known where both traces have a run record
 _TIMES: dict[str, Callable[[Comparison], Measured]] = {
-    "GPU time": lambda found: found.gpu_ns, "host time": lambda found: found.cpu_ns, "wall time": lambda found: found.wall_ns,
-    "GPU idle": lambda found: found.idle_ns, _BARE: lambda found: found.bare_wall_ns,
+    "GPU time": lambda found: found.gpu_ns,
+    "host time": lambda found: found.cpu_ns,
+    "wall time": lambda found: found.wall_ns,
+    "GPU idle": lambda found: found.idle_ns,
+    _BARE: lambda found: found.bare_wall_ns,
 }
 _COUNTS: dict[str, Callable[[Comparison], Measured]] = {
     "kernels": lambda found: Measured(len(found.a.kernels), len(found.b.kernels), None),
@@ -159,17 +218,28 @@ def _pair(found: Comparison, letter: str, which: str, top: int) -> list[Section]
 
 
 def _kernels(found: Comparison, letter: str, which: str, top: int) -> Section:
-    """Each kernel once: `=` same, `~` changed (the new one below), `-` removed, `+` added; times of one launch."""
+    """Each kernel once: `=` same, `~` changed (the new one below), `-` removed, `+` added; times of
+    one launch.
+    """
     rows: list[list[str]] = []
-    groups = (("=", found.kernels.same), ("~", found.kernels.changed), ("-", found.kernels.removed), ("+", found.kernels.added))
+    groups = (
+        ("=", found.kernels.same),
+        ("~", found.kernels.changed),
+        ("-", found.kernels.removed),
+        ("+", found.kernels.added),
+    )
     for sign, members in groups:
         ranked = sorted(members, key=lambda row: -max(row.ns.a or 0, row.ns.b or 0) * row.count)
         for row in ranked[:top]:
             rows += _kernel(sign, row)
         rows += [["", f"… and {len(ranked) - top} more", *[""] * 5]] if len(ranked) > top else []
     head = ["", "kernel", "op", "count", "A", letter, f"{letter}/A"]
-    return Section(f"Kernels per {found.unit.word}{which}: = same, ~ changed, - removed, + added", head=head, rows=rows,
-                   left=(1, 0, 2))
+    return Section(
+        f"Kernels per {found.unit.word}{which}: = same, ~ changed, - removed, + added",
+        head=head,
+        rows=rows,
+        left=(1, 0, 2),
+    )
 
 
 def _kernel(sign: str, row: KernelRow) -> list[list[str]]:
@@ -180,7 +250,10 @@ def _kernel(sign: str, row: KernelRow) -> list[list[str]]:
     if sign != "~" or row.b is None:
         return [[*first, b, ratio]]
     new = called(row.b) if row.b.name != kernel.name else ", ".join(row.why)
-    return [[*first, "", ""], ["", f"> {new}", _op(row.b) if row.b.op != kernel.op else "", "", "", b, ratio]]
+    return [
+        [*first, "", ""],
+        ["", f"> {new}", _op(row.b) if row.b.op != kernel.op else "", "", "", b, ratio],
+    ]
 
 
 def _op(kernel: Kernel) -> str:
@@ -189,16 +262,42 @@ def _op(kernel: Kernel) -> str:
 
 
 def _ops(found: Comparison, letter: str, which: str, top: int) -> Section:
-    """Ops whose calls differ or that launch kernels; the largest difference in host and GPU time first."""
-    rows = [row for row in (*found.ops.removed, *found.ops.added, *found.ops.same)
-            if row.a != row.b or row.a_gpu_ns or row.b_gpu_ns]
+    """Ops whose calls differ or that launch kernels; the largest difference in host and GPU time
+    first.
+    """
+    rows = [
+        row
+        for row in (*found.ops.removed, *found.ops.added, *found.ops.same)
+        if row.a != row.b or row.a_gpu_ns or row.b_gpu_ns
+    ]
     ranked = sorted(rows, key=lambda row: -_weight(row))
-    cells = [[row.name, count_text(row.a), count_text(row.b), _spent(row.a_ns), _spent(row.b_ns), _spent(row.a_gpu_ns),
-              _spent(row.b_gpu_ns)] for row in ranked[:top]]
+    cells = [
+        [
+            row.name,
+            count_text(row.a),
+            count_text(row.b),
+            _spent(row.a_ns),
+            _spent(row.b_ns),
+            _spent(row.a_gpu_ns),
+            _spent(row.b_gpu_ns),
+        ]
+        for row in ranked[:top]
+    ]
     cells += [[f"… and {len(ranked) - top} more", *[""] * 6]] if len(ranked) > top else []
-    head = ["op", *(f"{what} {which_trace}" for what in ("calls", "host", "GPU") for which_trace in ("A", letter))]
-    return Section(f"Ops per {found.unit.word}{which}: calls, host time without callees, time of their kernels", head=head,
-                   rows=cells)
+    head = [
+        "op",
+        *(
+            f"{what} {which_trace}"
+            for what in ("calls", "host", "GPU")
+            for which_trace in ("A", letter)
+        ),
+    ]
+    return Section(
+        f"Ops per {found.unit.word}{which}: calls, host time without callees, time of their "
+        "kernels",
+        head=head,
+        rows=cells,
+    )
 
 
 def _weight(row: OpRow) -> float:

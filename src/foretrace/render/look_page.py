@@ -1,4 +1,6 @@
-"""The page of `look`: the story, what each region runs, steps, regions, kernels, host ops, findings, and the ledger."""
+"""The page of `look`: the story, what each region runs, steps, regions, kernels, host ops,
+findings, and the ledger.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ def _head(look: Row) -> Section:
     arch = f" ({trace['arch']})" if trace["arch"] else ""
     rank = f", rank {trace['rank']}" if trace["rank"] is not None else ""
     counts = [_count(trace[kind], kind[:-1]) for kind in ("events", "steps", "regions")]
-    return Section(trace["path"], [f"{trace['device'] or 'no GPU named'}{arch}{rank} · {' · '.join(counts)}"])
+    return Section(
+        trace["path"], [f"{trace['device'] or 'no GPU named'}{arch}{rank} · {' · '.join(counts)}"]
+    )
 
 
 def _banner(look: Row) -> Section:
@@ -43,14 +47,28 @@ def _banner(look: Row) -> Section:
 def _sequence(entry: Row, top: int) -> Section:
     """One call of a region, piece by piece; equal pieces of a long one are folded into one row."""
     head = ["kernel", "asked for by", "host", "delay", "time", "TFLOP/s", "TB/s", "bound"]
-    rows = [[_called(row), path(row["chain"]), time_text(row["host_ns"]), time_text(row["delay_ns"]), time_text(row["ns"]),
-             _tflops(row["tflops"]), _terabytes(row["gbps"]), row["bound"]] for row in entry["rows"]]
+    rows = [
+        [
+            _called(row),
+            path(row["chain"]),
+            time_text(row["host_ns"]),
+            time_text(row["delay_ns"]),
+            time_text(row["ns"]),
+            _tflops(row["tflops"]),
+            _terabytes(row["gbps"]),
+            row["bound"],
+        ]
+        for row in entry["rows"]
+    ]
     left_out = len(rows[top:]) + entry["left_out"]
     after = f"… and {left_out} more kinds (--top {len(rows)})" if left_out else ""
     alike, every = entry["alike"], entry["calls"]
     calls = _count(every, "call") if alike == every else f"{alike} of {every} calls"
     how = "by kind, in order of first launch" if entry["folded"] else "in launch order"
-    title = f"{shorten(entry['region'], NAME)}: {_count(entry['pieces'], 'piece')} of GPU work {how}, medians of {calls}"
+    title = (
+        f"{shorten(entry['region'], NAME)}: {_count(entry['pieces'], 'piece')} of GPU work "
+        f"{how}, medians of {calls}"
+    )
     return Section(title, head=head, rows=rows[:top], left=(0, 1), after=after)
 
 
@@ -59,16 +77,31 @@ def _called(row: Row) -> str:
 
 
 def path(chain: list[str]) -> str:
-    """`linear > matmul > mm`: the ops above a piece of work, without the launching call; that call alone if there is no op."""
-    ops = [op.removeprefix("aten::").removeprefix("autograd::engine::evaluate_function: ") for op in chain[:-1]]
+    """`linear > matmul > mm`: the ops above a piece of work, without the launching call; that call
+    alone if there is no op.
+    """
+    ops = [
+        op.removeprefix("aten::").removeprefix("autograd::engine::evaluate_function: ")
+        for op in chain[:-1]
+    ]
     return " > ".join(ops) or (chain[-1] if chain else DASH)
 
 
 def _totals(look: Row) -> Section:
     totals = look["totals"]
     busy, span = totals["gpu_busy_ns"], totals["gpu_span_ns"]
-    share = f", {percent_text(busy / span)} of the {time_text(span)} from first to last" if busy is not None and span else ""
-    kinds = {"kernels": "kernel", "memcpys": "memcpy", "memsets": "memset", "syncs": "sync", "cpu_ops": "host op"}
+    share = (
+        f", {percent_text(busy / span)} of the {time_text(span)} from first to last"
+        if busy is not None and span
+        else ""
+    )
+    kinds = {
+        "kernels": "kernel",
+        "memcpys": "memcpy",
+        "memsets": "memset",
+        "syncs": "sync",
+        "cpu_ops": "host op",
+    }
     counts = [_count(totals[key], word) for key, word in kinds.items()]
     launches = _count(totals["launches"], "launch", "launches")
     done = f"{', '.join(counts[:3])}, {launches}, {', '.join(counts[3:])}"
@@ -77,36 +110,88 @@ def _totals(look: Row) -> Section:
 
 def _steps(look: Row) -> Section:
     head = ["step", "host", "kernels", "memcpys", "memsets", "gpu busy", "idle between", "bound"]
-    rows = [[row["name"], time_text(row["cpu_ns"]), count_text(row["kernels"]), count_text(row["memcpys"]),
-             count_text(row["memsets"]), time_text(row["gpu_busy_ns"]), time_text(row["gpu_idle_ns"]), row["bound"]]
-            for row in look["steps"]]
-    return Section("Steps", head=head, rows=rows[:ROWS], after=_more(len(rows), ROWS, "--json has all"))
+    rows = [
+        [
+            row["name"],
+            time_text(row["cpu_ns"]),
+            count_text(row["kernels"]),
+            count_text(row["memcpys"]),
+            count_text(row["memsets"]),
+            time_text(row["gpu_busy_ns"]),
+            time_text(row["gpu_idle_ns"]),
+            row["bound"],
+        ]
+        for row in look["steps"]
+    ]
+    return Section(
+        "Steps", head=head, rows=rows[:ROWS], after=_more(len(rows), ROWS, "--json has all")
+    )
 
 
 def _regions(look: Row) -> Section:
     head = ["region", "calls", "host/call", "kernels/call", "roles/call", "gpu/call", "bound"]
-    rows = [[row["name"], count_text(row["count"]), time_text(row["cpu_ns"] / row["count"]),
-             count_text(row["kernels_per_call"]), roles_text(row["roles_per_call"], 3) or DASH,
-             time_text(None if row["gpu_busy_ns"] is None else row["gpu_busy_ns"] / row["count"]), row["bound"]]
-            for row in look["regions"]]
-    return Section("Regions (per call: means over the calls)", head=head, rows=rows[:ROWS], left=(0, 4),
-                   after=_more(len(rows), ROWS, "--json has all"))
+    rows = [
+        [
+            row["name"],
+            count_text(row["count"]),
+            time_text(row["cpu_ns"] / row["count"]),
+            count_text(row["kernels_per_call"]),
+            roles_text(row["roles_per_call"], 3) or DASH,
+            time_text(None if row["gpu_busy_ns"] is None else row["gpu_busy_ns"] / row["count"]),
+            row["bound"],
+        ]
+        for row in look["regions"]
+    ]
+    return Section(
+        "Regions (per call: means over the calls)",
+        head=head,
+        rows=rows[:ROWS],
+        left=(0, 4),
+        after=_more(len(rows), ROWS, "--json has all"),
+    )
 
 
 def _kernels(look: Row, top: int) -> Section:
     head = ["kernel", "role", "op", "count", "total", "median", "TFLOP/s", "TB/s", "bound"]
-    rows = [[row["short"] or row["name"], row["role"], row["ops"][0].removeprefix("aten::") if row["ops"] else DASH,
-             count_text(row["count"]), time_text(row["total_ns"]), time_text(row["median_ns"]), _tflops(row["tflops"]),
-             _terabytes(row["gbps"]), row["bound"]] for row in look["kernels"]]
-    return Section("Kernels", head=head, rows=rows[:top], left=(0, 1, 2), after=_more(len(rows), top, f"--top {len(rows)}"))
+    rows = [
+        [
+            row["short"] or row["name"],
+            row["role"],
+            row["ops"][0].removeprefix("aten::") if row["ops"] else DASH,
+            count_text(row["count"]),
+            time_text(row["total_ns"]),
+            time_text(row["median_ns"]),
+            _tflops(row["tflops"]),
+            _terabytes(row["gbps"]),
+            row["bound"],
+        ]
+        for row in look["kernels"]
+    ]
+    return Section(
+        "Kernels",
+        head=head,
+        rows=rows[:top],
+        left=(0, 1, 2),
+        after=_more(len(rows), top, f"--top {len(rows)}"),
+    )
 
 
 def _ops(look: Row, top: int) -> Section:
-    rows = [[row["name"], count_text(row["count"]), time_text(row["self_cpu_ns"]), time_text(row["total_cpu_ns"]),
-             DASH if row["kernels"] is None else count_text(row["kernels"]), "metadata only" if row["metadata_only"] else ""]
-            for row in look["ops"]]
+    rows = [
+        [
+            row["name"],
+            count_text(row["count"]),
+            time_text(row["self_cpu_ns"]),
+            time_text(row["total_cpu_ns"]),
+            DASH if row["kernels"] is None else count_text(row["kernels"]),
+            "metadata only" if row["metadata_only"] else "",
+        ]
+        for row in look["ops"]
+    ]
     head = ["op", "calls", "self", "total", "kernels", ""]
-    return Section("Host ops", head=head, rows=rows[:top], after=_more(len(rows), top, f"--top {len(rows)}"))
+    return Section(
+        "Host ops", head=head, rows=rows[:top], after=_more(len(rows), top, f"--top {len(rows)}")
+    )
 
 
 def _findings(look: Row) -> list[Section]:
@@ -114,11 +199,15 @@ def _findings(look: Row) -> list[Section]:
     found = [row for row in look["findings"] if row["state"] == "found"]
     per = "per step" if look["steps"] else "in the whole recording"
     bullets = [(f"{_saving(row)}{row['title']} [{row['rule']}]", row["detail"]) for row in found]
-    rest = [_named(look, "clear", "Looked for and not there", lambda row: row["rule"]),
-            _named(look, "skipped", "Skipped", lambda row: f"{row['rule']} ({row['detail']})"),
-            _named(look, "crashed", "Failed", lambda row: f"{row['rule']} ({row['detail']})")]
-    return [Section(f"Findings, by what mending them could save at most {per}", bullets=bullets),
-            Section("", [text for text in rest if text])]
+    rest = [
+        _named(look, "clear", "Looked for and not there", lambda row: row["rule"]),
+        _named(look, "skipped", "Skipped", lambda row: f"{row['rule']} ({row['detail']})"),
+        _named(look, "crashed", "Failed", lambda row: f"{row['rule']} ({row['detail']})"),
+    ]
+    return [
+        Section(f"Findings, by what mending them could save at most {per}", bullets=bullets),
+        Section("", [text for text in rest if text]),
+    ]
 
 
 def _saving(row: Row) -> str:
@@ -140,7 +229,9 @@ def _ledger(look: Row) -> Section:
     ledger = look["ledger"]
     parts = [f"{count_text(ledger[key])} {key}" for key in ("kept", "repaired", "skipped")]
     notes = [(f"{note['severity']}: {_note(note)}", "") for note in ledger["notes"]]
-    return Section("Read", [f"{_count(ledger['seen'], 'record')} seen = {' + '.join(parts)}"], bullets=notes)
+    return Section(
+        "Read", [f"{_count(ledger['seen'], 'record')} seen = {' + '.join(parts)}"], bullets=notes
+    )
 
 
 def _note(note: Row) -> str:

@@ -18,11 +18,15 @@ if TYPE_CHECKING:
 def json_text(frame: pl.DataFrame) -> str:
     """A list of objects, one per row."""
     rows = [dict(zip(frame.columns, row, strict=True)) for row in json_rows(frame)]
-    return json.dumps({"schema": 1, "columns": frame.columns, "rows": rows}, ensure_ascii=False, allow_nan=False)
+    return json.dumps(
+        {"schema": 1, "columns": frame.columns, "rows": rows}, ensure_ascii=False, allow_nan=False
+    )
 
 
 def json_rows(frame: pl.DataFrame) -> list[list[Any]]:
-    """The rows as JSON can say them: a number that is not finite is null, what JSON has no word for is text."""
+    """The rows as JSON can say them: a number that is not finite is null, what JSON has no word for
+    is text.
+    """
     return [[_json(value) for value in row] for row in frame.iter_rows()]
 
 
@@ -42,7 +46,12 @@ def csv_text(frame: pl.DataFrame) -> str:
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow([csv_cell(name) for name in frame.columns])
     for row in frame.iter_rows():
-        writer.writerow([csv_cell(_cell(value)) if isinstance(value, str | list) else _cell(value) for value in row])
+        writer.writerow(
+            [
+                csv_cell(_cell(value)) if isinstance(value, str | list) else _cell(value)
+                for value in row
+            ]
+        )
     return out.getvalue().rstrip("\n")
 
 

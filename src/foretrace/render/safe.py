@@ -1,7 +1,9 @@
-"""Text from a trace made safe for where it is shown. Every name in a trace is untrusted: its author chose it.
+"""Text from a trace made safe for where it is shown. Every name in a trace is untrusted: its author
+chose it.
 
-Nothing that draws may print a name without one of these: a raw ESC moves the cursor of a terminal, a bidi override
-turns a line around, a pipe ends a table cell, an equals sign starts a formula in a spreadsheet.
+Nothing that draws may print a name without one of these: a raw ESC moves the cursor of a terminal,
+a bidi override turns a line around, a pipe ends a table cell, an equals sign starts a formula in a
+spreadsheet.
 """
 
 from __future__ import annotations
@@ -13,12 +15,15 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
 def plain(text: str) -> str:
-    r"""Safe for a terminal: controls, ESC, bidi and zero-width characters, line separators and lone surrogates become
-    visible escapes (`\x1b`, `\u202e`). The result is one line and holds nothing that a terminal acts on.
+    r"""Safe for a terminal: controls, ESC, bidi and zero-width characters, line separators and lone
+    surrogates become visible escapes (`\x1b`, `\u202e`). The result is one line and holds nothing
+    that a terminal acts on.
     """
     if text.isprintable() and not any(mark in text for mark in _BLANK):
         return text
-    return "".join(mark if mark.isprintable() and mark not in _BLANK else _escape(mark) for mark in text)
+    return "".join(
+        mark if mark.isprintable() and mark not in _BLANK else _escape(mark) for mark in text
+    )
 
 
 def markdown(text: str) -> str:
@@ -28,8 +33,8 @@ def markdown(text: str) -> str:
 
 
 def csv_cell(text: str) -> str:
-    """Safe for a spreadsheet, and for the terminal that a CSV may be printed to: a text that would start a formula gets a
-    leading apostrophe, and what a terminal acts on is spelt out.
+    """Safe for a spreadsheet, and for the terminal that a CSV may be printed to: a text that would
+    start a formula gets a leading apostrophe, and what a terminal acts on is spelt out.
     """
     shown = plain(text)
     return f"'{shown}" if text.startswith(_FORMULA) else shown
@@ -38,4 +43,10 @@ def csv_cell(text: str) -> str:
 def _escape(mark: str) -> str:
     code = ord(mark)
     named = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}.get(mark)
-    return named or (f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}")
+    return named or (
+        f"\\x{code:02x}"
+        if code < 0x100
+        else f"\\u{code:04x}"
+        if code < 0x10000
+        else f"\\U{code:08x}"
+    )

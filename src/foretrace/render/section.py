@@ -1,4 +1,6 @@
-"""A page as a list of sections, drawn for a terminal or as Markdown. Every text goes through `safe` here, and only here."""
+"""A page as a list of sections, drawn for a terminal or as Markdown. Every text goes through `safe`
+here, and only here.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,8 @@ _QUANTITY = re.compile(r"(?<=\d) (?=(?:ns|us|ms|s|[kMGT]?B|[kMGTP]?FLOP|[GT]B/s|
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A title with paragraphs, with bullets, with a table, or with all of them. Columns in `left` hold words.
+    """A title with paragraphs, with bullets, with a table, or with all of them. Columns in `left`
+    hold words.
 
     A bullet is its line and a text below it (may be empty). `after` is a line below the table.
     """
@@ -39,9 +42,14 @@ def drawn(sections: Sequence[Section], *, bold: bool = False) -> str:
 def _drawn(section: Section, bold: bool) -> str:
     title = _wrapped(section.title, "", "") if section.title else ""
     parts = [f"{BOLD}{title}{NORMAL}" if bold else title] if title else []
-    parts += [_wrapped(text, "  " if title else "", "  " if title else "") for text in section.paragraphs]
+    parts += [
+        _wrapped(text, "  " if title else "", "  " if title else "") for text in section.paragraphs
+    ]
     for line, text in section.bullets:
-        parts += [_wrapped(line, "  ", "      "), *([_wrapped(text, "      ", "      ")] if text else [])]
+        parts += [
+            _wrapped(line, "  ", "      "),
+            *([_wrapped(text, "      ", "      ")] if text else []),
+        ]
     if section.rows:
         parts.append(table(section.head, section.rows, left=section.left, width=WIDTH))
     parts += [_wrapped(section.after, "  ", "  ")] if section.after else []
@@ -49,9 +57,13 @@ def _drawn(section: Section, bold: bool) -> str:
 
 
 def _wrapped(text: str, first: str, rest: str) -> str:
-    """Broken at blanks, but not between a number and its unit (`plain` leaves no other unbreakable blank)."""
+    """Broken at blanks, but not between a number and its unit (`plain` leaves no other unbreakable
+    blank).
+    """
     held = _QUANTITY.sub("\u00a0", plain(text))
-    lines = textwrap.fill(held, WIDTH, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False)
+    lines = textwrap.fill(
+        held, WIDTH, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False
+    )
     return lines.replace("\u00a0", " ")
 
 

@@ -1,4 +1,6 @@
-"""The shape question's document as text: a summary, then stalls, compilations and times shape by shape, then the reasons."""
+"""The shape question's document as text: a summary, then stalls, compilations and times shape by
+shape, then the reasons.
+"""
 
 from __future__ import annotations
 
@@ -29,14 +31,38 @@ def labels(document: dict[str, Any]) -> list[str]:
 
 def _sections(document: dict[str, Any]) -> list[Section]:
     by_shape = [
-        _table(document, "Stall at each new shape: its first three calls, beyond warm ones",
-               lambda visit: time_text(visit["stall_ns"]) if visit["stall_ns"] else "none"),
-        _table(document, "Compiled anew", lambda visit: count_text(visit["graphs"]) if visit["graphs"] else ""),
-        _table(document, "A warm call", _warm, "* runs eagerly: Dynamo had given up" if _any_eager(document) else ""),
-        _table(document, f"A warm call over {document['first']}, measured in turns with it (below 1 is faster)", _against),
+        _table(
+            document,
+            "Stall at each new shape: its first three calls, beyond warm ones",
+            lambda visit: time_text(visit["stall_ns"]) if visit["stall_ns"] else "none",
+        ),
+        _table(
+            document,
+            "Compiled anew",
+            lambda visit: count_text(visit["graphs"]) if visit["graphs"] else "",
+        ),
+        _table(
+            document,
+            "A warm call",
+            _warm,
+            "* runs eagerly: Dynamo had given up" if _any_eager(document) else "",
+        ),
+        _table(
+            document,
+            f"A warm call over {document['first']}, measured in turns with it (below 1 is faster)",
+            _against,
+        ),
     ]
-    found = [Section(_heading(document), _circumstances(document)), _summary(document), *by_shape, _reasons(document),
-             Section("Left out", bullets=[(f"{entry['name']}: {entry['why']}", "") for entry in document["left_out"]])]
+    found = [
+        Section(_heading(document), _circumstances(document)),
+        _summary(document),
+        *by_shape,
+        _reasons(document),
+        Section(
+            "Left out",
+            bullets=[(f"{entry['name']}: {entry['why']}", "") for entry in document["left_out"]],
+        ),
+    ]
     return [section for section in found if section.rows or section.bullets or section.paragraphs]
 
 
@@ -46,39 +72,83 @@ def _heading(document: dict[str, Any]) -> str:
 
 
 def _circumstances(document: dict[str, Any]) -> list[str]:
-    fixed = ", ".join(f"{name} {value}" for name, value in document["fixed"].items() if value is not False)
-    cache = ("with the compiler's cache as it was found, which hides stalls" if document["compiler_cache"] == "kept"
-             else "with an empty compiler's cache")
-    lines = [f"Each contender visits the shapes in this order, beginning with nothing compiled and {cache}."
-             + (f" The same everywhere: {fixed}." if fixed else "")]
+    fixed = ", ".join(
+        f"{name} {value}" for name, value in document["fixed"].items() if value is not False
+    )
+    cache = (
+        "with the compiler's cache as it was found, which hides stalls"
+        if document["compiler_cache"] == "kept"
+        else "with an empty compiler's cache"
+    )
+    lines = [
+        (
+            "Each contender visits the shapes in this order, beginning with nothing compiled and "
+            f"{cache}."
+        )
+        + (f" The same everywhere: {fixed}." if fixed else "")
+    ]
     if document["compiler_start_ns"] is not None:
-        lines.append(f"Starting the compiler took {time_text(document['compiler_start_ns'])} and is in no figure below.")
+        lines.append(
+            f"Starting the compiler took {time_text(document['compiler_start_ns'])} and is in no "
+            "figure below."
+        )
     return lines
 
 
 def _summary(document: dict[str, Any]) -> Section:
-    rows = [[entry["name"], count_text(entry["graphs"]), count_text(entry["recompiles"]), time_text(entry["stall_ns"]),
-             time_text(_mean(entry)), entry["what"]] for entry in document["contenders"]]
-    return Section("In all", head=("contender", "graphs", "recompiled", "stalls", "warm call, mean", "what it is"), rows=rows,
-                   left=(0, 5), after=_limit(document))
+    rows = [
+        [
+            entry["name"],
+            count_text(entry["graphs"]),
+            count_text(entry["recompiles"]),
+            time_text(entry["stall_ns"]),
+            time_text(_mean(entry)),
+            entry["what"],
+        ]
+        for entry in document["contenders"]
+    ]
+    return Section(
+        "In all",
+        head=("contender", "graphs", "recompiled", "stalls", "warm call, mean", "what it is"),
+        rows=rows,
+        left=(0, 5),
+        after=_limit(document),
+    )
 
 
 def _limit(document: dict[str, Any]) -> str:
-    names = [entry["name"] for entry in document["contenders"] if any(visit["gave_up"] for visit in entry["visits"])]
+    names = [
+        entry["name"]
+        for entry in document["contenders"]
+        if any(visit["gave_up"] for visit in entry["visits"])
+    ]
     if not names:
         return ""
-    reasons = dict.fromkeys(why for entry in document["contenders"] for visit in entry["visits"] for why in visit["gave_up"])
-    return (f"Dynamo gave up on {', '.join(names)} ({'; '.join(reasons)}; torch._dynamo.config.recompile_limit is "
-            f"{document['recompile_limit']}) and goes on without compiling: new shapes run eagerly.")
+    reasons = dict.fromkeys(
+        why
+        for entry in document["contenders"]
+        for visit in entry["visits"]
+        for why in visit["gave_up"]
+    )
+    return (
+        f"Dynamo gave up on {', '.join(names)} ({'; '.join(reasons)}; "
+        "torch._dynamo.config.recompile_limit is "
+        f"{document['recompile_limit']}) and goes on without compiling: new shapes run eagerly."
+    )
 
 
 def _mean(entry: dict[str, Any]) -> float:
     return float(sum(visit["wall_ns"] for visit in entry["visits"]) / len(entry["visits"]))
 
 
-def _table(document: dict[str, Any], title: str, cell: Callable[[dict[str, Any]], str], after: str = "") -> Section:
+def _table(
+    document: dict[str, Any], title: str, cell: Callable[[dict[str, Any]], str], after: str = ""
+) -> Section:
     columns = document["contenders"]
-    rows = [[label, *(cell(entry["visits"][at]) for entry in columns)] for at, label in enumerate(labels(document))]
+    rows = [
+        [label, *(cell(entry["visits"][at]) for entry in columns)]
+        for at, label in enumerate(labels(document))
+    ]
     head = (" x ".join(document["shapes"][0]), *(entry["name"] for entry in columns))
     return Section(title, head=head, rows=rows if columns else [], after=after)
 
@@ -94,7 +164,9 @@ def _against(visit: dict[str, Any]) -> str:
 
 
 def _any_eager(document: dict[str, Any]) -> bool:
-    return any(visit["compiled"] is False for entry in document["contenders"] for visit in entry["visits"])
+    return any(
+        visit["compiled"] is False for entry in document["contenders"] for visit in entry["visits"]
+    )
 
 
 def _reasons(document: dict[str, Any]) -> Section:
@@ -104,7 +176,10 @@ def _reasons(document: dict[str, Any]) -> Section:
         for label, visit in zip(labels(document), entry["visits"], strict=True):
             for why in visit["recompiles"]:
                 told[f"{entry['name']} at {label}"].append(short_reason(why))
-    return Section("Why it was compiled again", bullets=[(where, "; ".join(whys)) for where, whys in told.items()])
+    return Section(
+        "Why it was compiled again",
+        bullets=[(where, "; ".join(whys)) for where, whys in told.items()],
+    )
 
 
 def short_reason(why: str) -> str:

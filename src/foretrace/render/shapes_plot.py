@@ -1,4 +1,6 @@
-"""The shape question as a picture: a group of bars for the stalls at each shape, and a line for the warm calls."""
+"""The shape question as a picture: a group of bars for the stalls at each shape, and a line for the
+warm calls.
+"""
 
 from __future__ import annotations
 
@@ -35,8 +37,13 @@ def plot_shapes(document: dict[str, Any], path: Path) -> None:
     _warm_calls(below, document)
     below.set_xticks(range(len(document["shapes"])), labels(document), fontsize=8)
     below.set_xlabel(f"{' x '.join(document['shapes'][0])}, in the order visited", fontsize=9)
-    figure.legend(*below.get_legend_handles_labels(), fontsize=8, ncols=6, loc="outside lower center")
-    figure.suptitle(f"{document['rung']} over shapes, {document['device']}, torch {document['torch']}", fontsize=10)
+    figure.legend(
+        *below.get_legend_handles_labels(), fontsize=8, ncols=6, loc="outside lower center"
+    )
+    figure.suptitle(
+        f"{document['rung']} over shapes, {document['device']}, torch {document['torch']}",
+        fontsize=10,
+    )
     figure.savefig(path)
 
 
@@ -45,13 +52,23 @@ def _stalls(axis: Any, document: dict[str, Any]) -> None:
     width = 0.8 / max(len(columns), 1)
     for index, entry in enumerate(columns):
         places = [place + (index + 0.5) * width - 0.4 for place in range(len(entry["visits"]))]
-        axis.bar(places, [max(visit["stall_ns"] / 1e6, FLOOR_MS) for visit in entry["visits"]], width, color=f"C{index}")
+        axis.bar(
+            places,
+            [max(visit["stall_ns"] / 1e6, FLOOR_MS) for visit in entry["visits"]],
+            width,
+            color=f"C{index}",
+        )
     axis.set_yscale("log")
     axis.set_ylabel("stall, ms", fontsize=9)
 
 
 def _warm_calls(axis: Any, document: dict[str, Any]) -> None:
     for index, entry in enumerate(document["contenders"]):
-        axis.plot([visit["wall_ns"] / 1e3 for visit in entry["visits"]], "o-", label=entry["name"], color=f"C{index}")
+        axis.plot(
+            [visit["wall_ns"] / 1e3 for visit in entry["visits"]],
+            "o-",
+            label=entry["name"],
+            color=f"C{index}",
+        )
     axis.set_yscale("log")
     axis.set_ylabel("warm call, us", fontsize=9)

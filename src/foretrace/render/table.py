@@ -9,14 +9,27 @@ from .safe import plain
 NARROWEST = 8  # a column of words keeps this much, whatever the width
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, left: Sequence[int] = (0,), width: int = 100,
-          indent: str = "  ") -> str:
-    """Columns in `left` hold words: aligned left, and they give way when the table is too wide, the first one least."""
+def table(
+    head: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    left: Sequence[int] = (0,),
+    width: int = 100,
+    indent: str = "  ",
+) -> str:
+    """Columns in `left` hold words: aligned left, and they give way when the table is too wide, the
+    first one least.
+    """
     cells = [[plain(cell) for cell in row] for row in rows]
-    sizes = [max(len(head[at]), *(len(row[at]) for row in cells)) if cells else len(head[at]) for at in range(len(head))]
+    sizes = [
+        max(len(head[at]), *(len(row[at]) for row in cells)) if cells else len(head[at])
+        for at in range(len(head))
+    ]
     _narrow(sizes, left, width - len(indent) - 2 * (len(sizes) - 1))
     for at in left[:1]:
-        for row, name in zip(cells, _told_apart([row[at] for row in cells], sizes[at]), strict=True):
+        for row, name in zip(
+            cells, _told_apart([row[at] for row in cells], sizes[at]), strict=True
+        ):
             row[at] = name
     lines = [_line(head, sizes, left, indent)]
     lines += [_line(row, sizes, left, indent) for row in cells]
@@ -24,7 +37,8 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, left: Sequence[
 
 
 def _narrow(sizes: list[int], left: Sequence[int], room: int) -> None:
-    """Take the widest column of words down until all columns fit the room, or none can give any more.
+    """Take the widest column of words down until all columns fit the room, or none can give any
+    more.
 
     The first column holds the name that the row is about: it counts as narrower than it is.
     """
@@ -39,8 +53,10 @@ def _narrow(sizes: list[int], left: Sequence[int], room: int) -> None:
 
 
 def _line(cells: Sequence[str], sizes: Sequence[int], left: Sequence[int], indent: str) -> str:
-    shown = [shorten(cell, size).ljust(size) if at in left else cell.rjust(size)
-             for at, (cell, size) in enumerate(zip(cells, sizes, strict=True))]
+    shown = [
+        shorten(cell, size).ljust(size) if at in left else cell.rjust(size)
+        for at, (cell, size) in enumerate(zip(cells, sizes, strict=True))
+    ]
     return (indent + "  ".join(shown)).rstrip()
 
 
@@ -52,11 +68,15 @@ def _told_apart(names: Sequence[str], size: int) -> list[str]:
 
 
 def _cuts(names: Sequence[str], size: int) -> Iterator[list[str]]:
-    """With the usual tail, with longer ones, with any; then the same without what all long names begin with."""
+    """With the usual tail, with longer ones, with any; then the same without what all long names
+    begin with.
+    """
     tails = [_tail(size), size // 2, 2 * _tail(size), *range(1, size - 1)]
     yield from ([shorten(name, size, tail) for name in names] for tail in tails)
     long = [name for name in names if len(name) > size]
-    common = next((at for at, chars in enumerate(zip(*long, strict=False)) if len(set(chars)) > 1), 0)
+    common = next(
+        (at for at, chars in enumerate(zip(*long, strict=False)) if len(set(chars)) > 1), 0
+    )
     bare = [f"…{name[common:]}" if len(name) > size else name for name in names]
     yield from ([shorten(name, size, tail) for name in bare] for tail in tails)
 
@@ -66,8 +86,10 @@ def _tail(size: int) -> int:
 
 
 def shorten(text: str, size: int, tail: int | None = None) -> str:
-    """The beginning and the end of a long text: kernel names differ at both. The end has a third of it, or `tail`."""
+    """The beginning and the end of a long text: kernel names differ at both. The end has a third of
+    it, or `tail`.
+    """
     if len(text) <= size:
         return text
     end = tail or _tail(size)
-    return text[:size - 1 - end] + "…" + text[-end:]
+    return text[: size - 1 - end] + "…" + text[-end:]

@@ -29,7 +29,9 @@ def tour_text(documents: dict[str, dict[str, Any]]) -> str:
     head = ["recording", "kernels", "memcpys", "memsets", "gpu busy", "host", "idle", "bound"]
     rows = [_row(name, document) for name, document in documents.items()]
     devices = {document["trace"]["device"] for document in documents.values()}
-    title = f"{len(documents)} recordings ({', '.join(sorted(map(str, devices)))}), medians per step"
+    title = (
+        f"{len(documents)} recordings ({', '.join(sorted(map(str, devices)))}), medians per step"
+    )
     return f"{title}\n{table(head, rows)}"
 
 
@@ -43,7 +45,10 @@ def _row(name: str, document: dict[str, Any]) -> list[str]:
         time_text(_median(steps, "gpu_busy_ns")),
         time_text(_median(steps, "cpu_ns")),
         percent_text(1 - busy / span if busy is not None and span else None),
-        max((step.get("bound", "unknown") for step in steps), key=[step.get("bound", "unknown") for step in steps].count),
+        max(
+            (step.get("bound", "unknown") for step in steps),
+            key=[step.get("bound", "unknown") for step in steps].count,
+        ),
     ]
 
 
@@ -57,10 +62,20 @@ def climb_summary(document: dict[str, Any], command: str) -> str:
     counts = Counter((claim["rung"], claim["verdict"]) for claim in document["claims"])
     names = list(dict.fromkeys(claim["rung"] for claim in document["claims"]))
     rows = [[name, *(count_text(counts[name, verdict]) for verdict in VERDICTS)] for name in names]
-    lines = [heading(document), f"  {score(document)}", table(["rung", *(MARKS[verdict] for verdict in VERDICTS)], rows)]
+    lines = [
+        heading(document),
+        f"  {score(document)}",
+        table(["rung", *(MARKS[verdict] for verdict in VERDICTS)], rows),
+    ]
     lines += ["  skipped:", *skipped_lines(document)] if document["skipped"] else []
     misses = [claim for claim in document["claims"] if claim["verdict"] == "miss"]
     lines += ["  what does not hold, and what is right:"] if misses else []
-    lines += [wrapped(f"{claim['number']:<3} {claim['guess']}: {claim['correction'] or claim['measured']}", "    ", " " * 8)
-              for claim in misses]
+    lines += [
+        wrapped(
+            f"{claim['number']:<3} {claim['guess']}: {claim['correction'] or claim['measured']}",
+            "    ",
+            " " * 8,
+        )
+        for claim in misses
+    ]
     return "\n".join([*lines, f"  {command} explains each, and shows what changed with each setup"])

@@ -1,4 +1,6 @@
-"""What a rule says about a trace: `Finding`, and `Rule`, the declaration each file of `analyses/` makes."""
+"""What a rule says about a trace: `Finding`, and `Rule`, the declaration each file of `analyses/`
+makes.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +16,10 @@ STATES = ("found", "clear", "skipped", "crashed")
 class Finding:
     """One thing a rule saw, with its evidence.
 
-    `state`: found (worth reading), clear (looked, nothing there), skipped (the trace lacks the data; `detail` names the
-    capture option that supplies it), crashed (the rule failed; shown, and hides no other rule).
-    `at_most_ns` is an upper bound, per step where there are steps, of what mending it can save; never a promise.
-    `events` are ids into the events table that prove it.
+    `state`: found (worth reading), clear (looked, nothing there), skipped (the trace lacks the
+    data; `detail` names the capture option that supplies it), crashed (the rule failed; shown, and
+    hides no other rule). `at_most_ns` is an upper bound, per step where there are steps, of what
+    mending it can save; never a promise. `events` are ids into the events table that prove it.
     """
 
     rule: str
@@ -33,7 +35,9 @@ class Finding:
 
 
 class Findings(list[Finding]):
-    """A list of findings that a notebook shows as a table; drawing lies far above this, so it is found by name."""
+    """A list of findings that a notebook shows as a table; drawing lies far above this, so it is
+    found by name.
+    """
 
     def _repr_html_(self) -> str:
         found: str = import_module("foretrace.render.html.notebook").findings_html(self)
@@ -44,8 +48,9 @@ class Findings(list[Finding]):
 class Example:
     """A worked example of a rule: a made-up trace, and what the rule must say of it.
 
-    `document` makes the trace, as the Kineto document it would be read from. `says` is part of the evidence of the
-    first finding; None means that the rule must find nothing. The contract test runs every example of every rule.
+    `document` makes the trace, as the Kineto document it would be read from. `says` is part of the
+    evidence of the first finding; None means that the rule must find nothing. The contract test
+    runs every example of every rule.
     """
 
     about: str
@@ -55,10 +60,12 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One thing an expert would look for. `name` is that of its module, whose docstring is the manual page.
+    """One thing an expert would look for. `name` is that of its module, whose docstring is the
+    manual page.
 
-    `needs` are words that the trace must have (`shapes`, `gpu`, `steps`, ...; see `analyses.NEEDS`): without them the
-    rule is skipped and the capture option named. `check` takes a `Trace` and yields what it found; nothing means clear.
+    `needs` are words that the trace must have (`shapes`, `gpu`, `steps`, ...; see
+    `analyses.NEEDS`): without them the rule is skipped and the capture option named. `check` takes
+    a `Trace` and yields what it found; nothing means clear.
     """
 
     name: str

@@ -1,7 +1,7 @@
 """Between NumPy columns, which have no gaps, and Polars columns, which do.
 
-Polars runs most operations on a column through its query engine, which costs a millisecond however small the column is; a trace
-has dozens of columns. These two go past it.
+Polars runs most operations on a column through its query engine, which costs a millisecond however
+small the column is; a trace has dozens of columns. These two go past it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""What a kernel name says: `KernelId`, and `Family`, the declaration each file of `families/` makes."""
+"""What a kernel name says: `KernelId`, and `Family`, the declaration each file of `families/`
+makes.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ CERTAINTIES = ("documented", "checked", "inferred", "unknown")
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One piece of a name: the text as written, the field it fills (or ""), its meaning, and how sure we are."""
+    """One piece of a name: the text as written, the field it fills (or ""), its meaning, and how
+    sure we are.
+    """
 
     text: str
     field: str
@@ -38,7 +42,9 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class KernelId:
-    """A decoded kernel name. A field that the name does not state is absent from `fields`, never a guess."""
+    """A decoded kernel name. A field that the name does not state is absent from `fields`, never a
+    guess.
+    """
 
     name: str
     short: str
@@ -54,7 +60,8 @@ class KernelId:
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """One kernel-name family: a decoder that returns None for a name that is not its own, and worked examples.
+    """One kernel-name family: a decoder that returns None for a name that is not its own, and
+    worked examples.
 
     `order` decides who is asked first (low first); narrow prefixes come before broad templates.
     `examples` maps a name to fields that decoding it must state: the contract test runs them all.

@@ -1,7 +1,7 @@
 """The ledger: what was read, what was mended, what was left out, and why.
 
-`seen = kept + repaired + skipped` holds exactly for every trace. Each oddity has a stable code, a severity and a count,
-so that nothing is dropped in silence.
+`seen = kept + repaired + skipped` holds exactly for every trace. Each oddity has a stable code, a
+severity and a count, so that nothing is dropped in silence.
 """
 
 from __future__ import annotations
@@ -12,7 +12,10 @@ SEVERITIES = ("info", "notice", "data_loss", "error")
 
 # code -> (severity, what it means); the text of a note may add the particulars of one trace.
 CODES: dict[str, tuple[str, str]] = {
-    "trace_truncated": ("data_loss", "the input ends inside the document: a killed export, or a copy cut short"),
+    "trace_truncated": (
+        "data_loss",
+        "the input ends inside the document: a killed export, or a copy cut short",
+    ),
     "event_unparsable": ("data_loss", "records that could not be parsed were skipped"),
     "gzip_truncated": ("data_loss", "the gzip stream ends early"),
     "gzip_crc": ("data_loss", "the gzip checksum does not match"),
@@ -32,7 +35,10 @@ CODES: dict[str, tuple[str, str]] = {
     "trailing_data": ("notice", "bytes after the end of the document were ignored"),
     "ts_precision": ("notice", "times are coarser than one nanosecond"),
     "base_mismatch": ("notice", "the traces of this set have different time bases"),
-    "base_missing": ("notice", "no baseTimeNanoseconds: times are relative, other ranks cannot be aligned"),
+    "base_missing": (
+        "notice",
+        "no baseTimeNanoseconds: times are relative, other ranks cannot be aligned",
+    ),
     "ts_type": ("notice", "times written as text"),
     "arg_type": ("notice", "arguments of an unexpected type were coerced or dropped"),
     "dur_negative": ("error", "negative durations: counted, never summed"),
@@ -41,11 +47,20 @@ CODES: dict[str, tuple[str, str]] = {
     "ts_out_of_window": ("error", "times outside the recording: counted, never summed"),
     "stream_overlap": ("notice", "GPU events overlap on one stream; busy time uses the union"),
     "dur_overrun": ("error", "GPU events run far past the next one on their stream"),
-    "cpu_crossing": ("notice", "host ranges cross; the parent is the nearest range that contains the event"),
-    "kernel_before_launch": ("error", "GPU work starts before its launch (clock skew): that latency is unknown"),
+    "cpu_crossing": (
+        "notice",
+        "host ranges cross; the parent is the nearest range that contains the event",
+    ),
+    "kernel_before_launch": (
+        "error",
+        "GPU work starts before its launch (clock skew): that latency is unknown",
+    ),
     "kernel_unlinked": ("notice", "GPU events have no launch in this trace and belong to no step"),
     "graph_launch": ("info", "one launch put several GPU events on the device (CUDA graph)"),
-    "corr_duplicate": ("error", "a correlation id is used by several launches; links by nearest earlier launch"),
+    "corr_duplicate": (
+        "error",
+        "a correlation id is used by several launches; links by nearest earlier launch",
+    ),
     "corr_zero": ("notice", "GPU events with correlation 0 are not linked"),
     "flow_orphan": ("info", "flow arrows with one end only (normal in Kineto)"),
     "unfinished_event": ("notice", "ranges that were still open when recording stopped"),
@@ -56,10 +71,16 @@ CODES: dict[str, tuple[str, str]] = {
     "rank_unknown": ("notice", "the rank is not stated"),
     "rank_duplicate": ("error", "two traces of the set claim one rank"),
     "rank_missing": ("data_loss", "ranks of the set are missing"),
-    "merged_trace": ("info", "several ranks were merged into this file; ids are kept apart per rank"),
+    "merged_trace": (
+        "info",
+        "several ranks were merged into this file; ids are kept apart per rank",
+    ),
     "no_gpu_events": ("notice", "no GPU events: nothing is said about the GPU"),
     "no_steps": ("notice", "no ProfilerStep ranges: nothing is said per step"),
-    "no_complete_events": ("notice", "the trace holds no complete event (the profiler never stepped?)"),
+    "no_complete_events": (
+        "notice",
+        "the trace holds no complete event (the profiler never stepped?)",
+    ),
     "seq_duplicate": ("notice", "a sequence number is used by several backward ops"),
     "limit_depth": ("error", "values nested too deeply were dropped"),
     "limit_string": ("error", "records with a string beyond the limit were skipped"),
@@ -68,17 +89,30 @@ CODES: dict[str, tuple[str, str]] = {
     "limit_events": ("error", "reading stopped at the limit of events"),
 }
 
-# Those that mean that events which happened are not here, or that nothing says where they belong: what is counted is the least
-# that there was, and that something is absent cannot be told.
-ABSENT = frozenset({
-    "trace_truncated", "event_unparsable", "gzip_truncated", "gzip_crc", "interleaved_writers", "ts_missing",
-    "ts_out_of_window", "limit_string", "limit_args", "limit_event", "limit_events",
-})
+# Those that mean that events which happened are not here, or that nothing says where they belong:
+# what is counted is the least that there was, and that something is absent cannot be told.
+ABSENT = frozenset(
+    {
+        "trace_truncated",
+        "event_unparsable",
+        "gzip_truncated",
+        "gzip_crc",
+        "interleaved_writers",
+        "ts_missing",
+        "ts_out_of_window",
+        "limit_string",
+        "limit_args",
+        "limit_event",
+        "limit_events",
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """One oddity of one trace. `where` holds (byte offset, length) of the first few cases, when they are known."""
+    """One oddity of one trace. `where` holds (byte offset, length) of the first few cases, when
+    they are known.
+    """
 
     code: str
     severity: str
@@ -88,12 +122,19 @@ class Note:
 
     def entry(self) -> dict[str, str | int]:
         """As it stands in documents."""
-        return {"code": self.code, "severity": self.severity, "count": self.count, "text": self.text}
+        return {
+            "code": self.code,
+            "severity": self.severity,
+            "count": self.count,
+            "text": self.text,
+        }
 
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """`seen = kept + repaired + skipped`, exact; `notes` in the order of their severity, worst first."""
+    """`seen = kept + repaired + skipped`, exact; `notes` in the order of their severity, worst
+    first.
+    """
 
     seen: int
     kept: int
@@ -103,8 +144,14 @@ class Ledger:
 
     @property
     def lost_data(self) -> bool:
-        """Whether `--strict` must fail: something was mended, left out, or cannot be trusted as it stands."""
-        return self.repaired > 0 or self.skipped > 0 or any(note.severity != "info" for note in self.notes)
+        """Whether `--strict` must fail: something was mended, left out, or cannot be trusted as it
+        stands.
+        """
+        return (
+            self.repaired > 0
+            or self.skipped > 0
+            or any(note.severity != "info" for note in self.notes)
+        )
 
     @property
     def banner(self) -> tuple[Note, ...]:
@@ -114,7 +161,14 @@ class Ledger:
     @property
     def gap(self) -> str:
         """Why the trace is not whole, in words; empty when every event that was written is here."""
-        return next((f"the trace is not whole ({note.code}): {note.text}" for note in self.notes if note.code in ABSENT), "")
+        return next(
+            (
+                f"the trace is not whole ({note.code}): {note.text}"
+                for note in self.notes
+                if note.code in ABSENT
+            ),
+            "",
+        )
 
     def count(self, code: str) -> int:
         return next((note.count for note in self.notes if note.code == code), 0)
@@ -131,7 +185,9 @@ class LedgerBuilder:
     texts: dict[str, str] = field(default_factory=dict)
     places: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
 
-    def note(self, code: str, count: int = 1, text: str = "", where: tuple[int, int] | None = None) -> None:
+    def note(
+        self, code: str, count: int = 1, text: str = "", where: tuple[int, int] | None = None
+    ) -> None:
         """Count one oddity; `text` replaces the general wording with the particulars of this trace."""
         if count <= 0:
             return

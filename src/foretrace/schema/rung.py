@@ -1,7 +1,7 @@
 """What a rung of the ladder is: `Rung`, the declaration each file of `ladder/` makes.
 
-Plain data: the declarations are listed, and their recorded traces are judged, on machines without torch. Only the
-`build` function of a rung imports torch, and only when it is called.
+Plain data: the declarations are listed, and their recorded traces are judged, on machines without
+torch. Only the `build` function of a rung imports torch, and only when it is called.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagrap
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One size or switch of a rung; its type is that of `default` (a bool is a flag, a str may have `choices`).
+    """One size or switch of a rung; its type is that of `default` (a bool is a flag, a str may have
+    `choices`).
 
-    `small` takes the place of `default` when the rung runs with `--small`: a few seconds on two cores instead of
-    minutes. A number is at least 1, or 0 where 0 is the default and means none.
+    `small` takes the place of `default` when the rung runs with `--small`: a few seconds on two
+    cores instead of minutes. A number is at least 1, or 0 where 0 is the default and means none.
     """
 
     name: str
@@ -34,9 +35,11 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What a person asks for. `values` holds only the options that were given; `variant` None is the rung's first.
+    """What a person asks for. `values` holds only the options that were given; `variant` None is
+    the rung's first.
 
-    `dynamic` goes to `torch.compile` as it is: None is torch's own way, static shapes first and dynamic ones after a change.
+    `dynamic` goes to `torch.compile` as it is: None is torch's own way, static shapes first and
+    dynamic ones after a change.
     """
 
     variant: str | None = None
@@ -56,10 +59,12 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """Everything `Rung.build` needs: where, in which type, which variant, and the value of every option.
+    """Everything `Rung.build` needs: where, in which type, which variant, and the value of every
+    option.
 
-    `compile` is `torch.compile` with the chosen mode when the run asks for it, and the identity otherwise: a rung
-    applies it to what a person would compile (the module, not the whole loop) and asks no further.
+    `compile` is `torch.compile` with the chosen mode when the run asks for it, and the identity
+    otherwise: a rung applies it to what a person would compile (the module, not the whole loop) and
+    asks no further.
     """
 
     device: str
@@ -77,8 +82,8 @@ class Setup:
 class Built:
     """A rung ready to run: one `call` is one step, `region` names its `record_function` range.
 
-    `facts` go into the run record as they are: which build of a library ran, how many parameters, what was passed
-    over.
+    `facts` go into the run record as they are: which build of a library ran, how many parameters,
+    what was passed over.
     """
 
     call: Callable[[], object]
@@ -88,7 +93,8 @@ class Built:
 
 @dataclass(frozen=True, slots=True)
 class Rung:
-    """One rung: what it runs, in which variants (name and one line of help; the first is the default), at which sizes.
+    """One rung: what it runs, in which variants (name and one line of help; the first is the
+    default), at which sizes.
 
     Every rung also has the variant `compiled`: the first one under `torch.compile`.
     `claims` are the predictions that this rung can decide.

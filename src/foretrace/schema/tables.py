@@ -1,17 +1,23 @@
 """What a source hands to the model: tables of events, and what the document said about itself.
 
-    events    one row per record, in time order: ts_ns, dur_ns, kind_id, name_id, track, correlation, external_id, namespace.
-              Times that cannot be used are null: such an event counts, and is never summed. Numbers, because a row of
-              text costs more than all the rest: `kind_id` counts into the reader's kinds, `name_id` into `names`
+    events    one row per record, in time order: ts_ns, dur_ns, kind_id, name_id, track,
+              correlation, external_id, namespace.
+              Times that cannot be used are null: such an event counts, and is never summed.
+              Numbers, because a row of text costs more than all the rest: `kind_id` counts into the
+              reader's kinds, `name_id` into `names`
     names     name; its place is its number, in sorted order
     tracks    one row per (pid, tid): id, pid, tid, process, thread, namespace
     shapes    event, dims, types, strides, concrete (JSON text)
-    gpu       event, device, stream, grid, block, registers, shared_memory, blocks_per_sm, warps_per_sm, occupancy,
+    gpu       event, device, stream, grid, block, registers, shared_memory, blocks_per_sm,
+              warps_per_sm, occupancy,
               graph_id, graph_node, bytes
-    autograd  event, sequence, forward_thread          comms   event, collective, dtype, in_elements, ...
-    syncs     event, sync_kind, stream, wait_stream     frames  event, python_id, python_parent, python_module
+    autograd  event, sequence, forward_thread          comms   event, collective, dtype,
+                                                       in_elements, ...
+    syncs     event, sync_kind, stream, wait_stream     frames  event, python_id, python_parent,
+                                                        python_module
     memory    event, device_type, device_id, address, bytes, total_allocated, total_reserved
-    triton    event, backend, kernel_hash, kwargs, num_warps, num_stages        stacks  event, call_stack, module_path
+    triton    event, backend, kernel_hash, kwargs, num_warps, num_stages        stacks  event,
+              call_stack, module_path
 
 `event` is the place of a row in `events`, so a side table joins by plain indexing.
 """
@@ -26,12 +32,27 @@ if TYPE_CHECKING:
 
     from .ledger import Ledger
 
-TABLES = ("events", "names", "tracks", "shapes", "gpu", "autograd", "comms", "syncs", "frames", "memory", "triton", "stacks")
+TABLES = (
+    "events",
+    "names",
+    "tracks",
+    "shapes",
+    "gpu",
+    "autograd",
+    "comms",
+    "syncs",
+    "frames",
+    "memory",
+    "triton",
+    "stacks",
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """The tables of one trace. `base_ns` is what absolute times start from; None when the trace does not say."""
+    """The tables of one trace. `base_ns` is what absolute times start from; None when the trace
+    does not say.
+    """
 
     source: str
     frames: dict[str, pl.DataFrame]

@@ -12,9 +12,11 @@ VERDICTS = ("hit", "miss", "unknown")
 class Verdict:
     """`measured` is a text a person reads; `why` explains a miss or says what data is missing.
 
-    `expected` is what was predicted in symbols (`== 5`, `< 0.9x of A`, `fused`), else the prediction without its place.
+    `expected` is what was predicted in symbols (`== 5`, `< 0.9x of A`, `fused`), else the
+    prediction without its place.
 
-    `slice` holds the lines of the trace that decide a miss (kernels, chains); `reason` is why the author expected it.
+    `slice` holds the lines of the trace that decide a miss (kernels, chains); `reason` is why the
+    author expected it.
     """
 
     text: str
@@ -31,7 +33,9 @@ class Verdict:
 
 
 class Verdicts(list[Verdict]):
-    """A list of verdicts that a notebook shows as a table; drawing lies far above this, so it is found by name."""
+    """A list of verdicts that a notebook shows as a table; drawing lies far above this, so it is
+    found by name.
+    """
 
     def _repr_html_(self) -> str:
         found: str = import_module("foretrace.render.html.notebook").verdicts_html(self)

@@ -20,23 +20,33 @@ from .catalog import Entry
 from .opened import Opened, Shelf
 
 WIDEST, MOST_ROWS = 8192, 1000
-# Polars' SQL can read files, and no query here has a reason to: anything that looks like it is refused, quoted or not.
+# Polars' SQL can read files, and no query here has a reason to: anything that looks like it is
+# refused, quoted or not.
 _READS_FILES = re.compile(r"(?:read|scan)_", re.IGNORECASE)
 
 
 def application(shelf: Shelf, left_out: list[tuple[str, str]], token: str) -> Starlette:
-    """The application, without its guard; `left_out` are the files that are no traces, each with why."""
+    """The application, without its guard; `left_out` are the files that are no traces, each with
+    why.
+    """
     routes = _Routes(shelf, left_out)
     paths: dict[str, Callable[[Request], Response]] = {
-        "/": routes.viewer, "/traces": routes.traces, "/trace/{number:int}": routes.facts,
-        "/trace/{number:int}/tile": routes.tile, "/trace/{number:int}/event/{event:int}": routes.event,
+        "/": routes.viewer,
+        "/traces": routes.traces,
+        "/trace/{number:int}": routes.facts,
+        "/trace/{number:int}/tile": routes.tile,
+        "/trace/{number:int}/event/{event:int}": routes.event,
         "/trace/{number:int}/search": routes.search,
-        "/trace/{number:int}/sql": routes.sql, "/trace/{number:int}/table/{name}": routes.table,
-        "/trace/{number:int}/file": routes.file, "/trace/{number:int}/report": routes.report,
+        "/trace/{number:int}/sql": routes.sql,
+        "/trace/{number:int}/table/{name}": routes.table,
+        "/trace/{number:int}/file": routes.file,
+        "/trace/{number:int}/report": routes.report,
         "/compare/{a:int}/{b:int}": routes.compare,
     }
     return Starlette(
-        routes=[Route(f"/{token}{path}", endpoint, methods=["GET"]) for path, endpoint in paths.items()],
+        routes=[
+            Route(f"/{token}{path}", endpoint, methods=["GET"]) for path, endpoint in paths.items()
+        ],
         exception_handlers={ForetraceError: _in_words},  # type: ignore[dict-item]
     )
 
@@ -50,8 +60,10 @@ class _Routes:
 
     def __init__(self, shelf: Shelf, left_out: list[tuple[str, str]]) -> None:
         self.shelf = shelf
-        self.listed = {"traces": [_entry(entry) for entry in shelf.entries],
-                       "left_out": [{"label": label, "why": why} for label, why in left_out]}
+        self.listed = {
+            "traces": [_entry(entry) for entry in shelf.entries],
+            "left_out": [{"label": label, "why": why} for label, why in left_out],
+        }
 
     def _opened(self, request: Request) -> Opened | Response:
         number = request.path_params["number"]
@@ -68,7 +80,11 @@ class _Routes:
 
     def facts(self, request: Request) -> Response:
         opened = self._opened(request)
-        return opened if isinstance(opened, Response) else Response(opened.facts, media_type="application/json")
+        return (
+            opened
+            if isinstance(opened, Response)
+            else Response(opened.facts, media_type="application/json")
+        )
 
     def tile(self, request: Request) -> Response:
         opened = self._opened(request)
@@ -78,12 +94,19 @@ class _Routes:
         rows = opened.tiles.rows(start, max(end, start + 1), min(max(width, 1), WIDEST))
         answer = opened.timeline.packed(rows)
         other, side = request.query_params.get("against"), request.query_params.get("side", "a")
-        if other is not None and other.isdigit() and int(other) < len(self.shelf.entries) and side in ("a", "b"):
+        if (
+            other is not None
+            and other.isdigit()
+            and int(other) < len(self.shelf.entries)
+            and side in ("a", "b")
+        ):
             number = request.path_params["number"]
             a, b = (number, int(other)) if side == "a" else (int(other), number)
             found = self.shelf.marks(a, b, side)
             if found is not None:
-                return JSONResponse({"events": answer, "marks": pack({"mark": found[opened.timeline.event[rows]]})})
+                return JSONResponse(
+                    {"events": answer, "marks": pack({"mark": found[opened.timeline.event[rows]]})}
+                )
         return JSONResponse({"events": answer})
 
     def event(self, request: Request) -> Response:
@@ -95,7 +118,11 @@ class _Routes:
 
     def search(self, request: Request) -> Response:
         opened = self._opened(request)
-        return opened if isinstance(opened, Response) else JSONResponse(opened.found(request.query_params.get("q", "")))
+        return (
+            opened
+            if isinstance(opened, Response)
+            else JSONResponse(opened.found(request.query_params.get("q", "")))
+        )
 
     def sql(self, request: Request) -> Response:
         opened = self._opened(request)
@@ -105,7 +132,13 @@ class _Routes:
         if _READS_FILES.search(query):
             raise UsageError("sql: a query may read the tables of the trace and nothing else")
         frame = opened.trace.sql(query)
-        return JSONResponse({"columns": frame.columns, "rows": json_rows(frame.head(MOST_ROWS)), "count": frame.height})
+        return JSONResponse(
+            {
+                "columns": frame.columns,
+                "rows": json_rows(frame.head(MOST_ROWS)),
+                "count": frame.height,
+            }
+        )
 
     def table(self, request: Request) -> Response:
         """A table of the trace as CSV, to keep."""
@@ -114,7 +147,10 @@ class _Routes:
             return opened
         name = request.path_params["name"].removesuffix(".csv")
         if name not in opened.trace.table_names():
-            return JSONResponse({"state": "failed", "error": f"tables: {', '.join(opened.trace.table_names())}"}, 404)
+            return JSONResponse(
+                {"state": "failed", "error": f"tables: {', '.join(opened.trace.table_names())}"},
+                404,
+            )
         headers = {"Content-Disposition": f'attachment; filename="{name}.csv"'}
         return Response(csv_text(opened.trace.table(name)), media_type="text/csv", headers=headers)
 
@@ -142,7 +178,9 @@ class _Routes:
 
 
 def _page(text: str, allowed: str) -> Response:
-    return HTMLResponse(text, headers={"Content-Security-Policy": f"{allowed}; frame-ancestors 'none'"})
+    return HTMLResponse(
+        text, headers={"Content-Security-Policy": f"{allowed}; frame-ancestors 'none'"}
+    )
 
 
 def _entry(entry: Entry) -> dict[str, Any]:

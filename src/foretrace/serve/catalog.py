@@ -1,4 +1,6 @@
-"""What may be opened: a table from number to file, made once at the start. No path ever comes from a request."""
+"""What may be opened: a table from number to file, made once at the start. No path ever comes from
+a request.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,8 @@ from ..render.safe import plain
 from ..sources.folder import examined, refusal
 from ..sources.limits import Limits
 
-QUICK_BYTES = 1 << 20  # read whole before it is served, in a few milliseconds; of a larger file the first bytes must do
+# read whole before it is served, in a few milliseconds; of a larger file the first bytes must do
+QUICK_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,19 +36,34 @@ class Catalog:
 
 
 def catalog(root: str, limits: Limits) -> Catalog:
-    """The traces of a folder or zip, or the one trace that `root` is. Links that lead out of the folder are not looked at."""
+    """The traces of a folder or zip, or the one trace that `root` is. Links that lead out of the
+    folder are not looked at.
+    """
     found = examined(root, limits)
     if found is None:
         if root != "-" and (_bytes(root) <= QUICK_BYTES or refusal(root, limits) is not None):
-            open(root, cache=False, limits=limits)  # says in one line why it is no trace, before anything is served
+            # says in one line why it is no trace, before anything is served
+            open(root, cache=False, limits=limits)
         found = [(root, None)]
     inside = [(path, problem) for path, problem in found if _inside(path, root)]
     paths = [path for path, problem in inside if problem is None]
     if not paths:
-        raise TraceError("E_NO_EVENTS", root, "no trace in there", hint="give a folder that holds *.json or *.json.gz traces")
+        raise TraceError(
+            "E_NO_EVENTS",
+            root,
+            "no trace in there",
+            hint="give a folder that holds *.json or *.json.gz traces",
+        )
     return Catalog(
-        [Entry(number, plain(_label(path, root)), path, _bytes(path)) for number, path in enumerate(paths)],
-        [(plain(_label(path, root)), plain(f"{problem.message} [{problem.code}]")) for path, problem in inside if problem],
+        [
+            Entry(number, plain(_label(path, root)), path, _bytes(path))
+            for number, path in enumerate(paths)
+        ],
+        [
+            (plain(_label(path, root)), plain(f"{problem.message} [{problem.code}]"))
+            for path, problem in inside
+            if problem
+        ],
     )
 
 

@@ -1,7 +1,9 @@
-"""Who may ask: our own page, on this machine, with the token of this run; and for nothing but to read.
+"""Who may ask: our own page, on this machine, with the token of this run; and for nothing but to
+read.
 
-Checked before anything is looked up: the Host (against rebinding of names), the Origin (against other pages), the method, a
-body (there is none to read), and the token, which is the first part of every path.
+Checked before anything is looked up: the Host (against rebinding of names), the Origin (against
+other pages), the method, a body (there is none to read), and the token, which is the first part of
+every path.
 """
 
 from __future__ import annotations
@@ -17,8 +19,12 @@ Application = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None
 
 # One request a connection: a client that is slow is told so once, and holds nothing.
 HEADERS = {
-    b"x-content-type-options": b"nosniff", b"referrer-policy": b"no-referrer", b"x-frame-options": b"DENY",
-    b"cache-control": b"no-store", b"cross-origin-resource-policy": b"same-origin", b"connection": b"close",
+    b"x-content-type-options": b"nosniff",
+    b"referrer-policy": b"no-referrer",
+    b"x-frame-options": b"DENY",
+    b"cache-control": b"no-store",
+    b"cross-origin-resource-policy": b"same-origin",
+    b"connection": b"close",
 }
 
 
@@ -35,13 +41,19 @@ class Guard:
         if refused is None:
             return await self.inner(scope, receive, _with_headers(send))
         status, words = refused
-        headers = [(b"content-type", b"text/plain"), (b"content-length", str(len(words)).encode()), *HEADERS.items()]
+        headers = [
+            (b"content-type", b"text/plain"),
+            (b"content-length", str(len(words)).encode()),
+            *HEADERS.items(),
+        ]
         if status == 405:
             headers.append((b"allow", b"GET"))
         await send({"type": "http.response.start", "status": status, "headers": headers})
         return await send({"type": "http.response.body", "body": words.encode()})
 
-    def refusal(self, method: str, path: bytes, headers: Iterable[tuple[bytes, bytes]]) -> tuple[int, str] | None:
+    def refusal(
+        self, method: str, path: bytes, headers: Iterable[tuple[bytes, bytes]]
+    ) -> tuple[int, str] | None:
         """The status and the words of a refusal, or None."""
         listed = list(headers)
         hosts = [value for name, value in listed if name == b"host"]
@@ -53,7 +65,9 @@ class Guard:
             return 403, "requests come from this server's own page alone"
         if method != "GET":
             return 405, "GET alone"
-        if any(name == b"transfer-encoding" for name, _ in listed) or any(length != b"0" for length in lengths):
+        if any(name == b"transfer-encoding" for name, _ in listed) or any(
+            length != b"0" for length in lengths
+        ):
             return 413, "a request has no body here"
         first = path.split(b"?")[0].split(b"/")[1:2]
         if not first or not compare_digest(first[0], self.token.encode()):
@@ -65,7 +79,10 @@ def _with_headers(send: Send) -> Send:
     async def wrapped(message: Message) -> None:
         if message["type"] == "http.response.start":
             given = {name.lower() for name, _ in message["headers"]}
-            message["headers"] = [*message["headers"], *((name, value) for name, value in HEADERS.items() if name not in given)]
+            message["headers"] = [
+                *message["headers"],
+                *((name, value) for name, value in HEADERS.items() if name not in given),
+            ]
         await send(message)
 
     return wrapped

@@ -1,4 +1,6 @@
-"""Traces that are open, and those being opened: reading happens in a thread, so that the page can say how far it is."""
+"""Traces that are open, and those being opened: reading happens in a thread, so that the page can
+say how far it is.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ MOST_RELATED, MOST_FOUND = 300, 5000
 
 
 class Opened:
-    """One trace, ready to be looked at. A large trace itself is not kept, but opened again when a question needs it."""
+    """One trace, ready to be looked at. A large trace itself is not kept, but opened again when a
+    question needs it.
+    """
 
     def __init__(self, reading: Reading, trace: Trace | None, again: Callable[[], Trace]) -> None:
         self.timeline, self.names, self.facts = reading.timeline, reading.names, reading.facts
@@ -62,8 +66,12 @@ class Opened:
         columns, (work, launch) = self.timeline.columns, self._launches
         start, end = columns["start"][row], columns["start"][row] + columns["length"][row]
         begins = columns["start"][launch]
-        inside = (columns["lane"][launch] == columns["lane"][row]) & (columns["row"][launch] >= columns["row"][row])
-        near = np.flatnonzero(inside & (begins >= start) & (begins + columns["length"][launch] <= end))
+        inside = (columns["lane"][launch] == columns["lane"][row]) & (
+            columns["row"][launch] >= columns["row"][row]
+        )
+        near = np.flatnonzero(
+            inside & (begins >= start) & (begins + columns["length"][launch] <= end)
+        )
         return [int(each) for each in work[near[:MOST_RELATED]]]
 
     @cached_property
@@ -78,7 +86,11 @@ class Opened:
         """Events whose name contains a text, in order of time: how many, and the first of them."""
         wanted = text.lower()
         named = np.array([wanted in name.lower() for name in self.names], bool)
-        rows = np.flatnonzero(named[self.timeline.columns["name"]]) if wanted else np.empty(0, np.int64)
+        rows = (
+            np.flatnonzero(named[self.timeline.columns["name"]])
+            if wanted
+            else np.empty(0, np.int64)
+        )
         first = rows[np.argsort(self.timeline.start[rows], kind="stable")[:MOST_FOUND]]
         return {"count": len(rows), "events": self.timeline.packed(first)}
 
@@ -111,16 +123,25 @@ class Shelf:
     def progress(self, number: int) -> dict[str, Any]:
         """What to tell while a trace is being opened."""
         entry = self.entries[number]
-        return {"state": "opening", "seconds": round(time.monotonic() - self._opening.get(number, time.monotonic()), 1),
-                "bytes": entry.bytes}
+        return {
+            "state": "opening",
+            "seconds": round(time.monotonic() - self._opening.get(number, time.monotonic()), 1),
+            "bytes": entry.bytes,
+        }
 
     def _load(self, number: int) -> None:
         entry = self.entries[number]
         try:
             reading, trace = read(entry, self.limits, self.cache)
-            opened = Opened(reading, trace, lambda: open(entry.path, cache=self.cache, limits=self.limits))
+            opened = Opened(
+                reading, trace, lambda: open(entry.path, cache=self.cache, limits=self.limits)
+            )
         except Exception as problem:  # a thread has nobody to raise to: the page is told instead
-            words = str(problem) if isinstance(problem, ForetraceError) else f"{type(problem).__name__}: {problem}"
+            words = (
+                str(problem)
+                if isinstance(problem, ForetraceError)
+                else f"{type(problem).__name__}: {problem}"
+            )
             with self._lock:
                 self._failed[number] = words.replace(entry.path, entry.label)
                 self._opening.pop(number, None)
@@ -130,7 +151,9 @@ class Shelf:
             self._opening.pop(number, None)
             while len(self._open) > MOST_OPEN:
                 closed, _ = self._open.popitem(last=False)
-                self._marks = {key: value for key, value in self._marks.items() if closed not in key[:2]}
+                self._marks = {
+                    key: value for key, value in self._marks.items() if closed not in key[:2]
+                }
 
     def compared(self, a: int, b: int) -> dict[str, Any] | None:
         """What changed from one to the other; None while either is still being opened."""

@@ -12,7 +12,9 @@ _LATE = b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0
 
 
 class Prompt(H11Protocol):
-    """Closes a connection that has not sent a whole request in time; each connection serves one request (see `guard`)."""
+    """Closes a connection that has not sent a whole request in time; each connection serves one
+    request (see `guard`).
+    """
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)

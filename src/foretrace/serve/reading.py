@@ -1,7 +1,8 @@
 """From a file to what the viewer keeps of it.
 
-Reading a trace takes several times the memory that looking at it does. So what is kept is a `Reading`: the timeline's
-columns and the facts, plain data. Large files are read in a process of their own, which gives all it took back when it ends.
+Reading a trace takes several times the memory that looking at it does. So what is kept is a
+`Reading`: the timeline's columns and the facts, plain data. Large files are read in a process of
+their own, which gives all it took back when it ends.
 """
 
 from __future__ import annotations
@@ -21,12 +22,15 @@ from ..render.html.timeline import Timeline
 from ..sources.limits import Limits
 from .catalog import Entry
 
-LARGE_BYTES = 32 << 20  # a few hundred thousand events, compressed or not: about half a second of reading
+# a few hundred thousand events, compressed or not: about half a second of reading
+LARGE_BYTES = 32 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One trace as the viewer keeps it: where its events are, their names, and everything else as the JSON the page reads."""
+    """One trace as the viewer keeps it: where its events are, their names, and everything else as
+    the JSON the page reads.
+    """
 
     timeline: Timeline
     names: list[str]
@@ -49,6 +53,12 @@ def _read_apart(entry: Entry, limits: Limits, cache: bool) -> Reading:
 def reading_of(trace: Trace, label: str) -> Reading:
     known, timeline = about(trace), Timeline(trace)
     shown = outline(timeline, timeline.typical_step) | {"left_out": 0}
-    entry = known | {"title": label, "story": story(known["look"], known["kernels"]), "timeline": shown}
-    facts = json.dumps({"state": "ready", "entry": entry, "config": CONFIG, "marks": MARKS}, default=str).encode()
+    entry = known | {
+        "title": label,
+        "story": story(known["look"], known["kernels"]),
+        "timeline": shown,
+    }
+    facts = json.dumps(
+        {"state": "ready", "entry": entry, "config": CONFIG, "marks": MARKS}, default=str
+    ).encode()
     return Reading(timeline, trace.host.names, facts)

@@ -1,4 +1,6 @@
-"""Starts the viewer: on the loopback addresses of this machine, on a free port, with a token that only this run knows."""
+"""Starts the viewer: on the loopback addresses of this machine, on a free port, with a token that
+only this run knows.
+"""
 
 from __future__ import annotations
 
@@ -14,16 +16,25 @@ from .catalog import catalog
 LARGEST_HEADER = 32 << 10
 
 
-def serve(root: str, *, port: int = 0, limits: Limits | None = None, cache: bool = True,
-          ready: Callable[[str], None] = lambda address: None) -> None:
-    """Serve until interrupted; `ready` hears the address, token included, once there is somebody to answer it."""
+def serve(
+    root: str,
+    *,
+    port: int = 0,
+    limits: Limits | None = None,
+    cache: bool = True,
+    ready: Callable[[str], None] = lambda address: None,
+) -> None:
+    """Serve until interrupted; `ready` hears the address, token included, once there is somebody to
+    answer it.
+    """
     server, sockets, address = prepare(root, port=port, limits=limits, cache=cache)
     ready(address)
     server.run(sockets=sockets)
 
 
-def prepare(root: str, *, port: int = 0, limits: Limits | None = None,
-            cache: bool = True) -> tuple[Any, list[socket.socket], str]:
+def prepare(
+    root: str, *, port: int = 0, limits: Limits | None = None, cache: bool = True
+) -> tuple[Any, list[socket.socket], str]:
     """The server, the sockets it will listen on, and its address."""
     try:
         import uvicorn
@@ -31,7 +42,9 @@ def prepare(root: str, *, port: int = 0, limits: Limits | None = None,
         from .app import application
         from .protocol import Prompt
     except ImportError as problem:
-        raise MissingError(f"the viewer needs {problem.name}: pip install 'foretrace[serve]'") from None
+        raise MissingError(
+            f"the viewer needs {problem.name}: pip install 'foretrace[serve]'"
+        ) from None
     from .guard import Guard
     from .opened import Shelf
 
@@ -40,10 +53,23 @@ def prepare(root: str, *, port: int = 0, limits: Limits | None = None,
     sockets = listen(port)
     number = sockets[0].getsockname()[1]
     token = secrets.token_urlsafe(24)
-    guarded = Guard(application(Shelf(found.entries, bounds, cache), found.left_out, token), token, number)
-    config = uvicorn.Config(guarded, http=Prompt, ws="none", lifespan="off", log_level="critical", access_log=False,
-                            server_header=False, date_header=False, proxy_headers=False, timeout_keep_alive=5,
-                            h11_max_incomplete_event_size=LARGEST_HEADER, timeout_graceful_shutdown=2)
+    guarded = Guard(
+        application(Shelf(found.entries, bounds, cache), found.left_out, token), token, number
+    )
+    config = uvicorn.Config(
+        guarded,
+        http=Prompt,
+        ws="none",
+        lifespan="off",
+        log_level="critical",
+        access_log=False,
+        server_header=False,
+        date_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=5,
+        h11_max_incomplete_event_size=LARGEST_HEADER,
+        timeout_graceful_shutdown=2,
+    )
     return uvicorn.Server(config), sockets, f"http://127.0.0.1:{number}/{token}/"
 
 
@@ -54,7 +80,9 @@ def listen(port: int) -> list[socket.socket]:
     try:
         first.bind(("127.0.0.1", port))
     except OSError as problem:
-        raise UsageError(f"port {port} cannot be had: {problem}; leave --port away for a free one") from None
+        raise UsageError(
+            f"port {port} cannot be had: {problem}; leave --port away for a free one"
+        ) from None
     sockets = [first]
     try:
         second = socket.socket(socket.AF_INET6)
@@ -66,4 +94,3 @@ def listen(port: int) -> list[socket.socket]:
     for each in sockets:
         each.listen(128)  # from here on a browser waits for its answer instead of being turned away
     return sockets
-

@@ -1,8 +1,9 @@
 """Tiles: the events of a stretch of time, no more of them than fit on a screen.
 
-An event narrower than a pixel is drawn only when it is the first on its pixel. Which events those are is worked out once for
-pixels of 1 us, 4 us, 16 us and so on; a request starts from the coarsest such level that is still finer than its own pixels,
-so it looks at thousands of events however many the trace holds.
+An event narrower than a pixel is drawn only when it is the first on its pixel. Which events those
+are is worked out once for pixels of 1 us, 4 us, 16 us and so on; a request starts from the coarsest
+such level that is still finer than its own pixels, so it looks at thousands of events however many
+the trace holds.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ ENOUGH = 20_000  # a level this small needs no coarser one
 
 @dataclass(frozen=True, slots=True)
 class _Level:
-    """`rows` of the timeline that are drawn when a pixel is `pixel_ns` long, and where each lane's rows begin among them."""
+    """`rows` of the timeline that are drawn when a pixel is `pixel_ns` long, and where each lane's
+    rows begin among them.
+    """
 
     pixel_ns: int
     rows: Ints
@@ -45,13 +48,19 @@ class Tiles:
             self.levels.append(self._level(pixel, rows[self._drawn(rows, pixel)]))
 
     def _level(self, pixel_ns: int, rows: Ints) -> _Level:
-        return _Level(pixel_ns, rows, np.searchsorted(self._stretch[rows], np.arange(self._count + 1)))
+        return _Level(
+            pixel_ns, rows, np.searchsorted(self._stretch[rows], np.arange(self._count + 1))
+        )
 
     def _drawn(self, rows: Ints, pixel_ns: float, origin: int = 0) -> Bools:
-        """Which of these rows are at least a pixel wide, or the first of their stretch on their pixel."""
+        """Which of these rows are at least a pixel wide, or the first of their stretch on their
+        pixel.
+        """
         pixel = ((self.timeline.start[rows] - origin) // pixel_ns).astype(np.int64)
         first = np.ones(len(rows), bool)
-        first[1:] = (pixel[1:] != pixel[:-1]) | (self._stretch[rows[1:]] != self._stretch[rows[:-1]])
+        first[1:] = (pixel[1:] != pixel[:-1]) | (
+            self._stretch[rows[1:]] != self._stretch[rows[:-1]]
+        )
         return first | (self.timeline.length[rows] >= pixel_ns)
 
     def rows(self, start: int, end: int, width: int) -> Ints:
@@ -63,7 +72,7 @@ class Tiles:
         return rows[self._drawn(rows, pixel, start)] if len(rows) else rows
 
     def _part(self, level: _Level, stretch: int, start: int, end: int) -> Ints:
-        mine = level.rows[level.bounds[stretch]:level.bounds[stretch + 1]]
+        mine = level.rows[level.bounds[stretch] : level.bounds[stretch + 1]]
         begins = self.timeline.start
         low = bisect_left(mine, start - int(self.longest[stretch]), key=lambda row: begins[row])
         high = bisect_left(mine, end + 1, lo=low, key=lambda row: begins[row])

@@ -1,8 +1,9 @@
-"""The way into Perfetto's page without an upload: two small servers on this machine, each for one trace and then gone.
+"""The way into Perfetto's page without an upload: two small servers on this machine, each for one
+trace and then gone.
 
-`page` serves a page whose button opens Perfetto and passes the trace from window to window; Perfetto trusts such pages on
-127.0.0.1. `one_file` serves the file itself on port 9001, the only plain address that Perfetto's page may fetch from, to that
-page alone, once.
+`page` serves a page whose button opens Perfetto and passes the trace from window to window;
+Perfetto trusts such pages on 127.0.0.1. `one_file` serves the file itself on port 9001, the only
+plain address that Perfetto's page may fetch from, to that page alone, once.
 """
 
 from __future__ import annotations
@@ -24,9 +25,17 @@ WAIT_S = 60.0
 
 
 class OneTrace(HTTPServer):
-    """`answers` maps a path to (type, bytes, headers); `last` is the path after which the server has done its work."""
+    """`answers` maps a path to (type, bytes, headers); `last` is the path after which the server
+    has done its work.
+    """
 
-    def __init__(self, port: int, answers: dict[str, tuple[str, bytes, dict[str, str]]], last: str, origin: str) -> None:
+    def __init__(
+        self,
+        port: int,
+        answers: dict[str, tuple[str, bytes, dict[str, str]]],
+        last: str,
+        origin: str,
+    ) -> None:
         super().__init__(("127.0.0.1", port), _Answer)
         self.port = int(self.server_address[1])
         self.answers, self.last, self.origin = answers, last, origin
@@ -45,15 +54,27 @@ class _Answer(BaseHTTPRequestHandler):
         own = (f"127.0.0.1:{self.server.port}", f"localhost:{self.server.port}")
         if self.headers.get("Host") not in own:
             return self._refuse(421)
-        if self.headers.get("Origin") not in (None, self.server.origin, f"http://{own[0]}", f"http://{own[1]}"):
+        if self.headers.get("Origin") not in (
+            None,
+            self.server.origin,
+            f"http://{own[0]}",
+            f"http://{own[1]}",
+        ):
             return self._refuse(403)
         found = self.server.answers.get(self.path)
         if found is None:
             return self._refuse(404)
         kind, data, headers = found
         self.send_response(200)
-        for name, value in ({"Content-Type": kind, "Content-Length": str(len(data)), "Cache-Control": "no-store",
-                             "X-Content-Type-Options": "nosniff"} | headers).items():
+        for name, value in (
+            {
+                "Content-Type": kind,
+                "Content-Length": str(len(data)),
+                "Cache-Control": "no-store",
+                "X-Content-Type-Options": "nosniff",
+            }
+            | headers
+        ).items():
             self.send_header(name, value)
         self.end_headers()
         self.wfile.write(data)
@@ -68,15 +89,22 @@ class _Answer(BaseHTTPRequestHandler):
 
 
 def page(trace: Path, title: str, origin: str = PERFETTO) -> OneTrace:
-    """Serves the page at `/TOKEN/` and the trace at `/TOKEN/trace`; started with `serve_until_fetched`."""
+    """Serves the page at `/TOKEN/` and the trace at `/TOKEN/trace`; started with
+    `serve_until_fetched`.
+    """
     token = secrets.token_urlsafe(16)
     data = {"title": title, "file": trace.name, "perfetto": origin}
     text = html_page(title, data, connect="'self'", main="handoff").encode()
     headers = {"Content-Security-Policy": policy("'self'", "handoff") + "; frame-ancestors 'none'"}
-    server = OneTrace(0, {
-        f"/{token}/": ("text/html; charset=utf-8", text, headers),
-        f"/{token}/trace": ("application/octet-stream", trace.read_bytes(), {}),
-    }, f"/{token}/trace", origin)
+    server = OneTrace(
+        0,
+        {
+            f"/{token}/": ("text/html; charset=utf-8", text, headers),
+            f"/{token}/trace": ("application/octet-stream", trace.read_bytes(), {}),
+        },
+        f"/{token}/trace",
+        origin,
+    )
     server.address = f"http://127.0.0.1:{server.port}/{token}/"
     return server
 
@@ -84,11 +112,18 @@ def page(trace: Path, title: str, origin: str = PERFETTO) -> OneTrace:
 def one_file(trace: Path, origin: str = PERFETTO, port: int = PORT) -> OneTrace:
     """Serves the trace, once, to Perfetto's page alone."""
     path = f"/{quote(trace.name)}"
-    headers = {"Access-Control-Allow-Origin": origin, "Access-Control-Allow-Private-Network": "true"}
+    headers = {
+        "Access-Control-Allow-Origin": origin,
+        "Access-Control-Allow-Private-Network": "true",
+    }
     try:
-        server = OneTrace(port, {path: ("application/octet-stream", trace.read_bytes(), headers)}, path, origin)
+        server = OneTrace(
+            port, {path: ("application/octet-stream", trace.read_bytes(), headers)}, path, origin
+        )
     except OSError as problem:
-        raise UsageError(f"port {port} is in use, and Perfetto fetches from no other: {problem}") from None
+        raise UsageError(
+            f"port {port} is in use, and Perfetto fetches from no other: {problem}"
+        ) from None
     server.address = f"{origin}/#!/?url=http://127.0.0.1:{server.port}{path}"
     return server
 

@@ -1,8 +1,8 @@
 """A copy of a trace for Perfetto, with what foretrace found as tracks of their own.
 
-Findings are slices over the events that prove them, one track each; `decoded` repeats every stream with names that people
-read; `asked for by` says which op each piece of GPU work belongs to. Slices on one track never overlap: Perfetto would drop
-what does not nest.
+Findings are slices over the events that prove them, one track each; `decoded` repeats every stream
+with names that people read; `asked for by` says which op each piece of GPU work belongs to. Slices
+on one track never overlap: Perfetto would drop what does not nest.
 """
 
 from __future__ import annotations
@@ -55,10 +55,28 @@ def added_tracks(trace: Trace) -> list[Track]:
 
 def _records(tracks: list[Track], base: int) -> Iterator[dict[str, Any]]:
     yield {"ph": "M", "name": "process_name", "pid": PID, "tid": 0, "args": {"name": "foretrace"}}
-    yield {"ph": "M", "name": "process_sort_index", "pid": PID, "tid": 0, "args": {"sort_index": -1}}
+    yield {
+        "ph": "M",
+        "name": "process_sort_index",
+        "pid": PID,
+        "tid": 0,
+        "args": {"sort_index": -1},
+    }
     for number, track in enumerate(tracks, 1):
-        yield {"ph": "M", "name": "thread_name", "pid": PID, "tid": number, "args": {"name": track.label}}
-        yield {"ph": "M", "name": "thread_sort_index", "pid": PID, "tid": number, "args": {"sort_index": number}}
+        yield {
+            "ph": "M",
+            "name": "thread_name",
+            "pid": PID,
+            "tid": number,
+            "args": {"name": track.label},
+        }
+        yield {
+            "ph": "M",
+            "name": "thread_sort_index",
+            "pid": PID,
+            "tid": number,
+            "args": {"sort_index": number},
+        }
         for start, length, name, args in track.slices:
             yield chrome.complete(_CATEGORY, name, PID, number, start - base, length, args)
 
@@ -68,9 +86,16 @@ def _findings(trace: Trace) -> Iterator[Track]:
     for finding in run_all(trace):
         events = np.array([event for event in finding.events if host.lasting[event]], np.int64)
         if finding.state == "found" and len(events):
-            args = {"rule": finding.rule, "detail": finding.detail, "at most ns": finding.at_most_ns}
+            args = {
+                "rule": finding.rule,
+                "detail": finding.detail,
+                "at most ns": finding.at_most_ns,
+            }
             places = _apart(host.start[events], host.end[events])
-            yield Track(f"finding: {finding.rule}", tuple((start, length, finding.title, args) for start, length in places))
+            yield Track(
+                f"finding: {finding.rule}",
+                tuple((start, length, finding.title, args) for start, length in places),
+            )
 
 
 def _apart(start: Ints, end: Ints) -> list[tuple[int, int]]:
@@ -96,7 +121,18 @@ def _streams(trace: Trace) -> Iterator[Track]:
             names = [host.names[number] for number in host.name[gpu.id[work]].tolist()]
             ops = [host.op_chain(op) for op in gpu.op[work].tolist()]
             times = list(zip(gpu.start[work].tolist(), gpu.length[work].tolist(), strict=True))
-            yield Track(f"decoded: {stream}", tuple((*time, families.decode(name).short or name, {"name": name})
-                                                    for time, name in zip(times, names, strict=True)))
-            yield Track(f"asked for by: {stream}", tuple((*time, chain[-1], {"chain": " > ".join(chain)})
-                                                         for time, chain in zip(times, ops, strict=True) if chain))
+            yield Track(
+                f"decoded: {stream}",
+                tuple(
+                    (*time, families.decode(name).short or name, {"name": name})
+                    for time, name in zip(times, names, strict=True)
+                ),
+            )
+            yield Track(
+                f"asked for by: {stream}",
+                tuple(
+                    (*time, chain[-1], {"chain": " > ".join(chain)})
+                    for time, chain in zip(times, ops, strict=True)
+                    if chain
+                ),
+            )

@@ -1,8 +1,9 @@
-"""Put traces where others can see them: redacted, each with its report, and an index page over all that is there.
+"""Put traces where others can see them: redacted, each with its report, and an index page over all
+that is there.
 
-A file's name ends in a mark made from the trace and from what was kept, so what is already there is known without being
-read: a run that was stopped goes on where it stopped, nothing that is there is ever replaced by something else, and the
-index lists what earlier runs have put there too.
+A file's name ends in a mark made from the trace and from what was kept, so what is already there is
+known without being read: a run that was stopped goes on where it stopped, nothing that is there is
+ever replaced by something else, and the index lists what earlier runs have put there too.
 """
 
 from __future__ import annotations
@@ -32,14 +33,16 @@ _BLOCK = 1 << 20
 # NAME-MARK.json.gz, or NAME-MARK-WORDS.json.gz where more was kept.
 _TRACE = re.compile(rf"(?P<stem>.+-[0-9a-f]{{8}}(?P<kept>(?:-(?:{'|'.join(KEEP)}))*))\.json\.gz")
 
-Progress = Callable[[int, int, str], None]  # hears how many traces are done, of how many, and what is being sent
+# hears how many traces are done, of how many, and what is being sent
+Progress = Callable[[int, int, str], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Shared:
     """One trace that was shared. `was_there` when an earlier run had put it there already.
 
-    `perfetto` is the address that opens it in Perfetto, where a browser can fetch it; `lost_data` when its ledger says so.
+    `perfetto` is the address that opens it in Perfetto, where a browser can fetch it; `lost_data`
+    when its ledger says so.
     """
 
     source: str
@@ -51,20 +54,42 @@ class Shared:
     lost_data: bool
 
 
-def share(path: str, store: Store, keep: frozenset[str] = frozenset(), limits: Limits | None = None,
-          progress: Progress = lambda done, all, what: None, *, cache: bool = True) -> list[Shared]:
+def share(
+    path: str,
+    store: Store,
+    keep: frozenset[str] = frozenset(),
+    limits: Limits | None = None,
+    progress: Progress = lambda done, all, what: None,
+    *,
+    cache: bool = True,
+) -> list[Shared]:
     """Share one trace, or every trace of a folder or zip."""
     bounds = limits or Limits()
     found = candidates(path, bounds)
     paths = [path] if found is None else found
     if not paths:
-        raise TraceError("E_NO_EVENTS", path, "no trace in there", hint="give a folder that holds *.json or *.json.gz traces")
+        raise TraceError(
+            "E_NO_EVENTS",
+            path,
+            "no trace in there",
+            hint="give a folder that holds *.json or *.json.gz traces",
+        )
     shared, there = [], store.names()
     with tempfile.TemporaryDirectory(prefix="foretrace-share-") as folder:
         for done, each in enumerate(paths):
             progress(done, len(paths), each)
             tell = partial(_tell, progress, done, len(paths))
-            shared.append(_one(open(each, cache=cache, limits=bounds), each, store, there, keep, Path(folder), tell))
+            shared.append(
+                _one(
+                    open(each, cache=cache, limits=bounds),
+                    each,
+                    store,
+                    there,
+                    keep,
+                    Path(folder),
+                    tell,
+                )
+            )
             there |= {shared[-1].trace, shared[-1].report}
         progress(len(paths), len(paths), "")
         index = Path(folder) / INDEX
@@ -77,8 +102,15 @@ def _tell(progress: Progress, done: int, every: int, name: str, sent: int, size:
     progress(done, every, f"{name}: {bytes_text(sent)} of {bytes_text(size)}")
 
 
-def _one(trace: Trace, path: str, store: Store, there: set[str], keep: frozenset[str], folder: Path,
-         tell: Callable[[str, int, int], None]) -> Shared:
+def _one(
+    trace: Trace,
+    path: str,
+    store: Store,
+    there: set[str],
+    keep: frozenset[str],
+    folder: Path,
+    tell: Callable[[str, int, int], None],
+) -> Shared:
     words, mark = words_for(trace, keep), "-".join(["", _mark(path, keep), *sorted(keep)])
     stem = f"{shared_name(path, words)}{mark}"
     name, page = f"{stem}.json.gz", f"{stem}.html"
@@ -88,7 +120,9 @@ def _one(trace: Trace, path: str, store: Store, there: set[str], keep: frozenset
         store.put(copy, name, partial(tell, name))
         store.put(write_report(folder / page, [open(copy, cache=False)]), page, partial(tell, page))
     regions = tuple(dict.fromkeys(words.clean(span.name) for span in trace.spans.regions))
-    return Shared(path, name, page, _perfetto(store, name), regions, was_there, trace.ledger.lost_data)
+    return Shared(
+        path, name, page, _perfetto(store, name), regions, was_there, trace.ledger.lost_data
+    )
 
 
 def _perfetto(store: Store, name: str) -> str | None:
@@ -108,11 +142,20 @@ def _mark(path: str, keep: frozenset[str]) -> str:
 
 
 def index_page(names: set[str], store: Store) -> str:
-    """One page with a link to every trace and report in the store, and what of the traces remains in these copies."""
-    found = [match for name in sorted(names) if (match := _TRACE.fullmatch(name)) and f"{match['stem']}.html" in names]
+    """One page with a link to every trace and report in the store, and what of the traces remains
+    in these copies.
+    """
+    found = [
+        match
+        for name in sorted(names)
+        if (match := _TRACE.fullmatch(name)) and f"{match['stem']}.html" in names
+    ]
     rows = "\n".join(_row(match, store) for match in found)
     kept = sorted({word for match in found for word in match["kept"].split("-") if word})
-    remains = "".join(f"<li>{escape(text)}</li>" for text in (*REMAINS, *(f"in some: {KEEP[word]}" for word in kept)))
+    remains = "".join(
+        f"<li>{escape(text)}</li>"
+        for text in (*REMAINS, *(f"in some: {KEEP[word]}" for word in kept))
+    )
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8">
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; base-uri 'none'; form-action 'none'">
@@ -126,7 +169,11 @@ def index_page(names: set[str], store: Store) -> str:
 
 def _row(match: re.Match[str], store: Store) -> str:
     name, page, perfetto = match[0], f"{match['stem']}.html", _perfetto(store, match[0])
-    link = f'<a href="{escape(perfetto)}" rel="noopener noreferrer">Perfetto</a>' if perfetto else ""
+    link = (
+        f'<a href="{escape(perfetto)}" rel="noopener noreferrer">Perfetto</a>' if perfetto else ""
+    )
     kept = match["kept"].strip("-").replace("-", ", ")
-    return (f'<tr><td><bdi>{escape(name)}</bdi></td><td><a href="{escape(quote(page))}">report</a></td>'
-            f'<td><a href="{escape(quote(name))}">trace</a></td><td>{link}</td><td>{kept and f"keeps {kept}"}</td></tr>')
+    return (
+        f'<tr><td><bdi>{escape(name)}</bdi></td><td><a href="{escape(quote(page))}">report</a></td>'
+        f'<td><a href="{escape(quote(name))}">trace</a></td><td>{link}</td><td>{kept and f"keeps {kept}"}</td></tr>'
+    )

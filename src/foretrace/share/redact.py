@@ -1,4 +1,6 @@
-"""A copy of a trace that may be shown to others: what is needed to read it, and nothing that says whose it is."""
+"""A copy of a trace that may be shown to others: what is needed to read it, and nothing that says
+whose it is.
+"""
 
 from __future__ import annotations
 
@@ -18,14 +20,19 @@ KEEP = {
     "hosts": "names of hosts, users, processes and threads",
 }
 REMAINS = (
-    "names of ops, kernels, regions and steps, with paths, addresses, host and user names and keys replaced",
+    "names of ops, kernels, regions and steps, with paths, addresses, host and user names and "
+    "keys replaced",
     "times and durations; process, thread and stream numbers; correlation ids",
-    "sizes, strides and types of operands; launch grids, registers and shared memory; bytes copied and allocated",
+    "sizes, strides and types of operands; launch grids, registers and shared memory; bytes "
+    "copied and allocated",
     "the model of the GPU, CUDA versions, rank and world size",
 )
 # `{host}_{pid}.{time}.pt.trace.json`: what torch's own handler calls its files.
 _HANDLER = re.compile(r"^.+_(\d+)\.(\d{10,})(\..*)?$")
-_SUFFIX = re.compile(r"(?:\.pt)?(?:\.trace)?\.json(?:\.(?:gz|zst|zstd))?$|\.(?:gz|zst|zstd|trace|tmp)$", re.IGNORECASE)
+_SUFFIX = re.compile(
+    r"(?:\.pt)?(?:\.trace)?\.json(?:\.(?:gz|zst|zstd))?$|\.(?:gz|zst|zstd|trace|tmp)$",
+    re.IGNORECASE,
+)
 
 
 def parse_keep(text: str) -> frozenset[str]:
@@ -46,14 +53,24 @@ def redact(trace: Trace, folder: Path, keep: frozenset[str] = frozenset(), mark:
 
 
 def words_for(trace: Trace, keep: frozenset[str]) -> Words:
-    """Words that know the hosts and people this trace mentions anywhere, so that they are found everywhere."""
+    """Words that know the hosts and people this trace mentions anywhere, so that they are found
+    everywhere.
+    """
     header = trace.tables.header
     texts = [*leaves(header), trace.path, *trace.host.names]
     for table in ("tracks", "stacks", "triton"):
-        texts += [value for column in trace.tables[table].iter_columns() if column.dtype == str
-                  for value in column.drop_nulls().unique().to_list()]
-    named = [str(value) for key, value in header.items()
-             if re.search(r"host|user|owner|job|node|machine", key, re.IGNORECASE) and isinstance(value, str)]
+        texts += [
+            value
+            for column in trace.tables[table].iter_columns()
+            if column.dtype == str
+            for value in column.drop_nulls().unique().to_list()
+        ]
+    named = [
+        str(value)
+        for key, value in header.items()
+        if re.search(r"host|user|owner|job|node|machine", key, re.IGNORECASE)
+        and isinstance(value, str)
+    ]
     match = re.match(r"^(.+)_\d+\.\d{10,}", Path(trace.path).name)
     hosts = {match[1]} if match else set()
     return Words({*owners(texts), *named, *hosts}, paths="paths" in keep, hosts="hosts" in keep)
@@ -62,8 +79,8 @@ def words_for(trace: Trace, keep: frozenset[str]) -> Words:
 def shared_name(path: str, words: Words) -> str:
     """The file's name without its suffixes, its folder, and the host that torch puts in front.
 
-    A name that holds anything private is not mended but left out: a pseudonym would differ from run to run, and a second run
-    could not tell what the first has put there.
+    A name that holds anything private is not mended but left out: a pseudonym would differ from run
+    to run, and a second run could not tell what the first has put there.
     """
     name = _SUFFIX.sub("", Path(path.rpartition("::")[2] or path).name)
     match = _HANDLER.match(name)

@@ -22,7 +22,9 @@ Sent = Callable[[int, int], None]  # hears how many bytes of a file are there, o
 
 
 class Store(Protocol):
-    """`place` is where a person finds a file, `link` the address a browser can fetch it from, or None where there is none."""
+    """`place` is where a person finds a file, `link` the address a browser can fetch it from, or
+    None where there is none.
+    """
 
     def names(self) -> set[str]: ...
     def put(self, path: Path, name: str, sent: Sent) -> None: ...
@@ -47,7 +49,10 @@ def store_for(url: str) -> Store:
     if scheme == "file":
         return Folder(Path("/" + rest.lstrip("/")))
     if scheme not in _DRIVERS:
-        raise UsageError(f"{url}: traces go to a folder, s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or hf://buckets/USER/NAME")
+        raise UsageError(
+            f"{url}: traces go to a folder, s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or "
+            "hf://buckets/USER/NAME"
+        )
     return CloudBucket(scheme, rest.rstrip("/"))
 
 
@@ -59,7 +64,9 @@ class Folder:
         try:
             path.mkdir(parents=True, exist_ok=True)
         except OSError as problem:
-            raise StoreError(f"{path}: no folder can be made there: {problem.strerror}; choose another place") from None
+            raise StoreError(
+                f"{path}: no folder can be made there: {problem.strerror}; choose another place"
+            ) from None
 
     def names(self) -> set[str]:
         return {entry.name for entry in self.path.iterdir() if entry.is_file()}
@@ -68,7 +75,8 @@ class Folder:
         part = self.path / f".{name}.part"
         try:
             shutil.copyfile(path, part)
-            os.replace(part, self.path / name)  # whole or not at all: a run that is stopped leaves nothing half written
+            # whole or not at all: a run that is stopped leaves nothing half written
+            os.replace(part, self.path / name)
         except OSError as problem:
             raise StoreError(f"{self.place(name)} cannot be written: {problem.strerror}") from None
 
@@ -80,7 +88,9 @@ class Folder:
 
 
 class CloudBucket:
-    """A bucket behind fsspec; credentials and address come from where its driver takes them (`AWS_ENDPOINT_URL`, ...)."""
+    """A bucket behind fsspec; credentials and address come from where its driver takes them
+    (`AWS_ENDPOINT_URL`, ...).
+    """
 
     def __init__(self, scheme: str, root: str) -> None:
         self.scheme, self.root = scheme, root
@@ -91,10 +101,13 @@ class CloudBucket:
         self._callback: Any = fsspec.callbacks.Callback
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # a driver's opinion of its own version is nothing a person can use here
+                # a driver's opinion of its own version is nothing a person can use here
+                warnings.simplefilter("ignore")
                 self.files = fsspec.filesystem(scheme)
         except ImportError:
-            raise MissingError(f"sharing to {scheme}:// needs {_DRIVERS[scheme]}: pip install {_DRIVERS[scheme]}") from None
+            raise MissingError(
+                f"sharing to {scheme}:// needs {_DRIVERS[scheme]}: pip install {_DRIVERS[scheme]}"
+            ) from None
         except Exception as problem:
             raise StoreError(f"{self.place('')}: {problem}") from None
 
@@ -123,17 +136,25 @@ class CloudBucket:
         if self.scheme != "s3":
             return f"https://storage.googleapis.com/{bucket}/{key}"
         endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
-        return f"{endpoint.rstrip('/')}/{bucket}/{key}" if endpoint else f"https://{bucket}.s3.amazonaws.com/{key}"
+        return (
+            f"{endpoint.rstrip('/')}/{bucket}/{key}"
+            if endpoint
+            else f"https://{bucket}.s3.amazonaws.com/{key}"
+        )
 
 
 class HubBucket:
-    """A bucket of the Hugging Face Hub, made when it is not there; `where` is USER/NAME[/FOLDER], or NAME for one's own."""
+    """A bucket of the Hugging Face Hub, made when it is not there; `where` is USER/NAME[/FOLDER],
+    or NAME for one's own.
+    """
 
     def __init__(self, where: str) -> None:
         try:
             from huggingface_hub import HfApi
         except ImportError:
-            raise MissingError(f"sharing to the Hugging Face Hub needs huggingface_hub: {_INSTALL}") from None
+            raise MissingError(
+                f"sharing to the Hugging Face Hub needs huggingface_hub: {_INSTALL}"
+            ) from None
         self.api: Any = HfApi()
         parts = where.strip("/").split("/")
         try:
@@ -141,7 +162,10 @@ class HubBucket:
             self.bucket = f"{owner}/{parts[1] if len(parts) > 1 else parts[0]}"
             self.api.create_bucket(self.bucket, exist_ok=True)
         except Exception as problem:  # its client raises what the library underneath it raises
-            raise StoreError(f"hf://buckets/{where} at {self.api.endpoint}: {problem} (log in with: hf auth login)") from None
+            raise StoreError(
+                f"hf://buckets/{where} at {self.api.endpoint}: {problem} (log in with: hf auth "
+                "login)"
+            ) from None
         self.folder = "/".join(parts[2:])
 
     def _path(self, name: str) -> str:
@@ -149,7 +173,9 @@ class HubBucket:
 
     def names(self) -> set[str]:
         try:
-            tree = self.api.list_bucket_tree(self.bucket, prefix=self.folder or None, recursive=True)
+            tree = self.api.list_bucket_tree(
+                self.bucket, prefix=self.folder or None, recursive=True
+            )
             found = {entry.path for entry in tree}
         except Exception as problem:
             if getattr(getattr(problem, "response", None), "status_code", None) == 404:

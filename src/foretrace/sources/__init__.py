@@ -11,16 +11,21 @@ from .limits import Limits
 __all__ = ["Limits", "read"]
 
 
-def read(path: str, limits: Limits | None = None, meanwhile: Callable[[], object] = lambda: None) -> Tables:
-    """Read one trace. Raises `TraceError` when it is not one; what was mended or left out is in the ledger.
+def read(
+    path: str, limits: Limits | None = None, meanwhile: Callable[[], object] = lambda: None
+) -> Tables:
+    """Read one trace. Raises `TraceError` when it is not one; what was mended or left out is in the
+    ledger.
 
-    `meanwhile` is called while other processes decode a large file: a good time to import what comes next.
+    `meanwhile` is called while other processes decode a large file: a good time to import what
+    comes next.
     """
     from .bytestream import open_stream
     from .kineto.document import read_document
 
     limits, ledger = limits or Limits(), LedgerBuilder()
     document = read_document(open_stream(path, limits, ledger), limits, ledger, meanwhile)
-    from .kineto.assemble import assemble  # brings NumPy and Polars, which must not be loaded before workers are forked
+    # brings NumPy and Polars, which must not be loaded before workers are forked
+    from .kineto.assemble import assemble
 
     return assemble(document, ledger)

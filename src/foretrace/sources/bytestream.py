@@ -1,7 +1,8 @@
-"""From a path to plain JSON bytes: gzip, zstd, zip and byte-order marks, told by content, never by name.
+"""From a path to plain JSON bytes: gzip, zstd, zip and byte-order marks, told by content, never by
+name.
 
-A stream yields blocks. Damage in a container is noted in the ledger and what was read so far is kept; only a file that
-cannot be a trace at all is refused.
+A stream yields blocks. Damage in a container is noted in the ledger and what was read so far is
+kept; only a file that cannot be a trace at all is refused.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ MAX_LAYERS = 2
 
 @dataclass(slots=True)
 class ByteStream:
-    """Blocks of plain bytes. `plain_path` is set when the blocks are the file itself, so parts can be read apart."""
+    """Blocks of plain bytes. `plain_path` is set when the blocks are the file itself, so parts can
+    be read apart.
+    """
 
     label: str
     blocks: Iterator[bytes]
@@ -53,21 +56,34 @@ def open_stream(path: str, limits: Limits, ledger: LedgerBuilder) -> ByteStream:
         start = _skip_bom(first, ledger)
         blocks = _checked(_chain(first[start:], raw), label, limits)
         return ByteStream(label, blocks, None if path == "-" else path, start, size)
-    return ByteStream(label, _checked(_peel(_chain(first, raw), label, limits, ledger, 0), label, limits), size=size)
+    return ByteStream(
+        label,
+        _checked(_peel(_chain(first, raw), label, limits, ledger, 0), label, limits),
+        size=size,
+    )
 
 
 def _open_regular(path: str) -> IO[bytes]:
-    """A regular file or stdin; anything that could block or never end is refused before it is opened."""
+    """A regular file or stdin; anything that could block or never end is refused before it is
+    opened.
+    """
     if path == "-":
         return sys.stdin.buffer
     try:
         mode = os.stat(path).st_mode
         if not stat.S_ISREG(mode):
-            raise TraceError("E_NOT_REGULAR", path, "not a regular file", hint="give a file, a folder, or - for stdin")
+            raise TraceError(
+                "E_NOT_REGULAR",
+                path,
+                "not a regular file",
+                hint="give a file, a folder, or - for stdin",
+            )
         return open(path, "rb", buffering=0)
     except (OSError, ValueError) as error:
         text = getattr(error, "strerror", None) or str(error)
-        raise TraceError("E_UNREADABLE", path, f"cannot be read: {text}", hint="check the path and its rights") from None
+        raise TraceError(
+            "E_UNREADABLE", path, f"cannot be read: {text}", hint="check the path and its rights"
+        ) from None
 
 
 def _read(handle: IO[bytes], label: str) -> Iterator[bytes]:
@@ -77,7 +93,10 @@ def _read(handle: IO[bytes], label: str) -> Iterator[bytes]:
                 block = handle.read(BLOCK)
             except OSError as error:
                 raise TraceError(
-                    "E_UNREADABLE", label, f"cannot be read: {error.strerror}", hint="copy the file again"
+                    "E_UNREADABLE",
+                    label,
+                    f"cannot be read: {error.strerror}",
+                    hint="copy the file again",
                 ) from None
             if not block:
                 return
@@ -97,16 +116,24 @@ def _container(first: bytes) -> Callable[..., Iterator[bytes]] | None:
     return None
 
 
-def _peel(raw: Iterator[bytes], label: str, limits: Limits, ledger: LedgerBuilder, layer: int) -> Iterator[bytes]:
+def _peel(
+    raw: Iterator[bytes], label: str, limits: Limits, ledger: LedgerBuilder, layer: int
+) -> Iterator[bytes]:
     """Take containers off until plain text is left; at most `MAX_LAYERS` of them."""
     first = next(raw, b"")
     opener = _container(first)
     if opener is not None:
         if layer >= MAX_LAYERS:
             raise TraceError(
-                "E_GZIP", label, f"compressed more than {MAX_LAYERS} times", offset=0, hint="unpack it by hand first"
+                "E_GZIP",
+                label,
+                f"compressed more than {MAX_LAYERS} times",
+                offset=0,
+                hint="unpack it by hand first",
             )
-        yield from _peel(opener(_chain(first, raw), label, limits, ledger), label, limits, ledger, layer + 1)
+        yield from _peel(
+            opener(_chain(first, raw), label, limits, ledger), label, limits, ledger, layer + 1
+        )
     elif first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         ledger.note("bom")
         yield from _from_utf16(_chain(first, raw), ledger)
@@ -146,7 +173,9 @@ def _checked(blocks: Iterator[bytes], label: str, limits: Limits) -> Iterator[by
         yield block
 
 
-def _unzip(raw: Iterator[bytes], label: str, limits: Limits, ledger: LedgerBuilder) -> Iterator[bytes]:
+def _unzip(
+    raw: Iterator[bytes], label: str, limits: Limits, ledger: LedgerBuilder
+) -> Iterator[bytes]:
     """A zip met as a stream (stdin, or inside another container): it must hold one trace."""
     held = io.BytesIO(b"".join(_checked(raw, label, limits)))
     yield from _members_blocks(held, label, None, limits)
@@ -157,13 +186,18 @@ def _zip_member(archive: str, member: str, limits: Limits) -> Iterator[bytes]:
         yield from _members_blocks(handle, archive, member, limits)
 
 
-def _members_blocks(handle: IO[bytes], label: str, member: str | None, limits: Limits) -> Iterator[bytes]:
+def _members_blocks(
+    handle: IO[bytes], label: str, member: str | None, limits: Limits
+) -> Iterator[bytes]:
     with open_zip(handle, label, limits) as archive:
         names = [info.filename for info in archive.infolist() if not info.is_dir()]
         name = member if member is not None else (names[0] if len(names) == 1 else "")
         if name not in names:
             raise TraceError(
-                "E_ZIP", label, f"holds {len(names)} members: {', '.join(names[:8])}", hint=f"name one: {label}::MEMBER"
+                "E_ZIP",
+                label,
+                f"holds {len(names)} members: {', '.join(names[:8])}",
+                hint=f"name one: {label}::MEMBER",
             )
         ratio = Ratio(label, limits)
         ratio.taken = archive.getinfo(name).compress_size
@@ -172,18 +206,31 @@ def _members_blocks(handle: IO[bytes], label: str, member: str | None, limits: L
                 while block := opened.read(BLOCK):
                     ratio.add(len(block))
                     yield block
-        except (zipfile.BadZipFile, zlib.error, RuntimeError, NotImplementedError, EOFError) as error:
+        except (
+            zipfile.BadZipFile,
+            zlib.error,
+            RuntimeError,
+            NotImplementedError,
+            EOFError,
+        ) as error:
             raise TraceError(
-                "E_ZIP", f"{label}::{name}", f"damaged or locked zip member ({error})", hint="unpack it by hand"
+                "E_ZIP",
+                f"{label}::{name}",
+                f"damaged or locked zip member ({error})",
+                hint="unpack it by hand",
             ) from None
 
 
 def open_zip(handle: IO[bytes], label: str, limits: Limits) -> zipfile.ZipFile:
-    """A zip whose members neither overlap (a bomb) nor are too many. Names are labels only: nothing is unpacked."""
+    """A zip whose members neither overlap (a bomb) nor are too many. Names are labels only: nothing
+    is unpacked.
+    """
     try:
         archive = zipfile.ZipFile(handle)
     except (zipfile.BadZipFile, OSError, ValueError) as error:
-        raise TraceError("E_ZIP", label, f"damaged zip ({error})", hint="copy the file again") from None
+        raise TraceError(
+            "E_ZIP", label, f"damaged zip ({error})", hint="copy the file again"
+        ) from None
     infos = sorted(archive.infolist(), key=lambda info: info.header_offset)
     if len(infos) > limits.members:
         raise LimitError(
@@ -193,8 +240,15 @@ def open_zip(handle: IO[bytes], label: str, limits: Limits) -> zipfile.ZipFile:
             hint="raise it with --limit members=NUMBER",
         )
     for info, after in pairwise(infos):
-        if info.header_offset + 30 + len(info.orig_filename.encode()) + info.compress_size > after.header_offset:
+        if (
+            info.header_offset + 30 + len(info.orig_filename.encode()) + info.compress_size
+            > after.header_offset
+        ):
             raise LimitError(
-                "E_BOMB", label, "members of the zip overlap", offset=after.header_offset, hint="do not trust this file"
+                "E_BOMB",
+                label,
+                "members of the zip overlap",
+                offset=after.header_offset,
+                hint="do not trust this file",
             )
     return archive

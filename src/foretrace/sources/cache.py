@@ -1,11 +1,12 @@
 """Second open in a moment: tables as Parquet, keyed by the content of the trace.
 
-The key is a hash of the file's bytes and of this reader's own version. Hashing a large file takes longer than opening its
-cache, so the hash of a file that has not changed since (same inode, size, and both times to the nanosecond) is remembered,
-as Git does, and a file of a size that was never kept is not hashed to find out that it is not there. An entry is written
-beside its place and moved there in one step: two processes may write it at once, and a reader sees all of it or nothing.
-What was read from a file that changed meanwhile is not kept. Only traces that take long to read are, and the oldest entries
-go first.
+The key is a hash of the file's bytes and of this reader's own version. Hashing a large file takes
+longer than opening its cache, so the hash of a file that has not changed since (same inode, size,
+and both times to the nanosecond) is remembered, as Git does, and a file of a size that was never
+kept is not hashed to find out that it is not there. An entry is written beside its place and moved
+there in one step: two processes may write it at once, and a reader sees all of it or nothing. What
+was read from a file that changed meanwhile is not kept. Only traces that take long to read are, and
+the oldest entries go first.
 """
 
 from __future__ import annotations
@@ -49,7 +50,8 @@ def stamp_of(path: str) -> str | None:
 
 
 def key_of(path: str, *, if_kept: bool = False) -> str | None:
-    """The cache key of a file's content, or None when it is not worth keeping (stdin, an archive member, small).
+    """The cache key of a file's content, or None when it is not worth keeping (stdin, an archive
+    member, small).
 
     With `if_kept` also None, without hashing, when nothing of that size was ever kept.
     """
@@ -93,7 +95,10 @@ def load(path: str) -> Tables | None:
         meta = json.loads((place / "meta.json").read_bytes())
         frames = {name: pl.read_parquet(place / f"{name}.parquet") for name in TABLES}
         os.utime(place)  # so that the oldest to be used goes first
-        notes = tuple(Note(note[0], note[1], note[2], note[3], tuple(map(tuple, note[4]))) for note in meta["notes"])
+        notes = tuple(
+            Note(note[0], note[1], note[2], note[3], tuple(map(tuple, note[4])))
+            for note in meta["notes"]
+        )
         seen, kept, repaired, skipped = meta["ledger"]
         return Tables(
             meta["source"],
@@ -110,7 +115,9 @@ def load(path: str) -> Tables | None:
 
 
 def save(path: str, stamp: str | None, tables: Tables) -> None:
-    """Keep the tables of `path` as it was at `stamp`. A cache that cannot be written is no error: the trace was read."""
+    """Keep the tables of `path` as it was at `stamp`. A cache that cannot be written is no error:
+    the trace was read.
+    """
     key = key_of(path)
     if key is None or stamp_of(path) != stamp:
         return
@@ -141,7 +148,9 @@ def _meta(tables: Tables) -> dict[str, Any]:
         "resolution_ns": tables.resolution_ns,
         "merged": tables.merged,
         "ledger": (ledger.seen, ledger.kept, ledger.repaired, ledger.skipped),
-        "notes": [(note.code, note.severity, note.count, note.text, note.where) for note in ledger.notes],
+        "notes": [
+            (note.code, note.severity, note.count, note.text, note.where) for note in ledger.notes
+        ],
     }
 
 
@@ -154,7 +163,11 @@ def _trim(place: Path, most: int) -> None:
     )
     total = 0
     for entry in entries:
-        total += sum(file.stat().st_size for file in entry.iterdir()) if entry.is_dir() else entry.stat().st_size
+        total += (
+            sum(file.stat().st_size for file in entry.iterdir())
+            if entry.is_dir()
+            else entry.stat().st_size
+        )
         if total > most and entry.is_dir():
             shutil.rmtree(entry, ignore_errors=True)
         elif total > most:
@@ -173,7 +186,9 @@ def load_document(path: str, what: str) -> bytes | None:
 
 
 def save_document(path: str, stamp: str | None, what: str, content: Callable[[], bytes]) -> None:
-    """Keep a finished document of `path` as it was at `stamp`; `content` makes it only when it is worth keeping."""
+    """Keep a finished document of `path` as it was at `stamp`; `content` makes it only when it is
+    worth keeping.
+    """
     key = key_of(path)
     if key is not None and stamp_of(path) == stamp:
         place = folder() / "documents"

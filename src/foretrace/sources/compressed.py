@@ -1,6 +1,7 @@
 """gzip and zstd streams, read for what they hold even when they are damaged.
 
-A damaged end keeps what came before it, with a note; far more coming out than went in stops the load.
+A damaged end keeps what came before it, with a note; far more coming out than went in stops the
+load.
 """
 
 from __future__ import annotations
@@ -36,7 +37,9 @@ class Ratio:
             )
 
 
-def gunzip(raw: Iterator[bytes], label: str, limits: Limits, ledger: LedgerBuilder) -> Iterator[bytes]:
+def gunzip(
+    raw: Iterator[bytes], label: str, limits: Limits, ledger: LedgerBuilder
+) -> Iterator[bytes]:
     """All members of a gzip file; a damaged end keeps what came before it."""
     ratio = Ratio(label, limits)
     feed = _Feed(raw, ratio)
@@ -46,7 +49,11 @@ def gunzip(raw: Iterator[bytes], label: str, limits: Limits, ledger: LedgerBuild
             return
     if feed.held.strip(b"\0"):
         ledger.note(
-            "gzip_trailing", text=f"bytes after the gzip stream (at byte {ratio.taken - len(feed.held):,}) were ignored"
+            "gzip_trailing",
+            text=(
+                f"bytes after the gzip stream (at byte {ratio.taken - len(feed.held):,}) were "
+                "ignored"
+            ),
         )
 
 
@@ -68,8 +75,12 @@ class _Feed:
         return self.held.startswith(GZIP)
 
 
-def _member(feed: _Feed, label: str, ledger: LedgerBuilder, ratio: Ratio) -> Generator[bytes, None, bool]:
-    """One member. The checksum is counted here, because zlib drops its last output when the trailer is wrong."""
+def _member(
+    feed: _Feed, label: str, ledger: LedgerBuilder, ratio: Ratio
+) -> Generator[bytes, None, bool]:
+    """One member. The checksum is counted here, because zlib drops its last output when the trailer
+    is wrong.
+    """
     header = _header_size(feed)
     inflate, crc, size, started = zlib.decompressobj(-15), 0, 0, False
     feed.held = feed.held[header:]
@@ -127,7 +138,9 @@ def _until_damage(inflate: Any, data: bytes) -> bytes:
     return b"".join(pieces)
 
 
-def _gzip_damage(error: zlib.error, feed: _Feed, label: str, ledger: LedgerBuilder, started: bool) -> None:
+def _gzip_damage(
+    error: zlib.error, feed: _Feed, label: str, ledger: LedgerBuilder, started: bool
+) -> None:
     """Damage ends the stream; a file that several ranks wrote at once is refused."""
     offset = feed.ratio.taken - len(feed.held)
     while len(feed.held) < 4 << 20 and feed.more():
@@ -141,11 +154,18 @@ def _gzip_damage(error: zlib.error, feed: _Feed, label: str, ledger: LedgerBuild
             hint="give each rank its own file and record again",
         )
     if not started:
-        raise TraceError("E_GZIP", label, f"damaged gzip ({error})", offset=offset, hint="copy the file again")
-    ledger.note("gzip_crc", text=f"the gzip stream is damaged near byte {offset:,}; what came before it was kept")
+        raise TraceError(
+            "E_GZIP", label, f"damaged gzip ({error})", offset=offset, hint="copy the file again"
+        )
+    ledger.note(
+        "gzip_crc",
+        text=f"the gzip stream is damaged near byte {offset:,}; what came before it was kept",
+    )
 
 
-def unzstd(raw: Iterator[bytes], label: str, limits: Limits, ledger: LedgerBuilder) -> Iterator[bytes]:
+def unzstd(
+    raw: Iterator[bytes], label: str, limits: Limits, ledger: LedgerBuilder
+) -> Iterator[bytes]:
     if sys.version_info >= (3, 14):
         from compression import zstd
     else:
@@ -166,9 +186,19 @@ def unzstd(raw: Iterator[bytes], label: str, limits: Limits, ledger: LedgerBuild
         except zstd.ZstdError as error:
             if not ratio.given:
                 raise TraceError(
-                    "E_GZIP", label, f"damaged zstd ({error})", offset=ratio.taken, hint="copy the file again"
+                    "E_GZIP",
+                    label,
+                    f"damaged zstd ({error})",
+                    offset=ratio.taken,
+                    hint="copy the file again",
                 ) from None
-            ledger.note("gzip_crc", text=f"the zstd stream is damaged near byte {ratio.taken:,}; what came before was kept")
+            ledger.note(
+                "gzip_crc",
+                text=(
+                    f"the zstd stream is damaged near byte {ratio.taken:,}; what came before was "
+                    "kept"
+                ),
+            )
             return
     if not frame.eof:
         ledger.note("gzip_truncated", text="the zstd stream ends early")

@@ -1,7 +1,8 @@
 """Folders and archives of traces: which files in there are traces, told by their first bytes.
 
-Producers name their files in a dozen ways (`*.pt.trace.json.gz`, `rank0_trace.json.gz`, `libkineto_activities_7.json`, a
-killed export's `t.json.tmp`), and keep other JSON beside them; so a name only says what is worth a look inside.
+Producers name their files in a dozen ways (`*.pt.trace.json.gz`, `rank0_trace.json.gz`,
+`libkineto_activities_7.json`, a killed export's `t.json.tmp`), and keep other JSON beside them; so
+a name only says what is worth a look inside.
 """
 
 from __future__ import annotations
@@ -20,16 +21,22 @@ from .bytestream import ZIP, open_stream, open_zip
 from .limits import Limits
 from .sniff import refuse_no_events, refuse_non_json
 
-_WORTH_A_LOOK = re.compile(r"\.(?:json|trace|tmp)(?:\.(?:gz|zst|zstd|tmp))?$|\.(?:gz|zst|zstd)$", re.IGNORECASE)
+_WORTH_A_LOOK = re.compile(
+    r"\.(?:json|trace|tmp)(?:\.(?:gz|zst|zstd|tmp))?$|\.(?:gz|zst|zstd)$", re.IGNORECASE
+)
 _RECORD = ".run.json"  # what `foretrace run` knows of the trace beside it
 _ARCHIVE = re.compile(r"\.zip$", re.IGNORECASE)
-_TRACE = re.compile(rb'"traceEvents"\s*:\s*\[|^\s*\[\s*\{[^{}]{0,400}"ph"\s*:|"schemaVersion"\s*:\s*\d+\s*,')
+_TRACE = re.compile(
+    rb'"traceEvents"\s*:\s*\[|^\s*\[\s*\{[^{}]{0,400}"ph"\s*:|"schemaVersion"\s*:\s*\d+\s*,'
+)
 _PEEK = 256 << 10
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a folder or zip holds: `files` may be traces, sorted, each with why it is none; `others` counts the rest."""
+    """What a folder or zip holds: `files` may be traces, sorted, each with why it is none; `others`
+    counts the rest.
+    """
 
     files: list[tuple[str, TraceError | None]]
     others: int
@@ -40,7 +47,9 @@ class Found:
 
 
 def resolve(path: str, limits: Limits) -> str:
-    """The one trace that `path` means. A folder or zip with several is a usage error that lists them."""
+    """The one trace that `path` means. A folder or zip with several is a usage error that lists
+    them.
+    """
     found = searched(path, limits)
     if found is None:
         return path
@@ -58,7 +67,9 @@ def nothing_in(path: str, reasons: Sequence[str]) -> TraceError:
     """None of the files is a trace; `reasons` says why of each, and the first is told."""
     more = f" (and {len(reasons) - 1:,} more)" if len(reasons) > 1 else ""
     message = f"no trace in there: {reasons[0]}{more}" if reasons else "no trace in there"
-    return TraceError("E_NO_EVENTS", path, message, hint="give a folder that holds *.json or *.json.gz traces")
+    return TraceError(
+        "E_NO_EVENTS", path, message, hint="give a folder that holds *.json or *.json.gz traces"
+    )
 
 
 def candidates(path: str, limits: Limits) -> list[str] | None:
@@ -68,7 +79,9 @@ def candidates(path: str, limits: Limits) -> list[str] | None:
 
 
 def examined(path: str, limits: Limits) -> list[tuple[str, TraceError | None]] | None:
-    """Every file of a folder or zip that may be a trace, sorted, with why it is none; None when `path` is neither."""
+    """Every file of a folder or zip that may be a trace, sorted, with why it is none; None when
+    `path` is neither.
+    """
     found = searched(path, limits)
     return None if found is None else found.files
 
@@ -87,7 +100,9 @@ def searched(path: str, limits: Limits) -> Found | None:
                 return None
             file.seek(0)
             with open_zip(file, path, limits) as archive:
-                return _sorted_out([(each, refusal(each, limits)) for each in _in_zip(archive, path)])
+                return _sorted_out(
+                    [(each, refusal(each, limits)) for each in _in_zip(archive, path)]
+                )
     except OSError:
         return None  # opening it for reading says what is wrong
 
@@ -96,15 +111,25 @@ def _in_folder(path: str, limits: Limits) -> Found:
     unlisted: list[OSError] = []
     files = list(_walk(path, unlisted.append))
     named = [full for full in files if _WORTH_A_LOOK.search(full) or _ARCHIVE.search(full)]
-    found = _sorted_out([(full, _archive(full) if _ARCHIVE.search(full) else refusal(full, limits)) for full in named])
+    found = _sorted_out(
+        [
+            (full, _archive(full) if _ARCHIVE.search(full) else refusal(full, limits))
+            for full in named
+        ]
+    )
     closed = [(os.fsdecode(problem.filename), _unlisted(problem)) for problem in unlisted]
-    return Found(sorted([*found.files, *closed], key=lambda pair: pair[0]), found.others + len(files) - len(named))
+    return Found(
+        sorted([*found.files, *closed], key=lambda pair: pair[0]),
+        found.others + len(files) - len(named),
+    )
 
 
 def _sorted_out(files: list[tuple[str, TraceError | None]]) -> Found:
     """A file that is no trace, and by its name was never to be one, is nothing lost."""
     there = {path for path, problem in files if problem is None}
-    kept = [(path, problem) for path, problem in files if problem is None or _like_a_trace(path, there)]
+    kept = [
+        (path, problem) for path, problem in files if problem is None or _like_a_trace(path, there)
+    ]
     return Found(sorted(kept, key=lambda pair: pair[0]), len(files) - len(kept))
 
 
@@ -120,17 +145,27 @@ def _walk(path: str, unlisted: Callable[[OSError], None]) -> Iterator[str]:
         inside[:] = sorted(name for name in inside if not name.startswith("."))
         there = set(names)
         # a draft whose export was finished after all says nothing new
-        yield from (os.path.join(folder, name) for name in names
-                    if not (name.endswith(".tmp") and name.removesuffix(".tmp") in there))
+        yield from (
+            os.path.join(folder, name)
+            for name in names
+            if not (name.endswith(".tmp") and name.removesuffix(".tmp") in there)
+        )
 
 
 def _archive(path: str) -> TraceError:
-    return TraceError("E_ZIP", path, "a zip is a set of its own", hint=f"look into it: foretrace look {shlex.quote(path)}")
+    return TraceError(
+        "E_ZIP",
+        path,
+        "a zip is a set of its own",
+        hint=f"look into it: foretrace look {shlex.quote(path)}",
+    )
 
 
 def _unlisted(problem: OSError) -> TraceError:
     path = os.fsdecode(problem.filename)
-    return TraceError("E_UNREADABLE", path, f"cannot be listed: {problem.strerror}", hint="check its rights")
+    return TraceError(
+        "E_UNREADABLE", path, f"cannot be listed: {problem.strerror}", hint="check its rights"
+    )
 
 
 def _in_zip(archive: zipfile.ZipFile, path: str) -> Iterator[str]:
@@ -147,8 +182,12 @@ def refusal(path: str, limits: Limits) -> TraceError | None:
     except TraceError as problem:
         return problem
     if not held.strip():
-        return TraceError("E_EMPTY", path, "empty", offset=0, hint="was the export killed? record again")
-    return refuse_no_events(path, held, whole=len(held) >= _PEEK or held.rstrip().endswith((b"}", b"]")))
+        return TraceError(
+            "E_EMPTY", path, "empty", offset=0, hint="was the export killed? record again"
+        )
+    return refuse_no_events(
+        path, held, whole=len(held) >= _PEEK or held.rstrip().endswith((b"}", b"]"))
+    )
 
 
 def _first_bytes(path: str, limits: Limits) -> bytes:

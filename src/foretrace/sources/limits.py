@@ -1,7 +1,7 @@
 """Limits against hostile files. Real traces stay far below every one of them; each can be raised.
 
-The defaults leave two orders of magnitude above what 56 public traces showed: depth 6, strings of 5,123 characters,
-events of 6.9 kB, compression 29:1.
+The defaults leave two orders of magnitude above what 56 public traces showed: depth 6, strings of
+5,123 characters, events of 6.9 kB, compression 29:1.
 """
 
 from __future__ import annotations
@@ -11,7 +11,16 @@ from dataclasses import dataclass, fields, replace
 
 from ..errors import UsageError
 
-_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "tib": 1 << 40}
+_UNITS = {
+    "": 1,
+    "k": 10**3,
+    "m": 10**6,
+    "g": 10**9,
+    "kib": 1 << 10,
+    "mib": 1 << 20,
+    "gib": 1 << 30,
+    "tib": 1 << 40,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +41,17 @@ RATIO_FREE_BYTES = 64 << 20  # small files may compress as well as they like
 
 
 def parse_limits(settings: tuple[str, ...]) -> Limits:
-    """`("bytes=64GiB", "depth=200")` -> Limits. Unknown names and sizes are a usage error that lists the names."""
+    """`("bytes=64GiB", "depth=200")` -> Limits. Unknown names and sizes are a usage error that
+    lists the names.
+    """
     names = [field.name for field in fields(Limits)]
     changes: dict[str, int] = {}
     for setting in settings:
         name, _, value = setting.partition("=")
         match = re.fullmatch(r"(\d+)\s*([a-zA-Z]*)", value.strip())
         if name not in names or match is None or match[2].lower() not in _UNITS:
-            raise UsageError(f"--limit {setting!r}: write NAME=NUMBER with NAME one of {', '.join(names)}")
+            raise UsageError(
+                f"--limit {setting!r}: write NAME=NUMBER with NAME one of {', '.join(names)}"
+            )
         changes[name] = int(match[1]) * _UNITS[match[2].lower()]
     return replace(Limits(), **changes)

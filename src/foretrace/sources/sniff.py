@@ -1,6 +1,7 @@
 """When a file is not a profiler trace, say what it is and what to do instead.
 
-Each row looks at the first bytes after containers were taken off. Nothing is ever unpickled or handed to another reader.
+Each row looks at the first bytes after containers were taken off. Nothing is ever unpickled or
+handed to another reader.
 """
 
 from __future__ import annotations
@@ -15,14 +16,34 @@ _PICKLE_HINT = "memory snapshots are not read here; open them in torch's memory 
 # (pattern at the start, code, what it is, what to do)
 _SIGNS: tuple[tuple[bytes, str, str, str], ...] = (
     (rb"\x80[\x02-\x05]", "E_PICKLE", "a Python pickle (never loaded)", _PICKLE_HINT),
-    (rb"SQLite format 3\0", _WRONG, "an SQLite database (an Nsight Systems export?)", "record with torch.profiler"),
+    (
+        rb"SQLite format 3\0",
+        _WRONG,
+        "an SQLite database (an Nsight Systems export?)",
+        "record with torch.profiler",
+    ),
     (rb"NVR\0", _WRONG, "an Nsight Compute report", "record with torch.profiler"),
     (rb"\xfd7zXZ\0", _WRONG, "xz-compressed", "unpack it with `xz -d`"),
     (rb"BZh[1-9]", _WRONG, "bzip2-compressed", "unpack it with `bunzip2`"),
     (rb"\x7fELF", "E_NOT_A_TRACE", "a program", "give a trace"),
-    (rb"version https://git-lfs", "E_NOT_A_TRACE", "a Git LFS pointer, not the trace itself", "run `git lfs pull`"),
-    (rb"\s*<", "E_NOT_A_TRACE", "HTML or XML (an error page saved as a trace?)", "download the trace again"),
-    (rb"\s*[\[{]\s*'", "E_NOT_A_TRACE", "looks like a Python repr, not JSON", "write it with json.dump"),
+    (
+        rb"version https://git-lfs",
+        "E_NOT_A_TRACE",
+        "a Git LFS pointer, not the trace itself",
+        "run `git lfs pull`",
+    ),
+    (
+        rb"\s*<",
+        "E_NOT_A_TRACE",
+        "HTML or XML (an error page saved as a trace?)",
+        "download the trace again",
+    ),
+    (
+        rb"\s*[\[{]\s*'",
+        "E_NOT_A_TRACE",
+        "looks like a Python repr, not JSON",
+        "write it with json.dump",
+    ),
     (
         rb"[\[{]\0|\0[\[{]",
         "E_ENCODING",

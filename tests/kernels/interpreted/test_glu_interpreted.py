@@ -25,7 +25,10 @@ def _check(gate: torch.Tensor, up: torch.Tensor, activation: str) -> None:
     wanted = torch.autograd.grad(reference, (gate64, up64), grad.double())
     leaves = gate.detach().clone().requires_grad_(), up.detach().clone().requires_grad_()
     torchs = torch.autograd.grad(gated_reference(*leaves, activation), leaves, grad)
-    got = poisoned(tuple(gate.shape), dtype=gate.dtype), poisoned(tuple(gate.shape), dtype=gate.dtype)
+    got = (
+        poisoned(tuple(gate.shape), dtype=gate.dtype),
+        poisoned(tuple(gate.shape), dtype=gate.dtype),
+    )
     gated_backward(grad, gate, up, *got, activation)
     for mine, theirs, right in zip(got, torchs, wanted, strict=True):
         assert_as_good_as_torch(mine, theirs, right, ulps)
@@ -39,9 +42,15 @@ def test_every_activation_in_every_dtype(activation: str, dtype: torch.dtype) ->
     _check(torch.randn(7, 130, dtype=dtype) * 3, torch.randn(7, 130, dtype=dtype), activation)
 
 
-@pytest.mark.parametrize("shape", [(), (1,), (1, 1), (8,), (9,), (1023,), (1024,), (1025,), (2, 3, 5), (1, 2056)])
+@pytest.mark.parametrize(
+    "shape", [(), (1,), (1, 1), (8,), (9,), (1023,), (1024,), (1025,), (2, 3, 5), (1, 2056)]
+)
 def test_tails_and_single_rows(shape: tuple[int, ...]) -> None:
-    _check(torch.randn(shape, dtype=torch.float16), torch.randn(shape, dtype=torch.float16), "gelu_tanh")
+    _check(
+        torch.randn(shape, dtype=torch.float16),
+        torch.randn(shape, dtype=torch.float16),
+        "gelu_tanh",
+    )
 
 
 @pytest.mark.parametrize("hidden", [5, 16, 72, 130, 520, 1030])
@@ -71,7 +80,9 @@ def test_extreme_values() -> None:
         right = gated_reference(gate64, up.double(), activation)
         (slope,) = torch.autograd.grad(right.sum(), gate64)
         finite = gate.abs() < 1e38
-        torch.testing.assert_close(out[finite].double(), right.detach()[finite], rtol=1e-6, atol=1e-6)
+        torch.testing.assert_close(
+            out[finite].double(), right.detach()[finite], rtol=1e-6, atol=1e-6
+        )
         torch.testing.assert_close(d_gate[finite].double(), slope[finite], rtol=1e-5, atol=1e-6)
         assert not torch.cat((out, d_gate, d_up)).isnan().any()
 

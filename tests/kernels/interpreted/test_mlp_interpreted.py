@@ -1,4 +1,6 @@
-"""The whole MLP through the kernels: every route, autograd, the registered operators, `torch.compile`."""
+"""The whole MLP through the kernels: every route, autograd, the registered operators,
+`torch.compile`.
+"""
 
 import pytest
 import torch
@@ -10,8 +12,15 @@ from foretrace.kernels.device.products import Tile
 from foretrace.kernels.routes import ALL_LIBRARY, LIBRARY, Plan, Route
 
 SMALL = Tile(32, 32, 32, 2, 4, 2)
-TMA = Plan(Route("tma", SMALL), Route("tma", SMALL), LIBRARY, Route("tma", Tile(32, 64, 16, 2, 4, 2)))
-POINTER = Plan(Route("pointer", SMALL), Route("pointer", SMALL), Route("narrow", Tile(16, 16, 32, 2, 4, split=3)), LIBRARY)
+TMA = Plan(
+    Route("tma", SMALL), Route("tma", SMALL), LIBRARY, Route("tma", Tile(32, 64, 16, 2, 4, 2))
+)
+POINTER = Plan(
+    Route("pointer", SMALL),
+    Route("pointer", SMALL),
+    Route("narrow", Tile(16, 16, 32, 2, 4, split=3)),
+    LIBRARY,
+)
 PLANS = {"library": ALL_LIBRARY, "tma": TMA, "pointer": POINTER}
 
 
@@ -22,7 +31,9 @@ def plan(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Pla
     return chosen
 
 
-def _inputs(*shape: int, h: int, dtype: torch.dtype = torch.float16, stacked: bool = True) -> list[torch.Tensor]:
+def _inputs(
+    *shape: int, h: int, dtype: torch.dtype = torch.float16, stacked: bool = True
+) -> list[torch.Tensor]:
     d = shape[-1]
     both = (torch.randn(2 * h, d) / d**0.5).to(dtype)
     gate, up = both.chunk(2) if stacked else (both[:h].clone(), both[h:].clone())
@@ -38,7 +49,10 @@ def _gradients(function, tensors: list[torch.Tensor], dy: torch.Tensor) -> list[
 @pytest.mark.parametrize("stacked", [True, False])
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_forward_and_gradients(plan: Plan, dtype: torch.dtype, stacked: bool) -> None:
-    tensors, dy = _inputs(2, 5, 24, h=40, dtype=dtype, stacked=stacked), torch.randn(2, 5, 24).to(dtype)
+    tensors, dy = (
+        _inputs(2, 5, 24, h=40, dtype=dtype, stacked=stacked),
+        torch.randn(2, 5, 24).to(dtype),
+    )
     kept = [tensor.clone() for tensor in tensors]
     mine = _gradients(gated_mlp, tensors, dy)
     theirs = _gradients(mlp_reference, tensors, dy)
@@ -85,8 +99,16 @@ def test_shapes_of_x(plan: Plan, shape: tuple[int, ...]) -> None:
 def test_strided_x(plan: Plan) -> None:
     _, *weights = _inputs(6, 24, h=40)
     wide = torch.randn(6, 4, 48).half()
-    for x in (wide[:, 0, :24], wide[:, :, :24], wide[:, ::2, 8:32], wide[:, :, ::2], wide.transpose(0, 1)[..., :24]):
-        torch.testing.assert_close(gated_mlp(x, *weights), mlp_reference(x, *weights), rtol=1e-2, atol=1e-2)
+    for x in (
+        wide[:, 0, :24],
+        wide[:, :, :24],
+        wide[:, ::2, 8:32],
+        wide[:, :, ::2],
+        wide.transpose(0, 1)[..., :24],
+    ):
+        torch.testing.assert_close(
+            gated_mlp(x, *weights), mlp_reference(x, *weights), rtol=1e-2, atol=1e-2
+        )
 
 
 def test_sizes_the_accelerator_does_not_take() -> None:
@@ -97,7 +119,9 @@ def test_sizes_the_accelerator_does_not_take() -> None:
 
 def test_operators_pass_opcheck(plan: Plan) -> None:
     tensors = [tensor.requires_grad_() for tensor in _inputs(6, 24, h=40, stacked=False)]
-    torch.library.opcheck(torch.ops.foretrace.gated_mlp.default, (*tensors, "gelu_tanh", True), rtol=1e-2, atol=1e-2)
+    torch.library.opcheck(
+        torch.ops.foretrace.gated_mlp.default, (*tensors, "gelu_tanh", True), rtol=1e-2, atol=1e-2
+    )
 
 
 def test_compiled_module(plan: Plan) -> None:
@@ -107,6 +131,9 @@ def test_compiled_module(plan: Plan) -> None:
     x = torch.randn(6, 24).half().requires_grad_()
     torch.testing.assert_close(compiled(x), module(x))
     mine = torch.autograd.grad(compiled(x).sum(), (x, *module.parameters()))
-    for got, want in zip(mine, torch.autograd.grad(module(x).sum(), (x, *module.parameters())), strict=True):
-        # The compiler may hand the weights over apart; the two halves of dx are then rounded before they are added.
+    for got, want in zip(
+        mine, torch.autograd.grad(module(x).sum(), (x, *module.parameters())), strict=True
+    ):
+        # The compiler may hand the weights over apart; the two halves of dx are then rounded before
+        # they are added.
         torch.testing.assert_close(got, want, rtol=1e-2, atol=2e-3)

@@ -28,7 +28,11 @@ def _random(*shape: int, dtype: torch.dtype) -> torch.Tensor:
 @pytest.mark.parametrize("compute", [gate_up_tma, gate_up])
 def test_gate_and_up(compute, size, dtype) -> None:
     m, d, h = size
-    x, gate, up = torch.randn(m, d).to(dtype), _random(h, d, dtype=dtype), _random(h, d, dtype=dtype)
+    x, gate, up = (
+        torch.randn(m, d).to(dtype),
+        _random(h, d, dtype=dtype),
+        _random(h, d, dtype=dtype),
+    )
     products = x.double() @ gate.double().T, x.double() @ up.double().T
     theirs = gated_reference(x @ gate.T, x @ up.T)
     for pre in (None, poisoned((m, 2 * h), dtype=dtype)):
@@ -36,14 +40,20 @@ def test_gate_and_up(compute, size, dtype) -> None:
         compute(x, gate, up, out, pre, "gelu_tanh", size, SMALL)
         assert_as_good_as_torch(out, theirs, gated_reference(*products), ulps=1)
         if pre is not None:
-            assert_as_good_as_torch(pre, torch.cat((x @ gate.T, x @ up.T), 1), torch.cat(products, 1), ulps=1)
+            assert_as_good_as_torch(
+                pre, torch.cat((x @ gate.T, x @ up.T), 1), torch.cat(products, 1), ulps=1
+            )
 
 
 @pytest.mark.parametrize("compute", [gate_up_tma, gate_up])
 @pytest.mark.parametrize("activation", ["gelu_erf", "silu", "relu"])
 def test_other_activations(compute, activation) -> None:
     size = m, d, h = 19, 40, 24
-    x, gate, up = torch.randn(m, d).half(), _random(h, d, dtype=torch.float16), _random(h, d, dtype=torch.float16)
+    x, gate, up = (
+        torch.randn(m, d).half(),
+        _random(h, d, dtype=torch.float16),
+        _random(h, d, dtype=torch.float16),
+    )
     right = gated_reference(x.double() @ gate.double().T, x.double() @ up.double().T, activation)
     out = poisoned((m, h), dtype=torch.float16)
     compute(x, gate, up, out, None, activation, size, SMALL)
@@ -79,11 +89,17 @@ def test_what_the_accelerator_does_not_take() -> None:
 @pytest.mark.parametrize("size", SIZES)
 def test_gradient(size, dtype) -> None:
     m, d, h = size
-    dy, w_down, pre = torch.randn(m, d).to(dtype), _random(d, h, dtype=dtype), torch.randn(m, 2 * h).to(dtype)
+    dy, w_down, pre = (
+        torch.randn(m, d).to(dtype),
+        _random(d, h, dtype=dtype),
+        torch.randn(m, 2 * h).to(dtype),
+    )
 
     def by_autograd(kind: torch.dtype) -> torch.Tensor:
         leaf = pre.to(kind, copy=True).requires_grad_()
-        return torch.autograd.grad(gated_reference(*leaf.chunk(2, 1)), leaf, dy.to(kind) @ w_down.to(kind))[0]
+        return torch.autograd.grad(
+            gated_reference(*leaf.chunk(2, 1)), leaf, dy.to(kind) @ w_down.to(kind)
+        )[0]
 
     kept, grads = pre.clone(), poisoned((m, 2 * h), dtype=dtype)
     gradient_tma(dy, w_down, pre, grads, "gelu_tanh", size, Tile(32, 64, 16, 2, 4, 2))

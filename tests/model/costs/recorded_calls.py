@@ -30,8 +30,12 @@ class Launched:
 
 @lru_cache(maxsize=1)
 def events(path: Path) -> list[dict[str, Any]]:
-    document = json.loads(gzip.decompress(path.read_bytes()).decode("utf-8", "replace"), strict=False)
-    found: list[dict[str, Any]] = document["traceEvents"] if isinstance(document, dict) else document
+    document = json.loads(
+        gzip.decompress(path.read_bytes()).decode("utf-8", "replace"), strict=False
+    )
+    found: list[dict[str, Any]] = (
+        document["traceEvents"] if isinstance(document, dict) else document
+    )
     return found
 
 
@@ -54,4 +58,6 @@ def launched(path: Path) -> Iterator[Launched]:
             args = ops[key]["args"]
             rest = {name: value for name, value in args.items() if name not in SHAPES}
             dims, types, strides, concrete = (args.get(name, []) for name in SHAPES)
-            yield Launched(OpCall(ops[key]["name"], dims, types, strides, concrete, rest), tuple(group))
+            yield Launched(
+                OpCall(ops[key]["name"], dims, types, strides, concrete, rest), tuple(group)
+            )

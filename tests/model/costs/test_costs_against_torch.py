@@ -1,7 +1,8 @@
-"""The price lists against torch itself: what is written is what the op returns, what is counted is what torch counts.
+"""The price lists against torch itself: what is written is what the op returns, what is counted is
+what torch counts.
 
-Every case runs on the CPU under the profiler; the recorded call is priced, and the price must equal the bytes of the
-real results. FLOP are compared with torch's own counter.
+Every case runs on the CPU under the profiler; the recorded call is priced, and the price must equal
+the bytes of the real results. FLOP are compared with torch's own counter.
 """
 
 import functools
@@ -29,8 +30,12 @@ def recorded(name: str, run: Callable[[], Any], folder: Path) -> tuple[OpCall, A
     path = folder / "trace.json"
     profiler.export_chrome_trace(str(path))
     events = json.loads(path.read_text())["traceEvents"]
-    args = next(event["args"] for event in events if event.get("cat") == "cpu_op" and event["name"] == name)
-    return OpCall(name, args["Input Dims"], args["Input type"], args["Input Strides"], args["Concrete Inputs"]), result
+    args = next(
+        event["args"] for event in events if event.get("cat") == "cpu_op" and event["name"] == name
+    )
+    return OpCall(
+        name, args["Input Dims"], args["Input type"], args["Input Strides"], args["Concrete Inputs"]
+    ), result
 
 
 def tensors(value: Any) -> Iterator[Any]:
@@ -57,12 +62,20 @@ WRITTEN: dict[str, tuple[str, Callable[[], Any]]] = {
     "mv": ("aten::mv", lambda: torch.mv(x(5, 7), x(7))),
     "dot": ("aten::dot", lambda: torch.dot(x(7), x(7))),
     "outer": ("aten::outer", lambda: torch.outer(x(7), x(3))),
-    "int mm": ("aten::_int_mm", lambda: torch._int_mm(x(32, 16, dtype=torch.int8), x(16, 8, dtype=torch.int8))),
-    "conv": ("aten::convolution", lambda: F.conv2d(x(2, 8, 17, 16), x(4, 4, 3, 5), x(4), (2, 1), (1, 2), (1, 1), 2)),
+    "int mm": (
+        "aten::_int_mm",
+        lambda: torch._int_mm(x(32, 16, dtype=torch.int8), x(16, 8, dtype=torch.int8)),
+    ),
+    "conv": (
+        "aten::convolution",
+        lambda: F.conv2d(x(2, 8, 17, 16), x(4, 4, 3, 5), x(4), (2, 1), (1, 2), (1, 1), 2),
+    ),
     "conv dilated": ("aten::convolution", lambda: F.conv1d(x(2, 3, 50), x(6, 3, 3), None, 1, 2, 4)),
     "conv transposed": (
         "aten::convolution",
-        lambda: F.conv_transpose2d(x(2, 6, 5, 7), x(6, 2, 3, 3), x(4), (2, 3), (1, 0), (1, 2), 2, (1, 1)),
+        lambda: F.conv_transpose2d(
+            x(2, 6, 5, 7), x(6, 2, 3, 3), x(4), (2, 3), (1, 0), (1, 2), 2, (1, 1)
+        ),
     ),
     "add broadcast": ("aten::add", lambda: x(4, 1, 3) + x(5, 1)),
     "add mixed": ("aten::add", lambda: x(4, dtype=BF16) + x(4)),
@@ -79,7 +92,10 @@ WRITTEN: dict[str, tuple[str, Callable[[], Any]]] = {
     "add in place": ("aten::add_", lambda: x(4, 3, dtype=BF16).add_(x(3))),
     "eq": ("aten::eq", lambda: x(4, 3) == 1),
     "isnan": ("aten::isnan", lambda: x(4, 3).isnan()),
-    "where": ("aten::where", lambda: torch.where(x(4, 3, dtype=BOOL), x(3, dtype=BF16), x(4, 3, dtype=BF16))),
+    "where": (
+        "aten::where",
+        lambda: torch.where(x(4, 3, dtype=BOOL), x(3, dtype=BF16), x(4, 3, dtype=BF16)),
+    ),
     "masked_fill": ("aten::masked_fill_", lambda: x(4, 3).masked_fill_(x(4, 3, dtype=BOOL), 0.0)),
     "clamp": ("aten::clamp", lambda: x(4, 3).clamp(0, 1)),
     "lerp": ("aten::lerp", lambda: torch.lerp(x(4, 3), x(4, 3), 0.5)),
@@ -107,16 +123,27 @@ WRITTEN: dict[str, tuple[str, Callable[[], Any]]] = {
     "var_mean": ("aten::var_mean", lambda: torch.var_mean(x(4, 5, 6), [1])),
     "vector norm": ("aten::linalg_vector_norm", lambda: torch.linalg.vector_norm(x(4, 5), dim=1)),
     "norm": ("aten::linalg_vector_norm", lambda: x(4, 5).norm()),
-    "layer norm": ("aten::native_layer_norm", lambda: torch.native_layer_norm(x(4, 5, 6), [5, 6], x(5, 6), None, 1e-5)),
+    "layer norm": (
+        "aten::native_layer_norm",
+        lambda: torch.native_layer_norm(x(4, 5, 6), [5, 6], x(5, 6), None, 1e-5),
+    ),
     "group norm": (
-        "aten::native_group_norm", lambda: torch.native_group_norm(x(2, 8, 5), x(8), x(8), 2, 8, 5, 4, 1e-5)
+        "aten::native_group_norm",
+        lambda: torch.native_group_norm(x(2, 8, 5), x(8), x(8), 2, 8, 5, 4, 1e-5),
     ),
     "softmax": ("aten::_softmax", lambda: torch.softmax(x(4, 5), 1)),
     "softmax backward": (
-        "aten::_softmax_backward_data", lambda: torch._softmax_backward_data(x(4, 5), x(4, 5), 1, torch.float32)
+        "aten::_softmax_backward_data",
+        lambda: torch._softmax_backward_data(x(4, 5), x(4, 5), 1, torch.float32),
     ),
-    "nll": ("aten::nll_loss_forward", lambda: torch.ops.aten.nll_loss_forward(x(3, 5), INDEX, None, 1, -100)),
-    "nll none": ("aten::nll_loss_forward", lambda: torch.ops.aten.nll_loss_forward(x(3, 5), INDEX, None, 0, -100)),
+    "nll": (
+        "aten::nll_loss_forward",
+        lambda: torch.ops.aten.nll_loss_forward(x(3, 5), INDEX, None, 1, -100),
+    ),
+    "nll none": (
+        "aten::nll_loss_forward",
+        lambda: torch.ops.aten.nll_loss_forward(x(3, 5), INDEX, None, 0, -100),
+    ),
     "index_select": ("aten::index_select", lambda: torch.index_select(x(9, 4), 0, INDEX)),
     "index_select dim": ("aten::index_select", lambda: torch.index_select(x(9, 4), -1, INDEX)),
     "embedding": ("aten::embedding", lambda: F.embedding(INDEX, x(9, 4))),
@@ -137,38 +164,71 @@ WRITTEN: dict[str, tuple[str, Callable[[], Any]]] = {
     "cumsum int": ("aten::cumsum", lambda: x(4, 5, dtype=I32).cumsum(0)),
     "cummax": ("aten::cummax", lambda: x(4, 5).cummax(0)),
     "searchsorted": ("aten::searchsorted", lambda: torch.searchsorted(x(7), x(4, 5))),
-    "max_pool": ("aten::max_pool2d_with_indices", lambda: F.max_pool2d(x(2, 3, 9, 8), 3, 2, 1, return_indices=True)),
+    "max_pool": (
+        "aten::max_pool2d_with_indices",
+        lambda: F.max_pool2d(x(2, 3, 9, 8), 3, 2, 1, return_indices=True),
+    ),
     "max_pool ceil": (
         "aten::max_pool2d_with_indices",
         lambda: F.max_pool2d(x(2, 3, 10, 8), 3, 2, 1, ceil_mode=True, return_indices=True),
     ),
     "avg_pool": ("aten::avg_pool2d", lambda: F.avg_pool2d(x(2, 3, 9, 8), 2)),
-    "adaptive pool": ("aten::_adaptive_avg_pool2d", lambda: F.adaptive_avg_pool2d(x(2, 3, 9, 8), (2, 3))),
-    "upsample": ("aten::upsample_bilinear2d", lambda: torch.ops.aten.upsample_bilinear2d(x(2, 3, 4, 4), [7, 9], False)),
+    "adaptive pool": (
+        "aten::_adaptive_avg_pool2d",
+        lambda: F.adaptive_avg_pool2d(x(2, 3, 9, 8), (2, 3)),
+    ),
+    "upsample": (
+        "aten::upsample_bilinear2d",
+        lambda: torch.ops.aten.upsample_bilinear2d(x(2, 3, 4, 4), [7, 9], False),
+    ),
     "tril": ("aten::tril", lambda: x(4, 5).tril()),
 }
 
 
 @pytest.mark.parametrize(("name", "run"), WRITTEN.values(), ids=WRITTEN.keys())
-def test_bytes_written_are_the_bytes_of_the_results(name: str, run: Callable[[], Any], tmp_path: Path) -> None:
+def test_bytes_written_are_the_bytes_of_the_results(
+    name: str, run: Callable[[], Any], tmp_path: Path
+) -> None:
     call, result = recorded(name, run, tmp_path)
     found = costs.cost(call)
     assert found is not None
-    assert found.bytes_written == sum(each.numel() * each.element_size() for each in tensors(result))
+    assert found.bytes_written == sum(
+        each.numel() * each.element_size() for each in tensors(result)
+    )
 
 
 def _conv_backward(mask: list[bool], groups: int = 2) -> Any:
     image = x(2, 4 * groups, 16, 16)
     return torch.ops.aten.convolution_backward(
-        x(2, 4, 8, 8), image, x(4, 4, 3, 3), [4], [2, 2], [1, 1], [1, 1], False, [0, 0], groups, mask
+        x(2, 4, 8, 8),
+        image,
+        x(4, 4, 3, 3),
+        [4],
+        [2, 2],
+        [1, 1],
+        [1, 1],
+        False,
+        [0, 0],
+        groups,
+        mask,
     )
 
 
 COUNTED: dict[str, tuple[str, Callable[[], Any]]] = {
-    **{key: WRITTEN[key] for key in ("mm", "bmm", "addmm", "baddbmm", "conv", "conv dilated", "conv transposed")},
-    # torch's counter takes the weight gradient of a grouped convolution for that of a dense one, so groups = 1 here
-    "conv backward": ("aten::convolution_backward", lambda: _conv_backward([True, True, False], groups=1)),
-    "conv weight gradient": ("aten::convolution_backward", lambda: _conv_backward([False, True, True], groups=1)),
+    **{
+        key: WRITTEN[key]
+        for key in ("mm", "bmm", "addmm", "baddbmm", "conv", "conv dilated", "conv transposed")
+    },
+    # torch's counter takes the weight gradient of a grouped convolution for that of a dense one, so
+    # groups = 1 here
+    "conv backward": (
+        "aten::convolution_backward",
+        lambda: _conv_backward([True, True, False], groups=1),
+    ),
+    "conv weight gradient": (
+        "aten::convolution_backward",
+        lambda: _conv_backward([False, True, True], groups=1),
+    ),
 }
 
 
@@ -185,7 +245,9 @@ def test_flops_are_what_torch_counts(name: str, run: Callable[[], Any], tmp_path
 
 
 @pytest.mark.parametrize("mask", [[True, True, True], [True, False, False], [False, True, True]])
-def test_a_convolution_backward_writes_what_its_mask_asks_for(mask: list[bool], tmp_path: Path) -> None:
+def test_a_convolution_backward_writes_what_its_mask_asks_for(
+    mask: list[bool], tmp_path: Path
+) -> None:
     call, result = recorded("aten::convolution_backward", lambda: _conv_backward(mask), tmp_path)
     found = costs.cost(call)
     assert found is not None
@@ -232,13 +294,17 @@ SCHEMAS = {
     "_cudnn_attention_forward": "is_causal:10 attn_bias:3 cum_seq_q:4 compute_log_sumexp:8",
     "_flash_attention_forward": "is_causal:8 cum_seq_q:3",
     "_flash_attention_backward": "is_causal:11 cum_seq_q:6 out:4 logsumexp:5",
-    "_efficient_attention_forward": "custom_mask_type:9 bias:3 cu_seqlens_q:4 compute_log_sumexp:10",
+    "_efficient_attention_forward": (
+        "custom_mask_type:9 bias:3 cu_seqlens_q:4 compute_log_sumexp:10"
+    ),
     "_efficient_attention_backward": "custom_mask_type:14 bias:4 out:5 cu_seqlens_q:6 logsumexp:10",
     "_scaled_dot_product_flash_attention": "is_causal:4",
     "_scaled_dot_product_efficient_attention": "is_causal:6 attn_bias:3 compute_log_sumexp:4",
     "_scaled_dot_product_cudnn_attention": "is_causal:6 attn_bias:3 compute_log_sumexp:4",
     "_scaled_dot_product_flash_attention_backward": "is_causal:11 out:4 cum_seq_q:6",
-    "_scaled_dot_product_efficient_attention_backward": "is_causal:11 attn_bias:4 out:5 logsumexp:6",
+    "_scaled_dot_product_efficient_attention_backward": (
+        "is_causal:11 attn_bias:4 out:5 logsumexp:6"
+    ),
     "_scaled_dot_product_cudnn_attention_backward": "is_causal:14 attn_bias:8 cum_seq_q:9",
     "convolution": "bias:2 stride:3 padding:4 dilation:5 transposed:6 output_padding:7 groups:8",
     "cudnn_convolution": "padding:2 stride:3 dilation:4 groups:5",
@@ -267,12 +333,22 @@ SCHEMAS = {
 @pytest.mark.parametrize(("name", "places"), SCHEMAS.items(), ids=SCHEMAS.keys())
 def test_arguments_are_where_the_prices_look_for_them(name: str, places: str) -> None:
     schemas = torch._C._jit_get_schemas_for_operator(f"aten::{name}")
-    arguments = [argument.name for argument in next(each for each in schemas if not each.overload_name).arguments]
-    assert " ".join(f"{each}:{arguments.index(each)}" for each in re.findall(r"(\w+):", places)) == places
+    arguments = [
+        argument.name
+        for argument in next(each for each in schemas if not each.overload_name).arguments
+    ]
+    assert (
+        " ".join(f"{each}:{arguments.index(each)}" for each in re.findall(r"(\w+):", places))
+        == places
+    )
 
 
 def test_every_pointwise_op_of_the_core_set_has_a_price() -> None:
-    names = {schema.name for schema in torch._C._jit_get_all_schemas() if schema.name.startswith("aten::")}
+    names = {
+        schema.name
+        for schema in torch._C._jit_get_all_schemas()
+        if schema.name.startswith("aten::")
+    }
     wanted = {torch.Tag.core, torch.Tag.pointwise}
     tagged = {
         name

@@ -28,8 +28,12 @@ class TestTensor:
 
 class TestOpCall:
     call = OpCall(
-        "aten::x", [[2, 3], [], [[4], [5]], [], []], ["float", "", "TensorList", "double", "Scalar"],
-        [[3, 1], [], [[1], [1]], [], []], ["", "", "", "", "[1, -2]"], list_type="c10::Half",
+        "aten::x",
+        [[2, 3], [], [[4], [5]], [], []],
+        ["float", "", "TensorList", "double", "Scalar"],
+        [[3, 1], [], [[1], [1]], [], []],
+        ["", "", "", "", "[1, -2]"],
+        list_type="c10::Half",
     )
 
     def test_tensors_and_their_absence(self) -> None:
@@ -38,9 +42,14 @@ class TestOpCall:
         assert [self.call.tensor(index) for index in (-1, 1, 2, 4, 9)] == [None] * 5
 
     def test_lists(self) -> None:
-        assert self.call.tensors(2) == (Tensor((4,), "c10::Half", (1,)), Tensor((5,), "c10::Half", (1,)))
+        assert self.call.tensors(2) == (
+            Tensor((4,), "c10::Half", (1,)),
+            Tensor((5,), "c10::Half", (1,)),
+        )
         assert self.call.tensors(0) is None
-        assert OpCall("x", [[]], ["TensorList"]).tensors(0) is None, "more than 30 tensors look like none"
+        assert OpCall("x", [[]], ["TensorList"]).tensors(0) is None, (
+            "more than 30 tensors look like none"
+        )
 
     def test_every_tensor_in_order(self) -> None:
         assert [tensor.dims for tensor in self.call.every_tensor()] == [(2, 3), (4,), (5,), ()]
@@ -55,13 +64,31 @@ class TestOpCall:
         assert OpCall("x", [dims], ["float"]).tensor(0) is None
 
     def test_values(self) -> None:
-        call = OpCall("x", concrete=["True", "-3", "1e-05", "[2, 2]", "[True, False]", "[]", "", "nan", "15", "inf"])
+        call = OpCall(
+            "x",
+            concrete=[
+                "True",
+                "-3",
+                "1e-05",
+                "[2, 2]",
+                "[True, False]",
+                "[]",
+                "",
+                "nan",
+                "15",
+                "inf",
+            ],
+        )
         assert (call.flag(0), call.flag(1), call.flag(6)) == (True, None, None)
         assert (call.number(1), call.number(2), call.number(6)) == (-3, 1e-05, None)
         assert (call.integer(1), call.integer(7), call.integer(9)) == (-3, None, None)
         assert (call.numbers(3), call.numbers(4), call.numbers(5)) == ((2, 2), (1, 0), ())
         assert (call.numbers(1), call.numbers(6), call.numbers(7)) == ((-3,), None, None)
-        assert (call.scalar_type(8), call.scalar_type(1), call.scalar_type(6)) == ("c10::BFloat16", None, None)
+        assert (call.scalar_type(8), call.scalar_type(1), call.scalar_type(6)) == (
+            "c10::BFloat16",
+            None,
+            None,
+        )
 
     def test_large_integers_stay_exact(self) -> None:
         assert OpCall("x", concrete=["9007199254740993"]).integer(0) == 9_007_199_254_740_993

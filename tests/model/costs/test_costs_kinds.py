@@ -16,17 +16,46 @@ MODULES = [
     for info in pkgutil.iter_modules(costs.__path__)
     if not info.name.startswith("_")
 ]
-KINDS = {module.__name__.rpartition(".")[2]: module.KIND for module in MODULES if hasattr(module, "KIND")}
-EXAMPLES = [(f"{name}:{call.name}", call, cost) for name, kind in KINDS.items() for call, cost in kind.examples]
-SPLIT = [(f"{name}:{call.name}", call, parts) for name, kind in KINDS.items() for call, parts in kind.split]
+KINDS = {
+    module.__name__.rpartition(".")[2]: module.KIND for module in MODULES if hasattr(module, "KIND")
+}
+EXAMPLES = [
+    (f"{name}:{call.name}", call, cost)
+    for name, kind in KINDS.items()
+    for call, cost in kind.examples
+]
+SPLIT = [
+    (f"{name}:{call.name}", call, parts)
+    for name, kind in KINDS.items()
+    for call, parts in kind.split
+]
 OPS = sorted({name for kind in KINDS.values() for name in kind.prices})
 
 
 def test_every_kind_is_discovered() -> None:
     assert set(map(id, KINDS.values())) <= set(map(id, costs.kinds()))
-    assert {"matmul", "convolution", "attention", "attention_backward", "pointwise", "reduction", "norm", "softmax", "indexing",
-            "copy", "random", "sort", "foreach", "optimizer", "triton", "liger", "pooling", "comms", "vllm",
-            "fbgemm"} <= set(KINDS)
+    assert {
+        "matmul",
+        "convolution",
+        "attention",
+        "attention_backward",
+        "pointwise",
+        "reduction",
+        "norm",
+        "softmax",
+        "indexing",
+        "copy",
+        "random",
+        "sort",
+        "foreach",
+        "optimizer",
+        "triton",
+        "liger",
+        "pooling",
+        "comms",
+        "vllm",
+        "fbgemm",
+    } <= set(KINDS)
 
 
 def test_no_op_has_two_prices() -> None:
@@ -45,19 +74,33 @@ def test_a_kind_brings_examples(kind: costs.Kind) -> None:
     assert kind.examples
 
 
-@pytest.mark.parametrize(("call", "expected"), [row[1:] for row in EXAMPLES], ids=[row[0] for row in EXAMPLES])
+@pytest.mark.parametrize(
+    ("call", "expected"), [row[1:] for row in EXAMPLES], ids=[row[0] for row in EXAMPLES]
+)
 def test_the_examples_hold(call: OpCall, expected: Cost) -> None:
     assert costs.cost(call) == expected
 
 
 def attributed(call: OpCall, launches: list[Launch]) -> list[Cost | None]:
-    return costs.attribute(call, [each.role for each in launches], [9] * len(launches),
-                           names=[each.name for each in launches], blocks=[each.blocks for each in launches])
+    return costs.attribute(
+        call,
+        [each.role for each in launches],
+        [9] * len(launches),
+        names=[each.name for each in launches],
+        blocks=[each.blocks for each in launches],
+    )
 
 
-@pytest.mark.parametrize(("call", "parts"), [row[1:] for row in SPLIT], ids=[row[0] for row in SPLIT])
-def test_the_examples_of_several_kernels_hold(call: OpCall, parts: dict[Launch, Cost | None]) -> None:
-    carriers = sorted(parts, key=lambda launch: parts[launch] is None or parts[launch].flops is None)  # the first is longest
+@pytest.mark.parametrize(
+    ("call", "parts"), [row[1:] for row in SPLIT], ids=[row[0] for row in SPLIT]
+)
+def test_the_examples_of_several_kernels_hold(
+    call: OpCall, parts: dict[Launch, Cost | None]
+) -> None:
+    # the first is longest
+    carriers = sorted(
+        parts, key=lambda launch: parts[launch] is None or parts[launch].flops is None
+    )
     assert attributed(call, carriers) == [parts[launch] for launch in carriers]
 
 
@@ -73,16 +116,50 @@ def test_a_call_without_shapes_has_no_cost(name: str) -> None:
     assert found is None or (found.flops is None and found.bytes is None)
 
 
-TYPES = ["", "float", "c10::BFloat16", "long int", "Scalar", "ScalarList", "TensorList", "c10::Float8_e4m3fn", "odd"]
+TYPES = [
+    "",
+    "float",
+    "c10::BFloat16",
+    "long int",
+    "Scalar",
+    "ScalarList",
+    "TensorList",
+    "c10::Float8_e4m3fn",
+    "odd",
+]
 SHAPE = st.lists(st.integers(-2, 5), max_size=5)
-DIMS = st.one_of(SHAPE, st.lists(SHAPE, max_size=3), st.none(), st.text(max_size=2), st.integers(-1, 4))
-TEXTS = st.sampled_from(["", "True", "False", "0", "1", "-1", "7", "0.5", "nan", "1e999", "-inf", "[]", "[1, 1]", "[0]",
-                         "[-1, 2]", "[True, False, True]", "[True, True]", "[1, x]"])
+DIMS = st.one_of(
+    SHAPE, st.lists(SHAPE, max_size=3), st.none(), st.text(max_size=2), st.integers(-1, 4)
+)
+TEXTS = st.sampled_from(
+    [
+        "",
+        "True",
+        "False",
+        "0",
+        "1",
+        "-1",
+        "7",
+        "0.5",
+        "nan",
+        "1e999",
+        "-inf",
+        "[]",
+        "[1, 1]",
+        "[0]",
+        "[-1, 2]",
+        "[True, False, True]",
+        "[True, True]",
+        "[1, x]",
+    ]
+)
 
 
 @settings(max_examples=examples(600))
 @given(
-    name=st.sampled_from([name.rstrip("*") + "x" if name.endswith("*") else name for name in OPS] + ["my::op"]),
+    name=st.sampled_from(
+        [name.rstrip("*") + "x" if name.endswith("*") else name for name in OPS] + ["my::op"]
+    ),
     dims=st.lists(DIMS, max_size=9),
     types=st.lists(st.sampled_from(TYPES), max_size=9),
     strides=st.lists(DIMS, max_size=9),
@@ -92,18 +169,24 @@ def test_no_arguments_break_a_price(
     name: str, dims: list[object], types: list[str], strides: list[object], concrete: list[str]
 ) -> None:
     found = costs.cost(OpCall(name, dims, types, strides, concrete))
-    known = [] if found is None else [found.flops, found.bytes_read, found.bytes_written, found.bytes]
+    known = (
+        [] if found is None else [found.flops, found.bytes_read, found.bytes_written, found.bytes]
+    )
     assert all(value is None or value >= 0 for value in known)
 
 
 NAMES = sorted({launch.name for _, _, parts in SPLIT for launch in parts})
 ROLES = ["gemm", "copy", "attention", ""]
-LAUNCH = st.builds(Launch, st.sampled_from([*NAMES, "odd"]), st.sampled_from(ROLES), st.integers(-1, 9))
+LAUNCH = st.builds(
+    Launch, st.sampled_from([*NAMES, "odd"]), st.sampled_from(ROLES), st.integers(-1, 9)
+)
 
 
 @settings(max_examples=examples(300))
 @given(
-    name=st.sampled_from(sorted({name.rstrip("*") for kind in KINDS.values() for name in kind.shares})),
+    name=st.sampled_from(
+        sorted({name.rstrip("*") for kind in KINDS.values() for name in kind.shares})
+    ),
     dims=st.lists(DIMS, max_size=9),
     types=st.lists(st.sampled_from(TYPES), max_size=9),
     concrete=st.lists(TEXTS, max_size=12),
@@ -137,6 +220,8 @@ class TestTheGeneralEstimate:
         assert found.bytes is None
 
     def test_a_triton_kernel_of_any_name_is_known_by_its_backend(self) -> None:
-        found = costs.cost(OpCall("my_kernel", [[8]], ["float"], kwargs={"kernel_backend": "triton"}))
+        found = costs.cost(
+            OpCall("my_kernel", [[8]], ["float"], kwargs={"kernel_backend": "triton"})
+        )
         assert found is not None
         assert found.note.startswith("estimate: each tensor argument once")

@@ -24,14 +24,23 @@ from foretrace.model.costs import occupancy
         (33, 0, 96, "sm_100", 48 / 64),  # 40 registers each after rounding
     ],
 )
-def test_known_footprints(registers: int, shared: int, threads: int, arch: str, expected: float) -> None:
+def test_known_footprints(
+    registers: int, shared: int, threads: int, arch: str, expected: float
+) -> None:
     assert occupancy(registers, shared, threads, arch) == expected
 
 
 @pytest.mark.parametrize(
     ("registers", "shared", "threads", "arch"),
-    [(32, 0, 128, "gfx942"), (32, 0, 0, "sm_90"), (255, 0, 1024, "sm_90"), (32, 300_000, 128, "sm_90"),
-     (-1, 0, 128, "sm_90")],
+    [
+        (32, 0, 128, "gfx942"),
+        (32, 0, 0, "sm_90"),
+        (255, 0, 1024, "sm_90"),
+        (32, 300_000, 128, "sm_90"),
+        (-1, 0, 128, "sm_90"),
+    ],
 )
-def test_what_cannot_be_known_or_cannot_run(registers: int, shared: int, threads: int, arch: str) -> None:
+def test_what_cannot_be_known_or_cannot_run(
+    registers: int, shared: int, threads: int, arch: str
+) -> None:
     assert occupancy(registers, shared, threads, arch) is None

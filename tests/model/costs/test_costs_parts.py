@@ -1,4 +1,6 @@
-"""Kernels of ops that launched several, in what was really recorded: bytes, or the reason why there are none."""
+"""Kernels of ops that launched several, in what was really recorded: bytes, or the reason why there
+are none.
+"""
 
 from pathlib import Path
 
@@ -13,11 +15,19 @@ from foretrace.model.costs._call import Launch
 from foretrace.model.costs._cub import cub_part
 
 LADDER = RECORDED[0].parent / "ladder"
-STEPS = [LADDER / f"train_step_{name}_4x512x4x768x12x3072x32000_bf16.json.gz" for name in ("compiled", "foreach", "fused")]
+STEPS = [
+    LADDER / f"train_step_{name}_4x512x4x768x12x3072x32000_bf16.json.gz"
+    for name in ("compiled", "foreach", "fused")
+]
 SEVERAL = [path for path in RECORDED if path.name.startswith("llama")] + STEPS
 # Their sizes are data: how many indices are distinct, and how many sums each of them needs.
-DATA = {"krn_partials_per_segment", "krn_partial_segment_offset", "compute_num_of_partial_segments", "sum_and_scatter",
-        "DeviceScanKernel"}
+DATA = {
+    "krn_partials_per_segment",
+    "krn_partial_segment_offset",
+    "compute_num_of_partial_segments",
+    "sum_and_scatter",
+    "DeviceScanKernel",
+}
 
 
 @pytest.fixture(params=SEVERAL, ids=lambda path: path.name.removesuffix(".json.gz"), scope="module")
@@ -35,21 +45,29 @@ def test_every_kernel_has_bytes_save_those_whose_size_is_data(shaped: pl.DataFra
 
 
 def test_no_cost_exceeds_what_the_memory_gives(shaped: pl.DataFrame) -> None:
-    """Within what the cache explains; a wrong part would show as a rate that no memory has. Upper bounds may exceed it."""
+    """Within what the cache explains; a wrong part would show as a rate that no memory has. Upper
+    bounds may exceed it.
+    """
     h200 = devices.find("NVIDIA H200")
     assert h200 is not None
     note = pl.col("cost_note").fill_null("")
     rate = pl.col("bytes") / pl.col("dur_ns") / (h200.bytes_per_s / 1e9)
-    of_peak = shaped.filter(~note.str.starts_with("at most")).select(note.alias("note"), rate.alias("rate"))
+    of_peak = shaped.filter(~note.str.starts_with("at most")).select(
+        note.alias("note"), rate.alias("rate")
+    )
     assert of_peak["rate"].max() < 1.5
     assert of_peak.filter(pl.col("note").str.starts_with("at least"))["rate"].max() < 1
 
 
 def test_the_five_kernels_of_an_attention_backward() -> None:
-    kernels = foretrace.open(SEVERAL[0]).kernels.filter(pl.col("op_name") == "aten::_cudnn_attention_backward")
+    kernels = foretrace.open(SEVERAL[0]).kernels.filter(
+        pl.col("op_name") == "aten::_cudnn_attention_backward"
+    )
     query, key, row = 4 * 16 * 1024 * 64, 4 * 4 * 1024 * 64, 4 * 16 * 1024
     products = 2 * 2 * query + 2 * 2 * key + 2 * 4 * row + 4 * query + 2 * 2 * query
-    assert kernels.group_by("short", maintain_order=True).agg(pl.len(), pl.col("flops", "bytes").unique()).rows() == [
+    assert kernels.group_by("short", maintain_order=True).agg(
+        pl.len(), pl.col("flops", "bytes").unique()
+    ).rows() == [
         ("sdpa bwd: rowsum(dO*O)", 36, [None], [2 * 2 * query + 4 * row]),
         ("cudnn sdpa bwd 64x64x64 sm90", 36, [21_474_836_480], [products]),
         ("sdpa bwd: dQ f32->16-bit", 36, [None], [(4 + 2) * query]),
@@ -58,7 +76,9 @@ def test_the_five_kernels_of_an_attention_backward() -> None:
 
 
 def test_a_split_product_and_its_sum() -> None:
-    kernels = foretrace.open(STEPS[0]).kernels.filter((pl.col("op_name") == "aten::mm") & (pl.col("dur_ns") > 0))
+    kernels = foretrace.open(STEPS[0]).kernels.filter(
+        (pl.col("op_name") == "aten::mm") & (pl.col("dur_ns") > 0)
+    )
     sums = kernels.filter(pl.col("name").str.contains("splitKreduce"))
     split = kernels.filter(pl.col("op").is_in(sums["op"].implode()) & (pl.col("role") == "gemm"))
     assert len(sums) == len(split) > 0
@@ -72,11 +92,15 @@ def test_an_op_whose_arguments_have_no_sizes_says_so(tmp_path: Path) -> None:
     path = tmp_path / "comms.json"
     path.write_text(
         '{"traceEvents": ['
-        '{"ph": "X", "cat": "cpu_op", "name": "record_param_comms", "pid": 1, "tid": 1, "ts": 0, "dur": 9,'
-        ' "args": {"External id": 1, "Input Dims": [[], []], "Input type": ["TensorList", "Scalar"]}},'
-        '{"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1, "ts": 2, "dur": 1,'
+        '{"ph": "X", "cat": "cpu_op", "name": "record_param_comms", "pid": 1, "tid": 1, "ts": 0, '
+        '"dur": 9,'
+        ' "args": {"External id": 1, "Input Dims": [[], []], "Input type": ["TensorList", '
+        '"Scalar"]}},'
+        '{"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1, "ts": '
+        '2, "dur": 1,'
         ' "args": {"External id": 1, "correlation": 7}},'
-        '{"ph": "X", "cat": "kernel", "name": "ncclKernel_SendRecv", "pid": 0, "tid": 7, "ts": 5, "dur": 3,'
+        '{"ph": "X", "cat": "kernel", "name": "ncclKernel_SendRecv", "pid": 0, "tid": 7, "ts": 5, '
+        '"dur": 3,'
         ' "args": {"External id": 1, "correlation": 7, "device": 0, "stream": 7}}]}'
     )
     row = foretrace.open(path).kernels.row(0, named=True)
@@ -84,7 +108,10 @@ def test_an_op_whose_arguments_have_no_sizes_says_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("start", ["", "multi_tensor_apply_kernel<", "DeviceScanKernel<"])
-@pytest.mark.parametrize("piece", ["DeviceRadixSortXKernel<", "Fused", "AgentScanPolicy<1, 2, int,", "aFunctor<b, 1, ", ">, a"])
+@pytest.mark.parametrize(
+    "piece",
+    ["DeviceRadixSortXKernel<", "Fused", "AgentScanPolicy<1, 2, int,", "aFunctor<b, 1, ", ">, a"],
+)
 def test_a_long_name_is_read_once(start: str, piece: str) -> None:
     """The hang guard of the suite is what would fail here."""
     call = OpCall("aten::sort", [[8]], ["float"], [[1]], [])

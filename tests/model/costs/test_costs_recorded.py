@@ -1,4 +1,6 @@
-"""Costs of what was really recorded: every kernel whose op has shapes is priced, and the famous numbers are exact."""
+"""Costs of what was really recorded: every kernel whose op has shapes is priced, and the famous
+numbers are exact.
+"""
 
 import os
 from collections import Counter
@@ -29,8 +31,13 @@ def coverage(path: Path) -> str:
     frame = foretrace.open(path).kernels
     shaped = frame.filter(pl.col("signature") >= 0)
     whole, part = frame["dur_ns"].sum() or 1, shaped["dur_ns"].sum() or 1
-    known = [shaped.filter(pl.col(name).is_not_null())["dur_ns"].sum() / part for name in ("bytes", "flops")]
-    text = "shapes for {:.1%} of kernel time; of that, bytes {:.1%}, FLOP {:.1%}".format(part / whole, *known)
+    known = [
+        shaped.filter(pl.col(name).is_not_null())["dur_ns"].sum() / part
+        for name in ("bytes", "flops")
+    ]
+    text = "shapes for {:.1%} of kernel time; of that, bytes {:.1%}, FLOP {:.1%}".format(
+        part / whole, *known
+    )
     return f"\n{path.name.removesuffix('.json.gz')}: {text}"
 
 
@@ -38,7 +45,9 @@ def recorded(name: str) -> Path:
     return next(path for path in RECORDED if path.name == f"{name}.json.gz")
 
 
-@pytest.fixture(params=RECORDED, ids=lambda path: path.name.removesuffix(".json.gz"), scope="module")
+@pytest.fixture(
+    params=RECORDED, ids=lambda path: path.name.removesuffix(".json.gz"), scope="module"
+)
 def recorded_path(request: pytest.FixtureRequest) -> Path:
     return request.param
 
@@ -64,10 +73,22 @@ def test_every_matrix_product_gets_flops(recorded_path: Path) -> None:
 
 
 def test_only_lists_without_sizes_are_left_and_chunks_bound_them() -> None:
-    """The `_foreach_` ops of AdamW over more than 30 parameters: no sizes, but at most one chunk per block."""
-    unsized = [op for op in launched(recorded("llama_train_eager")) if (cost := priced(op)) and cost.bytes is None]
+    """The `_foreach_` ops of AdamW over more than 30 parameters: no sizes, but at most one chunk
+    per block.
+    """
+    unsized = [
+        op
+        for op in launched(recorded("llama_train_eager"))
+        if (cost := priced(op)) and cost.bytes is None
+    ]
     assert {op.call.name.removeprefix("aten::_foreach_") for op in unsized} == {
-        "mul_", "addcdiv_", "addcmul_", "lerp_", "div_", "sqrt", "add_"
+        "mul_",
+        "addcdiv_",
+        "addcmul_",
+        "lerp_",
+        "div_",
+        "sqrt",
+        "add_",
     }
     for op in unsized:
         names = [kernel["name"] for kernel in op.kernels]
@@ -86,20 +107,32 @@ class TestTheMlp:
         products = [(cost, count) for (name, cost), count in mlp.items() if name == "aten::mm"]
         assert {cost.flops for cost, _ in products if cost} == {38_654_705_664}
         assert sum(count for _, count in products) == 9, "three a step, three steps"
-        assert {cost.bytes for cost, _ in products if cost} == {2 * (8192 * 768 + 768 * 3072 + 8192 * 3072)}
+        assert {cost.bytes for cost, _ in products if cost} == {
+            2 * (8192 * 768 + 768 * 3072 + 8192 * 3072)
+        }
 
     def test_gelu_and_mul(self, mlp: Counter[tuple[str, Cost | None]]) -> None:
         assert mlp["aten::gelu", Cost(25_165_824, 50_331_648, 50_331_648)] == 3
         assert mlp["aten::mul", Cost(25_165_824, 100_663_296, 50_331_648)] == 3
 
     def test_liger_moves_each_tensor_once(self) -> None:
-        liger = [priced(op) for op in launched(recorded("mlp_liger")) if op.call.name == "LigerGELUMulFunction"]
+        liger = [
+            priced(op)
+            for op in launched(recorded("mlp_liger"))
+            if op.call.name == "LigerGELUMulFunction"
+        ]
         assert liger == [Cost(None, 100_663_296, 50_331_648)] * 3
 
     def test_the_fused_kernel_is_an_estimate(self) -> None:
-        fused = [priced(op) for op in launched(recorded("mlp_compiled")) if op.call.name.startswith("triton_")]
+        fused = [
+            priced(op)
+            for op in launched(recorded("mlp_compiled"))
+            if op.call.name.startswith("triton_")
+        ]
         assert [cost.touched for cost in fused if cost] == [100_663_296] * 3
-        assert all(cost.bytes_read is None and cost.note.startswith("estimate") for cost in fused if cost)
+        assert all(
+            cost.bytes_read is None and cost.note.startswith("estimate") for cost in fused if cost
+        )
 
 
 def test_a_square_product_of_4096() -> None:
@@ -113,15 +146,22 @@ def test_a_square_product_of_4096() -> None:
 def test_cat_takes_its_element_size_from_the_kernel() -> None:
     cats = [op for op in launched(recorded("llama_train_eager")) if op.call.name == "aten::cat"]
     assert len(cats) == 147
-    assert {element_type(op.kernels[0]["name"]) for op in cats} == {"OpaqueType<2>", "OpaqueType<4>"}
+    assert {element_type(op.kernels[0]["name"]) for op in cats} == {
+        "OpaqueType<2>",
+        "OpaqueType<4>",
+    }
     assert all((cost := priced(op)) and cost.bytes_read == cost.bytes_written for op in cats)
 
 
 def test_occupancy_agrees_with_the_profiler_wherever_it_has_a_figure(recorded_path: Path) -> None:
-    """The profiler's figure is the smaller of what the footprint allows and what the grid fills, or 0 for no data."""
+    """The profiler's figure is the smaller of what the footprint allows and what the grid fills, or
+    0 for no data.
+    """
     for kernel in kernels(recorded_path):
         args = kernel["args"]
-        threads, blocks = (args[name][0] * args[name][1] * args[name][2] for name in ("block", "grid"))
+        threads, blocks = (
+            args[name][0] * args[name][1] * args[name][2] for name in ("block", "grid")
+        )
         allowed = occupancy(args["registers per thread"], args["shared memory"], threads, "sm_90")
         assert allowed is not None
         filled = blocks * -(-threads // 32) / 132 / 64
@@ -131,7 +171,9 @@ def test_occupancy_agrees_with_the_profiler_wherever_it_has_a_figure(recorded_pa
 
 @pytest.mark.public
 @pytest.mark.skipif(not PUBLIC, reason="FORETRACE_PUBLIC_TRACES names no folder of public traces")
-@pytest.mark.parametrize("path", sorted(Path(PUBLIC or ".").glob("*.json.gz")), ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "path", sorted(Path(PUBLIC or ".").glob("*.json.gz")), ids=lambda path: path.name
+)
 def test_public_traces_are_priced(path: Path) -> None:
     """Every op with shapes has bytes, save those whose arguments do not name what they move."""
     ops = [(op, priced(op)) for op in launched(path)]

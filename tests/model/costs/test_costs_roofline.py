@@ -25,7 +25,9 @@ def test_a_matrix_product_on_an_h200() -> None:
 
 
 def test_mul_on_an_h200() -> None:
-    place = position(devices.find("NVIDIA H200"), BF16, 25_165_824, 150_994_944, 36_700, tensor_core=False)
+    place = position(
+        devices.find("NVIDIA H200"), BF16, 25_165_824, 150_994_944, 36_700, tensor_core=False
+    )
     assert place.of_peak_bandwidth == pytest.approx(0.857, abs=0.001)
     assert place.bound == "memory"
     assert place.why == "86% of the bandwidth"
@@ -33,12 +35,22 @@ def test_mul_on_an_h200() -> None:
 
 @pytest.mark.parametrize(
     ("compute", "memory", "bound"),
-    [(0.8, 0.2, "compute"), (0.2, 0.8, "memory"), (0.5, 0.4, "mixed"), (0.6, 0.3, "compute"), (0.1, 0.1, "unknown"),
-     (0.0, NEAR, "memory"), (NEAR, 0.0, "compute"), (0.0, 1.3, "memory")],
+    [
+        (0.8, 0.2, "compute"),
+        (0.2, 0.8, "memory"),
+        (0.5, 0.4, "mixed"),
+        (0.6, 0.3, "compute"),
+        (0.1, 0.1, "unknown"),
+        (0.0, NEAR, "memory"),
+        (NEAR, 0.0, "compute"),
+        (0.0, 1.3, "memory"),
+    ],
 )
 def test_the_nearer_roof_binds(compute: float, memory: float, bound: str) -> None:
     micro = 1e-6
-    place = position(ROUND, BF16, round(compute * 1000e12 * micro), round(memory * 5e12 * micro), 1000)
+    place = position(
+        ROUND, BF16, round(compute * 1000e12 * micro), round(memory * 5e12 * micro), 1000
+    )
     assert place.bound == bound
 
 

@@ -6,12 +6,28 @@ from foretrace.model.costs import Cost, OpCall, attribute, element_type, multi_t
 
 MM = OpCall("aten::mm", [[64, 32], [32, 16]], ["float", "float"])
 CONV_BACKWARD = OpCall(
-    "aten::convolution_backward", [[2, 4, 8, 8], [2, 8, 16, 16], [4, 4, 3, 3]], ["float"] * 3,
-    concrete=["", "", "", "[0]", "[2, 2]", "[1, 1]", "[1, 1]", "False", "[0, 0]", "2", "[True, True, False]"],
+    "aten::convolution_backward",
+    [[2, 4, 8, 8], [2, 8, 16, 16], [4, 4, 3, 3]],
+    ["float"] * 3,
+    concrete=[
+        "",
+        "",
+        "",
+        "[0]",
+        "[2, 2]",
+        "[1, 1]",
+        "[1, 1]",
+        "False",
+        "[0, 0]",
+        "2",
+        "[True, True, False]",
+    ],
 )
 FOREACH = (
-    "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<at::native::(anonymous namespace)::"
-    "TensorListMetadata<{lists}>, at::native::(anonymous namespace)::{functor}, std::multiplies<float>, float>(...)"
+    "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<at::native::(anonymous "
+    "namespace)::"
+    "TensorListMetadata<{lists}>, at::native::(anonymous namespace)::{functor}, "
+    "std::multiplies<float>, float>(...)"
 )
 
 
@@ -27,16 +43,24 @@ def test_of_unnamed_kernels_the_longest_product_carries_the_flops_and_none_the_b
 
 
 def test_two_equal_products_share_the_flops() -> None:
-    flops = [cost and cost.flops for cost in attribute(CONV_BACKWARD, ["copy", "conv", "conv", "other"], [9, 3, 4, 1])]
+    flops = [
+        cost and cost.flops
+        for cost in attribute(CONV_BACKWARD, ["copy", "conv", "conv", "other"], [9, 3, 4, 1])
+    ]
     assert flops == [None, 36_864, 36_864, None]
 
 
 def test_one_product_kernel_for_two_products_leaves_the_flops_open() -> None:
-    assert [cost and cost.flops for cost in attribute(CONV_BACKWARD, ["conv", "other"], [3, 4])] == [None, None]
+    assert [
+        cost and cost.flops for cost in attribute(CONV_BACKWARD, ["conv", "other"], [3, 4])
+    ] == [None, None]
 
 
 def test_helpers_without_a_product_carry_nothing() -> None:
-    assert [cost and cost.flops for cost in attribute(MM, ["other", "copy"], [3, 4])] == [None, None]
+    assert [cost and cost.flops for cost in attribute(MM, ["other", "copy"], [3, 4])] == [
+        None,
+        None,
+    ]
 
 
 def test_no_shapes_no_cost() -> None:
@@ -54,8 +78,12 @@ def test_chunked_kernels_are_bounded_one_by_one() -> None:
     call = OpCall("aten::_foreach_mul_", [[], []], ["TensorList", "Scalar"])
     name = FOREACH.format(lists=1, functor="BinaryOpScalarFunctor<c10::BFloat16, 1, 1, 0>")
     first, second = attribute(call, ["optimizer"] * 2, [3, 1], names=[name] * 2, blocks=[320, 7])
-    assert first == Cost(320 * 65_536, 320 * 131_072, 320 * 131_072, "at most: 320 whole chunks of 65,536 elements")
-    assert second == Cost(7 * 65_536, 7 * 131_072, 7 * 131_072, "at most: 7 whole chunks of 65,536 elements")
+    assert first == Cost(
+        320 * 65_536, 320 * 131_072, 320 * 131_072, "at most: 320 whole chunks of 65,536 elements"
+    )
+    assert second == Cost(
+        7 * 65_536, 7 * 131_072, 7 * 131_072, "at most: 7 whole chunks of 65,536 elements"
+    )
 
 
 def test_a_bound_of_the_ops_bytes_is_none_of_an_unknown_kernel() -> None:
@@ -67,7 +95,10 @@ def test_a_bound_of_the_ops_bytes_is_none_of_an_unknown_kernel() -> None:
 
 def test_two_products_beside_each_other_are_not_told_apart() -> None:
     names = ["splitKreduce_kernel", "first", "second"]
-    bytes_ = [cost and cost.bytes for cost in attribute(MM, ["reduction", "gemm", "gemm"], [1, 5, 4], names=names)]
+    bytes_ = [
+        cost and cost.bytes
+        for cost in attribute(MM, ["reduction", "gemm", "gemm"], [1, 5, 4], names=names)
+    ]
     assert bytes_ == [2 * 4 * 1024, None, None]
 
 
@@ -82,19 +113,32 @@ class TestCub:
     """Kernels of CUB under ops whose shapes do not say how many items there are."""
 
     OTHER = OpCall("my::op", [[8]], ["float"])
-    SCAN = ("void cub::DeviceScanKernel<cub::AgentScanPolicy<128, 15, {type}, (cub::BlockLoadAlgorithm)3, "
-            "cub::MemBoundScaling<128, 15, {type}> >, {type} const*, {type}*, cub::ScanTileState<{type}, true> >(...)")
-    SUM = "void cub::DeviceRadixSortExclusiveSumKernel<cub::DeviceRadixSortPolicy<long, int, int>::Policy800, int>(int*)"
+    SCAN = (
+        "void cub::DeviceScanKernel<cub::AgentScanPolicy<128, 15, {type}, "
+        "(cub::BlockLoadAlgorithm)3, "
+        "cub::MemBoundScaling<128, 15, {type}> >, {type} const*, {type}*, "
+        "cub::ScanTileState<{type}, true> >(...)"
+    )
+    SUM = (
+        "void cub::DeviceRadixSortExclusiveSumKernel<cub::DeviceRadixSortPolicy<long, int, "
+        "int>::Policy800, int>(int*)"
+    )
 
     def part(self, name: str, blocks: int) -> Cost | None:
-        return attribute(self.OTHER, ["other"] * 2, [1, 1], names=[name, "odd"], blocks=[blocks, 1])[0]
+        return attribute(
+            self.OTHER, ["other"] * 2, [1, 1], names=[name, "odd"], blocks=[blocks, 1]
+        )[0]
 
-    @pytest.mark.parametrize(("kind", "tile", "size"), [("int", 1920, 4), ("long", 896, 8), ("unsigned char", 3840, 1)])
+    @pytest.mark.parametrize(
+        ("kind", "tile", "size"), [("int", 1920, 4), ("long", 896, 8), ("unsigned char", 3840, 1)]
+    )
     def test_a_scan_fills_all_its_tiles_but_the_last(self, kind: str, tile: int, size: int) -> None:
         found = self.part(self.SCAN.format(type=kind), 137)
         assert found is not None
         assert (found.bytes_read, found.bytes_written) == ((136 * tile + 1) * size,) * 2
-        assert found.note == f"at least: a scan of 136 whole tiles of {tile:,} items and one item more"
+        assert (
+            found.note == f"at least: a scan of 136 whole tiles of {tile:,} items and one item more"
+        )
 
     def test_a_scan_of_one_tile_may_have_any_size(self) -> None:
         found = self.part(self.SCAN.format(type="int"), 1)
@@ -113,8 +157,11 @@ class TestCub:
 
 @pytest.mark.parametrize(
     ("functor", "reads"),
-    [("UnaryOpFunctor<float, 2, 1, 1>", 1), ("BinaryOpListAlphaFunctor<float, 2, 2, 0>", 2),
-     ("PointwiseOpScalarFunctor<float, 3, 3, 0>", 3)],
+    [
+        ("UnaryOpFunctor<float, 2, 1, 1>", 1),
+        ("BinaryOpListAlphaFunctor<float, 2, 2, 0>", 2),
+        ("PointwiseOpScalarFunctor<float, 3, 3, 0>", 3),
+    ],
 )
 def test_a_functor_states_how_many_lists_it_reads(functor: str, reads: int) -> None:
     found = multi_tensor(FOREACH.format(lists=reads, functor=functor), 2)
@@ -132,10 +179,21 @@ def test_other_kernels_are_not_chunked() -> None:
     ("name", "found"),
     [
         (FOREACH.format(lists=1, functor="BinaryOpScalarFunctor<c10::Half, 1, 1, 0>"), "c10::Half"),
-        (FOREACH.format(lists=1, functor="LpNormFunctor<float, (NormType)1, float, 1, 1, 0>"), "float"),
-        ("CatArrayBatchedCopy_aligned16_contig<at::native::OpaqueType<4u>, unsigned int, 2, 128, 1>", "OpaqueType<4>"),
+        (
+            FOREACH.format(lists=1, functor="LpNormFunctor<float, (NormType)1, float, 1, 1, 0>"),
+            "float",
+        ),
+        (
+            "CatArrayBatchedCopy_aligned16_contig<at::native::OpaqueType<4u>, unsigned int, 2, "
+            "128, 1>",
+            "OpaqueType<4>",
+        ),
         ("CatArrayBatchedCopy<c10::BFloat16, unsigned int, 3>", "c10::BFloat16"),
-        ("vectorized_elementwise_kernel<4, at::native::FillFunctor<int>, std::array<char*, 1ul> >", "int"),
+        (
+            "vectorized_elementwise_kernel<4, at::native::FillFunctor<int>, std::array<char*, "
+            "1ul> >",
+            "int",
+        ),
         ("sm90_xmma_gemm", ""),
     ],
 )

@@ -34,7 +34,23 @@ def tags(text: str) -> set[str]:
     return parser.seen
 
 
-PLAIN = {"div", "p", "strong", "table", "thead", "tbody", "tr", "th", "td", "bdi", "ul", "li", "svg", "rect", "title"}
+PLAIN = {
+    "div",
+    "p",
+    "strong",
+    "table",
+    "thead",
+    "tbody",
+    "tr",
+    "th",
+    "td",
+    "bdi",
+    "ul",
+    "li",
+    "svg",
+    "rect",
+    "title",
+}
 
 
 def test_a_trace_shows_its_kernels_and_a_timeline() -> None:
@@ -50,16 +66,27 @@ def test_comparison_findings_and_verdicts() -> None:
     assert "0.88x" in compared
     assert tags(compared) <= PLAIN
     assert tags(notebook.findings_html(run_all(a))) <= PLAIN
-    shown = notebook.verdicts_html([Verdict("kernels == 5", "hit", "5", "5"), Verdict("x", "unknown", why="no data")])
+    shown = notebook.verdicts_html(
+        [Verdict("kernels == 5", "hit", "5", "5"), Verdict("x", "unknown", why="no data")]
+    )
     assert "✓ hit" in shown
     assert "? unknown" in shown
 
 
 def test_what_python_returns_shows_itself() -> None:
-    """The public functions, as a notebook meets them; they are still plain lists and documents to everything else."""
+    """The public functions, as a notebook meets them; they are still plain lists and documents to
+    everything else.
+    """
     a, b = (foretrace.open(traces()[name], cache=False) for name in ("mlp_eager", "mlp_compiled"))
-    marked, found, look = foretrace.check(a, ["kernels == 15"]), foretrace.findings(a), foretrace.look(a)
-    shown = [each._repr_html_() for each in (a, foretrace.compare(a, b), look, found, found[0], marked, marked[0])]
+    marked, found, look = (
+        foretrace.check(a, ["kernels == 15"]),
+        foretrace.findings(a),
+        foretrace.look(a),
+    )
+    shown = [
+        each._repr_html_()
+        for each in (a, foretrace.compare(a, b), look, found, found[0], marked, marked[0])
+    ]
     assert all(tags(text) <= PLAIN and "<table>" in text for text in shown)
     assert "✓ hit" in shown[-1]
     assert found[0].title in shown[2]
@@ -72,7 +99,12 @@ def test_hostile_names_are_text(tmp_path: Path) -> None:
     trace = foretrace.open(tmp_path / "<img src=x>.json", cache=False)
     verdicts = [Verdict(name, "miss", name, name, name) for name in hostile.NAMES.values()]
     looked = notebook.look_html(foretrace.look(trace))
-    for text in (notebook.trace_html(trace), looked, notebook.findings_html(run_all(trace)), notebook.verdicts_html(verdicts)):
+    for text in (
+        notebook.trace_html(trace),
+        looked,
+        notebook.findings_html(run_all(trace)),
+        notebook.verdicts_html(verdicts),
+    ):
         assert tags(text) <= PLAIN
         assert not re.search("[\u2028\u2029\u202e]", text)
 

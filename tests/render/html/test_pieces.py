@@ -45,7 +45,10 @@ def unpack(packed: dict[str, Any]) -> dict[str, list[int]]:
 
 @given(st.lists(st.integers(-(2**52), 2**52)), st.booleans())
 def test_columns_come_back_as_they_were(values: list[int], differences: bool) -> None:
-    packed = pack({"a": np.array(values, np.int64), "b": np.arange(len(values))}, frozenset({"a"} if differences else ()))
+    packed = pack(
+        {"a": np.array(values, np.int64), "b": np.arange(len(values))},
+        frozenset({"a"} if differences else ()),
+    )
     assert unpack(packed) == {"a": values, "b": list(range(len(values)))}
 
 
@@ -60,7 +63,9 @@ def test_a_timeline_holds_every_event_that_lasts_once(name: str) -> None:
     timeline = Timeline(trace)
     assert len(np.unique(timeline.event)) == len(timeline)
     assert set(trace.gpu.id[trace.gpu.usable].tolist()) <= set(timeline.event.tolist())
-    assert set(np.flatnonzero(trace.host.is_op & trace.host.lasting).tolist()) <= set(timeline.event.tolist())
+    assert set(np.flatnonzero(trace.host.is_op & trace.host.lasting).tolist()) <= set(
+        timeline.event.tolist()
+    )
     for lane in (at for at, lane in enumerate(timeline.lanes) if lane.gpu):  # host ranges may cross
         for row in range(timeline.lanes[lane].rows):
             mine = np.flatnonzero((timeline.lane == lane) & (timeline.row == row))
@@ -71,13 +76,19 @@ def test_packed_events_know_their_launch_and_case() -> None:
     trace = foretrace.open(traces()["mlp_eager"], cache=False)
     timeline = Timeline(trace)
     columns = unpack(timeline.packed(np.arange(len(timeline))))
-    kernels = dict(zip(trace.kernels["id"].to_list(), trace.kernels["launch"].to_list(), strict=True))
+    kernels = dict(
+        zip(trace.kernels["id"].to_list(), trace.kernels["launch"].to_list(), strict=True)
+    )
     assert {
-        event: launch for event, launch in zip(columns["event"], columns["launch"], strict=True) if event in kernels
+        event: launch
+        for event, launch in zip(columns["event"], columns["launch"], strict=True)
+        if event in kernels
     } == kernels
     names = [trace.host.names[name] for name in columns["name"]]
     cases = trace.kernel_cases["name"].to_list()
-    assert all(cases[case] == name for case, name in zip(columns["case"], names, strict=True) if case >= 0)
+    assert all(
+        cases[case] == name for case, name in zip(columns["case"], names, strict=True) if case >= 0
+    )
 
 
 def test_the_data_block_cannot_be_left() -> None:
@@ -98,21 +109,27 @@ def test_a_report_holds_no_address_and_no_markup_from_names() -> None:
 
 def test_the_same_trace_gives_the_same_bytes() -> None:
     trace = traces()["mlp_compiled"]
-    assert report([foretrace.open(trace, cache=False)]) == report([foretrace.open(trace, cache=False)])
+    assert report([foretrace.open(trace, cache=False)]) == report(
+        [foretrace.open(trace, cache=False)]
+    )
 
 
 @pytest.mark.parametrize("name", MODULES)
 def test_modules_write_text_and_nothing_else(name: str) -> None:
     source = (JS / f"{name}.js").read_text(encoding="utf-8")
     assert not re.search(
-        r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function|DOMParser|srcdoc", source
+        r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|new "
+        r"Function|DOMParser|srcdoc",
+        source,
     )
 
 
 @pytest.mark.parametrize("main", ["main"])
 def test_joined_modules_share_no_name(main: str) -> None:
     """They end up in one scope: two of one name would be a syntax error in the page."""
-    names = re.findall(r"^(?:async )?(?:function|class|const|let) (\w+)", page.script_text(main), re.MULTILINE)
+    names = re.findall(
+        r"^(?:async )?(?:function|class|const|let) (\w+)", page.script_text(main), re.MULTILINE
+    )
     assert len(names) == len(set(names))
     assert not re.search(r"^(?:import|export)\b", page.script_text(main), re.MULTILINE)
 
@@ -125,11 +142,21 @@ def test_a_report_never_replaces_its_trace(tmp_path: Path) -> None:
     assert path.read_bytes() == traces()["mlp_eager"].read_bytes()
 
 
-def test_the_command_writes_one_file_and_minds_what_is_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_writes_one_file_and_minds_what_is_there(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     from foretrace.cli import main
 
     out = tmp_path / "out.html"
-    arguments = ["report", str(traces()["mlp_eager"]), str(traces()["mlp_compiled"]), "-o", str(out), "-g", "kernels == 4"]
+    arguments = [
+        "report",
+        str(traces()["mlp_eager"]),
+        str(traces()["mlp_compiled"]),
+        "-o",
+        str(out),
+        "-g",
+        "kernels == 4",
+    ]
     assert main(arguments) == 0
     assert capsys.readouterr().out.strip() == str(out)
     assert main(arguments) == 2
@@ -140,33 +167,62 @@ def test_the_command_writes_one_file_and_minds_what_is_there(tmp_path: Path, cap
 
 def _data(file: Path) -> Any:
     """What a report says to its own script."""
-    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', file.read_text(encoding="utf-8"), re.DOTALL)
+    found = re.search(
+        r'<script type="application/json" id="data">(.*?)</script>',
+        file.read_text(encoding="utf-8"),
+        re.DOTALL,
+    )
     assert found is not None
     return json.loads(found[1])
 
 
-def test_what_ladder_and_check_print_can_be_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_ladder_and_check_print_can_be_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     from foretrace.cli import main
 
     trace, kept = str(traces()["mlp_eager"]), {}
-    for name, arguments in (("ladder", ["ladder", "--recorded", "h200", "--only", "mlp", "--json"]),
-                            ("guesses", ["check", trace, "-g", "kernels == 15", "-g", "memcpy == 9", "--json"])):
+    for name, arguments in (
+        ("ladder", ["ladder", "--recorded", "h200", "--only", "mlp", "--json"]),
+        ("guesses", ["check", trace, "-g", "kernels == 15", "-g", "memcpy == 9", "--json"]),
+    ):
         main(arguments)
         kept[name] = tmp_path / f"{name}.json"
         kept[name].write_text(capsys.readouterr().out)
     out = tmp_path / "out.html"
-    assert main(["report", trace, "-o", str(out), "--ladder", str(kept["ladder"]), "--guesses", str(kept["guesses"])]) == 0
+    assert (
+        main(
+            [
+                "report",
+                trace,
+                "-o",
+                str(out),
+                "--ladder",
+                str(kept["ladder"]),
+                "--guesses",
+                str(kept["guesses"]),
+            ]
+        )
+        == 0
+    )
     shown = _data(out)
     assert shown["ladder"] == json.loads(kept["ladder"].read_text())
     assert shown["guesses"] == json.loads(kept["guesses"].read_text())
 
 
 @pytest.mark.parametrize("option", ["--ladder", "--guesses"])
-@pytest.mark.parametrize("text", ["[]", "{}", "nonsense", '{"claims": [1], "guesses": [1], "article": [], "counts": {}}'])
-def test_other_documents_are_refused(option: str, text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    "text", ["[]", "{}", "nonsense", '{"claims": [1], "guesses": [1], "article": [], "counts": {}}']
+)
+def test_other_documents_are_refused(
+    option: str, text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     from foretrace.cli import main
 
     (tmp_path / "x.json").write_text(text)
     out = str(tmp_path / "out.html")
-    assert main(["report", str(traces()["mlp_eager"]), "-o", out, option, str(tmp_path / "x.json")]) == 2
+    assert (
+        main(["report", str(traces()["mlp_eager"]), "-o", out, option, str(tmp_path / "x.json")])
+        == 2
+    )
     assert "x.json: " in capsys.readouterr().err

@@ -1,8 +1,10 @@
-"""The claims of the articles as predictions, one file per section: what was said, where, and what an H200 then showed.
+"""The claims of the articles as predictions, one file per section: what was said, where, and what
+an H200 then showed.
 
-Each `[[claim]]` has a `number` (B: the claim, E: an error of the articles, H: a row of what the H200 showed), the `source`
-that said it, the `rung` and `variant` that decide it, the recorded `trace` (and `against`), the `guess`, its `reason`, the
-verdict on an H200 (`h200`), and where the article is wrong or the card differs, the `correction`.
+Each `[[claim]]` has a `number` (B: the claim, E: an error of the articles, H: a row of what the
+H200 showed), the `source` that said it, the `rung` and `variant` that decide it, the recorded
+`trace` (and `against`), the `guess`, its `reason`, the verdict on an H200 (`h200`), and where the
+article is wrong or the card differs, the `correction`.
 """
 
 from __future__ import annotations
@@ -15,7 +17,9 @@ from importlib.resources import files
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """One prediction of the articles; `trace` and `against` are recordings under `foretrace.recorded`, card `h200`."""
+    """One prediction of the articles; `trace` and `against` are recordings under
+    `foretrace.recorded`, card `h200`.
+    """
 
     section: str
     number: str

@@ -1,8 +1,9 @@
 """What decides how long it takes: the host, arithmetic, memory, communication.
 
-`bound` is that of most calls (or steps): `overhead` when the GPU is idle for more than half of the time, else what the
-kernels are bound by under the roofline, which needs recorded shapes and a card with known peaks. `gpu idle` is the share of the
-time from the beginning of the stretch to the end of its GPU work in which no GPU work ran, the median over calls.
+`bound` is that of most calls (or steps): `overhead` when the GPU is idle for more than half of the
+time, else what the kernels are bound by under the roofline, which needs recorded shapes and a card
+with known peaks. `gpu idle` is the share of the time from the beginning of the stretch to the end
+of its GPU work in which no GPU work ran, the median over calls.
 """
 
 from __future__ import annotations
@@ -28,12 +29,19 @@ def _bound(ask: Ask) -> Reading:
     votes = Counter(bounds.of_span(view.work.trace, _span(view)) for view in ask.views)
     found = min(votes, key=lambda bound: (-votes[bound], bound))
     if found == "unknown":
-        raise Unknown("what bounds it cannot be told: that needs recorded shapes and a card whose peaks are known")
-    several = f" in {votes[found]} of {len(ask.views)} {ask.scope.unit}" if len(ask.views) > 1 else ""
+        raise Unknown(
+            "what bounds it cannot be told: that needs recorded shapes and a card whose peaks are "
+            "known"
+        )
+    several = (
+        f" in {votes[found]} of {len(ask.views)} {ask.scope.unit}" if len(ask.views) > 1 else ""
+    )
     right = (found == ask.args["bound"]) is ("not" not in ask.args)
     view = ask.views[0]
     idle = f", gpu idle {percent_text(_median_idle(ask))}"
-    return Reading("hit" if right else "miss", found + several + idle, view=view, rows=view.rows.tolist())
+    return Reading(
+        "hit" if right else "miss", found + several + idle, view=view, rows=view.rows.tolist()
+    )
 
 
 def _share(ask: Ask) -> Reading:
@@ -41,7 +49,9 @@ def _share(ask: Ask) -> Reading:
     share = idle if "idle" in ask.args else 1 - idle
     verdict = ask.args["compare"].verdict(share, share, ask.args["amount"])
     several = f" (median of {len(ask.views)} {ask.scope.unit})" if len(ask.views) > 1 else ""
-    return Reading(verdict, percent_text(share) + several, view=ask.views[0], rows=ask.views[0].rows.tolist())
+    return Reading(
+        verdict, percent_text(share) + several, view=ask.views[0], rows=ask.views[0].rows.tolist()
+    )
 
 
 def _median_idle(ask: Ask) -> float:
@@ -79,7 +89,9 @@ KIND = Kind(
         "gpu busy {compare:compare} {amount:share}",
     ),
     measure=measure,
-    expected=lambda args: f"{'not ' if 'not' in args else ''}{args['bound']}" if "bound" in args else comparison(args),
+    expected=lambda args: (
+        f"{'not ' if 'not' in args else ''}{args['bound']}" if "bound" in args else comparison(args)
+    ),
     examples={
         "in matmul_add: bound is overhead": "the host decides",
         "per step: bound is not overhead": "the GPU is kept busy",

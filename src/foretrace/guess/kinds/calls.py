@@ -1,4 +1,6 @@
-"""How kernels are launched: by which runtime or driver call, and after which other call of the same op."""
+"""How kernels are launched: by which runtime or driver call, and after which other call of the same
+op.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ from .fields import judged, kernels
 
 def measure(ask: Ask) -> Reading:
     if not ask.views[0].work.trace.host.is_call.any():
-        raise Unknown("no runtime or driver calls in this trace: they are recorded with the GPU activity")
+        raise Unknown(
+            "no runtime or driver calls in this trace: they are recorded with the GPU activity"
+        )
     return for_each(ask, lambda view: _judge(view, ask))
 
 
@@ -18,7 +22,13 @@ def _judge(view: View, ask: Ask) -> Reading:
     found = kernels(view, ask.args["what"])
     answer, shown = (_launched_by, _launch) if "launched" in ask.args else (_preceded_by, _before)
     answers = [answer(view, row, ask.args["call"]) for row in found.sure]
-    return judged(found, ask.args["what"], ask.args["quantifier"], answers, [shown(view, row) for row in found.sure])
+    return judged(
+        found,
+        ask.args["what"],
+        ask.args["quantifier"],
+        answers,
+        [shown(view, row) for row in found.sure],
+    )
 
 
 def _launch(view: View, row: int) -> str:
@@ -33,7 +43,11 @@ def _launched_by(view: View, row: int, call: str) -> bool | None:
 def _preceded_by(view: View, row: int, call: str) -> bool | None:
     """Whether the op that launched the kernel made this call before the launch."""
     names = _earlier(view, row)
-    return None if names is None else any(named(call, name) for name in names) or (None if view.gap else False)
+    return (
+        None
+        if names is None
+        else any(named(call, name) for name in names) or (None if view.gap else False)
+    )
 
 
 def _earlier(view: View, row: int) -> list[str] | None:
@@ -41,7 +55,9 @@ def _earlier(view: View, row: int) -> list[str] | None:
     host, launch, op = trace.host, int(trace.gpu.launch[row]), int(trace.gpu.op[row])
     if launch < 0 or op < 0:
         return None
-    inside = View(view.work, "", view.rows, int(host.start[op]), int(host.start[launch]), int(host.track[op]))
+    inside = View(
+        view.work, "", view.rows, int(host.start[op]), int(host.start[launch]), int(host.track[op])
+    )
     return [host.names[host.name[event]] for event in inside.events(host.is_call).tolist()]
 
 
@@ -61,7 +77,8 @@ KIND = Kind(
     examples={
         "every gemm is launched by cuLaunchKernelEx": "the call that put it on the GPU",
         "every aten pointwise is launched by cudaLaunchKernel": "ATen's own kernels",
-        "every gemm is preceded by cudaOccupancyMaxActiveBlocksPerMultiprocessor": "in the same op, before the launch",
+        "every gemm is preceded by "
+        "cudaOccupancyMaxActiveBlocksPerMultiprocessor": "in the same op, before the launch",
         "no pointwise is preceded by cudaOccupancy*": "`*` stands for anything",
     },
 )

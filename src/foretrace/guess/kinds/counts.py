@@ -1,7 +1,7 @@
 """How many there are: kernels, one role, one op, copies, launches, waits, host calls, steps.
 
-Counts are whole numbers. A count of GPU things is exact only while every launch has its GPU event; where some are missing, a
-prediction that the gap could overturn is unknown.
+Counts are whole numbers. A count of GPU things is exact only while every launch has its GPU event;
+where some are missing, a prediction that the gap could overturn is unknown.
 """
 
 from __future__ import annotations
@@ -33,8 +33,14 @@ def _count(view: View, thing: Thing, compare: Compare, wanted: Amount) -> Readin
 def evidence(found: Found, reading: Reading) -> Reading:
     """The reading with everything that was found as its evidence."""
     items = found.sure + found.maybe
-    return Reading(reading.verdict, reading.measured, reading.why, reading.view,
-                   items if found.on_gpu else [], [] if found.on_gpu else items)
+    return Reading(
+        reading.verdict,
+        reading.measured,
+        reading.why,
+        reading.view,
+        items if found.on_gpu else [],
+        [] if found.on_gpu else items,
+    )
 
 
 KIND = Kind(
@@ -59,8 +65,11 @@ KIND = Kind(
         "launches < 50": "calls that put a kernel or a graph on the GPU",
         "in mlp_fwd: aten::linear == 3": "a host op by its name",
         "in aten::linear: distinct ops == 9": "an op can be the place, too; it counts itself",
-        "no call cudaOccupancyMaxActiveBlocksPerMultiprocessor": "a runtime or driver call by its name",
-        'op "Torch-Compiled Region*" == 3': "`*` stands for anything; quote a name that holds spaces",
+        "no call cudaOccupancyMaxActiveBlocksPerMultiprocessor": (
+            "a runtime or driver call by its name"
+        ),
+        'op "Torch-Compiled Region*" == '
+        "3": "`*` stands for anything; quote a name that holds spaces",
         "in mlp_fwd: distinct gemm kernels == 2": "names, not launches",
         "kernel triton_poi_fused_* == 3": "kernels by name",
         "gelu == 3": "kernels that do gelu, fused or not",

@@ -1,7 +1,8 @@
 """What kernels' names say, how they were launched, and what bounds them.
 
-`every gemm has layout tn` judges each kernel. A field that does not apply to a kernel is not there; one that applies and that
-the name does not state leaves the prediction unknown. `every` of nothing is unknown, not true.
+`every gemm has layout tn` judges each kernel. A field that does not apply to a kernel is not there;
+one that applies and that the name does not state leaves the prediction unknown. `every` of nothing
+is unknown, not true.
 """
 
 from __future__ import annotations
@@ -18,12 +19,30 @@ from ..view import Unknown, View
 
 def measure(ask: Ask) -> Reading:
     if "trait" in ask.args:
-        return for_each(ask, lambda view: _is(view, ask.args["quantifier"], ask.args["what"], ask.args["trait"]))
-    return for_each(ask, lambda view: _has(
-        view, ask.args["quantifier"], ask.args["what"], ask.args["field"], ask.args.get("compare"), ask.args.get("value")))
+        return for_each(
+            ask, lambda view: _is(view, ask.args["quantifier"], ask.args["what"], ask.args["trait"])
+        )
+    return for_each(
+        ask,
+        lambda view: _has(
+            view,
+            ask.args["quantifier"],
+            ask.args["what"],
+            ask.args["field"],
+            ask.args.get("compare"),
+            ask.args.get("value"),
+        ),
+    )
 
 
-def _has(view: View, quantifier: str, thing: Thing, field: Field, compare: Compare | None, wanted: str | None) -> Reading:
+def _has(
+    view: View,
+    quantifier: str,
+    thing: Thing,
+    field: Field,
+    compare: Compare | None,
+    wanted: str | None,
+) -> Reading:
     found = kernels(view, thing)
     values = [value_of(view.work, row, field) for row in found.sure]
     answers = [agrees(value, compare, wanted) for value in values]
@@ -34,7 +53,9 @@ def _has(view: View, quantifier: str, thing: Thing, field: Field, compare: Compa
 def _is(view: View, quantifier: str, thing: Thing, trait: Thing) -> Reading:
     found = kernels(view, thing)
     answers = [_fits(view, row, trait) for row in found.sure]
-    return judged(found, thing, quantifier, answers, [view.work.case(row).ident.short for row in found.sure])
+    return judged(
+        found, thing, quantifier, answers, [view.work.case(row).ident.short for row in found.sure]
+    )
 
 
 def _fits(view: View, row: int, trait: Thing) -> bool | None:
@@ -51,15 +72,23 @@ def kernels(view: View, thing: Thing) -> Found:
     return find(view, thing)
 
 
-def judged(found: Found, thing: Thing, quantifier: str, answers: list[bool | None], texts: list[str]) -> Reading:
+def judged(
+    found: Found, thing: Thing, quantifier: str, answers: list[bool | None], texts: list[str]
+) -> Reading:
     """The verdict over all kernels, with the values that were seen and the kernels that decide."""
     verdict = judge_all(quantifier, answers, found.unclear)
     measured = seen(texts) or f"no {thing.text}"
     why = ""
     if verdict == "unknown":
-        why = f"there is no {thing.text} here to judge" if not answers else "not every one states it"
+        why = (
+            f"there is no {thing.text} here to judge" if not answers else "not every one states it"
+        )
         why = found.why(thing) if found.unclear else why
-    breaks = [row for row, answer in zip(found.sure, answers, strict=True) if answer is (quantifier == "no")]
+    breaks = [
+        row
+        for row, answer in zip(found.sure, answers, strict=True)
+        if answer is (quantifier == "no")
+    ]
     return Reading(verdict, measured, why, rows=breaks or found.sure)
 
 
@@ -74,7 +103,8 @@ KIND = Kind(
     name="fields",
     order=30,
     patterns=(
-        "{quantifier:quantifier} {what:things} has|have {field:field} [{compare:compare}] [{value:value}]",
+        "{quantifier:quantifier} {what:things} has|have {field:field} [{compare:compare}] "
+        "[{value:value}]",
         "{quantifier:quantifier} {what:things} is|are {trait:things}",
     ),
     measure=measure,

@@ -1,8 +1,9 @@
 """Whether several operations run as one kernel.
 
-They are fused when one kernel does all of them: Inductor's names list the ops that were merged, hand-written kernels say it in
-their own names (`geglu` is gelu and mul), and a product that adds its bias does both. Not fused means that each is done by some
-kernel and no kernel does all. On a CPU trace Inductor's C++ kernels are judged the same way.
+They are fused when one kernel does all of them: Inductor's names list the ops that were merged,
+hand-written kernels say it in their own names (`geglu` is gelu and mul), and a product that adds
+its bias does both. Not fused means that each is done by some kernel and no kernel does all. On a
+CPU trace Inductor's C++ kernels are judged the same way.
 """
 
 from __future__ import annotations
@@ -37,7 +38,12 @@ def measure(ask: Ask) -> Reading:
 
 
 # Roles that are operations, by the op that stands for them.
-_ROLE_WORDS = {"gemm": "matmul", "softmax": "softmax", "conv": "convolution", "attention": "scaled_dot_product_attention"}
+_ROLE_WORDS = {
+    "gemm": "matmul",
+    "softmax": "softmax",
+    "conv": "convolution",
+    "attention": "scaled_dot_product_attention",
+}
 
 
 def _word(thing: Thing) -> str:
@@ -64,7 +70,12 @@ def _fused(view: View, wanted: set[str], expected: bool) -> Reading:
         measured = f"separate kernels: {kernels.names(view, some)}"
     verdict = "hit" if not missing and bool(whole) is expected else "miss"
     items = whole or some or kernels.found.sure
-    return Reading(verdict, measured, rows=items if kernels.found.on_gpu else [], events=[] if kernels.found.on_gpu else items)
+    return Reading(
+        verdict,
+        measured,
+        rows=items if kernels.found.on_gpu else [],
+        events=[] if kernels.found.on_gpu else items,
+    )
 
 
 def _on_gpu(view: View) -> _Kernels:
@@ -77,21 +88,31 @@ def _on_gpu(view: View) -> _Kernels:
 
 
 def _opaque(view: View, row: int) -> bool:
-    """A kernel whose name no family knows, or a hand-written one that nothing is known of: it may do anything."""
+    """A kernel whose name no family knows, or a hand-written one that nothing is known of: it may
+    do anything.
+    """
     case = view.work.case(row)
-    return case.ident.family == "unknown" or ("triton" in case.ident.family and not case.does - {"triton"})
+    return case.ident.family == "unknown" or (
+        "triton" in case.ident.family and not case.does - {"triton"}
+    )
 
 
 def _on_cpu(view: View) -> _Kernels:
     host = view.work.trace.host
     events = cpu_kernels(view)
-    return _Kernels(Found(False, events, []), {event: cpu_does(host.names[host.name[event]]) for event in events})
+    return _Kernels(
+        Found(False, events, []),
+        {event: cpu_does(host.names[host.name[event]]) for event in events},
+    )
 
 
 KIND = Kind(
     name="fusion",
     order=40,
-    patterns=("{parts:parts} are|is [not] fused", "{parts:parts} are|is [not] fused into one kernel"),
+    patterns=(
+        "{parts:parts} are|is [not] fused",
+        "{parts:parts} are|is [not] fused into one kernel",
+    ),
     measure=measure,
     expected=lambda args: "not fused" if "not" in args else "fused",
     examples={

@@ -28,11 +28,13 @@ def _takes(view: View, ask: Ask, recorded: dict[int, Any]) -> Reading:
     events = found.sure
     shapes = [_tensors(recorded.get(event)) for event in events]
     wanted: list[list[int]] = ask.args["shapes"]
-    answers = [None if taken is None else taken[:len(wanted)] == wanted for taken in shapes]
+    answers = [None if taken is None else taken[: len(wanted)] == wanted for taken in shapes]
     verdict = judge_all(ask.args["quantifier"], answers, found.unclear)
     lacking = "not every call has its shapes" if events else f"no {op.text} in {view.label}"
     why = found.gap or lacking if verdict == "unknown" else ""
-    return Reading(verdict, seen([_shown(taken) for taken in shapes]) or f"no {op.text}", why, events=events)
+    return Reading(
+        verdict, seen([_shown(taken) for taken in shapes]) or f"no {op.text}", why, events=events
+    )
 
 
 def _tensors(dims: str | None) -> list[list[int]] | None:
@@ -43,11 +45,19 @@ def _tensors(dims: str | None) -> list[list[int]] | None:
         return None
     if not isinstance(found, list):
         return None
-    return [shape for shape in found if isinstance(shape, list) and shape and all(isinstance(size, int) for size in shape)]
+    return [
+        shape
+        for shape in found
+        if isinstance(shape, list) and shape and all(isinstance(size, int) for size in shape)
+    ]
 
 
 def _shown(shapes: list[list[int]] | None) -> str:
-    return "no shapes" if shapes is None else " and ".join("x".join(map(str, shape)) for shape in shapes)
+    return (
+        "no shapes"
+        if shapes is None
+        else " and ".join("x".join(map(str, shape)) for shape in shapes)
+    )
 
 
 KIND = Kind(

@@ -1,6 +1,7 @@
 """What an op puts on the GPU: every call of it, with everything it calls in turn.
 
-`launches nothing` means no kernel, memcpy or memset at all: the mark of an op that only changes a view.
+`launches nothing` means no kernel, memcpy or memset at all: the mark of an op that only changes a
+view.
 """
 
 from __future__ import annotations
@@ -19,11 +20,16 @@ _ANYTHING = tuple(Thing(kind, kind) for kind in ("kernel", "memcpy", "memset"))
 def measure(ask: Ask) -> Reading:
     ops: list[Thing] = ask.args["ops"]
     things = (ask.args["what"],) if "what" in ask.args else _ANYTHING
-    compare, wanted = ask.args.get("compare", Compare("==")), ask.args.get("number", Amount("nothing", 0))
+    compare, wanted = (
+        ask.args.get("compare", Compare("==")),
+        ask.args.get("number", Amount("nothing", 0)),
+    )
     return for_each(ask, lambda view: _each_call(view, ops, things, compare, wanted))
 
 
-def _each_call(view: View, ops: list[Thing], things: tuple[Thing, ...], compare: Compare, wanted: Amount) -> Reading:
+def _each_call(
+    view: View, ops: list[Thing], things: tuple[Thing, ...], compare: Compare, wanted: Amount
+) -> Reading:
     view.need_gpu()
     view.need_whole()
     calls = [call for op in ops for call in _calls(view, op)]
@@ -31,8 +37,13 @@ def _each_call(view: View, ops: list[Thing], things: tuple[Thing, ...], compare:
         raise Unknown("some launches left no GPU event")
     counts = [[row for thing in things for row in find(call, thing).sure] for call in calls]
     wrong = [rows for rows in counts if compare.verdict(len(rows), len(rows), wanted) != "hit"]
-    measured = together([count_text(len(rows)) for rows in counts], Scope("region", " and ".join(op.text for op in ops)))
-    return Reading("miss" if wrong else "hit", measured, rows=[row for rows in wrong for row in rows])
+    measured = together(
+        [count_text(len(rows)) for rows in counts],
+        Scope("region", " and ".join(op.text for op in ops)),
+    )
+    return Reading(
+        "miss" if wrong else "hit", measured, rows=[row for rows in wrong for row in rows]
+    )
 
 
 def _calls(view: View, op: Thing) -> list[View]:
@@ -49,7 +60,8 @@ KIND = Kind(
     order=20,
     patterns=(
         "[every|each] {ops:several} launches|launch nothing",
-        "[every|each] {ops:several} launches|launch [{compare:phrase}] {number:count} {what:things}",
+        "[every|each] {ops:several} launches|launch [{compare:phrase}] {number:count} "
+        "{what:things}",
     ),
     measure=measure,
     expected=lambda args: comparison(args) or "== 0",

@@ -22,13 +22,20 @@ def measure(ask: Ask) -> Reading:
 def _from(view: View, ask: Ask) -> Reading:
     thing: Thing = ask.args["what"]
     found = find(view, thing)
-    chains = [_chain(view, int(view.work.trace.gpu.launch[item]) if found.on_gpu else item) for item in found.sure]
+    chains = [
+        _chain(view, int(view.work.trace.gpu.launch[item]) if found.on_gpu else item)
+        for item in found.sure
+    ]
     no = None if view.gap else False  # an op above it may be what is missing
-    answers = [None if chain is None else _runs_through(chain, ask.args["chain"]) or no for chain in chains]
+    answers = [
+        None if chain is None else _runs_through(chain, ask.args["chain"]) or no for chain in chains
+    ]
     verdict = judge_all(ask.args["quantifier"], answers, found.unclear)
     why = ""
     if verdict == "unknown":
-        why = view.gap or ("not every launch was recorded" if answers else f"no {thing.text} in {view.label}")
+        why = view.gap or (
+            "not every launch was recorded" if answers else f"no {thing.text} in {view.label}"
+        )
     rows, events = (found.sure, []) if found.on_gpu else ([], found.sure)
     measured = seen([" > ".join(chain) if chain else "nothing" for chain in chains])
     return Reading(verdict, measured, why, rows=rows, events=events)

@@ -1,7 +1,9 @@
-"""One quantity against another: of the other trace (`A`, given with --against), or of other things of the same trace.
+"""One quantity against another: of the other trace (`A`, given with --against), or of other things
+of the same trace.
 
-`gpu time < 0.9x of A` compares medians over the same place in both traces. `last gemm time < 0.95x of first gemm` stays
-within this one. A thing without a quantity is counted: `kernels < A`.
+`gpu time < 0.9x of A` compares medians over the same place in both traces.
+`last gemm time < 0.95x of first gemm` stays within this one. A thing without a quantity is counted:
+`kernels < A`.
 """
 
 from __future__ import annotations
@@ -22,15 +24,26 @@ def measure(ask: Ask) -> Reading:
     mine = left.median(ask.views)
     if "right" in ask.args:
         right: Measure = ask.args["right"]
-        right = replace(right, name=left.name, text=f"{right.text} {left.name}") if right.name == "count" else right
+        right = (
+            replace(right, name=left.name, text=f"{right.text} {left.name}")
+            if right.name == "count"
+            else right
+        )
         theirs = right.median(ask.views)
     else:
         right, theirs = replace(left, text="A"), left.median(ask.need_others())
     verdict = _difference(ask, mine, theirs) if "count" in ask.args else _ratio(ask, mine, theirs)
     ratio = f" ({ratio_text(mine / theirs)})" if theirs else ""
     view = ask.views[0]
-    rows = certain(view, left.thing).sure if left.thing and left.thing.on_gpu else view.rows.tolist()
-    return Reading(verdict, f"{left.shown(mine)} against {right.shown(theirs)} of {right.text}{ratio}", view=view, rows=rows)
+    rows = (
+        certain(view, left.thing).sure if left.thing and left.thing.on_gpu else view.rows.tolist()
+    )
+    return Reading(
+        verdict,
+        f"{left.shown(mine)} against {right.shown(theirs)} of {right.text}{ratio}",
+        view=view,
+        rows=rows,
+    )
 
 
 def expected(args: Mapping[str, Any]) -> str:
@@ -38,7 +51,9 @@ def expected(args: Mapping[str, Any]) -> str:
     other = args["right"].text if "right" in args else "A"
     if "count" in args:
         return f"{args['count'].text} {'fewer' if 'fewer' in args else 'more'} than {other}"
-    return f"{args['compare'].symbol} " + (f"{args['ratio'].text} of {other}" if "ratio" in args else other)
+    return f"{args['compare'].symbol} " + (
+        f"{args['ratio'].text} of {other}" if "ratio" in args else other
+    )
 
 
 def _ratio(ask: Ask, mine: float, theirs: float) -> str:

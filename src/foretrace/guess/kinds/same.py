@@ -1,7 +1,8 @@
 """Whether kernels are the same: between two traces, or within one.
 
-`same gemm kernels as A` compares names, byte for byte, and how often each is launched in the same place. `same gemm
-footprints` also compares grid, block, registers and shared memory: two kernels of one name need not do the same work.
+`same gemm kernels as A` compares names, byte for byte, and how often each is launched in the same
+place. `same gemm footprints` also compares grid, block, registers and shared memory: two kernels of
+one name need not do the same work.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ _FOOTPRINT = ("grid", "block", "registers", "shared_memory")
 
 def measure(ask: Ask) -> Reading:
     if "first" in ask.args:
-        return for_each(ask, lambda view: _pair(view, ask.args["first"], ask.args["second"], "same" in ask.args))
+        return for_each(
+            ask, lambda view: _pair(view, ask.args["first"], ask.args["second"], "same" in ask.args)
+        )
     thing: Thing = ask.args["what"]
     others = ask.need_others()
     footprint = "footprints" in ask.args
@@ -50,22 +53,31 @@ def _bag(view: View, thing: Thing, footprint: bool) -> Counter[Any]:
 
 def _identity(view: View, row: int, footprint: bool) -> Any:
     name = view.work.case(row).name
-    return (name, *(str(view.work.footprint(row, part)) for part in _FOOTPRINT)) if footprint else name
+    return (
+        (name, *(str(view.work.footprint(row, part)) for part in _FOOTPRINT)) if footprint else name
+    )
 
 
 def _against(view: View, thing: Thing, wanted: Counter[Any], footprint: bool) -> Reading:
     found = certain(view, thing)
     mine = _bag(view, thing, footprint)
     if mine == wanted:
-        return Reading("hit", f"{sum(mine.values())} {thing.text}, {len(mine)} distinct, all the same")
+        return Reading(
+            "hit", f"{sum(mine.values())} {thing.text}, {len(mine)} distinct, all the same"
+        )
     gone, new = wanted - mine, mine - wanted
-    measured = "; ".join(part for part in (_listed("not in A", new), _listed("only in A", gone)) if part)
+    measured = "; ".join(
+        part for part in (_listed("not in A", new), _listed("only in A", gone)) if part
+    )
     rows, events = (found.sure, []) if found.on_gpu else ([], found.sure)
     return Reading("miss", measured, rows=rows, events=events)
 
 
 def _listed(word: str, bag: Counter[Any]) -> str:
-    names = [f"{count} x {name if isinstance(name, str) else _footprint(name)}" for name, count in bag.most_common(3)]
+    names = [
+        f"{count} x {name if isinstance(name, str) else _footprint(name)}"
+        for name, count in bag.most_common(3)
+    ]
     return f"{word}: {', '.join(names)}{', …' if len(bag) > 3 else ''}" if names else ""
 
 
@@ -83,7 +95,9 @@ def _pair(view: View, first: Thing, second: Thing, same: bool) -> Reading:
             raise Unknown(f"no {thing.text} among the kernels of {view.label}")
         rows += found.sure
     names = list(dict.fromkeys(view.work.case(row).name for row in rows))
-    return Reading("hit" if (len(names) == 1) is same else "miss", " and ".join(names[:3]), rows=rows)
+    return Reading(
+        "hit" if (len(names) == 1) is same else "miss", " and ".join(names[:3]), rows=rows
+    )
 
 
 KIND = Kind(
@@ -98,7 +112,8 @@ KIND = Kind(
     measure=measure,
     examples={
         "in mlp_fwd: same gemm kernels as A": "the same names, equally often",
-        "in linear_fwd: same gemm footprints as A": "and the same grid, block, registers and shared memory",
+        "in linear_fwd: same gemm footprints as "
+        "A": "and the same grid, block, registers and shared memory",
         "in mlp_fwd: same ops as A": "host ops, too",
         "in mlp_fwd: first gemm and second gemm are the same kernel": "gate and up",
         "in mlp_fwd: first gemm and last gemm are different kernels": "gate and down",

@@ -1,8 +1,9 @@
-"""Time: of the GPU (the union of its work), of the host (the length of the stretch), of kernels (the sum of durations).
+"""Time: of the GPU (the union of its work), of the host (the length of the stretch), of kernels
+(the sum of durations).
 
-Several calls are judged by their median. `each` asks every launch. `== 56 us` holds for what rounds to 56; say how far off
-may be with `+- 10%` or `+- 3 us`, or write `about`. `varies by` is the spread of the durations of one kernel with the same
-shapes: longest minus shortest, over the median.
+Several calls are judged by their median. `each` asks every launch. `== 56 us` holds for what rounds
+to 56; say how far off may be with `+- 10%` or `+- 3 us`, or write `about`. `varies by` is the
+spread of the durations of one kernel with the same shapes: longest minus shortest, over the median.
 """
 
 from __future__ import annotations
@@ -41,7 +42,11 @@ def _every(view: View, thing: Thing, ask: Ask) -> Reading:
     values = each(view, thing, "time")
     wrong = [at for at, value in enumerate(values) if _judge(ask, value) == "miss"]
     found = certain(view, thing).sure
-    shown = time_text(min(values)) if len(values) == 1 else f"{time_text(min(values))} to {time_text(max(values))}"
+    shown = (
+        time_text(min(values))
+        if len(values) == 1
+        else f"{time_text(min(values))} to {time_text(max(values))}"
+    )
     rows = [found[at] for at in wrong] if thing.on_gpu else []
     return Reading("miss" if wrong else "hit", shown, rows=rows)
 
@@ -59,7 +64,12 @@ def _spread(ask: Ask) -> Reading:
     if not repeated:
         raise Unknown(f"no {thing.text} ran more than once")
     worst = max((max(times) - min(times)) / max(median(times), 1) for times in repeated)
-    return Reading(_judge(ask, worst), percent_text(worst), view=ask.views[0], rows=certain(ask.views[0], thing).sure)
+    return Reading(
+        _judge(ask, worst),
+        percent_text(worst),
+        view=ask.views[0],
+        rows=certain(ask.views[0], thing).sure,
+    )
 
 
 KIND = Kind(

@@ -16,11 +16,16 @@ def explains(miss: Miss) -> bool:
 
 REASON = Reason(
     name="added_in_place",
-    text="The names differ in one word, bz and badd: the product now adds to an output that already holds the bias. The tile, "
-         "the pipeline and the layout are the same.",
+    text="The names differ in one word, bz and badd: the product now adds to an output that "
+    "already holds the bias. The tile, "
+    "the pipeline and the layout are the same.",
     source="an H200, torch 2.11: nvjet_…_bz_…NNT becomes nvjet_…_badd_…NNT",
     example="in matmul_add: same gemm kernels as A",
-    near=("in matmul_add: same ops as A", "in matmul_add: kernels == A", "in matmul_add: bound is comms"),
+    near=(
+        "in matmul_add: same ops as A",
+        "in matmul_add: kernels == A",
+        "in matmul_add: bound is comms",
+    ),
     trace="matmul_add_4096_compiled",
     against="matmul_add_4096_eager",
     explains=explains,

@@ -23,11 +23,19 @@ def explains(miss: Miss) -> bool:
 
 REASON = Reason(
     name="evaluation_order",
-    text="These kernels, in another order: launches follow the order in which Python evaluates, so gelu(gate(x)) * up(x) "
-         "launches gelu before up. A compiler may group them otherwise.",
-    source="an H200, torch 2.11: eager launches gate, gelu, up, mul, down; compiled gate, up, gelu+mul, down",
+    text="These kernels, in another order: launches follow the order in which Python evaluates, "
+    "so gelu(gate(x)) * up(x) "
+    "launches gelu before up. A compiler may group them otherwise.",
+    source=(
+        "an H200, torch 2.11: eager launches gate, gelu, up, mul, down; compiled gate, up, "
+        "gelu+mul, down"
+    ),
     example="in mlp_fwd: gate, up, gelu, mul, down",
-    near=("in mlp_fwd: gate, up, gelu, mul", "in mlp_fwd: gate, up, silu, mul, down", "mul before gelu"),
+    near=(
+        "in mlp_fwd: gate, up, gelu, mul",
+        "in mlp_fwd: gate, up, silu, mul, down",
+        "mul before gelu",
+    ),
     trace="mlp_eager",
     explains=explains,
 )

@@ -14,8 +14,12 @@ def explains(miss: Miss) -> bool:
     if miss.kind == "fields" and miss.wants_some and isinstance(trait, Thing):
         return _old(trait) and any(case.ident.family == "nvjet" for case in miss.cases)
     thing = miss.thing
-    return thing is not None and _old(thing) and miss.too_few("kernel") and any(
-        case.ident.family == "nvjet" for case in miss.all_cases)
+    return (
+        thing is not None
+        and _old(thing)
+        and miss.too_few("kernel")
+        and any(case.ident.family == "nvjet" for case in miss.all_cases)
+    )
 
 
 def _old(thing: Thing) -> bool:
@@ -24,7 +28,10 @@ def _old(thing: Thing) -> bool:
 
 REASON = Reason(
     name="hopper_names",
-    text="On Hopper cuBLAS brings its own nvjet kernels where Ampere used CUTLASS and ampere_ ones: test fields, not names.",
+    text=(
+        "On Hopper cuBLAS brings its own nvjet kernels where Ampere used CUTLASS and ampere_ "
+        "ones: test fields, not names."
+    ),
     source="an H200, torch 2.11: every product of the recorded traces is nvjet",
     example="every gemm is cutlass",
     near=("no gemm is nvjet", "every gemm is fp32", "every gemm is flash"),

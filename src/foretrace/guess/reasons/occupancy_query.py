@@ -14,12 +14,16 @@ def explains(miss: Miss) -> bool:
 
 REASON = Reason(
     name="occupancy_query",
-    text="No occupancy query on Hopper: cuBLAS's nvjet kernels are launched through cuLaunchKernelEx without one; the query "
-         "belongs to the Ampere kernels of the articles.",
+    text="No occupancy query on Hopper: cuBLAS's nvjet kernels are launched through "
+    "cuLaunchKernelEx without one; the query "
+    "belongs to the Ampere kernels of the articles.",
     source="an H200, torch 2.11: no such call in any recorded trace",
     example="every gemm is preceded by cudaOccupancyMaxActiveBlocksPerMultiprocessor",
-    near=("every pointwise is preceded by cudaOccupancy*", "every gemm is preceded by cudaMalloc",
-          "every gemm is launched by cudaOccupancy*"),
+    near=(
+        "every pointwise is preceded by cudaOccupancy*",
+        "every gemm is preceded by cudaMalloc",
+        "every gemm is launched by cudaOccupancy*",
+    ),
     trace="mlp_eager",
     explains=explains,
 )

@@ -16,16 +16,29 @@ def explains(miss: Miss) -> bool:
     if thing is None or thing.kind == "step":
         return False
     compare = miss.ask.args.get("compare", Compare("=="))
-    return isinstance(wanted, Amount) and wanted.value > 0 and compare.symbol in ("==", "<=", "~") and all(
-        len(find(view, thing).sure) == wanted.value for view in Scope("steps").views(work))
+    return (
+        isinstance(wanted, Amount)
+        and wanted.value > 0
+        and compare.symbol in ("==", "<=", "~")
+        and all(len(find(view, thing).sure) == wanted.value for view in Scope("steps").views(work))
+    )
 
 
 REASON = Reason(
     name="whole_trace",
-    text="That is the number per step: the trace holds several. Say `per step: …`, or name a region.",
+    text=(
+        "That is the number per step: the trace holds several. Say `per step: …`, or name a region."
+    ),
     source="any trace with steps",
     example="kernels == 5",
-    near=("steps == 1", "kernels == 4", "kernels < 5", "memcpy == 1", "sync == 3", "aten::mm >= 10"),
+    near=(
+        "steps == 1",
+        "kernels == 4",
+        "kernels < 5",
+        "memcpy == 1",
+        "sync == 3",
+        "aten::mm >= 10",
+    ),
     trace="mlp_eager",
     explains=explains,
 )

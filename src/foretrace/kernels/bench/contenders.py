@@ -1,9 +1,10 @@
-"""Who computes a subject: each contender turns inputs into a call that returns the results as a tuple.
+"""Who computes a subject: each contender turns inputs into a call that returns the results as a
+tuple.
 
-Peers run at their best setting. `autotuned` is `torch.compile(mode="max-autotune")`, CUDA graphs and all;
-`autotuned_tma` lets the autotuner choose persistent TMA matrix products too, which torch leaves off by default, and
-launches without graphs, which copy their inputs: the strongest compiled peer at large sizes. Liger's kernel sits
-between three linear layers, as its modules have it.
+Peers run at their best setting. `autotuned` is `torch.compile(mode="max-autotune")`, CUDA graphs
+and all; `autotuned_tma` lets the autotuner choose persistent TMA matrix products too, which torch
+leaves off by default, and launches without graphs, which copy their inputs: the strongest compiled
+peer at large sizes. Liger's kernel sits between three linear layers, as its modules have it.
 """
 
 from __future__ import annotations
@@ -38,7 +39,9 @@ def call_for(name: str, subject: Subject, inputs: Tensors) -> Call:
         "autotuned_tma": _autotuned_with_tma,
     }
     if name in makers:
-        return _bound(subject, makers[name](_PLAIN[subject.name]), inputs, fresh_graph=name == "autotuned")
+        return _bound(
+            subject, makers[name](_PLAIN[subject.name]), inputs, fresh_graph=name == "autotuned"
+        )
     return _bound(subject, {"liger": _LIGER, "ours": _OURS}[name][subject.name], inputs)
 
 
@@ -47,8 +50,12 @@ def available(name: str) -> bool:
     return name != "liger" or importlib.util.find_spec("liger_kernel") is not None
 
 
-def _bound(subject: Subject, function: Function, inputs: Tensors, fresh_graph: bool = False) -> Call:
-    """A call of `function` on `inputs`; with gradients where the subject's last input is the result's gradient."""
+def _bound(
+    subject: Subject, function: Function, inputs: Tensors, fresh_graph: bool = False
+) -> Call:
+    """A call of `function` on `inputs`; with gradients where the subject's last input is the
+    result's gradient.
+    """
 
     def forward() -> Tensors:
         if fresh_graph:
@@ -82,7 +89,8 @@ def _autotuned_with_tma(function: Function) -> Function:
         if done:
             return compiled(*inputs)
         done = True
-        # Read while compiling, which is on the first call; later calls need not pay for the context.
+        # Read while compiling, which is on the first call; later calls need not pay for the
+        # context.
         with config.patch({"triton.enable_persistent_tma_matmul": True}):
             return compiled(*inputs)
 

@@ -8,15 +8,29 @@ from typing import Any
 from ...errors import MissingError
 from .results import Results, Row
 
-_HEAD = ("size", "contender", "device us", "", "call us", "error", "TB/s", "TFLOP/s", "first call ms", "gain")
+_HEAD = (
+    "size",
+    "contender",
+    "device us",
+    "",
+    "call us",
+    "error",
+    "TB/s",
+    "TFLOP/s",
+    "first call ms",
+    "gain",
+)
 
 
 def table(results: Results) -> str:
-    """Everything measured, one line per contender; `gain` is the best peer's time over ours, device and call."""
+    """Everything measured, one line per contender; `gain` is the best peer's time over ours, device
+    and call.
+    """
     where = ", ".join(f"{key} {value}" for key, value in results.environment.items())
     lines = [
         where,
-        f"ceilings: copy {results.copy_tbps:.2f} TB/s, bf16 matrix product {results.matmul_tflops:.0f} TFLOP/s",
+        f"ceilings: copy {results.copy_tbps:.2f} TB/s, bf16 matrix product "
+        f"{results.matmul_tflops:.0f} TFLOP/s",
         f"own kernels ready after {results.warm_up_s:.1f} s",
     ]
     subject = ""
@@ -42,19 +56,26 @@ def _cells(row: Row) -> list[tuple[str, ...]]:
                 f"{row.flops / timing.device / 1e6:.0f}" if row.flops else "", f"{timing.first_call_ms:.0f}", gain,
             )
         )  # fmt: skip
-    rows += [(row.size, name, why, "", "", "", "", "", "", "") for name, why in row.left_out.items()]
+    rows += [
+        (row.size, name, why, "", "", "", "", "", "", "") for name, why in row.left_out.items()
+    ]
     return rows
 
 
 def _line(cells: tuple[str, ...]) -> str:
     widths = (16, 14, 10, 17, 10, 8, 6, 8, 13, 11)
     left = 2
-    text = [cell.ljust(w) if i < left else cell.rjust(w) for i, (cell, w) in enumerate(zip(cells, widths, strict=True))]
+    text = [
+        cell.ljust(w) if i < left else cell.rjust(w)
+        for i, (cell, w) in enumerate(zip(cells, widths, strict=True))
+    ]
     return " ".join(text).rstrip()
 
 
 def plot(results: Results, path: Path) -> None:
-    """One panel per subject: each contender's device time over the best peer's, by size. Below 1 is faster."""
+    """One panel per subject: each contender's device time over the best peer's, by size. Below 1 is
+    faster.
+    """
     try:
         from matplotlib.figure import Figure
         from matplotlib.patches import Patch
@@ -64,7 +85,9 @@ def plot(results: Results, path: Path) -> None:
     names = list(dict.fromkeys(name for row in results.rows for name in row.timings))
     colours = {name: "black" if name == "ours" else f"C{index}" for index, name in enumerate(names)}
     figure = Figure(figsize=(11, 2.4 * len(subjects) + 1), layout="constrained")
-    for axis, subject in zip(figure.subplots(len(subjects), 1, squeeze=False)[:, 0], subjects, strict=True):
+    for axis, subject in zip(
+        figure.subplots(len(subjects), 1, squeeze=False)[:, 0], subjects, strict=True
+    ):
         _panel(axis, [row for row in results.rows if row.subject == subject], colours)
         axis.set_title(subject, fontsize=9, loc="left")
     patches = [Patch(color=colour, label=name) for name, colour in colours.items()]
@@ -77,7 +100,12 @@ def _panel(axis: Any, rows: list[Row], colours: dict[str, str]) -> None:
     for place, row in enumerate(rows):
         width = 0.8 / len(row.timings)
         for index, name in enumerate(row.timings):
-            axis.bar(place + (index + 0.5) * width - 0.4, _relative(row, name), width, color=colours[name])
+            axis.bar(
+                place + (index + 0.5) * width - 0.4,
+                _relative(row, name),
+                width,
+                color=colours[name],
+            )
     axis.axhline(1.0, color="grey", linewidth=0.8)
     axis.set_xticks(range(len(rows)), [row.size.replace("x", "\n") for row in rows], fontsize=7)
     axis.set_ylim(0, 2)

@@ -13,9 +13,9 @@ SCHEMA = 1
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """One contender at one size. Times in microseconds: `device` is what the GPU works, launches queued and L2 cold;
-    `call` what a call costs in a row of calls, host and device together. `error` is relative to float64, in norm, the
-    worst of all results.
+    """One contender at one size. Times in microseconds: `device` is what the GPU works, launches
+    queued and L2 cold; `call` what a call costs in a row of calls, host and device together.
+    `error` is relative to float64, in norm, the worst of all results.
     `first_call_ms` is the first call at this size, compilation included."""
 
     device: float
@@ -35,7 +35,9 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A subject at a size: every contender's timing, those left out and why, and the work that cannot be avoided."""
+    """A subject at a size: every contender's timing, those left out and why, and the work that
+    cannot be avoided.
+    """
 
     subject: str
     m: int
@@ -54,7 +56,11 @@ class Row:
 
     def best_peer(self, measure: str) -> str | None:
         """The fastest contender that is not ours, by `device` or `call`."""
-        peers = {name: getattr(timing, measure) for name, timing in self.timings.items() if name != "ours"}
+        peers = {
+            name: getattr(timing, measure)
+            for name, timing in self.timings.items()
+            if name != "ours"
+        }
         return min(peers, key=peers.__getitem__) if peers else None
 
     def gain(self, measure: str) -> float | None:
@@ -98,4 +104,11 @@ def joined(parts: Iterable[Results]) -> Results:
     """Several runs on one machine as one document; the first one's environment and ceilings stand."""
     first, *rest = parts
     rows = first.rows + tuple(row for part in rest for row in part.rows)
-    return Results(first.command, first.environment, first.copy_tbps, first.matmul_tflops, first.warm_up_s, rows)
+    return Results(
+        first.command,
+        first.environment,
+        first.copy_tbps,
+        first.matmul_tflops,
+        first.warm_up_s,
+        rows,
+    )

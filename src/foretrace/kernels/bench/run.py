@@ -1,4 +1,6 @@
-"""Running a benchmark: every contender of a row in turn, checked against float64, then timed side by side."""
+"""Running a benchmark: every contender of a row in turn, checked against float64, then timed side
+by side.
+"""
 
 from __future__ import annotations
 
@@ -33,12 +35,16 @@ def run(
     say: Say,
     keep: Callable[[Results], None],
 ) -> Results:
-    """Measure `subjects` with the contenders `names`. Autotuning stops being attempted once it has taken `autotune_s`.
+    """Measure `subjects` with the contenders `names`. Autotuning stops being attempted once it has
+    taken `autotune_s`.
 
-    `keep` is given the results so far after every row, so that a run that is cut short leaves what it had.
+    `keep` is given the results so far after every row, so that a run that is cut short leaves what
+    it had.
     """
     if not torch.cuda.is_available():
-        raise MissingError("a benchmark needs a CUDA GPU with torch and Triton: pip install 'foretrace[bench]'")
+        raise MissingError(
+            "a benchmark needs a CUDA GPU with torch and Triton: pip install 'foretrace[bench]'"
+        )
     torch.manual_seed(0)
     start = time.perf_counter()
     warm(dtype)
@@ -65,7 +71,9 @@ class _Clock:
         self.left = seconds
 
 
-def measure(subject: Subject, names: tuple[str, ...], repeats: int, dtype: torch.dtype, clock: _Clock) -> Row:
+def measure(
+    subject: Subject, names: tuple[str, ...], repeats: int, dtype: torch.dtype, clock: _Clock
+) -> Row:
     """One row: first calls and errors one contender at a time, then the times of all, interleaved."""
     torch._dynamo.reset()
     inputs = subject.inputs()
@@ -93,7 +101,11 @@ def measure(subject: Subject, names: tuple[str, ...], repeats: int, dtype: torch
     timings = {
         name: Timing(*device[name], *whole[name], errors[name], first_ms[name]) for name in calls
     }
-    route = plan(torch.cuda.current_device(), dtype, (subject.m, subject.d, subject.h)) if subject.d else ()
+    route = (
+        plan(torch.cuda.current_device(), dtype, (subject.m, subject.d, subject.h))
+        if subject.d
+        else ()
+    )
     row = Row(
         subject.name, subject.m, subject.d, subject.h, str(dtype).removeprefix("torch."), subject.flops,
         subject.elements * dtype.itemsize, "; ".join(part.text() for part in route), timings, left_out,
@@ -113,7 +125,9 @@ def _reason_to_leave_out(name: str, clock: _Clock) -> str | None:
 
 
 def error(got: Tensors, truth: Tensors) -> float:
-    """The worst relative distance, in norm, of any result; infinite where something is not a number."""
+    """The worst relative distance, in norm, of any result; infinite where something is not a
+    number.
+    """
     worst = 0.0
     for mine, right in zip(got, truth, strict=True):
         distance = ((mine.double() - right).norm() / right.norm()).item()
@@ -122,12 +136,14 @@ def error(got: Tensors, truth: Tensors) -> float:
 
 
 def ceilings() -> tuple[float, float]:
-    """Terabytes a second of a large copy (read and written), and TFLOP/s of a large bf16 matrix product, on this
-    card."""
+    """Terabytes a second of a large copy (read and written), and TFLOP/s of a large bf16 matrix
+    product, on this card."""
     source = torch.randn(1 << 30, dtype=torch.bfloat16, device="cuda")
     target = torch.empty_like(source)
     left, right = torch.randn(2, 8192, 8192, dtype=torch.bfloat16, device="cuda")
-    times = device_times({"copy": lambda: target.copy_(source), "product": lambda: left @ right}, repeats=11)
+    times = device_times(
+        {"copy": lambda: target.copy_(source), "product": lambda: left @ right}, repeats=11
+    )
     moved = 2 * source.numel() * source.itemsize
     return moved / times["copy"].median / 1e6, 2 * 8192**3 / times["product"].median / 1e6
 

@@ -1,7 +1,8 @@
 """What is measured: one row of a benchmark is a subject at a size.
 
-Every subject is a function of tensors, with random inputs, its result in float64, and the work it cannot avoid: bytes
-moved (each input read once, each output written once) and floating-point operations.
+Every subject is a function of tensors, with random inputs, its result in float64, and the work it
+cannot avoid: bytes moved (each input read once, each output written once) and floating-point
+operations.
 """
 
 from __future__ import annotations
@@ -18,8 +19,14 @@ from ..mlp import mlp_reference
 Size = tuple[int, int, int]
 Tensors = tuple[Tensor, ...]
 
-# The sizes (tokens, model width, hidden width) this project is judged at, and twelve more it must not lose at.
-MAIN: tuple[Size, ...] = ((8192, 768, 3072), (8192, 2048, 8192), (8192, 4096, 14336), (16, 4096, 14336))
+# The sizes (tokens, model width, hidden width) this project is judged at, and twelve more it must
+# not lose at.
+MAIN: tuple[Size, ...] = (
+    (8192, 768, 3072),
+    (8192, 2048, 8192),
+    (8192, 4096, 14336),
+    (16, 4096, 14336),
+)
 FURTHER: tuple[Size, ...] = (
     (1, 512, 2048),
     (1, 4096, 11008),
@@ -34,7 +41,13 @@ FURTHER: tuple[Size, ...] = (
     (16384, 1024, 4096),
     (32768, 512, 1536),
 )
-GLU_SIZES: tuple[tuple[int, int], ...] = ((8192, 3072), (8192, 8192), (16384, 14336), (1000, 3000), (64, 3072))
+GLU_SIZES: tuple[tuple[int, int], ...] = (
+    (8192, 3072),
+    (8192, 8192),
+    (16384, 14336),
+    (1000, 3000),
+    (64, 3072),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +66,9 @@ class Subject:
     def truth(self, inputs: Tensors) -> Tensors:
         """The result in float64."""
         with torch.enable_grad():
-            return tuple(out.detach() for out in self.plain(*(tensor.detach().double() for tensor in inputs)))
+            return tuple(
+                out.detach() for out in self.plain(*(tensor.detach().double() for tensor in inputs))
+            )
 
 
 def dtype_named(name: str) -> torch.dtype:
@@ -111,7 +126,8 @@ def mlp_training(size: Size, dtype: torch.dtype) -> Subject:
     """The whole MLP, forward and backward, gradients of the input and all weights."""
     m, d, h = size
     return Subject(
-        "MLP forward and backward", m, d, h, lambda: (*_mlp_inputs(size, dtype), *_random((m, d), dtype=dtype)),
+        "MLP forward and "
+        "backward", m, d, h, lambda: (*_mlp_inputs(size, dtype), *_random((m, d), dtype=dtype)),
         lambda *t: _with_gradients(mlp_reference, t[:4], t[4]), 18 * m * d * h, 6 * m * d + 9 * d * h,
     )  # fmt: skip
 

@@ -1,1 +1,3 @@
-"""What runs on the GPU: Triton kernels and the code that launches them. Imported only where Triton is installed."""
+"""What runs on the GPU: Triton kernels and the code that launches them. Imported only where Triton
+is installed.
+"""

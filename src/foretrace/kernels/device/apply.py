@@ -19,7 +19,8 @@ from .pointwise import (
 )
 from .views import view_of
 
-# Elements a program handles, and its warps. On an H200 512 to 4096 elements ran within 1% of each other.
+# Elements a program handles, and its warps. On an H200 512 to 4096 elements ran within 1% of each
+# other.
 _BLOCK = 1024
 _OPTIONS = {"num_warps": 4, "enable_fp_fusion": True}
 # Strided tiles (least columns, rows, columns): narrow tensors take several rows at once.
@@ -42,7 +43,9 @@ def gated_backward(
     grad_up: Tensor,
     activation: str,
 ) -> None:
-    """Write the gradients of `act(gate) * up` into `grad_gate` and `grad_up`; the inputs are only read."""
+    """Write the gradients of `act(gate) * up` into `grad_gate` and `grad_up`; the inputs are only
+    read.
+    """
     tensors = (grad, gate, up, grad_gate, grad_up)
     if all(tensor.is_contiguous() for tensor in tensors):
         _run_flat(backward_flat_kernel, tensors, activation)
@@ -51,13 +54,15 @@ def gated_backward(
 
 
 def packed_forward(pre: Tensor, out: Tensor, activation: str) -> None:
-    """Write `act(gate) * up` into `out`, (m, h), for `pre` = (gate, up) side by side, (m, 2h). Contiguous."""
+    """Write `act(gate) * up` into `out`, (m, h), for `pre` = (gate, up) side by side, (m, 2h).
+    Contiguous.
+    """
     _run_packed(forward_packed_kernel, (pre, out), out, activation)
 
 
 def packed_backward(grad: Tensor, pre: Tensor, grads: Tensor, activation: str) -> None:
-    """Write the gradients of gate and up side by side into `grads`, (m, 2h), from that of the product, (m, h).
-    Contiguous."""
+    """Write the gradients of gate and up side by side into `grads`, (m, 2h), from that of the
+    product, (m, h). Contiguous."""
     _run_packed(backward_packed_kernel, (grad, pre, grads), grad, activation)
 
 
@@ -66,7 +71,9 @@ def _run_packed(kernel: Any, tensors: tuple[Tensor, ...], narrow: Tensor, activa
     if m and h:
         vec = 1 if h & 7 else 8
         col_blocks = -(-h // _BLOCK)
-        _flat(kernel, narrow.dtype, activation, vec).launch(m * col_blocks, tensors, (h // vec, col_blocks))
+        _flat(kernel, narrow.dtype, activation, vec).launch(
+            m * col_blocks, tensors, (h // vec, col_blocks)
+        )
 
 
 @lru_cache
@@ -78,14 +85,18 @@ def _run_flat(kernel: Any, tensors: tuple[Tensor, ...], activation: str) -> None
     count = tensors[0].numel()
     if count:
         vec = 1 if count & 7 else 8
-        _flat(kernel, tensors[0].dtype, activation, vec).launch(-(-count // _BLOCK), tensors, (count // vec,))
+        _flat(kernel, tensors[0].dtype, activation, vec).launch(
+            -(-count // _BLOCK), tensors, (count // vec,)
+        )
 
 
 @lru_cache
 def _strided(
     kernel: Any, dtype: torch.dtype, activation: str, vec: int, adjacent: bool, rows: int, cols: int
 ) -> Variant:
-    return Variant(kernel, (activation, dtype == torch.float32, vec, adjacent, rows, cols), _OPTIONS)
+    return Variant(
+        kernel, (activation, dtype == torch.float32, vec, adjacent, rows, cols), _OPTIONS
+    )
 
 
 def _run_strided(kernel: Any, tensors: tuple[Tensor, ...], activation: str) -> None:
@@ -100,7 +111,11 @@ def _run_strided(kernel: Any, tensors: tuple[Tensor, ...], activation: str) -> N
     _, rows, cols = next(tile for tile in _TILES if view.cols >= tile[0])
     row_blocks, col_blocks = -(-view.rows // rows), -(-view.cols // cols)
     vec = 8 if view.divisible_by(8) else 1
-    strides = [step // vec if axis < 2 else step for steps in view.strides for axis, step in enumerate(steps)]
+    strides = [
+        step // vec if axis < 2 else step
+        for steps in view.strides
+        for axis, step in enumerate(steps)
+    ]
     variant = _strided(kernel, first.dtype, activation, vec, view.adjacent, rows, cols)
     sizes = (view.rows, view.cols // vec, row_blocks, col_blocks)
     variant.launch(view.outer * row_blocks * col_blocks, tensors, (*sizes, *strides))

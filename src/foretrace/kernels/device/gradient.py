@@ -1,13 +1,14 @@
 # mypy: ignore-errors
-"""The activation's gradient in the epilogue of the product that feeds it: `dm = dy Wd`, then the gradients of gate
-and up.
+"""The activation's gradient in the epilogue of the product that feeds it: `dm = dy Wd`, then the
+gradients of gate and up.
 
-Unfused, `dm` is written by the product and read by a pointwise kernel; here it never leaves the registers. The
-epilogue takes the tile in four pieces, which is what fits beside the accumulator, and reads a piece's pre-activations
-one piece ahead.
+Unfused, `dm` is written by the product and read by a pointwise kernel; here it never leaves the
+registers. The epilogue takes the tile in four pieces, which is what fits beside the accumulator,
+and reads a piece's pre-activations one piece ahead.
 
-It is the better route for some sizes and not for others: on an H200 the epilogue's memory traffic adds to the product's
-time in place of hiding under it. What was tried against that, and did not help, is in `docs/kernels.md`.
+It is the better route for some sizes and not for others: on an H200 the epilogue's memory traffic
+adds to the product's time in place of hiding under it. What was tried against that, and did not
+help, is in `docs/kernels.md`.
 """
 
 import triton
@@ -46,7 +47,9 @@ def gradient_tma_kernel(
     ACT: tl.constexpr, UPCAST: tl.constexpr,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr,
 ):  # fmt: skip
-    """`w` is the down projection's (d, h). `pre` and `grads` are (m, 2h), gate first; h is 8 times `h8`."""
+    """`w` is the down projection's (d, h). `pre` and `grads` are (m, 2h), gate first; h is 8 times
+    `h8`.
+    """
     h = h8 * 8
     Q: tl.constexpr = BN // 4
     dy_tiles = tl.make_tensor_descriptor(dy, [m, d], [dy_row, 1], [BM, BK])
@@ -57,7 +60,9 @@ def gradient_tma_kernel(
         row, col = tile_at(tile, tiles_m, tiles_n, GROUP)
         acc = tl.zeros([BM, BN], tl.float32)
         for k in range(tl.cdiv(d, BK)):
-            acc = product(dy_tiles.load([row * BM, k * BK]), w_tiles.load([k * BK, col * BN]), acc, UPCAST)
+            acc = product(
+                dy_tiles.load([row * BM, k * BK]), w_tiles.load([k * BK, col * BN]), acc, UPCAST
+            )
         left, right = _halves(acc, BM, BN)
         dm0, dm1 = _halves(left, BM, BN // 2)
         dm2, dm3 = _halves(right, BM, BN // 2)

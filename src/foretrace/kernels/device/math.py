@@ -2,11 +2,12 @@
 # ruff: noqa: RET505 (a branch on a constexpr is chosen at compile time only when it is an else)
 """The activations and their slopes as Triton functions, in float32.
 
-GELU's tanh form is computed as `a * sigmoid(2 z)` with the exponent folded into base 2. It is the same function without
-a branch, in about half the instructions, and it keeps its digits for negative `a`, where `1 + tanh(z)` cancels.
+GELU's tanh form is computed as `a * sigmoid(2 z)` with the exponent folded into base 2. It is the
+same function without a branch, in about half the instructions, and it keeps its digits for negative
+`a`, where `1 + tanh(z)` cancels.
 
-EXACT asks for float32 accuracy. Without it the result is good for bf16 and fp16, and one reciprocal root, squared,
-replaces a division.
+EXACT asks for float32 accuracy. Without it the result is good for bf16 and fp16, and one reciprocal
+root, squared, replaces a division.
 """
 
 import triton
@@ -22,8 +23,8 @@ MINUS_LOG2E = tl.constexpr(-1.4426950408889634)
 MINUS_HALF_LOG2E = tl.constexpr(-0.7213475204444817)
 SQRT_HALF = tl.constexpr(0.7071067811865476)
 INV_SQRT_2PI = tl.constexpr(0.3989422804014327)
-# Beyond these the sigmoid is 0 or 1 in float32. Staying inside keeps exp2 and the squares finite, so that `e * s`,
-# which is 1 - s without its cancellation, is never inf * 0.
+# Beyond these the sigmoid is 0 or 1 in float32. Staying inside keeps exp2 and the squares finite,
+# so that `e * s`, which is 1 - s without its cancellation, is never inf * 0.
 FAR_GELU = tl.constexpr(10.0)
 FAR_EXP2 = tl.constexpr(126.0)
 

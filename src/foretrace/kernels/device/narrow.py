@@ -1,9 +1,10 @@
 # mypy: ignore-errors
 """The down projection for a few rows: `y = a W^T` split along its depth, summed in a fixed order.
 
-With a few rows the weights are read once and nothing else counts, so the depth is shared among SPLIT programs to have
-enough bytes under way on every multiprocessor. Each writes its partial sum; the last one to arrive at a tile adds
-them up, always in the same order, so that repeated runs agree to the bit. No second kernel is launched.
+With a few rows the weights are read once and nothing else counts, so the depth is shared among
+SPLIT programs to have enough bytes under way on every multiprocessor. Each writes its partial sum;
+the last one to arrive at a tile adds them up, always in the same order, so that repeated runs agree
+to the bit. No second kernel is launched.
 """
 
 import triton
@@ -19,7 +20,9 @@ def split_kernel(
     VEC: tl.constexpr, UPCAST: tl.constexpr,
     SPLIT: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
 ):  # fmt: skip
-    """`k` and the strides are in units of VEC elements. `arrived` holds a zero per tile and is left so."""
+    """`k` and the strides are in units of VEC elements. `arrived` holds a zero per tile and is left
+    so.
+    """
     depth = k * VEC
     tile = tl.program_id(0) // SPLIT
     part = tl.program_id(0) % SPLIT

@@ -2,10 +2,11 @@
 # ruff: noqa: RET505 (a branch on a constexpr is chosen at compile time only when it is an else)
 """`act(gate) * up` and its gradients, elementwise.
 
-Contiguous tensors are one long row (the `flat` kernels: few arguments, least host time); anything else goes through
-the `strided` kernels, see `views`. Sizes and strides are run-time arguments and offsets are 64-bit, so nothing is
-compiled again for a new shape. Where everything is a multiple of eight elements, sizes are passed in eights: that is
-how the compiler learns that 16-byte loads are allowed.
+Contiguous tensors are one long row (the `flat` kernels: few arguments, least host time); anything
+else goes through the `strided` kernels, see `views`. Sizes and strides are run-time arguments and
+offsets are 64-bit, so nothing is compiled again for a new shape. Where everything is a multiple of
+eight elements, sizes are passed in eights: that is how the compiler learns that 16-byte loads are
+allowed.
 """
 
 import triton
@@ -22,7 +23,9 @@ def _forward(gate_at, up_at, out_at, mask, ACT: tl.constexpr, EXACT: tl.constexp
 
 
 @triton.jit
-def _backward(grad_at, gate_at, up_at, grad_gate_at, grad_up_at, mask, ACT: tl.constexpr, EXACT: tl.constexpr):
+def _backward(
+    grad_at, gate_at, up_at, grad_gate_at, grad_up_at, mask, ACT: tl.constexpr, EXACT: tl.constexpr
+):
     grad = tl.load(grad_at, mask).to(tl.float32)
     gate = tl.load(gate_at, mask).to(tl.float32)
     up = tl.load(up_at, mask).to(tl.float32)
@@ -33,7 +36,14 @@ def _backward(grad_at, gate_at, up_at, grad_gate_at, grad_up_at, mask, ACT: tl.c
 
 @triton.jit(do_not_specialize=["count"])
 def forward_flat_kernel(
-    gate, up, out, count: tl.int64, ACT: tl.constexpr, EXACT: tl.constexpr, VEC: tl.constexpr, BLOCK: tl.constexpr
+    gate,
+    up,
+    out,
+    count: tl.int64,
+    ACT: tl.constexpr,
+    EXACT: tl.constexpr,
+    VEC: tl.constexpr,
+    BLOCK: tl.constexpr,
 ):
     """`count` is in units of VEC elements."""
     at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
@@ -46,11 +56,15 @@ def backward_flat_kernel(
     count: tl.int64, ACT: tl.constexpr, EXACT: tl.constexpr, VEC: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    _backward(grad + at, gate + at, up + at, grad_gate + at, grad_up + at, at < count * VEC, ACT, EXACT)
+    _backward(
+        grad + at, gate + at, up + at, grad_gate + at, grad_up + at, at < count * VEC, ACT, EXACT
+    )
 
 
 @triton.jit
-def _tile(rows, cols, row_blocks, col_blocks, VEC: tl.constexpr, ROWS: tl.constexpr, COLS: tl.constexpr):
+def _tile(
+    rows, cols, row_blocks, col_blocks, VEC: tl.constexpr, ROWS: tl.constexpr, COLS: tl.constexpr
+):
     """This program's outer index, row indices, column indices and mask."""
     above = tl.program_id(0) // col_blocks
     outer = (above // row_blocks).to(tl.int64)
@@ -84,8 +98,8 @@ def forward_strided_kernel(
     ACT: tl.constexpr, EXACT: tl.constexpr, VEC: tl.constexpr, ADJACENT: tl.constexpr,
     ROWS: tl.constexpr, COLS: tl.constexpr,
 ):  # fmt: skip
-    """`cols` and the outer and row strides are in units of VEC elements; ADJACENT says that every column stride is
-    1."""
+    """`cols` and the outer and row strides are in units of VEC elements; ADJACENT says that every
+    column stride is 1."""
     outer, row, col, mask = _tile(rows, cols, row_blocks, col_blocks, VEC, ROWS, COLS)
     g = _at(gate, outer, row, col, g_outer, g_row, g_col, VEC, ADJACENT)
     u = _at(up, outer, row, col, u_outer, u_row, u_col, VEC, ADJACENT)
@@ -116,7 +130,9 @@ def backward_strided_kernel(
 
 @triton.jit
 def _packed_tile(tile, h, col_blocks, VEC: tl.constexpr, BLOCK: tl.constexpr):
-    """Offsets of the `tile`-th piece of a row in an (m, h) and in an (m, 2h) tensor, and which of it exists."""
+    """Offsets of the `tile`-th piece of a row in an (m, h) and in an (m, 2h) tensor, and which of
+    it exists.
+    """
     row = (tile // col_blocks).to(tl.int64)
     col = (tile % col_blocks) * BLOCK + tl.arange(0, BLOCK)
     return row * (h * VEC) + col, row * (2 * h * VEC) + col, col < h * VEC
@@ -127,7 +143,9 @@ def forward_packed_kernel(
     pre, out, h: tl.int64, col_blocks: tl.int32,
     ACT: tl.constexpr, EXACT: tl.constexpr, VEC: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """out = act(gate) * up for `pre` = (gate, up) side by side, (m, 2h). `h` is in units of VEC elements."""
+    """out = act(gate) * up for `pre` = (gate, up) side by side, (m, 2h). `h` is in units of VEC
+    elements.
+    """
     at, at_pre, mask = _packed_tile(tl.program_id(0), h, col_blocks, VEC, BLOCK)
     _forward(pre + at_pre, pre + h * VEC + at_pre, out + at, mask, ACT, EXACT)
 
@@ -137,8 +155,8 @@ def backward_packed_kernel(
     grad, pre, grads, h: tl.int64, col_blocks: tl.int32,
     ACT: tl.constexpr, EXACT: tl.constexpr, VEC: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Both gradients side by side. Goes from the last row to the first: the end of `grad` was written last and is
-    still in
+    """Both gradients side by side. Goes from the last row to the first: the end of `grad` was
+    written last and is still in
     L2, and so will be the beginning of `grads` for whoever reads that next."""
     tile = tl.num_programs(0) - 1 - tl.program_id(0)
     at, at_pre, mask = _packed_tile(tile, h, col_blocks, VEC, BLOCK)

@@ -1,10 +1,12 @@
 """The matrix products with a gated activation in them, as functions over tensors.
 
-Each takes a `Tile`, which says how the product is cut up. Which tile is best for which sizes is measured, not known:
-see `foretrace.kernels.routes`. A `Tile` changes the speed and never the result's meaning.
+Each takes a `Tile`, which says how the product is cut up. Which tile is best for which sizes is
+measured, not known: see `foretrace.kernels.routes`. A `Tile` changes the speed and never the
+result's meaning.
 
-Sizes are (m, d, h): rows, model width, hidden width. Left operands are m rows; they may have more dimensions, as long
-as they are contiguous. Callers have the sizes at hand, and asking a tensor for them costs host time.
+Sizes are (m, d, h): rows, model width, hidden width. Left operands are m rows; they may have more
+dimensions, as long as they are contiguous. Callers have the sizes at hand, and asking a tensor for
+them costs host time.
 """
 
 from __future__ import annotations
@@ -32,8 +34,8 @@ Size = tuple[int, int, int]
 
 
 class Tile(NamedTuple):
-    """Rows, columns and depth of a tile; pipeline stages, warps, rows of tiles walked together; programs a
-    multiprocessor
+    """Rows, columns and depth of a tile; pipeline stages, warps, rows of tiles walked together;
+    programs a multiprocessor
     runs at once (persistent kernels) and parts the depth is split into (narrow products)."""
 
     bm: int
@@ -50,18 +52,29 @@ class Tile(NamedTuple):
 
 
 def takes_tma(*matrices: Tensor) -> bool:
-    """Whether the accelerator can address these: 16-bit elements, rows on the 16-byte grid, Hopper or newer."""
+    """Whether the accelerator can address these: 16-bit elements, rows on the 16-byte grid, Hopper
+    or newer.
+    """
     first = matrices[0]
-    if not interpreted(gate_up_tma_kernel) and (not first.is_cuda or _capability(first.get_device())[0] < 9):
+    if not interpreted(gate_up_tma_kernel) and (
+        not first.is_cuda or _capability(first.get_device())[0] < 9
+    ):
         return False
     for t in matrices:
-        if t.dtype not in _SHORT or t.stride(-1) != 1 or t.data_ptr() % _UNIT or (t.shape[-1] | t.stride(-2)) & 7:
+        if (
+            t.dtype not in _SHORT
+            or t.stride(-1) != 1
+            or t.data_ptr() % _UNIT
+            or (t.shape[-1] | t.stride(-2)) & 7
+        ):
             return False
     return True
 
 
 def takes_pair(w_gate: Tensor, w_up: Tensor) -> bool:
-    """Whether two weights can be addressed as one tensor: equal rows, and near enough to each other."""
+    """Whether two weights can be addressed as one tensor: equal rows, and near enough to each
+    other.
+    """
     way = abs(w_up.data_ptr() - w_gate.data_ptr())
     return bool(w_gate.stride() == w_up.stride() and way % _UNIT == 0 and 0 < way < _REACH)
 
@@ -82,7 +95,8 @@ def gate_up_tma(
     """
     m, d, h = size
     way = w_up.data_ptr() - w_gate.data_ptr()
-    # Two tensors anywhere in memory are one (2, h, d) tensor to the accelerator: it needs only the stride between them.
+    # Two tensors anywhere in memory are one (2, h, d) tensor to the accelerator: it needs only the
+    # stride between them.
     lower = w_gate if way > 0 else w_up
     variant = _gate_up_tma(x.dtype, activation, pre is not None, way < 0, tile)
     grid = _persistent(x, _tiles(m, h, tile), tile)
@@ -118,7 +132,8 @@ def gradient_tma(
     size: Size,
     tile: Tile,
 ) -> None:
-    """The gradients of gate and up, side by side in `grads`, from the gradient `dy` of the down projection's output.
+    """The gradients of gate and up, side by side in `grads`, from the gradient `dy` of the down
+    projection's output.
 
     Needs `takes_tma(dy, w_down, pre, grads)`.
     """
@@ -129,18 +144,26 @@ def gradient_tma(
 
 
 def narrow_product(a: Tensor, w: Tensor, out: Tensor, size: Size, tile: Tile) -> None:
-    """`out = a w^T`, the down projection, for few rows of `a`, which begins with the m rows, one after the other."""
+    """`out = a w^T`, the down projection, for few rows of `a`, which begins with the m rows, one
+    after the other.
+    """
     m, n, k = size
     w_row = w.stride(0)
     vec = 1 if (k | w_row) & 7 else 8
     tiles = _tiles(m, n, tile)
-    partial, arrived = (out, out) if tile.split == 1 else room_for_sums(a, tiles * tile.split * tile.bm * tile.bn, tiles)
+    partial, arrived = (
+        (out, out)
+        if tile.split == 1
+        else room_for_sums(a, tiles * tile.split * tile.bm * tile.bn, tiles)
+    )
     sizes = (m, n, k // vec, k // vec, w_row // vec)
     _narrow(a.dtype, vec, tile).launch(tiles * tile.split, (a, w, out, partial, arrived), sizes)
 
 
 @lru_cache
-def _gate_up_tma(dtype: torch.dtype, activation: str, save: bool, up_first: bool, tile: Tile) -> Variant:
+def _gate_up_tma(
+    dtype: torch.dtype, activation: str, save: bool, up_first: bool, tile: Tile
+) -> Variant:
     kernel = gate_up_tma_kernel
     fixed = (activation, save, up_first, interpreted(kernel), tile.bm, tile.bn, tile.bk, tile.group)
     return Variant(kernel, fixed, tile.options())
@@ -171,7 +194,8 @@ def _tiles(m: int, n: int, tile: Tile) -> int:
 
 
 def _persistent(like: Tensor, tiles: int, tile: Tile) -> int:
-    # Triton keeps the allocator for descriptors per thread, and autograd runs backward in threads of its own.
+    # Triton keeps the allocator for descriptors per thread, and autograd runs backward in threads
+    # of its own.
     triton.set_allocator(_scratch)
     return min(tiles, _multiprocessors(like.get_device()) * tile.resident)
 

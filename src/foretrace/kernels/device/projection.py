@@ -1,12 +1,13 @@
 # mypy: ignore-errors
 # ruff: noqa: RET505 (a branch on a constexpr is chosen at compile time only when it is an else)
-"""Gate and up projections in one product, with the activation in its epilogue: `act(x Wg^T) * (x Wu^T)`.
+"""Gate and up projections in one product, with the activation in its epilogue:
+`act(x Wg^T) * (x Wu^T)`.
 
-`gate_up_tma_kernel` is for Hopper and newer: persistent, fed by the tensor memory accelerator. One load brings the
-gate rows and the up rows of a tile, so one 256-wide product fills both accumulators, and each thread ends up holding
-a gate value and its up value: the epilogue needs no exchange. `gate_up_kernel` reads through pointers, for older
-cards, for sizes the accelerator does not take, and for a few rows, where all that matters is how many weight bytes
-are under way.
+`gate_up_tma_kernel` is for Hopper and newer: persistent, fed by the tensor memory accelerator. One
+load brings the gate rows and the up rows of a tile, so one 256-wide product fills both
+accumulators, and each thread ends up holding a gate value and its up value: the epilogue needs no
+exchange. `gate_up_kernel` reads through pointers, for older cards, for sizes the accelerator does
+not take, and for a few rows, where all that matters is how many weight bytes are under way.
 
 Both round once, at the end. Both take sizes and strides at run time.
 """
@@ -19,8 +20,8 @@ from .math import activate
 
 @triton.jit
 def tile_at(tile, tiles_m, tiles_n, GROUP: tl.constexpr):
-    """Row and column of the `tile`-th tile, in stripes of GROUP rows: what a stripe reads of the weights stays in
-    L2."""
+    """Row and column of the `tile`-th tile, in stripes of GROUP rows: what a stripe reads of the
+    weights stays in L2."""
     per_stripe = GROUP * tiles_n
     first = (tile // per_stripe) * GROUP
     height = tl.minimum(tiles_m - first, GROUP)
@@ -44,8 +45,8 @@ def gate_up_tma_kernel(
     ACT: tl.constexpr, SAVE: tl.constexpr, UP_FIRST: tl.constexpr, UPCAST: tl.constexpr,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr,
 ):  # fmt: skip
-    """`w` is the lower of the two weights in memory and `w_pair` the way to the other, in elements. SAVE also writes
-    what the activation was applied to into `pre`, (m, 2h), gate first."""
+    """`w` is the lower of the two weights in memory and `w_pair` the way to the other, in elements.
+    SAVE also writes what the activation was applied to into `pre`, (m, 2h), gate first."""
     dtype = out.dtype.element_ty
     x_tiles = tl.make_tensor_descriptor(x, [m, d], [x_row, 1], [BM, BK])
     w_tiles = tl.make_tensor_descriptor(w, [2, h, d], [w_pair, w_row, 1], [2, BN, BK])

@@ -1,7 +1,8 @@
 """Several tensors of one shape, seen as (outer, rows, columns) without a copy.
 
-Dimensions that lie end to end in every tensor merge into one. Contiguous tensors become a single row; the halves of a
-packed tensor become rows with a stride; a batch of such becomes a third dimension.
+Dimensions that lie end to end in every tensor merge into one. Contiguous tensors become a single
+row; the halves of a packed tensor become rows with a stride; a batch of such becomes a third
+dimension.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ class View(NamedTuple):
     strides: tuple[tuple[int, int, int], ...]
 
     def divisible_by(self, count: int) -> bool:
-        """Whether columns are adjacent and everything else is a multiple of `count`, so that loads can be that wide."""
+        """Whether columns are adjacent and everything else is a multiple of `count`, so that loads
+        can be that wide.
+        """
         return self.cols % count == 0 and all(
             col == 1 and row % count == 0 and outer % count == 0 for outer, row, col in self.strides
         )
@@ -34,16 +37,19 @@ class View(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def view_of(sizes: Shape, strides: tuple[Shape, ...]) -> View | None:
-    """The three-dimensional view of tensors of shape `sizes` with these strides; None when more dimensions are needed.
+    """The three-dimensional view of tensors of shape `sizes` with these strides; None when more
+    dimensions are needed.
 
-    Dimensions are ordered by the last tensor's strides, which is the output: a transposed pair gives a transposed
-    result, and all three then merge into one row.
+    Dimensions are ordered by the last tensor's strides, which is the output: a transposed pair
+    gives a transposed result, and all three then merge into one row.
     """
     dims = [(size, [s[axis] for s in strides]) for axis, size in enumerate(sizes) if size != 1]
     dims.sort(key=lambda dim: dim[1][-1], reverse=True)
     merged: list[tuple[int, list[int]]] = []
     for size, steps in dims:
-        if merged and all(before == step * size for before, step in zip(merged[-1][1], steps, strict=True)):
+        if merged and all(
+            before == step * size for before, step in zip(merged[-1][1], steps, strict=True)
+        ):
             merged[-1] = (merged[-1][0] * size, steps)
         else:
             merged.append((size, steps))

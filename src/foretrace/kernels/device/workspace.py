@@ -1,7 +1,7 @@
 """Room that calls share, so that a small call need not ask the allocator for it.
 
-What is kept belongs to a stream: kernels on one stream run one after the other, so each finds the room free. A graph
-under capture gets room of its own, since its replays may run beside other work.
+What is kept belongs to a stream: kernels on one stream run one after the other, so each finds the
+room free. A graph under capture gets room of its own, since its replays may run beside other work.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ _rows: dict[tuple[int, int, int, torch.dtype], Tensor] = {}
 
 
 def room_for_sums(like: Tensor, sums: int, tiles: int) -> tuple[Tensor, Tensor]:
-    """Room for `sums` partial sums, and `tiles` zeros to count in, for a kernel that leaves them zero."""
+    """Room for `sums` partial sums, and `tiles` zeros to count in, for a kernel that leaves them
+    zero.
+    """
     if not like.is_cuda or torch.cuda.is_current_stream_capturing():
         return _new_sums(like, sums, tiles)
     device = like.get_device()
@@ -35,7 +37,8 @@ def _new_sums(like: Tensor, sums: int, tiles: int) -> tuple[Tensor, Tensor]:
 
 
 def room_between(like: Tensor, m: int, h: int) -> Tensor:
-    """Room for (m, h) elements that one kernel writes and the next one reads: at least that many, in any shape.
+    """Room for (m, h) elements that one kernel writes and the next one reads: at least that many,
+    in any shape.
 
     Two kernels of two threads may interleave on a stream, so what is kept is per thread as well.
     """

@@ -3,16 +3,18 @@
     call = OpCall("aten::mm", dims=[[8192, 768], [768, 3072]], types=["c10::BFloat16"] * 2)
     cost(call)          # Cost(flops=38654705664, bytes_read=17301504, bytes_written=50331648)
 
-Conventions: a matrix product counts 2*M*N*K FLOP; arithmetic element by element counts one per result element; bytes
-are each distinct input read once plus each output written once, by the size of their types, a broadcast or expanded
-operand at the size it has in memory. So `bytes` is what a perfect kernel would move: caches can make the memory see
-less, and real kernels can move more. What cannot be known is None, and `note` says why; a note that begins with "at
-least" marks a lower bound, "estimate" a count that may err either way.
+Conventions: a matrix product counts 2*M*N*K FLOP; arithmetic element by element counts one per
+result element; bytes are each distinct input read once plus each output written once, by the size
+of their types, a broadcast or expanded operand at the size it has in memory. So `bytes` is what a
+perfect kernel would move: caches can make the memory see less, and real kernels can move more. What
+cannot be known is None, and `note` says why; a note that begins with "at least" marks a lower
+bound, "estimate" a count that may err either way.
 
-Each file of this package prices one kind of op: it declares `KIND = Kind(prices, examples)` and nothing else needs to
-know of it. A kind whose ops launch several kernels also says what each of them moves at the least (`shares`). Other
-packages bring theirs through the entry point group `foretrace.costs`, and win over these.
-Ask only for ops that launched something: a view costs nothing, and no price list says so.
+Each file of this package prices one kind of op: it declares `KIND = Kind(prices, examples)` and
+nothing else needs to know of it. A kind whose ops launch several kernels also says what each of
+them moves at the least (`shares`). Other packages bring theirs through the entry point group
+`foretrace.costs`, and win over these. Ask only for ops that launched something: a view costs
+nothing, and no price list says so.
 """
 
 from __future__ import annotations
@@ -22,7 +24,17 @@ from functools import cache
 from typing import TypeVar
 
 from foretrace import plugins
-from foretrace.model.costs._call import Cost, Kind, Launch, OpCall, Price, Share, Tensor, total, unknown
+from foretrace.model.costs._call import (
+    Cost,
+    Kind,
+    Launch,
+    OpCall,
+    Price,
+    Share,
+    Tensor,
+    total,
+    unknown,
+)
 from foretrace.model.costs._lists import element_type
 from foretrace.model.costs._share import attribute, multi_tensor
 from foretrace.model.costs.occupancy import occupancy
@@ -35,17 +47,20 @@ __all__ = [
 
 GENERAL = "estimate: this op has no price; each tensor argument counted once"
 Entry = TypeVar("Entry")
-LARGEST = 2**63 - 1  # no GPU comes near it; a damaged or hostile trace can, and tables hold 64-bit integers
+# no GPU comes near it; a damaged or hostile trace can, and tables hold 64-bit integers
+LARGEST = 2**63 - 1
 
 
 def cost(call: OpCall) -> Cost | None:
     """The cost of one call; None when the trace recorded no shapes for it.
 
-    An op without a price, or a call that its price cannot make sense of, gets the general estimate: every tensor
-    argument touched once. Results that are no arguments are missing from it, arguments used in part are too much in
-    it, and reads cannot be told from writes.
+    An op without a price, or a call that its price cannot make sense of, gets the general estimate:
+    every tensor argument touched once. Results that are no arguments are missing from it, arguments
+    used in part are too much in it, and reads cannot be told from writes.
     """
-    price = _price(call.name) or (_price("triton_") if call.kwargs.get("kernel_backend") == "triton" else None)
+    price = _price(call.name) or (
+        _price("triton_") if call.kwargs.get("kernel_backend") == "triton" else None
+    )
     found = (price(call) if price else None) or _general(call)
     return None if found is None else believable(found)
 

@@ -1,4 +1,6 @@
-"""`OpCall`: one call of one op as the trace recorded it, and `Cost`: what it had to compute and to move."""
+"""`OpCall`: one call of one op as the trace recorded it, and `Cost`: what it had to compute and to
+move.
+"""
 
 from __future__ import annotations
 
@@ -25,13 +27,18 @@ class Tensor:
 
     @property
     def stored(self) -> int:
-        """How many distinct elements lie in memory: an expanded dimension (stride 0) holds its values once.
+        """How many distinct elements lie in memory: an expanded dimension (stride 0) holds its
+        values once.
 
         Windows that overlap (`unfold`) are bounded by the span of addresses they cover.
         """
         if self.strides is None or len(self.strides) != len(self.dims) or not self.elements:
             return self.elements
-        moving = [(dim, abs(stride)) for dim, stride in zip(self.dims, self.strides, strict=True) if stride]
+        moving = [
+            (dim, abs(stride))
+            for dim, stride in zip(self.dims, self.strides, strict=True)
+            if stride
+        ]
         span = 1 + sum((dim - 1) * stride for dim, stride in moving)
         return min(math.prod(dim for dim, _ in moving), span)
 
@@ -44,11 +51,13 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True)
 class OpCall:
-    """What a trace says about one call: `Input Dims`, `Input type`, `Input Strides`, `Concrete Inputs`, and the rest.
+    """What a trace says about one call: `Input Dims`, `Input type`, `Input Strides`,
+    `Concrete Inputs`, and the rest.
 
-    The four lists run in parallel, one entry per argument in schema order; any may be missing (older traces have no
-    concrete inputs). `list_type` is the element type of tensor lists: the profiler types those `TensorList` and says no
-    more, so a caller takes it from the kernel's name (`element_type`) or leaves it empty.
+    The four lists run in parallel, one entry per argument in schema order; any may be missing
+    (older traces have no concrete inputs). `list_type` is the element type of tensor lists: the
+    profiler types those `TensorList` and says no more, so a caller takes it from the kernel's name
+    (`element_type`) or leaves it empty.
     """
 
     name: str
@@ -62,15 +71,21 @@ class OpCall:
     def tensor(self, index: int) -> Tensor | None:
         """Argument `index` as a tensor; None if it is absent, a number, a list or not well formed."""
         kind, dims = _at(self.types, index), _integers(_at(self.dims, index))
-        if not isinstance(kind, str) or kind in NOT_TENSORS or dims is None or min(dims, default=0) < 0:
+        if (
+            not isinstance(kind, str)
+            or kind in NOT_TENSORS
+            or dims is None
+            or min(dims, default=0) < 0
+        ):
             return None
         return Tensor(dims, kind, _integers(_at(self.strides, index)))
 
     def tensors(self, index: int) -> tuple[Tensor, ...] | None:
-        """Argument `index` as a list of tensors; None if it is not one or its sizes were not recorded.
+        """Argument `index` as a list of tensors; None if it is not one or its sizes were not
+        recorded.
 
-        The profiler leaves the sizes out of lists of more than 30 tensors; such a list looks like an empty one, and an
-        empty one launches nothing.
+        The profiler leaves the sizes out of lists of more than 30 tensors; such a list looks like
+        an empty one, and an empty one launches nothing.
         """
         dims, strides = _at(self.dims, index), _at(self.strides, index)
         if _at(self.types, index) != "TensorList" or not isinstance(dims, list | tuple) or not dims:
@@ -80,7 +95,8 @@ class OpCall:
             return None
         return tuple(
             Tensor(entry, self.list_type, _integers(_at(strides, place)))
-            for place, entry in enumerate(found) if entry is not None
+            for place, entry in enumerate(found)
+            if entry is not None
         )
 
     def every_tensor(self) -> tuple[Tensor, ...]:
@@ -93,11 +109,17 @@ class OpCall:
 
     @property
     def operand_type(self) -> str | None:
-        """The type of the first tensor argument with dimensions: what the op computes with, where no name says it."""
-        return next((tensor.type for tensor in self.every_tensor() if tensor.dims and tensor.type), None)
+        """The type of the first tensor argument with dimensions: what the op computes with, where
+        no name says it.
+        """
+        return next(
+            (tensor.type for tensor in self.every_tensor() if tensor.dims and tensor.type), None
+        )
 
     def text(self, index: int) -> str:
-        """The recorded value of argument `index`, or "" (tensors, None and strings are recorded as "")."""
+        """The recorded value of argument `index`, or "" (tensors, None and strings are recorded as
+        "").
+        """
         value = _at(self.concrete, index)
         return value if isinstance(value, str) else ""
 
@@ -113,7 +135,9 @@ class OpCall:
         return {"True": True, "False": False}.get(self.text(index))
 
     def numbers(self, index: int) -> tuple[int, ...] | None:
-        """The recorded list of integers or flags (`[1, 1]`, `[True, False]`), or a lone integer; else None."""
+        """The recorded list of integers or flags (`[1, 1]`, `[True, False]`), or a lone integer;
+        else None.
+        """
         parts = [_number(part) for part in self.text(index).strip("[]").split(",") if part.strip()]
         if not self.text(index) or any(part is None or not math.isfinite(part) for part in parts):
             return None
@@ -127,11 +151,13 @@ class OpCall:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What one op call computes and moves at the least: each distinct input read once, each output written once.
+    """What one op call computes and moves at the least: each distinct input read once, each output
+    written once.
 
-    None means not known, never zero. `touched` is the total where reads and writes cannot be told apart or only one of
-    them is known; `note` then says which. `products` is the number of equal matrix products that make up `flops`
-    (two in a convolution's backward), which separate kernels may carry out.
+    None means not known, never zero. `touched` is the total where reads and writes cannot be told
+    apart or only one of them is known; `note` then says which. `products` is the number of equal
+    matrix products that make up `flops` (two in a convolution's backward), which separate kernels
+    may carry out.
     """
 
     flops: int | None
@@ -151,7 +177,9 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """One of the kernels that a call launched; `blocks` is the number of its threadblocks, 0 where it is not recorded."""
+    """One of the kernels that a call launched; `blocks` is the number of its threadblocks, 0 where
+    it is not recorded.
+    """
 
     name: str
     role: str = ""
@@ -164,11 +192,13 @@ Share = Callable[[OpCall, Launch, Sequence[Launch]], Cost | None]
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One kind of op: a price per op name (a name that ends in `*` stands for all that begin so) and worked examples.
+    """One kind of op: a price per op name (a name that ends in `*` stands for all that begin so)
+    and worked examples.
 
     A price returns None for a call it cannot make sense of; such a call gets the general estimate.
-    A share, by the same names, says of a call that launched several kernels what one of them moves at the least, and None
-    for a kernel whose name does not tell its part. `split` are its examples. The contract test runs every example.
+    A share, by the same names, says of a call that launched several kernels what one of them moves
+    at the least, and None for a kernel whose name does not tell its part. `split` are its examples.
+    The contract test runs every example.
     """
 
     prices: Mapping[str, Price]
@@ -195,25 +225,34 @@ def dense(tensor: Tensor) -> Tensor:
 
 
 def total(tensors: Iterable[Tensor | None]) -> int | None:
-    """Bytes of these tensors together; absent ones (None) take none, one of unknown type makes the sum unknown."""
+    """Bytes of these tensors together; absent ones (None) take none, one of unknown type makes the
+    sum unknown.
+    """
     sizes = [tensor.bytes for tensor in tensors if tensor is not None]
     return None if None in sizes else sum(size for size in sizes if size is not None)
 
 
 def moved(
-    reads: Iterable[Tensor | None], writes: Iterable[Tensor | None], flops: int | None = None, note: str = ""
+    reads: Iterable[Tensor | None],
+    writes: Iterable[Tensor | None],
+    flops: int | None = None,
+    note: str = "",
 ) -> Cost:
     """The cost of reading and writing these tensors once each."""
     return Cost(flops, total(reads), total(writes), note)
 
 
 def at_least(reads: Iterable[Tensor | None], why: str, flops: int | None = None) -> Cost:
-    """The cost of an op whose output size is not known: what it reads is a lower bound of what it moves."""
+    """The cost of an op whose output size is not known: what it reads is a lower bound of what it
+    moves.
+    """
     read = total(reads)
     return Cost(flops, read, None, f"at least: {why}", touched=read)
 
 
-def part(reads: Iterable[Tensor | None] | None, writes: Iterable[Tensor | None] | None, what: str) -> Cost:
+def part(
+    reads: Iterable[Tensor | None] | None, writes: Iterable[Tensor | None] | None, what: str
+) -> Cost:
     """What one kernel of several moves for sure; None for a side of which nothing is sure.
 
     What the kernels hand to each other beyond that is not recorded.

@@ -1,7 +1,8 @@
-"""The kernels of CUB's sorts and scans, which many ops launch: their names tell types, and sometimes the tile of a block.
+"""The kernels of CUB's sorts and scans, which many ops launch: their names tell types, and
+sometimes the tile of a block.
 
-How many items they handle is known where the op's shapes say so. A scan without that has at least one item more than all
-its blocks but the last can hold.
+How many items they handle is known where the op's shapes say so. A scan without that has at least
+one item more than all its blocks but the last can hold.
 """
 
 from __future__ import annotations
@@ -12,20 +13,28 @@ from foretrace.model.costs._call import Cost, Launch, Tensor, part
 from foretrace.model.costs._names import after
 from foretrace.model.costs._types import SIZES
 
-# A sort in one sweep takes 8 bits of the keys at a time (ONESWEEP_RADIX_BITS in dispatch_radix_sort.cuh).
+# A sort in one sweep takes 8 bits of the keys at a time (ONESWEEP_RADIX_BITS in
+# dispatch_radix_sort.cuh).
 BINS = 256
-# Nominal items per thread are for values of 4 bytes; others are scaled (MemBoundScaling in util_arch.cuh).
+# Nominal items per thread are for values of 4 bytes; others are scaled (MemBoundScaling in
+# util_arch.cuh).
 NOMINAL = 4
 
 _STEP = re.compile(r"DeviceRadixSort(\w{1,40}?)Kernel<")
-_SORTED = re.compile(r"(?:policy_hub|DeviceRadixSortPolicy)<([\w ]{1,60}), ([^,]{1,200}), ([\w ]{1,60})>")
+_SORTED = re.compile(
+    r"(?:policy_hub|DeviceRadixSortPolicy)<([\w ]{1,60}), ([^,]{1,200}), ([\w ]{1,60})>"
+)
 _POLICY = re.compile(r"AgentScanPolicy<(\d{1,9}), (\d{1,9}), ([\w ]{1,60}),")
 _SCANNED = re.compile(r">, ([\w ]{1,60}?)(?: const)?\*, ([\w ]{1,60})\*,")
-_STATE = re.compile(r"Device(?:Scan|Compact)InitKernel<(?:\w{1,60}::){0,6}ScanTileState<([\w ]{1,60}), true>")
+_STATE = re.compile(
+    r"Device(?:Scan|Compact)InitKernel<(?:\w{1,60}::){0,6}ScanTileState<([\w ]{1,60}), true>"
+)
 
 
 def cub_part(kernel: Launch, items: int | None = None) -> Cost | None:
-    """What a kernel of CUB moves at the least; None for any other, and where `items` is needed and not given."""
+    """What a kernel of CUB moves at the least; None for any other, and where `items` is needed and
+    not given.
+    """
     state = _STATE.search(kernel.name)
     if state and kernel.blocks > 0:
         states = Tensor((kernel.blocks, 2), state[1])

@@ -1,7 +1,9 @@
-"""Element types as a trace writes them: how many bytes each takes, and which type an operation on several gives.
+"""Element types as a trace writes them: how many bytes each takes, and which type an operation on
+several gives.
 
-Traces carry the C++ names (`c10::BFloat16`, `long int`). The short names that kernel names use (`bf16`, `fp32`) are
-known too, because a list of tensors has its element type stated nowhere but there.
+Traces carry the C++ names (`c10::BFloat16`, `long int`). The short names that kernel names use
+(`bf16`, `fp32`) are known too, because a list of tensors has its element type stated nowhere but
+there.
 """
 
 from __future__ import annotations
@@ -12,7 +14,8 @@ SIZES: dict[str, int] = {
     "bool": 1, "unsigned char": 1, "signed char": 1, "char": 1, "c10::quint8": 1, "c10::qint8": 1,
     "short int": 2, "short": 2, "unsigned short": 2, "short unsigned int": 2,
     "int": 4, "unsigned int": 4, "c10::qint32": 4,
-    "long int": 8, "long": 8, "long long": 8, "__int64": 8, "unsigned long": 8, "long unsigned int": 8,
+    "long int": 8, "long": 8, "long long": 8, "__int64": 8, "unsigned long": 8, "long unsigned "
+                                                                                "int": 8,
     "unsigned long long": 8,
     "c10::Half": 2, "c10::BFloat16": 2, "float": 4, "double": 8,
     "c10::Float8_e4m3fn": 1, "c10::Float8_e5m2": 1, "c10::Float8_e4m3fnuz": 1, "c10::Float8_e5m2fnuz": 1,
@@ -27,19 +30,27 @@ SCALAR_TYPES: dict[int, str] = {
     0: "unsigned char", 1: "signed char", 2: "short int", 3: "int", 4: "long int", 5: "c10::Half", 6: "float",
     7: "double", 8: "c10::complex<c10::Half>", 9: "c10::complex<float>", 10: "c10::complex<double>", 11: "bool",
     15: "c10::BFloat16", 23: "c10::Float8_e5m2", 24: "c10::Float8_e4m3fn", 25: "c10::Float8_e5m2fnuz",
-    26: "c10::Float8_e4m3fnuz", 27: "short unsigned int", 28: "unsigned int", 29: "long unsigned int",
+    26: "c10::Float8_e4m3fnuz", 27: ("short unsigned "
+                                    "int"), 28: "unsigned int", 29: "long unsigned int",
     44: "c10::Float8_e8m0fnu", 45: "c10::Float4_e2m1fn_x2",
 }  # fmt: skip
 
-# Arguments that are not tensors, as a trace types them. An absent optional argument has the type "".
-NOT_TENSORS = frozenset({"", "Scalar", "ScalarList", "TensorList", "GenericList", "None", "Device", "Stream"})
+# Arguments that are not tensors, as a trace types them. An absent optional argument has the type
+# "".
+NOT_TENSORS = frozenset(
+    {"", "Scalar", "ScalarList", "TensorList", "GenericList", "None", "Device", "Stream"}
+)
 
 BOOL, INTEGER, FLOATING, COMPLEX = range(4)
-_FLOATING = frozenset({"float", "double", "bf16", "fp16", "fp32", "tf32", "fp64", "fp8", "c10::Half", "c10::BFloat16"})
+_FLOATING = frozenset(
+    {"float", "double", "bf16", "fp16", "fp32", "tf32", "fp64", "fp8", "c10::Half", "c10::BFloat16"}
+)
 
 
 def category(type_name: str) -> int:
-    """`BOOL` < `INTEGER` < `FLOATING` < `COMPLEX`: a mixture takes the highest category among its operands."""
+    """`BOOL` < `INTEGER` < `FLOATING` < `COMPLEX`: a mixture takes the highest category among its
+    operands.
+    """
     if type_name == "bool":
         return BOOL
     if "complex" in type_name:
@@ -48,9 +59,11 @@ def category(type_name: str) -> int:
 
 
 def promote(types: Iterable[str]) -> str | None:
-    """The type that operands of these types are computed in, all having dimensions; None if there are none.
+    """The type that operands of these types are computed in, all having dimensions; None if there
+    are none.
 
-    The widest of the highest category; bfloat16 with half gives float, and unsigned with signed bytes gives shorts.
+    The widest of the highest category; bfloat16 with half gives float, and unsigned with signed
+    bytes gives shorts.
     """
     found = sorted(set(types), key=lambda name: (category(name), SIZES.get(name, 0)))
     if not found:
@@ -64,7 +77,9 @@ def promote(types: Iterable[str]) -> str | None:
 
 
 def with_number(type_name: str | None, number_category: int) -> str:
-    """The result of an operand of `type_name` and a plain number: the number decides only if its category is higher."""
+    """The result of an operand of `type_name` and a plain number: the number decides only if its
+    category is higher.
+    """
     if type_name is not None and category(type_name) >= number_category:
         return type_name
     return ("bool", "long int", "float", "c10::complex<float>")[number_category]

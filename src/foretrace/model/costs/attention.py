@@ -1,13 +1,14 @@
 """Fused attention, forward: two products over all (query, key) pairs; each tensor moved once.
 
-Scores = QK^T and output = PV, 2 * pairs * (D_qk + D_v) FLOP per head. The softmax between them is not counted, as is the
-custom. What follows holds for the backward too, which has a file of its own.
-A causal mask halves the pairs when queries and keys are equally many; with unequal numbers the pairs are counted whole
-and the note says so, because backends differ in how they align such a mask. A local window is not deducted either.
-Sequences packed into one row (`cum_seq`) have lengths that the trace does not record: no FLOP, and only if packed.
-Bytes: Q, K, V (and a bias) read, the output written, and one float of log-sum-exp per query and head where it is kept.
-Shared key heads (GQA) are read once, at the size they have.
-Few queries over many keys may be cut along the keys: every split makes an output, and a second kernel combines them.
+Scores = QK^T and output = PV, 2 * pairs * (D_qk + D_v) FLOP per head. The softmax between them is
+not counted, as is the custom. What follows holds for the backward too, which has a file of its own.
+A causal mask halves the pairs when queries and keys are equally many; with unequal numbers the
+pairs are counted whole and the note says so, because backends differ in how they align such a mask.
+A local window is not deducted either. Sequences packed into one row (`cum_seq`) have lengths that
+the trace does not record: no FLOP, and only if packed. Bytes: Q, K, V (and a bias) read, the output
+written, and one float of log-sum-exp per query and head where it is kept. Shared key heads (GQA)
+are read once, at the size they have. Few queries over many keys may be cut along the keys: every
+split makes an output, and a second kernel combines them.
 """
 
 from __future__ import annotations
@@ -15,7 +16,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from foretrace.model.costs._call import Cost, Kind, Launch, OpCall, Price, Share, Tensor, moved, part
+from foretrace.model.costs._call import (
+    Cost,
+    Kind,
+    Launch,
+    OpCall,
+    Price,
+    Share,
+    Tensor,
+    moved,
+    part,
+)
 
 NONE = -1
 HALF = "causal: half of the query-key pairs"
@@ -26,8 +37,8 @@ _COMBINE = "splitkv_combine"  # FlashAttention's name for the second kernel
 class Places:
     """Where an op keeps its arguments. `heads_first`: [B, H, S, D] rather than [B, S, H, D].
 
-    `lse`: the place of the flag that asks for the log-sum-exp; NONE where it is always kept. `mask_type`: causal masks
-    given as a number (0 is none) instead of a flag.
+    `lse`: the place of the flag that asks for the log-sum-exp; NONE where it is always kept.
+    `mask_type`: causal masks given as a number (0 is none) instead of a flag.
     """
 
     heads_first: bool
@@ -71,7 +82,12 @@ def _forward(places: Places) -> Price:
 def _forward_share(places: Places) -> Share:
     def share(call: OpCall, kernel: Launch, kernels: Sequence[Launch]) -> Cost | None:
         query, key, value = (call.tensor(places.query + offset) for offset in range(3))
-        if query is None or value is None or len(without(kernels, _COMBINE)) != 1 or kernel.role != "attention":
+        if (
+            query is None
+            or value is None
+            or len(without(kernels, _COMBINE)) != 1
+            or kernel.role != "attention"
+        ):
             return None
         out = Tensor((*query.dims[:-1], value.dims[-1] if value.dims else 0), query.type)
         if _COMBINE in kernel.name:
@@ -87,7 +103,9 @@ def without(kernels: Sequence[Launch], *marks: str) -> list[Launch]:
     return [kernel for kernel in kernels if not any(mark in kernel.name for mark in marks)]
 
 
-def shape_of(places: Places, query: Tensor | None, key: Tensor | None, value: Tensor | None) -> Shape | None:
+def shape_of(
+    places: Places, query: Tensor | None, key: Tensor | None, value: Tensor | None
+) -> Shape | None:
     """Sizes from three 4-D tensors; packed 3-D ones [tokens, heads, D] count as one batch."""
     if query is None or key is None or value is None:
         return None
@@ -112,10 +130,14 @@ def flops_of(call: OpCall, places: Places, shape: Shape, width: int) -> tuple[in
 
 _FORWARD = {
     "aten::_scaled_dot_product_flash_attention": Places(heads_first=True, causal=4),
-    "aten::_scaled_dot_product_efficient_attention": Places(heads_first=True, bias=3, lse=4, causal=6),
+    "aten::_scaled_dot_product_efficient_attention": Places(
+        heads_first=True, bias=3, lse=4, causal=6
+    ),
     "aten::_scaled_dot_product_cudnn_attention": Places(heads_first=True, bias=3, lse=4, causal=6),
     "aten::_flash_attention_forward": Places(heads_first=False, packed=3, causal=8),
-    "aten::_efficient_attention_forward": Places(heads_first=False, bias=3, packed=4, mask_type=9, lse=10),
+    "aten::_efficient_attention_forward": Places(
+        heads_first=False, bias=3, packed=4, mask_type=9, lse=10
+    ),
     "aten::_cudnn_attention_forward": Places(heads_first=True, bias=3, packed=4, lse=8, causal=10),
 }
 
@@ -126,33 +148,70 @@ KIND = Kind(
     shares={name: _forward_share(places) for name, places in _FORWARD.items()},
     examples=(
         (
-            OpCall("aten::_cudnn_attention_forward", [[4, 16, 1024, 64], [4, 4, 1024, 64], [4, 4, 1024, 64]], [_Q] * 3,
-                   concrete=["", "", "", "", "", "", "1024", "1024", "True", "0.", "True", "False", "0.125"]),
+            OpCall(
+                "aten::_cudnn_attention_forward",
+                [[4, 16, 1024, 64], [4, 4, 1024, 64], [4, 4, 1024, 64]],
+                [_Q] * 3,
+                concrete=[
+                    "",
+                    "",
+                    "",
+                    "",
+                    "",
+                    "",
+                    "1024",
+                    "1024",
+                    "True",
+                    "0.",
+                    "True",
+                    "False",
+                    "0.125",
+                ],
+            ),
             Cost(8_589_934_592, 8_388_608 + 2 * 2_097_152, 8_388_608 + 4 * 65_536, HALF),
         ),
         (
-            OpCall("aten::_flash_attention_forward", [[1, 141, 8, 64]] * 3, [_Q] * 3,
-                   concrete=["", "", "", "", "", "141", "141", "0.", "False", "False", "0.125"]),
+            OpCall(
+                "aten::_flash_attention_forward",
+                [[1, 141, 8, 64]] * 3,
+                [_Q] * 3,
+                concrete=["", "", "", "", "", "141", "141", "0.", "False", "False", "0.125"],
+            ),
             Cost(4 * 8 * 141 * 141 * 64, 3 * 144_384, 144_384 + 4 * 8 * 141),
         ),
         (
-            OpCall("aten::_flash_attention_forward", [[100, 8, 64]] * 3 + [[5], [5]], [_Q] * 3 + ["int"] * 2,
-                   concrete=["", "", "", "", "", "40", "40", "0.", "True", "False"]),
-            Cost(None, 3 * 102_400, 102_400 + 3200, "sequences are packed and their lengths are not recorded"),
+            OpCall(
+                "aten::_flash_attention_forward",
+                [[100, 8, 64]] * 3 + [[5], [5]],
+                [_Q] * 3 + ["int"] * 2,
+                concrete=["", "", "", "", "", "40", "40", "0.", "True", "False"],
+            ),
+            Cost(
+                None,
+                3 * 102_400,
+                102_400 + 3200,
+                "sequences are packed and their lengths are not recorded",
+            ),
         ),
     ),
     split=(
         (
-            OpCall("aten::_flash_attention_forward", [[1, 1, 8, 64], [1, 4096, 8, 64], [1, 4096, 8, 64]], [_Q] * 3,
-                   concrete=["", "", "", "", "", "1", "4096", "0.", "False", "False", "0.125"]),
+            OpCall(
+                "aten::_flash_attention_forward",
+                [[1, 1, 8, 64], [1, 4096, 8, 64], [1, 4096, 8, 64]],
+                [_Q] * 3,
+                concrete=["", "", "", "", "", "1", "4096", "0.", "False", "False", "0.125"],
+            ),
             {
                 Launch("flash_fwd_splitkv_kernel<Flash_fwd_kernel_traits<64>>", "attention"): Cost(
-                    4 * 8 * 4096 * 64, 1024 + 2 * 4_194_304, 1024,
-                    "at least: query, key and value read, one split's output written"
+                    4 * 8 * 4096 * 64,
+                    1024 + 2 * 4_194_304,
+                    1024,
+                    "at least: query, key and value read, one split's output written",
                 ),
-                Launch("flash_fwd_splitkv_combine_kernel<Flash_fwd_kernel_traits<64>>", "attention"): Cost(
-                    None, 1024, 1024, "at least: one split's output read, the output written"
-                ),
+                Launch(
+                    "flash_fwd_splitkv_combine_kernel<Flash_fwd_kernel_traits<64>>", "attention"
+                ): Cost(None, 1024, 1024, "at least: one split's output read, the output written"),
             },
         ),
     ),

@@ -1,9 +1,10 @@
 """Fused attention, backward: five products over all (query, key) pairs; each tensor moved once.
 
-The scores are recomputed, and four more products follow: 2 * pairs * (3 D_qk + 2 D_v) FLOP per head, the pairs counted as
-in the forward. Bytes: inputs, output, its gradient and the log-sum-exp read, the gradients written.
-It often takes several kernels: the output times its gradient, summed per row; the products; the conversion of the query's
-gradient, which was added up in floats; the sums over query heads that share a key head.
+The scores are recomputed, and four more products follow: 2 * pairs * (3 D_qk + 2 D_v) FLOP per
+head, the pairs counted as in the forward. Bytes: inputs, output, its gradient and the log-sum-exp
+read, the gradients written. It often takes several kernels: the output times its gradient, summed
+per row; the products; the conversion of the query's gradient, which was added up in floats; the
+sums over query heads that share a key head.
 """
 
 from __future__ import annotations
@@ -11,10 +12,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from foretrace.model.costs._call import Cost, Kind, Launch, OpCall, Price, Share, Tensor, dense, moved, part
+from foretrace.model.costs._call import (
+    Cost,
+    Kind,
+    Launch,
+    OpCall,
+    Price,
+    Share,
+    Tensor,
+    dense,
+    moved,
+    part,
+)
 from foretrace.model.costs.attention import HALF, Places, Shape, flops_of, shape_of, without
 
-# The kernels beside the products, as cuDNN (`compute_dot_do_o`, `fmha_reduce_head`) and FlashAttention name them.
+# The kernels beside the products, as cuDNN (`compute_dot_do_o`, `fmha_reduce_head`) and
+# FlashAttention name them.
 _DOT, _CONVERT, _HEADS = "dot_do_o", "convert_dq", "reduce_head"
 
 
@@ -26,7 +39,11 @@ def _price(places: Places) -> Price:
         shape = shape_of(places, query, key, value)
         if shape is None or query is None or key is None or value is None:
             return None
-        saved = [call.tensor(0), call.tensor(places.bias), *(call.tensor(index) for index in places.saved)]
+        saved = [
+            call.tensor(0),
+            call.tensor(places.bias),
+            *(call.tensor(index) for index in places.saved),
+        ]
         grads = [dense(each) for each in (query, key, value)]
         flops, note = flops_of(call, places, shape, 3 * shape.width + 2 * shape.value_width)
         return moved([query, key, value, *saved], grads, flops, note)
@@ -52,7 +69,9 @@ class _Given:
 
     def per_query_head(self, each: Tensor) -> Tensor:
         """A gradient of the key or the value before the query heads that share it are added up."""
-        return Tensor((self.shape.batch, self.shape.heads, self.shape.keys, each.dims[-1]), each.type)
+        return Tensor(
+            (self.shape.batch, self.shape.heads, self.shape.keys, each.dims[-1]), each.type
+        )
 
 
 def _share(places: Places) -> Share:
@@ -69,17 +88,26 @@ def _share(places: Places) -> Share:
             return help_with(given)
         if len(without(kernels, *_HELPERS)) != 1 or kernel.role != "attention":
             return None
-        return _products(given, {mark for mark in _HELPERS for each in kernels if mark in each.name})
+        return _products(
+            given, {mark for mark in _HELPERS for each in kernels if mark in each.name}
+        )
 
     return share
 
 
 def _products(given: _Given, helped: set[str]) -> Cost:
-    """The kernel that makes the products hands its results to the helpers there are, in the form that they take."""
+    """The kernel that makes the products hands its results to the helpers there are, in the form
+    that they take.
+    """
     query = Tensor(given.query.dims, "float" if _CONVERT in helped else given.query.type)
-    others = [given.per_query_head(each) if _HEADS in helped else dense(each) for each in (given.key, given.value)]
+    others = [
+        given.per_query_head(each) if _HEADS in helped else dense(each)
+        for each in (given.key, given.value)
+    ]
     reads = [*given.read, given.rows if _DOT in helped else None]
-    return part(reads, [query, *others], "inputs and the output's gradient read, the gradients written once")
+    return part(
+        reads, [query, *others], "inputs and the output's gradient read, the gradients written once"
+    )
 
 
 def _dot(given: _Given) -> Cost:
@@ -89,7 +117,11 @@ def _dot(given: _Given) -> Cost:
 
 def _convert(given: _Given) -> Cost:
     floats = Tensor(given.query.dims, "float")
-    return part([floats], [dense(given.query)], "the query's gradient read as floats and written in its own type")
+    return part(
+        [floats],
+        [dense(given.query)],
+        "the query's gradient read as floats and written in its own type",
+    )
 
 
 def _heads(given: _Given) -> Cost:
@@ -111,11 +143,15 @@ _OPS = {
     "aten::_scaled_dot_product_cudnn_attention_backward": Places(
         heads_first=True, query=1, saved=(4, 5), bias=8, packed=9, causal=14
     ),
-    "aten::_flash_attention_backward": Places(heads_first=False, query=1, saved=(4, 5), packed=6, causal=11),
+    "aten::_flash_attention_backward": Places(
+        heads_first=False, query=1, saved=(4, 5), packed=6, causal=11
+    ),
     "aten::_efficient_attention_backward": Places(
         heads_first=False, query=1, bias=4, saved=(5, 10), packed=6, mask_type=14
     ),
-    "aten::_cudnn_attention_backward": Places(heads_first=True, query=1, saved=(4, 5), bias=8, packed=9, causal=14),
+    "aten::_cudnn_attention_backward": Places(
+        heads_first=True, query=1, saved=(4, 5), bias=8, packed=9, causal=14
+    ),
 }
 
 _Q = "c10::BFloat16"
@@ -126,30 +162,48 @@ KIND = Kind(
     shares={name: _share(places) for name, places in _OPS.items()},
     examples=(
         (
-            OpCall("aten::_flash_attention_backward", [[2, 32, 4, 16]] * 5 + [[2, 4, 32]], [_Q] * 5 + ["float"],
-                   concrete=[""] * 8 + ["32", "32", "0.", "True"]),
+            OpCall(
+                "aten::_flash_attention_backward",
+                [[2, 32, 4, 16]] * 5 + [[2, 4, 32]],
+                [_Q] * 5 + ["float"],
+                concrete=[""] * 8 + ["32", "32", "0.", "True"],
+            ),
             Cost(5 * 2 * 4 * 32 * 32 * 16, 5 * 8192 + 1024, 3 * 8192, HALF),
         ),
     ),
     split=(
         (
-            OpCall("aten::_cudnn_attention_backward", [_WIDE, _WIDE, _NARROW, _NARROW, _WIDE, [4, 16, 1024, 1]],
-                   [_Q] * 5 + ["float"], concrete=[""] * 14 + ["True"]),
+            OpCall(
+                "aten::_cudnn_attention_backward",
+                [_WIDE, _WIDE, _NARROW, _NARROW, _WIDE, [4, 16, 1024, 1]],
+                [_Q] * 5 + ["float"],
+                concrete=[""] * 14 + ["True"],
+            ),
             {
                 Launch("cudnn::fusion::compute_dot_do_o_specialized<true, 64>", "attention"): Cost(
-                    None, 2 * 8_388_608, 262_144, "at least: the output and its gradient read, a float per row written"
+                    None,
+                    2 * 8_388_608,
+                    262_144,
+                    "at least: the output and its gradient read, a float per row written",
                 ),
                 Launch("cudnn_generated_fort_native_sdpa_sm90_flash_bprop", "attention"): Cost(
-                    21_474_836_480, 2 * 8_388_608 + 2 * 2_097_152 + 2 * 262_144, 16_777_216 + 2 * 8_388_608,
-                    f"at least: inputs and the output's gradient read, the gradients written once; {HALF}"
+                    21_474_836_480,
+                    2 * 8_388_608 + 2 * 2_097_152 + 2 * 262_144,
+                    16_777_216 + 2 * 8_388_608,
+                    "at least: inputs and the output's gradient read, the gradients written "
+                    f"once; {HALF}",
                 ),
                 Launch("cudnn::fusion::convert_dq_to_16bits<true>", "attention"): Cost(
-                    None, 16_777_216, 8_388_608,
-                    "at least: the query's gradient read as floats and written in its own type"
+                    None,
+                    16_777_216,
+                    8_388_608,
+                    "at least: the query's gradient read as floats and written in its own type",
                 ),
                 Launch("cudnn::fusion::fmha_reduce_head<true>", "attention"): Cost(
-                    None, 8_388_608, 2_097_152,
-                    "at least: a gradient per query head read, one per key head written"
+                    None,
+                    8_388_608,
+                    2_097_152,
+                    "at least: a gradient per query head read, one per key head written",
                 ),
             },
         ),

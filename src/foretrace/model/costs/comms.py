@@ -1,7 +1,8 @@
 """Collectives: the message read once and the result written once on this GPU, at the least.
 
-A ring passes every chunk on as it arrives, so the memory traffic of a real algorithm is a small multiple, and what
-crosses the wire depends on the group size and the algorithm. Message sizes come from the collective's own record.
+A ring passes every chunk on as it arrives, so the memory traffic of a real algorithm is a small
+multiple, and what crosses the wire depends on the group size and the algorithm. Message sizes come
+from the collective's own record.
 """
 
 from __future__ import annotations
@@ -41,8 +42,12 @@ KIND = Kind(
     },
     examples=(
         (
-            OpCall("record_param_comms", [[1, 25136]], ["c10::BFloat16"],
-                   kwargs={"dtype": "BFloat16", "In msg nelems": 25_136, "Out msg nelems": 201_088}),
+            OpCall(
+                "record_param_comms",
+                [[1, 25136]],
+                ["c10::BFloat16"],
+                kwargs={"dtype": "BFloat16", "In msg nelems": 25_136, "Out msg nelems": 201_088},
+            ),
             Cost(None, 50_272, 402_176, NOTE),
         ),
     ),

@@ -1,14 +1,26 @@
 """FBGEMM's ops for recommendation models: jagged features, and rows quantized to 8 bits.
 
-A jagged feature is a matrix of lengths and one list of values. Permuting it moves as many values as the chosen rows hold,
-which is data; the lengths are known. The lookups of an embedding keep weights, indices and states out of their arguments.
+A jagged feature is a matrix of lengths and one list of values. Permuting it moves as many values as
+the chosen rows hold, which is data; the lengths are known. The lookups of an embedding keep
+weights, indices and states out of their arguments.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from foretrace.model.costs._call import Cost, Kind, Launch, OpCall, Tensor, at_least, dense, moved, part, unknown
+from foretrace.model.costs._call import (
+    Cost,
+    Kind,
+    Launch,
+    OpCall,
+    Tensor,
+    at_least,
+    dense,
+    moved,
+    part,
+    unknown,
+)
 from foretrace.model.costs._cub import cub_part
 
 HIDDEN = "weights, indices and states are not among the arguments"
@@ -16,9 +28,15 @@ _VALUES = "how many values the chosen rows hold is data"
 
 
 def _quantize(call: OpCall) -> Cost | None:
-    """FloatToFP8RowwiseQuantized (input, ...): a byte per element and a scale per row, in rows of padded length."""
+    """FloatToFP8RowwiseQuantized (input, ...): a byte per element and a scale per row, in rows of
+    padded length.
+    """
     source = call.tensor(0)
-    return None if source is None else part([source], [_bytes(source)], "the scales and the padding of the rows left out")
+    return (
+        None
+        if source is None
+        else part([source], [_bytes(source)], "the scales and the padding of the rows left out")
+    )
 
 
 def _quantize_share(call: OpCall, kernel: Launch, kernels: Sequence[Launch]) -> Cost | None:
@@ -29,7 +47,11 @@ def _quantize_share(call: OpCall, kernel: Launch, kernels: Sequence[Launch]) -> 
     if "get_FP8_qparam" in kernel.name:
         return part([source], [scales], "the input read, a scale per row written")
     if "compute_FP8_quantize" in kernel.name:
-        return part([source, scales], [_bytes(source)], "the input and its scales read, a byte per element written")
+        return part(
+            [source, scales],
+            [_bytes(source)],
+            "the input and its scales read, a byte per element written",
+        )
     return None
 
 
@@ -38,7 +60,9 @@ def _bytes(source: Tensor) -> Tensor:
 
 
 def _offsets(call: OpCall) -> Cost | None:
-    """asynchronous_complete_cumsum (lengths): sums from 0 to the total, one more than there are lengths."""
+    """asynchronous_complete_cumsum (lengths): sums from 0 to the total, one more than there are
+    lengths.
+    """
     lengths = call.tensor(0)
     if lengths is None or len(lengths.dims) != 1:
         return None
@@ -53,7 +77,9 @@ def _offsets_share(call: OpCall, kernel: Launch, kernels: Sequence[Launch]) -> C
 
 
 def _permute(call: OpCall) -> Cost | None:
-    """permute_2D_sparse_data, permute_sparse_features (permute, lengths [features, batch], values, ...)."""
+    """permute_2D_sparse_data, permute_sparse_features (permute, lengths [features, batch], values,
+    ...).
+    """
     permute, lengths = call.tensor(0), _chosen(call)
     return None if lengths is None else at_least([permute, lengths, lengths], _VALUES)
 
@@ -93,15 +119,25 @@ KIND = Kind(
     examples=(
         (
             OpCall("fbgemm::FloatToFP8RowwiseQuantized", [[100, 256], []], ["float", "Scalar"]),
-            Cost(None, 102_400, 25_600, "at least: the scales and the padding of the rows left out"),
+            Cost(
+                None, 102_400, 25_600, "at least: the scales and the padding of the rows left out"
+            ),
         ),
         (OpCall("fbgemm::asynchronous_complete_cumsum", [[2048]], ["int"]), Cost(None, 8192, 8196)),
         (
-            OpCall("fbgemm::permute_2D_sparse_data", [[12], [10, 64], [9000], [], []], ["int", "int", "int", "", "Scalar"]),
+            OpCall(
+                "fbgemm::permute_2D_sparse_data",
+                [[12], [10, 64], [9000], [], []],
+                ["int", "int", "int", "", "Scalar"],
+            ),
             Cost(None, 48 + 2 * 3072, None, f"at least: {_VALUES}", touched=48 + 2 * 3072),
         ),
         (
-            OpCall("torch::autograd::CppNode<SplitLookupFunction_rowwise_adagrad_Op>", [[64, 160]], ["float"]),
+            OpCall(
+                "torch::autograd::CppNode<SplitLookupFunction_rowwise_adagrad_Op>",
+                [[64, 160]],
+                ["float"],
+            ),
             Cost(None, None, None, HIDDEN),
         ),
     ),
@@ -113,19 +149,31 @@ KIND = Kind(
                     None, 102_400, 400, "at least: the input read, a scale per row written"
                 ),
                 Launch("fbgemm_gpu::_compute_FP8_quantize_cuda_kernel<float>"): Cost(
-                    None, 102_800, 25_600, "at least: the input and its scales read, a byte per element written"
+                    None,
+                    102_800,
+                    25_600,
+                    "at least: the input and its scales read, a byte per element written",
                 ),
             },
         ),
         (
-            OpCall("fbgemm::permute_2D_sparse_data", [[12], [10, 64], [9000], [], []], ["int", "int", "int", "", "Scalar"]),
+            OpCall(
+                "fbgemm::permute_2D_sparse_data",
+                [[12], [10, 64], [9000], [], []],
+                ["int", "int", "int", "", "Scalar"],
+            ),
             {
                 Launch("fbgemm_gpu::permute_2D_lengths_kernel<int>"): Cost(
-                    None, 48 + 3072, 3072, "at least: the lengths of the chosen rows read and written"
+                    None,
+                    48 + 3072,
+                    3072,
+                    "at least: the lengths of the chosen rows read and written",
                 ),
                 Launch("fbgemm_gpu::permute_2D_data_kernel<false, int, int>"): Cost(
-                    None, None, None,
-                    f"{_VALUES}; one of 2 kernels of the op, whose bytes cannot be told apart"
+                    None,
+                    None,
+                    None,
+                    f"{_VALUES}; one of 2 kernels of the op, whose bytes cannot be told apart",
                 ),
             },
         ),

@@ -1,9 +1,11 @@
-"""Multi-tensor ops (`_foreach_*`): the element-by-element op of that name over lists, chunked into several kernels.
+"""Multi-tensor ops (`_foreach_*`): the element-by-element op of that name over lists, chunked into
+several kernels.
 
-Every list is read, the first is written (or a new one of its sizes); `zero` and `fill` read nothing, `copy` reads the
-second list alone, `norm` and `max` write one value per tensor. One FLOP per written element, none for copies and fills.
-Two things a trace does not say of lists: their element type (taken from the kernel's name where the caller supplies
-`list_type`, else bytes are unknown), and, beyond 30 tensors, their sizes.
+Every list is read, the first is written (or a new one of its sizes); `zero` and `fill` read
+nothing, `copy` reads the second list alone, `norm` and `max` write one value per tensor. One FLOP
+per written element, none for copies and fills. Two things a trace does not say of lists: their
+element type (taken from the kernel's name where the caller supplies `list_type`, else bytes are
+unknown), and, beyond 30 tensors, their sizes.
 """
 
 from __future__ import annotations
@@ -27,7 +29,9 @@ def _foreach(call: OpCall) -> Cost | None:
 
 
 def _unscale(call: OpCall) -> Cost | None:
-    """_amp_foreach_non_finite_check_and_unscale_ (list, found_inf, inv_scale): read, scaled and written in place."""
+    """_amp_foreach_non_finite_check_and_unscale_ (list, found_inf, inv_scale): read, scaled and
+    written in place.
+    """
     lists = tensor_lists(call)
     if lists is None:
         return unknown(NO_SIZES)
@@ -36,16 +40,28 @@ def _unscale(call: OpCall) -> Cost | None:
 
 
 KIND = Kind(
-    prices={"aten::_foreach_*": _foreach, "aten::_amp_foreach_non_finite_check_and_unscale_": _unscale},
+    prices={
+        "aten::_foreach_*": _foreach,
+        "aten::_amp_foreach_non_finite_check_and_unscale_": _unscale,
+    },
     examples=(
         (
-            OpCall("aten::_foreach_add_", [[[128, 128], [128]], [[128, 128], [128]], []],
-                   ["TensorList", "TensorList", "Scalar"], concrete=["", "", "-0.001"], list_type="float"),
+            OpCall(
+                "aten::_foreach_add_",
+                [[[128, 128], [128]], [[128, 128], [128]], []],
+                ["TensorList", "TensorList", "Scalar"],
+                concrete=["", "", "-0.001"],
+                list_type="float",
+            ),
             Cost(16_512, 2 * 4 * 16_512, 4 * 16_512),
         ),
         (
-            OpCall("aten::_foreach_copy_", [[[32]] * 4, [[32]] * 4, []], ["TensorList", "TensorList", "Scalar"],
-                   list_type="long int"),
+            OpCall(
+                "aten::_foreach_copy_",
+                [[[32]] * 4, [[32]] * 4, []],
+                ["TensorList", "TensorList", "Scalar"],
+                list_type="long int",
+            ),
             Cost(0, 1024, 1024),
         ),
         (OpCall("aten::_foreach_sqrt", [[]], ["TensorList"]), Cost(None, None, None, NO_SIZES)),

@@ -1,8 +1,8 @@
 """Liger kernels, recorded under the name of their autograd function. FLOP are not stated.
 
-A backward's record shows the incoming gradients alone; what the forward saved has the shapes that the function implies
-(for gelu-mul and silu-mul: both inputs, read, and overwritten by their gradients). `ensure_contiguous` copies a strided
-input first, in a kernel of its own.
+A backward's record shows the incoming gradients alone; what the forward saved has the shapes that
+the function implies (for gelu-mul and silu-mul: both inputs, read, and overwritten by their
+gradients). `ensure_contiguous` copies a strided input first, in a kernel of its own.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ def _gate_backward(call: OpCall) -> Cost | None:
 
 
 def _rms_norm(call: OpCall) -> Cost | None:
-    """LigerRMSNormFunction (X, W, eps, ...): output, and one reciprocal deviation per row, a float or X's type."""
+    """LigerRMSNormFunction (X, W, eps, ...): output, and one reciprocal deviation per row, a float
+    or X's type.
+    """
     return _rows(call, statistics=1)
 
 
@@ -63,17 +65,23 @@ def _rope(call: OpCall) -> Cost | None:
 
 
 def _cross_entropy(call: OpCall) -> Cost | None:
-    """LigerCrossEntropyFunction (input, target, ...): the gradient replaces the logits where one is wanted."""
+    """LigerCrossEntropyFunction (input, target, ...): the gradient replaces the logits where one is
+    wanted.
+    """
     logits, target = call.tensor(0), call.tensor(1)
     if logits is None or target is None:
         return None
-    return at_least([logits, target], "logits are overwritten by their gradient only when one is wanted")
+    return at_least(
+        [logits, target], "logits are overwritten by their gradient only when one is wanted"
+    )
 
 
 KIND = Kind(
     prices={
         **dict.fromkeys(("LigerGELUMulFunction", "LigerSiLUMulFunction"), _gate),
-        **dict.fromkeys(("LigerGELUMulFunctionBackward", "LigerSiLUMulFunctionBackward"), _gate_backward),
+        **dict.fromkeys(
+            ("LigerGELUMulFunctionBackward", "LigerSiLUMulFunctionBackward"), _gate_backward
+        ),
         "LigerRMSNormFunction": _rms_norm,
         "LigerRMSNormFunctionBackward": _rms_norm_backward,
         "LigerLayerNormFunction": _layer_norm,

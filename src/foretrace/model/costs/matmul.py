@@ -1,10 +1,12 @@
-"""Matrix products: 2*M*N*K FLOP exactly; both operands (and a bias) read once, the result written once.
+"""Matrix products: 2*M*N*K FLOP exactly; both operands (and a bias) read once, the result written
+once.
 
-A bias, an activation or a scale in the epilogue adds no FLOP to the count, as is the custom; the bias is read. A bias
-with beta = 0 is not read. The rows of a grouped product are counted whole: offsets that leave rows out are data, which
-a trace does not record. Two fp4 values share a byte, so K counts twice there.
-Of several kernels, the only one with the role of a product reads the operands and writes the result, or partial results at
-least as large. Beside it: the sum of the partial results, the bias copied or added by a kernel of its own.
+A bias, an activation or a scale in the epilogue adds no FLOP to the count, as is the custom; the
+bias is read. A bias with beta = 0 is not read. The rows of a grouped product are counted whole:
+offsets that leave rows out are data, which a trace does not record. Two fp4 values share a byte, so
+K counts twice there. Of several kernels, the only one with the role of a product reads the operands
+and writes the result, or partial results at least as large. Beside it: the sum of the partial
+results, the bias copied or added by a kernel of its own.
 """
 
 from __future__ import annotations
@@ -12,18 +14,35 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from foretrace.model.costs._call import Cost, Kind, Launch, OpCall, Price, Share, Tensor, broadcast, moved, total
+from foretrace.model.costs._call import (
+    Cost,
+    Kind,
+    Launch,
+    OpCall,
+    Price,
+    Share,
+    Tensor,
+    broadcast,
+    moved,
+    total,
+)
 from foretrace.model.costs._types import promote
 
 _INTEGER_ACCUMULATOR = "int"
-# cuBLAS and cuBLASLt: the sum of partial results, the bias and activation, the result scaled by beta.
+# cuBLAS and cuBLASLt: the sum of partial results, the bias and activation, the result scaled by
+# beta.
 _REDUCE, _EPILOGUE, _SCALE = "splitKreduce", "epilogue::impl", "scal_kernel"
 
 
 def _product(
-    left: Tensor | None, right: Tensor | None, extra: tuple[Tensor | None, ...] = (), out_type: str = ""
+    left: Tensor | None,
+    right: Tensor | None,
+    extra: tuple[Tensor | None, ...] = (),
+    out_type: str = "",
 ) -> Cost | None:
-    """(..., M, K) x (..., K, N) with broadcast leading dimensions; a vector is a matrix with one row or column."""
+    """(..., M, K) x (..., K, N) with broadcast leading dimensions; a vector is a matrix with one
+    row or column.
+    """
     if left is None or right is None or not left.dims or not right.dims:
         return None
     *left_batch, rows, inner = left.dims if len(left.dims) > 1 else (1, *left.dims)
@@ -80,7 +99,9 @@ def _scaled(call: OpCall) -> Cost | None:
     """_scaled_mm (self, mat2, scale_a, scale_b, bias, scale_result, out_dtype, ...[, out])."""
     out = call.tensor(8)
     out_type = call.scalar_type(6) or (out.type if out else "")
-    return _product(call.tensor(0), call.tensor(1), (call.tensor(2), call.tensor(3), call.tensor(4)), out_type)
+    return _product(
+        call.tensor(0), call.tensor(1), (call.tensor(2), call.tensor(3), call.tensor(4)), out_type
+    )
 
 
 def _integer(call: OpCall) -> Cost | None:
@@ -89,14 +110,19 @@ def _integer(call: OpCall) -> Cost | None:
 
 
 def _grouped(offsets: int, bias: int, out_dtype: int, scales: tuple[int, ...] = ()) -> Price:
-    """_grouped_mm, _scaled_grouped_mm: with offsets, one 2-D operand is cut into groups along rows, columns or K."""
+    """_grouped_mm, _scaled_grouped_mm: with offsets, one 2-D operand is cut into groups along rows,
+    columns or K.
+    """
 
     def price(call: OpCall) -> Cost | None:
         left, right = call.tensor(0), call.tensor(1)
         if left is None or right is None or len(left.dims) < 2 or len(right.dims) < 2:
             return None
         extra = tuple(call.tensor(index) for index in (*scales, offsets, bias))
-        groups, out_type = call.tensor(offsets), call.scalar_type(out_dtype) or promote((left.type, right.type)) or ""
+        groups, out_type = (
+            call.tensor(offsets),
+            call.scalar_type(out_dtype) or promote((left.type, right.type)) or "",
+        )
         rows, inner, columns = left.dims[-2], left.dims[-1], right.dims[-1]
         if len(left.dims) == len(right.dims) == 2:
             batch = groups.dims[0] if groups and groups.dims else 1
@@ -110,7 +136,9 @@ def _grouped(offsets: int, bias: int, out_dtype: int, scales: tuple[int, ...] = 
 
 
 def _share(price: Price, bias_at: int) -> Share:
-    """The parts of a product made by several kernels; `bias_at` is the place of what is added, or -1."""
+    """The parts of a product made by several kernels; `bias_at` is the place of what is added, or
+    -1.
+    """
 
     def share(call: OpCall, kernel: Launch, kernels: Sequence[Launch]) -> Cost | None:
         whole = price(call)
@@ -123,13 +151,20 @@ def _share(price: Price, bias_at: int) -> Share:
         if _SCALE in kernel.name:
             return Cost(None, None, out, "at least: the result written", touched=out)
         if _EPILOGUE in kernel.name:
-            return Cost(None, out + added, out, "at least: the result read and written, and the bias read")
+            return Cost(
+                None, out + added, out, "at least: the result read and written, and the bias read"
+            )
         if bias is not None and _only(kernel, kernels, "copy"):
             return Cost(None, added, out, "at least: the bias read and copied into the result")
         if not _only(kernel, kernels, "gemm", "gemv"):
             return None
         begun = out if any(other.role == "copy" or _SCALE in other.name for other in kernels) else 0
-        return Cost(None, whole.bytes_read - added + begun, out, "at least: the operands read, the result written once")
+        return Cost(
+            None,
+            whole.bytes_read - added + begun,
+            out,
+            "at least: the operands read, the result written once",
+        )
 
     return share
 
@@ -139,8 +174,13 @@ def _only(kernel: Launch, kernels: Sequence[Launch], *roles: str) -> bool:
 
 
 _PLAIN = [f"aten::{name}" for name in ("mm", "bmm", "mv", "dot", "vdot", "matmul", "inner")]
-_ADDED = [f"aten::{name}" for name in ("addmm", "addmm_", "baddbmm", "baddbmm_", "addmv", "addmv_", "_addmm_activation")]
-_BF16_MM = OpCall("aten::mm", [[8192, 768], [768, 3072]], ["c10::BFloat16"] * 2, [[768, 1], [1, 768]], ["", ""])
+_ADDED = [
+    f"aten::{name}"
+    for name in ("addmm", "addmm_", "baddbmm", "baddbmm_", "addmv", "addmv_", "_addmm_activation")
+]
+_BF16_MM = OpCall(
+    "aten::mm", [[8192, 768], [768, 3072]], ["c10::BFloat16"] * 2, [[768, 1], [1, 768]], ["", ""]
+)
 
 KIND = Kind(
     prices={
@@ -159,8 +199,12 @@ KIND = Kind(
     examples=(
         (_BF16_MM, Cost(38_654_705_664, 17_301_504, 50_331_648)),
         (
-            OpCall("aten::addmm", [[64], [1024, 32], [32, 64], [], []], ["float"] * 3 + ["Scalar"] * 2,
-                   concrete=["", "", "", "1", "1"]),
+            OpCall(
+                "aten::addmm",
+                [[64], [1024, 32], [32, 64], [], []],
+                ["float"] * 3 + ["Scalar"] * 2,
+                concrete=["", "", "", "1", "1"],
+            ),
             Cost(4_194_304, 4 * (64 + 32_768 + 2_048), 4 * 65_536),
         ),
         (
@@ -168,9 +212,12 @@ KIND = Kind(
             Cost(3_442_688, 2 * 2 * 16 * 41 * 64, 2 * 16 * 41 * 41),
         ),
         (
-            OpCall("aten::_scaled_mm", [[128, 256], [256, 512], [], [], [], [], [], []],
-                   ["c10::Float8_e4m3fn"] * 2 + ["float"] * 2 + ["", "", "Scalar", "Scalar"],
-                   concrete=["", "", "", "", "", "", "15", "True"]),
+            OpCall(
+                "aten::_scaled_mm",
+                [[128, 256], [256, 512], [], [], [], [], [], []],
+                ["c10::Float8_e4m3fn"] * 2 + ["float"] * 2 + ["", "", "Scalar", "Scalar"],
+                concrete=["", "", "", "", "", "", "15", "True"],
+            ),
             Cost(33_554_432, 128 * 256 + 256 * 512 + 8, 2 * 128 * 512),
         ),
         (OpCall("aten::dot", [[1000], [1000]], ["float"] * 2), Cost(2000, 8000, 4)),
@@ -189,33 +236,59 @@ KIND = Kind(
             OpCall("aten::mm", [[2048, 32000], [32000, 768]], ["c10::BFloat16"] * 2),
             {
                 Launch("nvjet_sm90_tst_192x192_64x3_2x1_v_bz_coopB_splitK_NNN", "gemm"): Cost(
-                    100_663_296_000, 131_072_000 + 49_152_000, 3_145_728,
-                    "at least: the operands read, the result written once"
+                    100_663_296_000,
+                    131_072_000 + 49_152_000,
+                    3_145_728,
+                    "at least: the operands read, the result written once",
                 ),
-                Launch("void cublasLt::splitKreduce_kernel<32, 16, int, float, __nv_bfloat16>", "reduction"): Cost(
-                    None, 3_145_728, 3_145_728, "at least: one partial result read, the result written"
+                Launch(
+                    "void cublasLt::splitKreduce_kernel<32, 16, int, float, __nv_bfloat16>",
+                    "reduction",
+                ): Cost(
+                    None,
+                    3_145_728,
+                    3_145_728,
+                    "at least: one partial result read, the result written",
                 ),
             },
         ),
         (
-            OpCall("aten::addmm", [[128], [5, 128], [128, 128], [], []], ["float"] * 3 + ["Scalar"] * 2),
+            OpCall(
+                "aten::addmm", [[128], [5, 128], [128, 128], [], []], ["float"] * 3 + ["Scalar"] * 2
+            ),
             {
                 Launch("elementwise_kernel<128, 2, direct_copy_kernel_cuda>", "copy"): Cost(
                     None, 512, 2560, "at least: the bias read and copied into the result"
                 ),
                 Launch("Cijk_Alik_Bljk_SB_Bias_AS_SAV_UserArgs_MT64x16x32", "gemm"): Cost(
-                    163_840, 2560 + 65_536 + 2560, 2560, "at least: the operands read, the result written once"
+                    163_840,
+                    2560 + 65_536 + 2560,
+                    2560,
+                    "at least: the operands read, the result written once",
                 ),
             },
         ),
         (
-            OpCall("aten::addmm", [[160], [2048, 32], [32, 160], [], []], ["float"] * 3 + ["Scalar"] * 2),
+            OpCall(
+                "aten::addmm",
+                [[160], [2048, 32], [32, 160], [], []],
+                ["float"] * 3 + ["Scalar"] * 2,
+            ),
             {
                 Launch("ampere_sgemm_32x128_tn", "gemm"): Cost(
-                    20_971_520, 4 * (65_536 + 5120), 1_310_720, "at least: the operands read, the result written once"
+                    20_971_520,
+                    4 * (65_536 + 5120),
+                    1_310_720,
+                    "at least: the operands read, the result written once",
                 ),
-                Launch("void epilogue::impl::globalKernel<float, float, float, true, true>", "pointwise"): Cost(
-                    None, 1_310_720 + 640, 1_310_720, "at least: the result read and written, and the bias read"
+                Launch(
+                    "void epilogue::impl::globalKernel<float, float, float, true, true>",
+                    "pointwise",
+                ): Cost(
+                    None,
+                    1_310_720 + 640,
+                    1_310_720,
+                    "at least: the result read and written, and the bias read",
                 ),
             },
         ),

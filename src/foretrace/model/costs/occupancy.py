@@ -1,8 +1,9 @@
-"""Theoretical occupancy from a kernel's footprint: how many warps fit on an SM at once, of those it can hold.
+"""Theoretical occupancy from a kernel's footprint: how many warps fit on an SM at once, of those it
+can hold.
 
 The profiler's own figure depends on the grid and is 0 for kernels it has no data for (cuDNN through
-`cuLaunchKernelEx`). This one is what the footprint allows when there are blocks enough. High occupancy hides latency;
-it is no goal in itself: the fastest attention kernels run at 12.5%.
+`cuLaunchKernelEx`). This one is what the footprint allows when there are blocks enough. High
+occupancy hides latency; it is no goal in itself: the fastest attention kernels run at 12.5%.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ WARP_UNIT = 4  # and warps in fours, one per scheduler
 
 @dataclass(frozen=True, slots=True)
 class _Limits:
-    """Per SM, from the CUDA programming guide's table of technical specifications per compute capability."""
+    """Per SM, from the CUDA programming guide's table of technical specifications per compute
+    capability.
+    """
 
     warps: int
     blocks: int
@@ -40,8 +43,9 @@ LIMITS: dict[str, _Limits] = {
 def occupancy(registers: int, shared_bytes: int, threads: int, arch: str) -> float | None:
     """The share of an SM's warps that blocks of this footprint can fill, 0 to 1.
 
-    `registers` per thread, `shared_bytes` static and dynamic per block, `threads` per block. None for an architecture
-    without known limits (AMD among them), for an empty block, and for a block that does not fit at all.
+    `registers` per thread, `shared_bytes` static and dynamic per block, `threads` per block. None
+    for an architecture without known limits (AMD among them), for an empty block, and for a block
+    that does not fit at all.
     """
     limits = LIMITS.get(arch)
     if limits is None or threads <= 0 or registers < 0 or shared_bytes < 0:

@@ -1,11 +1,14 @@
-"""Element by element: every operand read once at the size it has in memory, the broadcast result written once.
+"""Element by element: every operand read once at the size it has in memory, the broadcast result
+written once.
 
 - A broadcast or expanded operand is read once, not once per repeat.
 - In place (`add_`) reads `self` too and writes it; with `out` the result has the type of `out`.
-- Arithmetic counts one FLOP per result element, a transcendental function or an activation too: what the hardware
-  spends on `exp` is not in a trace. Comparisons, logic, selection, casts and copies count none.
-- The result's type follows PyTorch's promotion. A 0-d operand beside larger ones is most often a Python number in
-  disguise (`x * 0.5` shows a 0-d double): it decides the type as a number would, and its 8 bytes are not counted.
+- Arithmetic counts one FLOP per result element, a transcendental function or an activation too:
+  what the hardware spends on `exp` is not in a trace. Comparisons, logic, selection, casts and
+  copies count none.
+- The result's type follows PyTorch's promotion. A 0-d operand beside larger ones is most often a
+  Python number in disguise (`x * 0.5` shows a 0-d double): it decides the type as a number would,
+  and its 8 bytes are not counted.
 - One operand given twice (`x * x`) is counted twice: a trace records shapes, not addresses.
 """
 
@@ -31,7 +34,9 @@ _BINARY = """
     add sub rsub mul multiply subtract remainder fmod pow maximum minimum fmax fmin floor_divide hypot copysign
     nextafter heaviside gcd lcm ldexp logaddexp logaddexp2 bitwise_left_shift bitwise_right_shift __lshift__ __rshift__
     _prelu_kernel"""
-_BINARY_TO_FLOAT = "div divide true_divide atan2 xlogy special_xlog1py special_zeta igamma igammac float_power"
+_BINARY_TO_FLOAT = (
+    "div divide true_divide atan2 xlogy special_xlog1py special_zeta igamma igammac float_power"
+)
 _LOGIC = "bitwise_and bitwise_or bitwise_xor __and__ __or__ __xor__"
 _COMPARE = "eq ne lt le gt ge logical_and logical_or logical_xor"
 _TERNARY = "addcmul addcdiv lerp clamp clip clamp_min clamp_max"
@@ -45,9 +50,14 @@ _TRIPLES = "mse_loss_backward smooth_l1_loss_backward huber_loss_backward binary
 
 
 def _pointwise(
-    reads: tuple[int, ...], rule: str = "promote", flop: int = ARITHMETIC, typed: tuple[int, ...] = ()
+    reads: tuple[int, ...],
+    rule: str = "promote",
+    flop: int = ARITHMETIC,
+    typed: tuple[int, ...] = (),
 ) -> Price:
-    """A price for operands at `reads`; `typed` are those that decide the type where not all of them do."""
+    """A price for operands at `reads`; `typed` are those that decide the type where not all of them
+    do.
+    """
 
     def price(call: OpCall) -> Cost | None:
         operands = [call.tensor(index) for index in reads]
@@ -58,9 +68,13 @@ def _pointwise(
         type_name = _result_type(call, typed or reads, rule)
         if call.name.endswith("_") and not call.name.endswith("__") and operands[0] is not None:
             dims, type_name = operands[0].dims, operands[0].type
-        given = [out for index in range(max(reads) + 1, len(call.types)) if (out := call.tensor(index))]
+        given = [
+            out for index in range(max(reads) + 1, len(call.types)) if (out := call.tensor(index))
+        ]
         out = Tensor(dims, given[-1].type if given else type_name)
-        return moved((each for each in present if each.dims or not dims), [out], flop * out.elements)
+        return moved(
+            (each for each in present if each.dims or not dims), [out], flop * out.elements
+        )
 
     return price
 
@@ -84,8 +98,6 @@ def _number_category(text: str) -> int:
     return INTEGER if text.lstrip("+-").isdigit() else FLOATING
 
 
-
-
 def _glu(call: OpCall) -> Cost | None:
     """glu (self, dim): the halves of `self` along `dim` become one output of half the size."""
     whole = call.tensor(0)
@@ -104,12 +116,18 @@ def _glu_backward(call: OpCall) -> Cost | None:
 
 
 def _table(names: str, price: Price) -> dict[str, Price]:
-    """Every op of `names` and its in-place twin (an op that has none is never recorded under that name)."""
+    """Every op of `names` and its in-place twin (an op that has none is never recorded under that
+    name).
+    """
     return {f"aten::{name}{mark}": price for name in names.split() for mark in ("", "_")}
 
 
-_GELU = OpCall("aten::gelu", [[64, 128, 3072], []], ["c10::BFloat16", ""], [[393216, 3072, 1], []], ["", ""])
-_MUL = OpCall("aten::mul", [[64, 128, 3072]] * 2, ["c10::BFloat16"] * 2, [[393216, 3072, 1]] * 2, ["", ""])
+_GELU = OpCall(
+    "aten::gelu", [[64, 128, 3072], []], ["c10::BFloat16", ""], [[393216, 3072, 1], []], ["", ""]
+)
+_MUL = OpCall(
+    "aten::mul", [[64, 128, 3072]] * 2, ["c10::BFloat16"] * 2, [[393216, 3072, 1]] * 2, ["", ""]
+)
 
 KIND = Kind(
     prices={
@@ -141,13 +159,26 @@ KIND = Kind(
             OpCall("aten::div", [[4, 1024, 1024], []], ["float", "long int"], [[1024, 1, 0], []]),
             Cost(4_194_304, 16_384, 16_777_216),
         ),
-        (OpCall("aten::eq", [[1, 141], []], ["long int", "Scalar"], concrete=["", "1"]), Cost(0, 1128, 141)),
         (
-            OpCall("aten::where", [[8, 8], [8, 8], []], ["bool", "c10::Half", "Scalar"], concrete=["", "", "0."]),
+            OpCall("aten::eq", [[1, 141], []], ["long int", "Scalar"], concrete=["", "1"]),
+            Cost(0, 1128, 141),
+        ),
+        (
+            OpCall(
+                "aten::where",
+                [[8, 8], [8, 8], []],
+                ["bool", "c10::Half", "Scalar"],
+                concrete=["", "", "0."],
+            ),
             Cost(0, 64 + 128, 128),
         ),
         (
-            OpCall("aten::add_", [[16, 16], [16], []], ["float", "c10::BFloat16", "Scalar"], concrete=["", "", "1"]),
+            OpCall(
+                "aten::add_",
+                [[16, 16], [16], []],
+                ["float", "c10::BFloat16", "Scalar"],
+                concrete=["", "", "1"],
+            ),
             Cost(256, 1024 + 32, 1024),
         ),
         (OpCall("aten::sqrt", [[10]], ["long int"]), Cost(10, 80, 40)),

@@ -1,7 +1,8 @@
-"""Pooling and resizing: input read once, output written once; a backward reads the gradient and writes the input's.
+"""Pooling and resizing: input read once, output written once; a backward reads the gradient and
+writes the input's.
 
-Window, stride and padding come from `Concrete Inputs`; without them the output is unknown. FLOP are not stated.
-A max pool keeps a 64-bit index per output element, which its backward reads.
+Window, stride and padding come from `Concrete Inputs`; without them the output is unknown. FLOP are
+not stated. A max pool keeps a 64-bit index per output element, which its backward reads.
 """
 
 from __future__ import annotations
@@ -22,11 +23,17 @@ def _pool(dilation: int, ceil_mode: int, indices: bool) -> Price:
         stride, padding = call.numbers(2) or window, call.numbers(3)
         gaps = (1,) * axes if dilation < 0 else call.numbers(dilation)
         rows = (window, stride, padding, gaps)
-        if not axes or len(source.dims) <= axes or any(row is None or len(row) != axes for row in rows):
+        if (
+            not axes
+            or len(source.dims) <= axes
+            or any(row is None or len(row) != axes for row in rows)
+        ):
             return at_least([source], _WHY)
         rounds_up = bool(call.flag(ceil_mode))
         columns = zip(source.dims[-axes:], *(row or () for row in rows), strict=True)
-        sizes = [_length(size, wide, step, pad, gap, rounds_up) for size, wide, step, pad, gap in columns]
+        sizes = [
+            _length(size, wide, step, pad, gap, rounds_up) for size, wide, step, pad, gap in columns
+        ]
         out = Tensor((*source.dims[:-axes], *sizes), source.type)
         return moved([source], [out, Tensor(out.dims, "long int") if indices else None])
 
@@ -59,8 +66,10 @@ def _backward(call: OpCall) -> Cost | None:
     if gradient is None or source is None:
         return None
     indices = [call.tensor(index) for index in range(2, len(call.types))]
-    return moved([gradient, *(each for each in indices if each and each.type == "long int")],
-                 [Tensor(source.dims, source.type)])
+    return moved(
+        [gradient, *(each for each in indices if each and each.type == "long int")],
+        [Tensor(source.dims, source.type)],
+    )
 
 
 def _resized_backward(call: OpCall) -> Cost | None:
@@ -71,14 +80,28 @@ def _resized_backward(call: OpCall) -> Cost | None:
     return moved([gradient], [Tensor(size, gradient.type)]) if size else at_least([gradient], _WHY)
 
 
-_UPSAMPLE = ("nearest1d", "nearest2d", "nearest3d", "_nearest_exact2d", "linear1d", "bilinear2d", "bicubic2d",
-             "trilinear3d")
+_UPSAMPLE = (
+    "nearest1d",
+    "nearest2d",
+    "nearest3d",
+    "_nearest_exact2d",
+    "linear1d",
+    "bilinear2d",
+    "bicubic2d",
+    "trilinear3d",
+)
 
 KIND = Kind(
     prices={
-        **{f"aten::max_pool{axes}d_with_indices": _pool(dilation=4, ceil_mode=5, indices=True) for axes in (2, 3)},
+        **{
+            f"aten::max_pool{axes}d_with_indices": _pool(dilation=4, ceil_mode=5, indices=True)
+            for axes in (2, 3)
+        },
         **{f"aten::max_pool{axes}d_with_indices_backward": _backward for axes in (2, 3)},
-        **{f"aten::avg_pool{axes}d": _pool(dilation=-1, ceil_mode=4, indices=False) for axes in (2, 3)},
+        **{
+            f"aten::avg_pool{axes}d": _pool(dilation=-1, ceil_mode=4, indices=False)
+            for axes in (2, 3)
+        },
         **{f"aten::avg_pool{axes}d_backward": _backward for axes in (2, 3)},
         **{f"aten::_adaptive_avg_pool{axes}d": _resized for axes in (2, 3)},
         **{f"aten::_adaptive_avg_pool{axes}d_backward": _backward for axes in (2, 3)},
@@ -87,14 +110,21 @@ KIND = Kind(
     },
     examples=(
         (
-            OpCall("aten::max_pool2d_with_indices", [[2, 8, 16, 16], [], [], [], [], []],
-                   ["float"] + ["ScalarList"] * 4 + ["Scalar"],
-                   concrete=["", "[2, 2]", "[]", "[0, 0]", "[1, 1]", "False"]),
+            OpCall(
+                "aten::max_pool2d_with_indices",
+                [[2, 8, 16, 16], [], [], [], [], []],
+                ["float"] + ["ScalarList"] * 4 + ["Scalar"],
+                concrete=["", "[2, 2]", "[]", "[0, 0]", "[1, 1]", "False"],
+            ),
             Cost(None, 16_384, 1024 * (4 + 8)),
         ),
         (
-            OpCall("aten::_adaptive_avg_pool2d", [[2, 8, 7, 7], []], ["c10::Half", "ScalarList"],
-                   concrete=["", "[1, 1]"]),
+            OpCall(
+                "aten::_adaptive_avg_pool2d",
+                [[2, 8, 7, 7], []],
+                ["c10::Half", "ScalarList"],
+                concrete=["", "[1, 1]"],
+            ),
             Cost(None, 1568, 32),
         ),
     ),

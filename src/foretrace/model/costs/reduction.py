@@ -1,8 +1,9 @@
 """Reductions: the input read once, one value per kept position written; one FLOP per input element.
 
-The reduced dimensions come from `Concrete Inputs`; a full reduction is one that the call makes without them. Where the
-values are not recorded (older traces) the output is unknown and only the read is counted.
-A reduction over many blocks may write and re-read partial results; they are not counted.
+The reduced dimensions come from `Concrete Inputs`; a full reduction is one that the call makes
+without them. Where the values are not recorded (older traces) the output is unknown and only the
+read is counted. A reduction over many blocks may write and re-read partial results; they are not
+counted.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from foretrace.model.costs._types import FLOATING, INTEGER, category, with_numbe
 
 @dataclass(frozen=True, slots=True)
 class _Reduction:
-    """`dims`: the place of the dimensions; `types`: a rule per output; `dtype`: the place of an explicit dtype, or -1.
+    """`dims`: the place of the dimensions; `types`: a rule per output; `dtype`: the place of an
+    explicit dtype, or -1.
 
     Rules: `same` as the input, `sum` (integers widen to 64 bits), `float`, or a type by name.
     """
@@ -37,10 +39,13 @@ class _Reduction:
 
 
 def _kept(call: OpCall, source: Tensor, place: int) -> int | None:
-    """How many values remain. Without the argument, or with `None` or `[]` for it, everything is reduced."""
+    """How many values remain. Without the argument, or with `None` or `[]` for it, everything is
+    reduced.
+    """
     if place >= len(call.types) or not call.types[place]:
         return 1
-    if call.types[place] == "Scalar" and call.text(place) in ("True", "False"):  # var(self, unbiased)
+    # var(self, unbiased)
+    if call.types[place] == "Scalar" and call.text(place) in ("True", "False"):
         return 1
     dims = call.numbers(place)
     if dims is None:
@@ -61,7 +66,9 @@ def _type(rule: str, source: str) -> str:
 
 
 def _extreme(call: OpCall) -> Cost | None:
-    """max and min: of two tensors element by element, along a dimension with indices, or of everything."""
+    """max and min: of two tensors element by element, along a dimension with indices, or of
+    everything.
+    """
     from foretrace.model.costs.pointwise import KIND as pointwise
 
     if call.tensor(1) is not None:
@@ -86,16 +93,22 @@ _PAIR = _Reduction(types=("float", "float")).price
 
 
 def _whole_or_dim(price: Price, dtype_only: Price) -> Price:
-    """sum (self, dtype) and sum (self, dim, keepdim, dtype) share a name; two arguments are the former."""
+    """sum (self, dtype) and sum (self, dim, keepdim, dtype) share a name; two arguments are the
+    former.
+    """
     return lambda call: dtype_only(call) if len(call.types) <= 2 else price(call)
 
 
 KIND = Kind(
     prices={
-        **dict.fromkeys(("aten::sum", "aten::nansum", "aten::prod"),
-                        _whole_or_dim(_SUM, _Reduction(dims=99, types=("sum",), dtype=1).price)),
-        **dict.fromkeys(("aten::mean", "aten::nanmean"),
-                        _whole_or_dim(_MEAN, _Reduction(dims=99, types=("float",), dtype=1).price)),
+        **dict.fromkeys(
+            ("aten::sum", "aten::nansum", "aten::prod"),
+            _whole_or_dim(_SUM, _Reduction(dims=99, types=("sum",), dtype=1).price),
+        ),
+        **dict.fromkeys(
+            ("aten::mean", "aten::nanmean"),
+            _whole_or_dim(_MEAN, _Reduction(dims=99, types=("float",), dtype=1).price),
+        ),
         **dict.fromkeys(("aten::amax", "aten::amin", "aten::logsumexp"), _SAME),
         **dict.fromkeys(("aten::max", "aten::min", "aten::median"), _extreme),
         **dict.fromkeys(("aten::all", "aten::any"), _BOOL),
@@ -108,22 +121,42 @@ KIND = Kind(
     },
     examples=(
         (
-            OpCall("aten::mean", [[4, 1024, 1024], [], [], []], ["float", "ScalarList", "Scalar", ""],
-                   concrete=["", "[-1]", "True", ""]),
+            OpCall(
+                "aten::mean",
+                [[4, 1024, 1024], [], [], []],
+                ["float", "ScalarList", "Scalar", ""],
+                concrete=["", "[-1]", "True", ""],
+            ),
             Cost(4_194_304, 16_777_216, 16_384),
         ),
         (
-            OpCall("aten::sum", [[4, 1024, 1024], [], [], []], ["c10::BFloat16", "ScalarList", "Scalar", ""],
-                   concrete=["", "[0, 1]", "True", ""]),
+            OpCall(
+                "aten::sum",
+                [[4, 1024, 1024], [], [], []],
+                ["c10::BFloat16", "ScalarList", "Scalar", ""],
+                concrete=["", "[0, 1]", "True", ""],
+            ),
             Cost(4_194_304, 8_388_608, 2048),
         ),
         (OpCall("aten::sum", [[10], []], ["int", ""], concrete=["", ""]), Cost(10, 40, 8)),
         (
-            OpCall("aten::argmax", [[32, 151936], [], []], ["float", "Scalar", "Scalar"], concrete=["", "-1", "False"]),
+            OpCall(
+                "aten::argmax",
+                [[32, 151936], [], []],
+                ["float", "Scalar", "Scalar"],
+                concrete=["", "-1", "False"],
+            ),
             Cost(4_861_952, 19_447_808, 256),
         ),
-        (OpCall("aten::max", [[8, 4], [], []], ["float", "Scalar", "Scalar"], concrete=["", "1", "False"]),
-         Cost(32, 128, 8 * 4 + 8 * 8)),
+        (
+            OpCall(
+                "aten::max",
+                [[8, 4], [], []],
+                ["float", "Scalar", "Scalar"],
+                concrete=["", "1", "False"],
+            ),
+            Cost(32, 128, 8 * 4 + 8 * 8),
+        ),
         (OpCall("aten::all", [[1, 141]], ["bool"], concrete=[""]), Cost(141, 141, 1)),
         (
             OpCall("aten::sum", [[4, 8], [], [], []], ["float", "ScalarList", "Scalar", ""]),

@@ -1,12 +1,13 @@
-"""Where a kernel lies under the roofline of its GPU: how near to the peak rate, how near to the bandwidth, which binds.
+"""Where a kernel lies under the roofline of its GPU: how near to the peak rate, how near to the
+bandwidth, which binds.
 
-`bound` says which roof explains the kernel's time. A kernel that comes near neither is `unknown`: its time goes into
-something that FLOP and bytes do not show (too little work to fill the GPU, latency, scattered access). Whether the host
-or a collective is to blame is for the caller to say.
+`bound` says which roof explains the kernel's time. A kernel that comes near neither is `unknown`:
+its time goes into something that FLOP and bytes do not show (too little work to fill the GPU,
+latency, scattered access). Whether the host or a collective is to blame is for the caller to say.
 
-Both fractions rest on what the op must do at the least. A kernel whose data is still in the cache moves it faster than
-the memory could, so `of_peak_bandwidth` may exceed 1; a kernel that moves its data several times shows too low a
-figure.
+Both fractions rest on what the op must do at the least. A kernel whose data is still in the cache
+moves it faster than the memory could, so `of_peak_bandwidth` may exceed 1; a kernel that moves its
+data several times shows too low a figure.
 """
 
 from __future__ import annotations
@@ -15,12 +16,14 @@ from dataclasses import dataclass
 
 from foretrace.schema.device import Device
 
-# On an H200 (torch 2.11, the recorded traces, medians per shape): matrix products of 8 GFLOP and more reach 0.60 to
-# 0.87 of the compute roof; vectorized element-by-element kernels of 10 MB and more reach 0.55 to 1.08 of the
-# bandwidth, strided ones 0.24 to 0.51; kernels that move less than 1 MB stay below 0.12 of either.
+# On an H200 (torch 2.11, the recorded traces, medians per shape): matrix products of 8 GFLOP and
+# more reach 0.60 to 0.87 of the compute roof; vectorized element-by-element kernels of 10 MB and
+# more reach 0.55 to 1.08 of the bandwidth, strided ones 0.24 to 0.51; kernels that move less than 1
+# MB stay below 0.12 of either.
 NEAR = 0.25
-# Near both roofs, the higher fraction binds unless the other is within this factor: in the same traces the two
-# fractions of a product lie 2.2 apart or more at 8 GFLOP, and 1.1 or less at 2 GFLOP (4096x1024x256: 0.33 and 0.35).
+# Near both roofs, the higher fraction binds unless the other is within this factor: in the same
+# traces the two fractions of a product lie 2.2 apart or more at 8 GFLOP, and 1.1 or less at 2 GFLOP
+# (4096x1024x256: 0.33 and 0.35).
 CLOSE = 1.5
 
 # Element types as traces and kernel names write them, by the key of `Device.peak_flops`.
@@ -38,10 +41,11 @@ _KEYS = {
 
 @dataclass(frozen=True, slots=True)
 class Roofline:
-    """Rates that a kernel reached and the roofs above it; None where the cost, the time or the device is not known.
+    """Rates that a kernel reached and the roofs above it; None where the cost, the time or the
+    device is not known.
 
-    `intensity` and `ridge` are FLOP per byte: below the ridge the bandwidth is the lower roof. `bound` is compute,
-    memory, mixed or unknown, and `why` says what decided it.
+    `intensity` and `ridge` are FLOP per byte: below the ridge the bandwidth is the lower roof.
+    `bound` is compute, memory, mixed or unknown, and `why` says what decided it.
     """
 
     tflops: float | None
@@ -55,15 +59,20 @@ class Roofline:
 
 
 def position(
-    device: Device | None, dtype: str | None, flops: int | None, bytes: int | None, dur_ns: float | None,
-    *, tensor_core: bool | None = None,
+    device: Device | None,
+    dtype: str | None,
+    flops: int | None,
+    bytes: int | None,
+    dur_ns: float | None,
+    *,
+    tensor_core: bool | None = None,
 ) -> Roofline:
     """The place of a kernel that made `flops` and moved `bytes` in `dur_ns`.
 
-    `dtype` is the type of its operands, as a trace or a kernel name writes it. `tensor_core` says whether it ran on
-    matrix units, which only the kernel's name tells: float32 and float64 have a peak for either case, and with None
-    the peak is unknown where the two differ. 16-bit types count as matrix work unless it is False; off the matrix
-    units PyTorch computes them in float32.
+    `dtype` is the type of its operands, as a trace or a kernel name writes it. `tensor_core` says
+    whether it ran on matrix units, which only the kernel's name tells: float32 and float64 have a
+    peak for either case, and with None the peak is unknown where the two differ. 16-bit types count
+    as matrix work unless it is False; off the matrix units PyTorch computes them in float32.
     """
     seconds = dur_ns / 1e9 if dur_ns and dur_ns > 0 else None
     rate = flops / seconds if flops is not None and seconds else None
@@ -84,13 +93,21 @@ def position(
     )
 
 
-def peak_flops(device: Device | None, dtype: str | None, tensor_core: bool | None = None) -> float | None:
-    """The dense peak for operands of `dtype`; None where it is not known or hangs on what `tensor_core` leaves open."""
+def peak_flops(
+    device: Device | None, dtype: str | None, tensor_core: bool | None = None
+) -> float | None:
+    """The dense peak for operands of `dtype`; None where it is not known or hangs on what
+    `tensor_core` leaves open.
+    """
     if device is None or dtype is None:
         return None
     key, peaks = _KEYS.get(dtype, dtype), device.peak_flops
     if key in ("fp32", "fp64"):
-        matrix = peaks.get(f"{key}_matrix") or (peaks.get("tf32") if key == "fp32" else None) or peaks.get(key)
+        matrix = (
+            peaks.get(f"{key}_matrix")
+            or (peaks.get("tf32") if key == "fp32" else None)
+            or peaks.get(key)
+        )
         if tensor_core is None:
             return matrix if matrix == peaks.get(key) else None
         return matrix if tensor_core else peaks.get(key)

@@ -1,7 +1,9 @@
-"""Sorting, selection and scans: bytes only. The input is read once and each output written once, at the least.
+"""Sorting, selection and scans: bytes only. The input is read once and each output written once, at
+the least.
 
-A radix sort makes a pass per digit and a large scan two; passes beyond the first depend on the algorithm and are not
-counted, which the note says. A scan in several kernels is one that moves everything and others that prepare its state.
+A radix sort makes a pass per digit and a large scan two; passes beyond the first depend on the
+algorithm and are not counted, which the note says. A scan in several kernels is one that moves
+everything and others that prepare its state.
 """
 
 from __future__ import annotations
@@ -27,11 +29,17 @@ def _sort(call: OpCall) -> Cost | None:
 
 def _argsort(call: OpCall) -> Cost | None:
     source = call.tensor(0)
-    return None if source is None else replace(moved([source], [Tensor(source.dims, "long int")]), note=PASSES)
+    return (
+        None
+        if source is None
+        else replace(moved([source], [Tensor(source.dims, "long int")]), note=PASSES)
+    )
 
 
 def _topk(call: OpCall) -> Cost | None:
-    """topk (self, k, dim, largest, sorted), kthvalue (self, k, dim): `k` values and indices along `dim`."""
+    """topk (self, k, dim, largest, sorted), kthvalue (self, k, dim): `k` values and indices along
+    `dim`.
+    """
     source, count, dim = call.tensor(0), call.integer(1), call.integer(2)
     if source is None:
         return None
@@ -67,7 +75,11 @@ def _sort_share(call: OpCall, kernel: Launch, kernels: Sequence[Launch]) -> Cost
 
 def _scan_share(call: OpCall, kernel: Launch, kernels: Sequence[Launch]) -> Cost | None:
     whole = _scan(call)
-    if whole is None or "DeviceScanKernel" not in kernel.name or sum("DeviceScanKernel" in each.name for each in kernels) > 1:
+    if (
+        whole is None
+        or "DeviceScanKernel" not in kernel.name
+        or sum("DeviceScanKernel" in each.name for each in kernels) > 1
+    ):
         return None
     return replace(whole, note="at least: the input read, the result written")
 
@@ -81,7 +93,10 @@ def _search(call: OpCall) -> Cost | None:
     return moved([first, second], [Tensor(values.dims, "long int")])
 
 
-_SCANS = [f"aten::{name}" for name in ("cumsum", "cumsum_", "cumprod", "cumprod_", "logcumsumexp", "cummax", "cummin")]
+_SCANS = [
+    f"aten::{name}"
+    for name in ("cumsum", "cumsum_", "cumprod", "cumprod_", "logcumsumexp", "cummax", "cummin")
+]
 
 KIND = Kind(
     prices={
@@ -97,7 +112,12 @@ KIND = Kind(
     examples=(
         (OpCall("aten::sort", [[8, 100]], ["float"]), Cost(None, 3200, 3200 + 6400, PASSES)),
         (
-            OpCall("aten::topk", [[4, 1000], [], []], ["c10::Half", "Scalar", "Scalar"], concrete=["", "8", "-1"]),
+            OpCall(
+                "aten::topk",
+                [[4, 1000], [], []],
+                ["c10::Half", "Scalar", "Scalar"],
+                concrete=["", "8", "-1"],
+            ),
             Cost(None, 8000, 4 * 8 * (2 + 8), PASSES),
         ),
         (
@@ -105,17 +125,22 @@ KIND = Kind(
             Cost(None, 128, 256),
         ),
     ),
-    shares={**dict.fromkeys(("aten::sort", "aten::argsort"), _sort_share), **dict.fromkeys(_SCANS, _scan_share)},
+    shares={
+        **dict.fromkeys(("aten::sort", "aten::argsort"), _sort_share),
+        **dict.fromkeys(_SCANS, _scan_share),
+    },
     split=(
         (
             OpCall("aten::cumsum", [[], [300], [], []], ["", "long", "Scalar", ""]),
             {
-                Launch("cub::DeviceScanInitKernel<cub::ScanTileState<long, true> >", "reduction", 1): Cost(
-                    None, 0, 16, "at least: one tile's state per block of the scan written"
-                ),
-                Launch("cub::DeviceScanKernel<cub::AgentScanPolicy<128, 15, long>, long*, long*>", "reduction", 1): Cost(
-                    None, 2400, 2400, "at least: the input read, the result written"
-                ),
+                Launch(
+                    "cub::DeviceScanInitKernel<cub::ScanTileState<long, true> >", "reduction", 1
+                ): Cost(None, 0, 16, "at least: one tile's state per block of the scan written"),
+                Launch(
+                    "cub::DeviceScanKernel<cub::AgentScanPolicy<128, 15, long>, long*, long*>",
+                    "reduction",
+                    1,
+                ): Cost(None, 2400, 2400, "at least: the input read, the result written"),
             },
         ),
     ),

@@ -11,8 +11,11 @@ from ...errors import UsageError
 from ...model.trace import Trace
 
 
-def marked(traces: Sequence[Trace], texts: Sequence[str], file: str | None) -> dict[str, Any] | None:
-    """The document of `foretrace check --json`: read from a `.json` file that holds one, or made by marking guesses.
+def marked(
+    traces: Sequence[Trace], texts: Sequence[str], file: str | None
+) -> dict[str, Any] | None:
+    """The document of `foretrace check --json`: read from a `.json` file that holds one, or made by
+    marking guesses.
 
     Of two traces the second is the one judged; predictions call the first `A`.
     """
@@ -36,7 +39,11 @@ def climbed(file: str | None) -> dict[str, Any] | None:
     if file is None:
         return None
     found = _json(file)
-    if not (_holds(found, "claims", "verdict") and _holds(found, "article", "setup") and isinstance(found.get("counts"), dict)):
+    if not (
+        _holds(found, "claims", "verdict")
+        and _holds(found, "article", "setup")
+        and isinstance(found.get("counts"), dict)
+    ):
         raise UsageError(f"{file}: not what `foretrace ladder --json` prints")
     return dict(found)
 

@@ -1,8 +1,8 @@
 """Columns of integers as short text: what a page carries its events in.
 
-Each column is written as differences (or as it stands), zigzag, in groups of seven bits, all columns one after the other,
-deflated, in base64. The page undoes it in `js/columns.js` with the browser's own inflate. The 36,751 events of the recorded
-training steps take 236 kB this way.
+Each column is written as differences (or as it stands), zigzag, in groups of seven bits, all
+columns one after the other, deflated, in base64. The page undoes it in `js/columns.js` with the
+browser's own inflate. The 36,751 events of the recorded training steps take 236 kB this way.
 """
 
 from __future__ import annotations
@@ -16,16 +16,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
-SCREENFUL = 30_000  # rows that one view asks for: those are packed quickly, whole recordings tightly
+# rows that one view asks for: those are packed quickly, whole recordings tightly
+SCREENFUL = 30_000
 
 
 def pack(columns: Mapping[str, Ints], differences: frozenset[str] = frozenset()) -> dict[str, Any]:
-    """`{"rows", "columns", "differences", "data"}`; columns named in `differences` compress better as such."""
+    """`{"rows", "columns", "differences", "data"}`; columns named in `differences` compress better
+    as such.
+    """
     rows = len(next(iter(columns.values()))) if columns else 0
     wide = {name: column.astype(np.int64) for name, column in columns.items()}
-    parts = [varints(np.diff(column, prepend=0) if name in differences else column) for name, column in wide.items()]
+    parts = [
+        varints(np.diff(column, prepend=0) if name in differences else column)
+        for name, column in wide.items()
+    ]
     data = base64.b64encode(zlib.compress(b"".join(parts), 9 if rows > SCREENFUL else 1)).decode()
-    return {"rows": rows, "columns": list(columns), "differences": sorted(differences & set(columns)), "data": data}
+    return {
+        "rows": rows,
+        "columns": list(columns),
+        "differences": sorted(differences & set(columns)),
+        "data": data,
+    }
 
 
 def varints(values: NDArray[Any]) -> bytes:
@@ -40,5 +51,7 @@ def varints(values: NDArray[Any]) -> bytes:
     for step in range(int(size.max(initial=0))):
         rows = size > step
         group = (folded[rows] >> np.uint64(7 * step)).astype(np.uint8) & np.uint8(127)
-        out[first[rows] + step] = group | np.where(size[rows] > step + 1, np.uint8(128), np.uint8(0))
+        out[first[rows] + step] = group | np.where(
+            size[rows] > step + 1, np.uint8(128), np.uint8(0)
+        )
     return out.tobytes()

@@ -1,8 +1,10 @@
-"""One page: template, style, script and data in one file that needs no network and runs nothing but its own script.
+"""One page: template, style, script and data in one file that needs no network and runs nothing but
+its own script.
 
-The script is written as ES modules (`js/`) and joined here into one; the page's content security policy names the hashes of
-exactly this script and this style, so that nothing a trace contains can ever run. Data from a trace goes into a JSON block
-in which `<` cannot occur, and from there into the page as text only.
+The script is written as ES modules (`js/`) and joined here into one; the page's content security
+policy names the hashes of exactly this script and this style, so that nothing a trace contains can
+ever run. Data from a trace goes into a JSON block in which `<` cannot occur, and from there into
+the page as text only.
 """
 
 from __future__ import annotations
@@ -21,24 +23,35 @@ _EXPORT = re.compile(r"^export (?=(?:async )?(?:function|class|const) )", re.MUL
 
 
 def page(title: str, data: dict[str, Any], *, connect: str = "'none'", main: str = "main") -> str:
-    """The whole page. `connect` is where it may fetch from (CSP `connect-src`): nowhere, or the server it came from."""
+    """The whole page. `connect` is where it may fetch from (CSP `connect-src`): nowhere, or the
+    server it came from.
+    """
     style, script = style_text(), script_text(main)
     shell = _read("page.html")
     parts = {
-        "title": escape(title), "policy": escape(policy(connect, main), quote=True), "style": style, "script": script,
+        "title": escape(title),
+        "policy": escape(policy(connect, main), quote=True),
+        "style": style,
+        "script": script,
         "data": json_block(data),
     }
-    return re.sub(r"@@(\w+)@@", lambda match: parts[match[1]], shell)  # one pass: what is filled in is not filled again
+    # one pass: what is filled in is not filled again
+    return re.sub(r"@@(\w+)@@", lambda match: parts[match[1]], shell)
 
 
 def policy(connect: str, main: str = "main") -> str:
     """The content security policy: nothing from anywhere, but this script and this style."""
-    return (f"default-src 'none'; script-src '{_hash(script_text(main))}'; style-src '{_hash(style_text())}'; "
-            f"img-src data: blob:; connect-src {connect}; base-uri 'none'; form-action 'none'")
+    return (
+        f"default-src 'none'; script-src '{_hash(script_text(main))}'; style-src "
+        f"'{_hash(style_text())}'; "
+        f"img-src data: blob:; connect-src {connect}; base-uri 'none'; form-action 'none'"
+    )
 
 
 def json_block(data: Any) -> str:
-    """JSON that no HTML parser can read as anything else: no `<`, no `&`, no line separators of JavaScript."""
+    """JSON that no HTML parser can read as anything else: no `<`, no `&`, no line separators of
+    JavaScript.
+    """
     text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=str)
     for mark in "<>&\u2028\u2029":
         text = text.replace(mark, f"\\u{ord(mark):04x}")
@@ -46,8 +59,12 @@ def json_block(data: Any) -> str:
 
 
 def script_text(main: str) -> str:
-    """The modules that `main` needs, each once, those needed first; imports and exports fall away in one scope."""
-    return "\n" + "\n".join(_EXPORT.sub("", _IMPORT.sub("", _read(f"js/{name}.js"))) for name in module_order(main))
+    """The modules that `main` needs, each once, those needed first; imports and exports fall away
+    in one scope.
+    """
+    return "\n" + "\n".join(
+        _EXPORT.sub("", _IMPORT.sub("", _read(f"js/{name}.js"))) for name in module_order(main)
+    )
 
 
 def module_order(main: str) -> list[str]:

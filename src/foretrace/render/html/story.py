@@ -1,4 +1,6 @@
-"""The story of a trace in a few sentences: what ran, what it waited for, where the time went, what could be mended."""
+"""The story of a trace in a few sentences: what ran, what it waited for, where the time went, what
+could be mended.
+"""
 
 from __future__ import annotations
 
@@ -27,11 +29,17 @@ def _ran(look: dict[str, Any]) -> list[str]:
     busy, span = totals["gpu_busy_ns"], totals["gpu_span_ns"]
     device = trace["device"] or "no GPU named"
     steps = f"{count_text(trace['steps'])} steps" if trace["steps"] else "No steps marked"
-    said = [f"{steps} on {device}: {count_text(totals['cpu_ops'])} host ops made {count_text(totals['launches'])} launches, "
-            f"and {count_text(totals['kernels'])} kernels ran."]
+    said = [
+        f"{steps} on {device}: {count_text(totals['cpu_ops'])} host ops made "
+        f"{count_text(totals['launches'])} launches, "
+        f"and {count_text(totals['kernels'])} kernels ran."
+    ]
     if busy is not None and span:
-        said.append(f"The GPU was busy for {time_text(busy)}, {percent_text(busy / span)} of the time from its first work to "
-                    "its last.")
+        said.append(
+            f"The GPU was busy for {time_text(busy)}, {percent_text(busy / span)} of the time "
+            "from its first work to "
+            "its last."
+        )
     return said
 
 
@@ -40,7 +48,9 @@ def _bound(look: dict[str, Any]) -> list[str]:
     if not bounds:
         return []
     bound, count = bounds.most_common(1)[0]
-    share = "Every step" if count == len(look["steps"]) else f"{count} of {len(look['steps'])} steps"
+    share = (
+        "Every step" if count == len(look["steps"]) else f"{count} of {len(look['steps'])} steps"
+    )
     verb = "is" if count == len(look["steps"]) or count == 1 else "are"
     by = "" if bound in ("unknown", "mixed") else f" {verb} bound by {bound}"
     return [f"{share}{by}: {_BOUND[bound]}."]
@@ -62,10 +72,15 @@ def _where(kernels: list[dict[str, Any]]) -> list[str]:
 
 def _mend(look: dict[str, Any]) -> list[str]:
     found = [row for row in look["findings"] if row["state"] == "found"]
-    worth = max((row for row in found if row["at_most_ns"]), key=lambda row: row["at_most_ns"], default=None)
+    worth = max(
+        (row for row in found if row["at_most_ns"]), key=lambda row: row["at_most_ns"], default=None
+    )
     if not found:
         return []
     said = f"{len(found)} findings" if len(found) != 1 else "1 finding"
     if worth is None:
         return [f"{said}."]
-    return [f"{said}; the largest could save at most {time_text(worth['at_most_ns'])} per step: {worth['title']}."]
+    return [
+        f"{said}; the largest could save at most {time_text(worth['at_most_ns'])} per step: "
+        f"{worth['title']}."
+    ]

@@ -1,4 +1,6 @@
-"""What a page knows beside the events: names decoded, shapes, launch configurations, kernels by case, the roofs."""
+"""What a page knows beside the events: names decoded, shapes, launch configurations, kernels by
+case, the roofs.
+"""
 
 from __future__ import annotations
 
@@ -13,34 +15,70 @@ from ...model.about import device_of
 from ...model.trace import Trace
 from ...render.safe import plain
 
-CONFIG = ("device", "stream", "grid", "block", "registers", "shared_memory", "blocks_per_sm", "warps_per_sm", "occupancy",
-          "graph_id", "bytes")
-_KERNEL = ("count", "median_ns", "min_ns", "max_ns", "role", "flops", "bytes", "tflops", "gbps", "bound", "cost_note", "ops")
+CONFIG = (
+    "device",
+    "stream",
+    "grid",
+    "block",
+    "registers",
+    "shared_memory",
+    "blocks_per_sm",
+    "warps_per_sm",
+    "occupancy",
+    "graph_id",
+    "bytes",
+)
+_KERNEL = (
+    "count",
+    "median_ns",
+    "min_ns",
+    "max_ns",
+    "role",
+    "flops",
+    "bytes",
+    "tflops",
+    "gbps",
+    "bound",
+    "cost_note",
+    "ops",
+)
 
 
 def about(trace: Trace) -> dict[str, Any]:
     """Everything about one trace that is not an event."""
     document = look(trace)
-    document["trace"]["path"] = plain(os.path.basename(trace.path))  # a report travels: where it was made stays behind
+    # a report travels: where it was made stays behind
+    document["trace"]["path"] = plain(os.path.basename(trace.path))
     del document["kernels"]  # `kernels` below has the same rows with more in them
     return {
-        "look": document, "names": trace.host.names, "kinds": trace.host.kinds, "kernels": kernel_rows(trace),
-        "decoded": decoded(trace), "shapes": shapes(trace), "roofs": roofs(trace),
+        "look": document,
+        "names": trace.host.names,
+        "kinds": trace.host.kinds,
+        "kernels": kernel_rows(trace),
+        "decoded": decoded(trace),
+        "shapes": shapes(trace),
+        "roofs": roofs(trace),
     }
 
 
 def kernel_rows(trace: Trace) -> list[dict[str, Any]]:
-    """One row per case, in the order of `trace.kernel_cases`: an event's `case` is a position in this list."""
+    """One row per case, in the order of `trace.kernel_cases`: an event's `case` is a position in
+    this list.
+    """
     steps = len(trace.spans.steps)
     number = {name: at for at, name in enumerate(trace.host.names)}
     return [_kernel(trace, row, number, steps) for row in trace.kernel_cases.iter_rows(named=True)]
 
 
-def _kernel(trace: Trace, row: dict[str, Any], number: dict[str, int], steps: int) -> dict[str, Any]:
+def _kernel(
+    trace: Trace, row: dict[str, Any], number: dict[str, int], steps: int
+) -> dict[str, Any]:
     return {name: row[name] for name in _KERNEL} | {
-        "name": number[row["name"]], "short": row["short"] or row["name"],
+        "name": number[row["name"]],
+        "short": row["short"] or row["name"],
         "per_step": row["in_steps"] / steps if steps else None,
-        "total_ns": row["total_ns"] if row["timed"] else None, "first": row["kernels"][0],
+        "total_ns": row["total_ns"] if row["timed"] else None,
+        "first": row["kernels"][0],
         "chain": list(trace.host.op_chain(row["op"])) if row["op"] is not None else [],
         "shape": _shape_of(trace, row["op"]),
     }
@@ -48,7 +86,11 @@ def _kernel(trace: Trace, row: dict[str, Any], number: dict[str, int], steps: in
 
 def _shape_of(trace: Trace, op: int | None) -> int | None:
     table = trace.tables["shapes"]
-    at = int(np.searchsorted(table["event"].to_numpy(), op)) if op is not None and table.height else table.height
+    at = (
+        int(np.searchsorted(table["event"].to_numpy(), op))
+        if op is not None and table.height
+        else table.height
+    )
     return int(table["signature"][at]) if at < table.height and table["event"][at] == op else None
 
 
@@ -57,8 +99,17 @@ def decoded(trace: Trace) -> list[dict[str, Any]]:
     found = []
     for number in np.unique(trace.host.name[trace.gpu.id]).tolist():
         kernel = families.decode(trace.host.names[number])
-        found.append({"name": number, "short": kernel.short, "family": kernel.family, "role": kernel.role,
-                      "parts": [[part.text, part.field, part.meaning, part.certainty] for part in kernel.parts]})
+        found.append(
+            {
+                "name": number,
+                "short": kernel.short,
+                "family": kernel.family,
+                "role": kernel.role,
+                "parts": [
+                    [part.text, part.field, part.meaning, part.certainty] for part in kernel.parts
+                ],
+            }
+        )
     return found
 
 
@@ -69,9 +120,13 @@ def shapes(trace: Trace) -> list[list[Any]]:
 
 
 def configs(trace: Trace) -> tuple[list[list[Any]], Any]:
-    """Distinct launch configurations (see `CONFIG`), and for every row of the `gpu` table which of them it has."""
+    """Distinct launch configurations (see `CONFIG`), and for every row of the `gpu` table which of
+    them it has.
+    """
     table = trace.tables["gpu"].select(CONFIG)
-    _, first, number = np.unique(table.hash_rows().to_numpy(), return_index=True, return_inverse=True)
+    _, first, number = np.unique(
+        table.hash_rows().to_numpy(), return_index=True, return_inverse=True
+    )
     return [list(row) for row in table[first].iter_rows()], number.reshape(-1)
 
 
@@ -80,4 +135,9 @@ def roofs(trace: Trace) -> dict[str, Any] | None:
     device = device_of(trace.about)
     if device is None:
         return None
-    return {"name": device.name, "bytes_per_s": device.bytes_per_s, "peaks": dict(device.peak_flops), "source": device.source}
+    return {
+        "name": device.name,
+        "bytes_per_s": device.bytes_per_s,
+        "peaks": dict(device.peak_flops),
+        "source": device.source,
+    }

@@ -1,8 +1,9 @@
-"""Where every event of a trace is drawn: in which lane (a thread or a stream), on which row of it, from when to when.
+"""Where every event of a trace is drawn: in which lane (a thread or a stream), on which row of it,
+from when to when.
 
-Host events lie on the row of their depth. GPU work lies on the first row that is free, because kernels of one stream may
-overlap; what was annotated on the GPU lies above it. Events are ordered by lane, row and start, so that a row is one
-stretch of every column.
+Host events lie on the row of their depth. GPU work lies on the first row that is free, because
+kernels of one stream may overlap; what was annotated on the GPU lies above it. Events are ordered
+by lane, row and start, so that a row is one stretch of every column.
 """
 
 from __future__ import annotations
@@ -38,11 +39,12 @@ class Lane:
 
 
 class Timeline:
-    """Parallel columns, one row per event that lasts; plain data that outlives its trace and travels between processes.
+    """Parallel columns, one row per event that lasts; plain data that outlives its trace and
+    travels between processes.
 
-    `event` is the id in the trace, `start` counts from `origin_ns`, `parent` and `launch` are events, `name` and `kind` numbers
-    into the lists of the host, `shape`, `config` and `case` numbers of shapes, launch configurations and kernel cases; -1 where
-    there is none.
+    `event` is the id in the trace, `start` counts from `origin_ns`, `parent` and `launch` are
+    events, `name` and `kind` numbers into the lists of the host, `shape`, `config` and `case`
+    numbers of shapes, launch configurations and kernel cases; -1 where there is none.
     """
 
     def __init__(self, trace: Trace) -> None:
@@ -53,7 +55,11 @@ class Timeline:
         tracks = _tracks(host.track[shown], on_gpu[shown])
         parts = [_rows(trace, shown[host.track[shown] == track]) for track in tracks]
         self.lanes = [
-            Lane(_label(trace, track, bool(on_gpu[events].any())), bool(on_gpu[events].any()), int(rows.max()) + 1)
+            Lane(
+                _label(trace, track, bool(on_gpu[events].any())),
+                bool(on_gpu[events].any()),
+                int(rows.max()) + 1,
+            )
             for track, (events, rows) in zip(tracks, parts, strict=True)
         ]
         event, row = _joined(events for events, _ in parts), _joined(rows for _, rows in parts)
@@ -65,7 +71,9 @@ class Timeline:
         self.steps = [self.extent(trace, span) for span in trace.spans.steps]
         times = [span.cpu_ns for span in trace.spans.steps]
         # The step of median host time: the first ones often pay for something else.
-        self.typical_step = sorted(range(len(times)), key=lambda at: times[at])[len(times) // 2] if times else None
+        self.typical_step = (
+            sorted(range(len(times)), key=lambda at: times[at])[len(times) // 2] if times else None
+        )
 
     def _fill(self, trace: Trace, event: Ints, lane: Ints, row: Ints, config: Ints) -> None:
         host, gpu = trace.host, trace.gpu
@@ -74,13 +82,23 @@ class Timeline:
         case = np.full(len(gpu), -1, np.int64)
         case[trace.order.row] = trace.order.case
         self.columns: dict[str, Ints] = {
-            "event": event, "start": host.start[event] - self.origin_ns, "length": host.length[event], "lane": lane,
-            "row": row, "name": host.name[event], "kind": host.kind[event], "parent": host.parent[event],
+            "event": event,
+            "start": host.start[event] - self.origin_ns,
+            "length": host.length[event],
+            "lane": lane,
+            "row": row,
+            "name": host.name[event],
+            "kind": host.kind[event],
+            "parent": host.parent[event],
             "launch": _taken(gpu.launch, work),
-            "shape": _taken(shapes["signature"].to_numpy(), _found(shapes["event"].to_numpy(), event)),
-            "config": _taken(config, _taken(gpu.side_row, work)), "case": _taken(case, work),
+            "shape": _taken(
+                shapes["signature"].to_numpy(), _found(shapes["event"].to_numpy(), event)
+            ),
+            "config": _taken(config, _taken(gpu.side_row, work)),
+            "case": _taken(case, work),
         }
-        for name in self.columns.keys() - {"start", "length"}:  # all of these fit, and there are millions of them
+        # all of these fit, and there are millions of them
+        for name in self.columns.keys() - {"start", "length"}:
             self.columns[name] = self.columns[name].astype(np.int32)
 
     def __len__(self) -> int:
@@ -111,8 +129,12 @@ class Timeline:
         gpu = trace.gpu
         work = span.work[gpu.usable[span.work]]
         last = max(span.end_ns, int(gpu.end[work].max(initial=span.end_ns)))
-        return {"name": span.name, "start": span.start_ns - self.origin_ns, "end": span.end_ns - self.origin_ns,
-                "last": last - self.origin_ns}
+        return {
+            "name": span.name,
+            "start": span.start_ns - self.origin_ns,
+            "end": span.end_ns - self.origin_ns,
+            "last": last - self.origin_ns,
+        }
 
     def between(self, start: int, end: int) -> Ints:
         """Rows that overlap a stretch of time."""
@@ -136,7 +158,9 @@ class Timeline:
 
 
 def _rows(trace: Trace, events: Ints) -> tuple[Ints, Ints]:
-    """The row of each event of one track: host ranges by depth, then annotations, then GPU work where there is room."""
+    """The row of each event of one track: host ranges by depth, then annotations, then GPU work
+    where there is room.
+    """
     host = trace.host
     row = np.zeros(len(events), np.int64)
     nested = host.is_kind(*HOST_KINDS)[events]
@@ -164,7 +188,9 @@ def free_rows(start: Ints, end: Ints) -> Ints:
         return rows
     free: list[int] = []
     for at, (begin, finish) in enumerate(zip(start.tolist(), end.tolist(), strict=True)):
-        row = next((row for row, until in enumerate(free) if until <= begin), min(len(free), MOST_ROWS - 1))
+        row = next(
+            (row for row, until in enumerate(free) if until <= begin), min(len(free), MOST_ROWS - 1)
+        )
         if row == len(free):
             free.append(finish)
         free[row] = max(free[row], finish)
@@ -192,4 +218,8 @@ def _found(sorted_ids: Ints, wanted: Ints) -> Ints:
 
 
 def _taken(values: Ints, at: Ints) -> Ints:
-    return np.where(at >= 0, values[np.maximum(at, 0)], -1) if len(values) else np.full(len(at), -1, np.int64)
+    return (
+        np.where(at >= 0, values[np.maximum(at, 0)], -1)
+        if len(values)
+        else np.full(len(at), -1, np.int64)
+    )

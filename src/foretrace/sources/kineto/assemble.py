@@ -1,7 +1,8 @@
 """Columns of all parts become the tables of a trace, in one canonical order.
 
-Events are sorted by time, and ties by what the events are, never by where they stood in the file: a shuffled trace gives the
-same tables. Problems with times are noted here; an event with a problem keeps its row and loses its time.
+Events are sorted by time, and ties by what the events are, never by where they stood in the file: a
+shuffled trace gives the same tables. Problems with times are noted here; an event with a problem
+keeps its row and loses its time.
 """
 
 from __future__ import annotations
@@ -39,11 +40,23 @@ def assemble(document: Document, ledger: LedgerBuilder) -> Tables:
         "tracks": joined.track_frame(parts, position),
     }
     frames |= (
-        {side: _side_frame(side, parts, joined, position) for side in parts[0].sides if side != "labels"}
+        {
+            side: _side_frame(side, parts, joined, position)
+            for side in parts[0].sides
+            if side != "labels"
+        }
         if parts
         else _empty_sides()
     )
-    return Tables("kineto", frames, document.header, ledger.freeze(), clock.base_ns, clock.resolution_ns, joined.namespaces)
+    return Tables(
+        "kineto",
+        frames,
+        document.header,
+        ledger.freeze(),
+        clock.base_ns,
+        clock.resolution_ns,
+        joined.namespaces,
+    )
 
 
 def _events(joined: Joined, times: Times, order: Ints) -> pl.DataFrame:
@@ -63,10 +76,15 @@ def _events(joined: Joined, times: Times, order: Ints) -> pl.DataFrame:
 
 
 def _side_frame(side: str, parts: list[Columns], joined: Joined, position: Ints) -> pl.DataFrame:
-    """One side table: its events under their final numbers, in that order, with text and gaps filled in."""
+    """One side table: its events under their final numbers, in that order, with text and gaps
+    filled in.
+    """
     starts = np.cumsum([0, *(len(part) for part in parts)]).tolist()
     event = concatenated(
-        [position[as_numpy(part.sides[side]["event"], np.int64) + start] for part, start in zip(parts, starts, strict=False)]
+        [
+            position[as_numpy(part.sides[side]["event"], np.int64) + start]
+            for part, start in zip(parts, starts, strict=False)
+        ]
     )
     order = np.argsort(event, kind="stable")
     columns: dict[str, Any] = {"event": event[order]}
@@ -76,8 +94,12 @@ def _side_frame(side: str, parts: list[Columns], joined: Joined, position: Ints)
         written = [part.sides[side][name] for part in parts]
         if first.typecode == "i":
             numbers = zip(written, joined.text_maps, strict=True)
-            forms = concatenated([mapped(as_numpy(values, np.int32), number) for values, number in numbers])[order]
-            columns |= _signatures(forms, joined) if side == "shapes" else {name: _texts(forms, joined)}
+            forms = concatenated(
+                [mapped(as_numpy(values, np.int32), number) for values, number in numbers]
+            )[order]
+            columns |= (
+                _signatures(forms, joined) if side == "shapes" else {name: _texts(forms, joined)}
+            )
         else:
             columns[name] = _numbers(written, first.typecode)[order]
     return pl.DataFrame(columns)
@@ -87,9 +109,9 @@ def _texts(forms: Ints, joined: Joined) -> pl.Series:
     """Interned texts by their number; a negative number is no text."""
     used, number = np.unique(forms, return_inverse=True)
     texts = joined.text_list
-    return pl.Series([None if form < 0 else _text_of(texts[form]) for form in used.tolist()], dtype=pl.String)[
-        number.reshape(-1)
-    ]
+    return pl.Series(
+        [None if form < 0 else _text_of(texts[form]) for form in used.tolist()], dtype=pl.String
+    )[number.reshape(-1)]
 
 
 def _numbers(written: list[Any], code: str) -> pl.Series:
@@ -101,7 +123,9 @@ def _numbers(written: list[Any], code: str) -> pl.Series:
 
 
 def _signatures(values: Ints, joined: Joined) -> dict[str, Any]:
-    """Shapes are interned as one text per op call form; each form is decoded once and its parts shared."""
+    """Shapes are interned as one text per op call form; each form is decoded once and its parts
+    shared.
+    """
     used = np.flatnonzero(np.bincount(values, minlength=1)) if len(values) else values
     place = np.zeros(int(used[-1]) + 1 if len(used) else 1, np.int64)
     place[used] = np.arange(len(used))
@@ -111,7 +135,9 @@ def _signatures(values: Ints, joined: Joined) -> dict[str, Any]:
     forms = sorted(set(split))
     rank = {form: index for index, form in enumerate(forms)}
     columns: dict[str, Any] = {
-        "signature": np.array([rank[form] for form in split], np.int64)[number] if len(values) else values
+        "signature": np.array([rank[form] for form in split], np.int64)[number]
+        if len(values)
+        else values
     }
     for index, name in enumerate(("dims", "types", "strides", "concrete")):
         column = pl.Series([form[index] or None for form in forms], dtype=pl.String)
@@ -127,4 +153,8 @@ def _empty_sides() -> dict[str, pl.DataFrame]:
     part = Columns()
     part.add([])
     columns = Joined([part])
-    return {side: _side_frame(side, [part], columns, np.empty(0, np.int64)) for side in part.sides if side != "labels"}
+    return {
+        side: _side_frame(side, [part], columns, np.empty(0, np.int64))
+        for side in part.sides
+        if side != "labels"
+    }

@@ -1,7 +1,9 @@
-"""Reads a damaged stretch of events record by record: keeps every complete one, mends what it can, notes the rest.
+"""Reads a damaged stretch of events record by record: keeps every complete one, mends what it can,
+notes the rest.
 
-A record's end is looked for in two ways. The first is the writer's own habit: `},` and then `{` with a key that begins
-an event; broken quoting inside a record cannot hide that. The second, when the first does not parse, is counting brackets.
+A record's end is looked for in two ways. The first is the writer's own habit: `},` and then `{`
+with a key that begins an event; broken quoting inside a record cannot hide that. The second, when
+the first does not parse, is counting brackets.
 """
 
 from __future__ import annotations
@@ -18,10 +20,12 @@ from .mend import Unmendable, mend
 from .records import Event, decode_any, decode_any_exact
 
 _FIRST_KEYS = rb'"(?:ph|cat|name|pid|tid|ts|dur|args|id|bp|s)"\s*:'
-BOUNDARY = re.compile(rb"\}\s*+(?:,\s*+)?(?=\{\s*+" + _FIRST_KEYS + rb")")  # possessive: a megabyte of blanks is read once
+# possessive: a megabyte of blanks is read once
+BOUNDARY = re.compile(rb"\}\s*+(?:,\s*+)?(?=\{\s*+" + _FIRST_KEYS + rb")")
 ARRAY_END = re.compile(rb'\]\s*(?:,\s*"|\}|$)')
 _LAST_END = re.compile(rb'\}\s*(?=\]\s*(?:,\s*"|\}\s*$|$))')
-_TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[{}\[\]]', re.DOTALL)  # possessive: a long string must not fill the stack
+# possessive: a long string must not fill the stack
+_TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[{}\[\]]', re.DOTALL)
 _SEPARATORS = re.compile(rb"[\s,]*")
 _JUNK = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[^,\]{}"]+|[^\s]', re.DOTALL)
 _LONG_NUMBER = re.compile(rb"[:,\[\s]-?\d{19,}\s*[,}\]]")  # may not fit 64 bits
@@ -33,7 +37,8 @@ _OTHER_HEADER = re.compile(rb'"(?:schemaVersion|traceEvents|deviceProperties)"\s
 class Stretch:
     """What a careful reading of one stretch gave.
 
-    `ended` is where the list of events closed, or None; `full` that there was one more than was asked for.
+    `ended` is where the list of events closed, or None; `full` that there was one more than was
+    asked for.
     """
 
     events: list[Event]
@@ -52,7 +57,8 @@ def read_carefully(
     exact: bool = False,
     most: int | None = None,
 ) -> Stretch:
-    """Every event of `data`, which starts at byte `offset` of the document, and no more than `most`.
+    """Every event of `data`, which starts at byte `offset` of the document, and no more than
+    `most`.
 
     `last`: no more bytes will come.
     """
@@ -61,9 +67,23 @@ def read_carefully(
 
 
 class _Careful:
-    def __init__(self, data: bytes, offset: int, limits: Limits, ledger: LedgerBuilder, last: bool, exact: bool) -> None:
+    def __init__(
+        self,
+        data: bytes,
+        offset: int,
+        limits: Limits,
+        ledger: LedgerBuilder,
+        last: bool,
+        exact: bool,
+    ) -> None:
         self.exact, self.decode = exact, decode_any_exact if exact else decode_any
-        self.data, self.offset, self.limits, self.ledger, self.last = data, offset, limits, ledger, last
+        self.data, self.offset, self.limits, self.ledger, self.last = (
+            data,
+            offset,
+            limits,
+            ledger,
+            last,
+        )
         self.events: list[Event] = []
 
     def run(self, first: bool, most: int) -> Stretch:
@@ -126,7 +146,9 @@ class _Careful:
         piece = self.data[start:end]
         if badly_escaped(piece):
             return False
-        if end - start > self.limits.event or (end - start > self.limits.string and self.oversized(piece)):
+        if end - start > self.limits.event or (
+            end - start > self.limits.string and self.oversized(piece)
+        ):
             return False
         try:
             found = self.decode(piece)
@@ -137,14 +159,23 @@ class _Careful:
         args = found.get("args")
         if isinstance(args, dict) and len(args) > self.limits.args:
             return False
-        if piece.count(b'"dtype"') > 1 or _LONG_NUMBER.search(piece) or not found or not _shallow(found, self.limits.depth):
-            return False  # the slow reader counts keys written twice, and drops what is nested too deeply
+        if (
+            piece.count(b'"dtype"') > 1
+            or _LONG_NUMBER.search(piece)
+            or not found
+            or not _shallow(found, self.limits.depth)
+        ):
+            # the slow reader counts keys written twice, and drops what is nested too deeply
+            return False
         self.ledger.seen += 1
         self.events.append(coerce(found, self.ledger))
         return True
 
     def oversized(self, piece: bytes) -> bool:
-        return max((match.end() - match.start() for match in _TOKEN.finditer(piece)), default=0) > self.limits.string
+        return (
+            max((match.end() - match.start() for match in _TOKEN.finditer(piece)), default=0)
+            > self.limits.string
+        )
 
     def mended(self, start: int, end: int) -> None:
         piece = self.data[start:end]
@@ -186,7 +217,9 @@ class _Careful:
         return end
 
     def balanced(self, at: int) -> int | None:
-        """The end of the value at `at` by counting brackets outside strings, or None when the data ends first."""
+        """The end of the value at `at` by counting brackets outside strings, or None when the data
+        ends first.
+        """
         depth = 0
         for match in _TOKEN.finditer(self.data, at):
             token = match[0]
@@ -211,7 +244,9 @@ class _Careful:
 
 
 def _shallow(value: object, depth: int) -> bool:
-    """Whether nothing is nested deeper than `depth` (level by level, so that depth costs no recursion)."""
+    """Whether nothing is nested deeper than `depth` (level by level, so that depth costs no
+    recursion).
+    """
     level = [value]
     for _ in range(depth):
         level = [

@@ -1,4 +1,6 @@
-"""A parsed record of any shape as an `Event`: what has the wrong type is coerced and noted, or left out and noted."""
+"""A parsed record of any shape as an `Event`: what has the wrong type is coerced and noted, or left
+out and noted.
+"""
 
 from __future__ import annotations
 
@@ -102,4 +104,6 @@ def _fit(value: Any, wanted: Any, ledger: LedgerBuilder) -> Any:
 def _kinds(wanted: Any) -> tuple[type, ...]:
     """The plain types that a field takes."""
     members = get_args(wanted) if get_origin(wanted) in (Union, UnionType) else (wanted,)
-    return tuple(get_args(member)[0] if get_origin(member) is Annotated else member for member in members)
+    return tuple(
+        get_args(member)[0] if get_origin(member) is Annotated else member for member in members
+    )

@@ -1,7 +1,9 @@
-"""Events as columns: plain arrays and interned text, built chunk by chunk with nothing but the standard library.
+"""Events as columns: plain arrays and interned text, built chunk by chunk with nothing but the
+standard library.
 
-A worker process builds one `Columns` for its part of the file and sends it through a pipe; `join` puts the parts together.
-Every column is an `array`, so a part is a few flat buffers however many events it holds.
+A worker process builds one `Columns` for its part of the file and sends it through a pipe; `join`
+puts the parts together. Every column is an `array`, so a part is a few flat buffers however many
+events it holds.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ from .records import EMPTY, NAN, Args, Event
 NONE = -(1 << 63)  # an integer that is not there
 
 
-# What each event is. Categories of every era are folded into one set of kinds (matched without case).
+# What each event is. Categories of every era are folded into one set of kinds (matched without
+# case).
 KINDS = (
     "other",
     "cpu_op",
@@ -105,7 +108,8 @@ _PHASES = {
     "E": "end",
 }
 
-# side table -> (column, type, attribute of Args): integers `q`, floats `d`, interned text `i`, numbers maybe as text `w`
+# side table -> (column, type, attribute of Args): integers `q`, floats `d`, interned text `i`,
+# numbers maybe as text `w`
 _SIDES: dict[str, tuple[tuple[str, str, str], ...]] = {
     "shapes": (("signature", "i", ""),),
     "autograd": (("sequence", "q", "sequence"), ("forward_thread", "q", "forward_thread")),
@@ -182,8 +186,9 @@ class Pool(dict[Any, int]):
 class Columns:
     """All events of one stretch of a file.
 
-    `site` is (phase, category, pid, tid), from which kind and track follow. A flow arrow's id is its `correlation`.
-    Times count from `origin_us`, which is not 0 only where a float could not hold them.
+    `site` is (phase, category, pid, tid), from which kind and track follow. A flow arrow's id is
+    its `correlation`. Times count from `origin_us`, which is not 0 only where a float could not
+    hold them.
     """
 
     def __init__(self, origin_us: int = 0) -> None:
@@ -194,7 +199,8 @@ class Columns:
         self.unfinished = self.coerced = 0
         self.origin_us = origin_us
         self.sides: dict[str, dict[str, array[Any]]] = {
-            side: {"event": array("q")} | {name: array("q" if code == "w" else code) for name, code, _ in columns}
+            side: {"event": array("q")}
+            | {name: array("q" if code == "w" else code) for name, code, _ in columns}
             for side, columns in _SIDES.items()
         }
 
@@ -202,14 +208,17 @@ class Columns:
         return len(self.site)
 
     def add(self, events: Sequence[Event], *, whole: bool = False) -> bool:
-        """Append events in file order. Written for speed: every line here runs for each of millions of events.
+        """Append events in file order. Written for speed: every line here runs for each of millions
+        of events.
 
         With `whole`, nothing is appended and the answer is False when an event lacks its phase.
         """
         if not events:
             return True
         base = len(self.site)
-        phase, category, name, pid, tid, ts, dur, flow, args, _, _ = zip(*map(astuple, events), strict=True)
+        phase, category, name, pid, tid, ts, dur, flow, args, _, _ = zip(
+            *map(astuple, events), strict=True
+        )
         if whole and not all(phase):
             return False
         names = list(map(self.names.__getitem__, name))
@@ -220,22 +229,34 @@ class Columns:
         self.name.extend(array("i", names))
         _extend_times(self.ts, ts, self.origin_us)
         _extend_times(self.dur, dur)
-        self.correlation.extend(array("q", [NONE if a is None or (c := a.correlation) is None else c for a in args]))
+        self.correlation.extend(
+            array("q", [NONE if a is None or (c := a.correlation) is None else c for a in args])
+        )
         self.external.extend(
-            array("q", [NONE if a is None else _external(a) if (e := a.external_id) is None else e for a in args])
+            array(
+                "q",
+                [
+                    NONE if a is None else _external(a) if (e := a.external_id) is None else e
+                    for a in args
+                ],
+            )
         )
         self._sides(base, sites, args, flow)
         return True
 
     def _memory_as_instants(self, sites: list[int], names: list[int]) -> list[int]:
-        """`[memory]` is an instant even where an exporter wrote it as a range with a false duration."""
+        """`[memory]` is an instant even where an exporter wrote it as a range with a false
+        duration.
+        """
         memory, written = self.names["[memory]"], list(self.sites)
         return [
             self.sites[("i", "memory", *written[site][2:])] if name == memory else site
             for site, name in zip(sites, names, strict=True)
         ]
 
-    def _sides(self, base: int, sites: list[int], args: Sequence[Args | None], flow: Sequence[Any]) -> None:
+    def _sides(
+        self, base: int, sites: list[int], args: Sequence[Args | None], flow: Sequence[Any]
+    ) -> None:
         """Hand the members of each kind to the side tables that hold its arguments."""
         written = list(self.sites)
         places: dict[int, list[int]] = {site: [] for site in set(sites)}
@@ -253,18 +274,29 @@ class Columns:
             elif kind in _KIND_SIDES:
                 ids, held = _held(base, found, args)
                 self._side(_KIND_SIDES[kind], ids, held)
-                self._chosen("comms", ids, held, [a.collective is not None or a.dtype is not None for a in held])
+                self._chosen(
+                    "comms",
+                    ids,
+                    held,
+                    [a.collective is not None or a.dtype is not None for a in held],
+                )
 
     def _host(self, ids: list[int], held: list[Args]) -> None:
         if not any([a.dims is not EMPTY for a in held]):
             for a in held:
                 a.dims = a.dims_old
         shapes = self.sides["shapes"]
-        shapes["event"].extend(array("q", [at for at, a in zip(ids, held, strict=True) if a.dims is not EMPTY]))
+        shapes["event"].extend(
+            array("q", [at for at, a in zip(ids, held, strict=True) if a.dims is not EMPTY])
+        )
         shapes["signature"].extend(
             array(
                 "i",
-                [self.texts[b"\0".join((a.dims, a.types, a.strides, a.concrete))] for a in held if a.dims is not EMPTY],
+                [
+                    self.texts[b"\0".join((a.dims, a.types, a.strides, a.concrete))]
+                    for a in held
+                    if a.dims is not EMPTY
+                ],
             )
         )
         self._chosen("autograd", ids, held, [a.sequence is not None for a in held])
@@ -282,7 +314,12 @@ class Columns:
     def _rare(self, ids: list[int], held: list[Args]) -> None:
         self._chosen("triton", ids, held, [a.kernel_backend is not None for a in held])
         self._chosen("comms", ids, held, [a.collective is not None for a in held])
-        self._chosen("stacks", ids, held, [a.call_stack is not EMPTY or a.module_path is not EMPTY for a in held])
+        self._chosen(
+            "stacks",
+            ids,
+            held,
+            [a.call_stack is not EMPTY or a.module_path is not EMPTY for a in held],
+        )
         self.unfinished += sum([a.finished is False for a in held])
 
     def _chosen(self, side: str, ids: list[int], held: list[Args], wanted: list[bool]) -> None:
@@ -294,12 +331,16 @@ class Columns:
         columns["event"].extend(array("q", ids))
         for name, code, attribute in _SIDES[side]:
             column = columns[name]
-            column.extend(array(column.typecode, self._encoded(code, map(attrgetter(attribute), held))))
+            column.extend(
+                array(column.typecode, self._encoded(code, map(attrgetter(attribute), held)))
+            )
 
     def _encoded(self, code: str, values: Iterable[Any]) -> list[Any]:
         if code == "i":
             return [
-                -1 if value is None or value is EMPTY else self.texts[value if isinstance(value, str) else bytes(value)]
+                -1
+                if value is None or value is EMPTY
+                else self.texts[value if isinstance(value, str) else bytes(value)]
                 for value in values
             ]
         if code == "d":
@@ -311,7 +352,9 @@ class Columns:
         return [NONE if value is None else value for value in values]
 
 
-def _held(base: int, members: list[int], args: Sequence[Args | None]) -> tuple[list[int], list[Args]]:
+def _held(
+    base: int, members: list[int], args: Sequence[Args | None]
+) -> tuple[list[int], list[Args]]:
     """The members that have arguments: their event numbers, and the arguments."""
     held = [a for at in members if (a := args[at]) is not None]
     if len(held) == len(members):
@@ -330,7 +373,9 @@ def _external(args: Args) -> int:
 
 def _extend_times(column: array[float], values: Sequence[Any], origin_us: int = 0) -> None:
     if origin_us:
-        values = [None if value is None or value != value else value - origin_us for value in values]
+        values = [
+            None if value is None or value != value else value - origin_us for value in values
+        ]
     try:
         column.extend(array("d", values))
     except (TypeError, OverflowError):

@@ -1,7 +1,8 @@
 """A whole trace document, read as a stream: header, events, tail.
 
-Events are decoded a chunk at a time straight into typed records; a chunk that will not decode is read again carefully, so
-damage costs time only where it is. Large plain files are shared out to worker processes.
+Events are decoded a chunk at a time straight into typed records; a chunk that will not decode is
+read again carefully, so damage costs time only where it is. Large plain files are shared out to
+worker processes.
 """
 
 from __future__ import annotations
@@ -23,9 +24,11 @@ from .columns import Columns
 from .header import find_events, read_header, read_tail
 from .records import Event, decode_events, decode_exact_events
 
-CHUNK = 256 << 10  # large enough that per-chunk cost vanishes, small enough that its objects stay in cache
+# large enough that per-chunk cost vanishes, small enough that its objects stay in cache
+CHUNK = 256 << 10
 _WINDOW = 64 << 10
-_SUSPICIOUS_RECORD = 32 << 10  # real records reach 6.9 kB; larger ones are checked against the limits
+# real records reach 6.9 kB; larger ones are checked against the limits
+_SUSPICIOUS_RECORD = 32 << 10
 # An absolute time with decimals: a float near 1.7e15 has steps of a quarter microsecond.
 _ABSOLUTE_DECIMAL = re.compile(rb'"ts"\s*:\s*"?(\d{14,16})\.\d*[1-9]')
 
@@ -65,7 +68,10 @@ class Buffer:
 
 
 def read_document(
-    stream: ByteStream, limits: Limits, ledger: LedgerBuilder, meanwhile: Callable[[], object] = lambda: None
+    stream: ByteStream,
+    limits: Limits,
+    ledger: LedgerBuilder,
+    meanwhile: Callable[[], object] = lambda: None,
 ) -> Document:
     """Read `stream` to its end. Raises `TraceError` when it cannot be a trace."""
     buffer = Buffer(stream.blocks, stream.plain_start)
@@ -96,7 +102,9 @@ def _find_start(buffer: Buffer, label: str, limits: Limits) -> tuple[int, bytes]
         buffer.drop(len(buffer.data))
         buffer.fill(size)
     if not buffer.data.strip():
-        raise TraceError("E_EMPTY", label, "empty", offset=0, hint="was the export killed? record again")
+        raise TraceError(
+            "E_EMPTY", label, "empty", offset=0, hint="was the export killed? record again"
+        )
     refuse_non_json(label, buffer.data[: 1 << 20], limits.depth)
     while True:
         found = find_events(buffer.data)
@@ -125,20 +133,29 @@ def _find_start(buffer: Buffer, label: str, limits: Limits) -> tuple[int, bytes]
     return found.at, found.header
 
 
-def _after_events(buffer: Buffer, in_object: bool, limits: Limits, ledger: LedgerBuilder, document: Document) -> bool:
-    """Read what follows the list; True when a second `traceEvents` key was found and is to be read as well."""
+def _after_events(
+    buffer: Buffer, in_object: bool, limits: Limits, ledger: LedgerBuilder, document: Document
+) -> bool:
+    """Read what follows the list; True when a second `traceEvents` key was found and is to be read
+    as well.
+    """
     buffer.fill(limits.event)
     tail = read_tail(buffer.data[1:], in_object, limits, ledger)
     for key, value in tail.entries.items():
         document.header[key] = value
     if tail.events_at is not None:
-        ledger.note("dup_key", text="`traceEvents` is written twice; the list that is not empty counts")
+        ledger.note(
+            "dup_key", text="`traceEvents` is written twice; the list that is not empty counts"
+        )
         buffer.drop(1 + tail.events_at)
         return True
     if tail.truncated:
         ledger.note("trace_truncated")
     if tail.trailing:
-        ledger.note("trailing_data", text=f"{tail.trailing:,} bytes after the end of the document were ignored")
+        ledger.note(
+            "trailing_data",
+            text=f"{tail.trailing:,} bytes after the end of the document were ignored",
+        )
     return False
 
 
@@ -157,7 +174,9 @@ def _refuse_if_nothing(document: Document, ledger: LedgerBuilder, label: str) ->
 class EventReader:
     """Reads the list of events from a buffer into the last columns of a document."""
 
-    def __init__(self, buffer: Buffer, limits: Limits, ledger: LedgerBuilder, document: Document) -> None:
+    def __init__(
+        self, buffer: Buffer, limits: Limits, ledger: LedgerBuilder, document: Document
+    ) -> None:
         self.buffer, self.limits, self.ledger = buffer, limits, ledger
         self.most = limits.events - sum(len(columns) for columns in document.columns)
         self.columns = Columns(document.origin_us)
@@ -179,7 +198,10 @@ class EventReader:
             if self.full:
                 self.ledger.note(
                     "limit_events",
-                    text=f"reading stopped at {self.limits.events:,} events; raise it with --limit events=NUMBER",
+                    text=(
+                        f"reading stopped at {self.limits.events:,} events; raise it with "
+                        "--limit events=NUMBER"
+                    ),
                 )
                 return False
             if self.buffer.ended:
@@ -190,7 +212,9 @@ class EventReader:
         return self.most - len(self.columns)
 
     def _next_cut(self) -> int:
-        """The end of the last whole record in the buffer, filling it until there is one; 0 when there is none."""
+        """The end of the last whole record in the buffer, filling it until there is one; 0 when
+        there is none.
+        """
         size = CHUNK
         while True:
             self.buffer.fill(size)
@@ -217,7 +241,14 @@ class EventReader:
 
     def _careful(self, data: bytes, first: bool, last: bool) -> int | None:
         stretch = read_carefully(
-            data, self.buffer.offset, self.limits, self.ledger, last=last, first=first, exact=self.exact, most=self._room()
+            data,
+            self.buffer.offset,
+            self.limits,
+            self.ledger,
+            last=last,
+            first=first,
+            exact=self.exact,
+            most=self._room(),
         )
         self.columns.add(stretch.events)
         self.full = stretch.full
@@ -232,7 +263,9 @@ class EventReader:
         return False
 
     def _skip_huge(self) -> None:
-        """A record beyond the limit: step over it to the next record that looks like one, keeping little in memory."""
+        """A record beyond the limit: step over it to the next record that looks like one, keeping
+        little in memory.
+        """
         start, size = self.buffer.offset, len(self.buffer.data)
         while not self.buffer.ended:
             self.buffer.drop(max(len(self.buffer.data) - _WINDOW, 0))
@@ -246,7 +279,10 @@ class EventReader:
         self.ledger.note(
             "limit_event",
             where=(start, max(self.buffer.offset - start, size)),
-            text=f"a record beyond {self.limits.event:,} bytes was skipped; --limit event=NUMBER raises it",
+            text=(
+                f"a record beyond {self.limits.event:,} bytes was skipped; --limit event=NUMBER "
+                "raises it"
+            ),
         )
 
 
@@ -272,7 +308,9 @@ def _origin(buffer: Buffer) -> int:
     return int(match[1]) if match else 0
 
 
-def fast_events(data: bytes, first: bool, limits: Limits, exact: bool = False) -> Sequence[Event] | None:
+def fast_events(
+    data: bytes, first: bool, limits: Limits, exact: bool = False
+) -> Sequence[Event] | None:
     """The records of a sound stretch, or None when it must be read carefully."""
     body = data.lstrip(b" \t\r\n")
     if not first:
@@ -293,7 +331,9 @@ def fast_events(data: bytes, first: bool, limits: Limits, exact: bool = False) -
 
 
 def _holds_huge_record(body: bytes, limits: Limits) -> bool:
-    """Whether some record is large enough that a limit may be exceeded: then no `"ph"` stands in its stretch of bytes."""
+    """Whether some record is large enough that a limit may be exceeded: then no `"ph"` stands in
+    its stretch of bytes.
+    """
     size, at = min(_SUSPICIOUS_RECORD, limits.string, limits.event, 7 * limits.args), 0
     while len(body) - at > size:
         found = body.rfind(b'"ph"', at + 1, at + size)
@@ -304,10 +344,20 @@ def _holds_huge_record(body: bytes, limits: Limits) -> bool:
 
 
 def note_comms(body: bytes, events: Sequence[Event], ledger: LedgerBuilder) -> None:
-    """Exporters append communication metadata to kernels that have it already: keys written twice, the last one counts."""
-    stated = [event.args for event in events if event.args is not None and event.args.dtype is not None]
+    """Exporters append communication metadata to kernels that have it already: keys written twice,
+    the last one counts.
+    """
+    stated = [
+        event.args for event in events if event.args is not None and event.args.dtype is not None
+    ]
     ledger.note("dup_key", body.count(b'"dtype"') - len(stated))
-    ledger.note("bigint", sum(len(bytes(args.comms_id)) > 18 and beyond_64_bits(bytes(args.comms_id)) for args in stated))
+    ledger.note(
+        "bigint",
+        sum(
+            len(bytes(args.comms_id)) > 18 and beyond_64_bits(bytes(args.comms_id))
+            for args in stated
+        ),
+    )
 
 
 def beyond_64_bits(text: bytes) -> bool:

@@ -1,7 +1,8 @@
-"""The document around the events: header keys before them, more keys after them, and where the list itself begins.
+"""The document around the events: header keys before them, more keys after them, and where the list
+itself begins.
 
-Header entries that are not valid JSON (torch 2.13 writes user metadata with its escapes undone) are mended when that is safe
-and kept as raw text otherwise; one bad entry never costs another.
+Header entries that are not valid JSON (torch 2.13 writes user metadata with its escapes undone) are
+mended when that is safe and kept as raw text otherwise; one bad entry never costs another.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ _SPACE_COMMAS = re.compile(r"[\s,]*")
 
 @dataclass(frozen=True, slots=True)
 class EventsStart:
-    """Where the list of events opens; `header` is the text before it. `is_object`: `traceEvents` is not a list."""
+    """Where the list of events opens; `header` is the text before it. `is_object`: `traceEvents` is
+    not a list.
+    """
 
     at: int
     header: bytes
@@ -30,7 +33,9 @@ class EventsStart:
 
 
 def find_events(buffer: bytes) -> EventsStart | None:
-    """The first `traceEvents` key that stands at the top level, or the first one at all when the header is damaged."""
+    """The first `traceEvents` key that stands at the top level, or the first one at all when the
+    header is damaged.
+    """
     body = buffer.lstrip(b" \t\r\n")
     if body.startswith(b"["):
         return EventsStart(len(buffer) - len(body) + 1, b"")
@@ -56,7 +61,9 @@ def read_header(text: bytes, limits: Limits, ledger: LedgerBuilder) -> dict[str,
 
 
 def _strict(text: bytes) -> tuple[dict[str, Any], int] | None:
-    """The entries and how many keys were written twice, when the text is sound JSON as far as it goes."""
+    """The entries and how many keys were written twice, when the text is sound JSON as far as it
+    goes.
+    """
     repeated = 0
 
     def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -86,7 +93,9 @@ def _mended(text: str, limits: Limits, ledger: LedgerBuilder) -> dict[str, Any]:
 
 
 def _entry(text: str, at: int, limits: Limits, ledger: LedgerBuilder) -> tuple[Any, int]:
-    """One value: as JSON, as JSON with its quoting mended, or as the raw text up to the next line that has a key."""
+    """One value: as JSON, as JSON with its quoting mended, or as the raw text up to the next line
+    that has a key.
+    """
     for quotes in (None, NEXT_KEY):
         scratch = LedgerBuilder()
         reader = Reader(text, limits, scratch, quotes)
@@ -108,7 +117,9 @@ def _entry(text: str, at: int, limits: Limits, ledger: LedgerBuilder) -> tuple[A
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """What follows the events: more keys, perhaps a second list of events at `events_at`, and how it ended."""
+    """What follows the events: more keys, perhaps a second list of events at `events_at`, and how
+    it ended.
+    """
 
     entries: dict[str, Any]
     events_at: int | None

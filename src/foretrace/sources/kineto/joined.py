@@ -1,6 +1,7 @@
 """The columns of all parts of a file under one numbering of names, sites and texts.
 
-Numbers follow the sorted order of what they stand for, so that they do not depend on the order of the file.
+Numbers follow the sorted order of what they stand for, so that they do not depend on the order of
+the file.
 """
 
 from __future__ import annotations
@@ -33,10 +34,24 @@ class Joined:
         site_maps = [_renumber(part.sites, sites) for part in parts]
         self.text_maps = [_renumber(part.texts, self.texts) for part in parts]
         self.text_list = list(self.texts)
-        name = concatenated([numbers[as_numpy(part.name, np.int32)] for part, numbers in zip(parts, name_maps, strict=True)])
-        site = concatenated([numbers[as_numpy(part.site, np.int32)] for part, numbers in zip(parts, site_maps, strict=True)])
-        self.ts: Floats = concatenated([as_numpy(part.ts, np.float64) for part in parts], np.float64)
-        self.dur: Floats = concatenated([as_numpy(part.dur, np.float64) for part in parts], np.float64)
+        name = concatenated(
+            [
+                numbers[as_numpy(part.name, np.int32)]
+                for part, numbers in zip(parts, name_maps, strict=True)
+            ]
+        )
+        site = concatenated(
+            [
+                numbers[as_numpy(part.site, np.int32)]
+                for part, numbers in zip(parts, site_maps, strict=True)
+            ]
+        )
+        self.ts: Floats = concatenated(
+            [as_numpy(part.ts, np.float64) for part in parts], np.float64
+        )
+        self.dur: Floats = concatenated(
+            [as_numpy(part.dur, np.float64) for part in parts], np.float64
+        )
         self.correlation = concatenated([as_numpy(part.correlation, np.int64) for part in parts])
         self.external = concatenated([as_numpy(part.external, np.int64) for part in parts])
         self._name_ranks(list(names), name)
@@ -44,15 +59,21 @@ class Joined:
         self.unfinished = sum(part.unfinished for part in parts)
 
     def forget_times(self) -> None:
-        """Times as written are not needed once they are nanoseconds, and a trace of millions of events has little room."""
+        """Times as written are not needed once they are nanoseconds, and a trace of millions of
+        events has little room.
+        """
         self.ts = self.dur = np.empty(0, np.float64)
 
     def _name_ranks(self, names: list[Any], name: Narrow) -> None:
-        """Names numbered in sorted order, so that the numbering does not depend on the file's order."""
+        """Names numbered in sorted order, so that the numbering does not depend on the file's
+        order.
+        """
         shown = [NO_NAME if text is None else text or EMPTY_NAME for text in names]
         self.names = sorted(set(shown))
         rank = {text: number for number, text in enumerate(self.names)}
-        self.name: Narrow = np.array([rank[text] for text in shown], np.int32)[name] if shown else name
+        self.name: Narrow = (
+            np.array([rank[text] for text in shown], np.int32)[name] if shown else name
+        )
 
     def _site_columns(self, sites: list[tuple[str, str, Any, Any]], site: Narrow) -> None:
         tracks = sorted({(pid, tid) for _, _, pid, tid in sites}, key=_track_key)
@@ -60,8 +81,12 @@ class Joined:
         self.tracks = tracks
         self.sites = sites
         self.namespaces, spaces = _namespaces(tracks)
-        self.kind: Narrow = np.array([kind_of(phase, category) for phase, category, _, _ in sites], np.uint8)[site]
-        self.track: Narrow = np.array([number[(pid, tid)] for _, _, pid, tid in sites], np.int32)[site]
+        self.kind: Narrow = np.array(
+            [kind_of(phase, category) for phase, category, _, _ in sites], np.uint8
+        )[site]
+        self.track: Narrow = np.array([number[(pid, tid)] for _, _, pid, tid in sites], np.int32)[
+            site
+        ]
         self.namespace: Narrow = spaces[self.track]
         self.site = site
         self.ranged: Bools = is_one_of(self.kind, RANGES)
@@ -73,9 +98,17 @@ class Joined:
         for part, numbers in zip(parts, self.text_maps, strict=True):
             texts = self.text_list
             label = part.sides["labels"]
-            for event, name, labels in zip(label["event"], label["name"], label["labels"], strict=True):
+            for event, name, labels in zip(
+                label["event"], label["name"], label["labels"], strict=True
+            ):
                 row = base + event
-                said = texts[numbers[name]] if name >= 0 else texts[numbers[labels]] if labels >= 0 else None
+                said = (
+                    texts[numbers[name]]
+                    if name >= 0
+                    else texts[numbers[labels]]
+                    if labels >= 0
+                    else None
+                )
                 if said is not None:
                     found[(int(self.track[row]), self.names[self.name[row]])] = json_text(said)
             base += len(part)
@@ -109,7 +142,9 @@ class Joined:
 
 
 def _namespaces(tracks: list[tuple[Any, Any]]) -> tuple[tuple[str, ...], Narrow]:
-    """Merged files prefix each pid with its rank (`[TP00-DP01] 83`): ids mean something only within one prefix."""
+    """Merged files prefix each pid with its rank (`[TP00-DP01] 83`): ids mean something only within
+    one prefix.
+    """
     spaces: dict[str, int] = {}
     numbers = []
     for pid, _ in tracks:
@@ -131,7 +166,11 @@ def _renumber(pool: dict[Any, int], shared: dict[Any, int]) -> Narrow:
 
 
 def mapped(values: Any, numbers: Narrow) -> Ints:
-    return np.where(values >= 0, numbers[np.maximum(values, 0)], -1) if len(numbers) else values.astype(np.int64)
+    return (
+        np.where(values >= 0, numbers[np.maximum(values, 0)], -1)
+        if len(numbers)
+        else values.astype(np.int64)
+    )
 
 
 def concatenated(pieces: list[Any], dtype: Any = np.int64) -> Any:
@@ -145,7 +184,11 @@ def as_numpy(values: Any, dtype: Any) -> Any:
 def _track_key(track: tuple[Any, Any]) -> tuple[tuple[bool, int, str], ...]:
     """Numbers in order, then text."""
     return tuple(
-        (isinstance(part, int), part if isinstance(part, int) else 0, "" if isinstance(part, int) else str(part))
+        (
+            isinstance(part, int),
+            part if isinstance(part, int) else 0,
+            "" if isinstance(part, int) else str(part),
+        )
         for part in track
     )
 

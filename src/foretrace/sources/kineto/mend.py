@@ -1,8 +1,10 @@
-"""Reads one damaged record: quotes that were not escaped, raw control characters, NaN, numbers beyond 64 bits.
+"""Reads one damaged record: quotes that were not escaped, raw control characters, NaN, numbers
+beyond 64 bits.
 
-torch 2.13 writes `"name": "a"b",` for `record_function('a"b')`, so a string may hold quotes that end nothing. A quote ends a
-string only where what follows is what this writer puts after a string: the next known key, a closing bracket that fits, or
-the next element of a list. Every change is reported; a record that still makes no sense raises `Unmendable`.
+torch 2.13 writes `"name": "a"b",` for `record_function('a"b')`, so a string may hold quotes that
+end nothing. A quote ends a string only where what follows is what this writer puts after a string:
+the next known key, a closing bracket that fits, or the next element of a list. Every change is
+reported; a record that still makes no sense raises `Unmendable`.
 """
 
 from __future__ import annotations
@@ -23,14 +25,17 @@ _WORD = re.compile(r"true|false|null")
 _PLAIN = re.compile(r'[^"\\\x00-\x1f]*')
 _ESCAPES = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 KEY = re.compile(r'"((?:[^"\\\n]|\\.){0,120})"\s*:')
-_KNOWN = "|".join(re.escape(key) for key in (*EVENT_KEYS, *ARG_FIELDS, "Op count", "sort_index", "External Id"))
+_KNOWN = "|".join(
+    re.escape(key) for key in (*EVENT_KEYS, *ARG_FIELDS, "Op count", "sort_index", "External Id")
+)
 _NEXT_KNOWN_KEY = re.compile(rf'"\s*,\s*"(?:{_KNOWN})"\s*:')
 NEXT_KEY = re.compile(r'"\s*,\s*"[^"\\\n]{1,80}"\s*:')
 _CLOSES_OBJECT = re.compile(r'"\s*\}\s*(?:[,}\]]|$)')
 _NEXT_ELEMENT = re.compile(r'"\s*,\s*(?:["\[{\d-]|true|false|null)')
 _CLOSES_LIST = re.compile(r'"\s*\]\s*(?:[,}\]]|$)')
 _CONTROL = re.compile(r"[\x00-\x1f]")
-_ESCAPE = re.compile(r'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})|(\\)')  # group 1: a backslash that escapes nothing
+# group 1: a backslash that escapes nothing
+_ESCAPE = re.compile(r'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})|(\\)')
 _UNICODE = re.compile(r"(?:\\u[0-9a-fA-F]{4})+")
 BAD_BYTE = "�"
 
@@ -44,20 +49,26 @@ class Unmendable(ValueError):
 
 
 def text_of(record: bytes, ledger: LedgerBuilder) -> str:
-    """UTF-8, with each bad byte as U+FFFD and its two hex digits, so that two bad names stay two names."""
+    """UTF-8, with each bad byte as U+FFFD and its two hex digits, so that two bad names stay two
+    names.
+    """
     try:
         return record.decode()
     except UnicodeDecodeError:
         ledger.note("bad_utf8")
         text = record.decode(errors="surrogateescape")
-        return "".join(BAD_BYTE + f"{ord(c) - 0xDC00:02x}" if 0xDC80 <= ord(c) <= 0xDCFF else c for c in text)
+        return "".join(
+            BAD_BYTE + f"{ord(c) - 0xDC00:02x}" if 0xDC80 <= ord(c) <= 0xDCFF else c for c in text
+        )
 
 
-def mend(record: bytes, limits: Limits, ledger: LedgerBuilder, exact: bool = False) -> tuple[Any, bool]:
+def mend(
+    record: bytes, limits: Limits, ledger: LedgerBuilder, exact: bool = False
+) -> tuple[Any, bool]:
     """The value of `record` and whether its quoting had to be repaired.
 
-    Tried in turn: every quote ends its string (only numbers and control characters are odd); a quote ends a string of the
-    event itself only before a key this format knows; before any key.
+    Tried in turn: every quote ends its string (only numbers and control characters are odd); a
+    quote ends a string of the event itself only before a key this format knows; before any key.
     """
     scratch = LedgerBuilder()
     text = text_of(record, scratch)
@@ -84,7 +95,12 @@ class Reader:
     """A recursive-descent reader over one record; depth is bounded, so recursion is safe."""
 
     def __init__(
-        self, text: str, limits: Limits, ledger: LedgerBuilder, quotes: re.Pattern[str] | None, exact: bool = False
+        self,
+        text: str,
+        limits: Limits,
+        ledger: LedgerBuilder,
+        quotes: re.Pattern[str] | None,
+        exact: bool = False,
     ) -> None:
         self.decimal: type[float] | type[Decimal] = Decimal if exact else float
         self.text, self.limits, self.ledger, self.quotes = text, limits, ledger, quotes
@@ -119,7 +135,9 @@ class Reader:
     def number(self, text: str) -> int | float | Decimal | str:
         if "." in text or "e" in text or "E" in text:
             return self.decimal(text)
-        if len(text) > 18 and not -(1 << 63) <= (int(text) if len(text) < 40 else 1 << 64) < (1 << 64):
+        if len(text) > 18 and not -(1 << 63) <= (int(text) if len(text) < 40 else 1 << 64) < (
+            1 << 64
+        ):
             self.ledger.note("bigint")
             return text
         return int(text)
@@ -193,7 +211,9 @@ class Reader:
         return match.end()
 
     def escape(self, at: int, pieces: list[str]) -> int:
-        """A good escape becomes its character; a bad one (`\\x`) keeps its backslash and counts as repaired."""
+        """A good escape becomes its character; a bad one (`\\x`) keeps its backslash and counts as
+        repaired.
+        """
         following = self.text[at + 1 : at + 2]
         if following in _ESCAPES and following:
             pieces.append(_ESCAPES[following])

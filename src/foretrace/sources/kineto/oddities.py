@@ -10,7 +10,11 @@ from .joined import Joined, as_numpy
 
 
 def note_oddities(joined: Joined, parts: list[Columns], ledger: LedgerBuilder) -> None:
-    counts = np.bincount(joined.site, minlength=len(joined.sites)) if len(joined.site) else np.zeros(len(joined.sites), int)
+    counts = (
+        np.bincount(joined.site, minlength=len(joined.sites))
+        if len(joined.site)
+        else np.zeros(len(joined.sites), int)
+    )
     phases = categories = 0
     for (phase, category, _, _), count in zip(joined.sites, counts.tolist(), strict=True):
         if phase not in ("X", "M", "i", "I", "s", "t", "f", "C", "B", "E"):
@@ -25,7 +29,10 @@ def note_oddities(joined: Joined, parts: list[Columns], ledger: LedgerBuilder) -
     if len(joined.namespaces) > 1:
         ledger.note(
             "merged_trace",
-            text=f"{len(joined.namespaces)} ranks were merged into this file: {', '.join(joined.namespaces[:8])}",
+            text=(
+                f"{len(joined.namespaces)} ranks were merged into this file: "
+                f"{', '.join(joined.namespaces[:8])}"
+            ),
         )
     replaced = [index for index, name in enumerate(joined.names) if name == "unknown"]
     if replaced:
@@ -35,14 +42,23 @@ def note_oddities(joined: Joined, parts: list[Columns], ledger: LedgerBuilder) -
 
 def _note_sequences(joined: Joined, parts: list[Columns], ledger: LedgerBuilder) -> None:
     """Two backward evaluations with one sequence number cannot both belong to that forward op."""
-    evaluates = np.array([name.startswith("autograd::engine::evaluate_function") for name in joined.names], np.bool_)
+    evaluates = np.array(
+        [name.startswith("autograd::engine::evaluate_function") for name in joined.names], np.bool_
+    )
     found = []
     base = 0
     for part in parts:
         side = part.sides["autograd"]
         rows = as_numpy(side["event"], np.int64) + base
         mine = evaluates[joined.name[rows]] if len(rows) else np.zeros(0, np.bool_)
-        found.append(np.stack((as_numpy(side["sequence"], np.int64)[mine], as_numpy(side["forward_thread"], np.int64)[mine])))
+        found.append(
+            np.stack(
+                (
+                    as_numpy(side["sequence"], np.int64)[mine],
+                    as_numpy(side["forward_thread"], np.int64)[mine],
+                )
+            )
+        )
         base += len(part)
     pairs = np.concatenate(found, 1) if found else np.empty((2, 0), np.int64)
     order = np.lexsort(pairs)
@@ -51,7 +67,9 @@ def _note_sequences(joined: Joined, parts: list[Columns], ledger: LedgerBuilder)
 
 
 def _note_orphans(joined: Joined, ledger: LedgerBuilder) -> None:
-    """Arrows from launch to kernel with one end only: normal in Kineto, and nothing depends on them."""
+    """Arrows from launch to kernel with one end only: normal in Kineto, and nothing depends on
+    them.
+    """
     flow = joined.kind == KIND["flow"]
     if not flow.any():
         return
@@ -59,4 +77,9 @@ def _note_orphans(joined: Joined, ledger: LedgerBuilder) -> None:
     starts = np.array([phase == "s" for phase, _, _, _ in joined.sites])
     linked = flow & links[joined.site] & (joined.correlation != NONE)
     started = starts[joined.site]
-    ledger.note("flow_orphan", len(np.setxor1d(joined.correlation[linked & started], joined.correlation[linked & ~started])))
+    ledger.note(
+        "flow_orphan",
+        len(
+            np.setxor1d(joined.correlation[linked & started], joined.correlation[linked & ~started])
+        ),
+    )

@@ -1,8 +1,9 @@
 """Reads a large plain file with one process per core.
 
-The list of events is cut at record boundaries into one range per core. Each range is decoded by a forked child that runs
-nothing but the decoder and sends flat arrays back through a pipe. Forking is done only where it is safe: a single-threaded
-process in which no native thread pool was started yet; everywhere else the file is read in this process.
+The list of events is cut at record boundaries into one range per core. Each range is decoded by a
+forked child that runs nothing but the decoder and sends flat arrays back through a pipe. Forking is
+done only where it is safe: a single-threaded process in which no native thread pool was started
+yet; everywhere else the file is read in this process.
 """
 
 from __future__ import annotations
@@ -38,16 +39,28 @@ def read_apart(
     document: Document,
     meanwhile: Callable[[], object],
 ) -> Buffer:
-    """Let children read all but the end of the file; the buffer for what is left. `meanwhile` runs while they do."""
+    """Let children read all but the end of the file; the buffer for what is left. `meanwhile` runs
+    while they do.
+    """
     path, size = stream.plain_path, stream.size
     workers = min(cores(), 8)
     small = size is None or size - buffer.offset < WORTHWHILE
-    if path is None or size is None or small or document.origin_us or workers < 2 or not _may_fork():
+    if (
+        path is None
+        or size is None
+        or small
+        or document.origin_us
+        or workers < 2
+        or not _may_fork()
+    ):
         return buffer
     cuts = _cuts(path, buffer.offset, size - _TAIL, workers)
     if len(cuts) < 3:
         return buffer
-    children = [_start(path, start, stop, index == 0, limits) for index, (start, stop) in enumerate(pairwise(cuts))]
+    children = [
+        _start(path, start, stop, index == 0, limits)
+        for index, (start, stop) in enumerate(pairwise(cuts))
+    ]
     meanwhile()
     parts = []
     for pid, pipe in children:
@@ -75,7 +88,11 @@ def cores() -> int:
 
 
 def _may_fork() -> bool:
-    return hasattr(os, "fork") and threading.active_count() == 1 and not any(name in sys.modules for name in _THREADED)
+    return (
+        hasattr(os, "fork")
+        and threading.active_count() == 1
+        and not any(name in sys.modules for name in _THREADED)
+    )
 
 
 def _cuts(path: str, start: int, stop: int, workers: int) -> list[int]:
@@ -115,7 +132,9 @@ def _start(path: str, start: int, stop: int, first: bool, limits: Limits) -> tup
         os._exit(status)
 
 
-def _read_range(path: str, start: int, stop: int, first: bool, limits: Limits) -> tuple[Columns, LedgerBuilder, int | None]:
+def _read_range(
+    path: str, start: int, stop: int, first: bool, limits: Limits
+) -> tuple[Columns, LedgerBuilder, int | None]:
     import gc
 
     gc.disable()  # nothing here makes cycles, and this process ends with its answer
@@ -144,7 +163,15 @@ def _pools(columns: Columns) -> tuple[Pool, ...]:
 
 def _send(pipe: IO[bytes], columns: Columns, ledger: LedgerBuilder, ended: int | None) -> None:
     arrays = _arrays(columns)
-    note = (ended, ledger.seen, ledger.repaired, ledger.skipped, ledger.counts, ledger.texts, ledger.places)
+    note = (
+        ended,
+        ledger.seen,
+        ledger.repaired,
+        ledger.skipped,
+        ledger.counts,
+        ledger.texts,
+        ledger.places,
+    )
     head = msgspec.msgpack.encode(
         (
             [len(values) * values.itemsize for values in arrays],
@@ -174,7 +201,10 @@ def _receive(pipe: IO[bytes]) -> tuple[Columns, LedgerBuilder, int | None] | Non
                 return None
             values.frombytes(data)
     for pool, items in zip(_pools(columns), pools, strict=True):
-        pool.update((tuple(item) if isinstance(item, list) else item, index) for index, item in enumerate(items))
+        pool.update(
+            (tuple(item) if isinstance(item, list) else item, index)
+            for index, item in enumerate(items)
+        )
     ended, seen, repaired, skipped, counts, texts, places = note
     kept_places = {code: [tuple(where) for where in found] for code, found in places.items()}
     return columns, LedgerBuilder(seen, repaired, skipped, counts, texts, kept_places), ended

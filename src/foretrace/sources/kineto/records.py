@@ -1,7 +1,9 @@
-"""One trace event as typed data. The fast path decodes straight into these; the careful path fills them by hand.
+"""One trace event as typed data. The fast path decodes straight into these; the careful path fills
+them by hand.
 
-Fields are declared in the order Kineto writes them, which msgspec rewards; keys that are not declared are skipped without
-being built. `Raw` fields keep the JSON text: shapes repeat so often that they are interned as text and parsed once.
+Fields are declared in the order Kineto writes them, which msgspec rewards; keys that are not
+declared are skipped without being built. `Raw` fields keep the JSON text: shapes repeat so often
+that they are interned as text and parsed once.
 """
 
 from __future__ import annotations
@@ -14,7 +16,8 @@ from msgspec import Meta, Raw, Struct, field
 
 EMPTY = Raw()
 NAN = float("nan")  # a time that is not there
-Int = Annotated[int, Meta(ge=-(1 << 63), le=(1 << 63) - 1)]  # what does not fit is read carefully, and noted
+# what does not fit is read carefully, and noted
+Int = Annotated[int, Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
 Number = int | float | None
 Word = Int | str | None
 
@@ -91,9 +94,11 @@ class Args(Struct, gc=False, omit_defaults=True):
 
 
 class Event(Struct, gc=False, forbid_unknown_fields=True):
-    """One record of `traceEvents`. Times are the numbers as written: microseconds, whole or with decimals.
+    """One record of `traceEvents`. Times are the numbers as written: microseconds, whole or with
+    decimals.
 
-    A key that is not declared here sends its stretch to the careful reader: it may be a damaged one.
+    A key that is not declared here sends its stretch to the careful reader: it may be a damaged
+    one.
     """
 
     ph: str = ""
@@ -110,7 +115,9 @@ class Event(Struct, gc=False, forbid_unknown_fields=True):
 
 
 class ExactEvent(Event, gc=False, forbid_unknown_fields=True):
-    """The same with times as exact decimals, for absolute times with more digits than a float can hold."""
+    """The same with times as exact decimals, for absolute times with more digits than a float can
+    hold.
+    """
 
     ts: Decimal | None = None  # type: ignore[assignment]
 
@@ -118,7 +125,23 @@ class ExactEvent(Event, gc=False, forbid_unknown_fields=True):
 # JSON key -> attribute of Args, for the careful path.
 ARG_FIELDS: dict[str, str] = {info.encode_name: info.name for info in msgspec.structs.fields(Args)}
 # Header of a record as every producer writes it: what may follow a string that was not escaped.
-EVENT_KEYS = ("ph", "cat", "name", "pid", "tid", "ts", "dur", "id", "args", "bp", "s", "tts", "cname", "sf", "stack")
+EVENT_KEYS = (
+    "ph",
+    "cat",
+    "name",
+    "pid",
+    "tid",
+    "ts",
+    "dur",
+    "id",
+    "args",
+    "bp",
+    "s",
+    "tts",
+    "cname",
+    "sf",
+    "stack",
+)
 
 decode_events = msgspec.json.Decoder(list[Event]).decode
 decode_exact_events = msgspec.json.Decoder(list[ExactEvent]).decode

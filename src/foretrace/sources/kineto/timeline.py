@@ -9,9 +9,13 @@ from .columns import KIND, KINDS, kind_of
 from .joined import GPU_WORK, Joined, is_one_of
 from .times import Bools, Clock, Ints, nanoseconds
 
-# Who is outside when two ranges start and end together: steps and annotations, then frames, ops, and calls.
+# Who is outside when two ranges start and end together: steps and annotations, then frames, ops,
+# and calls.
 _OUTER = {
-    name: rank for rank, name in enumerate(("user_annotation", "python_function", "cpu_op", "cuda_runtime", "cuda_driver"))
+    name: rank
+    for rank, name in enumerate(
+        ("user_annotation", "python_function", "cpu_op", "cuda_runtime", "cuda_driver")
+    )
 }
 _FAR = np.iinfo(np.int64).max
 
@@ -24,7 +28,11 @@ class Times:
         self.start, self.length = nanoseconds(ts), nanoseconds(dur)
         gpu = is_one_of(joined.kind, GPU_WORK)
         written = ts + clock.origin_us
-        typical = float(np.median(written[ranged & (written > 0)])) if bool((ranged & (written > 0)).any()) else 0.0
+        typical = (
+            float(np.median(written[ranged & (written > 0)]))
+            if bool((ranged & (written > 0)).any())
+            else 0.0
+        )
         stamped = ~((written == 0) & ((clock.base_ns is not None) or typical > 1e12) & ranged)
         missing = np.isnan(ts)
         inside = (np.abs(np.where(missing, 0, written)) < 9.0e15) & (written >= 0) | missing
@@ -50,7 +58,9 @@ def _pair_begin_end(joined: Joined, times: Times, ledger: LedgerBuilder) -> None
         return
     begins: dict[int, list[int]] = {}
     lone = 0
-    for row in sorted(marks.tolist(), key=lambda row: (times.start[row], joined.kind[row] == KIND["begin"])):
+    for row in sorted(
+        marks.tolist(), key=lambda row: (times.start[row], joined.kind[row] == KIND["begin"])
+    ):
         waiting = begins.setdefault(int(joined.track[row]), [])
         if joined.kind[row] == KIND["begin"]:
             waiting.append(row)

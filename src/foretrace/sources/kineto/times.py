@@ -1,8 +1,9 @@
 """Microseconds as written become integer nanoseconds, exactly, in all five eras of the format.
 
-A decimal with three digits below 2^43 us is the nearest double to that decimal, so splitting whole and fraction and rounding
-the fraction to thousandths gives back every nanosecond. Absolute float times of early 2024 lost their digits in the
-writer (a double near 1.7e15 has steps of a quarter microsecond): nothing more is lost here, and the resolution is stated.
+A decimal with three digits below 2^43 us is the nearest double to that decimal, so splitting whole
+and fraction and rounding the fraction to thousandths gives back every nanosecond. Absolute float
+times of early 2024 lost their digits in the writer (a double near 1.7e15 has steps of a quarter
+microsecond): nothing more is lost here, and the resolution is stated.
 """
 
 from __future__ import annotations
@@ -44,9 +45,14 @@ def nanoseconds(us: Floats) -> Ints:
 
 
 def clock_of(header: dict[str, Any], ts: Floats, origin_us: int, ledger: LedgerBuilder) -> Clock:
-    """Which era wrote these times; notes what the reader should know about their precision and origin."""
+    """Which era wrote these times; notes what the reader should know about their precision and
+    origin.
+    """
     if origin_us:
-        ledger.note("ts_precision", text="absolute times as floating point: the writer may have lost up to +-250 ns")
+        ledger.note(
+            "ts_precision",
+            text="absolute times as floating point: the writer may have lost up to +-250 ns",
+        )
         return Clock(0, origin_us * 1000, 250, origin_us)
     usable = ts[np.abs(ts) < _MAX_US]
     positive = usable[usable > 0]
