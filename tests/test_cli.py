@@ -107,7 +107,6 @@ def test_json_is_one_document_with_the_fixed_names(capsys: pytest.CaptureFixture
     ]
     assert list(document["ledger"]) == ["seen", "kept", "repaired", "skipped", "notes"]
     assert list(document["totals"]) == [
-        # fmt: skip
         "kernels",
         "memcpys",
         "memsets",
@@ -118,7 +117,6 @@ def test_json_is_one_document_with_the_fixed_names(capsys: pytest.CaptureFixture
         "cpu_ops",
     ]
     assert list(document["steps"][0]) == [
-        # fmt: skip
         "name",
         "index",
         "cpu_ns",
@@ -130,7 +128,6 @@ def test_json_is_one_document_with_the_fixed_names(capsys: pytest.CaptureFixture
         "bound",
     ]
     assert list(document["regions"][0]) == [
-        # fmt: skip
         "name",
         "count",
         "cpu_ns",
@@ -140,8 +137,25 @@ def test_json_is_one_document_with_the_fixed_names(capsys: pytest.CaptureFixture
         "bound",
     ]
     assert list(document["kernels"][0]) == [
-        "name", "short", "family", "role", "fields", "count", "per_step", "total_ns", "median_ns", "min_ns", "max_ns",
-        "ops", "chain", "flops", "bytes", "tflops", "gbps", "bound"]  # fmt: skip
+        "name",
+        "short",
+        "family",
+        "role",
+        "fields",
+        "count",
+        "per_step",
+        "total_ns",
+        "median_ns",
+        "min_ns",
+        "max_ns",
+        "ops",
+        "chain",
+        "flops",
+        "bytes",
+        "tflops",
+        "gbps",
+        "bound",
+    ]
     assert list(document["ops"][0]) == [
         "name",
         "count",

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from .look import look as look
-    from .opening import open as open
-    from .opening import open_all as open_all
+    from foretrace.look import look as look
+    from foretrace.opening import open as open
+    from foretrace.opening import open_all as open_all
 
 # public name -> where it lives; `module:name` where it has another name there
 _PUBLIC = {

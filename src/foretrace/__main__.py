@@ -10,7 +10,7 @@ def run() -> None:
     quietly.
     """
     try:
-        from .cli import main
+        from foretrace.cli import main
 
         code = main()
     except KeyboardInterrupt:

@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from . import families
-from .model import bounds
-from .model.host import step_number
-from .model.reach import is_view, work_below
-from .model.sequence import sequences
-from .model.spans import Span
-from .model.story import story
-from .model.trace import Trace
+from foretrace import families
+from foretrace.model import bounds
+from foretrace.model.host import step_number
+from foretrace.model.reach import is_view, work_below
+from foretrace.model.sequence import sequences
+from foretrace.model.spans import Span
+from foretrace.model.story import story
+from foretrace.model.trace import Trace
 
 SCHEMA = 1
 
@@ -33,7 +33,7 @@ class Look(dict[str, Any]):
 
 def look(trace: Trace) -> Look:
     """The document of `foretrace look --json`."""
-    from .analyses import run_all
+    from foretrace.analyses import run_all
 
     kernels = kernel_rows(trace)
     return Look(

@@ -11,12 +11,12 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from .model.sets import Member, set_notes
-from .opening import shown
-from .reading_apart import Refused, documents
-from .schema.ledger import Note
-from .sources.folder import Found, nothing_in
-from .sources.limits import Limits
+from foretrace.model.sets import Member, set_notes
+from foretrace.opening import shown
+from foretrace.reading_apart import Refused, documents
+from foretrace.schema.ledger import Note
+from foretrace.sources.folder import Found, nothing_in
+from foretrace.sources.limits import Limits
 
 SCHEMA = 1
 Tell = Callable[[int, int, str], None]  # how many are done, of how many, and what comes next

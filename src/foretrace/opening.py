@@ -7,11 +7,11 @@ import os
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
-from .sources.folder import candidates, resolve
-from .sources.limits import Limits
+from foretrace.sources.folder import candidates, resolve
+from foretrace.sources.limits import Limits
 
 if TYPE_CHECKING:
-    from .model.trace import Trace
+    from foretrace.model.trace import Trace
 
 
 def open(
@@ -38,8 +38,8 @@ def is_kept(limits: Limits) -> bool:
 
 
 def _opened(wanted: str, bounds: Limits, *, use_kept: bool, keep: bool) -> Trace:
-    from . import sources
-    from .sources import cache as store
+    from foretrace import sources
+    from foretrace.sources import cache as store
 
     tables = store.load(wanted) if use_kept else None
     if tables is None:
@@ -47,7 +47,7 @@ def _opened(wanted: str, bounds: Limits, *, use_kept: bool, keep: bool) -> Trace
         tables = sources.read(wanted, bounds, _load_the_rest)
         if keep:
             store.save(wanted, stamp, tables)
-    from .model.trace import Trace
+    from foretrace.model.trace import Trace
 
     return Trace(tables, shown(wanted))
 
@@ -59,10 +59,10 @@ def shown(path: str) -> str:
 
 def _load_the_rest() -> None:
     """Import what a look needs; called while other processes decode a large file."""
-    from . import analyses, devices, families  # noqa: F401
-    from .look import look  # noqa: F401
-    from .model import costs
-    from .sources.kineto import assemble  # noqa: F401
+    from foretrace import analyses, devices, families  # noqa: F401
+    from foretrace.look import look  # noqa: F401
+    from foretrace.model import costs
+    from foretrace.sources.kineto import assemble  # noqa: F401
 
     families.every()
     devices.every()
@@ -79,7 +79,7 @@ def open_all(
     found = candidates(os.fspath(folder), bounds)
     paths = [os.fspath(folder)] if found is None else found
     opened = [open(path, cache=cache, limits=bounds) for path in paths]
-    from .model.sets import note_set
+    from foretrace.model.sets import note_set
 
     note_set(opened)
     return opened
@@ -99,7 +99,7 @@ def look_document(path: str, *, cache: bool = True, limits: Limits | None = None
 
 def kept_document(wanted: str) -> dict[str, Any] | None:
     """The document of one trace as an earlier look left it in the cache."""
-    from .sources import cache as store
+    from foretrace.sources import cache as store
 
     kept = store.load_document(wanted, _program()) if store.stamp_of(wanted) else None
     try:
@@ -111,12 +111,12 @@ def kept_document(wanted: str) -> dict[str, Any] | None:
 
 
 def _made_document(wanted: str, bounds: Limits, cache: bool) -> dict[str, Any]:
-    from .sources import cache as store
+    from foretrace.sources import cache as store
 
     stamp = store.stamp_of(wanted)
     # the document is kept: tables when they are asked for
     trace = _opened(wanted, bounds, use_kept=cache, keep=False)
-    from .look import full_look
+    from foretrace.look import full_look
 
     hashing = Thread(target=store.key_of, args=(wanted,)) if cache and stamp else None
     if hashing:
@@ -134,7 +134,7 @@ def _program() -> str:
     """The version of the code that makes documents: a changed file anywhere in the package makes
     old ones stale.
     """
-    from . import __version__
+    from foretrace import __version__
 
     newest = 0
     for folder, _, names in os.walk(os.path.dirname(__file__)):

@@ -14,10 +14,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from .errors import TraceError
-from .opening import is_kept, kept_document, look_document, shown
-from .sources.kineto.parallel import cores
-from .sources.limits import Limits
+from foretrace.errors import TraceError
+from foretrace.opening import is_kept, kept_document, look_document, shown
+from foretrace.sources.kineto.parallel import cores
+from foretrace.sources.limits import Limits
 
 # bytes on disk, in all: a process takes 0.7 s to start, in which one reads about 20 MB of plain
 # JSON

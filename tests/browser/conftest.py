@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from . import chromium
+from browser import chromium
 
 pytest.importorskip("selenium", reason="selenium is not installed: pip install selenium")
 ARTIFACTS = Path(__file__).parents[2] / "artifacts"

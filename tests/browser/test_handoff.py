@@ -11,11 +11,10 @@ from typing import Any
 import pytest
 
 import foretrace
+from browser.conftest import Browser
 from foretrace.recorded import traces
 from foretrace.render.html import write_report
 from foretrace.share import handoff
-
-from .conftest import Browser
 
 pytestmark = pytest.mark.browser
 # Not ready at once, as the real page is not; then one PONG for each PING, and the trace is taken.

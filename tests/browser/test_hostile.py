@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 import foretrace
+from browser import hostile
+from browser.conftest import Browser
 from foretrace.render.html import write_report
-
-from . import hostile
-from .conftest import Browser
 
 pytestmark = pytest.mark.browser
 

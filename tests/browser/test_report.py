@@ -10,11 +10,10 @@ from pathlib import Path
 import pytest
 
 import foretrace
+from browser.conftest import Browser
 from foretrace.ladder import climb_recorded
 from foretrace.recorded import traces
 from foretrace.render.html import write_report
-
-from .conftest import Browser
 
 pytestmark = pytest.mark.browser
 PICTURE = Path(__file__).parents[2] / "docs" / "images" / "report.png"

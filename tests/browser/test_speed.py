@@ -12,10 +12,9 @@ from typing import Any
 import pytest
 
 import foretrace
+from browser.conftest import ARTIFACTS, Browser
 from foretrace.recorded import traces
 from foretrace.render.html import write_report
-
-from .conftest import ARTIFACTS, Browser
 
 pytestmark = pytest.mark.browser
 EVENTS = 180_000

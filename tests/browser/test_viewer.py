@@ -7,11 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from browser import hostile
+from browser.conftest import Browser
 from foretrace.recorded import traces
 from serve.running import Viewer, viewer
-
-from . import hostile
-from .conftest import Browser
 
 pytestmark = pytest.mark.browser
 

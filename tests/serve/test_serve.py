@@ -21,8 +21,7 @@ from foretrace.serve import protocol
 from foretrace.serve.catalog import catalog
 from foretrace.serve.tiles import Tiles
 from foretrace.sources.limits import Limits
-
-from .running import Viewer, viewer
+from serve.running import Viewer, viewer
 
 SECRET = "canary outside the folder"
 PASSWD = Path("/etc/passwd")

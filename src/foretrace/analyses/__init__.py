@@ -11,11 +11,11 @@ from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING
 
-from .. import plugins
-from ..schema.finding import Finding, Findings, Rule
+from foretrace import plugins
+from foretrace.schema.finding import Finding, Findings, Rule
 
 if TYPE_CHECKING:
-    from ..model.trace import Trace
+    from foretrace.model.trace import Trace
 
 
 def _has_ops(trace: Trace) -> bool:

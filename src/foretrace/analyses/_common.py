@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..model.about import device_of
-from ..model.costs import OpCall, Tensor, peak_flops
-from ..model.intervals import Bools, Ints, innermost
-from ..model.order import Case
+from foretrace.model.about import device_of
+from foretrace.model.costs import OpCall, Tensor, peak_flops
+from foretrace.model.intervals import Bools, Ints, innermost
+from foretrace.model.order import Case
 
 if TYPE_CHECKING:
-    from ..model.trace import Trace
+    from foretrace.model.trace import Trace
 
 # A finding names at most this many events: enough to jump to, and the count is in the evidence
 # anyway.

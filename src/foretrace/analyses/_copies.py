@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from ..model.gpu import NONE
-from ..model.intervals import Bools, Ints
-from .casts import cast_of
+from foretrace.analyses.casts import cast_of
+from foretrace.model.gpu import NONE
+from foretrace.model.intervals import Bools, Ints
 
 if TYPE_CHECKING:
-    from ..model.trace import Trace
+    from foretrace.model.trace import Trace
 
 
 MAKERS = frozenset({"aten::copy_", "aten::clone"})

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import sys
 
-from ..schema.finding import Rule
-from . import NEEDS, rules
+from foretrace.analyses import NEEDS, rules
+from foretrace.schema.finding import Rule
 
 HEAD = """# Findings
 

@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..model.intervals import Ints
-from ..model.order import Order
+from foretrace.model.intervals import Ints
+from foretrace.model.order import Order
 
 
 def following(order: Order, distance: int, test: Callable[[int, int], bool]) -> Ints:

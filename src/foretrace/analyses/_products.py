@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..model.costs import OpCall, Tensor
+from foretrace.model.costs import OpCall, Tensor
 
 _SECOND = frozenset(
     {"aten::addmm", "aten::addmm_", "aten::_addmm_activation", "aten::baddbmm", "aten::baddbmm_"}

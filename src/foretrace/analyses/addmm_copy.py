@@ -21,14 +21,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..schema.finding import Example, Finding, Rule
-from ..units import bytes_text, time_text
-from ._common import each, ids, per, plural
-from ._copies import moved_bytes, paths, plain_copies
-from ._sketch import GEMM, Sketch, kernel, memcpy
+from foretrace.analyses._common import each, ids, per, plural
+from foretrace.analyses._copies import moved_bytes, paths, plain_copies
+from foretrace.analyses._sketch import GEMM, Sketch, kernel, memcpy
+from foretrace.schema.finding import Example, Finding, Rule
+from foretrace.units import bytes_text, time_text
 
 if TYPE_CHECKING:
-    from ..model.trace import Trace
+    from foretrace.model.trace import Trace
 
 ADDING = frozenset({"aten::addmm", "aten::addmm_", "aten::baddbmm", "aten::baddbmm_"})
 

@@ -26,15 +26,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..model.intervals import Ints
-from ..model.order import Case
-from ..schema.finding import Example, Finding, Rule
-from ..units import time_text
-from ._common import chains_with, each, ids, per, plural, product_ns
-from ._sketch import GEMM, Sketch, kernel
+from foretrace.analyses._common import chains_with, each, ids, per, plural, product_ns
+from foretrace.analyses._sketch import GEMM, Sketch, kernel
+from foretrace.model.intervals import Ints
+from foretrace.model.order import Case
+from foretrace.schema.finding import Example, Finding, Rule
+from foretrace.units import time_text
 
 if TYPE_CHECKING:
-    from ..model.trace import Trace
+    from foretrace.model.trace import Trace
 
 FALLBACK = "aten::_scaled_dot_product_attention_math"
 BATCHED = frozenset({"aten::bmm", "aten::baddbmm", "aten::matmul"})

@@ -23,13 +23,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..model.order import Case
-from ..schema.finding import Example, Finding, Rule
-from ._common import LISTED, bare, each, listing, per, plural, shapes_text, together
-from ._sketch import GEMM, Sketch, kernel, memcpy
+from foretrace.analyses._common import (
+    LISTED,
+    bare,
+    each,
+    listing,
+    per,
+    plural,
+    shapes_text,
+    together,
+)
+from foretrace.analyses._sketch import GEMM, Sketch, kernel, memcpy
+from foretrace.model.order import Case
+from foretrace.schema.finding import Example, Finding, Rule
 
 if TYPE_CHECKING:
-    from ..model.trace import Trace
+    from foretrace.model.trace import Trace
 
 ADDING = frozenset({"aten::addmm", "aten::_addmm_activation", "aten::baddbmm"})
 ACTIVATIONS = frozenset({"relu", "gelu", "swiglu", "silu"})

@@ -26,15 +26,24 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..model.order import Case
-from ..schema.finding import Example, Finding, Rule
-from ..units import bytes_text, time_text
-from ._common import LISTED, bandwidth_ns, each, ids, listing, per, plural, shapes_text
-from ._pairs import following
-from ._sketch import ADD, GEMM, Sketch, kernel
+from foretrace.analyses._common import (
+    LISTED,
+    bandwidth_ns,
+    each,
+    ids,
+    listing,
+    per,
+    plural,
+    shapes_text,
+)
+from foretrace.analyses._pairs import following
+from foretrace.analyses._sketch import ADD, GEMM, Sketch, kernel
+from foretrace.model.order import Case
+from foretrace.schema.finding import Example, Finding, Rule
+from foretrace.units import bytes_text, time_text
 
 if TYPE_CHECKING:
-    from ..model.trace import Trace
+    from foretrace.model.trace import Trace
 
 PRODUCTS = frozenset({"gemm", "gemv", "conv"})
 ADDITIONS = frozenset({"aten::add", "aten::add_"})

@@ -19,14 +19,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from ..model.order import Case
-from ..schema.finding import Example, Finding, Rule
-from ..units import bytes_text, time_text
-from ._common import LISTED, dtype, each, per, plural, together
-from ._sketch import COPY, Sketch, kernel
+from foretrace.analyses._common import LISTED, dtype, each, per, plural, together
+from foretrace.analyses._sketch import COPY, Sketch, kernel
+from foretrace.model.order import Case
+from foretrace.schema.finding import Example, Finding, Rule
+from foretrace.units import bytes_text, time_text
 
 if TYPE_CHECKING:
-    from ..model.trace import Trace
+    from foretrace.model.trace import Trace
 
 
 def check(trace: Trace) -> Iterator[Finding]:

@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..schema.finding import Example, Finding, Rule
-from ..units import ratio_text, time_text
-from ._sketch import ADD, Sketch, kernel
+from foretrace.analyses._sketch import ADD, Sketch, kernel
+from foretrace.schema.finding import Example, Finding, Rule
+from foretrace.units import ratio_text, time_text
 
 if TYPE_CHECKING:
-    from ..model.trace import Trace
+    from foretrace.model.trace import Trace
 
 # Warm steps of the recorded traces differ by at most 1.1 from their median, cold first ones by 1.4
 # (compiled MLP) to 3.5 (matmul + add at size 64).

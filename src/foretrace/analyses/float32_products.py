@@ -19,15 +19,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from ..model.about import device_of
-from ..schema.finding import Example, Finding, Rule
-from ..units import percent_text, time_text
-from ._common import LISTED, each, faster_by, per, plural, shapes_text, together
-from ._sketch import Sketch, kernel
+from foretrace.analyses._common import LISTED, each, faster_by, per, plural, shapes_text, together
+from foretrace.analyses._sketch import Sketch, kernel
+from foretrace.model.about import device_of
+from foretrace.schema.finding import Example, Finding, Rule
+from foretrace.units import percent_text, time_text
 
 if TYPE_CHECKING:
-    from ..model.order import Case
-    from ..model.trace import Trace
+    from foretrace.model.order import Case
+    from foretrace.model.trace import Trace
 
 
 def check(trace: Trace) -> Iterator[Finding]:

@@ -28,17 +28,27 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..model.costs import Tensor
-from ..model.intervals import Ints
-from ..model.order import Case
-from ..schema.finding import Example, Finding, Rule
-from ..units import bytes_text, time_text
-from ._common import LISTED, bandwidth_ns, bare, each, ids, listing, per, plural, tensor_text
-from ._pairs import following
-from ._sketch import GELU, GEMM, MUL, Sketch, kernel
+from foretrace.analyses._common import (
+    LISTED,
+    bandwidth_ns,
+    bare,
+    each,
+    ids,
+    listing,
+    per,
+    plural,
+    tensor_text,
+)
+from foretrace.analyses._pairs import following
+from foretrace.analyses._sketch import GELU, GEMM, MUL, Sketch, kernel
+from foretrace.model.costs import Tensor
+from foretrace.model.intervals import Ints
+from foretrace.model.order import Case
+from foretrace.schema.finding import Example, Finding, Rule
+from foretrace.units import bytes_text, time_text
 
 if TYPE_CHECKING:
-    from ..model.trace import Trace
+    from foretrace.model.trace import Trace
 
 POINTWISE = frozenset({"pointwise", "copy"})
 PRODUCTS = frozenset({"gemm", "gemv", "conv"})

@@ -20,14 +20,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from ..model.order import Case
-from ..schema.finding import Example, Finding, Rule
-from ..units import flops_text, time_text
-from ._common import LISTED, each, per, plural, shapes_text, together
-from ._sketch import GEMM, Sketch, kernel
+from foretrace.analyses._common import LISTED, each, per, plural, shapes_text, together
+from foretrace.analyses._sketch import GEMM, Sketch, kernel
+from foretrace.model.order import Case
+from foretrace.schema.finding import Example, Finding, Rule
+from foretrace.units import flops_text, time_text
 
 if TYPE_CHECKING:
-    from ..model.trace import Trace
+    from foretrace.model.trace import Trace
 
 # Below this a product takes a few microseconds and its kernel says little: 2 GFLOP is 3 us on an
 # H200.

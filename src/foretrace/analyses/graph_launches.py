@@ -20,15 +20,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..model import calls
-from ..schema.finding import Example, Finding, Rule
-from ..units import percent_text, time_text
-from ._common import each, ids, per, plural
-from ._copies import counted
-from ._sketch import ADD, Sketch, kernel
+from foretrace.analyses._common import each, ids, per, plural
+from foretrace.analyses._copies import counted
+from foretrace.analyses._sketch import ADD, Sketch, kernel
+from foretrace.model import calls
+from foretrace.schema.finding import Example, Finding, Rule
+from foretrace.units import percent_text, time_text
 
 if TYPE_CHECKING:
-    from ..model.trace import Trace
+    from foretrace.model.trace import Trace
 
 
 def check(trace: Trace) -> Iterator[Finding]:

@@ -23,16 +23,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..model.intervals import Ints
-from ..schema.finding import Example, Finding, Rule
-from ..units import bytes_text, time_text
-from ._common import LISTED, each, ids, per, plural
-from ._copies import moved_bytes, paths, plain_copies
-from ._sketch import COPY, Sketch, kernel
-from .addmm_copy import ADDING
+from foretrace.analyses._common import LISTED, each, ids, per, plural
+from foretrace.analyses._copies import moved_bytes, paths, plain_copies
+from foretrace.analyses._sketch import COPY, Sketch, kernel
+from foretrace.analyses.addmm_copy import ADDING
+from foretrace.model.intervals import Ints
+from foretrace.schema.finding import Example, Finding, Rule
+from foretrace.units import bytes_text, time_text
 
 if TYPE_CHECKING:
-    from ..model.trace import Trace
+    from foretrace.model.trace import Trace
 
 ENGINE = "autograd::engine::evaluate_function: "
 # Asked in this order: `reshape` and `contiguous` call `clone`, and all of them `copy_`.

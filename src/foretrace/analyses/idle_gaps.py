@@ -24,13 +24,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..schema.finding import Example, Finding, Rule
-from ..units import percent_text, time_text
-from ._common import ids, listing, per, plural
-from ._sketch import GEMM, Sketch, kernel
+from foretrace.analyses._common import ids, listing, per, plural
+from foretrace.analyses._sketch import GEMM, Sketch, kernel
+from foretrace.schema.finding import Example, Finding, Rule
+from foretrace.units import percent_text, time_text
 
 if TYPE_CHECKING:
-    from ..model.trace import Trace
+    from foretrace.model.trace import Trace
 
 # Below this share the GPU is as good as busy: the recorded 4096 x 4096 products, launched back to
 # back, leave 2%.

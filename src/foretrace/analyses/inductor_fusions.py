@@ -20,15 +20,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from ..model.order import Case
-from ..model.reach import VIEWS
-from ..schema.finding import Example, Finding, Rule
-from ..units import time_text
-from ._common import LISTED, each, listing, per, plural, together
-from ._sketch import ADD, Sketch, kernel
+from foretrace.analyses._common import LISTED, each, listing, per, plural, together
+from foretrace.analyses._sketch import ADD, Sketch, kernel
+from foretrace.model.order import Case
+from foretrace.model.reach import VIEWS
+from foretrace.schema.finding import Example, Finding, Rule
+from foretrace.units import time_text
 
 if TYPE_CHECKING:
-    from ..model.trace import Trace
+    from foretrace.model.trace import Trace
 
 SPELT_OUT = 3  # kernels that the detail spells out; the evidence has more
 

@@ -24,16 +24,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..model import bounds
-from ..model.intervals import Bools, Ints
-from ..schema.finding import Example, Finding, Rule
-from ..units import percent_text, time_text
-from ._common import each, ids, per, plural
-from ._copies import counted
-from ._sketch import ADD, GEMM, Sketch, kernel
+from foretrace.analyses._common import each, ids, per, plural
+from foretrace.analyses._copies import counted
+from foretrace.analyses._sketch import ADD, GEMM, Sketch, kernel
+from foretrace.model import bounds
+from foretrace.model.intervals import Bools, Ints
+from foretrace.schema.finding import Example, Finding, Rule
+from foretrace.units import percent_text, time_text
 
 if TYPE_CHECKING:
-    from ..model.trace import Trace
+    from foretrace.model.trace import Trace
 
 
 def check(trace: Trace) -> Iterator[Finding]:

@@ -23,14 +23,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..schema.finding import Example, Finding, Rule
-from ..units import bytes_text, time_text
-from ._common import bare, each, ids, listing, per, plural
-from ._copies import counted, moved_bytes
-from ._sketch import GEMM, Sketch, kernel, memset
+from foretrace.analyses._common import bare, each, ids, listing, per, plural
+from foretrace.analyses._copies import counted, moved_bytes
+from foretrace.analyses._sketch import GEMM, Sketch, kernel, memset
+from foretrace.schema.finding import Example, Finding, Rule
+from foretrace.units import bytes_text, time_text
 
 if TYPE_CHECKING:
-    from ..model.trace import Trace
+    from foretrace.model.trace import Trace
 
 
 # counters and semaphores are a few bytes to a few kilobytes; a buffer for sums is a tensor

@@ -24,15 +24,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..model.costs import occupancy
-from ..model.order import Case, numbers
-from ..schema.finding import Example, Finding, Rule
-from ..units import percent_text
-from ._common import LISTED, ids, plural
-from ._sketch import ADD, GEMM, Sketch, kernel
+from foretrace.analyses._common import LISTED, ids, plural
+from foretrace.analyses._sketch import ADD, GEMM, Sketch, kernel
+from foretrace.model.costs import occupancy
+from foretrace.model.order import Case, numbers
+from foretrace.schema.finding import Example, Finding, Rule
+from foretrace.units import percent_text
 
 if TYPE_CHECKING:
-    from ..model.trace import Trace
+    from foretrace.model.trace import Trace
 
 LOW = 0.25
 WORTH_TELLING = 0.05

@@ -23,14 +23,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..model.reach import views
-from ..schema.finding import Example, Finding, Rule
-from ..units import time_text
-from ._common import bare, each, idle_per_step, ids, inside_steps, listing, per
-from ._sketch import COPY, GEMM, Sketch, kernel
+from foretrace.analyses._common import bare, each, idle_per_step, ids, inside_steps, listing, per
+from foretrace.analyses._sketch import COPY, GEMM, Sketch, kernel
+from foretrace.model.reach import views
+from foretrace.schema.finding import Example, Finding, Rule
+from foretrace.units import time_text
 
 if TYPE_CHECKING:
-    from ..model.trace import Trace
+    from foretrace.model.trace import Trace
 
 NAMED = 8  # the names that fit one line of the detail
 

@@ -22,15 +22,24 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from ..model.order import Case
-from ..schema.finding import Example, Finding, Rule
-from ..units import percent_text, time_text
-from ._common import LISTED, each, generation, listing, per, plural, product_ns, together
-from ._products import product
-from ._sketch import Sketch, kernel
+from foretrace.analyses._common import (
+    LISTED,
+    each,
+    generation,
+    listing,
+    per,
+    plural,
+    product_ns,
+    together,
+)
+from foretrace.analyses._products import product
+from foretrace.analyses._sketch import Sketch, kernel
+from foretrace.model.order import Case
+from foretrace.schema.finding import Example, Finding, Rule
+from foretrace.units import percent_text, time_text
 
 if TYPE_CHECKING:
-    from ..model.trace import Trace
+    from foretrace.model.trace import Trace
 
 # the widest load of one thread up to Hopper, and what the TMA unit demands of row starts
 LOAD_BYTES = 16

@@ -20,10 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from ..model.order import Case
-from ..schema.finding import Example, Finding, Rule
-from ..units import percent_text, time_text
-from ._common import (
+from foretrace.analyses._common import (
     LISTED,
     each,
     faster_by,
@@ -34,11 +31,14 @@ from ._common import (
     shapes_text,
     together,
 )
-from ._sketch import GEMM, Sketch, kernel
-from .misaligned_products import misaligned
+from foretrace.analyses._sketch import GEMM, Sketch, kernel
+from foretrace.analyses.misaligned_products import misaligned
+from foretrace.model.order import Case
+from foretrace.schema.finding import Example, Finding, Rule
+from foretrace.units import percent_text, time_text
 
 if TYPE_CHECKING:
-    from ..model.trace import Trace
+    from foretrace.model.trace import Trace
 
 ROLES = frozenset({"gemm", "conv", "attention"})
 

@@ -20,15 +20,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..model.gpu import NONE
-from ..schema.finding import Example, Finding, Rule
-from ..units import bytes_text, time_text
-from ._common import each, ids, per, plural
-from ._copies import counted
-from ._sketch import Sketch, memcpy
+from foretrace.analyses._common import each, ids, per, plural
+from foretrace.analyses._copies import counted
+from foretrace.analyses._sketch import Sketch, memcpy
+from foretrace.model.gpu import NONE
+from foretrace.schema.finding import Example, Finding, Rule
+from foretrace.units import bytes_text, time_text
 
 if TYPE_CHECKING:
-    from ..model.trace import Trace
+    from foretrace.model.trace import Trace
 
 
 def check(trace: Trace) -> Iterator[Finding]:

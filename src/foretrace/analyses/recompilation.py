@@ -25,14 +25,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..model.covered import Covered
-from ..schema.finding import Example, Finding, Rule
-from ..units import time_text
-from ._common import ids, listing, per, plural
-from ._sketch import ADD, Sketch, kernel
+from foretrace.analyses._common import ids, listing, per, plural
+from foretrace.analyses._sketch import ADD, Sketch, kernel
+from foretrace.model.covered import Covered
+from foretrace.schema.finding import Example, Finding, Rule
+from foretrace.units import time_text
 
 if TYPE_CHECKING:
-    from ..model.trace import Trace
+    from foretrace.model.trace import Trace
 
 REGION = re.compile(r"Torch-Compiled Region: (\d+)/(\d+)(?:_\d+)?")
 

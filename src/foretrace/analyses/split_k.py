@@ -19,14 +19,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from ..schema.finding import Example, Finding, Rule
-from ..units import time_text
-from ._common import LISTED, bare, each, listing, per, plural, shapes_text, together
-from ._sketch import GEMM, Sketch, kernel
+from foretrace.analyses._common import (
+    LISTED,
+    bare,
+    each,
+    listing,
+    per,
+    plural,
+    shapes_text,
+    together,
+)
+from foretrace.analyses._sketch import GEMM, Sketch, kernel
+from foretrace.schema.finding import Example, Finding, Rule
+from foretrace.units import time_text
 
 if TYPE_CHECKING:
-    from ..model.order import Case
-    from ..model.trace import Trace
+    from foretrace.model.order import Case
+    from foretrace.model.trace import Trace
 
 REDUCERS = frozenset({"splitk_reduce", "conv_wgrad_reduce"})
 

@@ -22,14 +22,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..schema.finding import Example, Finding, Rule
-from ..units import time_text
-from ._common import LISTED, each, ids, inside_steps, listing, per, plural
-from ._sketch import ADD, Sketch, kernel
+from foretrace.analyses._common import LISTED, each, ids, inside_steps, listing, per, plural
+from foretrace.analyses._sketch import ADD, Sketch, kernel
+from foretrace.schema.finding import Example, Finding, Rule
+from foretrace.units import time_text
 
 if TYPE_CHECKING:
-    from ..model.intervals import Ints
-    from ..model.trace import Trace
+    from foretrace.model.intervals import Ints
+    from foretrace.model.trace import Trace
 
 
 def check(trace: Trace) -> Iterator[Finding]:

@@ -22,14 +22,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..model.intervals import Ints
-from ..schema.finding import Example, Finding, Rule
-from ..units import time_text
-from ._common import bare, each, ids, per, plural
-from ._sketch import Sketch, kernel
+from foretrace.analyses._common import bare, each, ids, per, plural
+from foretrace.analyses._sketch import Sketch, kernel
+from foretrace.model.intervals import Ints
+from foretrace.schema.finding import Example, Finding, Rule
+from foretrace.units import time_text
 
 if TYPE_CHECKING:
-    from ..model.trace import Trace
+    from foretrace.model.trace import Trace
 
 PREFIX = "Optimizer.step#"
 HAVE_FUSED = frozenset({"Adam", "AdamW", "SGD", "Adagrad"})  # torch.optim, torch 2.11

@@ -21,14 +21,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .. import families
-from ..schema.finding import Example, Finding, Rule
-from ..units import percent_text, time_text
-from ._common import ids, listing, plural
-from ._sketch import ADD, GEMM, Sketch, kernel
+from foretrace import families
+from foretrace.analyses._common import ids, listing, plural
+from foretrace.analyses._sketch import ADD, GEMM, Sketch, kernel
+from foretrace.schema.finding import Example, Finding, Rule
+from foretrace.units import percent_text, time_text
 
 if TYPE_CHECKING:
-    from ..model.trace import Trace
+    from foretrace.model.trace import Trace
 
 
 def check(trace: Trace) -> Iterator[Finding]:

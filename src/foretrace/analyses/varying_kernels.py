@@ -23,15 +23,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..model.intervals import Ints
-from ..model.order import Case
-from ..schema.finding import Example, Finding, Rule
-from ..units import ratio_text, time_text
-from ._common import LISTED, ids, per, plural
-from ._sketch import GEMM, Sketch, kernel
+from foretrace.analyses._common import LISTED, ids, per, plural
+from foretrace.analyses._sketch import GEMM, Sketch, kernel
+from foretrace.model.intervals import Ints
+from foretrace.model.order import Case
+from foretrace.schema.finding import Example, Finding, Rule
+from foretrace.units import ratio_text, time_text
 
 if TYPE_CHECKING:
-    from ..model.trace import Trace
+    from foretrace.model.trace import Trace
 
 Floats = NDArray[np.float64]
 # On the recorded H200 traces products of one shape stay within 1.05 of their median, strided

@@ -37,7 +37,7 @@ class Commands(click.Group):
 
 def _version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
     if value:
-        from .. import __version__
+        from foretrace import __version__
 
         click.echo(f"foretrace {__version__}")
         ctx.exit()
@@ -60,7 +60,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Run one command; returns the exit code."""
     import gc
 
-    from ..errors import ForetraceError
+    from foretrace.errors import ForetraceError
 
     gc.set_threshold(200_000, 50, 50)  # a command makes many objects and no cycles, and ends soon
     try:
@@ -127,7 +127,7 @@ def _drop_output() -> None:
 
 
 def _say(message: str) -> None:
-    from ..render.safe import plain
+    from foretrace.render.safe import plain
 
     lines = [plain(line) for line in message.split("\n")]
     click.echo("foretrace: " + "\n".join(lines), err=True)

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from ..model.trace import Trace
+    from foretrace.model.trace import Trace
 
 
 def warn_of_loss(*traces: Trace | None) -> None:
     """Say of each trace what its ledger holds that every answer must show."""
-    from ..render.safe import plain
-    from ..units import count_text
+    from foretrace.render.safe import plain
+    from foretrace.units import count_text
 
     for trace in traces:
         notes = trace.ledger.banner if trace is not None else ()

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import click
 
-from ..errors import UsageError
+from foretrace.errors import UsageError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -46,7 +46,7 @@ def builds_rung(note: str = "") -> Callable[[F], F]:
     """`--device`, `--dtype`, `--small` and `--seed`: every command that builds a rung takes them;
     `note` begins their help.
     """
-    from ..schema.rung import DTYPES  # not for the commands that only read
+    from foretrace.schema.rung import DTYPES  # not for the commands that only read
 
     def with_options(command: F) -> F:
         for option in (

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..errors import MissingError, UsageError
+from foretrace.errors import MissingError, UsageError
 
 if TYPE_CHECKING:
-    from ..kernels.bench.results import Results
-    from ..kernels.bench.subjects import Subject
+    from foretrace.kernels.bench.results import Results
+    from foretrace.kernels.bench.subjects import Subject
 
 _DTYPES = ("bfloat16", "float16", "float32")
 
@@ -122,8 +122,8 @@ def tune(sizes: tuple[str, ...], dtype: str) -> None:
     call.
     """
     subjects = _subjects()
-    from ..kernels import routes
-    from ..kernels.tune import tune as find
+    from foretrace.kernels import routes
+    from foretrace.kernels.tune import tune as find
 
     for row in find([_mlp_size(text) for text in sizes], subjects.dtype_named(dtype)):
         click.echo(
@@ -142,7 +142,7 @@ def tune(sizes: tuple[str, ...], dtype: str) -> None:
 def show(files: tuple[Path, ...], plot: Path | None, as_json: bool) -> None:
     """Show results that were written before; several files become one table."""
     _subjects()
-    from ..kernels.bench.results import Results, joined
+    from foretrace.kernels.bench.results import Results, joined
 
     try:
         results = joined(Results.read(path) for path in files)
@@ -152,8 +152,8 @@ def show(files: tuple[Path, ...], plot: Path | None, as_json: bool) -> None:
 
 
 def _measure(rows: list[Subject], options: dict[str, Any]) -> None:
-    from ..kernels.bench import contenders
-    from ..kernels.bench.run import run
+    from foretrace.kernels.bench import contenders
+    from foretrace.kernels.bench.run import run
 
     names = options["names"] or contenders.NAMES
     unknown = sorted(set(names) - set(contenders.NAMES))
@@ -173,7 +173,7 @@ def _measure(rows: list[Subject], options: dict[str, Any]) -> None:
 
 
 def _give(results: Results, plot: Path | None, as_json: bool) -> None:
-    from ..kernels.bench import report
+    from foretrace.kernels.bench import report
 
     if plot:
         report.plot(results, plot)
@@ -182,7 +182,7 @@ def _give(results: Results, plot: Path | None, as_json: bool) -> None:
 
 def _subjects() -> Any:
     try:
-        from ..kernels.bench import subjects
+        from foretrace.kernels.bench import subjects
     except ImportError as error:
         raise MissingError(
             "benchmarks need torch and Triton: pip install 'foretrace[bench]'"
@@ -196,7 +196,7 @@ def _mlp_size(text: str) -> tuple[int, int, int]:
 
 
 def _size(text: str, parts: int) -> tuple[int, ...]:
-    from ..kernels.bench.subjects import parse_size
+    from foretrace.kernels.bench.subjects import parse_size
 
     try:
         size = parse_size(text)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from ._lossy import warn_of_loss
-from ._options import as_json, opens_trace
+from foretrace.cli._lossy import warn_of_loss
+from foretrace.cli._options import as_json, opens_trace
 
 
 @click.command("check")
@@ -52,12 +52,12 @@ def command(
     """
     import json
 
-    from ..errors import UsageError
-    from ..guess import check, parse
-    from ..guess.files import load
-    from ..opening import open
-    from ..render.verdicts import document, verdicts_text
-    from ..sources.limits import parse_limits
+    from foretrace.errors import UsageError
+    from foretrace.guess import check, parse
+    from foretrace.guess.files import load
+    from foretrace.opening import open
+    from foretrace.render.verdicts import document, verdicts_text
+    from foretrace.sources.limits import parse_limits
 
     guesses = [parse(text) for text in texts] + [guess for file in files for guess in load(file)]
     if not guesses:

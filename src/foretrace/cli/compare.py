@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from ._lossy import warn_of_loss
-from ._options import as_json, opens_trace
+from foretrace.cli._lossy import warn_of_loss
+from foretrace.cli._options import as_json, opens_trace
 
 MOST = 26  # one letter each
 
@@ -71,12 +71,12 @@ def command(
     """
     import json
 
-    from ..compare import compare, document, parse_gate
-    from ..errors import UsageError
-    from ..opening import open
-    from ..render.comparison import comparison_markdown, comparison_text
-    from ..render.safe import plain
-    from ..sources.limits import parse_limits
+    from foretrace.compare import compare, document, parse_gate
+    from foretrace.errors import UsageError
+    from foretrace.opening import open
+    from foretrace.render.comparison import comparison_markdown, comparison_text
+    from foretrace.render.safe import plain
+    from foretrace.sources.limits import parse_limits
 
     if len(more) > MOST - 2:
         raise UsageError(f"at most {MOST} traces can be compared at once")

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ._lossy import warn_of_loss
-from ._options import as_json, opens_trace
+from foretrace.cli._lossy import warn_of_loss
+from foretrace.cli._options import as_json, opens_trace
 
 if TYPE_CHECKING:
-    from ..guess import Guess
-    from ..guess.questions import Question
-    from ..schema.verdict import Verdict
+    from foretrace.guess import Guess
+    from foretrace.guess.questions import Question
+    from foretrace.schema.verdict import Verdict
 
 
 NOTHING = "it holds no GPU work and no host ops"
@@ -57,9 +57,9 @@ def command(
     """
     import json
 
-    from ..errors import UsageError
-    from ..opening import open
-    from ..sources.limits import parse_limits
+    from foretrace.errors import UsageError
+    from foretrace.opening import open
+    from foretrace.sources.limits import parse_limits
 
     path = source or trace
     if path is None or (source and (trace or answers)):
@@ -69,14 +69,14 @@ def command(
     opened = open(path, cache=not no_cache, limits=parse_limits(limit))
     lost = strict and opened.ledger.lost_data
     if source:
-        from ..guess.net import document, write
+        from foretrace.guess.net import document, write
 
         written = json.dumps(document(opened), ensure_ascii=False) if as_json else write(opened)
         warn_of_loss(opened)
         click.echo(written)
         return 1 if lost else 0
-    from ..guess import check
-    from ..guess.questions import questions
+    from foretrace.guess import check
+    from foretrace.guess.questions import questions
 
     asked = questions(opened)
     if not asked:
@@ -92,7 +92,7 @@ def command(
 def _show(verdicts: list[Verdict], as_json: bool) -> None:
     import json
 
-    from ..render.verdicts import document, lesson_text
+    from foretrace.render.verdicts import document, lesson_text
 
     click.echo(
         json.dumps(document(verdicts), ensure_ascii=False) if as_json else lesson_text(verdicts)
@@ -111,7 +111,7 @@ def _asked(questions: list[Question]) -> list[Guess]:
 
 
 def _answer(text: str, question: Question) -> Iterator[Guess]:
-    from ..errors import UsageError
+    from foretrace.errors import UsageError
 
     while True:
         answer = str(click.prompt(text, default="", show_default=False, err=True)).strip()
@@ -129,7 +129,7 @@ def _answer(text: str, question: Question) -> Iterator[Guess]:
 def _scripted(questions: list[Question], path: str) -> list[Guess]:
     from pathlib import Path
 
-    from ..errors import UsageError
+    from foretrace.errors import UsageError
 
     try:
         lines = Path(path).read_text(encoding="utf-8").splitlines()

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ._options import as_json, one_form, say
+from foretrace.cli._options import as_json, one_form, say
 
 if TYPE_CHECKING:
-    from ..ladder._whole import Climb
+    from foretrace.ladder._whole import Climb
 
 
 @click.command("ladder")
@@ -57,8 +57,8 @@ def command(
     """
     import json
 
-    from ..errors import UsageError
-    from ..render.climb import climb_markdown, climb_text
+    from foretrace.errors import UsageError
+    from foretrace.render.climb import climb_markdown, climb_text
 
     if recorded and (keep or device):
         raise UsageError(
@@ -79,7 +79,7 @@ def command(
 
 
 def _recorded(card: str, only: tuple[str, ...]) -> Climb:
-    from ..ladder import climb_recorded
+    from foretrace.ladder import climb_recorded
 
     return climb_recorded(card, only)
 
@@ -89,7 +89,7 @@ def _here(only: tuple[str, ...], device: str, keep: str | None) -> Climb:
     from contextlib import nullcontext
     from pathlib import Path
 
-    from ..ladder import climb_here
+    from foretrace.ladder import climb_here
 
     place: Any = (
         nullcontext(keep) if keep else tempfile.TemporaryDirectory(prefix="foretrace-ladder-")

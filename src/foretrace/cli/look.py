@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ._options import as_json, lost_data, one_form, opens_trace, shows_bold
+from foretrace.cli._options import as_json, lost_data, one_form, opens_trace, shows_bold
 
 if TYPE_CHECKING:
-    from ..look_set import Overview
+    from foretrace.look_set import Overview
 
 
 @click.command("look")
@@ -47,15 +47,15 @@ def command(
     holds several traces gives an overview: a row for each, how far its ranks lie apart, and which
     files are no traces.
     """
-    from ..opening import look_document
-    from ..sources.folder import searched
-    from ..sources.limits import parse_limits
+    from foretrace.opening import look_document
+    from foretrace.sources.folder import searched
+    from foretrace.sources.limits import parse_limits
 
     one_form(as_json, markdown)
     limits = parse_limits(limit)
     inside = searched(trace, limits)
     if inside is not None and len(inside.traces) > 1:
-        from ..look_set import overview
+        from foretrace.look_set import overview
 
         return _show(
             overview(trace, inside, limits, cache=not no_cache, tell=_progress),
@@ -72,11 +72,11 @@ def command(
     if as_json:
         click.echo(json.dumps(document["look"], ensure_ascii=False, allow_nan=False))
     elif markdown:
-        from ..render.markdown import look_text as look_markdown
+        from foretrace.render.markdown import look_text as look_markdown
 
         click.echo(look_markdown(document, top))
     else:
-        from ..render.terminal import look_text
+        from foretrace.render.terminal import look_text
 
         click.echo(look_text(document, top, bold=shows_bold()))
     return 1 if strict and (left_out or lost_data(document["look"])) else 0
@@ -85,7 +85,7 @@ def command(
 def _warn(left_out: list[str]) -> None:
     """The document of the one trace in a folder has no place for the files beside it that are none."""
     if left_out:
-        from ..render.safe import plain
+        from foretrace.render.safe import plain
 
         more = f" (and {len(left_out) - 1:,} more)" if len(left_out) > 1 else ""
         click.echo(plain(f"foretrace: warning: left out: {left_out[0]}{more}"), err=True)
@@ -109,8 +109,8 @@ def _show(overview: Overview, as_json: bool, markdown: bool, strict: bool) -> in
     if as_json:
         click.echo(json.dumps(overview.document(), ensure_ascii=False, allow_nan=False))
     else:
-        from ..render.section import drawn, marked
-        from ..render.set_page import sections
+        from foretrace.render.section import drawn, marked
+        from foretrace.render.set_page import sections
 
         page = sections(overview)
         click.echo(marked(page) if markdown else drawn(page, bold=shows_bold()))

@@ -7,7 +7,7 @@ import sys
 
 import click
 
-from ._options import as_json
+from foretrace.cli._options import as_json
 
 
 @click.command("name")
@@ -27,9 +27,9 @@ def command(name: str, as_json: bool, gpu: str | None) -> int:
     """
     import json
 
-    from .. import families
-    from ..errors import UsageError
-    from ..render import kernel_name
+    from foretrace import families
+    from foretrace.errors import UsageError
+    from foretrace.render import kernel_name
 
     if not name.strip(" \t\r\n"):
         raise UsageError(
@@ -64,9 +64,9 @@ def _arch(card: str) -> str:
     """`sm90` for `sm_90` or `H200`. A name that several cards share will do, as long as they are
     one chip.
     """
-    from .. import devices
-    from ..errors import UsageError
-    from ..render.safe import plain
+    from foretrace import devices
+    from foretrace.errors import UsageError
+    from foretrace.render.safe import plain
 
     if re.fullmatch(r"sm_?\d{2,3}[a-z]?|gfx\w{3,5}", card.lower()):
         return card.lower().replace("_", "")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ._options import new_file, opens_trace
+from foretrace.cli._options import new_file, opens_trace
 
 
 @click.command("perfetto")
@@ -42,11 +42,11 @@ def command(
     """Open TRACE in Perfetto's page, handed over on this machine: nothing is uploaded."""
     from pathlib import Path
 
-    from ..errors import UsageError
-    from ..opening import open
-    from ..share import handoff
-    from ..share.perfetto import annotated as write_annotated
-    from ..sources.limits import parse_limits
+    from foretrace.errors import UsageError
+    from foretrace.opening import open
+    from foretrace.share import handoff
+    from foretrace.share.perfetto import annotated as write_annotated
+    from foretrace.sources.limits import parse_limits
 
     copy = None if annotated is None else new_file(annotated, overwrite=overwrite)
     opened = open(trace, cache=not no_cache, limits=parse_limits(limit))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ._options import new_file, opens_trace
+from foretrace.cli._options import new_file, opens_trace
 
 
 @click.command("report")
@@ -49,11 +49,11 @@ def command(
     The file holds everything it shows and asks nothing of any network: open it from disk, mail it,
     keep it.
     """
-    from ..errors import UsageError
-    from ..opening import open
-    from ..render.html import write_report
-    from ..render.html.extras import climbed, marked
-    from ..sources.limits import parse_limits
+    from foretrace.errors import UsageError
+    from foretrace.opening import open
+    from foretrace.render.html import write_report
+    from foretrace.render.html.extras import climbed, marked
+    from foretrace.sources.limits import parse_limits
 
     if len(traces) > 2:
         raise UsageError("a report is about one trace or two; use foretrace compare for more")

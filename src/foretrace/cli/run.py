@@ -9,11 +9,10 @@ from typing import Any
 
 import click
 
+from foretrace.cli._options import builds_rung
 from foretrace.errors import MissingError, UsageError
 from foretrace.schema.rung import COMPILED, MODES, Choice, Option, Rung
 from foretrace.units import percent_text, time_text
-
-from ._options import builds_rung
 
 
 class _Rungs(click.Group):

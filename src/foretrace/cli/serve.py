@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ._options import opens_trace
+from foretrace.cli._options import opens_trace
 
 
 @click.command("serve")
@@ -25,10 +25,10 @@ def command(
     The address holds a token that is made anew each time. Stop with Ctrl+C. With --strict nothing
     is served when the trace, or any in the folder, was mended, skipped or odd.
     """
-    from ..opening import open_all
-    from ..render.safe import plain
-    from ..serve.run import serve
-    from ..sources.limits import parse_limits
+    from foretrace.opening import open_all
+    from foretrace.render.safe import plain
+    from foretrace.serve.run import serve
+    from foretrace.sources.limits import parse_limits
 
     limits = parse_limits(limit)
     odd = (

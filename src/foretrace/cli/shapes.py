@@ -8,9 +8,8 @@ from typing import Any
 
 import click
 
+from foretrace.cli._options import as_json, builds_rung, one_form, say, shows_bold
 from foretrace.schema.rung import Choice
-
-from ._options import as_json, builds_rung, one_form, say, shows_bold
 
 
 @click.command("shapes")
@@ -67,10 +66,10 @@ def command(
     in the same order, beginning with nothing compiled: a server that sees shape after shape.
     docs/shapes.md tells more.
     """
-    from ..ladder import rung as find
-    from ..ladder import shapes
-    from ..render.shapes import shapes_markdown, shapes_text
-    from ..render.shapes_plot import need_matplotlib, plot_shapes
+    from foretrace.ladder import rung as find
+    from foretrace.ladder import shapes
+    from foretrace.render.shapes import shapes_markdown, shapes_text
+    from foretrace.render.shapes_plot import need_matplotlib, plot_shapes
 
     one_form(as_json, markdown)
     if plot:

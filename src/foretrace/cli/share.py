@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ._options import as_json, opens_trace
+from foretrace.cli._options import as_json, opens_trace
 
 
 @click.command("share")
@@ -48,13 +48,13 @@ def command(
     import sys
     import textwrap
 
-    from ..errors import UsageError
-    from ..render.safe import plain
-    from ..render.section import WIDTH
-    from ..share.publish import INDEX, share
-    from ..share.redact import KEEP, REMAINS, parse_keep
-    from ..share.stores import store_for
-    from ..sources.limits import parse_limits
+    from foretrace.errors import UsageError
+    from foretrace.render.safe import plain
+    from foretrace.render.section import WIDTH
+    from foretrace.share.publish import INDEX, share
+    from foretrace.share.redact import KEEP, REMAINS, parse_keep
+    from foretrace.share.stores import store_for
+    from foretrace.sources.limits import parse_limits
 
     if (url is None) == (bucket is None):
         raise UsageError("say where to: --to URL, or -b BUCKET")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from ._lossy import warn_of_loss
-from ._options import as_json, opens_trace
+from foretrace.cli._lossy import warn_of_loss
+from foretrace.cli._options import as_json, opens_trace
 
 
 @click.command("sql")
@@ -38,10 +38,10 @@ def command(
     """
     import json
 
-    from ..errors import UsageError
-    from ..opening import open
-    from ..render import rows as render
-    from ..sources.limits import parse_limits
+    from foretrace.errors import UsageError
+    from foretrace.opening import open
+    from foretrace.render import rows as render
+    from foretrace.sources.limits import parse_limits
 
     if as_json and as_csv:
         raise UsageError("choose one of --json and --csv")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import click
 
-from ._options import lost_data, opens_trace
+from foretrace.cli._options import lost_data, opens_trace
 
 
 @click.command("tour")
@@ -30,10 +30,10 @@ def command(
     on two cores) and as it was recorded: which claims of the articles hold. At the end the path of
     a report on the MLP, eager and compiled.
     """
-    from .. import recorded
-    from ..opening import look_document
-    from ..render.tour import next_text, tour_text
-    from ..sources.limits import parse_limits
+    from foretrace import recorded
+    from foretrace.opening import look_document
+    from foretrace.render.tour import next_text, tour_text
+    from foretrace.sources.limits import parse_limits
 
     paths = recorded.traces(card)
     limits = parse_limits(limit)
@@ -52,7 +52,7 @@ def command(
 
 def _part(name: str, text: Callable[[], str]) -> None:
     """One part of the tour: what cannot run says so in a line, and the tour goes on."""
-    from ..errors import ForetraceError
+    from foretrace.errors import ForetraceError
 
     try:
         click.echo(f"\n{text()}")
@@ -64,9 +64,9 @@ def _here() -> str:
     import tempfile
     from pathlib import Path
 
-    from ..ladder import climb_here
-    from ..render.tour import climb_summary
-    from ._options import say
+    from foretrace.cli._options import say
+    from foretrace.ladder import climb_here
+    from foretrace.render.tour import climb_summary
 
     with tempfile.TemporaryDirectory(prefix="foretrace-tour-") as folder:
         return climb_summary(
@@ -75,8 +75,8 @@ def _here() -> str:
 
 
 def _recorded(card: str) -> str:
-    from ..ladder import climb_recorded
-    from ..render.tour import climb_summary
+    from foretrace.ladder import climb_recorded
+    from foretrace.render.tour import climb_summary
 
     return climb_summary(climb_recorded(card).document(), f"foretrace ladder --recorded {card}")
 
@@ -84,10 +84,10 @@ def _recorded(card: str) -> str:
 def _report(card: str, out: str, cache: bool) -> str:
     from pathlib import Path
 
-    from .. import recorded
-    from ..ladder import climb_recorded
-    from ..opening import open
-    from ..render.html import write_report
+    from foretrace import recorded
+    from foretrace.ladder import climb_recorded
+    from foretrace.opening import open
+    from foretrace.render.html import write_report
 
     Path(out).parent.mkdir(parents=True, exist_ok=True)
     traces = [

@@ -7,9 +7,8 @@ from typing import Any
 
 import click
 
+from foretrace.cli._options import as_json, builds_rung, one_form, say, shows_bold
 from foretrace.schema.rung import MODES, Choice
-
-from ._options import as_json, builds_rung, one_form, say, shows_bold
 
 
 @click.command("worth")
@@ -80,8 +79,8 @@ def command(
     import tempfile
     from pathlib import Path
 
-    from ..ladder import worth
-    from ..render.worth import worth_markdown, worth_text
+    from foretrace.ladder import worth
+    from foretrace.render.worth import worth_markdown, worth_text
 
     one_form(as_json, markdown)
     place: Any = (

@@ -16,13 +16,13 @@ import sys
 from dataclasses import replace
 from types import ModuleType
 
-from ..errors import TraceError, UsageError
-from ..model.trace import Trace
-from .comparison import Comparison, compare_two
-from .document import document
-from .gate import Gate, Outcome, parse_gate
-from .record import MOST_S
-from .repeats import choose
+from foretrace.compare.comparison import Comparison, compare_two
+from foretrace.compare.document import document
+from foretrace.compare.gate import Gate, Outcome, parse_gate
+from foretrace.compare.record import MOST_S
+from foretrace.compare.repeats import choose
+from foretrace.errors import TraceError, UsageError
+from foretrace.model.trace import Trace
 
 __all__ = ["Comparison", "Gate", "Outcome", "compare", "document", "parse_gate"]
 

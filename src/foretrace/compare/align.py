@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from .launched import Kernel
+from foretrace.compare.launched import Kernel
 
 Pair = tuple[int, int]
 PRODUCTS = ("gemm", "gemv", "conv", "attention")

@@ -7,16 +7,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from importlib import import_module
 
-from ..model.trace import Trace
-from .kernels import KernelTable, compare_kernels
-from .launched import launch_recorded
-from .measure import Measured, Sample, measured
-from .ops import OpTable, compare_ops
-from .record import UNKNOWN, read_record
-from .repeats import Unit
-from .sentences import changed, unchanged
-from .side import Side, side
-from .worth import Worth, pace_setter, unprofiled, worth
+from foretrace.compare.kernels import KernelTable, compare_kernels
+from foretrace.compare.launched import launch_recorded
+from foretrace.compare.measure import Measured, Sample, measured
+from foretrace.compare.ops import OpTable, compare_ops
+from foretrace.compare.record import UNKNOWN, read_record
+from foretrace.compare.repeats import Unit
+from foretrace.compare.sentences import changed, unchanged
+from foretrace.compare.side import Side, side
+from foretrace.compare.worth import Worth, pace_setter, unprofiled, worth
+from foretrace.model.trace import Trace
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..look import ledger_entry, trace_entry
-from .fusion import Fusion
-from .kernels import KernelRow
-from .launched import Config, Kernel
-from .measure import Measured
-from .ops import OpRow
-from .side import Side
+from foretrace.compare.fusion import Fusion
+from foretrace.compare.kernels import KernelRow
+from foretrace.compare.launched import Config, Kernel
+from foretrace.compare.measure import Measured
+from foretrace.compare.ops import OpRow
+from foretrace.compare.side import Side
+from foretrace.look import ledger_entry, trace_entry
 
 if TYPE_CHECKING:
-    from .comparison import Comparison
+    from foretrace.compare.comparison import Comparison
 
 SCHEMA = 1
 

@@ -23,9 +23,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from .. import families
-from .align import Alignment, Pair
-from .launched import Kernel
+from foretrace import families
+from foretrace.compare.align import Alignment, Pair
+from foretrace.compare.launched import Kernel
 
 Number = TypeVar("Number", int, float)
 

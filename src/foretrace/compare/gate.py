@@ -16,12 +16,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..errors import UsageError
-from ..units import count_text, percent_text, ratio_text, time_text
-from .measure import Measured
+from foretrace.compare.measure import Measured
+from foretrace.errors import UsageError
+from foretrace.units import count_text, percent_text, ratio_text, time_text
 
 if TYPE_CHECKING:
-    from .comparison import Comparison
+    from foretrace.compare.comparison import Comparison
 
 TIMES = ("gpu", "cpu", "wall", "idle")
 COUNTS = ("kernels", "memcpys", "launches")

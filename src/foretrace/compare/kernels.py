@@ -8,10 +8,10 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from .align import Alignment, Pair, align, pair_by_place
-from .fusion import Fusion, fuse
-from .launched import Kernel
-from .measure import Measured, measured
+from foretrace.compare.align import Alignment, Pair, align, pair_by_place
+from foretrace.compare.fusion import Fusion, fuse
+from foretrace.compare.launched import Kernel
+from foretrace.compare.measure import Measured, measured
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from ..model.spans import Span
-from ..model.trace import Trace
-from .measure import Sample, sample
-from .repeats import COMPILED_GRAPH, Repeats
+from foretrace.compare.measure import Sample, sample
+from foretrace.compare.repeats import COMPILED_GRAPH, Repeats
+from foretrace.model.spans import Span
+from foretrace.model.trace import Trace
 
 # Inductor hands these the buffer of the result as one more argument (`out=`); the operands are what
 # counts.

@@ -7,9 +7,9 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from .launched import op_label
-from .repeats import COMPILED_GRAPH
-from .side import Side
+from foretrace.compare.launched import op_label
+from foretrace.compare.repeats import COMPILED_GRAPH
+from foretrace.compare.side import Side
 
 # Rows that torch.compile adds around the code it compiled (torch 2.11 to 2.13).
 COMPILE_ROWS = (

@@ -12,8 +12,8 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
-from .measure import Sample
-from .repeats import Unit
+from foretrace.compare.measure import Sample
+from foretrace.compare.repeats import Unit
 
 KIND = "foretrace-run"
 # A run record is a few kilobytes; anything larger beside a trace is something else.

@@ -16,11 +16,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..errors import UsageError
-from ..model.host import HOST_KINDS
-from ..model.intervals import union_length
-from ..model.spans import Span
-from ..model.trace import Trace
+from foretrace.errors import UsageError
+from foretrace.model.host import HOST_KINDS
+from foretrace.model.intervals import union_length
+from foretrace.model.spans import Span
+from foretrace.model.trace import Trace
 
 # Both recorded MLPs, the training step and the matmul have all their GPU work inside the region;
 # the optimizer's region of the recorded training step has 12%. Anything between a half and nine

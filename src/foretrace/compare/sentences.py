@@ -7,10 +7,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ..units import bytes_text, count_text, percent_text, ratio_text, time_text
-from .measure import Measured
-from .side import Copy
-from .wording import (
+from foretrace.compare.measure import Measured
+from foretrace.compare.side import Copy
+from foretrace.compare.wording import (
     FEW,
     changed_kernels,
     fusions,
@@ -20,9 +19,10 @@ from .wording import (
     other_times,
     same_kernels,
 )
+from foretrace.units import bytes_text, count_text, percent_text, ratio_text, time_text
 
 if TYPE_CHECKING:
-    from .comparison import Comparison
+    from foretrace.compare.comparison import Comparison
 
 COUNTED = {"kernels": "kernel", "memcpys": "memcpy", "memsets": "memset", "launches": "launch"}
 TOLD = 0.01  # three digits are shown: less of a sum than this cannot be missed in it

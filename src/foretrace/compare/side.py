@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from ..model.spans import Span
-from ..model.trace import Trace
-from .launched import Kernel, launched, op_label
-from .measure import Sample, sample
-from .repeats import COMPILED_GRAPH, Repeats, Unit, repeats
+from foretrace.compare.launched import Kernel, launched, op_label
+from foretrace.compare.measure import Sample, sample
+from foretrace.compare.repeats import COMPILED_GRAPH, Repeats, Unit, repeats
+from foretrace.model.spans import Span
+from foretrace.model.trace import Trace
 
 # GPU times of NVIDIA cards move in steps of 32 ns (all 4,701 kernels of the recorded training step
 # lie within 2 ns of a multiple); older Kineto wrote whole microseconds.

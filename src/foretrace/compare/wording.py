@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 
-from ..units import bytes_text, count_text, percent_text, ratio_text, time_text
-from .fusion import Fusion
-from .kernels import KernelRow
-from .launched import Kernel
+from foretrace.compare.fusion import Fusion
+from foretrace.compare.kernels import KernelRow
+from foretrace.compare.launched import Kernel
+from foretrace.units import bytes_text, count_text, percent_text, ratio_text, time_text
 
 FEW = 4  # names that one sentence holds; the tables list all
 LONG = 72  # a C++ kernel name longer than this goes by its short form

@@ -12,8 +12,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from ..units import count_text, percent_text, time_text
-from .measure import Measured
+from foretrace.compare.measure import Measured
+from foretrace.units import count_text, percent_text, time_text
 
 PROFILED = "by times that include the profiler"
 

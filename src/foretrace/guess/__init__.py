@@ -8,8 +8,8 @@
 reason for a miss one file of `reasons/`.
 """
 
-from .expecting import expect
-from .marking import Guess, check, parse
-from .tokens import GuessError
+from foretrace.guess.expecting import expect
+from foretrace.guess.marking import Guess, check, parse
+from foretrace.guess.tokens import GuessError
 
 __all__ = ["Guess", "GuessError", "check", "expect", "parse"]

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from functools import cache
 
-from .. import families
-from ..families.inductor import PRODUCTS, VIEWS
-from ..model.intervals import Ints
-from .view import Unknown, View
-from .work import ATTENTION_DOES, OP_DOES, Work, bare
+from foretrace import families
+from foretrace.families.inductor import PRODUCTS, VIEWS
+from foretrace.guess.view import Unknown, View
+from foretrace.guess.work import ATTENTION_DOES, OP_DOES, Work, bare
+from foretrace.model.intervals import Ints
 
 _COMPILED = "inductor_cpp"
 # They rename, allocate or hand over; none computes an element.

@@ -17,12 +17,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 
-from ..model.trace import Trace
-from ..schema.verdict import Verdict
-from .marking import mark, parse
-from .scope import Scope
-from .things import HEADS
-from .work import Work
+from foretrace.guess.marking import mark, parse
+from foretrace.guess.scope import Scope
+from foretrace.guess.things import HEADS
+from foretrace.guess.work import Work
+from foretrace.model.trace import Trace
+from foretrace.schema.verdict import Verdict
 
 
 class Answer(Verdict):

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from .. import families
-from .amounts import NUMBER, UNITS, Amount, Compare
-from .things import DTYPES, Stuck
-from .tokens import Token
+from foretrace import families
+from foretrace.guess.amounts import NUMBER, UNITS, Amount, Compare
+from foretrace.guess.things import DTYPES, Stuck
+from foretrace.guess.tokens import Token
 
 if TYPE_CHECKING:
-    from .work import Work
+    from foretrace.guess.work import Work
 
 PRODUCTS = ("gemm", "conv", "attention")
 NOT_THERE = object()  # the kernel has no such thing

@@ -18,9 +18,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ..errors import UsageError
-from .marking import Guess, parse
-from .tokens import GuessError, nearest
+from foretrace.errors import UsageError
+from foretrace.guess.marking import Guess, parse
+from foretrace.guess.tokens import GuessError, nearest
 
 _TOP, _EACH = ("schema", "guess"), ("text", "reason")
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from .slots import SLOTS, Stuck
-from .tokens import GuessError, Token, wrong
+from foretrace.guess.slots import SLOTS, Stuck
+from foretrace.guess.tokens import GuessError, Token, wrong
 
 _ITEM = re.compile(
     r"(?P<open>\[)?(?:\{(?P<name>\w+):(?P<slot>\w+)\}|(?P<words>[^\s\[\]{}]+))(?P<close>\])?"

@@ -9,14 +9,14 @@ import re
 import sys
 from collections.abc import Iterable, Iterator
 
-from ..schema.kernel import ROLES
-from . import expecting, files, reason, scope
-from .amounts import UNITS
-from .fields import described
-from .marking import kinds
-from .reading import Kind
-from .slots import QUANTIFIERS, SLOTS
-from .things import DIRECTIONS, DTYPES, FAMILY_WORDS, LINEAR_WORDS, ORDINALS
+from foretrace.guess import expecting, files, reason, scope
+from foretrace.guess.amounts import UNITS
+from foretrace.guess.fields import described
+from foretrace.guess.marking import kinds
+from foretrace.guess.reading import Kind
+from foretrace.guess.slots import QUANTIFIERS, SLOTS
+from foretrace.guess.things import DIRECTIONS, DTYPES, FAMILY_WORDS, LINEAR_WORDS, ORDINALS
+from foretrace.schema.kernel import ROLES
 
 INTRODUCTION = """\
 # Predictions

@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from .. import plugins
-from ..model.trace import Trace
-from ..schema.verdict import Verdict, Verdicts
-from .grammar import match
-from .reading import Ask, Kind, Reading
-from .reason import Miss, likely
-from .scope import Scope, split_scope
-from .tokens import Token, split, wrong
-from .view import Unknown, View
-from .work import Work
+from foretrace import plugins
+from foretrace.guess.grammar import match
+from foretrace.guess.reading import Ask, Kind, Reading
+from foretrace.guess.reason import Miss, likely
+from foretrace.guess.scope import Scope, split_scope
+from foretrace.guess.tokens import Token, split, wrong
+from foretrace.guess.view import Unknown, View
+from foretrace.guess.work import Work
+from foretrace.model.trace import Trace
+from foretrace.schema.verdict import Verdict, Verdicts
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Guess:
 @cache
 def kinds() -> tuple[Kind, ...]:
     """Every kind of prediction, in the order in which their patterns are tried."""
-    from . import kinds as package
+    from foretrace.guess import kinds as package
 
     found = plugins.declared(package, "KIND", Kind, "foretrace.guesses")
     return tuple(sorted(found, key=lambda kind: (kind.order, kind.name)))

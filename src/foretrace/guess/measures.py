@@ -7,10 +7,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from statistics import median
 
-from ..units import bytes_text, count_text, flops_text, time_text
-from .select import Found, find
-from .things import Thing
-from .view import Unknown, View
+from foretrace.guess.select import Found, find
+from foretrace.guess.things import Thing
+from foretrace.guess.view import Unknown, View
+from foretrace.units import bytes_text, count_text, flops_text, time_text
 
 CLOCKS = ("gpu", "cpu")
 BOUNDED = ("estimate", "at least", "at most")  # how the note of a cost begins that is no exact one

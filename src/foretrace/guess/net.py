@@ -14,17 +14,17 @@ from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 from typing import Any
 
-from .. import families
-from ..errors import TraceError
-from ..families.inductor import VIEWS
-from ..model.trace import Trace
-from .cpu import cpu_kernels, runs_on_cpu
-from .files import dump
-from .marking import mark, parse
-from .scope import Scope
-from .things import op_words
-from .view import View
-from .work import Case, Work
+from foretrace import families
+from foretrace.errors import TraceError
+from foretrace.families.inductor import VIEWS
+from foretrace.guess.cpu import cpu_kernels, runs_on_cpu
+from foretrace.guess.files import dump
+from foretrace.guess.marking import mark, parse
+from foretrace.guess.scope import Scope
+from foretrace.guess.things import op_words
+from foretrace.guess.view import View
+from foretrace.guess.work import Case, Work
+from foretrace.model.trace import Trace
 
 SCHEMA = 1
 PLACES = 20  # regions; a trace with more has names made by a program, not by a person

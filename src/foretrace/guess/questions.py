@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from ..errors import UsageError
-from ..model.trace import Trace
-from .cpu import runs_on_cpu
-from .marking import Guess, mark, parse
-from .scope import Scope
-from .things import op_words
-from .tokens import nearest
-from .work import Work
+from foretrace.errors import UsageError
+from foretrace.guess.cpu import runs_on_cpu
+from foretrace.guess.marking import Guess, mark, parse
+from foretrace.guess.scope import Scope
+from foretrace.guess.things import op_words
+from foretrace.guess.tokens import nearest
+from foretrace.guess.work import Work
+from foretrace.model.trace import Trace
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from .scope import Scope
-from .view import Unknown, View
+from foretrace.guess.scope import Scope
+from foretrace.guess.view import Unknown, View
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
-from .. import plugins
-from .amounts import Amount
-from .measures import Measure
-from .reading import Ask, Reading
-from .things import Thing
+from foretrace import plugins
+from foretrace.guess.amounts import Amount
+from foretrace.guess.measures import Measure
+from foretrace.guess.reading import Ask, Reading
+from foretrace.guess.things import Thing
 
 if TYPE_CHECKING:
-    from .work import Case
+    from foretrace.guess.work import Case
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class Reason:
 @cache
 def every() -> tuple[Reason, ...]:
     """All reasons, in order of name."""
-    from . import reasons
+    from foretrace.guess import reasons
 
     return tuple(plugins.declared(reasons, "REASON", Reason, "foretrace.reasons"))
 

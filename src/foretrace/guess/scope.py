@@ -13,11 +13,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..model.host import step_number
-from ..model.spans import Span
-from .tokens import Token, nearest, wrong
-from .view import Unknown, View
-from .work import Work
+from foretrace.guess.tokens import Token, nearest, wrong
+from foretrace.guess.view import Unknown, View
+from foretrace.guess.work import Work
+from foretrace.model.host import step_number
+from foretrace.model.spans import Span
 
 _FILLERS = ("every", "each", "region", "call", "of", "the")
 _RESERVED = (*_FILLERS, "step", "steps", "in", "per")

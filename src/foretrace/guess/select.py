@@ -6,12 +6,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from .cpu import cpu_kernels
-from .fields import NOT_STATED, fields, value_of
-from .scope import named
-from .things import DTYPES, Thing, Trait
-from .view import Unknown, View
-from .work import Case, Work
+from foretrace.guess.cpu import cpu_kernels
+from foretrace.guess.fields import NOT_STATED, fields, value_of
+from foretrace.guess.scope import named
+from foretrace.guess.things import DTYPES, Thing, Trait
+from foretrace.guess.view import Unknown, View
+from foretrace.guess.work import Case, Work
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
-from ..model.trace import Trace
-from .snapshot import from_text, to_text
+from foretrace.guess.snapshot import from_text, to_text
+from foretrace.model.trace import Trace
 
 _KEY = r"(?:(?:sm|gfx)\w+|cpu|gpu)(?:-torch[\d.]+)?"
 

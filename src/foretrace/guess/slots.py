@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from .amounts import COUNTS, NUMBER, UNITS, Amount, Compare, read_amount
-from .fields import read_field, read_value
-from .measures import CLOCKS, PER_KERNEL, Measure
-from .things import LINEAR_WORDS, Stuck, Thing, read_thing
-from .tokens import Token
+from foretrace.guess.amounts import COUNTS, NUMBER, UNITS, Amount, Compare, read_amount
+from foretrace.guess.fields import read_field, read_value
+from foretrace.guess.measures import CLOCKS, PER_KERNEL, Measure
+from foretrace.guess.things import LINEAR_WORDS, Stuck, Thing, read_thing
+from foretrace.guess.tokens import Token
 
 __all__ = ["SLOTS", "Slot", "Stuck"]
 

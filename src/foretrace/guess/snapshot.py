@@ -17,12 +17,12 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from .. import families
-from ..model.trace import Trace
-from .cpu import working_ops
-from .scope import Scope
-from .view import Unknown, View
-from .work import Work, bare
+from foretrace import families
+from foretrace.guess.cpu import working_ops
+from foretrace.guess.scope import Scope
+from foretrace.guess.view import Unknown, View
+from foretrace.guess.work import Work, bare
+from foretrace.model.trace import Trace
 
 _COMPILED = re.compile(
     r"(?:graph_\d+_)?((?:cpp|triton_[a-z]{3})_fused\w*?)(?:_\d+)?(?:0d[\dcde]*)?"

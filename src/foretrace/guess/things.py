@@ -13,9 +13,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
-from ..families.inductor import VOCABULARY
-from ..schema.kernel import ROLES
-from .tokens import Token
+from foretrace.families.inductor import VOCABULARY
+from foretrace.guess.tokens import Token
+from foretrace.schema.kernel import ROLES
 
 
 class Stuck(Exception):

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from ..errors import UsageError
+from foretrace.errors import UsageError
 
 LONGEST = 2_000  # characters; longer than any sentence a person writes
 _TOKEN = re.compile(

@@ -7,9 +7,9 @@ from functools import cached_property
 
 import numpy as np
 
-from ..model.intervals import Bools, Ints
-from ..units import time_text
-from .work import Work
+from foretrace.guess.work import Work
+from foretrace.model.intervals import Bools, Ints
+from foretrace.units import time_text
 
 LINES = 16  # of a slice; the rest is counted
 

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from .. import families
-from ..model.intervals import Bools, Ints
-from ..model.kernels import chain_ids
-from ..model.trace import Trace
-from ..schema.kernel import KernelId
+from foretrace import families
+from foretrace.model.intervals import Bools, Ints
+from foretrace.model.kernels import chain_ids
+from foretrace.model.trace import Trace
+from foretrace.schema.kernel import KernelId
 
 # What an op does besides its own name. A linear layer's product with bias is one kernel that
 # multiplies and adds.

@@ -10,12 +10,12 @@ elsewhere plain torch does, and says so once. `routes` describes how the fastest
 `tune` measures it, `hub` writes a Hugging Face kernel repository.
 """
 
-from . import layers
-from .activations import ACTIVATIONS, gated_reference
-from .glu import gated, geglu, reglu, swiglu
-from .mlp import gated_mlp, mlp_reference
-from .module import GeGLUMLP
-from .support import PlainRoute
+from foretrace.kernels import layers
+from foretrace.kernels.activations import ACTIVATIONS, gated_reference
+from foretrace.kernels.glu import gated, geglu, reglu, swiglu
+from foretrace.kernels.mlp import gated_mlp, mlp_reference
+from foretrace.kernels.module import GeGLUMLP
+from foretrace.kernels.support import PlainRoute
 
 __all__ = [
     "ACTIVATIONS",

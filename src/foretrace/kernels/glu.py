@@ -14,11 +14,11 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from .activations import ACTIVATIONS, activation_named, gated_reference
-from .support import HAVE_TRITON, note_once, traced, why_not
+from foretrace.kernels.activations import ACTIVATIONS, activation_named, gated_reference
+from foretrace.kernels.support import HAVE_TRITON, note_once, traced, why_not
 
 if HAVE_TRITON:
-    from .device.apply import gated_backward, gated_forward
+    from foretrace.kernels.device.apply import gated_backward, gated_forward
 
 
 def gated(gate: Tensor, up: Tensor, activation: str = "gelu_tanh") -> Tensor:

@@ -8,7 +8,7 @@ MLP, Llama's, or any with `gate_proj`, `up_proj` and `down_proj` without biases.
 
 from torch import Tensor, nn
 
-from .mlp import gated_mlp
+from foretrace.kernels.mlp import gated_mlp
 
 
 class GeGLUMLP(nn.Module):

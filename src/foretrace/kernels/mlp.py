@@ -15,10 +15,10 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from . import steps
-from .activations import ACTIVATIONS, activation_named, gated_reference
-from .routes import Size, plan
-from .support import INTERPRETED, note_once, traced, why_not
+from foretrace.kernels import steps
+from foretrace.kernels.activations import ACTIVATIONS, activation_named, gated_reference
+from foretrace.kernels.routes import Size, plan
+from foretrace.kernels.support import INTERPRETED, note_once, traced, why_not
 
 
 def mlp_reference(

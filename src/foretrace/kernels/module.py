@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .activations import ACTIVATIONS, activation_named, gated_reference
-from .mlp import gated_mlp
-from .support import note_once
+from foretrace.kernels.activations import ACTIVATIONS, activation_named, gated_reference
+from foretrace.kernels.mlp import gated_mlp
+from foretrace.kernels.support import note_once
 
 _PROJECTIONS = ("gate_proj", "up_proj", "down_proj")
 

@@ -27,10 +27,10 @@ from typing import NamedTuple
 
 import torch
 
-from .support import HAVE_TRITON, INTERPRETED
+from foretrace.kernels.support import HAVE_TRITON, INTERPRETED
 
 if HAVE_TRITON:
-    from .device.products import Tile
+    from foretrace.kernels.device.products import Tile
 
 Size = tuple[int, int, int]
 

@@ -12,12 +12,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from .routes import LIBRARY, Plan, Route, Size
-from .support import HAVE_TRITON
+from foretrace.kernels.routes import LIBRARY, Plan, Route, Size
+from foretrace.kernels.support import HAVE_TRITON
 
 if HAVE_TRITON:
-    from .device.apply import packed_backward, packed_forward
-    from .device.products import (
+    from foretrace.kernels.device.apply import packed_backward, packed_forward
+    from foretrace.kernels.device.products import (
         gate_up,
         gate_up_tma,
         gradient_tma,
@@ -25,7 +25,7 @@ if HAVE_TRITON:
         takes_pair,
         takes_tma,
     )
-    from .device.workspace import room_between
+    from foretrace.kernels.device.workspace import room_between
 
 
 class Weights(NamedTuple):

@@ -14,11 +14,11 @@ from concurrent.futures import ProcessPoolExecutor
 
 import torch
 
-from ..errors import MissingError
-from . import steps
-from .device.products import Tile
-from .glu import gated
-from .routes import (
+from foretrace.errors import MissingError
+from foretrace.kernels import steps
+from foretrace.kernels.device.products import Tile
+from foretrace.kernels.glu import gated
+from foretrace.kernels.routes import (
     LIBRARY,
     PARTS,
     Measured,
@@ -30,7 +30,7 @@ from .routes import (
     store_path,
     write,
 )
-from .timing import call_times, device_times
+from foretrace.kernels.timing import call_times, device_times
 
 # A route must beat the library by this much to be chosen: medians of two equal routes differ by
 # about 1% on an H200.

@@ -6,9 +6,9 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from .. import devices
-from ..schema.device import Device
-from ..schema.ledger import LedgerBuilder
+from foretrace import devices
+from foretrace.schema.device import Device
+from foretrace.schema.ledger import LedgerBuilder
 
 _RANK_IN_NAME = re.compile(
     r"rank[_-]?(\d+)|[_-]TP-?(\d+)|profile_(\d+)\.json|ranks?_(\d+)", re.IGNORECASE

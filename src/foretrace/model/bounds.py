@@ -29,11 +29,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .intervals import Ints
-from .spans import Span
+from foretrace.model.intervals import Ints
+from foretrace.model.spans import Span
 
 if TYPE_CHECKING:
-    from .trace import Trace
+    from foretrace.model.trace import Trace
 
 BOUNDS = ("overhead", "compute", "memory", "comms", "mixed", "unknown")
 # More idle than busy: whatever the kernels do, making them faster cannot even halve the time. On

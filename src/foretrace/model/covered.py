@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .intervals import Bools, Ints
+from foretrace.model.intervals import Bools, Ints
 
 
 class Covered:

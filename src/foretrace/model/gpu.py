@@ -11,12 +11,12 @@ from functools import cached_property
 import numpy as np
 import polars as pl
 
-from ..schema.gaps import filled
-from ..schema.ledger import LedgerBuilder
-from ..schema.tables import Tables
-from . import calls
-from .host import Host, Narrow
-from .intervals import Bools, Ints, overlapping, union_by_group
+from foretrace.model import calls
+from foretrace.model.host import Host, Narrow
+from foretrace.model.intervals import Bools, Ints, overlapping, union_by_group
+from foretrace.schema.gaps import filled
+from foretrace.schema.ledger import LedgerBuilder
+from foretrace.schema.tables import Tables
 
 WORK_KINDS = ("kernel", "gpu_memcpy", "gpu_memset")
 NONE = -(1 << 63)

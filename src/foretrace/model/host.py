@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..schema.gaps import filled
-from ..schema.ledger import LedgerBuilder
-from ..schema.tables import Tables
-from . import calls, tree
-from .intervals import Bools, Ints
+from foretrace.model import calls, tree
+from foretrace.model.intervals import Bools, Ints
+from foretrace.schema.gaps import filled
+from foretrace.schema.ledger import LedgerBuilder
+from foretrace.schema.tables import Tables
 
 Narrow = NDArray[Any]  # integers of whatever width holds them
 STEP_NAME = re.compile(r"Profile[r]?Step\s*#\s*(\d+)")

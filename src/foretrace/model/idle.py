@@ -29,12 +29,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from . import calls
-from .covered import Covered
-from .intervals import Bools, Ints
+from foretrace.model import calls
+from foretrace.model.covered import Covered
+from foretrace.model.intervals import Bools, Ints
 
 if TYPE_CHECKING:
-    from .trace import Trace
+    from foretrace.model.trace import Trace
 
 CAUSES = ("sync", "device", "profiler", "copy", "launch", "host", "unknown")
 _FAR = np.iinfo(np.int64).max // 4

@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from .. import families
-from ..schema.device import Device
-from ..schema.kernel import KernelId
-from . import costs
-from .about import device_of
-from .gpu import numbered
-from .intervals import Ints
-from .work import work_table
+from foretrace import families
+from foretrace.model import costs
+from foretrace.model.about import device_of
+from foretrace.model.gpu import numbered
+from foretrace.model.intervals import Ints
+from foretrace.model.work import work_table
+from foretrace.schema.device import Device
+from foretrace.schema.kernel import KernelId
 
 if TYPE_CHECKING:
-    from .trace import Trace
+    from foretrace.model.trace import Trace
 
 _PRICED = {
     "flops": pl.Int64,

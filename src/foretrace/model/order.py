@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .. import families
-from ..schema.kernel import KernelId
-from .costs import OpCall
-from .intervals import Bools, Ints
+from foretrace import families
+from foretrace.model.costs import OpCall
+from foretrace.model.intervals import Bools, Ints
+from foretrace.schema.kernel import KernelId
 
 if TYPE_CHECKING:
-    from .trace import Trace
+    from foretrace.model.trace import Trace
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ..errors import UsageError
+from foretrace.errors import UsageError
 
 if TYPE_CHECKING:
-    from .trace import Trace
+    from foretrace.model.trace import Trace
 
 _NAMES = re.compile(r"[a-z_]+", re.IGNORECASE)
 # Polars' SQL has functions that read files (`read_csv`, `scan_parquet`), quoted, spaced and

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .about import is_coordinator
+from foretrace.model.about import is_coordinator
 
 Look = dict[str, Any]
 

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .intervals import Bools, Ints
+from foretrace.model.intervals import Bools, Ints
 
 if TYPE_CHECKING:
-    from .trace import Trace
+    from foretrace.model.trace import Trace
 
 # Ops whose result is another view of their input's memory. `contiguous`, `to`, `reshape` and their
 # like are views only when there is nothing to copy, which is why a call must also be seen to launch

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .. import families
-from .gpu import NONE
-from .intervals import Ints
-from .spans import Span
+from foretrace import families
+from foretrace.model.gpu import NONE
+from foretrace.model.intervals import Ints
+from foretrace.model.spans import Span
 
 if TYPE_CHECKING:
-    from .order import Case
-    from .trace import Trace
+    from foretrace.model.order import Case
+    from foretrace.model.trace import Trace
 
 # A sequence of more pieces than this is folded: it no longer fits a page, and layers repeat.
 LONGEST = 40

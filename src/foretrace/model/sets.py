@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..schema.ledger import LedgerBuilder, Note
-from .about import is_coordinator
+from foretrace.model.about import is_coordinator
+from foretrace.schema.ledger import LedgerBuilder, Note
 
 if TYPE_CHECKING:
-    from .trace import Trace
+    from foretrace.model.trace import Trace
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Member:
 
 def note_set(traces: Sequence[Trace]) -> None:
     """Add to each ledger what the set as a whole shows."""
-    from .trace import with_notes
+    from foretrace.model.trace import with_notes
 
     notes = set_notes(
         [

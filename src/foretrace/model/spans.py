@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .gpu import Gpu
-from .host import Host
-from .intervals import Ints, innermost
+from foretrace.model.gpu import Gpu
+from foretrace.model.host import Host
+from foretrace.model.intervals import Ints, innermost
 
 
 @dataclass(frozen=True, slots=True)

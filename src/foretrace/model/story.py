@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..schema.ledger import ABSENT
-from ..units import count_text, percent_text, time_text
+from foretrace.schema.ledger import ABSENT
+from foretrace.units import count_text, percent_text, time_text
 
 BOUNDS = {
     "overhead": "by overhead: the GPU spends more than half of the time waiting for the host",

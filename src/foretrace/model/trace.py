@@ -10,22 +10,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from ..schema.gaps import with_gaps
-from ..schema.ledger import Ledger, LedgerBuilder, Note
-from ..schema.tables import Tables
-from .about import About, about, device_of
-from .gpu import Gpu
-from .host import Host, step_number
-from .spans import Spans
+from foretrace.model.about import About, about, device_of
+from foretrace.model.gpu import Gpu
+from foretrace.model.host import Host, step_number
+from foretrace.model.spans import Spans
+from foretrace.schema.gaps import with_gaps
+from foretrace.schema.ledger import Ledger, LedgerBuilder, Note
+from foretrace.schema.tables import Tables
 
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from .covered import Covered
-    from .idle import Idle
-    from .order import Order
+    from foretrace.model.covered import Covered
+    from foretrace.model.idle import Idle
+    from foretrace.model.order import Order
 
 
 _WORD = np.dtypes.StringDType()  # a quarter of what a fixed width takes
@@ -41,7 +41,7 @@ class Trace:
     """
 
     def __init__(self, tables: Tables, path: str) -> None:
-        from ..sources.kineto.columns import KINDS
+        from foretrace.sources.kineto.columns import KINDS
 
         self.tables, self.path, self.source = tables, path, tables.source
         notes = LedgerBuilder()
@@ -112,14 +112,14 @@ class Trace:
     @cached_property
     def kernels(self) -> pl.DataFrame:
         """One row per GPU kernel, with what its name says and what its op must cost."""
-        from .kernels import described
+        from foretrace.model.kernels import described
 
         return described(self)
 
     @cached_property
     def kernel_cases(self) -> pl.DataFrame:
         """Kernels grouped by name and the shapes of their op."""
-        from .kernels import grouped
+        from foretrace.model.kernels import grouped
 
         return grouped(self)
 
@@ -141,28 +141,28 @@ class Trace:
     @cached_property
     def order(self) -> Order:
         """Kernels in the order of their launches, each with its case."""
-        from .order import Order
+        from foretrace.model.order import Order
 
         return Order(self)
 
     @cached_property
     def busy(self) -> tuple[Covered, ...]:
         """When each device was busy, in the order of `gpu.device_number`."""
-        from .idle import busy_by_device
+        from foretrace.model.idle import busy_by_device
 
         return busy_by_device(self)
 
     @cached_property
     def idle(self) -> Idle:
         """When no device was, and why."""
-        from .idle import find
+        from foretrace.model.idle import find
 
         return find(self)
 
     @cached_property
     def copies(self) -> pl.DataFrame:
         """One row per memcpy and memset."""
-        from .work import work_table
+        from foretrace.model.work import work_table
 
         return work_table(self, ~self.gpu.is_kernel)
 
@@ -247,7 +247,7 @@ class Trace:
 
     def sql(self, query: str) -> pl.DataFrame:
         """Run one SQL query over the tables; see `table_names`."""
-        from .query import run
+        from foretrace.model.query import run
 
         return run(self, query)
 
@@ -292,7 +292,7 @@ class Trace:
 
 def with_notes(ledger: Ledger, notes: tuple[Note, ...]) -> Ledger:
     """The ledger with further notes in their place."""
-    from ..schema.ledger import SEVERITIES
+    from foretrace.schema.ledger import SEVERITIES
 
     merged = sorted(
         (*ledger.notes, *notes), key=lambda note: (-SEVERITIES.index(note.severity), note.code)

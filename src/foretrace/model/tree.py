@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .intervals import Bools, Ints
+from foretrace.model.intervals import Bools, Ints
 
 
 def build(track: Ints, start: Ints, end: Ints, is_call: Bools) -> tuple[Ints, Ints, int]:

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from ..schema.gaps import with_gaps
-from .gpu import NONE
-from .intervals import Bools, Ints
+from foretrace.model.gpu import NONE
+from foretrace.model.intervals import Bools, Ints
+from foretrace.schema.gaps import with_gaps
 
 if TYPE_CHECKING:
-    from .trace import Trace
+    from foretrace.model.trace import Trace
 
 
 def work_table(trace: Trace, chosen: Bools) -> pl.DataFrame:

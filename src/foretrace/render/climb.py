@@ -9,8 +9,8 @@ import textwrap
 from collections import Counter, defaultdict
 from typing import Any
 
-from .safe import markdown, plain
-from .section import WIDTH
+from foretrace.render.safe import markdown, plain
+from foretrace.render.section import WIDTH
 
 MARKS = {"hit": "holds", "miss": "does not hold", "unknown": "cannot be told"}
 _TABLE = "The article's table"

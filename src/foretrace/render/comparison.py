@@ -8,17 +8,17 @@ import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ..compare.comparison import Comparison
-from ..compare.kernels import KernelRow
-from ..compare.launched import Kernel
-from ..compare.measure import Measured
-from ..compare.ops import OpRow
-from ..compare.side import Side
-from ..compare.wording import called
-from ..units import DASH, count_text, percent_text, ratio_text, time_text
-from .safe import markdown, plain
-from .section import WIDTH
-from .table import shorten, table
+from foretrace.compare.comparison import Comparison
+from foretrace.compare.kernels import KernelRow
+from foretrace.compare.launched import Kernel
+from foretrace.compare.measure import Measured
+from foretrace.compare.ops import OpRow
+from foretrace.compare.side import Side
+from foretrace.compare.wording import called
+from foretrace.render.safe import markdown, plain
+from foretrace.render.section import WIDTH
+from foretrace.render.table import shorten, table
+from foretrace.units import DASH, count_text, percent_text, ratio_text, time_text
 
 MOST_COLUMNS = 4  # traces beside A that fit as columns
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"

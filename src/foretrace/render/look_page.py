@@ -7,10 +7,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..model.story import roles_text
-from ..units import DASH, count_text, percent_text, time_text
-from .section import Section
-from .table import shorten
+from foretrace.model.story import roles_text
+from foretrace.render.section import Section
+from foretrace.render.table import shorten
+from foretrace.units import DASH, count_text, percent_text, time_text
 
 Row = dict[str, Any]
 # Rows of steps and regions that a page has room for; `--json` has all.

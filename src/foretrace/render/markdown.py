@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .look_page import sections
-from .section import marked
+from foretrace.render.look_page import sections
+from foretrace.render.section import marked
 
 
 def look_text(document: dict[str, Any], top: int) -> str:

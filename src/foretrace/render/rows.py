@@ -8,8 +8,8 @@ import json
 import math
 from typing import TYPE_CHECKING, Any
 
-from .safe import csv_cell
-from .table import table
+from foretrace.render.safe import csv_cell
+from foretrace.render.table import table
 
 if TYPE_CHECKING:
     import polars as pl

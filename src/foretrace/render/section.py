@@ -9,8 +9,8 @@ import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .safe import markdown, plain
-from .table import table
+from foretrace.render.safe import markdown, plain
+from foretrace.render.table import table
 
 WIDTH = 100
 BOLD, NORMAL = "\x1b[1m", "\x1b[0m"

@@ -7,11 +7,11 @@ from __future__ import annotations
 import shlex
 from typing import Any
 
-from ..look_set import Overview
-from ..model.ranks import Spread, per_step, spreads
-from ..schema.ledger import Note
-from ..units import DASH, count_text, percent_text, ratio_text, time_text
-from .section import Section
+from foretrace.look_set import Overview
+from foretrace.model.ranks import Spread, per_step, spreads
+from foretrace.render.section import Section
+from foretrace.schema.ledger import Note
+from foretrace.units import DASH, count_text, percent_text, ratio_text, time_text
 
 Look = dict[str, Any]
 GRAVE = ("data_loss", "error")

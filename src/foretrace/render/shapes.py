@@ -8,8 +8,8 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
-from ..units import count_text, ratio_text, time_text
-from .section import Section, drawn, marked
+from foretrace.render.section import Section, drawn, marked
+from foretrace.units import count_text, ratio_text, time_text
 
 EAGERLY = "*"
 

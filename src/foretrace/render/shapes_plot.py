@@ -7,8 +7,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ..errors import MissingError, UsageError
-from .shapes import labels
+from foretrace.errors import MissingError, UsageError
+from foretrace.render.shapes import labels
 
 FLOOR_MS = 1e-3  # a logarithmic scale has no zero, and a stall may be none
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from .safe import plain
+from foretrace.render.safe import plain
 
 NARROWEST = 8  # a column of words keeps this much, whatever the width
 

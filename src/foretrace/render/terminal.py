@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .look_page import sections
-from .section import drawn
+from foretrace.render.look_page import sections
+from foretrace.render.section import drawn
 
 
 def look_text(document: dict[str, Any], top: int, *, bold: bool = False) -> str:

@@ -6,10 +6,10 @@ from collections import Counter
 from statistics import median
 from typing import Any
 
-from ..schema.verdict import VERDICTS
-from ..units import count_text, percent_text, time_text
-from .climb import MARKS, heading, score, skipped_lines, wrapped
-from .table import table
+from foretrace.render.climb import MARKS, heading, score, skipped_lines, wrapped
+from foretrace.render.table import table
+from foretrace.schema.verdict import VERDICTS
+from foretrace.units import count_text, percent_text, time_text
 
 _NEXT = """What to try next
   foretrace look TRACE              who asked for each kernel, what it cost, what it is bound by

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from ..schema.verdict import Verdict
-from .safe import plain
+from foretrace.render.safe import plain
+from foretrace.schema.verdict import Verdict
 
 SCHEMA = 1
 _MARKS = {"hit": "hit    ", "miss": "MISS   ", "unknown": "unknown"}

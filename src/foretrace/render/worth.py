@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..units import DASH, count_text, percent_text, ratio_text, span_text, time_text
-from .section import Section, drawn, marked
-from .shapes import short_reason
+from foretrace.render.section import Section, drawn, marked
+from foretrace.render.shapes import short_reason
+from foretrace.units import DASH, count_text, percent_text, ratio_text, span_text, time_text
 
 TIMES = (("a call, all in all", "wall_ns"), ("host time", "host_ns"), ("GPU time", "gpu_ns"))
 

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import polars as pl
 
-    from .ledger import Ledger
+    from foretrace.schema.ledger import Ledger
 
 TABLES = (
     "events",

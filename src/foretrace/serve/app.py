@@ -11,13 +11,13 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
-from ..errors import ForetraceError, UsageError
-from ..render.html import report
-from ..render.html.packing import pack
-from ..render.html.page import page, policy
-from ..render.rows import csv_text, json_rows
-from .catalog import Entry
-from .opened import Opened, Shelf
+from foretrace.errors import ForetraceError, UsageError
+from foretrace.render.html import report
+from foretrace.render.html.packing import pack
+from foretrace.render.html.page import page, policy
+from foretrace.render.rows import csv_text, json_rows
+from foretrace.serve.catalog import Entry
+from foretrace.serve.opened import Opened, Shelf
 
 WIDEST, MOST_ROWS = 8192, 1000
 # Polars' SQL can read files, and no query here has a reason to: anything that looks like it is

@@ -7,11 +7,11 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
-from ..errors import TraceError
-from ..opening import open
-from ..render.safe import plain
-from ..sources.folder import examined, refusal
-from ..sources.limits import Limits
+from foretrace.errors import TraceError
+from foretrace.opening import open
+from foretrace.render.safe import plain
+from foretrace.sources.folder import examined, refusal
+from foretrace.sources.limits import Limits
 
 # read whole before it is served, in a few milliseconds; of a larger file the first bytes must do
 QUICK_BYTES = 1 << 20

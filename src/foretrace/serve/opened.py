@@ -13,15 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ForetraceError, UsageError
-from ..model.intervals import Ints
-from ..model.trace import Trace
-from ..opening import open
-from ..render.html.changes import comparison, marks
-from ..sources.limits import Limits
-from .catalog import Entry
-from .reading import Reading, read
-from .tiles import Tiles
+from foretrace.errors import ForetraceError, UsageError
+from foretrace.model.intervals import Ints
+from foretrace.model.trace import Trace
+from foretrace.opening import open
+from foretrace.render.html.changes import comparison, marks
+from foretrace.serve.catalog import Entry
+from foretrace.serve.reading import Reading, read
+from foretrace.serve.tiles import Tiles
+from foretrace.sources.limits import Limits
 
 MOST_OPEN = 4  # the least recently used is closed for the next
 MOST_RELATED, MOST_FOUND = 300, 5000

@@ -12,15 +12,15 @@ import multiprocessing
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 
-from ..model.trace import Trace
-from ..opening import open
-from ..render.html.changes import MARKS
-from ..render.html.report import outline
-from ..render.html.story import story
-from ..render.html.tables import CONFIG, about
-from ..render.html.timeline import Timeline
-from ..sources.limits import Limits
-from .catalog import Entry
+from foretrace.model.trace import Trace
+from foretrace.opening import open
+from foretrace.render.html.changes import MARKS
+from foretrace.render.html.report import outline
+from foretrace.render.html.story import story
+from foretrace.render.html.tables import CONFIG, about
+from foretrace.render.html.timeline import Timeline
+from foretrace.serve.catalog import Entry
+from foretrace.sources.limits import Limits
 
 # a few hundred thousand events, compressed or not: about half a second of reading
 LARGE_BYTES = 32 << 20

@@ -9,9 +9,9 @@ import socket
 from collections.abc import Callable
 from typing import Any
 
-from ..errors import MissingError, UsageError
-from ..sources.limits import Limits
-from .catalog import catalog
+from foretrace.errors import MissingError, UsageError
+from foretrace.serve.catalog import catalog
+from foretrace.sources.limits import Limits
 
 LARGEST_HEADER = 32 << 10
 
@@ -39,14 +39,14 @@ def prepare(
     try:
         import uvicorn
 
-        from .app import application
-        from .protocol import Prompt
+        from foretrace.serve.app import application
+        from foretrace.serve.protocol import Prompt
     except ImportError as problem:
         raise MissingError(
             f"the viewer needs {problem.name}: pip install 'foretrace[serve]'"
         ) from None
-    from .guard import Guard
-    from .opened import Shelf
+    from foretrace.serve.guard import Guard
+    from foretrace.serve.opened import Shelf
 
     bounds = limits or Limits()
     found = catalog(root, bounds)

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..model.intervals import Bools, Ints
-from ..render.html.timeline import Timeline
+from foretrace.model.intervals import Bools, Ints
+from foretrace.render.html.timeline import Timeline
 
 FINEST_NS, FACTOR = 1000, 4
 ENOUGH = 20_000  # a level this small needs no coarser one

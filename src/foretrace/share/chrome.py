@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from ..model.trace import Trace
-from .words import Words
+from foretrace.model.trace import Trace
+from foretrace.share.words import Words
 
 # Side table -> {column: key of `args`}. Numbers and launch sizes only; texts are listed apart.
 NUMBERS = {

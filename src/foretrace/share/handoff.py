@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from ..errors import UsageError
-from ..render.html.page import page as html_page
-from ..render.html.page import policy
+from foretrace.errors import UsageError
+from foretrace.render.html.page import page as html_page
+from foretrace.render.html.page import policy
 
 PERFETTO = "https://ui.perfetto.dev"
 PORT = 9001

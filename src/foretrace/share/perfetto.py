@@ -14,13 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from .. import families
-from ..analyses import run_all
-from ..model.intervals import Ints
-from ..model.trace import Trace
-from ..render.html.timeline import free_rows
-from . import chrome
-from .words import Words
+from foretrace import families
+from foretrace.analyses import run_all
+from foretrace.model.intervals import Ints
+from foretrace.model.trace import Trace
+from foretrace.render.html.timeline import free_rows
+from foretrace.share import chrome
+from foretrace.share.words import Words
 
 PID = 900_000_000  # far from any process or device
 _CATEGORY = "foretrace"

@@ -18,15 +18,15 @@ from html import escape
 from pathlib import Path
 from urllib.parse import quote
 
-from ..errors import TraceError
-from ..model.trace import Trace
-from ..opening import open
-from ..render.html import write_report
-from ..sources.folder import candidates
-from ..sources.limits import Limits
-from ..units import bytes_text
-from .redact import KEEP, REMAINS, redact, shared_name, words_for
-from .stores import PERFETTO, Store
+from foretrace.errors import TraceError
+from foretrace.model.trace import Trace
+from foretrace.opening import open
+from foretrace.render.html import write_report
+from foretrace.share.redact import KEEP, REMAINS, redact, shared_name, words_for
+from foretrace.share.stores import PERFETTO, Store
+from foretrace.sources.folder import candidates
+from foretrace.sources.limits import Limits
+from foretrace.units import bytes_text
 
 INDEX = "foretrace-index.html"
 _BLOCK = 1 << 20

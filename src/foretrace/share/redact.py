@@ -7,10 +7,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from ..errors import UsageError
-from ..model.trace import Trace
-from . import chrome
-from .words import Words, leaves, owners
+from foretrace.errors import UsageError
+from foretrace.model.trace import Trace
+from foretrace.share import chrome
+from foretrace.share.words import Words, leaves, owners
 
 # What may be kept beyond the list, and what that means.
 KEEP = {

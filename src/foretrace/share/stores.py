@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
-from ..errors import MissingError, UsageError
+from foretrace.errors import MissingError, UsageError
 
 PERFETTO = "https://ui.perfetto.dev/#!/?url="
 _INSTALL = "pip install 'foretrace[share]'"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..schema.ledger import LedgerBuilder
-from ..schema.tables import Tables
-from .limits import Limits
+from foretrace.schema.ledger import LedgerBuilder
+from foretrace.schema.tables import Tables
+from foretrace.sources.limits import Limits
 
 __all__ = ["Limits", "read"]
 
@@ -20,12 +20,12 @@ def read(
     `meanwhile` is called while other processes decode a large file: a good time to import what
     comes next.
     """
-    from .bytestream import open_stream
-    from .kineto.document import read_document
+    from foretrace.sources.bytestream import open_stream
+    from foretrace.sources.kineto.document import read_document
 
     limits, ledger = limits or Limits(), LedgerBuilder()
     document = read_document(open_stream(path, limits, ledger), limits, ledger, meanwhile)
     # brings NumPy and Polars, which must not be loaded before workers are forked
-    from .kineto.assemble import assemble
+    from foretrace.sources.kineto.assemble import assemble
 
     return assemble(document, ledger)

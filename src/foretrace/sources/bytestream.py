@@ -19,10 +19,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import IO
 
-from ..errors import LimitError, TraceError
-from ..schema.ledger import LedgerBuilder
-from .compressed import BLOCK, GZIP, ZSTD, Ratio, gunzip, unzstd
-from .limits import Limits
+from foretrace.errors import LimitError, TraceError
+from foretrace.schema.ledger import LedgerBuilder
+from foretrace.sources.compressed import BLOCK, GZIP, ZSTD, Ratio, gunzip, unzstd
+from foretrace.sources.limits import Limits
 
 ZIP = b"PK\x03\x04"
 MAX_LAYERS = 2

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ..schema.tables import Tables
+    from foretrace.schema.tables import Tables
 
 FORMAT = 2  # raise when the tables change
 WORTHWHILE_BYTES = 1 << 20  # smaller traces are read as fast as their cache would be
@@ -88,8 +88,8 @@ def load(path: str) -> Tables | None:
         return None
     import polars as pl
 
-    from ..schema.ledger import Ledger, Note
-    from ..schema.tables import TABLES, Tables
+    from foretrace.schema.ledger import Ledger, Note
+    from foretrace.schema.tables import TABLES, Tables
 
     try:
         meta = json.loads((place / "meta.json").read_bytes())

@@ -11,9 +11,9 @@ import zlib
 from collections.abc import Generator, Iterator
 from typing import Any
 
-from ..errors import LimitError, TraceError
-from ..schema.ledger import LedgerBuilder
-from .limits import RATIO_FREE_BYTES, Limits
+from foretrace.errors import LimitError, TraceError
+from foretrace.schema.ledger import LedgerBuilder
+from foretrace.sources.limits import RATIO_FREE_BYTES, Limits
 
 BLOCK = 256 << 10
 GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"

@@ -15,11 +15,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from ..errors import TraceError, UsageError
-from ..schema.ledger import LedgerBuilder
-from .bytestream import ZIP, open_stream, open_zip
-from .limits import Limits
-from .sniff import refuse_no_events, refuse_non_json
+from foretrace.errors import TraceError, UsageError
+from foretrace.schema.ledger import LedgerBuilder
+from foretrace.sources.bytestream import ZIP, open_stream, open_zip
+from foretrace.sources.limits import Limits
+from foretrace.sources.sniff import refuse_no_events, refuse_non_json
 
 _WORTH_A_LOOK = re.compile(
     r"\.(?:json|trace|tmp)(?:\.(?:gz|zst|zstd|tmp))?$|\.(?:gz|zst|zstd)$", re.IGNORECASE

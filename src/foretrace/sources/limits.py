@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, fields, replace
 
-from ..errors import UsageError
+from foretrace.errors import UsageError
 
 _UNITS = {
     "": 1,

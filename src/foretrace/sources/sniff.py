@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from ..errors import TraceError
+from foretrace.errors import TraceError
 
 _WRONG = "E_WRONG_FORMAT"
 _PICKLE_HINT = "memory snapshots are not read here; open them in torch's memory viewer"

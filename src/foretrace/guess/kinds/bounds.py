@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections import Counter
 from statistics import median
 
-from ...model import bounds
-from ...model.spans import Span
-from ...units import percent_text
-from ..reading import Ask, Kind, Reading, comparison
-from ..view import Unknown, View
+from foretrace.guess.reading import Ask, Kind, Reading, comparison
+from foretrace.guess.view import Unknown, View
+from foretrace.model import bounds
+from foretrace.model.spans import Span
+from foretrace.units import percent_text
 
 
 def measure(ask: Ask) -> Reading:

@@ -4,10 +4,10 @@ op.
 
 from __future__ import annotations
 
-from ..reading import Ask, Kind, Reading, for_each
-from ..scope import named
-from ..view import Unknown, View
-from .fields import judged, kernels
+from foretrace.guess.kinds.fields import judged, kernels
+from foretrace.guess.reading import Ask, Kind, Reading, for_each
+from foretrace.guess.scope import named
+from foretrace.guess.view import Unknown, View
 
 
 def measure(ask: Ask) -> Reading:

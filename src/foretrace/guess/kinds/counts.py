@@ -6,12 +6,12 @@ where some are missing, a prediction that the gap could overturn is unknown.
 
 from __future__ import annotations
 
-from ...units import count_text
-from ..amounts import Amount, Compare
-from ..reading import Ask, Kind, Reading, comparison, for_each
-from ..select import Found, count_range, find
-from ..things import Thing
-from ..view import View
+from foretrace.guess.amounts import Amount, Compare
+from foretrace.guess.reading import Ask, Kind, Reading, comparison, for_each
+from foretrace.guess.select import Found, count_range, find
+from foretrace.guess.things import Thing
+from foretrace.guess.view import View
+from foretrace.units import count_text
 
 
 def measure(ask: Ask) -> Reading:

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections import Counter
 
-from ..amounts import Compare
-from ..fields import Field, agrees, value_of, value_text
-from ..reading import Ask, Kind, Reading, for_each, judge_all
-from ..select import Found, find, has_trait
-from ..things import Thing
-from ..view import Unknown, View
+from foretrace.guess.amounts import Compare
+from foretrace.guess.fields import Field, agrees, value_of, value_text
+from foretrace.guess.reading import Ask, Kind, Reading, for_each, judge_all
+from foretrace.guess.select import Found, find, has_trait
+from foretrace.guess.things import Thing
+from foretrace.guess.view import Unknown, View
 
 
 def measure(ask: Ask) -> Reading:

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..cpu import cpu_does, cpu_kernels, runs_on_cpu
-from ..reading import Ask, Kind, Reading, for_each
-from ..select import Found, label
-from ..things import Thing
-from ..view import Unknown, View
-from ..work import bare
+from foretrace.guess.cpu import cpu_does, cpu_kernels, runs_on_cpu
+from foretrace.guess.reading import Ask, Kind, Reading, for_each
+from foretrace.guess.select import Found, label
+from foretrace.guess.things import Thing
+from foretrace.guess.view import Unknown, View
+from foretrace.guess.work import bare
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from ..reading import Ask, Kind, Reading, for_each, judge_all
-from ..select import find
-from ..things import Thing
-from ..view import Unknown, View
-from .fields import seen
+from foretrace.guess.kinds.fields import seen
+from foretrace.guess.reading import Ask, Kind, Reading, for_each, judge_all
+from foretrace.guess.select import find
+from foretrace.guess.things import Thing
+from foretrace.guess.view import Unknown, View
 
 
 def measure(ask: Ask) -> Reading:

@@ -6,13 +6,13 @@ view.
 
 from __future__ import annotations
 
-from ...units import count_text
-from ..amounts import Amount, Compare
-from ..reading import Ask, Kind, Reading, comparison, for_each, together
-from ..scope import Scope, op_views
-from ..select import find
-from ..things import Thing
-from ..view import Unknown, View
+from foretrace.guess.amounts import Amount, Compare
+from foretrace.guess.reading import Ask, Kind, Reading, comparison, for_each, together
+from foretrace.guess.scope import Scope, op_views
+from foretrace.guess.select import find
+from foretrace.guess.things import Thing
+from foretrace.guess.view import Unknown, View
+from foretrace.units import count_text
 
 _ANYTHING = tuple(Thing(kind, kind) for kind in ("kernel", "memcpy", "memset"))
 

@@ -10,10 +10,10 @@ before the first B; both may be host ops or calls.
 
 from __future__ import annotations
 
-from ..reading import Ask, Kind, Reading, for_each
-from ..select import Found, find, label, moment
-from ..things import Thing
-from ..view import Unknown, View
+from foretrace.guess.reading import Ask, Kind, Reading, for_each
+from foretrace.guess.select import Found, find, label, moment
+from foretrace.guess.things import Thing
+from foretrace.guess.view import Unknown, View
 
 
 def measure(ask: Ask) -> Reading:

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..reading import Ask, Kind, Reading, for_each, judge_all
-from ..scope import named
-from ..select import find
-from ..things import Thing
-from ..view import View
-from .fields import seen
+from foretrace.guess.kinds.fields import seen
+from foretrace.guess.reading import Ask, Kind, Reading, for_each, judge_all
+from foretrace.guess.scope import named
+from foretrace.guess.select import find
+from foretrace.guess.things import Thing
+from foretrace.guess.view import View
 
 
 def measure(ask: Ask) -> Reading:

@@ -12,11 +12,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from ...units import ratio_text
-from ..amounts import Amount, Compare
-from ..measures import Measure, certain
-from ..reading import Ask, Kind, Reading
-from ..view import Unknown
+from foretrace.guess.amounts import Amount, Compare
+from foretrace.guess.measures import Measure, certain
+from foretrace.guess.reading import Ask, Kind, Reading
+from foretrace.guess.view import Unknown
+from foretrace.units import ratio_text
 
 
 def measure(ask: Ask) -> Reading:

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from ..measures import certain
-from ..reading import Ask, Kind, Reading, for_each
-from ..things import Thing
-from ..view import Unknown, View
+from foretrace.guess.measures import certain
+from foretrace.guess.reading import Ask, Kind, Reading, for_each
+from foretrace.guess.things import Thing
+from foretrace.guess.view import Unknown, View
 
 _FOOTPRINT = ("grid", "block", "registers", "shared_memory")
 

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...units import bytes_text, flops_text
-from ..measures import each
-from ..reading import Ask, Kind, Reading, for_each
-from ..select import find
-from ..things import Thing
-from ..view import View
-from .fields import seen
+from foretrace.guess.kinds.fields import seen
+from foretrace.guess.measures import each
+from foretrace.guess.reading import Ask, Kind, Reading, for_each
+from foretrace.guess.select import find
+from foretrace.guess.things import Thing
+from foretrace.guess.view import View
+from foretrace.units import bytes_text, flops_text
 
 _TEXT: dict[str, Callable[[float], str]] = {
     "flops": flops_text,

@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections import defaultdict
 from statistics import median
 
-from ...units import percent_text, time_text
-from ..measures import CLOCKS, Measure, certain, each
-from ..reading import Ask, Kind, Reading, for_each
-from ..things import Thing
-from ..view import Unknown, View
+from foretrace.guess.measures import CLOCKS, Measure, certain, each
+from foretrace.guess.reading import Ask, Kind, Reading, for_each
+from foretrace.guess.things import Thing
+from foretrace.guess.view import Unknown, View
+from foretrace.units import percent_text, time_text
 
 
 def measure(ask: Ask) -> Reading:

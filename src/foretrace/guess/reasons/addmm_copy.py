@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..reason import Miss, Reason
+from foretrace.guess.reason import Miss, Reason
 
 
 def explains(miss: Miss) -> bool:

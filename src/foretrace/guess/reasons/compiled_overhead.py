@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ..measures import Measure
-from ..reason import Miss, Reason
-from ..view import View
+from foretrace.guess.measures import Measure
+from foretrace.guess.reason import Miss, Reason
+from foretrace.guess.view import View
 
 
 def explains(miss: Miss) -> bool:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ..reason import Miss, Reason
-from ..select import find
-from ..things import Thing
+from foretrace.guess.reason import Miss, Reason
+from foretrace.guess.select import find
+from foretrace.guess.things import Thing
 
 
 def explains(miss: Miss) -> bool:

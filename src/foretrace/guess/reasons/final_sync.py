@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..reason import Miss, Reason
-from ..select import find
+from foretrace.guess.reason import Miss, Reason
+from foretrace.guess.select import find
 
 
 def explains(miss: Miss) -> bool:

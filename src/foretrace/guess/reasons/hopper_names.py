@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..reason import Miss, Reason
-from ..things import Thing
+from foretrace.guess.reason import Miss, Reason
+from foretrace.guess.things import Thing
 
 _OLD = ("cutlass", "cublas", "ampere", "sm80")
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from ..reason import Miss, Reason
-from ..work import Case
+from foretrace.guess.reason import Miss, Reason
+from foretrace.guess.work import Case
 
 
 def explains(miss: Miss) -> bool:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..fields import Field
-from ..reason import Miss, Reason
+from foretrace.guess.fields import Field
+from foretrace.guess.reason import Miss, Reason
 
 
 def explains(miss: Miss) -> bool:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ..amounts import Amount, Compare
-from ..reason import Miss, Reason
-from ..scope import Scope
-from ..select import find
+from foretrace.guess.amounts import Amount, Compare
+from foretrace.guess.reason import Miss, Reason
+from foretrace.guess.scope import Scope
+from foretrace.guess.select import find
 
 
 def explains(miss: Miss) -> bool:

@@ -16,12 +16,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from .. import steps
-from ..activations import gated_reference
-from ..glu import gated
-from ..mlp import gated_mlp, mlp_reference
-from ..routes import plan
-from .subjects import Subject, Tensors
+from foretrace.kernels import steps
+from foretrace.kernels.activations import gated_reference
+from foretrace.kernels.bench.subjects import Subject, Tensors
+from foretrace.kernels.glu import gated
+from foretrace.kernels.mlp import gated_mlp, mlp_reference
+from foretrace.kernels.routes import plan
 
 Call = Callable[[], Tensors]
 Function = Callable[..., Tensor]

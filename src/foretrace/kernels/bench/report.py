@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ...errors import MissingError
-from .results import Results, Row
+from foretrace.errors import MissingError
+from foretrace.kernels.bench.results import Results, Row
 
 _HEAD = (
     "size",

@@ -15,13 +15,13 @@ from dataclasses import replace
 
 import torch
 
-from ...errors import MissingError
-from ..routes import plan
-from ..timing import call_times, device_times
-from ..tune import warm
-from . import contenders
-from .results import Results, Row, Timing
-from .subjects import Subject, Tensors
+from foretrace.errors import MissingError
+from foretrace.kernels.bench import contenders
+from foretrace.kernels.bench.results import Results, Row, Timing
+from foretrace.kernels.bench.subjects import Subject, Tensors
+from foretrace.kernels.routes import plan
+from foretrace.kernels.timing import call_times, device_times
+from foretrace.kernels.tune import warm
 
 Say = Callable[[str], None]
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ..activations import gated_reference
-from ..mlp import mlp_reference
+from foretrace.kernels.activations import gated_reference
+from foretrace.kernels.mlp import mlp_reference
 
 Size = tuple[int, int, int]
 Tensors = tuple[Tensor, ...]

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .launch import Variant
-from .pointwise import (
+from foretrace.kernels.device.launch import Variant
+from foretrace.kernels.device.pointwise import (
     backward_flat_kernel,
     backward_packed_kernel,
     backward_strided_kernel,
@@ -17,7 +17,7 @@ from .pointwise import (
     forward_packed_kernel,
     forward_strided_kernel,
 )
-from .views import view_of
+from foretrace.kernels.device.views import view_of
 
 # Elements a program handles, and its warps. On an H200 512 to 4096 elements ran within 1% of each
 # other.

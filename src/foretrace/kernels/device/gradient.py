@@ -14,8 +14,8 @@ help, is in `docs/kernels.md`.
 import triton
 import triton.language as tl
 
-from .math import activate_with_slope
-from .projection import product, tile_at
+from foretrace.kernels.device.math import activate_with_slope
+from foretrace.kernels.device.projection import product, tile_at
 
 
 @triton.jit

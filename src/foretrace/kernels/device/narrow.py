@@ -10,7 +10,7 @@ to the bit. No second kernel is launched.
 import triton
 import triton.language as tl
 
-from .projection import product
+from foretrace.kernels.device.projection import product
 
 
 @triton.jit(do_not_specialize=["m", "n", "k", "a_row", "w_row"])

@@ -12,7 +12,7 @@ allowed.
 import triton
 import triton.language as tl
 
-from .math import activate, activate_with_slope
+from foretrace.kernels.device.math import activate, activate_with_slope
 
 
 @triton.jit

@@ -18,11 +18,11 @@ import torch
 import triton
 from torch import Tensor
 
-from .gradient import gradient_tma_kernel
-from .launch import Variant, interpreted
-from .narrow import split_kernel
-from .projection import gate_up_kernel, gate_up_tma_kernel
-from .workspace import room_for_sums
+from foretrace.kernels.device.gradient import gradient_tma_kernel
+from foretrace.kernels.device.launch import Variant, interpreted
+from foretrace.kernels.device.narrow import split_kernel
+from foretrace.kernels.device.projection import gate_up_kernel, gate_up_tma_kernel
+from foretrace.kernels.device.workspace import room_for_sums
 
 # The tensor memory accelerator addresses 16-byte units, and strides below 2^40 bytes.
 _UNIT = 16

@@ -15,7 +15,7 @@ Both round once, at the end. Both take sizes and strides at run time.
 import triton
 import triton.language as tl
 
-from .math import activate
+from foretrace.kernels.device.math import activate
 
 
 @triton.jit

@@ -11,6 +11,6 @@ rest, `page` puts them into one file. The page itself is `page.html`, `page.css`
 
 from __future__ import annotations
 
-from .report import report, write_report
+from foretrace.render.html.report import report, write_report
 
 __all__ = ["report", "write_report"]

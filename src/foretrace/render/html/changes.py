@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ...model.intervals import Ints
-from ...model.trace import Trace
+from foretrace.model.intervals import Ints
+from foretrace.model.trace import Trace
 
 # an event's `mark` is a position in this list, -1 for what is no kernel
 MARKS = ("same", "changed", "new", "gone")
@@ -18,7 +18,7 @@ _SAME, _CHANGED, _NEW, _GONE = range(4)
 
 def comparison(a: Trace, b: Trace) -> dict[str, Any]:
     """The document of `foretrace compare --json`."""
-    from ...compare import compare, document
+    from foretrace.compare import compare, document
 
     return document(compare(a, b))
 

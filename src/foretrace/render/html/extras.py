@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ...errors import UsageError
-from ...model.trace import Trace
+from foretrace.errors import UsageError
+from foretrace.model.trace import Trace
 
 
 def marked(
@@ -26,9 +26,9 @@ def marked(
         return dict(found)
     if not texts and file is None:
         return None
-    from ...guess import check, parse
-    from ...guess.files import load
-    from ..verdicts import document
+    from foretrace.guess import check, parse
+    from foretrace.guess.files import load
+    from foretrace.render.verdicts import document
 
     guesses = [parse(text) for text in texts] + (load(file) if file else [])
     return document(check(traces[-1], guesses, traces[0] if len(traces) > 1 else None))

@@ -17,15 +17,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...model.trace import Trace
-from ...schema.finding import Finding
-from ...schema.verdict import Verdict
-from ...units import DASH, count_text, percent_text, ratio_text, time_text
-from ..safe import plain
-from .timeline import Timeline
+from foretrace.model.trace import Trace
+from foretrace.render.html.timeline import Timeline
+from foretrace.render.safe import plain
+from foretrace.schema.finding import Finding
+from foretrace.schema.verdict import Verdict
+from foretrace.units import DASH, count_text, percent_text, ratio_text, time_text
 
 if TYPE_CHECKING:
-    from ...compare import Comparison
+    from foretrace.compare import Comparison
 
 WIDTH, ROW, GAP = 800, 10, 6
 MOST_BOXES, MOST_ROWS = 800, 10

@@ -10,16 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import UsageError
-from ...model.intervals import Ints
-from ...model.trace import Trace
-from ..safe import plain
-from .changes import MARKS, comparison, marks
-from .packing import pack
-from .page import page
-from .story import story
-from .tables import CONFIG, about
-from .timeline import Timeline
+from foretrace.errors import UsageError
+from foretrace.model.intervals import Ints
+from foretrace.model.trace import Trace
+from foretrace.render.html.changes import MARKS, comparison, marks
+from foretrace.render.html.packing import pack
+from foretrace.render.html.page import page
+from foretrace.render.html.story import story
+from foretrace.render.html.tables import CONFIG, about
+from foretrace.render.html.timeline import Timeline
+from foretrace.render.safe import plain
 
 # A page of this many events is near 3 MB (6.4 bytes an event); more is a case for
 # `foretrace serve`.

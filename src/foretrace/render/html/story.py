@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from ...units import count_text, percent_text, time_text
+from foretrace.units import count_text, percent_text, time_text
 
 _BOUND = {
     "overhead": "the GPU waits for the host: launching costs more than computing",

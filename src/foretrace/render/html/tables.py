@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from ... import families
-from ...look import look
-from ...model.about import device_of
-from ...model.trace import Trace
-from ...render.safe import plain
+from foretrace import families
+from foretrace.look import look
+from foretrace.model.about import device_of
+from foretrace.model.trace import Trace
+from foretrace.render.safe import plain
 
 CONFIG = (
     "device",

@@ -12,15 +12,22 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from ...schema.gaps import with_gaps
-from ...schema.ledger import LedgerBuilder
-from ...schema.tables import Tables
-from .columns import NONE, Columns
-from .document import Document
-from .joined import Joined, as_numpy, compact, concatenated, json_text, mapped
-from .oddities import note_oddities
-from .timeline import Times, time_order
-from .times import Ints, clock_of
+from foretrace.schema.gaps import with_gaps
+from foretrace.schema.ledger import LedgerBuilder
+from foretrace.schema.tables import Tables
+from foretrace.sources.kineto.columns import NONE, Columns
+from foretrace.sources.kineto.document import Document
+from foretrace.sources.kineto.joined import (
+    Joined,
+    as_numpy,
+    compact,
+    concatenated,
+    json_text,
+    mapped,
+)
+from foretrace.sources.kineto.oddities import note_oddities
+from foretrace.sources.kineto.timeline import Times, time_order
+from foretrace.sources.kineto.times import Ints, clock_of
 
 
 def assemble(document: Document, ledger: LedgerBuilder) -> Tables:

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 
 import msgspec
 
-from ...schema.ledger import LedgerBuilder
-from ..limits import Limits
-from .coerce import coerce
-from .mend import Unmendable, mend
-from .records import Event, decode_any, decode_any_exact
+from foretrace.schema.ledger import LedgerBuilder
+from foretrace.sources.kineto.coerce import coerce
+from foretrace.sources.kineto.mend import Unmendable, mend
+from foretrace.sources.kineto.records import Event, decode_any, decode_any_exact
+from foretrace.sources.limits import Limits
 
 _FIRST_KEYS = rb'"(?:ph|cat|name|pid|tid|ts|dur|args|id|bp|s)"\s*:'
 # possessive: a megabyte of blanks is read once

@@ -12,8 +12,8 @@ from typing import Annotated, Any, Union, get_args, get_origin
 import msgspec
 from msgspec import Raw
 
-from ...schema.ledger import LedgerBuilder
-from .records import ARG_FIELDS, Args, Event
+from foretrace.schema.ledger import LedgerBuilder
+from foretrace.sources.kineto.records import ARG_FIELDS, Args, Event
 
 _TYPES: dict[str, Any] = {info.name: info.type for info in msgspec.structs.fields(Args)}
 _LOWER = {key.lower(): attribute for key, attribute in ARG_FIELDS.items()}

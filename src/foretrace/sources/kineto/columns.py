@@ -16,7 +16,7 @@ from typing import Any
 
 from msgspec.structs import astuple
 
-from .records import EMPTY, NAN, Args, Event
+from foretrace.sources.kineto.records import EMPTY, NAN, Args, Event
 
 NONE = -(1 << 63)  # an integer that is not there
 

@@ -14,15 +14,15 @@ from typing import Any
 
 import msgspec
 
-from ...errors import TraceError
-from ...schema.ledger import LedgerBuilder
-from ..bytestream import ByteStream
-from ..limits import Limits
-from ..sniff import refuse_no_events, refuse_non_json
-from .careful import BOUNDARY, badly_escaped, read_carefully
-from .columns import Columns
-from .header import find_events, read_header, read_tail
-from .records import Event, decode_events, decode_exact_events
+from foretrace.errors import TraceError
+from foretrace.schema.ledger import LedgerBuilder
+from foretrace.sources.bytestream import ByteStream
+from foretrace.sources.kineto.careful import BOUNDARY, badly_escaped, read_carefully
+from foretrace.sources.kineto.columns import Columns
+from foretrace.sources.kineto.header import find_events, read_header, read_tail
+from foretrace.sources.kineto.records import Event, decode_events, decode_exact_events
+from foretrace.sources.limits import Limits
+from foretrace.sources.sniff import refuse_no_events, refuse_non_json
 
 # large enough that per-chunk cost vanishes, small enough that its objects stay in cache
 CHUNK = 256 << 10
@@ -81,7 +81,7 @@ def read_document(
     buffer.drop(start[0])
     document.origin_us = _origin(buffer)
     if stream.plain_path is not None and stream.size is not None:
-        from .parallel import read_apart  # only needed for plain files
+        from foretrace.sources.kineto.parallel import read_apart  # only needed for plain files
 
         buffer = read_apart(stream, buffer, limits, ledger, document, meanwhile)
     nothing_yet = not document.columns

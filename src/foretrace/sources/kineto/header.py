@@ -12,9 +12,9 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from ...schema.ledger import LedgerBuilder
-from ..limits import Limits
-from .mend import KEY, NEXT_KEY, Reader, Unmendable, text_of
+from foretrace.schema.ledger import LedgerBuilder
+from foretrace.sources.kineto.mend import KEY, NEXT_KEY, Reader, Unmendable, text_of
+from foretrace.sources.limits import Limits
 
 EVENTS_KEY = re.compile(rb'"traceEvents"\s*:\s*([\[{])')
 _NEXT_LINE_KEY = re.compile(r',?\s*\n\s*"[^"\n]{1,120}"\s*:')

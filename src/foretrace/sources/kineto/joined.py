@@ -13,8 +13,8 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from .columns import KIND, KINDS, Columns, kind_of
-from .times import Bools, Floats, Ints, Narrow
+from foretrace.sources.kineto.columns import KIND, KINDS, Columns, kind_of
+from foretrace.sources.kineto.times import Bools, Floats, Ints, Narrow
 
 GPU_WORK = tuple(KIND[name] for name in ("kernel", "gpu_memcpy", "gpu_memset"))
 _NO_RANGE = ("instant", "memory", "flow", "metadata", "counter", "end", "unknown")

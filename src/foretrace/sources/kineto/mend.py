@@ -13,9 +13,9 @@ import re
 from decimal import Decimal
 from typing import Any
 
-from ...schema.ledger import LedgerBuilder
-from ..limits import Limits
-from .records import ARG_FIELDS, EVENT_KEYS
+from foretrace.schema.ledger import LedgerBuilder
+from foretrace.sources.kineto.records import ARG_FIELDS, EVENT_KEYS
+from foretrace.sources.limits import Limits
 
 _SPACE = re.compile(r"[ \t\r\n]*")
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?(?=[\s,\]}]|$)")

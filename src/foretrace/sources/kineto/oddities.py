@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...schema.ledger import LedgerBuilder
-from .columns import KIND, KNOWN_CATEGORIES, NONE, Columns
-from .joined import Joined, as_numpy
+from foretrace.schema.ledger import LedgerBuilder
+from foretrace.sources.kineto.columns import KIND, KNOWN_CATEGORIES, NONE, Columns
+from foretrace.sources.kineto.joined import Joined, as_numpy
 
 
 def note_oddities(joined: Joined, parts: list[Columns], ledger: LedgerBuilder) -> None:

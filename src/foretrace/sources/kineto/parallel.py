@@ -18,13 +18,13 @@ from typing import IO, Any
 
 import msgspec
 
-from ...schema.ledger import LedgerBuilder
-from ..bytestream import ByteStream
-from ..compressed import BLOCK
-from ..limits import Limits
-from .careful import BOUNDARY
-from .columns import Columns, Pool
-from .document import Buffer, Document, EventReader
+from foretrace.schema.ledger import LedgerBuilder
+from foretrace.sources.bytestream import ByteStream
+from foretrace.sources.compressed import BLOCK
+from foretrace.sources.kineto.careful import BOUNDARY
+from foretrace.sources.kineto.columns import Columns, Pool
+from foretrace.sources.kineto.document import Buffer, Document, EventReader
+from foretrace.sources.limits import Limits
 
 WORTHWHILE = 24 << 20  # below this a fork costs about what it saves (measured on two cores)
 _TAIL = 1 << 20  # the end of the file is always read here, where the tail is understood

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...schema.ledger import LedgerBuilder
-from .columns import KIND, KINDS, kind_of
-from .joined import GPU_WORK, Joined, is_one_of
-from .times import Bools, Clock, Ints, nanoseconds
+from foretrace.schema.ledger import LedgerBuilder
+from foretrace.sources.kineto.columns import KIND, KINDS, kind_of
+from foretrace.sources.kineto.joined import GPU_WORK, Joined, is_one_of
+from foretrace.sources.kineto.times import Bools, Clock, Ints, nanoseconds
 
 # Who is outside when two ranges start and end together: steps and annotations, then frames, ops,
 # and calls.

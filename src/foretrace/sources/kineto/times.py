@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...schema.ledger import LedgerBuilder
+from foretrace.schema.ledger import LedgerBuilder
 
 _EPOCH_US = 10**14  # later than 1973: a time this large counts from 1970
 _MAX_US = 9.0e15  # beyond this nanoseconds do not fit 64 bits
