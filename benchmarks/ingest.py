@@ -30,7 +30,7 @@ from pathlib import Path
 from statistics import median
 
 RECORDED = (
-    Path(__file__).resolve().parents[1] / "src/foretrace/recorded/h200/llama_train_eager.json.gz"
+    Path(__file__).resolve().parents[1] / "src/foretrace/recordings/h200/llama_train_eager.json.gz"
 )
 STRETCH_US = 1_000_000  # longer than the recording, so that copies do not overlap
 STRETCH_ID = 1_000_000

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 import foretrace
-from foretrace import recorded
+from foretrace import recordings
 from foretrace.opening import look_document
 from foretrace.sources import cache
 from foretrace.sources.limits import Limits
 
-LARGE = recorded.traces()["llama_train_eager"]
+LARGE = recordings.traces()["llama_train_eager"]
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def test_without_cache_nothing_is_written(place: Path) -> None:
 
 
 def test_small_traces_are_not_kept(place: Path) -> None:
-    foretrace.open(recorded.traces()["mlp_eager"])
+    foretrace.open(recordings.traces()["mlp_eager"])
     assert not place.exists()
 
 

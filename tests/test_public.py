@@ -13,8 +13,8 @@ import foretrace
 
 ORDERS = (
     "import foretrace as ft; ft.look; ft.compare",
-    "import foretrace.look, foretrace.compare; import foretrace as ft",
-    "from foretrace.look import op_rows; from foretrace.compare import document; import foretrace "
+    "import foretrace.look, foretrace.comparison; import foretrace as ft",
+    "from foretrace.look import op_rows; from foretrace.comparison import document; import foretrace "
     "as ft",
 )
 
@@ -23,8 +23,8 @@ ORDERS = (
 def test_functions_answer_in_any_order_of_imports(order: str) -> None:
     code = f"""
 {order}
-from foretrace import recorded
-a, b = (ft.open(recorded.traces()[name], cache=False) for name in ("mlp_eager", "mlp_compiled"))
+from foretrace import recordings
+a, b = (ft.open(recordings.traces()[name], cache=False) for name in ("mlp_eager", "mlp_compiled"))
 assert ft.look(a)["totals"]["kernels"] == 15
 assert ft.compare(a, b).kernels.fusions
 """

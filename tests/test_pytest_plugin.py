@@ -14,7 +14,7 @@ from foretrace.errors import UsageError
 
 pytest_plugins = "pytester"
 
-H200 = Path(foretrace.__file__).parent / "recorded" / "h200"
+H200 = Path(foretrace.__file__).parent / "recordings" / "h200"
 MLP, COMPILED = H200 / "mlp_eager.json.gz", H200 / "mlp_compiled.json.gz"
 # Everything is loaded once, here: a run inside this one takes back what it imports, and numpy
 # cannot be imported twice.

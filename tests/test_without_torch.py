@@ -17,12 +17,12 @@ BLOCKED = """
 import sys
 for name in ("torch", "triton", "transformers", "pandas", "pyarrow"):
     sys.modules[name] = None
-from foretrace import recorded
+from foretrace import recordings
 from foretrace.cli import main
 assert main(["tour", "-o", sys.argv[1]]) == 0
 assert main(["ladder", "--recorded", "h200"]) == 0
 assert main(["ladder"]) == 4
-for path in recorded.traces().values():
+for path in recordings.traces().values():
     assert main(["look", str(path), "--json", "--no-cache"]) == 0
 """
 

@@ -1,49 +1,82 @@
 """foretrace: guess first, then look. Capture, read, check and compare PyTorch profiler traces.
 
     import foretrace as ft
-    trace = ft.open("trace.json.gz")     # tables: trace.kernels, trace.ops, trace.steps,
-                                         trace.sql("select ...")
-    ft.look(trace)                       # the document of `foretrace look --json`
-    ft.findings(trace)                   # what the rules say; this and the rest show themselves in
-                                         a notebook
+    trace = ft.open("trace.json.gz")  # tables: trace.kernels, trace.ops, trace.sql("select ...")
+    ft.look(trace)                    # the document of `foretrace look --json`
+    ft.findings(trace)                # what the rules found
 
-Everything is imported when it is first used: `import foretrace` costs nothing, and capturing needs
-torch alone.
+These names are the public interface. Each is imported when it is first used, so that
+`import foretrace` costs nothing and capturing needs torch alone.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-__version__ = "0.1.0"
+from foretrace.version import __version__
 
 if TYPE_CHECKING:
-    from foretrace.look import look as look
-    from foretrace.opening import open as open
-    from foretrace.opening import open_all as open_all
+    from foretrace.analyses import run_all as findings
+    from foretrace.comparison import Comparison, compare
+    from foretrace.errors import ForetraceError, MissingError, TraceError, UsageError
+    from foretrace.guess import check, expect
+    from foretrace.look import look
+    from foretrace.model.trace import Trace
+    from foretrace.opening import open, open_all
+    from foretrace.profiling import capture, handler
+    from foretrace.schema.finding import Finding
+    from foretrace.schema.verdict import Verdict
 
-# public name -> where it lives; `module:name` where it has another name there
+# Where each public name lives; `module:name` where it has another name there. The imports above
+# are the same list for type checkers, and a test holds the two together.
 _PUBLIC = {
     "open": "opening",
     "open_all": "opening",
     "look": "look",
     "findings": "analyses:run_all",
-    "compare": "compare",
+    "compare": "comparison",
     "check": "guess",
     "expect": "guess",
-    "capture": "capture",
-    "handler": "capture",
+    "capture": "profiling",
+    "handler": "profiling",
+    "Trace": "model.trace",
+    "Comparison": "comparison",
+    "Finding": "schema.finding",
+    "Verdict": "schema.verdict",
+    "ForetraceError": "errors",
+    "TraceError": "errors",
+    "UsageError": "errors",
+    "MissingError": "errors",
 }
-__all__ = ["__version__", *_PUBLIC]
+__all__ = [
+    "Comparison",
+    "Finding",
+    "ForetraceError",
+    "MissingError",
+    "Trace",
+    "TraceError",
+    "UsageError",
+    "Verdict",
+    "__version__",
+    "capture",
+    "check",
+    "compare",
+    "expect",
+    "findings",
+    "handler",
+    "look",
+    "open",
+    "open_all",
+]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name not in _PUBLIC:
         raise AttributeError(f"module 'foretrace' has no attribute {name!r}")
     module, _, other = _PUBLIC[name].partition(":")
-    found = getattr(import_module(f".{module}", __name__), other or name)
-    globals()[name] = found  # a submodule of the same name would otherwise shadow the function
+    found: object = getattr(import_module(f"foretrace.{module}"), other or name)
+    globals()[name] = found
     return found
 
 

@@ -134,7 +134,7 @@ def _program() -> str:
     """The version of the code that makes documents: a changed file anywhere in the package makes
     old ones stale.
     """
-    from foretrace import __version__
+    from foretrace.version import __version__
 
     newest = 0
     for folder, _, names in os.walk(os.path.dirname(__file__)):

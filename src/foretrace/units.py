@@ -61,6 +61,11 @@ def count_text(count: float | None) -> str:
     return f"{count:,.0f}" if float(count).is_integer() else f"{count:,.1f}"
 
 
+def plural(count: float, one: str, many: str = "") -> str:
+    """`3, "kernel"` -> `3 kernels`; `many` where adding an s is wrong."""
+    return f"{count_text(count)} {one if count == 1 else many or one + 's'}"
+
+
 def _scaled(
     value: float | None, steps: tuple[tuple[int, str], ...], base: str, large: str = ".0f"
 ) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import foretrace as ft
-from foretrace import analyses, recorded
+from foretrace import analyses, recordings
 from foretrace.schema.finding import Finding
 
 PUBLIC = os.environ.get("FORETRACE_PUBLIC_TRACES", "")
@@ -83,7 +83,7 @@ GOLDEN: dict[str, dict[str, dict[str, Any]]] = {
 def findings(name: str) -> dict[str, Finding]:
     return {
         finding.rule: finding
-        for finding in analyses.run_all(ft.open(recorded.traces()[name], cache=False))
+        for finding in analyses.run_all(ft.open(recordings.traces()[name], cache=False))
     }
 
 
@@ -134,7 +134,7 @@ def test_an_occupancy_of_zero_is_worked_out_from_the_footprint() -> None:
 
 @pytest.mark.parametrize("name", GOLDEN)
 def test_no_saving_exceeds_the_time_there_is(name: str) -> None:
-    trace = ft.open(recorded.traces()[name], cache=False)
+    trace = ft.open(recordings.traces()[name], cache=False)
     step = trace.idle.window_ns / trace.order.steps
     for finding in findings(name).values():
         assert finding.at_most_ns is None or 0 <= finding.at_most_ns <= step, finding.rule

@@ -12,7 +12,7 @@ import pytest
 import foretrace
 from browser.conftest import Browser
 from foretrace.ladder import climb_recorded
-from foretrace.recorded import traces
+from foretrace.recordings import traces
 from foretrace.render.html import write_report
 
 pytestmark = pytest.mark.browser

@@ -13,7 +13,7 @@ import pytest
 
 import foretrace
 from browser.conftest import ARTIFACTS, Browser
-from foretrace.recorded import traces
+from foretrace.recordings import traces
 from foretrace.render.html import write_report
 
 pytestmark = pytest.mark.browser

@@ -9,7 +9,7 @@ import pytest
 
 from browser import hostile
 from browser.conftest import Browser
-from foretrace.recorded import traces
+from foretrace.recordings import traces
 from serve.running import Viewer, viewer
 
 pytestmark = pytest.mark.browser

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-RECORDED = Path(__file__).resolve().parents[2] / "src" / "foretrace" / "recorded" / "h200"
+RECORDED = Path(__file__).resolve().parents[2] / "src" / "foretrace" / "recordings" / "h200"
 PUBLIC = os.environ.get("FORETRACE_PUBLIC_TRACES", "")
 FULL_SWEEP = os.environ.get("FORETRACE_SWEEP") == "full"
 

@@ -17,7 +17,7 @@ import pytest
 from families.test_contract import check
 from foretrace import families
 
-RECORDED = Path(str(files("foretrace") / "recorded" / "h200"))
+RECORDED = Path(str(files("foretrace") / "recordings" / "h200"))
 PUBLIC = os.environ.get("FORETRACE_PUBLIC_TRACES")
 AT_MOST_OTHER = {"recorded": 0.01, "public": 0.03}  # of kernel time
 

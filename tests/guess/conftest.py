@@ -14,7 +14,7 @@ import pytest
 import foretrace as ft
 from foretrace.model.trace import Trace
 
-H200 = Path(ft.__file__).parent / "recorded" / "h200"
+H200 = Path(ft.__file__).parent / "recordings" / "h200"
 
 
 @cache

@@ -15,7 +15,7 @@ from foretrace.errors import UsageError
 from foretrace.guess.claims import claims
 from foretrace.ladder._stops import STOPS
 from foretrace.ladder._whole import by_recording
-from foretrace.recorded import folder
+from foretrace.recordings import folder
 from foretrace.render.climb import climb_markdown, climb_text
 
 # How the claims of each rung fare on the H200: hold, do not hold, cannot be told.

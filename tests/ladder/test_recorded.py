@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-import foretrace.recorded
+import foretrace.recordings
 from foretrace import ladder
 from foretrace.ladder._names import file_name
 from foretrace.schema.rung import Choice, Setup
 
-H200 = Path(foretrace.recorded.__file__).parent / "h200"
+H200 = Path(foretrace.recordings.__file__).parent / "h200"
 TRACES = sorted((H200 / "ladder").glob("*.json.gz"))
 GPU = ("kernel", "gpu_memcpy", "gpu_memset")
 # Kernels, memcpys and memsets per step.

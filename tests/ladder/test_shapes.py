@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.torch, pytest.mark.usefixtures("few_calls")]
 
 from foretrace import ladder  # noqa: E402
 from foretrace.cli import main  # noqa: E402
-from foretrace.compare.measure import Sample  # noqa: E402
+from foretrace.comparison.measure import Sample  # noqa: E402
 from foretrace.errors import MissingError, UsageError  # noqa: E402
 from foretrace.kernels.timing import Times  # noqa: E402
 from foretrace.ladder import _pace, _shapes, _visits  # noqa: E402

@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("torch")
 pytestmark = pytest.mark.torch
 
-from foretrace.compare.measure import Sample  # noqa: E402
+from foretrace.comparison.measure import Sample  # noqa: E402
 from foretrace.ladder._pace import Pace  # noqa: E402
 from foretrace.ladder._trials import Stay, Trial, Trials, Work  # noqa: E402
 from foretrace.ladder._visits import Arrival  # noqa: E402

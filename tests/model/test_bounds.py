@@ -8,7 +8,7 @@ import pytest
 
 import foretrace as ft
 from corpus.builder import TraceBuilder
-from foretrace import recorded
+from foretrace import recordings
 from foretrace.model import bounds
 from foretrace.model.trace import Trace
 
@@ -40,7 +40,7 @@ def one_kernel(start: int, length: int, step: int = 100_000) -> TraceBuilder:
 
 @pytest.mark.parametrize("name", RECORDED)
 def test_recorded(name: str) -> None:
-    trace = ft.open(recorded.traces()[name], cache=False)
+    trace = ft.open(recordings.traces()[name], cache=False)
     steps, region = RECORDED[name]
     assert [bounds.of_span(trace, span) for span in trace.spans.steps] == steps
     assert bounds.of_spans(trace, next(iter(trace.spans.region_groups().values()))) == region

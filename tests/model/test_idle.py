@@ -11,7 +11,7 @@ import pytest
 
 import foretrace as ft
 from corpus.builder import TraceBuilder
-from foretrace import recorded
+from foretrace import recordings
 from foretrace.model.idle import CAUSES
 from foretrace.model.trace import Trace
 
@@ -110,9 +110,9 @@ def test_devices_have_gaps_of_their_own(opened: Open) -> None:
     assert trace.idle.window_ns == 80_000
 
 
-@pytest.mark.parametrize("name", sorted(recorded.traces()))
+@pytest.mark.parametrize("name", sorted(recordings.traces()))
 def test_busy_and_idle_make_up_the_window(name: str) -> None:
-    trace = ft.open(recorded.traces()[name], cache=False)
+    trace = ft.open(recordings.traces()[name], cache=False)
     idle = trace.idle
     spans = trace.spans.steps
     ends = [max(span.end_ns, int(trace.gpu.end[span.work].max())) for span in spans]

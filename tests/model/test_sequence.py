@@ -9,7 +9,7 @@ import pytest
 
 import foretrace as ft
 from corpus.builder import TraceBuilder
-from foretrace import recorded
+from foretrace import recordings
 from foretrace.model import sequence
 from foretrace.model.sequence import sequences
 
@@ -33,7 +33,7 @@ def calls(durations: list[int], names: str = "a") -> TraceBuilder:
 
 
 def test_the_mlp_in_launch_order() -> None:
-    (found,) = sequences(ft.open(recorded.traces()["mlp_eager"], cache=False))
+    (found,) = sequences(ft.open(recordings.traces()["mlp_eager"], cache=False))
     assert (found["region"], found["calls"], found["alike"], found["pieces"]) == (
         "mlp_fwd",
         3,

@@ -16,7 +16,7 @@ import pytest
 import foretrace as ft
 from corpus.build import cut, gn
 from corpus.builder import TraceBuilder
-from foretrace import recorded
+from foretrace import recordings
 from foretrace.cli import main
 from foretrace.cli._options import shows_bold
 from foretrace.look import full_look
@@ -46,7 +46,7 @@ ESCAPED = re.compile(r"\\.")
 
 @cache
 def document(name: str) -> dict[str, Any]:
-    return full_look(ft.open(recorded.traces()[name], cache=False))
+    return full_look(ft.open(recordings.traces()[name], cache=False))
 
 
 def hostile(name: str, folder: Path) -> dict[str, Any]:
@@ -69,7 +69,7 @@ def hostile(name: str, folder: Path) -> dict[str, Any]:
     return full_look(ft.open(path, cache=False))
 
 
-@pytest.mark.parametrize("name", sorted(recorded.traces()))
+@pytest.mark.parametrize("name", sorted(recordings.traces()))
 @pytest.mark.parametrize("top", [5, 1000])
 def test_fits_a_hundred_columns(name: str, top: int) -> None:
     text = look_text(document(name), top)
@@ -250,7 +250,7 @@ def test_markdown_says_what_the_terminal_says() -> None:
 def test_the_command_prints_the_contract_and_nothing_else(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    path = str(recorded.traces()["mlp_eager"])
+    path = str(recordings.traces()["mlp_eager"])
     assert main(["look", path, "--json", "--no-cache"]) == 0
     printed = json.loads(capsys.readouterr().out)
     assert set(printed) == {
@@ -271,7 +271,7 @@ def test_the_command_prints_the_contract_and_nothing_else(
 def test_the_command_prints_no_colour_into_a_pipe(
     form: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["look", str(recorded.traces()["mlp_eager"]), "--no-cache", *form]) == 0
+    assert main(["look", str(recordings.traces()["mlp_eager"]), "--no-cache", *form]) == 0
     assert "\x1b" not in capsys.readouterr().out
 
 

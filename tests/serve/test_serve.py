@@ -15,7 +15,7 @@ import pytest
 
 import foretrace
 from foretrace.errors import MissingError, TraceError
-from foretrace.recorded import traces
+from foretrace.recordings import traces
 from foretrace.render.html.timeline import Timeline
 from foretrace.serve import protocol
 from foretrace.serve.catalog import catalog

@@ -15,7 +15,7 @@ import pytest
 
 import foretrace
 from foretrace.look import look
-from foretrace.recorded import traces
+from foretrace.recordings import traces
 from foretrace.share import handoff
 from foretrace.share.perfetto import PID, annotated
 

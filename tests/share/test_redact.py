@@ -13,7 +13,7 @@ import pytest
 import foretrace
 from foretrace.errors import UsageError
 from foretrace.look import look
-from foretrace.recorded import traces
+from foretrace.recordings import traces
 from foretrace.share.publish import share
 from foretrace.share.redact import KEEP, parse_keep, redact
 from foretrace.share.stores import Folder

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from foretrace.errors import MissingError, TraceError, UsageError
-from foretrace.recorded import traces
+from foretrace.recordings import traces
 from foretrace.share.publish import INDEX, share
 from foretrace.share.stores import Folder, Sent, StoreError, store_for
 from share import hub, planted

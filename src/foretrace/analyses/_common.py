@@ -68,11 +68,6 @@ def listing(words: Sequence[str]) -> str:
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
-def plural(count: float, one: str, many: str = "") -> str:
-    text = f"{count:,.0f}" if float(count).is_integer() else f"{count:,.1f}"
-    return f"{text} {one if count == 1 else many or one + 's'}"
-
-
 def each(trace: Trace, count: float) -> float:
     """A count per step, whole where it is whole."""
     share = count / max(trace.order.steps, 1)

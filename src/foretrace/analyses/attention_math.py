@@ -26,12 +26,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from foretrace.analyses._common import chains_with, each, ids, per, plural, product_ns
+from foretrace.analyses._common import chains_with, each, ids, per, product_ns
 from foretrace.analyses._sketch import GEMM, Sketch, kernel
 from foretrace.model.intervals import Ints
 from foretrace.model.order import Case
 from foretrace.schema.finding import Example, Finding, Rule
-from foretrace.units import time_text
+from foretrace.units import plural, time_text
 
 if TYPE_CHECKING:
     from foretrace.model.trace import Trace

@@ -23,19 +23,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from foretrace.analyses._common import (
-    LISTED,
-    bare,
-    each,
-    listing,
-    per,
-    plural,
-    shapes_text,
-    together,
-)
+from foretrace.analyses._common import LISTED, bare, each, listing, per, shapes_text, together
 from foretrace.analyses._sketch import GEMM, Sketch, kernel, memcpy
 from foretrace.model.order import Case
 from foretrace.schema.finding import Example, Finding, Rule
+from foretrace.units import plural
 
 if TYPE_CHECKING:
     from foretrace.model.trace import Trace

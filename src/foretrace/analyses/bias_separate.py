@@ -26,21 +26,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from foretrace.analyses._common import (
-    LISTED,
-    bandwidth_ns,
-    each,
-    ids,
-    listing,
-    per,
-    plural,
-    shapes_text,
-)
+from foretrace.analyses._common import LISTED, bandwidth_ns, each, ids, listing, per, shapes_text
 from foretrace.analyses._pairs import following
 from foretrace.analyses._sketch import ADD, GEMM, Sketch, kernel
 from foretrace.model.order import Case
 from foretrace.schema.finding import Example, Finding, Rule
-from foretrace.units import bytes_text, time_text
+from foretrace.units import bytes_text, plural, time_text
 
 if TYPE_CHECKING:
     from foretrace.model.trace import Trace

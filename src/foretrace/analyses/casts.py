@@ -19,11 +19,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from foretrace.analyses._common import LISTED, dtype, each, per, plural, together
+from foretrace.analyses._common import LISTED, dtype, each, per, together
 from foretrace.analyses._sketch import COPY, Sketch, kernel
 from foretrace.model.order import Case
 from foretrace.schema.finding import Example, Finding, Rule
-from foretrace.units import bytes_text, time_text
+from foretrace.units import bytes_text, plural, time_text
 
 if TYPE_CHECKING:
     from foretrace.model.trace import Trace

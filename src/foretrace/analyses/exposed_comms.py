@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from foretrace.analyses._common import each, ids, per, plural
+from foretrace.analyses._common import each, ids, per
 from foretrace.analyses._copies import counted
 from foretrace.analyses._sketch import ADD, Sketch, kernel
 from foretrace.model.covered import Covered
 from foretrace.model.intervals import Bools
 from foretrace.schema.finding import Example, Finding, Rule
-from foretrace.units import percent_text, time_text
+from foretrace.units import percent_text, plural, time_text
 
 if TYPE_CHECKING:
     from foretrace.model.trace import Trace

@@ -19,11 +19,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from foretrace.analyses._common import LISTED, each, faster_by, per, plural, shapes_text, together
+from foretrace.analyses._common import LISTED, each, faster_by, per, shapes_text, together
 from foretrace.analyses._sketch import Sketch, kernel
 from foretrace.model.about import device_of
 from foretrace.schema.finding import Example, Finding, Rule
-from foretrace.units import percent_text, time_text
+from foretrace.units import percent_text, plural, time_text
 
 if TYPE_CHECKING:
     from foretrace.model.order import Case

@@ -36,7 +36,6 @@ from foretrace.analyses._common import (
     ids,
     listing,
     per,
-    plural,
     tensor_text,
 )
 from foretrace.analyses._pairs import following
@@ -45,7 +44,7 @@ from foretrace.model.costs import Tensor
 from foretrace.model.intervals import Ints
 from foretrace.model.order import Case
 from foretrace.schema.finding import Example, Finding, Rule
-from foretrace.units import bytes_text, time_text
+from foretrace.units import bytes_text, plural, time_text
 
 if TYPE_CHECKING:
     from foretrace.model.trace import Trace

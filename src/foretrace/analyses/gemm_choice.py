@@ -20,11 +20,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from foretrace.analyses._common import LISTED, each, per, plural, shapes_text, together
+from foretrace.analyses._common import LISTED, each, per, shapes_text, together
 from foretrace.analyses._sketch import GEMM, Sketch, kernel
 from foretrace.model.order import Case
 from foretrace.schema.finding import Example, Finding, Rule
-from foretrace.units import flops_text, time_text
+from foretrace.units import flops_text, plural, time_text
 
 if TYPE_CHECKING:
     from foretrace.model.trace import Trace

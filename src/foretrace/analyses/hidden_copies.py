@@ -23,13 +23,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from foretrace.analyses._common import LISTED, each, ids, per, plural
+from foretrace.analyses._common import LISTED, each, ids, per
 from foretrace.analyses._copies import moved_bytes, paths, plain_copies
 from foretrace.analyses._sketch import COPY, Sketch, kernel
 from foretrace.analyses.addmm_copy import ADDING
 from foretrace.model.intervals import Ints
 from foretrace.schema.finding import Example, Finding, Rule
-from foretrace.units import bytes_text, time_text
+from foretrace.units import bytes_text, plural, time_text
 
 if TYPE_CHECKING:
     from foretrace.model.trace import Trace

@@ -24,10 +24,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from foretrace.analyses._common import ids, listing, per, plural
+from foretrace.analyses._common import ids, listing, per
 from foretrace.analyses._sketch import GEMM, Sketch, kernel
 from foretrace.schema.finding import Example, Finding, Rule
-from foretrace.units import percent_text, time_text
+from foretrace.units import percent_text, plural, time_text
 
 if TYPE_CHECKING:
     from foretrace.model.trace import Trace

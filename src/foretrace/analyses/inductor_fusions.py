@@ -20,12 +20,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from foretrace.analyses._common import LISTED, each, listing, per, plural, together
+from foretrace.analyses._common import LISTED, each, listing, per, together
 from foretrace.analyses._sketch import ADD, Sketch, kernel
 from foretrace.model.order import Case
 from foretrace.model.reach import VIEWS
 from foretrace.schema.finding import Example, Finding, Rule
-from foretrace.units import time_text
+from foretrace.units import plural, time_text
 
 if TYPE_CHECKING:
     from foretrace.model.trace import Trace

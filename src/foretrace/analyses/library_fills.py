@@ -23,11 +23,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from foretrace.analyses._common import bare, each, ids, listing, per, plural
+from foretrace.analyses._common import bare, each, ids, listing, per
 from foretrace.analyses._copies import counted, moved_bytes
 from foretrace.analyses._sketch import GEMM, Sketch, kernel, memset
 from foretrace.schema.finding import Example, Finding, Rule
-from foretrace.units import bytes_text, time_text
+from foretrace.units import bytes_text, plural, time_text
 
 if TYPE_CHECKING:
     from foretrace.model.trace import Trace

@@ -24,12 +24,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from foretrace.analyses._common import LISTED, ids, plural
+from foretrace.analyses._common import LISTED, ids
 from foretrace.analyses._sketch import ADD, GEMM, Sketch, kernel
 from foretrace.model.costs import occupancy
 from foretrace.model.order import Case, numbers
 from foretrace.schema.finding import Example, Finding, Rule
-from foretrace.units import percent_text
+from foretrace.units import percent_text, plural
 
 if TYPE_CHECKING:
     from foretrace.model.trace import Trace

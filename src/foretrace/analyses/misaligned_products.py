@@ -22,21 +22,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from foretrace.analyses._common import (
-    LISTED,
-    each,
-    generation,
-    listing,
-    per,
-    plural,
-    product_ns,
-    together,
-)
+from foretrace.analyses._common import LISTED, each, generation, listing, per, product_ns, together
 from foretrace.analyses._products import product
 from foretrace.analyses._sketch import Sketch, kernel
 from foretrace.model.order import Case
 from foretrace.schema.finding import Example, Finding, Rule
-from foretrace.units import percent_text, time_text
+from foretrace.units import percent_text, plural, time_text
 
 if TYPE_CHECKING:
     from foretrace.model.trace import Trace

@@ -27,7 +27,6 @@ from foretrace.analyses._common import (
     generation,
     listing,
     per,
-    plural,
     shapes_text,
     together,
 )
@@ -35,7 +34,7 @@ from foretrace.analyses._sketch import GEMM, Sketch, kernel
 from foretrace.analyses.misaligned_products import misaligned
 from foretrace.model.order import Case
 from foretrace.schema.finding import Example, Finding, Rule
-from foretrace.units import percent_text, time_text
+from foretrace.units import percent_text, plural, time_text
 
 if TYPE_CHECKING:
     from foretrace.model.trace import Trace

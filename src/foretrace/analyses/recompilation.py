@@ -25,11 +25,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from foretrace.analyses._common import ids, listing, per, plural
+from foretrace.analyses._common import ids, listing, per
 from foretrace.analyses._sketch import ADD, Sketch, kernel
 from foretrace.model.covered import Covered
 from foretrace.schema.finding import Example, Finding, Rule
-from foretrace.units import time_text
+from foretrace.units import plural, time_text
 
 if TYPE_CHECKING:
     from foretrace.model.trace import Trace

@@ -19,19 +19,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from foretrace.analyses._common import (
-    LISTED,
-    bare,
-    each,
-    listing,
-    per,
-    plural,
-    shapes_text,
-    together,
-)
+from foretrace.analyses._common import LISTED, bare, each, listing, per, shapes_text, together
 from foretrace.analyses._sketch import GEMM, Sketch, kernel
 from foretrace.schema.finding import Example, Finding, Rule
-from foretrace.units import time_text
+from foretrace.units import plural, time_text
 
 if TYPE_CHECKING:
     from foretrace.model.order import Case

@@ -22,11 +22,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from foretrace.analyses._common import bare, each, ids, per, plural
+from foretrace.analyses._common import bare, each, ids, per
 from foretrace.analyses._sketch import Sketch, kernel
 from foretrace.model.intervals import Ints
 from foretrace.schema.finding import Example, Finding, Rule
-from foretrace.units import time_text
+from foretrace.units import plural, time_text
 
 if TYPE_CHECKING:
     from foretrace.model.trace import Trace

@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from foretrace import families
-from foretrace.analyses._common import ids, listing, plural
+from foretrace.analyses._common import ids, listing
 from foretrace.analyses._sketch import ADD, GEMM, Sketch, kernel
 from foretrace.schema.finding import Example, Finding, Rule
-from foretrace.units import percent_text, time_text
+from foretrace.units import percent_text, plural, time_text
 
 if TYPE_CHECKING:
     from foretrace.model.trace import Trace

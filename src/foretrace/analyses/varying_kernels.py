@@ -23,12 +23,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from foretrace.analyses._common import LISTED, ids, per, plural
+from foretrace.analyses._common import LISTED, ids, per
 from foretrace.analyses._sketch import GEMM, Sketch, kernel
 from foretrace.model.intervals import Ints
 from foretrace.model.order import Case
 from foretrace.schema.finding import Example, Finding, Rule
-from foretrace.units import ratio_text, time_text
+from foretrace.units import plural, ratio_text, time_text
 
 if TYPE_CHECKING:
     from foretrace.model.trace import Trace

@@ -37,7 +37,7 @@ class Commands(click.Group):
 
 def _version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
     if value:
-        from foretrace import __version__
+        from foretrace.version import __version__
 
         click.echo(f"foretrace {__version__}")
         ctx.exit()

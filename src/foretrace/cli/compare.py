@@ -71,7 +71,7 @@ def command(
     """
     import json
 
-    from foretrace.compare import compare, document, parse_gate
+    from foretrace.comparison import compare, document, parse_gate
     from foretrace.errors import UsageError
     from foretrace.opening import open
     from foretrace.render.comparison import comparison_markdown, comparison_text

@@ -52,11 +52,11 @@ def command(
     docs/capture.md). A script that raises keeps the trace recorded so far; its traceback and exit
     code are passed on.
     """
-    from foretrace.capture import need_torch
+    from foretrace.profiling import need_torch
 
     need_torch()
-    from foretrace.capture.recorder import ScriptOptions
-    from foretrace.capture.script import record_script
+    from foretrace.profiling.recorder import ScriptOptions
+    from foretrace.profiling.script import record_script
 
     module = given.pop("module")
     options = ScriptOptions(find=given.pop("steps_at"), limit_s=given.pop("limit"), **given)

@@ -30,12 +30,12 @@ def command(
     on two cores) and as it was recorded: which claims of the articles hold. At the end the path of
     a report on the MLP, eager and compiled.
     """
-    from foretrace import recorded
+    from foretrace import recordings
     from foretrace.opening import look_document
     from foretrace.render.tour import next_text, tour_text
     from foretrace.sources.limits import parse_limits
 
-    paths = recorded.traces(card)
+    paths = recordings.traces(card)
     limits = parse_limits(limit)
     looks = {
         name: look_document(str(path), cache=not no_cache, limits=limits)["look"]
@@ -46,7 +46,7 @@ def command(
         _part("The climb on this machine", _here)
     _part("The recorded climb", lambda: _recorded(card))
     _part("The report", lambda: _report(card, out, not no_cache))
-    click.echo(f"\n{next_text(str(recorded.folder(card)))}")
+    click.echo(f"\n{next_text(str(recordings.folder(card)))}")
     return 1 if strict and any(lost_data(look) for look in looks.values()) else 0
 
 
@@ -84,14 +84,14 @@ def _recorded(card: str) -> str:
 def _report(card: str, out: str, cache: bool) -> str:
     from pathlib import Path
 
-    from foretrace import recorded
+    from foretrace import recordings
     from foretrace.ladder import climb_recorded
     from foretrace.opening import open
     from foretrace.render.html import write_report
 
     Path(out).parent.mkdir(parents=True, exist_ok=True)
     traces = [
-        open(recorded.traces(card)[name], cache=cache) for name in ("mlp_eager", "mlp_compiled")
+        open(recordings.traces(card)[name], cache=cache) for name in ("mlp_eager", "mlp_compiled")
     ]
     climb = climb_recorded(card, ("mlp",)).document()
     return f"The report on the MLP, eager and compiled: {write_report(out, traces, ladder=climb)}"

@@ -194,10 +194,9 @@ def _scaling_meaning(word: str) -> str:
     if word == "ovscale":
         return "one scale per row (outer-vector scaling)"
     kind = "block" if "blk" in word else "run"
-    return (
-        f"operand {word[0]} carries one scale per {kind} of {rx(r'[0-9]+').search(word)[0]} "
-        "elements"
-    )  # type: ignore[index]
+    length = rx(r"[0-9]+").search(word)
+    count = length[0] if length else "?"
+    return f"operand {word[0]} carries one scale per {kind} of {count} elements"
 
 
 def _letters(r: Reading, letters: str) -> None:

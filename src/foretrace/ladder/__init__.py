@@ -16,18 +16,18 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from foretrace import plugins
-from foretrace.capture import need_torch
 from foretrace.errors import UsageError
+from foretrace.profiling import need_torch
 from foretrace.schema.rung import Choice, Rung
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from foretrace.capture.window import Capture
     from foretrace.ladder._shapes import Shapes
     from foretrace.ladder._trials import Trials
     from foretrace.ladder._whole import Climb
+    from foretrace.profiling.window import Capture
 
 # The order in which a person climbs; a rung from elsewhere comes after these.
 ORDER = ("matmul_add", "linear", "mlp", "attention", "block", "model", "train_step")
@@ -56,7 +56,7 @@ def run(
     rung: Rung, choice: Choice, folder: str | os.PathLike[str] = "traces", **capture: Any
 ) -> Capture:
     """Run one rung and capture it into `folder`; `capture` are options of
-    `foretrace.capture.calls.capture_call`.
+    `foretrace.profiling.calls.capture_call`.
     """
     need_torch()
     from foretrace.ladder._climb import climb

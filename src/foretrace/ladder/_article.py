@@ -6,10 +6,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from foretrace.compare.comparison import Comparison
-from foretrace.compare.measure import Measured
-from foretrace.compare.ops import OpRow
-from foretrace.compare.wording import changed_kernels, fusions, listed, same_kernels
+from foretrace.comparison.comparison import Comparison
+from foretrace.comparison.measure import Measured
+from foretrace.comparison.ops import OpRow
+from foretrace.comparison.wording import changed_kernels, fusions, listed, same_kernels
 from foretrace.units import count_text, ratio_text, time_text
 
 MOST = 3  # sentences of one sort; `foretrace compare` has them all

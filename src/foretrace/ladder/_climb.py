@@ -11,10 +11,10 @@ from typing import Any
 
 import torch
 
-from foretrace.capture.calls import capture_call
-from foretrace.capture.window import Capture
 from foretrace.errors import MissingError, UsageError
 from foretrace.ladder._names import file_name
+from foretrace.profiling.calls import capture_call
+from foretrace.profiling.window import Capture
 from foretrace.schema.rung import COMPILED, Choice, Rung, Setup
 
 

@@ -10,9 +10,9 @@ import urllib.request
 from types import SimpleNamespace
 from typing import Any
 
-from foretrace.capture.environment import version_of
 from foretrace.errors import MissingError
 from foretrace.ladder._modules import GeGLU
+from foretrace.profiling.environment import version_of
 
 HUB_REPO, HUB_VERSION = "kernels-community/liger-kernels", 1
 HUB_TIMEOUT_S = 3

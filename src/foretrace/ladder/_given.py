@@ -25,8 +25,8 @@ from functools import partial
 from types import ModuleType
 from typing import Any
 
-from foretrace.capture.script import their_frames
 from foretrace.errors import ForetraceError, TheirError, UsageError
+from foretrace.profiling.script import their_frames
 
 REGION = "call"
 

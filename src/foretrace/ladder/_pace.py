@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from foretrace.capture.calls import batch
-from foretrace.compare.measure import Sample, sample
+from foretrace.comparison.measure import Sample, sample
 from foretrace.kernels.timing import Times, device_times
+from foretrace.profiling.calls import batch
 
 # Eleven batches: chance takes fewer than 1 in 100 equal programs beyond the noise (see
 # compare/measure). Calls so slow that they would take a minute get three.

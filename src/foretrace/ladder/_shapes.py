@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from foretrace.compare.measure import measured
+from foretrace.comparison.measure import measured
 from foretrace.errors import ForetraceError, MissingError, UsageError
 from foretrace.ladder._climb import find_device, find_dtype, prepare
 from foretrace.ladder._here import device_name, in_one_line

@@ -14,8 +14,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from foretrace.compare.measure import Measured, Sample, measured
-from foretrace.compare.worth import Worth, on_the_gpu, worth
+from foretrace.comparison.measure import Measured, Sample, measured
+from foretrace.comparison.worth import Worth, on_the_gpu, worth
 from foretrace.units import count_text, percent_text, ratio_text, span_text, time_text
 
 if TYPE_CHECKING:

@@ -16,9 +16,9 @@ from typing import Any
 
 import torch
 
-from foretrace.capture.calls import batch
-from foretrace.capture.compiling import CompileWatch
 from foretrace.ladder._climb import compiler
+from foretrace.profiling.calls import batch
+from foretrace.profiling.compiling import CompileWatch
 
 # CUDA graphs are recorded in the second call and replayed from the third on.
 FIRST_CALLS = 3

@@ -14,8 +14,8 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from foretrace import recorded
-from foretrace.compare import compare
+from foretrace import recordings
+from foretrace.comparison import compare
 from foretrace.errors import ForetraceError, MissingError
 from foretrace.guess import check, parse
 from foretrace.guess.claims import Claim, claims
@@ -103,10 +103,10 @@ def climb_recorded(card: str, only: Sequence[str] = ()) -> Climb:
 
     def find(name: str) -> Trace:
         if name not in opened:
-            opened[name] = open(recorded.folder(card) / f"{name}.json.gz", cache=False)
+            opened[name] = open(recordings.folder(card) / f"{name}.json.gz", cache=False)
         return opened[name]
 
-    devices, versions = _records(recorded.folder(card) / "ladder")
+    devices, versions = _records(recordings.folder(card) / "ladder")
     return Climb(
         f"recorded {card}",
         devices,

@@ -13,8 +13,7 @@ from typing import Any
 
 import torch
 
-from foretrace.capture.calls import capture_call
-from foretrace.compare import Comparison, compare
+from foretrace.comparison import Comparison, compare
 from foretrace.errors import MissingError
 from foretrace.ladder import _given
 from foretrace.ladder._article import other_work, same_work
@@ -32,6 +31,7 @@ from foretrace.ladder._visits import (
     start_compiler,
 )
 from foretrace.opening import open
+from foretrace.profiling.calls import capture_call
 from foretrace.schema.rung import Choice, Rung
 
 Call = Callable[[], object]

@@ -96,7 +96,7 @@ class Block:
         torch = pytest.importorskip(
             "torch", reason="kernel_trace records with torch: pip install torch"
         )
-        from foretrace.capture.window import Capture, synchronize
+        from foretrace.profiling.window import Capture, synchronize
 
         synchronize()  # nothing launched before belongs to the block
         self.torch_version = ".".join(torch.__version__.split(".")[:2])

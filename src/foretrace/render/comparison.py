@@ -8,13 +8,13 @@ import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from foretrace.compare.comparison import Comparison
-from foretrace.compare.kernels import KernelRow
-from foretrace.compare.launched import Kernel
-from foretrace.compare.measure import Measured
-from foretrace.compare.ops import OpRow
-from foretrace.compare.side import Side
-from foretrace.compare.wording import called
+from foretrace.comparison.comparison import Comparison
+from foretrace.comparison.kernels import KernelRow
+from foretrace.comparison.launched import Kernel
+from foretrace.comparison.measure import Measured
+from foretrace.comparison.ops import OpRow
+from foretrace.comparison.side import Side
+from foretrace.comparison.wording import called
 from foretrace.render.safe import markdown, plain
 from foretrace.render.section import WIDTH
 from foretrace.render.table import shorten, table

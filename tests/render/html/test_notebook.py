@@ -12,8 +12,8 @@ import pytest
 import foretrace
 from browser import hostile
 from foretrace.analyses import run_all
-from foretrace.compare import compare
-from foretrace.recorded import traces
+from foretrace.comparison import compare
+from foretrace.recordings import traces
 from foretrace.render.html import notebook
 from foretrace.schema.verdict import Verdict
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import foretrace
 from foretrace.errors import UsageError
-from foretrace.recorded import traces
+from foretrace.recordings import traces
 from foretrace.render.html import page, report, write_report
 from foretrace.render.html.packing import pack
 from foretrace.render.html.timeline import Timeline, free_rows

@@ -18,7 +18,7 @@ from importlib.resources import files
 @dataclass(frozen=True, slots=True)
 class Claim:
     """One prediction of the articles; `trace` and `against` are recordings under
-    `foretrace.recorded`, card `h200`.
+    `foretrace.recordings`, card `h200`.
     """
 
     section: str

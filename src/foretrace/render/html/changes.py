@@ -18,7 +18,7 @@ _SAME, _CHANGED, _NEW, _GONE = range(4)
 
 def comparison(a: Trace, b: Trace) -> dict[str, Any]:
     """The document of `foretrace compare --json`."""
-    from foretrace.compare import compare, document
+    from foretrace.comparison import compare, document
 
     return document(compare(a, b))
 

@@ -25,7 +25,7 @@ from foretrace.schema.verdict import Verdict
 from foretrace.units import DASH, count_text, percent_text, ratio_text, time_text
 
 if TYPE_CHECKING:
-    from foretrace.compare import Comparison
+    from foretrace.comparison import Comparison
 
 WIDTH, ROW, GAP = 800, 10, 6
 MOST_BOXES, MOST_ROWS = 800, 10

@@ -1,0 +1,120 @@
+"""Capture of one callable: first call, warm calls, times without the profiler, then the recorded
+steps.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+from collections.abc import Callable, Mapping
+from time import perf_counter_ns
+from typing import Any
+
+import torch
+
+from foretrace.profiling.record import Timing
+from foretrace.profiling.window import Capture, refuse_second_profiler, synchronize
+
+# The times are the median of at most SAMPLES batches within BUDGET_NS: enough to see the spread of
+# a fast call, and three calls for one that takes seconds.
+SAMPLES = 5
+BUDGET_NS = 1_000_000_000
+
+
+def capture_call(
+    call: Callable[[], object],
+    path: str | os.PathLike[str],
+    *,
+    region: str,
+    steps: int = 3,
+    warmup: int = 3,
+    timing_pass: bool = False,
+    facts: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> Capture:
+    """Run `call` as one step, over and over, and write its trace and record. Options as for
+    `Capture`.
+
+    The first call is timed by itself (it holds compilation and lazy loading), then `warmup - 1`
+    more warm up, then the wall time is measured without the profiler, and only then the profiler
+    starts: wait 1, warmup 1, `steps` recorded. `timing_pass` records once more without shapes,
+    stacks or memory, as `NAME.timing.json.gz`: those options slow the host, so host times are
+    better read there.
+    """
+    refuse_second_profiler()
+    if torch.cuda.is_available() and torch.cuda.is_initialized():
+        torch.cuda.reset_peak_memory_stats()
+    window = Capture(path, steps=steps, warmup=0, region=region, facts=facts, **options)
+    window.record.profile = {**window.record.profile, "warmup": warmup}
+    window.record.timing = _warm(call, warmup)
+    _time(call, window.record.timing)
+    _record(call, window)
+    if timing_pass:
+        again = Capture(
+            _timing_name(window),
+            steps=steps,
+            warmup=0,
+            region=region,
+            shapes=False,
+            overwrite=options.get("overwrite", False),
+            facts=window.record.facts,
+        )
+        again.record.timing, again.record.compiling = window.record.timing, window.record.compiling
+        _record(call, again)
+    return window
+
+
+def _record(call: Callable[[], object], window: Capture) -> None:
+    with window:
+        for _ in range(window.plain_steps + 1 + (window.steps or 0)):
+            call()
+            window.step()
+
+
+def _warm(call: Callable[[], object], warmup: int) -> Timing:
+    timing = Timing()
+    for done in range(warmup):
+        synchronize()
+        began = perf_counter_ns()
+        call()
+        synchronize()
+        if done == 0:
+            timing.first_call_ns = perf_counter_ns() - began
+    return timing
+
+
+def _time(call: Callable[[], object], timing: Timing) -> None:
+    """Median wall and host time per call over a few batches, each of them ending with the device
+    idle.
+    """
+    one = batch(call, 1)[0]
+    count = max(1, min(20, BUDGET_NS // SAMPLES // max(one, 1)))
+    batches = [batch(call, count) for _ in range(SAMPLES if one * SAMPLES < 4 * BUDGET_NS else 2)]
+    walls = [wall for wall, _ in batches]
+    timing.wall_ns, timing.host_ns = (
+        int(statistics.median(walls)),
+        int(statistics.median(host for _, host in batches)),
+    )
+    timing.wall_spread = (
+        round((max(walls) - min(walls)) / timing.wall_ns, 4) if timing.wall_ns else None
+    )
+    timing.calls = count * len(batches)
+
+
+def batch(call: Callable[[], object], count: int) -> tuple[int, int]:
+    """Wall and host nanoseconds per call over `count` calls in a row; the wall time ends with the
+    device idle.
+    """
+    synchronize()
+    began = perf_counter_ns()
+    for _ in range(count):
+        call()
+    issued = perf_counter_ns()
+    synchronize()
+    return (perf_counter_ns() - began) // count, (issued - began) // count
+
+
+def _timing_name(window: Capture) -> str:
+    name = window.target.name
+    suffix = ".json.gz" if name.endswith(".gz") else ".json"
+    return str(window.target.with_name(name.removesuffix(suffix) + ".timing" + suffix))

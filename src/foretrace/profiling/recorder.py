@@ -1,0 +1,263 @@
+"""`Recorder`: decides, step by step, what of somebody else's script is recorded, and writes it.
+
+It goes through three stages. `early` records everything; `window` is a `Capture` that is stepped
+from outside; `over` only counts. See `script` for the rules.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.profiler import record_function
+
+from foretrace.profiling.export import export, place
+from foretrace.profiling.foreign import ForeignProfilers
+from foretrace.profiling.ready import profile_options
+from foretrace.profiling.record import RunRecord
+from foretrace.profiling.window import Capture, activities, quiet_profiler
+
+
+class WindowDone(BaseException):
+    """Ends the script once its window is written, when that was asked for; nothing but `script`
+    sees it.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptOptions:
+    """How to record; `find` is how steps are found (`steps.KINDS`), `stop` ends the script after
+    the window.
+    """
+
+    steps: int = 3
+    warmup: int = 3
+    wait: int = 1
+    find: str = "auto"
+    limit_s: int = 60
+    stop: bool = False
+    overwrite: bool = False
+    shapes: bool = True
+    stacks: bool = False
+    memory: bool = False
+    modules: bool = False
+
+    def recording(self) -> dict[str, Any]:
+        return {
+            "shapes": self.shapes,
+            "stacks": self.stacks,
+            "memory": self.memory,
+            "modules": self.modules,
+        }
+
+
+@dataclass(slots=True)
+class Recorded:
+    """What came of it: the traces (best first), the script's exit code, and what a person should
+    know.
+    """
+
+    traces: list[Path] = field(default_factory=list)
+    exit_code: int = 0
+    steps: int = 0
+    notes: list[str] = field(default_factory=list)
+
+
+class Recorder:
+    """The early recording, the window, and the script's own profiler: one of the three gives the
+    trace.
+    """
+
+    def __init__(self, target: Path, options: ScriptOptions, say: Callable[[str], None]) -> None:
+        self.target, self.options, self.say = target, options, say
+        self.result = Recorded()
+        self.foreign = ForeignProfilers(
+            lambda: self._driving, self._stand_aside, self._keep_foreign
+        )
+        self._stage = "early"
+        self._driving = False  # one of our own profilers is being driven right now
+        self._record = RunRecord({"steps": None, **options.recording()})
+        self._early: Any = torch.profiler.profile(
+            activities=activities(),
+            record_shapes=options.shapes,
+            with_stack=options.stacks,
+            profile_memory=options.memory,
+            with_modules=options.modules,
+        )
+        self._early_runs = False
+        self._range: Any = None
+        self._window: Capture | None = None
+
+    def start(self) -> None:
+        """Record everything from here on."""
+        with self._ours(), quiet_profiler():
+            self._early.start()
+        self._early_runs = True
+
+    def mark(self) -> None:
+        """A step begins."""
+        number, self.result.steps = self.result.steps, self.result.steps + 1
+        if self._stage == "window":
+            self._step_window()
+        elif self._stage == "early" and number >= self.options.warmup:
+            self._stop_early()
+            self._start_window()
+        elif self._early_runs:
+            self._close_range()
+            self._range = record_function(f"ProfilerStep#{number}")
+            self._range.__enter__()
+        if self._stage != "over":
+            self.say(f"step {number + 1} of {self._steps_needed()}")
+
+    def too_long(self) -> None:
+        """The time for recording everything is up; a window may still come."""
+        if self._early_runs:
+            self._stop_early()
+            self.result.notes.append(
+                f"stopped recording everything after {self.options.limit_s} s (--limit)"
+            )
+
+    def fail(self, problem: str) -> None:
+        """The script raised: the record of whatever is kept says so."""
+        self._record.error = problem
+        if self._window is not None:
+            self._window.record.error = problem
+            if self._window.trace is not None:
+                self._window.record.write(self._window.trace)
+
+    def finish(self) -> None:
+        """Stop whatever runs and write what has not been written."""
+        for part in (self._stop_early, self._stop_window, self.foreign.finish, self._write_early):
+            with self._apart():
+                part()
+        self._stage = "over"
+
+    def _steps_needed(self) -> int:
+        return self.options.warmup + self.options.wait + 2 + self.options.steps
+
+    def _start_window(self) -> None:
+        self._stage = "window"
+        self._window = Capture(
+            self.target,
+            steps=self.options.steps,
+            warmup=self.options.wait,
+            wait=1,
+            overwrite=self._replaces(),
+            **self.options.recording(),
+        )
+        self._window.record.compiling = self._record.compiling
+        with self._ours():
+            self._window.start()
+
+    def _step_window(self) -> None:
+        assert self._window is not None
+        self._window.record.facts = self._facts()
+        with self._ours():
+            self._window.step()
+            # the script's first call was long before
+            self._window.record.timing.first_call_ns = None
+        if self._window.trace is not None:
+            self._stop_window()
+            if self.options.stop:
+                raise WindowDone
+
+    def _stop_window(self) -> None:
+        if self._stage != "window" or self._window is None:
+            return
+        self._stage = "over"
+        done, asked = self._window.step_num - self._window.plain_steps, self.options.steps
+        if done < asked:
+            self._window.record.note = (
+                f"the script ended inside the window: {done} of {asked} steps are recorded"
+            )
+        with self._ours():
+            self._window.stop()
+        if self._window.trace is not None:
+            self._keep(self._window.trace, self._window.record.note)
+
+    def _stop_early(self) -> None:
+        if self._early_runs:
+            self._early_runs = False
+            self._close_range()
+            with self._ours():
+                self._early.stop()
+
+    def _write_early(self) -> None:
+        if self.result.traces:
+            return
+        with self._ours():
+            trace = export(self._early, self.target, overwrite=self._replaces())
+        seen, need = self.result.steps, self._steps_needed()
+        self._record.note = (
+            (
+                f"{seen} steps were seen and the window needs {need} (see --warmup): this is the "
+                "script from its first line"
+            )
+            if seen
+            else "no step was found: this is the whole script (see --steps-at)"
+        )
+        self._record.facts = self._facts()
+        self._record.write(trace)
+        self._keep(trace, self._record.note)
+
+    def _close_range(self) -> None:
+        if self._range is not None:
+            self._range.__exit__(None, None, None)
+            self._range = None
+
+    def _stand_aside(self) -> None:
+        self._stop_early()
+        self._stop_window()
+        if "own_profiler" not in self._record.facts:
+            self.result.notes.append(
+                "the script has its own profiler: foretrace stepped aside and keeps its trace"
+            )
+        self._record.facts["own_profiler"] = True
+        self._stage = "over"
+
+    def _keep_foreign(self, profiler: Any, plain: str) -> None:
+        if os.path.exists(plain):
+            trace = place(plain, self.target, overwrite=self._replaces())
+            self._record.profile = profile_options(profiler)
+            self._record.facts |= self._facts()
+            self._record.write(trace)
+            self._keep(trace)
+
+    def _keep(self, trace: Path, note: str | None = None) -> None:
+        self.result.traces.append(trace)
+        self.result.notes += [note] if note else []
+        self.say(f"wrote {trace}")
+
+    def _replaces(self) -> bool:
+        # an older run's trace, never one of this run
+        return self.options.overwrite and not self.result.traces
+
+    def _facts(self) -> dict[str, Any]:
+        return {"script": {"steps_seen": self.result.steps, "found_by": self.options.find}}
+
+    @contextlib.contextmanager
+    def _apart(self) -> Iterator[None]:
+        """A script may be interrupted inside torch's profiler: then one part that is lost does not
+        cost the others.
+        """
+        try:
+            yield
+        except Exception as problem:
+            if self._record.error is None:
+                raise
+            self.result.notes.append(
+                f"a part of the recording is lost: {type(problem).__name__}: {problem}"
+            )
+
+    @contextlib.contextmanager
+    def _ours(self) -> Iterator[None]:
+        self._driving = True
+        try:
+            yield
+        finally:
+            self._driving = False

@@ -1,0 +1,152 @@
+"""Runs somebody else's script under the profiler and keeps its trace, however the script ends.
+
+What is recorded:
+
+1. From the first line on, everything, for at most `limit_s` seconds: the script may be short, or
+have no steps at all. 2. Once `warmup` steps have gone by (see `steps`), the window: wait, warm up,
+record `steps`, write the trace at once. 3. If the script ends before the window recorded a step,
+the first recording is the trace, with the steps it has. 4. If the script starts a profiler of its
+own, ours stops and the script's own trace is kept (see `foreign`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import importlib.util
+import os
+import runpy
+import signal
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from types import TracebackType
+
+from foretrace.errors import UsageError
+from foretrace.profiling.export import trace_path
+from foretrace.profiling.recorder import Recorded, Recorder, ScriptOptions, WindowDone
+from foretrace.profiling.steps import StepFinder
+from foretrace.profiling.window import refuse_second_profiler
+
+INTERRUPTED = 130  # 128 + SIGINT, as a shell reports it
+
+
+def record_script(
+    script: str,
+    arguments: Sequence[str],
+    path: str | os.PathLike[str],
+    *,
+    module: bool = False,
+    options: ScriptOptions | None = None,
+    say: Callable[[str], None] = lambda text: None,
+) -> Recorded:
+    """Run `script` (a file, or a module's name with `module`) as `__main__` with `arguments`, and
+    record it to `path`.
+
+    The traceback of a script that raises goes to stderr without our frames; `exit_code` is what
+    Python would have returned.
+    """
+    _refuse_missing(script, module)
+    refuse_second_profiler()
+    options = options or ScriptOptions()
+    recorder = Recorder(trace_path(path), options, say)
+    with recorder.foreign, StepFinder(recorder.mark, options.find):
+        recorder.start()
+        with _alarm(options.limit_s, recorder.too_long):
+            recorder.result.exit_code = _run(script, list(arguments), module, recorder.fail)
+        recorder.finish()
+    return recorder.result
+
+
+def _refuse_missing(script: str, module: bool) -> None:
+    if module and not _is_module(script):
+        raise UsageError(
+            f"no module to run is called {script}: install it, or leave -m out for a file"
+        )
+    if not module and os.path.isdir(script):
+        raise UsageError(f"{script} is a folder: name the script in it")
+    if not module and not os.path.isfile(script):
+        raise UsageError(f"no such script: {script}")
+
+
+def _is_module(name: str) -> bool:
+    """Whether `python -m name` would find something. A package that raises is found: running it
+    shows its traceback.
+    """
+    before, sys.path[0] = sys.path[0], os.getcwd()
+    try:
+        found = None if name.startswith(".") else importlib.util.find_spec(name)
+        if found is not None and found.submodule_search_locations is not None:
+            found = importlib.util.find_spec(f"{name}.__main__")
+        return found is not None
+    except ModuleNotFoundError as problem:
+        return problem.name is None or not f"{name}.__main__.".startswith(f"{problem.name}.")
+    except Exception:
+        return True
+    finally:
+        sys.path[0] = before
+
+
+def _run(script: str, arguments: list[str], module: bool, fail: Callable[[str], None]) -> int:
+    before = sys.argv, sys.path[0]
+    sys.argv = [script, *arguments]
+    sys.path[0] = os.getcwd() if module else os.path.dirname(os.path.abspath(script))
+    try:
+        if module:
+            runpy.run_module(script, run_name="__main__", alter_sys=True)
+        else:
+            runpy.run_path(script, run_name="__main__")
+    except WindowDone:
+        return 0
+    except SystemExit as leaving:
+        return _exit_code(leaving.code)
+    except BaseException as problem:
+        fail(f"{type(problem).__name__}: {problem}")
+        traceback.print_exception(type(problem), problem, their_frames(problem.__traceback__))
+        return INTERRUPTED if isinstance(problem, KeyboardInterrupt) else 1
+    finally:
+        sys.argv, sys.path[0] = before
+    return 0
+
+
+def _exit_code(code: object) -> int:
+    """As the interpreter does it: None is 0, a number is itself, anything else is printed and is 1."""
+    if code is None or isinstance(code, int):
+        return code or 0
+    print(code, file=sys.stderr)
+    return 1
+
+
+def their_frames(where: TracebackType | None) -> TracebackType | None:
+    """The traceback from the first frame on that is neither ours nor of Python's own import and
+    runpy.
+    """
+    ours = (
+        os.path.dirname(os.path.dirname(__file__)) + os.sep,
+        os.path.dirname(importlib.__file__),
+        "<frozen ",
+    )
+    while (
+        where is not None
+        and where.tb_next is not None
+        and where.tb_frame.f_code.co_filename.startswith(ours)
+    ):
+        where = where.tb_next
+    return where
+
+
+@contextlib.contextmanager
+def _alarm(seconds: int, ring: Callable[[], None]) -> Iterator[None]:
+    """Call `ring` in the main thread after `seconds`, unless the program already uses the alarm
+    signal itself.
+    """
+    if seconds <= 0 or signal.getsignal(signal.SIGALRM) is not signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGALRM, lambda number, frame: ring())
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)

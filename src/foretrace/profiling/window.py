@@ -1,0 +1,239 @@
+"""`Capture`: torch.profiler with a schedule, a warm-up, one region per step, a whole file and a run
+record.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import warnings
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from time import perf_counter_ns
+from types import TracebackType
+from typing import Any
+
+import torch
+from torch.profiler import ProfilerActivity, record_function
+
+from foretrace.errors import UsageError
+from foretrace.profiling.export import export, trace_path
+from foretrace.profiling.record import RunRecord
+
+KINETO_SILENT = "6"  # above its highest level, at which torch 2.13 logs every start and stop
+
+
+class Capture(torch.profiler.profile):  # type: ignore[misc]
+    """A `torch.profiler.profile` that writes one trace and one run record, and says so when it
+    cannot.
+
+    The first `warmup` steps run without the profiler (and give the times that the record states),
+    then `wait` more, then one while the profiler warms up, then `steps` are recorded. Call `step()`
+    at the end of each. With `steps=None` there is no schedule: the whole block is recorded. After
+    the block `trace` and `record_file` are the paths written. An exception inside the block keeps
+    what was recorded so far and goes on. A block that ends before the last step to record says so
+    in a warning and in the record; one that ends before the first whole one is an error.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        steps: int | None = 3,
+        warmup: int = 3,
+        wait: int = 1,
+        region: str | None = None,
+        shapes: bool = True,
+        stacks: bool = False,
+        memory: bool = False,
+        modules: bool = False,
+        overwrite: bool = False,
+        facts: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.target, self.overwrite, self.region = trace_path(path), overwrite, region
+        self.steps, self.plain_steps = steps, warmup + wait
+        self.trace: Path | None = None
+        self.record_file: Path | None = None
+        options = {"shapes": shapes, "stacks": stacks, "memory": memory, "modules": modules}
+        self.record = RunRecord(
+            {"steps": steps, "wait": wait, "warmup": warmup, **options}, facts=dict(facts or {})
+        )
+        self._range: Any = None
+        self._empty = False  # the block is over, and no step of it is whole
+        self._began = self._recording_since = 0
+        # The step counts at which the clock is read; between them a step pays for nothing but
+        # torch's own profiler.
+        plain = self.plain_steps
+        self._borders = (
+            frozenset() if steps is None else frozenset((1, plain, plain + 1, plain + 1 + steps))
+        )
+        super().__init__(
+            activities=activities(),
+            schedule=None
+            if steps is None
+            else torch.profiler.schedule(
+                skip_first=warmup, wait=wait, warmup=1, active=steps, repeat=1
+            ),
+            on_trace_ready=lambda _: self._save(),
+            record_shapes=shapes,
+            with_stack=stacks,
+            profile_memory=memory,
+            with_modules=modules,
+        )
+
+    def prepare_trace(self) -> None:
+        with quiet_profiler():
+            super().prepare_trace()
+
+    def start(self) -> None:
+        refuse_second_profiler()
+        super().start()
+        self._began = perf_counter_ns()
+        self._enter_region()
+
+    def step(self) -> None:
+        """The end of a step. Outside the recorded steps it also keeps the clock that the run record
+        states.
+        """
+        self._leave_region()
+        done = self.step_num + 1
+        if done in self._borders:
+            self._clock(done)
+        super().step()
+        if done == self.plain_steps + 1:
+            self._recording_since = perf_counter_ns()
+        self._enter_region()
+
+    def stop(self) -> None:
+        self._leave_region()
+        super().stop()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        problem: BaseException | None,
+        where: TracebackType | None,
+    ) -> None:
+        if problem is not None:
+            self.record.error = f"{type(problem).__name__}: {problem}"
+        if self.steps is not None and self.whole_steps < self.steps:
+            self.record.note = self._ended_early(self.steps)
+            self._empty = problem is None and self.whole_steps == 0
+        try:
+            super().__exit__(kind, problem, where)
+        except Exception:
+            if problem is None:
+                raise
+            # What the block raised is what counts: an interrupt inside torch's own start leaves a
+            # profiler that cannot stop.
+        if problem is not None:
+            return
+        if self.trace is None:
+            raise UsageError(self._nothing_recorded())
+        if self.record.note:
+            warnings.warn(self.record.note, stacklevel=2)
+
+    @property
+    def whole_steps(self) -> int:
+        """How many of the recorded steps have ended with `step()`."""
+        return max(0, int(self.step_num) - self.plain_steps - 1)
+
+    def _save(self) -> None:
+        if not self._empty:
+            self.trace = export(self, self.target, overwrite=self.overwrite)
+            self.record_file = self.record.write(self.trace)
+
+    def _enter_region(self) -> None:
+        if self.region is not None:
+            self._range = record_function(self.region)
+            self._range.__enter__()
+
+    def _leave_region(self) -> None:
+        if self._range is not None:
+            self._range.__exit__(None, None, None)
+            self._range = None
+
+    def _clock(self, done: int) -> None:
+        """Keep times at the ends of: the first step, the last step without the profiler, the last
+        recorded step.
+        """
+        timing, now = self.record.timing, perf_counter_ns()
+        if done == 1 and self.plain_steps > 1:
+            synchronize()
+            timing.first_call_ns = perf_counter_ns() - self._began
+            self._began = perf_counter_ns()
+        elif done == self.plain_steps and done > 1:
+            synchronize()
+            timing.calls = done - 1
+            timing.host_ns = (now - self._began) // timing.calls
+            timing.wall_ns = (perf_counter_ns() - self._began) // timing.calls
+        elif done == self.plain_steps + 1:
+            # the recorded steps start on an idle device; this wait lies before the recording
+            synchronize()
+        elif self.steps is not None and done == self.plain_steps + 1 + self.steps:
+            timing.profiled_host_ns = (now - self._recording_since) // self.steps
+
+    def _ended_early(self, steps: int) -> str:
+        return (
+            f"{self.whole_steps} of {steps} steps were recorded: the block ended early; "
+            f"warmup+wait+1+steps = {self.plain_steps + 1 + steps} steps are needed"
+        )
+
+    def _nothing_recorded(self) -> str:
+        if self.steps is None:
+            return f"nothing was recorded for {self.target}"
+        need = self.plain_steps + 1 + self.steps
+        return (
+            f"nothing was recorded for {self.target}: step() was called {self.step_num} times, "
+            "and recording starts "
+            f"with step {self.plain_steps + 2} of {need}; call step() after each iteration, lower "
+            "warmup=, "
+            "or pass steps=None to record the whole block"
+        )
+
+
+@contextlib.contextmanager
+def quiet_profiler() -> Iterator[None]:
+    """Without torch's warning that a second cycle clears the first: every recording here has one.
+
+    Kineto reads its log level once, when the first profiler is made. Without an accelerator it logs
+    nothing but two lines for each recording.
+    """
+    name = "KINETO_LOG_LEVEL"
+    silence = name not in os.environ and activities() == [ProfilerActivity.CPU]
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Warning: Profiler clears events")
+        if silence:
+            os.environ[name] = KINETO_SILENT
+        try:
+            yield
+        finally:
+            if silence:
+                del os.environ[name]
+
+
+def activities() -> list[ProfilerActivity]:
+    """The host, and every accelerator that this torch can see."""
+    there = [ProfilerActivity.CPU]
+    if torch.cuda.is_available():
+        there.append(ProfilerActivity.CUDA)
+    if hasattr(torch, "xpu") and torch.xpu.is_available():
+        there.append(ProfilerActivity.XPU)
+    return there
+
+
+def synchronize() -> None:
+    """Wait for the accelerator, if this process uses one."""
+    if torch.cuda.is_available() and torch.cuda.is_initialized():
+        torch.cuda.synchronize()
+    elif hasattr(torch, "xpu") and torch.xpu.is_available():
+        torch.xpu.synchronize()
+
+
+def refuse_second_profiler() -> None:
+    """torch keeps one profiler per process, and a second one corrupts the first."""
+    if torch.autograd.profiler._is_profiler_enabled:
+        raise UsageError(
+            "a torch profiler is already running in this process: stop it first, or give it "
+            "on_trace_ready=foretrace.handler('traces/') and let it write the trace"
+        )

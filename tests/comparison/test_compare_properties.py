@@ -1,0 +1,219 @@
+"""A trace compared with itself is empty, and comparing B with A is the mirror of comparing A with
+B.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from itertools import combinations
+from pathlib import Path
+
+import pytest
+
+import foretrace as ft
+from comparison.traces import recorded
+from corpus.all_cases import OPENING
+from corpus.build import g0
+from corpus.places import RECORDED, public_traces
+from foretrace.comparison import Comparison, compare, document
+from foretrace.comparison.kernels import KernelRow
+from foretrace.comparison.launched import Kernel
+from foretrace.errors import TraceError
+from foretrace.model.trace import Trace
+from foretrace.render.comparison import comparison_markdown, comparison_text
+from foretrace.sources.limits import Limits
+
+EVERY = sorted(RECORDED.rglob("*.json.gz"))
+PAIRS = [
+    *combinations(
+        ("mlp_eager", "mlp_compiled", "mlp_liger", "mlp_eager_train", "linear_compiled"), 2
+    ),
+    ("matmul_add_4096_eager", "matmul_add_4096_compiled"),
+    ("matmul_add_64_eager", "matmul_add_64_compiled"),
+    ("train eager", "train compiled"),
+    ("attention naive", "attention flash"),
+    ("optimizer loop", "optimizer fused"),
+    ("model eager", "model compiled"),
+    ("mlp eager", "mlp compiled"),
+    ("mlp eager", "mlp fused"),
+    ("mlp compiled", "mlp graph"),
+]
+PUBLIC_PAIRS = [
+    ("h100_bert_small", "mi300_bert_small"),
+    ("h100_qwen", "mi300_qwen"),
+    ("ranks_0", "ranks_1"),
+    ("vllm_decode", "sglang_decode"),
+    ("cpu_only", "mi210_gpu_only"),
+]
+
+
+def is_empty(trace: Trace) -> None:
+    found = compare(trace, trace)
+    kernels, ops = found.kernels, found.ops
+    assert (kernels.changed, kernels.removed, kernels.added, kernels.fusions, kernels.undone) == (
+        (),
+        (),
+        (),
+        (),
+        (),
+    )
+    assert sum(row.count for row in kernels.same) == len(found.a.kernels)
+    assert (ops.removed, ops.added, found.changed) == ((), (), ())
+    for value in (found.gpu_ns, found.cpu_ns, found.wall_ns):
+        assert value.ratio in (1.0, None)
+        assert value.a == value.b
+    assert not found.worth.saves_ns_per_call
+    json.dumps(document(found), allow_nan=False)
+
+
+@pytest.mark.parametrize("path", EVERY, ids=lambda path: path.name.removesuffix(".json.gz"))
+def test_a_recorded_trace_compared_with_itself(path: Path) -> None:
+    is_empty(ft.open(path, cache=False))
+
+
+@pytest.mark.public
+@pytest.mark.parametrize(
+    "path",
+    public_traces()
+    or [pytest.param(None, marks=pytest.mark.skip("FORETRACE_PUBLIC_TRACES is not set"))],
+    ids=lambda path: path.name.removesuffix(".json.gz") if path else "none",
+)
+def test_a_public_trace_compared_with_itself(path: Path) -> None:
+    is_empty(ft.open(path, cache=False))
+
+
+def pairs(
+    rows: tuple[KernelRow, ...], *, turned: bool
+) -> list[tuple[Kernel | None, Kernel | None, int]]:
+    ends = [(row.b, row.a, row.count) if turned else (row.a, row.b, row.count) for row in rows]
+    return sorted(ends, key=repr)
+
+
+def is_mirror(there: Comparison, back: Comparison) -> None:
+    assert there.unit == back.unit
+    for name in ("gpu_ns", "cpu_ns", "wall_ns", "idle_ns", "pace_ns"):
+        one, other = getattr(there, name), getattr(back, name)
+        assert (one.a, one.b, one.noise, one.beyond) == (
+            other.b,
+            other.a,
+            other.noise,
+            other.beyond,
+        )
+    for ours, theirs in (
+        ("same", "same"),
+        ("changed", "changed"),
+        ("removed", "added"),
+        ("added", "removed"),
+    ):
+        assert pairs(getattr(there.kernels, ours), turned=False) == pairs(
+            getattr(back.kernels, theirs), turned=True
+        )
+    assert there.kernels.fusions == back.kernels.undone
+    assert there.kernels.undone == back.kernels.fusions
+    for ours, theirs in (("removed", "added"), ("added", "removed"), ("same", "same")):
+        assert {(row.name, row.a, row.b) for row in getattr(there.ops, ours)} == {
+            (row.name, row.b, row.a) for row in getattr(back.ops, theirs)
+        }
+    assert len(there.changed) == len(back.changed)
+    assert [-part for part in host_parts(there)] == pytest.approx(host_parts(back))
+
+
+def host_parts(found: Comparison) -> list[float]:
+    """What the sentence about the host's net says: the parts by size, then the net; a saving is
+    positive.
+    """
+    sentence = next((line for line in found.changed if line.startswith("That is net")), "")
+    said = re.findall(r"(saves?|costs) ([\d.,]+) (ns|us|ms|s)\b", sentence)
+    net = re.findall(r"(takes) ([\d.,]+) (ns|us|ms|s) (?:less|more)", sentence)
+    sizes = {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}
+    costs = ["costs" if sentence.endswith("more.") else "saves"] * len(net)
+    signs = [-1 if word == "costs" else 1 for word in [*(part[0] for part in said), *costs]]
+    values = [
+        sign * float(part[1].replace(",", "")) * sizes[part[2]]
+        for sign, part in zip(signs, [*said, *net], strict=True)
+    ]
+    return [*sorted(values[:-1], key=abs), *values[-1:]]
+
+
+def host_parts_add_up(found: Comparison) -> None:
+    *parts, net = host_parts(found) or [0.0]
+    assert sum(parts) == pytest.approx(net, abs=0.02 * max(map(abs, parts), default=0))
+
+
+def accounts_for_everything(found: Comparison) -> None:
+    kernels = found.kernels
+    both = sum(row.count for row in (*kernels.same, *kernels.changed))
+    assert both + sum(row.count for row in kernels.removed) == len(found.a.kernels)
+    assert both + sum(row.count for row in kernels.added) == len(found.b.kernels)
+
+
+@pytest.mark.parametrize(("a", "b"), PAIRS, ids=[f"{a}-{b}" for a, b in PAIRS])
+def test_recorded_pairs_mirror(a: str, b: str) -> None:
+    there, back = compare(recorded(a), recorded(b)), compare(recorded(b), recorded(a))
+    is_mirror(there, back)
+    accounts_for_everything(there)
+    host_parts_add_up(there)
+
+
+@pytest.mark.public
+@pytest.mark.parametrize(("a", "b"), PUBLIC_PAIRS, ids=[f"{a}-{b}" for a, b in PUBLIC_PAIRS])
+def test_public_pairs_mirror(a: str, b: str) -> None:
+    paths = {path.name.removesuffix(".json.gz"): path for path in public_traces()}
+    if a not in paths or b not in paths:
+        pytest.skip("FORETRACE_PUBLIC_TRACES does not hold these traces")
+    first, second = ft.open(paths[a], cache=False), ft.open(paths[b], cache=False)
+    there = compare(first, second)
+    is_mirror(there, compare(second, first))
+    accounts_for_everything(there)
+
+
+@pytest.mark.public
+def test_two_cards_compare_by_op() -> None:
+    """One model on an H100 and on an MI300X: no kernel has the name of another, and every op finds
+    its counterpart.
+    """
+    paths = {path.name.removesuffix(".json.gz"): path for path in public_traces()}
+    if "h100_bert_small" not in paths:
+        pytest.skip("FORETRACE_PUBLIC_TRACES is not set")
+    found = compare(
+        ft.open(paths["h100_bert_small"], cache=False),
+        ft.open(paths["mi300_bert_small"], cache=False),
+    )
+    assert found.changed[0].startswith(
+        "The card is another: NVIDIA H100 80GB HBM3 to AMD Instinct MI300X VF"
+    )
+    assert sum(row.count for row in found.kernels.changed) == 60
+    assert all(
+        row.a is not None and row.b is not None and row.a.op == row.b.op
+        for row in found.kernels.changed
+    )
+    assert found.gpu_ns.beyond is None  # one step each: no verdict
+
+
+SMALL = [case for case in OPENING if isinstance(case.content, bytes) and not case.needs]
+
+
+def test_odd_traces_compare_or_are_refused(tmp_path: Path) -> None:
+    """Every trace of the corpus that opens: with itself nothing differs, with a good one the page
+    can be drawn.
+    """
+    (tmp_path / "good.json").write_bytes(g0().bytes())
+    good = ft.open(tmp_path / "good.json", cache=False)
+    refused = []
+    for case in SMALL:
+        folder = tmp_path / case.id
+        folder.mkdir()
+        trace = ft.open(
+            case.put(folder), cache=False, limits=Limits(**case.limits) if case.limits else None
+        )
+        try:
+            is_empty(trace)
+        except TraceError as error:
+            refused.append((case.id, error.code))
+            continue
+        for found in (compare(good, trace), compare(trace, good)):
+            json.dumps(document(found), allow_nan=False)
+            assert max(map(len, comparison_text(found, 12).splitlines())) <= 100, case.id
+            assert comparison_markdown(found, 12)
+    assert refused == [("E07", "E_NOTHING_TO_COMPARE"), ("E08", "E_NOTHING_TO_COMPARE")]
