@@ -1,0 +1,119 @@
+"""One direction: no import of the package, however it is written, closes a circle.
+
+import-linter holds the layers; this walks what it cannot see as well: imports inside functions and
+module names in strings. Imports for type checkers alone run nothing, so two modules of one package
+may name each other there; between packages they count like any other.
+"""
+
+from __future__ import annotations
+
+import ast
+import tomllib
+from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+SOURCE = ROOT / "src"
+FILES = {
+    ".".join(path.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__"): path
+    for path in sorted((SOURCE / "foretrace").rglob("*.py"))
+}
+Graph = dict[str, set[str]]
+
+
+def imports(name: str, *, typing: bool) -> Iterator[str]:
+    """The modules of the package that a module names, also inside functions and in strings."""
+    waiting: list[ast.AST] = [ast.parse(FILES[name].read_text())]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test) and not typing:
+            waiting += node.orelse
+            continue
+        yield from _named(node)
+        waiting += ast.iter_child_nodes(node)
+
+
+def _named(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, ast.Import):
+        yield from (module for each in node.names if (module := _module(each.name)))
+    elif isinstance(node, ast.ImportFrom) and node.module:
+        for each in node.names:
+            yield _module(f"{node.module}.{each.name}") or _module(node.module) or ""
+    elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+        yield FILES_BY_STRING.get(node.value, "")
+
+
+def _module(name: str) -> str:
+    return name if name in FILES else ""
+
+
+# A whole module name in a string is an import in disguise, whoever resolves it.
+FILES_BY_STRING = {name: name for name in FILES if "." in name}
+
+
+def graph(*, typing: bool) -> Graph:
+    return {name: {*imports(name, typing=typing)} - {"", name} for name in FILES}
+
+
+def top(name: str) -> str:
+    return ".".join(name.split(".")[:2])
+
+
+def circle(found: Graph) -> list[str]:
+    try:
+        TopologicalSorter(found).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
+
+
+def test_no_two_modules_import_each_other() -> None:
+    assert circle(graph(typing=False)) == []
+
+
+def test_no_two_packages_import_each_other() -> None:
+    packages: Graph = {}
+    for name, used in graph(typing=True).items():
+        if name != "foretrace":  # the public face names them all
+            packages.setdefault(top(name), set()).update({top(each) for each in used} - {top(name)})
+    assert circle(packages) == []
+
+
+def test_no_import_hides_in_a_string() -> None:
+    hidden = {
+        name: each
+        for name in FILES
+        for node in ast.walk(ast.parse(FILES[name].read_text()))
+        if isinstance(node, ast.Constant) and (each := FILES_BY_STRING.get(str(node.value)))
+        if each != name  # the group of entry points that a package reads has its own name
+    }
+    assert hidden == {}
+
+
+def test_the_walk_sees_lazy_imports_and_strings(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "a.py").write_text("def f():\n    from foretrace import units\n")
+    (tmp_path / "b.py").write_text("import_module('foretrace.units')\n")
+    (tmp_path / "c.py").write_text(
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import foretrace.units\n"
+    )
+    for name in "abc":
+        monkeypatch.setitem(FILES, name, tmp_path / f"{name}.py")
+    assert [set(imports(name, typing=False)) - {""} for name in "abc"] == [
+        {"foretrace.units"},
+        {"foretrace.units"},
+        set(),
+    ]
+    assert set(imports("c", typing=True)) - {""} == {"foretrace.units"}
+
+
+def test_the_layers_name_every_package() -> None:
+    """A package that is in no layer could import anything."""
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
+    layers = next(each for each in contracts["contracts"] if each["type"] == "layers")["layers"]
+    named = {module.strip() for layer in layers for module in layer.split(":")}
+    assert named == {top(name) for name in FILES} - {"foretrace", "foretrace.__main__"}
