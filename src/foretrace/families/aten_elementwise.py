@@ -17,8 +17,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from foretrace.families import _aten, _cpp, _dtypes
-from foretrace.families._reading import Reading
-from foretrace.families.inductor import is_op
+from foretrace.families._aten import is_op
+from foretrace.families._parser import NameParser
 from foretrace.schema.kernel import Family, KernelId
 
 TEMPLATES = (
@@ -77,8 +77,8 @@ def decode(name: str) -> KernelId | None:
     cpp = _cpp.parse(name)
     if cpp.base not in TEMPLATES or (cpp.base == "elementwise_kernel" and not cpp.args):
         return None
-    r = Reading(name, "aten_elementwise")
-    r.put(cpp.base, "template", cpp.base, "ATen's element-wise template", "documented")
+    r = NameParser(name, "aten_elementwise", "documented")
+    r.put(cpp.base, "template", cpp.base, "ATen's element-wise template")
     _memory(r, cpp)
     functor = _functor(cpp)
     if cpp.truncated:
@@ -90,21 +90,21 @@ def decode(name: str) -> KernelId | None:
     return _op(r, cpp, functor)
 
 
-def _memory(r: Reading, cpp: _cpp.Cpp) -> None:
+def _memory(r: NameParser, cpp: _cpp.Cpp) -> None:
     vec = _cpp.integer(cpp.arg(0))
     if cpp.base.startswith("vectorized"):
-        r.put(cpp.base, "contiguous", True, "all tensors are contiguous", "documented")
-        r.put(cpp.base, "cast", False, "no type change", "documented")
+        r.put(cpp.base, "contiguous", True, "all tensors are contiguous")
+        r.put(cpp.base, "cast", False, "no type change")
         if vec:
-            r.put(cpp.arg(0), "vec", vec, f"{vec} elements per load", "documented")
+            r.put(cpp.arg(0), "vec", vec, f"{vec} elements per load")
     elif cpp.base == "unrolled_elementwise_kernel":
-        r.put(cpp.base, "contiguous", True, "all tensors are contiguous", "documented")
+        r.put(cpp.base, "contiguous", True, "all tensors are contiguous")
         _loader(r, cpp)
     elif cpp.base in ("elementwise_kernel", "elementwise_kernel_manual_unroll"):
         _strided(r, cpp, vec)
 
 
-def _loader(r: Reading, cpp: _cpp.Cpp) -> None:
+def _loader(r: NameParser, cpp: _cpp.Cpp) -> None:
     for word, cast, meaning in (
         ("LoadWithCast", True, "some operand has another type"),
         (
@@ -114,21 +114,21 @@ def _loader(r: Reading, cpp: _cpp.Cpp) -> None:
         ),
     ):
         if any(_cpp.leaf(text) == word for text in cpp.args):
-            r.put(word, "cast", cast, meaning, "documented")
+            r.put(word, "cast", cast, meaning)
 
 
-def _strided(r: Reading, cpp: _cpp.Cpp, threads: int | None) -> None:
-    r.put(cpp.base, "contiguous", False, "some operand is strided or broadcast", "documented")
+def _strided(r: NameParser, cpp: _cpp.Cpp, threads: int | None) -> None:
+    r.put(cpp.base, "contiguous", False, "some operand is strided or broadcast")
     each = _cpp.integer(cpp.arg(1))
     if threads and each:
-        r.put(cpp.arg(0), "threads", threads, f"{threads} threads per block", "documented")
-        r.put(cpp.arg(1), "per_thread", each, f"{each} elements per thread", "documented")
+        r.put(cpp.arg(0), "threads", threads, f"{threads} threads per block")
+        r.put(cpp.arg(1), "per_thread", each, f"{each} elements per thread")
     if "gpu_kernel_impl_nocast" in cpp.arg(2):
-        r.put("gpu_kernel_impl_nocast", "cast", False, "no type change", "documented")
+        r.put("gpu_kernel_impl_nocast", "cast", False, "no type change")
     elif (
         "gpu_kernel_impl<" in cpp.arg(2) and each != 2
     ):  # with 2 it is an older PyTorch, which used it for both
-        r.put("gpu_kernel_impl", "cast", True, "some operand has another type", "documented")
+        r.put("gpu_kernel_impl", "cast", True, "some operand has another type")
 
 
 def _functor(cpp: _cpp.Cpp) -> Functor | None:
@@ -155,19 +155,17 @@ def _functor(cpp: _cpp.Cpp) -> Functor | None:
     )
 
 
-def _copy(r: Reading, functor: Functor) -> KernelId:
+def _copy(r: NameParser, functor: Functor) -> KernelId:
     cast, strided = r.fields.get("cast"), r.fields.get("contiguous") is False
-    r.put(functor.leaf, "functor", functor.leaf, "copies elements", "documented")
+    r.put(functor.leaf, "functor", functor.leaf, "copies elements")
     source, target = COPIES[functor.leaf]
     found = _aten.lambda_dtype(functor.text)
     if found:
         dtype, written = found
         source = dtype if source or cast is False else ""
         target = target or (dtype if functor.leaf.startswith("direct") else "")
-        if source:
-            r.put(written, "src_dtype", source, f"reads {source}", "checked")
-        if target:
-            r.put(written, "dst_dtype", target, f"writes {target}", "checked")
+        r.put(written, "src_dtype", source, "reads {}", "checked")
+        r.put(written, "dst_dtype", target, "writes {}", "checked")
     same = strided and cast is False and functor.leaf.startswith("direct")
     op = "aten::copy_ / contiguous / clone" if same else "aten::copy_"
     r.put(
@@ -176,7 +174,7 @@ def _copy(r: Reading, functor: Functor) -> KernelId:
     return r.done("copy", _copy_short(r, strided))
 
 
-def _copy_short(r: Reading, strided: bool) -> str:
+def _copy_short(r: NameParser, strided: bool) -> str:
     source, target = r.fields.get("src_dtype", ""), r.fields.get("dst_dtype", "")
     if source and source == target:
         return f"copy {target}{' (strided, same dtype)' if strided else ''}"
@@ -189,10 +187,8 @@ def _copy_short(r: Reading, strided: bool) -> str:
     return f"copy {source}->{target}" + (f" ({kinds})" if kinds else "")
 
 
-def _op(r: Reading, cpp: _cpp.Cpp, functor: Functor) -> KernelId:
-    r.put(
-        functor.leaf, "functor", functor.name, "the function applied to each element", "documented"
-    )
+def _op(r: NameParser, cpp: _cpp.Cpp, functor: Functor) -> KernelId:
+    r.put(functor.leaf, "functor", functor.name, "the function applied to each element")
     if cpp.base != "elementwise_kernel_with_index":  # there the lambda takes an index, not a value
         _types(r, functor)
     op, short = SPECIAL.get(functor.name, ("", ""))
@@ -214,59 +210,25 @@ def _op(r: Reading, cpp: _cpp.Cpp, functor: Functor) -> KernelId:
     return r.done("pointwise", short)
 
 
-def _types(r: Reading, functor: Functor) -> None:
+def _types(r: NameParser, functor: Functor) -> None:
     inner = _cpp.inside(functor.text, functor.leaf)
     if functor.leaf in PAIRED and len(inner) > 3:
         _paired_types(r, inner)
     elif found := _aten.lambda_dtype(functor.text):
-        r.put(found[1], "dtype", found[0], f"works on {found[0]}", "documented")
+        r.put(found[1], "dtype", found[0], f"works on {found[0]}")
     elif inner and (dtype := _dtypes.cpp(inner[0])):
-        r.put(inner[0], "dtype", dtype, f"works on {dtype}", "documented")
+        r.put(inner[0], "dtype", dtype, f"works on {dtype}")
 
 
-def _paired_types(r: Reading, inner: tuple[str, ...]) -> None:
+def _paired_types(r: NameParser, inner: tuple[str, ...]) -> None:
     left, right, result = (_dtypes.cpp(text) for text in inner[:3])
     if left and left == right:
-        r.put(inner[0], "dtype", left, f"works on {left}", "documented")
+        r.put(inner[0], "dtype", left, f"works on {left}")
     if result and result != left:
-        r.put(inner[2], "dtype_out", result, f"writes {result}", "documented")
+        r.put(inner[2], "dtype_out", result, f"writes {result}")
     math = _dtypes.cpp(next(iter(_cpp.inside(inner[3], _cpp.leaf(inner[3]))), ""))
     if math and math != left:
-        r.put(inner[3], "math_dtype", math, f"computes in {math}", "documented")
+        r.put(inner[3], "math_dtype", math, f"computes in {math}")
 
 
-FAMILY = Family(
-    name="aten_elementwise",
-    decode=decode,
-    order=40,
-    examples={
-        "void at::native::vectorized_elementwise_kernel<8, "
-        "at::native::GeluBackwardCUDAKernelImpl(at::TensorIteratorBase&"
-        ", at::native::GeluType)::{lambda()#1}::operator()() const::{lambda()#4}::operator()() "
-        "const::"
-        "{lambda(c10::BFloat16, c10::BFloat16)#1}, std::array<char*, 3ul> >(int)": {
-            "op": "aten::gelu_backward",
-            "dtype": "bf16",
-            "vec": 8,
-            "contiguous": True,
-            "cast": False,
-        },
-        "void at::native::unrolled_elementwise_kernel<at::native::CUDAFunctor_add<double>, "
-        "at::detail::Array<char*, "
-        "3>, "
-        "TrivialOffsetCalculator<2, unsigned int>, TrivialOffsetCalculator<1, unsigned int>, "
-        "at::native::memory::LoadWithCast<2>, at::native::memory::StoreWithCast<1> >(int)": {
-            "op": "aten::add",
-            "dtype": "f64",
-            "cast": True,
-        },
-        "void at::native::vectorized_elementwise_kernel<(int)4, "
-        "at::native::bfloat16tofloat32_copy_kernel_cuda("
-        "at::TensorIteratorBase &)::[lambda(c10::BFloat16) (instance 1)], std::array<char *, "
-        "(unsigned long)2>>(int)": {
-            "src_dtype": "bf16",
-            "dst_dtype": "f32",
-            "vec": 4,
-        },
-    },
-)
+FAMILY = Family(name="aten_elementwise", decode=decode, order=40)

@@ -5,7 +5,7 @@ of a type.
 from __future__ import annotations
 
 from foretrace.families import _cpp, _dtypes
-from foretrace.families._reading import Reading, rx
+from foretrace.families._parser import NameParser, rx
 from foretrace.schema.kernel import Family, KernelId
 
 FAMILY_NAME = "aten_index_cat"
@@ -50,7 +50,7 @@ def decode(name: str) -> KernelId | None:
     return None
 
 
-def _put_value(r: Reading, text: str) -> str:
+def _put_value(r: NameParser, text: str) -> str:
     """The element: a type, or its bytes where the type was erased. Returns it in words."""
     size = rx(r"(?:[\w:]*::)?OpaqueType<(?:\(\w+\))?(\d{1,3})\w*>").fullmatch(text)
     if size:
@@ -63,16 +63,14 @@ def _put_value(r: Reading, text: str) -> str:
         )
         return f"{size[1]}-byte dtype"
     dtype = _dtypes.cpp(text)
-    if dtype:
-        r.put(text, "dtype", dtype, f"elements of {dtype}", "checked")
+    r.put(text, "dtype", dtype, "elements of {}", "checked")
     return dtype or ""
 
 
-def _start(name: str, cpp: _cpp.Cpp, op: str) -> Reading:
-    r = Reading(name, FAMILY_NAME)
-    r.put(cpp.base, "template", cpp.base, "ATen's kernel for this kind of addressing", "documented")
-    if op:
-        r.put(cpp.base, "op", op, "the op that launches it", "checked")
+def _start(name: str, cpp: _cpp.Cpp, op: str) -> NameParser:
+    r = NameParser(name, FAMILY_NAME, "documented")
+    r.put(cpp.base, "template", cpp.base, "ATen's kernel for this kind of addressing")
+    r.put(cpp.base, "op", op, "the op that launches it", "checked")
     return r
 
 
@@ -80,8 +78,7 @@ def _cat(name: str, cpp: _cpp.Cpp) -> KernelId:
     r = _start(name, cpp, "aten::cat")
     value = _put_value(r, cpp.arg(0))
     dims = _cpp.integer(cpp.arg(2))
-    if dims is not None:
-        r.put(cpp.arg(2), "dims", dims, f"{dims}-dimensional", "documented")
+    r.put(cpp.arg(2), "dims", dims, "{}-dimensional")
     words = f"cat ({value}, {dims}D)" if "byte" in value else f"cat {value} {dims}D"
     return r.done("copy", words if value and dims else "cat")
 
@@ -91,7 +88,7 @@ def _select(name: str, cpp: _cpp.Cpp) -> KernelId:
     value = _put_value(r, cpp.arg(0))
     index = _dtypes.cpp(cpp.arg(1))
     if index:
-        r.put(cpp.arg(1), "index_dtype", index, f"indices of {index}", "documented")
+        r.put(cpp.arg(1), "index_dtype", index, f"indices of {index}")
     return r.done("scatter_gather", " ".join(f"index_select {value} (embedding)".split()))
 
 
@@ -127,24 +124,4 @@ def _plain(name: str, cpp: _cpp.Cpp, op: str, short: str) -> KernelId:
     )
 
 
-FAMILY = Family(
-    name=FAMILY_NAME,
-    decode=decode,
-    order=41,
-    examples={
-        "void at::native::(anonymous "
-        "namespace)::CatArrayBatchedCopy_aligned16_contig<at::native::(anonymous "
-        "namespace)::"
-        "OpaqueType<4u>, unsigned int, 1, 128, 1>(P)": {
-            "op": "aten::cat",
-            "element_bytes": 4,
-            "dims": 1,
-        },
-        "void at::native::_scatter_gather_elementwise_kernel<128, 4, "
-        "at::native::_cuda_scatter_gather_internal_kernel<true,"
-        " float>::operator()<at::native::ReduceAdd>(at::TensorIterator&)::{lambda(int)#1}>(int)": {
-            "op": "aten::scatter_add",
-            "dtype": "f32",
-        },
-    },
-)
+FAMILY = Family(name=FAMILY_NAME, decode=decode, order=41)

@@ -8,7 +8,7 @@ with two types it was layer norm.
 from __future__ import annotations
 
 from foretrace.families import _cpp, _dtypes
-from foretrace.families._reading import Reading, rx
+from foretrace.families._parser import NameParser, rx
 from foretrace.schema.kernel import Family, KernelId
 
 LAYER, LAYER_BACK = "aten::native_layer_norm", "aten::native_layer_norm_backward"
@@ -56,14 +56,13 @@ def decode(name: str) -> KernelId | None:
 
 
 def _norm(name: str, cpp: _cpp.Cpp, op: str, short: str) -> KernelId:
-    r = Reading(name, "aten_norm")
-    r.put(cpp.base, "template", cpp.base, "ATen's kernel for this norm", "documented")
+    r = NameParser(name, "aten_norm", "documented")
+    r.put(cpp.base, "template", cpp.base, "ATen's kernel for this norm")
     types = [(text, dtype) for text in cpp.args if (dtype := _dtypes.cpp(text)) and dtype != "bool"]
     if types:
-        r.put(types[0][0], "dtype_in", types[0][1], f"reads {types[0][1]}", "documented")
+        r.put(types[0][0], "dtype_in", types[0][1], f"reads {types[0][1]}")
     rms = _cpp.boolean(cpp.arg(2)) if "layer_norm" in cpp.base else None
-    if rms is not None:
-        r.put(cpp.arg(2), "rms_norm", rms, "RMS norm" if rms else "layer norm", "checked")
+    r.put(cpp.arg(2), "rms_norm", rms, "RMS norm" if rms else "layer norm", "checked")
     if rms:
         op, short = (
             op.replace("native_layer_norm", "_fused_rms_norm"),
@@ -71,26 +70,8 @@ def _norm(name: str, cpp: _cpp.Cpp, op: str, short: str) -> KernelId:
         )
     if cpp.base == "RowwiseMomentsCUDAKernel" and len(types) > 1:
         op, short = "", "norm moments"
-    if op:
-        r.put(cpp.base, "op", op, "the op that launches it", "checked")
+    r.put(cpp.base, "op", op, "the op that launches it", "checked")
     return r.done("normalization", f"{short} {types[0][1] if types else ''}".strip())
 
 
-FAMILY = Family(
-    name="aten_norm",
-    decode=decode,
-    order=40,
-    examples={
-        "void at::native::(anonymous namespace)::vectorized_layer_norm_kernel<c10::BFloat16, "
-        "float, true>(int)": {
-            "op": "aten::_fused_rms_norm",
-            "rms_norm": True,
-            "dtype_in": "bf16",
-        },
-        "void at::native::batch_norm_backward_reduce_channels_last_kernel<c10::Half, c10::Half, "
-        "float, int>(P)": {
-            "op": "aten::native_batch_norm_backward",
-            "dtype_in": "f16",
-        },
-    },
-)
+FAMILY = Family(name="aten_norm", decode=decode, order=40)

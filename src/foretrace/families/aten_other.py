@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 
-from foretrace.families import _cpp, _dtypes, _mangled, _words
-from foretrace.families._reading import Reading, rx
+from foretrace.families import _cpp, _dtypes, _words
+from foretrace.families._parser import NameParser, rx
 from foretrace.schema.kernel import Family, KernelId
 
 # pattern of the function -> (op, short, role); {} takes the data type
@@ -135,22 +135,21 @@ def decode(name: str) -> KernelId | None:
 
 
 def _decode(name: str) -> KernelId | None:
-    if _mangled.is_mangled(name):
+    if _cpp.is_mangled(name):
         return _mangled_name(name)
     cpp = _cpp.parse(name)
     if not cpp.scope.startswith("at::native") and cpp.base not in UNSCOPED:
         return None
-    r = Reading(name, "aten_other")
-    r.put(cpp.base, "template", cpp.base, "ATen's kernel", "documented")
+    r = NameParser(name, "aten_other", "documented")
+    r.put(cpp.base, "template", cpp.base, "ATen's kernel")
     types = [(text, dtype) for text in cpp.args if (dtype := _dtypes.cpp(text)) and dtype != "bool"]
     if types:
-        r.put(types[0][0], "dtype", types[0][1], f"works on {types[0][1]}", "documented")
+        r.put(types[0][0], "dtype", types[0][1], f"works on {types[0][1]}")
     dtype = types[0][1] if types else ""
     for pattern, op, short, role in KERNELS:
         if found := rx(pattern).fullmatch(cpp.base):
             op = op or _upsample(found)
-            if op:
-                r.put(cpp.base, "op", op, "the op that launches it", "inferred")
+            r.put(cpp.base, "op", op, "the op that launches it", "inferred")
             return r.done(role, short.format(dtype, base=cpp.base).strip())
     return r.done(_words.role(cpp.base), f"{_words.plain(cpp.base)} {dtype}".strip())
 
@@ -162,34 +161,15 @@ def _upsample(found: re.Match[str]) -> str:
 
 
 def _mangled_name(name: str) -> KernelId | None:
-    words = _mangled.identifiers(name)
+    words = _cpp.identifiers(name)
     if words[:2] != ("at", "native") or len(words) < 3:
         return None
-    r = Reading(name, "aten_other")
-    r.put("_Z", "mangled", True, "the name stayed mangled", "documented")
-    r.put(words[2], "template", words[2], "ATen's kernel", "documented")
+    r = NameParser(name, "aten_other", "documented")
+    r.put("_Z", "mangled", True, "the name stayed mangled")
+    r.put(words[2], "template", words[2], "ATen's kernel")
     functor = words[3] if len(words) > 3 else ""
     role = "pointwise" if "elementwise" in words[2] else _words.role(words[2])
     return r.done(role, " ".join([_words.plain(words[2]), functor]).strip())
 
 
-FAMILY = Family(
-    name="aten_other",
-    decode=decode,
-    order=49,
-    examples={
-        "void at::native::(anonymous namespace)::max_pool_forward_nhwc<c10::Half, int>(c10::Half "
-        "const*)": {
-            "op": "aten::max_pool2d_with_indices",
-            "dtype": "f16",
-        },
-        "void at::native::sbtopk::gatherTopK<float, unsigned int, 2, false>(P)": {
-            "op": "aten::topk",
-            "dtype": "f32",
-        },
-        "void at::native::(anonymous namespace)::upsample_nearest2d_out_frame<float>(float "
-        "const*)": {
-            "op": "aten::upsample_nearest2d",
-        },
-    },
-)
+FAMILY = Family(name="aten_other", decode=decode, order=49)

@@ -7,7 +7,7 @@ cunn_SoftMax(Forward|Backward)[Smem|Reg|…]<[vector width,] Tin, acc, Tout, Epi
 from __future__ import annotations
 
 from foretrace.families import _cpp, _dtypes
-from foretrace.families._reading import Reading, rx
+from foretrace.families._parser import NameParser, rx
 from foretrace.schema.kernel import Family, KernelId
 
 _OPS = {
@@ -31,14 +31,8 @@ def decode(name: str) -> KernelId | None:
 
 
 def _warp(name: str, cpp: _cpp.Cpp, backward: bool) -> KernelId:
-    r = Reading(name, "aten_softmax")
-    r.put(
-        cpp.base,
-        "template",
-        cpp.base,
-        "softmax with one warp per row, up to 1024 elements",
-        "documented",
-    )
+    r = NameParser(name, "aten_softmax", "documented")
+    r.put(cpp.base, "template", cpp.base, "softmax with one warp per row, up to 1024 elements")
     _types(
         r, cpp, (("dtype_in", 0, "reads"), ("dtype_out", 1, "writes"), ("dtype_acc", 2, "sums in"))
     )
@@ -46,26 +40,17 @@ def _warp(name: str, cpp: _cpp.Cpp, backward: bool) -> KernelId:
     if size is not None and size < 64:
         r.put(cpp.arg(3), "log2_elements", size, f"rows of up to {2**size} elements", "checked")
     log = _cpp.boolean(cpp.arg(4))
-    if log is not None:
-        r.put(cpp.arg(4), "log_softmax", log, "log_softmax" if log else "softmax", "checked")
+    r.put(cpp.arg(4), "log_softmax", log, "log_softmax" if log else "softmax", "checked")
     masked = _cpp.boolean(cpp.arg(5))
-    if masked is not None:
-        r.put(
-            cpp.arg(5),
-            "masked",
-            masked,
-            "with a mask" if masked else "without a mask",
-            "documented",
-        )
+    r.put(cpp.arg(5), "masked", masked, "with a mask" if masked else "without a mask")
     return _done(r, cpp, log, backward, "warp")
 
 
 def _block(name: str, cpp: _cpp.Cpp, backward: bool, spatial: bool) -> KernelId:
-    r = Reading(name, "aten_softmax")
-    r.put(cpp.base, "template", cpp.base, "softmax with one block per row", "documented")
+    r = NameParser(name, "aten_softmax", "documented")
+    r.put(cpp.base, "template", cpp.base, "softmax with one block per row")
     vec = _cpp.integer(cpp.arg(0))
-    if vec is not None:
-        r.put(cpp.arg(0), "vec", vec, f"{vec} elements per load", "documented")
+    r.put(cpp.arg(0), "vec", vec, "{} elements per load")
     shift = 0 if vec is None else 1
     _types(
         r,
@@ -82,18 +67,17 @@ def _block(name: str, cpp: _cpp.Cpp, backward: bool, spatial: bool) -> KernelId:
     log = None
     if epilogue:
         log = epilogue.startswith("Log")
-        r.put(epilogue, "epilogue", epilogue, "log_softmax" if log else "softmax", "documented")
+        r.put(epilogue, "epilogue", epilogue, "log_softmax" if log else "softmax")
     return _done(r, cpp, log, backward, "spatial" if spatial else "block")
 
 
-def _types(r: Reading, cpp: _cpp.Cpp, places: tuple[tuple[str, int, str], ...]) -> None:
+def _types(r: NameParser, cpp: _cpp.Cpp, places: tuple[tuple[str, int, str], ...]) -> None:
     for field, place, meaning in places:
         dtype = _dtypes.cpp(cpp.arg(place))
-        if dtype:
-            r.put(cpp.arg(place), field, dtype, f"{meaning} {dtype}", "documented")
+        r.put(cpp.arg(place), field, dtype, f"{meaning} {dtype}")
 
 
-def _done(r: Reading, cpp: _cpp.Cpp, log: bool | None, backward: bool, way: str) -> KernelId:
+def _done(r: NameParser, cpp: _cpp.Cpp, log: bool | None, backward: bool, way: str) -> KernelId:
     if log is not None:
         r.put(cpp.base, "op", _OPS[log, backward], "the op that launches it", "checked")
     word = f"{'log_' if log else ''}softmax {'bwd' if backward else 'fwd'}"
@@ -102,24 +86,4 @@ def _done(r: Reading, cpp: _cpp.Cpp, log: bool | None, backward: bool, way: str)
     )
 
 
-FAMILY = Family(
-    name="aten_softmax",
-    decode=decode,
-    order=40,
-    examples={
-        "void (anonymous namespace)::softmax_warp_forward<c10::Half, c10::Half, float, 9, false, "
-        "true>(c10::Half*)": {
-            "op": "aten::_softmax",
-            "dtype_in": "f16",
-            "log2_elements": 9,
-            "log_softmax": False,
-            "masked": True,
-        },
-        "void at::native::(anonymous namespace)::cunn_SoftMaxBackward<4, float, float, float, "
-        "at::native::(anonymous namespace)::LogSoftMaxBackwardEpilogue>(float*)": {
-            "op": "aten::_log_softmax_backward_data",
-            "vec": 4,
-            "dtype_in": "f32",
-        },
-    },
-)
+FAMILY = Family(name="aten_softmax", decode=decode, order=40)

@@ -4,8 +4,8 @@ what it does.
 
 from __future__ import annotations
 
-from foretrace.families import _mangled, _words
-from foretrace.families._reading import Reading, rx
+from foretrace.families import _cpp, _words
+from foretrace.families._parser import NameParser, rx
 from foretrace.schema.kernel import Family, KernelId
 
 # words of the kernel's identifier -> (op, what, role); the first that fits wins
@@ -37,11 +37,11 @@ TILE_KERNELS = (
 
 
 def decode(name: str) -> KernelId | None:
-    mangled = _mangled.is_mangled(name)
+    mangled = _cpp.is_mangled(name)
     if not rx(r"_ZN2ck|_ZN7ck_tile|(?:void )?(?:std::\S+ )?ck(?:_tile)?::").match(name[:200]):
         return None
-    words = _mangled.identifiers(name) if mangled else tuple(rx(r"\w+").findall(name))
-    r = Reading(name, "composable_kernel")
+    words = _cpp.identifiers(name) if mangled else tuple(rx(r"\w+").findall(name))
+    r = NameParser(name, "composable_kernel")
     tile = "ck_tile" in words[:2]
     kernel = (
         _tile_kernel(words)
@@ -53,7 +53,7 @@ def decode(name: str) -> KernelId | None:
     lib = "CK Tile" if tile else "Composable Kernel"
     r.put("ck_tile" if tile else "ck", "lib", lib, "AMD's kernel library", "documented")
     if kernel and not tile:
-        r.put(kernel, "kernel", kernel, "the kernel", "inferred")
+        r.put(kernel, "kernel", kernel, "the kernel")
     return _tile(r, kernel, name) if tile else _plain(r, kernel)
 
 
@@ -64,41 +64,25 @@ def _tile_kernel(words: tuple[str, ...]) -> str:
     )
 
 
-def _plain(r: Reading, kernel: str) -> KernelId:
+def _plain(r: NameParser, kernel: str) -> KernelId:
     entry = next((entry for entry in KERNELS if rx(entry[0]).search(kernel)), None)
     if not entry:
         return r.done(_words.role(kernel), kernel or "CK")
     _, op, short, role = entry
-    r.put(kernel, "op", op, "from the kernel's name", "inferred")
+    r.put(kernel, "op", op, "from the kernel's name")
     kind = next((kind for kind in ("xdl", "wmma", "dl") if f"_{kind}" in kernel), "")
     return r.done(role, f"{short} (CK {kind})".replace(" )", ")"))
 
 
-def _tile(r: Reading, kernel: str, name: str) -> KernelId:
+def _tile(r: NameParser, kernel: str, name: str) -> KernelId:
     entry = next((entry for entry in TILE_KERNELS if rx(entry[0]).fullmatch(kernel)), None)
     if not entry:
         return r.done("other", "CK Tile")
-    r.put(kernel, "op", entry[1], "from the kernel's name", "inferred")
-    problem = next((word for word in _mangled.identifiers(name) if word.endswith("Problem")), "")
-    dtype = _mangled.type_after(name, problem) if problem else None
-    if dtype:
-        r.put(problem, "dtype_in", dtype, f"type of the input: {dtype}", "inferred")
+    r.put(kernel, "op", entry[1], "from the kernel's name")
+    problem = next((word for word in _cpp.identifiers(name) if word.endswith("Problem")), "")
+    dtype = _cpp.type_after(name, problem) if problem else None
+    r.put(problem, "dtype_in", dtype, "type of the input: {}")
     return r.done(entry[3], f"{entry[2]} {dtype or ''}".strip())
 
 
-FAMILY = Family(
-    name="composable_kernel",
-    decode=decode,
-    order=20,
-    examples={
-        "_ZN2ck12_GLOBAL__N_127kernel_gemm_xdl_cshuffle_v3INS_34GridwiseGemm_xdl_cshuffle_v3Iff": {
-            "op": "gemm",
-            "lib": "Composable Kernel",
-            "kernel": "kernel_gemm_xdl_cshuffle_v3",
-            "mangled": True,
-        },
-        "void ck::kernel_grouped_conv_bwd_weight_xdl_cshuffle_v3<ck::GridwiseGemm<float> >(P)": {
-            "op": "conv_wgrad"
-        },
-    },
-)
+FAMILY = Family(name="composable_kernel", decode=decode, order=20)

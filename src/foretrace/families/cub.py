@@ -7,7 +7,7 @@ from __future__ import annotations
 from functools import partial
 
 from foretrace.families import _cpp, _dtypes
-from foretrace.families._reading import Reading, rx
+from foretrace.families._parser import NameParser, rx
 from foretrace.schema.kernel import Family, KernelId
 
 # pattern of the function -> (op, short, role)
@@ -54,13 +54,13 @@ def decode(name: str) -> KernelId | None:
     cpp = _cpp.parse(name) if rx(r"\b(?:hip)?cub::").search(name[:100]) else None
     if not cpp or not rx(r"(?:^|::)(?:hip)?cub(?:::|$)").search(cpp.scope):
         return None
-    r = Reading(name, "cub")
-    r.put("cub", "template", "cub", "a primitive of CUB", "documented")
+    r = NameParser(name, "cub", "documented")
+    r.put("cub", "template", "cub", "a primitive of CUB")
     entry = next((entry for entry in KERNELS if rx(entry[0]).fullmatch(cpp.base)), None)
     if not entry:
         return r.done("other", f"cub {cpp.base.removesuffix('Kernel')}")
     _, op, short, role = entry
-    r.put(cpp.base, "op", f"cub {op}", "what the primitive does", "documented")
+    r.put(cpp.base, "op", f"cub {op}", "what the primitive does")
     return r.done(role, f"{short}{_types(cpp)}")
 
 
@@ -83,8 +83,8 @@ def _primitive(library: str, name: str) -> KernelId | None:
     if not rx(rf"(?:void )?{library}::").match(name):
         return None
     cpp = _cpp.parse(name)
-    r = Reading(name, library)
-    r.put(library, "template", library, "a device-wide primitive", "documented")
+    r = NameParser(name, library, "documented")
+    r.put(library, "template", library, "a device-wide primitive")
     text = f"{cpp.base} {cpp.arg(0)} {cpp.arg(2)[:200]}"
     word, role = next((entry for entry in WORDS if entry[0] in text), ("", "other"))
     short = f"{library} {word.replace('_', ' ')}".strip()
@@ -94,35 +94,7 @@ def _primitive(library: str, name: str) -> KernelId | None:
 
 
 FAMILIES = (
-    Family(
-        name="cub",
-        decode=decode,
-        order=33,
-        examples={
-            "void at_cuda_detail::cub::DeviceScanInitKernel<at_cuda_detail::cub::ScanTileState<long, true> >(P, int)": {
-                "op": "cub scan",
-                "template": "cub",
-            },
-            "void cub::DeviceSelectSweepKernel<P, int*>(int*)": {"op": "cub select"},
-        },
-    ),
-    Family(
-        name="rocprim",
-        decode=partial(_primitive, "rocprim"),
-        order=33,
-        examples={
-            "void rocprim::detail::onesweep_kernel<rocprim::default_config, false>(long)": {
-                "op": "rocprim onesweep"
-            },
-        },
-    ),
-    Family(
-        name="thrust",
-        decode=partial(_primitive, "thrust"),
-        order=33,
-        examples={
-            "void thrust::cuda_cub::core::_kernel_agent<thrust::cuda_cub::__reduce::R<int*> "
-            ">(int*)": {"op": "thrust reduce"},
-        },
-    ),
+    Family(name="cub", decode=decode, order=33),
+    Family(name="rocprim", decode=partial(_primitive, "rocprim"), order=33),
+    Family(name="thrust", decode=partial(_primitive, "thrust"), order=33),
 )

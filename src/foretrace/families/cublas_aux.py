@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from foretrace.families import _cpp, _dtypes
 from foretrace.families._matmul import put_tensor_core
-from foretrace.families._reading import Reading, rx
+from foretrace.families._parser import NameParser, rx
 from foretrace.schema.kernel import Family, KernelId
 
 FAMILY_NAME = "cublas_aux"
@@ -51,7 +51,7 @@ def decode(name: str) -> KernelId | None:
 
 
 def _splitk(name: str, cpp: _cpp.Cpp) -> KernelId:
-    r = Reading(name, FAMILY_NAME)
+    r = NameParser(name, FAMILY_NAME)
     lib = "cublasLt" if cpp.scope == "cublasLt" else "cublas"
     r.put(
         cpp.base,
@@ -62,8 +62,7 @@ def _splitk(name: str, cpp: _cpp.Cpp) -> KernelId:
     )
     r.put(cpp.scope or cpp.base, "lib", lib, f"launched by {lib}", "checked")
     acc = _dtypes.cpp(cpp.arg(5)) if _cpp.integer(cpp.arg(0)) is not None else None
-    if acc:
-        r.put(cpp.arg(5), "dtype_acc", acc, f"added in {acc}", "inferred")
+    r.put(cpp.arg(5), "dtype_acc", acc, "added in {}")
     written = next(
         (
             text
@@ -87,49 +86,30 @@ def _splitk(name: str, cpp: _cpp.Cpp) -> KernelId:
 def _simple(
     name: str, cpp: _cpp.Cpp, op: str, lib: str, meaning: str, role: str, short: str
 ) -> KernelId:
-    r = Reading(name, FAMILY_NAME)
-    r.put(cpp.base, "op", op, meaning, "inferred")
-    r.put(cpp.base, "lib", lib, f"a {lib} kernel", "inferred")
+    r = NameParser(name, FAMILY_NAME)
+    r.put(cpp.base, "op", op, meaning)
+    r.put(cpp.base, "lib", lib, f"a {lib} kernel")
     dtypes = {_dtypes.cpp(text) for text in cpp.args[:2]}
     dtype = dtypes.pop() if len(dtypes) == 1 else None
     if dtype:
-        r.put(cpp.arg(0), "dtype_in", dtype, f"type of the input: {dtype}", "inferred")
-        r.put(cpp.arg(1), "dtype_out", dtype, f"type of the result: {dtype}", "inferred")
+        r.put(cpp.arg(0), "dtype_in", dtype, f"type of the input: {dtype}")
+        r.put(cpp.arg(1), "dtype_out", dtype, f"type of the result: {dtype}")
     return r.done(role, f"{short} {dtype or ''}".strip())
 
 
 def _old_gemm(name: str, cpp: _cpp.Cpp, lib: str, short: str) -> KernelId:
-    r = Reading(name, FAMILY_NAME)
-    r.put(cpp.base, "op", "gemm", "a matrix product, old make", "inferred")
-    r.put(cpp.base, "lib", lib, "a cuBLAS kernel", "inferred")
-    put_tensor_core(r, cpp.base, False, "inferred")
+    r = NameParser(name, FAMILY_NAME)
+    r.put(cpp.base, "op", "gemm", "a matrix product, old make")
+    r.put(cpp.base, "lib", lib, "a cuBLAS kernel")
+    put_tensor_core(r, cpp.base, False)
     dtypes = (
         {_dtypes.cpp(text) for text in cpp.args[:3]} if cpp.base.startswith("magma") else {"f32"}
     )
     dtype = dtypes.pop() if len(dtypes) == 1 else None
     if dtype:
-        r.put(cpp.base, "dtype_in", dtype, f"type of the inputs: {dtype}", "inferred")
-        r.put(cpp.base, "dtype_out", dtype, f"type of the result: {dtype}", "inferred")
+        r.put(cpp.base, "dtype_in", dtype, f"type of the inputs: {dtype}")
+        r.put(cpp.base, "dtype_out", dtype, f"type of the result: {dtype}")
     return r.done("gemm", " ".join(short.format(dtype or "").split()))
 
 
-FAMILY = Family(
-    name=FAMILY_NAME,
-    decode=decode,
-    order=30,
-    examples={
-        "void cublasLt::splitKreduce_kernel<32, 16, int, __half, __half, float, __half, true, "
-        "true, false>"
-        "(cublasLt::cublasSplitKParams<float>, __half const*, __half const*, __half*, float "
-        "const*)": {
-            "op": "splitk_reduce",
-            "lib": "cublasLt",
-            "dtype_out": "f16",
-            "dtype_acc": "f32",
-        },
-        "void sgemm_largek_lds64<true, false, 6, 3, 4, 5, 2, 66>(float*)": {
-            "op": "gemm",
-            "tensor_core": False,
-        },
-    },
-)
+FAMILY = Family(name=FAMILY_NAME, decode=decode, order=30)

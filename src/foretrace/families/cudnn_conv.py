@@ -14,7 +14,7 @@ import re
 
 from foretrace.families import _cpp, _dtypes
 from foretrace.families._matmul import put_tensor_core
-from foretrace.families._reading import Reading, rx, uncut
+from foretrace.families._parser import NameParser, rx, uncut
 from foretrace.families.cublas_legacy import put_head, put_word
 from foretrace.schema.kernel import Family, KernelId
 
@@ -54,18 +54,12 @@ def decode(name: str) -> KernelId | None:
 
 
 def _generation(name: str, head: re.Match[str]) -> KernelId:
-    r = Reading(name, FAMILY_NAME)
+    r = NameParser(name, FAMILY_NAME)
     found = head.groupdict()
     if (found["sublib"] or "cudnn") != "cudnn":
-        r.put(
-            found["sublib"],
-            "sublib",
-            found["sublib"],
-            "the part of cuDNN it comes from",
-            "inferred",
-        )
+        r.put(found["sublib"], "sublib", found["sublib"], "the part of cuDNN it comes from")
     put_head(r, found, ended=head.string == head[0])
-    r.put(found["gemm"], "lib", "cudnn", "a cuDNN kernel", "inferred")
+    r.put(found["gemm"], "lib", "cudnn", "a cuDNN kernel")
     words = head.string[head.end() + 1 :].split("_")
     loads = [word for word in words if word.startswith("ldg")]
     for word in words:
@@ -80,19 +74,19 @@ def _generation(name: str, head: re.Match[str]) -> KernelId:
     )
 
 
-def _word(r: Reading, word: str) -> None:
+def _word(r: NameParser, word: str) -> None:
     if word in SIZES:
-        r.put(word, "size_class", word, "class of problem size or tile edge", "inferred")
+        r.put(word, "size_class", word, "class of problem size or tile edge")
     elif word == "winograd":
-        r.put(word, "algorithm", "winograd", "Winograd's algorithm", "inferred")
+        r.put(word, "algorithm", "winograd", "Winograd's algorithm")
     elif word == "3dconv":
-        r.put(word, "conv_dims", 3, "three spatial dimensions", "inferred")
+        r.put(word, "conv_dims", 3, "three spatial dimensions")
     elif word == "splitK":
         r.put(word, "splitk", True, "the sum is split over blocks", "checked")
     elif word == "stridedB":
         r.put(word, "stridedB", True, "seen in backward passes only", "checked")
     elif word in ("nhwc", "nchw", "ndhwc", "nhwc2nchw"):
-        r.put(word, "tensor_layout", word, "order of the tensor's dimensions", "inferred")
+        r.put(word, "tensor_layout", word, "order of the tensor's dimensions")
     else:
         put_word(r, word)
 
@@ -115,27 +109,20 @@ def _engine(name: str, cpp: _cpp.Cpp) -> KernelId | None:
     for pattern, op, short in ENGINES:
         found = rx(pattern).fullmatch(cpp.base)
         if found:
-            r = Reading(name, FAMILY_NAME)
-            r.put(
-                cpp.base,
-                "op",
-                op,
-                f"convolution, {PASSES.get(op[5:], 'direction not told')}",
-                "inferred",
-            )
-            r.put(cpp.base, "lib", "cudnn", "a cuDNN kernel", "inferred")
+            r = NameParser(name, FAMILY_NAME)
+            r.put(cpp.base, "op", op, f"convolution, {PASSES.get(op[5:], 'direction not told')}")
+            r.put(cpp.base, "lib", "cudnn", "a cuDNN kernel")
             dtype = _dtypes.cpp(cpp.arg(0))
             if dtype == "f32":  # engines of the float32 age; the 16-bit ones do not tell
-                put_tensor_core(r, cpp.base, False, "inferred")
-            if dtype:
-                r.put(cpp.arg(0), "dtype_in", dtype, f"type of the input: {dtype}", "inferred")
+                put_tensor_core(r, cpp.base, False)
+            r.put(cpp.arg(0), "dtype_in", dtype, "type of the input: {}")
             short = short % found["alg"] if "%s" in short else short
             return r.done("conv", " ".join(short.format(dtype or "").split()))
     return None
 
 
 def _winograd(name: str, base: str, direction: str, stage: str) -> KernelId:
-    r = Reading(name, FAMILY_NAME)
+    r = NameParser(name, FAMILY_NAME)
     forward = direction == "Forward"
     r.put(
         base,
@@ -152,39 +139,12 @@ def _winograd(name: str, base: str, direction: str, stage: str) -> KernelId:
 
 
 def _fft(name: str, base: str, stage: str) -> KernelId:
-    r = Reading(name, FAMILY_NAME)
+    r = NameParser(name, FAMILY_NAME)
     words = {"r2c": "real->complex", "c2r": "complex->real"}[stage]
     r.put(base, "op", "conv_fft", "a step of a convolution by Fourier transform", "checked")
-    r.put(base, "lib", "cudnn", "a cuDNN kernel", "inferred")
-    r.put(base, "stage", stage, words, "inferred")
+    r.put(base, "lib", "cudnn", "a cuDNN kernel")
+    r.put(base, "stage", stage, words)
     return r.done("conv", f"FFT conv: {words}")
 
 
-FAMILY = Family(
-    name=FAMILY_NAME,
-    decode=decode,
-    order=10,
-    examples={
-        "cudnn_train_volta_scudnn_128x64_stridedB_splitK_interior_nn_v1": {
-            "op": "conv_wgrad",
-            "splitk": True,
-            "arch": "sm70",
-            "tile_mn": [128, 64],
-            "size_class": "interior",
-        },
-        "volta_fp16_s884cudnn_fp16_256x128_ldg8_relu_f2f_exp_small_nhwc_tn_v1": {
-            "tensor_core": True,
-            "mma": [8, 8, 4],
-            "dtype_in": "f16",
-            "op": "conv_fprop",
-            "tensor_layout": "nhwc",
-        },
-        "void cudnn::winograd_nonfused::winogradWgradDelta4x4<float, float>(P)": {
-            "pass": "wgrad",
-            "stage": "delta",
-        },
-        "void precomputed_convolve_sgemm<float, 512, 5, 5, 3, 3, 3, 1, false>(int)": {
-            "op": "conv_fprop"
-        },
-    },
-)
+FAMILY = Family(name=FAMILY_NAME, decode=decode, order=10)

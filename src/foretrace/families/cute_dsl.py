@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from foretrace.families import _words
 from foretrace.families._dtypes import WORDS
-from foretrace.families._matmul import arch_meaning
-from foretrace.families._reading import Reading, rx
+from foretrace.families._matmul import put_arch
+from foretrace.families._parser import NameParser, rx
 from foretrace.schema.kernel import Family, KernelId
 
 _NAME = (
@@ -31,15 +31,9 @@ def decode_user(name: str) -> KernelId | None:
     found = rx(_NAME).match(name[:600])
     if not found:
         return None
-    r = Reading(name, "cute_dsl")
-    r.put("kernel_cutlass", "op", "user CuTe DSL kernel", "written in the CuTe DSL", "inferred")
-    r.put(
-        found["class"],
-        "class",
-        found["class"],
-        "the Python class that holds the kernel",
-        "inferred",
-    )
+    r = NameParser(name, "cute_dsl")
+    r.put("kernel_cutlass", "op", "user CuTe DSL kernel", "written in the CuTe DSL")
+    r.put(found["class"], "class", found["class"], "the Python class that holds the kernel")
     _dtype(r, name)
     words = _words.plain(found["class"])
     return r.done(
@@ -48,58 +42,29 @@ def decode_user(name: str) -> KernelId | None:
 
 
 def _attention(name: str, kernel: str) -> KernelId:
-    r = Reading(name, "flash_attention_4_cute")
+    r = NameParser(name, "flash_attention_4_cute")
     backward = "Backward" in kernel
     step = next((word for word in ("Preprocess", "Postprocess", "Combine") if word in kernel), "")
     way = f"sdpa_{'bwd' if backward else 'fwd'}{f'_{step.lower()}' if step else ''}"
-    r.put(kernel, "class", kernel, "the Python class that holds the kernel", "inferred")
-    r.put(
-        kernel,
-        "op",
-        "" if step == "Combine" else way,
-        "fused attention, or a step of it",
-        "inferred",
-    )
-    r.put("kernel_cutlass", "lib", "flash-attn 4 (CuTe DSL)", "flash attention 4", "inferred")
+    r.put(kernel, "class", kernel, "the Python class that holds the kernel")
+    r.put(kernel, "op", "" if step == "Combine" else way, "fused attention, or a step of it")
+    r.put("kernel_cutlass", "lib", "flash-attn 4 (CuTe DSL)", "flash attention 4")
     arch = rx(r"Sm(\d{2,3})").search(kernel)
     if arch:
-        r.put(arch[0], "arch", f"sm{arch[1]}", arch_meaning(f"sm{arch[1]}"), "inferred")
+        put_arch(r, arch[0], f"sm{arch[1]}")
     _dtype(r, name)
     words = ["FA4", way.replace("_", " "), r.fields.get("arch", ""), r.fields.get("dtype_in", "")]
     return r.done("attention", " ".join(word for word in words if word))
 
 
-def _dtype(r: Reading, name: str) -> None:
+def _dtype(r: NameParser, name: str) -> None:
     pointer = rx(_POINTER).search(name)
     if pointer:
         dtype = FLOAT8.get(pointer[1]) or WORDS[pointer[1]]
-        r.put(pointer[0], "dtype_in", dtype, f"type of the first tensor: {dtype}", "inferred")
+        r.put(pointer[0], "dtype_in", dtype, f"type of the first tensor: {dtype}")
 
 
 FAMILIES = (
-    Family(
-        name="flash_attention_4_cute",
-        decode=decode,
-        order=15,
-        examples={
-            "kernel_cutlass_kernel_flash_attncuteflash_bwd_sm100FlashAttentionBackwardSm100_object_at_"
-            "_tensorptrbf16gmem_0": {
-                "op": "sdpa_bwd",
-                "arch": "sm100",
-                "class": "FlashAttentionBackwardSm100",
-                "dtype_in": "bf16",
-            },
-        },
-    ),
-    Family(
-        name="cute_dsl",
-        decode=decode_user,
-        order=16,
-        examples={
-            "kernel_cutlass_kernel_quacksoftmaxSoftmax_object_at__tensorptrf16gmemalign16o40961_0": {
-                "class": "Softmax",
-                "dtype_in": "f16",
-            },
-        },
-    ),
+    Family(name="flash_attention_4_cute", decode=decode, order=15),
+    Family(name="cute_dsl", decode=decode_user, order=16),
 )

@@ -16,13 +16,13 @@ from foretrace.families import _cpp, _dtypes
 from foretrace.families._dtypes import WORDS
 from foretrace.families._matmul import (
     TRIPLE,
-    arch_meaning,
+    put_arch,
     put_layout,
     put_tensor_core,
     put_tile,
     shape,
 )
-from foretrace.families._reading import Reading, rx, uncut
+from foretrace.families._parser import NameParser, rx, uncut
 from foretrace.schema.kernel import Family, KernelId
 
 CLASSES = {
@@ -59,7 +59,7 @@ def decode(name: str) -> KernelId | None:
 
 
 def _named(name: str, head: re.Match[str]) -> KernelId:
-    r = Reading(name, "cutlass3x")
+    r = NameParser(name, "cutlass3x", "documented")
     found, whole = head.groupdict(), head.string
     if name.startswith("void cutlass::device_kernel<"):
         r.put(
@@ -67,28 +67,14 @@ def _named(name: str, head: re.Match[str]) -> KernelId:
             "wrapper",
             "cutlass::device_kernel",
             "CUTLASS 3's common entry",
-            "documented",
         )
-    r.put(found["arch"], "arch", found["arch"], arch_meaning(found["arch"]), "documented")
-    r.put(found["opclass"], "opclass", found["opclass"], CLASSES[found["opclass"]], "documented")
-    put_tensor_core(r, found["opclass"], found["opclass"] != "simt", "documented")
-    r.put(found["core"], "op", "gemm", "a matrix product", "documented")
+    put_arch(r, found["arch"], found["arch"])
+    r.put(found["opclass"], "opclass", found["opclass"], CLASSES[found["opclass"]])
+    put_tensor_core(r, found["opclass"], found["opclass"] != "simt")
+    r.put(found["core"], "op", "gemm", "a matrix product")
     if found["mma"] and "x" in found["mma"]:
-        r.put(
-            found["core"],
-            "mma",
-            shape(found["mma"]),
-            "shape of one matrix instruction",
-            "documented",
-        )
-    if found["math"]:
-        r.put(
-            found["core"],
-            "math_dtype",
-            found["math"],
-            f"inputs are rounded to {found['math']}",
-            "documented",
-        )
+        r.put(found["core"], "mma", shape(found["mma"]), "shape of one matrix instruction")
+    r.put(found["core"], "math_dtype", found["math"], f"inputs are rounded to {found['math']}")
     shapes = rx(_SHAPES).match(whole, _types(r, whole, head.end()))
     if shapes:
         _shapes(r, shapes.groupdict())
@@ -97,7 +83,7 @@ def _named(name: str, head: re.Match[str]) -> KernelId:
     return r.done("gemm", _short(r))
 
 
-def _types(r: Reading, whole: str, end: int) -> int:
+def _types(r: NameParser, whole: str, end: int) -> int:
     types = rx(_TYPES).match(whole, end)
     if types:
         for key, field, meaning in (
@@ -109,26 +95,14 @@ def _types(r: Reading, whole: str, end: int) -> int:
         ):
             text = types[key]
             value = WORDS.get(text, text)
-            r.put(
-                text,
-                field,
-                value,
-                f"{meaning}: {'none' if value == 'void' else value}",
-                "documented",
-            )
+            r.put(text, field, value, f"{meaning}: {'none' if value == 'void' else value}")
     return types.end() if types else end
 
 
-def _shapes(r: Reading, found: dict[str, str]) -> None:
-    put_tile(r, found["tile"], shape(found["tile"]), "documented")
+def _shapes(r: NameParser, found: dict[str, str]) -> None:
+    put_tile(r, found["tile"], shape(found["tile"]))
     if found["cluster"]:
-        r.put(
-            found["cluster"],
-            "cluster",
-            shape(found["cluster"]),
-            "thread blocks that share data",
-            "documented",
-        )
+        r.put(found["cluster"], "cluster", shape(found["cluster"]), "thread blocks that share data")
     if found["stages"]:
         value = int(found["stages"]) or "auto"
         words = (
@@ -136,21 +110,15 @@ def _shapes(r: Reading, found: dict[str, str]) -> None:
             if value == "auto"
             else f"{value} pipeline stages"
         )
-        r.put(found["stages"], "stages", value, words, "documented")
+        r.put(found["stages"], "stages", value, words)
     if found["layout"]:
-        put_layout(r, found["layout"], found["layout"], "documented")
+        put_layout(r, found["layout"], found["layout"])
     if found["align"]:
         count = int(found["align"][5:])
-        r.put(
-            found["align"],
-            "align_elems",
-            count,
-            f"loads up to {count} elements at once",
-            "documented",
-        )
+        r.put(found["align"], "align_elems", count, f"loads up to {count} elements at once")
 
 
-def _tail(r: Reading, tail: str, cut: bool) -> None:
+def _tail(r: NameParser, tail: str, cut: bool) -> None:
     schedule: list[str] = []
     rest: list[str] = []
     position = 0
@@ -159,13 +127,7 @@ def _tail(r: Reading, tail: str, cut: bool) -> None:
         word = found[0] if found else tail[position:].partition("_")[0]
         (schedule if found else rest).append(word)
         if found:
-            r.put(
-                word,
-                "schedule",
-                schedule,
-                "how loads, products and stores are arranged",
-                "documented",
-            )
+            r.put(word, "schedule", schedule, "how loads, products and stores are arranged")
         position += len(word) + 1
     tokens = "_".join(word for word in rest if word)
     if tokens and tokens in tail and not cut:
@@ -179,18 +141,12 @@ def _tail(r: Reading, tail: str, cut: bool) -> None:
 
 
 def _generic(name: str) -> KernelId:
-    r = Reading(name, "cutlass3x")
-    r.put(
-        "cutlass::device_kernel",
-        "wrapper",
-        "cutlass::device_kernel",
-        "CUTLASS 3's common entry",
-        "documented",
-    )
-    r.put("GemmUniversal", "op", "gemm", "a matrix product", "documented")
+    r = NameParser(name, "cutlass3x", "documented")
+    r.put("cutlass::device_kernel", "wrapper", "cutlass::device_kernel", "CUTLASS 3's common entry")
+    r.put("GemmUniversal", "op", "gemm", "a matrix product")
     loop = rx(r"MainloopSm(\d{2,3})\w*<").search(name)
     if loop:
-        r.put(f"Sm{loop[1]}", "arch", f"sm{loop[1]}", arch_meaning(f"sm{loop[1]}"), "inferred")
+        put_arch(r, f"Sm{loop[1]}", f"sm{loop[1]}", "inferred")
         stages = _cpp.integer(_cpp.split(name[loop.end() : loop.end() + 40])[0])
         if stages:
             r.put(str(stages), "stages", stages, f"{stages} pipeline stages", "inferred")
@@ -201,7 +157,7 @@ def _generic(name: str) -> KernelId:
     )
 
 
-def _tuples(r: Reading, name: str, start: int) -> None:
+def _tuples(r: NameParser, name: str, start: int) -> None:
     tuples = list(rx(_TUPLE).finditer(name, start, start + 2000))[:2]
     if len(tuples) < 2:
         return
@@ -210,11 +166,10 @@ def _tuples(r: Reading, name: str, start: int) -> None:
     put_tile(r, tuples[1][0], tile, "inferred")
     after = name[tuples[1].end() :].lstrip(" ,>").partition(",")[0].strip()
     dtype = _dtypes.cpp(after)
-    if dtype:
-        r.put(after, "dtype_a", dtype, f"type of A: {dtype}", "inferred")
+    r.put(after, "dtype_a", dtype, "type of A: {}", "inferred")
 
 
-def _short(r: Reading) -> str:
+def _short(r: NameParser) -> str:
     tile = "x".join(str(number) for number in r.fields.get("tile", ()))
     words = [
         "cutlass3",
@@ -226,25 +181,4 @@ def _short(r: Reading) -> str:
     return " ".join(word for word in words if word)
 
 
-FAMILY = Family(
-    name="cutlass3x",
-    decode=decode,
-    order=19,
-    examples={
-        "cutlass3x_sm90_tensorop_gemm_bf16_bf16_f32_void_bf16_128x256x64_1x2x1_0_tnn_align8_warpspecialized_pingpong"
-        "_epi_nosmem": {
-            "arch": "sm90",
-            "tile": [128, 256, 64],
-            "cluster": [1, 2, 1],
-            "stages": "auto",
-            "dtype_c": "void",
-            "schedule": ["warpspecialized_pingpong", "epi_nosmem"],
-            "layout": "tnn",
-        },
-        "cutlass3x_sm100_simt_sgemm_f32_f32_f32_f32_f32_64x64x16_1x1x1_3_tnn_align1_bias_f32_relu": {
-            "tensor_core": False,
-            "stages": 3,
-            "tokens": "bias_f32_relu",
-        },
-    },
-)
+FAMILY = Family(name="cutlass3x", decode=decode, order=19)

@@ -5,7 +5,7 @@ without a namespace.
 from __future__ import annotations
 
 from foretrace.families import _cpp, _words
-from foretrace.families._reading import Reading, rx
+from foretrace.families._parser import NameParser, rx
 from foretrace.schema.kernel import Family, KernelId
 
 # pattern of the function -> (short, role); without a short, the function's own words
@@ -30,23 +30,12 @@ def decode(name: str) -> KernelId | None:
     plain = _words.plain(cpp.base)
     found = next((entry for entry in KERNELS if rx(entry[0]).fullmatch(cpp.base)), None)
     short, role = found[1:] if found else (plain, _words.role(cpp.base))
-    r = Reading(name, "fbgemm")
+    r = NameParser(name, "fbgemm")
     if cpp.base.startswith("permute_"):
-        r.put(cpp.base, "op", "jagged permute", "reorders the rows of a jagged tensor", "inferred")
+        r.put(cpp.base, "op", "jagged permute", "reorders the rows of a jagged tensor")
     else:
-        r.note(cpp.base, f"the name is literal: {plain}", "inferred")
+        r.note(cpp.base, f"the name is literal: {plain}")
     return r.done(role, short or plain)
 
 
-FAMILY = Family(
-    name="fbgemm",
-    decode=decode,
-    order=39,
-    examples={
-        "void fbgemm_gpu::permute_2D_data_kernel<false, int, int, float>(int)": {
-            "op": "jagged permute"
-        },
-        "void split_embedding_codegen_forward_weighted_kernel<c10::Half, c10::Half, float, false, "
-        "long, 2ul>(P)": {},
-    },
-)
+FAMILY = Family(name="fbgemm", decode=decode, order=39)

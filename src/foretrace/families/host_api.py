@@ -8,7 +8,7 @@ the runtime alone misses them.
 
 from __future__ import annotations
 
-from foretrace.families._reading import Reading, rx
+from foretrace.families._parser import NameParser, rx
 from foretrace.schema.kernel import Family, KernelId
 
 # what follows cuda/hip/cu -> what the call is for; the first that fits wins
@@ -94,39 +94,19 @@ def _purpose(call: str) -> str:
 
 
 def _done(name: str, family: str, purpose: str, category: str) -> KernelId:
-    r = Reading(name, family)
-    r.put(name, "op", "host api", "a call on the CPU, not a kernel", "documented")
-    r.put(name, "role", purpose, purpose, "documented")
+    r = NameParser(name, family, "documented")
+    r.put(name, "op", "host api", "a call on the CPU, not a kernel")
+    r.put(name, "role", purpose, purpose)
     call = rx(r"cuda|hip|cu").sub("", name, count=1)
     other = next((words for pattern, words in HOST_ONLY if rx(pattern).fullmatch(call)), "")
     if other and not purpose:
-        r.note(name, f"{other}; launches nothing", "documented")
-    r.put(name, "cat", category, "the category a trace gives it", "documented")
+        r.note(name, f"{other}; launches nothing")
+    r.put(name, "cat", category, "the category a trace gives it")
     return r.done("other", name)
 
 
 FAMILIES = (
-    Family(
-        name="runtime_api",
-        decode=decode_runtime,
-        order=8,
-        examples={
-            "cudaLaunchKernelExC": {"role": "launch"},
-            "hipExtModuleLaunchKernel": {"role": "launch"},
-            "cudaStreamSynchronize": {"role": "sync"},
-            "cudaPointerGetAttributes": {"cat": "cuda_runtime"},
-        },
-    ),
-    Family(
-        name="driver_api",
-        decode=decode_driver,
-        order=8,
-        examples={"cuLaunchKernelEx": {"role": "launch"}},
-    ),
-    Family(
-        name="xpu_api",
-        decode=decode_xpu,
-        order=8,
-        examples={"urEnqueueKernelLaunch": {"role": "launch"}},
-    ),
+    Family(name="runtime_api", decode=decode_runtime, order=8),
+    Family(name="driver_api", decode=decode_driver, order=8),
+    Family(name="xpu_api", decode=decode_xpu, order=8),
 )

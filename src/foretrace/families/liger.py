@@ -7,7 +7,7 @@ gradient too.
 
 from __future__ import annotations
 
-from foretrace.families._reading import Reading, rx
+from foretrace.families._parser import NameParser, rx
 from foretrace.schema.kernel import Family, KernelId
 
 # The thing -> (short, role). Only functions that Liger defines: other people's `_add_kernel` is
@@ -88,34 +88,12 @@ def decode(name: str) -> KernelId | None:
 
 
 def _done(name: str, plain: str, short: str, role: str) -> KernelId:
-    r = Reading(name, "liger_triton")
-    r.put(
-        plain,
-        "op",
-        "user triton",
-        "a Triton kernel: the name is the Python function's",
-        "documented",
-    )
-    r.put(
-        plain,
-        "lib",
-        "Liger-Kernel",
-        f"Liger-Kernel defines a function of this name: {short}",
-        "documented",
-    )
+    r = NameParser(name, "liger_triton", "documented")
+    r.put(plain, "op", "user triton", "a Triton kernel: the name is the Python function's")
+    r.put(plain, "lib", "Liger-Kernel", f"Liger-Kernel defines a function of this name: {short}")
     if plain != name:
-        r.note(name[len(plain) :], "a counter that torch.compile appends", "documented")
+        r.note(name[len(plain) :], "a counter that torch.compile appends")
     return r.done(role, short)
 
 
-FAMILY = Family(
-    name="liger_triton",
-    decode=decode,
-    order=70,
-    examples={
-        "_geglu_tanh_backward_kernel": {"lib": "Liger-Kernel"},
-        "_fused_add_rms_norm_forward_kernel_0": {"lib": "Liger-Kernel"},
-        "_group_norm_forward_kernel": {"op": "user triton"},
-        "embedding_forward_kernel": {"op": "user triton"},
-    },
-)
+FAMILY = Family(name="liger_triton", decode=decode, order=70)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from foretrace.families import _words
 from foretrace.families._dtypes import WORDS
 from foretrace.families._matmul import PAIR, TRIPLE, put_tile, shape
-from foretrace.families._reading import Reading, rx, uncut
+from foretrace.families._parser import NameParser, rx, uncut
 from foretrace.schema.kernel import Family, KernelId
 
 DIRECTIONS = {
@@ -48,7 +48,7 @@ def decode_igemm(name: str) -> KernelId | None:
     found = rx(_IGEMM).match(whole)
     if not found:
         return None
-    r = Reading(name, "miopen_igemm")
+    r = NameParser(name, "miopen_igemm")
     op, meaning = DIRECTIONS[found["dir"]]
     r.put(found["dir"], "op", op, meaning, "documented")
     r.put(
@@ -58,14 +58,7 @@ def decode_igemm(name: str) -> KernelId | None:
         "a convolution as a matrix product, in assembly",
         "documented",
     )
-    if found["gen"]:
-        r.put(
-            f"gtcx{found['gen']}",
-            "gtc_gen",
-            found["gen"],
-            "2 seen on MI210, 3 on MI300X",
-            "checked",
-        )
+    r.put(f"gtcx{found['gen']}", "gtc_gen", found["gen"], "2 seen on MI210, 3 on MI300X", "checked")
     r.put(
         found["layout"], "layout", found["layout"], "order of the tensor's dimensions", "documented"
     )
@@ -91,7 +84,9 @@ def decode(name: str) -> KernelId | None:
     plain = name.partition("(")[0]
     if plain.endswith(("...", "…")):
         return (
-            Reading(name, "miopen").done("other", "MIOpen") if plain.startswith("MIOpen") else None
+            NameParser(name, "miopen").done("other", "MIOpen")
+            if plain.startswith("MIOpen")
+            else None
         )
     transpose = rx(_TRANSPOSE).match(plain)
     if transpose:
@@ -109,75 +104,42 @@ def decode(name: str) -> KernelId | None:
 
 
 def _transpose(name: str, tile: str, unit: str) -> KernelId:
-    r = Reading(name, "miopen")
-    r.put(
-        "batched_transpose",
-        "op",
-        "layout_transform",
-        "changes the layout around a convolution",
-        "inferred",
-    )
-    r.put("batched_transpose", "lib", "MIOpen", "a MIOpen kernel", "inferred")
-    r.put(tile, "tile", shape(tile), "elements per block", "inferred")
-    r.put(unit, "element_bytes", BYTES[unit], f"elements of {BYTES[unit]} bytes", "inferred")
+    r = NameParser(name, "miopen")
+    r.put("batched_transpose", "op", "layout_transform", "changes the layout around a convolution")
+    r.put("batched_transpose", "lib", "MIOpen", "a MIOpen kernel")
+    r.put(tile, "tile", shape(tile), "elements per block")
+    r.put(unit, "element_bytes", BYTES[unit], f"elements of {BYTES[unit]} bytes")
     return r.done("copy", f"batched transpose {BYTES[unit] * 8}-bit")
 
 
 def _batch_norm(name: str, text: str, way: str, mode: str, kind: str) -> KernelId:
-    r = Reading(name, "miopen")
+    r = NameParser(name, "miopen")
     forward = way == "Fwd"
     r.put(
         text,
         "op",
         f"batch_norm_{way.lower()}",
         f"batch norm, {'forward' if forward else 'backward'}",
-        "inferred",
     )
-    r.put(text, "lib", "MIOpen", "a MIOpen kernel", "inferred")
+    r.put(text, "lib", "MIOpen", "a MIOpen kernel")
     words = [
         {"Spatial": "spatial", "PerActivation": "per activation", "": ""}[kind],
         {"Train": "training", "Infer": "inference", "": ""}[mode],
     ]
     if any(words):
         value = ", ".join(word for word in words if word)
-        r.put(text, "mode", value, value, "inferred")
+        r.put(text, "mode", value, value)
     return r.done("normalization", f"batch_norm {way.lower()}")
 
 
 def _literal(name: str, plain: str, op: str, short: str, role: str) -> KernelId:
-    r = Reading(name, "miopen")
-    r.put(plain, "op", op, "the name is literal", "inferred")
-    r.put(plain, "lib", "MIOpen", f"a MIOpen kernel: {short}", "inferred")
+    r = NameParser(name, "miopen")
+    r.put(plain, "op", op, "the name is literal")
+    r.put(plain, "lib", "MIOpen", f"a MIOpen kernel: {short}")
     return r.done(role, short)
 
 
 FAMILIES = (
-    Family(
-        name="miopen_igemm",
-        decode=decode_igemm,
-        order=10,
-        examples={
-            "igemm_wrw_gtcx3_nhwc_fp16_bx0_ex1_bt128x256x32_wt32x32x8_ws1x2_wr2x2_ta1x4x1x4_1x8x1x32_tb1x4x1x8"
-            "_1x8x1x32_gkgs": {
-                "op": "conv_wgrad",
-                "gtc_gen": "3",
-                "dtype_in": "f16",
-                "tile": [128, 256, 32],
-                "splitk": True,
-                "wave_step": [1, 2],
-            },
-        },
-    ),
-    Family(
-        name="miopen",
-        decode=decode,
-        order=50,
-        examples={
-            "batched_transpose_64x32_pack_4x2_ediv_2x1_half": {
-                "tile": [64, 32],
-                "element_bytes": 2,
-            },
-            "MIOpenBatchNormBwdSpatial": {"op": "batch_norm_bwd", "mode": "spatial"},
-        },
-    ),
+    Family(name="miopen_igemm", decode=decode_igemm, order=10),
+    Family(name="miopen", decode=decode, order=50),
 )

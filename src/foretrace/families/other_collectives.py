@@ -44,13 +44,4 @@ def decode(name: str) -> KernelId | None:
     return KernelId(name, short, "other_collectives", "comms", fields, tuple(parts))
 
 
-FAMILY = Family(
-    "other_collectives",
-    decode,
-    order=60,
-    examples={
-        "rcclGenericKernel": {"lib": "rccl"},
-        "hccl::AllReduce": {"lib": "hccl", "coll": "AllReduce"},
-        "oneccl_allreduce_kernel": {"lib": "oneccl", "coll": "AllReduce"},
-    },
-)
+FAMILY = Family("other_collectives", decode, order=60)

@@ -5,7 +5,7 @@ friends.
 from __future__ import annotations
 
 from foretrace.families import _cpp, _dtypes
-from foretrace.families._reading import Reading, rx
+from foretrace.families._parser import NameParser, rx
 from foretrace.schema.kernel import Family, KernelId
 
 COLLECTIVES = {
@@ -29,37 +29,17 @@ def decode(name: str) -> KernelId | None:
     found = rx(_NAME).fullmatch(cpp.base)
     if not found or not cpp.args:
         return None
-    r = Reading(name, "torch_symm_mem")
+    r = NameParser(name, "torch_symm_mem")
     coll = COLLECTIVES[found["coll"]]
-    r.put(cpp.base, "op", "collective", "between GPUs", "inferred")
-    r.put(cpp.base, "coll", coll, "the collective", "inferred")
+    r.put(cpp.base, "op", "collective", "between GPUs")
+    r.put(cpp.base, "coll", coll, "the collective")
     lib = "torch symmetric memory (multimem/NVLS)" if found["multimem"] else ""
-    r.put(
-        cpp.base,
-        "lib",
-        lib,
-        "PyTorch's collectives over symmetric memory, with multicast",
-        "inferred",
-    )
+    r.put(cpp.base, "lib", lib, "PyTorch's collectives over symmetric memory, with multicast")
     dtype = _dtypes.cpp(cpp.arg(0))
-    if dtype:
-        r.put(cpp.arg(0), "dtype", dtype, f"element type: {dtype}", "inferred")
+    r.put(cpp.arg(0), "dtype", dtype, "element type: {}")
     size = _cpp.integer(cpp.arg(1))
-    if size is not None:
-        r.put(cpp.arg(1), "bytes_per_access", size, f"{size} bytes at a time", "inferred")
+    r.put(cpp.arg(1), "bytes_per_access", size, "{} bytes at a time")
     return r.done("comms", f"symm_mem {coll} {dtype or ''}".strip())
 
 
-FAMILY = Family(
-    name="torch_symm_mem",
-    decode=decode,
-    order=35,
-    examples={
-        "void (anonymous namespace)::two_shot_all_reduce_kernel<c10::BFloat16, 16, "
-        "8>(c10::BFloat16*)": {
-            "coll": "AllReduce",
-            "dtype": "bf16",
-            "bytes_per_access": 16,
-        },
-    },
-)
+FAMILY = Family(name="torch_symm_mem", decode=decode, order=35)

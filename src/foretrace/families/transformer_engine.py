@@ -4,14 +4,6 @@ cuBLASLt's own names.
 
 from __future__ import annotations
 
-from foretrace.families._literal import library
+from foretrace.families._words import library
 
-FAMILY = library(
-    "transformer_engine",
-    "Transformer Engine",
-    {
-        "void transformer_engine::normalization::rmsnorm_fwd_tuned_kernel<P>(P)": {
-            "lib": "Transformer Engine"
-        }
-    },
-)
+FAMILY = library("transformer_engine", "Transformer Engine")

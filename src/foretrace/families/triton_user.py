@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from foretrace.families import _words
 from foretrace.families._matmul import put_tile
-from foretrace.families._reading import Reading, rx
+from foretrace.families._parser import NameParser, rx
 from foretrace.schema.kernel import Family, KernelId
 
 _OGS = (
@@ -72,13 +72,12 @@ def decode(name: str) -> KernelId | None:
         return _known(name, plain)
     if not rx(_HABIT).fullmatch(plain):
         return None
-    r = Reading(name, "user_triton")
+    r = NameParser(name, "user_triton")
     r.put(
         plain,
         "op",
         "user triton",
         "looks like a Triton kernel: then the name is the Python function's",
-        "inferred",
     )
     _spec(r, name, plain)
     return r.done(_words.role(plain), _words.plain(plain))
@@ -86,35 +85,23 @@ def decode(name: str) -> KernelId | None:
 
 def _known(name: str, plain: str) -> KernelId:
     op, lib, short, role = KNOWN[plain]
-    r = Reading(name, "user_triton")
-    r.note(plain, "a Triton kernel, known by its function name", "inferred")
-    r.put(plain, "op", op, f"{short}, from the function's name", "inferred")
-    r.put(plain, "lib", lib, f"{lib} defines a function of this name", "inferred")
+    r = NameParser(name, "user_triton")
+    r.note(plain, "a Triton kernel, known by its function name")
+    r.put(plain, "op", op, f"{short}, from the function's name")
+    r.put(plain, "lib", lib, f"{lib} defines a function of this name")
     _spec(r, name, plain)
     return r.done(role, short)
 
 
 def _attention(name: str, plain: str) -> KernelId:
     way = ATTENTION[plain]
-    r = Reading(name, "user_triton")
-    r.put(
-        plain,
-        "op",
-        f"sdpa_{way}",
-        f"attention, {'forward' if way == 'fwd' else 'backward'}",
-        "inferred",
-    )
-    r.put(
-        plain,
-        "lib",
-        "AOTriton / Triton flash attention",
-        "what PyTorch's SDPA launches on ROCm",
-        "inferred",
-    )
+    r = NameParser(name, "user_triton")
+    r.put(plain, "op", f"sdpa_{way}", f"attention, {'forward' if way == 'fwd' else 'backward'}")
+    r.put(plain, "lib", "AOTriton / Triton flash attention", "what PyTorch's SDPA launches on ROCm")
     return r.done("attention", f"attn {way}")
 
 
-def _spec(r: Reading, name: str, plain: str) -> None:
+def _spec(r: NameParser, name: str, plain: str) -> None:
     if plain != name:
         spec = name[len(plain) :].lstrip("_")
         r.put(
@@ -127,46 +114,29 @@ def _spec(r: Reading, name: str, plain: str) -> None:
 
 
 def _ogs(name: str, found: dict[str, str]) -> KernelId:
-    r = Reading(name, "user_triton")
-    r.put(found["base"], "op", "gemm", "a matrix product, grouped by expert (MoE)", "inferred")
-    r.put(found["base"], "lib", "triton_kernels matmul_ogs", "triton_kernels", "inferred")
-    r.put(found["layout"], "layout", found["layout"], "layouts of the operands", "inferred")
+    r = NameParser(name, "user_triton")
+    r.put(found["base"], "op", "gemm", "a matrix product, grouped by expert (MoE)")
+    r.put(found["base"], "lib", "triton_kernels matmul_ogs", "triton_kernels")
+    r.put(found["layout"], "layout", found["layout"], "layouts of the operands")
     types = (
         ("out", "dtype_out", "result"),
         ("a", "dtype_a", "activation"),
         ("b", "dtype_b", "weight"),
     )
     for key, field, meaning in types:
-        r.put(found[key], field, found[key], f"type of the {meaning}: {found[key]}", "inferred")
+        r.put(found[key], field, found[key], f"type of the {meaning}: {found[key]}")
     tile = [int(found[key]) for key in "mnk"]
-    put_tile(r, "x".join(str(number) for number in tile), tile, "inferred")
-    r.put(
-        found["split"], "split_k", int(found["split"]), f"K in {found['split']} pieces", "inferred"
-    )
+    put_tile(r, "x".join(str(number) for number in tile), tile)
+    r.put(found["split"], "split_k", int(found["split"]), f"K in {found['split']} pieces")
     rest = [
         word
         for word in found["rest"].split("_")
         if word in ("swiglu", "geglu", "gelu", "relu", "silu")
     ]
     if rest:
-        r.put(rest[0], "epilogue", rest, "applied at the end", "inferred")
+        r.put(rest[0], "epilogue", rest, "applied at the end")
     short = " ".join(["matmul_ogs", "x".join(str(number) for number in tile), *rest])
     return r.done("gemm", short)
 
 
-FAMILY = Family(
-    name="user_triton",
-    decode=decode,
-    order=90,
-    examples={
-        "_matmul_ogs_NNT_bf16xbf16xmxfp4_64x128x128x2_swiglu": {
-            "tile": [64, 128, 128],
-            "split_k": 2,
-            "dtype_b": "mxfp4",
-            "epilogue": ["swiglu"],
-        },
-        "_fused_linear_kernel": {"op": "user triton"},
-        "add_kernel_0d1d2d3de": {"arg_spec": "0d1d2d3de"},
-        "bwd_kernel_dk_dv": {"op": "sdpa_bwd"},
-    },
-)
+FAMILY = Family(name="user_triton", decode=decode, order=90)
