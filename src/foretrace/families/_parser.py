@@ -29,6 +29,23 @@ def joined(*words: Any) -> str:
     return " ".join(str(word) for word in words if word not in ("", None))
 
 
+@cache
+def rows(table: str) -> tuple[tuple[str, ...], ...]:
+    """The rows of a table, its cells two blanks apart, read on first use.
+
+    `-` is an empty cell. A line that is indented further continues the row above it, and its last
+    cell where it begins with `|`.
+    """
+    lines = table.replace("\n        |", "|").replace("\n        ", "  ").strip().splitlines()
+    cells = (re.split(r" {2,}", line.strip()) for line in lines)
+    return tuple(tuple("" if cell == "-" else cell for cell in row) for row in cells)
+
+
+def row_for(table: str, text: str) -> tuple[str, ...] | None:
+    """The first row whose pattern, its last cell, is the whole text; without the pattern."""
+    return next((row[:-1] for row in rows(table) if rx(row[-1]).fullmatch(text)), None)
+
+
 class NameParser:
     """Collects fields and parts, in any order: parts are sorted by place at the end.
 

@@ -21,14 +21,12 @@ from foretrace.families._aten import is_op
 from foretrace.families._parser import NameParser
 from foretrace.schema.kernel import Family, KernelId
 
-TEMPLATES = (
-    "vectorized_elementwise_kernel",
-    "unrolled_elementwise_kernel",
-    "elementwise_kernel",
-    "elementwise_kernel_manual_unroll",
-    "elementwise_kernel_with_index",
-    "unrolled_elementwise_kernel_for_multi_outputs",
-    "vectorized_templated_elementwise_kernel",
+TEMPLATES = frozenset(
+    """
+    vectorized_elementwise_kernel unrolled_elementwise_kernel elementwise_kernel
+    elementwise_kernel_manual_unroll elementwise_kernel_with_index
+    unrolled_elementwise_kernel_for_multi_outputs vectorized_templated_elementwise_kernel
+    """.split()
 )
 PAIRED = ("BinaryFunctor", "AUnaryFunctor", "BUnaryFunctor")
 COPIES = {  # functor -> (source, destination); None is the lambda's type

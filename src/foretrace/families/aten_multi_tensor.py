@@ -25,29 +25,11 @@ OPERATIONS = {
     "LerpFunctor": "lerp",
     "reverse_power_functor": "pow",
 }
-UNARY = (  # named after the op itself
-    "copy",
-    "sqrt",
-    "rsqrt",
-    "exp",
-    "expm1",
-    "log",
-    "log2",
-    "log10",
-    "log1p",
-    "abs",
-    "reciprocal",
-    "sign",
-    "sin",
-    "cos",
-    "tan",
-    "tanh",
-    "sigmoid",
-    "erf",
-    "floor",
-    "ceil",
-    "round",
-    "trunc",
+UNARY = frozenset(
+    """
+    copy sqrt rsqrt exp expm1 log log2 log10 log1p abs reciprocal sign sin cos tan tanh sigmoid
+    erf floor ceil round trunc
+    """.split()
 )
 POINTWISE = {"multiplies": "addcmul", "divides": "addcdiv"}
 FUSED = {

@@ -7,120 +7,51 @@ of that name.
 
 from __future__ import annotations
 
-import re
-
 from foretrace.families import _cpp, _dtypes, _words
-from foretrace.families._parser import NameParser, rx
+from foretrace.families._parser import NameParser, row_for, rx
 from foretrace.schema.kernel import Family, KernelId
 
-# pattern of the function -> (op, short, role); {} takes the data type
-KERNELS = (
-    (
-        r"max_pool_forward_n(?:chw|hwc)",
-        "aten::max_pool2d_with_indices",
-        "max_pool2d fwd {}",
-        "reduction",
-    ),
-    (
-        r"max_pool_backward_n(?:chw|hwc)",
-        "aten::max_pool2d_with_indices_backward",
-        "max_pool2d bwd {}",
-        "reduction",
-    ),
-    (r"avg_pool2d_out_cuda_frame\w*", "aten::avg_pool2d", "avg_pool2d fwd {}", "reduction"),
-    (
-        r"avg_pool2d_backward_out_cuda_frame\w*",
-        "aten::avg_pool2d_backward",
-        "avg_pool2d bwd {}",
-        "reduction",
-    ),
-    (
-        r"(?:atomic_)?adaptive_average_gradinput\w*|(?:atomic_)?adaptive_average_pool_backward\w*",
-        "aten::_adaptive_avg_pool2d_backward",
-        "adaptive_avg_pool bwd {}",
-        "reduction",
-    ),
-    (
-        r"adaptive_average_pool\w*",
-        "aten::_adaptive_avg_pool2d",
-        "adaptive_avg_pool fwd {}",
-        "reduction",
-    ),
-    (r"upsample_([a-z]+\dd)_backward\w*", "", "upsample bwd {}", "scatter_gather"),
-    (r"upsample_([a-z]+\dd)\w*", "", "upsample fwd {}", "scatter_gather"),
-    (
-        r"nll_loss_forward\w*|cunn_ClassNLLCriterion_updateOutput\w*",
-        "aten::nll_loss_forward",
-        "nll_loss fwd {}",
-        "reduction",
-    ),
-    (
-        r"nll_loss_backward\w*|cunn_ClassNLLCriterion_updateGradInput\w*",
-        "aten::nll_loss_backward",
-        "nll_loss bwd {}",
-        "scatter_gather",
-    ),
-    (
-        r"compute_grad_weight\w*|sum_and_scatter|krn_partials_per_segment|krn_partial_segment_offset|"
-        r"compute_num_of_partial_segments|write_num_of_segments",
-        "aten::embedding_dense_backward",
-        "embedding bwd: {base}",
-        "scatter_gather",
-    ),
-    (
-        r"EmbeddingBag_updateOutputKernel\w*",
-        "aten::_embedding_bag",
-        "embedding_bag fwd {}",
-        "scatter_gather",
-    ),
-    (
-        r"EmbeddingBag_\w+",
-        "aten::_embedding_bag_backward",
-        "embedding_bag bwd {}",
-        "scatter_gather",
-    ),
-    (
-        r"bitonicSortKVInPlace|radixSortKVInPlace|warpMergeSortKVInPlace",
-        "",
-        "sort (in block) {}",
-        "sort",
-    ),
-    (
-        r"fill_reverse_indices_kernel|fill_index_and_segment_kernel|sort_postprocess_kernel",
-        "aten::sort",
-        "sort: indices",
-        "sort",
-    ),
-    (
-        r"gatherTopK|computeBlockwiseWithinKCounts|radixFindKthValues|computeBlockDigitCounts\w*|computeDigitCumSum",
-        "aten::topk",
-        "topk {}",
-        "sort",
-    ),
-    (r"gatherKthValue|gatherMedian", "", "kthvalue {}", "sort"),
-    (r"tensor_kernel_scan_(?:inner|outer)\w*", "", "scan {}", "reduction"),
-    (r"triu_tril_kernel\w*", "", "triu/tril {}", "pointwise"),
-    (
-        r"compute_cuda_kernel",
-        "aten::repeat_interleave",
-        "repeat_interleave: {base}",
-        "scatter_gather",
-    ),
-    (
-        r"conv_depthwise\w*_forward_kernel\w*",
-        "aten::_conv_depthwise2d",
-        "depthwise conv fwd {}",
-        "conv",
-    ),
-    (r"conv_depthwise\w*", "", "depthwise conv bwd {}", "conv"),
-    (r"(?:im2col|col2im|vol2col|col2vol)_\w*kernel\w*", "", "{base}", "conv"),
-    (r"(?:reflection|replication)_pad\w*", "", "{base}", "copy"),
-    (r"grid_sampler_\w+", "", "{base}", "scatter_gather"),
-    (r"lstm_cell_\w+|gru_cell_\w+", "", "{base}", "pointwise"),
-    (r"cdist_\w+|pdist_\w+", "", "{base}", "reduction"),
-    (r"searchsorted_cuda_kernel|bucketize\w*", "", "searchsorted {}", "sort"),
-    (r"segmented_sort\w*", "", "segmented sort {}", "sort"),
-)
+# role, short name ({} takes the data type), op, pattern of the function
+KERNELS = r"""
+    reduction       max_pool2d fwd {}  max_pool2d_with_indices  max_pool_forward_n(?:chw|hwc)
+    reduction       max_pool2d bwd {}  max_pool2d_with_indices_backward
+        max_pool_backward_n(?:chw|hwc)
+    reduction       avg_pool2d fwd {}  avg_pool2d  avg_pool2d_out_cuda_frame\w*
+    reduction       avg_pool2d bwd {}  avg_pool2d_backward  avg_pool2d_backward_out_cuda_frame\w*
+    reduction       adaptive_avg_pool bwd {}  _adaptive_avg_pool2d_backward
+        (?:atomic_)?adaptive_average_gradinput\w*|(?:atomic_)?adaptive_average_pool_backward\w*
+    reduction       adaptive_avg_pool fwd {}  _adaptive_avg_pool2d  adaptive_average_pool\w*
+    scatter_gather  upsample bwd {}  -  upsample_([a-z]+\dd)_backward\w*
+    scatter_gather  upsample fwd {}  -  upsample_([a-z]+\dd)\w*
+    reduction       nll_loss fwd {}  nll_loss_forward  nll_loss_forward\w*
+        |cunn_ClassNLLCriterion_updateOutput\w*
+    scatter_gather  nll_loss bwd {}  nll_loss_backward  nll_loss_backward\w*
+        |cunn_ClassNLLCriterion_updateGradInput\w*
+    scatter_gather  embedding bwd: {base}  embedding_dense_backward  compute_grad_weight\w*
+        |sum_and_scatter|krn_partials_per_segment|krn_partial_segment_offset
+        |compute_num_of_partial_segments|write_num_of_segments
+    scatter_gather  embedding_bag fwd {}  _embedding_bag  EmbeddingBag_updateOutputKernel\w*
+    scatter_gather  embedding_bag bwd {}  _embedding_bag_backward  EmbeddingBag_\w+
+    sort            sort (in block) {}  -  bitonicSortKVInPlace|radixSortKVInPlace
+        |warpMergeSortKVInPlace
+    sort            sort: indices  sort  fill_reverse_indices_kernel|fill_index_and_segment_kernel
+        |sort_postprocess_kernel
+    sort            topk {}  topk  gatherTopK|computeBlockwiseWithinKCounts|radixFindKthValues
+        |computeBlockDigitCounts\w*|computeDigitCumSum
+    sort            kthvalue {}  -  gatherKthValue|gatherMedian
+    reduction       scan {}  -  tensor_kernel_scan_(?:inner|outer)\w*
+    pointwise       triu/tril {}  -  triu_tril_kernel\w*
+    scatter_gather  repeat_interleave: {base}  repeat_interleave  compute_cuda_kernel
+    conv            depthwise conv fwd {}  _conv_depthwise2d  conv_depthwise\w*_forward_kernel\w*
+    conv            depthwise conv bwd {}  -  conv_depthwise\w*
+    conv            {base}  -  (?:im2col|col2im|vol2col|col2vol)_\w*kernel\w*
+    copy            {base}  -  (?:reflection|replication)_pad\w*
+    scatter_gather  {base}  -  grid_sampler_\w+
+    pointwise       {base}  -  lstm_cell_\w+|gru_cell_\w+
+    reduction       {base}  -  cdist_\w+|pdist_\w+
+    sort            searchsorted {}  -  searchsorted_cuda_kernel|bucketize\w*
+    sort            segmented sort {}  -  segmented_sort\w*
+"""
 UNSCOPED = ("compute_cuda_kernel",)
 
 
@@ -146,18 +77,17 @@ def _decode(name: str) -> KernelId | None:
     if types:
         r.put(types[0][0], "dtype", types[0][1], f"works on {types[0][1]}")
     dtype = types[0][1] if types else ""
-    for pattern, op, short, role in KERNELS:
-        if found := rx(pattern).fullmatch(cpp.base):
-            op = op or _upsample(found)
-            r.put(cpp.base, "op", op, "the op that launches it", "inferred")
-            return r.done(role, short.format(dtype, base=cpp.base).strip())
+    if row := row_for(KERNELS, cpp.base):
+        role, short, op = row
+        op = op or _upsample(cpp.base)
+        r.put(cpp.base, "op", op and f"aten::{op}", "the op that launches it", "inferred")
+        return r.done(role, short.format(dtype, base=cpp.base).strip())
     return r.done(_words.role(cpp.base), f"{_words.plain(cpp.base)} {dtype}".strip())
 
 
-def _upsample(found: re.Match[str]) -> str:
-    if not found[0].startswith("upsample_"):
-        return ""
-    return f"aten::upsample_{found[1]}{'_backward' if 'backward' in found[0] else ''}"
+def _upsample(function: str) -> str:
+    found = rx(r"(upsample_[a-z]+\dd)(_backward)?\w*").fullmatch(function)
+    return f"{found[1]}{found[2] or ''}" if found else ""
 
 
 def _mangled_name(name: str) -> KernelId | None:

@@ -33,14 +33,8 @@ OPS = {
     "WelfordOps": ("aten::var / std", "var/std (Welford) {}"),
 }
 # Ops whose template names the accumulator as its second type.
-ACCUMULATED = (
-    "sum_functor",
-    "nansum_functor",
-    "prod_functor",
-    "MeanOps",
-    "NormTwoOps",
-    "NormOps",
-    "NormOneOps",
+ACCUMULATED = frozenset(
+    "sum_functor nansum_functor prod_functor MeanOps NormTwoOps NormOps NormOneOps".split()
 )
 
 

@@ -5,35 +5,36 @@ what it does.
 from __future__ import annotations
 
 from foretrace.families import _cpp, _words
-from foretrace.families._parser import NameParser, rx
+from foretrace.families._parser import NameParser, joined, row_for, rows, rx
 from foretrace.schema.kernel import Family, KernelId
 
-# words of the kernel's identifier -> (op, what, role); the first that fits wins
-KERNELS = (
-    (r"conv\w*bwd_weight|conv_wrw", "conv_wgrad", "conv wgrad", "conv"),
-    (r"conv\w*bwd_data", "conv_dgrad", "conv dgrad", "conv"),
-    (r"conv\w*_fwd|convolution_forward", "conv_fprop", "conv fprop", "conv"),
-    (r"conv", "conv", "conv", "conv"),
-    (r"batchnorm", "batch_norm", "batch_norm", "normalization"),
-    (r"layernorm|normalization", "layer_norm", "layer_norm", "normalization"),
-    (r"softmax", "softmax", "softmax", "softmax"),
-    (r"attention|fmha", "attention", "attention", "attention"),
-    (r"gemm|contraction|flatmm", "gemm", "gemm", "gemm"),
-    (r"reduce", "reduce", "reduce", "reduction"),
-    (r"elementwise", "elementwise", "elementwise", "pointwise"),
-    (r"permute|transpose", "transpose", "transpose", "copy"),
-)
-TILE_KERNELS = (
-    (r"(?:Add)?Rmsnorm2d\w*", "rms_norm", "rms_norm", "normalization"),
-    (r"Layernorm2d\w*", "layer_norm", "layer_norm", "normalization"),
-    (r"FmhaFwd\w*|UnifiedAttention\w*", "sdpa_fwd", "fmha fwd", "attention"),
-    (r"FmhaBwd\w*", "sdpa_bwd", "fmha bwd", "attention"),
-    (r"(?:Fused)?Moe\w*Gemm\w*|\w*Gemm\w*Kernel|FlatmmKernel", "gemm", "gemm", "gemm"),
-    (r"MoeSorting\w*", "sort", "moe sort", "sort"),
-    (r"TopkSoftmax\w*", "topk + softmax", "topk softmax", "softmax"),
-    (r"\w*Reduce\w*", "reduce", "reduce", "reduction"),
-    (r"Moe\w*Smoothquant\w*|Smoothquant\w*", "quantize", "quantize", "pointwise"),
-)
+# role, op, short name, pattern in the kernel's identifier; the first that fits wins
+KERNELS = r"""
+    conv           conv_wgrad   conv wgrad   conv\w*bwd_weight|conv_wrw
+    conv           conv_dgrad   conv dgrad   conv\w*bwd_data
+    conv           conv_fprop   conv fprop   conv\w*_fwd|convolution_forward
+    conv           conv         conv         conv
+    normalization  batch_norm   batch_norm   batchnorm
+    normalization  layer_norm   layer_norm   layernorm|normalization
+    softmax        softmax      softmax      softmax
+    attention      attention    attention    attention|fmha
+    gemm           gemm         gemm         gemm|contraction|flatmm
+    reduction      reduce       reduce       reduce
+    pointwise      elementwise  elementwise  elementwise
+    copy           transpose    transpose    permute|transpose
+"""
+TILE_KERNELS = r"""
+    normalization  rms_norm        rms_norm      (?:Add)?Rmsnorm2d\w*
+    normalization  layer_norm      layer_norm    Layernorm2d\w*
+    attention      sdpa_fwd        fmha fwd      FmhaFwd\w*|UnifiedAttention\w*
+    attention      sdpa_bwd        fmha bwd      FmhaBwd\w*
+    gemm           gemm            gemm          (?:Fused)?Moe\w*Gemm\w*|\w*Gemm\w*Kernel
+        |FlatmmKernel
+    sort           sort            moe sort      MoeSorting\w*
+    softmax        topk + softmax  topk softmax  TopkSoftmax\w*
+    reduction      reduce          reduce        \w*Reduce\w*
+    pointwise      quantize        quantize      Moe\w*Smoothquant\w*|Smoothquant\w*
+"""
 
 
 def decode(name: str) -> KernelId | None:
@@ -58,31 +59,29 @@ def decode(name: str) -> KernelId | None:
 
 
 def _tile_kernel(words: tuple[str, ...]) -> str:
-    return next(
-        (word for word in words[2:] if any(rx(entry[0]).fullmatch(word) for entry in TILE_KERNELS)),
-        "",
-    )
+    return next((word for word in words[2:] if row_for(TILE_KERNELS, word)), "")
 
 
 def _plain(r: NameParser, kernel: str) -> KernelId:
-    entry = next((entry for entry in KERNELS if rx(entry[0]).search(kernel)), None)
-    if not entry:
+    row = next((row for row in rows(KERNELS) if rx(row[-1]).search(kernel)), None)
+    if not row:
         return r.done(_words.role(kernel), kernel or "CK")
-    _, op, short, role = entry
+    role, op, short, _ = row
     r.put(kernel, "op", op, "from the kernel's name")
     kind = next((kind for kind in ("xdl", "wmma", "dl") if f"_{kind}" in kernel), "")
     return r.done(role, f"{short} (CK {kind})".replace(" )", ")"))
 
 
 def _tile(r: NameParser, kernel: str, name: str) -> KernelId:
-    entry = next((entry for entry in TILE_KERNELS if rx(entry[0]).fullmatch(kernel)), None)
-    if not entry:
+    row = row_for(TILE_KERNELS, kernel)
+    if not row:
         return r.done("other", "CK Tile")
-    r.put(kernel, "op", entry[1], "from the kernel's name")
+    role, op, short = row
+    r.put(kernel, "op", op, "from the kernel's name")
     problem = next((word for word in _cpp.identifiers(name) if word.endswith("Problem")), "")
     dtype = _cpp.type_after(name, problem) if problem else None
     r.put(problem, "dtype_in", dtype, "type of the input: {}")
-    return r.done(entry[3], f"{entry[2]} {dtype or ''}".strip())
+    return r.done(role, joined(short, dtype))
 
 
 FAMILY = Family(name="composable_kernel", decode=decode, order=20)

@@ -8,50 +8,24 @@ from __future__ import annotations
 
 from foretrace.families import _cpp, _dtypes
 from foretrace.families._matmul import put_arch
-from foretrace.families._parser import NameParser, rx, uncut
+from foretrace.families._parser import NameParser, row_for, rx, uncut
 from foretrace.schema.kernel import Family, KernelId
 
-# pattern of the function -> (op, meaning, role, short)
-HELPERS = (
-    (
-        r"compute\w*Offsets\w*",
-        "conv_setup",
-        "writes the index table of the next convolution",
-        "other",
-        "cuDNN conv: offset table",
-    ),
-    (
-        r"scalePackedTensor_kernel",
-        "scale_tensor",
-        "multiplies a tensor by a number",
-        "pointwise",
-        "cuDNN scale tensor",
-    ),
-    (
-        r"generateWinogradTilesKernel",
-        "conv_setup",
-        "prepares the filter of a Winograd convolution",
-        "conv",
-        "winograd: filter tiles",
-    ),
-    (
-        r"reduce_wgrad_\w*helper",
-        "conv_wgrad_reduce",
-        "adds the partial sums of a weight gradient",
-        "reduction",
-        "conv wgrad: sum of parts",
-    ),
-    (r"elemWiseRNNcell", "", "the element-wise step of a recurrent cell", "pointwise", "RNN cell"),
-    (r"pooling_[fb]w\w*", "", "pooling", "reduction", "cuDNN pool"),
-    (r"softmax_[fb]w\w*", "", "softmax", "softmax", "cuDNN softmax"),
-    (
-        r"(?:add|op)_?[Tt]ensor\w*|activation_[fb]w\w*",
-        "",
-        "element-wise work",
-        "pointwise",
-        "cuDNN elementwise",
-    ),
-)
+# role, op, short name, meaning, pattern of the function
+HELPERS = r"""
+    other      conv_setup  cuDNN conv: offset table  writes the index table of the next convolution
+        compute\w*Offsets\w*
+    pointwise  scale_tensor  cuDNN scale tensor  multiplies a tensor by a number
+        scalePackedTensor_kernel
+    conv       conv_setup  winograd: filter tiles  prepares the filter of a Winograd convolution
+        generateWinogradTilesKernel
+    reduction  conv_wgrad_reduce  conv wgrad: sum of parts  adds the partial sums of a weight gradient
+        reduce_wgrad_\w*helper
+    pointwise  -  RNN cell  the element-wise step of a recurrent cell  elemWiseRNNcell
+    reduction  -  cuDNN pool  pooling  pooling_[fb]w\w*
+    softmax    -  cuDNN softmax  softmax  softmax_[fb]w\w*
+    pointwise  -  cuDNN elementwise  element-wise work  (?:add|op)_?[Tt]ensor\w*|activation_[fb]w\w*
+"""
 GRAPH_OPS = {
     "convFwd": ("conv_fprop", "conv"),
     "convDgrad": ("conv_dgrad", "conv"),
@@ -75,13 +49,14 @@ def decode_aux(name: str) -> KernelId | None:
     cpp = _cpp.parse(name)
     if found := rx(r"(nchw|nhwc)To(Nhwc|Nchw)\w*Kernel").fullmatch(cpp.base):
         return _layout(name, cpp, f"{found[1].upper()}->{found[2].upper()}")
-    for pattern, op, meaning, role, short in HELPERS:
-        if rx(pattern).fullmatch(cpp.base):
-            r = NameParser(name, "cudnn_aux")
-            r.put(cpp.base, "op", op, meaning)
-            r.put(cpp.base, "lib", "cudnn", f"a cuDNN kernel: {meaning}")
-            return r.done(role, short)
-    return None
+    row = row_for(HELPERS, cpp.base)
+    if not row:
+        return None
+    role, op, short, meaning = row
+    r = NameParser(name, "cudnn_aux")
+    r.put(cpp.base, "op", op, meaning)
+    r.put(cpp.base, "lib", "cudnn", f"a cuDNN kernel: {meaning}")
+    return r.done(role, short)
 
 
 def _layout(name: str, cpp: _cpp.Cpp, change: str) -> KernelId:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from foretrace.families import _cpp
 from foretrace.families._matmul import TRIPLE, put_arch, shape
-from foretrace.families._parser import NameParser, rx, uncut
+from foretrace.families._parser import NameParser, row_for, rx, uncut
 from foretrace.schema.kernel import Family, KernelId
 
 _NAME = (
@@ -19,24 +19,14 @@ _NAME = (
     r"(?:_(?P<mma>wgmma|wmma|mma|umma))?(?:_(?P<dtype>[a-z]+\d+(?:m\d)?))?(?:_knob_(?P<knob>\d{1,4}))?"
     rf"(?:_(?P<tile>{TRIPLE}))?(?:_(?P<warps>{TRIPLE}))?(?:_cga(?P<cluster>{TRIPLE}))?(?=_|$)"
 )
-HELPERS = {
-    "compute_dot_do_o_specialized": (
-        "sdpa_bwd_preprocess",
-        "row sums of dO * O",
-        "sdpa bwd: rowsum(dO*O)",
-    ),
-    "compute_dot_do_o": ("sdpa_bwd_preprocess", "row sums of dO * O", "sdpa bwd: rowsum(dO*O)"),
-    "convert_dq_to_16bits": (
-        "sdpa_bwd_postprocess",
-        "dQ from float32 to 16 bits",
-        "sdpa bwd: dQ f32->16-bit",
-    ),
-    "fmha_reduce_head": (
-        "sdpa_bwd_postprocess",
-        "sums gradients over shared heads (GQA)",
-        "sdpa bwd: GQA head sum",
-    ),
-}
+# op, short name, meaning, function
+HELPERS = r"""
+    sdpa_bwd_preprocess   sdpa bwd: rowsum(dO*O)    row sums of dO * O  compute_dot_do_o_specialized
+    sdpa_bwd_preprocess   sdpa bwd: rowsum(dO*O)    row sums of dO * O  compute_dot_do_o
+    sdpa_bwd_postprocess  sdpa bwd: dQ f32->16-bit  dQ from float32 to 16 bits  convert_dq_to_16bits
+    sdpa_bwd_postprocess  sdpa bwd: GQA head sum  sums gradients over shared heads (GQA)
+        fmha_reduce_head
+"""
 
 
 def decode(name: str) -> KernelId | None:
@@ -76,10 +66,11 @@ def decode_aux(name: str) -> KernelId | None:
     if "cudnn::fusion::" not in name[:60]:
         return None
     cpp = _cpp.parse(name)
-    if cpp.base not in HELPERS:
+    row = row_for(HELPERS, cpp.base)
+    if not row:
         return None
     r = NameParser(name, "cudnn_sdpa_aux")
-    op, meaning, short = HELPERS[cpp.base]
+    op, short, meaning = row
     r.put(cpp.base, "op", op, f"attention backward: {meaning}")
     r.put("cudnn", "lib", "cudnn", "a cuDNN kernel")
     size = _cpp.integer(cpp.arg(1))

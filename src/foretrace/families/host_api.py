@@ -8,48 +8,43 @@ the runtime alone misses them.
 
 from __future__ import annotations
 
-from foretrace.families._parser import NameParser, rx
+from foretrace.families._parser import NameParser, row_for, rx
 from foretrace.schema.kernel import Family, KernelId
 
-# what follows cuda/hip/cu -> what the call is for; the first that fits wins
-CALLS = (
-    (r"GraphLaunch\w*", "graph launch"),
-    (r"(?:Ext)?(?:Module)?Launch(?:Cooperative)?\w*Kernel\w*|Launch", "launch"),
-    (r"Memcpy\w*", "memcpy"),
-    (r"Memset\w*", "memset"),
-    (r"(?:Stream|Device|Ctx|Event)Synchronize\w*", "sync"),
-    (r"StreamWaitEvent\w*", "stream wait"),
-    (r"FreeHost|HostFree|MemFreeHost", "pinned free"),
-    (r"Free(?:Async|Array)?|MemFree\w*", "free"),
-    (
-        r"HostAlloc|MallocHost|HostMalloc|MemHostAlloc|MemAllocHost\w*|HostRegister\w*|MemHostRegister\w*",
-        "pinned alloc",
-    ),
-    (r"Malloc\w*|MemAlloc\w*", "alloc"),
-    (r"Occupancy\w*", "occupancy query (host only)"),
-    (
-        r"Func(?:Set|Get)Attribut\w*|FuncSetCacheConfig|KernelSetAttribute|FuncSetSharedMemConfig",
-        "function attribute (host only)",
-    ),
-    (
-        r"(?:Get)?Device(?:Get|Prop)\w*|GetDevice\w*|SetDevice\w*|DeviceSet\w*|CtxGet\w*|CtxSet\w*",
-        "device query (host only)",
-    ),
-    (r"EventRecord\w*", "event record"),
-)
+# what the call is for, pattern of what follows cuda/hip/cu; the first that fits wins
+CALLS = r"""
+    graph launch                    GraphLaunch\w*
+    launch                          (?:Ext)?(?:Module)?Launch(?:Cooperative)?\w*Kernel\w*|Launch
+    memcpy                          Memcpy\w*
+    memset                          Memset\w*
+    sync                            (?:Stream|Device|Ctx|Event)Synchronize\w*
+    stream wait                     StreamWaitEvent\w*
+    pinned free                     FreeHost|HostFree|MemFreeHost
+    free                            Free(?:Async|Array)?|MemFree\w*
+    pinned alloc                    HostAlloc|MallocHost|HostMalloc|MemHostAlloc|MemAllocHost\w*
+        |HostRegister\w*|MemHostRegister\w*
+    alloc                           Malloc\w*|MemAlloc\w*
+    occupancy query (host only)     Occupancy\w*
+    function attribute (host only)  Func(?:Set|Get)Attribut\w*|FuncSetCacheConfig|KernelSetAttribute
+        |FuncSetSharedMemConfig
+    device query (host only)        (?:Get)?Device(?:Get|Prop)\w*|GetDevice\w*|SetDevice\w*
+        |DeviceSet\w*|CtxGet\w*|CtxSet\w*
+    event record                    EventRecord\w*
+"""
 # Calls that neither launch nor wait: explained, without a word of their own in `role`.
-HOST_ONLY = (
-    (r"EventQuery|EventElapsedTime", "asks about an event"),
-    (r"EventCreate\w*|EventDestroy\w*", "makes or drops an event"),
-    (r"StreamIsCapturing|StreamGetCaptureInfo\w*", "asks whether a graph is being captured"),
-    (r"StreamBeginCapture\w*|StreamEndCapture\w*|ThreadExchange\w*", "captures a graph"),
-    (r"Graph\w*", "builds a graph"),
-    (r"PeekAtLastError|GetLastError|GetError\w*", "asks for errors"),
-    (r"PointerGetAttribut\w*", "asks about a pointer"),
-    (r"Stream\w*", "manages a stream"),
-    (r"Module\w*|Library\w*|Kernel\w*|Link\w*", "loads code"),
-    (r"TensorMap\w*", "describes a tensor for TMA"),
-)
+HOST_ONLY = r"""
+    asks about an event                     EventQuery|EventElapsedTime
+    makes or drops an event                 EventCreate\w*|EventDestroy\w*
+    asks whether a graph is being captured  StreamIsCapturing|StreamGetCaptureInfo\w*
+    captures a graph                        StreamBeginCapture\w*|StreamEndCapture\w*
+        |ThreadExchange\w*
+    builds a graph                          Graph\w*
+    asks for errors                         PeekAtLastError|GetLastError|GetError\w*
+    asks about a pointer                    PointerGetAttribut\w*
+    manages a stream                        Stream\w*
+    loads code                              Module\w*|Library\w*|Kernel\w*|Link\w*
+    describes a tensor for TMA              TensorMap\w*
+"""
 DRIVER = (
     r"cu(?:Launch|Mem|Stream|Event|Ctx|Module|Graph|Device|Func|Init|Occupancy|Pointer|TensorMap|Kernel|Library|Get|Link|"
     r"Multicast|Array|Tex|Surf|IpcGet|IpcOpen)\w*"
@@ -90,7 +85,7 @@ def decode_xpu(name: str) -> KernelId | None:
 
 
 def _purpose(call: str) -> str:
-    return next((purpose for pattern, purpose in CALLS if rx(pattern).fullmatch(call)), "")
+    return (row_for(CALLS, call) or ("",))[0]
 
 
 def _done(name: str, family: str, purpose: str, category: str) -> KernelId:
@@ -98,9 +93,9 @@ def _done(name: str, family: str, purpose: str, category: str) -> KernelId:
     r.put(name, "op", "host api", "a call on the CPU, not a kernel")
     r.put(name, "role", purpose, purpose)
     call = rx(r"cuda|hip|cu").sub("", name, count=1)
-    other = next((words for pattern, words in HOST_ONLY if rx(pattern).fullmatch(call)), "")
+    other = row_for(HOST_ONLY, call)
     if other and not purpose:
-        r.note(name, f"{other}; launches nothing")
+        r.note(name, f"{other[0]}; launches nothing")
     r.put(name, "cat", category, "the category a trace gives it")
     return r.done("other", name)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from foretrace.families import _words
 from foretrace.families._dtypes import WORDS
 from foretrace.families._matmul import PAIR, TRIPLE, put_tile, shape
-from foretrace.families._parser import NameParser, rx, uncut
+from foretrace.families._parser import NameParser, row_for, rx, uncut
 from foretrace.schema.kernel import Family, KernelId
 
 DIRECTIONS = {
@@ -24,23 +24,20 @@ _IGEMM = (
 )
 _TRANSPOSE = r"batched_transpose_(?P<tile>\d{1,4}x\d{1,4})(?:_pack_\w+?)?_(?P<unit>byte|half|dword)"
 BYTES = {"byte": 1, "half": 2, "dword": 4}
-# pattern -> (op, short, role); no op where the short form says it all
-LITERAL = (
-    (r"SubTensorOpWithScalar\w*", "fill/scale tensor", "tensor op with scalar", "pointwise"),
-    (r"SubTensorOpWithCastTensor\w*", "", "tensor cast", "copy"),
-    (r"SubTensorOpWithSubTensor\w*|Op\d?d?Tensor\w*", "", "tensor op", "pointwise"),
-    (r"Im2d2Col\w*|Im3d2Col\w*|Col2Im\d?d?\w*", "", "im2col", "conv"),
-    (
-        r"miopenSp3AsmConv\w*|miopenGcnAsm\w*|gcnAsmConv\w*|MIOpenConv\w*|naive_conv\w*|gridwise_convolution\w*",
-        "",
-        "conv",
-        "conv",
-    ),
-    (r"mloPooling\w*", "", "pool", "reduction"),
-    (r"MIOpenSoftmax\w*|Softmax(?:For|Back)ward", "", "softmax", "softmax"),
-    (r"MIOpenNeuron\w*|MIOpenActive\w*", "", "activation", "pointwise"),
-    (r"MIOpenDropout\w*", "", "dropout", "random"),
-)
+# role, short name, op (none where the short name says it all), pattern
+LITERAL = r"""
+    pointwise  tensor op with scalar  fill/scale tensor  SubTensorOpWithScalar\w*
+    copy       tensor cast            -                  SubTensorOpWithCastTensor\w*
+    pointwise  tensor op              -                  SubTensorOpWithSubTensor\w*
+        |Op\d?d?Tensor\w*
+    conv       im2col                 -                  Im2d2Col\w*|Im3d2Col\w*|Col2Im\d?d?\w*
+    conv       conv                   -                  miopenSp3AsmConv\w*|miopenGcnAsm\w*
+        |gcnAsmConv\w*|MIOpenConv\w*|naive_conv\w*|gridwise_convolution\w*
+    reduction  pool                   -                  mloPooling\w*
+    softmax    softmax                -                  MIOpenSoftmax\w*|Softmax(?:For|Back)ward
+    pointwise  activation             -                  MIOpenNeuron\w*|MIOpenActive\w*
+    random     dropout                -                  MIOpenDropout\w*
+"""
 
 
 def decode_igemm(name: str) -> KernelId | None:
@@ -95,9 +92,9 @@ def decode(name: str) -> KernelId | None:
         plain
     ):
         return _batch_norm(name, found[0], found[1], found[2] or "", found[3] or "")
-    for pattern, op, short, role in LITERAL:
-        if rx(pattern).fullmatch(plain):
-            return _literal(name, plain, op, short, role)
+    if row := row_for(LITERAL, plain):
+        role, short, op = row
+        return _literal(name, plain, op, short, role)
     if plain.startswith(("MIOpen", "miopen")):
         return _literal(name, plain, "", _words.plain(plain), _words.role(plain))
     return None

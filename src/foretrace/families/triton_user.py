@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from foretrace.families import _words
 from foretrace.families._matmul import put_tile
-from foretrace.families._parser import NameParser, rx
+from foretrace.families._parser import NameParser, row_for, rx
 from foretrace.schema.kernel import Family, KernelId
 
 _OGS = (
@@ -30,33 +30,21 @@ ATTENTION = {
     "bwd_kernel_fuse": "bwd",
     "attn_bwd": "bwd",
 }
-# name -> (op, library, short, role)
-KNOWN = {
-    "kernel_unified_attention_2d": (
-        "attention",
-        "vLLM triton unified attention",
-        "paged attention (2D)",
-        "attention",
-    ),
-    "kernel_unified_attention_3d": (
-        "attention",
-        "vLLM triton unified attention",
-        "paged attention (3D)",
-        "attention",
-    ),
-    "reduce_segments": (
-        "",
-        "vLLM triton unified attention",
-        "paged attention (sum of segments)",
-        "attention",
-    ),
-    "_topk_forward": ("user triton", "", "topk fwd (MoE router)", "sort"),
-    "create_flashinfer_kv_indices_triton": ("user triton", "", "kv indices", "scatter_gather"),
-    "_combined_routing_compute": ("user triton", "", "MoE routing", "scatter_gather"),
-    "_combined_routing_memset": ("user triton", "", "MoE routing (memset)", "copy"),
-    "fused_moe_kernel": ("", "", "fused MoE gemm", "gemm"),
-    "matmul_kernel": ("", "", "matmul", "gemm"),
-}
+# role, op, short name, library, function
+KNOWN = r"""
+    attention       attention  paged attention (2D)  vLLM triton unified attention
+        kernel_unified_attention_2d
+    attention       attention  paged attention (3D)  vLLM triton unified attention
+        kernel_unified_attention_3d
+    attention       -  paged attention (sum of segments)  vLLM triton unified attention
+        reduce_segments
+    sort            user triton  topk fwd (MoE router)  -  _topk_forward
+    scatter_gather  user triton  kv indices  -  create_flashinfer_kv_indices_triton
+    scatter_gather  user triton  MoE routing  -  _combined_routing_compute
+    copy            user triton  MoE routing (memset)  -  _combined_routing_memset
+    gemm            -  fused MoE gemm  -  fused_moe_kernel
+    gemm            -  matmul  -  matmul_kernel
+"""
 
 
 def decode(name: str) -> KernelId | None:
@@ -68,8 +56,8 @@ def decode(name: str) -> KernelId | None:
     plain = rx(_SPEC).sub("", name)
     if plain in ATTENTION:
         return _attention(name, plain)
-    if plain in KNOWN:
-        return _known(name, plain)
+    if known := row_for(KNOWN, plain):
+        return _known(name, plain, *known)
     if not rx(_HABIT).fullmatch(plain):
         return None
     r = NameParser(name, "user_triton")
@@ -83,8 +71,7 @@ def decode(name: str) -> KernelId | None:
     return r.done(_words.role(plain), _words.plain(plain))
 
 
-def _known(name: str, plain: str) -> KernelId:
-    op, lib, short, role = KNOWN[plain]
+def _known(name: str, plain: str, role: str, op: str, short: str, lib: str) -> KernelId:
     r = NameParser(name, "user_triton")
     r.note(plain, "a Triton kernel, known by its function name")
     r.put(plain, "op", op, f"{short}, from the function's name")

@@ -33,15 +33,11 @@ KERNELS = {
     "store_kvcache": ("kv_cache_write", "kv cache write", "scatter_gather"),
 }
 # SGLang's names without a namespace of their own.
-UNSCOPED = (
-    "rotary_embedding",
-    "store_kvcache",
-    "clamp_position",
-    "resolve_future_token_ids",
-    "cross_device_reduce_1stage",
-    "cross_device_reduce_2stage",
-    "act_and_mul",
-    "moe_align_block_size",
+UNSCOPED = frozenset(
+    """
+    rotary_embedding store_kvcache clamp_position resolve_future_token_ids
+    cross_device_reduce_1stage cross_device_reduce_2stage act_and_mul moe_align_block_size
+    """.split()
 )
 _SCOPES = ("vllm", "marlin", "marlin_moe_wna16", "sgl_hip", "sgl", "device")
 
