@@ -53,6 +53,7 @@ def test_families_are_asked_in_order() -> None:
 @pytest.mark.parametrize("family", EVERY, ids=lambda family: family.name)
 def test_a_family_brings_examples_and_knows_its_own(family: Family) -> None:
     assert worked(family), f"tests/families/examples/{family.name}.jsonl has no example"
+    assert family.states == {field for fields in worked(family).values() for field in fields}
     for alien in ("", "x", "aten::mm", "ProfilerStep#3", "void f(int)", "_Z", "void ", "(", "<"):
         found = family.decode(alien)
         assert found is None or found.family == family.name

@@ -35,7 +35,7 @@ __all__ = [
 
 @cache
 def every() -> tuple[Family, ...]:
-    """All families in the order they are tried: `FAMILY` or `FAMILIES` of a module, entry points."""
+    """All families in the order they are tried: those of this package, then entry points."""
     here = sys.modules[__name__]
     found = plugins.declared(here, "FAMILY", Family, "foretrace.families")
     found += [

@@ -5,21 +5,17 @@ from __future__ import annotations
 from functools import cache, lru_cache
 
 from foretrace.families import _cpp, _dtypes, _words
-from foretrace.families._parser import rx
+from foretrace.families._parser import rx, word_set
 
-VIEWS = frozenset(
-    """
+VIEWS = word_set("""
     _reshape_alias _unsafe_view alias as_strided detach expand expand_as permute reshape select
     slice split split_with_sizes squeeze t transpose unbind unfold unsafe_split
     unsafe_split_with_sizes unsqueeze view
-    """.split()
-)
-PRODUCTS = tuple(
-    """
+""")
+PRODUCTS = word_set("""
     mm bmm addmm baddbmm _scaled_mm _grouped_mm _scaled_grouped_mm _int_mm scaled_mm matmul
     linear _addmm_activation addbmm mv grouped_gemm
-    """.split()
-)
+""")
 # ops by role; a trailing underscore, `_out` and `_backward…` are taken off first
 _ROLES = """
     gemm: mm addmm bmm baddbmm matmul linear _scaled_mm _grouped_mm _scaled_grouped_mm _int_mm
@@ -184,7 +180,7 @@ def _role_by_op() -> dict[str, str]:
 @cache
 def _op_by_functor() -> dict[str, str]:
     entries = _MISLEADING.strip().replace(";", "\n").splitlines()
-    return {functor: op for functor, op in (entry.strip().split(" = ") for entry in entries)}
+    return dict(entry.strip().split(" = ") for entry in entries)
 
 
 def is_op(word: str) -> bool:
@@ -207,9 +203,7 @@ def role_of_op(op: str) -> str:
 
 
 def split_ops(text: str) -> list[str]:
-    """`_to_copy_add_native_layer_norm` -> [`_to_copy`, `add`, `native_layer_norm`]. Linear in the
-    text.
-    """
+    """`_to_copy_add_native_layer_norm` -> [`_to_copy`, `add`, `native_layer_norm`]; linear."""
     ops: list[str] = []
     position, unknown = 0, False
     while position < len(text):

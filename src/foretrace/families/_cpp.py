@@ -37,9 +37,7 @@ _NAMED = {
 
 @dataclass(frozen=True, slots=True)
 class Cpp:
-    """`void at::native::f<4, float>(int)` is scope `at::native`, base `f`, args `4` and `float`,
-    params `(int)`.
-    """
+    """`void a::f<4, float>(int)`: scope `a`, base `f`, args `4` and `float`, params `(int)`."""
 
     scope: str
     base: str
@@ -119,7 +117,7 @@ def inside(text: str, template: str) -> tuple[str, ...]:
 
 
 def _whole(args: tuple[str, ...], cut: bool) -> tuple[str, ...]:
-    """The arguments without the last one where the name was cut inside it: `1` may have been `128`."""
+    """The arguments, less the last where the name was cut inside it: `1` may have been `128`."""
     return args[:-1] if cut and args and not rx(_BRACKETS).search(args[-1]) else args
 
 
@@ -142,9 +140,7 @@ def boolean(text: str) -> bool | None:
 
 
 def _close(text: str, opened: int) -> int:
-    """Where the bracket at `opened` closes; the end of the text when the name was cut. `(8)>(0)`
-    closes nothing.
-    """
+    """Where the bracket at `opened` closes: at the end of a cut name. `(8)>(0)` closes nothing."""
     stack: list[str] = []
     for found in rx(_BRACKETS).finditer(text, opened):
         mark = found.group()
@@ -167,9 +163,7 @@ def is_mangled(name: str) -> bool:
 
 @lru_cache(maxsize=64)
 def identifiers(name: str) -> tuple[str, ...]:
-    """The identifiers in order, without substitutions and anonymous namespaces; numbers of literals
-    are not lengths.
-    """
+    """The identifiers in order, without substitutions, anonymous namespaces and literals."""
     name = name.rstrip(".…")
     found: list[str] = []
     position, in_enum = 2, False
@@ -201,9 +195,7 @@ def type_after(name: str, identifier: str) -> str | None:
 
 
 def numbers_after(name: str, identifier: str) -> list[int]:
-    """The integers that follow `identifier` directly as template arguments: `MetadataILi4EE` ->
-    [4].
-    """
+    """The integers that are the first template arguments: `MetadataILi4EE` -> [4]."""
     found = rx(r"(?:Li\d{1,9}E)+").match(_arguments(name, identifier))
     return [int(number) for number in rx(r"\d+").findall(found[0])] if found else []
 

@@ -8,7 +8,10 @@ features), the second along its rows (tokens).
 
 from __future__ import annotations
 
-from foretrace.families._parser import NameParser, rx
+from collections.abc import Iterable
+
+from foretrace.families._dtypes import by_spelling
+from foretrace.families._parser import NameParser, rx, word_set
 from foretrace.schema.kernel import KernelId
 
 # Numbers are bounded: a name of ten thousand digits is not a tile.
@@ -17,24 +20,17 @@ TRIPLE = r"\d{1,5}x\d{1,5}x\d{1,5}"
 
 MMA = {
     word.replace("x", ""): [int(number) for number in word.split("x")]
-    for word in (
-        "8x8x4 16x8x8 16x8x16 8x8x16 16x8x32 8x8x32 16x8x64 16x16x16 32x8x16 8x32x16 16x8x4 "
-        "8x8x128 16x8x256"
-    ).split()
+    for word in word_set("""
+        8x8x4 16x8x8 16x8x16 8x8x16 16x8x32 8x8x32 16x8x64 16x16x16 32x8x16 8x32x16 16x8x4
+        8x8x128 16x8x256
+    """)
 }
 ARCH = {"volta": "sm70", "turing": "sm75", "ampere": "sm80"}
-GENERATION = {
-    arch: generation
-    for generation, _, archs in (
-        entry.strip().partition(": ")
-        for entry in (
-            "Maxwell: sm50 sm52; Pascal: sm60 sm61; Volta: sm70; Turing: sm75; Ada: sm89; "
-            "Ampere: sm80 sm86 sm87; Hopper: sm90; Blackwell: sm100 sm103 sm110 sm120 sm121; "
-            "MI50: gfx906; MI100: gfx908; MI200: gfx90a; MI300: gfx940 gfx942; MI350: gfx950"
-        ).split(";")
-    )
-    for arch in archs.split()
-}
+GENERATION = by_spelling("""
+    Maxwell = sm50, sm52; Pascal = sm60, sm61; Volta = sm70; Turing = sm75; Ada = sm89
+    Ampere = sm80, sm86, sm87; Hopper = sm90; Blackwell = sm100, sm103, sm110, sm120, sm121
+    MI50 = gfx906; MI100 = gfx908; MI200 = gfx90a; MI300 = gfx940, gfx942; MI350 = gfx950
+""")
 # What a generation brought that kernels written for an older one cannot use.
 BROUGHT = {
     75: "int8 tensor cores",
@@ -62,6 +58,11 @@ def shape(text: str) -> list[int]:
     return [int(number) for number in text.split("x")]
 
 
+def times(sizes: Iterable[int]) -> str:
+    """[128, 256] -> `128x256`."""
+    return "x".join(str(size) for size in sizes)
+
+
 def arch_meaning(arch: str) -> str:
     generation = GENERATION.get(arch.rstrip("abf") if arch.startswith("sm") else arch, "")
     return (
@@ -79,10 +80,8 @@ def layout_meaning(letters: str) -> str:
     low = letters[:2].lower()
     first, second = _SIDE.get(low[:1], "?"), _SIDE.get(low[1:2], "?")
     habit = f": {_HABIT[low]}" if low in _HABIT else ""
-    return (
-        f"first letter, the weight (second operand of X @ Y): {first}; second letter, X: "
-        f"{second}{habit}"
-    )
+    weight = f"first letter, the weight (second operand of X @ Y): {first}"
+    return f"{weight}; second letter, X: {second}{habit}"
 
 
 def put_layout(r: NameParser, text: str, letters: str, certainty: str = "") -> None:
@@ -100,9 +99,7 @@ def put_tile(
 
 
 def put_tile_k(r: NameParser, text: str, certainty: str = "") -> None:
-    """`64x3`: how deep a slice of K each step takes, and how many such slices are in flight. Adds
-    the whole tile.
-    """
+    """`64x3`: the depth of a slice of K and the slices in flight. Adds the whole tile."""
     depth, stages = shape(text)
     r.put(text, "tile_k", depth, f"each step takes a slice of {depth} along K", certainty)
     r.put(text, "stages", stages, f"{stages} slices in flight (pipeline stages)", certainty)
@@ -111,13 +108,8 @@ def put_tile_k(r: NameParser, text: str, certainty: str = "") -> None:
 
 
 def put_tensor_core(r: NameParser, text: str, used: bool, certainty: str = "") -> None:
-    r.put(
-        text,
-        "tensor_core",
-        used,
-        "runs on tensor cores" if used else "runs on plain CUDA cores",
-        certainty,
-    )
+    meaning = "runs on tensor cores" if used else "runs on plain CUDA cores"
+    r.put(text, "tensor_core", used, meaning, certainty)
 
 
 def put_relu(r: NameParser, text: str, certainty: str = "") -> None:
@@ -126,9 +118,7 @@ def put_relu(r: NameParser, text: str, certainty: str = "") -> None:
 
 
 def on_card(kernel: KernelId, arch: str) -> str:
-    """One sentence: was the kernel written for this card (`sm90`, `sm_90`, `gfx942`), for an older
-    or a newer one?
-    """
+    """One sentence: was the kernel written for this card (`sm_90`, `gfx942`)?"""
     stated = kernel.fields.get("arch")
     card = arch.replace("_", "").lower()
     if not isinstance(stated, str):

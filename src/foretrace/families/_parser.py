@@ -41,6 +41,11 @@ def rows(table: str) -> tuple[tuple[str, ...], ...]:
     return tuple(tuple("" if cell == "-" else cell for cell in row) for row in cells)
 
 
+def word_set(text: str) -> frozenset[str]:
+    """The words of a text: a long set, readable in few lines."""
+    return frozenset(text.split())
+
+
 def row_for(table: str, text: str) -> tuple[str, ...] | None:
     """The first row whose pattern, its last cell, is the whole text; without the pattern."""
     return next((row[:-1] for row in rows(table) if rx(row[-1]).fullmatch(text)), None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache, lru_cache
 
 from foretrace.families import _cpp, _dtypes
-from foretrace.families._parser import NameParser, joined, rx
+from foretrace.families._parser import NameParser, joined, rx, word_set
 from foretrace.schema.kernel import Family, KernelId
 
 # The first line with a word in the name decides, so that `attention_reduce` is attention and
@@ -69,7 +69,7 @@ def plain(name: str) -> str:
     return rx(r"_(fwd|bwd)(?=_|$)").sub(r" \1", text).strip("_ ") or name[:60]
 
 
-def library(namespace: str, lib: str) -> Family:
+def library(namespace: str, lib: str, states: str) -> Family:
     """A family of literal C++ names: everything below one namespace, which names the family."""
 
     def decode(name: str) -> KernelId | None:
@@ -77,14 +77,14 @@ def library(namespace: str, lib: str) -> Family:
         ours = cpp is not None and cpp.scope.split("::")[0] == namespace
         return literal(name, cpp, namespace, lib) if cpp and ours else None
 
-    return Family(name=namespace, decode=decode, order=34)
+    return Family(name=namespace, decode=decode, order=34, states=word_set(states))
 
 
 def literal(name: str, cpp: _cpp.Cpp, family: str, lib: str) -> KernelId:
     """Role and short name from the function's words; the type from its template arguments."""
     r = NameParser(name, family)
-    words = plain(cpp.base)
-    r.note(cpp.base, f"the name is literal: {words}")
+    readable = plain(cpp.base)
+    r.note(cpp.base, f"the name is literal: {readable}")
     r.put(cpp.scope.split("::")[0] or cpp.base, "lib", lib, lib)
     types = ((text, _dtypes.cpp(text)) for text in cpp.args)
     stated = (entry for entry in types if entry[1] not in (None, "bool", "i32", "u32"))
@@ -92,4 +92,4 @@ def literal(name: str, cpp: _cpp.Cpp, family: str, lib: str) -> KernelId:
     r.put(text, "dtype", dtype, "works on {}")
     known = role(cpp.base)
     known = known if known != "other" else role(f"{cpp.scope}_{cpp.base}")
-    return r.done(known, joined(words, dtype))
+    return r.done(known, joined(readable, dtype))

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 from foretrace.families import _cpp, _words
 from foretrace.families._dtypes import WORDS
-from foretrace.families._parser import NameParser, rx
+from foretrace.families._parser import NameParser, rx, word_set
 from foretrace.schema.kernel import Family, KernelId
 
 PAGED = "vLLM/AITER ROCm paged attention"
-_FMHA = r"fmha_(?P<way>fwd|bwd)_hd(?P<hd>\d{1,4})(?:_hd\d{1,4})?(?:_(?P<dtype>bf16|fp16|f16|fp8))?(?P<rest>(?:_\w+)?)"
+_FMHA = (
+    r"fmha_(?P<way>fwd|bwd)_hd(?P<hd>\d{1,4})(?:_hd\d{1,4})?(?:_(?P<dtype>bf16|fp16|f16|fp8))?"
+    r"(?P<rest>(?:_\w+)?)"
+)
 
 
-def decode(name: str) -> KernelId | None:
+def _decode(name: str) -> KernelId | None:
     if "paged_attention_ll4mi" in name[:80]:
         return _paged(name)
     if not name.startswith(("aiter::", "void aiter::", "_ZN5aiter")):
@@ -61,4 +64,6 @@ def _paged(name: str) -> KernelId:
     )
 
 
-FAMILY = Family(name="aiter", decode=decode, order=22)
+FAMILY = Family(
+    "aiter", _decode, order=22, states=word_set("op head_dim dtype_in rounding causal lib mangled")
+)

@@ -6,13 +6,16 @@ multi_tensor_apply_kernel<TensorListMetadata<lists>, <Functor><T, …>, …>
 from __future__ import annotations
 
 from foretrace.families import _cpp, _dtypes, _words
-from foretrace.families._parser import NameParser, rx
+from foretrace.families._parser import NameParser, rx, word_set
 from foretrace.schema.kernel import Family, KernelId
 
-_NORMS = r"(?:void )?cu(?:ApplyLayerNorm|ApplyRMSNorm|ComputePartGradGammaBeta|ComputeGradGammaBeta|ComputeGradInput)\w*<"
+_NORMS = (
+    r"(?:void )?cu(?:ApplyLayerNorm|ApplyRMSNorm|ComputePartGradGammaBeta|ComputeGradGammaBeta"
+    r"|ComputeGradInput)\w*<"
+)
 
 
-def decode(name: str) -> KernelId | None:
+def _decode(name: str) -> KernelId | None:
     if rx(_NORMS).match(name):
         kernel = _words.literal(name, _cpp.parse(name), "apex", "Apex")
         return KernelId(name, kernel.short, "apex", "normalization", kernel.fields, kernel.parts)
@@ -37,4 +40,4 @@ def _lists(name: str, cpp: _cpp.Cpp) -> KernelId:
     )
 
 
-FAMILY = Family(name="apex", decode=decode, order=42)
+FAMILY = Family("apex", _decode, order=42, states=word_set("functor lists dtype lib"))

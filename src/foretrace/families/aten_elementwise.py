@@ -1,15 +1,13 @@
 """ATen's element-wise templates. The template tells how memory is walked, the functor tells the op.
 
-| template | condition |
-|---|---|
-| `vectorized_elementwise_kernel<V, F, …>` | all tensors contiguous, no type change; V elements at a
-time | | `unrolled_elementwise_kernel<F, …, LoadWithCast, …>` | contiguous; with a cast if the
-loaders say so | | `elementwise_kernel<128, n, gpu_kernel_impl_nocast<F>…>` | strided or broadcast,
-no cast | | `elementwise_kernel<128, 4, gpu_kernel_impl<F>…>` | strided, with a cast (older PyTorch
-used it for both) |
+- `vectorized_elementwise_kernel<V, F, …>`: all tensors contiguous, no cast; V elements at a time
+- `unrolled_elementwise_kernel<F, …, LoadWithCast, …>`: contiguous; a cast if the loaders say so
+- `elementwise_kernel<128, n, gpu_kernel_impl_nocast<F>…>`: strided or broadcast, no cast
+- `elementwise_kernel<128, 4, gpu_kernel_impl<F>…>`: strided, with a cast; older PyTorch used it for
+  both
 
-`direct_copy_kernel_cuda` prints the destination's type; with a cast the source's type is not in the
-name.
+`direct_copy_kernel_cuda` prints the destination's type. With a cast, the source's type is not in
+the name.
 """
 
 from __future__ import annotations
@@ -18,26 +16,26 @@ from dataclasses import dataclass
 
 from foretrace.families import _aten, _cpp, _dtypes
 from foretrace.families._aten import is_op
-from foretrace.families._parser import NameParser
+from foretrace.families._parser import NameParser, word_set
 from foretrace.schema.kernel import Family, KernelId
 
-TEMPLATES = frozenset(
-    """
+TEMPLATES = word_set("""
     vectorized_elementwise_kernel unrolled_elementwise_kernel elementwise_kernel
     elementwise_kernel_manual_unroll elementwise_kernel_with_index
     unrolled_elementwise_kernel_for_multi_outputs vectorized_templated_elementwise_kernel
-    """.split()
-)
+""")
 PAIRED = ("BinaryFunctor", "AUnaryFunctor", "BUnaryFunctor")
-COPIES = {  # functor -> (source, destination); None is the lambda's type
+# functor -> (source, destination); `lambda` is the lambda's type; which fp8 the name does not tell
+COPIES = {
     "direct_copy_kernel_cuda": ("", ""),
     "bfloat16_copy_kernel_cuda": ("lambda", "bf16"),
-    # which fp8 is not told
     "float16_copy_kernel_cuda": ("lambda", "f16"),
     "float8_copy_kernel_cuda": ("lambda", ""),
     "bfloat16tofloat32_copy_kernel_cuda": ("lambda", "f32"),
     "float16tofloat32_copy_kernel_cuda": ("lambda", "f32"),
 }
+_DIVIDED = "aten::div by a Python scalar (computed as multiply by reciprocal)"
+_THRESHOLD = "aten::threshold_backward"
 # functor -> (op, short); {} takes the data type
 SPECIAL = {
     "CUDAFunctor_add": ("aten::add", "add {}"),
@@ -45,14 +43,8 @@ SPECIAL = {
     "CUDAFunctorOnOther_add": ("aten::sub / rsub", "add/sub scalar (scalar first)"),
     "BinaryFunctor<MulFunctor>": ("aten::mul", "mul {}"),
     "AUnaryFunctor<MulFunctor>": ("aten::mul", "mul by scalar {}"),
-    "BUnaryFunctor<MulFunctor>": (
-        "aten::div by a Python scalar (computed as multiply by reciprocal)",
-        "mul by scalar",
-    ),
-    "BinaryFunctor<threshold_kernel_impl>": (
-        "aten::threshold_backward",
-        "threshold backward (relu)",
-    ),
+    "BUnaryFunctor<MulFunctor>": (_DIVIDED, "mul by scalar"),
+    "BinaryFunctor<threshold_kernel_impl>": (_THRESHOLD, "threshold backward (relu)"),
     "launch_clamp_scalar": ("aten::clamp_min_ (how aten::relu_ runs)", "clamp (relu in eager)"),
     "masked_fill_kernel": ("aten::masked_fill_", "masked_fill"),
     "FillFunctor": ("aten::fill_", "fill {}"),
@@ -62,14 +54,14 @@ SPECIAL = {
 
 @dataclass(frozen=True, slots=True)
 class Functor:
-    """The functor of one kernel: its text, its plain name, and the name with the op that it wraps."""
+    """The functor of a kernel: its text, its plain name, its name with the op that it wraps."""
 
     text: str
     leaf: str
     name: str
 
 
-def decode(name: str) -> KernelId | None:
+def _decode(name: str) -> KernelId | None:
     if "elementwise_kernel" not in name[:160]:
         return None
     cpp = _cpp.parse(name)
@@ -103,16 +95,13 @@ def _memory(r: NameParser, cpp: _cpp.Cpp) -> None:
 
 
 def _loader(r: NameParser, cpp: _cpp.Cpp) -> None:
-    for word, cast, meaning in (
-        ("LoadWithCast", True, "some operand has another type"),
-        (
-            "LoadWithoutCast",
-            False,
-            "no type change; the pointers are not aligned enough for vectors",
-        ),
-    ):
-        if any(_cpp.leaf(text) == word for text in cpp.args):
-            r.put(word, "cast", cast, meaning)
+    unaligned = "no type change; the pointers are not aligned enough for vectors"
+    loaders = {
+        "LoadWithCast": (True, "some operand has another type"),
+        "LoadWithoutCast": (False, unaligned),
+    }
+    for word in loaders.keys() & {_cpp.leaf(text) for text in cpp.args}:
+        r.put(word, "cast", *loaders[word])
 
 
 def _strided(r: NameParser, cpp: _cpp.Cpp, threads: int | None) -> None:
@@ -123,9 +112,8 @@ def _strided(r: NameParser, cpp: _cpp.Cpp, threads: int | None) -> None:
         r.put(cpp.arg(1), "per_thread", each, f"{each} elements per thread")
     if "gpu_kernel_impl_nocast" in cpp.arg(2):
         r.put("gpu_kernel_impl_nocast", "cast", False, "no type change")
-    elif (
-        "gpu_kernel_impl<" in cpp.arg(2) and each != 2
-    ):  # with 2 it is an older PyTorch, which used it for both
+    # with 2 per thread it is an older PyTorch, which used the template for both
+    elif "gpu_kernel_impl<" in cpp.arg(2) and each != 2:
         r.put("gpu_kernel_impl", "cast", True, "some operand has another type")
 
 
@@ -144,13 +132,9 @@ def _functor(cpp: _cpp.Cpp) -> Functor | None:
     if cpp.truncated and leaf == "FillFunctor" and not _cpp.inside(text, leaf):
         return None
     wrapped = _cpp.leaf(inner[3]) if len(inner) > 3 else ""
-    return (
-        Functor(text, leaf, f"{leaf}<{wrapped}>")
-        if wrapped
-        else None
-        if leaf in PAIRED
-        else Functor(text, leaf, leaf)
-    )
+    if wrapped:
+        return Functor(text, leaf, f"{leaf}<{wrapped}>")
+    return None if leaf in PAIRED else Functor(text, leaf, leaf)
 
 
 def _copy(r: NameParser, functor: Functor) -> KernelId:
@@ -196,13 +180,8 @@ def _op(r: NameParser, cpp: _cpp.Cpp, functor: Functor) -> KernelId:
     if op or (is_op(word) and functor.text.startswith("at::native")):
         r.put(functor.leaf, "op", op or f"aten::{word}", "the op that launches it", "checked")
     dtype = r.fields.get("dtype", "")
-    short = (
-        short.format(dtype)
-        if short
-        else f"{word} (scalar)"
-        if "UnaryFunctor" in functor.leaf
-        else word
-    )
+    scalar = " (scalar)" if "UnaryFunctor" in functor.leaf else ""
+    short = short.format(dtype) if short else word + scalar
     if r.fields.get("contiguous") is False:
         short += " (strided/broadcast)"
     return r.done("pointwise", short)
@@ -229,4 +208,9 @@ def _paired_types(r: NameParser, inner: tuple[str, ...]) -> None:
         r.put(inner[3], "math_dtype", math, f"computes in {math}")
 
 
-FAMILY = Family(name="aten_elementwise", decode=decode, order=40)
+FAMILY = Family(
+    "aten_elementwise",
+    _decode,
+    order=40,
+    states=word_set("op dtype vec contiguous cast src_dtype dst_dtype"),
+)

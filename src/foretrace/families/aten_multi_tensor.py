@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from foretrace.families import _cpp, _dtypes
 from foretrace.families._aten import op_word
-from foretrace.families._parser import NameParser, rx
+from foretrace.families._parser import NameParser, joined, rx, word_set
 from foretrace.schema.kernel import Family, KernelId
 
 TEMPLATE = "multi_tensor_apply_kernel"
@@ -25,12 +25,10 @@ OPERATIONS = {
     "LerpFunctor": "lerp",
     "reverse_power_functor": "pow",
 }
-UNARY = frozenset(
-    """
+UNARY = word_set("""
     copy sqrt rsqrt exp expm1 log log2 log10 log1p abs reciprocal sign sin cos tan tanh sigmoid
     erf floor ceil round trunc
-    """.split()
-)
+""")
 POINTWISE = {"multiplies": "addcmul", "divides": "addcdiv"}
 FUSED = {
     "FusedAdamMathFunctor": ("aten::_fused_adam_", "fused Adam"),
@@ -40,7 +38,7 @@ FUSED = {
 ROLES = {"copy": "copy", "norm": "reduction", "zero": "pointwise"}
 
 
-def decode(name: str) -> KernelId | None:
+def _decode(name: str) -> KernelId | None:
     if TEMPLATE not in name[:200]:
         return None
     if _cpp.is_mangled(name):
@@ -78,7 +76,7 @@ def _fused(r: NameParser, functor: str, dtype: str | None, mode: str) -> KernelI
         op, short = "aten::_fused_adamw_", "fused AdamW"
     r.put(functor, "op", op, "the whole optimizer step in one kernel")
     r.put(functor, "dtype", dtype, "works on {}")
-    return r.done("optimizer", f"{short} {dtype or ''}".strip())
+    return r.done("optimizer", joined(short, dtype))
 
 
 def _foreach(r: NameParser, functor: str, types: tuple[str, ...], operation: str) -> KernelId:
@@ -88,13 +86,8 @@ def _foreach(r: NameParser, functor: str, types: tuple[str, ...], operation: str
         word != "norm" and len(types) > 3 and _cpp.integer(types[3]) == 0
     )
     if word:
-        r.put(
-            functor,
-            "op",
-            f"aten::_foreach_{word}{'_' * in_place}",
-            "the op that launches it",
-            "checked",
-        )
+        meaning = "the op that launches it"
+        r.put(functor, "op", f"aten::_foreach_{word}{'_' * in_place}", meaning, "checked")
     if functor == "CopyFunctor":
         source = _dtypes.cpp(_cpp.nth(types, 1))
         return r.done(
@@ -136,7 +129,7 @@ def _decode_mangled(name: str) -> KernelId | None:
     dtype = _cpp.type_after(name, functor)
     if functor in FUSED:
         return _fused(r, functor, dtype, (rx(r"ADAM_MODEE(\d)E").findall(name) or [""])[0])
-    return r.done("optimizer", f"foreach {dtype or ''}".strip())
+    return r.done("optimizer", joined("foreach", dtype))
 
 
-FAMILY = Family(name="aten_multi_tensor", decode=decode, order=40)
+FAMILY = Family("aten_multi_tensor", _decode, order=40, states=word_set("op lists dtype"))

@@ -8,7 +8,7 @@ with two types it was layer norm.
 from __future__ import annotations
 
 from foretrace.families import _cpp, _dtypes
-from foretrace.families._parser import NameParser, row_for, rx
+from foretrace.families._parser import NameParser, row_for, rx, word_set
 from foretrace.schema.kernel import Family, KernelId
 
 # op, short name, pattern of the function; the first that fits wins
@@ -32,10 +32,9 @@ KERNELS = r"""
 """
 
 
-def decode(name: str) -> KernelId | None:
-    if not rx(
-        r"orm|Rowwise|GammaBeta|ComputeFusedParams|Compute\w*Backward|ComputeInternal"
-    ).search(name[:160]):
+def _decode(name: str) -> KernelId | None:
+    words = r"orm|Rowwise|GammaBeta|ComputeFusedParams|Compute\w*Backward|ComputeInternal"
+    if not rx(words).search(name[:160]):
         return None
     cpp = _cpp.parse(name)
     if not cpp.scope.startswith("at::native") or cpp.scope.startswith("at::native::xpu"):
@@ -53,14 +52,12 @@ def _norm(name: str, cpp: _cpp.Cpp, op: str, short: str) -> KernelId:
     rms = _cpp.boolean(cpp.arg(2)) if "layer_norm" in cpp.base else None
     r.put(cpp.arg(2), "rms_norm", rms, "RMS norm" if rms else "layer norm", "checked")
     if rms:
-        op, short = (
-            op.replace("native_layer_norm", "_fused_rms_norm"),
-            short.replace("layer_norm", "rms_norm"),
-        )
+        op = op.replace("native_layer_norm", "_fused_rms_norm")
+        short = short.replace("layer_norm", "rms_norm")
     if cpp.base == "RowwiseMomentsCUDAKernel" and len(types) > 1:
         op, short = "", "norm moments"
     r.put(cpp.base, "op", op and f"aten::{op}", "the op that launches it", "checked")
     return r.done("normalization", f"{short} {types[0][1] if types else ''}".strip())
 
 
-FAMILY = Family(name="aten_norm", decode=decode, order=40)
+FAMILY = Family("aten_norm", _decode, order=40, states=word_set("op rms_norm dtype_in"))

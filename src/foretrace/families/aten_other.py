@@ -8,7 +8,7 @@ of that name.
 from __future__ import annotations
 
 from foretrace.families import _cpp, _dtypes, _words
-from foretrace.families._parser import NameParser, row_for, rx
+from foretrace.families._parser import NameParser, row_for, rx, word_set
 from foretrace.schema.kernel import Family, KernelId
 
 # role, short name ({} takes the data type), op, pattern of the function
@@ -55,17 +55,17 @@ KERNELS = r"""
 UNSCOPED = ("compute_cuda_kernel",)
 
 
-def decode(name: str) -> KernelId | None:
+def _decode(name: str) -> KernelId | None:
     if (
         "at::native" in name[:200]
         or "_ZN2at6native" in name[:20]
         or any(word in name[:60] for word in UNSCOPED)
     ):
-        return _decode(name)
+        return _known(name)
     return None
 
 
-def _decode(name: str) -> KernelId | None:
+def _known(name: str) -> KernelId | None:
     if _cpp.is_mangled(name):
         return _mangled_name(name)
     cpp = _cpp.parse(name)
@@ -102,4 +102,4 @@ def _mangled_name(name: str) -> KernelId | None:
     return r.done(role, " ".join([_words.plain(words[2]), functor]).strip())
 
 
-FAMILY = Family(name="aten_other", decode=decode, order=49)
+FAMILY = Family("aten_other", _decode, order=49, states=word_set("op dtype"))

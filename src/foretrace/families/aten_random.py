@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from foretrace.families import _cpp, _dtypes
-from foretrace.families._parser import NameParser, rx
+from foretrace.families._parser import NameParser, joined, rx, word_set
 from foretrace.schema.kernel import Family, KernelId
 
 FAMILY_NAME = "aten_random"
@@ -20,7 +20,7 @@ OTHERS = {
 }
 
 
-def decode(name: str) -> KernelId | None:
+def _decode(name: str) -> KernelId | None:
     if not rx(r"distribution_|dropout_kernel|andperm|ultinomial|renormRows").search(name[:160]):
         return None
     cpp = _cpp.parse(name)
@@ -63,7 +63,7 @@ def _dropout(name: str, cpp: _cpp.Cpp) -> KernelId:
     r.put(cpp.arg(0), "dtype", dtype, "works on {}", "documented")
     vec = _cpp.integer(cpp.arg(4)) if cpp.base.endswith("_vec") else None
     r.put(cpp.arg(4), "vec", vec, "{} elements per load", "inferred")
-    return r.done("random", f"dropout {dtype or ''}".strip())
+    return r.done("random", joined("dropout", dtype))
 
 
-FAMILY = Family(name=FAMILY_NAME, decode=decode, order=40)
+FAMILY = Family(FAMILY_NAME, _decode, order=40, states=word_set("op distribution dtype vec"))

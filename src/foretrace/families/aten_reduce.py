@@ -1,11 +1,9 @@
-"""ATen's reductions:
-`reduce_kernel<max_threads, out_vec, ReduceOp<Tin, Op, index, Tout, vt0[, in_vec]>>`.
-"""
+"""ATen's reductions: `reduce_kernel<max_threads, out_vec, ReduceOp<Tin, Op, index, Tout, …>>`."""
 
 from __future__ import annotations
 
 from foretrace.families import _cpp, _dtypes
-from foretrace.families._parser import NameParser
+from foretrace.families._parser import NameParser, joined, word_set
 from foretrace.schema.kernel import Family, KernelId
 
 # Op of the ReduceOp -> (aten op, short)
@@ -33,12 +31,12 @@ OPS = {
     "WelfordOps": ("aten::var / std", "var/std (Welford) {}"),
 }
 # Ops whose template names the accumulator as its second type.
-ACCUMULATED = frozenset(
-    "sum_functor nansum_functor prod_functor MeanOps NormTwoOps NormOps NormOneOps".split()
+ACCUMULATED = word_set(
+    "sum_functor nansum_functor prod_functor MeanOps NormTwoOps NormOps NormOneOps"
 )
 
 
-def decode(name: str) -> KernelId | None:
+def _decode(name: str) -> KernelId | None:
     if "reduce_kernel" not in name[:120]:
         return None
     cpp = _cpp.parse(name)
@@ -60,7 +58,7 @@ def _reduce_op(r: NameParser, args: tuple[str, ...], truncated: bool) -> KernelI
         r.put("", "truncated", True, "a bracket does not close: the name was cut", "checked")
     functor = _functor(args)
     if functor not in OPS:
-        return r.done("reduction", f"reduce {dtype or ''}".strip())
+        return r.done("reduction", joined("reduce", dtype))
     op, short = OPS[functor]
     r.put(functor, "op", op, "what is computed along the reduced dimension", "checked")
     kept = _cpp.nth(_cpp.inside(args[1], functor), 1) if functor in ACCUMULATED else ""
@@ -76,4 +74,6 @@ def _functor(args: tuple[str, ...]) -> str:
     return _cpp.leaf(wrapped[1] if len(wrapped) > 1 else args[1])
 
 
-FAMILY = Family(name="aten_reduce", decode=decode, order=40)
+FAMILY = Family(
+    "aten_reduce", _decode, order=40, states=word_set("op dtype_in dtype_acc max_threads out_vec")
+)

@@ -7,7 +7,7 @@ cunn_SoftMax(Forward|Backward)[Smem|Reg|…]<[vector width,] Tin, acc, Tout, Epi
 from __future__ import annotations
 
 from foretrace.families import _cpp, _dtypes
-from foretrace.families._parser import NameParser, rx
+from foretrace.families._parser import NameParser, joined, rx, word_set
 from foretrace.schema.kernel import Family, KernelId
 
 _OPS = {
@@ -19,7 +19,7 @@ _OPS = {
 _BLOCK = r"cunn_(Spatial)?SoftMax(Forward|Backward)\w*"
 
 
-def decode(name: str) -> KernelId | None:
+def _decode(name: str) -> KernelId | None:
     if "oftmax" not in name[:160] and "SoftMax" not in name[:160]:
         return None
     cpp = _cpp.parse(name)
@@ -33,9 +33,7 @@ def decode(name: str) -> KernelId | None:
 def _warp(name: str, cpp: _cpp.Cpp, backward: bool) -> KernelId:
     r = NameParser(name, "aten_softmax", "documented")
     r.put(cpp.base, "template", cpp.base, "softmax with one warp per row, up to 1024 elements")
-    _types(
-        r, cpp, (("dtype_in", 0, "reads"), ("dtype_out", 1, "writes"), ("dtype_acc", 2, "sums in"))
-    )
+    _types(r, cpp.args, "dtype_in", "dtype_out", "dtype_acc")
     size = _cpp.integer(cpp.arg(3))
     if size is not None and size < 64:
         r.put(cpp.arg(3), "log2_elements", size, f"rows of up to {2**size} elements", "checked")
@@ -52,18 +50,9 @@ def _block(name: str, cpp: _cpp.Cpp, backward: bool, spatial: bool) -> KernelId:
     vec = _cpp.integer(cpp.arg(0))
     r.put(cpp.arg(0), "vec", vec, "{} elements per load")
     shift = 0 if vec is None else 1
-    _types(
-        r,
-        cpp,
-        (
-            ("dtype_in", shift, "reads"),
-            ("dtype_acc", shift + 1, "sums in"),
-            ("dtype_out", shift + 2, "writes"),
-        ),
-    )
-    epilogue = next(
-        (leaf for text in cpp.args if (leaf := _cpp.leaf(text)).endswith("Epilogue")), ""
-    )
+    _types(r, cpp.args[shift:], "dtype_in", "dtype_acc", "dtype_out")
+    leaves = (_cpp.leaf(text) for text in cpp.args)
+    epilogue = next((leaf for leaf in leaves if leaf.endswith("Epilogue")), "")
     log = None
     if epilogue:
         log = epilogue.startswith("Log")
@@ -71,19 +60,22 @@ def _block(name: str, cpp: _cpp.Cpp, backward: bool, spatial: bool) -> KernelId:
     return _done(r, cpp, log, backward, "spatial" if spatial else "block")
 
 
-def _types(r: NameParser, cpp: _cpp.Cpp, places: tuple[tuple[str, int, str], ...]) -> None:
-    for field, place, meaning in places:
-        dtype = _dtypes.cpp(cpp.arg(place))
-        r.put(cpp.arg(place), field, dtype, f"{meaning} {dtype}")
+def _types(r: NameParser, args: tuple[str, ...], *fields: str) -> None:
+    meanings = {"dtype_in": "reads {}", "dtype_out": "writes {}", "dtype_acc": "sums in {}"}
+    for text, field in zip(args, fields, strict=False):
+        r.put(text, field, _dtypes.cpp(text), meanings[field])
 
 
 def _done(r: NameParser, cpp: _cpp.Cpp, log: bool | None, backward: bool, way: str) -> KernelId:
     if log is not None:
         r.put(cpp.base, "op", _OPS[log, backward], "the op that launches it", "checked")
     word = f"{'log_' if log else ''}softmax {'bwd' if backward else 'fwd'}"
-    return r.done(
-        "softmax", " ".join([word, r.fields.get("dtype_in", ""), f"({way})"]).replace("  ", " ")
-    )
+    return r.done("softmax", joined(word, r.get("dtype_in"), f"({way})"))
 
 
-FAMILY = Family(name="aten_softmax", decode=decode, order=40)
+FAMILY = Family(
+    "aten_softmax",
+    _decode,
+    order=40,
+    states=word_set("op dtype_in log2_elements log_softmax masked vec"),
+)

@@ -1,11 +1,9 @@
-"""AMD's Composable Kernel and CK Tile. Names mostly arrive mangled; the kernel's identifier tells
-what it does.
-"""
+"""AMD's Composable Kernel and CK Tile. The kernel's identifier, mostly mangled, tells the op."""
 
 from __future__ import annotations
 
 from foretrace.families import _cpp, _words
-from foretrace.families._parser import NameParser, joined, row_for, rows, rx
+from foretrace.families._parser import NameParser, joined, row_for, rows, rx, word_set
 from foretrace.schema.kernel import Family, KernelId
 
 # role, op, short name, pattern in the kernel's identifier; the first that fits wins
@@ -37,18 +35,15 @@ TILE_KERNELS = r"""
 """
 
 
-def decode(name: str) -> KernelId | None:
+def _decode(name: str) -> KernelId | None:
     mangled = _cpp.is_mangled(name)
     if not rx(r"_ZN2ck|_ZN7ck_tile|(?:void )?(?:std::\S+ )?ck(?:_tile)?::").match(name[:200]):
         return None
     words = _cpp.identifiers(name) if mangled else tuple(rx(r"\w+").findall(name))
     r = NameParser(name, "composable_kernel")
     tile = "ck_tile" in words[:2]
-    kernel = (
-        _tile_kernel(words)
-        if tile
-        else next((word for word in words if word.startswith("kernel_")), "")
-    )
+    fits = (word for word in words if not tile and word.startswith("kernel_"))
+    kernel = _tile_kernel(words) if tile else next(fits, "")
     if mangled:
         r.put("_Z", "mangled", True, "the name stayed mangled", "documented")
     lib = "CK Tile" if tile else "Composable Kernel"
@@ -84,4 +79,4 @@ def _tile(r: NameParser, kernel: str, name: str) -> KernelId:
     return r.done(role, joined(short, dtype))
 
 
-FAMILY = Family(name="composable_kernel", decode=decode, order=20)
+FAMILY = Family("composable_kernel", _decode, order=20, states=word_set("op lib kernel mangled"))

@@ -1,13 +1,11 @@
-"""Device-wide primitives: CUB (also PyTorch's copy `at_cuda_detail::cub`), hipCUB and rocPRIM,
-Thrust.
-"""
+"""Device-wide primitives: CUB (PyTorch's copy is `at_cuda_detail::cub`), rocPRIM, Thrust."""
 
 from __future__ import annotations
 
 from functools import partial
 
 from foretrace.families import _cpp, _dtypes
-from foretrace.families._parser import NameParser, row_for, rows, rx
+from foretrace.families._parser import NameParser, row_for, rows, rx, word_set
 from foretrace.schema.kernel import Family, KernelId
 
 # role, op, short name, pattern of the function
@@ -42,7 +40,7 @@ WORDS = r"""
 """
 
 
-def decode(name: str) -> KernelId | None:
+def _decode(name: str) -> KernelId | None:
     cpp = _cpp.parse(name) if rx(r"\b(?:hip)?cub::").search(name[:100]) else None
     if not cpp or not rx(r"(?:^|::)(?:hip)?cub(?:::|$)").search(cpp.scope):
         return None
@@ -69,9 +67,7 @@ def _types(cpp: _cpp.Cpp) -> str:
 
 
 def _primitive(library: str, name: str) -> KernelId | None:
-    """rocPRIM and Thrust: one entry function for everything, so the template's first arguments are
-    searched too.
-    """
+    """rocPRIM and Thrust have one entry function: the template's arguments are searched too."""
     if not rx(rf"(?:void )?{library}::").match(name):
         return None
     cpp = _cpp.parse(name)
@@ -86,7 +82,7 @@ def _primitive(library: str, name: str) -> KernelId | None:
 
 
 FAMILIES = (
-    Family(name="cub", decode=decode, order=33),
-    Family(name="rocprim", decode=partial(_primitive, "rocprim"), order=33),
-    Family(name="thrust", decode=partial(_primitive, "thrust"), order=33),
+    Family("cub", _decode, order=33, states=word_set("op template")),
+    Family("rocprim", partial(_primitive, "rocprim"), order=33, states=word_set("op")),
+    Family("thrust", partial(_primitive, "thrust"), order=33, states=word_set("op")),
 )

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from foretrace.families import _cpp, _dtypes
 from foretrace.families._matmul import layout_meaning
-from foretrace.families._parser import NameParser, rx
+from foretrace.families._parser import NameParser, rx, word_set
 from foretrace.schema.kernel import Family, KernelId
 
 FAMILY_NAME = "cublas_gemv"
@@ -21,7 +21,7 @@ _TENSOR = r"cublasGemvTensor\w*<([\w:]+)( const)?"
 _NAMES = ("gemv", "dot_kernel", "reduce_1Block_kernel", "gemmk1_kernel", "gemmSN_")
 
 
-def decode(name: str) -> KernelId | None:
+def _decode(name: str) -> KernelId | None:
     if not any(word in name[:120] for word in _NAMES):
         return None
     cpp = _cpp.parse(name)
@@ -95,4 +95,6 @@ def _head(name: str) -> str:
     return name[: name.find(">(") + 1 or None]
 
 
-FAMILY = Family(name=FAMILY_NAME, decode=decode, order=30)
+FAMILY = Family(
+    FAMILY_NAME, _decode, order=30, states=word_set("op transposed dtype_in dtype_out dtype_acc")
+)

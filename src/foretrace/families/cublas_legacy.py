@@ -1,7 +1,8 @@
 """cuBLAS names that begin with a chip generation:
 `ampere_bf16_s16816gemm_bf16_128x256_ldg8_f2f_stages_64x3_tn`.
 
-    <arch>_[<out>_]<acc>[<mma>]gemm[_<in>]_<M>x<N>[_sliced<a>x<b>][_ldg<v>][_relu][_f2f][_stages_<K>x<S>]_<layout>[_v1]
+    <arch>_[<out>_]<acc>[<mma>]gemm[_<in>]_<M>x<N>[_sliced<a>x<b>][_ldg<v>][_relu][_f2f]
+        [_stages_<K>x<S>]_<layout>[_v1]
 
 A type that is not printed equals the accumulator's. No MMA digits means CUDA cores: `ampere_sgemm`
 is true float32, not TF32. Split-K is not in these names: look for a splitKreduce kernel under the
@@ -22,8 +23,9 @@ from foretrace.families._matmul import (
     put_tile,
     put_tile_k,
     shape,
+    times,
 )
-from foretrace.families._parser import NameParser, rx, uncut
+from foretrace.families._parser import NameParser, joined, rx, uncut, word_set
 from foretrace.schema.kernel import Family, KernelId
 
 _TYPE = "fp16|bf16|int8|int32|tf32|fp32|fp64"
@@ -33,7 +35,7 @@ _HEAD = (
 )
 
 
-def decode(name: str) -> KernelId | None:
+def _decode(name: str) -> KernelId | None:
     whole = uncut(name).removesuffix("_kernel")
     head = rx(_HEAD).match(whole)
     if not head:
@@ -56,12 +58,8 @@ def put_head(r: NameParser, found: dict[str, str], ended: bool) -> None:
     `ended`: nothing follows, so the input type may have been cut off.
     """
     word, acc = found["word"], ACCUMULATOR[found["acc"]]
-    r.put(
-        word,
-        "arch_word",
-        word,
-        "the chip generation the kernel was written for, not the card in use",
-    )
+    meaning = "the chip generation the kernel was written for, not the card in use"
+    r.put(word, "arch_word", word, meaning)
     if word in ARCH:
         put_arch(r, word, ARCH[word])
     out, inp = (WORDS.get(found[side] or "", acc) for side in ("out", "in"))
@@ -98,16 +96,16 @@ def put_word(r: NameParser, word: str) -> None:
 
 
 def _short(r: NameParser) -> str:
-    fields = r.fields
-    tile = "x".join(str(number) for number in fields.get("tile", fields.get("tile_mn", ())))
-    words = [
-        "cublas",
-        fields["arch_word"],
-        tile,
-        fields.get("layout", ""),
-        fields.get("dtype_in", ""),
-    ]
-    return " ".join(word for word in words if word)
+    tile = times(r.get("tile") or r.get("tile_mn"))
+    return joined("cublas", r.get("arch_word"), tile, r.get("layout"), r.get("dtype_in"))
 
 
-FAMILY = Family(name="cublas_legacy", decode=decode, order=11)
+FAMILY = Family(
+    "cublas_legacy",
+    _decode,
+    order=11,
+    states=word_set("""
+        arch tile_mn tile_k stages tile mma dtype_in dtype_out dtype_acc layout
+        tensor_core epilogue
+    """),
+)

@@ -1,8 +1,8 @@
 """Convolutions of older cuDNN libraries: chip-generation names, engine templates, Winograd and FFT
 steps.
 
-    [cudnn[_infer|_train]_]<generation>_[<out>_]<acc>[<mma>]cudnn[_<in>][_winograd]_<M>x<N>[_<words>]
-        [_interior|_small|_medium|_large]_<layout>_v1
+    [cudnn[_infer|_train]_]<generation>_[<out>_]<acc>[<mma>]cudnn[_<in>][_winograd]_<M>x<N>
+        [_<words>][_interior|_small|_medium|_large]_<layout>_v1
 
 Checked on a V100: `relu`, `relu_exp` and `3dconv_fprop` run forward (without a ReLU), `stridedB` is
 the input gradient, `stridedB_splitK` the weight gradient, `winograd` runs in both directions.
@@ -13,16 +13,18 @@ from __future__ import annotations
 import re
 
 from foretrace.families import _cpp, _dtypes
-from foretrace.families._matmul import put_tensor_core
-from foretrace.families._parser import NameParser, rx, uncut
+from foretrace.families._matmul import put_tensor_core, times
+from foretrace.families._parser import NameParser, joined, rx, uncut, word_set
 from foretrace.families.cublas_legacy import put_head, put_word
 from foretrace.schema.kernel import Family, KernelId
 
 FAMILY_NAME = "cudnn_conv_legacy"
 _TYPE = "fp16|bf16|int8|int32|tf32|fp32"
 _HEAD = (
-    rf"(?:(?P<sublib>cudnn(?:_infer|_train|_ops|_cnn)?)_)?(?P<word>maxwell|pascal|volta|turing|ampere)_"
-    rf"(?:(?P<out>{_TYPE})_)?(?P<gemm>(?P<acc>[shdi])(?P<mma>\d{{1,6}})?cudnn)(?:_(?P<in>{_TYPE}))?(?=_|$)"
+    rf"(?:(?P<sublib>cudnn(?:_infer|_train|_ops|_cnn)?)_)?(?P<word>maxwell|pascal|volta|turing"
+    rf"|ampere)_"
+    rf"(?:(?P<out>{_TYPE})_)?(?P<gemm>(?P<acc>[shdi])(?P<mma>\d{{1,6}})?cudnn)(?:_"
+    rf"(?P<in>{_TYPE}))?(?=_|$)"
 )
 PASSES = {"fprop": "forward", "dgrad": "input gradient", "wgrad": "weight gradient"}
 SIZES = ("interior", "small", "medium", "large")
@@ -39,7 +41,7 @@ ENGINES = (
 STAGES = {"Data": "input", "Filter": "filter", "Output": "output", "Delta": "output gradient"}
 
 
-def decode(name: str) -> KernelId | None:
+def _decode(name: str) -> KernelId | None:
     head = rx(_HEAD).match(uncut(name))
     if head:
         return _generation(name, head)
@@ -68,10 +70,8 @@ def _generation(name: str, head: re.Match[str]) -> KernelId:
     op, meaning, text = _direction(words)
     if head.string == name:  # a name that was cut may have lost the word that tells
         r.put(text, "op", op, meaning, "checked")
-    tile = "x".join(str(number) for number in r.fields.get("tile_mn", ()))
-    return r.done(
-        "conv", " ".join(f"cudnn {op or 'conv'} {tile} {r.fields.get('dtype_in', '')}".split())
-    )
+    tile = times(r.get("tile_mn"))
+    return r.done("conv", joined("cudnn", op or "conv", tile, r.get("dtype_in")))
 
 
 def _word(r: NameParser, word: str) -> None:
@@ -124,13 +124,8 @@ def _engine(name: str, cpp: _cpp.Cpp) -> KernelId | None:
 def _winograd(name: str, base: str, direction: str, stage: str) -> KernelId:
     r = NameParser(name, FAMILY_NAME)
     forward = direction == "Forward"
-    r.put(
-        base,
-        "op",
-        "conv_winograd_transform",
-        "a transform around the product of a Winograd convolution",
-        "checked",
-    )
+    meaning = "a transform around the product of a Winograd convolution"
+    r.put(base, "op", "conv_winograd_transform", meaning, "checked")
     r.put(base, "lib", "cudnn", "a cuDNN kernel", "checked")
     words = "forward; also used for input gradients" if forward else "weight gradient"
     r.put(base, "pass", "fprop" if forward else "wgrad", words, "checked")
@@ -147,4 +142,12 @@ def _fft(name: str, base: str, stage: str) -> KernelId:
     return r.done("conv", f"FFT conv: {words}")
 
 
-FAMILY = Family(name=FAMILY_NAME, decode=decode, order=10)
+FAMILY = Family(
+    FAMILY_NAME,
+    _decode,
+    order=10,
+    states=word_set("""
+        op splitk arch tile_mn size_class tensor_core mma dtype_in tensor_layout pass
+        stage
+    """),
+)

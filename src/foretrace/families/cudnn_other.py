@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from foretrace.families import _cpp, _dtypes
 from foretrace.families._matmul import put_arch
-from foretrace.families._parser import NameParser, row_for, rx, uncut
+from foretrace.families._parser import NameParser, joined, row_for, rx, uncut, word_set
 from foretrace.schema.kernel import Family, KernelId
 
 # role, op, short name, meaning, pattern of the function
@@ -19,8 +19,8 @@ HELPERS = r"""
         scalePackedTensor_kernel
     conv       conv_setup  winograd: filter tiles  prepares the filter of a Winograd convolution
         generateWinogradTilesKernel
-    reduction  conv_wgrad_reduce  conv wgrad: sum of parts  adds the partial sums of a weight gradient
-        reduce_wgrad_\w*helper
+    reduction  conv_wgrad_reduce  conv wgrad: sum of parts
+        adds the partial sums of a weight gradient  reduce_wgrad_\w*helper
     pointwise  -  RNN cell  the element-wise step of a recurrent cell  elemWiseRNNcell
     reduction  -  cuDNN pool  pooling  pooling_[fb]w\w*
     softmax    -  cuDNN softmax  softmax  softmax_[fb]w\w*
@@ -43,7 +43,7 @@ _GENERATED = (
 )
 
 
-def decode_aux(name: str) -> KernelId | None:
+def _decode_aux(name: str) -> KernelId | None:
     if "cudnn" not in name[:120] and "elemWiseRNNcell" not in name[:80]:
         return None
     cpp = _cpp.parse(name)
@@ -61,23 +61,18 @@ def decode_aux(name: str) -> KernelId | None:
 
 def _layout(name: str, cpp: _cpp.Cpp, change: str) -> KernelId:
     r = NameParser(name, "cudnn_aux")
-    r.put(
-        cpp.base,
-        "op",
-        "layout_transform",
-        f"copies the tensor from {change}: not channels_last yet",
-        "checked",
-    )
+    meaning = f"copies the tensor from {change}: not channels_last yet"
+    r.put(cpp.base, "op", "layout_transform", meaning, "checked")
     r.put(cpp.base, "lib", "cudnn", "a cuDNN kernel", "checked")
     dtypes = [_dtypes.cpp(text) for text in cpp.args[:2]]
-    for place, field, meaning in ((0, "dtype_in", "read as"), (1, "dtype_out", "written as")):
-        if len(dtypes) == 2 and dtypes[place]:
-            r.put(cpp.args[place], field, dtypes[place], f"{meaning} {dtypes[place]}", "checked")
-    words = dict.fromkeys(dtype for dtype in dtypes if dtype)
-    return r.done("copy", f"{change} {'->'.join(words)}".strip())
+    if len(dtypes) == 2:
+        r.put(cpp.arg(0), "dtype_in", dtypes[0], "read as {}", "checked")
+        r.put(cpp.arg(1), "dtype_out", dtypes[1], "written as {}", "checked")
+    distinct = dict.fromkeys(dtype for dtype in dtypes if dtype)
+    return r.done("copy", joined(change, "->".join(distinct)))
 
 
-def decode_batchnorm(name: str) -> KernelId | None:
+def _decode_batchnorm(name: str) -> KernelId | None:
     cpp = _cpp.parse(name) if "bn_" in name[:60] else None
     found = rx(r"bn_(fw|bw)(?:_(tr|inf))?\w*").fullmatch(cpp.base) if cpp else None
     if not cpp or not found or "cudnn" not in name[:60]:
@@ -86,19 +81,15 @@ def decode_batchnorm(name: str) -> KernelId | None:
     forward = found[1] == "fw"
     mode = {"tr": " (train)", "inf": " (inference)"}.get(found[2] or "", "") if forward else ""
     way = "fwd" if forward else "bwd"
-    r.put(
-        cpp.base,
-        "op",
-        f"batch_norm_{way}",
-        f"batch norm, {'forward' if forward else 'backward'}{mode}",
-    )
+    meaning = f"batch norm, {'forward' if forward else 'backward'}{mode}"
+    r.put(cpp.base, "op", f"batch_norm_{way}", meaning)
     r.put(cpp.base, "lib", "cudnn", "a cuDNN kernel")
     dtype = _dtypes.cpp(cpp.arg(0))
     r.put(cpp.arg(0), "dtype_in", dtype, "type of the input: {}")
     return r.done("normalization", f"batch_norm {way}{mode} {dtype or ''}".strip())
 
 
-def decode_fusion(name: str) -> KernelId | None:
+def _decode_fusion(name: str) -> KernelId | None:
     found = rx(_GENERATED).match(uncut(name))
     if not found:
         return None
@@ -127,7 +118,7 @@ def _graph_op(graph: list[str]) -> tuple[str, str]:
 
 
 FAMILIES = (
-    Family(name="cudnn_aux", decode=decode_aux, order=31),
-    Family(name="cudnn_batchnorm", decode=decode_batchnorm, order=30),
-    Family(name="cudnn_runtime_fusion", decode=decode_fusion, order=14),
+    Family("cudnn_aux", _decode_aux, order=31, states=word_set("op dtype_in dtype_out")),
+    Family("cudnn_batchnorm", _decode_batchnorm, order=30, states=word_set("op dtype_in")),
+    Family("cudnn_runtime_fusion", _decode_fusion, order=14, states=word_set("graph op truncated")),
 )

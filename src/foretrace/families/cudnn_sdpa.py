@@ -1,7 +1,7 @@
 """cuDNN's fused attention and its helpers.
 
-    cudnn_generated_(fort_native|oss)_sdpa_sm<arch>_flash_(fprop|bprop)[_wgmma|_wmma]_f16_knob_<k>_<q>x<kv>x<d>_<warps>
-        [_cga<cluster>]_kernel0_0
+    cudnn_generated_(fort_native|oss)_sdpa_sm<arch>_flash_(fprop|bprop)[_wgmma|_wmma]_f16
+        _knob_<k>_<q>x<kv>x<d>_<warps>[_cga<cluster>]_kernel0_0
 
 The three numbers are query tile x key/value tile x head-dimension tile. `f16` is printed for bf16
 too. An sm80 kernel runs on later cards as well.
@@ -11,12 +11,14 @@ from __future__ import annotations
 
 from foretrace.families import _cpp
 from foretrace.families._matmul import TRIPLE, put_arch, shape
-from foretrace.families._parser import NameParser, row_for, rx, uncut
+from foretrace.families._parser import NameParser, row_for, rx, uncut, word_set
 from foretrace.schema.kernel import Family, KernelId
 
 _NAME = (
-    r"cudnn_generated_(?P<gen>[a-z]+(?:_[a-z]+)*?)_sdpa_(?P<arch>sm\d{2,3}[a-z]?)_flash_(?P<dir>fprop|bprop)"
-    r"(?:_(?P<mma>wgmma|wmma|mma|umma))?(?:_(?P<dtype>[a-z]+\d+(?:m\d)?))?(?:_knob_(?P<knob>\d{1,4}))?"
+    r"cudnn_generated_(?P<gen>[a-z]+(?:_[a-z]+)*?)_sdpa_(?P<arch>sm\d{2,3}[a-z]?)_flash_"
+    r"(?P<dir>fprop|bprop)"
+    r"(?:_(?P<mma>wgmma|wmma|mma|umma))?(?:_(?P<dtype>[a-z]+\d+(?:m\d)?))?(?:_knob_"
+    r"(?P<knob>\d{1,4}))?"
     rf"(?:_(?P<tile>{TRIPLE}))?(?:_(?P<warps>{TRIPLE}))?(?:_cga(?P<cluster>{TRIPLE}))?(?=_|$)"
 )
 # op, short name, meaning, function
@@ -29,7 +31,7 @@ HELPERS = r"""
 """
 
 
-def decode(name: str) -> KernelId | None:
+def _decode(name: str) -> KernelId | None:
     found = rx(_NAME).match(uncut(name))
     if not found:
         return None
@@ -62,7 +64,7 @@ def _shapes(r: NameParser, tile: str | None, warps: str | None, cluster: str | N
         r.put("cga" + cluster, "cluster", shape(cluster), "thread blocks that share data")
 
 
-def decode_aux(name: str) -> KernelId | None:
+def _decode_aux(name: str) -> KernelId | None:
     if "cudnn::fusion::" not in name[:60]:
         return None
     cpp = _cpp.parse(name)
@@ -80,6 +82,8 @@ def decode_aux(name: str) -> KernelId | None:
 
 
 FAMILIES = (
-    Family(name="cudnn_sdpa", decode=decode, order=13),
-    Family(name="cudnn_sdpa_aux", decode=decode_aux, order=30),
+    Family(
+        "cudnn_sdpa", _decode, order=13, states=word_set("op arch tile warps mma_kind knob cluster")
+    ),
+    Family("cudnn_sdpa_aux", _decode_aux, order=30, states=word_set("head_dim op")),
 )

@@ -4,4 +4,4 @@ from __future__ import annotations
 
 from foretrace.families._words import library
 
-FAMILY = library("cusparse", "cuSPARSE")
+FAMILY = library("cusparse", "cuSPARSE", states="lib dtype")

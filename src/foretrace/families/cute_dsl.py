@@ -10,7 +10,7 @@ from __future__ import annotations
 from foretrace.families import _words
 from foretrace.families._dtypes import WORDS
 from foretrace.families._matmul import put_arch
-from foretrace.families._parser import NameParser, rx
+from foretrace.families._parser import NameParser, joined, rx, word_set
 from foretrace.schema.kernel import Family, KernelId
 
 _NAME = (
@@ -20,13 +20,13 @@ _POINTER = r"tensorptr(bf16|f16|f32|f64|i8|i32|u8|f8E4M3FN|f8E5M2)"
 FLOAT8 = {"f8E4M3FN": "e4m3", "f8E5M2": "e5m2"}
 
 
-def decode(name: str) -> KernelId | None:
+def _decode(name: str) -> KernelId | None:
     """Flash attention 4."""
     found = rx(_NAME).match(name[:600])
     return _attention(name, found["class"]) if found and "Flash" in found["class"] else None
 
 
-def decode_user(name: str) -> KernelId | None:
+def _decode_user(name: str) -> KernelId | None:
     """Any other class."""
     found = rx(_NAME).match(name[:600])
     if not found:
@@ -35,10 +35,8 @@ def decode_user(name: str) -> KernelId | None:
     r.put("kernel_cutlass", "op", "user CuTe DSL kernel", "written in the CuTe DSL")
     r.put(found["class"], "class", found["class"], "the Python class that holds the kernel")
     _dtype(r, name)
-    words = _words.plain(found["class"])
-    return r.done(
-        _words.role(found["class"]), f"cute {words} {r.fields.get('dtype_in', '')}".strip()
-    )
+    short = joined("cute", _words.plain(found["class"]), r.get("dtype_in"))
+    return r.done(_words.role(found["class"]), short)
 
 
 def _attention(name: str, kernel: str) -> KernelId:
@@ -53,8 +51,8 @@ def _attention(name: str, kernel: str) -> KernelId:
     if arch:
         put_arch(r, arch[0], f"sm{arch[1]}")
     _dtype(r, name)
-    words = ["FA4", way.replace("_", " "), r.fields.get("arch", ""), r.fields.get("dtype_in", "")]
-    return r.done("attention", " ".join(word for word in words if word))
+    words = ("FA4", way.replace("_", " "), r.get("arch"), r.get("dtype_in"))
+    return r.done("attention", joined(*words))
 
 
 def _dtype(r: NameParser, name: str) -> None:
@@ -65,6 +63,6 @@ def _dtype(r: NameParser, name: str) -> None:
 
 
 FAMILIES = (
-    Family(name="flash_attention_4_cute", decode=decode, order=15),
-    Family(name="cute_dsl", decode=decode_user, order=16),
+    Family("flash_attention_4_cute", _decode, order=15, states=word_set("op arch class dtype_in")),
+    Family("cute_dsl", _decode_user, order=16, states=word_set("class dtype_in")),
 )

@@ -1,7 +1,7 @@
 """CUTLASS 2 kernels inside cuBLAS, cuDNN and others.
 
-    [void cutlass::Kernel2<]cutlass_[<sm>_]<opclass>_[<out>_]<acc><mma>[<math>]<kind>[_<iterator>][_<epilogue>][_<in>]
-        _<M>x<N>[_<K>x<S>]_<layout>[_unity_stride]_align<E>[>(…)]
+    [void cutlass::Kernel2<]cutlass_[<sm>_]<opclass>_[<out>_]<acc><mma>[<math>]<kind>
+        [_<iterator>][_<epilogue>][_<in>]_<M>x<N>[_<K>x<S>]_<layout>[_unity_stride]_align<E>[>(…)]
 
 The sm number is the oldest chip the kernel fits, not the card in use. A type is printed only where
 it differs from the accumulator's. `relu` means that the kernel can apply one: plain biased layers
@@ -22,8 +22,9 @@ from foretrace.families._matmul import (
     put_tile,
     put_tile_k,
     shape,
+    times,
 )
-from foretrace.families._parser import NameParser, rx, uncut
+from foretrace.families._parser import NameParser, joined, rx, uncut, word_set
 from foretrace.schema.kernel import Family, KernelId
 
 KINDS = {"gemm": "gemm", "fprop": "conv_fprop", "dgrad": "conv_dgrad", "wgrad": "conv_wgrad"}
@@ -43,23 +44,24 @@ EPILOGUES = ("gelu", "drelu", "dgelu", "bgrada", "bgradb")
 ITERATORS = ("optimized", "analytic", "few_channels", "fixed_channels")
 _TYPE = "f16|bf16|tf32|f32|f64|s8|u8|s4|u4|s32|b1|cf32|cf64"
 _BODY = (
-    rf"cutlass_(?:(?P<sm>\d{{2,3}})_)?(?P<opclass>simt|wmma_tensorop|sptensorop|tensorop)_(?:(?P<out>{_TYPE})_)?"
-    r"(?P<core>(?P<acc>g?[cz]|[shdi])(?P<mma>\d{1,6})?(?P<math>bf16|f16|tf32|f32)?(?P<kind>gemm|fprop|dgrad|wgrad))"
+    rf"cutlass_(?:(?P<sm>\d{{2,3}})_)?(?P<opclass>simt|wmma_tensorop|sptensorop|tensorop)_(?:"
+    rf"(?P<out>{_TYPE})_)?"
+    r"(?P<core>(?P<acc>g?[cz]|[shdi])(?P<mma>\d{1,6})?(?P<math>bf16|f16|tf32|f32)?(?P<kind>gemm"
+    r"|fprop|dgrad|wgrad))"
     r"(?=_|$|[>(])"
 )
 _NAMESPACE = r"(?:void )?(cutlass\w*)::Kernel2?<"
 
 
-def decode(name: str) -> KernelId | None:
+def _decode(name: str) -> KernelId | None:
     if "cutlass" not in name[:80]:
         return None
     wrapper = rx(_NAMESPACE).match(name)
     body = rx(_BODY).match(uncut(name), wrapper.end() if wrapper else 0)
     if body:
         tail = rx(r"[A-Za-z0-9_]*").match(body.string, body.end())
-        return _named(
-            name, wrapper[1] if wrapper else "", body.groupdict(), tail[0] if tail else ""
-        )
+        namespace = wrapper[1] if wrapper else ""
+        return _named(name, namespace, body.groupdict(), tail[0] if tail else "")
     if wrapper or rx(r"_ZN\d+cutlass\w*?[67]Kernel2?I").match(name):
         return _template(name, wrapper[1] if wrapper else "")
     return None
@@ -70,8 +72,7 @@ def _named(name: str, namespace: str, found: dict[str, str], tail: str) -> Kerne
     r.put(namespace, "namespace", namespace, "whose copy of CUTLASS this is", "checked")
     op = KINDS[found["kind"]]
     if found["sm"]:
-        arch = f"sm{found['sm']}"
-        put_arch(r, found["sm"], arch, "inferred")
+        put_arch(r, found["sm"], f"sm{found['sm']}", "inferred")
     _lib(r, namespace, found["sm"] or "")
     r.put(found["opclass"], "opclass", found["opclass"], CLASSES[found["opclass"]])
     put_tensor_core(r, found["opclass"], found["opclass"] != "simt")
@@ -85,13 +86,8 @@ def _lib(r: NameParser, namespace: str, sm: str) -> None:
     if "cudnn" in namespace:
         r.put(namespace, "lib", "cudnn", "launched by cuDNN", "inferred")
     elif sm:
-        r.put(
-            sm,
-            "lib",
-            "cublas",
-            "cuBLAS prints the number, the public generator does not",
-            "inferred",
-        )
+        meaning = "cuBLAS prints the number, the public generator does not"
+        r.put(sm, "lib", "cublas", meaning, "inferred")
 
 
 def _types(r: NameParser, found: dict[str, str]) -> None:
@@ -115,13 +111,8 @@ def _tail(r: NameParser, tail: str, found: dict[str, str]) -> None:
         acc = ACCUMULATOR[found["acc"]]
         r.put(found["core"], "dtype_in", acc, f"type of both inputs: {acc}, as the sums")
     if by_absence and found["core"] == "s1688gemm" and found["sm"] == "80":
-        r.put(
-            found["core"],
-            "math_dtype",
-            "tf32",
-            "float32 data, TF32 arithmetic on tensor cores",
-            "inferred",
-        )
+        meaning = "float32 data, TF32 arithmetic on tensor cores"
+        r.put(found["core"], "math_dtype", "tf32", meaning, "inferred")
     fields = iter(("dtype_in",) if len(inputs) == 1 else ("dtype_a", "dtype_b"))
     for word in words:
         if word in inputs and (field := next(fields, "")):
@@ -155,35 +146,20 @@ def _word(r: NameParser, word: str) -> None:
 
 
 def _short(r: NameParser) -> str:
-    fields = r.fields
-    tile = "x".join(str(number) for number in fields.get("tile", fields.get("tile_mn", ())))
-    kind = "cutlass" if fields["op"] == "gemm" else f"cutlass {fields['op']}"
-    words = [
-        kind,
-        fields.get("arch", ""),
-        tile,
-        fields.get("layout", ""),
-        fields.get("dtype_in", ""),
-    ]
-    return " ".join(word for word in words if word)
+    op = "" if r.get("op") == "gemm" else r.get("op")
+    tile = times(r.get("tile") or r.get("tile_mn"))
+    return joined("cutlass", op, r.get("arch"), tile, r.get("layout"), r.get("dtype_in"))
 
 
 def _template(name: str, namespace: str) -> KernelId:
-    """A CUTLASS 2 kernel spelt out as C++ templates, demangled or not: only what stands out is
-    read.
-    """
+    """A CUTLASS 2 kernel spelt out as C++ templates: only what stands out is read."""
     r = NameParser(name, "cutlass2x", "documented")
     if namespace:
         r.put(namespace, "namespace", namespace, "whose copy of CUTLASS this is", "checked")
         _lib(r, namespace, "")
     if "ReduceSplitK" in name:
-        r.put(
-            "ReduceSplitK",
-            "op",
-            "splitk_reduce",
-            "adds the partial sums of a product split over K",
-            "inferred",
-        )
+        meaning = "adds the partial sums of a product split over K"
+        r.put("ReduceSplitK", "op", "splitk_reduce", meaning, "inferred")
         return r.done("reduction", "cutlass split-K reduce")
     conv = rx(r"Conv\dd(Fprop|Dgrad|Wgrad)").search(name)
     if conv:
@@ -197,8 +173,8 @@ def _template(name: str, namespace: str) -> KernelId:
         r.note("Kernel", "a CUTLASS kernel, a matrix product as a rule", "inferred")
     _template_tile(r, name)
     dtype = _dtypes.cpp(next(iter(rx(r"cutlass::\w+_t\b").findall(name)), ""))
-    short = " ".join(word for word in ("cutlass", r.fields.get("op", "gemm"), dtype or "") if word)
-    return r.done("conv" if "conv" in r.fields.get("op", "") else "gemm", short)
+    short = joined("cutlass", r.get("op") or "gemm", dtype)
+    return r.done("conv" if "conv" in r.get("op") else "gemm", short)
 
 
 def _template_tile(r: NameParser, name: str) -> None:
@@ -208,4 +184,12 @@ def _template_tile(r: NameParser, name: str) -> None:
         put_tile(r, found[0], tile, "inferred")
 
 
-FAMILY = Family(name="cutlass2x", decode=decode, order=20)
+FAMILY = Family(
+    "cutlass2x",
+    _decode,
+    order=20,
+    states=word_set("""
+        namespace lib arch tile_mn tile_k stages epilogue layout align_elems dtype_in
+        math_dtype op iterator
+    """),
+)

@@ -1,7 +1,7 @@
 """CUTLASS 3 kernels: names that the generator prints, and names spelt out as C++ templates.
 
-    cutlass3x_sm<arch>_<opclass>_[<acc><MxNxK>][<math>]gemm_<A>_<B>_<acc>_<C>_<D>_<M>x<N>x<K>[_<cluster>]_<stages>
-        _<layout of A, B, C>_align<E>[_<schedule>][_<epilogue words>]
+    cutlass3x_sm<arch>_<opclass>_[<acc><MxNxK>][<math>]gemm_<A>_<B>_<acc>_<C>_<D>_<M>x<N>x<K>
+        [_<cluster>]_<stages>_<layout of A, B, C>_align<E>[_<schedule>][_<epilogue words>]
 
 Stages `0` mean chosen automatically. On sm100 the tile of a two-SM kernel spans two thread blocks.
 Words such as `bias_bf16_relu` at the end are what cuBLAS kernels can do, not proof that it was
@@ -21,10 +21,12 @@ from foretrace.families._matmul import (
     put_tensor_core,
     put_tile,
     shape,
+    times,
 )
-from foretrace.families._parser import NameParser, rx, uncut
+from foretrace.families._parser import NameParser, joined, rx, uncut, word_set
 from foretrace.schema.kernel import Family, KernelId
 
+ENTRY = "cutlass::device_kernel"
 CLASSES = {
     "simt": "plain CUDA cores",
     "tensorop": "tensor cores",
@@ -33,16 +35,20 @@ CLASSES = {
     "bssptensorop": "tensor cores, block-scaled and sparse",
 }
 SCHEDULES = (
-    r"warpspecialized(?:_pingpong|_cooperative)?(?:_fp8_fastaccum)?|epi_tma|epi_nosmem|stream_k|cpasync|[12]sm|q|"
+    r"warpspecialized(?:_pingpong|_cooperative)?(?:_fp8_fastaccum)?|epi_tma|epi_nosmem|stream_k"
+    r"|cpasync|[12]sm|q|"
     r"o_vs\d{1,3}"
 )
 _HEAD = (
-    r"cutlass3x_(?P<arch>sm\d{2,3}[a-z]?)_(?P<opclass>bssptensorop|bstensorop|sptensorop|tensorop|simt)_"
-    rf"(?P<core>(?P<acc>g?[cz]|[shdi])?(?P<mma>{TRIPLE}|\d{{2,6}})?(?P<math>bf16|f16|tf32)?gemm)(?:_block_scaled)?"
+    r"cutlass3x_(?P<arch>sm\d{2,3}[a-z]?)_(?P<opclass>bssptensorop|bstensorop|sptensorop|tensorop"
+    r"|simt)_"
+    rf"(?P<core>(?P<acc>g?[cz]|[shdi])?(?P<mma>{TRIPLE}|\d{{2,6}})?(?P<math>bf16|f16|tf32)?gemm)"
+    rf"(?:_block_scaled)?"
 )
 _TYPES = r"_(?P<a>[a-z0-9]+)_(?P<b>[a-z0-9]+)_(?P<acc>[a-z0-9]+)_(?P<c>[a-z0-9]+)_(?P<d>[a-z0-9]+)"
 _SHAPES = (
-    rf"_(?P<tile>{TRIPLE})(?:_(?P<cluster>{TRIPLE}))?(?:_(?P<stages>\d{{1,3}}))?(?:_(?P<layout>[nth]{{2,3}}))?"
+    rf"_(?P<tile>{TRIPLE})(?:_(?P<cluster>{TRIPLE}))?(?:_(?P<stages>\d{{1,3}}))?(?:_"
+    rf"(?P<layout>[nth]{{2,3}}))?"
     r"(?:_(?P<align>align\d{1,3}))?(?=_|$|[>(])"
 )
 _GENERIC = r"(?:void )?cutlass::device_kernel<"
@@ -50,7 +56,7 @@ _SIZE = r"(?:cute::)?C<(?:\(int\))?(\d{1,5})>"
 _TUPLE = rf"cute::tuple<{_SIZE}, ?{_SIZE}, ?{_SIZE} ?>"
 
 
-def decode(name: str) -> KernelId | None:
+def _decode(name: str) -> KernelId | None:
     at = name.find("cutlass3x_", 0, 120)
     head = rx(_HEAD).match(uncut(name), at) if at >= 0 else None
     if head:
@@ -62,12 +68,7 @@ def _named(name: str, head: re.Match[str]) -> KernelId:
     r = NameParser(name, "cutlass3x", "documented")
     found, whole = head.groupdict(), head.string
     if name.startswith("void cutlass::device_kernel<"):
-        r.put(
-            "cutlass::device_kernel",
-            "wrapper",
-            "cutlass::device_kernel",
-            "CUTLASS 3's common entry",
-        )
+        r.put(ENTRY, "wrapper", ENTRY, "CUTLASS 3's common entry")
     put_arch(r, found["arch"], found["arch"])
     r.put(found["opclass"], "opclass", found["opclass"], CLASSES[found["opclass"]])
     put_tensor_core(r, found["opclass"], found["opclass"] != "simt")
@@ -105,11 +106,8 @@ def _shapes(r: NameParser, found: dict[str, str]) -> None:
         r.put(found["cluster"], "cluster", shape(found["cluster"]), "thread blocks that share data")
     if found["stages"]:
         value = int(found["stages"]) or "auto"
-        words = (
-            "pipeline stages, chosen automatically"
-            if value == "auto"
-            else f"{value} pipeline stages"
-        )
+        automatic = "pipeline stages, chosen automatically"
+        words = automatic if value == "auto" else "{} pipeline stages"
         r.put(found["stages"], "stages", value, words)
     if found["layout"]:
         put_layout(r, found["layout"], found["layout"])
@@ -131,18 +129,13 @@ def _tail(r: NameParser, tail: str, cut: bool) -> None:
         position += len(word) + 1
     tokens = "_".join(word for word in rest if word)
     if tokens and tokens in tail and not cut:
-        r.put(
-            tokens,
-            "tokens",
-            tokens,
-            "what the end of the kernel can do, not proof that it was done",
-            "inferred",
-        )
+        meaning = "what the end of the kernel can do, not proof that it was done"
+        r.put(tokens, "tokens", tokens, meaning, "inferred")
 
 
 def _generic(name: str) -> KernelId:
     r = NameParser(name, "cutlass3x", "documented")
-    r.put("cutlass::device_kernel", "wrapper", "cutlass::device_kernel", "CUTLASS 3's common entry")
+    r.put(ENTRY, "wrapper", ENTRY, "CUTLASS 3's common entry")
     r.put("GemmUniversal", "op", "gemm", "a matrix product")
     loop = rx(r"MainloopSm(\d{2,3})\w*<").search(name)
     if loop:
@@ -151,10 +144,7 @@ def _generic(name: str) -> KernelId:
         if stages:
             r.put(str(stages), "stages", stages, f"{stages} pipeline stages", "inferred")
         _tuples(r, name, loop.end())
-    return r.done(
-        "gemm",
-        " ".join(["cutlass gemm", r.fields.get("arch", ""), r.fields.get("dtype_a", "")]).strip(),
-    )
+    return r.done("gemm", joined("cutlass gemm", r.get("arch"), r.get("dtype_a")))
 
 
 def _tuples(r: NameParser, name: str, start: int) -> None:
@@ -170,15 +160,13 @@ def _tuples(r: NameParser, name: str, start: int) -> None:
 
 
 def _short(r: NameParser) -> str:
-    tile = "x".join(str(number) for number in r.fields.get("tile", ()))
-    words = [
-        "cutlass3",
-        r.fields["arch"],
-        tile,
-        r.fields.get("layout", ""),
-        r.fields.get("dtype_a", ""),
-    ]
-    return " ".join(word for word in words if word)
+    tile = times(r.get("tile"))
+    return joined("cutlass3", r.get("arch"), tile, r.get("layout"), r.get("dtype_a"))
 
 
-FAMILY = Family(name="cutlass3x", decode=decode, order=19)
+FAMILY = Family(
+    "cutlass3x",
+    _decode,
+    order=19,
+    states=word_set("arch tile cluster stages dtype_c schedule layout tensor_core tokens"),
+)

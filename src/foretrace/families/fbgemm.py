@@ -1,11 +1,9 @@
-"""FBGEMM: embedding tables of recommenders, jagged tensors, quantization. Names are literal, some
-without a namespace.
-"""
+"""FBGEMM: embedding tables, jagged tensors, quantization. Names are literal."""
 
 from __future__ import annotations
 
 from foretrace.families import _cpp, _words
-from foretrace.families._parser import NameParser, row_for, rx
+from foretrace.families._parser import NameParser, row_for, rx, word_set
 from foretrace.schema.kernel import Family, KernelId
 
 # role, short name (none: the function's own words), pattern of the function
@@ -19,10 +17,13 @@ KERNELS = r"""
         |_?offsets_range\w*
     pointwise       -  \w*(?:quantize|qparam|FP8rowwise|to_float|hfp8)\w*
 """
-_UNSCOPED = r"(?:split_embedding|dense_embedding|bounds_check_indices|linearize_index|permute_pooled_embs)\w*"
+_UNSCOPED = (
+    r"(?:split_embedding|dense_embedding|bounds_check_indices|linearize_index"
+    r"|permute_pooled_embs)\w*"
+)
 
 
-def decode(name: str) -> KernelId | None:
+def _decode(name: str) -> KernelId | None:
     if "fbgemm_gpu::" not in name[:60] and not rx(rf"(?:void )?{_UNSCOPED}").match(name):
         return None
     cpp = _cpp.parse(name)
@@ -38,4 +39,4 @@ def decode(name: str) -> KernelId | None:
     return r.done(role, short or plain)
 
 
-FAMILY = Family(name="fbgemm", decode=decode, order=39)
+FAMILY = Family("fbgemm", _decode, order=39, states=word_set("op"))

@@ -1,10 +1,9 @@
 """Flash attention 2 (`pytorch_flash::` is PyTorch's copy, `flash::` the package's) and 3.
 
     flash_fwd_kernel<Flash_fwd_kernel_traits<D, BM, BN, warps, …, elem, …>, dropout, causal, local,
-    alibi, even_mn,
-                     even_k, [softcap,] return_softmax>
-    cutlass::device_kernel<flash::enable_sm90<flash::FlashAttnFwdSm90<flash::CollectiveMainloopFwdSm90<stages, cluster,
-                     tuple<BM, BN, D>, Dv, elem, acc, Sm90, causal, local, …>>>>
+        alibi, even_mn, even_k, [softcap,] return_softmax>
+    cutlass::device_kernel<flash::enable_sm90<flash::FlashAttnFwdSm90<flash::CollectiveMainloop…<
+        stages, cluster, tuple<BM, BN, D>, Dv, elem, acc, Sm90, causal, local, …>>>>
 
 Flags are read only where their number is one that is known; forks of version 3 insert more after
 `local`.
@@ -14,7 +13,7 @@ from __future__ import annotations
 
 from foretrace.families import _cpp, _dtypes
 from foretrace.families._matmul import put_arch
-from foretrace.families._parser import NameParser, rx
+from foretrace.families._parser import NameParser, joined, rx, word_set
 from foretrace.schema.kernel import Family, KernelId
 
 _MASKS = ("causal", "local", "alibi", "even_mn", "even_k")
@@ -59,7 +58,7 @@ _TUPLE = r"cute::tuple<((?:cute::)?C<[^<>]*>(?:, ?(?:cute::)?C<[^<>]*>){2}) ?>"
 _MAINLOOP = r"(?:flash::)?CollectiveMainloop(Fwd|Bwd)Sm(\d{2,3})"
 
 
-def decode(name: str) -> KernelId | None:
+def _decode(name: str) -> KernelId | None:
     if "flash_" not in name[:120]:
         return None
     cpp = _cpp.parse(name)
@@ -74,15 +73,9 @@ def decode(name: str) -> KernelId | None:
     if place >= 0:
         _traits(r, _cpp.inside(cpp.args[place], _cpp.leaf(cpp.args[place])))
         _flags(r, cpp.base, cpp.args[place + 1 :])
-    words = [
-        short,
-        r.fields.get("dtype_in", ""),
-        f"hd{r.fields['head_dim']}" if "head_dim" in r.fields else "",
-    ]
-    return r.done(
-        "attention",
-        " ".join(word for word in [*words, "causal" * bool(r.fields.get("causal"))] if word),
-    )
+    size = f"hd{r.fields['head_dim']}" if "head_dim" in r.fields else ""
+    causal = "causal" if r.get("causal") else ""
+    return r.done("attention", joined(short, r.get("dtype_in"), size, causal))
 
 
 def _traits(r: NameParser, args: tuple[str, ...]) -> None:
@@ -116,25 +109,16 @@ def _flags(r: NameParser, kernel: str, texts: tuple[str, ...]) -> None:
         r.put(text, field, value, MEANINGS[field] if value else f"no {MEANINGS[field]}")
 
 
-def decode3(name: str) -> KernelId | None:
+def _decode3(name: str) -> KernelId | None:
     if "FlashAttn" not in name[:200] and "prepare_varlen_num_blocks_kernel" not in name[:80]:
         return None
     r = NameParser(name, "flash_attention_3", "documented")
     cpp = _cpp.parse(name)
     if cpp.base == "device_kernel":
-        r.put(
-            "cutlass::device_kernel",
-            "wrapper",
-            "cutlass::device_kernel",
-            "CUTLASS 3's common entry",
-        )
+        entry = "cutlass::device_kernel"
+        r.put(entry, "wrapper", entry, "CUTLASS 3's common entry")
     backward = "FlashAttnBwd" in name
-    helper = (
-        "Combine" in name
-        or "prepare_varlen" in name
-        or "Preprocess" in name
-        or "Postprocess" in name
-    )
+    helper = rx(r"Combine|prepare_varlen|Preprocess|Postprocess").search(name)
     kernel = rx(r"FlashAttn\w+|prepare_varlen_num_blocks_kernel").search(name)
     op = "sdpa_bwd" if backward else "sdpa_fwd"
     r.put(kernel[0] if kernel else "", "op", "" if helper else op, "fused attention")
@@ -144,8 +128,7 @@ def decode3(name: str) -> KernelId | None:
     if cpp.truncated:
         r.put("", "truncated", True, "a bracket does not close: the name was cut", "checked")
     size = f"hd{r.fields.get('head_dim', '?')}" if loop else "helper"
-    words = [op.replace("_", " "), "FA3", r.fields.get("dtype_in", ""), size]
-    return r.done("attention", " ".join(word for word in words if word))
+    return r.done("attention", joined(op.replace("_", " "), "FA3", r.get("dtype_in"), size))
 
 
 def _mainloop(r: NameParser, args: tuple[str, ...], sm: str, backward: bool) -> None:
@@ -183,6 +166,18 @@ def _numbers(text: str) -> list[int]:
 
 
 FAMILIES = (
-    Family(name="flash_attention_2", decode=decode, order=21),
-    Family(name="flash_attention_3", decode=decode3, order=18),
+    Family(
+        "flash_attention_2",
+        _decode,
+        order=21,
+        states=word_set(
+            "op head_dim block_m block_n dtype_in causal namespace split append_kv even_k"
+        ),
+    ),
+    Family(
+        "flash_attention_3",
+        _decode3,
+        order=18,
+        states=word_set("stages cluster tile_mnk head_dim causal dtype_in"),
+    ),
 )

@@ -1,9 +1,7 @@
-"""FlashInfer: `flashinfer::norm::FusedAddRMSNormKernel<…>`, `BatchPrefillWithPagedKVCacheKernel`;
-names are literal.
-"""
+"""FlashInfer: literal names such as `flashinfer::norm::FusedAddRMSNormKernel<…>`."""
 
 from __future__ import annotations
 
 from foretrace.families._words import library
 
-FAMILY = library("flashinfer", "FlashInfer")
+FAMILY = library("flashinfer", "FlashInfer", states="lib dtype")

@@ -8,7 +8,7 @@ the runtime alone misses them.
 
 from __future__ import annotations
 
-from foretrace.families._parser import NameParser, row_for, rx
+from foretrace.families._parser import NameParser, row_for, rx, word_set
 from foretrace.schema.kernel import Family, KernelId
 
 # what the call is for, pattern of what follows cuda/hip/cu; the first that fits wins
@@ -46,42 +46,34 @@ HOST_ONLY = r"""
     describes a tensor for TMA              TensorMap\w*
 """
 DRIVER = (
-    r"cu(?:Launch|Mem|Stream|Event|Ctx|Module|Graph|Device|Func|Init|Occupancy|Pointer|TensorMap|Kernel|Library|Get|Link|"
+    r"cu(?:Launch|Mem|Stream|Event|Ctx|Module|Graph|Device|Func|Init|Occupancy|Pointer|TensorMap"
+    r"|Kernel|Library|Get|Link|"
     r"Multicast|Array|Tex|Surf|IpcGet|IpcOpen)\w*"
 )
 
 
-def decode_runtime(name: str) -> KernelId | None:
+def _decode_runtime(name: str) -> KernelId | None:
     if name == "INVALID":
         return _done(name, "runtime_api", "unknown API id", "cuda_runtime")
     found = rx(r"(?:cuda|hip)([A-Z]\w*)").fullmatch(name)
-    return (
-        _done(name, "runtime_api", _purpose(found[1]), "cuda_runtime")
-        if found and len(name) < 80
-        else None
-    )
+    if not found or len(name) >= 80:
+        return None
+    return _done(name, "runtime_api", _purpose(found[1]), "cuda_runtime")
 
 
-def decode_driver(name: str) -> KernelId | None:
+def _decode_driver(name: str) -> KernelId | None:
     found = rx(DRIVER).fullmatch(name)
-    return (
-        _done(name, "driver_api", _purpose(name[2:]), "cuda_driver")
-        if found and len(name) < 80
-        else None
-    )
+    if not found or len(name) >= 80:
+        return None
+    return _done(name, "driver_api", _purpose(name[2:]), "cuda_driver")
 
 
-def decode_xpu(name: str) -> KernelId | None:
+def _decode_xpu(name: str) -> KernelId | None:
     found = rx(r"(?:urEnqueue|ze)([A-Z]\w*)").fullmatch(name)
     if not found or len(name) > 80:
         return None
-    launch = "Launch" in name
-    return _done(
-        name,
-        "xpu_api",
-        "launch" if launch else "",
-        "xpu_driver" if name.startswith("ze") else "xpu_runtime",
-    )
+    category = "xpu_driver" if name.startswith("ze") else "xpu_runtime"
+    return _done(name, "xpu_api", "launch" if "Launch" in name else "", category)
 
 
 def _purpose(call: str) -> str:
@@ -101,7 +93,7 @@ def _done(name: str, family: str, purpose: str, category: str) -> KernelId:
 
 
 FAMILIES = (
-    Family(name="runtime_api", decode=decode_runtime, order=8),
-    Family(name="driver_api", decode=decode_driver, order=8),
-    Family(name="xpu_api", decode=decode_xpu, order=8),
+    Family("runtime_api", _decode_runtime, order=8, states=word_set("role cat")),
+    Family("driver_api", _decode_driver, order=8, states=word_set("role")),
+    Family("xpu_api", _decode_xpu, order=8, states=word_set("role")),
 )

@@ -14,7 +14,7 @@ lacks are kept as they are.
 from __future__ import annotations
 
 from foretrace.families._aten import PRODUCTS, VIEWS, is_op, split_ops
-from foretrace.families._parser import NameParser, rx, uncut
+from foretrace.families._parser import NameParser, rx, uncut, word_set
 from foretrace.schema.kernel import Family, KernelId
 
 CATEGORIES = {
@@ -26,33 +26,27 @@ CATEGORIES = {
     "spl": ("split_scan", "a scan in pieces"),
     "unk": ("unknown", "a kind without a word of its own, such as a cooperative reduction"),
 }
-NORMS = frozenset(
-    """
+NORMS = word_set("""
     _batch_norm_with_update _fused_rms_norm _fused_rms_norm_backward _native_batch_norm_legit
     _native_batch_norm_legit_functional _native_batch_norm_legit_no_training batch_norm_backward
     cudnn_batch_norm cudnn_batch_norm_backward fused_add_rms_norm group_norm instance_norm
     layer_norm miopen_batch_norm native_batch_norm native_batch_norm_backward native_group_norm
     native_group_norm_backward native_layer_norm native_layer_norm_backward rms_norm
-    """.split()
-)
-SOFTMAXES = frozenset(
-    """
+""")
+SOFTMAXES = word_set("""
     _log_softmax _log_softmax_backward_data _safe_softmax _softmax _softmax_backward_data
     log_softmax softmax
-    """.split()
-)
-REDUCTIONS = frozenset(
-    """
+""")
+REDUCTIONS = word_set("""
     all amax amin any argmax argmin cumsum logsumexp max mean min norm prod std sum var var_mean
-    """.split()
-)
+""")
 FUSED = "the ops that follow run as one kernel, be they several or one"
 _TRITON = r"triton_(?P<cat>poi|red|per|tem|for|spl|unk)_fused(?:_(?P<rest>\w*))?"
 _SPEC = r"0[dce]*(?:\d{1,4}[dce]*)*"
 _OTHER = r"(cutlass|cutedsl|nv_universal_gemm|pallas)_(?:(\w+)_)?[0-9a-z]{8}(?:_\d+)?"
 
 
-def decode(name: str) -> KernelId | None:
+def _decode(name: str) -> KernelId | None:
     if not name.startswith("triton_"):
         return None
     whole = uncut(name)
@@ -101,12 +95,8 @@ def _tail(rest: str) -> tuple[str, str, str]:
 
 
 def _put_ops(r: NameParser, text: str, ops: list[str], suffix: str) -> None:
-    words = (
-        "ATen ops behind it, sorted by name: the order is not that of execution"
-        if ops
-        else "no ops recorded"
-    )
-    r.put(text, "ops", ops, words)
+    listed = "ATen ops behind it, sorted by name: the order is not that of execution"
+    r.put(text, "ops", ops, listed if ops else "no ops recorded")
     views = [op for op in ops if op in VIEWS]
     if views:
         r.note(text, f"views, which cost nothing: {', '.join(views)}")
@@ -115,16 +105,12 @@ def _put_ops(r: NameParser, text: str, ops: list[str], suffix: str) -> None:
 
 
 def _put_spec(r: NameParser, spec: str) -> None:
-    words = (
-        "Triton 2's argument list: number, d = divisible by 16, c = equal to 1, e = divisible by 8"
-    )
+    words = "Triton 2's argument list: number, d = divisible by 16, c = 1, e = divisible by 8"
     r.put(spec, "arg_spec", spec, words)
 
 
 def role(category: str, ops: list[str]) -> str:
-    """What the kernel does, as far as kind and op list tell. A list with both norm and softmax
-    stays a reduction.
-    """
+    """The role by kind and op list. A list with both a norm and a softmax is a reduction."""
     found = set(ops)
     if category in ("pointwise", "foreach/combo"):
         return "pointwise"
@@ -156,7 +142,7 @@ def _short(backend: str, ops: list[str], category: str) -> str:
     return f"{backend} {'+'.join(shown) or category}{more}"
 
 
-def decode_cpp(name: str) -> KernelId | None:
+def _decode_cpp(name: str) -> KernelId | None:
     found = rx(r"(?:graph_(?P<graph>\d{1,6})_)?cpp_fused(?:_(?P<rest>\w*))?").fullmatch(name)
     if not found:
         return None
@@ -173,7 +159,7 @@ def decode_cpp(name: str) -> KernelId | None:
     return r.done(role("reduction" if reduces else "pointwise", ops), _short("cpp", ops, "fused"))
 
 
-def decode_other(name: str) -> KernelId | None:
+def _decode_other(name: str) -> KernelId | None:
     found = rx(_OTHER).fullmatch(name)
     ops = split_ops(found[2].removeprefix("fused_")) if found and found[2] else []
     if not found or (found[2] and not found[2].startswith("fused_")):
@@ -183,14 +169,12 @@ def decode_other(name: str) -> KernelId | None:
     if found[2]:
         r.note("fused", FUSED)
         _put_ops(r, found[2].removeprefix("fused_"), ops, "")
-    return r.done(
-        "pointwise" if found[1] == "pallas" else _template_role(ops) if ops else "gemm",
-        _short(found[1], ops, ""),
-    )
+    product = _template_role(ops) if ops else "gemm"
+    return r.done("pointwise" if found[1] == "pallas" else product, _short(found[1], ops, ""))
 
 
 FAMILIES = (
-    Family(name="inductor_triton", decode=decode, order=10),
-    Family(name="inductor_cpp", decode=decode_cpp, order=10),
-    Family(name="inductor_backend", decode=decode_other, order=10),
+    Family("inductor_triton", _decode, order=10, states=word_set("category ops suffix arg_spec")),
+    Family("inductor_cpp", _decode_cpp, order=10, states=word_set("ops suffix")),
+    Family("inductor_backend", _decode_other, order=10, states=word_set("op ops")),
 )

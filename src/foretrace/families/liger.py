@@ -7,7 +7,7 @@ gradient too.
 
 from __future__ import annotations
 
-from foretrace.families._parser import NameParser, rx
+from foretrace.families._parser import NameParser, rx, word_set
 from foretrace.schema.kernel import Family, KernelId
 
 # The thing -> (short, role). Only functions that Liger defines: other people's `_add_kernel` is
@@ -65,12 +65,13 @@ WHOLE = {
 }
 _NAME = (
     r"_?(?P<thing>[a-z][a-z0-9_]*?)_(?:kernel_(?P<late>forward|backward)"
-    r"|(?P<way>forward|backward|fwd|bwd)(?:_(?P<kernel>kernel)|_rows?|_tiled|_fused_2d)(?:_[a-z0-9]+)*)"
+    r"|(?P<way>forward|backward|fwd|bwd)(?:_(?P<kernel>kernel)|_rows?|_tiled|_fused_2d)"
+    r"(?:_[a-z0-9]+)*)"
 )
 _NEIGHBOURHOOD = r"_(?:fused|dense|sparse)_neighborhood_(?:attention_)?\w+_kernel"
 
 
-def decode(name: str) -> KernelId | None:
+def _decode(name: str) -> KernelId | None:
     if len(name) > 80 or not name.replace("_", "").isalnum():
         return None
     plain = rx(r"_\d{1,3}$").sub("", name)
@@ -96,4 +97,4 @@ def _done(name: str, plain: str, short: str, role: str) -> KernelId:
     return r.done(role, short)
 
 
-FAMILY = Family(name="liger_triton", decode=decode, order=70)
+FAMILY = Family("liger_triton", _decode, order=70, states=word_set("lib op"))

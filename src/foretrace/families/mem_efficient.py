@@ -1,29 +1,28 @@
 """PyTorch's memory-efficient attention (from xFormers, on CUTLASS).
 
     fmha_cutlassF_<dtype>_(aligned|notaligned)_<queries>x<keys>_(rf|gmem)_sm<arch>
-    forward
     fmha_cutlassB_<dtype>_(aligned|notaligned)_<i>x<j>_k<max>[_dropout][_seqaligned]_sm<arch>
-    backward
 
-The arch is the oldest chip it fits: sm80 runs on everything newer.
+F is forward, B backward. The arch is the oldest chip it fits: sm80 runs on everything newer.
 """
 
 from __future__ import annotations
 
 from foretrace.families._dtypes import WORDS
 from foretrace.families._matmul import PAIR, put_arch, shape
-from foretrace.families._parser import NameParser, rx, uncut
+from foretrace.families._parser import NameParser, rx, uncut, word_set
 from foretrace.schema.kernel import Family, KernelId
 
 LIB = "pytorch mem-efficient (xformers/CUTLASS)"
 _NAME = (
-    rf"(?:void )?fmha_cutlass(?P<way>[FB])_(?P<dtype>[a-z0-9]+)_(?P<aligned>aligned|notaligned)_(?P<blocks>{PAIR})"
+    rf"(?:void )?fmha_cutlass(?P<way>[FB])_(?P<dtype>[a-z0-9]+)_(?P<aligned>aligned|notaligned)_"
+    rf"(?P<blocks>{PAIR})"
     r"(?:_(?P<acc>rf|gmem|urf))?(?:_k(?P<maxk>\d{1,6}))?(?P<dropout>_dropout)?(?P<seq>_seqaligned)?"
     r"(?:_(?P<arch>sm\d{2,3}))?"
 )
 
 
-def decode(name: str) -> KernelId | None:
+def _decode(name: str) -> KernelId | None:
     found = rx(_NAME).match(uncut(name))
     if not found:
         return None
@@ -62,13 +61,16 @@ def _end(r: NameParser, found: dict[str, str], forward: bool) -> None:
             words = {"dropout": "dropout", "seqaligned": "lengths that are multiples of the block"}[
                 field
             ]
-            r.put(
-                (text or "").strip("_"),
-                field,
-                bool(text),
-                words if text else f"no word for {words}",
-            )
+            meaning = words if text else f"no word for {words}"
+            r.put((text or "").strip("_"), field, bool(text), meaning)
     put_arch(r, found["arch"], found["arch"])
 
 
-FAMILY = Family(name="mem_efficient_attention", decode=decode, order=12)
+FAMILY = Family(
+    "mem_efficient_attention",
+    _decode,
+    order=12,
+    states=word_set(
+        "block_q block_k out_acc arch aligned max_head_dim dropout seqaligned dtype_in"
+    ),
+)

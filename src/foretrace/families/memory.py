@@ -7,7 +7,7 @@ PtoP is between GPUs. ROCm prints Host where CUDA tells Pinned from Pageable.
 
 from __future__ import annotations
 
-from foretrace.families._parser import NameParser, rx
+from foretrace.families._parser import NameParser, rx, word_set
 from foretrace.schema.kernel import Family, KernelId
 
 KINDS = {
@@ -33,7 +33,7 @@ ROCM = {
 }
 
 
-def decode(name: str) -> KernelId | None:
+def _decode(name: str) -> KernelId | None:
     if name in ROCM:
         return _rocm(name, *ROCM[name])
     copied = rx(
@@ -65,4 +65,4 @@ def _rocm(name: str, op: str, meaning: str) -> KernelId:
     return r.done("copy", f"{op} (ROCm kernel)")
 
 
-FAMILY = Family(name="memcpy_memset", decode=decode, order=9)
+FAMILY = Family("memcpy_memset", _decode, order=9, states=word_set("op kind src dst"))

@@ -1,6 +1,7 @@
 """MIOpen: assembly implicit-GEMM convolutions, and literal names for the rest.
 
-    igemm_(fwd|bwd|wrw)_gtcx<gen>_(nhwc|nchw)_<dtype>_bx<b>_ex<e>_bt<M>x<N>x<K>_wt<…>_ws<…>_wr<…>_ta<…>_tb<…>[_gkgs]…
+    igemm_(fwd|bwd|wrw)_gtcx<gen>_(nhwc|nchw)_<dtype>_bx<b>_ex<e>_bt<M>x<N>x<K>
+        _wt<…>_ws<…>_wr<…>_ta<…>_tb<…>[_gkgs]…
 
 `gkgs` splits K over the grid. `wrw` is the weight gradient.
 """
@@ -10,7 +11,7 @@ from __future__ import annotations
 from foretrace.families import _words
 from foretrace.families._dtypes import WORDS
 from foretrace.families._matmul import PAIR, TRIPLE, put_tile, shape
-from foretrace.families._parser import NameParser, row_for, rx, uncut
+from foretrace.families._parser import NameParser, row_for, rx, uncut, word_set
 from foretrace.schema.kernel import Family, KernelId
 
 DIRECTIONS = {
@@ -19,10 +20,17 @@ DIRECTIONS = {
     "wrw": ("conv_wgrad", "convolution, weight gradient"),
 }
 _IGEMM = (
-    r"igemm_(?P<dir>fwd|bwd|wrw)_gtc(?P<x>x(?P<gen>\d)?)?_(?:dlops_)?(?P<layout>n[a-z]+\d*)_(?P<dtype>[a-z]+\d+)"
-    rf"(?:_bx\d+_ex\d+)?_bt(?P<bt>{TRIPLE})(?:_wt(?P<wt>{TRIPLE}))?(?:_ws(?P<ws>{PAIR}))?(?:_wr(?P<wr>{PAIR}))?(?=_|$)"
+    r"igemm_(?P<dir>fwd|bwd|wrw)_gtc(?P<x>x(?P<gen>\d)?)?_(?:dlops_)?(?P<layout>n[a-z]+\d*)_"
+    r"(?P<dtype>[a-z]+\d+)"
+    rf"(?:_bx\d+_ex\d+)?_bt(?P<bt>{TRIPLE})(?:_wt(?P<wt>{TRIPLE}))?(?:_ws(?P<ws>{PAIR}))?(?:_wr"
+    rf"(?P<wr>{PAIR}))?(?=_|$)"
 )
 _TRANSPOSE = r"batched_transpose_(?P<tile>\d{1,4}x\d{1,4})(?:_pack_\w+?)?_(?P<unit>byte|half|dword)"
+WAVES = (
+    ("wt", "wave_tile", "tile"),
+    ("ws", "wave_step", "steps"),
+    ("wr", "wave_repeat", "repeats"),
+)
 BYTES = {"byte": 1, "half": 2, "dword": 4}
 # role, short name, op (none where the short name says it all), pattern
 LITERAL = r"""
@@ -40,7 +48,7 @@ LITERAL = r"""
 """
 
 
-def decode_igemm(name: str) -> KernelId | None:
+def _decode_igemm(name: str) -> KernelId | None:
     whole = uncut(name)
     found = rx(_IGEMM).match(whole)
     if not found:
@@ -48,13 +56,8 @@ def decode_igemm(name: str) -> KernelId | None:
     r = NameParser(name, "miopen_igemm")
     op, meaning = DIRECTIONS[found["dir"]]
     r.put(found["dir"], "op", op, meaning, "documented")
-    r.put(
-        "igemm",
-        "lib",
-        "MIOpen (asm implicit GEMM)",
-        "a convolution as a matrix product, in assembly",
-        "documented",
-    )
+    words = "a convolution as a matrix product, in assembly"
+    r.put("igemm", "lib", "MIOpen (asm implicit GEMM)", words, "documented")
     r.put(f"gtcx{found['gen']}", "gtc_gen", found["gen"], "2 seen on MI210, 3 on MI300X", "checked")
     r.put(
         found["layout"], "layout", found["layout"], "order of the tensor's dimensions", "documented"
@@ -62,12 +65,7 @@ def decode_igemm(name: str) -> KernelId | None:
     dtype = WORDS.get(found["dtype"], found["dtype"])
     r.put(found["dtype"], "dtype_in", dtype, f"type of the input: {dtype}", "documented")
     put_tile(r, f"bt{found['bt']}", shape(found["bt"]), "documented")
-    waves = (
-        ("wt", "wave_tile", "tile"),
-        ("ws", "wave_step", "steps"),
-        ("wr", "wave_repeat", "repeats"),
-    )
-    for key, field, words in waves:
+    for key, field, words in WAVES:
         if found[key]:
             r.put(key + found[key], field, shape(found[key]), f"{words} of one wave", "documented")
     split = "gkgs" in whole[found.end() : found.end() + 400].split("_")
@@ -77,20 +75,16 @@ def decode_igemm(name: str) -> KernelId | None:
     return r.done("conv", f"igemm {op} {found['bt']} {dtype}")
 
 
-def decode(name: str) -> KernelId | None:
+def _decode(name: str) -> KernelId | None:
     plain = name.partition("(")[0]
     if plain.endswith(("...", "…")):
-        return (
-            NameParser(name, "miopen").done("other", "MIOpen")
-            if plain.startswith("MIOpen")
-            else None
-        )
+        cut = NameParser(name, "miopen").done("other", "MIOpen")
+        return cut if plain.startswith("MIOpen") else None
     transpose = rx(_TRANSPOSE).match(plain)
     if transpose:
         return _transpose(name, transpose["tile"], transpose["unit"])
-    if found := rx(r"MIOpenBatchNorm(Fwd|Bwd)(Train|Infer)?(Spatial|PerActivation)?\w*").match(
-        plain
-    ):
+    batch_norm = r"MIOpenBatchNorm(Fwd|Bwd)(Train|Infer)?(Spatial|PerActivation)?\w*"
+    if found := rx(batch_norm).match(plain):
         return _batch_norm(name, found[0], found[1], found[2] or "", found[3] or "")
     if row := row_for(LITERAL, plain):
         role, short, op = row
@@ -112,12 +106,8 @@ def _transpose(name: str, tile: str, unit: str) -> KernelId:
 def _batch_norm(name: str, text: str, way: str, mode: str, kind: str) -> KernelId:
     r = NameParser(name, "miopen")
     forward = way == "Fwd"
-    r.put(
-        text,
-        "op",
-        f"batch_norm_{way.lower()}",
-        f"batch norm, {'forward' if forward else 'backward'}",
-    )
+    meaning = f"batch norm, {'forward' if forward else 'backward'}"
+    r.put(text, "op", f"batch_norm_{way.lower()}", meaning)
     r.put(text, "lib", "MIOpen", "a MIOpen kernel")
     words = [
         {"Spatial": "spatial", "PerActivation": "per activation", "": ""}[kind],
@@ -137,6 +127,11 @@ def _literal(name: str, plain: str, op: str, short: str, role: str) -> KernelId:
 
 
 FAMILIES = (
-    Family(name="miopen_igemm", decode=decode_igemm, order=10),
-    Family(name="miopen", decode=decode, order=50),
+    Family(
+        "miopen_igemm",
+        _decode_igemm,
+        order=10,
+        states=word_set("op gtc_gen dtype_in tile splitk wave_step"),
+    ),
+    Family("miopen", _decode, order=50, states=word_set("tile element_bytes op mode")),
 )

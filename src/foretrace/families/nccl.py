@@ -13,7 +13,7 @@ symmetric-memory kernels name their algorithm truly.
 
 from __future__ import annotations
 
-from foretrace.families._parser import NameParser, rx, uncut
+from foretrace.families._parser import NameParser, rx, uncut, word_set
 from foretrace.schema.kernel import Family, KernelId
 
 COLLECTIVES = (
@@ -23,7 +23,8 @@ _REDOP = "Sum|Prod|MinMax|Min|Max|PreMulSum|SumPostDiv"
 _ALGO = "RING|TREE|COLLNET|COLLNET_DIRECT|COLLNET_CHAIN|NVLS|NVLS_TREE|PAT"
 _PROTO = "LL128|LL|SIMPLE"
 _NEW = (
-    rf"(?:void )?nccl(?:Dev|Sh)Kernel(?:Debug)?_(?P<coll>{COLLECTIVES})(?:_(?P<redop>{_REDOP})_(?P<dtype>[a-z0-9]+))?"
+    rf"(?:void )?nccl(?:Dev|Sh)Kernel(?:Debug)?_(?P<coll>{COLLECTIVES})(?:_(?P<redop>{_REDOP})_"
+    rf"(?P<dtype>[a-z0-9]+))?"
     rf"(?:_(?P<algo>{_ALGO})_(?P<proto>{_PROTO}))?"
 )
 _OLD = (
@@ -35,13 +36,14 @@ _OLDEST = (
     r"(?P<redop>[a-z]+)_(?P<dtype>\w+)"
 )
 _SYMMETRIC = (
-    rf"nccl(?:Symk|Sym)DevKernel_(?P<coll>{COLLECTIVES})_(?P<algo>[A-Za-z0-9]+(?:_[A-Z][A-Za-z0-9]*)*)"
+    rf"nccl(?:Symk|Sym)DevKernel_(?P<coll>{COLLECTIVES})_(?P<algo>[A-Za-z0-9]+"
+    rf"(?:_[A-Z][A-Za-z0-9]*)*)"
     r"(?:_(?P<redop>[a-z]+)_(?P<dtype>[a-z0-9]+))?"
 )
 UNRELIABLE = "what the kernel was compiled for; another may have run inside it"
 
 
-def decode(name: str) -> KernelId | None:
+def _decode(name: str) -> KernelId | None:
     if "nccl" not in name[:12] and not name.startswith("msccl"):
         return None
     if rx(r"ncclDevKernel(?:Debug)?_Generic").match(name):
@@ -58,11 +60,9 @@ def decode(name: str) -> KernelId | None:
             read(r, found.groupdict() if uncut(name) == name else _firm(found.groupdict()))
             dtype = r.fields.get("dtype") or r.fields.get("name_dtype", "")
             return r.done("comms", f"nccl {coll} {dtype if 'Reduce' in coll else ''}".strip())
-    return (
-        NameParser(name, "nccl", "documented").done("comms", "nccl")
-        if rx(r"nccl\w*Kernel|msccl\w*Kernel").match(name)
-        else None
-    )
+    if not rx(r"nccl\w*Kernel|msccl\w*Kernel").match(name):
+        return None
+    return NameParser(name, "nccl", "documented").done("comms", "nccl")
 
 
 def _firm(found: dict[str, str]) -> dict[str, str]:
@@ -84,12 +84,8 @@ def _generic(name: str) -> KernelId:
 def _new(r: NameParser, found: dict[str, str]) -> None:
     if found["redop"]:
         r.put(found["redop"], "name_redop", found["redop"], UNRELIABLE)
-        r.put(
-            found["dtype"],
-            "dtype",
-            found["dtype"],
-            "element type; signed integers show as unsigned",
-        )
+        meaning = "element type; signed integers show as unsigned"
+        r.put(found["dtype"], "dtype", found["dtype"], meaning)
     _algorithm(r, found)
 
 
@@ -127,4 +123,12 @@ def _algorithm(r: NameParser, found: dict[str, str]) -> None:
         )
 
 
-FAMILY = Family(name="nccl", decode=decode, order=10)
+FAMILY = Family(
+    "nccl",
+    _decode,
+    order=10,
+    states=word_set("""
+        coll dtype name_algo name_algo_proto_reliable name_dtype name_redop generation
+        op generic
+    """),
+)

@@ -9,20 +9,12 @@ shapes and the letters come in any order; the ones that nobody explains are kept
 
 from __future__ import annotations
 
-from foretrace.families._matmul import put_arch, put_layout, put_tensor_core, put_tile, shape
-from foretrace.families._parser import NameParser, rx, uncut
+from foretrace.families._dtypes import by_spelling
+from foretrace.families._matmul import put_arch, put_layout, put_tensor_core, put_tile, shape, times
+from foretrace.families._parser import NameParser, joined, rx, uncut, word_set
 from foretrace.schema.kernel import Family, KernelId
 
-TYPES = {
-    "h": "f16",
-    "t": "bf16",
-    "s": "f32",
-    "b": "i8",
-    "i": "i32",
-    "q": "e4m3",
-    "r": "e5m2",
-    "o": "e2m1",
-}
+TYPES = by_spelling("f16 = h; bf16 = t; f32 = s; i8 = b; i32 = i; e4m3 = q; e5m2 = r; e2m1 = o")
 FLOATS = frozenset("htsqro")
 BATCH = {
     "bz": ("how the batch index is handled; on nearly every name, batched or not", "unknown"),
@@ -46,11 +38,12 @@ _SCALING = r"[ABCD](?:vec\d+(?:UE\d+M\d+)?|blk\d+)|ovscale"
 _HEAD = (
     r"nvjet_(?:(?P<arch>sm\d+)_)?(?P<types>[a-z]{3}|[a-z]{5})_(?:(?P<math>tf32)_)?"
     r"(?:(?P<mn>\d{1,5}x\d{1,5})_(?P<ks>\d{1,5}x\d{1,5})_(?P<cluster>\d{1,5}x\d{1,5})"
-    r"|mma_(?P<mnk>\d{1,5}x\d{1,5}x\d{1,5})_(?P<stages>\d{1,5})_(?P<warp>\d{1,5}x\d{1,5}x\d{1,5}))(?=_|$)"
+    r"|mma_(?P<mnk>\d{1,5}x\d{1,5}x\d{1,5})_(?P<stages>\d{1,5})_(?P<warp>\d{1,5}x\d{1,5}x\d{1,5}))"
+    r"(?=_|$)"
 )
 
 
-def decode(name: str) -> KernelId | None:
+def _decode(name: str) -> KernelId | None:
     if not name.startswith("nvjet_"):
         return None
     r = NameParser(name, "nvjet")
@@ -134,12 +127,8 @@ def _words(r: NameParser, words: list[str]) -> None:
 
 def _flag(r: NameParser, word: str) -> bool:
     if word in ("h", "v"):
-        r.put(
-            word,
-            "raster",
-            word,
-            f"tiles are walked {'horizontally' if word == 'h' else 'vertically'}",
-        )
+        meaning = f"tiles are walked {'horizontally' if word == 'h' else 'vertically'}"
+        r.put(word, "raster", word, meaning)
     elif word in BATCH:
         r.put(word, "batch_mode", word, *BATCH[word])
     elif word == "2cta":
@@ -148,13 +137,8 @@ def _flag(r: NameParser, word: str) -> bool:
         side = "first" if word == "coopA" else "second"
         r.put(word, "coop", word[-1], f"two warp groups share a tile and split its {side} MMA side")
     elif word == "splitK":
-        r.put(
-            word,
-            "splitk",
-            True,
-            "K is split over blocks; a splitKreduce kernel adds the pieces",
-            "checked",
-        )
+        words = "K is split over blocks; a splitKreduce kernel adds the pieces"
+        r.put(word, "splitk", True, words, "checked")
     else:
         return False
     return True
@@ -176,22 +160,24 @@ def _letters(r: NameParser, letters: str) -> None:
     put_layout(r, letters, letters[:2].lower(), "checked")
     if len(letters) == 3:
         along = "m (first tile number)" if letters[2] == "T" else "n (second tile number)"
-        r.put(
-            letters,
-            "mma_m_along",
-            along,
-            f"third letter: the tall side of the MMA lies along {along}",
-        )
+        meaning = f"third letter: the tall side of the MMA lies along {along}"
+        r.put(letters, "mma_m_along", along, meaning)
     else:
         r.note(letters, "third and fourth letter: layouts of C and D")
 
 
 def _short(r: NameParser) -> str:
-    fields = r.fields
-    tile = "x".join(str(number) for number in fields["tile"])
-    dtype = fields.get("dtype_in") or fields.get("dtype_a") or ""
-    words = ["nvjet", tile, fields.get("layout", ""), dtype, *fields.get("epilogue", ())]
-    return " ".join([word for word in words if word] + ["split-K"] * fields.get("splitk", False))
+    dtype = r.get("dtype_in") or r.get("dtype_a")
+    words = ["nvjet", times(r.get("tile")), r.get("layout"), dtype, *r.get("epilogue")]
+    return joined(*words, "split-K" if r.get("splitk") else "")
 
 
-FAMILY = Family(name="nvjet", decode=decode, order=10)
+FAMILY = Family(
+    "nvjet",
+    _decode,
+    order=10,
+    states=word_set("""
+        arch tile stages cluster dtype_in layout epilogue coop splitk dtype_a dtype_out
+        scaling other warp_tile
+    """),
+)

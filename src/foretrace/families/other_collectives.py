@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import re
 
+from foretrace.families._parser import word_set
 from foretrace.schema.kernel import Family, KernelId, Part
 
 _LIBRARY = re.compile(r"(?:void )?(?P<lib>rccl|hccl|oneccl|msccl|ucc)(?=[A-Z_:]|$)")
 _COLLECTIVE = re.compile(
-    r"all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|broadcast|send_?recv|reduce|gather|scatter|barrier",
+    r"all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|broadcast|send_?recv|reduce|gather"
+    r"|scatter|barrier",
     re.IGNORECASE,
 )
 _SPELLED = {
@@ -25,7 +27,7 @@ _SPELLED = {
 }
 
 
-def decode(name: str) -> KernelId | None:
+def _decode(name: str) -> KernelId | None:
     match = _LIBRARY.match(name[:400])
     if match is None:
         return None
@@ -44,4 +46,4 @@ def decode(name: str) -> KernelId | None:
     return KernelId(name, short, "other_collectives", "comms", fields, tuple(parts))
 
 
-FAMILY = Family("other_collectives", decode, order=60)
+FAMILY = Family("other_collectives", _decode, order=60, states=word_set("lib coll"))

@@ -1,11 +1,9 @@
-"""PyTorch's own collectives over symmetric memory: `multimem_all_reduce_kernel<T, bytes>` and
-friends.
-"""
+"""PyTorch's collectives over symmetric memory: `multimem_all_reduce_kernel<T, bytes>`, …."""
 
 from __future__ import annotations
 
 from foretrace.families import _cpp, _dtypes
-from foretrace.families._parser import NameParser, rx
+from foretrace.families._parser import NameParser, rx, word_set
 from foretrace.schema.kernel import Family, KernelId
 
 COLLECTIVES = {
@@ -17,12 +15,13 @@ COLLECTIVES = {
     "broadcast": "Broadcast",
 }
 _NAME = (
-    r"(?P<multimem>multimem_)?(?:one_shot_|two_shot_)?(?P<coll>all_reduce|all_gather|reduce_scatter|all_to_all)"
+    r"(?P<multimem>multimem_)?(?:one_shot_|two_shot_)?(?P<coll>all_reduce|all_gather"
+    r"|reduce_scatter|all_to_all)"
     r"(?:_out|_inplace|_copy)?_kernel(?:_inplace)?"
 )
 
 
-def decode(name: str) -> KernelId | None:
+def _decode(name: str) -> KernelId | None:
     if "_kernel" not in name[:120] or ("shot_" not in name[:120] and "multimem" not in name[:120]):
         return None
     cpp = _cpp.parse(name)
@@ -42,4 +41,4 @@ def decode(name: str) -> KernelId | None:
     return r.done("comms", f"symm_mem {coll} {dtype or ''}".strip())
 
 
-FAMILY = Family(name="torch_symm_mem", decode=decode, order=35)
+FAMILY = Family("torch_symm_mem", _decode, order=35, states=word_set("coll dtype bytes_per_access"))

@@ -1,6 +1,7 @@
 """Tensile: the matrix products of rocBLAS and hipBLASLt.
 
-    C<ijk>_A<idx>_B<idx>_<types>_<flags>[_Bias][_HA_S][_SAV][_UserArgs]_MT<M>x<N>x<K>_MI<m>x<n>[x<k>]x<b>_SN_<parameters>
+    C<ijk>_A<idx>_B<idx>_<types>_<flags>[_Bias][_HA_S][_SAV][_UserArgs]_MT<M>x<N>x<K>
+        _MI<m>x<n>[x<k>]x<b>_SN_<parameters>
 
 `Alik` has the summation index first, so A is transposed (t); `Bljk` is not (n): `Alik_Bljk` is tn,
 what F.linear runs. Types: S f32, D f64, H f16, B bf16, I i32, I8, X xf32, F8 and B8 the two fp8
@@ -10,24 +11,16 @@ activation and scaling are what the kernel can do, not proof of it.
 
 from __future__ import annotations
 
+from foretrace.families._dtypes import by_spelling
 from foretrace.families._matmul import TRIPLE, arch_meaning, put_layout, put_tile, shape
-from foretrace.families._parser import NameParser, rx, uncut
+from foretrace.families._parser import NameParser, joined, rx, uncut, word_set
 from foretrace.schema.kernel import Family, KernelId
 
 LIB = "hipBLASLt/rocBLAS (Tensile)"
-TYPES = {
-    "S": "f32",
-    "D": "f64",
-    "H": "f16",
-    "B": "bf16",
-    "I": "i32",
-    "I8": "i8",
-    "X": "xf32",
-    "F8": "e4m3",
-    "B8": "e5m2",
-    "C": "c64",
-    "Z": "c128",
-}
+TYPES = by_spelling(
+    "f32 = S; f64 = D; f16 = H; bf16 = B; i32 = I; i8 = I8; xf32 = X; e4m3 = F8; e5m2 = B8; "
+    "c64 = C; c128 = Z"
+)
 ALGORITHMS = {"MB": "several buffers", "SB": "one buffer", "MBSK": "several buffers, one kernel"}
 PARAMETERS = (
     (r"_MI(\d{1,4}(?:x\d{1,4}){2,3})(?=_)", "mfma", "shape of one matrix instruction"),
@@ -52,7 +45,7 @@ _THREE_TYPES = rf"(?P<in>{_T})(?P<out>{_T})(?P<comp>{_T})_(?P<flags>B?H?)(?=_|$)
 _ONE_TYPE = rf"(?P<in>{_T})_?(?P<flags>B?H?)(?=_|$)"
 
 
-def decode(name: str) -> KernelId | None:
+def _decode(name: str) -> KernelId | None:
     if not name.startswith(("Cij", "Custom_Cij")):
         return None
     whole = uncut(name)
@@ -68,8 +61,7 @@ def decode(name: str) -> KernelId | None:
     _problem(r, head["problem"])
     put_tile(r, f"MT{head['tile']}", shape(head["tile"]))
     _parameters(r, whole[head.end() : 4000])
-    words = ["tensile", head["tile"], a + b, r.fields.get("dtype_in", "")]
-    return r.done("gemm", " ".join(word for word in words if word))
+    return r.done("gemm", joined("tensile", head["tile"], a + b, r.get("dtype_in")))
 
 
 def _problem(r: NameParser, problem: str) -> None:
@@ -81,19 +73,12 @@ def _problem(r: NameParser, problem: str) -> None:
     found = types.groupdict()
     source = TYPES[found["in"]]
     r.put(types[0], "dtype_in", source, f"type of both inputs: {source}")
-    target, compute = (
-        TYPES[found.get("out") or found["in"]],
-        TYPES[found.get("comp") or found["in"]],
-    )
+    target, compute = (TYPES[found.get(side) or found["in"]] for side in ("out", "comp"))
     r.put(types[0], "dtype_out", target, f"type of the result: {target}")
     r.put(types[0], "dtype_compute", compute, f"computed in {compute}")
     r.put(types[0], "use_beta", "B" in found["flags"], "can add beta * C")
-    r.put(
-        types[0],
-        "high_precision_acc",
-        "H" in found["flags"],
-        "sums in a wider type than the inputs",
-    )
+    meaning = "sums in a wider type than the inputs"
+    r.put(types[0], "high_precision_acc", "H" in found["flags"], meaning)
     _abilities(r, problem[types.end() :].strip("_"))
 
 
@@ -112,9 +97,7 @@ def _abilities(r: NameParser, rest: str) -> None:
 
 
 def _parameters(r: NameParser, tail: str) -> None:
-    """Capital letters of a parameter's name and its value, in alphabetical order; only the telling
-    ones are read.
-    """
+    """A parameter is the capital letters of its name and its value; the telling ones are read."""
     for pattern, field, meaning in PARAMETERS:
         found = rx(pattern).search(tail)
         if found:
@@ -135,7 +118,7 @@ def _value(field: str, text: str) -> object:
 
 
 def _helper(name: str, cut: bool) -> KernelId:
-    """`Cijk_S_PostGSU3_VW4`: adds the pieces of a product split over K; others scale C before it."""
+    """`Cijk_S_PostGSU3_VW4` adds the pieces of a product split over K; others scale C first."""
     r = NameParser(name, "rocm_tensile", "documented")
     if cut:
         return r.done("gemm", "tensile")
@@ -146,4 +129,12 @@ def _helper(name: str, cut: bool) -> KernelId:
     return r.done("reduction", "tensile split-K reduce")
 
 
-FAMILY = Family(name="rocm_tensile", decode=decode, order=10)
+FAMILY = Family(
+    "rocm_tensile",
+    _decode,
+    order=10,
+    states=word_set("""
+        layout tile dtype_in dtype_compute bias arch stream_k workgroup mfma dtype_out
+        global_split_u
+    """),
+)

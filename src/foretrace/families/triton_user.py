@@ -13,14 +13,18 @@ from __future__ import annotations
 
 from foretrace.families import _words
 from foretrace.families._matmul import put_tile
-from foretrace.families._parser import NameParser, row_for, rx
+from foretrace.families._parser import NameParser, row_for, rx, word_set
 from foretrace.schema.kernel import Family, KernelId
 
 _OGS = (
-    r"_p?(?P<base>matmul_ogs)_(?P<layout>[NT]{3})_(?P<out>[a-z0-9]+?)x(?P<a>[a-z0-9]+?)x(?P<b>[a-z0-9]+?)"
+    r"_p?(?P<base>matmul_ogs)_(?P<layout>[NT]{3})_(?P<out>[a-z0-9]+?)x(?P<a>[a-z0-9]+?)x"
+    r"(?P<b>[a-z0-9]+?)"
     r"_(?P<m>\d{1,5})x(?P<n>\d{1,5})x(?P<k>\d{1,5})x(?P<split>\d{1,5})(?P<rest>(?:_[a-z0-9]+)*)"
 )
-_HABIT = r"_[A-Za-z]\w*|\w*(?:_kernel|_fwd|_bwd|_forward|_backward|_triton|_fwd_inner)(?:_\w{1,24})?|triton_\w+"
+_HABIT = (
+    r"_[A-Za-z]\w*|\w*(?:_kernel|_fwd|_bwd|_forward|_backward|_triton|_fwd_inner)"
+    r"(?:_\w{1,24})?|triton_\w+"
+)
 _SPEC = r"_?0[dce]+(?:\d{1,4}[dce]*)*$"
 ATTENTION = {
     "bwd_kernel_dk_dv": "bwd",
@@ -47,7 +51,7 @@ KNOWN = r"""
 """
 
 
-def decode(name: str) -> KernelId | None:
+def _decode(name: str) -> KernelId | None:
     if len(name) > 400 or not rx(r"[A-Za-z_]\w*").fullmatch(name) or name.startswith("_Z"):
         return None
     ogs = rx(_OGS).fullmatch(name)
@@ -61,12 +65,8 @@ def decode(name: str) -> KernelId | None:
     if not rx(_HABIT).fullmatch(plain):
         return None
     r = NameParser(name, "user_triton")
-    r.put(
-        plain,
-        "op",
-        "user triton",
-        "looks like a Triton kernel: then the name is the Python function's",
-    )
+    meaning = "looks like a Triton kernel: then the name is the Python function's"
+    r.put(plain, "op", "user triton", meaning)
     _spec(r, name, plain)
     return r.done(_words.role(plain), _words.plain(plain))
 
@@ -91,13 +91,8 @@ def _attention(name: str, plain: str) -> KernelId:
 def _spec(r: NameParser, name: str, plain: str) -> None:
     if plain != name:
         spec = name[len(plain) :].lstrip("_")
-        r.put(
-            spec,
-            "arg_spec",
-            spec,
-            "Triton 2's argument list: d = divisible by 16, c = equal to 1",
-            "documented",
-        )
+        meaning = "Triton 2's argument list: d = divisible by 16, c = equal to 1"
+        r.put(spec, "arg_spec", spec, meaning, "documented")
 
 
 def _ogs(name: str, found: dict[str, str]) -> KernelId:
@@ -126,4 +121,6 @@ def _ogs(name: str, found: dict[str, str]) -> KernelId:
     return r.done("gemm", short)
 
 
-FAMILY = Family(name="user_triton", decode=decode, order=90)
+FAMILY = Family(
+    "user_triton", _decode, order=90, states=word_set("tile split_k dtype_b epilogue op arg_spec")
+)

@@ -1,30 +1,24 @@
 """TensorRT-LLM's kernels, which FlashInfer and vLLM launch too: generated attention and products,
 quantization, MoE.
 
-fmhaSm100aKernel_Qkv<T>O<T>H<D>PagedKv<mask>P<page>[VarSeq]Q<q>Kv<k>(Persistent|Static)(Context|…ForGen)
-bmm_<out>_<A><B>_<acc>_t<M>x<N>x<K>[u<unroll>]_s<stages>_et<…>_m<…>_(c|cga)<…>_…_<layout>_[transOut]_…_sm<arch>
+    fmhaSm100aKernel_Qkv<T>O<T>H<D>PagedKv<mask>P<page>[VarSeq]Q<q>Kv<k>(Persistent|Static)
+        (Context|…ForGen)
+    bmm_<out>_<A><B>_<acc>_t<M>x<N>x<K>[u<unroll>]_s<stages>_et<…>_m<…>_(c|cga)<…>_…_<layout>
+        _[transOut]_…_sm<arch>
 """
 
 from __future__ import annotations
 
 from foretrace.families import _cpp, _dtypes, _words
 from foretrace.families._matmul import PAIR, TRIPLE, put_arch, put_layout, put_tile, shape
-from foretrace.families._parser import NameParser, rx, uncut
+from foretrace.families._parser import NameParser, joined, rx, uncut, word_set
 from foretrace.schema.kernel import Family, KernelId
 
 LIB = "TensorRT-LLM / FlashInfer trtllm-gen"
-TYPES = {
-    "E4m3": "e4m3",
-    "E5m2": "e5m2",
-    "E2m1": "e2m1",
-    "Bfloat16": "bf16",
-    "Fp16": "f16",
-    "Fp32": "f32",
-    "Int8": "i8",
-    "MxE4m3": "mx-e4m3",
-    "MxE2m1": "mx-e2m1",
-    "MxE5m2": "mx-e5m2",
-}
+TYPES = _dtypes.by_spelling(
+    "e4m3 = E4m3; e5m2 = E5m2; e2m1 = E2m1; bf16 = Bfloat16; f16 = Fp16; f32 = Fp32; i8 = Int8; "
+    "mx-e4m3 = MxE4m3; mx-e2m1 = MxE2m1; mx-e5m2 = MxE5m2"
+)
 MASKS = {
     "SlidingOrChunkedCausal": "sliding-or-chunked causal",
     "Causal": "causal",
@@ -40,12 +34,15 @@ PHASES = {
 }
 _TYPE = "MxE4m3|MxE2m1|MxE5m2|E4m3|E5m2|E2m1|Bfloat16|Fp16|Fp32|Int8"
 _FMHA = (
-    rf"fmhaSm(?P<sm>\d{{2,3}})[a-z]?Kernel_Qkv(?P<qkv>{_TYPE})O(?P<out>{_TYPE})(?:H(?P<hd>\d{{1,4}})(?=[A-Z]|$))?"
+    rf"fmhaSm(?P<sm>\d{{2,3}})[a-z]?Kernel_Qkv(?P<qkv>{_TYPE})O(?P<out>{_TYPE})(?:H"
+    rf"(?P<hd>\d{{1,4}})(?=[A-Z]|$))?"
     r"(?P<rest>[A-Za-z0-9_]*)"
 )
 _BMM = (
-    rf"(?P<kind>bmm|gemm)_(?P<out>{_TYPE})_(?P<a>{_TYPE})(?P<b>{_TYPE})?_(?P<acc>{_TYPE})(?:_b[A-Z]\d{{1,3}})*_t(?P<tile>{TRIPLE})(?:u(?P<unroll>\d{{1,3}}))?"
-    rf"(?:_s(?P<stages>\d{{1,3}}))?(?:_et(?P<et>{PAIR}))?(?:_m(?P<mma>{TRIPLE}))?(?:_c(?:ga)?(?P<cluster>{TRIPLE}))?(?P<rest>\w*)"
+    rf"(?P<kind>bmm|gemm)_(?P<out>{_TYPE})_(?P<a>{_TYPE})(?P<b>{_TYPE})?_(?P<acc>{_TYPE})"
+    rf"(?:_b[A-Z]\d{{1,3}})*_t(?P<tile>{TRIPLE})(?:u(?P<unroll>\d{{1,3}}))?"
+    rf"(?:_s(?P<stages>\d{{1,3}}))?(?:_et(?P<et>{PAIR}))?(?:_m(?P<mma>{TRIPLE}))?(?:_c(?:ga)?"
+    rf"(?P<cluster>{TRIPLE}))?(?P<rest>\w*)"
 )
 EPILOGUES = (
     ("biasM", "bias"),
@@ -69,7 +66,7 @@ GEMM_SHAPES = (
 QUANT = {"0": "fp4", "1": "fp4", "2": "mxfp8"}
 
 
-def decode_fmha(name: str) -> KernelId | None:
+def _decode_fmha(name: str) -> KernelId | None:
     found = rx(_FMHA).match(name)
     if not found:
         return None
@@ -88,10 +85,7 @@ def decode_fmha(name: str) -> KernelId | None:
         r.put(f"H{found['hd']}", "head_dim", int(found["hd"]), f"head dimension {found['hd']}")
     _fmha_rest(r, found["rest"] if uncut(name) == name else found["rest"].rstrip("0123456789"))
     phase = r.fields.get("phase", "").partition(" ")[0]
-    return r.done(
-        "attention",
-        " ".join(word for word in ("trtllm fmha", phase, TYPES[found["qkv"]], arch) if word),
-    )
+    return r.done("attention", joined("trtllm fmha", phase, TYPES[found["qkv"]], arch))
 
 
 def _fmha_rest(r: NameParser, rest: str) -> None:
@@ -117,12 +111,10 @@ def _fmha_rest(r: NameParser, rest: str) -> None:
         r.put(phase, "phase", PHASES[phase], PHASES[phase])
 
 
-def decode_gemm(name: str) -> KernelId | None:
-    found = (
-        rx(_BMM).fullmatch(uncut(name).partition("(")[0])
-        if name.startswith(("bmm_", "gemm_"))
-        else None
-    )
+def _decode_gemm(name: str) -> KernelId | None:
+    if not name.startswith(("bmm_", "gemm_")):
+        return None
+    found = rx(_BMM).fullmatch(uncut(name).partition("(")[0])
     if not found:
         return None
     r = NameParser(name, "trtllm_gemm")
@@ -163,7 +155,7 @@ def _gemm_rest(r: NameParser, words: list[str]) -> None:
             put_arch(r, word, word)
 
 
-def decode_cuda(name: str) -> KernelId | None:
+def _decode_cuda(name: str) -> KernelId | None:
     """`tensorrt_llm::kernels::…` and `moe::dev::…`: literal names."""
     if not rx(r"(?:void )?(?:tensorrt_llm::|moe::dev::)").match(name):
         return None
@@ -172,10 +164,8 @@ def decode_cuda(name: str) -> KernelId | None:
     r = NameParser(name, "trtllm_quant" if quant else "trtllm_kernels")
     if not quant:
         r.note(cpp.base, f"the name is literal: {_words.plain(cpp.base)}")
-        return r.done(
-            "scatter_gather" if "moe::dev" in cpp.scope else _words.role(cpp.base),
-            f"trtllm {_words.plain(cpp.base)}",
-        )
+        role = "scatter_gather" if "moe::dev" in cpp.scope else _words.role(cpp.base)
+        return r.done(role, f"trtllm {_words.plain(cpp.base)}")
     r.put(cpp.base, "op", "quantize", "converts to fewer bits, one scale per block")
     dtype, block = _dtypes.cpp(cpp.arg(1)), _cpp.integer(cpp.arg(2))
     r.put(cpp.arg(1), "dtype_in", dtype, "reads {}")
@@ -185,18 +175,25 @@ def decode_cuda(name: str) -> KernelId | None:
 
 
 FAMILIES = (
-    Family(name="trtllm_fmha", decode=decode_fmha, order=12),
-    Family(name="trtllm_gemm", decode=decode_gemm, order=12),
     Family(
-        name="trtllm_quant",
-        decode=lambda name: decode_cuda(name) if "quantize_with_block_size" in name[:80] else None,
-        order=36,
+        "trtllm_fmha",
+        _decode_fmha,
+        order=12,
+        states=word_set("head_dim mask page_size tile_q persistent phase"),
     ),
     Family(
-        name="trtllm_kernels",
-        decode=lambda name: (
-            decode_cuda(name) if "quantize_with_block_size" not in name[:80] else None
-        ),
+        "trtllm_gemm", _decode_gemm, order=12, states=word_set("dtype_a tile stages cluster layout")
+    ),
+    Family(
+        "trtllm_quant",
+        lambda name: _decode_cuda(name) if "quantize_with_block_size" in name[:80] else None,
+        order=36,
+        states=word_set("dtype_in block"),
+    ),
+    Family(
+        "trtllm_kernels",
+        lambda name: _decode_cuda(name) if "quantize_with_block_size" not in name[:80] else None,
         order=37,
+        states=word_set(""),
     ),
 )

@@ -1,11 +1,9 @@
-"""vLLM's own CUDA and HIP kernels, and those of SGLang, which began as copies. Their names are
-literal.
-"""
+"""vLLM's CUDA and HIP kernels, and SGLang's, which began as copies. Names are literal."""
 
 from __future__ import annotations
 
 from foretrace.families import _cpp, _dtypes, _words
-from foretrace.families._parser import NameParser, rx
+from foretrace.families._parser import NameParser, rx, word_set
 from foretrace.schema.kernel import Family, KernelId
 
 # function (without `_kernel`) -> (op, short, role); no op where the short form says it all; {}
@@ -33,16 +31,14 @@ KERNELS = {
     "store_kvcache": ("kv_cache_write", "kv cache write", "scatter_gather"),
 }
 # SGLang's names without a namespace of their own.
-UNSCOPED = frozenset(
-    """
+UNSCOPED = word_set("""
     rotary_embedding store_kvcache clamp_position resolve_future_token_ids
     cross_device_reduce_1stage cross_device_reduce_2stage act_and_mul moe_align_block_size
-    """.split()
-)
+""")
 _SCOPES = ("vllm", "marlin", "marlin_moe_wna16", "sgl_hip", "sgl", "device")
 
 
-def decode(name: str) -> KernelId | None:
+def _decode(name: str) -> KernelId | None:
     if _cpp.is_mangled(name):
         return _mangled_name(name)
     if not rx(r"vllm::|marlin|sgl|::type |_kernel|kvcache").search(name[:300]) or "(" not in name:
@@ -94,13 +90,8 @@ def _quant(r: NameParser, cpp: _cpp.Cpp) -> KernelId:
     r.put(cpp.arg(0), "dtype_in", source, "reads {}")
     if target in ("e4m3", "e5m2", "i8", "e4m3fnuz"):
         r.put(cpp.arg(1), "dtype_out", target, f"writes {target}")
-    kind = (
-        "int8"
-        if target == "i8" or "int8" in cpp.base
-        else "fp8"
-        if target or "fp8" in cpp.base
-        else "fewer bits"
-    )
+    kind = "fp8" if target or "fp8" in cpp.base else "fewer bits"
+    kind = "int8" if target == "i8" or "int8" in cpp.base else kind
     return r.done("pointwise", f"quantize {source or ''}->{kind}")
 
 
@@ -117,4 +108,6 @@ def _mangled_name(name: str) -> KernelId | None:
     return r.done(role, short.replace("{}", "").strip())
 
 
-FAMILY = Family(name="vllm_cuda", decode=decode, order=55)
+FAMILY = Family(
+    "vllm_cuda", _decode, order=55, states=word_set("op dtype neox dtype_in dtype_cache")
+)

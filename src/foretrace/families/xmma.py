@@ -1,10 +1,10 @@
 """xmma: matrix products and convolutions in cuBLAS and cuDNN, `sm80_xmma_…` to `sm90_xmma_…`.
 
-    sm<arch>_xmma_gemm_<T1>_<T2>_<T3>_<layout>_<layout of
-    C>_tilesize<M>x<N>x<K>[_cgasize<c>][_stage<S>]
-        _(warpsize|warpgroupsize)<w>[_tensor<mma>|_ffma][_<words>]_execute[_<k
-        mode>]_kernel__5x_(cublas|cudnn)
-    sm<arch>_xmma_(fprop|dgrad|wgrad)_implicit_gemm[_indexed]_<T1>_<T2>_<T3>_<input+filter>_<output>_tilesize…
+    sm<arch>_xmma_gemm_<T1>_<T2>_<T3>_<layout>_<layout of C>_tilesize<M>x<N>x<K>[_cgasize<c>]
+        [_stage<S>]_(warpsize|warpgroupsize)<w>[_tensor<mma>|_ffma][_<words>]_execute
+        [_<k mode>]_kernel__5x_(cublas|cudnn)
+    sm<arch>_xmma_(fprop|dgrad|wgrad)_implicit_gemm[_indexed]_<T1>_<T2>_<T3>_<input+filter>
+        _<output>_tilesize…
 
 T1 is input and output type (A, B and output where A and B differ), T2 the arithmetic and the
 accumulator, T3 the type of the end. NVIDIA has not explained the convention: everything here is
@@ -21,8 +21,9 @@ from foretrace.families._matmul import (
     put_tensor_core,
     put_tile,
     shape,
+    times,
 )
-from foretrace.families._parser import NameParser, rx, uncut
+from foretrace.families._parser import NameParser, joined, rx, uncut, word_set
 from foretrace.schema.kernel import Family, KernelId
 
 OPS = {
@@ -39,18 +40,24 @@ K_MODES = {
 _TYPE = "tf32|bf16|f16|f32|f64|e4m3|e5m2|i8|u8|i32|i4"
 _HEAD = (
     r"(?P<arch>sm\d{2,3}[a-z]?)_xmma_(?P<kind>gemm|fprop|dgrad|wgrad)(?P<implicit>_implicit_gemm)?"
-    rf"(?P<indexed>_indexed)?(?:_(?P<t1>(?:{_TYPE}){{2,3}})_(?P<t2>(?:{_TYPE}){{2,3}})_(?P<t3>{_TYPE})"
-    r"|(?:_[a-z]+\d[a-z0-9]*){1,3})?(?:_(?P<in>[ntc]{2}|n[a-z]+\d*k[a-z]+\d*)_(?P<out>[ntc]|n[a-z]+\d*))?(?=_|$)"
+    rf"(?P<indexed>_indexed)?(?:_(?P<t1>(?:{_TYPE}){{2,3}})_(?P<t2>(?:{_TYPE}){{2,3}})_"
+    rf"(?P<t3>{_TYPE})"
+    r"|(?:_[a-z]+\d[a-z0-9]*){1,3})?(?:_(?P<in>[ntc]{2}|n[a-z]+\d*k[a-z]+\d*)_"
+    r"(?P<out>[ntc]|n[a-z]+\d*))?(?=_|$)"
 )
 _SIZES = (
-    rf"_tilesize(?P<tile>{TRIPLE})(?:_cgasize(?P<cluster>{TRIPLE}))?(?:_stage(?P<stages>\d{{1,3}}))?"
+    rf"_tilesize(?P<tile>{TRIPLE})(?:_cgasize(?P<cluster>{TRIPLE}))?(?:_stage"
+    rf"(?P<stages>\d{{1,3}}))?"
     rf"(?:_(?P<unit>warpgroupsize|warpsize)(?P<warps>{TRIPLE}))?(?:_g(?P<groups>\d{{1,4}}))?"
     rf"(?:_tensor(?P<mma>{TRIPLE})|_(?P<ffma>ffma))?(?=_|$)"
 )
-_END = r"_?execute(?:_(?P<mode>segment_k_off|segment_k_on|split_k))?_kernel(?:_+(?:5x_)?(?P<lib>cublas|cudnn))?"
+_END = (
+    r"_?execute(?:_(?P<mode>segment_k_off|segment_k_on|split_k))?_kernel(?:_+(?:5x_)?"
+    r"(?P<lib>cublas|cudnn))?"
+)
 
 
-def decode(name: str) -> KernelId | None:
+def _decode(name: str) -> KernelId | None:
     whole = uncut(name)
     head = rx(_HEAD).match(whole)
     if not head:
@@ -114,12 +121,8 @@ def _sizes(r: NameParser, name: str, end: int) -> int:
             f"g{found['groups']}", "g", int(found["groups"]), "group count, presumably", "unknown"
         )
     if found["mma"]:
-        r.put(
-            "tensor" + found["mma"],
-            "mma",
-            shape(found["mma"]),
-            "shape of one tensor-core instruction",
-        )
+        meaning = "shape of one tensor-core instruction"
+        r.put("tensor" + found["mma"], "mma", shape(found["mma"]), meaning)
     _tensor_core(r, found)
     return sizes.end()
 
@@ -152,12 +155,17 @@ def _end(r: NameParser, tail: str, cut: bool) -> None:
 
 
 def _short(r: NameParser) -> str:
-    fields = r.fields
-    tile = "x".join(str(number) for number in fields.get("tile", ()))
-    dtype = fields.get("dtype_in") or fields.get("dtype_a") or ""
-    op = "" if fields["op"] == "gemm" else fields["op"]
-    words = ["xmma", fields["arch"], op, tile, fields.get("layout", ""), dtype]
-    return " ".join(word for word in words if word)
+    op = "" if r.get("op") == "gemm" else r.get("op")
+    dtype = r.get("dtype_in") or r.get("dtype_a")
+    return joined("xmma", r.get("arch"), op, times(r.get("tile")), r.get("layout"), dtype)
 
 
-FAMILY = Family(name="xmma", decode=decode, order=12)
+FAMILY = Family(
+    "xmma",
+    _decode,
+    order=12,
+    states=word_set("""
+        arch layout tile tensor_core tokens splitk lib dtype_acc op layout_in
+        layout_filter stages g
+    """),
+)

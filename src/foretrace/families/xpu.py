@@ -1,15 +1,13 @@
-"""Intel GPUs: ATen's SYCL templates, read like their CUDA siblings. Thin evidence: names quoted in
-public code.
-"""
+"""Intel GPUs: ATen's SYCL templates, known from names quoted in public code."""
 
 from __future__ import annotations
 
 from foretrace.families import _aten, _cpp, _dtypes, _words
-from foretrace.families._parser import NameParser, rx
+from foretrace.families._parser import NameParser, joined, rx, word_set
 from foretrace.schema.kernel import Family, KernelId
 
 
-def decode(name: str) -> KernelId | None:
+def _decode(name: str) -> KernelId | None:
     if name == "gemm_kernel":
         r = NameParser(name, "xpu")
         r.put(name, "op", "gemm", "oneDNN's matrix product; the name tells no more")
@@ -31,17 +29,9 @@ def decode(name: str) -> KernelId | None:
     dtype = _dtypes.cpp((_cpp.inside(name, functor) or ("",))[0]) if functor else None
     r.put(functor, "dtype", dtype, "works on {}")
     elementwise = rx(r"(?:Vectorized|Unrolled|Legacy)?\w*Elementwise\w*").fullmatch(cpp.base)
-    role = (
-        "pointwise"
-        if elementwise
-        else "reduction"
-        if cpp.base.startswith("Reduce")
-        else _words.role(cpp.base)
-    )
-    return r.done(
-        role,
-        f"{_aten.op_word(functor) if functor else _words.plain(cpp.base)} {dtype or ''}".strip(),
-    )
+    role = "reduction" if cpp.base.startswith("Reduce") else _words.role(cpp.base)
+    word = _aten.op_word(functor) if functor else _words.plain(cpp.base)
+    return r.done("pointwise" if elementwise else role, joined(word, dtype))
 
 
-FAMILY = Family(name="xpu", decode=decode, order=32)
+FAMILY = Family("xpu", _decode, order=32, states=word_set("vec op dtype"))

@@ -6,16 +6,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-ROLES = tuple(
+_ROLES = (
     "gemm gemv conv attention pointwise reduction normalization softmax copy scatter_gather "
-    "optimizer comms random sort other".split()
+    "optimizer comms random sort other"
 )
+ROLES = tuple(_ROLES.split())
 CERTAINTIES = ("documented", "checked", "inferred", "unknown")
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One piece of a name: its text, the field it fills (or ""), its meaning, and how sure we are."""
+    """A piece of a name: its text, the field it fills (or ""), its meaning, and how sure we are."""
 
     text: str
     field: str
@@ -43,9 +44,11 @@ class KernelId:
 class Family:
     """One kernel-name family: `decode` returns None for a name that is not its own.
 
-    Families are tried in `order`, low first: narrow prefixes come before broad templates.
+    Families are tried in `order`, low first: narrow prefixes come before broad templates. `states`
+    names fields that its names can state; a prediction about another field is answered by that.
     """
 
     name: str
     decode: Callable[[str], KernelId | None]
     order: int = 50
+    states: frozenset[str] = frozenset()
