@@ -17,14 +17,13 @@ addition that eager code makes instead moves three times as much.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from foretrace.analyses._common import each, ids, per
 from foretrace.analyses._copies import moved_bytes, paths, plain_copies
-from foretrace.analyses._sketch import GEMM, Sketch, kernel, memcpy
-from foretrace.schema.finding import Example, Finding, Rule
+from foretrace.schema.finding import Finding, Rule
 from foretrace.units import bytes_text, plural, time_text
 
 if TYPE_CHECKING:
@@ -52,26 +51,9 @@ def check(trace: Trace) -> Iterator[Finding]:
     yield Finding(RULE.name, "found", title, detail, evidence, ids(trace.gpu.id[mine]), ns)
 
 
-def _sketch(*before: dict[str, Any]) -> dict[str, Any]:
-    return (
-        Sketch()
-        .step()
-        .op("aten::addmm", *before, kernel(GEMM, 20), dims=[[64, 64], [64, 32], [32, 64]])
-        .document()
-    )
-
-
 RULE = Rule(
     name="addmm_copy",
     title="The matrix that addmm copies before it multiplies",
     check=check,
     needs=frozenset({"gpu", "ops"}),
-    examples=(
-        Example(
-            "a matrix as bias",
-            lambda: _sketch(memcpy("Memcpy DtoD (Device -> Device)", 5, 8192)),
-            {"count": 1, "ns": 5000, "bytes": 16384},
-        ),
-        Example("a product without a copy", _sketch, None),
-    ),
 )

@@ -22,15 +22,14 @@ not counted.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from foretrace.analyses._common import chains_with, each, ids, per, product_ns
-from foretrace.analyses._sketch import GEMM, Sketch, kernel
 from foretrace.model.intervals import Ints
 from foretrace.model.order import Case
-from foretrace.schema.finding import Example, Finding, Rule
+from foretrace.schema.finding import Finding, Rule
 from foretrace.units import plural, time_text
 
 if TYPE_CHECKING:
@@ -129,51 +128,9 @@ def _reads(case: Case, size: int | None) -> bool:
     return left is not None and size is not None and left.bytes in (size, size // 2, size * 2)
 
 
-SOFTMAX = (
-    "void (anonymous namespace)::softmax_warp_forward<c10::BFloat16, c10::BFloat16, float, 10, "
-    "false, false>"
-    "(c10::BFloat16*, c10::BFloat16 const*, int, int, int, bool const*, int, bool)"
-)
-
-
-def _sketch(path: str, after: str = "aten::bmm") -> dict[str, Any]:
-    scores = [128, 1024, 1024]
-    return (
-        Sketch()
-        .step()
-        .op(f"{path}aten::bmm", kernel(GEMM, 90), dims=[[128, 1024, 64], [128, 64, 1024]])
-        .op(
-            f"{path}aten::_softmax",
-            kernel(SOFTMAX, 120),
-            dims=[scores, [], []],
-            concrete=["", "-1", "False"],
-        )
-        .op(f"{path}{after}", kernel(GEMM, 90), dims=[scores, [128, 1024, 64]])
-        .document()
-    )
-
-
 RULE = Rule(
     name="attention_math",
     title="Attention computed step by step",
     check=check,
     needs=frozenset({"gpu", "ops"}),
-    examples=(
-        Example(
-            "the math fallback",
-            lambda: _sketch(f"{FALLBACK} > "),
-            {"calls": 3, "kernels": 3, "ns": 300000},
-        ),
-        Example("written by hand", lambda: _sketch(""), {"calls": 1, "kernels": 3, "ns": 300000}),
-        Example(
-            "a softmax that feeds nothing of its size",
-            lambda: (
-                Sketch()
-                .step()
-                .op("aten::_softmax", kernel(SOFTMAX, 120), dims=[[128, 1024], [], []])
-                .document()
-            ),
-            None,
-        ),
-    ),
 )

@@ -24,9 +24,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from foretrace.analyses._common import LISTED, bare, each, listing, per, shapes_text, together
-from foretrace.analyses._sketch import GEMM, Sketch, kernel, memcpy
 from foretrace.model.order import Case
-from foretrace.schema.finding import Example, Finding, Rule
+from foretrace.schema.finding import Finding, Rule
 from foretrace.units import plural
 
 if TYPE_CHECKING:
@@ -100,31 +99,9 @@ def _entry(trace: Trace, case: Case, proof: str) -> dict[str, Any]:
     }
 
 
-def _sketch(bias: list[int], *before: dict[str, Any]) -> dict[str, Any]:
-    product = kernel(GEMM, 20)
-    return (
-        Sketch()
-        .step()
-        .op("aten::addmm", *before, product, dims=[bias, [8, 32], [32, 64]])
-        .document()
-    )
-
-
 RULE = Rule(
     name="bias_epilogue",
     title="A bias added inside a matrix product",
     check=check,
     needs=frozenset({"gpu", "ops"}),
-    examples=(
-        Example(
-            "an addmm with a bias vector and one kernel",
-            lambda: _sketch([64]),
-            {"products": 1, "activations": []},
-        ),
-        Example(
-            "a matrix as bias is copied first",
-            lambda: _sketch([8, 64], memcpy("Memcpy DtoD (Device -> Device)", 5, 1024)),
-            None,
-        ),
-    ),
 )

@@ -28,9 +28,8 @@ import numpy as np
 
 from foretrace.analyses._common import LISTED, bandwidth_ns, each, ids, listing, per, shapes_text
 from foretrace.analyses._pairs import following
-from foretrace.analyses._sketch import ADD, GEMM, Sketch, kernel
 from foretrace.model.order import Case
-from foretrace.schema.finding import Example, Finding, Rule
+from foretrace.schema.finding import Finding, Rule
 from foretrace.units import bytes_text, plural, time_text
 
 if TYPE_CHECKING:
@@ -124,59 +123,9 @@ def _entry(trace: Trace, product: Case, addition: Case, count: int) -> dict[str,
     }
 
 
-def _sketch(added: list[int]) -> dict[str, Any]:
-    product = kernel(GEMM, 20)
-    return (
-        Sketch()
-        .step()
-        .op("aten::mm", product, dims=[[8, 32], [32, 64]])
-        .op("aten::add", kernel(ADD, 6), dims=[[8, 64], added])
-        .document()
-    )
-
-
-def _convolution() -> dict[str, Any]:
-    name = "sm80_xmma_fprop_implicit_gemm_bf16bf16_bf16f32_f32_nhwckrsc_nhwc_tilesize128x128x64_stage4_warpsize2x2x1_g1_kernel"
-    settings = ["", "", "[0, 0]", "[1, 1]", "[1, 1]", "1"]  # padding, stride, dilation, groups
-    dims = [[8, 16, 32, 32], [64, 16, 1, 1], [], [], [], []]
-    return (
-        Sketch()
-        .step()
-        .op("aten::cudnn_convolution", kernel(name, 20), dims=dims, concrete=settings)
-        .op("aten::add_", kernel(ADD, 6), dims=[[8, 64, 32, 32], [1, 64, 1, 1]])
-        .document()
-    )
-
-
 RULE = Rule(
     name="bias_separate",
     title="An addition after a matrix product, in a kernel of its own",
     check=check,
     needs=frozenset({"gpu", "shapes"}),
-    examples=(
-        Example(
-            "matmul, then a bias vector",
-            lambda: _sketch([64]),
-            {"additions": 1, "kinds": ["a bias vector"]},
-        ),
-        Example(
-            "a convolution, then a bias per channel", _convolution, {"kinds": ["a bias vector"]}
-        ),
-        Example(
-            "matmul, then a matrix",
-            lambda: _sketch([8, 64]),
-            {"kinds": ["a whole matrix"], "bytes": 2048},
-        ),
-        Example(
-            "an addition of other sizes",
-            lambda: (
-                Sketch()
-                .step()
-                .op("aten::mm", kernel(GEMM, 20), dims=[[8, 32], [32, 64]])
-                .op("aten::add", kernel(ADD, 6), dims=[[16, 64], [16, 64]])
-                .document()
-            ),
-            None,
-        ),
-    ),
 )

@@ -20,9 +20,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from foretrace.analyses._common import LISTED, dtype, each, per, together
-from foretrace.analyses._sketch import COPY, Sketch, kernel
 from foretrace.model.order import Case
-from foretrace.schema.finding import Example, Finding, Rule
+from foretrace.schema.finding import Finding, Rule
 from foretrace.units import bytes_text, plural, time_text
 
 if TYPE_CHECKING:
@@ -79,34 +78,9 @@ def _kind(trace: Trace, types: str, cases: list[Case]) -> dict[str, Any]:
     }
 
 
-def _sketch(source: str) -> dict[str, Any]:
-    return (
-        Sketch()
-        .step()
-        .op(
-            "aten::to > aten::_to_copy > aten::copy_",
-            kernel(COPY, 8),
-            dims=[[64, 64], [64, 64]],
-            types=["float", source],
-        )
-        .document()
-    )
-
-
 RULE = Rule(
     name="casts",
     title="Kernels that only change the data type",
     check=check,
     needs=frozenset({"gpu"}),
-    examples=(
-        Example(
-            "bf16 to float32",
-            lambda: _sketch("c10::BFloat16"),
-            {
-                "count": 1,
-                "casts": [{"cast": "bf16 -> f32", "count": 1, "ns": 8000, "bytes": 24576}],
-            },
-        ),
-        Example("a copy of one type", lambda: _sketch("float"), None),
-    ),
 )

@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from foretrace.analyses._sketch import ADD, Sketch, kernel
-from foretrace.schema.finding import Example, Finding, Rule
+from foretrace.schema.finding import Finding, Rule
 from foretrace.units import ratio_text, time_text
 
 if TYPE_CHECKING:
@@ -55,19 +54,10 @@ def check(trace: Trace) -> Iterator[Finding]:
         f"(median){gpu}. "
         "Leave it out of means, or warm up longer."
     )
-    evidence = {
-        "first_ns": first.cpu_ns,
-        "usual_ns": usual,
-        "ratio": round(ratio, 3),
-    } | ({"first_busy_ns": busy, "usual_busy_ns": usual_busy} if len(trace.gpu) else {})
+    evidence = {"first_ns": first.cpu_ns, "usual_ns": usual, "ratio": round(ratio, 3)} | (
+        {"first_busy_ns": busy, "usual_busy_ns": usual_busy} if len(trace.gpu) else {}
+    )
     yield Finding(RULE.name, "found", title, detail, evidence, (first.event,))
-
-
-def _sketch(first: float) -> dict[str, object]:
-    sketch = Sketch()
-    for us in (first, 100, 110):
-        sketch.step().op("aten::add", kernel(ADD, 5), us=us)
-    return sketch.document()
 
 
 RULE = Rule(
@@ -75,12 +65,4 @@ RULE = Rule(
     title="A first step that is not like the others",
     check=check,
     needs=frozenset({"steps"}),
-    examples=(
-        Example(
-            "300 us, then 100 and 110",
-            lambda: _sketch(300),
-            {"first_ns": 300000, "usual_ns": 105000, "ratio": 2.857},
-        ),
-        Example("three alike", lambda: _sketch(104), None),
-    ),
 )

@@ -22,10 +22,9 @@ import numpy as np
 
 from foretrace.analyses._common import each, ids, per
 from foretrace.analyses._copies import counted
-from foretrace.analyses._sketch import ADD, Sketch, kernel
 from foretrace.model.covered import Covered
 from foretrace.model.intervals import Bools
-from foretrace.schema.finding import Example, Finding, Rule
+from foretrace.schema.finding import Finding, Rule
 from foretrace.units import percent_text, plural, time_text
 
 if TYPE_CHECKING:
@@ -74,30 +73,9 @@ def _exposed(trace: Trace, talking: Bools) -> tuple[int, int]:
     return total, exposed
 
 
-NCCL = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
-
-
 RULE = Rule(
     name="exposed_comms",
     title="Communication that nothing else covers",
     check=check,
     needs=frozenset({"gpu"}),
-    examples=(
-        Example(
-            "an all-reduce after the last kernel",
-            lambda: (
-                Sketch()
-                .step()
-                .op("aten::add", kernel(ADD, 20))
-                .op("record_param_comms", kernel(NCCL, 30))
-                .document()
-            ),
-            {"collectives": 1, "ns": 30000, "exposed_ns": 30000},
-        ),
-        Example(
-            "no communication",
-            lambda: Sketch().step().op("aten::add", kernel(ADD, 20)).document(),
-            None,
-        ),
-    ),
 )

@@ -20,9 +20,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from foretrace.analyses._common import LISTED, each, faster_by, per, shapes_text, together
-from foretrace.analyses._sketch import Sketch, kernel
 from foretrace.model.about import device_of
-from foretrace.schema.finding import Example, Finding, Rule
+from foretrace.schema.finding import Finding, Rule
 from foretrace.units import percent_text, plural, time_text
 
 if TYPE_CHECKING:
@@ -72,30 +71,9 @@ def _entry(trace: Trace, case: Case) -> dict[str, Any]:
     }
 
 
-def _sketch(name: str) -> dict[str, Any]:
-    return (
-        Sketch("NVIDIA A100-SXM4-80GB", (8, 0), 108)
-        .step()
-        .op("aten::mm", kernel(name, 30), dims=[[512, 512], [512, 512]], types=["float", "float"])
-        .document()
-    )
-
-
 RULE = Rule(
     name="float32_products",
     title="Float32 matrix products that leave the tensor cores idle",
     check=check,
     needs=frozenset({"gpu"}),
-    examples=(
-        Example(
-            "sgemm on an A100", lambda: _sketch("ampere_sgemm_128x64_tn"), {"count": 1, "ns": 30000}
-        ),
-        Example(
-            "TF32 on an A100",
-            lambda: _sketch(
-                "void cutlass::Kernel2<cutlass_80_tensorop_s1688gemm_64x64_32x6_tn_align4>(int)"
-            ),
-            None,
-        ),
-    ),
 )

@@ -39,11 +39,10 @@ from foretrace.analyses._common import (
     tensor_text,
 )
 from foretrace.analyses._pairs import following
-from foretrace.analyses._sketch import GELU, GEMM, MUL, Sketch, kernel
 from foretrace.model.costs import Tensor
 from foretrace.model.intervals import Ints
 from foretrace.model.order import Case
-from foretrace.schema.finding import Example, Finding, Rule
+from foretrace.schema.finding import Finding, Rule
 from foretrace.units import bytes_text, plural, time_text
 
 if TYPE_CHECKING:
@@ -184,41 +183,9 @@ def _group(trace: Trace, cases: list[Case], count: int, ns: int) -> dict[str, An
     }
 
 
-def _mlp() -> dict[str, Any]:
-    rows, wide = [8192, 768], [8192, 3072]
-    product = kernel(GEMM, 56)
-    return (
-        Sketch()
-        .step()
-        .op("aten::mm", product, dims=[rows, [768, 3072]])
-        .op("aten::gelu", kernel(GELU, 33), dims=[wide, []])
-        .op("aten::mm", product, dims=[rows, [768, 3072]])
-        .op("aten::mul", kernel(MUL, 37), dims=[wide, wide])
-        .document()
-    )
-
-
 RULE = Rule(
     name="fusable_pointwise",
     title="Neighbouring element-by-element kernels that could be one",
     check=check,
     needs=frozenset({"gpu", "shapes"}),
-    examples=(
-        Example(
-            "a gated MLP: gelu of one product times another",
-            _mlp,
-            {"kernels": 2, "could_be": 1, "bytes_saved": 100_663_296},
-        ),
-        Example(
-            "two kernels on tensors of different sizes",
-            lambda: (
-                Sketch()
-                .step()
-                .op("aten::gelu", kernel(GELU, 33), dims=[[64, 64], []])
-                .op("aten::mul", kernel(MUL, 37), dims=[[32, 32], [32, 32]])
-                .document()
-            ),
-            None,
-        ),
-    ),
 )

@@ -21,9 +21,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from foretrace.analyses._common import LISTED, each, per, shapes_text, together
-from foretrace.analyses._sketch import GEMM, Sketch, kernel
 from foretrace.model.order import Case
-from foretrace.schema.finding import Example, Finding, Rule
+from foretrace.schema.finding import Finding, Rule
 from foretrace.units import flops_text, plural, time_text
 
 if TYPE_CHECKING:
@@ -92,48 +91,9 @@ def _entry(trace: Trace, case: Case) -> dict[str, Any]:
     }
 
 
-def _sketch(last: str) -> dict[str, Any]:
-    sketch = Sketch().step()
-    for _ in range(2):
-        sketch.op("aten::mm", kernel(GEMM, 56), dims=[[8192, 768], [768, 3072]])
-    return sketch.op("aten::mm", kernel(last, 51), dims=[[8192, 3072], [3072, 768]]).document()
-
-
 RULE = Rule(
     name="gemm_choice",
     title="Matrix products of equal size on different kernels",
     check=check,
     needs=frozenset({"gpu", "shapes"}),
-    examples=(
-        Example(
-            "gate and up share a kernel, down has another",
-            lambda: _sketch("nvjet_sm90_tst_192x128_64x5_1x2_h_bz_coopB_TNT"),
-            {
-                "groups": [
-                    {
-                        "flops": 38_654_705_664,
-                        "kernels": [
-                            {
-                                "kernel": "nvjet 256x128x64 tn bf16",
-                                "name": GEMM,
-                                "shapes": "[8192, 768] x [768, 3072]",
-                                "count": 2,
-                                "median_ns": 56000.0,
-                                "tflops": 690.3,
-                            },
-                            {
-                                "kernel": "nvjet 192x128x64 tn bf16",
-                                "name": "nvjet_sm90_tst_192x128_64x5_1x2_h_bz_coopB_TNT",
-                                "shapes": "[8192, 3072] x [3072, 768]",
-                                "count": 1,
-                                "median_ns": 51000.0,
-                                "tflops": 757.9,
-                            },
-                        ],
-                    }
-                ]
-            },
-        ),
-        Example("one kernel for all three", lambda: _sketch(GEMM), None),
-    ),
 )

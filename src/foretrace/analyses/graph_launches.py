@@ -22,9 +22,8 @@ import numpy as np
 
 from foretrace.analyses._common import each, ids, per
 from foretrace.analyses._copies import counted
-from foretrace.analyses._sketch import ADD, Sketch, kernel
 from foretrace.model import calls
-from foretrace.schema.finding import Example, Finding, Rule
+from foretrace.schema.finding import Finding, Rule
 from foretrace.units import percent_text, plural, time_text
 
 if TYPE_CHECKING:
@@ -68,23 +67,4 @@ RULE = Rule(
     title="Kernels that CUDA graphs launched",
     check=check,
     needs=frozenset({"gpu"}),
-    examples=(
-        Example(
-            "one launch, three kernels",
-            lambda: Sketch().step().graph(*[kernel(ADD, 5)] * 3).document(),
-            {
-                "launches": 1,
-                "work": 3,
-                "per_launch": 3.0,
-                "ns": 15000,
-                "share": 1.0,
-                "host_ns": 10000,
-            },
-        ),
-        Example(
-            "plain launches",
-            lambda: Sketch().step().op("aten::add", kernel(ADD, 5)).document(),
-            None,
-        ),
-    ),
 )

@@ -25,10 +25,9 @@ import numpy as np
 
 from foretrace.analyses._common import LISTED, each, ids, per
 from foretrace.analyses._copies import moved_bytes, paths, plain_copies
-from foretrace.analyses._sketch import COPY, Sketch, kernel
 from foretrace.analyses.addmm_copy import ADDING
 from foretrace.model.intervals import Ints
-from foretrace.schema.finding import Example, Finding, Rule
+from foretrace.schema.finding import Finding, Rule
 from foretrace.units import bytes_text, plural, time_text
 
 if TYPE_CHECKING:
@@ -91,24 +90,9 @@ def _entry(trace: Trace, cause: str, rows: Ints) -> dict[str, Any]:
     }
 
 
-def _sketch(path: str) -> dict[str, Any]:
-    return Sketch().step().op(path, kernel(COPY, 8), dims=[[64, 64], [64, 64]]).document()
-
-
 RULE = Rule(
     name="hidden_copies",
     title="Copies that an op makes on its own account",
     check=check,
     needs=frozenset({"gpu", "ops"}),
-    examples=(
-        Example(
-            "contiguous on a transposed tensor",
-            lambda: _sketch("aten::contiguous > aten::clone > aten::copy_"),
-            {
-                "count": 1,
-                "causes": [{"cause": "contiguous", "count": 1, "ns": 8000, "bytes": 16384}],
-            },
-        ),
-        Example("a copy that someone asked for", lambda: _sketch("aten::copy_"), None),
-    ),
 )

@@ -25,8 +25,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from foretrace.analyses._common import ids, listing, per
-from foretrace.analyses._sketch import GEMM, Sketch, kernel
-from foretrace.schema.finding import Example, Finding, Rule
+from foretrace.schema.finding import Finding, Rule
 from foretrace.units import percent_text, plural, time_text
 
 if TYPE_CHECKING:
@@ -92,24 +91,9 @@ def check(trace: Trace) -> Iterator[Finding]:
     )
 
 
-def _sketch(pause: float) -> Sketch:
-    sketch = Sketch().step()
-    for _ in range(4):
-        sketch.op("aten::mm", kernel(GEMM, 200)).pause(pause)
-    return sketch
-
-
 RULE = Rule(
     name="idle_gaps",
     title="Time in which the GPU did nothing",
     check=check,
     needs=frozenset({"gpu"}),
-    examples=(
-        Example(
-            "the host does something else for 400 us after each launch",
-            lambda: _sketch(400).document(),
-            {"gaps": 5},
-        ),
-        Example("the host runs ahead", lambda: _sketch(0).document(), None),
-    ),
 )

@@ -21,10 +21,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from foretrace.analyses._common import LISTED, each, listing, per, together
-from foretrace.analyses._sketch import ADD, Sketch, kernel
 from foretrace.model.order import Case
 from foretrace.model.reach import VIEWS
-from foretrace.schema.finding import Example, Finding, Rule
+from foretrace.schema.finding import Finding, Rule
 from foretrace.units import plural, time_text
 
 if TYPE_CHECKING:
@@ -76,40 +75,5 @@ def _entry(trace: Trace, case: Case) -> dict[str, Any]:
 
 
 RULE = Rule(
-    name="inductor_fusions",
-    title="What TorchInductor fused",
-    check=check,
-    needs=frozenset({"gpu"}),
-    examples=(
-        Example(
-            "a compiled gated MLP",
-            lambda: (
-                Sketch()
-                .step()
-                .op(
-                    "triton_poi_fused__unsafe_view_gelu_mul_0",
-                    kernel("triton_poi_fused__unsafe_view_gelu_mul_0", 37),
-                )
-                .document()
-            ),
-            {
-                "launches": 1,
-                "kernels": [
-                    {
-                        "kernel": "triton_poi_fused__unsafe_view_gelu_mul_0",
-                        "kind": "pointwise",
-                        "ops": ["gelu", "mul"],
-                        "views": ["_unsafe_view"],
-                        "count": 1,
-                        "median_ns": 37000.0,
-                    }
-                ],
-            },
-        ),
-        Example(
-            "an eager addition",
-            lambda: Sketch().step().op("aten::add", kernel(ADD, 6)).document(),
-            None,
-        ),
-    ),
+    name="inductor_fusions", title="What TorchInductor fused", check=check, needs=frozenset({"gpu"})
 )

@@ -26,10 +26,9 @@ import numpy as np
 
 from foretrace.analyses._common import each, ids, per
 from foretrace.analyses._copies import counted
-from foretrace.analyses._sketch import ADD, GEMM, Sketch, kernel
 from foretrace.model import bounds
 from foretrace.model.intervals import Bools, Ints
-from foretrace.schema.finding import Example, Finding, Rule
+from foretrace.schema.finding import Finding, Rule
 from foretrace.units import percent_text, plural, time_text
 
 if TYPE_CHECKING:
@@ -78,30 +77,9 @@ def _launches(trace: Trace, starving: Bools) -> tuple[Ints, dict[str, Any]]:
     }
 
 
-def _sketch(us: float, name: str) -> Sketch:
-    sketch = Sketch().step()
-    for _ in range(6):
-        sketch.op("aten::add", kernel(name, us), us=40)
-    return sketch
-
-
 RULE = Rule(
     name="launch_bound",
     title="Steps that the host cannot feed",
     check=check,
     needs=frozenset({"gpu", "launches"}),
-    examples=(
-        Example(
-            "2 us kernels from ops of 40 us",
-            lambda: _sketch(2, ADD).document(),
-            {
-                "launches": 6,
-                "kernels": 6,
-                "launch_interval_ns": 40000,
-                "kernel_ns": 2000,
-                "busy_ns": 12000,
-            },
-        ),
-        Example("200 us kernels from the same ops", lambda: _sketch(200, GEMM).document(), None),
-    ),
 )

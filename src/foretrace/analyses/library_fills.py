@@ -25,8 +25,7 @@ import numpy as np
 
 from foretrace.analyses._common import bare, each, ids, listing, per
 from foretrace.analyses._copies import counted, moved_bytes
-from foretrace.analyses._sketch import GEMM, Sketch, kernel, memset
-from foretrace.schema.finding import Example, Finding, Rule
+from foretrace.schema.finding import Finding, Rule
 from foretrace.units import bytes_text, plural, time_text
 
 if TYPE_CHECKING:
@@ -72,16 +71,4 @@ RULE = Rule(
     title="Fills that a library makes beside its own kernel",
     check=check,
     needs=frozenset({"gpu", "ops"}),
-    examples=(
-        Example(
-            "a GEMM that clears a counter",
-            lambda: Sketch().step().op("aten::mm", memset(0.7), kernel(GEMM, 56)).document(),
-            {"count": 1, "ns": 700, "bytes": 4, "ops": {"aten::mm": 1}},
-        ),
-        Example(
-            "a fill that was asked for",
-            lambda: Sketch().step().op("aten::zero_", memset(3, 4096)).document(),
-            None,
-        ),
-    ),
 )

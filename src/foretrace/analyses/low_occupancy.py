@@ -25,10 +25,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from foretrace.analyses._common import LISTED, ids
-from foretrace.analyses._sketch import ADD, GEMM, Sketch, kernel
 from foretrace.model.costs import occupancy
 from foretrace.model.order import Case, numbers
-from foretrace.schema.finding import Example, Finding, Rule
+from foretrace.schema.finding import Finding, Rule
 from foretrace.units import percent_text, plural
 
 if TYPE_CHECKING:
@@ -115,44 +114,9 @@ def _threads(launch: dict[str, Any]) -> int:
     return int(np.prod(sizes)) if sizes else 0
 
 
-def _sketch(name: str, **footprint: Any) -> dict[str, Any]:
-    return (
-        Sketch()
-        .step()
-        .op("aten::mm", kernel(name, 50, **footprint), dims=[[64, 64], [64, 64]])
-        .document()
-    )
-
-
 RULE = Rule(
     name="low_occupancy",
     title="Kernels that keep few warps on each SM",
     check=check,
     needs=frozenset({"gpu", "footprint"}),
-    examples=(
-        Example(
-            "a GEMM whose occupancy was not measured",
-            lambda: _sketch(
-                GEMM,
-                registers_per_thread=168,
-                shared_memory=213188,
-                block=[384, 1, 1],
-                grid=[2, 66, 1],
-                **{"est._achieved_occupancy_%": 0},
-            ),
-            {"unmeasured": 1},
-        ),
-        Example(
-            "an addition at full occupancy",
-            lambda: _sketch(
-                ADD,
-                registers_per_thread=32,
-                shared_memory=0,
-                block=[128, 1, 1],
-                grid=[1000, 1, 1],
-                **{"est._achieved_occupancy_%": 100},
-            ),
-            None,
-        ),
-    ),
 )

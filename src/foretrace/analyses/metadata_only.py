@@ -24,9 +24,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from foretrace.analyses._common import bare, each, idle_per_step, ids, inside_steps, listing, per
-from foretrace.analyses._sketch import COPY, GEMM, Sketch, kernel
 from foretrace.model.reach import views
-from foretrace.schema.finding import Example, Finding, Rule
+from foretrace.schema.finding import Finding, Rule
 from foretrace.units import time_text
 
 if TYPE_CHECKING:
@@ -67,27 +66,4 @@ RULE = Rule(
     title="Ops that only change how memory is seen",
     check=check,
     needs=frozenset({"gpu", "ops"}),
-    examples=(
-        Example(
-            "a linear layer: the weight is transposed by a view",
-            lambda: (
-                Sketch()
-                .step()
-                .op("aten::t > aten::transpose", us=4, dims=[[64, 32]])
-                .op("aten::mm", kernel(GEMM, 20), dims=[[8, 32], [32, 64]])
-                .document()
-            ),
-            {"calls": {"aten::transpose": 1, "aten::t": 1}},
-        ),
-        Example(
-            "a reshape that has to copy is no view",
-            lambda: (
-                Sketch()
-                .step()
-                .op("aten::reshape > aten::copy_", kernel(COPY, 20), dims=[[64, 32], [64, 32]])
-                .document()
-            ),
-            None,
-        ),
-    ),
 )

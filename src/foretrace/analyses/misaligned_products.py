@@ -24,9 +24,8 @@ from typing import TYPE_CHECKING, Any
 
 from foretrace.analyses._common import LISTED, each, generation, listing, per, product_ns, together
 from foretrace.analyses._products import product
-from foretrace.analyses._sketch import Sketch, kernel
 from foretrace.model.order import Case
-from foretrace.schema.finding import Example, Finding, Rule
+from foretrace.schema.finding import Finding, Rule
 from foretrace.units import percent_text, plural, time_text
 
 if TYPE_CHECKING:
@@ -119,35 +118,9 @@ def _older(trace: Trace, kernels: list[dict[str, Any]]) -> str:
     )
 
 
-def _sketch(width: int, name: str) -> dict[str, Any]:
-    return (
-        Sketch("NVIDIA H100 80GB HBM3")
-        .step()
-        .op(
-            "aten::mm",
-            kernel(f"void cutlass::Kernel2<{name}>({name}::Params)", 400),
-            dims=[[4096, 1024], [1024, width]],
-            strides=[[1024, 1], [1, 1024]],
-        )
-        .document()
-    )
-
-
 RULE = Rule(
     name="misaligned_products",
     title="Matrix products with a dimension that does not fit the card's loads",
     check=check,
     needs=frozenset({"gpu"}),
-    examples=(
-        Example(
-            "an odd number of columns on an H100 runs a Turing kernel",
-            lambda: _sketch(5185, "cutlass_75_tensorop_bf16_s1688gemm_bf16_128x128_nn_align1"),
-            {"count": 1, "dimensions": [5185]},
-        ),
-        Example(
-            "a multiple of 8",
-            lambda: _sketch(5192, "cutlass_80_tensorop_bf16_s16816gemm_bf16_64x64_64x6_tn_align8"),
-            None,
-        ),
-    ),
 )

@@ -30,10 +30,9 @@ from foretrace.analyses._common import (
     shapes_text,
     together,
 )
-from foretrace.analyses._sketch import GEMM, Sketch, kernel
 from foretrace.analyses.misaligned_products import misaligned
 from foretrace.model.order import Case
-from foretrace.schema.finding import Example, Finding, Rule
+from foretrace.schema.finding import Finding, Rule
 from foretrace.units import percent_text, plural, time_text
 
 if TYPE_CHECKING:
@@ -86,26 +85,9 @@ def _entry(trace: Trace, case: Case) -> dict[str, Any]:
     }
 
 
-def _sketch(name: str) -> dict[str, Any]:
-    return (
-        Sketch("NVIDIA H100 80GB HBM3")
-        .step()
-        .op("aten::mm", kernel(name, 30), dims=[[128, 512], [512, 512]])
-        .document()
-    )
-
-
 RULE = Rule(
     name="old_kernels",
     title="Kernels of an older generation than the card",
     check=check,
     needs=frozenset({"gpu"}),
-    examples=(
-        Example(
-            "an Ampere kernel on an H100",
-            lambda: _sketch("ampere_bf16_s16816gemm_bf16_128x64_ldg8_f2f_stages_64x4_tn"),
-            {"count": 1, "ns": 30000},
-        ),
-        Example("a Hopper kernel on an H100", lambda: _sketch(GEMM), None),
-    ),
 )

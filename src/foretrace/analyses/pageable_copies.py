@@ -22,9 +22,8 @@ import numpy as np
 
 from foretrace.analyses._common import each, ids, per
 from foretrace.analyses._copies import counted
-from foretrace.analyses._sketch import Sketch, memcpy
 from foretrace.model.gpu import NONE
-from foretrace.schema.finding import Example, Finding, Rule
+from foretrace.schema.finding import Finding, Rule
 from foretrace.units import bytes_text, plural, time_text
 
 if TYPE_CHECKING:
@@ -60,26 +59,9 @@ def check(trace: Trace) -> Iterator[Finding]:
     )
 
 
-def _sketch(kind: str) -> dict[str, object]:
-    return (
-        Sketch()
-        .step()
-        .op("aten::copy_", memcpy(f"Memcpy HtoD ({kind} -> Device)", 100, 1_000_000), us=20)
-        .document()
-    )
-
-
 RULE = Rule(
     name="pageable_copies",
     title="Copies from memory that is not pinned",
     check=check,
     needs=frozenset({"gpu"}),
-    examples=(
-        Example(
-            "a pageable batch",
-            lambda: _sketch("Pageable"),
-            {"count": 1, "bytes": 1_000_000, "ns": 100000, "gb_per_s": 10.0},
-        ),
-        Example("a pinned batch", lambda: _sketch("Pinned"), None),
-    ),
 )

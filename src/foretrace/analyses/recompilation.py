@@ -26,9 +26,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from foretrace.analyses._common import ids, listing, per
-from foretrace.analyses._sketch import ADD, Sketch, kernel
 from foretrace.model.covered import Covered
-from foretrace.schema.finding import Example, Finding, Rule
+from foretrace.schema.finding import Finding, Rule
 from foretrace.units import plural, time_text
 
 if TYPE_CHECKING:
@@ -84,37 +83,9 @@ def _compiles(name: str) -> bool:
     )
 
 
-def _sketch(version: int) -> dict[str, object]:
-    return (
-        Sketch()
-        .step()
-        .op(f"Torch-Compiled Region: 0/{version} > aten::add", kernel(ADD, 5))
-        .document()
-    )
-
-
 RULE = Rule(
     name="recompilation",
     title="Code that torch.compile compiled more than once",
     check=check,
     needs=frozenset({"ops"}),
-    examples=(
-        Example(
-            "the second version of frame 0",
-            lambda: _sketch(1),
-            {"recompilations": 1, "versions": {"0": [1]}, "compile_ns": 0},
-        ),
-        Example("compiled once", lambda: _sketch(0), None),
-        Example(
-            "compiled while recording",
-            lambda: (
-                Sketch()
-                .step()
-                .host("user_annotation", "_compile.compile_inner (dynamo_timed)", 900)
-                .op("aten::add", kernel(ADD, 5))
-                .document()
-            ),
-            {"recompilations": 0, "compile_ns": 900000},
-        ),
-    ),
 )

@@ -20,8 +20,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from foretrace.analyses._common import LISTED, bare, each, listing, per, shapes_text, together
-from foretrace.analyses._sketch import GEMM, Sketch, kernel
-from foretrace.schema.finding import Example, Finding, Rule
+from foretrace.schema.finding import Finding, Rule
 from foretrace.units import plural, time_text
 
 if TYPE_CHECKING:
@@ -62,31 +61,9 @@ def _entry(trace: Trace, case: Case) -> dict[str, Any]:
     }
 
 
-REDUCE = (
-    "void cublasLt::splitKreduce_kernel<32, 16, int, float, __nv_bfloat16, float, __nv_bfloat16, "
-    "true, false, false>"
-    "(cublasLt::cublasSplitKParams<float>, float const*, __nv_bfloat16 const*, __nv_bfloat16*, "
-    "float const*)"
-)
-
-
-def _sketch(*kernels: dict[str, Any]) -> dict[str, Any]:
-    return Sketch().step().op("aten::mm", *kernels, dims=[[8, 4096], [4096, 4096]]).document()
-
-
 RULE = Rule(
     name="split_k",
     title="Matrix products that were split along K",
     check=check,
     needs=frozenset({"gpu"}),
-    examples=(
-        Example(
-            "eight rows against a 4096 x 4096 weight",
-            lambda: _sketch(
-                kernel("nvjet_sm90_tst_64x8_64x16_2x1_v_bz_splitK_TNT", 12), kernel(REDUCE, 2)
-            ),
-            {"count": 1, "reduce_ns": 2000},
-        ),
-        Example("a whole product", lambda: _sketch(kernel(GEMM, 12)), None),
-    ),
 )

@@ -23,8 +23,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from foretrace.analyses._common import LISTED, each, ids, inside_steps, listing, per
-from foretrace.analyses._sketch import ADD, Sketch, kernel
-from foretrace.schema.finding import Example, Finding, Rule
+from foretrace.schema.finding import Finding, Rule
 from foretrace.units import plural, time_text
 
 if TYPE_CHECKING:
@@ -69,24 +68,9 @@ def _name(trace: Trace, call: int, op: int) -> str:
     return f"{trace.host.names[trace.host.name[op]]}: {name}" if op >= 0 else name
 
 
-def _sketch(waits: bool) -> Sketch:
-    sketch = Sketch().step().op("aten::add", kernel(ADD, 100))
-    if waits:
-        sketch.sync("cudaStreamSynchronize", "aten::_local_scalar_dense")
-    return sketch.op("aten::add", kernel(ADD, 100))
-
-
 RULE = Rule(
     name="sync_stalls",
     title="Places where the host waits for the GPU",
     check=check,
     needs=frozenset({"gpu", "ops"}),
-    examples=(
-        Example(
-            "an item() between two kernels",
-            lambda: _sketch(True).document(),
-            {"waits": 1, "calls": {"aten::_local_scalar_dense: cudaStreamSynchronize": 1}},
-        ),
-        Example("two kernels in a row", lambda: _sketch(False).document(), None),
-    ),
 )

@@ -23,9 +23,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from foretrace.analyses._common import bare, each, ids, per
-from foretrace.analyses._sketch import Sketch, kernel
 from foretrace.model.intervals import Ints
-from foretrace.schema.finding import Example, Finding, Rule
+from foretrace.schema.finding import Finding, Rule
 from foretrace.units import plural, time_text
 
 if TYPE_CHECKING:
@@ -107,45 +106,9 @@ def _passes(trace: Trace, rows: Ints) -> dict[str, int]:
     return dict(sorted(by_name.items(), key=lambda item: (-item[1], item[0])))
 
 
-FOREACH = (
-    "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<at::native::(anonymous "
-    "namespace)::"
-    "TensorListMetadata<1>, at::native::(anonymous namespace)::BinaryOpScalarFunctor<float, 1, 1, "
-    "0>, "
-    "std::multiplies<float>, float>(int)"
-)
-ADAM = (
-    "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<at::native::(anonymous "
-    "namespace)::"
-    "FusedOptimizerTensorListMetadata<4>, at::native::(anonymous "
-    "namespace)::FusedAdamMathFunctor<float, 4, "
-    "(at::native::ADAM_MODE)1, false>, float const*>(int)"
-)
-
-
-def _sketch(name: str, op: str) -> dict[str, object]:
-    sketch = Sketch().step().region("Optimizer.step#AdamW.step")
-    for _ in range(6):
-        sketch.op(op, kernel(name, 20))
-    return sketch.document()
-
-
 RULE = Rule(
     name="unfused_optimizer",
     title="Optimizer steps made of many kernels",
     check=check,
     needs=frozenset({"gpu", "ops"}),
-    examples=(
-        Example(
-            "foreach AdamW",
-            lambda: _sketch(FOREACH, "aten::_foreach_mul_"),
-            {
-                "optimizer": "AdamW",
-                "kernels": 6,
-                "ns": 120000,
-                "passes": {"aten::_foreach_mul_": 120000},
-            },
-        ),
-        Example("fused AdamW", lambda: _sketch(ADAM, "aten::_fused_adamw_"), None),
-    ),
 )

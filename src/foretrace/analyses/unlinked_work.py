@@ -23,8 +23,7 @@ import numpy as np
 
 from foretrace import families
 from foretrace.analyses._common import ids, listing
-from foretrace.analyses._sketch import ADD, GEMM, Sketch, kernel
-from foretrace.schema.finding import Example, Finding, Rule
+from foretrace.schema.finding import Finding, Rule
 from foretrace.units import percent_text, plural, time_text
 
 if TYPE_CHECKING:
@@ -64,18 +63,4 @@ RULE = Rule(
     title="GPU work without a launch in the trace",
     check=check,
     needs=frozenset({"gpu"}),
-    examples=(
-        Example(
-            "a kernel queued before the recording",
-            lambda: (
-                Sketch().stray(kernel(GEMM, 50)).step().op("aten::add", kernel(ADD, 5)).document()
-            ),
-            {"count": 1, "ns": 50000},
-        ),
-        Example(
-            "everything launched",
-            lambda: Sketch().step().op("aten::add", kernel(ADD, 5)).document(),
-            None,
-        ),
-    ),
 )

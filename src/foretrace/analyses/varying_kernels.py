@@ -24,10 +24,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from foretrace.analyses._common import LISTED, ids, per
-from foretrace.analyses._sketch import GEMM, Sketch, kernel
 from foretrace.model.intervals import Ints
 from foretrace.model.order import Case
-from foretrace.schema.finding import Example, Finding, Rule
+from foretrace.schema.finding import Finding, Rule
 from foretrace.units import plural, ratio_text, time_text
 
 if TYPE_CHECKING:
@@ -105,39 +104,9 @@ def _entry(case: Case, length: Ints) -> dict[str, Any]:
     }
 
 
-def _sketch(odd: float) -> dict[str, object]:
-    sketch = Sketch().step()
-    for us in (50, 50, odd, 50, 50):
-        sketch.op("aten::mm", kernel(GEMM, us, grid=[2, 66, 1]), dims=[[64, 64], [64, 64]])
-    return sketch.document()
-
-
 RULE = Rule(
     name="varying_kernels",
     title="Kernels whose launches differ widely in time",
     check=check,
     needs=frozenset({"gpu"}),
-    examples=(
-        Example(
-            "four launches of 50 us and one of 150",
-            lambda: _sketch(150),
-            {
-                "above_median_ns": 100000,
-                "kernels": [
-                    {
-                        "kernel": "nvjet 256x128x64 tn bf16",
-                        "name": GEMM,
-                        "op": "aten::mm",
-                        "role": "gemm",
-                        "count": 5,
-                        "median_ns": 50000,
-                        "mean_ns": 70000,
-                        "min_ns": 50000,
-                        "max_ns": 150000,
-                    }
-                ],
-            },
-        ),
-        Example("all alike", lambda: _sketch(51), None),
-    ),
 )

@@ -45,20 +45,6 @@ class Findings(list[Finding]):
 
 
 @dataclass(frozen=True, slots=True)
-class Example:
-    """A worked example of a rule: a made-up trace, and what the rule must say of it.
-
-    `document` makes the trace, as the Kineto document it would be read from. `says` is part of the
-    evidence of the first finding; None means that the rule must find nothing. The contract test
-    runs every example of every rule.
-    """
-
-    about: str
-    document: Callable[[], Mapping[str, Any]]
-    says: Mapping[str, Any] | None
-
-
-@dataclass(frozen=True, slots=True)
 class Rule:
     """One thing an expert would look for. `name` is that of its module, whose docstring is the
     manual page.
@@ -72,4 +58,3 @@ class Rule:
     title: str
     check: Callable[[Any], Iterable[Finding]]
     needs: frozenset[str] = frozenset()
-    examples: tuple[Example, ...] = ()
