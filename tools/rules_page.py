@@ -1,4 +1,4 @@
-"""The manual of all rules, from their docstrings: `python tools/rules_page.py > docs/findings.md`."""
+"""Write the manual of all rules: `python tools/rules_page.py > docs/findings.md`."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from foretrace.schema.finding import Rule
 
 HEAD = """# Findings
 
-What `foretrace look` looks for. Every rule is one file in `src/foretrace/analyses/`. This page is made from their
-docstrings:
+What `foretrace look` looks for. Every rule is one file in `src/foretrace/analyses/`. This page is
+made from their docstrings:
 
     python tools/rules_page.py > docs/findings.md
 
@@ -21,14 +21,15 @@ A finding has a state:
 - `skipped`: the trace lacks the data. The detail names the capture option that supplies it.
 - `crashed`: the rule failed. It hides no other rule.
 
-`at_most_ns` is an upper bound of what a repair can save. It is per step where the trace has steps, and for the whole
-recording where it has none. It is never a promise, and the bounds of two findings may count the same time. `evidence`
-holds the numbers behind the sentence, `events` the ids of events that prove it.
+`at_most_ns` is an upper bound of what a repair can save. It is per step where the trace has steps,
+and for the whole recording where it has none. It is never a promise, and the bounds of two findings
+may count the same time. `evidence` holds the numbers behind the sentence, `events` the ids of
+events that prove it.
 
-To add a rule, write one file: a docstring with the four paragraphs that every rule here has, a `check(trace)` that yields
-findings, and `RULE = Rule(...)`. `tests/analyses/examples/` holds the worked examples, one file per rule: at least one
-that finds something and one that does not. Another package brings rules through the entry point group
-`foretrace.analyses`.
+To add a rule, write one file: a docstring with the four paragraphs that every rule here has, a
+function that takes a trace and yields findings, and `RULE = Rule(...)`. Its worked examples are a
+file of the same name in `tests/analyses/examples/`: at least one that finds something and one that
+does not. Another package brings rules through the entry point group `foretrace.analyses`.
 
 ## What a rule may need
 

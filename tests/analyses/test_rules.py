@@ -103,7 +103,7 @@ def test_a_lacking_rule_names_the_option(tmp_path: Path) -> None:
     lacking = next(finding for finding in found if finding.rule == "fusable_pointwise")
     assert (lacking.state, lacking.detail) == (
         "skipped",
-        "needs shapes: profile with record_shapes=True",
+        "needs shapes: record with record_shapes=True",
     )
 
 

@@ -1,16 +1,16 @@
 """Matrix products that were split along K.
 
-What it shows: products whose sum was cut into slices computed by different blocks, and the kernels
+What it shows: products whose sum was cut into slices that different blocks compute, and the kernels
 that add the slices up.
 
 Why it matters: the library splits when M x N gives too few tiles to fill the card and K is long.
-The split itself is a gain; the extra kernel and the traffic of the partial sums are its price, and
-one op becomes two kernels.
+The split itself is a gain. Its price is the extra kernel and the memory traffic of the partial
+sums, and one op launches two kernels.
 
 How it is computed: `splitKreduce` kernels, and products whose name states split-K. The saving is at
 most the time of the reducing kernels: a larger M x N (a larger batch) would need none.
 
-When it is wrong: older cuBLAS and CUTLASS names do not state the split; there only the reducing
+When it is wrong: older cuBLAS and CUTLASS names do not state the split. There only the reducing
 kernel shows it.
 """
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 REDUCERS = frozenset({"splitk_reduce", "conv_wgrad_reduce"})
 
 
-def check(trace: Trace) -> Iterator[Finding]:
+def _check(trace: Trace) -> Iterator[Finding]:
     reducing = [case for case in trace.order.cases if case.count and case.id.get("op") in REDUCERS]
     split = [case for case in trace.order.cases if case.id.get("splitk") is True]
     whole, every = together(trace, reducing or split), together(trace, [*reducing, *split])
@@ -39,13 +39,11 @@ def check(trace: Trace) -> Iterator[Finding]:
     spent = trace.order.per_step(sum(case.ns for case in reducing))
     ops = listing(sorted({bare(case.op) for case in whole.cases if case.op})[:4]) or "Products"
     shape = f" ({shapes_text(whole.cases[0].call)} and more)" if whole.cases[0].call else ""
-    after = (
-        f"the kernels that add the slices take {time_text(spent)} {per(trace)}"
-        if reducing
-        else "no kernel of its own adds them"
-    )
+    after = "No separate kernel adds the slices"
+    if reducing:
+        after = f"The kernels that add the slices take {time_text(spent)} {per(trace)}"
     title = f"{plural(whole.count, 'product')} {per(trace)} split along K"
-    detail = f"{ops}{shape}: too few tiles to fill the card, so K was cut; {after}."
+    detail = f"{ops}{shape}: too few tiles to fill the card, so the library split K. {after}."
     kernels = [_entry(trace, case) for case in whole.cases[:LISTED]]
     evidence = {"count": whole.count, "reduce_ns": spent, "kernels": kernels}
     yield Finding(RULE.name, "found", title, detail, evidence, every.events, spent)
@@ -64,6 +62,6 @@ def _entry(trace: Trace, case: Case) -> dict[str, Any]:
 RULE = Rule(
     name="split_k",
     title="Matrix products that were split along K",
-    check=check,
+    check=_check,
     needs=frozenset({"gpu"}),
 )
