@@ -57,7 +57,7 @@ def _check(trace: Trace) -> Iterator[Finding]:
 
 RULE = Rule(
     name="cold_start",
-    title="A first step that is not like the others",
+    title="A first step that is slower than the others",
     check=_check,
     needs=frozenset({"steps"}),
 )

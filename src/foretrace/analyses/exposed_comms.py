@@ -70,7 +70,7 @@ def _exposed(trace: Trace, talking: Bools) -> tuple[int, int]:
 
 RULE = Rule(
     name="exposed_comms",
-    title="Communication that nothing else covers",
+    title="Communication that does not overlap with computation",
     check=_check,
     needs=frozenset({"gpu"}),
 )
