@@ -74,7 +74,7 @@ def _place(finding: Finding) -> tuple[bool, int, str]:
 
 
 def run(rule: Rule, trace: Trace) -> list[Finding]:
-    """What one rule says: its findings, or one finding that tells why there are none."""
+    """What one rule says: its findings, or one finding that says why it has no others."""
     for need, (has, advice) in NEEDS.items():
         if need in rule.needs and not has(trace):
             return [Finding(rule.name, "skipped", rule.title, f"needs {advice}")]

@@ -33,14 +33,14 @@ from foretrace.units import plural, time_text
 if TYPE_CHECKING:
     from foretrace.model.trace import Trace
 
-REGION = re.compile(r"Torch-Compiled Region: (\d+)/(\d+)(?:_\d+)?")
+REGION = r"Torch-Compiled Region: (\d+)/(\d+)(?:_\d+)?"
 
 
 def _check(trace: Trace) -> Iterator[Finding]:
     host = trace.host
     versions: dict[int, set[int]] = {}
     for name in host.names:
-        if found := REGION.fullmatch(name):
+        if found := re.fullmatch(REGION, name):
             versions.setdefault(int(found[1]), set()).add(int(found[2]))
     again = {str(frame): sorted(seen) for frame, seen in sorted(versions.items()) if max(seen) > 0}
     compiling = np.flatnonzero(host.lasting & host.named(_compiles))
@@ -68,7 +68,7 @@ def _versions(seen: list[int]) -> str:
 
 
 def _recompiled(name: str) -> bool:
-    found = REGION.fullmatch(name)
+    found = re.fullmatch(REGION, name)
     return found is not None and int(found[2]) > 0
 
 

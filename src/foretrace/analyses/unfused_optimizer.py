@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 PREFIX = "Optimizer.step#"
 HAVE_FUSED = frozenset({"Adam", "AdamW", "SGD", "Adagrad"})  # torch.optim, torch 2.11
-FUSED = re.compile("FusedAdam|FusedSgd|FusedAdagrad|fused_adam|multi_tensor_adam|AdamFunctor|LAMB")
+FUSED = "FusedAdam|FusedSgd|FusedAdagrad|fused_adam|multi_tensor_adam|AdamFunctor|LAMB"
 # SGD without momentum is one foreach kernel per chunk of the parameters; more passes than that are
 # worth telling.
 FEW = 4
@@ -45,7 +45,7 @@ def _check(trace: Trace) -> Iterator[Finding]:
     rows = np.unique(np.concatenate([np.empty(0, np.int64), *(span.work for span in spans)]))
     rows = rows[gpu.is_kernel[rows] & (trace.work_roles[rows] != "comms")]
     names = {trace.host.names[name] for name in trace.host.name[gpu.id[rows]].tolist()}
-    if len(rows) <= FEW * len(spans) or any(map(FUSED.search, names)):
+    if len(rows) <= FEW * len(spans) or any(re.search(FUSED, name) for name in names):
         return
     ns, passes = int(gpu.length[rows].sum()), _passes(trace, rows)
     before = int(trace.idle.length[np.isin(trace.idle.then, rows)].sum())

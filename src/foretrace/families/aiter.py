@@ -1,5 +1,4 @@
-"""AMD's AITER: assembly attention, fused norms, MoE; and the ROCm paged attention that it shares
-with vLLM.
+"""AMD's AITER (assembly attention, fused norms, MoE), and the paged attention it shares with vLLM.
 
 aiter::fmha_(fwd|bwd)_hd<D>_<dtype>[_causal][_a16|_a32][_rtne|_rtz|_rtna]…
 """

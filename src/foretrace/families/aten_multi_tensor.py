@@ -1,10 +1,10 @@
 """ATen's multi-tensor kernels: `_foreach_*` ops and fused optimizers.
 
-    multi_tensor_apply_kernel<TensorListMetadata<lists>, Functor<T, depth, inputs, result>, Op<…>,
-    …>
+    multi_tensor_apply_kernel<TensorListMetadata<lists>, Functor<T, depth, inputs, result>,
+        Op<…>, …>
 
-The role is `optimizer` for arithmetic (optimizers are what launches these in practice), `copy` for
-copies, `reduction` for norms. A result index of 0 is the in-place form (`_foreach_mul_`).
+The role is `optimizer` for arithmetic (in practice optimizers launch these), `copy` for copies,
+`reduction` for norms. A result index of 0 is the in-place form (`_foreach_mul_`).
 """
 
 from __future__ import annotations

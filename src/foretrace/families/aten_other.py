@@ -1,8 +1,7 @@
-"""The rest of ATen: pooling, losses, sorting, scans, embedding gradients, resampling. The
-function's name is the op.
+"""The rest of ATen: pooling, losses, sorting, scans, embedding gradients, resampling.
 
-A kernel of `at::native` that no table knows keeps its function name; its role comes from the words
-of that name.
+The function's name is the op. A kernel of `at::native` that no table knows keeps its function name;
+its role comes from the words of that name.
 """
 
 from __future__ import annotations

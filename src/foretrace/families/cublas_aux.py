@@ -1,5 +1,4 @@
-"""cuBLAS helpers around a matrix product: split-K sums, epilogues run apart, scaling, old float32
-variants.
+"""cuBLAS helpers around a matrix product: split-K sums, separate epilogues, scaling.
 
 `splitKreduce_kernel` adds the partial sums of a product that was split along K, under the same op
 as the product. Its role is `reduction`, not `gemm`: a count of products that included it would

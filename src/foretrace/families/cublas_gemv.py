@@ -1,12 +1,12 @@
 """cuBLAS kernels for products with a vector, and for matrices that are nearly one.
 
-| name | what it is |
-|---|---|
-| `internal::gemvx::kernel<int, int, TA, Tx, Ty, Tcompute, …>` | matrix times vector |
-| `gemv2T_kernel_val<int, int, TA, Tx, Ty, Tc, …>`, `gemv2N_kernel<…>` | the same with A transposed
-/ as it is | | `gemvNSP_kernel<TA, Tx, Ty, Tc, …>` | the same; nobody explains NSP |
-| `dot_kernel<…>` then `reduce_1Block_kernel<…>` | a dot product in two launches |
-| `gemmk1_kernel<…>`, `gemmSN_TN_kernel<T, …>` | a product with K = 1; a product with a small N |
+- `internal::gemvx::kernel<int, int, TA, Tx, Ty, Tcompute, …>`: matrix times vector
+- `gemv2T_kernel_val<int, int, TA, Tx, Ty, Tc, …>`: the same with A transposed
+- `gemv2N_kernel<…>`: the same with A as it is
+- `gemvNSP_kernel<TA, Tx, Ty, Tc, …>`: the same; nobody explains NSP
+- `dot_kernel<…>`, then `reduce_1Block_kernel<…>`: a dot product in two launches
+- `gemmk1_kernel<…>`: a product with K = 1
+- `gemmSN_TN_kernel<T, …>`: a product with a small N
 """
 
 from __future__ import annotations

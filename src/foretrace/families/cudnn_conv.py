@@ -1,5 +1,4 @@
-"""Convolutions of older cuDNN libraries: chip-generation names, engine templates, Winograd and FFT
-steps.
+"""Convolutions of older cuDNN libraries: generation names, engine templates, Winograd, FFT.
 
     [cudnn[_infer|_train]_]<generation>_[<out>_]<acc>[<mma>]cudnn[_<in>][_winograd]_<M>x<N>
         [_<words>][_interior|_small|_medium|_large]_<layout>_v1
@@ -110,7 +109,7 @@ def _engine(name: str, cpp: _cpp.Cpp) -> KernelId | None:
         found = rx(pattern).fullmatch(cpp.base)
         if found:
             r = NameParser(name, FAMILY_NAME)
-            r.put(cpp.base, "op", op, f"convolution, {PASSES.get(op[5:], 'direction not told')}")
+            r.put(cpp.base, "op", op, f"convolution, {PASSES.get(op[5:], 'direction not stated')}")
             r.put(cpp.base, "lib", "cudnn", "a cuDNN kernel")
             dtype = _dtypes.cpp(cpp.arg(0))
             if dtype == "f32":  # engines of the float32 age; the 16-bit ones do not tell

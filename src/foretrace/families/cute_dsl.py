@@ -1,8 +1,9 @@
-"""CuTe DSL kernels (flash attention 4 among them):
-`kernel_cutlass_kernel_<module><Class>_object_at__<arguments>_<n>`.
+"""CuTe DSL kernels, flash attention 4 among them.
 
-The DSL runs module path and class together, encodes the arguments' layouts and cuts the name: only
-the class, the module and the first pointer's type can be relied on.
+    kernel_cutlass_kernel_<module><Class>_object_at__<arguments>_<n>
+
+The DSL runs module path and class together, encodes the arguments' layouts and cuts the name. Only
+the class, the module and the first pointer's type are reliable.
 """
 
 from __future__ import annotations

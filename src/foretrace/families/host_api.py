@@ -1,9 +1,8 @@
-"""Host calls: the CUDA runtime and driver, HIP, Level Zero. They run on the CPU; the field `role`
-says what for.
+"""Host calls: the CUDA runtime and driver, HIP, Level Zero. The field `role` says what for.
 
-`cudaLaunchKernelExC` and `cuLaunchKernelEx` launch with attributes (clusters, programmatic
-dependent launch). Triton and nvjet launch through the driver (`cuLaunchKernel…`): whoever looks at
-the runtime alone misses them.
+They run on the CPU. `cudaLaunchKernelExC` and `cuLaunchKernelEx` launch with attributes (clusters,
+programmatic dependent launch). Triton and nvjet launch through the driver (`cuLaunchKernel…`): a
+list of runtime calls alone lacks them.
 """
 
 from __future__ import annotations
@@ -33,14 +32,14 @@ CALLS = r"""
 """
 # Calls that neither launch nor wait: explained, without a word of their own in `role`.
 HOST_ONLY = r"""
-    asks about an event                     EventQuery|EventElapsedTime
-    makes or drops an event                 EventCreate\w*|EventDestroy\w*
-    asks whether a graph is being captured  StreamIsCapturing|StreamGetCaptureInfo\w*
+    queries an event                        EventQuery|EventElapsedTime
+    creates or destroys an event            EventCreate\w*|EventDestroy\w*
+    queries whether a graph is captured     StreamIsCapturing|StreamGetCaptureInfo\w*
     captures a graph                        StreamBeginCapture\w*|StreamEndCapture\w*
         |ThreadExchange\w*
     builds a graph                          Graph\w*
-    asks for errors                         PeekAtLastError|GetLastError|GetError\w*
-    asks about a pointer                    PointerGetAttribut\w*
+    queries errors                          PeekAtLastError|GetLastError|GetError\w*
+    queries a pointer                       PointerGetAttribut\w*
     manages a stream                        Stream\w*
     loads code                              Module\w*|Library\w*|Kernel\w*|Link\w*
     describes a tensor for TMA              TensorMap\w*

@@ -1,8 +1,7 @@
-"""Liger-Kernel's Triton functions, whose names Triton 3 prints unchanged (torch.compile may append
-`_0`).
+"""Liger-Kernel's Triton functions: Triton 3 prints their names, torch.compile may append `_0`.
 
-A name is a thing (`geglu`, `rms_norm`, …) and a direction. `liger_cross_entropy_kernel` writes the
-gradient too.
+A name is a function (`geglu`, `rms_norm`, …) and a direction. `liger_cross_entropy_kernel` writes
+the gradient too.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""Copies and fills that are no kernels: `Memcpy <kind> (<from> -> <to>)`, `Memset (<kind>)`, and
-ROCm's helpers.
+"""Memcpys and memsets: `Memcpy <kind> (<from> -> <to>)`, `Memset (<kind>)`, ROCm's helpers.
 
 A copy from or to Pageable memory is staged through a pinned buffer and usually blocks the host.
 PtoP is between GPUs. ROCm prints Host where CUDA tells Pinned from Pageable.

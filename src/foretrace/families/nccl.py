@@ -1,14 +1,13 @@
 """NCCL and RCCL collectives.
 
-    ncclDevKernel_<Coll>[_<RedOp>_<type>][_<ALGO>_<PROTO>](…)        current
-    ncclKernel_<Coll>_<ALGO>_<PROTO>_<RedOp>_<ctype>(…)              up to 2.18
-    ncclSymkDevKernel_<Coll>_<algo>[_<red>_<type>]                   symmetric memory, 2.27 and
-    later
+    ncclDevKernel_<Coll>[_<RedOp>_<type>][_<ALGO>_<PROTO>](…)    current
+    ncclKernel_<Coll>_<ALGO>_<PROTO>_<RedOp>_<ctype>(…)          up to 2.18
+    ncclSymkDevKernel_<Coll>_<algo>[_<red>_<type>]               symmetric memory, from 2.27 on
 
 **The name does not tell the algorithm or protocol that ran**: one kernel per collective and type
 carries the others as a function table. Reliable are the collective, the type of reducing
 collectives, and TREE or not. Size, type and group are in the event's own metadata. Only
-symmetric-memory kernels name their algorithm truly.
+symmetric-memory kernels name the algorithm that ran.
 """
 
 from __future__ import annotations

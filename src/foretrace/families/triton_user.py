@@ -1,12 +1,11 @@
-"""Triton kernels that people write: the name is the Python function's, unchanged (Triton 2 appended
-`_0d1d2c3…`).
+"""Triton kernels that people write: the name is the Python function's, unchanged.
 
-A plain identifier is taken for Triton when it is a known one, begins with `_`, or ends the way such
-functions do. That is a habit, not a rule: a plain `extern "C"` CUDA kernel looks the same. The role
-comes from the words of the name.
+Triton 2 appended `_0d1d2c3…`. A plain identifier counts as Triton when it is a known one, begins
+with `_`, or ends the way such functions do. That is a habit, not a rule: a plain `extern "C"` CUDA
+kernel looks the same. The role comes from the words of the name. The matrix product of
+triton_kernels for MoE states more:
 
-    _matmul_ogs_<layout>_<out>x<A>x<B>_<M>x<N>x<K>x<split K>[_swiglu]      triton_kernels' matrix
-    product for MoE
+    _matmul_ogs_<layout>_<out>x<A>x<B>_<M>x<N>x<K>x<split K>[_swiglu]
 """
 
 from __future__ import annotations

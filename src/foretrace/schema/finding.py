@@ -19,7 +19,7 @@ class Finding:
     `state`: found (worth reading), clear (looked, nothing there), skipped (the trace lacks the
     data; `detail` names the capture option that supplies it), crashed (the rule failed; shown, and
     hides no other rule). `at_most_ns` is an upper bound, per step where there are steps, of what
-    mending it can save; never a promise. `events` are ids into the events table that prove it.
+    a repair can save; never a promise. `events` are ids into the events table that prove it.
     """
 
     rule: str

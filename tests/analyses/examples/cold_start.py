@@ -18,5 +18,5 @@ EXAMPLES = (
         lambda: _sketch(300),
         {"first_ns": 300000, "usual_ns": 105000, "ratio": 2.857},
     ),
-    Example("three alike", lambda: _sketch(104), None),
+    Example("three steps of the same length", lambda: _sketch(104), None),
 )

@@ -17,5 +17,5 @@ EXAMPLES = (
         lambda: _sketch("aten::contiguous > aten::clone > aten::copy_"),
         {"count": 1, "causes": [{"cause": "contiguous", "count": 1, "ns": 8000, "bytes": 16384}]},
     ),
-    Example("a copy that someone asked for", lambda: _sketch("aten::copy_"), None),
+    Example("an explicit copy", lambda: _sketch("aten::copy_"), None),
 )

@@ -11,7 +11,7 @@ EXAMPLES = (
         {"count": 1, "ns": 700, "bytes": 4, "ops": {"aten::mm": 1}},
     ),
     Example(
-        "a fill that was asked for",
+        "an explicit fill",
         lambda: Sketch().step().op("aten::zero_", memset(3, 4096)).document(),
         None,
     ),

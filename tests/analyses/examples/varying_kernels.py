@@ -33,5 +33,5 @@ EXAMPLES = (
             ],
         },
     ),
-    Example("all alike", lambda: _sketch(51), None),
+    Example("launches of the same length", lambda: _sketch(51), None),
 )
