@@ -42,7 +42,7 @@ def _fmha(r: NameParser, base: str, found: dict[str, str]) -> KernelId:
     r.put(
         base, "op", f"sdpa_{way}", f"fused attention, {'forward' if way == 'fwd' else 'backward'}"
     )
-    r.put(f"hd{size}", "head_dim", size, f"head dimension {size}")
+    r.put(f"hd{size}", "head_dim", size, "head dimension {}")
     dtype = WORDS.get(found["dtype"] or "", found["dtype"] or "")
     r.put(found["dtype"], "dtype_in", dtype, "type of Q, K and V: {}")
     rest = (found["rest"] or "").split("_")

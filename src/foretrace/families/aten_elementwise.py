@@ -86,7 +86,7 @@ def _memory(r: NameParser, cpp: _cpp.Cpp) -> None:
         r.put(cpp.base, "contiguous", True, "all tensors are contiguous")
         r.put(cpp.base, "cast", False, "no type change")
         if vec:
-            r.put(cpp.arg(0), "vec", vec, f"{vec} elements per load")
+            r.put(cpp.arg(0), "vec", vec, "{} elements per load")
     elif cpp.base == "unrolled_elementwise_kernel":
         r.put(cpp.base, "contiguous", True, "all tensors are contiguous")
         _loader(r, cpp)
@@ -108,8 +108,8 @@ def _strided(r: NameParser, cpp: _cpp.Cpp, threads: int | None) -> None:
     r.put(cpp.base, "contiguous", False, "some operand is strided or broadcast")
     each = _cpp.integer(cpp.arg(1))
     if threads and each:
-        r.put(cpp.arg(0), "threads", threads, f"{threads} threads per block")
-        r.put(cpp.arg(1), "per_thread", each, f"{each} elements per thread")
+        r.put(cpp.arg(0), "threads", threads, "{} threads per block")
+        r.put(cpp.arg(1), "per_thread", each, "{} elements per thread")
     if "gpu_kernel_impl_nocast" in cpp.arg(2):
         r.put("gpu_kernel_impl_nocast", "cast", False, "no type change")
     # with 2 per thread it is an older PyTorch, which used the template for both
@@ -192,20 +192,20 @@ def _types(r: NameParser, functor: Functor) -> None:
     if functor.leaf in PAIRED and len(inner) > 3:
         _paired_types(r, inner)
     elif found := _aten.lambda_dtype(functor.text):
-        r.put(found[1], "dtype", found[0], f"works on {found[0]}")
+        r.put(found[1], "dtype", found[0], "works on {}")
     elif inner and (dtype := _dtypes.cpp(inner[0])):
-        r.put(inner[0], "dtype", dtype, f"works on {dtype}")
+        r.put(inner[0], "dtype", dtype, "works on {}")
 
 
 def _paired_types(r: NameParser, inner: tuple[str, ...]) -> None:
     left, right, result = (_dtypes.cpp(text) for text in inner[:3])
     if left and left == right:
-        r.put(inner[0], "dtype", left, f"works on {left}")
+        r.put(inner[0], "dtype", left, "works on {}")
     if result and result != left:
-        r.put(inner[2], "dtype_out", result, f"writes {result}")
+        r.put(inner[2], "dtype_out", result, "writes {}")
     math = _dtypes.cpp(next(iter(_cpp.inside(inner[3], _cpp.leaf(inner[3]))), ""))
     if math and math != left:
-        r.put(inner[3], "math_dtype", math, f"computes in {math}")
+        r.put(inner[3], "math_dtype", math, "computes in {}")
 
 
 FAMILY = Family(

@@ -121,7 +121,7 @@ def _decode_mangled(name: str) -> KernelId | None:
     metadata = next((word for word in words if word.endswith("Metadata")), "")
     lists = _cpp.numbers_after(name, metadata) if metadata else []
     if lists:
-        r.put(metadata, "lists", lists[-1], f"{lists[-1]} tensor lists at once")
+        r.put(metadata, "lists", lists[-1], "{} tensor lists at once")
     functor = next((word for word in words if word.endswith("Functor")), "")
     if not functor:
         return r.done("optimizer", "foreach")

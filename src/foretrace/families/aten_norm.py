@@ -48,7 +48,7 @@ def _norm(name: str, cpp: _cpp.Cpp, op: str, short: str) -> KernelId:
     r.put(cpp.base, "template", cpp.base, "ATen's kernel for this norm")
     types = [(text, dtype) for text in cpp.args if (dtype := _dtypes.cpp(text)) and dtype != "bool"]
     if types:
-        r.put(types[0][0], "dtype_in", types[0][1], f"reads {types[0][1]}")
+        r.put(types[0][0], "dtype_in", types[0][1], "reads {}")
     rms = _cpp.boolean(cpp.arg(2)) if "layer_norm" in cpp.base else None
     r.put(cpp.arg(2), "rms_norm", rms, "RMS norm" if rms else "layer norm", "checked")
     if rms:

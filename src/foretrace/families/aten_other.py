@@ -74,7 +74,7 @@ def _known(name: str) -> KernelId | None:
     r.put(cpp.base, "template", cpp.base, "ATen's kernel")
     types = [(text, dtype) for text in cpp.args if (dtype := _dtypes.cpp(text)) and dtype != "bool"]
     if types:
-        r.put(types[0][0], "dtype", types[0][1], f"works on {types[0][1]}")
+        r.put(types[0][0], "dtype", types[0][1], "works on {}")
     dtype = types[0][1] if types else ""
     if row := row_for(KERNELS, cpp.base):
         role, short, op = row

@@ -40,7 +40,7 @@ def _splitk(name: str, cpp: _cpp.Cpp) -> KernelId:
     lib = "cublasLt" if cpp.scope == "cublasLt" else "cublas"
     meaning = "adds the partial sums of a product split along K"
     r.put(cpp.base, "op", "splitk_reduce", meaning, "checked")
-    r.put(cpp.scope or cpp.base, "lib", lib, f"launched by {lib}", "checked")
+    r.put(cpp.scope or cpp.base, "lib", lib, "launched by {}", "checked")
     acc = _dtypes.cpp(cpp.arg(5)) if _cpp.integer(cpp.arg(0)) is not None else None
     r.put(cpp.arg(5), "dtype_acc", acc, "added in {}")
     pointers = (text for text in _cpp.split(cpp.params[1:-1]) if text.endswith("*"))
@@ -55,12 +55,12 @@ def _splitk(name: str, cpp: _cpp.Cpp) -> KernelId:
 def _simple(name: str, cpp: _cpp.Cpp, op: str, lib: str, meaning: str, short: str) -> KernelId:
     r = NameParser(name, FAMILY_NAME)
     r.put(cpp.base, "op", op, meaning)
-    r.put(cpp.base, "lib", lib, f"a {lib} kernel")
+    r.put(cpp.base, "lib", lib, "a {} kernel")
     dtypes = {_dtypes.cpp(text) for text in cpp.args[:2]}
     dtype = dtypes.pop() if len(dtypes) == 1 else None
     if dtype:
-        r.put(cpp.arg(0), "dtype_in", dtype, f"type of the input: {dtype}")
-        r.put(cpp.arg(1), "dtype_out", dtype, f"type of the result: {dtype}")
+        r.put(cpp.arg(0), "dtype_in", dtype, "type of the input: {}")
+        r.put(cpp.arg(1), "dtype_out", dtype, "type of the result: {}")
     return r.done("pointwise", joined(short, dtype))
 
 
@@ -74,8 +74,8 @@ def _old_gemm(name: str, cpp: _cpp.Cpp, lib: str, short: str) -> KernelId:
     )
     dtype = dtypes.pop() if len(dtypes) == 1 else None
     if dtype:
-        r.put(cpp.base, "dtype_in", dtype, f"type of the inputs: {dtype}")
-        r.put(cpp.base, "dtype_out", dtype, f"type of the result: {dtype}")
+        r.put(cpp.base, "dtype_in", dtype, "type of the inputs: {}")
+        r.put(cpp.base, "dtype_out", dtype, "type of the result: {}")
     return r.done("gemm", " ".join(short.format(dtype or "").split()))
 
 

@@ -66,13 +66,9 @@ def _dot(name: str, base: str) -> KernelId:
     tensors = rx(_TENSOR).findall(_head(name))
     dtypes = [_dtypes.cpp(text) for text, _const in tensors]
     if first and len(dtypes) == 2 and dtypes[0]:
-        r.put(
-            tensors[0][0], "dtype_in", dtypes[0], f"type of both vectors: {dtypes[0]}", "inferred"
-        )
+        r.put(tensors[0][0], "dtype_in", dtypes[0], "type of both vectors: {}", "inferred")
     if len(dtypes) == (2 if first else 3) and dtypes[-1]:
-        r.put(
-            tensors[-1][0], "dtype_out", dtypes[-1], f"type of the result: {dtypes[-1]}", "inferred"
-        )
+        r.put(tensors[-1][0], "dtype_out", dtypes[-1], "type of the result: {}", "inferred")
     dtype = r.fields.get("dtype_in" if first else "dtype_out", "")
     return r.done("gemv", f"dot {'' if first else '(final reduce) '}{dtype}".strip())
 

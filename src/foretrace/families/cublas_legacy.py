@@ -63,13 +63,13 @@ def put_head(r: NameParser, found: dict[str, str], ended: bool) -> None:
     if word in ARCH:
         put_arch(r, word, ARCH[word])
     out, inp = (WORDS.get(found[side] or "", acc) for side in ("out", "in"))
-    r.put(found["out"] or found["gemm"], "dtype_out", out, f"type of the result: {out}")
-    r.put(found["gemm"], "dtype_acc", acc, f"sums are kept in {acc}")
+    r.put(found["out"] or found["gemm"], "dtype_out", out, "type of the result: {}")
+    r.put(found["gemm"], "dtype_acc", acc, "sums are kept in {}")
     if found["mma"] in MMA:
         r.put(found["gemm"], "mma", MMA[found["mma"]], "shape of one tensor-core instruction")
     put_tensor_core(r, found["gemm"], bool(found["mma"]))
     if found["in"] or not ended:
-        r.put(found["in"] or found["gemm"], "dtype_in", inp, f"type of both inputs: {inp}")
+        r.put(found["in"] or found["gemm"], "dtype_in", inp, "type of both inputs: {}")
 
 
 def put_word(r: NameParser, word: str) -> None:

@@ -45,9 +45,7 @@ def _decode(name: str) -> KernelId | None:
     r.put(found["mma"], "mma_kind", found["mma"], "which tensor-core instruction")
     if found["dtype"] == "f16":
         kind = "16-bit float (f16 or bf16)"
-        r.put(
-            found["dtype"], "dtype_class", kind, f"{kind}: the name does not tell which", "checked"
-        )
+        r.put(found["dtype"], "dtype_class", kind, "{}: the name does not tell which", "checked")
     if found["knob"]:
         r.put(found["knob"], "knob", int(found["knob"]), "number of a tuning variant", "unknown")
     _shapes(r, found["tile"], found["warps"], found["cluster"])
@@ -77,7 +75,7 @@ def _decode_aux(name: str) -> KernelId | None:
     r.put("cudnn", "lib", "cudnn", "a cuDNN kernel")
     size = _cpp.integer(cpp.arg(1))
     if cpp.base.startswith("compute_dot_do_o") and size:
-        r.put(cpp.arg(1), "head_dim", size, f"head dimension {size}")
+        r.put(cpp.arg(1), "head_dim", size, "head dimension {}")
     return r.done("attention", short)
 
 

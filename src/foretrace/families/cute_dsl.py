@@ -60,7 +60,7 @@ def _dtype(r: NameParser, name: str) -> None:
     pointer = rx(_POINTER).search(name)
     if pointer:
         dtype = FLOAT8.get(pointer[1]) or WORDS[pointer[1]]
-        r.put(pointer[0], "dtype_in", dtype, f"type of the first tensor: {dtype}")
+        r.put(pointer[0], "dtype_in", dtype, "type of the first tensor: {}")
 
 
 FAMILIES = (

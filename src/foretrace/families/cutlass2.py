@@ -93,8 +93,8 @@ def _lib(r: NameParser, namespace: str, sm: str) -> None:
 def _types(r: NameParser, found: dict[str, str]) -> None:
     acc = ACCUMULATOR[found["acc"]]
     out = WORDS.get(found["out"] or "", acc)
-    r.put(found["out"] or found["core"], "dtype_out", out, f"type of the result: {out}")
-    r.put(found["core"], "dtype_acc", acc, f"sums are kept in {acc}")
+    r.put(found["out"] or found["core"], "dtype_out", out, "type of the result: {}")
+    r.put(found["core"], "dtype_acc", acc, "sums are kept in {}")
     if found["mma"] in MMA:
         r.put(found["core"], "mma", MMA[found["mma"]], "shape of one tensor-core instruction")
     if found["math"]:
@@ -109,14 +109,14 @@ def _tail(r: NameParser, tail: str, found: dict[str, str]) -> None:
     by_absence = not inputs and any(rx(PAIR).fullmatch(word) for word in words)
     if by_absence:
         acc = ACCUMULATOR[found["acc"]]
-        r.put(found["core"], "dtype_in", acc, f"type of both inputs: {acc}, as the sums")
+        r.put(found["core"], "dtype_in", acc, "type of both inputs: {}, as the sums")
     if by_absence and found["core"] == "s1688gemm" and found["sm"] == "80":
         meaning = "float32 data, TF32 arithmetic on tensor cores"
         r.put(found["core"], "math_dtype", "tf32", meaning, "inferred")
     fields = iter(("dtype_in",) if len(inputs) == 1 else ("dtype_a", "dtype_b"))
     for word in words:
         if word in inputs and (field := next(fields, "")):
-            r.put(word, field, WORDS[word], f"type of the input: {WORDS[word]}")
+            r.put(word, field, WORDS[word], "type of the input: {}")
         else:
             _word(r, word)
 

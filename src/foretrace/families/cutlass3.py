@@ -75,7 +75,7 @@ def _named(name: str, head: re.Match[str]) -> KernelId:
     r.put(found["core"], "op", "gemm", "a matrix product")
     if found["mma"] and "x" in found["mma"]:
         r.put(found["core"], "mma", shape(found["mma"]), "shape of one matrix instruction")
-    r.put(found["core"], "math_dtype", found["math"], f"inputs are rounded to {found['math']}")
+    r.put(found["core"], "math_dtype", found["math"], "inputs are rounded to {}")
     shapes = rx(_SHAPES).match(whole, _types(r, whole, head.end()))
     if shapes:
         _shapes(r, shapes.groupdict())
@@ -113,7 +113,7 @@ def _shapes(r: NameParser, found: dict[str, str]) -> None:
         put_layout(r, found["layout"], found["layout"])
     if found["align"]:
         count = int(found["align"][5:])
-        r.put(found["align"], "align_elems", count, f"loads up to {count} elements at once")
+        r.put(found["align"], "align_elems", count, "loads up to {} elements at once")
 
 
 def _tail(r: NameParser, tail: str, cut: bool) -> None:
@@ -142,7 +142,7 @@ def _generic(name: str) -> KernelId:
         put_arch(r, f"Sm{loop[1]}", f"sm{loop[1]}", "inferred")
         stages = _cpp.integer(_cpp.split(name[loop.end() : loop.end() + 40])[0])
         if stages:
-            r.put(str(stages), "stages", stages, f"{stages} pipeline stages", "inferred")
+            r.put(str(stages), "stages", stages, "{} pipeline stages", "inferred")
         _tuples(r, name, loop.end())
     return r.done("gemm", joined("cutlass gemm", r.get("arch"), r.get("dtype_a")))
 

@@ -96,9 +96,7 @@ def _traits(r: NameParser, args: tuple[str, ...]) -> None:
         (text for text in args if text.startswith("cutlass::") and _dtypes.cpp(text)), ""
     )
     if element:
-        r.put(
-            element, "dtype_in", _dtypes.cpp(element), f"type of Q, K and V: {_dtypes.cpp(element)}"
-        )
+        r.put(element, "dtype_in", _dtypes.cpp(element), "type of Q, K and V: {}")
 
 
 def _flags(r: NameParser, kernel: str, texts: tuple[str, ...]) -> None:
@@ -150,7 +148,7 @@ def _mainloop(r: NameParser, args: tuple[str, ...], sm: str, backward: bool) -> 
 def _types(r: NameParser, args: tuple[str, ...]) -> None:
     size = _cpp.integer(args[0]) if args else None
     if size is not None:
-        r.put(args[0], "head_dim_v", size, f"head dimension of V: {size}")
+        r.put(args[0], "head_dim_v", size, "head dimension of V: {}")
         args = args[1:]
     meanings = ("type of Q, K and V", "sums are kept in")
     for text, field, meaning in zip(args, ("dtype_in", "dtype_acc"), meanings, strict=False):

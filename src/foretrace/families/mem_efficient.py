@@ -33,7 +33,7 @@ def _decode(name: str) -> KernelId | None:
     r.put(text, "op", op, f"fused attention, {'forward' if forward else 'backward'}")
     r.put(text, "lib", LIB, "PyTorch's memory-efficient attention")
     dtype = WORDS.get(found["dtype"], found["dtype"])
-    r.put(found["dtype"], "dtype_in", dtype, f"type of Q, K and V: {dtype}")
+    r.put(found["dtype"], "dtype_in", dtype, "type of Q, K and V: {}")
     aligned = found["aligned"] == "aligned"
     words = f"inputs are {'' if aligned else 'not '}aligned to 16 bytes"
     r.put(found["aligned"], "aligned", aligned, words)
@@ -45,8 +45,8 @@ def _decode(name: str) -> KernelId | None:
 def _blocks(r: NameParser, blocks: str, forward: bool) -> None:
     first, second = shape(blocks)
     names = ("block_q", "block_k") if forward else ("block_i", "block_j")
-    r.put(blocks, names[0], first, f"{first} query rows per block")
-    r.put(blocks, names[1], second, f"{second} key rows per block")
+    r.put(blocks, names[0], first, "{} query rows per block")
+    r.put(blocks, names[1], second, "{} key rows per block")
 
 
 def _end(r: NameParser, found: dict[str, str], forward: bool) -> None:
@@ -55,7 +55,7 @@ def _end(r: NameParser, found: dict[str, str], forward: bool) -> None:
         r.put(found["acc"], "out_acc", found["acc"], f"the output is gathered in {where}")
     if found["maxk"]:
         largest = int(found["maxk"])
-        r.put(f"k{largest}", "max_head_dim", largest, f"head dimension up to {largest}")
+        r.put(f"k{largest}", "max_head_dim", largest, "head dimension up to {}")
     if not forward and found["arch"]:  # without the end of the name, a missing word says nothing
         for field, text in (("dropout", found["dropout"]), ("seqaligned", found["seq"])):
             words = {"dropout": "dropout", "seqaligned": "lengths that are multiples of the block"}[

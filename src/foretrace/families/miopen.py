@@ -63,7 +63,7 @@ def _decode_igemm(name: str) -> KernelId | None:
         found["layout"], "layout", found["layout"], "order of the tensor's dimensions", "documented"
     )
     dtype = WORDS.get(found["dtype"], found["dtype"])
-    r.put(found["dtype"], "dtype_in", dtype, f"type of the input: {dtype}", "documented")
+    r.put(found["dtype"], "dtype_in", dtype, "type of the input: {}", "documented")
     put_tile(r, f"bt{found['bt']}", shape(found["bt"]), "documented")
     for key, field, words in WAVES:
         if found[key]:
@@ -99,7 +99,7 @@ def _transpose(name: str, tile: str, unit: str) -> KernelId:
     r.put("batched_transpose", "op", "layout_transform", "changes the layout around a convolution")
     r.put("batched_transpose", "lib", "MIOpen", "a MIOpen kernel")
     r.put(tile, "tile", shape(tile), "elements per block")
-    r.put(unit, "element_bytes", BYTES[unit], f"elements of {BYTES[unit]} bytes")
+    r.put(unit, "element_bytes", BYTES[unit], "elements of {} bytes")
     return r.done("copy", f"batched transpose {BYTES[unit] * 8}-bit")
 
 

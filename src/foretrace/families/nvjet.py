@@ -73,13 +73,13 @@ def _head(r: NameParser, found: dict[str, str]) -> None:
         depth, stages = shape(found["ks"])
         put_tile(r, found["mn"], [*shape(found["mn"]), depth], "checked")
         r.note(found["ks"], f"each step takes a slice of {depth} along K", "checked")
-        r.put(found["ks"], "stages", stages, f"{stages} slices in flight (pipeline stages)")
+        r.put(found["ks"], "stages", stages, "{} slices in flight (pipeline stages)")
         words = "thread blocks that share data: along output features x along rows"
         r.put(found["cluster"], "cluster", shape(found["cluster"]), words, "checked")
     else:
         put_tile(r, found["mnk"], shape(found["mnk"]))
         stages = int(found["stages"])
-        r.put(found["stages"], "stages", stages, f"{stages} slices in flight (pipeline stages)")
+        r.put(found["stages"], "stages", stages, "{} slices in flight (pipeline stages)")
         r.put(
             found["warp"], "warp_tile", shape(found["warp"]), "what one warp computes of the tile"
         )

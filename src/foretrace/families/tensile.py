@@ -72,10 +72,10 @@ def _problem(r: NameParser, problem: str) -> None:
         return
     found = types.groupdict()
     source = TYPES[found["in"]]
-    r.put(types[0], "dtype_in", source, f"type of both inputs: {source}")
+    r.put(types[0], "dtype_in", source, "type of both inputs: {}")
     target, compute = (TYPES[found.get(side) or found["in"]] for side in ("out", "comp"))
-    r.put(types[0], "dtype_out", target, f"type of the result: {target}")
-    r.put(types[0], "dtype_compute", compute, f"computed in {compute}")
+    r.put(types[0], "dtype_out", target, "type of the result: {}")
+    r.put(types[0], "dtype_compute", compute, "computed in {}")
     r.put(types[0], "use_beta", "B" in found["flags"], "can add beta * C")
     meaning = "sums in a wider type than the inputs"
     r.put(types[0], "high_precision_acc", "H" in found["flags"], meaning)

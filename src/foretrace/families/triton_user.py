@@ -74,7 +74,7 @@ def _known(name: str, plain: str, role: str, op: str, short: str, lib: str) -> K
     r = NameParser(name, "user_triton")
     r.note(plain, "a Triton kernel, known by its function name")
     r.put(plain, "op", op, f"{short}, from the function's name")
-    r.put(plain, "lib", lib, f"{lib} defines a function of this name")
+    r.put(plain, "lib", lib, "{} defines a function of this name")
     _spec(r, name, plain)
     return r.done(role, short)
 

@@ -64,7 +64,7 @@ def _literal(r: NameParser, cpp: _cpp.Cpp, function: str) -> KernelId:
         r.note(cpp.base, f"the name is literal: {plain}")
     dtype = _dtypes.cpp(cpp.arg(0))
     if dtype and "{}" in short:
-        r.put(cpp.arg(0), "dtype", dtype, f"works on {dtype}")
+        r.put(cpp.arg(0), "dtype", dtype, "works on {}")
     if function == "rotary_embedding" and (neox := _cpp.boolean(cpp.arg(1))) is not None:
         words = "rotates halves (NeoX style)" if neox else "rotates pairs (GPT-J style)"
         r.put(cpp.arg(1), "neox", neox, words)
@@ -79,7 +79,7 @@ def _cache(r: NameParser, cpp: _cpp.Cpp) -> KernelId:
     if kind:
         cached = cached if kind[1] == "0" else "fp8"
     if kind and cached:
-        r.put(cpp.arg(2), "dtype_cache", cached, f"the cache holds {cached}")
+        r.put(cpp.arg(2), "dtype_cache", cached, "the cache holds {}")
     return r.done("scatter_gather", "kv cache write")
 
 
@@ -89,7 +89,7 @@ def _quant(r: NameParser, cpp: _cpp.Cpp) -> KernelId:
     source, target = types if len(types) == 2 else (None, None)
     r.put(cpp.arg(0), "dtype_in", source, "reads {}")
     if target in ("e4m3", "e5m2", "i8", "e4m3fnuz"):
-        r.put(cpp.arg(1), "dtype_out", target, f"writes {target}")
+        r.put(cpp.arg(1), "dtype_out", target, "writes {}")
     kind = "fp8" if target or "fp8" in cpp.base else "fewer bits"
     kind = "int8" if target == "i8" or "int8" in cpp.base else kind
     return r.done("pointwise", f"quantize {source or ''}->{kind}")

@@ -86,9 +86,9 @@ def _types(r: NameParser, found: dict[str, str]) -> None:
         r.put(found["t1"], field, dtype, f"{meaning}: {dtype}")
     *math, acc = [WORDS[word] for word in rx(_TYPE).findall(found["t2"])]
     r.put(found["t2"], "math_dtype", "*".join(math), f"multiplied as {' times '.join(math)}")
-    r.put(found["t2"], "dtype_acc", acc, f"sums are kept in {acc}")
+    r.put(found["t2"], "dtype_acc", acc, "sums are kept in {}")
     epilogue = WORDS[found["t3"]]
-    r.put(found["t3"], "dtype_epilogue", epilogue, f"the end is computed in {epilogue}")
+    r.put(found["t3"], "dtype_epilogue", epilogue, "the end is computed in {}")
 
 
 def _layouts(r: NameParser, found: dict[str, str]) -> None:
@@ -151,7 +151,7 @@ def _end(r: NameParser, tail: str, cut: bool) -> None:
     meaning, certainty = K_MODES.get(mode, ("no K mode in the name", "inferred"))
     r.put(end["mode"] or "execute", "k_mode", mode, meaning, certainty)
     r.put(end["mode"] or "execute", "splitk", mode == "split_k", meaning)
-    r.put(end["lib"], "lib", end["lib"], f"launched by {end['lib']}")
+    r.put(end["lib"], "lib", end["lib"], "launched by {}")
 
 
 def _short(r: NameParser) -> str:

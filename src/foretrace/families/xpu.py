@@ -22,7 +22,7 @@ def _decode(name: str) -> KernelId | None:
         next((text for text in cpp.args if _cpp.integer(text) is None and "::" in text), "")
     )
     if vec is not None and cpp.base == "VectorizedElementwiseKernel":
-        r.put(cpp.arg(0), "vec", vec, f"{vec} elements per load")
+        r.put(cpp.arg(0), "vec", vec, "{} elements per load")
     if functor:
         r.put(functor, "functor", functor, "the function applied")
         r.put(functor, "op", f"aten::{_aten.op_word(functor)}", "the op that launches it")
