@@ -160,4 +160,4 @@ def test_the_vocabulary_of_bert_is_misaligned() -> None:
     found = analyses.run_all(ft.open(Path(PUBLIC) / "h100_bert_small.json.gz", cache=False))
     finding = next(finding for finding in found if finding.rule == "misaligned_products")
     assert finding.evidence["dimensions"] == [30522]
-    assert finding.title.startswith("30522 is no multiple of 8")
+    assert finding.title.startswith("30522 is not a multiple of 8")

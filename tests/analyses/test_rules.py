@@ -3,27 +3,38 @@
 from __future__ import annotations
 
 import json
+import runpy
 import sys
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import foretrace as ft
+from analyses.sketch import ADD, Example, Sketch, kernel
 from foretrace import analyses
 from foretrace.analyses import NEEDS, rules
-from foretrace.analyses._manual import manual, page
-from foretrace.analyses._sketch import ADD, Sketch, kernel
 from foretrace.model.trace import Trace
-from foretrace.schema.finding import STATES, Example, Finding, Rule
+from foretrace.schema.finding import STATES, Finding, Rule
 
-DOCS = Path(__file__).parents[2] / "docs" / "findings.md"
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs" / "findings.md"
+PAGE = runpy.run_path(str(ROOT / "tools" / "rules_page.py"))
 PARAGRAPHS = ("What it shows:", "Why it matters:", "How it is computed:", "When it is wrong:")
+
+
+def worked(rule: Rule) -> tuple[Example, ...]:
+    """The worked examples of a rule, from the module of the same name beside these tests."""
+    found: tuple[Example, ...] = import_module(f"analyses.examples.{rule.name}").EXAMPLES
+    return found
+
+
 EXAMPLES = [
     pytest.param(rule, example, id=f"{rule.name}-{place}")
     for rule in rules()
-    for place, example in enumerate(rule.examples)
+    for place, example in enumerate(worked(rule))
 ]
 EVERY = [pytest.param(rule, id=rule.name) for rule in rules()]
 
@@ -61,14 +72,14 @@ def test_worked_example(rule: Rule, example: Example, tmp_path: Path) -> None:
 def test_rule_is_declared_in_full(rule: Rule) -> None:
     assert rule.check.__module__ == f"foretrace.analyses.{rule.name}"
     assert rule.needs <= set(NEEDS)
-    said = [example.says is not None for example in rule.examples]
+    said = [example.says is not None for example in worked(rule)]
     assert True in said, "an example that finds something"
     assert False in said, "an example that finds nothing"
 
 
 @pytest.mark.parametrize("rule", EVERY)
 def test_rule_has_a_manual_page(rule: Rule) -> None:
-    text = manual(rule)
+    text = PAGE["manual"](rule)
     places = [text.find(paragraph) for paragraph in PARAGRAPHS]
     assert min(places) > 0, f"{rule.name} lacks {PARAGRAPHS[places.index(min(places))]}"
     assert places == sorted(places)
@@ -76,9 +87,7 @@ def test_rule_has_a_manual_page(rule: Rule) -> None:
 
 
 def test_docs_are_up_to_date() -> None:
-    assert DOCS.read_text() == page(), (
-        "run: python -m foretrace.analyses._manual > docs/findings.md"
-    )
+    assert DOCS.read_text() == PAGE["page"](), "run: python tools/rules_page.py > docs/findings.md"
 
 
 def test_an_empty_trace_is_skipped_or_clear(tmp_path: Path) -> None:
@@ -94,7 +103,7 @@ def test_a_lacking_rule_names_the_option(tmp_path: Path) -> None:
     lacking = next(finding for finding in found if finding.rule == "fusable_pointwise")
     assert (lacking.state, lacking.detail) == (
         "skipped",
-        "needs shapes: profile with record_shapes=True",
+        "needs shapes: record with record_shapes=True",
     )
 
 
@@ -137,8 +146,8 @@ def test_the_order_is_by_what_could_be_saved(
 
 
 def test_findings_do_not_depend_on_the_order_of_the_file(tmp_path: Path) -> None:
-    example = next(rule for rule in rules() if rule.name == "gemm_choice").examples[0]
-    document = dict(example.document())
+    rule = next(rule for rule in rules() if rule.name == "gemm_choice")
+    document = dict(worked(rule)[0].document())
     straight = analyses.run_all(opened(document, tmp_path))
     document["traceEvents"] = document["traceEvents"][::-1]
     assert analyses.run_all(opened(document, tmp_path)) == straight

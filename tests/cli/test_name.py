@@ -15,6 +15,7 @@ from foretrace import families
 from foretrace.cli import main
 from foretrace.cli.name import command
 from foretrace.render import kernel_name
+from foretrace.schema.documents.name import DecodedName
 
 NVJET = "nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_bias_TNT"
 
@@ -129,7 +130,7 @@ def test_hostile_names(name: str) -> None:
 
 
 def test_a_terminal_gets_columns(capsys: pytest.CaptureFixture[str]) -> None:
-    kernel_name.show(families.decode("x\x1b]0;y\x07 [red]z[/red]"))
+    kernel_name.show(DecodedName.of(families.decode("x\x1b]0;y\x07 [red]z[/red]")))
     shown = capsys.readouterr().out
     assert "x\\x1b]0;y\\x07 [red]z[/red]" in shown
     assert "\x1b" not in shown

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from foretrace.families import _aten, _cpp, _mangled, _words, inductor
+from foretrace.families import _aten, _cpp, _words
 
 
 def test_a_c_plus_plus_name() -> None:
@@ -52,7 +52,7 @@ def test_a_cut_name_drops_its_half_argument() -> None:
 
 def test_identifiers_of_a_mangled_name() -> None:
     name = "_ZN2ck12_GLOBAL__N_127kernel_gemm_xdl_cshuffle_v3INS_8SequenceIJLi8ELi32EEEELNS_18GemmSpecializationE7ELi256E3fooE"
-    assert _mangled.identifiers(name) == (
+    assert _cpp.identifiers(name) == (
         "ck",
         "kernel_gemm_xdl_cshuffle_v3",
         "Sequence",
@@ -62,10 +62,10 @@ def test_identifiers_of_a_mangled_name() -> None:
 
 
 def test_types_and_numbers_after_an_identifier() -> None:
-    assert _mangled.type_after("_ZN1a7FunctorIDF16bLi4EE", "Functor") == "bf16"
-    assert _mangled.type_after("_ZN1a7FunctorIN3c108BFloat16EE", "Functor") == "bf16"
-    assert _mangled.numbers_after("_ZN1a8MetadataILi4ELi5EEE", "Metadata") == [4, 5]
-    assert _mangled.type_after("_ZN1a", "Functor") is None
+    assert _cpp.type_after("_ZN1a7FunctorIDF16bLi4EE", "Functor") == "bf16"
+    assert _cpp.type_after("_ZN1a7FunctorIN3c108BFloat16EE", "Functor") == "bf16"
+    assert _cpp.numbers_after("_ZN1a8MetadataILi4ELi5EEE", "Metadata") == [4, 5]
+    assert _cpp.type_after("_ZN1a", "Functor") is None
 
 
 @pytest.mark.parametrize(
@@ -125,4 +125,4 @@ def test_a_role_from_words(name: str, role: str) -> None:
     ],
 )
 def test_splitting_op_lists(text: str, ops: list[str]) -> None:
-    assert inductor.split_ops(text) == ops
+    assert _aten.split_ops(text) == ops

@@ -15,7 +15,7 @@ from corpus.places import examples
 from families.more_names import NAMES
 from families.test_contract import check
 from foretrace import families
-from foretrace.families import inductor
+from foretrace.families._aten import split_ops
 
 ROWS = [
     json.loads(line)["name"]
@@ -99,13 +99,13 @@ def test_any_mangled_name(tail: str) -> None:
 
 
 @settings(max_examples=examples(200))
-@given(st.sets(st.sampled_from(sorted(inductor.VOCABULARY.split())), min_size=1, max_size=12))
+@given(st.sets(st.sampled_from(sorted(families.VOCABULARY.split())), min_size=1, max_size=12))
 def test_splitting_undoes_joining(ops: set[str]) -> None:
     """Some lists are ambiguous by nature (`index_select_scatter`); then the pieces still join to
     the same text.
     """
     text = "_".join(sorted(ops))
-    split = inductor.split_ops(text)
+    split = split_ops(text)
     assert "_".join(split) == text
     assert len(split) <= len(ops) or split == sorted(ops)
 

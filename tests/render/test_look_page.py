@@ -184,7 +184,7 @@ def test_rules_that_lack_data_are_named_together(tmp_path: Path) -> None:
     )
     text = " ".join(look_text(full_look(ft.open(path, cache=False)), 20).split())
     assert (
-        "Skipped, needs shapes: profile with record_shapes=True: bias_separate, "
+        "Skipped, needs shapes: record with record_shapes=True: bias_separate, "
         "fusable_pointwise, gemm_choice."
     ) in text
     assert "the trace has no shapes; the trace has no steps" in text

@@ -1,12 +1,13 @@
 """What an expert would say about a trace: one file per rule.
 
-A file declares `RULE = Rule(...)`; its docstring is the manual page, its examples are run by a
-contract test. Dropping a file in is all it takes; other packages bring rules through the entry
-point group `foretrace.analyses`. A rule returns findings and draws nothing.
+A file declares `RULE = Rule(...)`, and its docstring is the manual page. Adding a file is all it
+takes; other packages bring rules through the entry point group `foretrace.analyses`. A rule returns
+findings and draws nothing.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING
@@ -34,14 +35,14 @@ def _has_footprint(trace: Trace) -> bool:
 NEEDS: dict[str, tuple[Callable[[Trace], bool], str]] = {
     "gpu": (
         lambda trace: trace.has("gpu"),
-        "GPU events: profile with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]",
+        "GPU events: record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]",
     ),
-    "ops": (_has_ops, "host ops: profile with ProfilerActivity.CPU among the activities"),
-    "launches": (_has_launches, "launches that belong to GPU work: profile host and GPU together"),
-    "shapes": (lambda trace: trace.has("shapes"), "shapes: profile with record_shapes=True"),
+    "ops": (_has_ops, "host ops: record with ProfilerActivity.CPU among the activities"),
+    "launches": (_has_launches, "launches of GPU operations: record host and GPU together"),
+    "shapes": (lambda trace: trace.has("shapes"), "shapes: record with record_shapes=True"),
     "steps": (
         lambda trace: trace.has("steps"),
-        "steps: profile with schedule=... and call prof.step() after every step",
+        "steps: record with schedule=... and call prof.step() after every step",
     ),
     "footprint": (
         _has_footprint,
@@ -53,24 +54,17 @@ NEEDS: dict[str, tuple[Callable[[Trace], bool], str]] = {
 @cache
 def rules() -> tuple[Rule, ...]:
     """Every rule, by name."""
-    import foretrace.analyses as here
-
-    return tuple(
-        sorted(
-            plugins.declared(here, "RULE", Rule, "foretrace.analyses"), key=lambda rule: rule.name
-        )
-    )
+    found = plugins.declared(sys.modules[__name__], "RULE", Rule, "foretrace.analyses")
+    return tuple(sorted(found, key=lambda rule: rule.name))
 
 
 def run_all(trace: Trace) -> Findings:
-    """Every rule on one trace: what was found, the largest possible saving first, then the rest by
-    name.
+    """Every rule on one trace: findings by largest possible saving, then the rest by name.
 
     A rule that fails is listed as crashed and hides no other.
     """
-    return Findings(
-        sorted((finding for rule in rules() for finding in run(rule, trace)), key=_place)
-    )
+    found = [finding for rule in rules() for finding in run(rule, trace)]
+    return Findings(sorted(found, key=_place))
 
 
 def _place(finding: Finding) -> tuple[bool, int, str]:
@@ -80,13 +74,11 @@ def _place(finding: Finding) -> tuple[bool, int, str]:
 
 
 def run(rule: Rule, trace: Trace) -> list[Finding]:
-    """What one rule says: its findings, or one that tells why there are none."""
-    missing = [
-        advice for need, (has, advice) in NEEDS.items() if need in rule.needs and not has(trace)
-    ]
-    if missing:
-        return [Finding(rule.name, "skipped", rule.title, f"needs {missing[0]}")]
+    """What one rule says: its findings, or one finding that says why it has no others."""
+    for need, (has, advice) in NEEDS.items():
+        if need in rule.needs and not has(trace):
+            return [Finding(rule.name, "skipped", rule.title, f"needs {advice}")]
     try:
         return list(rule.check(trace)) or [Finding(rule.name, "clear", rule.title)]
-    except Exception as error:  # one bad rule must not take the others with it
+    except Exception as error:  # noqa: BLE001 - one bad rule must not hide the others
         return [Finding(rule.name, "crashed", rule.title, f"{type(error).__name__}: {error}")]

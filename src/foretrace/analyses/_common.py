@@ -1,29 +1,28 @@
-"""What several rules need: who counts, how little time something could take, and the words for it."""
+"""What several rules need: what counts, the least time of an operation, and the words for it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from foretrace.model.about import device_of
 from foretrace.model.costs import OpCall, Tensor, peak_flops
 from foretrace.model.intervals import Bools, Ints, innermost
-from foretrace.model.order import Case
+from foretrace.model.order import Case, Order
 
 if TYPE_CHECKING:
     from foretrace.model.trace import Trace
 
-# A finding names at most this many events: enough to jump to, and the count is in the evidence
-# anyway.
+# A finding names at most this many events, enough to jump to; the evidence holds the count.
 EVENTS = 50
 # A finding lists at most this many kinds of a thing, the most expensive first.
 LISTED = 8
-# How many tensors these ops take before the result that compiled code hands them.
+# How many tensors these ops take before the result that compiled code passes to them.
 RESULT_LAST = {"aten::mm": 2, "aten::bmm": 2, "aten::addmm": 3, "aten::baddbmm": 3}
 DTYPES = {
     "c10::BFloat16": "bf16",
@@ -40,11 +39,12 @@ DTYPES = {
 
 
 def per(trace: Trace) -> str:
-    """What a total of the rules is for."""
+    """What the totals of the rules are for."""
     return "per step" if trace.order.steps else "in the whole recording"
 
 
 def ids(values: Ints | Iterable[int]) -> tuple[int, ...]:
+    """The first of these event ids."""
     return tuple(int(value) for value in islice(values, EVENTS))
 
 
@@ -56,6 +56,11 @@ def inside_steps(trace: Trace, rows: Ints) -> Ints:
     edges = np.array([(span.start_ns, span.end_ns) for span in steps])
     edges = edges[np.argsort(edges[:, 0], kind="stable")]
     return rows[innermost(edges[:, 0], edges[:, 1], trace.host.start[rows]) >= 0]
+
+
+def counted(trace: Trace) -> Bools:
+    """Which rows of `gpu` count: all, or those in steps where there are steps."""
+    return trace.spans.step_of_work() >= 0 if trace.order.steps else np.ones(len(trace.gpu), bool)
 
 
 def bare(op: str) -> str:
@@ -75,6 +80,7 @@ def each(trace: Trace, count: float) -> float:
 
 
 def dtype(name: str) -> str:
+    """`c10::BFloat16` -> `bf16`."""
     return DTYPES.get(name, name)
 
 
@@ -84,9 +90,7 @@ def tensor_text(tensor: Tensor) -> str:
 
 
 def shapes_text(call: OpCall | None) -> str:
-    """The shapes of the tensor arguments, `[8192, 768] x [768, 3072]`; a result that is passed in
-    is left out.
-    """
+    """The shapes of the tensor arguments, `[8192, 768] x [768, 3072]`, without a passed result."""
     tensors = call.every_tensor() if call else ()
     if call and call.name in RESULT_LAST and len(tensors) > RESULT_LAST[call.name]:
         tensors = tensors[: RESULT_LAST[call.name]]
@@ -94,9 +98,7 @@ def shapes_text(call: OpCall | None) -> str:
 
 
 def bandwidth_ns(trace: Trace, count: int | None) -> float:
-    """The least time in which the card's memory moves this many bytes; 0 where a cache may hold
-    them, or nothing is known.
-    """
+    """The least time to move this many bytes; 0 if unknown or if the cache may hold them."""
     device = device_of(trace.about)
     if device is None or not count or count <= (device.l2_bytes or 0):
         return 0.0
@@ -104,9 +106,7 @@ def bandwidth_ns(trace: Trace, count: int | None) -> float:
 
 
 def product_ns(trace: Trace, case: Case, kind: str = "") -> float | None:
-    """The least time for the arithmetic of one launch at the card's peak for `kind` (its own type
-    by default), or None.
-    """
+    """The least time of one launch's arithmetic at the card's peak for `kind`, or its own type."""
     top = peak_flops(device_of(trace.about), kind or _peak_key(case), True)
     return None if top is None or case.flops is None else case.flops / top * 1e9
 
@@ -117,22 +117,15 @@ def _peak_key(case: Case) -> str:
 
 
 def faster_by(trace: Trace, cases: Sequence[Case], kind: str = "") -> int | None:
-    """Time per step that these products take beyond the least for their arithmetic; None where no
-    least is known.
-    """
-    beyond = [
-        case.ns - least * case.count
-        for case in cases
-        if (least := product_ns(trace, case, kind)) is not None
-    ]
+    """Time per step beyond the least for the arithmetic of these products; None if unknown."""
+    least = [(case, product_ns(trace, case, kind)) for case in cases]
+    beyond = [case.ns - ns * case.count for case, ns in least if ns is not None]
     return trace.order.per_step(max(sum(beyond), 0.0)) if beyond else None
 
 
 @dataclass(frozen=True, slots=True)
-class Whole:
-    """Some cases together, the most expensive first: launches and time per step, their share of all
-    kernel time.
-    """
+class Group:
+    """Cases, the most expensive first: launches and time per step, their share of kernel time."""
 
     cases: list[Case]
     count: float
@@ -141,18 +134,17 @@ class Whole:
     events: tuple[int, ...]
 
 
-def together(trace: Trace, cases: Sequence[Case]) -> Whole | None:
+def together(trace: Trace, cases: Sequence[Case]) -> Group | None:
     """These cases as one; None when none of them was launched where it counts."""
     order = trace.order
-    seen = sorted(
-        (case for case in cases if case.count), key=lambda case: (-case.ns, case.name, case.number)
-    )
+    seen = [case for case in cases if case.count]
     if not seen:
         return None
+    seen.sort(key=lambda case: (-case.ns, case.name, case.number))
     ns, every = sum(case.ns for case in seen), max(int(order.length[order.counts].sum()), 1)
     rows = np.flatnonzero(order.counts & np.isin(order.case, [case.number for case in seen]))
     count = each(trace, sum(case.count for case in seen))
-    return Whole(seen, count, order.per_step(ns), round(ns / every, 4), ids(order.events_of(rows)))
+    return Group(seen, count, order.per_step(ns), round(ns / every, 4), ids(order.events_of(rows)))
 
 
 def idle_per_step(trace: Trace) -> int:
@@ -160,10 +152,8 @@ def idle_per_step(trace: Trace) -> int:
     return trace.order.per_step(int(trace.idle.length.sum()))
 
 
-def chains_with(trace: Trace, wanted: Any) -> Bools:
-    """Which launches of `trace.order` have an op path that passes `wanted`, asked once per distinct
-    path.
-    """
+def chains_with(trace: Trace, wanted: Callable[[tuple[str, ...]], bool]) -> Bools:
+    """Which launches have an op path that passes `wanted`, tested once per distinct path."""
     order = trace.order
     numbers, first, inverse = np.unique(order.chain, return_index=True, return_inverse=True)
     answers = [
@@ -176,9 +166,28 @@ def chains_with(trace: Trace, wanted: Any) -> Bools:
 @cache
 def generation(arch: str | None) -> int | None:
     """`sm90` -> 9, `sm100f` -> 10; None for other cards than NVIDIA's."""
-    digits = (
-        "".join(letter for letter in arch.removeprefix("sm") if letter.isdigit())
-        if arch and arch.startswith("sm")
-        else ""
-    )
+    if not arch or not arch.startswith("sm"):
+        return None
+    digits = "".join(letter for letter in arch if letter.isdigit())
     return int(digits) // 10 if digits else None
+
+
+def following(order: Order, distance: int, test: Callable[[int, int], bool]) -> Ints:
+    """Places of launches whose case, with that of the launch `distance` before, passes the test.
+
+    Both lie on one stream and in one step, and both count. The test runs once per pair of cases.
+    """
+    size = len(order.row)
+    if size <= distance:
+        return np.empty(0, np.int64)
+    left, right = slice(0, size - distance), slice(distance, size)
+    together = (
+        (order.lane[left] == order.lane[right])
+        & (order.step[left] == order.step[right])
+        & order.counts[right]
+    )
+    base = len(order.cases)
+    codes = order.case[left] * base + order.case[right]
+    distinct, inverse = np.unique(codes, return_inverse=True)
+    passes = np.array([test(code // base, code % base) for code in distinct.tolist()], bool)
+    return np.flatnonzero(together & passes[inverse.reshape(-1)]) + distance

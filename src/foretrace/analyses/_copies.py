@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
+from foretrace.analyses._common import counted
 from foretrace.analyses.casts import cast_of
 from foretrace.model.gpu import NONE
-from foretrace.model.intervals import Bools, Ints
+from foretrace.model.intervals import Ints
 
 if TYPE_CHECKING:
     from foretrace.model.trace import Trace
@@ -17,11 +18,6 @@ if TYPE_CHECKING:
 
 MAKERS = frozenset({"aten::copy_", "aten::clone"})
 LAYOUT = "layout_transform"  # what the families call a change between NCHW and NHWC
-
-
-def counted(trace: Trace) -> Bools:
-    """Which rows of `gpu` count: all, or those in steps where there are steps."""
-    return trace.spans.step_of_work() >= 0 if trace.order.steps else np.ones(len(trace.gpu), bool)
 
 
 def plain_copies(trace: Trace) -> Ints:

@@ -1,30 +1,29 @@
 """The matrix that addmm copies before it multiplies.
 
 What it shows: `addmm` (or `baddbmm`) calls that first copy their two-dimensional bias into the
-result, with a memcpy or a copy kernel, and then add the product to it.
+result and then add the product to it. The copy is a memcpy or a copy kernel.
 
-Why it matters: the copy moves the whole matrix, once in and once out. A bias vector needs none: it
-is added in the product's epilogue. `torch.compile` turns `x @ w + b` into such an `addmm`, so
-compiling can add a copy that eager code does not have.
+Why it matters: the copy reads and writes the whole matrix. A bias vector needs no copy: the product
+adds it in its epilogue. `torch.compile` turns `x @ w + b` into such an `addmm`, so compiling can
+add a copy that eager code does not have.
 
 How it is computed: copies whose innermost op is an `addmm` or `baddbmm`. The saving is at most
 their time.
 
-When it is wrong: not as to the copy. Whether it pays to avoid it must be measured: the separate
-addition that eager code makes instead moves three times as much.
+When it is wrong: the copy is certain. Measure whether avoiding it pays: the separate addition that
+eager code makes instead moves three times as much.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from foretrace.analyses._common import each, ids, per
 from foretrace.analyses._copies import moved_bytes, paths, plain_copies
-from foretrace.analyses._sketch import GEMM, Sketch, kernel, memcpy
-from foretrace.schema.finding import Example, Finding, Rule
+from foretrace.schema.finding import Finding, Rule
 from foretrace.units import bytes_text, plural, time_text
 
 if TYPE_CHECKING:
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
 ADDING = frozenset({"aten::addmm", "aten::addmm_", "aten::baddbmm", "aten::baddbmm_"})
 
 
-def check(trace: Trace) -> Iterator[Finding]:
+def _check(trace: Trace) -> Iterator[Finding]:
     chosen = [
         mine for mine, path in paths(trace, plain_copies(trace)) if path and path[-1] in ADDING
     ]
@@ -44,34 +43,16 @@ def check(trace: Trace) -> Iterator[Finding]:
     count, size = each(trace, len(mine)), None if moved is None else trace.order.per_step(moved)
     title = f"addmm copies its two-dimensional bias first: {plural(count, 'time')} {per(trace)}"
     detail = (
-        f"The copies read and write {bytes_text(size)} in {time_text(ns)} {per(trace)}; a bias "
-        "vector would be added in the "
-        "product's epilogue without one."
+        f"The copies read and write {bytes_text(size)} in {time_text(ns)} {per(trace)}. A product "
+        "adds a bias vector in its epilogue, without a copy."
     )
     evidence = {"count": count, "ns": ns, "bytes": size}
     yield Finding(RULE.name, "found", title, detail, evidence, ids(trace.gpu.id[mine]), ns)
 
 
-def _sketch(*before: dict[str, Any]) -> dict[str, Any]:
-    return (
-        Sketch()
-        .step()
-        .op("aten::addmm", *before, kernel(GEMM, 20), dims=[[64, 64], [64, 32], [32, 64]])
-        .document()
-    )
-
-
 RULE = Rule(
     name="addmm_copy",
     title="The matrix that addmm copies before it multiplies",
-    check=check,
+    check=_check,
     needs=frozenset({"gpu", "ops"}),
-    examples=(
-        Example(
-            "a matrix as bias",
-            lambda: _sketch(memcpy("Memcpy DtoD (Device -> Device)", 5, 8192)),
-            {"count": 1, "ns": 5000, "bytes": 16384},
-        ),
-        Example("a product without a copy", _sketch, None),
-    ),
 )

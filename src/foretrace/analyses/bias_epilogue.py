@@ -1,19 +1,18 @@
 """A bias (and an activation) added inside a matrix product.
 
-What it shows: products whose kernel also adds the bias vector at the end, in its epilogue, and
-applies the activation where the name says so. There is no add kernel, and the result travels to
-memory once.
+What it shows: products whose kernel adds the bias vector in its epilogue, and applies the
+activation where the name says so. There is no add kernel, and the result is written to memory once.
 
-Why it matters: it is what one expects of `nn.Linear`, and worth checking: the alternative writes
-the product, reads it back and writes it again.
+Why it matters: this is what `nn.Linear` should do, and worth checking. The alternative writes the
+product, reads it back and writes it again.
 
 How it is computed: either the kernel's name states a bias (`bias`, `gelubias` in nvjet names), or
-an `addmm` with a one-dimensional bias launched this one kernel and no copy beside it, so that
-nothing else can have added it. A name that only says the epilogue could apply ReLU proves nothing
-and is not taken for it.
+an `addmm` with a one-dimensional bias launched this one kernel and no copy, so that nothing else
+can have added it. A name that only says that the epilogue could apply ReLU proves nothing and does
+not count.
 
-When it is wrong: never in the first case as far as the names are understood (checked on an H200 and
-a B200); in the second only if the trace lost a GPU event, which the ledger would say.
+When it is wrong: in the first case never, as far as the names are understood (checked on an H200
+and a B200). In the second case only if the trace lost a GPU event, which the ledger would say.
 """
 
 from __future__ import annotations
@@ -24,9 +23,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from foretrace.analyses._common import LISTED, bare, each, listing, per, shapes_text, together
-from foretrace.analyses._sketch import GEMM, Sketch, kernel, memcpy
 from foretrace.model.order import Case
-from foretrace.schema.finding import Example, Finding, Rule
+from foretrace.schema.finding import Finding, Rule
 from foretrace.units import plural
 
 if TYPE_CHECKING:
@@ -36,7 +34,7 @@ ADDING = frozenset({"aten::addmm", "aten::_addmm_activation", "aten::baddbmm"})
 ACTIVATIONS = frozenset({"relu", "gelu", "swiglu", "silu"})
 
 
-def check(trace: Trace) -> Iterator[Finding]:
+def _check(trace: Trace) -> Iterator[Finding]:
     alone = _alone(trace)
     proofs = {
         case.number: _proof(case, alone)
@@ -55,7 +53,7 @@ def check(trace: Trace) -> Iterator[Finding]:
     )
     ops = listing(sorted({bare(case.op) for case in whole.cases}))
     detail = (
-        f"The product adds it before its result leaves the chip; {ops} launched no kernel for it."
+        f"The product adds it before its result leaves the chip. {ops} launched no kernel for it."
     )
     kernels = [_entry(trace, case, proofs[case.number]) for case in whole.cases[:LISTED]]
     evidence = {"products": whole.count, "activations": activations, "kernels": kernels}
@@ -63,9 +61,7 @@ def check(trace: Trace) -> Iterator[Finding]:
 
 
 def _alone(trace: Trace) -> frozenset[int]:
-    """Cases whose op never launched anything but this kernel (a fill beside it may be the library's
-    own counter).
-    """
+    """Cases whose op launched only this kernel (a memset may be the library's own counter)."""
     gpu, order = trace.gpu, trace.order
     busy = gpu.op[(gpu.op >= 0) & ~gpu.is_memset]
     shared = (
@@ -100,31 +96,9 @@ def _entry(trace: Trace, case: Case, proof: str) -> dict[str, Any]:
     }
 
 
-def _sketch(bias: list[int], *before: dict[str, Any]) -> dict[str, Any]:
-    product = kernel(GEMM, 20)
-    return (
-        Sketch()
-        .step()
-        .op("aten::addmm", *before, product, dims=[bias, [8, 32], [32, 64]])
-        .document()
-    )
-
-
 RULE = Rule(
     name="bias_epilogue",
     title="A bias added inside a matrix product",
-    check=check,
+    check=_check,
     needs=frozenset({"gpu", "ops"}),
-    examples=(
-        Example(
-            "an addmm with a bias vector and one kernel",
-            lambda: _sketch([64]),
-            {"products": 1, "activations": []},
-        ),
-        Example(
-            "a matrix as bias is copied first",
-            lambda: _sketch([8, 64], memcpy("Memcpy DtoD (Device -> Device)", 5, 1024)),
-            None,
-        ),
-    ),
 )

@@ -1,22 +1,21 @@
 """An addition after a matrix product, in a kernel of its own.
 
-What it shows: products whose result is read back by the very next kernel, an addition of a bias
-vector or of a whole matrix (a residual, a two-dimensional bias), or a product whose library ran its
+What it shows: products whose result the very next kernel reads back: an addition of a bias vector
+or of a whole matrix (a residual, a two-dimensional bias). Also products whose library ran its
 epilogue as a separate kernel.
 
-Why it matters: the sum could be made before the product leaves the chip. As it is, the result is
+Why it matters: the product could add it before its result leaves the chip. Now the result is
 written, read and written again. A vector fits any GEMM's epilogue (`nn.Linear` with its bias,
-`addmm`); a matrix can be added as beta
-* C, which in PyTorch today costs a copy of that matrix first (see `hidden_copies`), so measure
-  before you change
-it.
+`addmm`). A matrix can be added as beta times C, which in PyTorch today costs a copy of that matrix
+first (see `hidden_copies`): measure before you change it.
 
-How it is computed: in launch order on one stream, an `add` that follows a product directly, with
+How it is computed: in launch order on one stream, an `add` that follows a product directly and has
 one operand of exactly the product's size. The saving is at most the time of the additions, less the
 time to read the added matrix.
 
-When it is wrong: a trace records shapes, not which tensor is which: an addition of another tensor
-of the same size looks the same. A product whose result is needed unsummed as well cannot drop it.
+When it is wrong: a trace records shapes, not which tensor is which. An addition of another tensor
+of the same size looks the same. A product whose result is also needed without the sum cannot drop
+it.
 """
 
 from __future__ import annotations
@@ -26,11 +25,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from foretrace.analyses._common import LISTED, bandwidth_ns, each, ids, listing, per, shapes_text
-from foretrace.analyses._pairs import following
-from foretrace.analyses._sketch import ADD, GEMM, Sketch, kernel
+from foretrace.analyses._common import (
+    LISTED,
+    bandwidth_ns,
+    each,
+    following,
+    ids,
+    listing,
+    per,
+    shapes_text,
+)
 from foretrace.model.order import Case
-from foretrace.schema.finding import Example, Finding, Rule
+from foretrace.schema.finding import Finding, Rule
 from foretrace.units import bytes_text, plural, time_text
 
 if TYPE_CHECKING:
@@ -40,7 +46,7 @@ PRODUCTS = frozenset({"gemm", "gemv", "conv"})
 ADDITIONS = frozenset({"aten::add", "aten::add_"})
 
 
-def check(trace: Trace) -> Iterator[Finding]:
+def _check(trace: Trace) -> Iterator[Finding]:
     order, cases = trace.order, trace.order.cases
     second = following(order, 1, lambda left, right: _kind(cases[left], cases[right]) != "")
     if not len(second):
@@ -60,9 +66,9 @@ def check(trace: Trace) -> Iterator[Finding]:
         f"{plural(total, 'addition')} {per(trace)} in a kernel after the product: {listing(kinds)}"
     )
     detail = (
-        f"Each writes the product again: {bytes_text(moved)} {per(trace)} would not travel if the "
-        "product added it, at most "
-        f"{time_text(saved)}. The trace shows sizes and order, not that it is the same tensor."
+        f"Each writes the product again. If the product added it: {bytes_text(moved)} less memory "
+        f"traffic {per(trace)}, which saves at most {time_text(saved)}. The trace shows sizes and "
+        "order, not that it is the same tensor."
     )
     shown = [_entry(trace, *entry) for entry in seen[:LISTED]]
     evidence = {"additions": total, "kinds": kinds, "bytes": moved, "pairs": shown}
@@ -72,9 +78,7 @@ def check(trace: Trace) -> Iterator[Finding]:
 
 
 def _kind(product: Case, addition: Case) -> str:
-    """How the second reads the first: a bias vector, a matrix, the library's own epilogue; "" if it
-    does not.
-    """
+    """What the second adds to the first: a vector, a matrix, the library's epilogue; else ""."""
     if product.role not in PRODUCTS:
         return ""
     if addition.id.get("op") == "epilogue":
@@ -93,9 +97,7 @@ def _kind(product: Case, addition: Case) -> str:
 
 
 def _is_vector(small: tuple[int, ...], large: tuple[int, ...]) -> bool:
-    """Whether the small operand has one value per row, column or channel of the large one: `[64]`,
-    `[1, 64, 1, 1]`.
-    """
+    """Whether the small one has one value per row, column or channel: `[64]`, `[1, 64, 1, 1]`."""
     sized = [(at, size) for at, size in enumerate(reversed(small)) if size != 1]
     return len(sized) == 1 and sized[0][0] < len(large) and large[-1 - sized[0][0]] == sized[0][1]
 
@@ -124,59 +126,9 @@ def _entry(trace: Trace, product: Case, addition: Case, count: int) -> dict[str,
     }
 
 
-def _sketch(added: list[int]) -> dict[str, Any]:
-    product = kernel(GEMM, 20)
-    return (
-        Sketch()
-        .step()
-        .op("aten::mm", product, dims=[[8, 32], [32, 64]])
-        .op("aten::add", kernel(ADD, 6), dims=[[8, 64], added])
-        .document()
-    )
-
-
-def _convolution() -> dict[str, Any]:
-    name = "sm80_xmma_fprop_implicit_gemm_bf16bf16_bf16f32_f32_nhwckrsc_nhwc_tilesize128x128x64_stage4_warpsize2x2x1_g1_kernel"
-    settings = ["", "", "[0, 0]", "[1, 1]", "[1, 1]", "1"]  # padding, stride, dilation, groups
-    dims = [[8, 16, 32, 32], [64, 16, 1, 1], [], [], [], []]
-    return (
-        Sketch()
-        .step()
-        .op("aten::cudnn_convolution", kernel(name, 20), dims=dims, concrete=settings)
-        .op("aten::add_", kernel(ADD, 6), dims=[[8, 64, 32, 32], [1, 64, 1, 1]])
-        .document()
-    )
-
-
 RULE = Rule(
     name="bias_separate",
     title="An addition after a matrix product, in a kernel of its own",
-    check=check,
+    check=_check,
     needs=frozenset({"gpu", "shapes"}),
-    examples=(
-        Example(
-            "matmul, then a bias vector",
-            lambda: _sketch([64]),
-            {"additions": 1, "kinds": ["a bias vector"]},
-        ),
-        Example(
-            "a convolution, then a bias per channel", _convolution, {"kinds": ["a bias vector"]}
-        ),
-        Example(
-            "matmul, then a matrix",
-            lambda: _sketch([8, 64]),
-            {"kinds": ["a whole matrix"], "bytes": 2048},
-        ),
-        Example(
-            "an addition of other sizes",
-            lambda: (
-                Sketch()
-                .step()
-                .op("aten::mm", kernel(GEMM, 20), dims=[[8, 32], [32, 64]])
-                .op("aten::add", kernel(ADD, 6), dims=[[16, 64], [16, 64]])
-                .document()
-            ),
-            None,
-        ),
-    ),
 )

@@ -4,14 +4,14 @@ What it shows: copies from one type to another, by pair of types: how many, how 
 long.
 
 Why it matters: a cast reads and writes a whole tensor to change its type. Autocast, norms computed
-in float32 and float32 optimizers make many; a kernel before or after could read or write the other
-type for nothing.
+in float32 and float32 optimizers make many. A kernel before or after could read or write the other
+type at no cost.
 
 How it is computed: copy kernels whose op recorded two types (`copy_(bf16, f32)`), else those whose
-name tells source and destination. The saving is at most their whole time.
+name states source and destination. The saving is at most their whole time.
 
 When it is wrong: some casts are needed for accuracy, and removing them changes results. Without
-recorded shapes a cast is known only where the kernel's name tells it.
+recorded shapes, a cast is known only where the kernel's name states it.
 """
 
 from __future__ import annotations
@@ -20,16 +20,15 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from foretrace.analyses._common import LISTED, dtype, each, per, together
-from foretrace.analyses._sketch import COPY, Sketch, kernel
 from foretrace.model.order import Case
-from foretrace.schema.finding import Example, Finding, Rule
+from foretrace.schema.finding import Finding, Rule
 from foretrace.units import bytes_text, plural, time_text
 
 if TYPE_CHECKING:
     from foretrace.model.trace import Trace
 
 
-def check(trace: Trace) -> Iterator[Finding]:
+def _check(trace: Trace) -> Iterator[Finding]:
     pairs: dict[str, list[Case]] = {}
     for case in trace.order.cases:
         if case.count and (types := cast_of(case)):
@@ -40,16 +39,13 @@ def check(trace: Trace) -> Iterator[Finding]:
     kinds = [_kind(trace, types, cases) for types, cases in pairs.items()]
     kinds.sort(key=lambda kind: (-kind["ns"], kind["cast"]))
     words = [
-        (
-            f"{kind['cast']} {plural(kind['count'], 'time')} ({time_text(kind['ns'])}, "
-            f"{bytes_text(kind['bytes'])})"
-        )
+        f"{kind['cast']} {plural(kind['count'], 'time')} ({time_text(kind['ns'])}, "
+        f"{bytes_text(kind['bytes'])})"
         for kind in kinds
     ]
-    title = f"{plural(whole.count, 'kernel')} {per(trace)} only to change the data type"
-    detail = (
-        f"{', '.join(words[:3])}. A neighbour that reads or writes the other type would save them."
-    )
+    title = f"{plural(whole.count, 'kernel')} {per(trace)} only change the data type"
+    advice = "A kernel before or after that reads or writes the other type would save them."
+    detail = f"{', '.join(words[:3])}. {advice}"
     evidence = {"count": whole.count, "ns": whole.ns, "casts": kinds[:LISTED]}
     yield Finding(RULE.name, "found", title, detail, evidence, whole.events, whole.ns)
 
@@ -58,11 +54,8 @@ def cast_of(case: Case) -> str:
     """`bf16 -> f32` for a kernel that changes the type, else ""."""
     if case.role != "copy":
         return ""
-    target, source = (
-        (case.call.tensor(0), case.call.tensor(1))
-        if case.call and case.op == "aten::copy_"
-        else (None, None)
-    )
+    call = case.call if case.op == "aten::copy_" else None
+    target, source = (call.tensor(0), call.tensor(1)) if call else (None, None)
     if target and source:
         return f"{dtype(source.type)} -> {dtype(target.type)}" if target.type != source.type else ""
     named = case.id.get("src_dtype"), case.id.get("dst_dtype")
@@ -79,34 +72,9 @@ def _kind(trace: Trace, types: str, cases: list[Case]) -> dict[str, Any]:
     }
 
 
-def _sketch(source: str) -> dict[str, Any]:
-    return (
-        Sketch()
-        .step()
-        .op(
-            "aten::to > aten::_to_copy > aten::copy_",
-            kernel(COPY, 8),
-            dims=[[64, 64], [64, 64]],
-            types=["float", source],
-        )
-        .document()
-    )
-
-
 RULE = Rule(
     name="casts",
     title="Kernels that only change the data type",
-    check=check,
+    check=_check,
     needs=frozenset({"gpu"}),
-    examples=(
-        Example(
-            "bf16 to float32",
-            lambda: _sketch("c10::BFloat16"),
-            {
-                "count": 1,
-                "casts": [{"cast": "bf16 -> f32", "count": 1, "ns": 8000, "bytes": 24576}],
-            },
-        ),
-        Example("a copy of one type", lambda: _sketch("float"), None),
-    ),
 )

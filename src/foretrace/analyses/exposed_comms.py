@@ -1,16 +1,16 @@
-"""Communication that nothing else covers.
+"""Communication that does not overlap with computation.
 
 What it shows: time in which collectives ran and no other kernel did, on the same device.
 
-Why it matters: communication that overlaps with computation is free; what is left over is what
-scaling costs. Larger buckets, another order of layers, or fewer and larger collectives hide more of
-it. A collective also waits for the slowest rank: its time is not all transfer.
+Why it matters: communication that overlaps with computation is free. The rest is what scaling
+costs. Larger buckets, another order of layers, or fewer and larger collectives hide more of it. A
+collective also waits for the slowest rank: not all of its time is transfer.
 
-How it is computed: the union of collective kernels less the union of all other GPU work on their
-device. The saving is at most that.
+How it is computed: the union of collective kernels, less the union of all other GPU operations on
+their device. The saving is at most that.
 
-When it is wrong: with one rank's trace, waiting for another rank and moving data look the same.
-Overlap does not say that both ran at full speed.
+When it is wrong: in the trace of one rank, waiting for another rank and moving data look the same.
+Overlap does not mean that both ran at full speed.
 """
 
 from __future__ import annotations
@@ -20,19 +20,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from foretrace.analyses._common import each, ids, per
-from foretrace.analyses._copies import counted
-from foretrace.analyses._sketch import ADD, Sketch, kernel
+from foretrace.analyses._common import counted, each, ids, per
 from foretrace.model.covered import Covered
 from foretrace.model.intervals import Bools
-from foretrace.schema.finding import Example, Finding, Rule
+from foretrace.schema.finding import Finding, Rule
 from foretrace.units import percent_text, plural, time_text
 
 if TYPE_CHECKING:
     from foretrace.model.trace import Trace
 
 
-def check(trace: Trace) -> Iterator[Finding]:
+def _check(trace: Trace) -> Iterator[Finding]:
     gpu, step = trace.gpu, trace.order.per_step
     talking = counted(trace) & gpu.usable & (trace.work_roles == "comms")
     total, exposed = _exposed(trace, talking)
@@ -40,11 +38,11 @@ def check(trace: Trace) -> Iterator[Finding]:
         return
     rows = np.flatnonzero(talking)
     count, share = each(trace, len(rows)), round(exposed / total, 4)
-    title = f"{time_text(step(exposed))} of communication {per(trace)} with nothing else running"
+    title = f"{time_text(step(exposed))} of communication {per(trace)} overlaps with nothing"
     detail = (
-        f"{plural(count, 'collective')} take {time_text(step(total))} {per(trace)}; "
-        f"{percent_text(share)} of it is not "
-        "covered by other GPU work. Part of it is waiting for other ranks."
+        f"{plural(count, 'collective')} take {time_text(step(total))} {per(trace)}. "
+        f"{percent_text(share)} of it overlaps with no other GPU operation. Part of it is waiting "
+        "for other ranks."
     )
     evidence = {
         "collectives": count,
@@ -56,48 +54,23 @@ def check(trace: Trace) -> Iterator[Finding]:
 
 
 def _exposed(trace: Trace, talking: Bools) -> tuple[int, int]:
-    """(all time with a collective running, the part of it in which nothing else ran), summed over
-    devices.
-    """
+    """(time with a collective running, the part in which nothing else ran), over all devices."""
     gpu = trace.gpu
     total = exposed = 0
     for device in np.unique(gpu.device_number[talking]).tolist():
         here = gpu.usable & (gpu.device_number == device)
         rest = here & (trace.work_roles != "comms")
-        comms, other = (
-            Covered(gpu.start[talking & here], gpu.end[talking & here]),
-            Covered(gpu.start[rest], gpu.end[rest]),
-        )
+        comms = Covered(gpu.start[talking & here], gpu.end[talking & here])
+        other = Covered(gpu.start[rest], gpu.end[rest])
         length = comms.end - comms.start
         total += int(length.sum())
         exposed += int((length - other.between(comms.start, comms.end)).sum())
     return total, exposed
 
 
-NCCL = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
-
-
 RULE = Rule(
     name="exposed_comms",
-    title="Communication that nothing else covers",
-    check=check,
+    title="Communication that does not overlap with computation",
+    check=_check,
     needs=frozenset({"gpu"}),
-    examples=(
-        Example(
-            "an all-reduce after the last kernel",
-            lambda: (
-                Sketch()
-                .step()
-                .op("aten::add", kernel(ADD, 20))
-                .op("record_param_comms", kernel(NCCL, 30))
-                .document()
-            ),
-            {"collectives": 1, "ns": 30000, "exposed_ns": 30000},
-        ),
-        Example(
-            "no communication",
-            lambda: Sketch().step().op("aten::add", kernel(ADD, 20)).document(),
-            None,
-        ),
-    ),
 )

@@ -3,14 +3,14 @@
 What it shows: matrix products and convolutions in float32 whose kernels run on the plain cores.
 
 Why it matters: on an A100 the tensor cores multiply float32 (as TF32) eight times as fast, on an
-H100 seven times. `torch.set_float32_matmul_precision("high")` allows it for products, at 10 bits of
-mantissa; bf16 is twice as fast again.
+H100 seven times. `torch.set_float32_matmul_precision("high")` allows it for products, with 10 bits
+of mantissa. bf16 is twice as fast again.
 
 How it is computed: kernels whose name states float32 operands and no tensor-core instruction. The
-saving is at most their time less what the arithmetic takes at the card's TF32 peak; without shapes
-or such a peak no figure is given.
+saving is at most their time, less the time of the arithmetic at the card's TF32 peak. Without
+shapes or such a peak there is no figure.
 
-When it is wrong: float32 may be wanted: TF32 rounds the operands. Products that are bound by memory
+When it is wrong: float32 may be intended, since TF32 rounds the operands. Memory-bound products
 gain little.
 """
 
@@ -20,9 +20,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from foretrace.analyses._common import LISTED, each, faster_by, per, shapes_text, together
-from foretrace.analyses._sketch import Sketch, kernel
 from foretrace.model.about import device_of
-from foretrace.schema.finding import Example, Finding, Rule
+from foretrace.schema.finding import Finding, Rule
 from foretrace.units import percent_text, plural, time_text
 
 if TYPE_CHECKING:
@@ -30,21 +29,19 @@ if TYPE_CHECKING:
     from foretrace.model.trace import Trace
 
 
-def check(trace: Trace) -> Iterator[Finding]:
+def _check(trace: Trace) -> Iterator[Finding]:
     whole = together(trace, [case for case in trace.order.cases if _plain(case)])
     if whole is None:
         return
     device = device_of(trace.about)
     faster = device is None or "tf32" in device.peak_flops
-    advice = (
-        "TF32 (torch.set_float32_matmul_precision) or bf16 would use the tensor cores"
-        if faster
-        else "this card's tensor cores take 16-bit types only"
-    )
+    advice = "This card's tensor cores take 16-bit types only"
+    if faster:
+        advice = "TF32 (torch.set_float32_matmul_precision) or bf16 would use the tensor cores"
     title = f"{plural(whole.count, 'float32 product')} {per(trace)} without tensor cores"
     detail = (
         f"They take {time_text(whole.ns)} {per(trace)}, {percent_text(whole.share)} of "
-        f"kernel time; {advice}."
+        f"kernel time. {advice}."
     )
     kernels = [_entry(trace, case) for case in whole.cases[:LISTED]]
     evidence = {"count": whole.count, "ns": whole.ns, "share": whole.share, "kernels": kernels}
@@ -72,30 +69,9 @@ def _entry(trace: Trace, case: Case) -> dict[str, Any]:
     }
 
 
-def _sketch(name: str) -> dict[str, Any]:
-    return (
-        Sketch("NVIDIA A100-SXM4-80GB", (8, 0), 108)
-        .step()
-        .op("aten::mm", kernel(name, 30), dims=[[512, 512], [512, 512]], types=["float", "float"])
-        .document()
-    )
-
-
 RULE = Rule(
     name="float32_products",
     title="Float32 matrix products that leave the tensor cores idle",
-    check=check,
+    check=_check,
     needs=frozenset({"gpu"}),
-    examples=(
-        Example(
-            "sgemm on an A100", lambda: _sketch("ampere_sgemm_128x64_tn"), {"count": 1, "ns": 30000}
-        ),
-        Example(
-            "TF32 on an A100",
-            lambda: _sketch(
-                "void cutlass::Kernel2<cutlass_80_tensorop_s1688gemm_64x64_32x6_tn_align4>(int)"
-            ),
-            None,
-        ),
-    ),
 )

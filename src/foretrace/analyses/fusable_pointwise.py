@@ -1,23 +1,22 @@
-"""Neighbouring element-by-element kernels that could be one.
+"""Neighbouring pointwise kernels that could be one.
 
-What it shows: chains of element-by-element kernels (casts among them) in which each reads what the
-one before has written: how much memory traffic one kernel would not need, and at most how much
-time.
+What it shows: chains of pointwise kernels (casts among them) in which each reads what the one
+before has written: how much memory traffic one kernel would avoid, and at most how much time.
 
-Why it matters: such kernels are bound by memory, and every hand-over from one to the next costs a
-write and a read of the whole tensor. It is what `torch.compile` fuses first, and what Liger and
-other hand-written kernels are for.
+Why it matters: such kernels are memory-bound. Every step from one to the next costs a write and a
+read of the whole tensor. `torch.compile` fuses these first, and Liger and other hand-written
+kernels exist for them.
 
-How it is computed: in launch order on one stream, a kernel links to the next element-by-element
-kernel when that has an operand of exactly the size that the first one writes; a matrix product may
-lie between them if it makes the other operand (gelu, then a product, then the gating mul). One
-kernel for the chain need not write and read the intermediates: twice their bytes (once, where an op
-works in place and its result stays). It must still move the rest, so the saving is at most the time
-of the kernels less the rest at the card's full bandwidth (where the rest fits the cache: less the
-0.8 us that any kernel takes).
+How it is computed: in launch order on one stream, a kernel links to the next pointwise kernel when
+that one has an operand of exactly the size that the first one writes. A matrix product may lie
+between them if it makes the other operand (gelu, then a product, then the gating mul). One kernel
+for the chain need not write and read the intermediates: twice their bytes (once, where an op works
+in place and its result stays). It must still move the rest, so the saving is at most the time of
+the kernels, less the rest at the card's full bandwidth (where the rest fits the cache: less the 0.8
+us that any kernel takes).
 
 When it is wrong: a trace records sizes, not which tensor is which. An intermediate that is also
-needed later (by the backward pass) must still be written, and then only the read is saved. A kernel
+needed later (by the backward pass) must still be written; then only the read is saved. A kernel
 that broadcasts or reads with strides may fuse badly.
 """
 
@@ -33,17 +32,16 @@ from foretrace.analyses._common import (
     bandwidth_ns,
     bare,
     each,
+    following,
     ids,
     listing,
     per,
     tensor_text,
 )
-from foretrace.analyses._pairs import following
-from foretrace.analyses._sketch import GELU, GEMM, MUL, Sketch, kernel
 from foretrace.model.costs import Tensor
 from foretrace.model.intervals import Ints
 from foretrace.model.order import Case
-from foretrace.schema.finding import Example, Finding, Rule
+from foretrace.schema.finding import Finding, Rule
 from foretrace.units import bytes_text, plural, time_text
 
 if TYPE_CHECKING:
@@ -55,12 +53,11 @@ PRODUCTS = frozenset({"gemm", "gemv", "conv"})
 WRITERS = frozenset(
     {"aten::fill_", "aten::zero_", "aten::normal_", "aten::uniform_", "aten::bernoulli_"}
 )
-# However little it moves, a kernel takes this long: an addition of 64 x 64 elements takes 0.9 us on
-# an H200.
+# The shortest time of any kernel: an addition of 64 x 64 elements takes 0.9 us on an H200.
 SHORTEST_NS = 800
 
 
-def check(trace: Trace) -> Iterator[Finding]:
+def _check(trace: Trace) -> Iterator[Finding]:
     order = trace.order
     ends, link = _links(trace)
     if not len(ends):
@@ -78,14 +75,12 @@ def check(trace: Trace) -> Iterator[Finding]:
     title, worst = f"{ops} could be one kernel", ""
     if len(groups) > 1:
         could = plural(chains, "kernel")
-        title = f"{plural(kernels, 'element-by-element kernel')} {per(trace)} could be {could}"
+        title = f"{plural(kernels, 'pointwise kernel')} {per(trace)} could be {could}"
         worst = f" Most of it: {ops}, {plural(shown[0]['count'], 'time')} {per(trace)}."
     detail = (
-        f"{shown[0]['intermediate']} is written and read again; in one kernel at most "
-        f"{bytes_text(moved)} {per(trace)} "
-        f"would not travel, which saves at most {time_text(saved)}.{worst} The trace shows sizes "
-        "and order, not that it is "
-        "the same tensor."
+        f"{shown[0]['intermediate']} is written and read again. One kernel would save at most "
+        f"{bytes_text(moved)} {per(trace)} of memory traffic, and at most {time_text(saved)}."
+        f"{worst} The trace shows sizes and order, not that it is the same tensor."
     )
     evidence = {"kernels": kernels, "could_be": chains, "bytes_saved": moved, "chains": shown}
     rows = np.unique(np.concatenate((ends, link[ends])))
@@ -93,19 +88,13 @@ def check(trace: Trace) -> Iterator[Finding]:
 
 
 def _links(trace: Trace) -> tuple[Ints, Ints]:
-    """(places that link back, the place each links back to or -1); a kernel hands over to one other
-    at most.
-    """
+    """(places that link back, the place each links back to or -1), at most one link a kernel."""
     order, cases = trace.order, trace.order.cases
     link = np.full(len(order.row), -1, np.int64)
     near = following(order, 1, lambda left, right: _reads(cases[left], cases[right]))
     link[near] = near - 1
     far = following(order, 2, lambda left, right: _reads(cases[left], cases[right]))
-    between = following(
-        order,
-        1,
-        lambda left, right: cases[left].role in PRODUCTS and _takes(cases[left], cases[right]),
-    )
+    between = following(order, 1, lambda left, right: _feeds(cases[left], cases[right]))
     far = far[np.isin(far, between)]
     free = (link[far] < 0) & (link[far - 1] != far - 2)
     link[far[free]] = far[free] - 2
@@ -113,11 +102,13 @@ def _links(trace: Trace) -> tuple[Ints, Ints]:
 
 
 def _reads(left: Case, right: Case) -> bool:
-    """Whether the second may well read what the first has written: not if both do one thing in
-    place, tensor by tensor.
-    """
+    """Whether the second may read what the first wrote: not if both do one thing in place."""
     same = left.op == right.op and _in_place(left)
     return left.role in POINTWISE and right.role in POINTWISE and not same and _takes(left, right)
+
+
+def _feeds(left: Case, right: Case) -> bool:
+    return left.role in PRODUCTS and _takes(left, right)
 
 
 def _in_place(case: Case) -> bool:
@@ -184,41 +175,9 @@ def _group(trace: Trace, cases: list[Case], count: int, ns: int) -> dict[str, An
     }
 
 
-def _mlp() -> dict[str, Any]:
-    rows, wide = [8192, 768], [8192, 3072]
-    product = kernel(GEMM, 56)
-    return (
-        Sketch()
-        .step()
-        .op("aten::mm", product, dims=[rows, [768, 3072]])
-        .op("aten::gelu", kernel(GELU, 33), dims=[wide, []])
-        .op("aten::mm", product, dims=[rows, [768, 3072]])
-        .op("aten::mul", kernel(MUL, 37), dims=[wide, wide])
-        .document()
-    )
-
-
 RULE = Rule(
     name="fusable_pointwise",
-    title="Neighbouring element-by-element kernels that could be one",
-    check=check,
+    title="Neighbouring pointwise kernels that could be one",
+    check=_check,
     needs=frozenset({"gpu", "shapes"}),
-    examples=(
-        Example(
-            "a gated MLP: gelu of one product times another",
-            _mlp,
-            {"kernels": 2, "could_be": 1, "bytes_saved": 100_663_296},
-        ),
-        Example(
-            "two kernels on tensors of different sizes",
-            lambda: (
-                Sketch()
-                .step()
-                .op("aten::gelu", kernel(GELU, 33), dims=[[64, 64], []])
-                .op("aten::mul", kernel(MUL, 37), dims=[[32, 32], [32, 32]])
-                .document()
-            ),
-            None,
-        ),
-    ),
 )

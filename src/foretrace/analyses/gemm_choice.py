@@ -1,18 +1,18 @@
 """Matrix products of equal size on different kernels.
 
-What it shows: products that need the same number of FLOP, which of them share a kernel and which
-run another one, and how fast each is.
+What it shows: products that need the same number of FLOP: which of them share a kernel, which run
+another one, and how fast each is.
 
 Why it matters: the library chooses a kernel by shape, layout and alignment, not by the amount of
-work. In a gated MLP the gate and up projections have the same shape and share one kernel while the
-down projection, as many FLOP the other way round, runs another and may be faster or slower. A
+work. In a gated MLP the gate and up projections have the same shape and share one kernel. The down
+projection has as many FLOP the other way round, runs another kernel and may be faster or slower. A
 kernel's name alone does not identify a layer.
 
-How it is computed: matrix products by FLOP and data type; shown where at least two kernels share
-the work.
+How it is computed: matrix products by FLOP and data type, where at least two kernels share the
+work.
 
-When it is wrong: not as to the names. Differences of speed below a few percent are noise unless the
-trace has many launches.
+When it is wrong: the names are certain. Differences of speed below a few percent are noise unless
+the trace has many launches.
 """
 
 from __future__ import annotations
@@ -21,28 +21,21 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from foretrace.analyses._common import LISTED, each, per, shapes_text, together
-from foretrace.analyses._sketch import GEMM, Sketch, kernel
 from foretrace.model.order import Case
-from foretrace.schema.finding import Example, Finding, Rule
+from foretrace.schema.finding import Finding, Rule
 from foretrace.units import flops_text, plural, time_text
 
 if TYPE_CHECKING:
     from foretrace.model.trace import Trace
 
-# Below this a product takes a few microseconds and its kernel says little: 2 GFLOP is 3 us on an
-# H200.
+# A smaller product takes a few microseconds and its kernel says little: 2 GFLOP is 3 us on an H200.
 SMALL_FLOPS = 1_000_000_000
 
 
-def check(trace: Trace) -> Iterator[Finding]:
-    sizes: dict[tuple[int, Any], list[Case]] = {}
+def _check(trace: Trace) -> Iterator[Finding]:
+    sizes: dict[tuple[Any, Any], list[Case]] = {}
     for case in trace.order.cases:
-        if (
-            case.count
-            and case.role == "gemm"
-            and case.flops is not None
-            and case.flops >= SMALL_FLOPS
-        ):
+        if case.count and case.role == "gemm" and (case.flops or 0) >= SMALL_FLOPS:
             sizes.setdefault((case.flops, case.id.get("dtype_in")), []).append(case)
     groups = [cases for cases in sizes.values() if len({case.name for case in cases}) > 1]
     whole = together(trace, [case for cases in groups for case in cases])
@@ -52,18 +45,11 @@ def check(trace: Trace) -> Iterator[Finding]:
         cases.sort(key=lambda case: (-case.count, case.name))
     groups.sort(key=lambda cases: (-sum(case.ns for case in cases), cases[0].name))
     first = groups[0]
-    count, kinds = (
-        each(trace, sum(case.count for case in first)),
-        len({case.name for case in first}),
-    )
-    size = flops_text(first[0].flops)
-    title = (
-        f"{plural(count, 'product')} of {size} {per(trace)} on {plural(kinds, 'different kernel')}"
-    )
-    detail = (
-        "; ".join(_words(trace, case) for case in first[:4])
-        + ". Equal work, chosen by shape and layout."
-    )
+    count = each(trace, sum(case.count for case in first))
+    kinds = plural(len({case.name for case in first}), "different kernel")
+    title = f"{plural(count, 'product')} of {flops_text(first[0].flops)} {per(trace)} on {kinds}"
+    listed = "; ".join(_words(trace, case) for case in first[:4])
+    detail = f"{listed}. The work is equal; the library chooses by shape and layout."
     evidence = {"groups": [_group(trace, cases) for cases in groups[:LISTED]]}
     yield Finding(RULE.name, "found", title, detail, evidence, whole.events)
 
@@ -92,48 +78,9 @@ def _entry(trace: Trace, case: Case) -> dict[str, Any]:
     }
 
 
-def _sketch(last: str) -> dict[str, Any]:
-    sketch = Sketch().step()
-    for _ in range(2):
-        sketch.op("aten::mm", kernel(GEMM, 56), dims=[[8192, 768], [768, 3072]])
-    return sketch.op("aten::mm", kernel(last, 51), dims=[[8192, 3072], [3072, 768]]).document()
-
-
 RULE = Rule(
     name="gemm_choice",
     title="Matrix products of equal size on different kernels",
-    check=check,
+    check=_check,
     needs=frozenset({"gpu", "shapes"}),
-    examples=(
-        Example(
-            "gate and up share a kernel, down has another",
-            lambda: _sketch("nvjet_sm90_tst_192x128_64x5_1x2_h_bz_coopB_TNT"),
-            {
-                "groups": [
-                    {
-                        "flops": 38_654_705_664,
-                        "kernels": [
-                            {
-                                "kernel": "nvjet 256x128x64 tn bf16",
-                                "name": GEMM,
-                                "shapes": "[8192, 768] x [768, 3072]",
-                                "count": 2,
-                                "median_ns": 56000.0,
-                                "tflops": 690.3,
-                            },
-                            {
-                                "kernel": "nvjet 192x128x64 tn bf16",
-                                "name": "nvjet_sm90_tst_192x128_64x5_1x2_h_bz_coopB_TNT",
-                                "shapes": "[8192, 3072] x [3072, 768]",
-                                "count": 1,
-                                "median_ns": 51000.0,
-                                "tflops": 757.9,
-                            },
-                        ],
-                    }
-                ]
-            },
-        ),
-        Example("one kernel for all three", lambda: _sketch(GEMM), None),
-    ),
 )

@@ -1,15 +1,15 @@
 """Kernels that CUDA graphs launched.
 
-What it shows: graph launches, how many kernels each of them put on the GPU, and how much of the GPU
-work came that way.
+What it shows: graph launches, how many kernels each of them launched, and how much of the GPU time
+came that way.
 
-Why it matters: a graph replays kernels at a fraction of the host cost, which is the cure for
-launch-bound steps; but its kernels have no ops above them in a trace, so nothing is said about
-shapes, FLOP or bytes of what a graph ran.
+Why it matters: a graph replays kernels at a fraction of the host cost, which repairs launch-bound
+steps. But its kernels have no ops above them in a trace, so shapes, FLOP and bytes of what a graph
+ran are unknown.
 
-How it is computed: GPU work whose launching call is a graph launch.
+How it is computed: GPU operations whose launching call is a graph launch.
 
-When it is wrong: a profiler that records graphs as one entry hides their kernels; then the counts
+When it is wrong: a profiler that records graphs as one entry hides their kernels. Then the counts
 are too low.
 """
 
@@ -20,18 +20,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from foretrace.analyses._common import each, ids, per
-from foretrace.analyses._copies import counted
-from foretrace.analyses._sketch import ADD, Sketch, kernel
+from foretrace.analyses._common import counted, each, ids, per
 from foretrace.model import calls
-from foretrace.schema.finding import Example, Finding, Rule
+from foretrace.schema.finding import Finding, Rule
 from foretrace.units import percent_text, plural, time_text
 
 if TYPE_CHECKING:
     from foretrace.model.trace import Trace
 
 
-def check(trace: Trace) -> Iterator[Finding]:
+def _check(trace: Trace) -> Iterator[Finding]:
     gpu, host, step = trace.gpu, trace.host, trace.order.per_step
     graphs = host.is_launch & host.named(calls.launches_graph)
     mine = counted(trace)
@@ -44,13 +42,12 @@ def check(trace: Trace) -> Iterator[Finding]:
     count, work = each(trace, len(launches)), each(trace, len(rows))
     title = (
         f"{plural(count, 'graph launch', 'graph launches')} {per(trace)} for "
-        f"{plural(work, 'piece', 'pieces')} of GPU work"
+        f"{plural(work, 'GPU operation')}"
     )
     detail = (
         f"{time_text(step(ns))} {per(trace)}, {percent_text(share)} of GPU time, for "
-        f"{time_text(step(host_ns))} of host "
-        "time in the launch calls. Work inside a graph has no op above it, so its FLOP and bytes "
-        "are not known."
+        f"{time_text(step(host_ns))} of host time in the launch calls. Kernels inside a graph have "
+        "no op above them, so their FLOP and bytes are unknown."
     )
     evidence = {
         "launches": count,
@@ -66,25 +63,6 @@ def check(trace: Trace) -> Iterator[Finding]:
 RULE = Rule(
     name="graph_launches",
     title="Kernels that CUDA graphs launched",
-    check=check,
+    check=_check,
     needs=frozenset({"gpu"}),
-    examples=(
-        Example(
-            "one launch, three kernels",
-            lambda: Sketch().step().graph(*[kernel(ADD, 5)] * 3).document(),
-            {
-                "launches": 1,
-                "work": 3,
-                "per_launch": 3.0,
-                "ns": 15000,
-                "share": 1.0,
-                "host_ns": 10000,
-            },
-        ),
-        Example(
-            "plain launches",
-            lambda: Sketch().step().op("aten::add", kernel(ADD, 5)).document(),
-            None,
-        ),
-    ),
 )

@@ -1,19 +1,19 @@
-"""Copies that an op makes on its own account.
+"""Copies that an op makes on its own.
 
 What it shows: device-to-device copies of one data type, by cause: `contiguous`, `reshape` and
 `clone` of a tensor whose strides do not fit, the layout changes around a convolution, and copies
 inside other ops.
 
 Why it matters: they move whole tensors and compute nothing. Another order of transposes,
-`channels_last`, or a kernel that takes strides makes many of them go away. A copy right before a
-custom kernel is often its demand for contiguous input.
+`channels_last`, or a kernel that takes strides removes many of them. A copy right before a custom
+kernel often exists because that kernel needs contiguous input.
 
 How it is computed: copy kernels and device-to-device memcpys below another op, by the path of ops
-above them; casts, the matrix that `addmm` copies, and copies that stand alone (someone called
+above them. Casts, the matrix that `addmm` copies, and copies at the top level (someone called
 `copy_`) are left out. The saving is at most their whole time.
 
-When it is wrong: a copy may be wanted (a `clone` to keep a value), and the op path does not say so.
-Copies made inside a graph replay have no path and are not counted.
+When it is wrong: a copy may be intended (a `clone` to keep a value), and the op path does not say
+so. Copies made inside a graph replay have no path and are not counted.
 """
 
 from __future__ import annotations
@@ -25,17 +25,16 @@ import numpy as np
 
 from foretrace.analyses._common import LISTED, each, ids, per
 from foretrace.analyses._copies import moved_bytes, paths, plain_copies
-from foretrace.analyses._sketch import COPY, Sketch, kernel
 from foretrace.analyses.addmm_copy import ADDING
 from foretrace.model.intervals import Ints
-from foretrace.schema.finding import Example, Finding, Rule
+from foretrace.schema.finding import Finding, Rule
 from foretrace.units import bytes_text, plural, time_text
 
 if TYPE_CHECKING:
     from foretrace.model.trace import Trace
 
 ENGINE = "autograd::engine::evaluate_function: "
-# Asked in this order: `reshape` and `contiguous` call `clone`, and all of them `copy_`.
+# Tried in this order: `reshape` and `contiguous` call `clone`, and all of them `copy_`.
 CAUSES = {
     "aten::contiguous": "contiguous",
     "aten::reshape": "reshape",
@@ -47,7 +46,7 @@ CAUSES = {
 }
 
 
-def check(trace: Trace) -> Iterator[Finding]:
+def _check(trace: Trace) -> Iterator[Finding]:
     by_cause: dict[str, list[Ints]] = {}
     for mine, path in paths(trace, plain_copies(trace)):
         if cause := _cause(path):
@@ -59,10 +58,8 @@ def check(trace: Trace) -> Iterator[Finding]:
     every = np.sort(np.concatenate([mine for parts in by_cause.values() for mine in parts]))
     ns, count = trace.order.per_step(int(trace.gpu.length[every].sum())), each(trace, len(every))
     words = [
-        (
-            f"{entry['cause']} {plural(entry['count'], 'time')} ({time_text(entry['ns'])}, "
-            f"{bytes_text(entry['bytes'])})"
-        )
+        f"{entry['cause']} {plural(entry['count'], 'time')} ({time_text(entry['ns'])}, "
+        f"{bytes_text(entry['bytes'])})"
         for entry in causes
     ]
     title = f"{plural(count, 'hidden copy', 'hidden copies')} {per(trace)}"
@@ -72,13 +69,11 @@ def check(trace: Trace) -> Iterator[Finding]:
 
 
 def _cause(path: tuple[str, ...]) -> str:
-    """Why a copy below this path was made; "" for one that was asked for or is another rule's."""
+    """Why a copy below this path was made; "" for an explicit copy or another rule's."""
     if len(path) < 2 or path[-1] in ADDING:
         return ""
-    return next(
-        (cause for op, cause in CAUSES.items() if op in path),
-        f"inside {path[0].removeprefix(ENGINE)}",
-    )
+    known = (cause for op, cause in CAUSES.items() if op in path)
+    return next(known, f"inside {path[0].removeprefix(ENGINE)}")
 
 
 def _entry(trace: Trace, cause: str, rows: Ints) -> dict[str, Any]:
@@ -91,24 +86,9 @@ def _entry(trace: Trace, cause: str, rows: Ints) -> dict[str, Any]:
     }
 
 
-def _sketch(path: str) -> dict[str, Any]:
-    return Sketch().step().op(path, kernel(COPY, 8), dims=[[64, 64], [64, 64]]).document()
-
-
 RULE = Rule(
     name="hidden_copies",
-    title="Copies that an op makes on its own account",
-    check=check,
+    title="Copies that an op makes on its own",
+    check=_check,
     needs=frozenset({"gpu", "ops"}),
-    examples=(
-        Example(
-            "contiguous on a transposed tensor",
-            lambda: _sketch("aten::contiguous > aten::clone > aten::copy_"),
-            {
-                "count": 1,
-                "causes": [{"cause": "contiguous", "count": 1, "ns": 8000, "bytes": 16384}],
-            },
-        ),
-        Example("a copy that someone asked for", lambda: _sketch("aten::copy_"), None),
-    ),
 )

@@ -1,20 +1,20 @@
 """Time in which the GPU did nothing, by cause.
 
-What it shows: how much of the recorded steps the GPU stood idle, and what the host was doing
-meanwhile: waiting for the GPU, issuing ops too slowly, copying, busy outside any op, or held up by
-the profiler itself.
+What it shows: how much of the recorded steps the GPU was idle, and what the host did meanwhile:
+waiting for the GPU, issuing ops too slowly, copying, busy outside any op, or held up by the
+profiler itself.
 
-Why it matters: no kernel can be made fast enough to win back idle time. Which cause dominates
-decides the remedy: fewer waits, CUDA graphs or larger work, pinned memory, a faster data loader, or
-a longer warm-up of the profiler.
+Why it matters: no faster kernel wins back idle time. The largest cause decides the repair: fewer
+waits, CUDA graphs or larger work, pinned memory, a faster data loader, or a longer warm-up of the
+profiler.
 
-How it is computed: see `foretrace.model.idle`: each gap between pieces of GPU work has one cause,
-told from where the launch of the next piece lies and what the host did before it. The saving is at
-most all idle time of a step.
+How it is computed: see `foretrace.model.idle`. Each gap between GPU operations has one cause. It
+follows from where the next launch lies and what the host did before it. The saving is at most all
+idle time of a step.
 
-When it is wrong: the profiler makes every op and launch slower, so idle time in a trace is more
-than without it. Host threads are taken together: an op on another thread can hide that the
-launching one did nothing.
+When it is wrong: the profiler makes every op and launch slower, so a trace shows more idle time
+than a run without it. Host threads are taken together: an op on another thread can hide that the
+launching thread did nothing.
 """
 
 from __future__ import annotations
@@ -25,29 +25,27 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from foretrace.analyses._common import ids, listing, per
-from foretrace.analyses._sketch import GEMM, Sketch, kernel
-from foretrace.schema.finding import Example, Finding, Rule
+from foretrace.schema.finding import Finding, Rule
 from foretrace.units import percent_text, plural, time_text
 
 if TYPE_CHECKING:
     from foretrace.model.trace import Trace
 
-# Below this share the GPU is as good as busy: the recorded 4096 x 4096 products, launched back to
-# back, leave 2%.
+# Below this share the GPU counts as busy: recorded 4096 x 4096 products, back to back, leave 2%.
 WORTH_TELLING = 0.05
 WORTH_NAMING = 0.02  # of the idle time: smaller causes are in the evidence
 WORDS = {
-    "sync": "after the host had waited for the GPU",
-    "device": "between two pieces of work that were both launched",
-    "profiler": "while the profiler served itself",
-    "copy": "while the host was copying",
-    "launch": "while the host was issuing ops",
-    "host": "while the host was in no op",
-    "unknown": "before work whose launch is not in the trace",
+    "sync": "after the host waited for the GPU",
+    "device": "between two GPU operations that were both launched",
+    "profiler": "while the profiler did its own work",
+    "copy": "while the host copied data",
+    "launch": "while the host issued ops",
+    "host": "while the host ran no op",
+    "unknown": "before a GPU operation whose launch is not in the trace",
 }
 
 
-def check(trace: Trace) -> Iterator[Finding]:
+def _check(trace: Trace) -> Iterator[Finding]:
     idle, step = trace.idle, trace.order.per_step
     total = int(idle.length.sum())
     share = total / idle.window_ns if idle.window_ns else 0.0
@@ -60,15 +58,11 @@ def check(trace: Trace) -> Iterator[Finding]:
         if ns >= WORTH_NAMING * total
     ]
     steps = bool(trace.order.steps)
-    title = (
-        f"The GPU is idle for {percent_text(share)} of "
-        f"{'the steps' if steps else 'the time'}, mostly {WORDS[causes[0][0]]}"
-    )
-    window = (
-        "a step counts from its start on the host to the end of its last GPU work"
-        if steps
-        else "from the first work on"
-    )
+    span = "the steps" if steps else "the time"
+    title = f"The GPU is idle for {percent_text(share)} of {span}, mostly {WORDS[causes[0][0]]}"
+    window = "from the first GPU operation on"
+    if steps:
+        window = "a step counts from its start on the host to the end of its last GPU operation"
     detail = (
         f"{time_text(step(total))} {per(trace)} in {plural(len(idle.start), 'gap')}: "
         f"{listing(lines)} ({window})."
@@ -81,35 +75,13 @@ def check(trace: Trace) -> Iterator[Finding]:
         "causes": {cause: step(ns) for cause, ns in causes},
     }
     longest = idle.then[np.argsort(-idle.length, kind="stable")]
-    yield Finding(
-        RULE.name,
-        "found",
-        title,
-        detail,
-        evidence,
-        ids(trace.gpu.id[longest[longest >= 0]]),
-        step(total),
-    )
-
-
-def _sketch(pause: float) -> Sketch:
-    sketch = Sketch().step()
-    for _ in range(4):
-        sketch.op("aten::mm", kernel(GEMM, 200)).pause(pause)
-    return sketch
+    events = ids(trace.gpu.id[longest[longest >= 0]])
+    yield Finding(RULE.name, "found", title, detail, evidence, events, step(total))
 
 
 RULE = Rule(
     name="idle_gaps",
     title="Time in which the GPU did nothing",
-    check=check,
+    check=_check,
     needs=frozenset({"gpu"}),
-    examples=(
-        Example(
-            "the host does something else for 400 us after each launch",
-            lambda: _sketch(400).document(),
-            {"gaps": 5},
-        ),
-        Example("the host runs ahead", lambda: _sketch(0).document(), None),
-    ),
 )

@@ -1,9 +1,9 @@
 """What TorchInductor fused, op by op.
 
-What it shows: for every kernel that Inductor generated, the ATen ops behind it, with those that are
-mere views set apart; how often it ran and how long.
+What it shows: for every kernel that Inductor generated, the ATen ops behind it, with views listed
+apart, how often it ran and how long.
 
-Why it matters: this is what `torch.compile` did to the model: the ops of one line no longer hand
+Why it matters: this is what `torch.compile` did to the model. The ops of one line no longer pass
 tensors to each other through memory.
 
 How it is computed: from the kernel's name, which lists the ops in alphabetical order (not in the
@@ -11,8 +11,8 @@ order of execution), and its kind: pointwise, reduction, persistent reduction, o
 product or attention written in Triton).
 
 When it is wrong: the name lists every op that has a part in the kernel. `addmm` in the name of a
-pointwise kernel means that the bias of a product was added there; the product itself ran elsewhere.
-Only a template holds a product.
+pointwise kernel means that the bias of a product was added there. The product itself ran in another
+kernel. Only a template holds a product.
 """
 
 from __future__ import annotations
@@ -21,10 +21,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from foretrace.analyses._common import LISTED, each, listing, per, together
-from foretrace.analyses._sketch import ADD, Sketch, kernel
 from foretrace.model.order import Case
 from foretrace.model.reach import VIEWS
-from foretrace.schema.finding import Example, Finding, Rule
+from foretrace.schema.finding import Finding, Rule
 from foretrace.units import plural, time_text
 
 if TYPE_CHECKING:
@@ -33,25 +32,19 @@ if TYPE_CHECKING:
 SPELT_OUT = 3  # kernels that the detail spells out; the evidence has more
 
 
-def check(trace: Trace) -> Iterator[Finding]:
-    whole = together(
-        trace, [case for case in trace.order.cases if case.id.family.startswith("inductor")]
-    )
+def _check(trace: Trace) -> Iterator[Finding]:
+    generated = [case for case in trace.order.cases if case.id.family.startswith("inductor")]
+    whole = together(trace, generated)
     if whole is None:
         return
     kernels = [_entry(trace, case) for case in whole.cases]
     lines = [
         f"{_ops(entry)} in one {entry['kind'] or 'unknown'} kernel" for entry in kernels[:SPELT_OUT]
     ]
-    more = (
-        f"; {plural(len(kernels) - SPELT_OUT, 'more kernel')} in the evidence"
-        if len(kernels) > SPELT_OUT
-        else ""
-    )
-    title = (
-        f"Inductor made {plural(len(kernels), 'kernel')}, launched "
-        f"{plural(whole.count, 'time')} {per(trace)}"
-    )
+    rest = max(len(kernels) - SPELT_OUT, 0)
+    more = f"; {plural(rest, 'more kernel')} in the evidence" if rest else ""
+    times = f"{plural(whole.count, 'time')} {per(trace)}"
+    title = f"Inductor generated {plural(len(kernels), 'kernel')}, launched {times}"
     if len(kernels) == 1 and kernels[0]["ops"]:
         title = f"Inductor fused {_ops(kernels[0])} into one kernel"
     detail = f"{'; '.join(lines)}{more}: {time_text(whole.ns)} {per(trace)}."
@@ -60,7 +53,7 @@ def check(trace: Trace) -> Iterator[Finding]:
 
 
 def _ops(entry: dict[str, Any]) -> str:
-    return listing(entry["ops"]) or "ops that the name does not tell"
+    return listing(entry["ops"]) or "ops that the name does not list"
 
 
 def _entry(trace: Trace, case: Case) -> dict[str, Any]:
@@ -78,38 +71,6 @@ def _entry(trace: Trace, case: Case) -> dict[str, Any]:
 RULE = Rule(
     name="inductor_fusions",
     title="What TorchInductor fused",
-    check=check,
+    check=_check,
     needs=frozenset({"gpu"}),
-    examples=(
-        Example(
-            "a compiled gated MLP",
-            lambda: (
-                Sketch()
-                .step()
-                .op(
-                    "triton_poi_fused__unsafe_view_gelu_mul_0",
-                    kernel("triton_poi_fused__unsafe_view_gelu_mul_0", 37),
-                )
-                .document()
-            ),
-            {
-                "launches": 1,
-                "kernels": [
-                    {
-                        "kernel": "triton_poi_fused__unsafe_view_gelu_mul_0",
-                        "kind": "pointwise",
-                        "ops": ["gelu", "mul"],
-                        "views": ["_unsafe_view"],
-                        "count": 1,
-                        "median_ns": 37000.0,
-                    }
-                ],
-            },
-        ),
-        Example(
-            "an eager addition",
-            lambda: Sketch().step().op("aten::add", kernel(ADD, 6)).document(),
-            None,
-        ),
-    ),
 )

@@ -1,20 +1,20 @@
-"""Steps that the host cannot feed.
+"""Steps that are host-bound.
 
 What it shows: steps in which the GPU is idle for more than half of the time because the host does
 not issue work fast enough: how many kernels a step has, how long they are, how far apart their
-launches lie, and how often the GPU had nothing queued when a launch came.
+launches are, and how often the GPU had nothing queued when a launch came.
 
-Why it matters: making kernels faster gains nothing here. Larger batches, fewer and larger kernels,
-or a CUDA graph do: a graph replays all kernels of a step with one launch
-(`torch.compile(mode="reduce-overhead")`). A step can never become shorter than its GPU work.
+Why it matters: faster kernels gain nothing here. Larger batches, fewer and larger kernels, or a
+CUDA graph do: a graph replays all kernels of a step with one launch
+(`torch.compile(mode="reduce-overhead")`). A step can never be shorter than its GPU time.
 
-How it is computed: bound of the steps (see `foretrace.model.bounds`), and idle time that began with
-the host inside or between ops. The saving is at most that idle time: what a graph without any gap
-would leave is the GPU work alone.
+How it is computed: the bound of the steps (see `foretrace.model.bounds`), and idle time that began
+with the host inside or between ops. The saving is at most that idle time: a graph without any gap
+would leave the GPU time alone.
 
 When it is wrong: the profiler lengthens every op and launch, so a step that is launch-bound in the
-trace may not quite be so without it. Graphs need fixed shapes and addresses, which the trace does
-not tell.
+trace may be less so without it. Graphs need fixed shapes and addresses, which the trace does not
+tell.
 """
 
 from __future__ import annotations
@@ -24,19 +24,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from foretrace.analyses._common import each, ids, per
-from foretrace.analyses._copies import counted
-from foretrace.analyses._sketch import ADD, GEMM, Sketch, kernel
+from foretrace.analyses._common import counted, each, ids, per
 from foretrace.model import bounds
 from foretrace.model.intervals import Bools, Ints
-from foretrace.schema.finding import Example, Finding, Rule
+from foretrace.schema.finding import Finding, Rule
 from foretrace.units import percent_text, plural, time_text
 
 if TYPE_CHECKING:
     from foretrace.model.trace import Trace
 
 
-def check(trace: Trace) -> Iterator[Finding]:
+def _check(trace: Trace) -> Iterator[Finding]:
     idle, order = trace.idle, trace.order
     starving = idle.of("launch", "host")
     starved, total = int(idle.length[starving].sum()), int(idle.length.sum())
@@ -46,23 +44,19 @@ def check(trace: Trace) -> Iterator[Finding]:
     launches, seen = _launches(trace, starving)
     count = f"{plural(seen['launches'], 'launch', 'launches')} {per(trace)}"
     how = "without the ops in front" if seen["launches"] <= 1 else "with one launch"
-    title = f"The host cannot feed the GPU: {count} for {time_text(busy)} of GPU work"
+    title = f"Host-bound: {count} for {time_text(busy)} of GPU time"
     detail = (
-        f"Launches come {time_text(seen['launch_interval_ns'])} apart, kernels last "
-        f"{time_text(seen['kernel_ns'])} (medians); "
-        f"{percent_text(seen['empty_queue_share'])} of the work found the GPU idle. A CUDA graph "
-        f"would replay it {how} and "
-        f"save at most {time_text(saved)} {per(trace)}; the GPU work itself takes "
-        f"{time_text(busy)}."
+        f"Launches are {time_text(seen['launch_interval_ns'])} apart, kernels take "
+        f"{time_text(seen['kernel_ns'])} (medians). {percent_text(seen['empty_queue_share'])} of "
+        f"the GPU operations found the GPU idle. A CUDA graph would replay them {how} and save at "
+        f"most {time_text(saved)} {per(trace)}. The GPU time itself is {time_text(busy)}."
     )
     evidence = seen | {"busy_ns": busy, "idle_share": round(total / idle.window_ns, 4)}
     yield Finding(RULE.name, "found", title, detail, evidence, ids(launches), saved)
 
 
 def _launches(trace: Trace, starving: Bools) -> tuple[Ints, dict[str, Any]]:
-    """The launching calls, and how they come: how many, how far apart, how often into an empty
-    queue.
-    """
+    """The launching calls: how many, how far apart, how often into an empty queue."""
     gpu, order = trace.gpu, trace.order
     rows = np.flatnonzero(counted(trace) & gpu.usable & (gpu.launch >= 0))
     ended = np.zeros(len(gpu), bool)
@@ -78,30 +72,9 @@ def _launches(trace: Trace, starving: Bools) -> tuple[Ints, dict[str, Any]]:
     }
 
 
-def _sketch(us: float, name: str) -> Sketch:
-    sketch = Sketch().step()
-    for _ in range(6):
-        sketch.op("aten::add", kernel(name, us), us=40)
-    return sketch
-
-
 RULE = Rule(
     name="launch_bound",
-    title="Steps that the host cannot feed",
-    check=check,
+    title="Steps that are host-bound",
+    check=_check,
     needs=frozenset({"gpu", "launches"}),
-    examples=(
-        Example(
-            "2 us kernels from ops of 40 us",
-            lambda: _sketch(2, ADD).document(),
-            {
-                "launches": 6,
-                "kernels": 6,
-                "launch_interval_ns": 40000,
-                "kernel_ns": 2000,
-                "busy_ns": 12000,
-            },
-        ),
-        Example("200 us kernels from the same ops", lambda: _sketch(200, GEMM).document(), None),
-    ),
 )

@@ -1,12 +1,12 @@
 """Fills that a library makes beside its own kernel.
 
-What it shows: memsets inside an op that launched a kernel as well: a GEMM that keeps a counter or a
+What it shows: memsets inside an op that also launched a kernel. A GEMM that keeps a counter or a
 workspace clears it first.
 
 Why it matters: they are launches that nobody wrote down. Each moves a few bytes and costs a launch,
-so they count where the host is the bottleneck; they are why a trace holds more GPU work than
-kernels. Which kernel of the library needs one is its own choice: on an H200 the 256x128 GEMM tiles
-do, the 192x128 ones do not.
+so they count where the run is host-bound. They are why a trace holds more GPU operations than
+kernels. The library decides which of its kernels needs one: on an H200 the 256x128 GEMM tiles do,
+the 192x128 ones do not.
 
 How it is computed: memsets whose innermost op also launched a kernel. The saving is at most their
 time on the GPU.
@@ -23,10 +23,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from foretrace.analyses._common import bare, each, ids, listing, per
-from foretrace.analyses._copies import counted, moved_bytes
-from foretrace.analyses._sketch import GEMM, Sketch, kernel, memset
-from foretrace.schema.finding import Example, Finding, Rule
+from foretrace.analyses._common import bare, counted, each, ids, listing, per
+from foretrace.analyses._copies import moved_bytes
+from foretrace.schema.finding import Finding, Rule
 from foretrace.units import bytes_text, plural, time_text
 
 if TYPE_CHECKING:
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
 LARGE = 65_536
 
 
-def check(trace: Trace) -> Iterator[Finding]:
+def _check(trace: Trace) -> Iterator[Finding]:
     gpu, host = trace.gpu, trace.host
     launches = np.zeros(host.count, bool)
     launches[gpu.op[gpu.is_kernel & (gpu.op >= 0)]] = True
@@ -49,39 +48,22 @@ def check(trace: Trace) -> Iterator[Finding]:
     ns, moved = trace.order.per_step(int(gpu.length[rows].sum())), moved_bytes(trace, rows)
     count, size = each(trace, len(rows)), None if moved is None else trace.order.per_step(moved)
     names = listing([bare(op) for op, _ in ops.most_common(3)])
-    title = f"{plural(count, 'fill')} {per(trace)} beside a kernel of the same op"
-    detail = (
-        f"{names} cleared {bytes_text(size)} in {time_text(ns)} {per(trace)}: "
-        f"{_purpose(moved, len(rows))}."
-    )
+    title = f"{plural(count, 'memset')} {per(trace)} beside a kernel of the same op"
+    purpose = _purpose(moved, len(rows))
+    detail = f"{names} cleared {bytes_text(size)} in {time_text(ns)} {per(trace)}: {purpose}."
     makers = {op: each(trace, number) for op, number in sorted(ops.items())}
     evidence = {"count": count, "ns": ns, "bytes": size, "ops": makers}
     yield Finding(RULE.name, "found", title, detail, evidence, ids(gpu.id[rows]), ns)
 
 
 def _purpose(moved: int | None, count: int) -> str:
-    return (
-        "the library's own bookkeeping"
-        if moved is not None and moved < count * LARGE
-        else "buffers that its kernels add into"
-    )
+    small = moved is not None and moved < count * LARGE
+    return "the library's own bookkeeping" if small else "buffers that its kernels add into"
 
 
 RULE = Rule(
     name="library_fills",
     title="Fills that a library makes beside its own kernel",
-    check=check,
+    check=_check,
     needs=frozenset({"gpu", "ops"}),
-    examples=(
-        Example(
-            "a GEMM that clears a counter",
-            lambda: Sketch().step().op("aten::mm", memset(0.7), kernel(GEMM, 56)).document(),
-            {"count": 1, "ns": 700, "bytes": 4, "ops": {"aten::mm": 1}},
-        ),
-        Example(
-            "a fill that was asked for",
-            lambda: Sketch().step().op("aten::zero_", memset(3, 4096)).document(),
-            None,
-        ),
-    ),
 )

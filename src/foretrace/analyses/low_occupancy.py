@@ -1,14 +1,14 @@
 """Kernels that keep few warps on each SM.
 
-What it shows: the kernels that take most of the time with less than a quarter of the warps an SM
-could hold, whether registers or shared memory limit them, and how near they come to the card's
-roofs all the same. Where the profiler wrote an occupancy of 0 it did not measure one; there it is
-worked out from registers, shared memory and block size.
+What it shows: the kernels that take most of the time with less than a quarter of the warps that an
+SM could hold, whether registers or shared memory limit them, and how near they come to the roofline
+all the same. The profiler reports an occupancy of 0 where it did not measure one; there it is
+computed from registers, shared memory and block size.
 
 Why it matters: few warps hide little latency. LOW OCCUPANCY DOES NOT MEAN SLOW: the fastest matrix
 products and attention kernels run at 12 to 25% on purpose, because large tiles in registers and
-shared memory spare more traffic than more warps could hide. Look at the roofline first; occupancy
-explains a kernel that is near neither roof.
+shared memory avoid more memory traffic than more warps could hide. Look at the roofline first;
+occupancy explains a kernel that is near neither roof.
 
 How it is computed: kernels with at least 5% of the kernel time; the profiler's estimate, else the
 theoretical occupancy of the footprint (`foretrace.model.costs.occupancy`). No saving is claimed.
@@ -25,10 +25,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from foretrace.analyses._common import LISTED, ids
-from foretrace.analyses._sketch import ADD, GEMM, Sketch, kernel
 from foretrace.model.costs import occupancy
 from foretrace.model.order import Case, numbers
-from foretrace.schema.finding import Example, Finding, Rule
+from foretrace.schema.finding import Finding, Rule
 from foretrace.units import percent_text, plural
 
 if TYPE_CHECKING:
@@ -39,45 +38,35 @@ WORTH_TELLING = 0.05
 WARPS_SHOWN = 0.32  # half a percent of the 64 warps that an SM holds
 
 
-def check(trace: Trace) -> Iterator[Finding]:
+def _check(trace: Trace) -> Iterator[Finding]:
     order = trace.order
     whole = max(int(order.length[order.counts].sum()), 1)
     large = [case for case in order.cases if case.ns >= WORTH_TELLING * whole]
     places = [int(np.flatnonzero(order.case == case.number)[0]) for case in large]
-    seen = [
-        _entry(trace, case, place, case.ns / whole)
-        for case, place in zip(large, places, strict=True)
-    ]
-    low = [
-        at
-        for at, entry in enumerate(seen)
-        if entry["occupancy"] is not None and entry["occupancy"] < LOW
-    ]
+    pairs = zip(large, places, strict=True)
+    seen = [_entry(trace, case, place, case.ns / whole) for case, place in pairs]
+    known = [(at, entry["occupancy"]) for at, entry in enumerate(seen)]
+    low = [at for at, share in known if share is not None and share < LOW]
     if not low:
         return
     low.sort(key=lambda at: (-large[at].ns, large[at].name))
     first, unmeasured = seen[low[0]], sum(entry["source"] == "footprint" for entry in seen)
-    roofs = (
-        f"{first['bound']}-bound"
-        if first["bound"] in ("compute", "memory", "mixed")
-        else "near neither roof"
-    )
+    at_roof = first["bound"] in ("compute", "memory", "mixed")
+    roofs = f"{first['bound']}-bound" if at_roof else "near neither roof"
     title = f"{plural(len(low), 'large kernel')} with low occupancy, which does not mean slow"
     detail = (
-        f"{first['kernel']} holds {percent_text(first['occupancy'])} of the warps an SM could "
-        f"({first['registers']} registers, "
-        f"{first['threads']} threads, {first['shared_bytes']:,} bytes of shared memory per block) "
-        f"and is {roofs}."
+        f"{first['kernel']} holds {percent_text(first['occupancy'])} of the warps that an SM could "
+        f"({first['registers']} registers, {first['threads']} threads, "
+        f"{first['shared_bytes']:,} bytes of shared memory per block) and is {roofs}."
     )
     if unmeasured:
         detail += (
-            f" For {plural(unmeasured, 'kernel')} the profiler wrote 0, which is no "
-            "measurement: the footprint gives it."
+            f" The profiler reported 0 (not measured) for {plural(unmeasured, 'kernel')}: the "
+            "occupancy is computed from the footprint."
         )
     evidence = {"kernels": [seen[at] for at in low[:LISTED]], "unmeasured": unmeasured}
-    yield Finding(
-        RULE.name, "found", title, detail, evidence, ids(int(order.event[places[at]]) for at in low)
-    )
+    events = ids(int(order.event[places[at]]) for at in low)
+    yield Finding(RULE.name, "found", title, detail, evidence, events)
 
 
 def _entry(trace: Trace, case: Case, place: int, of_time: float) -> dict[str, Any]:
@@ -105,9 +94,8 @@ def _occupancy(trace: Trace, launch: dict[str, Any]) -> tuple[float | None, str]
         return (written or 0) / 100, "trace"
     if launch["registers"] is None:
         return None, "none"
-    return occupancy(
-        launch["registers"], launch["shared_memory"] or 0, _threads(launch), arch
-    ), "footprint"
+    shared = launch["shared_memory"] or 0
+    return occupancy(launch["registers"], shared, _threads(launch), arch), "footprint"
 
 
 def _threads(launch: dict[str, Any]) -> int:
@@ -115,44 +103,9 @@ def _threads(launch: dict[str, Any]) -> int:
     return int(np.prod(sizes)) if sizes else 0
 
 
-def _sketch(name: str, **footprint: Any) -> dict[str, Any]:
-    return (
-        Sketch()
-        .step()
-        .op("aten::mm", kernel(name, 50, **footprint), dims=[[64, 64], [64, 64]])
-        .document()
-    )
-
-
 RULE = Rule(
     name="low_occupancy",
     title="Kernels that keep few warps on each SM",
-    check=check,
+    check=_check,
     needs=frozenset({"gpu", "footprint"}),
-    examples=(
-        Example(
-            "a GEMM whose occupancy was not measured",
-            lambda: _sketch(
-                GEMM,
-                registers_per_thread=168,
-                shared_memory=213188,
-                block=[384, 1, 1],
-                grid=[2, 66, 1],
-                **{"est._achieved_occupancy_%": 0},
-            ),
-            {"unmeasured": 1},
-        ),
-        Example(
-            "an addition at full occupancy",
-            lambda: _sketch(
-                ADD,
-                registers_per_thread=32,
-                shared_memory=0,
-                block=[128, 1, 1],
-                grid=[1000, 1, 1],
-                **{"est._achieved_occupancy_%": 100},
-            ),
-            None,
-        ),
-    ),
 )

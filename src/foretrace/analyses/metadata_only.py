@@ -1,19 +1,19 @@
-"""Ops that only change how memory is seen.
+"""Ops that only change shapes and strides.
 
 What it shows: calls of `aten::t`, `transpose`, `view`, `reshape`, `as_strided`, `_unsafe_view` and
-their like that launched nothing on the GPU: they write a new shape and new strides and return.
+similar ops that launched nothing on the GPU: they write a new shape and new strides and return.
 
-Why it matters: they look like work in a profiler table and are none. They do cost host time, a few
-microseconds each, which counts only while the GPU waits for the host; `torch.compile` resolves them
+Why it matters: they look like work in a profiler table but do none. They cost host time, a few
+microseconds each, which counts only while the GPU waits for the host. `torch.compile` resolves them
 once, at compile time.
 
 How it is computed: the calls of ops from a list of view ops below which no kernel, copy or fill was
-launched. The saving is at most their own host time in a step, and never more than the time the GPU
-was idle in it.
+launched. The saving is at most their own host time in a step, and never more than the time that the
+GPU was idle in it.
 
 When it is wrong: `contiguous`, `reshape` and `to` are on the list and counted only in calls that
-launched nothing; a custom op that returns a view is not on it. The profiler itself takes part of
-the host time shown.
+launched nothing. A custom op that returns a view is not on it. Part of the host time is profiler
+overhead.
 """
 
 from __future__ import annotations
@@ -24,9 +24,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from foretrace.analyses._common import bare, each, idle_per_step, ids, inside_steps, listing, per
-from foretrace.analyses._sketch import COPY, GEMM, Sketch, kernel
 from foretrace.model.reach import views
-from foretrace.schema.finding import Example, Finding, Rule
+from foretrace.schema.finding import Finding, Rule
 from foretrace.units import time_text
 
 if TYPE_CHECKING:
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
 NAMED = 8  # the names that fit one line of the detail
 
 
-def check(trace: Trace) -> Iterator[Finding]:
+def _check(trace: Trace) -> Iterator[Finding]:
     host = trace.host
     rows = inside_steps(trace, views(trace))
     if not len(rows):
@@ -49,45 +48,17 @@ def check(trace: Trace) -> Iterator[Finding]:
     host_ns = trace.order.per_step(int(own.sum()))
     names = list(dict.fromkeys(bare(name) for name in calls))
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    title = (
-        f"{sum(calls.values()):,g} op calls {per(trace)} change no data, only shapes and strides"
-    )
-    detail = (
-        f"{listing(names[:NAMED])}{more} launched nothing; they took {time_text(host_ns)} of "
-        f"host time {per(trace)}."
-    )
-    saved = min(host_ns, idle_per_step(trace))
-    yield Finding(
-        RULE.name, "found", title, detail, {"calls": calls, "host_ns": host_ns}, ids(rows), saved
-    )
+    total = f"{sum(calls.values()):,g} op calls {per(trace)}"
+    title = f"{total} change no data, only shapes and strides"
+    spent = f"{time_text(host_ns)} of host time {per(trace)}"
+    detail = f"{listing(names[:NAMED])}{more} launched nothing. They took {spent}."
+    saved, evidence = min(host_ns, idle_per_step(trace)), {"calls": calls, "host_ns": host_ns}
+    yield Finding(RULE.name, "found", title, detail, evidence, ids(rows), saved)
 
 
 RULE = Rule(
     name="metadata_only",
-    title="Ops that only change how memory is seen",
-    check=check,
+    title="Ops that only change shapes and strides",
+    check=_check,
     needs=frozenset({"gpu", "ops"}),
-    examples=(
-        Example(
-            "a linear layer: the weight is transposed by a view",
-            lambda: (
-                Sketch()
-                .step()
-                .op("aten::t > aten::transpose", us=4, dims=[[64, 32]])
-                .op("aten::mm", kernel(GEMM, 20), dims=[[8, 32], [32, 64]])
-                .document()
-            ),
-            {"calls": {"aten::transpose": 1, "aten::t": 1}},
-        ),
-        Example(
-            "a reshape that has to copy is no view",
-            lambda: (
-                Sketch()
-                .step()
-                .op("aten::reshape > aten::copy_", kernel(COPY, 20), dims=[[64, 32], [64, 32]])
-                .document()
-            ),
-            None,
-        ),
-    ),
 )

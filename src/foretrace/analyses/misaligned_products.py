@@ -1,32 +1,32 @@
 """Matrix products with a dimension that does not fit the card's loads.
 
 What it shows: products whose kernel could load only 1, 2 or 4 elements at a time where 16 bytes
-would be usual, with the dimension that causes it, and the generation of the kernel against that of
-the card.
+would be usual, the dimension that causes it, and the generation of the kernel against that of the
+card.
 
-Why it matters: the fast kernels of a card demand that rows begin at multiples of 16 bytes (8
+Why it matters: the fast kernels of a card require that rows begin at multiples of 16 bytes (8
 elements of a 16-bit type). One odd dimension, such as a vocabulary of 50257 or an image grid of
-5185, drops a Hopper card back to kernels written for Ampere or Turing. Padding the dimension to a
+5185, makes a Hopper card use kernels written for Ampere or Turing. Padding the dimension to a
 multiple of 8 (64 is safest) brings the fast ones back.
 
 How it is computed: from the alignment that CUTLASS kernels state in their names, and from the op's
 shapes: the dimensions that run along memory in some operand and are no multiple of 16 bytes. The
-saving is at most the time of these kernels less the time their arithmetic takes at the card's peak.
+saving is at most the time of these kernels, less the time of their arithmetic at the card's peak.
 
-When it is wrong: a kernel family that does not name its alignment (nvjet, xmma) is not judged. A
-product that is bound by memory gains less from a faster kernel than the peak suggests.
+When it is wrong: a kernel family that does not state its alignment (nvjet, xmma) is not judged. A
+memory-bound product gains less from a faster kernel than the peak suggests.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from foretrace.analyses._common import LISTED, each, generation, listing, per, product_ns, together
-from foretrace.analyses._products import product
-from foretrace.analyses._sketch import Sketch, kernel
+from foretrace.model.costs import OpCall, Tensor
 from foretrace.model.order import Case
-from foretrace.schema.finding import Example, Finding, Rule
+from foretrace.schema.finding import Finding, Rule
 from foretrace.units import percent_text, plural, time_text
 
 if TYPE_CHECKING:
@@ -34,10 +34,17 @@ if TYPE_CHECKING:
 
 # the widest load of one thread up to Hopper, and what the TMA unit demands of row starts
 LOAD_BYTES = 16
+# Products by the place of their first factor.
+FIRST = frozenset(
+    {"aten::mm", "aten::bmm", "aten::matmul", "aten::linear", "aten::_scaled_mm", "aten::_int_mm"}
+)
+SECOND = frozenset(
+    {"aten::addmm", "aten::addmm_", "aten::_addmm_activation", "aten::baddbmm", "aten::baddbmm_"}
+)
 SIZES = {"f16": 2, "bf16": 2, "f32": 4, "tf32": 4, "e4m3": 1, "e5m2": 1, "i8": 1, "f64": 8}
 
 
-def check(trace: Trace) -> Iterator[Finding]:
+def _check(trace: Trace) -> Iterator[Finding]:
     whole = together(trace, [case for case in trace.order.cases if misaligned(case)])
     if whole is None:
         return
@@ -49,16 +56,13 @@ def check(trace: Trace) -> Iterator[Finding]:
     unnamed = "" if trace.has("shapes") else " (record_shapes=True would name the dimension)"
     title = f"{products} with narrow loads{unnamed}"
     if culprits:
-        verb, unit = "is" if len(culprits) == 1 else "are", kernels[0]["multiple_of"]
-        title = (
-            f"{listing([str(size) for size in culprits[:4]])} {verb} no multiple of {unit}: "
-            f"{products} on slow kernels"
-        )
+        sizes = listing([str(size) for size in culprits[:4]])
+        verb = "is not a multiple" if len(culprits) == 1 else "are not multiples"
+        title = f"{sizes} {verb} of {kernels[0]['multiple_of']}: {products} on slow kernels"
     detail = (
         f"{_older(trace, kernels)}They take {time_text(whole.ns)} {per(trace)}, "
-        f"{percent_text(whole.share)} of kernel "
-        f"time; at the card's peak the same arithmetic would save at most {time_text(saved)}. Pad "
-        "the dimension."
+        f"{percent_text(whole.share)} of kernel time. At the card's peak the same arithmetic would "
+        f"save at most {time_text(saved)}. Pad the dimension."
     )
     evidence = {
         "count": whole.count,
@@ -85,15 +89,8 @@ def misaligned(case: Case) -> bool:
 def _entry(trace: Trace, case: Case) -> dict[str, Any]:
     unit = LOAD_BYTES // SIZES[str(case.id.get("dtype_in"))]
     shape = product(case.call)
-    wrong = (
-        {
-            name: size
-            for name, size in (("m", shape.m), ("n", shape.n), ("k", shape.k))
-            if name in shape.contiguous and size % unit
-        }
-        if shape
-        else {}
-    )
+    sizes = {"m": shape.m, "n": shape.n, "k": shape.k} if shape else {}
+    along = shape.contiguous if shape else frozenset()
     return {
         "kernel": case.id.short,
         "name": case.name,
@@ -101,7 +98,7 @@ def _entry(trace: Trace, case: Case) -> dict[str, Any]:
         "align": case.id.get("align_elems"),
         "multiple_of": unit,
         "product": shape.text if shape else None,
-        "dimensions": wrong,
+        "dimensions": {at: size for at, size in sizes.items() if at in along and size % unit},
         "count": each(trace, case.count),
         "ns": trace.order.per_step(case.ns),
     }
@@ -109,45 +106,57 @@ def _entry(trace: Trace, case: Case) -> dict[str, Any]:
 
 def _older(trace: Trace, kernels: list[dict[str, Any]]) -> str:
     card = generation(trace.about.arch)
-    old = sorted(
-        {entry["arch"] for entry in kernels if card and (generation(entry["arch"]) or card) < card}
+    if card is None:
+        return ""
+    old = {entry["arch"] for entry in kernels if (generation(entry["arch"]) or card) < card}
+    written = (
+        f"The kernels were written for {listing(sorted(old))}, the card is {trace.about.arch}. "
     )
-    return (
-        f"The kernels were written for {listing(old)}, the card is {trace.about.arch}. "
-        if old
-        else ""
-    )
+    return written if old else ""
 
 
-def _sketch(width: int, name: str) -> dict[str, Any]:
-    return (
-        Sketch("NVIDIA H100 80GB HBM3")
-        .step()
-        .op(
-            "aten::mm",
-            kernel(f"void cutlass::Kernel2<{name}>({name}::Params)", 400),
-            dims=[[4096, 1024], [1024, width]],
-            strides=[[1024, 1], [1, 1024]],
-        )
-        .document()
-    )
+@dataclass(frozen=True, slots=True)
+class Product:
+    """M rows, N columns, K summed; `contiguous`: the dimensions that run along memory somewhere."""
+
+    m: int
+    n: int
+    k: int
+    contiguous: frozenset[str]
+
+    @property
+    def text(self) -> str:
+        """`8192x768 by 768x3072`."""
+        return f"{self.m}x{self.k} by {self.k}x{self.n}"
+
+
+def product(call: OpCall | None) -> Product | None:
+    """The product that a call computes; None for other ops and for calls without shapes."""
+    if call is None:
+        return None
+    first = 1 if call.name in SECOND else 0
+    left, right = call.tensor(first), call.tensor(first + 1)
+    if call.name not in FIRST | SECOND or not left or not right:
+        return None
+    if min(len(left.dims), len(right.dims)) < 2:
+        return None
+    if call.name == "aten::linear":  # its weight is [N, K]
+        right = Tensor(right.dims[::-1], right.type, right.strides and right.strides[::-1])
+    m, k, n = left.dims[-2], left.dims[-1], right.dims[-1]
+    return Product(m, n, k, frozenset({_along(left, "m", "k"), _along(right, "k", "n"), "n"}))
+
+
+def _along(tensor: Tensor, row: str, column: str) -> str:
+    """The dimension whose neighbours are neighbours in memory: in a plain matrix the columns."""
+    strides = tensor.strides
+    if not strides or len(strides) != len(tensor.dims):
+        return column
+    return row if strides[-2] == 1 and strides[-1] != 1 else column
 
 
 RULE = Rule(
     name="misaligned_products",
     title="Matrix products with a dimension that does not fit the card's loads",
-    check=check,
+    check=_check,
     needs=frozenset({"gpu"}),
-    examples=(
-        Example(
-            "an odd number of columns on an H100 runs a Turing kernel",
-            lambda: _sketch(5185, "cutlass_75_tensorop_bf16_s1688gemm_bf16_128x128_nn_align1"),
-            {"count": 1, "dimensions": [5185]},
-        ),
-        Example(
-            "a multiple of 8",
-            lambda: _sketch(5192, "cutlass_80_tensorop_bf16_s16816gemm_bf16_64x64_64x6_tn_align8"),
-            None,
-        ),
-    ),
 )

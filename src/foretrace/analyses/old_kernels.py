@@ -5,14 +5,13 @@ the time. Those that a misaligned dimension explains are in `misaligned_products
 
 Why it matters: they run, but without what the newer card brought (on Hopper: wgmma, TMA, clusters).
 For small products the library chooses them on purpose, because a large tile would leave most of the
-card idle; for large ones it is worth asking why.
+card idle. For large ones, find out why.
 
 How it is computed: the generation in the kernel's name against that of the card. The saving is at
-most their time less the time the arithmetic takes at the card's peak, for those whose FLOP are
-known.
+most their time, less the time of the arithmetic at the card's peak, for those whose FLOP are known.
 
-When it is wrong: the number in a name is the oldest card the code runs on; a kernel without one is
-not judged. FlashAttention 2, written for sm80, carries no number and is not listed.
+When it is wrong: the number in a name is the oldest card that the code runs on. A kernel without a
+number is not judged. FlashAttention 2, written for sm80, carries no number and is not listed.
 """
 
 from __future__ import annotations
@@ -30,10 +29,9 @@ from foretrace.analyses._common import (
     shapes_text,
     together,
 )
-from foretrace.analyses._sketch import GEMM, Sketch, kernel
 from foretrace.analyses.misaligned_products import misaligned
 from foretrace.model.order import Case
-from foretrace.schema.finding import Example, Finding, Rule
+from foretrace.schema.finding import Finding, Rule
 from foretrace.units import percent_text, plural, time_text
 
 if TYPE_CHECKING:
@@ -42,7 +40,7 @@ if TYPE_CHECKING:
 ROLES = frozenset({"gemm", "conv", "attention"})
 
 
-def check(trace: Trace) -> Iterator[Finding]:
+def _check(trace: Trace) -> Iterator[Finding]:
     card = generation(trace.about.arch) or 0
     whole = together(trace, [case for case in trace.order.cases if _older(case, card)])
     if whole is None:
@@ -50,28 +48,22 @@ def check(trace: Trace) -> Iterator[Finding]:
     made = listing(sorted({str(case.id.get("arch")) for case in whole.cases}))
     first = whole.cases[0]
     shape = f" ({shapes_text(first.call)})" if first.call else ""
-    title = (
-        f"{plural(whole.count, 'kernel')} {per(trace)} made for {made} on an "
-        f"{trace.about.arch} card"
-    )
+    count = f"{plural(whole.count, 'kernel')} {per(trace)}"
+    title = f"{count} written for {made} on an {trace.about.arch} card"
     detail = (
         f"They take {time_text(whole.ns)} {per(trace)}, {percent_text(whole.share)} of kernel "
-        "time. The largest is "
-        f"{first.id.short}{shape}. Small products get such kernels on purpose."
+        f"time. The largest is {first.id.short}{shape}. The library chooses such kernels for small "
+        "products on purpose."
     )
     kernels = [_entry(trace, case) for case in whole.cases[:LISTED]]
     evidence = {"count": whole.count, "ns": whole.ns, "share": whole.share, "kernels": kernels}
-    yield Finding(
-        RULE.name, "found", title, detail, evidence, whole.events, faster_by(trace, whole.cases)
-    )
+    saved = faster_by(trace, whole.cases)
+    yield Finding(RULE.name, "found", title, detail, evidence, whole.events, saved)
 
 
 def _older(case: Case, card: int) -> bool:
-    return (
-        case.role in ROLES
-        and not misaligned(case)
-        and (generation(case.id.get("arch")) or card) < card
-    )
+    written_for = generation(case.id.get("arch")) or card
+    return case.role in ROLES and not misaligned(case) and written_for < card
 
 
 def _entry(trace: Trace, case: Case) -> dict[str, Any]:
@@ -86,26 +78,9 @@ def _entry(trace: Trace, case: Case) -> dict[str, Any]:
     }
 
 
-def _sketch(name: str) -> dict[str, Any]:
-    return (
-        Sketch("NVIDIA H100 80GB HBM3")
-        .step()
-        .op("aten::mm", kernel(name, 30), dims=[[128, 512], [512, 512]])
-        .document()
-    )
-
-
 RULE = Rule(
     name="old_kernels",
     title="Kernels of an older generation than the card",
-    check=check,
+    check=_check,
     needs=frozenset({"gpu"}),
-    examples=(
-        Example(
-            "an Ampere kernel on an H100",
-            lambda: _sketch("ampere_bf16_s16816gemm_bf16_128x64_ldg8_f2f_stages_64x4_tn"),
-            {"count": 1, "ns": 30000},
-        ),
-        Example("a Hopper kernel on an H100", lambda: _sketch(GEMM), None),
-    ),
 )

@@ -2,11 +2,11 @@
 
 What it shows: compiled regions whose number tells that their code was compiled before
 (`Torch-Compiled Region: 0/1` is the second version of frame 0), several versions in use in one
-trace, and compilation that happened while the recording ran.
+trace, and compilation during the recording.
 
 Why it matters: every version cost a compilation, from a second to minutes: 1.4 s for the small MLP
 of the ladder on an H200 when the batch changed. A new shape, a new stride or a changed Python value
-makes Dynamo compile again; the second time with that dimension left open, so that a third size
+makes Dynamo compile again. The second time it leaves that dimension open, so that a third size
 costs nothing more.
 
 How it is computed: from the names of the host ranges that Dynamo records, and from its own timing
@@ -14,7 +14,7 @@ ranges (`... (dynamo_timed)`). The saving is at most the time spent compiling in
 
 When it is wrong: a version number counts compilations since the program started, so the first
 recording after a deliberate warm-up with several sizes shows them too. `TORCH_LOGS=recompiles`
-tells the reason, a trace does not.
+tells the reason; a trace does not.
 """
 
 from __future__ import annotations
@@ -26,22 +26,21 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from foretrace.analyses._common import ids, listing, per
-from foretrace.analyses._sketch import ADD, Sketch, kernel
 from foretrace.model.covered import Covered
-from foretrace.schema.finding import Example, Finding, Rule
+from foretrace.schema.finding import Finding, Rule
 from foretrace.units import plural, time_text
 
 if TYPE_CHECKING:
     from foretrace.model.trace import Trace
 
-REGION = re.compile(r"Torch-Compiled Region: (\d+)/(\d+)(?:_\d+)?")
+REGION = r"Torch-Compiled Region: (\d+)/(\d+)(?:_\d+)?"
 
 
-def check(trace: Trace) -> Iterator[Finding]:
+def _check(trace: Trace) -> Iterator[Finding]:
     host = trace.host
     versions: dict[int, set[int]] = {}
     for name in host.names:
-        if found := REGION.fullmatch(name):
+        if found := re.fullmatch(REGION, name):
             versions.setdefault(int(found[1]), set()).add(int(found[2]))
     again = {str(frame): sorted(seen) for frame, seen in sorted(versions.items()) if max(seen) > 0}
     compiling = np.flatnonzero(host.lasting & host.named(_compiles))
@@ -50,23 +49,18 @@ def check(trace: Trace) -> Iterator[Finding]:
     spent = Covered(host.start[compiling], host.end[compiling])
     ns = trace.order.per_step(int((spent.end - spent.start).sum()))
     times = sum(seen[-1] for seen in again.values())
-    now = (
-        f"Compiling took {time_text(ns)} {per(trace)}. "
-        if len(compiling)
-        else "None of it happened during the recording. "
-    )
+    now = "None of it happened during the recording. "
+    if len(compiling):
+        now = f"Compiling took {time_text(ns)} {per(trace)}. "
     frames = [f"frame {frame} ran {_versions(seen)}" for frame, seen in list(again.items())[:4]]
-    title = (
-        f"Compiled code was compiled again {plural(times, 'time')}"
-        if again
-        else "Code was compiled while recording"
-    )
+    title = "torch.compile compiled code during the recording"
+    if again:
+        title = f"torch.compile recompiled {plural(times, 'time')}"
     detail = f"{now}{listing(frames)} (0 is the first)." if frames else now.strip()
     evidence = {"recompilations": times, "versions": again, "compile_ns": ns}
     events = np.union1d(compiling, np.flatnonzero(host.named(_recompiled)))
-    yield Finding(
-        RULE.name, "found", title, detail, evidence, ids(events), ns if len(compiling) else None
-    )
+    saved = ns if len(compiling) else None
+    yield Finding(RULE.name, "found", title, detail, evidence, ids(events), saved)
 
 
 def _versions(seen: list[int]) -> str:
@@ -74,7 +68,7 @@ def _versions(seen: list[int]) -> str:
 
 
 def _recompiled(name: str) -> bool:
-    found = REGION.fullmatch(name)
+    found = re.fullmatch(REGION, name)
     return found is not None and int(found[2]) > 0
 
 
@@ -84,37 +78,9 @@ def _compiles(name: str) -> bool:
     )
 
 
-def _sketch(version: int) -> dict[str, object]:
-    return (
-        Sketch()
-        .step()
-        .op(f"Torch-Compiled Region: 0/{version} > aten::add", kernel(ADD, 5))
-        .document()
-    )
-
-
 RULE = Rule(
     name="recompilation",
     title="Code that torch.compile compiled more than once",
-    check=check,
+    check=_check,
     needs=frozenset({"ops"}),
-    examples=(
-        Example(
-            "the second version of frame 0",
-            lambda: _sketch(1),
-            {"recompilations": 1, "versions": {"0": [1]}, "compile_ns": 0},
-        ),
-        Example("compiled once", lambda: _sketch(0), None),
-        Example(
-            "compiled while recording",
-            lambda: (
-                Sketch()
-                .step()
-                .host("user_annotation", "_compile.compile_inner (dynamo_timed)", 900)
-                .op("aten::add", kernel(ADD, 5))
-                .document()
-            ),
-            {"recompilations": 0, "compile_ns": 900000},
-        ),
-    ),
 )

@@ -1,16 +1,16 @@
 """Matrix products that were split along K.
 
-What it shows: products whose sum was cut into slices computed by different blocks, and the kernels
+What it shows: products whose sum was cut into slices that different blocks compute, and the kernels
 that add the slices up.
 
 Why it matters: the library splits when M x N gives too few tiles to fill the card and K is long.
-The split itself is a gain; the extra kernel and the traffic of the partial sums are its price, and
-one op becomes two kernels.
+The split itself is a gain. Its price is the extra kernel and the memory traffic of the partial
+sums, and one op launches two kernels.
 
 How it is computed: `splitKreduce` kernels, and products whose name states split-K. The saving is at
 most the time of the reducing kernels: a larger M x N (a larger batch) would need none.
 
-When it is wrong: older cuBLAS and CUTLASS names do not state the split; there only the reducing
+When it is wrong: older cuBLAS and CUTLASS names do not state the split. There only the reducing
 kernel shows it.
 """
 
@@ -20,8 +20,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from foretrace.analyses._common import LISTED, bare, each, listing, per, shapes_text, together
-from foretrace.analyses._sketch import GEMM, Sketch, kernel
-from foretrace.schema.finding import Example, Finding, Rule
+from foretrace.schema.finding import Finding, Rule
 from foretrace.units import plural, time_text
 
 if TYPE_CHECKING:
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 REDUCERS = frozenset({"splitk_reduce", "conv_wgrad_reduce"})
 
 
-def check(trace: Trace) -> Iterator[Finding]:
+def _check(trace: Trace) -> Iterator[Finding]:
     reducing = [case for case in trace.order.cases if case.count and case.id.get("op") in REDUCERS]
     split = [case for case in trace.order.cases if case.id.get("splitk") is True]
     whole, every = together(trace, reducing or split), together(trace, [*reducing, *split])
@@ -40,13 +39,11 @@ def check(trace: Trace) -> Iterator[Finding]:
     spent = trace.order.per_step(sum(case.ns for case in reducing))
     ops = listing(sorted({bare(case.op) for case in whole.cases if case.op})[:4]) or "Products"
     shape = f" ({shapes_text(whole.cases[0].call)} and more)" if whole.cases[0].call else ""
-    after = (
-        f"the kernels that add the slices take {time_text(spent)} {per(trace)}"
-        if reducing
-        else "no kernel of its own adds them"
-    )
+    after = "No separate kernel adds the slices"
+    if reducing:
+        after = f"The kernels that add the slices take {time_text(spent)} {per(trace)}"
     title = f"{plural(whole.count, 'product')} {per(trace)} split along K"
-    detail = f"{ops}{shape}: too few tiles to fill the card, so K was cut; {after}."
+    detail = f"{ops}{shape}: too few tiles to fill the card, so the library split K. {after}."
     kernels = [_entry(trace, case) for case in whole.cases[:LISTED]]
     evidence = {"count": whole.count, "reduce_ns": spent, "kernels": kernels}
     yield Finding(RULE.name, "found", title, detail, evidence, every.events, spent)
@@ -62,31 +59,9 @@ def _entry(trace: Trace, case: Case) -> dict[str, Any]:
     }
 
 
-REDUCE = (
-    "void cublasLt::splitKreduce_kernel<32, 16, int, float, __nv_bfloat16, float, __nv_bfloat16, "
-    "true, false, false>"
-    "(cublasLt::cublasSplitKParams<float>, float const*, __nv_bfloat16 const*, __nv_bfloat16*, "
-    "float const*)"
-)
-
-
-def _sketch(*kernels: dict[str, Any]) -> dict[str, Any]:
-    return Sketch().step().op("aten::mm", *kernels, dims=[[8, 4096], [4096, 4096]]).document()
-
-
 RULE = Rule(
     name="split_k",
     title="Matrix products that were split along K",
-    check=check,
+    check=_check,
     needs=frozenset({"gpu"}),
-    examples=(
-        Example(
-            "eight rows against a 4096 x 4096 weight",
-            lambda: _sketch(
-                kernel("nvjet_sm90_tst_64x8_64x16_2x1_v_bz_splitK_TNT", 12), kernel(REDUCE, 2)
-            ),
-            {"count": 1, "reduce_ns": 2000},
-        ),
-        Example("a whole product", lambda: _sketch(kernel(GEMM, 12)), None),
-    ),
 )

@@ -2,16 +2,16 @@
 
 What it shows: calls inside the steps that return only when the GPU has caught up
 (`cudaStreamSynchronize`, `cudaMemcpy`), by the op that makes them: `item`, `nonzero`, a copy to the
-host. And how long the GPU then stood idle, because nothing had been queued.
+host. Also how long the GPU was idle afterwards, because nothing had been queued.
 
-Why it matters: while the host waits it launches nothing, so the GPU runs dry and stays so until the
-host has caught its breath. One `.item()` per step for a log line is enough.
+Why it matters: a waiting host launches nothing, so the GPU runs out of work and stays idle until
+the host has launched again. One `.item()` per step for a log line is enough.
 
 How it is computed: wait calls inside the steps (without steps: those with launches after them), and
-the idle time that began while one of them was under way. The saving is at most that idle time.
+the idle time that began during one of them. The saving is at most that idle time.
 
-When it is wrong: waits that a program needs (to hand a result to the host) cannot be dropped, only
-moved. A wait inside a library call that the profiler does not show is not seen.
+When it is wrong: a wait that a program needs (to pass a result to the host) can only be moved, not
+dropped. A wait inside a library call that the profiler does not show is not seen.
 """
 
 from __future__ import annotations
@@ -23,8 +23,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from foretrace.analyses._common import LISTED, each, ids, inside_steps, listing, per
-from foretrace.analyses._sketch import ADD, Sketch, kernel
-from foretrace.schema.finding import Example, Finding, Rule
+from foretrace.schema.finding import Finding, Rule
 from foretrace.units import plural, time_text
 
 if TYPE_CHECKING:
@@ -32,23 +31,22 @@ if TYPE_CHECKING:
     from foretrace.model.trace import Trace
 
 
-def check(trace: Trace) -> Iterator[Finding]:
+def _check(trace: Trace) -> Iterator[Finding]:
     host, order, idle = trace.host, trace.order, trace.idle
     waits = _inside(trace)
     if not len(waits):
         return
     makers = host.nearest_op(host.parent[waits])
-    names = Counter(
-        _name(trace, call, op) for call, op in zip(waits.tolist(), makers.tolist(), strict=True)
-    )
+    pairs = zip(waits.tolist(), makers.tolist(), strict=True)
+    names = Counter(_name(trace, call, op) for call, op in pairs)
     lost = order.per_step(int(idle.length[idle.of("sync")].sum()))
     waited, count = order.per_step(int(host.length[waits].sum())), each(trace, len(waits))
     calls = {name: each(trace, number) for name, number in names.most_common(LISTED)}
     title = f"The host waits for the GPU {plural(count, 'time')} {per(trace)}"
+    listed = listing([f"{name} ({number:g})" for name, number in list(calls.items())[:3]])
     detail = (
-        f"{listing([f'{name} ({number:g})' for name, number in list(calls.items())[:3]])}: "
-        f"{time_text(waited)} of waiting "
-        f"{per(trace)}, after which the GPU was idle for {time_text(lost)}."
+        f"{listed}: the host waits {time_text(waited)} {per(trace)}, and then the GPU is idle for "
+        f"{time_text(lost)}."
     )
     evidence = {"waits": count, "waited_ns": waited, "idle_ns": lost, "calls": calls}
     yield Finding(RULE.name, "found", title, detail, evidence, ids(np.sort(waits)), lost)
@@ -69,24 +67,9 @@ def _name(trace: Trace, call: int, op: int) -> str:
     return f"{trace.host.names[trace.host.name[op]]}: {name}" if op >= 0 else name
 
 
-def _sketch(waits: bool) -> Sketch:
-    sketch = Sketch().step().op("aten::add", kernel(ADD, 100))
-    if waits:
-        sketch.sync("cudaStreamSynchronize", "aten::_local_scalar_dense")
-    return sketch.op("aten::add", kernel(ADD, 100))
-
-
 RULE = Rule(
     name="sync_stalls",
     title="Places where the host waits for the GPU",
-    check=check,
+    check=_check,
     needs=frozenset({"gpu", "ops"}),
-    examples=(
-        Example(
-            "an item() between two kernels",
-            lambda: _sketch(True).document(),
-            {"waits": 1, "calls": {"aten::_local_scalar_dense: cudaStreamSynchronize": 1}},
-        ),
-        Example("two kernels in a row", lambda: _sketch(False).document(), None),
-    ),
 )

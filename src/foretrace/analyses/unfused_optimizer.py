@@ -3,29 +3,29 @@
 What it shows: optimizer steps that run one kernel per operation (`foreach`) or even one per
 operation and parameter, with the number of kernels and their time.
 
-Why it matters: AdamW reads and writes its state once per operation that way, a dozen times in all.
+Why it matters: that way AdamW reads and writes its state once per operation, a dozen times in all.
 A fused optimizer (`torch.optim.AdamW(..., fused=True)`) makes one pass: it reads gradient,
 parameter and state once and writes them once.
 
-How it is computed: the GPU work below the `Optimizer.step#...` ranges that PyTorch records, when
-none of it is a fused optimizer kernel. The saving is at most their time on the GPU and the gaps
+How it is computed: the kernels below the `Optimizer.step#...` ranges that PyTorch records, when
+none of them is a fused optimizer kernel. The saving is at most their time on the GPU and the gaps
 before them, less the time of the longest single pass, which a fused kernel must make too.
 
-When it is wrong: an optimizer that PyTorch has no fused form of needs a compiled step
+When it is wrong: an optimizer without a fused form in PyTorch needs a compiled step
 (`torch.compile(opt.step)`) instead. A custom optimizer that records no such range is not seen.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from foretrace.analyses._common import bare, each, ids, per
-from foretrace.analyses._sketch import Sketch, kernel
 from foretrace.model.intervals import Ints
-from foretrace.schema.finding import Example, Finding, Rule
+from foretrace.schema.finding import Finding, Rule
 from foretrace.units import plural, time_text
 
 if TYPE_CHECKING:
@@ -33,42 +33,29 @@ if TYPE_CHECKING:
 
 PREFIX = "Optimizer.step#"
 HAVE_FUSED = frozenset({"Adam", "AdamW", "SGD", "Adagrad"})  # torch.optim, torch 2.11
-FUSED = (
-    "FusedAdam",
-    "FusedSgd",
-    "FusedAdagrad",
-    "fused_adam",
-    "multi_tensor_adam",
-    "AdamFunctor",
-    "LAMB",
-)
+FUSED = "FusedAdam|FusedSgd|FusedAdagrad|fused_adam|multi_tensor_adam|AdamFunctor|LAMB"
 # SGD without momentum is one foreach kernel per chunk of the parameters; more passes than that are
 # worth telling.
 FEW = 4
 
 
-def check(trace: Trace) -> Iterator[Finding]:
+def _check(trace: Trace) -> Iterator[Finding]:
     gpu, step = trace.gpu, trace.order.per_step
     spans = [span for span in trace.spans.regions if span.name.startswith(PREFIX)]
-    rows = (
-        np.unique(np.concatenate([span.work for span in spans])) if spans else np.empty(0, np.int64)
-    )
+    rows = np.unique(np.concatenate([np.empty(0, np.int64), *(span.work for span in spans)]))
     rows = rows[gpu.is_kernel[rows] & (trace.work_roles[rows] != "comms")]
     names = {trace.host.names[name] for name in trace.host.name[gpu.id[rows]].tolist()}
-    if len(rows) <= FEW * len(spans) or any(word in name for name in names for word in FUSED):
+    if len(rows) <= FEW * len(spans) or any(re.search(FUSED, name) for name in names):
         return
-    ns, before, passes = (
-        int(gpu.length[rows].sum()),
-        _gaps_before(trace, rows),
-        _passes(trace, rows),
-    )
+    ns, passes = int(gpu.length[rows].sum()), _passes(trace, rows)
+    before = int(trace.idle.length[np.isin(trace.idle.then, rows)].sum())
     kind, count = spans[0].name.removeprefix(PREFIX).split(".", 1)[0], each(trace, len(rows))
     longest = next(iter(passes))
     title = f"{kind} is not fused: {plural(count, 'kernel')} {per(trace)}"
     detail = (
         f"They take {time_text(step(ns))} on the GPU, and the GPU waits {time_text(step(before))} "
-        f"for them {per(trace)}; the "
-        f"longest pass is {bare(longest)} with {time_text(step(passes[longest]))}. {_advice(kind)}."
+        f"for them {per(trace)}. The longest pass is {bare(longest)} with "
+        f"{time_text(step(passes[longest]))}. {_advice(kind)}."
     )
     evidence = {
         "optimizer": kind,
@@ -87,65 +74,21 @@ def _advice(kind: str) -> str:
     return "torch.compile of the step would fuse them"
 
 
-def _gaps_before(trace: Trace, rows: Ints) -> int:
-    idle = trace.idle
-    return int(idle.length[np.isin(idle.then, rows)].sum())
-
-
 def _passes(trace: Trace, rows: Ints) -> dict[str, int]:
-    """Time by op, longest first; in a for-loop optimizer an op runs once per parameter, which
-    together is one pass too.
-    """
+    """Time by op, longest first: an op that runs once per parameter is one pass too."""
     gpu, host = trace.gpu, trace.host
     op = gpu.op[rows]
-    names, inverse = np.unique(
-        np.where(op >= 0, host.name[np.maximum(op, 0)], -1), return_inverse=True
-    )
+    name = np.where(op >= 0, host.name[np.maximum(op, 0)], -1)
+    names, inverse = np.unique(name, return_inverse=True)
     total = np.bincount(inverse.reshape(-1), weights=gpu.length[rows]).astype(np.int64)
     found = [host.names[name] if name >= 0 else "(no op)" for name in names.tolist()]
     by_name = dict(zip(found, total.tolist(), strict=True))
     return dict(sorted(by_name.items(), key=lambda item: (-item[1], item[0])))
 
 
-FOREACH = (
-    "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<at::native::(anonymous "
-    "namespace)::"
-    "TensorListMetadata<1>, at::native::(anonymous namespace)::BinaryOpScalarFunctor<float, 1, 1, "
-    "0>, "
-    "std::multiplies<float>, float>(int)"
-)
-ADAM = (
-    "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<at::native::(anonymous "
-    "namespace)::"
-    "FusedOptimizerTensorListMetadata<4>, at::native::(anonymous "
-    "namespace)::FusedAdamMathFunctor<float, 4, "
-    "(at::native::ADAM_MODE)1, false>, float const*>(int)"
-)
-
-
-def _sketch(name: str, op: str) -> dict[str, object]:
-    sketch = Sketch().step().region("Optimizer.step#AdamW.step")
-    for _ in range(6):
-        sketch.op(op, kernel(name, 20))
-    return sketch.document()
-
-
 RULE = Rule(
     name="unfused_optimizer",
     title="Optimizer steps made of many kernels",
-    check=check,
+    check=_check,
     needs=frozenset({"gpu", "ops"}),
-    examples=(
-        Example(
-            "foreach AdamW",
-            lambda: _sketch(FOREACH, "aten::_foreach_mul_"),
-            {
-                "optimizer": "AdamW",
-                "kernels": 6,
-                "ns": 120000,
-                "passes": {"aten::_foreach_mul_": 120000},
-            },
-        ),
-        Example("fused AdamW", lambda: _sketch(ADAM, "aten::_fused_adamw_"), None),
-    ),
 )

@@ -21,15 +21,18 @@ from foretrace.cli._options import as_json
 def command(name: str, as_json: bool, gpu: str | None) -> int:
     """Explain a kernel's name, part by part.
 
-    Each part says what it means and how sure that is: documented, checked against traces, inferred,
-    or unknown. NAME is a kernel name as a trace prints it, in quotes; - reads names from stdin, one
-    a line.
+    Each part comes with its meaning and how sure that is: documented, checked against traces,
+    inferred, or unknown. NAME is a kernel name as a trace prints it, in quotes; - reads names from
+    stdin, one a line.
     """
     import json
+
+    import msgspec
 
     from foretrace import families
     from foretrace.errors import UsageError
     from foretrace.render import kernel_name
+    from foretrace.schema.documents.name import DecodedName, OnCard
 
     if not name.strip(" \t\r\n"):
         raise UsageError(
@@ -38,20 +41,21 @@ def command(name: str, as_json: bool, gpu: str | None) -> int:
         )
     arch = _arch(gpu) if gpu else ""
     kernels = [families.decode(text) for text in (_lines() if name == "-" else [name])]
-    remarks = [families.on_card(kernel, arch) if arch else "" for kernel in kernels]
+    documents = [
+        DecodedName.of(
+            kernel, OnCard(arch, families.on_card(kernel, arch)) if arch else msgspec.UNSET
+        )
+        for kernel in kernels
+    ]
     if as_json:
-        objects = [
-            kernel_name.as_json(kernel) | ({"gpu": {"arch": arch, "text": remark}} if arch else {})
-            for kernel, remark in zip(kernels, remarks, strict=True)
-        ]
-        # ASCII: a name may hold what a terminal acts on
-        click.echo(json.dumps(objects if name == "-" else objects[0]))
+        answer = msgspec.to_builtins(documents if name == "-" else documents[0])
+        click.echo(json.dumps(answer))  # ASCII: a name may hold what a terminal acts on
         return 0
-    for kernel, remark in zip(kernels, remarks, strict=True):
+    for document in documents:
         if sys.stdout.isatty():
-            kernel_name.show(kernel, remark)
+            kernel_name.show(document)
         else:
-            click.echo(kernel_name.text(kernel, remark))
+            click.echo(kernel_name.text(document))
     return 0
 
 
@@ -61,21 +65,16 @@ def _lines() -> list[str]:
 
 
 def _arch(card: str) -> str:
-    """`sm90` for `sm_90` or `H200`. A name that several cards share will do, as long as they are
-    one chip.
-    """
+    """`sm90` for `sm_90` or `H200`. Several cards may share the name if they share the chip."""
     from foretrace import devices
     from foretrace.errors import UsageError
     from foretrace.render.safe import plain
 
     if re.fullmatch(r"sm_?\d{2,3}[a-z]?|gfx\w{3,5}", card.lower()):
         return card.lower().replace("_", "")
-    asked = _words(card)
-    fits = {
-        device.arch.replace("_", "")
-        for device in devices.every()
-        if asked and asked <= _words(device.name)
-    }
+    wanted = _words(card)
+    named = [device for device in devices.every() if wanted and wanted <= _words(device.name)]
+    fits = {device.arch.replace("_", "") for device in named}
     if len(fits) != 1:
         known = ", ".join(sorted(device.name for device in devices.every()))
         raise UsageError(

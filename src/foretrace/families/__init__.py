@@ -1,36 +1,42 @@
-"""Kernel names, decoded: one file per family of names, found by `plugins`; a stranger adds one file
-and no other.
+"""Kernel names, decoded: one file per family of names, found by `plugins`; adding one touches no
+other.
 
-`decode` is total: any string gives a `KernelId`, whatever its length, and a name that no family
-knows is `unknown` with role `other`. A field that a name does not state is absent. Each distinct
-name is decoded once.
+`decode` is total: any string gives a `KernelId`, whatever its length; a name that no family knows
+is `unknown` with role `other`. A field that a name does not state is absent. Each distinct name is
+decoded once.
 
-A family returns None for a name that is not its own. Families are asked in `order`,
-low first: exact prefixes (8 to 16),
-library templates (18 to 42), everything of ATen (40 to 49), literal names (50 to 70), plain
-identifiers (90).
+A family returns None for a name that is not its own. Families are tried in `order`, low first:
+exact prefixes (8 to 16), library templates (18 to 42), everything of ATen (40 to 49), literal names
+(50 to 70), plain identifiers (90).
 """
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from functools import cache, lru_cache
 
 from foretrace import plugins
-from foretrace.families._card import on_card
-from foretrace.families._ops import role_of_op
+from foretrace.families._aten import PRODUCTS, VIEWS, VOCABULARY, role_of_op
+from foretrace.families._matmul import on_card
 from foretrace.schema.kernel import Family, KernelId, Part
 
-__all__ = ["decode", "every", "on_card", "role_for", "role_of_op"]
+__all__ = [
+    "PRODUCTS",
+    "VIEWS",
+    "VOCABULARY",
+    "decode",
+    "every",
+    "on_card",
+    "role_for",
+    "role_of_op",
+]
 
 
 @cache
 def every() -> tuple[Family, ...]:
-    """All families in the order they are asked: built in (`FAMILY` or `FAMILIES` of a module) and
-    from entry points.
-    """
-    import foretrace.families as here
-
+    """All families in the order they are tried: those of this package, then entry points."""
+    here = sys.modules[__name__]
     found = plugins.declared(here, "FAMILY", Family, "foretrace.families")
     found += [
         family for module in plugins.modules(here) for family in getattr(module, "FAMILIES", ())
@@ -40,34 +46,21 @@ def every() -> tuple[Family, ...]:
 
 @lru_cache(maxsize=65536)
 def decode(name: str) -> KernelId:
-    """What a kernel's name says. Never raises: a family that fails on a name counts as one that
-    does not know it.
-    """
+    """What a kernel's name says. Never raises: a family that fails on a name does not know it."""
     symbol = name.removesuffix(".kd")  # ROCm's tools append it to the symbol of every kernel
     for family in every():
         try:
             found = family.decode(symbol)
-        except Exception:  # a family from elsewhere must not cost the reader a trace
+        except Exception:  # noqa: BLE001 - a family from elsewhere must not cost the reader a trace
             continue
         if found is not None:
             return found if symbol == name else replace(found, name=name)
-    return KernelId(
-        name,
-        _clipped(name),
-        "unknown",
-        "other",
-        {},
-        (Part(name, "", "no family knows this name", "unknown"),),
-    )
+    short = name if len(name) <= 48 else name[:47] + "…"
+    unknown = Part(name, "", "no family knows this name", "unknown")
+    return KernelId(name, short, "unknown", "other", {}, (unknown,))
 
 
 def role_for(name: str, op_name: str | None) -> str:
-    """The role of a kernel: what its name says, and where the name says nothing, what the op that
-    launched it says.
-    """
+    """The role of a kernel by its name, else by the op that launched it."""
     role = decode(name).role
     return role_of_op(op_name) if role == "other" and op_name else role
-
-
-def _clipped(name: str) -> str:
-    return name if len(name) <= 48 else name[:47] + "…"

@@ -11,19 +11,33 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
-from foretrace.families._reading import rx
+from foretrace.families import _dtypes
+from foretrace.families._parser import rx
 
 _ANONYMOUS = ("(anonymous namespace)", "<unnamed>", "(anonymous)")
 _INTEGER = r"(?:\([a-z ]+\))?(-?\d{1,18})[uUlL]*"
 _BRACKETS = r"[<>(){}]"
 _PAIRS = {")": "(", "}": "{"}
+# Names that stayed mangled: Kineto leaves those beyond 8192 characters so, and those that the
+# demangler does not know, such as the type `DF16b`. Only identifiers and simple types are read.
+_LITERAL = r"L[a-z]n?\d{1,18}E"
+_ENUM = r"L(?=[NSZ\d])"
+_ENUM_VALUE = r"En?\d{1,10}E"
+_SUBSTITUTE = r"S[0-9A-Z]*_|S[tabsiod]"
+_IDENTIFIER = r"(\d{1,4})(?=[A-Za-z_])"
+_BUILTIN = r"DF16b|DF16_|Dh|[fdilxsahbjmy]"
+_NAMED = {
+    "BFloat16": "bf16",
+    "Half": "f16",
+    "__nv_bfloat16": "bf16",
+    "__half": "f16",
+    "__hip_bfloat16": "bf16",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Cpp:
-    """`void at::native::f<4, float>(int)` is scope `at::native`, base `f`, args `4` and `float`,
-    params `(int)`.
-    """
+    """`void a::f<4, float>(int)`: scope `a`, base `f`, args `4` and `float`, params `(int)`."""
 
     scope: str
     base: str
@@ -32,7 +46,13 @@ class Cpp:
     truncated: bool
 
     def arg(self, index: int) -> str:
-        return self.args[index] if index < len(self.args) else ""
+        """The template argument at this place, or ""."""
+        return nth(self.args, index)
+
+
+def nth(args: tuple[str, ...], index: int) -> str:
+    """The argument at this place, or "" where there are fewer."""
+    return args[index] if index < len(args) else ""
 
 
 @lru_cache(maxsize=256)
@@ -97,7 +117,7 @@ def inside(text: str, template: str) -> tuple[str, ...]:
 
 
 def _whole(args: tuple[str, ...], cut: bool) -> tuple[str, ...]:
-    """The arguments without the last one where the name was cut inside it: `1` may have been `128`."""
+    """The arguments, less the last where the name was cut inside it: `1` may have been `128`."""
     return args[:-1] if cut and args and not rx(_BRACKETS).search(args[-1]) else args
 
 
@@ -120,9 +140,7 @@ def boolean(text: str) -> bool | None:
 
 
 def _close(text: str, opened: int) -> int:
-    """Where the bracket at `opened` closes; the end of the text when the name was cut. `(8)>(0)`
-    closes nothing.
-    """
+    """Where the bracket at `opened` closes: at the end of a cut name. `(8)>(0)` closes nothing."""
     stack: list[str] = []
     for found in rx(_BRACKETS).finditer(text, opened):
         mark = found.group()
@@ -137,3 +155,52 @@ def _close(text: str, opened: int) -> int:
         if not stack:
             return found.start()
     return len(text)
+
+
+def is_mangled(name: str) -> bool:
+    return name.startswith("_Z")
+
+
+@lru_cache(maxsize=64)
+def identifiers(name: str) -> tuple[str, ...]:
+    """The identifiers in order, without substitutions, anonymous namespaces and literals."""
+    name = name.rstrip(".…")
+    found: list[str] = []
+    position, in_enum = 2, False
+    while position < len(name):
+        if in_enum and (value := rx(_ENUM_VALUE).match(name, position)):
+            position, in_enum = value.end(), False
+        elif skipped := rx(f"{_LITERAL}|{_SUBSTITUTE}").match(name, position):
+            position = skipped.end()
+        elif opened := rx(_ENUM).match(name, position):
+            position, in_enum = opened.end() or position + 1, True
+        elif length := rx(_IDENTIFIER).match(name, position):
+            end = length.end() + int(length[1])
+            if end <= len(name):  # half an identifier is none
+                found.append(name[length.end() : end])
+            position = end
+        else:
+            position += 1
+    return tuple(word for word in found if not word.startswith("_GLOBAL__N_"))
+
+
+def type_after(name: str, identifier: str) -> str | None:
+    """The first template argument of `identifier`, if it is a data type."""
+    rest = _arguments(name, identifier)
+    found = rx(_BUILTIN).match(rest)
+    if found:
+        return _dtypes.MANGLED[found[0]]
+    word = next(iter(identifiers("_Z" + rest.removeprefix("N3c10")[:40])), "")
+    return _NAMED.get(word)
+
+
+def numbers_after(name: str, identifier: str) -> list[int]:
+    """The integers that are the first template arguments: `MetadataILi4EE` -> [4]."""
+    found = rx(r"(?:Li\d{1,9}E)+").match(_arguments(name, identifier))
+    return [int(number) for number in rx(r"\d+").findall(found[0])] if found else []
+
+
+def _arguments(name: str, identifier: str) -> str:
+    mark = f"{len(identifier)}{identifier}I"
+    at = name.find(mark)
+    return name[at + len(mark) :] if at >= 0 else ""

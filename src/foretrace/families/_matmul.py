@@ -8,51 +8,36 @@ features), the second along its rows (tokens).
 
 from __future__ import annotations
 
-from foretrace.families._reading import Reading
+from collections.abc import Iterable
+
+from foretrace.families._dtypes import by_spelling
+from foretrace.families._parser import NameParser, rx, word_set
+from foretrace.schema.kernel import KernelId
 
 # Numbers are bounded: a name of ten thousand digits is not a tile.
 PAIR = r"\d{1,5}x\d{1,5}"
 TRIPLE = r"\d{1,5}x\d{1,5}x\d{1,5}"
 
 MMA = {
-    "884": [8, 8, 4],
-    "1688": [16, 8, 8],
-    "16816": [16, 8, 16],
-    "8816": [8, 8, 16],
-    "16832": [16, 8, 32],
-    "8832": [8, 8, 32],
-    "16864": [16, 8, 64],
-    "161616": [16, 16, 16],
-    "32816": [32, 8, 16],
-    "83216": [8, 32, 16],
-    "1684": [16, 8, 4],
-    "88128": [8, 8, 128],
-    "168256": [16, 8, 256],
+    word.replace("x", ""): [int(number) for number in word.split("x")]
+    for word in word_set("""
+        8x8x4 16x8x8 16x8x16 8x8x16 16x8x32 8x8x32 16x8x64 16x16x16 32x8x16 8x32x16 16x8x4
+        8x8x128 16x8x256
+    """)
 }
 ARCH = {"volta": "sm70", "turing": "sm75", "ampere": "sm80"}
-GENERATION = {
-    "sm50": "Maxwell",
-    "sm52": "Maxwell",
-    "sm60": "Pascal",
-    "sm61": "Pascal",
-    "sm70": "Volta",
-    "sm75": "Turing",
-    "sm80": "Ampere",
-    "sm86": "Ampere",
-    "sm87": "Ampere",
-    "sm89": "Ada",
-    "sm90": "Hopper",
-    "sm100": "Blackwell",
-    "sm103": "Blackwell",
-    "sm110": "Blackwell",
-    "sm120": "Blackwell",
-    "sm121": "Blackwell",
-    "gfx906": "MI50",
-    "gfx908": "MI100",
-    "gfx90a": "MI200",
-    "gfx940": "MI300",
-    "gfx942": "MI300",
-    "gfx950": "MI350",
+GENERATION = by_spelling("""
+    Maxwell = sm50, sm52; Pascal = sm60, sm61; Volta = sm70; Turing = sm75; Ada = sm89
+    Ampere = sm80, sm86, sm87; Hopper = sm90; Blackwell = sm100, sm103, sm110, sm120, sm121
+    MI50 = gfx906; MI100 = gfx908; MI200 = gfx90a; MI300 = gfx940, gfx942; MI350 = gfx950
+""")
+# What a generation brought that kernels written for an older one cannot use.
+BROUGHT = {
+    75: "int8 tensor cores",
+    80: "asynchronous copies, bf16 and TF32 tensor cores",
+    89: "fp8 tensor cores",
+    90: "warp-group MMA, TMA, thread-block clusters",
+    100: "tensor memory, two-block MMA, fp4",
 }
 _SIDE = {
     "n": "row-major as PyTorch stores it",
@@ -73,6 +58,11 @@ def shape(text: str) -> list[int]:
     return [int(number) for number in text.split("x")]
 
 
+def times(sizes: Iterable[int]) -> str:
+    """[128, 256] -> `128x256`."""
+    return "x".join(str(size) for size in sizes)
+
+
 def arch_meaning(arch: str) -> str:
     generation = GENERATION.get(arch.rstrip("abf") if arch.startswith("sm") else arch, "")
     return (
@@ -80,52 +70,81 @@ def arch_meaning(arch: str) -> str:
     )
 
 
+def put_arch(r: NameParser, text: str | None, arch: str | None, certainty: str = "") -> None:
+    """The chip generation that the name states, if it states one."""
+    r.put(text or "", "arch", arch, arch_meaning(arch or ""), certainty)
+
+
 def layout_meaning(letters: str) -> str:
     """The letters in PyTorch's terms: the first is the weight, the second the activation."""
     low = letters[:2].lower()
     first, second = _SIDE.get(low[:1], "?"), _SIDE.get(low[1:2], "?")
     habit = f": {_HABIT[low]}" if low in _HABIT else ""
-    return (
-        f"first letter, the weight (second operand of X @ Y): {first}; second letter, X: "
-        f"{second}{habit}"
-    )
+    weight = f"first letter, the weight (second operand of X @ Y): {first}"
+    return f"{weight}; second letter, X: {second}{habit}"
 
 
-def put_layout(reading: Reading, text: str, letters: str, certainty: str) -> None:
-    reading.put(text, "layout", letters, layout_meaning(letters), certainty)
+def put_layout(r: NameParser, text: str, letters: str, certainty: str = "") -> None:
+    r.put(text, "layout", letters, layout_meaning(letters), certainty)
 
 
 def put_tile(
-    reading: Reading, text: str, tile: list[int], certainty: str, field: str = "tile"
+    r: NameParser, text: str, tile: list[int], certainty: str = "", field: str = "tile"
 ) -> None:
     """A block tile of two or three numbers: output features, tokens, depth."""
     words = f"one block computes {tile[0]} output features x {tile[1]} rows (tokens)"
     if len(tile) > 2:
         words += f", {tile[2]} deep along K per step"
-    reading.put(text, field, tile, words, certainty)
+    r.put(text, field, tile, words, certainty)
 
 
-def put_tile_k(reading: Reading, text: str, certainty: str) -> None:
-    """`64x3`: how deep a slice of K each step takes, and how many such slices are in flight. Adds
-    the whole tile.
-    """
+def put_tile_k(r: NameParser, text: str, certainty: str = "") -> None:
+    """`64x3`: the depth of a slice of K and the slices in flight. Adds the whole tile."""
     depth, stages = shape(text)
-    reading.put(text, "tile_k", depth, f"each step takes a slice of {depth} along K", certainty)
-    reading.put(text, "stages", stages, f"{stages} slices in flight (pipeline stages)", certainty)
-    if "tile_mn" in reading.fields:
-        put_tile(reading, text, [*reading.fields["tile_mn"], depth], certainty)
+    r.put(text, "tile_k", depth, f"each step takes a slice of {depth} along K", certainty)
+    r.put(text, "stages", stages, f"{stages} slices in flight (pipeline stages)", certainty)
+    if "tile_mn" in r.fields:
+        put_tile(r, text, [*r.fields["tile_mn"], depth], certainty)
 
 
-def put_tensor_core(reading: Reading, text: str, used: bool, certainty: str) -> None:
-    reading.put(
-        text,
-        "tensor_core",
-        used,
-        "runs on tensor cores" if used else "runs on plain CUDA cores",
-        certainty,
-    )
+def put_tensor_core(r: NameParser, text: str, used: bool, certainty: str = "") -> None:
+    meaning = "runs on tensor cores" if used else "runs on plain CUDA cores"
+    r.put(text, "tensor_core", used, meaning, certainty)
 
 
-def put_relu(reading: Reading, text: str, certainty: str) -> None:
+def put_relu(r: NameParser, text: str, certainty: str = "") -> None:
     words = "this kernel can apply bias and ReLU at the end; it does not prove that a ReLU ran"
-    reading.put(text, "epilogue", ["relu-capable"], words, certainty)
+    r.put(text, "epilogue", ["relu-capable"], words, certainty)
+
+
+def on_card(kernel: KernelId, arch: str) -> str:
+    """One sentence: was the kernel written for this card (`sm_90`, `gfx942`)?"""
+    stated = kernel.fields.get("arch")
+    card = arch.replace("_", "").lower()
+    if not isinstance(stated, str):
+        return "the name states no chip generation"
+    ours, theirs = _number(stated), _number(card)
+    if ours is None or theirs is None:
+        same = stated == card
+        return (
+            f"written for {_named(stated)}{', this card' if same else f', not for {_named(card)}'}"
+        )
+    if ours == theirs:
+        return f"written for {_named(stated)}, this card's own generation"
+    if ours > theirs:
+        return f"written for {_named(stated)}, newer than {_named(card)}: it cannot have run there"
+    missed = [words for number, words in BROUGHT.items() if ours < number <= theirs]
+    tail = f"; it uses nothing that came later ({'; '.join(missed)})" if missed else ""
+    return f"written for {_named(stated)}, older than {_named(card)}{tail}"
+
+
+def _number(arch: str) -> int | None:
+    found = rx(r"sm(\d{2,3})[a-z]?").fullmatch(arch)
+    return int(found[1]) if found else None
+
+
+def _named(arch: str) -> str:
+    generation = GENERATION.get(
+        rx(r"(?<=\d)[abf]$").sub("", arch) if arch.startswith("sm") else arch
+    )
+    return f"{arch} ({generation})" if generation else arch

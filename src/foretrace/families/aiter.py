@@ -1,87 +1,68 @@
-"""AMD's AITER: assembly attention, fused norms, MoE; and the ROCm paged attention that it shares
-with vLLM.
+"""AMD's AITER (assembly attention, fused norms, MoE), and the paged attention it shares with vLLM.
 
 aiter::fmha_(fwd|bwd)_hd<D>_<dtype>[_causal][_a16|_a32][_rtne|_rtz|_rtna]…
 """
 
 from __future__ import annotations
 
-from foretrace.families import _cpp, _mangled, _words
+from foretrace.families import _cpp, _words
 from foretrace.families._dtypes import WORDS
-from foretrace.families._reading import Reading, rx
+from foretrace.families._parser import NameParser, rx, word_set
 from foretrace.schema.kernel import Family, KernelId
 
 PAGED = "vLLM/AITER ROCm paged attention"
-_FMHA = r"fmha_(?P<way>fwd|bwd)_hd(?P<hd>\d{1,4})(?:_hd\d{1,4})?(?:_(?P<dtype>bf16|fp16|f16|fp8))?(?P<rest>(?:_\w+)?)"
+_FMHA = (
+    r"fmha_(?P<way>fwd|bwd)_hd(?P<hd>\d{1,4})(?:_hd\d{1,4})?(?:_(?P<dtype>bf16|fp16|f16|fp8))?"
+    r"(?P<rest>(?:_\w+)?)"
+)
 
 
-def decode(name: str) -> KernelId | None:
+def _decode(name: str) -> KernelId | None:
     if "paged_attention_ll4mi" in name[:80]:
         return _paged(name)
     if not name.startswith(("aiter::", "void aiter::", "_ZN5aiter")):
         return None
-    mangled = _mangled.is_mangled(name)
-    words = _mangled.identifiers(name) if mangled else ()
+    mangled = _cpp.is_mangled(name)
+    words = _cpp.identifiers(name) if mangled else ()
     base = (words[1] if len(words) > 1 else "") if mangled else _cpp.parse(name).base
-    r = Reading(name, "aiter")
+    r = NameParser(name, "aiter")
     if mangled:
         r.put("_Z", "mangled", True, "the name stayed mangled", "documented")
-    r.put("aiter", "lib", "AITER", "AMD's AITER", "inferred")
+    r.put("aiter", "lib", "AITER", "AMD's AITER")
     fmha = rx(_FMHA).fullmatch(base)
     if fmha:
         return _fmha(r, base, fmha.groupdict())
     plain = _words.plain(base)
-    r.note(base, f"the name is literal: {plain}", "inferred")
+    r.note(base, f"the name is literal: {plain}")
     return r.done(_words.role(base), plain or "aiter")
 
 
-def _fmha(r: Reading, base: str, found: dict[str, str]) -> KernelId:
+def _fmha(r: NameParser, base: str, found: dict[str, str]) -> KernelId:
     way, size = found["way"], int(found["hd"])
     r.put(
-        base,
-        "op",
-        f"sdpa_{way}",
-        f"fused attention, {'forward' if way == 'fwd' else 'backward'}",
-        "inferred",
+        base, "op", f"sdpa_{way}", f"fused attention, {'forward' if way == 'fwd' else 'backward'}"
     )
-    r.put(f"hd{size}", "head_dim", size, f"head dimension {size}", "inferred")
+    r.put(f"hd{size}", "head_dim", size, "head dimension {}")
     dtype = WORDS.get(found["dtype"] or "", found["dtype"] or "")
-    if dtype:
-        r.put(found["dtype"], "dtype_in", dtype, f"type of Q, K and V: {dtype}", "inferred")
+    r.put(found["dtype"], "dtype_in", dtype, "type of Q, K and V: {}")
     rest = (found["rest"] or "").split("_")
     rounding = next((word for word in rest if word in ("rtz", "rtne", "rtna")), "")
-    if rounding:
-        r.put(rounding, "rounding", rounding, "how results are rounded", "inferred")
+    r.put(rounding, "rounding", rounding, "how results are rounded")
     if "causal" in rest:
-        r.put("causal", "causal", True, "causal mask", "inferred")
+        r.put("causal", "causal", True, "causal mask")
     return r.done("attention", f"fmha {way} {dtype} hd{size}".replace("  ", " "))
 
 
 def _paged(name: str) -> KernelId:
     base = _cpp.parse(name).base
-    r = Reading(name, "aiter")
-    r.put(base, "op", "attention", "attention over a paged KV cache, for decoding", "inferred")
-    r.put(base, "lib", PAGED, "ROCm's paged attention", "inferred")
+    r = NameParser(name, "aiter")
+    r.put(base, "op", "attention", "attention over a paged KV cache, for decoding")
+    r.put(base, "lib", PAGED, "ROCm's paged attention")
     return r.done(
         "attention", "paged attention (reduce)" if "reduce" in base else "paged attention (decode)"
     )
 
 
 FAMILY = Family(
-    name="aiter",
-    decode=decode,
-    order=22,
-    examples={
-        "aiter::fmha_bwd_hd64_bf16_causal_a32_rtne": {
-            "op": "sdpa_bwd",
-            "head_dim": 64,
-            "dtype_in": "bf16",
-            "rounding": "rtne",
-            "causal": True,
-        },
-        "_ZN5aiter24add_rmsnorm_quant_kernelIDF16bDF16bLi256EEEvPT0_": {
-            "lib": "AITER",
-            "mangled": True,
-        },
-    },
+    "aiter", _decode, order=22, states=word_set("op head_dim dtype_in rounding causal lib mangled")
 )

@@ -5,16 +5,19 @@ multi_tensor_apply_kernel<TensorListMetadata<lists>, <Functor><T, …>, …>
 
 from __future__ import annotations
 
-from foretrace.families import _cpp, _dtypes, _literal
-from foretrace.families._reading import Reading, rx
+from foretrace.families import _cpp, _dtypes, _words
+from foretrace.families._parser import NameParser, rx, word_set
 from foretrace.schema.kernel import Family, KernelId
 
-_NORMS = r"(?:void )?cu(?:ApplyLayerNorm|ApplyRMSNorm|ComputePartGradGammaBeta|ComputeGradGammaBeta|ComputeGradInput)\w*<"
+_NORMS = (
+    r"(?:void )?cu(?:ApplyLayerNorm|ApplyRMSNorm|ComputePartGradGammaBeta|ComputeGradGammaBeta"
+    r"|ComputeGradInput)\w*<"
+)
 
 
-def decode(name: str) -> KernelId | None:
+def _decode(name: str) -> KernelId | None:
     if rx(_NORMS).match(name):
-        kernel = _literal.read(name, _cpp.parse(name), "apex", "Apex")
+        kernel = _words.literal(name, _cpp.parse(name), "apex", "Apex")
         return KernelId(name, kernel.short, "apex", "normalization", kernel.fields, kernel.parts)
     if "multi_tensor_apply_kernel<" not in name[:60]:
         return None
@@ -23,33 +26,18 @@ def decode(name: str) -> KernelId | None:
 
 
 def _lists(name: str, cpp: _cpp.Cpp) -> KernelId:
-    r = Reading(name, "apex")
+    r = NameParser(name, "apex")
     lists = _cpp.integer((_cpp.inside(cpp.arg(0), "TensorListMetadata") or ("",))[-1])
-    if lists is not None:
-        r.put("TensorListMetadata", "lists", lists, f"{lists} tensor lists at once", "inferred")
+    r.put("TensorListMetadata", "lists", lists, "{} tensor lists at once")
     functor = _cpp.leaf(cpp.arg(1))
-    r.put(functor, "functor", functor, "the function applied to the lists", "inferred")
+    r.put(functor, "functor", functor, "the function applied to the lists")
     types = _cpp.inside(cpp.arg(1), functor)
-    dtype = _dtypes.cpp(types[0]) if types else None
-    if dtype:
-        r.put(types[0], "dtype", dtype, f"works on {dtype}", "inferred")
+    dtype = _dtypes.cpp(_cpp.nth(types, 0))
+    r.put(_cpp.nth(types, 0), "dtype", dtype, "works on {}")
     word = functor.removesuffix("Functor")
     return r.done(
         "reduction" if "Norm" in word else "optimizer", f"apex {word} {dtype or ''}".strip()
     )
 
 
-FAMILY = Family(
-    name="apex",
-    decode=decode,
-    order=42,
-    examples={
-        "void multi_tensor_apply_kernel<TensorListMetadata<4>, AdamFunctor<float, float, int>, "
-        "float>(long)": {
-            "functor": "AdamFunctor",
-            "lists": 4,
-            "dtype": "f32",
-        },
-        "void cuApplyLayerNorm<__half, float, __half>(__half*)": {"lib": "Apex", "dtype": "f16"},
-    },
-)
+FAMILY = Family("apex", _decode, order=42, states=word_set("functor lists dtype lib"))

@@ -1,15 +1,13 @@
 """ATen's element-wise templates. The template tells how memory is walked, the functor tells the op.
 
-| template | condition |
-|---|---|
-| `vectorized_elementwise_kernel<V, F, …>` | all tensors contiguous, no type change; V elements at a
-time | | `unrolled_elementwise_kernel<F, …, LoadWithCast, …>` | contiguous; with a cast if the
-loaders say so | | `elementwise_kernel<128, n, gpu_kernel_impl_nocast<F>…>` | strided or broadcast,
-no cast | | `elementwise_kernel<128, 4, gpu_kernel_impl<F>…>` | strided, with a cast (older PyTorch
-used it for both) |
+- `vectorized_elementwise_kernel<V, F, …>`: all tensors contiguous, no cast; V elements at a time
+- `unrolled_elementwise_kernel<F, …, LoadWithCast, …>`: contiguous; a cast if the loaders say so
+- `elementwise_kernel<128, n, gpu_kernel_impl_nocast<F>…>`: strided or broadcast, no cast
+- `elementwise_kernel<128, 4, gpu_kernel_impl<F>…>`: strided, with a cast; older PyTorch used it for
+  both
 
-`direct_copy_kernel_cuda` prints the destination's type; with a cast the source's type is not in the
-name.
+`direct_copy_kernel_cuda` prints the destination's type. With a cast, the source's type is not in
+the name.
 """
 
 from __future__ import annotations
@@ -17,29 +15,27 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from foretrace.families import _aten, _cpp, _dtypes
-from foretrace.families._reading import Reading
-from foretrace.families.inductor import is_op
+from foretrace.families._aten import is_op
+from foretrace.families._parser import NameParser, word_set
 from foretrace.schema.kernel import Family, KernelId
 
-TEMPLATES = (
-    "vectorized_elementwise_kernel",
-    "unrolled_elementwise_kernel",
-    "elementwise_kernel",
-    "elementwise_kernel_manual_unroll",
-    "elementwise_kernel_with_index",
-    "unrolled_elementwise_kernel_for_multi_outputs",
-    "vectorized_templated_elementwise_kernel",
-)
+TEMPLATES = word_set("""
+    vectorized_elementwise_kernel unrolled_elementwise_kernel elementwise_kernel
+    elementwise_kernel_manual_unroll elementwise_kernel_with_index
+    unrolled_elementwise_kernel_for_multi_outputs vectorized_templated_elementwise_kernel
+""")
 PAIRED = ("BinaryFunctor", "AUnaryFunctor", "BUnaryFunctor")
-COPIES = {  # functor -> (source, destination); None is the lambda's type
+# functor -> (source, destination); `lambda` is the lambda's type; which fp8 the name does not tell
+COPIES = {
     "direct_copy_kernel_cuda": ("", ""),
     "bfloat16_copy_kernel_cuda": ("lambda", "bf16"),
-    # which fp8 is not told
     "float16_copy_kernel_cuda": ("lambda", "f16"),
     "float8_copy_kernel_cuda": ("lambda", ""),
     "bfloat16tofloat32_copy_kernel_cuda": ("lambda", "f32"),
     "float16tofloat32_copy_kernel_cuda": ("lambda", "f32"),
 }
+_DIVIDED = "aten::div by a Python scalar (computed as multiply by reciprocal)"
+_THRESHOLD = "aten::threshold_backward"
 # functor -> (op, short); {} takes the data type
 SPECIAL = {
     "CUDAFunctor_add": ("aten::add", "add {}"),
@@ -47,14 +43,8 @@ SPECIAL = {
     "CUDAFunctorOnOther_add": ("aten::sub / rsub", "add/sub scalar (scalar first)"),
     "BinaryFunctor<MulFunctor>": ("aten::mul", "mul {}"),
     "AUnaryFunctor<MulFunctor>": ("aten::mul", "mul by scalar {}"),
-    "BUnaryFunctor<MulFunctor>": (
-        "aten::div by a Python scalar (computed as multiply by reciprocal)",
-        "mul by scalar",
-    ),
-    "BinaryFunctor<threshold_kernel_impl>": (
-        "aten::threshold_backward",
-        "threshold backward (relu)",
-    ),
+    "BUnaryFunctor<MulFunctor>": (_DIVIDED, "mul by scalar"),
+    "BinaryFunctor<threshold_kernel_impl>": (_THRESHOLD, "threshold backward (relu)"),
     "launch_clamp_scalar": ("aten::clamp_min_ (how aten::relu_ runs)", "clamp (relu in eager)"),
     "masked_fill_kernel": ("aten::masked_fill_", "masked_fill"),
     "FillFunctor": ("aten::fill_", "fill {}"),
@@ -64,21 +54,21 @@ SPECIAL = {
 
 @dataclass(frozen=True, slots=True)
 class Functor:
-    """The functor of one kernel: its text, its plain name, and the name with the op that it wraps."""
+    """The functor of a kernel: its text, its plain name, its name with the op that it wraps."""
 
     text: str
     leaf: str
     name: str
 
 
-def decode(name: str) -> KernelId | None:
+def _decode(name: str) -> KernelId | None:
     if "elementwise_kernel" not in name[:160]:
         return None
     cpp = _cpp.parse(name)
     if cpp.base not in TEMPLATES or (cpp.base == "elementwise_kernel" and not cpp.args):
         return None
-    r = Reading(name, "aten_elementwise")
-    r.put(cpp.base, "template", cpp.base, "ATen's element-wise template", "documented")
+    r = NameParser(name, "aten_elementwise", "documented")
+    r.put(cpp.base, "template", cpp.base, "ATen's element-wise template")
     _memory(r, cpp)
     functor = _functor(cpp)
     if cpp.truncated:
@@ -90,45 +80,41 @@ def decode(name: str) -> KernelId | None:
     return _op(r, cpp, functor)
 
 
-def _memory(r: Reading, cpp: _cpp.Cpp) -> None:
+def _memory(r: NameParser, cpp: _cpp.Cpp) -> None:
     vec = _cpp.integer(cpp.arg(0))
     if cpp.base.startswith("vectorized"):
-        r.put(cpp.base, "contiguous", True, "all tensors are contiguous", "documented")
-        r.put(cpp.base, "cast", False, "no type change", "documented")
+        r.put(cpp.base, "contiguous", True, "all tensors are contiguous")
+        r.put(cpp.base, "cast", False, "no type change")
         if vec:
-            r.put(cpp.arg(0), "vec", vec, f"{vec} elements per load", "documented")
+            r.put(cpp.arg(0), "vec", vec, "{} elements per load")
     elif cpp.base == "unrolled_elementwise_kernel":
-        r.put(cpp.base, "contiguous", True, "all tensors are contiguous", "documented")
+        r.put(cpp.base, "contiguous", True, "all tensors are contiguous")
         _loader(r, cpp)
     elif cpp.base in ("elementwise_kernel", "elementwise_kernel_manual_unroll"):
         _strided(r, cpp, vec)
 
 
-def _loader(r: Reading, cpp: _cpp.Cpp) -> None:
-    for word, cast, meaning in (
-        ("LoadWithCast", True, "some operand has another type"),
-        (
-            "LoadWithoutCast",
-            False,
-            "no type change; the pointers are not aligned enough for vectors",
-        ),
-    ):
-        if any(_cpp.leaf(text) == word for text in cpp.args):
-            r.put(word, "cast", cast, meaning, "documented")
+def _loader(r: NameParser, cpp: _cpp.Cpp) -> None:
+    unaligned = "no type change; the pointers are not aligned enough for vectors"
+    loaders = {
+        "LoadWithCast": (True, "some operand has another type"),
+        "LoadWithoutCast": (False, unaligned),
+    }
+    for word in loaders.keys() & {_cpp.leaf(text) for text in cpp.args}:
+        r.put(word, "cast", *loaders[word])
 
 
-def _strided(r: Reading, cpp: _cpp.Cpp, threads: int | None) -> None:
-    r.put(cpp.base, "contiguous", False, "some operand is strided or broadcast", "documented")
+def _strided(r: NameParser, cpp: _cpp.Cpp, threads: int | None) -> None:
+    r.put(cpp.base, "contiguous", False, "some operand is strided or broadcast")
     each = _cpp.integer(cpp.arg(1))
     if threads and each:
-        r.put(cpp.arg(0), "threads", threads, f"{threads} threads per block", "documented")
-        r.put(cpp.arg(1), "per_thread", each, f"{each} elements per thread", "documented")
+        r.put(cpp.arg(0), "threads", threads, "{} threads per block")
+        r.put(cpp.arg(1), "per_thread", each, "{} elements per thread")
     if "gpu_kernel_impl_nocast" in cpp.arg(2):
-        r.put("gpu_kernel_impl_nocast", "cast", False, "no type change", "documented")
-    elif (
-        "gpu_kernel_impl<" in cpp.arg(2) and each != 2
-    ):  # with 2 it is an older PyTorch, which used it for both
-        r.put("gpu_kernel_impl", "cast", True, "some operand has another type", "documented")
+        r.put("gpu_kernel_impl_nocast", "cast", False, "no type change")
+    # with 2 per thread it is an older PyTorch, which used the template for both
+    elif "gpu_kernel_impl<" in cpp.arg(2) and each != 2:
+        r.put("gpu_kernel_impl", "cast", True, "some operand has another type")
 
 
 def _functor(cpp: _cpp.Cpp) -> Functor | None:
@@ -146,28 +132,22 @@ def _functor(cpp: _cpp.Cpp) -> Functor | None:
     if cpp.truncated and leaf == "FillFunctor" and not _cpp.inside(text, leaf):
         return None
     wrapped = _cpp.leaf(inner[3]) if len(inner) > 3 else ""
-    return (
-        Functor(text, leaf, f"{leaf}<{wrapped}>")
-        if wrapped
-        else None
-        if leaf in PAIRED
-        else Functor(text, leaf, leaf)
-    )
+    if wrapped:
+        return Functor(text, leaf, f"{leaf}<{wrapped}>")
+    return None if leaf in PAIRED else Functor(text, leaf, leaf)
 
 
-def _copy(r: Reading, functor: Functor) -> KernelId:
+def _copy(r: NameParser, functor: Functor) -> KernelId:
     cast, strided = r.fields.get("cast"), r.fields.get("contiguous") is False
-    r.put(functor.leaf, "functor", functor.leaf, "copies elements", "documented")
+    r.put(functor.leaf, "functor", functor.leaf, "copies elements")
     source, target = COPIES[functor.leaf]
     found = _aten.lambda_dtype(functor.text)
     if found:
         dtype, written = found
         source = dtype if source or cast is False else ""
         target = target or (dtype if functor.leaf.startswith("direct") else "")
-        if source:
-            r.put(written, "src_dtype", source, f"reads {source}", "checked")
-        if target:
-            r.put(written, "dst_dtype", target, f"writes {target}", "checked")
+        r.put(written, "src_dtype", source, "reads {}", "checked")
+        r.put(written, "dst_dtype", target, "writes {}", "checked")
     same = strided and cast is False and functor.leaf.startswith("direct")
     op = "aten::copy_ / contiguous / clone" if same else "aten::copy_"
     r.put(
@@ -176,7 +156,7 @@ def _copy(r: Reading, functor: Functor) -> KernelId:
     return r.done("copy", _copy_short(r, strided))
 
 
-def _copy_short(r: Reading, strided: bool) -> str:
+def _copy_short(r: NameParser, strided: bool) -> str:
     source, target = r.fields.get("src_dtype", ""), r.fields.get("dst_dtype", "")
     if source and source == target:
         return f"copy {target}{' (strided, same dtype)' if strided else ''}"
@@ -189,10 +169,8 @@ def _copy_short(r: Reading, strided: bool) -> str:
     return f"copy {source}->{target}" + (f" ({kinds})" if kinds else "")
 
 
-def _op(r: Reading, cpp: _cpp.Cpp, functor: Functor) -> KernelId:
-    r.put(
-        functor.leaf, "functor", functor.name, "the function applied to each element", "documented"
-    )
+def _op(r: NameParser, cpp: _cpp.Cpp, functor: Functor) -> KernelId:
+    r.put(functor.leaf, "functor", functor.name, "the function applied to each element")
     if cpp.base != "elementwise_kernel_with_index":  # there the lambda takes an index, not a value
         _types(r, functor)
     op, short = SPECIAL.get(functor.name, ("", ""))
@@ -202,71 +180,37 @@ def _op(r: Reading, cpp: _cpp.Cpp, functor: Functor) -> KernelId:
     if op or (is_op(word) and functor.text.startswith("at::native")):
         r.put(functor.leaf, "op", op or f"aten::{word}", "the op that launches it", "checked")
     dtype = r.fields.get("dtype", "")
-    short = (
-        short.format(dtype)
-        if short
-        else f"{word} (scalar)"
-        if "UnaryFunctor" in functor.leaf
-        else word
-    )
+    scalar = " (scalar)" if "UnaryFunctor" in functor.leaf else ""
+    short = short.format(dtype) if short else word + scalar
     if r.fields.get("contiguous") is False:
         short += " (strided/broadcast)"
     return r.done("pointwise", short)
 
 
-def _types(r: Reading, functor: Functor) -> None:
+def _types(r: NameParser, functor: Functor) -> None:
     inner = _cpp.inside(functor.text, functor.leaf)
     if functor.leaf in PAIRED and len(inner) > 3:
         _paired_types(r, inner)
     elif found := _aten.lambda_dtype(functor.text):
-        r.put(found[1], "dtype", found[0], f"works on {found[0]}", "documented")
+        r.put(found[1], "dtype", found[0], "works on {}")
     elif inner and (dtype := _dtypes.cpp(inner[0])):
-        r.put(inner[0], "dtype", dtype, f"works on {dtype}", "documented")
+        r.put(inner[0], "dtype", dtype, "works on {}")
 
 
-def _paired_types(r: Reading, inner: tuple[str, ...]) -> None:
+def _paired_types(r: NameParser, inner: tuple[str, ...]) -> None:
     left, right, result = (_dtypes.cpp(text) for text in inner[:3])
     if left and left == right:
-        r.put(inner[0], "dtype", left, f"works on {left}", "documented")
+        r.put(inner[0], "dtype", left, "works on {}")
     if result and result != left:
-        r.put(inner[2], "dtype_out", result, f"writes {result}", "documented")
+        r.put(inner[2], "dtype_out", result, "writes {}")
     math = _dtypes.cpp(next(iter(_cpp.inside(inner[3], _cpp.leaf(inner[3]))), ""))
     if math and math != left:
-        r.put(inner[3], "math_dtype", math, f"computes in {math}", "documented")
+        r.put(inner[3], "math_dtype", math, "computes in {}")
 
 
 FAMILY = Family(
-    name="aten_elementwise",
-    decode=decode,
+    "aten_elementwise",
+    _decode,
     order=40,
-    examples={
-        "void at::native::vectorized_elementwise_kernel<8, "
-        "at::native::GeluBackwardCUDAKernelImpl(at::TensorIteratorBase&"
-        ", at::native::GeluType)::{lambda()#1}::operator()() const::{lambda()#4}::operator()() "
-        "const::"
-        "{lambda(c10::BFloat16, c10::BFloat16)#1}, std::array<char*, 3ul> >(int)": {
-            "op": "aten::gelu_backward",
-            "dtype": "bf16",
-            "vec": 8,
-            "contiguous": True,
-            "cast": False,
-        },
-        "void at::native::unrolled_elementwise_kernel<at::native::CUDAFunctor_add<double>, "
-        "at::detail::Array<char*, "
-        "3>, "
-        "TrivialOffsetCalculator<2, unsigned int>, TrivialOffsetCalculator<1, unsigned int>, "
-        "at::native::memory::LoadWithCast<2>, at::native::memory::StoreWithCast<1> >(int)": {
-            "op": "aten::add",
-            "dtype": "f64",
-            "cast": True,
-        },
-        "void at::native::vectorized_elementwise_kernel<(int)4, "
-        "at::native::bfloat16tofloat32_copy_kernel_cuda("
-        "at::TensorIteratorBase &)::[lambda(c10::BFloat16) (instance 1)], std::array<char *, "
-        "(unsigned long)2>>(int)": {
-            "src_dtype": "bf16",
-            "dst_dtype": "f32",
-            "vec": 4,
-        },
-    },
+    states=word_set("op dtype vec contiguous cast src_dtype dst_dtype"),
 )

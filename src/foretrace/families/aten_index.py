@@ -1,11 +1,9 @@
-"""ATen's cat, index, gather and scatter. Newer builds print element bytes (`OpaqueType<2>`) instead
-of a type.
-"""
+"""ATen's cat, index, gather and scatter. `OpaqueType<2>` states bytes instead of a type."""
 
 from __future__ import annotations
 
 from foretrace.families import _cpp, _dtypes
-from foretrace.families._reading import Reading, rx
+from foretrace.families._parser import NameParser, joined, rx, word_set
 from foretrace.schema.kernel import Family, KernelId
 
 FAMILY_NAME = "aten_index_cat"
@@ -29,10 +27,9 @@ PLAIN = {
 }
 
 
-def decode(name: str) -> KernelId | None:
-    if not rx(r"CatArray|index|scatter|gather|embedding_backward|flip_cuda|roll_cuda").search(
-        name[:160]
-    ):
+def _decode(name: str) -> KernelId | None:
+    words = r"CatArray|index|scatter|gather|embedding_backward|flip_cuda|roll_cuda"
+    if not rx(words).search(name[:160]):
         return None
     cpp = _cpp.parse(name)
     if cpp.base.startswith("CatArrayBatchedCopy"):
@@ -50,29 +47,22 @@ def decode(name: str) -> KernelId | None:
     return None
 
 
-def _put_value(r: Reading, text: str) -> str:
+def _put_value(r: NameParser, text: str) -> str:
     """The element: a type, or its bytes where the type was erased. Returns it in words."""
     size = rx(r"(?:[\w:]*::)?OpaqueType<(?:\(\w+\))?(\d{1,3})\w*>").fullmatch(text)
     if size:
-        r.put(
-            text,
-            "element_bytes",
-            int(size[1]),
-            f"elements of {size[1]} bytes; the type is erased",
-            "checked",
-        )
+        meaning = f"elements of {size[1]} bytes; the type is erased"
+        r.put(text, "element_bytes", int(size[1]), meaning, "checked")
         return f"{size[1]}-byte dtype"
     dtype = _dtypes.cpp(text)
-    if dtype:
-        r.put(text, "dtype", dtype, f"elements of {dtype}", "checked")
+    r.put(text, "dtype", dtype, "elements of {}", "checked")
     return dtype or ""
 
 
-def _start(name: str, cpp: _cpp.Cpp, op: str) -> Reading:
-    r = Reading(name, FAMILY_NAME)
-    r.put(cpp.base, "template", cpp.base, "ATen's kernel for this kind of addressing", "documented")
-    if op:
-        r.put(cpp.base, "op", op, "the op that launches it", "checked")
+def _start(name: str, cpp: _cpp.Cpp, op: str) -> NameParser:
+    r = NameParser(name, FAMILY_NAME, "documented")
+    r.put(cpp.base, "template", cpp.base, "ATen's kernel for this kind of addressing")
+    r.put(cpp.base, "op", op, "the op that launches it", "checked")
     return r
 
 
@@ -80,8 +70,7 @@ def _cat(name: str, cpp: _cpp.Cpp) -> KernelId:
     r = _start(name, cpp, "aten::cat")
     value = _put_value(r, cpp.arg(0))
     dims = _cpp.integer(cpp.arg(2))
-    if dims is not None:
-        r.put(cpp.arg(2), "dims", dims, f"{dims}-dimensional", "documented")
+    r.put(cpp.arg(2), "dims", dims, "{}-dimensional")
     words = f"cat ({value}, {dims}D)" if "byte" in value else f"cat {value} {dims}D"
     return r.done("copy", words if value and dims else "cat")
 
@@ -89,10 +78,8 @@ def _cat(name: str, cpp: _cpp.Cpp) -> KernelId:
 def _select(name: str, cpp: _cpp.Cpp) -> KernelId:
     r = _start(name, cpp, "aten::index_select")
     value = _put_value(r, cpp.arg(0))
-    index = _dtypes.cpp(cpp.arg(1))
-    if index:
-        r.put(cpp.arg(1), "index_dtype", index, f"indices of {index}", "documented")
-    return r.done("scatter_gather", " ".join(f"index_select {value} (embedding)".split()))
+    r.put(cpp.arg(1), "index_dtype", _dtypes.cpp(cpp.arg(1)), "indices of {}")
+    return r.done("scatter_gather", joined("index_select", value, "(embedding)"))
 
 
 def _index(name: str, cpp: _cpp.Cpp) -> KernelId:
@@ -113,38 +100,14 @@ def _scatter(name: str, cpp: _cpp.Cpp) -> KernelId:
         return _start(name, cpp, "").done("scatter_gather", "scatter/gather")
     r = _start(name, cpp, op)
     value = _put_value(r, args[1]) if len(args) > 1 else ""
-    return r.done(
-        "scatter_gather", f"{op[6:]} ({value})" if "byte" in value else f"{op[6:]} {value}".strip()
-    )
+    return r.done("scatter_gather", joined(op[6:], f"({value})" if "byte" in value else value))
 
 
 def _plain(name: str, cpp: _cpp.Cpp, op: str, short: str) -> KernelId:
     r = _start(name, cpp, op)
     value = _put_value(r, cpp.arg(0)) if "{}" in short else ""
-    return r.done(
-        "copy" if "flip" in short or "roll" in short else "scatter_gather",
-        short.format(value).strip(),
-    )
+    role = "copy" if "flip" in short or "roll" in short else "scatter_gather"
+    return r.done(role, short.format(value).strip())
 
 
-FAMILY = Family(
-    name=FAMILY_NAME,
-    decode=decode,
-    order=41,
-    examples={
-        "void at::native::(anonymous "
-        "namespace)::CatArrayBatchedCopy_aligned16_contig<at::native::(anonymous "
-        "namespace)::"
-        "OpaqueType<4u>, unsigned int, 1, 128, 1>(P)": {
-            "op": "aten::cat",
-            "element_bytes": 4,
-            "dims": 1,
-        },
-        "void at::native::_scatter_gather_elementwise_kernel<128, 4, "
-        "at::native::_cuda_scatter_gather_internal_kernel<true,"
-        " float>::operator()<at::native::ReduceAdd>(at::TensorIterator&)::{lambda(int)#1}>(int)": {
-            "op": "aten::scatter_add",
-            "dtype": "f32",
-        },
-    },
-)
+FAMILY = Family(FAMILY_NAME, _decode, order=41, states=word_set("op element_bytes dims dtype"))

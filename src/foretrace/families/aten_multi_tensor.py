@@ -1,17 +1,17 @@
 """ATen's multi-tensor kernels: `_foreach_*` ops and fused optimizers.
 
-    multi_tensor_apply_kernel<TensorListMetadata<lists>, Functor<T, depth, inputs, result>, Op<…>,
-    …>
+    multi_tensor_apply_kernel<TensorListMetadata<lists>, Functor<T, depth, inputs, result>,
+        Op<…>, …>
 
-The role is `optimizer` for arithmetic (optimizers are what launches these in practice), `copy` for
-copies, `reduction` for norms. A result index of 0 is the in-place form (`_foreach_mul_`).
+The role is `optimizer` for arithmetic (in practice optimizers launch these), `copy` for copies,
+`reduction` for norms. A result index of 0 is the in-place form (`_foreach_mul_`).
 """
 
 from __future__ import annotations
 
-from foretrace.families import _cpp, _dtypes, _mangled
+from foretrace.families import _cpp, _dtypes
 from foretrace.families._aten import op_word
-from foretrace.families._reading import Reading, rx
+from foretrace.families._parser import NameParser, joined, rx, word_set
 from foretrace.schema.kernel import Family, KernelId
 
 TEMPLATE = "multi_tensor_apply_kernel"
@@ -25,30 +25,10 @@ OPERATIONS = {
     "LerpFunctor": "lerp",
     "reverse_power_functor": "pow",
 }
-UNARY = (  # named after the op itself
-    "copy",
-    "sqrt",
-    "rsqrt",
-    "exp",
-    "expm1",
-    "log",
-    "log2",
-    "log10",
-    "log1p",
-    "abs",
-    "reciprocal",
-    "sign",
-    "sin",
-    "cos",
-    "tan",
-    "tanh",
-    "sigmoid",
-    "erf",
-    "floor",
-    "ceil",
-    "round",
-    "trunc",
-)
+UNARY = word_set("""
+    copy sqrt rsqrt exp expm1 log log2 log10 log1p abs reciprocal sign sin cos tan tanh sigmoid
+    erf floor ceil round trunc
+""")
 POINTWISE = {"multiplies": "addcmul", "divides": "addcdiv"}
 FUSED = {
     "FusedAdamMathFunctor": ("aten::_fused_adam_", "fused Adam"),
@@ -58,31 +38,30 @@ FUSED = {
 ROLES = {"copy": "copy", "norm": "reduction", "zero": "pointwise"}
 
 
-def decode(name: str) -> KernelId | None:
+def _decode(name: str) -> KernelId | None:
     if TEMPLATE not in name[:200]:
         return None
-    if _mangled.is_mangled(name):
+    if _cpp.is_mangled(name):
         return _decode_mangled(name)
     cpp = _cpp.parse(name)
     if cpp.base != TEMPLATE or not cpp.scope.startswith("at::native"):
         return None
     r = _start(name)
     lists = _cpp.integer((_cpp.inside(cpp.arg(0), _cpp.leaf(cpp.arg(0))) or ("",))[-1])
-    if lists is not None:
-        r.put(_cpp.leaf(cpp.arg(0)), "lists", lists, f"{lists} tensor lists at once", "documented")
+    r.put(_cpp.leaf(cpp.arg(0)), "lists", lists, "{} tensor lists at once")
     functor = _cpp.leaf(cpp.arg(1))
     if not functor:
         return r.done("optimizer", "foreach")
-    r.put(functor, "functor", functor, "the function applied to the lists", "documented")
+    r.put(functor, "functor", functor, "the function applied to the lists")
     types = _cpp.inside(cpp.arg(1), functor)
     if functor in FUSED:
-        return _fused(r, functor, _dtypes.cpp(types[0]) if types else None, _mode(cpp.arg(1)))
+        return _fused(r, functor, _dtypes.cpp(_cpp.nth(types, 0)), _mode(cpp.arg(1)))
     return _foreach(r, functor, types, cpp.arg(2))
 
 
-def _start(name: str) -> Reading:
-    r = Reading(name, "aten_multi_tensor")
-    r.put(TEMPLATE, "template", TEMPLATE, "one launch for many tensors", "documented")
+def _start(name: str) -> NameParser:
+    r = NameParser(name, "aten_multi_tensor", "documented")
+    r.put(TEMPLATE, "template", TEMPLATE, "one launch for many tensors")
     return r
 
 
@@ -91,37 +70,30 @@ def _mode(text: str) -> str:
     return found[1] if found else ""
 
 
-def _fused(r: Reading, functor: str, dtype: str | None, mode: str) -> KernelId:
+def _fused(r: NameParser, functor: str, dtype: str | None, mode: str) -> KernelId:
     op, short = FUSED[functor]
     if mode == "1":
         op, short = "aten::_fused_adamw_", "fused AdamW"
-    r.put(functor, "op", op, "the whole optimizer step in one kernel", "documented")
-    if dtype:
-        r.put(functor, "dtype", dtype, f"works on {dtype}", "documented")
-    return r.done("optimizer", f"{short} {dtype or ''}".strip())
+    r.put(functor, "op", op, "the whole optimizer step in one kernel")
+    r.put(functor, "dtype", dtype, "works on {}")
+    return r.done("optimizer", joined(short, dtype))
 
 
-def _foreach(r: Reading, functor: str, types: tuple[str, ...], operation: str) -> KernelId:
+def _foreach(r: NameParser, functor: str, types: tuple[str, ...], operation: str) -> KernelId:
     word = _word(functor, _cpp.leaf(operation))
-    dtype = _dtypes.cpp(types[0]) if types else None
+    dtype = _dtypes.cpp(_cpp.nth(types, 0))
     in_place = word in ("copy", "zero") or (
         word != "norm" and len(types) > 3 and _cpp.integer(types[3]) == 0
     )
     if word:
-        r.put(
-            functor,
-            "op",
-            f"aten::_foreach_{word}{'_' * in_place}",
-            "the op that launches it",
-            "checked",
-        )
+        meaning = "the op that launches it"
+        r.put(functor, "op", f"aten::_foreach_{word}{'_' * in_place}", meaning, "checked")
     if functor == "CopyFunctor":
-        source = _dtypes.cpp(types[1]) if len(types) > 1 else None
+        source = _dtypes.cpp(_cpp.nth(types, 1))
         return r.done(
             "copy", f"foreach copy {source}->{dtype}" if source and dtype else "foreach copy"
         )
-    if dtype:
-        r.put(types[0], "dtype", dtype, f"works on {dtype}", "documented")
+    r.put(_cpp.nth(types, 0), "dtype", dtype, "works on {}")
     return r.done(
         ROLES.get(word, "optimizer"), f"foreach {word} {dtype or ''}".replace("  ", " ").strip()
     )
@@ -141,47 +113,23 @@ def _word(functor: str, operation: str) -> str:
 
 
 def _decode_mangled(name: str) -> KernelId | None:
-    words = _mangled.identifiers(name)
+    words = _cpp.identifiers(name)
     if words[:2] != ("at", "native"):
         return None
     r = _start(name)
-    r.put("_Z", "mangled", True, "the name stayed mangled", "documented")
+    r.put("_Z", "mangled", True, "the name stayed mangled")
     metadata = next((word for word in words if word.endswith("Metadata")), "")
-    lists = _mangled.numbers_after(name, metadata) if metadata else []
+    lists = _cpp.numbers_after(name, metadata) if metadata else []
     if lists:
-        r.put(metadata, "lists", lists[-1], f"{lists[-1]} tensor lists at once", "documented")
+        r.put(metadata, "lists", lists[-1], "{} tensor lists at once")
     functor = next((word for word in words if word.endswith("Functor")), "")
     if not functor:
         return r.done("optimizer", "foreach")
-    r.put(functor, "functor", functor, "the function applied to the lists", "documented")
-    dtype = _mangled.type_after(name, functor)
+    r.put(functor, "functor", functor, "the function applied to the lists")
+    dtype = _cpp.type_after(name, functor)
     if functor in FUSED:
         return _fused(r, functor, dtype, (rx(r"ADAM_MODEE(\d)E").findall(name) or [""])[0])
-    return r.done("optimizer", f"foreach {dtype or ''}".strip())
+    return r.done("optimizer", joined("foreach", dtype))
 
 
-FAMILY = Family(
-    name="aten_multi_tensor",
-    decode=decode,
-    order=40,
-    examples={
-        "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<at::native::(anonymous "
-        "namespace)::"
-        "TensorListMetadata<3>, at::native::(anonymous "
-        "namespace)::PointwiseOpScalarFunctor<c10::BFloat16, 3, 3, 0>, "
-        "std::multiplies<float>, float>(P)": {
-            "op": "aten::_foreach_addcmul_",
-            "lists": 3,
-            "dtype": "bf16",
-        },
-        "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<at::native::(anonymous "
-        "namespace)::"
-        "FusedOptimizerTensorListMetadata<4>, at::native::(anonymous "
-        "namespace)::FusedAdamMathFunctor<float, 4, "
-        "(at::native::ADAM_MODE)1, false>, float const*>(P)": {
-            "op": "aten::_fused_adamw_",
-            "dtype": "f32",
-            "lists": 4,
-        },
-    },
-)
+FAMILY = Family("aten_multi_tensor", _decode, order=40, states=word_set("op lists dtype"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from foretrace.families import _cpp, _dtypes
-from foretrace.families._reading import Reading, rx
+from foretrace.families._parser import NameParser, joined, rx, word_set
 from foretrace.schema.kernel import Family, KernelId
 
 FAMILY_NAME = "aten_random"
@@ -20,7 +20,7 @@ OTHERS = {
 }
 
 
-def decode(name: str) -> KernelId | None:
+def _decode(name: str) -> KernelId | None:
     if not rx(r"distribution_|dropout_kernel|andperm|ultinomial|renormRows").search(name[:160]):
         return None
     cpp = _cpp.parse(name)
@@ -36,11 +36,10 @@ def decode(name: str) -> KernelId | None:
     return None
 
 
-def _start(name: str, cpp: _cpp.Cpp, op: str) -> Reading:
-    r = Reading(name, FAMILY_NAME)
+def _start(name: str, cpp: _cpp.Cpp, op: str) -> NameParser:
+    r = NameParser(name, FAMILY_NAME, "checked")
     r.put(cpp.base, "template", cpp.base, "ATen's kernel for random numbers", "documented")
-    if op:
-        r.put(cpp.base, "op", op, "the op that launches it", "checked")
+    r.put(cpp.base, "op", op, "the op that launches it")
     return r
 
 
@@ -52,42 +51,19 @@ def _distribution(name: str, cpp: _cpp.Cpp) -> KernelId:
     r = _start(name, cpp, f"aten::{word}_" if word else "")
     types = _cpp.inside(name, f"{transform[1]}_and_transform") if transform else ()
     if transform:
-        r.put(transform[1], "distribution", transform[1], "the distribution drawn from", "checked")
-    dtype = _dtypes.cpp(types[0]) if types else None
-    if dtype:
-        r.put(types[0], "dtype", dtype, f"writes {dtype}", "checked")
+        r.put(transform[1], "distribution", transform[1], "the distribution drawn from")
+    dtype = _dtypes.cpp(_cpp.nth(types, 0))
+    r.put(_cpp.nth(types, 0), "dtype", dtype, "writes {}")
     return r.done("random", f"{word}_ {dtype or ''}".strip() if word else "random fill")
 
 
 def _dropout(name: str, cpp: _cpp.Cpp) -> KernelId:
     r = _start(name, cpp, "aten::native_dropout")
     dtype = _dtypes.cpp(cpp.arg(0))
-    if dtype:
-        r.put(cpp.arg(0), "dtype", dtype, f"works on {dtype}", "documented")
+    r.put(cpp.arg(0), "dtype", dtype, "works on {}", "documented")
     vec = _cpp.integer(cpp.arg(4)) if cpp.base.endswith("_vec") else None
-    if vec is not None:
-        r.put(cpp.arg(4), "vec", vec, f"{vec} elements per load", "inferred")
-    return r.done("random", f"dropout {dtype or ''}".strip())
+    r.put(cpp.arg(4), "vec", vec, "{} elements per load", "inferred")
+    return r.done("random", joined("dropout", dtype))
 
 
-FAMILY = Family(
-    name=FAMILY_NAME,
-    decode=decode,
-    order=40,
-    examples={
-        "void at::native::(anonymous "
-        "namespace)::distribution_elementwise_grid_stride_kernel<float, 4, "
-        "at::native::templates"
-        "::cuda::uniform_and_transform<c10::Half, float, 4ul, at::CUDAGeneratorImpl*, "
-        "at::native::templates::cuda::"
-        "uniform_kernel<at::CUDAGeneratorImpl*>(at::TensorIteratorBase&)::{lambda()#1}>(P)::{lambda(P)#1}>(long)": {
-            "op": "aten::uniform_",
-            "distribution": "uniform",
-            "dtype": "f16",
-        },
-        "void at::native::(anonymous namespace)::fused_dropout_kernel_vec<c10::BFloat16, float, "
-        "unsigned int, 1, 8, "
-        "bool>"
-        "(P)": {"op": "aten::native_dropout", "dtype": "bf16", "vec": 8},
-    },
-)
+FAMILY = Family(FAMILY_NAME, _decode, order=40, states=word_set("op distribution dtype vec"))

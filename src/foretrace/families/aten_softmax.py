@@ -7,7 +7,7 @@ cunn_SoftMax(Forward|Backward)[Smem|Reg|…]<[vector width,] Tin, acc, Tout, Epi
 from __future__ import annotations
 
 from foretrace.families import _cpp, _dtypes
-from foretrace.families._reading import Reading, rx
+from foretrace.families._parser import NameParser, joined, rx, word_set
 from foretrace.schema.kernel import Family, KernelId
 
 _OPS = {
@@ -19,7 +19,7 @@ _OPS = {
 _BLOCK = r"cunn_(Spatial)?SoftMax(Forward|Backward)\w*"
 
 
-def decode(name: str) -> KernelId | None:
+def _decode(name: str) -> KernelId | None:
     if "oftmax" not in name[:160] and "SoftMax" not in name[:160]:
         return None
     cpp = _cpp.parse(name)
@@ -31,95 +31,51 @@ def decode(name: str) -> KernelId | None:
 
 
 def _warp(name: str, cpp: _cpp.Cpp, backward: bool) -> KernelId:
-    r = Reading(name, "aten_softmax")
-    r.put(
-        cpp.base,
-        "template",
-        cpp.base,
-        "softmax with one warp per row, up to 1024 elements",
-        "documented",
-    )
-    _types(
-        r, cpp, (("dtype_in", 0, "reads"), ("dtype_out", 1, "writes"), ("dtype_acc", 2, "sums in"))
-    )
+    r = NameParser(name, "aten_softmax", "documented")
+    r.put(cpp.base, "template", cpp.base, "softmax with one warp per row, up to 1024 elements")
+    _types(r, cpp.args, "dtype_in", "dtype_out", "dtype_acc")
     size = _cpp.integer(cpp.arg(3))
     if size is not None and size < 64:
         r.put(cpp.arg(3), "log2_elements", size, f"rows of up to {2**size} elements", "checked")
     log = _cpp.boolean(cpp.arg(4))
-    if log is not None:
-        r.put(cpp.arg(4), "log_softmax", log, "log_softmax" if log else "softmax", "checked")
+    r.put(cpp.arg(4), "log_softmax", log, "log_softmax" if log else "softmax", "checked")
     masked = _cpp.boolean(cpp.arg(5))
-    if masked is not None:
-        r.put(
-            cpp.arg(5),
-            "masked",
-            masked,
-            "with a mask" if masked else "without a mask",
-            "documented",
-        )
+    r.put(cpp.arg(5), "masked", masked, "with a mask" if masked else "without a mask")
     return _done(r, cpp, log, backward, "warp")
 
 
 def _block(name: str, cpp: _cpp.Cpp, backward: bool, spatial: bool) -> KernelId:
-    r = Reading(name, "aten_softmax")
-    r.put(cpp.base, "template", cpp.base, "softmax with one block per row", "documented")
+    r = NameParser(name, "aten_softmax", "documented")
+    r.put(cpp.base, "template", cpp.base, "softmax with one block per row")
     vec = _cpp.integer(cpp.arg(0))
-    if vec is not None:
-        r.put(cpp.arg(0), "vec", vec, f"{vec} elements per load", "documented")
+    r.put(cpp.arg(0), "vec", vec, "{} elements per load")
     shift = 0 if vec is None else 1
-    _types(
-        r,
-        cpp,
-        (
-            ("dtype_in", shift, "reads"),
-            ("dtype_acc", shift + 1, "sums in"),
-            ("dtype_out", shift + 2, "writes"),
-        ),
-    )
-    epilogue = next(
-        (leaf for text in cpp.args if (leaf := _cpp.leaf(text)).endswith("Epilogue")), ""
-    )
+    _types(r, cpp.args[shift:], "dtype_in", "dtype_acc", "dtype_out")
+    leaves = (_cpp.leaf(text) for text in cpp.args)
+    epilogue = next((leaf for leaf in leaves if leaf.endswith("Epilogue")), "")
     log = None
     if epilogue:
         log = epilogue.startswith("Log")
-        r.put(epilogue, "epilogue", epilogue, "log_softmax" if log else "softmax", "documented")
+        r.put(epilogue, "epilogue", epilogue, "log_softmax" if log else "softmax")
     return _done(r, cpp, log, backward, "spatial" if spatial else "block")
 
 
-def _types(r: Reading, cpp: _cpp.Cpp, places: tuple[tuple[str, int, str], ...]) -> None:
-    for field, place, meaning in places:
-        dtype = _dtypes.cpp(cpp.arg(place))
-        if dtype:
-            r.put(cpp.arg(place), field, dtype, f"{meaning} {dtype}", "documented")
+def _types(r: NameParser, args: tuple[str, ...], *fields: str) -> None:
+    meanings = {"dtype_in": "reads {}", "dtype_out": "writes {}", "dtype_acc": "sums in {}"}
+    for text, field in zip(args, fields, strict=False):
+        r.put(text, field, _dtypes.cpp(text), meanings[field])
 
 
-def _done(r: Reading, cpp: _cpp.Cpp, log: bool | None, backward: bool, way: str) -> KernelId:
+def _done(r: NameParser, cpp: _cpp.Cpp, log: bool | None, backward: bool, way: str) -> KernelId:
     if log is not None:
         r.put(cpp.base, "op", _OPS[log, backward], "the op that launches it", "checked")
     word = f"{'log_' if log else ''}softmax {'bwd' if backward else 'fwd'}"
-    return r.done(
-        "softmax", " ".join([word, r.fields.get("dtype_in", ""), f"({way})"]).replace("  ", " ")
-    )
+    return r.done("softmax", joined(word, r.get("dtype_in"), f"({way})"))
 
 
 FAMILY = Family(
-    name="aten_softmax",
-    decode=decode,
+    "aten_softmax",
+    _decode,
     order=40,
-    examples={
-        "void (anonymous namespace)::softmax_warp_forward<c10::Half, c10::Half, float, 9, false, "
-        "true>(c10::Half*)": {
-            "op": "aten::_softmax",
-            "dtype_in": "f16",
-            "log2_elements": 9,
-            "log_softmax": False,
-            "masked": True,
-        },
-        "void at::native::(anonymous namespace)::cunn_SoftMaxBackward<4, float, float, float, "
-        "at::native::(anonymous namespace)::LogSoftMaxBackwardEpilogue>(float*)": {
-            "op": "aten::_log_softmax_backward_data",
-            "vec": 4,
-            "dtype_in": "f32",
-        },
-    },
+    states=word_set("op dtype_in log2_elements log_softmax masked vec"),
 )

@@ -1,66 +1,56 @@
-"""Device-wide primitives: CUB (also PyTorch's copy `at_cuda_detail::cub`), hipCUB and rocPRIM,
-Thrust.
-"""
+"""Device-wide primitives: CUB (PyTorch's copy is `at_cuda_detail::cub`), rocPRIM, Thrust."""
 
 from __future__ import annotations
 
 from functools import partial
 
 from foretrace.families import _cpp, _dtypes
-from foretrace.families._reading import Reading, rx
+from foretrace.families._parser import NameParser, row_for, rows, rx, word_set
 from foretrace.schema.kernel import Family, KernelId
 
-# pattern of the function -> (op, short, role)
-KERNELS = (
-    (r"Device(?:Segmented)?RadixSort\w*", "radix sort", "radix sort", "sort"),
-    (r"DeviceMergeSort\w*|DeviceSegmentedSort\w*", "merge sort", "merge sort", "sort"),
-    (r"DeviceReduceByKey\w*", "reduce_by_key", "reduce by key", "reduction"),
-    (r"Device(?:Segmented)?Reduce\w*", "reduce", "reduce", "reduction"),
-    (r"DeviceScanByKey\w*", "scan_by_key", "scan by key", "reduction"),
-    (r"DeviceScan\w*", "scan", "scan (prefix sum)", "reduction"),
-    (r"DeviceCompactInit\w*", "scan", "scan: init", "reduction"),
-    (r"DeviceUniqueByKey\w*", "unique_by_key", "unique by key", "scatter_gather"),
-    (
-        r"DeviceSelect\w*|DevicePartition\w*|DeviceThreeWayPartition\w*",
-        "select",
-        "select",
-        "scatter_gather",
-    ),
-    (r"DeviceHistogram\w*", "histogram", "histogram", "reduction"),
-    (
-        r"DeviceRle\w*|DeviceRunLengthEncode\w*",
-        "run_length_encode",
-        "run-length encode",
-        "reduction",
-    ),
-    (r"DeviceBatchMemcpy\w*|MultiBlockBatchMemcpy\w*", "batch memcpy", "batch memcpy", "copy"),
-)
-WORDS = (
-    ("radix_sort", "sort"),
-    ("merge_sort", "sort"),
-    ("onesweep", "sort"),
-    ("block_sort", "sort"),
-    ("scan", "reduction"),
-    ("reduce", "reduction"),
-    ("partition", "scatter_gather"),
-    ("select", "scatter_gather"),
-    ("transform", "pointwise"),
-    ("histogram", "reduction"),
-    ("sort", "sort"),
-)
+# role, op, short name, pattern of the function
+KERNELS = r"""
+    sort            radix sort         radix sort         Device(?:Segmented)?RadixSort\w*
+    sort            merge sort         merge sort         DeviceMergeSort\w*|DeviceSegmentedSort\w*
+    reduction       reduce_by_key      reduce by key      DeviceReduceByKey\w*
+    reduction       reduce             reduce             Device(?:Segmented)?Reduce\w*
+    reduction       scan_by_key        scan by key        DeviceScanByKey\w*
+    reduction       scan               scan (prefix sum)  DeviceScan\w*
+    reduction       scan               scan: init         DeviceCompactInit\w*
+    scatter_gather  unique_by_key      unique by key      DeviceUniqueByKey\w*
+    scatter_gather  select             select             DeviceSelect\w*|DevicePartition\w*
+        |DeviceThreeWayPartition\w*
+    reduction       histogram          histogram          DeviceHistogram\w*
+    reduction       run_length_encode  run-length encode  DeviceRle\w*|DeviceRunLengthEncode\w*
+    copy            batch memcpy       batch memcpy       DeviceBatchMemcpy\w*
+        |MultiBlockBatchMemcpy\w*
+"""
+WORDS = r"""
+    radix_sort  sort
+    merge_sort  sort
+    onesweep    sort
+    block_sort  sort
+    scan        reduction
+    reduce      reduction
+    partition   scatter_gather
+    select      scatter_gather
+    transform   pointwise
+    histogram   reduction
+    sort        sort
+"""
 
 
-def decode(name: str) -> KernelId | None:
+def _decode(name: str) -> KernelId | None:
     cpp = _cpp.parse(name) if rx(r"\b(?:hip)?cub::").search(name[:100]) else None
     if not cpp or not rx(r"(?:^|::)(?:hip)?cub(?:::|$)").search(cpp.scope):
         return None
-    r = Reading(name, "cub")
-    r.put("cub", "template", "cub", "a primitive of CUB", "documented")
-    entry = next((entry for entry in KERNELS if rx(entry[0]).fullmatch(cpp.base)), None)
-    if not entry:
+    r = NameParser(name, "cub", "documented")
+    r.put("cub", "template", "cub", "a primitive of CUB")
+    row = row_for(KERNELS, cpp.base)
+    if not row:
         return r.done("other", f"cub {cpp.base.removesuffix('Kernel')}")
-    _, op, short, role = entry
-    r.put(cpp.base, "op", f"cub {op}", "what the primitive does", "documented")
+    role, op, short = row
+    r.put(cpp.base, "op", f"cub {op}", "what the primitive does")
     return r.done(role, f"{short}{_types(cpp)}")
 
 
@@ -77,16 +67,14 @@ def _types(cpp: _cpp.Cpp) -> str:
 
 
 def _primitive(library: str, name: str) -> KernelId | None:
-    """rocPRIM and Thrust: one entry function for everything, so the template's first arguments are
-    searched too.
-    """
+    """rocPRIM and Thrust have one entry function: the template's arguments are searched too."""
     if not rx(rf"(?:void )?{library}::").match(name):
         return None
     cpp = _cpp.parse(name)
-    r = Reading(name, library)
-    r.put(library, "template", library, "a device-wide primitive", "documented")
+    r = NameParser(name, library, "documented")
+    r.put(library, "template", library, "a device-wide primitive")
     text = f"{cpp.base} {cpp.arg(0)} {cpp.arg(2)[:200]}"
-    word, role = next((entry for entry in WORDS if entry[0] in text), ("", "other"))
+    word, role = next((row for row in rows(WORDS) if row[0] in text), ("", "other"))
     short = f"{library} {word.replace('_', ' ')}".strip()
     if word:
         r.put(word, "op", short, "what the primitive does", "inferred")
@@ -94,35 +82,7 @@ def _primitive(library: str, name: str) -> KernelId | None:
 
 
 FAMILIES = (
-    Family(
-        name="cub",
-        decode=decode,
-        order=33,
-        examples={
-            "void at_cuda_detail::cub::DeviceScanInitKernel<at_cuda_detail::cub::ScanTileState<long, true> >(P, int)": {
-                "op": "cub scan",
-                "template": "cub",
-            },
-            "void cub::DeviceSelectSweepKernel<P, int*>(int*)": {"op": "cub select"},
-        },
-    ),
-    Family(
-        name="rocprim",
-        decode=partial(_primitive, "rocprim"),
-        order=33,
-        examples={
-            "void rocprim::detail::onesweep_kernel<rocprim::default_config, false>(long)": {
-                "op": "rocprim onesweep"
-            },
-        },
-    ),
-    Family(
-        name="thrust",
-        decode=partial(_primitive, "thrust"),
-        order=33,
-        examples={
-            "void thrust::cuda_cub::core::_kernel_agent<thrust::cuda_cub::__reduce::R<int*> "
-            ">(int*)": {"op": "thrust reduce"},
-        },
-    ),
+    Family("cub", _decode, order=33, states=word_set("op template")),
+    Family("rocprim", partial(_primitive, "rocprim"), order=33, states=word_set("op")),
+    Family("thrust", partial(_primitive, "thrust"), order=33, states=word_set("op")),
 )

@@ -1,5 +1,4 @@
-"""cuBLAS helpers around a matrix product: split-K sums, epilogues run apart, scaling, old float32
-variants.
+"""cuBLAS helpers around a matrix product: split-K sums, separate epilogues, scaling.
 
 `splitKreduce_kernel` adds the partial sums of a product that was split along K, under the same op
 as the product. Its role is `reduction`, not `gemm`: a count of products that included it would
@@ -10,39 +9,25 @@ from __future__ import annotations
 
 from foretrace.families import _cpp, _dtypes
 from foretrace.families._matmul import put_tensor_core
-from foretrace.families._reading import Reading, rx
+from foretrace.families._parser import NameParser, joined, rx, word_set
 from foretrace.schema.kernel import Family, KernelId
 
 FAMILY_NAME = "cublas_aux"
 _NAMES = ("splitKreduce_kernel", "globalKernel", "scal_kernel", "magma_", "sgemm_largek")
 
 
-def decode(name: str) -> KernelId | None:
+def _decode(name: str) -> KernelId | None:
     if not any(word in name[:80] for word in _NAMES):
         return None
     cpp = _cpp.parse(name)
     if cpp.base == "splitKreduce_kernel":
         return _splitk(name, cpp)
     if cpp.base == "globalKernel" and cpp.scope == "epilogue::impl":
-        return _simple(
-            name,
-            cpp,
-            "epilogue",
-            "cublasLt",
-            "the end of a product run as its own kernel",
-            "pointwise",
-            "cublasLt epilogue",
-        )
+        meaning = "the end of a product run as its own kernel"
+        return _simple(name, cpp, "epilogue", "cublasLt", meaning, "cublasLt epilogue")
     if cpp.base == "scal_kernel" and "cublas" in name:
-        return _simple(
-            name,
-            cpp,
-            "scal",
-            "cublas",
-            "scales the result matrix by beta",
-            "pointwise",
-            "scale C by beta",
-        )
+        meaning = "scales the result matrix by beta"
+        return _simple(name, cpp, "scal", "cublas", meaning, "scale C by beta")
     if rx(r"magma_[sdcz]gemmEx_kernel").fullmatch(cpp.base):
         return _old_gemm(name, cpp, "cublas (MAGMA-derived)", f"{cpp.base[6]}gemm {{}} (magma)")
     if cpp.base.startswith("sgemm_largek"):
@@ -51,85 +36,49 @@ def decode(name: str) -> KernelId | None:
 
 
 def _splitk(name: str, cpp: _cpp.Cpp) -> KernelId:
-    r = Reading(name, FAMILY_NAME)
+    r = NameParser(name, FAMILY_NAME)
     lib = "cublasLt" if cpp.scope == "cublasLt" else "cublas"
-    r.put(
-        cpp.base,
-        "op",
-        "splitk_reduce",
-        "adds the partial sums of a product split along K",
-        "checked",
-    )
-    r.put(cpp.scope or cpp.base, "lib", lib, f"launched by {lib}", "checked")
+    meaning = "adds the partial sums of a product split along K"
+    r.put(cpp.base, "op", "splitk_reduce", meaning, "checked")
+    r.put(cpp.scope or cpp.base, "lib", lib, "launched by {}", "checked")
     acc = _dtypes.cpp(cpp.arg(5)) if _cpp.integer(cpp.arg(0)) is not None else None
-    if acc:
-        r.put(cpp.arg(5), "dtype_acc", acc, f"added in {acc}", "inferred")
-    written = next(
-        (
-            text
-            for text in _cpp.split(cpp.params[1:-1])
-            if text.endswith("*") and "const" not in text
-        ),
-        "",
-    )
+    r.put(cpp.arg(5), "dtype_acc", acc, "added in {}")
+    pointers = (text for text in _cpp.split(cpp.params[1:-1]) if text.endswith("*"))
+    written = next((text for text in pointers if "const" not in text), "")
     out = _dtypes.cpp(written)
     if out and out != "void":
-        r.put(
-            written,
-            "dtype_out",
-            out,
-            f"type of the result: {out}, from the first pointer it writes",
-            "checked",
-        )
+        words = f"type of the result: {out}, from the first pointer it writes"
+        r.put(written, "dtype_out", out, words, "checked")
     return r.done("reduction", f"split-K reduce {out or ''}".strip())
 
 
-def _simple(
-    name: str, cpp: _cpp.Cpp, op: str, lib: str, meaning: str, role: str, short: str
-) -> KernelId:
-    r = Reading(name, FAMILY_NAME)
-    r.put(cpp.base, "op", op, meaning, "inferred")
-    r.put(cpp.base, "lib", lib, f"a {lib} kernel", "inferred")
+def _simple(name: str, cpp: _cpp.Cpp, op: str, lib: str, meaning: str, short: str) -> KernelId:
+    r = NameParser(name, FAMILY_NAME)
+    r.put(cpp.base, "op", op, meaning)
+    r.put(cpp.base, "lib", lib, "a {} kernel")
     dtypes = {_dtypes.cpp(text) for text in cpp.args[:2]}
     dtype = dtypes.pop() if len(dtypes) == 1 else None
     if dtype:
-        r.put(cpp.arg(0), "dtype_in", dtype, f"type of the input: {dtype}", "inferred")
-        r.put(cpp.arg(1), "dtype_out", dtype, f"type of the result: {dtype}", "inferred")
-    return r.done(role, f"{short} {dtype or ''}".strip())
+        r.put(cpp.arg(0), "dtype_in", dtype, "type of the input: {}")
+        r.put(cpp.arg(1), "dtype_out", dtype, "type of the result: {}")
+    return r.done("pointwise", joined(short, dtype))
 
 
 def _old_gemm(name: str, cpp: _cpp.Cpp, lib: str, short: str) -> KernelId:
-    r = Reading(name, FAMILY_NAME)
-    r.put(cpp.base, "op", "gemm", "a matrix product, old make", "inferred")
-    r.put(cpp.base, "lib", lib, "a cuBLAS kernel", "inferred")
-    put_tensor_core(r, cpp.base, False, "inferred")
+    r = NameParser(name, FAMILY_NAME)
+    r.put(cpp.base, "op", "gemm", "a matrix product, old make")
+    r.put(cpp.base, "lib", lib, "a cuBLAS kernel")
+    put_tensor_core(r, cpp.base, False)
     dtypes = (
         {_dtypes.cpp(text) for text in cpp.args[:3]} if cpp.base.startswith("magma") else {"f32"}
     )
     dtype = dtypes.pop() if len(dtypes) == 1 else None
     if dtype:
-        r.put(cpp.base, "dtype_in", dtype, f"type of the inputs: {dtype}", "inferred")
-        r.put(cpp.base, "dtype_out", dtype, f"type of the result: {dtype}", "inferred")
+        r.put(cpp.base, "dtype_in", dtype, "type of the inputs: {}")
+        r.put(cpp.base, "dtype_out", dtype, "type of the result: {}")
     return r.done("gemm", " ".join(short.format(dtype or "").split()))
 
 
 FAMILY = Family(
-    name=FAMILY_NAME,
-    decode=decode,
-    order=30,
-    examples={
-        "void cublasLt::splitKreduce_kernel<32, 16, int, __half, __half, float, __half, true, "
-        "true, false>"
-        "(cublasLt::cublasSplitKParams<float>, __half const*, __half const*, __half*, float "
-        "const*)": {
-            "op": "splitk_reduce",
-            "lib": "cublasLt",
-            "dtype_out": "f16",
-            "dtype_acc": "f32",
-        },
-        "void sgemm_largek_lds64<true, false, 6, 3, 4, 5, 2, 66>(float*)": {
-            "op": "gemm",
-            "tensor_core": False,
-        },
-    },
+    FAMILY_NAME, _decode, order=30, states=word_set("op lib dtype_out dtype_acc tensor_core")
 )

@@ -1,19 +1,19 @@
 """cuBLAS kernels for products with a vector, and for matrices that are nearly one.
 
-| name | what it is |
-|---|---|
-| `internal::gemvx::kernel<int, int, TA, Tx, Ty, Tcompute, …>` | matrix times vector |
-| `gemv2T_kernel_val<int, int, TA, Tx, Ty, Tc, …>`, `gemv2N_kernel<…>` | the same with A transposed
-/ as it is | | `gemvNSP_kernel<TA, Tx, Ty, Tc, …>` | the same; nobody explains NSP |
-| `dot_kernel<…>` then `reduce_1Block_kernel<…>` | a dot product in two launches |
-| `gemmk1_kernel<…>`, `gemmSN_TN_kernel<T, …>` | a product with K = 1; a product with a small N |
+- `internal::gemvx::kernel<int, int, TA, Tx, Ty, Tcompute, …>`: matrix times vector
+- `gemv2T_kernel_val<int, int, TA, Tx, Ty, Tc, …>`: the same with A transposed
+- `gemv2N_kernel<…>`: the same with A as it is
+- `gemvNSP_kernel<TA, Tx, Ty, Tc, …>`: the same; nobody explains NSP
+- `dot_kernel<…>`, then `reduce_1Block_kernel<…>`: a dot product in two launches
+- `gemmk1_kernel<…>`: a product with K = 1
+- `gemmSN_TN_kernel<T, …>`: a product with a small N
 """
 
 from __future__ import annotations
 
 from foretrace.families import _cpp, _dtypes
 from foretrace.families._matmul import layout_meaning
-from foretrace.families._reading import Reading, rx
+from foretrace.families._parser import NameParser, rx, word_set
 from foretrace.schema.kernel import Family, KernelId
 
 FAMILY_NAME = "cublas_gemv"
@@ -21,7 +21,7 @@ _TENSOR = r"cublasGemvTensor\w*<([\w:]+)( const)?"
 _NAMES = ("gemv", "dot_kernel", "reduce_1Block_kernel", "gemmk1_kernel", "gemmSN_")
 
 
-def decode(name: str) -> KernelId | None:
+def _decode(name: str) -> KernelId | None:
     if not any(word in name[:120] for word in _NAMES):
         return None
     cpp = _cpp.parse(name)
@@ -39,18 +39,12 @@ def decode(name: str) -> KernelId | None:
 
 
 def _gemv(name: str, base: str, types: tuple[str, ...], transposed: bool | None = None) -> KernelId:
-    r = Reading(name, FAMILY_NAME)
-    r.put(
-        base,
-        "op",
-        "gemv",
-        "a matrix times a vector; the launching op may be mm or addmm",
-        "checked",
-    )
-    r.put(base, "lib", "cublas", "a cuBLAS kernel", "checked")
+    r = NameParser(name, FAMILY_NAME, "checked")
+    r.put(base, "op", "gemv", "a matrix times a vector; the launching op may be mm or addmm")
+    r.put(base, "lib", "cublas", "a cuBLAS kernel")
     if transposed is not None:
         words = "the matrix is used transposed" if transposed else "the matrix is used as it is"
-        r.put(base, "transposed", transposed, words, "checked")
+        r.put(base, "transposed", transposed, words)
     dtypes = [_dtypes.cpp(text) for text in types]
     for place, field, meaning in (
         (0, "dtype_in", "type of the matrix"),
@@ -58,39 +52,29 @@ def _gemv(name: str, base: str, types: tuple[str, ...], transposed: bool | None 
         (3, "dtype_acc", "sums are kept in"),
     ):
         if len(dtypes) == 4 and dtypes[place]:
-            r.put(types[place], field, dtypes[place], f"{meaning}: {dtypes[place]}", "checked")
+            r.put(types[place], field, dtypes[place], f"{meaning}: {dtypes[place]}")
     kind = "gemv^T" if transposed else "gemv (NSP)" if base == "gemvNSP_kernel" else "gemv"
     return r.done("gemv", f"{kind} {r.fields.get('dtype_in', '')}".strip())
 
 
 def _dot(name: str, base: str) -> KernelId:
-    r = Reading(name, FAMILY_NAME)
+    r = NameParser(name, FAMILY_NAME, "checked")
     first = base == "dot_kernel"
-    r.put(base, "op", "dot", "a dot product, in two launches", "checked")
-    r.put(base, "lib", "cublas", "a cuBLAS kernel", "checked")
-    r.put(
-        base,
-        "phase",
-        1 if first else 2,
-        "partial sums" if first else "adds the partial sums",
-        "checked",
-    )
+    r.put(base, "op", "dot", "a dot product, in two launches")
+    r.put(base, "lib", "cublas", "a cuBLAS kernel")
+    r.put(base, "phase", 1 if first else 2, "partial sums" if first else "adds the partial sums")
     tensors = rx(_TENSOR).findall(_head(name))
     dtypes = [_dtypes.cpp(text) for text, _const in tensors]
     if first and len(dtypes) == 2 and dtypes[0]:
-        r.put(
-            tensors[0][0], "dtype_in", dtypes[0], f"type of both vectors: {dtypes[0]}", "inferred"
-        )
+        r.put(tensors[0][0], "dtype_in", dtypes[0], "type of both vectors: {}", "inferred")
     if len(dtypes) == (2 if first else 3) and dtypes[-1]:
-        r.put(
-            tensors[-1][0], "dtype_out", dtypes[-1], f"type of the result: {dtypes[-1]}", "inferred"
-        )
+        r.put(tensors[-1][0], "dtype_out", dtypes[-1], "type of the result: {}", "inferred")
     dtype = r.fields.get("dtype_in" if first else "dtype_out", "")
     return r.done("gemv", f"dot {'' if first else '(final reduce) '}{dtype}".strip())
 
 
 def _thin(name: str, cpp: _cpp.Cpp) -> KernelId:
-    r = Reading(name, FAMILY_NAME)
+    r = NameParser(name, FAMILY_NAME, "checked")
     k1 = cpp.base == "gemmk1_kernel"
     words = "a product with K = 1" if k1 else "a product with a small N"
     r.put(cpp.base, "lib", "cublas", f"a cuBLAS kernel: {words}", "inferred")
@@ -98,8 +82,7 @@ def _thin(name: str, cpp: _cpp.Cpp) -> KernelId:
         letters = cpp.base[7:9].lower()
         r.put(cpp.base, "layout", letters, layout_meaning(letters), "inferred")
     dtype = _dtypes.cpp(cpp.arg(0))
-    if dtype:
-        r.put(cpp.arg(0), "dtype_in", dtype, f"type of the inputs: {dtype}", "inferred")
+    r.put(cpp.arg(0), "dtype_in", dtype, "type of the inputs: {}", "inferred")
     return r.done("gemm", f"{'gemm K=1' if k1 else 'gemm small N'} {dtype or ''}".strip())
 
 
@@ -109,23 +92,5 @@ def _head(name: str) -> str:
 
 
 FAMILY = Family(
-    name=FAMILY_NAME,
-    decode=decode,
-    order=30,
-    examples={
-        "void gemv2T_kernel_val<int, int, __half, __half, __half, float, 128, 16, 4, 4, false, "
-        "false, P>(P)": {
-            "op": "gemv",
-            "transposed": True,
-            "dtype_in": "f16",
-            "dtype_out": "f16",
-            "dtype_acc": "f32",
-        },
-        "std::enable_if<!(false), void>::type internal::gemvx::kernel<int, int, float, float, "
-        "float, float, "
-        "false>(P)": {
-            "op": "gemv",
-            "dtype_in": "f32",
-        },
-    },
+    FAMILY_NAME, _decode, order=30, states=word_set("op transposed dtype_in dtype_out dtype_acc")
 )

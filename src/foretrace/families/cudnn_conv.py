@@ -1,8 +1,7 @@
-"""Convolutions of older cuDNN libraries: chip-generation names, engine templates, Winograd and FFT
-steps.
+"""Convolutions of older cuDNN libraries: generation names, engine templates, Winograd, FFT.
 
-    [cudnn[_infer|_train]_]<generation>_[<out>_]<acc>[<mma>]cudnn[_<in>][_winograd]_<M>x<N>[_<words>]
-        [_interior|_small|_medium|_large]_<layout>_v1
+    [cudnn[_infer|_train]_]<generation>_[<out>_]<acc>[<mma>]cudnn[_<in>][_winograd]_<M>x<N>
+        [_<words>][_interior|_small|_medium|_large]_<layout>_v1
 
 Checked on a V100: `relu`, `relu_exp` and `3dconv_fprop` run forward (without a ReLU), `stridedB` is
 the input gradient, `stridedB_splitK` the weight gradient, `winograd` runs in both directions.
@@ -13,16 +12,18 @@ from __future__ import annotations
 import re
 
 from foretrace.families import _cpp, _dtypes
-from foretrace.families._matmul import put_tensor_core
-from foretrace.families._reading import Reading, rx, uncut
+from foretrace.families._matmul import put_tensor_core, times
+from foretrace.families._parser import NameParser, joined, rx, uncut, word_set
 from foretrace.families.cublas_legacy import put_head, put_word
 from foretrace.schema.kernel import Family, KernelId
 
 FAMILY_NAME = "cudnn_conv_legacy"
 _TYPE = "fp16|bf16|int8|int32|tf32|fp32"
 _HEAD = (
-    rf"(?:(?P<sublib>cudnn(?:_infer|_train|_ops|_cnn)?)_)?(?P<word>maxwell|pascal|volta|turing|ampere)_"
-    rf"(?:(?P<out>{_TYPE})_)?(?P<gemm>(?P<acc>[shdi])(?P<mma>\d{{1,6}})?cudnn)(?:_(?P<in>{_TYPE}))?(?=_|$)"
+    rf"(?:(?P<sublib>cudnn(?:_infer|_train|_ops|_cnn)?)_)?(?P<word>maxwell|pascal|volta|turing"
+    rf"|ampere)_"
+    rf"(?:(?P<out>{_TYPE})_)?(?P<gemm>(?P<acc>[shdi])(?P<mma>\d{{1,6}})?cudnn)(?:_"
+    rf"(?P<in>{_TYPE}))?(?=_|$)"
 )
 PASSES = {"fprop": "forward", "dgrad": "input gradient", "wgrad": "weight gradient"}
 SIZES = ("interior", "small", "medium", "large")
@@ -39,7 +40,7 @@ ENGINES = (
 STAGES = {"Data": "input", "Filter": "filter", "Output": "output", "Delta": "output gradient"}
 
 
-def decode(name: str) -> KernelId | None:
+def _decode(name: str) -> KernelId | None:
     head = rx(_HEAD).match(uncut(name))
     if head:
         return _generation(name, head)
@@ -54,18 +55,12 @@ def decode(name: str) -> KernelId | None:
 
 
 def _generation(name: str, head: re.Match[str]) -> KernelId:
-    r = Reading(name, FAMILY_NAME)
+    r = NameParser(name, FAMILY_NAME)
     found = head.groupdict()
     if (found["sublib"] or "cudnn") != "cudnn":
-        r.put(
-            found["sublib"],
-            "sublib",
-            found["sublib"],
-            "the part of cuDNN it comes from",
-            "inferred",
-        )
+        r.put(found["sublib"], "sublib", found["sublib"], "the part of cuDNN it comes from")
     put_head(r, found, ended=head.string == head[0])
-    r.put(found["gemm"], "lib", "cudnn", "a cuDNN kernel", "inferred")
+    r.put(found["gemm"], "lib", "cudnn", "a cuDNN kernel")
     words = head.string[head.end() + 1 :].split("_")
     loads = [word for word in words if word.startswith("ldg")]
     for word in words:
@@ -74,25 +69,23 @@ def _generation(name: str, head: re.Match[str]) -> KernelId:
     op, meaning, text = _direction(words)
     if head.string == name:  # a name that was cut may have lost the word that tells
         r.put(text, "op", op, meaning, "checked")
-    tile = "x".join(str(number) for number in r.fields.get("tile_mn", ()))
-    return r.done(
-        "conv", " ".join(f"cudnn {op or 'conv'} {tile} {r.fields.get('dtype_in', '')}".split())
-    )
+    tile = times(r.get("tile_mn"))
+    return r.done("conv", joined("cudnn", op or "conv", tile, r.get("dtype_in")))
 
 
-def _word(r: Reading, word: str) -> None:
+def _word(r: NameParser, word: str) -> None:
     if word in SIZES:
-        r.put(word, "size_class", word, "class of problem size or tile edge", "inferred")
+        r.put(word, "size_class", word, "class of problem size or tile edge")
     elif word == "winograd":
-        r.put(word, "algorithm", "winograd", "Winograd's algorithm", "inferred")
+        r.put(word, "algorithm", "winograd", "Winograd's algorithm")
     elif word == "3dconv":
-        r.put(word, "conv_dims", 3, "three spatial dimensions", "inferred")
+        r.put(word, "conv_dims", 3, "three spatial dimensions")
     elif word == "splitK":
         r.put(word, "splitk", True, "the sum is split over blocks", "checked")
     elif word == "stridedB":
         r.put(word, "stridedB", True, "seen in backward passes only", "checked")
     elif word in ("nhwc", "nchw", "ndhwc", "nhwc2nchw"):
-        r.put(word, "tensor_layout", word, "order of the tensor's dimensions", "inferred")
+        r.put(word, "tensor_layout", word, "order of the tensor's dimensions")
     else:
         put_word(r, word)
 
@@ -115,35 +108,23 @@ def _engine(name: str, cpp: _cpp.Cpp) -> KernelId | None:
     for pattern, op, short in ENGINES:
         found = rx(pattern).fullmatch(cpp.base)
         if found:
-            r = Reading(name, FAMILY_NAME)
-            r.put(
-                cpp.base,
-                "op",
-                op,
-                f"convolution, {PASSES.get(op[5:], 'direction not told')}",
-                "inferred",
-            )
-            r.put(cpp.base, "lib", "cudnn", "a cuDNN kernel", "inferred")
+            r = NameParser(name, FAMILY_NAME)
+            r.put(cpp.base, "op", op, f"convolution, {PASSES.get(op[5:], 'direction not stated')}")
+            r.put(cpp.base, "lib", "cudnn", "a cuDNN kernel")
             dtype = _dtypes.cpp(cpp.arg(0))
             if dtype == "f32":  # engines of the float32 age; the 16-bit ones do not tell
-                put_tensor_core(r, cpp.base, False, "inferred")
-            if dtype:
-                r.put(cpp.arg(0), "dtype_in", dtype, f"type of the input: {dtype}", "inferred")
+                put_tensor_core(r, cpp.base, False)
+            r.put(cpp.arg(0), "dtype_in", dtype, "type of the input: {}")
             short = short % found["alg"] if "%s" in short else short
             return r.done("conv", " ".join(short.format(dtype or "").split()))
     return None
 
 
 def _winograd(name: str, base: str, direction: str, stage: str) -> KernelId:
-    r = Reading(name, FAMILY_NAME)
+    r = NameParser(name, FAMILY_NAME)
     forward = direction == "Forward"
-    r.put(
-        base,
-        "op",
-        "conv_winograd_transform",
-        "a transform around the product of a Winograd convolution",
-        "checked",
-    )
+    meaning = "a transform around the product of a Winograd convolution"
+    r.put(base, "op", "conv_winograd_transform", meaning, "checked")
     r.put(base, "lib", "cudnn", "a cuDNN kernel", "checked")
     words = "forward; also used for input gradients" if forward else "weight gradient"
     r.put(base, "pass", "fprop" if forward else "wgrad", words, "checked")
@@ -152,39 +133,20 @@ def _winograd(name: str, base: str, direction: str, stage: str) -> KernelId:
 
 
 def _fft(name: str, base: str, stage: str) -> KernelId:
-    r = Reading(name, FAMILY_NAME)
+    r = NameParser(name, FAMILY_NAME)
     words = {"r2c": "real->complex", "c2r": "complex->real"}[stage]
     r.put(base, "op", "conv_fft", "a step of a convolution by Fourier transform", "checked")
-    r.put(base, "lib", "cudnn", "a cuDNN kernel", "inferred")
-    r.put(base, "stage", stage, words, "inferred")
+    r.put(base, "lib", "cudnn", "a cuDNN kernel")
+    r.put(base, "stage", stage, words)
     return r.done("conv", f"FFT conv: {words}")
 
 
 FAMILY = Family(
-    name=FAMILY_NAME,
-    decode=decode,
+    FAMILY_NAME,
+    _decode,
     order=10,
-    examples={
-        "cudnn_train_volta_scudnn_128x64_stridedB_splitK_interior_nn_v1": {
-            "op": "conv_wgrad",
-            "splitk": True,
-            "arch": "sm70",
-            "tile_mn": [128, 64],
-            "size_class": "interior",
-        },
-        "volta_fp16_s884cudnn_fp16_256x128_ldg8_relu_f2f_exp_small_nhwc_tn_v1": {
-            "tensor_core": True,
-            "mma": [8, 8, 4],
-            "dtype_in": "f16",
-            "op": "conv_fprop",
-            "tensor_layout": "nhwc",
-        },
-        "void cudnn::winograd_nonfused::winogradWgradDelta4x4<float, float>(P)": {
-            "pass": "wgrad",
-            "stage": "delta",
-        },
-        "void precomputed_convolve_sgemm<float, 512, 5, 5, 3, 3, 3, 1, false>(int)": {
-            "op": "conv_fprop"
-        },
-    },
+    states=word_set("""
+        op splitk arch tile_mn size_class tensor_core mma dtype_in tensor_layout pass
+        stage
+    """),
 )

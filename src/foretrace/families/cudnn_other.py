@@ -7,51 +7,25 @@
 from __future__ import annotations
 
 from foretrace.families import _cpp, _dtypes
-from foretrace.families._matmul import arch_meaning
-from foretrace.families._reading import Reading, rx, uncut
+from foretrace.families._matmul import put_arch
+from foretrace.families._parser import NameParser, joined, row_for, rx, uncut, word_set
 from foretrace.schema.kernel import Family, KernelId
 
-# pattern of the function -> (op, meaning, role, short)
-HELPERS = (
-    (
-        r"compute\w*Offsets\w*",
-        "conv_setup",
-        "writes the index table of the next convolution",
-        "other",
-        "cuDNN conv: offset table",
-    ),
-    (
-        r"scalePackedTensor_kernel",
-        "scale_tensor",
-        "multiplies a tensor by a number",
-        "pointwise",
-        "cuDNN scale tensor",
-    ),
-    (
-        r"generateWinogradTilesKernel",
-        "conv_setup",
-        "prepares the filter of a Winograd convolution",
-        "conv",
-        "winograd: filter tiles",
-    ),
-    (
-        r"reduce_wgrad_\w*helper",
-        "conv_wgrad_reduce",
-        "adds the partial sums of a weight gradient",
-        "reduction",
-        "conv wgrad: sum of parts",
-    ),
-    (r"elemWiseRNNcell", "", "the element-wise step of a recurrent cell", "pointwise", "RNN cell"),
-    (r"pooling_[fb]w\w*", "", "pooling", "reduction", "cuDNN pool"),
-    (r"softmax_[fb]w\w*", "", "softmax", "softmax", "cuDNN softmax"),
-    (
-        r"(?:add|op)_?[Tt]ensor\w*|activation_[fb]w\w*",
-        "",
-        "element-wise work",
-        "pointwise",
-        "cuDNN elementwise",
-    ),
-)
+# role, op, short name, meaning, pattern of the function
+HELPERS = r"""
+    other      conv_setup  cuDNN conv: offset table  writes the index table of the next convolution
+        compute\w*Offsets\w*
+    pointwise  scale_tensor  cuDNN scale tensor  multiplies a tensor by a number
+        scalePackedTensor_kernel
+    conv       conv_setup  winograd: filter tiles  prepares the filter of a Winograd convolution
+        generateWinogradTilesKernel
+    reduction  conv_wgrad_reduce  conv wgrad: sum of parts
+        adds the partial sums of a weight gradient  reduce_wgrad_\w*helper
+    pointwise  -  RNN cell  the element-wise step of a recurrent cell  elemWiseRNNcell
+    reduction  -  cuDNN pool  pooling  pooling_[fb]w\w*
+    softmax    -  cuDNN softmax  softmax  softmax_[fb]w\w*
+    pointwise  -  cuDNN elementwise  element-wise work  (?:add|op)_?[Tt]ensor\w*|activation_[fb]w\w*
+"""
 GRAPH_OPS = {
     "convFwd": ("conv_fprop", "conv"),
     "convDgrad": ("conv_dgrad", "conv"),
@@ -69,70 +43,60 @@ _GENERATED = (
 )
 
 
-def decode_aux(name: str) -> KernelId | None:
+def _decode_aux(name: str) -> KernelId | None:
     if "cudnn" not in name[:120] and "elemWiseRNNcell" not in name[:80]:
         return None
     cpp = _cpp.parse(name)
     if found := rx(r"(nchw|nhwc)To(Nhwc|Nchw)\w*Kernel").fullmatch(cpp.base):
         return _layout(name, cpp, f"{found[1].upper()}->{found[2].upper()}")
-    for pattern, op, meaning, role, short in HELPERS:
-        if rx(pattern).fullmatch(cpp.base):
-            r = Reading(name, "cudnn_aux")
-            r.put(cpp.base, "op", op, meaning, "inferred")
-            r.put(cpp.base, "lib", "cudnn", f"a cuDNN kernel: {meaning}", "inferred")
-            return r.done(role, short)
-    return None
+    row = row_for(HELPERS, cpp.base)
+    if not row:
+        return None
+    role, op, short, meaning = row
+    r = NameParser(name, "cudnn_aux")
+    r.put(cpp.base, "op", op, meaning)
+    r.put(cpp.base, "lib", "cudnn", f"a cuDNN kernel: {meaning}")
+    return r.done(role, short)
 
 
 def _layout(name: str, cpp: _cpp.Cpp, change: str) -> KernelId:
-    r = Reading(name, "cudnn_aux")
-    r.put(
-        cpp.base,
-        "op",
-        "layout_transform",
-        f"copies the tensor from {change}: not channels_last yet",
-        "checked",
-    )
+    r = NameParser(name, "cudnn_aux")
+    meaning = f"copies the tensor from {change}: not channels_last yet"
+    r.put(cpp.base, "op", "layout_transform", meaning, "checked")
     r.put(cpp.base, "lib", "cudnn", "a cuDNN kernel", "checked")
     dtypes = [_dtypes.cpp(text) for text in cpp.args[:2]]
-    for place, field, meaning in ((0, "dtype_in", "read as"), (1, "dtype_out", "written as")):
-        if len(dtypes) == 2 and dtypes[place]:
-            r.put(cpp.args[place], field, dtypes[place], f"{meaning} {dtypes[place]}", "checked")
-    words = dict.fromkeys(dtype for dtype in dtypes if dtype)
-    return r.done("copy", f"{change} {'->'.join(words)}".strip())
+    if len(dtypes) == 2:
+        r.put(cpp.arg(0), "dtype_in", dtypes[0], "read as {}", "checked")
+        r.put(cpp.arg(1), "dtype_out", dtypes[1], "written as {}", "checked")
+    distinct = dict.fromkeys(dtype for dtype in dtypes if dtype)
+    return r.done("copy", joined(change, "->".join(distinct)))
 
 
-def decode_batchnorm(name: str) -> KernelId | None:
+def _decode_batchnorm(name: str) -> KernelId | None:
     cpp = _cpp.parse(name) if "bn_" in name[:60] else None
     found = rx(r"bn_(fw|bw)(?:_(tr|inf))?\w*").fullmatch(cpp.base) if cpp else None
     if not cpp or not found or "cudnn" not in name[:60]:
         return None
-    r = Reading(name, "cudnn_batchnorm")
+    r = NameParser(name, "cudnn_batchnorm")
     forward = found[1] == "fw"
     mode = {"tr": " (train)", "inf": " (inference)"}.get(found[2] or "", "") if forward else ""
     way = "fwd" if forward else "bwd"
-    r.put(
-        cpp.base,
-        "op",
-        f"batch_norm_{way}",
-        f"batch norm, {'forward' if forward else 'backward'}{mode}",
-        "inferred",
-    )
-    r.put(cpp.base, "lib", "cudnn", "a cuDNN kernel", "inferred")
+    meaning = f"batch norm, {'forward' if forward else 'backward'}{mode}"
+    r.put(cpp.base, "op", f"batch_norm_{way}", meaning)
+    r.put(cpp.base, "lib", "cudnn", "a cuDNN kernel")
     dtype = _dtypes.cpp(cpp.arg(0))
-    if dtype:
-        r.put(cpp.arg(0), "dtype_in", dtype, f"type of the input: {dtype}", "inferred")
+    r.put(cpp.arg(0), "dtype_in", dtype, "type of the input: {}")
     return r.done("normalization", f"batch_norm {way}{mode} {dtype or ''}".strip())
 
 
-def decode_fusion(name: str) -> KernelId | None:
+def _decode_fusion(name: str) -> KernelId | None:
     found = rx(_GENERATED).match(uncut(name))
     if not found:
         return None
-    r = Reading(name, "cudnn_runtime_fusion")
-    r.put("cudnn", "lib", "cudnn", "generated by cuDNN at run time", "inferred")
-    r.put(found["gen"], "generator", found["gen"], "which generator wrote it", "inferred")
-    r.put(found["arch"], "arch", found["arch"], arch_meaning(found["arch"]), "inferred")
+    r = NameParser(name, "cudnn_runtime_fusion")
+    r.put("cudnn", "lib", "cudnn", "generated by cuDNN at run time")
+    r.put(found["gen"], "generator", found["gen"], "which generator wrote it")
+    put_arch(r, found["arch"], found["arch"])
     words = found["graph"].split("_")
     graph = [
         word
@@ -140,12 +104,10 @@ def decode_fusion(name: str) -> KernelId | None:
         if word in GRAPH_OPS
     ]
     op, role = _graph_op(graph)
-    r.put(found["graph"], "graph", graph, "the operations fused, in order", "inferred")
-    r.put(found["graph"], "op", op, "what the fused graph computes", "inferred")
+    r.put(found["graph"], "graph", graph, "the operations fused, in order")
+    r.put(found["graph"], "op", op, "what the fused graph computes")
     if not rx(r"kernel\d+_\d+$").search(name):
-        r.put(
-            "", "truncated", True, "the name was cut: it does not end in kernel<n>_<m>", "inferred"
-        )
+        r.put("", "truncated", True, "the name was cut: it does not end in kernel<n>_<m>")
     return r.done(role, f"cudnn {op}")
 
 
@@ -156,43 +118,7 @@ def _graph_op(graph: list[str]) -> tuple[str, str]:
 
 
 FAMILIES = (
-    Family(
-        name="cudnn_aux",
-        decode=decode_aux,
-        order=31,
-        examples={
-            "void cudnn::ops::nchwToNhwcKernel<__half, __half, float, false, true, "
-            "(cudnnKernelDataType_t)0>(P)": {
-                "op": "layout_transform",
-                "dtype_in": "f16",
-                "dtype_out": "f16",
-            },
-            "cask_cudnn_train::computeWgradSplitKOffsetsKernel(cask_cudnn_train::ComputeSplitKOffsetsParams)": {
-                "op": "conv_setup",
-            },
-        },
-    ),
-    Family(
-        name="cudnn_batchnorm",
-        decode=decode_batchnorm,
-        order=30,
-        examples={
-            "void cudnn::bn_bw_1C11_kernel_new<__half, float, float2, 128, true, 1>(float)": {
-                "op": "batch_norm_bwd",
-                "dtype_in": "f16",
-            },
-        },
-    ),
-    Family(
-        name="cudnn_runtime_fusion",
-        decode=decode_fusion,
-        order=14,
-        examples={
-            "cudnn_generated_fort_native_sm80_convFwd_pointwise_pointwise": {
-                "graph": ["convFwd", "pointwise", "pointwise"],
-                "op": "conv_fprop + fused pointwise",
-                "truncated": True,
-            },
-        },
-    ),
+    Family("cudnn_aux", _decode_aux, order=31, states=word_set("op dtype_in dtype_out")),
+    Family("cudnn_batchnorm", _decode_batchnorm, order=30, states=word_set("op dtype_in")),
+    Family("cudnn_runtime_fusion", _decode_fusion, order=14, states=word_set("graph op truncated")),
 )

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from foretrace.families._literal import library
+from foretrace.families._words import library
 
-FAMILY = library(
-    "cusparse",
-    "cuSPARSE",
-    {"void cusparse::csrmm_kernel<float, 256>(float*)": {"lib": "cuSPARSE", "dtype": "f32"}},
-)
+FAMILY = library("cusparse", "cuSPARSE", states="lib dtype")

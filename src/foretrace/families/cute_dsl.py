@@ -1,16 +1,17 @@
-"""CuTe DSL kernels (flash attention 4 among them):
-`kernel_cutlass_kernel_<module><Class>_object_at__<arguments>_<n>`.
+"""CuTe DSL kernels, flash attention 4 among them.
 
-The DSL runs module path and class together, encodes the arguments' layouts and cuts the name: only
-the class, the module and the first pointer's type can be relied on.
+    kernel_cutlass_kernel_<module><Class>_object_at__<arguments>_<n>
+
+The DSL runs module path and class together, encodes the arguments' layouts and cuts the name. Only
+the class, the module and the first pointer's type are reliable.
 """
 
 from __future__ import annotations
 
 from foretrace.families import _words
 from foretrace.families._dtypes import WORDS
-from foretrace.families._matmul import arch_meaning
-from foretrace.families._reading import Reading, rx
+from foretrace.families._matmul import put_arch
+from foretrace.families._parser import NameParser, joined, rx, word_set
 from foretrace.schema.kernel import Family, KernelId
 
 _NAME = (
@@ -20,86 +21,49 @@ _POINTER = r"tensorptr(bf16|f16|f32|f64|i8|i32|u8|f8E4M3FN|f8E5M2)"
 FLOAT8 = {"f8E4M3FN": "e4m3", "f8E5M2": "e5m2"}
 
 
-def decode(name: str) -> KernelId | None:
+def _decode(name: str) -> KernelId | None:
     """Flash attention 4."""
     found = rx(_NAME).match(name[:600])
     return _attention(name, found["class"]) if found and "Flash" in found["class"] else None
 
 
-def decode_user(name: str) -> KernelId | None:
+def _decode_user(name: str) -> KernelId | None:
     """Any other class."""
     found = rx(_NAME).match(name[:600])
     if not found:
         return None
-    r = Reading(name, "cute_dsl")
-    r.put("kernel_cutlass", "op", "user CuTe DSL kernel", "written in the CuTe DSL", "inferred")
-    r.put(
-        found["class"],
-        "class",
-        found["class"],
-        "the Python class that holds the kernel",
-        "inferred",
-    )
+    r = NameParser(name, "cute_dsl")
+    r.put("kernel_cutlass", "op", "user CuTe DSL kernel", "written in the CuTe DSL")
+    r.put(found["class"], "class", found["class"], "the Python class that holds the kernel")
     _dtype(r, name)
-    words = _words.plain(found["class"])
-    return r.done(
-        _words.role(found["class"]), f"cute {words} {r.fields.get('dtype_in', '')}".strip()
-    )
+    short = joined("cute", _words.plain(found["class"]), r.get("dtype_in"))
+    return r.done(_words.role(found["class"]), short)
 
 
 def _attention(name: str, kernel: str) -> KernelId:
-    r = Reading(name, "flash_attention_4_cute")
+    r = NameParser(name, "flash_attention_4_cute")
     backward = "Backward" in kernel
     step = next((word for word in ("Preprocess", "Postprocess", "Combine") if word in kernel), "")
     way = f"sdpa_{'bwd' if backward else 'fwd'}{f'_{step.lower()}' if step else ''}"
-    r.put(kernel, "class", kernel, "the Python class that holds the kernel", "inferred")
-    r.put(
-        kernel,
-        "op",
-        "" if step == "Combine" else way,
-        "fused attention, or a step of it",
-        "inferred",
-    )
-    r.put("kernel_cutlass", "lib", "flash-attn 4 (CuTe DSL)", "flash attention 4", "inferred")
+    r.put(kernel, "class", kernel, "the Python class that holds the kernel")
+    r.put(kernel, "op", "" if step == "Combine" else way, "fused attention, or a step of it")
+    r.put("kernel_cutlass", "lib", "flash-attn 4 (CuTe DSL)", "flash attention 4")
     arch = rx(r"Sm(\d{2,3})").search(kernel)
     if arch:
-        r.put(arch[0], "arch", f"sm{arch[1]}", arch_meaning(f"sm{arch[1]}"), "inferred")
+        put_arch(r, arch[0], f"sm{arch[1]}")
     _dtype(r, name)
-    words = ["FA4", way.replace("_", " "), r.fields.get("arch", ""), r.fields.get("dtype_in", "")]
-    return r.done("attention", " ".join(word for word in words if word))
+    words = ("FA4", way.replace("_", " "), r.get("arch"), r.get("dtype_in"))
+    return r.done("attention", joined(*words))
 
 
-def _dtype(r: Reading, name: str) -> None:
+def _dtype(r: NameParser, name: str) -> None:
     pointer = rx(_POINTER).search(name)
     if pointer:
         dtype = FLOAT8.get(pointer[1]) or WORDS[pointer[1]]
-        r.put(pointer[0], "dtype_in", dtype, f"type of the first tensor: {dtype}", "inferred")
+        r.put(pointer[0], "dtype_in", dtype, "type of the first tensor: {}")
 
 
 FAMILIES = (
-    Family(
-        name="flash_attention_4_cute",
-        decode=decode,
-        order=15,
-        examples={
-            "kernel_cutlass_kernel_flash_attncuteflash_bwd_sm100FlashAttentionBackwardSm100_object_at_"
-            "_tensorptrbf16gmem_0": {
-                "op": "sdpa_bwd",
-                "arch": "sm100",
-                "class": "FlashAttentionBackwardSm100",
-                "dtype_in": "bf16",
-            },
-        },
-    ),
-    Family(
-        name="cute_dsl",
-        decode=decode_user,
-        order=16,
-        examples={
-            "kernel_cutlass_kernel_quacksoftmaxSoftmax_object_at__tensorptrf16gmemalign16o40961_0": {
-                "class": "Softmax",
-                "dtype_in": "f16",
-            },
-        },
-    ),
+    Family("flash_attention_4_cute", _decode, order=15, states=word_set("op arch class dtype_in")),
+    Family("cute_dsl", _decode_user, order=16, states=word_set("class dtype_in")),
 )

@@ -1,7 +1,7 @@
 """CUTLASS 2 kernels inside cuBLAS, cuDNN and others.
 
-    [void cutlass::Kernel2<]cutlass_[<sm>_]<opclass>_[<out>_]<acc><mma>[<math>]<kind>[_<iterator>][_<epilogue>][_<in>]
-        _<M>x<N>[_<K>x<S>]_<layout>[_unity_stride]_align<E>[>(…)]
+    [void cutlass::Kernel2<]cutlass_[<sm>_]<opclass>_[<out>_]<acc><mma>[<math>]<kind>
+        [_<iterator>][_<epilogue>][_<in>]_<M>x<N>[_<K>x<S>]_<layout>[_unity_stride]_align<E>[>(…)]
 
 The sm number is the oldest chip the kernel fits, not the card in use. A type is printed only where
 it differs from the accumulator's. `relu` means that the kernel can apply one: plain biased layers
@@ -15,15 +15,16 @@ from foretrace.families._dtypes import ACCUMULATOR, WORDS
 from foretrace.families._matmul import (
     MMA,
     PAIR,
-    arch_meaning,
+    put_arch,
     put_layout,
     put_relu,
     put_tensor_core,
     put_tile,
     put_tile_k,
     shape,
+    times,
 )
-from foretrace.families._reading import Reading, rx, uncut
+from foretrace.families._parser import NameParser, joined, rx, uncut, word_set
 from foretrace.schema.kernel import Family, KernelId
 
 KINDS = {"gemm": "gemm", "fprop": "conv_fprop", "dgrad": "conv_dgrad", "wgrad": "conv_wgrad"}
@@ -43,158 +44,122 @@ EPILOGUES = ("gelu", "drelu", "dgelu", "bgrada", "bgradb")
 ITERATORS = ("optimized", "analytic", "few_channels", "fixed_channels")
 _TYPE = "f16|bf16|tf32|f32|f64|s8|u8|s4|u4|s32|b1|cf32|cf64"
 _BODY = (
-    rf"cutlass_(?:(?P<sm>\d{{2,3}})_)?(?P<opclass>simt|wmma_tensorop|sptensorop|tensorop)_(?:(?P<out>{_TYPE})_)?"
-    r"(?P<core>(?P<acc>g?[cz]|[shdi])(?P<mma>\d{1,6})?(?P<math>bf16|f16|tf32|f32)?(?P<kind>gemm|fprop|dgrad|wgrad))"
+    rf"cutlass_(?:(?P<sm>\d{{2,3}})_)?(?P<opclass>simt|wmma_tensorop|sptensorop|tensorop)_(?:"
+    rf"(?P<out>{_TYPE})_)?"
+    r"(?P<core>(?P<acc>g?[cz]|[shdi])(?P<mma>\d{1,6})?(?P<math>bf16|f16|tf32|f32)?(?P<kind>gemm"
+    r"|fprop|dgrad|wgrad))"
     r"(?=_|$|[>(])"
 )
 _NAMESPACE = r"(?:void )?(cutlass\w*)::Kernel2?<"
 
 
-def decode(name: str) -> KernelId | None:
+def _decode(name: str) -> KernelId | None:
     if "cutlass" not in name[:80]:
         return None
     wrapper = rx(_NAMESPACE).match(name)
     body = rx(_BODY).match(uncut(name), wrapper.end() if wrapper else 0)
     if body:
         tail = rx(r"[A-Za-z0-9_]*").match(body.string, body.end())
-        return _named(
-            name, wrapper[1] if wrapper else "", body.groupdict(), tail[0] if tail else ""
-        )
+        namespace = wrapper[1] if wrapper else ""
+        return _named(name, namespace, body.groupdict(), tail[0] if tail else "")
     if wrapper or rx(r"_ZN\d+cutlass\w*?[67]Kernel2?I").match(name):
         return _template(name, wrapper[1] if wrapper else "")
     return None
 
 
 def _named(name: str, namespace: str, found: dict[str, str], tail: str) -> KernelId:
-    r = Reading(name, "cutlass2x")
-    if namespace:
-        r.put(namespace, "namespace", namespace, "whose copy of CUTLASS this is", "checked")
+    r = NameParser(name, "cutlass2x", "documented")
+    r.put(namespace, "namespace", namespace, "whose copy of CUTLASS this is", "checked")
     op = KINDS[found["kind"]]
     if found["sm"]:
-        arch = f"sm{found['sm']}"
-        r.put(found["sm"], "arch", arch, arch_meaning(arch), "inferred")
+        put_arch(r, found["sm"], f"sm{found['sm']}", "inferred")
     _lib(r, namespace, found["sm"] or "")
-    r.put(found["opclass"], "opclass", found["opclass"], CLASSES[found["opclass"]], "documented")
-    put_tensor_core(r, found["opclass"], found["opclass"] != "simt", "documented")
+    r.put(found["opclass"], "opclass", found["opclass"], CLASSES[found["opclass"]])
+    put_tensor_core(r, found["opclass"], found["opclass"] != "simt")
     _types(r, found)
-    r.put(found["core"], "op", op, MEANINGS[op], "documented")
+    r.put(found["core"], "op", op, MEANINGS[op])
     _tail(r, tail, found)
     return r.done("gemm" if op == "gemm" else "conv", _short(r))
 
 
-def _lib(r: Reading, namespace: str, sm: str) -> None:
+def _lib(r: NameParser, namespace: str, sm: str) -> None:
     if "cudnn" in namespace:
         r.put(namespace, "lib", "cudnn", "launched by cuDNN", "inferred")
     elif sm:
-        r.put(
-            sm,
-            "lib",
-            "cublas",
-            "cuBLAS prints the number, the public generator does not",
-            "inferred",
-        )
+        meaning = "cuBLAS prints the number, the public generator does not"
+        r.put(sm, "lib", "cublas", meaning, "inferred")
 
 
-def _types(r: Reading, found: dict[str, str]) -> None:
+def _types(r: NameParser, found: dict[str, str]) -> None:
     acc = ACCUMULATOR[found["acc"]]
     out = WORDS.get(found["out"] or "", acc)
-    r.put(
-        found["out"] or found["core"], "dtype_out", out, f"type of the result: {out}", "documented"
-    )
-    r.put(found["core"], "dtype_acc", acc, f"sums are kept in {acc}", "documented")
+    r.put(found["out"] or found["core"], "dtype_out", out, "type of the result: {}")
+    r.put(found["core"], "dtype_acc", acc, "sums are kept in {}")
     if found["mma"] in MMA:
-        r.put(
-            found["core"],
-            "mma",
-            MMA[found["mma"]],
-            "shape of one tensor-core instruction",
-            "documented",
-        )
+        r.put(found["core"], "mma", MMA[found["mma"]], "shape of one tensor-core instruction")
     if found["math"]:
         words = f"inputs are rounded to {found['math']} for the multiplication"
-        r.put(found["core"], "math_dtype", found["math"], words, "documented")
+        r.put(found["core"], "math_dtype", found["math"], words)
 
 
-def _tail(r: Reading, tail: str, found: dict[str, str]) -> None:
+def _tail(r: NameParser, tail: str, found: dict[str, str]) -> None:
     words = tail.strip("_").split("_")
     inputs = [word for word in words if rx(_TYPE).fullmatch(word)]
     # before the tile it may be cut off
     by_absence = not inputs and any(rx(PAIR).fullmatch(word) for word in words)
     if by_absence:
         acc = ACCUMULATOR[found["acc"]]
-        r.put(
-            found["core"], "dtype_in", acc, f"type of both inputs: {acc}, as the sums", "documented"
-        )
+        r.put(found["core"], "dtype_in", acc, "type of both inputs: {}, as the sums")
     if by_absence and found["core"] == "s1688gemm" and found["sm"] == "80":
-        r.put(
-            found["core"],
-            "math_dtype",
-            "tf32",
-            "float32 data, TF32 arithmetic on tensor cores",
-            "inferred",
-        )
+        meaning = "float32 data, TF32 arithmetic on tensor cores"
+        r.put(found["core"], "math_dtype", "tf32", meaning, "inferred")
     fields = iter(("dtype_in",) if len(inputs) == 1 else ("dtype_a", "dtype_b"))
     for word in words:
         if word in inputs and (field := next(fields, "")):
-            r.put(word, field, WORDS[word], f"type of the input: {WORDS[word]}", "documented")
+            r.put(word, field, WORDS[word], "type of the input: {}")
         else:
             _word(r, word)
 
 
-def _word(r: Reading, word: str) -> None:
+def _word(r: NameParser, word: str) -> None:
     if rx(PAIR).fullmatch(word):
         if "tile_mn" in r.fields:
-            put_tile_k(r, word, "documented")
+            put_tile_k(r, word)
         else:
-            put_tile(r, word, shape(word), "documented", field="tile_mn")
+            put_tile(r, word, shape(word), field="tile_mn")
     elif word in ITERATORS:
-        r.put(word, "iterator", word, "how the convolution addresses its input", "documented")
+        r.put(word, "iterator", word, "how the convolution addresses its input")
     elif word == "relu":
         put_relu(r, word, "checked")
     elif word in EPILOGUES:
         r.put(word, "epilogue", [word], f"{word} is computed at the end", "inferred")
     elif word == "unity":
-        r.put(word, "stride", "unity", "for stride 1 only", "documented")
+        r.put(word, "stride", "unity", "for stride 1 only")
     elif rx(r"n[hd]?hwc|nc[d]?hw|nc\d+hw\d*").fullmatch(word):
-        r.put(word, "layout", word, "order of the tensor's dimensions", "documented")
+        r.put(word, "layout", word, "order of the tensor's dimensions")
     elif rx(r"[ntch]{2,3}").fullmatch(word):
-        put_layout(r, word, word, "documented")
+        put_layout(r, word, word)
     elif rx(r"align\d{1,3}").fullmatch(word):
         count = int(word[5:])
         more = "; below 8 for 16-bit data means a misaligned dimension" if count < 8 else ""
         r.put(word, "align_elems", count, f"loads up to {count} elements at once{more}", "checked")
 
 
-def _short(r: Reading) -> str:
-    fields = r.fields
-    tile = "x".join(str(number) for number in fields.get("tile", fields.get("tile_mn", ())))
-    kind = "cutlass" if fields["op"] == "gemm" else f"cutlass {fields['op']}"
-    words = [
-        kind,
-        fields.get("arch", ""),
-        tile,
-        fields.get("layout", ""),
-        fields.get("dtype_in", ""),
-    ]
-    return " ".join(word for word in words if word)
+def _short(r: NameParser) -> str:
+    op = "" if r.get("op") == "gemm" else r.get("op")
+    tile = times(r.get("tile") or r.get("tile_mn"))
+    return joined("cutlass", op, r.get("arch"), tile, r.get("layout"), r.get("dtype_in"))
 
 
 def _template(name: str, namespace: str) -> KernelId:
-    """A CUTLASS 2 kernel spelt out as C++ templates, demangled or not: only what stands out is
-    read.
-    """
-    r = Reading(name, "cutlass2x")
+    """A CUTLASS 2 kernel spelt out as C++ templates: only what stands out is read."""
+    r = NameParser(name, "cutlass2x", "documented")
     if namespace:
         r.put(namespace, "namespace", namespace, "whose copy of CUTLASS this is", "checked")
         _lib(r, namespace, "")
     if "ReduceSplitK" in name:
-        r.put(
-            "ReduceSplitK",
-            "op",
-            "splitk_reduce",
-            "adds the partial sums of a product split over K",
-            "inferred",
-        )
+        meaning = "adds the partial sums of a product split over K"
+        r.put("ReduceSplitK", "op", "splitk_reduce", meaning, "inferred")
         return r.done("reduction", "cutlass split-K reduce")
     conv = rx(r"Conv\dd(Fprop|Dgrad|Wgrad)").search(name)
     if conv:
@@ -208,11 +173,11 @@ def _template(name: str, namespace: str) -> KernelId:
         r.note("Kernel", "a CUTLASS kernel, a matrix product as a rule", "inferred")
     _template_tile(r, name)
     dtype = _dtypes.cpp(next(iter(rx(r"cutlass::\w+_t\b").findall(name)), ""))
-    short = " ".join(word for word in ("cutlass", r.fields.get("op", "gemm"), dtype or "") if word)
-    return r.done("conv" if "conv" in r.fields.get("op", "") else "gemm", short)
+    short = joined("cutlass", r.get("op") or "gemm", dtype)
+    return r.done("conv" if "conv" in r.get("op") else "gemm", short)
 
 
-def _template_tile(r: Reading, name: str) -> None:
+def _template_tile(r: NameParser, name: str) -> None:
     found = rx(r"GemmShape(?:ILi(\d+)ELi(\d+)ELi(\d+)E|<(\d+), ?(\d+), ?(\d+)>)").search(name)
     if found:
         tile = [int(number) for number in found.groups() if number]
@@ -220,32 +185,11 @@ def _template_tile(r: Reading, name: str) -> None:
 
 
 FAMILY = Family(
-    name="cutlass2x",
-    decode=decode,
+    "cutlass2x",
+    _decode,
     order=20,
-    examples={
-        "void cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm_relu_bf16_64x64_64x6_tn_align8>(Params)": {
-            "namespace": "cutlass",
-            "lib": "cublas",
-            "arch": "sm80",
-            "tile_mn": [64, 64],
-            "tile_k": 64,
-            "stages": 6,
-            "epilogue": ["relu-capable"],
-            "layout": "tn",
-            "align_elems": 8,
-            "dtype_in": "bf16",
-        },
-        "cutlass_80_tensorop_s1688gemm_128x64_16x6_tn_align4": {
-            "math_dtype": "tf32",
-            "dtype_in": "f32",
-        },
-        "void cutlass_cudnn_train::Kernel<cutlass_tensorop_s1688wgrad_optimized_tf32_256x64_16x4_nhwc_align4>(P)": {
-            "op": "conv_wgrad",
-            "lib": "cudnn",
-            "dtype_in": "tf32",
-            "layout": "nhwc",
-            "iterator": "optimized",
-        },
-    },
+    states=word_set("""
+        namespace lib arch tile_mn tile_k stages epilogue layout align_elems dtype_in
+        math_dtype op iterator
+    """),
 )

@@ -1,7 +1,7 @@
 """CUTLASS 3 kernels: names that the generator prints, and names spelt out as C++ templates.
 
-    cutlass3x_sm<arch>_<opclass>_[<acc><MxNxK>][<math>]gemm_<A>_<B>_<acc>_<C>_<D>_<M>x<N>x<K>[_<cluster>]_<stages>
-        _<layout of A, B, C>_align<E>[_<schedule>][_<epilogue words>]
+    cutlass3x_sm<arch>_<opclass>_[<acc><MxNxK>][<math>]gemm_<A>_<B>_<acc>_<C>_<D>_<M>x<N>x<K>
+        [_<cluster>]_<stages>_<layout of A, B, C>_align<E>[_<schedule>][_<epilogue words>]
 
 Stages `0` mean chosen automatically. On sm100 the tile of a two-SM kernel spans two thread blocks.
 Words such as `bias_bf16_relu` at the end are what cuBLAS kernels can do, not proof that it was
@@ -16,15 +16,17 @@ from foretrace.families import _cpp, _dtypes
 from foretrace.families._dtypes import WORDS
 from foretrace.families._matmul import (
     TRIPLE,
-    arch_meaning,
+    put_arch,
     put_layout,
     put_tensor_core,
     put_tile,
     shape,
+    times,
 )
-from foretrace.families._reading import Reading, rx, uncut
+from foretrace.families._parser import NameParser, joined, rx, uncut, word_set
 from foretrace.schema.kernel import Family, KernelId
 
+ENTRY = "cutlass::device_kernel"
 CLASSES = {
     "simt": "plain CUDA cores",
     "tensorop": "tensor cores",
@@ -33,16 +35,20 @@ CLASSES = {
     "bssptensorop": "tensor cores, block-scaled and sparse",
 }
 SCHEDULES = (
-    r"warpspecialized(?:_pingpong|_cooperative)?(?:_fp8_fastaccum)?|epi_tma|epi_nosmem|stream_k|cpasync|[12]sm|q|"
+    r"warpspecialized(?:_pingpong|_cooperative)?(?:_fp8_fastaccum)?|epi_tma|epi_nosmem|stream_k"
+    r"|cpasync|[12]sm|q|"
     r"o_vs\d{1,3}"
 )
 _HEAD = (
-    r"cutlass3x_(?P<arch>sm\d{2,3}[a-z]?)_(?P<opclass>bssptensorop|bstensorop|sptensorop|tensorop|simt)_"
-    rf"(?P<core>(?P<acc>g?[cz]|[shdi])?(?P<mma>{TRIPLE}|\d{{2,6}})?(?P<math>bf16|f16|tf32)?gemm)(?:_block_scaled)?"
+    r"cutlass3x_(?P<arch>sm\d{2,3}[a-z]?)_(?P<opclass>bssptensorop|bstensorop|sptensorop|tensorop"
+    r"|simt)_"
+    rf"(?P<core>(?P<acc>g?[cz]|[shdi])?(?P<mma>{TRIPLE}|\d{{2,6}})?(?P<math>bf16|f16|tf32)?gemm)"
+    rf"(?:_block_scaled)?"
 )
 _TYPES = r"_(?P<a>[a-z0-9]+)_(?P<b>[a-z0-9]+)_(?P<acc>[a-z0-9]+)_(?P<c>[a-z0-9]+)_(?P<d>[a-z0-9]+)"
 _SHAPES = (
-    rf"_(?P<tile>{TRIPLE})(?:_(?P<cluster>{TRIPLE}))?(?:_(?P<stages>\d{{1,3}}))?(?:_(?P<layout>[nth]{{2,3}}))?"
+    rf"_(?P<tile>{TRIPLE})(?:_(?P<cluster>{TRIPLE}))?(?:_(?P<stages>\d{{1,3}}))?(?:_"
+    rf"(?P<layout>[nth]{{2,3}}))?"
     r"(?:_(?P<align>align\d{1,3}))?(?=_|$|[>(])"
 )
 _GENERIC = r"(?:void )?cutlass::device_kernel<"
@@ -50,7 +56,7 @@ _SIZE = r"(?:cute::)?C<(?:\(int\))?(\d{1,5})>"
 _TUPLE = rf"cute::tuple<{_SIZE}, ?{_SIZE}, ?{_SIZE} ?>"
 
 
-def decode(name: str) -> KernelId | None:
+def _decode(name: str) -> KernelId | None:
     at = name.find("cutlass3x_", 0, 120)
     head = rx(_HEAD).match(uncut(name), at) if at >= 0 else None
     if head:
@@ -59,36 +65,17 @@ def decode(name: str) -> KernelId | None:
 
 
 def _named(name: str, head: re.Match[str]) -> KernelId:
-    r = Reading(name, "cutlass3x")
+    r = NameParser(name, "cutlass3x", "documented")
     found, whole = head.groupdict(), head.string
     if name.startswith("void cutlass::device_kernel<"):
-        r.put(
-            "cutlass::device_kernel",
-            "wrapper",
-            "cutlass::device_kernel",
-            "CUTLASS 3's common entry",
-            "documented",
-        )
-    r.put(found["arch"], "arch", found["arch"], arch_meaning(found["arch"]), "documented")
-    r.put(found["opclass"], "opclass", found["opclass"], CLASSES[found["opclass"]], "documented")
-    put_tensor_core(r, found["opclass"], found["opclass"] != "simt", "documented")
-    r.put(found["core"], "op", "gemm", "a matrix product", "documented")
+        r.put(ENTRY, "wrapper", ENTRY, "CUTLASS 3's common entry")
+    put_arch(r, found["arch"], found["arch"])
+    r.put(found["opclass"], "opclass", found["opclass"], CLASSES[found["opclass"]])
+    put_tensor_core(r, found["opclass"], found["opclass"] != "simt")
+    r.put(found["core"], "op", "gemm", "a matrix product")
     if found["mma"] and "x" in found["mma"]:
-        r.put(
-            found["core"],
-            "mma",
-            shape(found["mma"]),
-            "shape of one matrix instruction",
-            "documented",
-        )
-    if found["math"]:
-        r.put(
-            found["core"],
-            "math_dtype",
-            found["math"],
-            f"inputs are rounded to {found['math']}",
-            "documented",
-        )
+        r.put(found["core"], "mma", shape(found["mma"]), "shape of one matrix instruction")
+    r.put(found["core"], "math_dtype", found["math"], "inputs are rounded to {}")
     shapes = rx(_SHAPES).match(whole, _types(r, whole, head.end()))
     if shapes:
         _shapes(r, shapes.groupdict())
@@ -97,7 +84,7 @@ def _named(name: str, head: re.Match[str]) -> KernelId:
     return r.done("gemm", _short(r))
 
 
-def _types(r: Reading, whole: str, end: int) -> int:
+def _types(r: NameParser, whole: str, end: int) -> int:
     types = rx(_TYPES).match(whole, end)
     if types:
         for key, field, meaning in (
@@ -109,48 +96,27 @@ def _types(r: Reading, whole: str, end: int) -> int:
         ):
             text = types[key]
             value = WORDS.get(text, text)
-            r.put(
-                text,
-                field,
-                value,
-                f"{meaning}: {'none' if value == 'void' else value}",
-                "documented",
-            )
+            r.put(text, field, value, f"{meaning}: {'none' if value == 'void' else value}")
     return types.end() if types else end
 
 
-def _shapes(r: Reading, found: dict[str, str]) -> None:
-    put_tile(r, found["tile"], shape(found["tile"]), "documented")
+def _shapes(r: NameParser, found: dict[str, str]) -> None:
+    put_tile(r, found["tile"], shape(found["tile"]))
     if found["cluster"]:
-        r.put(
-            found["cluster"],
-            "cluster",
-            shape(found["cluster"]),
-            "thread blocks that share data",
-            "documented",
-        )
+        r.put(found["cluster"], "cluster", shape(found["cluster"]), "thread blocks that share data")
     if found["stages"]:
         value = int(found["stages"]) or "auto"
-        words = (
-            "pipeline stages, chosen automatically"
-            if value == "auto"
-            else f"{value} pipeline stages"
-        )
-        r.put(found["stages"], "stages", value, words, "documented")
+        automatic = "pipeline stages, chosen automatically"
+        words = automatic if value == "auto" else "{} pipeline stages"
+        r.put(found["stages"], "stages", value, words)
     if found["layout"]:
-        put_layout(r, found["layout"], found["layout"], "documented")
+        put_layout(r, found["layout"], found["layout"])
     if found["align"]:
         count = int(found["align"][5:])
-        r.put(
-            found["align"],
-            "align_elems",
-            count,
-            f"loads up to {count} elements at once",
-            "documented",
-        )
+        r.put(found["align"], "align_elems", count, "loads up to {} elements at once")
 
 
-def _tail(r: Reading, tail: str, cut: bool) -> None:
+def _tail(r: NameParser, tail: str, cut: bool) -> None:
     schedule: list[str] = []
     rest: list[str] = []
     position = 0
@@ -159,49 +125,29 @@ def _tail(r: Reading, tail: str, cut: bool) -> None:
         word = found[0] if found else tail[position:].partition("_")[0]
         (schedule if found else rest).append(word)
         if found:
-            r.put(
-                word,
-                "schedule",
-                schedule,
-                "how loads, products and stores are arranged",
-                "documented",
-            )
+            r.put(word, "schedule", schedule, "how loads, products and stores are arranged")
         position += len(word) + 1
     tokens = "_".join(word for word in rest if word)
     if tokens and tokens in tail and not cut:
-        r.put(
-            tokens,
-            "tokens",
-            tokens,
-            "what the end of the kernel can do, not proof that it was done",
-            "inferred",
-        )
+        meaning = "what the end of the kernel can do, not proof that it was done"
+        r.put(tokens, "tokens", tokens, meaning, "inferred")
 
 
 def _generic(name: str) -> KernelId:
-    r = Reading(name, "cutlass3x")
-    r.put(
-        "cutlass::device_kernel",
-        "wrapper",
-        "cutlass::device_kernel",
-        "CUTLASS 3's common entry",
-        "documented",
-    )
-    r.put("GemmUniversal", "op", "gemm", "a matrix product", "documented")
+    r = NameParser(name, "cutlass3x", "documented")
+    r.put(ENTRY, "wrapper", ENTRY, "CUTLASS 3's common entry")
+    r.put("GemmUniversal", "op", "gemm", "a matrix product")
     loop = rx(r"MainloopSm(\d{2,3})\w*<").search(name)
     if loop:
-        r.put(f"Sm{loop[1]}", "arch", f"sm{loop[1]}", arch_meaning(f"sm{loop[1]}"), "inferred")
+        put_arch(r, f"Sm{loop[1]}", f"sm{loop[1]}", "inferred")
         stages = _cpp.integer(_cpp.split(name[loop.end() : loop.end() + 40])[0])
         if stages:
-            r.put(str(stages), "stages", stages, f"{stages} pipeline stages", "inferred")
+            r.put(str(stages), "stages", stages, "{} pipeline stages", "inferred")
         _tuples(r, name, loop.end())
-    return r.done(
-        "gemm",
-        " ".join(["cutlass gemm", r.fields.get("arch", ""), r.fields.get("dtype_a", "")]).strip(),
-    )
+    return r.done("gemm", joined("cutlass gemm", r.get("arch"), r.get("dtype_a")))
 
 
-def _tuples(r: Reading, name: str, start: int) -> None:
+def _tuples(r: NameParser, name: str, start: int) -> None:
     tuples = list(rx(_TUPLE).finditer(name, start, start + 2000))[:2]
     if len(tuples) < 2:
         return
@@ -210,41 +156,17 @@ def _tuples(r: Reading, name: str, start: int) -> None:
     put_tile(r, tuples[1][0], tile, "inferred")
     after = name[tuples[1].end() :].lstrip(" ,>").partition(",")[0].strip()
     dtype = _dtypes.cpp(after)
-    if dtype:
-        r.put(after, "dtype_a", dtype, f"type of A: {dtype}", "inferred")
+    r.put(after, "dtype_a", dtype, "type of A: {}", "inferred")
 
 
-def _short(r: Reading) -> str:
-    tile = "x".join(str(number) for number in r.fields.get("tile", ()))
-    words = [
-        "cutlass3",
-        r.fields["arch"],
-        tile,
-        r.fields.get("layout", ""),
-        r.fields.get("dtype_a", ""),
-    ]
-    return " ".join(word for word in words if word)
+def _short(r: NameParser) -> str:
+    tile = times(r.get("tile"))
+    return joined("cutlass3", r.get("arch"), tile, r.get("layout"), r.get("dtype_a"))
 
 
 FAMILY = Family(
-    name="cutlass3x",
-    decode=decode,
+    "cutlass3x",
+    _decode,
     order=19,
-    examples={
-        "cutlass3x_sm90_tensorop_gemm_bf16_bf16_f32_void_bf16_128x256x64_1x2x1_0_tnn_align8_warpspecialized_pingpong"
-        "_epi_nosmem": {
-            "arch": "sm90",
-            "tile": [128, 256, 64],
-            "cluster": [1, 2, 1],
-            "stages": "auto",
-            "dtype_c": "void",
-            "schedule": ["warpspecialized_pingpong", "epi_nosmem"],
-            "layout": "tnn",
-        },
-        "cutlass3x_sm100_simt_sgemm_f32_f32_f32_f32_f32_64x64x16_1x1x1_3_tnn_align1_bias_f32_relu": {
-            "tensor_core": False,
-            "stages": 3,
-            "tokens": "bias_f32_relu",
-        },
-    },
+    states=word_set("arch tile cluster stages dtype_c schedule layout tensor_core tokens"),
 )

@@ -1,10 +1,9 @@
 """Flash attention 2 (`pytorch_flash::` is PyTorch's copy, `flash::` the package's) and 3.
 
     flash_fwd_kernel<Flash_fwd_kernel_traits<D, BM, BN, warps, …, elem, …>, dropout, causal, local,
-    alibi, even_mn,
-                     even_k, [softcap,] return_softmax>
-    cutlass::device_kernel<flash::enable_sm90<flash::FlashAttnFwdSm90<flash::CollectiveMainloopFwdSm90<stages, cluster,
-                     tuple<BM, BN, D>, Dv, elem, acc, Sm90, causal, local, …>>>>
+        alibi, even_mn, even_k, [softcap,] return_softmax>
+    cutlass::device_kernel<flash::enable_sm90<flash::FlashAttnFwdSm90<flash::CollectiveMainloop…<
+        stages, cluster, tuple<BM, BN, D>, Dv, elem, acc, Sm90, causal, local, …>>>>
 
 Flags are read only where their number is one that is known; forks of version 3 insert more after
 `local`.
@@ -13,8 +12,8 @@ Flags are read only where their number is one that is known; forks of version 3 
 from __future__ import annotations
 
 from foretrace.families import _cpp, _dtypes
-from foretrace.families._matmul import arch_meaning
-from foretrace.families._reading import Reading, rx
+from foretrace.families._matmul import put_arch
+from foretrace.families._parser import NameParser, joined, rx, word_set
 from foretrace.schema.kernel import Family, KernelId
 
 _MASKS = ("causal", "local", "alibi", "even_mn", "even_k")
@@ -59,36 +58,27 @@ _TUPLE = r"cute::tuple<((?:cute::)?C<[^<>]*>(?:, ?(?:cute::)?C<[^<>]*>){2}) ?>"
 _MAINLOOP = r"(?:flash::)?CollectiveMainloop(Fwd|Bwd)Sm(\d{2,3})"
 
 
-def decode(name: str) -> KernelId | None:
+def _decode(name: str) -> KernelId | None:
     if "flash_" not in name[:120]:
         return None
     cpp = _cpp.parse(name)
     if cpp.base not in OPS:
         return None
-    r = Reading(name, "flash_attention_2")
+    r = NameParser(name, "flash_attention_2", "documented")
     op, short = OPS[cpp.base]
-    if cpp.scope:
-        r.put(
-            cpp.scope, "namespace", cpp.scope, "whose copy of flash attention this is", "documented"
-        )
-    r.put(cpp.base, "kernel", cpp.base, "the function", "documented")
-    r.put(cpp.base, "op", op, "fused attention, or a step of it", "documented")
+    r.put(cpp.scope, "namespace", cpp.scope, "whose copy of flash attention this is")
+    r.put(cpp.base, "kernel", cpp.base, "the function")
+    r.put(cpp.base, "op", op, "fused attention, or a step of it")
     place = next((i for i, text in enumerate(cpp.args) if "kernel_traits<" in text), -1)
     if place >= 0:
         _traits(r, _cpp.inside(cpp.args[place], _cpp.leaf(cpp.args[place])))
         _flags(r, cpp.base, cpp.args[place + 1 :])
-    words = [
-        short,
-        r.fields.get("dtype_in", ""),
-        f"hd{r.fields['head_dim']}" if "head_dim" in r.fields else "",
-    ]
-    return r.done(
-        "attention",
-        " ".join(word for word in [*words, "causal" * bool(r.fields.get("causal"))] if word),
-    )
+    size = f"hd{r.fields['head_dim']}" if "head_dim" in r.fields else ""
+    causal = "causal" if r.get("causal") else ""
+    return r.done("attention", joined(short, r.get("dtype_in"), size, causal))
 
 
-def _traits(r: Reading, args: tuple[str, ...]) -> None:
+def _traits(r: NameParser, args: tuple[str, ...]) -> None:
     for text, field, meaning in zip(
         args,
         ("head_dim", "block_m", "block_n", "warps"),
@@ -101,101 +91,72 @@ def _traits(r: Reading, args: tuple[str, ...]) -> None:
         strict=False,
     ):
         value = _cpp.integer(text)
-        if value is not None:
-            r.put(text, field, value, meaning.format(value), "documented")
+        r.put(text, field, value, meaning.format(value))
     element = next(
         (text for text in args if text.startswith("cutlass::") and _dtypes.cpp(text)), ""
     )
     if element:
-        r.put(
-            element,
-            "dtype_in",
-            _dtypes.cpp(element),
-            f"type of Q, K and V: {_dtypes.cpp(element)}",
-            "documented",
-        )
+        r.put(element, "dtype_in", _dtypes.cpp(element), "type of Q, K and V: {}")
 
 
-def _flags(r: Reading, kernel: str, texts: tuple[str, ...]) -> None:
+def _flags(r: NameParser, kernel: str, texts: tuple[str, ...]) -> None:
     values = [value for text in texts if (value := _cpp.boolean(text)) is not None]
     for field, value, text in zip(
         FLAGS.get(kernel, {}).get(len(values), ()), values, texts, strict=False
     ):
-        r.put(
-            text, field, value, MEANINGS[field] if value else f"no {MEANINGS[field]}", "documented"
-        )
+        r.put(text, field, value, MEANINGS[field] if value else f"no {MEANINGS[field]}")
 
 
-def decode3(name: str) -> KernelId | None:
+def _decode3(name: str) -> KernelId | None:
     if "FlashAttn" not in name[:200] and "prepare_varlen_num_blocks_kernel" not in name[:80]:
         return None
-    r = Reading(name, "flash_attention_3")
+    r = NameParser(name, "flash_attention_3", "documented")
     cpp = _cpp.parse(name)
     if cpp.base == "device_kernel":
-        r.put(
-            "cutlass::device_kernel",
-            "wrapper",
-            "cutlass::device_kernel",
-            "CUTLASS 3's common entry",
-            "documented",
-        )
+        entry = "cutlass::device_kernel"
+        r.put(entry, "wrapper", entry, "CUTLASS 3's common entry")
     backward = "FlashAttnBwd" in name
-    helper = (
-        "Combine" in name
-        or "prepare_varlen" in name
-        or "Preprocess" in name
-        or "Postprocess" in name
-    )
+    helper = rx(r"Combine|prepare_varlen|Preprocess|Postprocess").search(name)
     kernel = rx(r"FlashAttn\w+|prepare_varlen_num_blocks_kernel").search(name)
     op = "sdpa_bwd" if backward else "sdpa_fwd"
-    r.put(kernel[0] if kernel else "", "op", "" if helper else op, "fused attention", "documented")
+    r.put(kernel[0] if kernel else "", "op", "" if helper else op, "fused attention")
     loop = rx(_MAINLOOP).search(name)
     if loop:
         _mainloop(r, _cpp.inside(name, loop[0]), loop[2], loop[1] == "Bwd")
     if cpp.truncated:
         r.put("", "truncated", True, "a bracket does not close: the name was cut", "checked")
     size = f"hd{r.fields.get('head_dim', '?')}" if loop else "helper"
-    words = [op.replace("_", " "), "FA3", r.fields.get("dtype_in", ""), size]
-    return r.done("attention", " ".join(word for word in words if word))
+    return r.done("attention", joined(op.replace("_", " "), "FA3", r.get("dtype_in"), size))
 
 
-def _mainloop(r: Reading, args: tuple[str, ...], sm: str, backward: bool) -> None:
-    r.put(f"Sm{sm}", "arch", f"sm{sm}", arch_meaning(f"sm{sm}"), "documented")
+def _mainloop(r: NameParser, args: tuple[str, ...], sm: str, backward: bool) -> None:
+    put_arch(r, f"Sm{sm}", f"sm{sm}")
     tuples = [place for place, text in enumerate(args) if rx(_TUPLE).fullmatch(text)]
     stages = _cpp.integer(args[0]) if args and not backward else None
-    if stages is not None:
-        r.put(args[0], "stages", stages, f"{stages} pipeline stages", "documented")
+    r.put(_cpp.nth(args, 0), "stages", stages, "{} pipeline stages")
     if len(tuples) < 2:
         return
     cluster, tile = (_numbers(args[place]) for place in tuples[:2])
-    r.put(args[tuples[0]], "cluster", cluster, "thread blocks that share data", "documented")
+    r.put(args[tuples[0]], "cluster", cluster, "thread blocks that share data")
     text = args[tuples[1]]
-    r.put(text, "tile_mnk", tile, "query rows x key rows x head dimension per block", "documented")
+    r.put(text, "tile_mnk", tile, "query rows x key rows x head dimension per block")
     for field, value in zip(("block_m", "block_n", "head_dim"), tile, strict=True):
-        r.put(text, field, value, f"{field.replace('_', ' ')} {value}", "documented")
+        r.put(text, field, value, f"{field.replace('_', ' ')} {value}")
     _types(r, args[tuples[1] + 1 :])
 
 
-def _types(r: Reading, args: tuple[str, ...]) -> None:
+def _types(r: NameParser, args: tuple[str, ...]) -> None:
     size = _cpp.integer(args[0]) if args else None
     if size is not None:
-        r.put(args[0], "head_dim_v", size, f"head dimension of V: {size}", "documented")
+        r.put(args[0], "head_dim_v", size, "head dimension of V: {}")
         args = args[1:]
     meanings = ("type of Q, K and V", "sums are kept in")
     for text, field, meaning in zip(args, ("dtype_in", "dtype_acc"), meanings, strict=False):
         dtype = _dtypes.cpp(text)
-        if dtype:
-            r.put(text, field, dtype, f"{meaning}: {dtype}", "documented")
+        r.put(text, field, dtype, f"{meaning}: {dtype}")
     for text, field in zip(args[3:], ("causal", "local"), strict=False):
         value = _cpp.boolean(text)
-        if value is not None:
-            r.put(
-                text,
-                field,
-                value,
-                MEANINGS[field] if value else f"no {MEANINGS[field]}",
-                "documented",
-            )
+        r.put(text, field, value, MEANINGS[field] if value else f"no {MEANINGS[field]}")
 
 
 def _numbers(text: str) -> list[int]:
@@ -204,53 +165,17 @@ def _numbers(text: str) -> list[int]:
 
 FAMILIES = (
     Family(
-        name="flash_attention_2",
-        decode=decode,
+        "flash_attention_2",
+        _decode,
         order=21,
-        examples={
-            "void pytorch_flash::flash_bwd_dq_dk_dv_loop_seqk_parallel_kernel<pytorch_flash::Flash_bwd_kernel"
-            "_traits<128, "
-            "64, 128, 8, 2, 4, 2, false, false, cutlass::half_t, "
-            "pytorch_flash::Flash_kernel_traits<128, 64, 128, 8, "
-            "cutlass::half_t> >, false, true, false, false, true, true, "
-            "false>(pytorch_flash::Flash_bwd_params)": {
-                "op": "sdpa_bwd",
-                "head_dim": 128,
-                "block_m": 64,
-                "block_n": 128,
-                "dtype_in": "f16",
-                "causal": True,
-            },
-            "void flash::flash_fwd_splitkv_kernel<Flash_fwd_kernel_traits<128, 64, 128, 4, false, "
-            "false, "
-            "cutlass::bfloat16_t>, true, false, false, false, true, false, true, "
-            "false>(flash::Flash_fwd_params)": {
-                "namespace": "flash",
-                "causal": True,
-                "split": True,
-                "append_kv": False,
-                "even_k": True,
-            },
-        },
+        states=word_set(
+            "op head_dim block_m block_n dtype_in causal namespace split append_kv even_k"
+        ),
     ),
     Family(
-        name="flash_attention_3",
-        decode=decode3,
+        "flash_attention_3",
+        _decode3,
         order=18,
-        examples={
-            "void cutlass::device_kernel<flash::enable"
-            "_sm90<flash::FlashAttnFwdSm90<flash::CollectiveMainloopFwdSm90<2, "
-            "cute::tuple<cute::C<2>, cute::C<1>, cute::C<1> >, cute::tuple<cute::C<128>, "
-            "cute::C<128>, cute::C<64> "
-            ">, 64, "
-            "cutlass::half_t, float, cutlass::arch::Sm90, true, false, false>, E, S> > >(P)": {
-                "stages": 2,
-                "cluster": [2, 1, 1],
-                "tile_mnk": [128, 128, 64],
-                "head_dim": 64,
-                "causal": True,
-                "dtype_in": "f16",
-            },
-        },
+        states=word_set("stages cluster tile_mnk head_dim causal dtype_in"),
     ),
 )

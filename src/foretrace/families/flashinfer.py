@@ -1,19 +1,7 @@
-"""FlashInfer: `flashinfer::norm::FusedAddRMSNormKernel<…>`, `BatchPrefillWithPagedKVCacheKernel`;
-names are literal.
-"""
+"""FlashInfer: literal names such as `flashinfer::norm::FusedAddRMSNormKernel<…>`."""
 
 from __future__ import annotations
 
-from foretrace.families._literal import library
+from foretrace.families._words import library
 
-FAMILY = library(
-    "flashinfer",
-    "FlashInfer",
-    {
-        "void flashinfer::norm::FusedAddRMSNormKernel<8u, __nv_bfloat16>(P)": {
-            "lib": "FlashInfer",
-            "dtype": "bf16",
-        },
-        "void flashinfer::BatchPrefillWithPagedKVCacheKernel<P>(P)": {"lib": "FlashInfer"},
-    },
-)
+FAMILY = library("flashinfer", "FlashInfer", states="lib dtype")

@@ -1,13 +1,12 @@
-"""Liger-Kernel's Triton functions, whose names Triton 3 prints unchanged (torch.compile may append
-`_0`).
+"""Liger-Kernel's Triton functions: Triton 3 prints their names, torch.compile may append `_0`.
 
-A name is a thing (`geglu`, `rms_norm`, …) and a direction. `liger_cross_entropy_kernel` writes the
-gradient too.
+A name is a function (`geglu`, `rms_norm`, …) and a direction. `liger_cross_entropy_kernel` writes
+the gradient too.
 """
 
 from __future__ import annotations
 
-from foretrace.families._reading import Reading, rx
+from foretrace.families._parser import NameParser, rx, word_set
 from foretrace.schema.kernel import Family, KernelId
 
 # The thing -> (short, role). Only functions that Liger defines: other people's `_add_kernel` is
@@ -65,12 +64,13 @@ WHOLE = {
 }
 _NAME = (
     r"_?(?P<thing>[a-z][a-z0-9_]*?)_(?:kernel_(?P<late>forward|backward)"
-    r"|(?P<way>forward|backward|fwd|bwd)(?:_(?P<kernel>kernel)|_rows?|_tiled|_fused_2d)(?:_[a-z0-9]+)*)"
+    r"|(?P<way>forward|backward|fwd|bwd)(?:_(?P<kernel>kernel)|_rows?|_tiled|_fused_2d)"
+    r"(?:_[a-z0-9]+)*)"
 )
 _NEIGHBOURHOOD = r"_(?:fused|dense|sparse)_neighborhood_(?:attention_)?\w+_kernel"
 
 
-def decode(name: str) -> KernelId | None:
+def _decode(name: str) -> KernelId | None:
     if len(name) > 80 or not name.replace("_", "").isalnum():
         return None
     plain = rx(r"_\d{1,3}$").sub("", name)
@@ -88,34 +88,12 @@ def decode(name: str) -> KernelId | None:
 
 
 def _done(name: str, plain: str, short: str, role: str) -> KernelId:
-    r = Reading(name, "liger_triton")
-    r.put(
-        plain,
-        "op",
-        "user triton",
-        "a Triton kernel: the name is the Python function's",
-        "documented",
-    )
-    r.put(
-        plain,
-        "lib",
-        "Liger-Kernel",
-        f"Liger-Kernel defines a function of this name: {short}",
-        "documented",
-    )
+    r = NameParser(name, "liger_triton", "documented")
+    r.put(plain, "op", "user triton", "a Triton kernel: the name is the Python function's")
+    r.put(plain, "lib", "Liger-Kernel", f"Liger-Kernel defines a function of this name: {short}")
     if plain != name:
-        r.note(name[len(plain) :], "a counter that torch.compile appends", "documented")
+        r.note(name[len(plain) :], "a counter that torch.compile appends")
     return r.done(role, short)
 
 
-FAMILY = Family(
-    name="liger_triton",
-    decode=decode,
-    order=70,
-    examples={
-        "_geglu_tanh_backward_kernel": {"lib": "Liger-Kernel"},
-        "_fused_add_rms_norm_forward_kernel_0": {"lib": "Liger-Kernel"},
-        "_group_norm_forward_kernel": {"op": "user triton"},
-        "embedding_forward_kernel": {"op": "user triton"},
-    },
-)
+FAMILY = Family("liger_triton", _decode, order=70, states=word_set("lib op"))

@@ -1,104 +1,76 @@
 """PyTorch's memory-efficient attention (from xFormers, on CUTLASS).
 
     fmha_cutlassF_<dtype>_(aligned|notaligned)_<queries>x<keys>_(rf|gmem)_sm<arch>
-    forward
     fmha_cutlassB_<dtype>_(aligned|notaligned)_<i>x<j>_k<max>[_dropout][_seqaligned]_sm<arch>
-    backward
 
-The arch is the oldest chip it fits: sm80 runs on everything newer.
+F is forward, B backward. The arch is the oldest chip it fits: sm80 runs on everything newer.
 """
 
 from __future__ import annotations
 
 from foretrace.families._dtypes import WORDS
-from foretrace.families._matmul import PAIR, arch_meaning, shape
-from foretrace.families._reading import Reading, rx, uncut
+from foretrace.families._matmul import PAIR, put_arch, shape
+from foretrace.families._parser import NameParser, rx, uncut, word_set
 from foretrace.schema.kernel import Family, KernelId
 
 LIB = "pytorch mem-efficient (xformers/CUTLASS)"
 _NAME = (
-    rf"(?:void )?fmha_cutlass(?P<way>[FB])_(?P<dtype>[a-z0-9]+)_(?P<aligned>aligned|notaligned)_(?P<blocks>{PAIR})"
+    rf"(?:void )?fmha_cutlass(?P<way>[FB])_(?P<dtype>[a-z0-9]+)_(?P<aligned>aligned|notaligned)_"
+    rf"(?P<blocks>{PAIR})"
     r"(?:_(?P<acc>rf|gmem|urf))?(?:_k(?P<maxk>\d{1,6}))?(?P<dropout>_dropout)?(?P<seq>_seqaligned)?"
     r"(?:_(?P<arch>sm\d{2,3}))?"
 )
 
 
-def decode(name: str) -> KernelId | None:
+def _decode(name: str) -> KernelId | None:
     found = rx(_NAME).match(uncut(name))
     if not found:
         return None
-    r = Reading(name, "mem_efficient_attention")
+    r = NameParser(name, "mem_efficient_attention", "documented")
     forward = found["way"] == "F"
     op = "sdpa_fwd" if forward else "sdpa_bwd"
     text = f"fmha_cutlass{found['way']}"
-    r.put(text, "op", op, f"fused attention, {'forward' if forward else 'backward'}", "documented")
-    r.put(text, "lib", LIB, "PyTorch's memory-efficient attention", "documented")
+    r.put(text, "op", op, f"fused attention, {'forward' if forward else 'backward'}")
+    r.put(text, "lib", LIB, "PyTorch's memory-efficient attention")
     dtype = WORDS.get(found["dtype"], found["dtype"])
-    r.put(found["dtype"], "dtype_in", dtype, f"type of Q, K and V: {dtype}", "documented")
+    r.put(found["dtype"], "dtype_in", dtype, "type of Q, K and V: {}")
     aligned = found["aligned"] == "aligned"
     words = f"inputs are {'' if aligned else 'not '}aligned to 16 bytes"
-    r.put(found["aligned"], "aligned", aligned, words, "documented")
+    r.put(found["aligned"], "aligned", aligned, words)
     _blocks(r, found["blocks"], forward)
     _end(r, found.groupdict(), forward)
     return r.done("attention", f"mem-efficient {op[5:]} {dtype} {found['blocks']}")
 
 
-def _blocks(r: Reading, blocks: str, forward: bool) -> None:
+def _blocks(r: NameParser, blocks: str, forward: bool) -> None:
     first, second = shape(blocks)
     names = ("block_q", "block_k") if forward else ("block_i", "block_j")
-    r.put(blocks, names[0], first, f"{first} query rows per block", "documented")
-    r.put(blocks, names[1], second, f"{second} key rows per block", "documented")
+    r.put(blocks, names[0], first, "{} query rows per block")
+    r.put(blocks, names[1], second, "{} key rows per block")
 
 
-def _end(r: Reading, found: dict[str, str], forward: bool) -> None:
+def _end(r: NameParser, found: dict[str, str], forward: bool) -> None:
     if found["acc"]:
         where = "registers" if found["acc"] == "rf" else "memory, for large head dimensions"
-        r.put(
-            found["acc"],
-            "out_acc",
-            found["acc"],
-            f"the output is gathered in {where}",
-            "documented",
-        )
+        r.put(found["acc"], "out_acc", found["acc"], f"the output is gathered in {where}")
     if found["maxk"]:
         largest = int(found["maxk"])
-        r.put(
-            f"k{largest}", "max_head_dim", largest, f"head dimension up to {largest}", "documented"
-        )
+        r.put(f"k{largest}", "max_head_dim", largest, "head dimension up to {}")
     if not forward and found["arch"]:  # without the end of the name, a missing word says nothing
         for field, text in (("dropout", found["dropout"]), ("seqaligned", found["seq"])):
             words = {"dropout": "dropout", "seqaligned": "lengths that are multiples of the block"}[
                 field
             ]
-            r.put(
-                (text or "").strip("_"),
-                field,
-                bool(text),
-                words if text else f"no word for {words}",
-                "documented",
-            )
-    if found["arch"]:
-        r.put(found["arch"], "arch", found["arch"], arch_meaning(found["arch"]), "documented")
+            meaning = words if text else f"no word for {words}"
+            r.put((text or "").strip("_"), field, bool(text), meaning)
+    put_arch(r, found["arch"], found["arch"])
 
 
 FAMILY = Family(
-    name="mem_efficient_attention",
-    decode=decode,
+    "mem_efficient_attention",
+    _decode,
     order=12,
-    examples={
-        "fmha_cutlassF_bf16_aligned_64x128_rf_sm80": {
-            "block_q": 64,
-            "block_k": 128,
-            "out_acc": "rf",
-            "arch": "sm80",
-        },
-        "fmha_cutlassB_f32_notaligned_64x64_k32_seqaligned"
-        "_sm75(PyTorchMemEffAttention::AttentionBackwardKernel<float>)": {
-            "aligned": False,
-            "max_head_dim": 32,
-            "dropout": False,
-            "seqaligned": True,
-            "dtype_in": "f32",
-        },
-    },
+    states=word_set(
+        "block_q block_k out_acc arch aligned max_head_dim dropout seqaligned dtype_in"
+    ),
 )

@@ -1,5 +1,4 @@
-"""Copies and fills that are no kernels: `Memcpy <kind> (<from> -> <to>)`, `Memset (<kind>)`, and
-ROCm's helpers.
+"""Memcpys and memsets: `Memcpy <kind> (<from> -> <to>)`, `Memset (<kind>)`, ROCm's helpers.
 
 A copy from or to Pageable memory is staged through a pinned buffer and usually blocks the host.
 PtoP is between GPUs. ROCm prints Host where CUDA tells Pinned from Pageable.
@@ -7,7 +6,7 @@ PtoP is between GPUs. ROCm prints Host where CUDA tells Pinned from Pageable.
 
 from __future__ import annotations
 
-from foretrace.families._reading import Reading, rx
+from foretrace.families._parser import NameParser, rx, word_set
 from foretrace.schema.kernel import Family, KernelId
 
 KINDS = {
@@ -33,7 +32,7 @@ ROCM = {
 }
 
 
-def decode(name: str) -> KernelId | None:
+def _decode(name: str) -> KernelId | None:
     if name in ROCM:
         return _rocm(name, *ROCM[name])
     copied = rx(
@@ -44,47 +43,25 @@ def decode(name: str) -> KernelId | None:
     filled = rx(r"Memset(?: \(([\w ]+)\))?").fullmatch(name)
     if not filled:
         return None
-    r = Reading(name, "memcpy_memset")
-    r.put("Memset", "op", "memset", "fills memory with a byte", "documented")
-    if filled[1]:
-        r.put(filled[1], "kind", filled[1], "the memory filled", "documented")
+    r = NameParser(name, "memcpy_memset", "documented")
+    r.put("Memset", "op", "memset", "fills memory with a byte")
+    r.put(filled[1], "kind", filled[1], "the memory filled")
     return r.done("copy", name)
 
 
 def _copy(name: str, kind: str, source: str, target: str) -> KernelId:
-    r = Reading(name, "memcpy_memset")
-    r.put("Memcpy", "op", "memcpy", "copies memory", "documented")
-    r.put(kind, "kind", kind, KINDS.get(kind, "unknown direction"), "documented")
+    r = NameParser(name, "memcpy_memset", "documented")
+    r.put("Memcpy", "op", "memcpy", "copies memory")
+    r.put(kind, "kind", kind, KINDS.get(kind, "unknown direction"))
     for field, text, side in (("src", source, "from"), ("dst", target, "to")):
-        if text:
-            r.put(
-                text,
-                field,
-                text,
-                f"{side} {MEMORY.get(text, text.lower() + ' memory')}",
-                "documented",
-            )
+        r.put(text, field, text, f"{side} {MEMORY.get(text, text.lower() + ' memory')}")
     return r.done("copy", name)
 
 
 def _rocm(name: str, op: str, meaning: str) -> KernelId:
-    r = Reading(name, "memcpy_memset")
-    r.put(name, "op", op, f"ROCm: a {meaning}", "documented")
+    r = NameParser(name, "memcpy_memset", "documented")
+    r.put(name, "op", op, f"ROCm: a {meaning}")
     return r.done("copy", f"{op} (ROCm kernel)")
 
 
-FAMILY = Family(
-    name="memcpy_memset",
-    decode=decode,
-    order=9,
-    examples={
-        "Memcpy DtoH (Device -> Pageable)": {
-            "op": "memcpy",
-            "kind": "DtoH",
-            "src": "Device",
-            "dst": "Pageable",
-        },
-        "Memset (Device)": {"op": "memset", "kind": "Device"},
-        "__amd_rocclr_fillBufferAligned": {"op": "memset"},
-    },
-)
+FAMILY = Family("memcpy_memset", _decode, order=9, states=word_set("op kind src dst"))

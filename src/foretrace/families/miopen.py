@@ -1,6 +1,7 @@
 """MIOpen: assembly implicit-GEMM convolutions, and literal names for the rest.
 
-    igemm_(fwd|bwd|wrw)_gtcx<gen>_(nhwc|nchw)_<dtype>_bx<b>_ex<e>_bt<M>x<N>x<K>_wt<…>_ws<…>_wr<…>_ta<…>_tb<…>[_gkgs]…
+    igemm_(fwd|bwd|wrw)_gtcx<gen>_(nhwc|nchw)_<dtype>_bx<b>_ex<e>_bt<M>x<N>x<K>
+        _wt<…>_ws<…>_wr<…>_ta<…>_tb<…>[_gkgs]…
 
 `gkgs` splits K over the grid. `wrw` is the weight gradient.
 """
@@ -10,7 +11,7 @@ from __future__ import annotations
 from foretrace.families import _words
 from foretrace.families._dtypes import WORDS
 from foretrace.families._matmul import PAIR, TRIPLE, put_tile, shape
-from foretrace.families._reading import Reading, rx, uncut
+from foretrace.families._parser import NameParser, row_for, rx, uncut, word_set
 from foretrace.schema.kernel import Family, KernelId
 
 DIRECTIONS = {
@@ -19,65 +20,52 @@ DIRECTIONS = {
     "wrw": ("conv_wgrad", "convolution, weight gradient"),
 }
 _IGEMM = (
-    r"igemm_(?P<dir>fwd|bwd|wrw)_gtc(?P<x>x(?P<gen>\d)?)?_(?:dlops_)?(?P<layout>n[a-z]+\d*)_(?P<dtype>[a-z]+\d+)"
-    rf"(?:_bx\d+_ex\d+)?_bt(?P<bt>{TRIPLE})(?:_wt(?P<wt>{TRIPLE}))?(?:_ws(?P<ws>{PAIR}))?(?:_wr(?P<wr>{PAIR}))?(?=_|$)"
+    r"igemm_(?P<dir>fwd|bwd|wrw)_gtc(?P<x>x(?P<gen>\d)?)?_(?:dlops_)?(?P<layout>n[a-z]+\d*)_"
+    r"(?P<dtype>[a-z]+\d+)"
+    rf"(?:_bx\d+_ex\d+)?_bt(?P<bt>{TRIPLE})(?:_wt(?P<wt>{TRIPLE}))?(?:_ws(?P<ws>{PAIR}))?(?:_wr"
+    rf"(?P<wr>{PAIR}))?(?=_|$)"
 )
 _TRANSPOSE = r"batched_transpose_(?P<tile>\d{1,4}x\d{1,4})(?:_pack_\w+?)?_(?P<unit>byte|half|dword)"
-BYTES = {"byte": 1, "half": 2, "dword": 4}
-# pattern -> (op, short, role); no op where the short form says it all
-LITERAL = (
-    (r"SubTensorOpWithScalar\w*", "fill/scale tensor", "tensor op with scalar", "pointwise"),
-    (r"SubTensorOpWithCastTensor\w*", "", "tensor cast", "copy"),
-    (r"SubTensorOpWithSubTensor\w*|Op\d?d?Tensor\w*", "", "tensor op", "pointwise"),
-    (r"Im2d2Col\w*|Im3d2Col\w*|Col2Im\d?d?\w*", "", "im2col", "conv"),
-    (
-        r"miopenSp3AsmConv\w*|miopenGcnAsm\w*|gcnAsmConv\w*|MIOpenConv\w*|naive_conv\w*|gridwise_convolution\w*",
-        "",
-        "conv",
-        "conv",
-    ),
-    (r"mloPooling\w*", "", "pool", "reduction"),
-    (r"MIOpenSoftmax\w*|Softmax(?:For|Back)ward", "", "softmax", "softmax"),
-    (r"MIOpenNeuron\w*|MIOpenActive\w*", "", "activation", "pointwise"),
-    (r"MIOpenDropout\w*", "", "dropout", "random"),
+WAVES = (
+    ("wt", "wave_tile", "tile"),
+    ("ws", "wave_step", "steps"),
+    ("wr", "wave_repeat", "repeats"),
 )
+BYTES = {"byte": 1, "half": 2, "dword": 4}
+# role, short name, op (none where the short name says it all), pattern
+LITERAL = r"""
+    pointwise  tensor op with scalar  fill/scale tensor  SubTensorOpWithScalar\w*
+    copy       tensor cast            -                  SubTensorOpWithCastTensor\w*
+    pointwise  tensor op              -                  SubTensorOpWithSubTensor\w*
+        |Op\d?d?Tensor\w*
+    conv       im2col                 -                  Im2d2Col\w*|Im3d2Col\w*|Col2Im\d?d?\w*
+    conv       conv                   -                  miopenSp3AsmConv\w*|miopenGcnAsm\w*
+        |gcnAsmConv\w*|MIOpenConv\w*|naive_conv\w*|gridwise_convolution\w*
+    reduction  pool                   -                  mloPooling\w*
+    softmax    softmax                -                  MIOpenSoftmax\w*|Softmax(?:For|Back)ward
+    pointwise  activation             -                  MIOpenNeuron\w*|MIOpenActive\w*
+    random     dropout                -                  MIOpenDropout\w*
+"""
 
 
-def decode_igemm(name: str) -> KernelId | None:
+def _decode_igemm(name: str) -> KernelId | None:
     whole = uncut(name)
     found = rx(_IGEMM).match(whole)
     if not found:
         return None
-    r = Reading(name, "miopen_igemm")
+    r = NameParser(name, "miopen_igemm")
     op, meaning = DIRECTIONS[found["dir"]]
     r.put(found["dir"], "op", op, meaning, "documented")
-    r.put(
-        "igemm",
-        "lib",
-        "MIOpen (asm implicit GEMM)",
-        "a convolution as a matrix product, in assembly",
-        "documented",
-    )
-    if found["gen"]:
-        r.put(
-            f"gtcx{found['gen']}",
-            "gtc_gen",
-            found["gen"],
-            "2 seen on MI210, 3 on MI300X",
-            "checked",
-        )
+    words = "a convolution as a matrix product, in assembly"
+    r.put("igemm", "lib", "MIOpen (asm implicit GEMM)", words, "documented")
+    r.put(f"gtcx{found['gen']}", "gtc_gen", found["gen"], "2 seen on MI210, 3 on MI300X", "checked")
     r.put(
         found["layout"], "layout", found["layout"], "order of the tensor's dimensions", "documented"
     )
     dtype = WORDS.get(found["dtype"], found["dtype"])
-    r.put(found["dtype"], "dtype_in", dtype, f"type of the input: {dtype}", "documented")
+    r.put(found["dtype"], "dtype_in", dtype, "type of the input: {}", "documented")
     put_tile(r, f"bt{found['bt']}", shape(found["bt"]), "documented")
-    waves = (
-        ("wt", "wave_tile", "tile"),
-        ("ws", "wave_step", "steps"),
-        ("wr", "wave_repeat", "repeats"),
-    )
-    for key, field, words in waves:
+    for key, field, words in WAVES:
         if found[key]:
             r.put(key + found[key], field, shape(found[key]), f"{words} of one wave", "documented")
     split = "gkgs" in whole[found.end() : found.end() + 400].split("_")
@@ -87,97 +75,63 @@ def decode_igemm(name: str) -> KernelId | None:
     return r.done("conv", f"igemm {op} {found['bt']} {dtype}")
 
 
-def decode(name: str) -> KernelId | None:
+def _decode(name: str) -> KernelId | None:
     plain = name.partition("(")[0]
     if plain.endswith(("...", "…")):
-        return (
-            Reading(name, "miopen").done("other", "MIOpen") if plain.startswith("MIOpen") else None
-        )
+        cut = NameParser(name, "miopen").done("other", "MIOpen")
+        return cut if plain.startswith("MIOpen") else None
     transpose = rx(_TRANSPOSE).match(plain)
     if transpose:
         return _transpose(name, transpose["tile"], transpose["unit"])
-    if found := rx(r"MIOpenBatchNorm(Fwd|Bwd)(Train|Infer)?(Spatial|PerActivation)?\w*").match(
-        plain
-    ):
+    batch_norm = r"MIOpenBatchNorm(Fwd|Bwd)(Train|Infer)?(Spatial|PerActivation)?\w*"
+    if found := rx(batch_norm).match(plain):
         return _batch_norm(name, found[0], found[1], found[2] or "", found[3] or "")
-    for pattern, op, short, role in LITERAL:
-        if rx(pattern).fullmatch(plain):
-            return _literal(name, plain, op, short, role)
+    if row := row_for(LITERAL, plain):
+        role, short, op = row
+        return _literal(name, plain, op, short, role)
     if plain.startswith(("MIOpen", "miopen")):
         return _literal(name, plain, "", _words.plain(plain), _words.role(plain))
     return None
 
 
 def _transpose(name: str, tile: str, unit: str) -> KernelId:
-    r = Reading(name, "miopen")
-    r.put(
-        "batched_transpose",
-        "op",
-        "layout_transform",
-        "changes the layout around a convolution",
-        "inferred",
-    )
-    r.put("batched_transpose", "lib", "MIOpen", "a MIOpen kernel", "inferred")
-    r.put(tile, "tile", shape(tile), "elements per block", "inferred")
-    r.put(unit, "element_bytes", BYTES[unit], f"elements of {BYTES[unit]} bytes", "inferred")
+    r = NameParser(name, "miopen")
+    r.put("batched_transpose", "op", "layout_transform", "changes the layout around a convolution")
+    r.put("batched_transpose", "lib", "MIOpen", "a MIOpen kernel")
+    r.put(tile, "tile", shape(tile), "elements per block")
+    r.put(unit, "element_bytes", BYTES[unit], "elements of {} bytes")
     return r.done("copy", f"batched transpose {BYTES[unit] * 8}-bit")
 
 
 def _batch_norm(name: str, text: str, way: str, mode: str, kind: str) -> KernelId:
-    r = Reading(name, "miopen")
+    r = NameParser(name, "miopen")
     forward = way == "Fwd"
-    r.put(
-        text,
-        "op",
-        f"batch_norm_{way.lower()}",
-        f"batch norm, {'forward' if forward else 'backward'}",
-        "inferred",
-    )
-    r.put(text, "lib", "MIOpen", "a MIOpen kernel", "inferred")
+    meaning = f"batch norm, {'forward' if forward else 'backward'}"
+    r.put(text, "op", f"batch_norm_{way.lower()}", meaning)
+    r.put(text, "lib", "MIOpen", "a MIOpen kernel")
     words = [
         {"Spatial": "spatial", "PerActivation": "per activation", "": ""}[kind],
         {"Train": "training", "Infer": "inference", "": ""}[mode],
     ]
     if any(words):
         value = ", ".join(word for word in words if word)
-        r.put(text, "mode", value, value, "inferred")
+        r.put(text, "mode", value, value)
     return r.done("normalization", f"batch_norm {way.lower()}")
 
 
 def _literal(name: str, plain: str, op: str, short: str, role: str) -> KernelId:
-    r = Reading(name, "miopen")
-    r.put(plain, "op", op, "the name is literal", "inferred")
-    r.put(plain, "lib", "MIOpen", f"a MIOpen kernel: {short}", "inferred")
+    r = NameParser(name, "miopen")
+    r.put(plain, "op", op, "the name is literal")
+    r.put(plain, "lib", "MIOpen", f"a MIOpen kernel: {short}")
     return r.done(role, short)
 
 
 FAMILIES = (
     Family(
-        name="miopen_igemm",
-        decode=decode_igemm,
+        "miopen_igemm",
+        _decode_igemm,
         order=10,
-        examples={
-            "igemm_wrw_gtcx3_nhwc_fp16_bx0_ex1_bt128x256x32_wt32x32x8_ws1x2_wr2x2_ta1x4x1x4_1x8x1x32_tb1x4x1x8"
-            "_1x8x1x32_gkgs": {
-                "op": "conv_wgrad",
-                "gtc_gen": "3",
-                "dtype_in": "f16",
-                "tile": [128, 256, 32],
-                "splitk": True,
-                "wave_step": [1, 2],
-            },
-        },
+        states=word_set("op gtc_gen dtype_in tile splitk wave_step"),
     ),
-    Family(
-        name="miopen",
-        decode=decode,
-        order=50,
-        examples={
-            "batched_transpose_64x32_pack_4x2_ediv_2x1_half": {
-                "tile": [64, 32],
-                "element_bytes": 2,
-            },
-            "MIOpenBatchNormBwdSpatial": {"op": "batch_norm_bwd", "mode": "spatial"},
-        },
-    ),
+    Family("miopen", _decode, order=50, states=word_set("tile element_bytes op mode")),
 )

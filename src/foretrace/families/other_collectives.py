@@ -1,21 +1,19 @@
-"""Collective libraries beside NCCL: RCCL's generic kernels, HCCL (Gaudi, Ascend), oneCCL (Intel),
-MSCCL.
+"""Collective libraries beside NCCL: RCCL's generic kernels, HCCL, oneCCL (Intel), MSCCL.
 
     rcclGenericKernel · hccl::AllReduce · oneccl_allreduce_kernel · msccl_kernel
 
-The library and, where it is spelled out, the collective are literal; nothing else is stated.
+The library and, where the name spells it out, the collective are literal. Nothing else is stated.
 """
 
 from __future__ import annotations
 
-import re
-
+from foretrace.families._parser import rx, word_set
 from foretrace.schema.kernel import Family, KernelId, Part
 
-_LIBRARY = re.compile(r"(?:void )?(?P<lib>rccl|hccl|oneccl|msccl|ucc)(?=[A-Z_:]|$)")
-_COLLECTIVE = re.compile(
-    r"all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|broadcast|send_?recv|reduce|gather|scatter|barrier",
-    re.IGNORECASE,
+_LIBRARY = r"(?:void )?(?P<lib>rccl|hccl|oneccl|msccl|ucc)(?=[A-Z_:]|$)"
+_COLLECTIVE = (
+    r"(?i)all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|broadcast|send_?recv|reduce|gather"
+    r"|scatter|barrier"
 )
 _SPELLED = {
     "allreduce": "AllReduce",
@@ -25,8 +23,8 @@ _SPELLED = {
 }
 
 
-def decode(name: str) -> KernelId | None:
-    match = _LIBRARY.match(name[:400])
+def _decode(name: str) -> KernelId | None:
+    match = rx(_LIBRARY).match(name[:400])
     if match is None:
         return None
     library = match["lib"]
@@ -35,7 +33,7 @@ def decode(name: str) -> KernelId | None:
         Part(match["lib"], "op", "a collective between devices", "documented"),
     ]
     fields: dict[str, object] = {"op": "collective", "lib": library}
-    found = _COLLECTIVE.search(name[:400], match.end())
+    found = rx(_COLLECTIVE).search(name[:400], match.end())
     if found is not None:
         plain = found[0].replace("_", "").lower()
         fields["coll"] = _SPELLED.get(plain, plain.capitalize())
@@ -44,13 +42,4 @@ def decode(name: str) -> KernelId | None:
     return KernelId(name, short, "other_collectives", "comms", fields, tuple(parts))
 
 
-FAMILY = Family(
-    "other_collectives",
-    decode,
-    order=60,
-    examples={
-        "rcclGenericKernel": {"lib": "rccl"},
-        "hccl::AllReduce": {"lib": "hccl", "coll": "AllReduce"},
-        "oneccl_allreduce_kernel": {"lib": "oneccl", "coll": "AllReduce"},
-    },
-)
+FAMILY = Family("other_collectives", _decode, order=60, states=word_set("lib coll"))

@@ -1,11 +1,9 @@
-"""PyTorch's own collectives over symmetric memory: `multimem_all_reduce_kernel<T, bytes>` and
-friends.
-"""
+"""PyTorch's collectives over symmetric memory: `multimem_all_reduce_kernel<T, bytes>`, …."""
 
 from __future__ import annotations
 
 from foretrace.families import _cpp, _dtypes
-from foretrace.families._reading import Reading, rx
+from foretrace.families._parser import NameParser, rx, word_set
 from foretrace.schema.kernel import Family, KernelId
 
 COLLECTIVES = {
@@ -17,49 +15,30 @@ COLLECTIVES = {
     "broadcast": "Broadcast",
 }
 _NAME = (
-    r"(?P<multimem>multimem_)?(?:one_shot_|two_shot_)?(?P<coll>all_reduce|all_gather|reduce_scatter|all_to_all)"
+    r"(?P<multimem>multimem_)?(?:one_shot_|two_shot_)?(?P<coll>all_reduce|all_gather"
+    r"|reduce_scatter|all_to_all)"
     r"(?:_out|_inplace|_copy)?_kernel(?:_inplace)?"
 )
 
 
-def decode(name: str) -> KernelId | None:
+def _decode(name: str) -> KernelId | None:
     if "_kernel" not in name[:120] or ("shot_" not in name[:120] and "multimem" not in name[:120]):
         return None
     cpp = _cpp.parse(name)
     found = rx(_NAME).fullmatch(cpp.base)
     if not found or not cpp.args:
         return None
-    r = Reading(name, "torch_symm_mem")
+    r = NameParser(name, "torch_symm_mem")
     coll = COLLECTIVES[found["coll"]]
-    r.put(cpp.base, "op", "collective", "between GPUs", "inferred")
-    r.put(cpp.base, "coll", coll, "the collective", "inferred")
+    r.put(cpp.base, "op", "collective", "between GPUs")
+    r.put(cpp.base, "coll", coll, "the collective")
     lib = "torch symmetric memory (multimem/NVLS)" if found["multimem"] else ""
-    r.put(
-        cpp.base,
-        "lib",
-        lib,
-        "PyTorch's collectives over symmetric memory, with multicast",
-        "inferred",
-    )
+    r.put(cpp.base, "lib", lib, "PyTorch's collectives over symmetric memory, with multicast")
     dtype = _dtypes.cpp(cpp.arg(0))
-    if dtype:
-        r.put(cpp.arg(0), "dtype", dtype, f"element type: {dtype}", "inferred")
+    r.put(cpp.arg(0), "dtype", dtype, "element type: {}")
     size = _cpp.integer(cpp.arg(1))
-    if size is not None:
-        r.put(cpp.arg(1), "bytes_per_access", size, f"{size} bytes at a time", "inferred")
+    r.put(cpp.arg(1), "bytes_per_access", size, "{} bytes at a time")
     return r.done("comms", f"symm_mem {coll} {dtype or ''}".strip())
 
 
-FAMILY = Family(
-    name="torch_symm_mem",
-    decode=decode,
-    order=35,
-    examples={
-        "void (anonymous namespace)::two_shot_all_reduce_kernel<c10::BFloat16, 16, "
-        "8>(c10::BFloat16*)": {
-            "coll": "AllReduce",
-            "dtype": "bf16",
-            "bytes_per_access": 16,
-        },
-    },
-)
+FAMILY = Family("torch_symm_mem", _decode, order=35, states=word_set("coll dtype bytes_per_access"))

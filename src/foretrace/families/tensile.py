@@ -1,6 +1,7 @@
 """Tensile: the matrix products of rocBLAS and hipBLASLt.
 
-    C<ijk>_A<idx>_B<idx>_<types>_<flags>[_Bias][_HA_S][_SAV][_UserArgs]_MT<M>x<N>x<K>_MI<m>x<n>[x<k>]x<b>_SN_<parameters>
+    C<ijk>_A<idx>_B<idx>_<types>_<flags>[_Bias][_HA_S][_SAV][_UserArgs]_MT<M>x<N>x<K>
+        _MI<m>x<n>[x<k>]x<b>_SN_<parameters>
 
 `Alik` has the summation index first, so A is transposed (t); `Bljk` is not (n): `Alik_Bljk` is tn,
 what F.linear runs. Types: S f32, D f64, H f16, B bf16, I i32, I8, X xf32, F8 and B8 the two fp8
@@ -10,24 +11,16 @@ activation and scaling are what the kernel can do, not proof of it.
 
 from __future__ import annotations
 
+from foretrace.families._dtypes import by_spelling
 from foretrace.families._matmul import TRIPLE, arch_meaning, put_layout, put_tile, shape
-from foretrace.families._reading import Reading, rx, uncut
+from foretrace.families._parser import NameParser, joined, rx, uncut, word_set
 from foretrace.schema.kernel import Family, KernelId
 
 LIB = "hipBLASLt/rocBLAS (Tensile)"
-TYPES = {
-    "S": "f32",
-    "D": "f64",
-    "H": "f16",
-    "B": "bf16",
-    "I": "i32",
-    "I8": "i8",
-    "X": "xf32",
-    "F8": "e4m3",
-    "B8": "e5m2",
-    "C": "c64",
-    "Z": "c128",
-}
+TYPES = by_spelling(
+    "f32 = S; f64 = D; f16 = H; bf16 = B; i32 = I; i8 = I8; xf32 = X; e4m3 = F8; e5m2 = B8; "
+    "c64 = C; c128 = Z"
+)
 ALGORITHMS = {"MB": "several buffers", "SB": "one buffer", "MBSK": "several buffers, one kernel"}
 PARAMETERS = (
     (r"_MI(\d{1,4}(?:x\d{1,4}){2,3})(?=_)", "mfma", "shape of one matrix instruction"),
@@ -52,27 +45,26 @@ _THREE_TYPES = rf"(?P<in>{_T})(?P<out>{_T})(?P<comp>{_T})_(?P<flags>B?H?)(?=_|$)
 _ONE_TYPE = rf"(?P<in>{_T})_?(?P<flags>B?H?)(?=_|$)"
 
 
-def decode(name: str) -> KernelId | None:
+def _decode(name: str) -> KernelId | None:
     if not name.startswith(("Cij", "Custom_Cij")):
         return None
     whole = uncut(name)
     head = rx(_HEAD).match(whole[:2000])
     if not head:
         return _helper(name, cut=whole != name)
-    r = Reading(name, "rocm_tensile")
-    r.put(f"C{head['c']}", "op", "gemm", "a matrix product", "documented")
-    r.put(f"C{head['c']}", "lib", LIB, "a kernel of AMD's BLAS libraries", "documented")
+    r = NameParser(name, "rocm_tensile", "documented")
+    r.put(f"C{head['c']}", "op", "gemm", "a matrix product")
+    r.put(f"C{head['c']}", "lib", LIB, "a kernel of AMD's BLAS libraries")
     a = "t" if head["a"].startswith("l") else "n"
     b = "n" if head["b"].startswith("l") else "t"
     put_layout(r, f"A{head['a']}_B{head['b']}", a + b, "checked")
     _problem(r, head["problem"])
-    put_tile(r, f"MT{head['tile']}", shape(head["tile"]), "documented")
+    put_tile(r, f"MT{head['tile']}", shape(head["tile"]))
     _parameters(r, whole[head.end() : 4000])
-    words = ["tensile", head["tile"], a + b, r.fields.get("dtype_in", "")]
-    return r.done("gemm", " ".join(word for word in words if word))
+    return r.done("gemm", joined("tensile", head["tile"], a + b, r.get("dtype_in")))
 
 
-def _problem(r: Reading, problem: str) -> None:
+def _problem(r: NameParser, problem: str) -> None:
     types = next(
         (m for p in (_THREE_TYPES, _SPLIT_TYPES, _ONE_TYPE) if (m := rx(p).match(problem))), None
     )
@@ -80,53 +72,39 @@ def _problem(r: Reading, problem: str) -> None:
         return
     found = types.groupdict()
     source = TYPES[found["in"]]
-    r.put(types[0], "dtype_in", source, f"type of both inputs: {source}", "documented")
-    target, compute = (
-        TYPES[found.get("out") or found["in"]],
-        TYPES[found.get("comp") or found["in"]],
-    )
-    r.put(types[0], "dtype_out", target, f"type of the result: {target}", "documented")
-    r.put(types[0], "dtype_compute", compute, f"computed in {compute}", "documented")
-    r.put(types[0], "use_beta", "B" in found["flags"], "can add beta * C", "documented")
-    r.put(
-        types[0],
-        "high_precision_acc",
-        "H" in found["flags"],
-        "sums in a wider type than the inputs",
-        "documented",
-    )
+    r.put(types[0], "dtype_in", source, "type of both inputs: {}")
+    target, compute = (TYPES[found.get(side) or found["in"]] for side in ("out", "comp"))
+    r.put(types[0], "dtype_out", target, "type of the result: {}")
+    r.put(types[0], "dtype_compute", compute, "computed in {}")
+    r.put(types[0], "use_beta", "B" in found["flags"], "can add beta * C")
+    meaning = "sums in a wider type than the inputs"
+    r.put(types[0], "high_precision_acc", "H" in found["flags"], meaning)
     _abilities(r, problem[types.end() :].strip("_"))
 
 
-def _abilities(r: Reading, rest: str) -> None:
+def _abilities(r: NameParser, rest: str) -> None:
     words = rest.split("_")
     for pattern, field, meaning in ABILITIES:
         text = next((word for word in words if rx(pattern).fullmatch(word)), "")
         r.put(
-            text,
-            field,
-            bool(text),
-            meaning if text else f"it cannot: no word for it ({meaning})",
-            "documented",
+            text, field, bool(text), meaning if text else f"it cannot: no word for it ({meaning})"
         )
     active = next((word for word in words if rx(rf"H?A(?:{_T})?").fullmatch(word)), "")
     if active:
         kind = "hipblaslt_all" if active.startswith("H") else "all"
         meaning = "an activation can be chosen at run time; the name does not tell which, if any"
-        r.put(active, "activation", f"runtime-selectable ({kind})", meaning, "documented")
+        r.put(active, "activation", f"runtime-selectable ({kind})", meaning)
 
 
-def _parameters(r: Reading, tail: str) -> None:
-    """Capital letters of a parameter's name and its value, in alphabetical order; only the telling
-    ones are read.
-    """
+def _parameters(r: NameParser, tail: str) -> None:
+    """A parameter is the capital letters of its name and its value; the telling ones are read."""
     for pattern, field, meaning in PARAMETERS:
         found = rx(pattern).search(tail)
         if found:
             value = _value(field, found[1])
             words = f"{meaning}: {ALGORITHMS.get(found[1], found[1])}"
             words = arch_meaning(f"gfx{found[1]}") if field == "arch" else words
-            r.put(found[0].strip("_"), field, value, words, "documented")
+            r.put(found[0].strip("_"), field, value, words)
 
 
 def _value(field: str, text: str) -> object:
@@ -140,11 +118,11 @@ def _value(field: str, text: str) -> object:
 
 
 def _helper(name: str, cut: bool) -> KernelId:
-    """`Cijk_S_PostGSU3_VW4`: adds the pieces of a product split over K; others scale C before it."""
-    r = Reading(name, "rocm_tensile")
+    """`Cijk_S_PostGSU3_VW4` adds the pieces of a product split over K; others scale C first."""
+    r = NameParser(name, "rocm_tensile", "documented")
     if cut:
         return r.done("gemm", "tensile")
-    r.put(name[:4], "lib", LIB, "a kernel of AMD's BLAS libraries", "documented")
+    r.put(name[:4], "lib", LIB, "a kernel of AMD's BLAS libraries")
     if "PostGSU" not in name[:2000]:
         return r.done("pointwise", "tensile scale C by beta")
     r.put("PostGSU", "op", "splitk_reduce", "adds the pieces of a product split over K", "inferred")
@@ -152,27 +130,11 @@ def _helper(name: str, cut: bool) -> KernelId:
 
 
 FAMILY = Family(
-    name="rocm_tensile",
-    decode=decode,
+    "rocm_tensile",
+    _decode,
     order=10,
-    examples={
-        "Cijk_Alik_Bljk_HHS_BH_Bias_HAS_SAV_UserArgs_MT128x96x64_MI16x16x1_SN_GSUAMB_ISA942_SK3_WS64_WG32_8_1": {
-            "layout": "tn",
-            "tile": [128, 96, 64],
-            "dtype_in": "f16",
-            "dtype_compute": "f32",
-            "bias": True,
-            "arch": "gfx942",
-            "stream_k": True,
-            "workgroup": [32, 8, 1],
-            "mfma": [16, 16, 1],
-        },
-        "Cijk_Ailk_Bljk_F8BS_BH_SAB_UserArgs_MT64x64x128_MI16x16x1_SN_GSU2_GSUASB_ISA950_WG64_4_1": {
-            "dtype_in": "e4m3",
-            "dtype_out": "bf16",
-            "global_split_u": 2,
-            "arch": "gfx950",
-            "bias": False,
-        },
-    },
+    states=word_set("""
+        layout tile dtype_in dtype_compute bias arch stream_k workgroup mfma dtype_out
+        global_split_u
+    """),
 )

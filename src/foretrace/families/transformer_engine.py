@@ -1,17 +1,7 @@
-"""Transformer Engine: norms, rope, casts under `transformer_engine::`. Its matrix products are
-cuBLASLt's own names.
-"""
+"""Transformer Engine: norms, rope, casts. Its matrix products have cuBLASLt's own names."""
 
 from __future__ import annotations
 
-from foretrace.families._literal import library
+from foretrace.families._words import library
 
-FAMILY = library(
-    "transformer_engine",
-    "Transformer Engine",
-    {
-        "void transformer_engine::normalization::rmsnorm_fwd_tuned_kernel<P>(P)": {
-            "lib": "Transformer Engine"
-        }
-    },
-)
+FAMILY = library("transformer_engine", "Transformer Engine", states="lib")

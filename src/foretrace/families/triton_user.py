@@ -1,26 +1,29 @@
-"""Triton kernels that people write: the name is the Python function's, unchanged (Triton 2 appended
-`_0d1d2c3…`).
+"""Triton kernels that people write: the name is the Python function's, unchanged.
 
-A plain identifier is taken for Triton when it is a known one, begins with `_`, or ends the way such
-functions do. That is a habit, not a rule: a plain `extern "C"` CUDA kernel looks the same. The role
-comes from the words of the name.
+Triton 2 appended `_0d1d2c3…`. A plain identifier counts as Triton when it is a known one, begins
+with `_`, or ends the way such functions do. That is a habit, not a rule: a plain `extern "C"` CUDA
+kernel looks the same. The role comes from the words of the name. The matrix product of
+triton_kernels for MoE states more:
 
-    _matmul_ogs_<layout>_<out>x<A>x<B>_<M>x<N>x<K>x<split K>[_swiglu]      triton_kernels' matrix
-    product for MoE
+    _matmul_ogs_<layout>_<out>x<A>x<B>_<M>x<N>x<K>x<split K>[_swiglu]
 """
 
 from __future__ import annotations
 
 from foretrace.families import _words
 from foretrace.families._matmul import put_tile
-from foretrace.families._reading import Reading, rx
+from foretrace.families._parser import NameParser, row_for, rx, word_set
 from foretrace.schema.kernel import Family, KernelId
 
 _OGS = (
-    r"_p?(?P<base>matmul_ogs)_(?P<layout>[NT]{3})_(?P<out>[a-z0-9]+?)x(?P<a>[a-z0-9]+?)x(?P<b>[a-z0-9]+?)"
+    r"_p?(?P<base>matmul_ogs)_(?P<layout>[NT]{3})_(?P<out>[a-z0-9]+?)x(?P<a>[a-z0-9]+?)x"
+    r"(?P<b>[a-z0-9]+?)"
     r"_(?P<m>\d{1,5})x(?P<n>\d{1,5})x(?P<k>\d{1,5})x(?P<split>\d{1,5})(?P<rest>(?:_[a-z0-9]+)*)"
 )
-_HABIT = r"_[A-Za-z]\w*|\w*(?:_kernel|_fwd|_bwd|_forward|_backward|_triton|_fwd_inner)(?:_\w{1,24})?|triton_\w+"
+_HABIT = (
+    r"_[A-Za-z]\w*|\w*(?:_kernel|_fwd|_bwd|_forward|_backward|_triton|_fwd_inner)"
+    r"(?:_\w{1,24})?|triton_\w+"
+)
 _SPEC = r"_?0[dce]+(?:\d{1,4}[dce]*)*$"
 ATTENTION = {
     "bwd_kernel_dk_dv": "bwd",
@@ -30,36 +33,24 @@ ATTENTION = {
     "bwd_kernel_fuse": "bwd",
     "attn_bwd": "bwd",
 }
-# name -> (op, library, short, role)
-KNOWN = {
-    "kernel_unified_attention_2d": (
-        "attention",
-        "vLLM triton unified attention",
-        "paged attention (2D)",
-        "attention",
-    ),
-    "kernel_unified_attention_3d": (
-        "attention",
-        "vLLM triton unified attention",
-        "paged attention (3D)",
-        "attention",
-    ),
-    "reduce_segments": (
-        "",
-        "vLLM triton unified attention",
-        "paged attention (sum of segments)",
-        "attention",
-    ),
-    "_topk_forward": ("user triton", "", "topk fwd (MoE router)", "sort"),
-    "create_flashinfer_kv_indices_triton": ("user triton", "", "kv indices", "scatter_gather"),
-    "_combined_routing_compute": ("user triton", "", "MoE routing", "scatter_gather"),
-    "_combined_routing_memset": ("user triton", "", "MoE routing (memset)", "copy"),
-    "fused_moe_kernel": ("", "", "fused MoE gemm", "gemm"),
-    "matmul_kernel": ("", "", "matmul", "gemm"),
-}
+# role, op, short name, library, function
+KNOWN = r"""
+    attention       attention  paged attention (2D)  vLLM triton unified attention
+        kernel_unified_attention_2d
+    attention       attention  paged attention (3D)  vLLM triton unified attention
+        kernel_unified_attention_3d
+    attention       -  paged attention (sum of segments)  vLLM triton unified attention
+        reduce_segments
+    sort            user triton  topk fwd (MoE router)  -  _topk_forward
+    scatter_gather  user triton  kv indices  -  create_flashinfer_kv_indices_triton
+    scatter_gather  user triton  MoE routing  -  _combined_routing_compute
+    copy            user triton  MoE routing (memset)  -  _combined_routing_memset
+    gemm            -  fused MoE gemm  -  fused_moe_kernel
+    gemm            -  matmul  -  matmul_kernel
+"""
 
 
-def decode(name: str) -> KernelId | None:
+def _decode(name: str) -> KernelId | None:
     if len(name) > 400 or not rx(r"[A-Za-z_]\w*").fullmatch(name) or name.startswith("_Z"):
         return None
     ogs = rx(_OGS).fullmatch(name)
@@ -68,105 +59,67 @@ def decode(name: str) -> KernelId | None:
     plain = rx(_SPEC).sub("", name)
     if plain in ATTENTION:
         return _attention(name, plain)
-    if plain in KNOWN:
-        return _known(name, plain)
+    if known := row_for(KNOWN, plain):
+        return _known(name, plain, *known)
     if not rx(_HABIT).fullmatch(plain):
         return None
-    r = Reading(name, "user_triton")
-    r.put(
-        plain,
-        "op",
-        "user triton",
-        "looks like a Triton kernel: then the name is the Python function's",
-        "inferred",
-    )
+    r = NameParser(name, "user_triton")
+    meaning = "looks like a Triton kernel: then the name is the Python function's"
+    r.put(plain, "op", "user triton", meaning)
     _spec(r, name, plain)
     return r.done(_words.role(plain), _words.plain(plain))
 
 
-def _known(name: str, plain: str) -> KernelId:
-    op, lib, short, role = KNOWN[plain]
-    r = Reading(name, "user_triton")
-    r.note(plain, "a Triton kernel, known by its function name", "inferred")
-    r.put(plain, "op", op, f"{short}, from the function's name", "inferred")
-    r.put(plain, "lib", lib, f"{lib} defines a function of this name", "inferred")
+def _known(name: str, plain: str, role: str, op: str, short: str, lib: str) -> KernelId:
+    r = NameParser(name, "user_triton")
+    r.note(plain, "a Triton kernel, known by its function name")
+    r.put(plain, "op", op, f"{short}, from the function's name")
+    r.put(plain, "lib", lib, "{} defines a function of this name")
     _spec(r, name, plain)
     return r.done(role, short)
 
 
 def _attention(name: str, plain: str) -> KernelId:
     way = ATTENTION[plain]
-    r = Reading(name, "user_triton")
-    r.put(
-        plain,
-        "op",
-        f"sdpa_{way}",
-        f"attention, {'forward' if way == 'fwd' else 'backward'}",
-        "inferred",
-    )
-    r.put(
-        plain,
-        "lib",
-        "AOTriton / Triton flash attention",
-        "what PyTorch's SDPA launches on ROCm",
-        "inferred",
-    )
+    r = NameParser(name, "user_triton")
+    r.put(plain, "op", f"sdpa_{way}", f"attention, {'forward' if way == 'fwd' else 'backward'}")
+    r.put(plain, "lib", "AOTriton / Triton flash attention", "what PyTorch's SDPA launches on ROCm")
     return r.done("attention", f"attn {way}")
 
 
-def _spec(r: Reading, name: str, plain: str) -> None:
+def _spec(r: NameParser, name: str, plain: str) -> None:
     if plain != name:
         spec = name[len(plain) :].lstrip("_")
-        r.put(
-            spec,
-            "arg_spec",
-            spec,
-            "Triton 2's argument list: d = divisible by 16, c = equal to 1",
-            "documented",
-        )
+        meaning = "Triton 2's argument list: d = divisible by 16, c = equal to 1"
+        r.put(spec, "arg_spec", spec, meaning, "documented")
 
 
 def _ogs(name: str, found: dict[str, str]) -> KernelId:
-    r = Reading(name, "user_triton")
-    r.put(found["base"], "op", "gemm", "a matrix product, grouped by expert (MoE)", "inferred")
-    r.put(found["base"], "lib", "triton_kernels matmul_ogs", "triton_kernels", "inferred")
-    r.put(found["layout"], "layout", found["layout"], "layouts of the operands", "inferred")
+    r = NameParser(name, "user_triton")
+    r.put(found["base"], "op", "gemm", "a matrix product, grouped by expert (MoE)")
+    r.put(found["base"], "lib", "triton_kernels matmul_ogs", "triton_kernels")
+    r.put(found["layout"], "layout", found["layout"], "layouts of the operands")
     types = (
         ("out", "dtype_out", "result"),
         ("a", "dtype_a", "activation"),
         ("b", "dtype_b", "weight"),
     )
     for key, field, meaning in types:
-        r.put(found[key], field, found[key], f"type of the {meaning}: {found[key]}", "inferred")
+        r.put(found[key], field, found[key], f"type of the {meaning}: {found[key]}")
     tile = [int(found[key]) for key in "mnk"]
-    put_tile(r, "x".join(str(number) for number in tile), tile, "inferred")
-    r.put(
-        found["split"], "split_k", int(found["split"]), f"K in {found['split']} pieces", "inferred"
-    )
+    put_tile(r, "x".join(str(number) for number in tile), tile)
+    r.put(found["split"], "split_k", int(found["split"]), f"K in {found['split']} pieces")
     rest = [
         word
         for word in found["rest"].split("_")
         if word in ("swiglu", "geglu", "gelu", "relu", "silu")
     ]
     if rest:
-        r.put(rest[0], "epilogue", rest, "applied at the end", "inferred")
+        r.put(rest[0], "epilogue", rest, "applied at the end")
     short = " ".join(["matmul_ogs", "x".join(str(number) for number in tile), *rest])
     return r.done("gemm", short)
 
 
 FAMILY = Family(
-    name="user_triton",
-    decode=decode,
-    order=90,
-    examples={
-        "_matmul_ogs_NNT_bf16xbf16xmxfp4_64x128x128x2_swiglu": {
-            "tile": [64, 128, 128],
-            "split_k": 2,
-            "dtype_b": "mxfp4",
-            "epilogue": ["swiglu"],
-        },
-        "_fused_linear_kernel": {"op": "user triton"},
-        "add_kernel_0d1d2d3de": {"arg_spec": "0d1d2d3de"},
-        "bwd_kernel_dk_dv": {"op": "sdpa_bwd"},
-    },
+    "user_triton", _decode, order=90, states=word_set("tile split_k dtype_b epilogue op arg_spec")
 )

@@ -1,11 +1,9 @@
-"""vLLM's own CUDA and HIP kernels, and those of SGLang, which began as copies. Their names are
-literal.
-"""
+"""vLLM's CUDA and HIP kernels, and SGLang's, which began as copies. Names are literal."""
 
 from __future__ import annotations
 
-from foretrace.families import _cpp, _dtypes, _mangled, _words
-from foretrace.families._reading import Reading, rx
+from foretrace.families import _cpp, _dtypes, _words
+from foretrace.families._parser import NameParser, rx, word_set
 from foretrace.schema.kernel import Family, KernelId
 
 # function (without `_kernel`) -> (op, short, role); no op where the short form says it all; {}
@@ -33,21 +31,15 @@ KERNELS = {
     "store_kvcache": ("kv_cache_write", "kv cache write", "scatter_gather"),
 }
 # SGLang's names without a namespace of their own.
-UNSCOPED = (
-    "rotary_embedding",
-    "store_kvcache",
-    "clamp_position",
-    "resolve_future_token_ids",
-    "cross_device_reduce_1stage",
-    "cross_device_reduce_2stage",
-    "act_and_mul",
-    "moe_align_block_size",
-)
+UNSCOPED = word_set("""
+    rotary_embedding store_kvcache clamp_position resolve_future_token_ids
+    cross_device_reduce_1stage cross_device_reduce_2stage act_and_mul moe_align_block_size
+""")
 _SCOPES = ("vllm", "marlin", "marlin_moe_wna16", "sgl_hip", "sgl", "device")
 
 
-def decode(name: str) -> KernelId | None:
-    if _mangled.is_mangled(name):
+def _decode(name: str) -> KernelId | None:
+    if _cpp.is_mangled(name):
         return _mangled_name(name)
     if not rx(r"vllm::|marlin|sgl|::type |_kernel|kvcache").search(name[:300]) or "(" not in name:
         return None
@@ -56,7 +48,7 @@ def decode(name: str) -> KernelId | None:
     scoped = cpp.scope.split("::")[0] in _SCOPES
     if not scoped and not (function in UNSCOPED and not cpp.scope):
         return None
-    r = Reading(name, "vllm_cuda")
+    r = NameParser(name, "vllm_cuda")
     if function.startswith("reshape_and_cache") or function == "concat_and_cache_mla":
         return _cache(r, cpp)
     if "quant" in function and "norm" not in function:
@@ -64,86 +56,58 @@ def decode(name: str) -> KernelId | None:
     return _literal(r, cpp, function)
 
 
-def _literal(r: Reading, cpp: _cpp.Cpp, function: str) -> KernelId:
+def _literal(r: NameParser, cpp: _cpp.Cpp, function: str) -> KernelId:
     plain = _words.plain(cpp.base)
     op, short, role = KERNELS.get(function, ("", plain + " {}", _words.role(cpp.base)))
-    r.put(cpp.base, "op", op, "the name is literal", "inferred")
+    r.put(cpp.base, "op", op, "the name is literal")
     if not op:
-        r.note(cpp.base, f"the name is literal: {plain}", "inferred")
+        r.note(cpp.base, f"the name is literal: {plain}")
     dtype = _dtypes.cpp(cpp.arg(0))
     if dtype and "{}" in short:
-        r.put(cpp.arg(0), "dtype", dtype, f"works on {dtype}", "inferred")
+        r.put(cpp.arg(0), "dtype", dtype, "works on {}")
     if function == "rotary_embedding" and (neox := _cpp.boolean(cpp.arg(1))) is not None:
         words = "rotates halves (NeoX style)" if neox else "rotates pairs (GPT-J style)"
-        r.put(cpp.arg(1), "neox", neox, words, "inferred")
+        r.put(cpp.arg(1), "neox", neox, words)
     return r.done(role, short.replace("{}", dtype or "").strip())  # the name's own braces stay
 
 
-def _cache(r: Reading, cpp: _cpp.Cpp) -> KernelId:
-    r.put(
-        cpp.base, "op", "kv_cache_write", "writes keys and values into the paged cache", "inferred"
-    )
+def _cache(r: NameParser, cpp: _cpp.Cpp) -> KernelId:
+    r.put(cpp.base, "op", "kv_cache_write", "writes keys and values into the paged cache")
     source, cached = _dtypes.cpp(cpp.arg(0)), _dtypes.cpp(cpp.arg(1))
-    if source:
-        r.put(cpp.arg(0), "dtype_in", source, f"reads {source}", "inferred")
+    r.put(cpp.arg(0), "dtype_in", source, "reads {}")
     kind = rx(r"Fp8KVCacheDataType\)(\d)").search(cpp.arg(2))
     if kind:
         cached = cached if kind[1] == "0" else "fp8"
     if kind and cached:
-        r.put(cpp.arg(2), "dtype_cache", cached, f"the cache holds {cached}", "inferred")
+        r.put(cpp.arg(2), "dtype_cache", cached, "the cache holds {}")
     return r.done("scatter_gather", "kv cache write")
 
 
-def _quant(r: Reading, cpp: _cpp.Cpp) -> KernelId:
-    r.put(cpp.base, "op", "quantize", "converts to fewer bits", "inferred")
+def _quant(r: NameParser, cpp: _cpp.Cpp) -> KernelId:
+    r.put(cpp.base, "op", "quantize", "converts to fewer bits")
     types = [_dtypes.cpp(text) for text in cpp.args[:2]]
     source, target = types if len(types) == 2 else (None, None)
-    if source:
-        r.put(cpp.arg(0), "dtype_in", source, f"reads {source}", "inferred")
+    r.put(cpp.arg(0), "dtype_in", source, "reads {}")
     if target in ("e4m3", "e5m2", "i8", "e4m3fnuz"):
-        r.put(cpp.arg(1), "dtype_out", target, f"writes {target}", "inferred")
-    kind = (
-        "int8"
-        if target == "i8" or "int8" in cpp.base
-        else "fp8"
-        if target or "fp8" in cpp.base
-        else "fewer bits"
-    )
+        r.put(cpp.arg(1), "dtype_out", target, "writes {}")
+    kind = "fp8" if target or "fp8" in cpp.base else "fewer bits"
+    kind = "int8" if target == "i8" or "int8" in cpp.base else kind
     return r.done("pointwise", f"quantize {source or ''}->{kind}")
 
 
 def _mangled_name(name: str) -> KernelId | None:
-    words = _mangled.identifiers(name)
+    words = _cpp.identifiers(name)
     if not words or words[0] not in _SCOPES:
         return None
     base = next((word for word in words[1:] if word.endswith("kernel")), words[-1])
-    r = Reading(name, "vllm_cuda")
+    r = NameParser(name, "vllm_cuda")
     r.put("_Z", "mangled", True, "the name stayed mangled", "documented")
     function = base.removesuffix("_kernel")
     op, short, role = KERNELS.get(function, ("", _words.plain(base), _words.role(base)))
-    r.put(base, "op", op, "the name is literal", "inferred")
+    r.put(base, "op", op, "the name is literal")
     return r.done(role, short.replace("{}", "").strip())
 
 
 FAMILY = Family(
-    name="vllm_cuda",
-    decode=decode,
-    order=55,
-    examples={
-        "void vllm::rotary_embedding_kernel<c10::Half, false>(long const*)": {
-            "op": "rope",
-            "dtype": "f16",
-            "neox": False,
-        },
-        "void vllm::reshape_and_cache_flash_kernel<__half, __half, "
-        "(vllm::Fp8KVCacheDataType)0>(__half const*)": {
-            "op": "kv_cache_write",
-            "dtype_in": "f16",
-            "dtype_cache": "f16",
-        },
-        "void vllm::act_and_mul_kernel<c10::BFloat16, &(c10::BFloat16 "
-        "vllm::silu_kernel<c10::BFloat16>(c10::BFloat16))>(P)": {
-            "dtype": "bf16",
-        },
-    },
+    "vllm_cuda", _decode, order=55, states=word_set("op dtype neox dtype_in dtype_cache")
 )

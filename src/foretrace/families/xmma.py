@@ -1,10 +1,10 @@
 """xmma: matrix products and convolutions in cuBLAS and cuDNN, `sm80_xmma_…` to `sm90_xmma_…`.
 
-    sm<arch>_xmma_gemm_<T1>_<T2>_<T3>_<layout>_<layout of
-    C>_tilesize<M>x<N>x<K>[_cgasize<c>][_stage<S>]
-        _(warpsize|warpgroupsize)<w>[_tensor<mma>|_ffma][_<words>]_execute[_<k
-        mode>]_kernel__5x_(cublas|cudnn)
-    sm<arch>_xmma_(fprop|dgrad|wgrad)_implicit_gemm[_indexed]_<T1>_<T2>_<T3>_<input+filter>_<output>_tilesize…
+    sm<arch>_xmma_gemm_<T1>_<T2>_<T3>_<layout>_<layout of C>_tilesize<M>x<N>x<K>[_cgasize<c>]
+        [_stage<S>]_(warpsize|warpgroupsize)<w>[_tensor<mma>|_ffma][_<words>]_execute
+        [_<k mode>]_kernel__5x_(cublas|cudnn)
+    sm<arch>_xmma_(fprop|dgrad|wgrad)_implicit_gemm[_indexed]_<T1>_<T2>_<T3>_<input+filter>
+        _<output>_tilesize…
 
 T1 is input and output type (A, B and output where A and B differ), T2 the arithmetic and the
 accumulator, T3 the type of the end. NVIDIA has not explained the convention: everything here is
@@ -16,13 +16,14 @@ from __future__ import annotations
 from foretrace.families._dtypes import WORDS
 from foretrace.families._matmul import (
     TRIPLE,
-    arch_meaning,
+    put_arch,
     put_layout,
     put_tensor_core,
     put_tile,
     shape,
+    times,
 )
-from foretrace.families._reading import Reading, rx, uncut
+from foretrace.families._parser import NameParser, joined, rx, uncut, word_set
 from foretrace.schema.kernel import Family, KernelId
 
 OPS = {
@@ -39,27 +40,33 @@ K_MODES = {
 _TYPE = "tf32|bf16|f16|f32|f64|e4m3|e5m2|i8|u8|i32|i4"
 _HEAD = (
     r"(?P<arch>sm\d{2,3}[a-z]?)_xmma_(?P<kind>gemm|fprop|dgrad|wgrad)(?P<implicit>_implicit_gemm)?"
-    rf"(?P<indexed>_indexed)?(?:_(?P<t1>(?:{_TYPE}){{2,3}})_(?P<t2>(?:{_TYPE}){{2,3}})_(?P<t3>{_TYPE})"
-    r"|(?:_[a-z]+\d[a-z0-9]*){1,3})?(?:_(?P<in>[ntc]{2}|n[a-z]+\d*k[a-z]+\d*)_(?P<out>[ntc]|n[a-z]+\d*))?(?=_|$)"
+    rf"(?P<indexed>_indexed)?(?:_(?P<t1>(?:{_TYPE}){{2,3}})_(?P<t2>(?:{_TYPE}){{2,3}})_"
+    rf"(?P<t3>{_TYPE})"
+    r"|(?:_[a-z]+\d[a-z0-9]*){1,3})?(?:_(?P<in>[ntc]{2}|n[a-z]+\d*k[a-z]+\d*)_"
+    r"(?P<out>[ntc]|n[a-z]+\d*))?(?=_|$)"
 )
 _SIZES = (
-    rf"_tilesize(?P<tile>{TRIPLE})(?:_cgasize(?P<cluster>{TRIPLE}))?(?:_stage(?P<stages>\d{{1,3}}))?"
+    rf"_tilesize(?P<tile>{TRIPLE})(?:_cgasize(?P<cluster>{TRIPLE}))?(?:_stage"
+    rf"(?P<stages>\d{{1,3}}))?"
     rf"(?:_(?P<unit>warpgroupsize|warpsize)(?P<warps>{TRIPLE}))?(?:_g(?P<groups>\d{{1,4}}))?"
     rf"(?:_tensor(?P<mma>{TRIPLE})|_(?P<ffma>ffma))?(?=_|$)"
 )
-_END = r"_?execute(?:_(?P<mode>segment_k_off|segment_k_on|split_k))?_kernel(?:_+(?:5x_)?(?P<lib>cublas|cudnn))?"
+_END = (
+    r"_?execute(?:_(?P<mode>segment_k_off|segment_k_on|split_k))?_kernel(?:_+(?:5x_)?"
+    r"(?P<lib>cublas|cudnn))?"
+)
 
 
-def decode(name: str) -> KernelId | None:
+def _decode(name: str) -> KernelId | None:
     whole = uncut(name)
     head = rx(_HEAD).match(whole)
     if not head:
         return None
-    r = Reading(name, "xmma")
+    r = NameParser(name, "xmma")
     found = head.groupdict()
-    r.put(found["arch"], "arch", found["arch"], arch_meaning(found["arch"]), "inferred")
+    put_arch(r, found["arch"], found["arch"])
     op, meaning = OPS[found["kind"]]
-    r.put(found["kind"], "op", op, meaning, "inferred")
+    r.put(found["kind"], "op", op, meaning)
     if found["indexed"]:
         r.put("indexed", "indexed", True, "input addressed through an index, presumably", "unknown")
     if found["t1"]:
@@ -71,91 +78,65 @@ def decode(name: str) -> KernelId | None:
     return r.done("gemm" if op == "gemm" else "conv", _short(r))
 
 
-def _types(r: Reading, found: dict[str, str]) -> None:
+def _types(r: NameParser, found: dict[str, str]) -> None:
     storage = [WORDS[word] for word in rx(_TYPE).findall(found["t1"])]
     fields = ("dtype_in", "dtype_out") if len(storage) == 2 else ("dtype_a", "dtype_b", "dtype_out")
     for field, dtype in zip(fields, storage, strict=True):
         meaning = "type of the result" if field == "dtype_out" else "type of the input"
-        r.put(found["t1"], field, dtype, f"{meaning}: {dtype}", "inferred")
+        r.put(found["t1"], field, dtype, f"{meaning}: {dtype}")
     *math, acc = [WORDS[word] for word in rx(_TYPE).findall(found["t2"])]
-    r.put(
-        found["t2"],
-        "math_dtype",
-        "*".join(math),
-        f"multiplied as {' times '.join(math)}",
-        "inferred",
-    )
-    r.put(found["t2"], "dtype_acc", acc, f"sums are kept in {acc}", "inferred")
+    r.put(found["t2"], "math_dtype", "*".join(math), f"multiplied as {' times '.join(math)}")
+    r.put(found["t2"], "dtype_acc", acc, "sums are kept in {}")
     epilogue = WORDS[found["t3"]]
-    r.put(found["t3"], "dtype_epilogue", epilogue, f"the end is computed in {epilogue}", "inferred")
+    r.put(found["t3"], "dtype_epilogue", epilogue, "the end is computed in {}")
 
 
-def _layouts(r: Reading, found: dict[str, str]) -> None:
+def _layouts(r: NameParser, found: dict[str, str]) -> None:
     first, out = found["in"] or "", found["out"] or ""
     if rx(r"[ntc]{2}").fullmatch(first):
         put_layout(r, first, first, "checked")
     elif filters := rx(r"(n[a-z0-9]+?)(k[a-z]*)").fullmatch(first):
-        r.put(filters[1], "layout_in", filters[1], "order of the input's dimensions", "inferred")
-        r.put(
-            filters[2], "layout_filter", filters[2], "order of the filter's dimensions", "inferred"
-        )
-    if out:
-        r.put(out, "layout_out", out, "layout of the result", "inferred")
+        r.put(filters[1], "layout_in", filters[1], "order of the input's dimensions")
+        r.put(filters[2], "layout_filter", filters[2], "order of the filter's dimensions")
+    r.put(out, "layout_out", out, "layout of the result")
 
 
-def _sizes(r: Reading, name: str, end: int) -> int:
+def _sizes(r: NameParser, name: str, end: int) -> int:
     sizes = rx(_SIZES).match(name, end)
     if not sizes:
         return end
     found = sizes.groupdict()
-    put_tile(r, found["tile"], shape(found["tile"]), "inferred")
+    put_tile(r, found["tile"], shape(found["tile"]))
     if found["cluster"]:
-        r.put(
-            found["cluster"],
-            "cluster",
-            shape(found["cluster"]),
-            "thread blocks that share data",
-            "inferred",
-        )
+        r.put(found["cluster"], "cluster", shape(found["cluster"]), "thread blocks that share data")
     if found["stages"]:
-        r.put(
-            f"stage{found['stages']}", "stages", int(found["stages"]), "pipeline stages", "inferred"
-        )
+        r.put(f"stage{found['stages']}", "stages", int(found["stages"]), "pipeline stages")
     if found["warps"]:
         field = "warpgroups" if found["unit"] == "warpgroupsize" else "warps"
         r.put(
-            found["unit"] + found["warps"],
-            field,
-            shape(found["warps"]),
-            f"{field} along M, N, K",
-            "inferred",
+            found["unit"] + found["warps"], field, shape(found["warps"]), f"{field} along M, N, K"
         )
     if found["groups"]:
         r.put(
             f"g{found['groups']}", "g", int(found["groups"]), "group count, presumably", "unknown"
         )
     if found["mma"]:
-        r.put(
-            "tensor" + found["mma"],
-            "mma",
-            shape(found["mma"]),
-            "shape of one tensor-core instruction",
-            "inferred",
-        )
+        meaning = "shape of one tensor-core instruction"
+        r.put("tensor" + found["mma"], "mma", shape(found["mma"]), meaning)
     _tensor_core(r, found)
     return sizes.end()
 
 
-def _tensor_core(r: Reading, found: dict[str, str]) -> None:
+def _tensor_core(r: NameParser, found: dict[str, str]) -> None:
     if found["ffma"]:
-        put_tensor_core(r, "ffma", False, "inferred")
+        put_tensor_core(r, "ffma", False)
     elif found["mma"]:
-        put_tensor_core(r, "tensor" + found["mma"], True, "inferred")
+        put_tensor_core(r, "tensor" + found["mma"], True)
     elif found["unit"] == "warpgroupsize":
-        put_tensor_core(r, "warpgroupsize" + found["warps"], True, "inferred")
+        put_tensor_core(r, "warpgroupsize" + found["warps"], True)
 
 
-def _end(r: Reading, tail: str, cut: bool) -> None:
+def _end(r: NameParser, tail: str, cut: bool) -> None:
     end = rx(_END).search(tail)
     tokens = rx(r"_?execute.*|_?kernel$").sub("", tail).strip("_")
     if tokens and (end or not cut):
@@ -163,50 +144,28 @@ def _end(r: Reading, tail: str, cut: bool) -> None:
             "alignment, or what the end of the kernel can do (bias, gelu, …); not proof that "
             "it was done"
         )
-        r.put(tokens, "tokens", tokens, words, "inferred")
+        r.put(tokens, "tokens", tokens, words)
     if not end:
         return
     mode = end["mode"] or "plain"
     meaning, certainty = K_MODES.get(mode, ("no K mode in the name", "inferred"))
     r.put(end["mode"] or "execute", "k_mode", mode, meaning, certainty)
-    r.put(end["mode"] or "execute", "splitk", mode == "split_k", meaning, "inferred")
-    if end["lib"]:
-        r.put(end["lib"], "lib", end["lib"], f"launched by {end['lib']}", "inferred")
+    r.put(end["mode"] or "execute", "splitk", mode == "split_k", meaning)
+    r.put(end["lib"], "lib", end["lib"], "launched by {}")
 
 
-def _short(r: Reading) -> str:
-    fields = r.fields
-    tile = "x".join(str(number) for number in fields.get("tile", ()))
-    dtype = fields.get("dtype_in") or fields.get("dtype_a") or ""
-    op = "" if fields["op"] == "gemm" else fields["op"]
-    words = ["xmma", fields["arch"], op, tile, fields.get("layout", ""), dtype]
-    return " ".join(word for word in words if word)
+def _short(r: NameParser) -> str:
+    op = "" if r.get("op") == "gemm" else r.get("op")
+    dtype = r.get("dtype_in") or r.get("dtype_a")
+    return joined("xmma", r.get("arch"), op, times(r.get("tile")), r.get("layout"), dtype)
 
 
 FAMILY = Family(
-    name="xmma",
-    decode=decode,
+    "xmma",
+    _decode,
     order=12,
-    examples={
-        "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_warpgroupsize1x1x1_bias_bf16_gelu_execute"
-        "_segment_k_off_kernel__5x_cublas": {
-            "arch": "sm90",
-            "layout": "tn",
-            "tile": [128, 128, 64],
-            "tensor_core": True,
-            "tokens": "bias_bf16_gelu",
-            "splitk": False,
-            "lib": "cublas",
-            "dtype_acc": "f32",
-        },
-        "sm80_xmma_wgrad_implicit_gemm_indexed_tf32f32_tf32f32_f32_nhwckrsc_nhwc_tilesize128x128x16_stage4"
-        "_warpsize2x2x1_g1_tensor16x8x8_execute_split_k_kernel_cudnn_train": {
-            "op": "conv_wgrad",
-            "layout_in": "nhwc",
-            "layout_filter": "krsc",
-            "splitk": True,
-            "stages": 4,
-            "g": 1,
-        },
-    },
+    states=word_set("""
+        arch layout tile tensor_core tokens splitk lib dtype_acc op layout_in
+        layout_filter stages g
+    """),
 )

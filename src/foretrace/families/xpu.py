@@ -1,62 +1,37 @@
-"""Intel GPUs: ATen's SYCL templates, read like their CUDA siblings. Thin evidence: names quoted in
-public code.
-"""
+"""Intel GPUs: ATen's SYCL templates, known from names quoted in public code."""
 
 from __future__ import annotations
 
 from foretrace.families import _aten, _cpp, _dtypes, _words
-from foretrace.families._reading import Reading, rx
+from foretrace.families._parser import NameParser, joined, rx, word_set
 from foretrace.schema.kernel import Family, KernelId
 
 
-def decode(name: str) -> KernelId | None:
+def _decode(name: str) -> KernelId | None:
     if name == "gemm_kernel":
-        r = Reading(name, "xpu")
-        r.put(name, "op", "gemm", "oneDNN's matrix product; the name tells no more", "inferred")
+        r = NameParser(name, "xpu")
+        r.put(name, "op", "gemm", "oneDNN's matrix product; the name tells no more")
         return r.done("gemm", "oneDNN gemm")
     if "at::native::xpu::" not in name[:200]:
         return None
     cpp = _cpp.parse(name)
-    r = Reading(name, "xpu")
-    r.put(cpp.base, "template", cpp.base, "ATen's SYCL kernel", "inferred")
+    r = NameParser(name, "xpu")
+    r.put(cpp.base, "template", cpp.base, "ATen's SYCL kernel")
     vec = _cpp.integer(cpp.arg(0))
     functor = _cpp.leaf(
         next((text for text in cpp.args if _cpp.integer(text) is None and "::" in text), "")
     )
     if vec is not None and cpp.base == "VectorizedElementwiseKernel":
-        r.put(cpp.arg(0), "vec", vec, f"{vec} elements per load", "inferred")
+        r.put(cpp.arg(0), "vec", vec, "{} elements per load")
     if functor:
-        r.put(functor, "functor", functor, "the function applied", "inferred")
-        r.put(
-            functor, "op", f"aten::{_aten.op_word(functor)}", "the op that launches it", "inferred"
-        )
+        r.put(functor, "functor", functor, "the function applied")
+        r.put(functor, "op", f"aten::{_aten.op_word(functor)}", "the op that launches it")
     dtype = _dtypes.cpp((_cpp.inside(name, functor) or ("",))[0]) if functor else None
-    if dtype:
-        r.put(functor, "dtype", dtype, f"works on {dtype}", "inferred")
+    r.put(functor, "dtype", dtype, "works on {}")
     elementwise = rx(r"(?:Vectorized|Unrolled|Legacy)?\w*Elementwise\w*").fullmatch(cpp.base)
-    role = (
-        "pointwise"
-        if elementwise
-        else "reduction"
-        if cpp.base.startswith("Reduce")
-        else _words.role(cpp.base)
-    )
-    return r.done(
-        role,
-        f"{_aten.op_word(functor) if functor else _words.plain(cpp.base)} {dtype or ''}".strip(),
-    )
+    role = "reduction" if cpp.base.startswith("Reduce") else _words.role(cpp.base)
+    word = _aten.op_word(functor) if functor else _words.plain(cpp.base)
+    return r.done("pointwise" if elementwise else role, joined(word, dtype))
 
 
-FAMILY = Family(
-    name="xpu",
-    decode=decode,
-    order=32,
-    examples={
-        "at::native::xpu::VectorizedElementwiseKernel<4, at::native::xpu::GeluFunctor<float>, "
-        "at::detail::Array<char*, 2> >": {
-            "vec": 4,
-            "op": "aten::gelu",
-            "dtype": "f32",
-        },
-    },
-)
+FAMILY = Family("xpu", _decode, order=32, states=word_set("vec op dtype"))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import cache
 
 from foretrace import families
-from foretrace.families.inductor import PRODUCTS, VIEWS
+from foretrace.families import PRODUCTS, VIEWS
 from foretrace.guess.view import Unknown, View
 from foretrace.guess.work import ATTENTION_DOES, OP_DOES, Work, bare
 from foretrace.model.intervals import Ints

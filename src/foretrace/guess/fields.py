@@ -112,15 +112,8 @@ _YES, _NO = ("yes", "true", "on"), ("no", "false", "off")
 
 @cache
 def fields() -> dict[str, Field]:
-    """Every field by name: those above, and whatever else a family of names states in its examples."""
-    stated = sorted(
-        {
-            key
-            for family in families.every()
-            for values in family.examples.values()
-            for key in values
-        }
-    )
+    """Every field by name: those above, and whatever else a family of names can state."""
+    stated = sorted({key for family in families.every() for key in family.states})
     return {field.name: field for field in _TABLE} | {
         key: Field(key, "as `foretrace name` prints it")
         for key in stated
@@ -135,12 +128,7 @@ def described() -> tuple[Field, ...]:
 
 @cache
 def _can_state(family: str, key: str) -> bool:
-    return any(
-        key in values
-        for known in families.every()
-        if known.name == family
-        for values in known.examples.values()
-    )
+    return any(key in known.states for known in families.every() if known.name == family)
 
 
 def read_field(tokens: Sequence[Token], place: int) -> tuple[Field, int]:

@@ -16,7 +16,7 @@ from typing import Any
 
 from foretrace import families
 from foretrace.errors import TraceError
-from foretrace.families.inductor import VIEWS
+from foretrace.families import VIEWS
 from foretrace.guess.cpu import cpu_kernels, runs_on_cpu
 from foretrace.guess.files import dump
 from foretrace.guess.marking import mark, parse

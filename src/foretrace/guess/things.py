@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
-from foretrace.families.inductor import VOCABULARY
+from foretrace.families import VOCABULARY
 from foretrace.guess.tokens import Token
 from foretrace.schema.kernel import ROLES
 

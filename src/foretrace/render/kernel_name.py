@@ -1,77 +1,31 @@
-"""A decoded kernel name, drawn: as the contract's JSON object, and part by part for people."""
+"""A decoded kernel name, drawn part by part for people."""
 
 from __future__ import annotations
 
 import textwrap
-from typing import Any
+
+from msgspec import UNSET
 
 from foretrace.render.safe import plain
 from foretrace.render.section import WIDTH
-from foretrace.schema.kernel import KernelId
+from foretrace.schema.documents.name import DecodedName
 
-SCHEMA = 1
 ABSENT = "(not there)"  # how a part is shown that speaks by being left out
 _PIECE, _NAME = 30, 400  # characters shown of one piece, of the whole name
 
 
-def as_json(kernel: KernelId) -> dict[str, Any]:
-    """The object that `foretrace name NAME --json` prints."""
-    parts = [
-        {
-            "text": part.text,
-            "field": part.field,
-            "meaning": part.meaning,
-            "certainty": part.certainty,
-        }
-        for part in kernel.parts
-    ]
-    return {
-        "schema": SCHEMA,
-        "name": kernel.name,
-        "short": kernel.short,
-        "family": kernel.family,
-        "role": kernel.role,
-        "fields": dict(kernel.fields),
-        "parts": parts,
-    }
+def text(document: DecodedName) -> str:
+    """Plain text for pipes, files and terminals without colour.
 
-
-def rows(kernel: KernelId) -> list[tuple[str, str, str, str]]:
-    """Piece, field, meaning and certainty, left to right; a piece that states several fields is
-    written once.
+    The name breaks at blanks alone: people search for it.
     """
-    found: list[tuple[str, str, str, str]] = []
-    before = None
-    for part in kernel.parts:
-        piece = _cut(plain(part.text), _PIECE) if part.text else ABSENT
-        found.append(
-            ("" if part.text == before else piece, part.field, plain(part.meaning), part.certainty)
-        )
-        before = part.text
-    return found
-
-
-def heading(kernel: KernelId) -> list[str]:
-    """The name, then its short form, family and role."""
-    return [
-        _cut(plain(kernel.name), _NAME),
-        f"{plain(kernel.short)} · family {kernel.family} · role {kernel.role}",
-    ]
-
-
-def text(kernel: KernelId, remark: str = "") -> str:
-    """Plain text for pipes, files and terminals without colour. The name is broken at blanks alone:
-    people search for it.
-    """
-    found, (name, summary) = rows(kernel), heading(kernel)
-    piece, field = (max((len(row[at]) for row in found), default=0) for at in (0, 1))
+    rows, (name, *summary) = _rows(document), _heading(document)
+    piece, field = (max((len(row[at]) for row in rows), default=0) for at in (0, 1))
     lines = textwrap.wrap(name, WIDTH, break_long_words=False, break_on_hyphens=False) or [""]
-    lines += [
-        line
-        for said in (summary, plain(remark))
-        for line in textwrap.wrap(said, WIDTH, break_on_hyphens=False)
-    ] + [""]
-    for row in found:
+    for said in summary:
+        lines += textwrap.wrap(said, WIDTH, break_on_hyphens=False)
+    lines.append("")
+    for row in rows:
         lines += textwrap.wrap(
             f"{row[2]} [{row[3]}]",
             WIDTH,
@@ -82,27 +36,43 @@ def text(kernel: KernelId, remark: str = "") -> str:
     return "\n".join(line.rstrip() for line in lines)
 
 
-def show(kernel: KernelId, remark: str = "") -> None:
-    """The same on a terminal, in columns that wrap, with what is uncertain dimmed. Honours
-    NO_COLOR.
-    """
+def show(document: DecodedName) -> None:
+    """The same on a terminal, in columns that wrap; what is unknown is dimmed. Honours NO_COLOR."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     console = Console(highlight=False)
-    name, summary = heading(kernel)
+    name, *summary = _heading(document)
     console.print(Text(name, style="bold"))
-    console.print(Text(summary))
-    if remark:
-        console.print(Text(plain(remark)))
+    for said in summary:
+        console.print(Text(said))
     table = Table(box=None, pad_edge=False, header_style="dim")
     for title in ("piece", "field", "meaning", "certainty"):
         table.add_column(title, overflow="fold")
-    for row in rows(kernel):
+    for row in _rows(document):
         style = "dim" if row[3] == "unknown" else ""
         table.add_row(*(Text(cell, style=style) for cell in row))
     console.print(table)
+
+
+def _rows(document: DecodedName) -> list[tuple[str, str, str, str]]:
+    """Piece, field, meaning, certainty; a piece that states several fields is written once."""
+    found: list[tuple[str, str, str, str]] = []
+    before = None
+    for part in document.parts:
+        piece = _cut(plain(part.text), _PIECE) if part.text else ABSENT
+        shown = "" if part.text == before else piece
+        found.append((shown, part.field, plain(part.meaning), part.certainty))
+        before = part.text
+    return found
+
+
+def _heading(document: DecodedName) -> list[str]:
+    """The name; its short form, family and role; how it relates to the card, if one was named."""
+    summary = f"{plain(document.short)} · family {document.family} · role {document.role}"
+    card = [] if document.gpu is UNSET else [plain(document.gpu.text)]
+    return [_cut(plain(document.name), _NAME), summary, *card]
 
 
 def _cut(text: str, size: int) -> str:

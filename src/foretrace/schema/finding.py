@@ -19,7 +19,7 @@ class Finding:
     `state`: found (worth reading), clear (looked, nothing there), skipped (the trace lacks the
     data; `detail` names the capture option that supplies it), crashed (the rule failed; shown, and
     hides no other rule). `at_most_ns` is an upper bound, per step where there are steps, of what
-    mending it can save; never a promise. `events` are ids into the events table that prove it.
+    a repair can save; never a promise. `events` are ids into the events table that prove it.
     """
 
     rule: str
@@ -45,20 +45,6 @@ class Findings(list[Finding]):
 
 
 @dataclass(frozen=True, slots=True)
-class Example:
-    """A worked example of a rule: a made-up trace, and what the rule must say of it.
-
-    `document` makes the trace, as the Kineto document it would be read from. `says` is part of the
-    evidence of the first finding; None means that the rule must find nothing. The contract test
-    runs every example of every rule.
-    """
-
-    about: str
-    document: Callable[[], Mapping[str, Any]]
-    says: Mapping[str, Any] | None
-
-
-@dataclass(frozen=True, slots=True)
 class Rule:
     """One thing an expert would look for. `name` is that of its module, whose docstring is the
     manual page.
@@ -72,4 +58,3 @@ class Rule:
     title: str
     check: Callable[[Any], Iterable[Finding]]
     needs: frozenset[str] = frozenset()
-    examples: tuple[Example, ...] = ()

@@ -1,6 +1,4 @@
-"""What a kernel name says: `KernelId`, and `Family`, the declaration each file of `families/`
-makes.
-"""
+"""What a kernel name says: `KernelId`, and `Family`, which each file of `families/` declares."""
 
 from __future__ import annotations
 
@@ -8,31 +6,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-ROLES = (
-    "gemm",
-    "gemv",
-    "conv",
-    "attention",
-    "pointwise",
-    "reduction",
-    "normalization",
-    "softmax",
-    "copy",
-    "scatter_gather",
-    "optimizer",
-    "comms",
-    "random",
-    "sort",
-    "other",
+_ROLES = (
+    "gemm gemv conv attention pointwise reduction normalization softmax copy scatter_gather "
+    "optimizer comms random sort other"
 )
+ROLES = tuple(_ROLES.split())
 CERTAINTIES = ("documented", "checked", "inferred", "unknown")
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One piece of a name: the text as written, the field it fills (or ""), its meaning, and how
-    sure we are.
-    """
+    """A piece of a name: its text, the field it fills (or ""), its meaning, and how sure we are."""
 
     text: str
     field: str
@@ -42,9 +26,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class KernelId:
-    """A decoded kernel name. A field that the name does not state is absent from `fields`, never a
-    guess.
-    """
+    """A decoded kernel name. A field that the name does not state is absent, never a guess."""
 
     name: str
     short: str
@@ -60,14 +42,13 @@ class KernelId:
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """One kernel-name family: a decoder that returns None for a name that is not its own, and
-    worked examples.
+    """One kernel-name family: `decode` returns None for a name that is not its own.
 
-    `order` decides who is asked first (low first); narrow prefixes come before broad templates.
-    `examples` maps a name to fields that decoding it must state: the contract test runs them all.
+    Families are tried in `order`, low first: narrow prefixes come before broad templates. `states`
+    names fields that its names can state; a prediction about another field is answered by that.
     """
 
     name: str
     decode: Callable[[str], KernelId | None]
     order: int = 50
-    examples: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    states: frozenset[str] = frozenset()

@@ -11,6 +11,8 @@ belong to the innermost.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 Work = dict[str, Any]
@@ -40,6 +42,19 @@ _LAUNCHERS = {
     "gpu_memcpy": "cudaMemcpyAsync",
     "gpu_memset": "cudaMemsetAsync",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A worked example of a rule: a made-up trace, and what the rule must say of it.
+
+    `document` makes the trace, as the Kineto document it would be read from. `says` is part of the
+    evidence of the first finding; None means that the rule must find nothing.
+    """
+
+    about: str
+    document: Callable[[], Mapping[str, Any]]
+    says: Mapping[str, Any] | None
 
 
 def kernel(name: str, us: float, **args: Any) -> Work:
