@@ -80,7 +80,7 @@ class TestContract:
         assert 50 <= device.peak_flops["fp16"] / device.bytes_per_s <= 500, "FLOP per byte"
 
     def test_no_sparse_rate_slipped_in(self, device: Device) -> None:
-        """A sparse rate would imply a clock of 2.8 GHz and more, which none of these cards reaches."""
+        """A sparse rate would imply a clock of 2.8 GHz and more, which none of these cards has."""
         clock = (
             device.peak_flops["fp16"] / device.sms / DENSE_FP16_FLOP_PER_SM_AND_CLOCK[device.arch]
         )

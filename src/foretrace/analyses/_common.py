@@ -12,6 +12,7 @@ import numpy as np
 
 from foretrace.model.about import device_of
 from foretrace.model.costs import OpCall, Tensor, peak_flops
+from foretrace.model.costs.matmul import OPERANDS
 from foretrace.model.intervals import Bools, Ints, innermost
 from foretrace.model.order import Case
 
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
 EVENTS = 50
 # A finding lists at most this many kinds of a thing, the most expensive first.
 LISTED = 8
-# How many tensors these ops take before the result that compiled code hands them.
-RESULT_LAST = {"aten::mm": 2, "aten::bmm": 2, "aten::addmm": 3, "aten::baddbmm": 3}
 DTYPES = {
     "c10::BFloat16": "bf16",
     "c10::Half": "f16",
@@ -88,8 +87,8 @@ def shapes_text(call: OpCall | None) -> str:
     is left out.
     """
     tensors = call.every_tensor() if call else ()
-    if call and call.name in RESULT_LAST and len(tensors) > RESULT_LAST[call.name]:
-        tensors = tensors[: RESULT_LAST[call.name]]
+    if call and call.name in OPERANDS:
+        tensors = tensors[: OPERANDS[call.name]]
     return " x ".join(f"[{', '.join(str(size) for size in tensor.dims)}]" for tensor in tensors)
 
 
