@@ -78,21 +78,19 @@ def shape_of(places: Places, query: Tensor, key: Tensor, value: Tensor) -> Shape
     return Shape(q[0], q[head], q[row], k[row], q[3], v[3])
 
 
-def priced(
-    call: OpCall, places: Places, shape: Shape, width: int, reads: list[Tensor | None],
-    writes: list[Tensor | None],
-) -> Cost:  # fmt: skip
-    """The cost of `width` multiply-adds for each (query, key) pair."""
+def flops_of(
+    call: OpCall, places: Places, shape: Shape, width: int
+) -> tuple[int | None, str, Certainty]:
+    """FLOP, note and certainty of `width` multiply-adds for each (query, key) pair."""
     if places.packed != NONE and call.tensor(places.packed) is not None:
-        note = "sequences are packed and their lengths are not recorded"
-        return moved(reads, writes, None, note)
+        return None, "sequences are packed and their lengths are not recorded", Certainty.EXACT
     flops = 2 * shape.batch * shape.heads * shape.queries * shape.keys * width
     if not places.is_causal(call):
-        return moved(reads, writes, flops)
+        return flops, "", Certainty.EXACT
     if shape.queries == shape.keys:
-        return moved(reads, writes, flops // 2, HALF)
+        return flops // 2, HALF, Certainty.EXACT
     note = "FLOP at most: the causal mask over unequal lengths is not deducted"
-    return moved(reads, writes, flops, note, Certainty.ESTIMATE)
+    return flops, note, Certainty.ESTIMATE
 
 
 def _forward(places: Places) -> Price:
@@ -102,7 +100,8 @@ def _forward(places: Places) -> Price:
         out = Tensor((*query.dims[:-1], shape.value_width), query.type)
         sums = shape.rows if places.lse == NONE or call.flag(places.lse) else None
         reads = [query, key, value, call.tensor(places.bias)]
-        return priced(call, places, shape, shape.width + shape.value_width, reads, [out, sums])
+        width = shape.width + shape.value_width
+        return moved(reads, [out, sums], *flops_of(call, places, shape, width))
 
     return price
 

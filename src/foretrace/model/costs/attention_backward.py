@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from foretrace.model.costs._call import OpCall, Tensor
-from foretrace.model.costs._cost import Cost, CostKind, Launch, Price, Share, at_least
-from foretrace.model.costs.attention import Places, Shape, priced, shape_of, without
+from foretrace.model.costs._cost import Cost, CostKind, Launch, Price, Share, at_least, moved
+from foretrace.model.costs.attention import Places, Shape, flops_of, shape_of, without
 
 # The kernels beside the products, as cuDNN (`compute_dot_do_o`, `fmha_reduce_head`) and
 # FlashAttention name them.
@@ -28,9 +28,9 @@ def _price(places: Places) -> Price:
         query, key, value = places.inputs(call)
         shape = shape_of(places, query, key, value)
         saved = [call.tensor(index) for index in (0, places.bias, *places.saved)]
-        grads: list[Tensor | None] = [each.dense() for each in (query, key, value)]
-        width = 3 * shape.width + 2 * shape.value_width
-        return priced(call, places, shape, width, [query, key, value, *saved], grads)
+        grads = [each.dense() for each in (query, key, value)]
+        flops = flops_of(call, places, shape, 3 * shape.width + 2 * shape.value_width)
+        return moved([query, key, value, *saved], grads, *flops)
 
     return price
 

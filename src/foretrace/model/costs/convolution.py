@@ -23,9 +23,9 @@ NONE = -1
 class _Places:
     """Where an op keeps its arguments; one that always transposes has only `output_padding`."""
 
-    bias: int
     stride: int
     padding: int
+    bias: int = NONE
     dilation: int = NONE
     groups: int = NONE
     transposed: int = NONE
@@ -38,7 +38,11 @@ class _Places:
         return bool(call.flag(self.transposed))
 
 
-def _forward(places: _Places) -> Price:
+def _forward(arguments: str) -> Price:
+    """`arguments` are those behind input and weight, in the order of the schema; `-` skips one."""
+    names = enumerate(arguments.split(), 2)
+    places = _Places(**{name: place for place, name in names if name != "-"})
+
     def price(call: OpCall) -> Cost | None:
         image, weight = call.need(0), call.need(1)
         if len(weight.dims) < 3:
@@ -109,42 +113,30 @@ def _per_axis(call: OpCall, place: int, axes: int) -> tuple[int, ...] | None:
     return values if len(values) == axes else values * axes
 
 
-_GENERAL = _Places(
-    bias=2, stride=3, padding=4, dilation=5, transposed=6, output_padding=7, groups=8
-)
-_TRANSPOSE = _Places(bias=2, stride=3, padding=4, output_padding=5, groups=6, dilation=7)
-_CUDNN_TRANSPOSE = _Places(bias=NONE, padding=2, output_padding=3, stride=4, dilation=5, groups=6)
-_MIOPEN_TRANSPOSE = _Places(bias=2, padding=3, output_padding=4, stride=5, dilation=6, groups=7)
-_OPS = {
-    "convolution _convolution": _GENERAL,
-    "conv1d conv2d conv3d cudnn_convolution_relu miopen_convolution_relu": _Places(
-        bias=2, stride=3, padding=4, dilation=5, groups=6
-    ),
-    "conv_transpose1d conv_transpose2d conv_transpose3d": _TRANSPOSE,
-    "cudnn_convolution": _Places(bias=NONE, padding=2, stride=3, dilation=4, groups=5),
-    "cudnn_convolution_transpose": _CUDNN_TRANSPOSE,
-    "miopen_convolution_transpose": _MIOPEN_TRANSPOSE,
-    "miopen_convolution miopen_depthwise_convolution mkldnn_convolution": _Places(
-        bias=2, padding=3, stride=4, dilation=5, groups=6
-    ),
-    "cudnn_convolution_add_relu miopen_convolution_add_relu": _Places(
-        residual=2, bias=4, stride=5, padding=6, dilation=7, groups=8
-    ),
-    "_conv_depthwise2d conv_depthwise3d slow_conv_dilated2d slow_conv_dilated3d": _Places(
-        bias=3, stride=4, padding=5, dilation=6
-    ),
-    "thnn_conv2d _slow_conv2d_forward slow_conv3d slow_conv3d_forward": _Places(
-        bias=3, stride=4, padding=5
-    ),
-}
+_CONV_TRANSPOSE = "conv_transpose1d conv_transpose2d conv_transpose3d"
+_DEPTHWISE = "_conv_depthwise2d conv_depthwise3d slow_conv_dilated2d slow_conv_dilated3d"
+_SLOW = "thnn_conv2d _slow_conv2d_forward slow_conv3d slow_conv3d_forward"
+_ADD_RELU = "cudnn_convolution_add_relu miopen_convolution_add_relu"
+_MIOPEN = "miopen_convolution miopen_depthwise_convolution mkldnn_convolution"
+_GENERAL = "bias stride padding dilation transposed output_padding groups"
+_PLAIN = "conv1d conv2d conv3d cudnn_convolution_relu miopen_convolution_relu"
 
 KIND = CostKind(
     {
-        **{
-            op: price
-            for ops, places in _OPS.items()
-            for op, price in table(ops, _forward(places)).items()
-        },
+        **table("convolution _convolution", _forward(_GENERAL)),
+        **table(_PLAIN, _forward("bias stride padding dilation groups")),
+        **table(_CONV_TRANSPOSE, _forward("bias stride padding output_padding groups dilation")),
+        "aten::cudnn_convolution": _forward("padding stride dilation groups"),
+        "aten::cudnn_convolution_transpose": _forward(
+            "padding output_padding stride dilation groups"
+        ),
+        "aten::miopen_convolution_transpose": _forward(
+            "bias padding output_padding stride dilation groups"
+        ),
+        **table(_MIOPEN, _forward("bias padding stride dilation groups")),
+        **table(_ADD_RELU, _forward("residual - bias stride padding dilation groups")),
+        **table(_DEPTHWISE, _forward("- bias stride padding dilation")),
+        **table(_SLOW, _forward("- bias stride padding")),
         "aten::convolution_backward": _backward,
     }
 )
