@@ -12,6 +12,7 @@ import numpy as np
 
 from foretrace.model.about import device_of
 from foretrace.model.costs import OpCall, Tensor, peak_flops
+from foretrace.model.costs.matmul import OPERANDS
 from foretrace.model.intervals import Bools, Ints, innermost
 from foretrace.model.order import Case, Order
 
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
 EVENTS = 50
 # A finding lists at most this many kinds of a thing, the most expensive first.
 LISTED = 8
-# How many tensors these ops take before the result that compiled code passes to them.
-RESULT_LAST = {"aten::mm": 2, "aten::bmm": 2, "aten::addmm": 3, "aten::baddbmm": 3}
 DTYPES = {
     "c10::BFloat16": "bf16",
     "c10::Half": "f16",
@@ -92,8 +91,8 @@ def tensor_text(tensor: Tensor) -> str:
 def shapes_text(call: OpCall | None) -> str:
     """The shapes of the tensor arguments, `[8192, 768] x [768, 3072]`, without a passed result."""
     tensors = call.every_tensor() if call else ()
-    if call and call.name in RESULT_LAST and len(tensors) > RESULT_LAST[call.name]:
-        tensors = tensors[: RESULT_LAST[call.name]]
+    if call and call.name in OPERANDS:
+        tensors = tensors[: OPERANDS[call.name]]
     return " x ".join(f"[{', '.join(str(size) for size in tensor.dims)}]" for tensor in tensors)
 
 

@@ -16,12 +16,11 @@ import numpy as np
 
 from foretrace.comparison.measure import Sample, sample
 from foretrace.comparison.repeats import COMPILED_GRAPH, Repeats
+from foretrace.model.costs.matmul import OPERANDS
 from foretrace.model.spans import Span
 from foretrace.model.trace import Trace
+from foretrace.schema.cost import Certainty
 
-# Inductor hands these the buffer of the result as one more argument (`out=`); the operands are what
-# counts.
-OPERANDS = {"aten::mm": 2, "aten::bmm": 2, "aten::_int_mm": 2, "aten::addmm": 3, "aten::baddbmm": 3}
 # Parts of op names that differ from run to run: the hash of a compiled graph, the number of a
 # compiled frame.
 _HASH = re.compile(r"## Call CompiledFxGraph \S+ ##")
@@ -114,7 +113,7 @@ class _Kernels:
             "flops",
             "bytes",
             "bytes_written",
-            "cost_note",
+            "cost_certainty",
         ).to_dicts()
         self.calls = Counter(row["op"] for row in self.rows)
         self.at = np.cumsum(trace.gpu.is_kernel) - 1
@@ -171,7 +170,7 @@ class _Kernels:
             found["flops"],
             found["bytes"],
             found["bytes_written"],
-            (found["cost_note"] or "").startswith(("estimate", "at ")),
+            found["cost_certainty"] in (Certainty.AT_LEAST, Certainty.ESTIMATE),
             ns,
             self.calls[op] == 1,
             copied_ns,

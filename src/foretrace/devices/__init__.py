@@ -1,52 +1,63 @@
-"""What each GPU can do at most: dense peaks, bandwidth and cache, one file per card, each naming
-its datasheet.
+"""What each GPU can do at most: dense peaks, bandwidth and cache, from `peaks.toml`.
 
-A file declares `DEVICE = Device(...)`; dropping one in is all it takes. Other packages bring theirs
-through the entry point group `foretrace.devices`. The rules that every file keeps (and a contract
-test checks):
-
-- Rates are the vendor's dense rates at boost clock. Sparse rates, twice as high on paper, are never
-  used.
-- `fp32` and `fp64` are the rates of the plain (vector) units. Matrix units that take the same types
-  have keys of their own: `tf32` (AMD: xf32), `fp32_matrix` (AMD) and `fp64_matrix`. 16-bit and
-  8-bit rates are those of the matrix units with 32-bit accumulation, the mode PyTorch asks for.
-- A device is what a trace calls a device: an MI250X shows as two, so its file holds the figures of
-  one die.
+Every card is one table of that file, with its datasheet. Other packages add theirs through the
+entry point group `foretrace.devices`.
 """
 
 from __future__ import annotations
 
 import re
+import tomllib
 from functools import cache
+from pathlib import Path
+from typing import Any
 
 from foretrace import plugins
 from foretrace.schema.device import Device
 
-# A partition or a cut-down sibling carries the big card's name and one of these words; its peaks
-# are not the card's.
+PEAKS = Path(__file__).with_name("peaks.toml")
+# A partition or a cut-down sibling carries the big card's name and one of these words, but not the
+# card's peaks.
 OTHER_CARD = frozenset({"mig", "laptop", "nvl", "vgpu", "d"})
-# What a trace reports lies a little below the nominal size: seen from 0.01% (MI300X) to 1.5% (A100,
-# 39.4 of 40 GiB).
+# What a trace reports lies a little below the nominal size: from 0.01% (MI300X) to 1.5% (A100, 39.4
+# of 40 GiB).
 MEMORY_TOLERANCE = 0.05
 
 
 @cache
 def every() -> tuple[Device, ...]:
-    """All devices that are known, in the order of their files."""
+    """All known devices, in the order of the file."""
     import foretrace.devices as here
 
-    return tuple(plugins.declared(here, "DEVICE", Device, "foretrace.devices"))
+    cards = tomllib.loads(PEAKS.read_text(encoding="utf-8"))
+    found = [_device(name, card) for name, card in cards.items()]
+    return (*found, *plugins.declared(here, "DEVICE", Device, "foretrace.devices"))
+
+
+def _device(name: str, card: dict[str, Any]) -> Device:
+    l2, memory = card.get("l2_mib"), card.get("memory_gib")
+    return Device(
+        name,
+        card["arch"],
+        tuple(tuple(entry.split()) for entry in card["names"]),
+        # through text: 989.4 * 1e12 is not the float nearest to 989.4e12
+        {key: float(f"{rate}e12") for key, rate in card["tflops"].items()},
+        float(f"{card['gb_per_s']}e9"),
+        None if l2 is None else l2 * 2**20,
+        card["sms"],
+        card["source"],
+        None if memory is None else memory * 2**30,
+    )
 
 
 def find(
     name: str, *, arch: str | None = None, sms: int | None = None, memory_bytes: int | None = None
 ) -> Device | None:
-    """The device that a trace means by `name`, or None when that is not certain.
+    """The device that a trace means by `name`, or None if that is not certain.
 
-    Among the devices whose words all occur in the name, the one with most words wins
-    (`A100 80GB PCIe` over `A100 80GB`). `arch` (`sm_90`, `gfx942`), `sms` and `memory_bytes` then
-    have to agree where they are given: a card with fewer SMs than its name promises is a slice of
-    one, and its peaks are unknown. A trace without a name, or with one that fits several cards
+    The card with most words in the name wins (`A100 80GB PCIe` over `A100 80GB`). `arch` (`sm_90`,
+    `gfx942`), `sms` and `memory_bytes` must agree where they are given: a card with fewer SMs than
+    its name promises is a slice of one. A trace without a name, or with one that fits several cards
     (`NVIDIA H100`), is matched by SM count and memory together, and only if one device fits.
     """
     words = frozenset(re.split(r"[^a-z0-9]+", name.lower())) - {""}
@@ -65,13 +76,13 @@ def _by_words(words: frozenset[str]) -> tuple[Device, ...]:
     return tuple(device for device in every() if best and scores[device.name] == best)
 
 
+def _score(device: Device, words: frozenset[str]) -> int:
+    return max((len(entry) for entry in device.names if words.issuperset(entry)), default=0)
+
+
 def _by_model(words: frozenset[str]) -> tuple[Device, ...]:
     """Devices whose model, the first word of their names, is among the words."""
     return tuple(device for device in every() if any(entry[0] in words for entry in device.names))
-
-
-def _score(device: Device, words: frozenset[str]) -> int:
-    return max((len(entry) for entry in device.names if words.issuperset(entry)), default=0)
 
 
 def _agrees(device: Device, arch: str | None, sms: int | None, memory_bytes: int | None) -> bool:

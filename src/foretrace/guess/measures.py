@@ -10,10 +10,10 @@ from statistics import median
 from foretrace.guess.select import Found, find
 from foretrace.guess.things import Thing
 from foretrace.guess.view import Unknown, View
+from foretrace.schema.cost import Certainty
 from foretrace.units import bytes_text, count_text, flops_text, time_text
 
 CLOCKS = ("gpu", "cpu")
-BOUNDED = ("estimate", "at least", "at most")  # how the note of a cost begins that is no exact one
 PER_KERNEL = ("time", "flops", "bytes")
 _TEXTS = {
     "time": time_text,
@@ -88,8 +88,9 @@ def _bytes(view: View, found: Found, item: int) -> float:
         moved = view.work.copy_bytes.get(int(view.work.trace.gpu.id[item]))
     else:
         moved = view.work.kernel_fact(item, "bytes") if found.on_gpu else None
-        note = view.work.kernel_fact(item, "cost_note") if found.on_gpu else None
-        if note and note.startswith(BOUNDED):
+        certainty = view.work.kernel_fact(item, "cost_certainty") if found.on_gpu else None
+        if certainty in (Certainty.AT_LEAST, Certainty.ESTIMATE):
+            note = view.work.kernel_fact(item, "cost_note")
             raise Unknown(
                 f"the bytes of {view.work.case(item).ident.short} are not known exactly ({note})"
             )

@@ -142,6 +142,7 @@ class Work:
         wanted = (
             "flops",
             "bytes",
+            "cost_certainty",
             "cost_note",
             "grid",
             "block",

@@ -32,10 +32,12 @@ _PRICED = {
     "bytes_read": pl.Int64,
     "bytes_written": pl.Int64,
     "bytes": pl.Int64,
+    "cost_certainty": pl.String,
     "cost_note": pl.String,
     "operand_type": pl.String,
 }
 
+_NO_COST = (None, None, None, None, costs.Certainty.NONE, None, None)
 _NO_SIZES = "the op's arguments have no recorded sizes"
 
 
@@ -67,7 +69,16 @@ def grouped(trace: Trace) -> pl.DataFrame:
         pl.col("op").drop_nulls().first(),
         *(
             pl.col(name).first()
-            for name in ("short", "family", "role", "flops", "bytes", "cost_note", "operand_type")
+            for name in (
+                "short",
+                "family",
+                "role",
+                "flops",
+                "bytes",
+                "cost_certainty",
+                "cost_note",
+                "operand_type",
+            )  # fmt: skip
         ),
     )
     device = device_of(trace.about)
@@ -154,7 +165,7 @@ class _Cases:
         launched several once per set of kernels they launched.
         """
         calls = _OpCalls(self.trace)
-        found: list[tuple[Any, ...]] = [(None,) * len(_PRICED)]
+        found: list[tuple[Any, ...]] = [_NO_COST]
         price = np.zeros(len(self.event), np.int64)
         shaped = np.flatnonzero((self.op >= 0) & (self.signature >= 0))
         _, member, count = np.unique(self.op[shaped], return_inverse=True, return_counts=True)
@@ -279,8 +290,9 @@ def _distinct(*columns: Ints) -> tuple[Ints, Ints]:
 
 def _priced(cost: costs.Cost | None) -> tuple[Any, ...]:
     if cost is None:
-        return (None, None, None, None, _NO_SIZES)
-    return (cost.flops, cost.bytes_read, cost.bytes_written, cost.bytes, cost.note or None)
+        return (None, None, None, None, costs.Certainty.NONE, _NO_SIZES)
+    moved = (cost.bytes_read, cost.bytes_written, cost.bytes)
+    return (cost.flops, *moved, cost.certainty, cost.text or None)
 
 
 def _blocks(grid: str | None) -> int:

@@ -1,4 +1,4 @@
-"""Recorded traces as op calls with the kernels they launched, read with the standard library alone."""
+"""Recorded traces as op calls and the kernels they launched, read with the standard library."""
 
 import gzip
 import json

@@ -50,8 +50,10 @@ def x(*dims: int, dtype: Any = torch.float32) -> Any:
     return torch.ones(dims).to(dtype)
 
 
-BF16, I32, I64, BOOL, F64 = torch.bfloat16, torch.int32, torch.int64, torch.bool, torch.float64
-INDEX = torch.tensor([0, 2, 1])
+BF16, F64, BOOL = torch.bfloat16, torch.float64, torch.bool
+I8, I32, I64 = torch.int8, torch.int32, torch.int64
+ATEN = torch.ops.aten
+INDEX, NLL = torch.tensor([0, 2, 1]), ATEN.nll_loss_forward
 
 # op -> a call whose results are exactly what the op writes
 WRITTEN: dict[str, tuple[str, Callable[[], Any]]] = {
@@ -62,10 +64,7 @@ WRITTEN: dict[str, tuple[str, Callable[[], Any]]] = {
     "mv": ("aten::mv", lambda: torch.mv(x(5, 7), x(7))),
     "dot": ("aten::dot", lambda: torch.dot(x(7), x(7))),
     "outer": ("aten::outer", lambda: torch.outer(x(7), x(3))),
-    "int mm": (
-        "aten::_int_mm",
-        lambda: torch._int_mm(x(32, 16, dtype=torch.int8), x(16, 8, dtype=torch.int8)),
-    ),
+    "int mm": ("aten::_int_mm", lambda: torch._int_mm(x(32, 16, dtype=I8), x(16, 8, dtype=I8))),
     "conv": (
         "aten::convolution",
         lambda: F.conv2d(x(2, 8, 17, 16), x(4, 4, 3, 5), x(4), (2, 1), (1, 2), (1, 1), 2),
@@ -84,7 +83,7 @@ WRITTEN: dict[str, tuple[str, Callable[[], Any]]] = {
     "mul bf16 and number": ("aten::mul", lambda: x(4, dtype=BF16) * 0.5),
     "mul with 0-d": ("aten::mul", lambda: x(4, dtype=BF16) * torch.tensor(2.0)),
     "half and bf16": ("aten::mul", lambda: x(4, dtype=BF16) * x(4, dtype=torch.half)),
-    "bytes": ("aten::add", lambda: x(4, dtype=torch.uint8) + x(4, dtype=torch.int8)),
+    "bytes": ("aten::add", lambda: x(4, dtype=torch.uint8) + x(4, dtype=I8)),
     "div ints": ("aten::div", lambda: x(4, dtype=I64) / x(4, dtype=I32)),
     "bool sum of two": ("aten::add", lambda: x(4, dtype=BOOL) + x(4, dtype=I64)),
     "pow number base": ("aten::pow", lambda: 2 ** x(5)),
@@ -136,14 +135,8 @@ WRITTEN: dict[str, tuple[str, Callable[[], Any]]] = {
         "aten::_softmax_backward_data",
         lambda: torch._softmax_backward_data(x(4, 5), x(4, 5), 1, torch.float32),
     ),
-    "nll": (
-        "aten::nll_loss_forward",
-        lambda: torch.ops.aten.nll_loss_forward(x(3, 5), INDEX, None, 1, -100),
-    ),
-    "nll none": (
-        "aten::nll_loss_forward",
-        lambda: torch.ops.aten.nll_loss_forward(x(3, 5), INDEX, None, 0, -100),
-    ),
+    "nll": ("aten::nll_loss_forward", lambda: NLL(x(3, 5), INDEX, None, 1, -100)),
+    "nll none": ("aten::nll_loss_forward", lambda: NLL(x(3, 5), INDEX, None, 0, -100)),
     "index_select": ("aten::index_select", lambda: torch.index_select(x(9, 4), 0, INDEX)),
     "index_select dim": ("aten::index_select", lambda: torch.index_select(x(9, 4), -1, INDEX)),
     "embedding": ("aten::embedding", lambda: F.embedding(INDEX, x(9, 4))),
@@ -179,7 +172,7 @@ WRITTEN: dict[str, tuple[str, Callable[[], Any]]] = {
     ),
     "upsample": (
         "aten::upsample_bilinear2d",
-        lambda: torch.ops.aten.upsample_bilinear2d(x(2, 3, 4, 4), [7, 9], False),
+        lambda: ATEN.upsample_bilinear2d(x(2, 3, 4, 4), [7, 9], False),
     ),
     "tril": ("aten::tril", lambda: x(4, 5).tril()),
 }
@@ -199,7 +192,7 @@ def test_bytes_written_are_the_bytes_of_the_results(
 
 def _conv_backward(mask: list[bool], groups: int = 2) -> Any:
     image = x(2, 4 * groups, 16, 16)
-    return torch.ops.aten.convolution_backward(
+    return ATEN.convolution_backward(
         x(2, 4, 8, 8),
         image,
         x(4, 4, 3, 3),
@@ -333,27 +326,19 @@ SCHEMAS = {
 @pytest.mark.parametrize(("name", "places"), SCHEMAS.items(), ids=SCHEMAS.keys())
 def test_arguments_are_where_the_prices_look_for_them(name: str, places: str) -> None:
     schemas = torch._C._jit_get_schemas_for_operator(f"aten::{name}")
-    arguments = [
-        argument.name
-        for argument in next(each for each in schemas if not each.overload_name).arguments
-    ]
-    assert (
-        " ".join(f"{each}:{arguments.index(each)}" for each in re.findall(r"(\w+):", places))
-        == places
-    )
+    schema = next(each for each in schemas if not each.overload_name)
+    arguments = [argument.name for argument in schema.arguments]
+    found = (f"{each}:{arguments.index(each)}" for each in re.findall(r"(\w+):", places))
+    assert " ".join(found) == places
 
 
 def test_every_pointwise_op_of_the_core_set_has_a_price() -> None:
-    names = {
-        schema.name
-        for schema in torch._C._jit_get_all_schemas()
-        if schema.name.startswith("aten::")
-    }
+    names = {each.name for each in torch._C._jit_get_all_schemas() if each.name[:6] == "aten::"}
     wanted = {torch.Tag.core, torch.Tag.pointwise}
     tagged = {
         name
         for name in names
-        if (packet := getattr(torch.ops.aten, name.removeprefix("aten::"), None))
+        if (packet := getattr(ATEN, name.removeprefix("aten::"), None))
         and any(wanted <= set(getattr(packet, overload).tags) for overload in packet.overloads())
     }
     assert len(tagged) > 50

@@ -1,10 +1,12 @@
 """Reading a call's arguments: what is there is read exactly, what is not is None."""
 
 import pytest
+from worked_examples import call
 
-from foretrace.model.costs import Cost, OpCall, Tensor
+from foretrace.model.costs import Certainty, Cost, OpCall, Tensor, cost
 from foretrace.model.costs._call import broadcast, total
 from foretrace.model.costs._types import FLOATING, INTEGER, promote, with_number
+from foretrace.model.costs.matmul import OPERANDS
 
 
 class TestTensor:
@@ -98,12 +100,34 @@ class TestCost:
     def test_bytes_are_the_sum_or_what_was_touched(self) -> None:
         assert Cost(1, 2, 3).bytes == 5
         assert Cost(1, 2, None).bytes is None
-        assert Cost(1, 2, None, "at least: ...", touched=2).bytes == 2
+        assert Cost(1, 2, None, "...", Certainty.AT_LEAST, touched=2).bytes == 2
+
+    def test_the_text_begins_with_the_certainty(self) -> None:
+        assert Cost(1, 2, 3, "half of the pairs").text == "half of the pairs"
+        assert Cost(1, 2, 3, "one pass", Certainty.AT_LEAST).text == "at least: one pass"
+        assert Cost(1, 2, 3, "each once", Certainty.ESTIMATE).text == "estimate: each once"
+
+    def test_without_bytes_nothing_is_certain(self) -> None:
+        assert Cost(1, 2, None).certainty is Certainty.NONE
+        assert Cost(1, None, None, "why", Certainty.ESTIMATE).text == "why"
 
     def test_a_total_is_unknown_if_one_part_is(self) -> None:
         assert total([Tensor((2,), "float"), None]) == 8
         assert total([Tensor((2,), "float"), Tensor((2,), "?")]) is None
         assert total([]) == 0
+
+
+def test_the_buffer_of_the_result_is_no_operand() -> None:
+    """Compiled code passes it as one more argument, `_int_mm` included."""
+    shapes = {2: "i8[32,16] i8[16,8]", 3: "i8[32,8] i8[32,16] i8[16,8]"}
+    assert {"aten::mm", "aten::_int_mm", "aten::addmm"} <= set(OPERANDS)
+    for op, count in OPERANDS.items():
+        alone, with_out = call(f"{op}({shapes[count]})"), call(f"{op}({shapes[count]} i32[32,8])")
+        found = cost(alone)
+        assert found is not None
+        assert found.flops == 2 * 32 * 16 * 8
+        assert cost(with_out) == found
+        assert with_out.every_tensor()[: OPERANDS[op]] == alone.every_tensor()
 
 
 def test_broadcast() -> None:
@@ -118,7 +142,7 @@ def test_promotion() -> None:
     assert promote(["c10::Half", "c10::BFloat16", "double"]) == "double"
     assert promote(["long int", "c10::Half"]) == "c10::Half"
     assert promote(["bool", "unsigned char"]) == "unsigned char"
-    assert promote([]) is None
+    assert promote([]) == ""
     assert with_number("int", FLOATING) == "float"
     assert with_number("c10::Half", FLOATING) == "c10::Half"
-    assert with_number(None, INTEGER) == "long int"
+    assert with_number("", INTEGER) == "long int"

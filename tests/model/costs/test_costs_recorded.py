@@ -13,8 +13,8 @@ from recorded_calls import RECORDED, Launched, kernels, launched
 
 import foretrace
 from foretrace.model import costs
-from foretrace.model.costs import Cost, OpCall, element_type, occupancy
-from foretrace.model.costs._lists import NO_SIZES
+from foretrace.model.costs import Certainty, Cost, OpCall, element_type, occupancy
+from foretrace.model.costs._cost import NO_SIZES
 
 PRODUCTS = {"aten::mm", "aten::addmm", "aten::bmm"}
 PUBLIC = os.environ.get("FORETRACE_PUBLIC_TRACES")
@@ -131,7 +131,9 @@ class TestTheMlp:
         ]
         assert [cost.touched for cost in fused if cost] == [100_663_296] * 3
         assert all(
-            cost.bytes_read is None and cost.note.startswith("estimate") for cost in fused if cost
+            cost.bytes_read is None and cost.certainty is Certainty.ESTIMATE
+            for cost in fused
+            if cost
         )
 
 

@@ -1,27 +1,17 @@
 """Which kernel carries what, when an op launches several."""
 
 import pytest
+from worked_examples import call
 
-from foretrace.model.costs import Cost, OpCall, attribute, element_type, multi_tensor
+from foretrace.model.costs import Certainty, Cost, OpCall, attribute, element_type, multi_tensor
 
-MM = OpCall("aten::mm", [[64, 32], [32, 16]], ["float", "float"])
-CONV_BACKWARD = OpCall(
-    "aten::convolution_backward",
-    [[2, 4, 8, 8], [2, 8, 16, 16], [4, 4, 3, 3]],
-    ["float"] * 3,
-    concrete=[
-        "",
-        "",
-        "",
-        "[0]",
-        "[2, 2]",
-        "[1, 1]",
-        "[1, 1]",
-        "False",
-        "[0, 0]",
-        "2",
-        "[True, True, False]",
-    ],
+MM = call("aten::mm(f32[64,32] f32[32,16])")
+CAT = call("aten::cat({8;8} ?)")
+MUL = call("aten::_foreach_mul_({} ?)")
+OTHER = call("my::op(f32[8])")
+CONV_BACKWARD = call(
+    "aten::convolution_backward(f32[2,4,8,8] f32[2,8,16,16] f32[4,4,3,3] =[0] =[2,2] =[1,1] =[1,1] "
+    "=False =[0,0] =2 =[True,True,False])"
 )
 FOREACH = (
     "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<at::native::(anonymous "
@@ -37,7 +27,7 @@ def test_a_lone_kernel_carries_everything() -> None:
 
 def test_of_unnamed_kernels_the_longest_product_carries_the_flops_and_none_the_bytes() -> None:
     reduce, gemm, other = attribute(MM, ["reduction", "gemm", "gemm"], [9, 5, 4])
-    note = "one of 3 kernels of the op, whose bytes cannot be told apart"
+    note = "one of 3 kernels of the op; the trace does not say which bytes it moves"
     assert gemm == Cost(65_536, None, None, note)
     assert reduce == other == Cost(None, None, None, note)
 
@@ -69,27 +59,22 @@ def test_no_shapes_no_cost() -> None:
 
 
 def test_the_name_supplies_the_element_type_of_a_list() -> None:
-    call = OpCall("aten::cat", [[[8], [8]], []], ["TensorList", "Scalar"])
     name = "void at::native::CatArrayBatchedCopy<at::native::(anonymous namespace)::OpaqueType<2u>>"
-    assert attribute(call, ["copy"], [3], names=[name]) == [Cost(0, 32, 32)]
+    assert attribute(CAT, ["copy"], [3], names=[name]) == [Cost(0, 32, 32)]
 
 
 def test_chunked_kernels_are_bounded_one_by_one() -> None:
-    call = OpCall("aten::_foreach_mul_", [[], []], ["TensorList", "Scalar"])
     name = FOREACH.format(lists=1, functor="BinaryOpScalarFunctor<c10::BFloat16, 1, 1, 0>")
-    first, second = attribute(call, ["optimizer"] * 2, [3, 1], names=[name] * 2, blocks=[320, 7])
-    assert first == Cost(
-        320 * 65_536, 320 * 131_072, 320 * 131_072, "at most: 320 whole chunks of 65,536 elements"
-    )
-    assert second == Cost(
-        7 * 65_536, 7 * 131_072, 7 * 131_072, "at most: 7 whole chunks of 65,536 elements"
-    )
+    first, second = attribute(MUL, ["optimizer"] * 2, [3, 1], names=[name] * 2, blocks=[320, 7])
+    note = "at most 320 whole chunks of 65,536 elements"
+    assert first == Cost(320 * 65_536, 320 * 131_072, 320 * 131_072, note, Certainty.ESTIMATE)
+    note = "at most 7 whole chunks of 65,536 elements"
+    assert second == Cost(7 * 65_536, 7 * 131_072, 7 * 131_072, note, Certainty.ESTIMATE)
 
 
 def test_a_bound_of_the_ops_bytes_is_none_of_an_unknown_kernel() -> None:
-    call = OpCall("my::op", [[8]], ["float"])
-    assert {cost.note for cost in attribute(call, ["other"] * 2, [1, 2]) if cost} == {
-        "one of 2 kernels of the op, whose bytes cannot be told apart"
+    assert {cost.note for cost in attribute(OTHER, ["other"] * 2, [1, 2]) if cost} == {
+        "one of 2 kernels of the op; the trace does not say which bytes it moves"
     }
 
 
@@ -103,16 +88,14 @@ def test_two_products_beside_each_other_are_not_told_apart() -> None:
 
 
 def test_grids_beyond_any_gpu_are_not_believed() -> None:
-    call = OpCall("aten::_foreach_mul_", [[], []], ["TensorList", "Scalar"])
     name = FOREACH.format(lists=1, functor="BinaryOpScalarFunctor<c10::BFloat16, 1, 1, 0>")
-    (found,) = attribute(call, ["optimizer"], [3], names=[name], blocks=[2**60])
+    (found,) = attribute(MUL, ["optimizer"], [3], names=[name], blocks=[2**60])
     assert found == Cost(None, None, None, "the recorded shapes exceed any memory")
 
 
 class TestCub:
     """Kernels of CUB under ops whose shapes do not say how many items there are."""
 
-    OTHER = OpCall("my::op", [[8]], ["float"])
     SCAN = (
         "void cub::DeviceScanKernel<cub::AgentScanPolicy<128, 15, {type}, "
         "(cub::BlockLoadAlgorithm)3, "
@@ -125,9 +108,7 @@ class TestCub:
     )
 
     def part(self, name: str, blocks: int) -> Cost | None:
-        return attribute(
-            self.OTHER, ["other"] * 2, [1, 1], names=[name, "odd"], blocks=[blocks, 1]
-        )[0]
+        return attribute(OTHER, ["other"] * 2, [1, 1], names=[name, "odd"], blocks=[blocks, 1])[0]
 
     @pytest.mark.parametrize(
         ("kind", "tile", "size"), [("int", 1920, 4), ("long", 896, 8), ("unsigned char", 3840, 1)]
@@ -136,9 +117,8 @@ class TestCub:
         found = self.part(self.SCAN.format(type=kind), 137)
         assert found is not None
         assert (found.bytes_read, found.bytes_written) == ((136 * tile + 1) * size,) * 2
-        assert (
-            found.note == f"at least: a scan of 136 whole tiles of {tile:,} items and one item more"
-        )
+        assert found.certainty is Certainty.AT_LEAST
+        assert found.note == f"scans 136 whole tiles of {tile:,} items and one item more"
 
     def test_a_scan_of_one_tile_may_have_any_size(self) -> None:
         found = self.part(self.SCAN.format(type="int"), 1)
@@ -146,8 +126,8 @@ class TestCub:
         assert found.bytes is None
 
     def test_a_sort_counts_keys_in_bins(self) -> None:
-        note = "at least: 256 counts of keys per block read and written"
-        assert self.part(self.SUM, 3) == Cost(None, 3 * 1024, 3 * 1024, note)
+        note = "reads and writes 256 counts of keys per block"
+        assert self.part(self.SUM, 3) == Cost(None, 3072, 3072, note, Certainty.AT_LEAST)
 
     def test_a_sort_without_known_size_has_no_bytes(self) -> None:
         found = self.part(self.SUM.replace("ExclusiveSum", "Onesweep"), 2307)

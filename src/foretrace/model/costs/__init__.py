@@ -1,94 +1,161 @@
-"""What an op must compute and move at the least, from the shapes and types that the trace recorded.
+"""What an op must compute and move, from the shapes and types that the trace recorded.
 
     call = OpCall("aten::mm", dims=[[8192, 768], [768, 3072]], types=["c10::BFloat16"] * 2)
     cost(call)          # Cost(flops=38654705664, bytes_read=17301504, bytes_written=50331648)
 
-Conventions: a matrix product counts 2*M*N*K FLOP; arithmetic element by element counts one per
-result element; bytes are each distinct input read once plus each output written once, by the size
-of their types, a broadcast or expanded operand at the size it has in memory. So `bytes` is what a
-perfect kernel would move: caches can make the memory see less, and real kernels can move more. What
-cannot be known is None, and `note` says why; a note that begins with "at least" marks a lower
-bound, "estimate" a count that may err either way.
+Conventions: a matrix product counts 2*M*N*K FLOP. Elementwise arithmetic counts one per result
+element. Bytes are each distinct input read once plus each output written once; a broadcast or
+expanded operand counts at the size it has in memory. So `bytes` is what a perfect kernel would
+move: caches can make the memory see less, and real kernels can move more. What is not known is
+None, and `note` says why. `certainty` says whether a number is exact, a lower bound or an estimate.
 
-Each file of this package prices one kind of op: it declares `KIND = Kind(prices, examples)` and
-nothing else needs to know of it. A kind whose ops launch several kernels also says what each of
-them moves at the least (`shares`). Other packages bring theirs through the entry point group
-`foretrace.costs`, and win over these. Ask only for ops that launched something: a view costs
+Each file of this package prices one kind of op: it declares `KIND = CostKind(prices, shares)`, and
+nothing else needs to know about it. Other packages add theirs through the entry point group
+`foretrace.costs`; those take precedence. Price only ops that launched something: a view costs
 nothing, and no price list says so.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
-from typing import TypeVar
+from itertools import zip_longest
 
 from foretrace import plugins
-from foretrace.model.costs._call import (
+from foretrace.model.costs._call import OpCall, Tensor, Unpriced
+from foretrace.model.costs._cost import (
     Cost,
-    Kind,
+    CostKind,
+    Entry,
     Launch,
-    OpCall,
     Price,
     Share,
-    Tensor,
-    total,
+    estimate,
     unknown,
 )
-from foretrace.model.costs._lists import element_type
-from foretrace.model.costs._share import attribute, multi_tensor
+from foretrace.model.costs._names import cub_part, element_type, multi_tensor
 from foretrace.model.costs.occupancy import occupancy
 from foretrace.model.costs.roofline import Roofline, peak_flops, position
+from foretrace.schema.cost import Certainty
 
 __all__ = [
-    "Cost", "Kind", "Launch", "OpCall", "Price", "Roofline", "Share", "Tensor", "attribute", "believable", "cost",
-    "element_type", "kinds", "multi_tensor", "occupancy", "peak_flops", "position", "share_of",
+    "Certainty", "Cost", "CostKind", "Launch", "OpCall", "Price", "Roofline", "Share", "Tensor",
+    "attribute", "cost", "element_type", "kinds", "multi_tensor", "occupancy", "peak_flops",
+    "position",
 ]  # fmt: skip
 
-GENERAL = "estimate: this op has no price; each tensor argument counted once"
-Entry = TypeVar("Entry")
-# no GPU comes near it; a damaged or hostile trace can, and tables hold 64-bit integers
+GENERAL = "this op has no price; each tensor argument counted once"
+# No GPU comes near it. A damaged or hostile trace can, and tables hold 64-bit integers.
 LARGEST = 2**63 - 1
+# The roles that compute a matrix product. The other kernels of such an op help (a split-K
+# reduction, a transpose around a convolution, the conversion of an accumulator).
+MAIN = frozenset({"gemm", "gemv", "conv", "attention"})
+LONGEST_NAME = 4096  # real names end before; a pattern may read a name once for each of its parts
 
 
 def cost(call: OpCall) -> Cost | None:
     """The cost of one call; None when the trace recorded no shapes for it.
 
-    An op without a price, or a call that its price cannot make sense of, gets the general estimate:
-    every tensor argument touched once. Results that are no arguments are missing from it, arguments
-    used in part are too much in it, and reads cannot be told from writes.
+    An op without a price, or a call that its price cannot interpret, gets the general estimate:
+    every tensor argument touched once. It leaves out results that are not arguments and counts
+    arguments that are used in part as a whole.
     """
-    price = _price(call.name) or (
-        _price("triton_") if call.kwargs.get("kernel_backend") == "triton" else None
-    )
-    found = (price(call) if price else None) or _general(call)
-    return None if found is None else believable(found)
+    price = _price(call.name)
+    if price is None and call.kwargs.get("kernel_backend") == "triton":
+        price = _price("triton_")
+    try:
+        found = price(call) if price else None
+    except Unpriced:
+        found = None
+    found = found or estimate(call.every_tensor(), GENERAL)
+    return None if found is None else _believable(found)
 
 
-def believable(found: Cost) -> Cost:
-    """The cost, unless no GPU could have it."""
+def _believable(found: Cost) -> Cost:
     if max(found.flops or 0, found.bytes or 0) > LARGEST:
         return unknown("the recorded shapes exceed any memory")
     return found
 
 
-def share_of(call: OpCall, kernel: Launch, kernels: Sequence[Launch]) -> Cost | None:
-    """What one of the kernels of a call moves at the least; None where its name does not tell."""
-    share = _share(call.name)
-    return share(call, kernel, kernels) if share else None
+def attribute(
+    call: OpCall,
+    roles: Sequence[str],
+    durations: Sequence[int],
+    *,
+    names: Sequence[str] = (),
+    blocks: Sequence[int] = (),
+) -> list[Cost | None]:
+    """The cost of each kernel that one call launched, given roles and durations in launch order.
+
+    Leave memsets and copies out: they have costs of their own. A lone kernel has the whole cost. Of
+    several, the longest with the role of a matrix product has the FLOP; where a call makes two
+    equal products (a convolution's backward) the two longest have half each. The op's bytes belong
+    to none of them alone: a kernel gets what its name says that it moves at least.
+
+    `names` and `blocks` (thread blocks in the grid) are optional. They identify those parts, the
+    element type of lists, and the upper bound of chunked multi-tensor kernels.
+    """
+    names = [name[:LONGEST_NAME] for name in names]
+    if names and not call.list_type:
+        call = replace(call, list_type=element_type(names[0]))
+    whole = cost(call)
+    if whole is None or (len(roles) == 1 and whole.bytes is not None):
+        return [whole] * len(roles)
+    split = _split(whole, roles, durations) if len(roles) > 1 else [whole] * len(roles)
+    filled = zip_longest(names[: len(roles)], roles, blocks[: len(roles)])
+    launches = [Launch(name or "", role, count or 0) for name, role, count in filled]
+    pairs = zip(launches, split, strict=True)
+    return [_believable(_part(call, each, launches, share, whole.note)) for each, share in pairs]
 
 
-def _general(call: OpCall) -> Cost | None:
-    tensors = call.every_tensor()
-    return Cost(None, None, None, GENERAL, touched=total(tensors)) if tensors else None
+def _split(whole: Cost, roles: Sequence[str], durations: Sequence[int]) -> list[Cost]:
+    """The FLOP of each kernel, and why its bytes are not known."""
+    main = [index for index, role in enumerate(roles) if role in MAIN]
+    main.sort(key=lambda index: -durations[index])
+    carriers = set(main[: whole.products]) if len(main) >= whole.products else set()
+    share = None if whole.flops is None else whole.flops // whole.products
+    note = f"one of {len(roles)} kernels of the op; the trace does not say which bytes it moves"
+    if whole.note and (whole.certainty is not Certainty.ESTIMATE or whole.flops is not None):
+        note = f"{whole.note}; {note}"
+    return [
+        Cost(share if index in carriers else None, None, None, note) for index in range(len(roles))
+    ]
+
+
+def _part(
+    call: OpCall, kernel: Launch, kernels: Sequence[Launch], share: Cost, flops_note: str
+) -> Cost:
+    """The bytes that the kernel's name states, with its share of the FLOP."""
+    chunk = multi_tensor(kernel.name, kernel.blocks)
+    if chunk is not None:
+        return chunk
+    found = _share(call, kernel, kernels) or cub_part(kernel)
+    if found is None or found.bytes is None:
+        return share
+    notes = (found.note, flops_note if share.flops is not None else "")
+    return replace(found, flops=share.flops, note="; ".join(note for note in notes if note))
+
+
+def _share(call: OpCall, kernel: Launch, kernels: Sequence[Launch]) -> Cost | None:
+    share = _entry(_shares(), call.name)
+    try:
+        return share(call, kernel, kernels) if share else None
+    except Unpriced:
+        return None
 
 
 @cache
-def kinds() -> tuple[Kind, ...]:
+def kinds() -> tuple[CostKind, ...]:
     """Every kind of op that has prices."""
     import foretrace.model.costs as here
 
-    return tuple(plugins.declared(here, "KIND", Kind, "foretrace.costs"))
+    return tuple(plugins.declared(here, "KIND", CostKind, "foretrace.costs"))
+
+
+@cache
+def _price(name: str) -> Price | None:
+    return _entry(_prices(), name)
 
 
 @cache
@@ -101,17 +168,9 @@ def _shares() -> dict[str, Share]:
     return {name: share for kind in kinds() for name, share in kind.shares.items()}
 
 
-@cache
-def _price(name: str) -> Price | None:
-    return _entry(_prices(), name)
-
-
-@cache
-def _share(name: str) -> Share | None:
-    return _entry(_shares(), name)
-
-
 def _entry(table: Mapping[str, Entry], name: str) -> Entry | None:
     """The entry of an op by its name, else the longest `*` entry that fits."""
+    if name in table:
+        return table[name]
     starts = [key for key in table if key.endswith("*") and name.startswith(key[:-1])]
-    return table.get(name) or (table[max(starts, key=len)] if starts else None)
+    return table[max(starts, key=len)] if starts else None

@@ -1,11 +1,111 @@
-"""Pieces of a kernel's name, found in one pass: names come from the trace and may be long and odd."""
+"""What the name of a kernel says about the bytes it moves, whichever op launched it.
+
+The names of CUB's sorts and scans state types, and sometimes the tile of a block. The op's shapes
+may say how many items there are; otherwise a scan has at least one item more than all its blocks
+but the last can hold. Names come from the trace and may be long and odd: every pattern is bounded.
+"""
 
 from __future__ import annotations
 
 import re
 
+from foretrace.model.costs._call import Tensor
+from foretrace.model.costs._cost import Cost, Launch, at_least
+from foretrace.model.costs._types import SIZES
+from foretrace.schema.cost import Certainty
 
-def after(name: str, template: str, piece: re.Pattern[str]) -> re.Match[str] | None:
-    """The first such piece behind the first place where `template` stands."""
+# ATen's multi-tensor kernels give each block one chunk of this many elements (kChunkSize in
+# MultiTensorApply.cuh).
+CHUNK = 65_536
+# A radix sort takes 8 bits of the keys per sweep (ONESWEEP_RADIX_BITS in dispatch_radix_sort.cuh).
+BINS = 256
+# Nominal items per thread are for 4-byte values; others scale (MemBoundScaling, util_arch.cuh).
+NOMINAL = 4
+
+# `CatArrayBatchedCopy<...OpaqueType<2u>...>` moves elements of 2 bytes;
+# `BinaryOpScalarFunctor<c10::BFloat16, ...>` is the functor of a multi-tensor kernel.
+_OPAQUE = re.compile(r"OpaqueType<(\d+)u?l?>")
+_TYPED = re.compile(r"(?:CatArrayBatchedCopy\w{0,60}|\wFunctor)<([A-Za-z_][\w: ]{0,60}?) ?[,>]")
+# `BinaryOpScalarFunctor<T, depth, r_args_depth, res_arg_index>` reads r_args_depth lists.
+_FUNCTOR = re.compile(r"\wFunctor<([\w: ]{1,60}), (\d{1,9}), (\d{1,9}), (\d{1,9})>")
+_STEP = re.compile(r"DeviceRadixSort(\w{1,40}?)Kernel<")
+_SORTED = re.compile(
+    r"(?:policy_hub|DeviceRadixSortPolicy)<([\w ]{1,60}), ([^,]{1,200}), ([\w ]{1,60})>"
+)
+_POLICY = re.compile(r"AgentScanPolicy<(\d{1,9}), (\d{1,9}), ([\w ]{1,60}),")
+_SCANNED = re.compile(r">, ([\w ]{1,60}?)(?: const)?\*, ([\w ]{1,60})\*,")
+_STATE = re.compile(
+    r"Device(?:Scan|Compact)InitKernel<(?:\w{1,60}::){0,6}ScanTileState<([\w ]{1,60}), true>"
+)
+
+
+def after(name: str, template: str, pattern: re.Pattern[str]) -> re.Match[str] | None:
+    """The first match behind the first occurrence of `template`."""
     at = name.find(template)
-    return piece.search(name, at + len(template)) if at >= 0 else None
+    return pattern.search(name, at + len(template)) if at >= 0 else None
+
+
+def element_type(kernel_name: str) -> str:
+    """The element type that a kernel over a tensor list states in its name, or ""."""
+    opaque = _OPAQUE.search(kernel_name)
+    if opaque:
+        return f"OpaqueType<{opaque[1]}>"
+    typed = _TYPED.search(kernel_name)
+    return typed[1] if typed and typed[1] in SIZES else ""
+
+
+def multi_tensor(kernel_name: str, blocks: int) -> Cost | None:
+    """What a chunked multi-tensor kernel moves at most; None for any other kernel.
+
+    The last chunk of a tensor may be shorter, so this upper bound is close for tensors much larger
+    than a chunk.
+    """
+    found = after(kernel_name, "multi_tensor_apply_kernel<", _FUNCTOR)
+    size = SIZES.get(found[1]) if found else None
+    if found is None or size is None or blocks <= 0:
+        return None
+    elements = blocks * CHUNK
+    note = f"at most {blocks} whole chunks of {CHUNK:,} elements"
+    read, written = int(found[3]) * elements * size, elements * size
+    return Cost(elements, read, written, note, Certainty.ESTIMATE)
+
+
+def cub_part(kernel: Launch, items: int | None = None) -> Cost | None:
+    """What a kernel of CUB moves at least; None for any other, or where `items` is missing."""
+    state = _STATE.search(kernel.name)
+    if state and kernel.blocks > 0:
+        states = Tensor((kernel.blocks, 2), state[1])
+        return at_least([], [states], "writes the state of one tile per block of the scan")
+    return _sort(kernel, items) or _scan(kernel)
+
+
+def _sort(kernel: Launch, items: int | None) -> Cost | None:
+    named = _STEP.search(kernel.name)
+    found = _SORTED.search(kernel.name, named.end()) if named else None
+    if named is None or found is None:
+        return None
+    step, (key, value, offset) = named[1], found.groups()
+    if step == "ExclusiveSum" and kernel.blocks > 0:
+        counts = [Tensor((kernel.blocks, BINS), offset)]
+        return at_least(counts, counts, f"reads and writes {BINS} counts of keys per block")
+    if items is None:
+        return None
+    keys, values = Tensor((items,), key), Tensor((items,), value.rpartition("::")[2])
+    if step == "Histogram":
+        return at_least([keys], None, "reads the keys")
+    if step == "Onesweep" and values.type in SIZES:
+        return at_least([keys, values], [keys, values], "reads and writes keys and values")
+    return at_least([keys], [keys], "reads and writes the keys") if step == "Onesweep" else None
+
+
+def _scan(kernel: Launch) -> Cost | None:
+    policy = after(kernel.name, "DeviceScanKernel<", _POLICY)
+    found = _SCANNED.search(kernel.name, policy.end()) if policy else None
+    size = SIZES.get(policy[3]) if policy else None
+    if policy is None or found is None or size is None or kernel.blocks < 2:
+        return None
+    threads, nominal = int(policy[1]), int(policy[2])
+    tile = threads * max(1, min(nominal * NOMINAL // size, 2 * nominal))
+    items = (kernel.blocks - 1) * tile + 1
+    note = f"scans {kernel.blocks - 1} whole tiles of {tile:,} items and one item more"
+    return at_least([Tensor((items,), found[1])], [Tensor((items,), found[2])], note)

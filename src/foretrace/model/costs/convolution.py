@@ -2,31 +2,30 @@
 moved once.
 
 A backward pass makes up to two products of the same size (the gradients of the input and of the
-weight), as its output mask says. Bias and bias gradient add no FLOP, as is the custom. Padding
-counts as if it were data, which is how the multiply-adds are usually quoted; Winograd and FFT
-algorithms do fewer. A trace without concrete inputs does not say stride and padding: the output is
-then unknown and only reads are counted.
+weight), as its output mask says. Bias and bias gradient add no FLOP, by convention. Padding counts
+as if it were data, which is how the multiply-adds are usually quoted; Winograd and FFT algorithms
+do fewer. A trace without concrete inputs does not state stride and padding: the output is then
+unknown and only reads are counted.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from foretrace.model.costs._call import Cost, Kind, OpCall, Price, Tensor, at_least, moved
+from foretrace.model.costs._call import OpCall, Tensor
+from foretrace.model.costs._cost import Cost, CostKind, Price, at_least, moved, table
 
 NONE = -1
 
 
 @dataclass(frozen=True, slots=True)
 class _Places:
-    """Where an op keeps its arguments. A convolution that is always transposed has an
-    `output_padding` and no flag.
-    """
+    """Where an op keeps its arguments; one that always transposes has only `output_padding`."""
 
-    bias: int
     stride: int
     padding: int
+    bias: int = NONE
     dilation: int = NONE
     groups: int = NONE
     transposed: int = NONE
@@ -39,41 +38,39 @@ class _Places:
         return bool(call.flag(self.transposed))
 
 
-def _forward(places: _Places) -> Price:
+def _forward(arguments: str) -> Price:
+    """`arguments` are those behind input and weight, in the order of the schema; `-` skips one."""
+    names = enumerate(arguments.split(), 2)
+    places = _Places(**{name: place for place, name in names if name != "-"})
+
     def price(call: OpCall) -> Cost | None:
-        image, weight = call.tensor(0), call.tensor(1)
-        if image is None or weight is None or len(weight.dims) < 3:
+        image, weight = call.need(0), call.need(1)
+        if len(weight.dims) < 3:
             return None
         reads = [image, weight, call.tensor(places.bias), call.tensor(places.residual)]
         out = _output(call, places, image, weight)
         if out is None:
-            return at_least(reads, "stride and padding are not recorded, so the output is unknown")
+            note = "stride and padding are not recorded, so the output is unknown"
+            return at_least(reads, None, note)
         return moved(reads, [out], _flops(image, out, weight, places.is_transposed(call)))
 
     return price
 
 
 def _backward(call: OpCall) -> Cost | None:
-    """convolution_backward (grad_output, input, weight, bias_sizes, ..., transposed at 7, ...,
-    output_mask at 10).
-    """
-    gradient, image, weight = (call.tensor(index) for index in range(3))
-    if gradient is None or image is None or weight is None or len(weight.dims) < 3:
+    """convolution_backward (grad_output, input, weight, ..., transposed at 7, ..., mask at 10)."""
+    gradient, image, weight = call.need(0), call.need(1), call.need(2)
+    if len(weight.dims) < 3:
         return None
     mask = call.numbers(10)
     if mask is None or len(mask) != 3:
-        return at_least([gradient, image, weight], "the output mask is not recorded")
-    bias = Tensor(gradient.dims[1:2], gradient.type)
-    writes = [
-        Tensor(out.dims, out.type)
-        for wanted, out in zip(mask, (image, weight, bias), strict=True)
-        if wanted
-    ]
+        return at_least([gradient, image, weight], None, "the output mask is not recorded")
+    outs = (image, weight, Tensor(gradient.dims[1:2], gradient.type))
+    writes = [out.dense() for wanted, out in zip(mask, outs, strict=True) if wanted]
     reads = [gradient, weight if mask[0] else None, image if mask[1] else None]
     products = bool(mask[0]) + bool(mask[1])
     flops = products * _flops(image, gradient, weight, bool(call.flag(7)))
-    cost = moved(reads, writes, flops)
-    return Cost(cost.flops, cost.bytes_read, cost.bytes_written, products=max(products, 1))
+    return replace(moved(reads, writes, flops), products=max(products, 1))
 
 
 def _flops(image: Tensor, out: Tensor, weight: Tensor, transposed: bool) -> int:
@@ -85,17 +82,14 @@ def _flops(image: Tensor, out: Tensor, weight: Tensor, transposed: bool) -> int:
 
 def _output(call: OpCall, places: _Places, image: Tensor, weight: Tensor) -> Tensor | None:
     axes = len(weight.dims) - 2
-    stride, padding = (
-        _per_axis(call.numbers(place), axes) for place in (places.stride, places.padding)
-    )
-    gaps = (
-        (1,) * axes if places.dilation == NONE else _per_axis(call.numbers(places.dilation), axes)
-    )
+    stride = _per_axis(call, places.stride, axes)
+    padding = _per_axis(call, places.padding, axes)
+    gaps = (1,) * axes if places.dilation == NONE else _per_axis(call, places.dilation, axes)
     if not stride or not padding or not gaps or 0 in stride or len(image.dims) < axes + 1:
         return None
-    rows = list(zip(image.dims[-axes:], weight.dims[2:], stride, padding, gaps, strict=True))
+    rows = zip(image.dims[-axes:], weight.dims[2:], stride, padding, gaps, strict=True)
     if places.is_transposed(call):
-        extra = _per_axis(call.numbers(places.output_padding), axes) or (0,) * axes
+        extra = _per_axis(call, places.output_padding, axes) or (0,) * axes
         channels = weight.dims[1] * (call.integer(places.groups) or 1)
         sizes = [
             (size - 1) * step - 2 * pad + gap * (taps - 1) + 1 + more
@@ -112,113 +106,37 @@ def _output(call: OpCall, places: _Places, image: Tensor, weight: Tensor) -> Ten
     return Tensor((*image.dims[: -axes - 1], channels, *sizes), image.type)
 
 
-def _per_axis(values: tuple[int, ...] | None, axes: int) -> tuple[int, ...] | None:
+def _per_axis(call: OpCall, place: int, axes: int) -> tuple[int, ...] | None:
+    values = call.numbers(place)
     if values is None or len(values) not in (1, axes):
         return None
     return values if len(values) == axes else values * axes
 
 
-_GENERAL = _forward(
-    _Places(bias=2, stride=3, padding=4, dilation=5, transposed=6, output_padding=7, groups=8)
-)
-_CONV = _forward(_Places(bias=2, stride=3, padding=4, dilation=5, groups=6))
-_CONV_TRANSPOSE = _forward(
-    _Places(bias=2, stride=3, padding=4, output_padding=5, groups=6, dilation=7)
-)
-_MIOPEN = _forward(_Places(bias=2, padding=3, stride=4, dilation=5, groups=6))
-_ADD_RELU = _forward(_Places(residual=2, bias=4, stride=5, padding=6, dilation=7, groups=8))
-_WITH_KERNEL_SIZE = _forward(_Places(bias=3, stride=4, padding=5, dilation=6))
+_CONV_TRANSPOSE = "conv_transpose1d conv_transpose2d conv_transpose3d"
+_DEPTHWISE = "_conv_depthwise2d conv_depthwise3d slow_conv_dilated2d slow_conv_dilated3d"
+_SLOW = "thnn_conv2d _slow_conv2d_forward slow_conv3d slow_conv3d_forward"
+_ADD_RELU = "cudnn_convolution_add_relu miopen_convolution_add_relu"
+_MIOPEN = "miopen_convolution miopen_depthwise_convolution mkldnn_convolution"
+_GENERAL = "bias stride padding dilation transposed output_padding groups"
+_PLAIN = "conv1d conv2d conv3d cudnn_convolution_relu miopen_convolution_relu"
 
-KIND = Kind(
-    prices={
-        "aten::convolution": _GENERAL,
-        "aten::_convolution": _GENERAL,
-        **dict.fromkeys(("aten::conv1d", "aten::conv2d", "aten::conv3d"), _CONV),
-        **dict.fromkeys(("aten::cudnn_convolution_relu", "aten::miopen_convolution_relu"), _CONV),
-        **dict.fromkeys((f"aten::conv_transpose{axes}d" for axes in (1, 2, 3)), _CONV_TRANSPOSE),
-        "aten::cudnn_convolution": _forward(
-            _Places(bias=NONE, padding=2, stride=3, dilation=4, groups=5)
-        ),
+KIND = CostKind(
+    {
+        **table("convolution _convolution", _forward(_GENERAL)),
+        **table(_PLAIN, _forward("bias stride padding dilation groups")),
+        **table(_CONV_TRANSPOSE, _forward("bias stride padding output_padding groups dilation")),
+        "aten::cudnn_convolution": _forward("padding stride dilation groups"),
         "aten::cudnn_convolution_transpose": _forward(
-            _Places(bias=NONE, padding=2, output_padding=3, stride=4, dilation=5, groups=6)
+            "padding output_padding stride dilation groups"
         ),
         "aten::miopen_convolution_transpose": _forward(
-            _Places(bias=2, padding=3, output_padding=4, stride=5, dilation=6, groups=7)
+            "bias padding output_padding stride dilation groups"
         ),
-        "aten::miopen_convolution": _MIOPEN,
-        "aten::miopen_depthwise_convolution": _MIOPEN,
-        "aten::mkldnn_convolution": _MIOPEN,
-        "aten::cudnn_convolution_add_relu": _ADD_RELU,
-        "aten::miopen_convolution_add_relu": _ADD_RELU,
-        **dict.fromkeys(
-            (
-                "aten::_conv_depthwise2d",
-                "aten::conv_depthwise3d",
-                "aten::slow_conv_dilated2d",
-                "aten::slow_conv_dilated3d",
-            ),
-            _WITH_KERNEL_SIZE,
-        ),
-        **dict.fromkeys(
-            (
-                "aten::thnn_conv2d",
-                "aten::_slow_conv2d_forward",
-                "aten::slow_conv3d",
-                "aten::slow_conv3d_forward",
-            ),
-            _forward(_Places(bias=3, stride=4, padding=5)),
-        ),
+        **table(_MIOPEN, _forward("bias padding stride dilation groups")),
+        **table(_ADD_RELU, _forward("residual - bias stride padding dilation groups")),
+        **table(_DEPTHWISE, _forward("- bias stride padding dilation")),
+        **table(_SLOW, _forward("- bias stride padding")),
         "aten::convolution_backward": _backward,
-    },
-    examples=(
-        (
-            OpCall(
-                "aten::cudnn_convolution",
-                [[2, 8, 16, 16], [4, 4, 3, 3]],
-                ["float", "float"],
-                concrete=["", "", "[1, 1]", "[2, 2]", "[1, 1]", "2", "False", "False", "True"],
-            ),
-            Cost(2 * 512 * 36, 4 * (4096 + 144), 4 * 512),
-        ),
-        (
-            OpCall(
-                "aten::convolution",
-                [[1, 6, 5, 5], [6, 2, 3, 3], [4]],
-                ["c10::Half"] * 3,
-                concrete=["", "", "", "[2, 2]", "[0, 0]", "[1, 1]", "True", "[1, 1]", "2"],
-            ),
-            Cost(2 * 150 * 18, 2 * (150 + 108 + 4), 2 * 4 * 12 * 12),
-        ),
-        (
-            OpCall(
-                "aten::convolution_backward",
-                [[2, 4, 8, 8], [2, 8, 16, 16], [4, 4, 3, 3]],
-                ["float"] * 3,
-                concrete=[
-                    "",
-                    "",
-                    "",
-                    "[0]",
-                    "[2, 2]",
-                    "[1, 1]",
-                    "[1, 1]",
-                    "False",
-                    "[0, 0]",
-                    "2",
-                    "[True, True, False]",
-                ],
-            ),
-            Cost(2 * 2 * 512 * 36, 4 * (512 + 4096 + 144), 4 * (4096 + 144), products=2),
-        ),
-        (
-            OpCall("aten::cudnn_convolution", [[2, 8, 16, 16], [4, 4, 3, 3]], ["float", "float"]),
-            Cost(
-                None,
-                16_960,
-                None,
-                "at least: stride and padding are not recorded, so the output is unknown",
-                touched=16_960,
-            ),
-        ),
-    ),
+    }
 )

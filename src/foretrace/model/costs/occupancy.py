@@ -1,9 +1,8 @@
-"""Theoretical occupancy from a kernel's footprint: how many warps fit on an SM at once, of those it
-can hold.
+"""Theoretical occupancy from a kernel's footprint: the share of an SM's warps that fit at once.
 
 The profiler's own figure depends on the grid and is 0 for kernels it has no data for (cuDNN through
-`cuLaunchKernelEx`). This one is what the footprint allows when there are blocks enough. High
-occupancy hides latency; it is no goal in itself: the fastest attention kernels run at 12.5%.
+`cuLaunchKernelEx`). This one is what the footprint allows when there are enough blocks. High
+occupancy hides latency but is not a goal: the fastest attention kernels run at 12.5%.
 """
 
 from __future__ import annotations
@@ -12,21 +11,19 @@ from dataclasses import dataclass
 
 WARP = 32
 REGISTERS_PER_SM = 65_536
-REGISTER_UNIT = 256  # registers are handed out per warp in this unit
-WARP_UNIT = 4  # and warps in fours, one per scheduler
+REGISTER_UNIT = 256  # registers are allocated per warp in this unit
+WARP_UNIT = 4  # warps come in fours, one per scheduler
 
 
 @dataclass(frozen=True, slots=True)
 class _Limits:
-    """Per SM, from the CUDA programming guide's table of technical specifications per compute
-    capability.
-    """
+    """Per SM, from the technical specifications in the CUDA programming guide."""
 
     warps: int
     blocks: int
     shared_bytes: int
     shared_unit: int
-    reserved_bytes: int  # shared memory that the driver keeps per block since sm_80
+    reserved_bytes: int  # the driver reserves shared memory per block since sm_80
 
 
 LIMITS: dict[str, _Limits] = {

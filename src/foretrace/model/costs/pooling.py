@@ -2,12 +2,13 @@
 writes the input's.
 
 Window, stride and padding come from `Concrete Inputs`; without them the output is unknown. FLOP are
-not stated. A max pool keeps a 64-bit index per output element, which its backward reads.
+not counted. A max pool keeps a 64-bit index per output element, which its backward reads.
 """
 
 from __future__ import annotations
 
-from foretrace.model.costs._call import Cost, Kind, OpCall, Price, Tensor, at_least, moved
+from foretrace.model.costs._call import OpCall, Tensor
+from foretrace.model.costs._cost import Cost, CostKind, Price, at_least, moved, table
 
 _WHY = "the window is not recorded, so the output is unknown"
 
@@ -15,32 +16,25 @@ _WHY = "the window is not recorded, so the output is unknown"
 def _pool(dilation: int, ceil_mode: int, indices: bool) -> Price:
     """(self, kernel_size, stride, padding, ...): an empty stride means the kernel size."""
 
-    def price(call: OpCall) -> Cost | None:
-        source, window = call.tensor(0), call.numbers(1)
-        if source is None:
-            return None
-        axes = len(window or ())
-        stride, padding = call.numbers(2) or window, call.numbers(3)
+    def price(call: OpCall) -> Cost:
+        source, window = call.need(0), call.numbers(1) or ()
+        axes = len(window)
         gaps = (1,) * axes if dilation < 0 else call.numbers(dilation)
-        rows = (window, stride, padding, gaps)
-        if (
-            not axes
-            or len(source.dims) <= axes
-            or any(row is None or len(row) != axes for row in rows)
-        ):
-            return at_least([source], _WHY)
+        rows = [window, call.numbers(2) or window, call.numbers(3) or (), gaps or ()]
+        if not axes or len(source.dims) <= axes or any(len(row) != axes for row in rows):
+            return at_least([source], None, _WHY)
         rounds_up = bool(call.flag(ceil_mode))
-        columns = zip(source.dims[-axes:], *(row or () for row in rows), strict=True)
         sizes = [
-            _length(size, wide, step, pad, gap, rounds_up) for size, wide, step, pad, gap in columns
+            _length(size, *column, ceil_mode=rounds_up)
+            for size, column in zip(source.dims[-axes:], zip(*rows, strict=True), strict=True)
         ]
         out = Tensor((*source.dims[:-axes], *sizes), source.type)
-        return moved([source], [out, Tensor(out.dims, "long int") if indices else None])
+        return moved([source], [out, out.dense("long int") if indices else None])
 
     return price
 
 
-def _length(size: int, window: int, step: int, pad: int, gap: int, ceil_mode: bool) -> int:
+def _length(size: int, window: int, step: int, pad: int, gap: int, *, ceil_mode: bool) -> int:
     """Windows that fit; rounding up adds one that starts inside the input or its left padding."""
     step = max(step, 1)
     room = size + 2 * pad - gap * (window - 1) - 1
@@ -50,37 +44,35 @@ def _length(size: int, window: int, step: int, pad: int, gap: int, ceil_mode: bo
     return max(length, 0)
 
 
-def _resized(call: OpCall) -> Cost | None:
+def _resized(call: OpCall) -> Cost:
     """_adaptive_avg_pool2d, upsample_* (self, output_size, ...)."""
-    source, size = call.tensor(0), call.numbers(1)
-    if source is None:
-        return None
+    source, size = call.need(0), call.numbers(1)
     if not size or len(source.dims) <= len(size):
-        return at_least([source], _WHY)
+        return at_least([source], None, _WHY)
     return moved([source], [Tensor((*source.dims[: -len(size)], *size), source.type)])
 
 
-def _backward(call: OpCall) -> Cost | None:
+def _backward(call: OpCall) -> Cost:
     """(grad_output, self, ..., indices): the input's values themselves are not read."""
-    gradient, source = call.tensor(0), call.tensor(1)
-    if gradient is None or source is None:
-        return None
-    indices = [call.tensor(index) for index in range(2, len(call.types))]
-    return moved(
-        [gradient, *(each for each in indices if each and each.type == "long int")],
-        [Tensor(source.dims, source.type)],
-    )
+    gradient, source = call.need(0), call.need(1)
+    indices = [each for each in call.arguments(2) if each and each.type == "long int"]
+    return moved([gradient, *indices], [source.dense()])
 
 
-def _resized_backward(call: OpCall) -> Cost | None:
+def _resized_backward(call: OpCall) -> Cost:
     """upsample_*_backward (grad_output, output_size, input_size, ...)."""
-    gradient, size = call.tensor(0), call.numbers(2)
-    if gradient is None:
-        return None
-    return moved([gradient], [Tensor(size, gradient.type)]) if size else at_least([gradient], _WHY)
+    gradient, size = call.need(0), call.numbers(2)
+    if not size:
+        return at_least([gradient], None, _WHY)
+    return moved([gradient], [Tensor(size, gradient.type)])
 
 
-_UPSAMPLE = (
+_MAX_POOL = _pool(dilation=4, ceil_mode=5, indices=True)
+_AVG_POOL = _pool(dilation=-1, ceil_mode=4, indices=False)
+_BACKWARD = """
+    max_pool2d_with_indices_backward max_pool3d_with_indices_backward avg_pool2d_backward
+    avg_pool3d_backward _adaptive_avg_pool2d_backward _adaptive_avg_pool3d_backward"""
+_UPSAMPLE = [
     "nearest1d",
     "nearest2d",
     "nearest3d",
@@ -89,43 +81,15 @@ _UPSAMPLE = (
     "bilinear2d",
     "bicubic2d",
     "trilinear3d",
-)
+]
 
-KIND = Kind(
-    prices={
-        **{
-            f"aten::max_pool{axes}d_with_indices": _pool(dilation=4, ceil_mode=5, indices=True)
-            for axes in (2, 3)
-        },
-        **{f"aten::max_pool{axes}d_with_indices_backward": _backward for axes in (2, 3)},
-        **{
-            f"aten::avg_pool{axes}d": _pool(dilation=-1, ceil_mode=4, indices=False)
-            for axes in (2, 3)
-        },
-        **{f"aten::avg_pool{axes}d_backward": _backward for axes in (2, 3)},
-        **{f"aten::_adaptive_avg_pool{axes}d": _resized for axes in (2, 3)},
-        **{f"aten::_adaptive_avg_pool{axes}d_backward": _backward for axes in (2, 3)},
+KIND = CostKind(
+    {
+        **table("max_pool2d_with_indices max_pool3d_with_indices", _MAX_POOL),
+        **table("avg_pool2d avg_pool3d", _AVG_POOL),
+        **table("_adaptive_avg_pool2d _adaptive_avg_pool3d", _resized),
+        **table(_BACKWARD, _backward),
         **{f"aten::upsample_{kind}": _resized for kind in _UPSAMPLE},
         **{f"aten::upsample_{kind}_backward": _resized_backward for kind in _UPSAMPLE},
-    },
-    examples=(
-        (
-            OpCall(
-                "aten::max_pool2d_with_indices",
-                [[2, 8, 16, 16], [], [], [], [], []],
-                ["float"] + ["ScalarList"] * 4 + ["Scalar"],
-                concrete=["", "[2, 2]", "[]", "[0, 0]", "[1, 1]", "False"],
-            ),
-            Cost(None, 16_384, 1024 * (4 + 8)),
-        ),
-        (
-            OpCall(
-                "aten::_adaptive_avg_pool2d",
-                [[2, 8, 7, 7], []],
-                ["c10::Half", "ScalarList"],
-                concrete=["", "[1, 1]"],
-            ),
-            Cost(None, 1568, 32),
-        ),
-    ),
+    }
 )

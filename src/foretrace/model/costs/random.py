@@ -1,82 +1,47 @@
 """Random numbers and dropout: numbers are made on chip, so only results move. FLOP of the generator
-are not stated.
+are not counted.
 
-Dropout writes a mask of one byte per element beside its output. `multinomial` and `randperm` sort
-or search inside, in a number of passes that is not stated; what they must move at least is counted.
+Dropout writes a mask of one byte per element beside its output. `multinomial` sorts or searches
+inside, in passes that are not counted.
 """
 
 from __future__ import annotations
 
-from foretrace.model.costs._call import Cost, Kind, OpCall, Tensor, moved
+from foretrace.model.costs._call import OpCall, Tensor
+from foretrace.model.costs._cost import Cost, CostKind, moved, table
 
 
-def _in_place(call: OpCall) -> Cost | None:
-    """normal_, uniform_, random_, ... (self, ...): written, not read, save for probabilities given
-    as a tensor.
-    """
-    target = call.tensor(0)
-    return None if target is None else moved([call.tensor(1)], [target])
+def _in_place(call: OpCall) -> Cost:
+    """normal_, uniform_, ... (self, ...): only probabilities given as a tensor are read."""
+    return moved([call.tensor(1)], [call.need(0)])
 
 
-def _bernoulli(call: OpCall) -> Cost | None:
+def _bernoulli(call: OpCall) -> Cost:
     """bernoulli (self): a draw per probability."""
-    source = call.tensor(0)
-    return None if source is None else moved([source], [Tensor(source.dims, source.type)])
+    return moved([call.need(0)], [call.need(0).dense()])
 
 
-def _dropout(call: OpCall) -> Cost | None:
+def _dropout(call: OpCall) -> Cost:
     """native_dropout, _fused_dropout (input, p, ...): output and mask."""
-    source = call.tensor(0)
-    if source is None:
-        return None
-    return moved(
-        [source], [Tensor(source.dims, source.type), Tensor(source.dims, "bool")], source.elements
-    )
+    source = call.need(0)
+    return moved([source], [source.dense(), source.dense("bool")], source.elements)
 
 
 def _multinomial(call: OpCall) -> Cost | None:
     """multinomial (self, num_samples, ...): `num_samples` 64-bit indices per row."""
-    source, samples = call.tensor(0), call.integer(1)
-    if source is None or samples is None or not source.dims:
+    source, samples = call.need(0), call.integer(1)
+    if samples is None or not source.dims:
         return None
     return moved([source], [Tensor((*source.dims[:-1], samples), "long int")])
 
 
-KIND = Kind(
-    prices={
-        **{
-            f"aten::{name}_": _in_place
-            for name in (
-                "normal",
-                "uniform",
-                "random",
-                "exponential",
-                "geometric",
-                "log_normal",
-                "cauchy",
-                "bernoulli",
-            )
-        },
-        "aten::bernoulli": _bernoulli,
-        "aten::poisson": _bernoulli,
-        "aten::native_dropout": _dropout,
-        "aten::_fused_dropout": _dropout,
+_IN_PLACE = "normal_ uniform_ random_ exponential_ geometric_ log_normal_ cauchy_ bernoulli_"
+
+KIND = CostKind(
+    {
+        **table(_IN_PLACE, _in_place),
+        **table("bernoulli poisson", _bernoulli),
+        **table("native_dropout _fused_dropout", _dropout),
         "aten::multinomial": _multinomial,
-    },
-    examples=(
-        (
-            OpCall("aten::normal_", [[10, 4], [], []], ["float", "Scalar", "Scalar"]),
-            Cost(None, 0, 160),
-        ),
-        (OpCall("aten::native_dropout", [[8, 16]], ["c10::BFloat16"]), Cost(128, 256, 256 + 128)),
-        (
-            OpCall(
-                "aten::multinomial",
-                [[4, 100], [], []],
-                ["float", "Scalar", "Scalar"],
-                concrete=["", "1", "False"],
-            ),
-            Cost(None, 1600, 32),
-        ),
-    ),
+    }
 )

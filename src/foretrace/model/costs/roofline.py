@@ -1,13 +1,12 @@
-"""Where a kernel lies under the roofline of its GPU: how near to the peak rate, how near to the
-bandwidth, which binds.
+"""Where a kernel lies under the roofline of its GPU: how near to the peak rate and to the
+bandwidth, and which of them limits it.
 
-`bound` says which roof explains the kernel's time. A kernel that comes near neither is `unknown`:
-its time goes into something that FLOP and bytes do not show (too little work to fill the GPU,
-latency, scattered access). Whether the host or a collective is to blame is for the caller to say.
+A kernel that comes near neither is `unknown`: its time goes into something that FLOP and bytes do
+not show (too little work to fill the GPU, latency, scattered access).
 
-Both fractions rest on what the op must do at the least. A kernel whose data is still in the cache
-moves it faster than the memory could, so `of_peak_bandwidth` may exceed 1; a kernel that moves its
-data several times shows too low a figure.
+Both fractions use what the op must do. A kernel whose data is still in the cache moves it faster
+than the memory could, so `of_peak_bandwidth` may exceed 1; a kernel that moves its data several
+times shows too low a figure.
 """
 
 from __future__ import annotations
@@ -41,8 +40,7 @@ _KEYS = {
 
 @dataclass(frozen=True, slots=True)
 class Roofline:
-    """Rates that a kernel reached and the roofs above it; None where the cost, the time or the
-    device is not known.
+    """Rates that a kernel reached and the roofs above it; None for what is not known.
 
     `intensity` and `ridge` are FLOP per byte: below the ridge the bandwidth is the lower roof.
     `bound` is compute, memory, mixed or unknown, and `why` says what decided it.
@@ -62,52 +60,49 @@ def position(
     device: Device | None,
     dtype: str | None,
     flops: int | None,
-    bytes: int | None,
+    moved_bytes: int | None,
     dur_ns: float | None,
     *,
     tensor_core: bool | None = None,
 ) -> Roofline:
-    """The place of a kernel that made `flops` and moved `bytes` in `dur_ns`.
+    """The place of a kernel that computed `flops` and moved `moved_bytes` in `dur_ns`.
 
     `dtype` is the type of its operands, as a trace or a kernel name writes it. `tensor_core` says
-    whether it ran on matrix units, which only the kernel's name tells: float32 and float64 have a
+    whether it ran on matrix units, which only the kernel's name states: float32 and float64 have a
     peak for either case, and with None the peak is unknown where the two differ. 16-bit types count
     as matrix work unless it is False; off the matrix units PyTorch computes them in float32.
     """
     seconds = dur_ns / 1e9 if dur_ns and dur_ns > 0 else None
     rate = flops / seconds if flops is not None and seconds else None
-    traffic = bytes / seconds if bytes is not None and seconds else None
+    traffic = moved_bytes / seconds if moved_bytes is not None and seconds else None
     top = peak_flops(device, dtype, tensor_core)
     of_flops = rate / top if rate is not None and top else None
     of_bandwidth = traffic / device.bytes_per_s if traffic is not None and device else None
     bound, why = _bound(of_flops, of_bandwidth)
     return Roofline(
-        tflops=None if rate is None else rate / 1e12,
-        gbps=None if traffic is None else traffic / 1e9,
-        intensity=flops / bytes if flops is not None and bytes else None,
-        ridge=top / device.bytes_per_s if top and device else None,
-        of_peak_flops=of_flops,
-        of_peak_bandwidth=of_bandwidth,
-        bound=bound,
-        why=why,
+        None if rate is None else rate / 1e12,
+        None if traffic is None else traffic / 1e9,
+        flops / moved_bytes if flops is not None and moved_bytes else None,
+        top / device.bytes_per_s if top and device else None,
+        of_flops,
+        of_bandwidth,
+        bound,
+        why,
     )
 
 
 def peak_flops(
     device: Device | None, dtype: str | None, tensor_core: bool | None = None
 ) -> float | None:
-    """The dense peak for operands of `dtype`; None where it is not known or hangs on what
-    `tensor_core` leaves open.
+    """The dense peak for operands of `dtype`; None if it is not known or depends on an unknown
+    `tensor_core`.
     """
     if device is None or dtype is None:
         return None
     key, peaks = _KEYS.get(dtype, dtype), device.peak_flops
     if key in ("fp32", "fp64"):
-        matrix = (
-            peaks.get(f"{key}_matrix")
-            or (peaks.get("tf32") if key == "fp32" else None)
-            or peaks.get(key)
-        )
+        tf32 = peaks.get("tf32") if key == "fp32" else None
+        matrix = peaks.get(f"{key}_matrix") or tf32 or peaks.get(key)
         if tensor_core is None:
             return matrix if matrix == peaks.get(key) else None
         return matrix if tensor_core else peaks.get(key)

@@ -1,0 +1,71 @@
+"""Worked examples of `foretrace.model.costs.matmul`."""
+
+from foretrace.model.costs import Cost, Launch
+from worked_examples import at_least
+
+EXAMPLES = {
+    "aten::mm(bf16[8192,768]@768,1 bf16[768,3072]@1,768)": Cost(
+        38_654_705_664, 17_301_504, 50_331_648
+    ),
+    "aten::addmm(f32[64] f32[1024,32] f32[32,64] =1 =1)": Cost(
+        4_194_304, 4 * (64 + 32_768 + 2_048), 4 * 65_536
+    ),
+    "aten::bmm(f16[16,41,64] f16[16,64,41])": Cost(
+        3_442_688, 2 * 2 * 16 * 41 * 64, 2 * 16 * 41 * 41
+    ),
+    "aten::_scaled_mm(f8[128,256] f8[256,512] f32[] f32[] - - =15 =True)": Cost(
+        33_554_432, 128 * 256 + 256 * 512 + 8, 2 * 128 * 512
+    ),
+    "aten::dot(f32[1000]*2)": Cost(2000, 8000, 4),
+    "aten::linear(f32[2,5,8] f32[16,8] f32[16])": Cost(2560, 4 * (80 + 128 + 16), 4 * 160),
+    # a bias with beta 0 is not read
+    "aten::addmm(f32[4,3] f32[4,5] f32[5,3] =0 =1)": Cost(120, 4 * (20 + 15), 4 * 12),
+    # mm into a wider type
+    "aten::mm(bf16[4,5] bf16[5,3] =6)": Cost(120, 70, 48),
+    # matmul broadcasts its batch
+    "aten::matmul(f32[2,1,4,5] f32[3,5,6])": Cost(1440, 520, 576),
+    # addbmm sums its batch away
+    "aten::addbmm(f32[4,6] f32[2,4,5] f32[2,5,6] =1 =1)": Cost(480, 4 * (24 + 40 + 60), 96),
+    # fp4 packs two values in a byte
+    "aten::_scaled_mm(c10::Float4_e2m1fn_x2[128,32] c10::Float4_e2m1fn_x2[32,64] f32[] f32[] - "
+    "- =15 =False)": Cost(2 * 128 * 64 * 64, 128 * 32 + 32 * 64 + 8, 2 * 128 * 64),
+    # grouped rows
+    "aten::_grouped_mm(bf16[100,16] bf16[4,16,8] i32[4] - -)": Cost(
+        2 * 100 * 16 * 8, 2 * (1600 + 512) + 16, 2 * 800
+    ),
+    # grouped depth
+    "aten::_grouped_mm(bf16[16,100] bf16[100,8] i32[4] - -)": Cost(
+        2 * 100 * 16 * 8, 2 * (1600 + 800) + 16, 2 * 4 * 128
+    ),
+}
+SPLIT = {
+    "aten::mm(bf16[2048,32000] bf16[32000,768])": {
+        Launch("nvjet_sm90_tst_192x192_64x3_2x1_v_bz_coopB_splitK_NNN", "gemm"): at_least(
+            100_663_296_000,
+            131_072_000 + 49_152_000,
+            3_145_728,
+            "reads the operands, writes the result once",
+        ),
+        Launch(
+            "void cublasLt::splitKreduce_kernel<32, 16, int, float, __nv_bfloat16>", "reduction"
+        ): at_least(None, 3_145_728, 3_145_728, "reads one partial result, writes the result"),
+    },
+    "aten::addmm(f32[128] f32[5,128] f32[128,128] ? ?)": {
+        Launch("elementwise_kernel<128, 2, direct_copy_kernel_cuda>", "copy"): at_least(
+            None, 512, 2560, "reads the bias, copies it into the result"
+        ),
+        Launch("Cijk_Alik_Bljk_SB_Bias_AS_SAV_UserArgs_MT64x16x32", "gemm"): at_least(
+            163_840, 2560 + 65_536 + 2560, 2560, "reads the operands, writes the result once"
+        ),
+    },
+    "aten::addmm(f32[160] f32[2048,32] f32[32,160] ? ?)": {
+        Launch("ampere_sgemm_32x128_tn", "gemm"): at_least(
+            20_971_520, 4 * (65_536 + 5120), 1_310_720, "reads the operands, writes the result once"
+        ),
+        Launch(
+            "void epilogue::impl::globalKernel<float, float, float, true, true>", "pointwise"
+        ): at_least(
+            None, 1_310_720 + 640, 1_310_720, "reads the result and the bias, writes the result"
+        ),
+    },
+}
