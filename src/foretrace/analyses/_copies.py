@@ -8,8 +8,8 @@ import numpy as np
 import polars as pl
 
 from foretrace.analyses.casts import cast_of
-from foretrace.model.gpu import NONE
 from foretrace.model.intervals import Bools, Ints
+from foretrace.schema.tables import NONE
 
 if TYPE_CHECKING:
     from foretrace.model.trace import Trace

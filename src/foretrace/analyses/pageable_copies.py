@@ -23,8 +23,8 @@ import numpy as np
 from foretrace.analyses._common import each, ids, per
 from foretrace.analyses._copies import counted
 from foretrace.analyses._sketch import Sketch, memcpy
-from foretrace.model.gpu import NONE
 from foretrace.schema.finding import Example, Finding, Rule
+from foretrace.schema.tables import NONE
 from foretrace.units import bytes_text, plural, time_text
 
 if TYPE_CHECKING:

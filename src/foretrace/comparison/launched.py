@@ -5,27 +5,22 @@ launched, what they cost.
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from functools import cache
 from typing import Any
 
 import numpy as np
 
 from foretrace.comparison.measure import Sample, sample
-from foretrace.comparison.repeats import COMPILED_GRAPH, Repeats
+from foretrace.comparison.repeats import Repeats
 from foretrace.model.spans import Span
 from foretrace.model.trace import Trace
+from foretrace.schema import compiled
 
 # Inductor hands these the buffer of the result as one more argument (`out=`); the operands are what
 # counts.
 OPERANDS = {"aten::mm": 2, "aten::bmm": 2, "aten::_int_mm": 2, "aten::addmm": 3, "aten::baddbmm": 3}
-# Parts of op names that differ from run to run: the hash of a compiled graph, the number of a
-# compiled frame.
-_HASH = re.compile(r"## Call CompiledFxGraph \S+ ##")
-_FRAME = re.compile(r"Torch-Compiled Region: \d+/\d+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +63,6 @@ class Kernel:
     def kind(self) -> tuple[str, Config, str | None]:
         """Two kernels are the same only when these agree."""
         return self.name, self.config, self.shapes
-
-
-@cache
-def op_label(name: str) -> str:
-    """An op's name without what differs from run to run."""
-    return _FRAME.sub("Torch-Compiled Region", _HASH.sub(f"{COMPILED_GRAPH} … ##", name))
 
 
 def launch_recorded(a: Trace, b: Trace) -> list[str]:
@@ -156,7 +145,9 @@ class _Kernels:
         found, (name, config, shapes) = self.rows[row], self._kind(row)
         op = found["op"]
         path = (
-            tuple(op_label(each) for each in self.trace.host.op_chain(op)) if op is not None else ()
+            tuple(compiled.label(each) for each in self.trace.host.op_chain(op))
+            if op is not None
+            else ()
         )
         copied_ns, copied_bytes = beside.get(op, (0, 0)) if op is not None else (0, 0)
         return Kernel(

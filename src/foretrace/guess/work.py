@@ -123,14 +123,8 @@ class Work:
         """All GPU work in order of launch, and when that was; what has no launch stands where it
         ran.
         """
-        gpu, host = self.trace.gpu, self.trace.host
-        asked = (
-            np.where(gpu.launch >= 0, host.start[np.maximum(gpu.launch, 0)], gpu.start)
-            if len(gpu)
-            else gpu.start
-        )
-        order = np.lexsort((gpu.start, asked))
-        return order, asked[order]
+        order = self.trace.gpu.launch_order
+        return order, self.trace.gpu.launched[order]
 
     @cached_property
     def _kernel_at(self) -> Ints:

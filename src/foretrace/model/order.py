@@ -62,14 +62,11 @@ class Order:
     """
 
     def __init__(self, trace: Trace) -> None:
-        gpu, host = trace.gpu, trace.host
-        rows = np.flatnonzero(gpu.is_kernel)
-        launched = np.where(
-            gpu.launch[rows] >= 0, host.start[np.maximum(gpu.launch[rows], 0)], gpu.start[rows]
-        )
-        order = np.lexsort((gpu.start[rows], launched, gpu.lane[rows]))
+        gpu = trace.gpu
+        rows = gpu.launch_order[gpu.is_kernel[gpu.launch_order]]
         self.trace = trace
-        self.row: Ints = rows[order]
+        self.row: Ints = rows[np.argsort(gpu.lane[rows], kind="stable")]
+        order = np.cumsum(gpu.is_kernel)[self.row] - 1  # rows of `trace.kernels`
         self.event: Ints = gpu.id[self.row]
         self.length: Ints = gpu.length[self.row]
         self.lane: Ints = gpu.lane[self.row]

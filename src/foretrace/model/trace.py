@@ -16,7 +16,7 @@ from foretrace.model.host import Host, step_number
 from foretrace.model.spans import Spans
 from foretrace.schema.gaps import with_gaps
 from foretrace.schema.ledger import Ledger, LedgerBuilder, Note
-from foretrace.schema.tables import Tables
+from foretrace.schema.tables import KINDS, Tables
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,12 +41,10 @@ class Trace:
     """
 
     def __init__(self, tables: Tables, path: str) -> None:
-        from foretrace.sources.kineto.columns import KINDS
-
         self.tables, self.path, self.source = tables, path, tables.source
         notes = LedgerBuilder()
         self.about: About = about(tables.header, path, notes)
-        self.host = Host(tables, KINDS, notes)
+        self.host = Host(tables, notes)
         self.gpu = Gpu(tables, self.host, notes)
         self.spans = Spans(self.host, self.gpu)
         self._note_contents(notes)
@@ -94,7 +92,7 @@ class Trace:
         ]
         kept = self.tables["events"]
         kinds, names = (
-            pl.Series("kind", self.host.kinds, dtype=pl.String),
+            pl.Series("kind", KINDS, dtype=pl.String),
             pl.Series("name", self.host.names, dtype=pl.String),
         )
         return pl.DataFrame(

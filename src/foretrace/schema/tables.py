@@ -32,20 +32,22 @@ if TYPE_CHECKING:
 
     from foretrace.schema.ledger import Ledger
 
-TABLES = (
-    "events",
-    "names",
-    "tracks",
-    "shapes",
-    "gpu",
-    "autograd",
-    "comms",
-    "syncs",
-    "frames",
-    "memory",
-    "triton",
-    "stacks",
-)
+_TABLES = """
+    events names tracks shapes gpu autograd comms syncs frames memory triton stacks
+"""
+TABLES = tuple(_TABLES.split())
+
+
+# What an event is; the categories of every era of the format are folded into these.
+_KINDS = """
+    other cpu_op user_annotation gpu_user_annotation kernel gpu_memcpy gpu_memset cuda_runtime
+    cuda_driver python_function overhead cuda_sync cuda_event instant memory flow metadata span
+    counter begin end unknown
+"""
+KINDS = tuple(_KINDS.split())
+KIND = {name: code for code, name in enumerate(KINDS)}
+WORK_KINDS = ("kernel", "gpu_memcpy", "gpu_memset")
+NONE = -(1 << 63)  # stands for null where a column is a NumPy array
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from foretrace.look import look
 from foretrace.model.about import device_of
 from foretrace.model.trace import Trace
 from foretrace.render.safe import plain
+from foretrace.schema.tables import KINDS
 
 CONFIG = (
     "device",
@@ -53,7 +54,7 @@ def about(trace: Trace) -> dict[str, Any]:
     return {
         "look": document,
         "names": trace.host.names,
-        "kinds": trace.host.kinds,
+        "kinds": KINDS,
         "kernels": kernel_rows(trace),
         "decoded": decoded(trace),
         "shapes": shapes(trace),

@@ -14,8 +14,8 @@ import polars as pl
 
 from foretrace.schema.gaps import with_gaps
 from foretrace.schema.ledger import LedgerBuilder
-from foretrace.schema.tables import Tables
-from foretrace.sources.kineto.columns import NONE, Columns
+from foretrace.schema.tables import NONE, Tables
+from foretrace.sources.kineto.columns import Columns
 from foretrace.sources.kineto.document import Document
 from foretrace.sources.kineto.joined import (
     Joined,

@@ -16,38 +16,9 @@ from typing import Any
 
 from msgspec.structs import astuple
 
+from foretrace.schema.tables import KIND, KINDS, NONE
 from foretrace.sources.kineto.records import EMPTY, NAN, Args, Event
 
-NONE = -(1 << 63)  # an integer that is not there
-
-
-# What each event is. Categories of every era are folded into one set of kinds (matched without
-# case).
-KINDS = (
-    "other",
-    "cpu_op",
-    "user_annotation",
-    "gpu_user_annotation",
-    "kernel",
-    "gpu_memcpy",
-    "gpu_memset",
-    "cuda_runtime",
-    "cuda_driver",
-    "python_function",
-    "overhead",
-    "cuda_sync",
-    "cuda_event",
-    "instant",
-    "memory",
-    "flow",
-    "metadata",
-    "span",
-    "counter",
-    "begin",
-    "end",
-    "unknown",
-)
-KIND = {name: code for code, name in enumerate(KINDS)}
 _CATEGORIES = {
     "": "cpu_op",
     "operator": "cpu_op",

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from foretrace.schema.ledger import LedgerBuilder
-from foretrace.sources.kineto.columns import KIND, KNOWN_CATEGORIES, NONE, Columns
+from foretrace.schema.tables import KIND, NONE
+from foretrace.sources.kineto.columns import KNOWN_CATEGORIES, Columns
 from foretrace.sources.kineto.joined import Joined, as_numpy
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from foretrace.schema.ledger import LedgerBuilder
-from foretrace.sources.kineto.columns import KIND, KINDS, kind_of
+from foretrace.schema.tables import KIND, KINDS
+from foretrace.sources.kineto.columns import kind_of
 from foretrace.sources.kineto.joined import GPU_WORK, Joined, is_one_of
 from foretrace.sources.kineto.times import Bools, Clock, Ints, nanoseconds
 
