@@ -4,7 +4,6 @@ launched, what they cost.
 
 from __future__ import annotations
 
-import json
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -14,6 +13,7 @@ import numpy as np
 
 from foretrace.comparison.measure import Sample, sample
 from foretrace.comparison.repeats import Repeats
+from foretrace.model.arguments import json_text
 from foretrace.model.spans import Span
 from foretrace.model.trace import Trace
 from foretrace.schema import compiled
@@ -27,8 +27,8 @@ OPERANDS = {"aten::mm": 2, "aten::bmm": 2, "aten::_int_mm": 2, "aten::addmm": 3,
 class Config:
     """How a kernel was launched; None where the trace, or the other one, does not say."""
 
-    grid: str | None = None
-    block: str | None = None
+    grid: tuple[int, ...] | None = None
+    block: tuple[int, ...] | None = None
     registers: int | None = None
     shared_memory: int | None = None
 
@@ -107,12 +107,6 @@ class _Kernels:
         ).to_dicts()
         self.calls = Counter(row["op"] for row in self.rows)
         self.at = np.cumsum(trace.gpu.is_kernel) - 1
-        shapes = (
-            trace.tables["shapes"]
-            .unique(subset="signature", keep="first")
-            .select("signature", "dims", "types")
-        )
-        self.shapes = {row[0]: row[1:] for row in shapes.iter_rows()}
         self.operands: dict[tuple[str | None, int], str | None] = {}
 
     def typical(self) -> tuple[Kernel, ...]:
@@ -134,10 +128,10 @@ class _Kernels:
         found = self.rows[row]
         form = found["op_name"], found["signature"]
         if form not in self.operands:
-            self.operands[form] = _operands(found["op_name"], self.shapes.get(found["signature"]))
+            self.operands[form] = _operands(*form, self.trace)
         return (
             found["name"],
-            Config(**{name: found[name] for name in self.launch}),
+            Config(**{name: _frozen(found[name]) for name in self.launch}),
             self.operands[form],
         )
 
@@ -170,24 +164,18 @@ class _Kernels:
         )
 
 
-def _operands(op: str | None, shapes: tuple[str | None, str | None] | None) -> str | None:
+def _operands(op: str | None, signature: int, trace: Trace) -> str | None:
     """Sizes and types of an op's arguments, as the trace writes them; None when they were not
     recorded.
     """
-    if shapes is None or shapes[0] is None:
+    if signature < 0:
         return None
-    dims, types = shapes[0], shapes[1] or ""
-    if op in OPERANDS:
-        dims, types = (_first(text, OPERANDS[op]) for text in (dims, types))
-    return f"{dims} {types}"
+    found, count = trace.arguments.signatures[signature], OPERANDS.get(op or "")
+    return " ".join(json_text(each[:count]) for each in (found.dims, found.types))
 
 
-def _first(text: str, count: int) -> str:
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
-        return text
-    return json.dumps(found[:count], separators=(",", ":")) if isinstance(found, list) else text
+def _frozen(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
 
 
 def _beside(trace: Trace, span: Span) -> dict[int, tuple[float, int]]:

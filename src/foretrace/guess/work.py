@@ -4,7 +4,6 @@ distinct kernel and chain.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import cached_property
@@ -160,7 +159,7 @@ class Work:
             # the profiler writes 0 for kernels whose occupancy it cannot estimate, such as those in
             # clusters
             return None
-        return json.loads(value) if isinstance(value, str) else value
+        return value
 
     @cached_property
     def copy_bytes(self) -> dict[int, int | None]:

@@ -12,9 +12,9 @@ import numpy as np
 import polars as pl
 
 from foretrace.model import calls
-from foretrace.model.host import Host, Narrow
+from foretrace.model.host import Host
 from foretrace.model.intervals import Bools, Ints, overlapping, union_by_group
-from foretrace.schema.gaps import filled
+from foretrace.schema.gaps import Narrow, filled
 from foretrace.schema.ledger import LedgerBuilder
 from foretrace.schema.tables import NONE, WORK_KINDS, Tables
 

@@ -5,18 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from foretrace.model import calls, tree
 from foretrace.model.intervals import Bools, Ints
-from foretrace.schema.gaps import filled
+from foretrace.schema.gaps import Narrow, filled
 from foretrace.schema.ledger import LedgerBuilder
 from foretrace.schema.tables import KIND, KINDS, Tables
 
-Narrow = NDArray[Any]  # integers of whatever width holds them
 STEP_NAME = re.compile(r"Profile[r]?Step\s*#\s*(\d+)")
 HOST_KINDS = (
     "cpu_op",

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from foretrace.schema.tables import Tables
 
-FORMAT = 2  # raise when the tables change
+FORMAT = 3  # raise when the tables change
 WORTHWHILE_BYTES = 1 << 20  # smaller traces are read as fast as their cache would be
 KEEP_BYTES = 4 << 30
 KEEP_DOCUMENT_BYTES = 256 << 20  # a few hundred looks; those of older versions go first
