@@ -15,7 +15,7 @@ from foretrace.model.sets import Member, set_notes
 from foretrace.opening import shown
 from foretrace.reading_apart import Refused, documents
 from foretrace.schema.ledger import Note
-from foretrace.sources.folder import Found, nothing_in
+from foretrace.sources.folder import FolderContents, nothing_in
 from foretrace.sources.limits import Limits
 
 SCHEMA = 1
@@ -47,7 +47,9 @@ class Overview:
         return member if member != path else os.path.relpath(path, self.path)
 
 
-def overview(path: str, inside: Found, limits: Limits, *, cache: bool, tell: Tell) -> Overview:
+def overview(
+    path: str, inside: FolderContents, limits: Limits, *, cache: bool, tell: Tell
+) -> Overview:
     """Look at each trace that is inside. Raises `TraceError` when none can be read."""
     left_out = [Refused.of(each, problem) for each, problem in inside.files if problem]
     paths, looks, facts = inside.traces, [], []

@@ -20,7 +20,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint, EntryPoints
+    from importlib.metadata import EntryPoint
 
 T = TypeVar("T")
 
@@ -41,15 +41,11 @@ def declared(package: ModuleType, attribute: str, kind: type[T], group: str) -> 
     found = [
         getattr(module, attribute) for module in modules(package) if hasattr(module, attribute)
     ]
-    found += [entry.load() for entry in _entry_points(group)]
+    found += [entry.load() for entry in _entry_points() if entry.group == group]
     wrong = [thing for thing in found if not isinstance(thing, kind)]
     if wrong:
         raise TypeError(f"{group}: {wrong[0]!r} is not a {kind.__name__}")
     return found
-
-
-def _entry_points(group: str) -> list[EntryPoint]:
-    return list(_every_entry_point().select(group=group)) if _any_is_declared() else []
 
 
 @cache
@@ -70,7 +66,11 @@ def _any_is_declared() -> bool:
 
 
 @cache
-def _every_entry_point() -> EntryPoints:
-    from importlib.metadata import entry_points
+def _entry_points() -> tuple[EntryPoint, ...]:
+    """What installed packages declare in our groups."""
+    if not _any_is_declared():
+        return ()
+    from importlib.metadata import distributions
 
-    return entry_points()
+    declared = (entry for each in distributions() for entry in each.entry_points)
+    return tuple(entry for entry in declared if entry.group.startswith("foretrace."))

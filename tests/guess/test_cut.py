@@ -171,7 +171,7 @@ def test_a_whole_trace_is_not_warned_of(capsys: pytest.CaptureFixture[str]) -> N
 def test_the_story_says_that_it_is_of_a_part(tmp_path: Path, share: float) -> None:
     story = look_document(str(cut(tmp_path, share)), cache=False)["story"]
     assert story[0] == (
-        "This is a part of a trace: the input ends inside the document: a killed export, or a "
-        "copy cut short."
+        "This is a part of a trace: the input ends inside the document: a killed export or an "
+        "incomplete copy."
     )
     assert not any("ran on a GPU" in sentence for sentence in story)

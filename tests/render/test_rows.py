@@ -29,7 +29,7 @@ def test_a_csv_acts_on_neither_a_terminal_nor_a_spreadsheet() -> None:
     assert "\u202e" not in text
     assert text.splitlines() == [
         "name,chain,n",
-        "\\x1b[31mred,'=cmd() > \\x1b,-1",
-        "a\\u202eb,,2",
-        "'=1+1,aten::mm,3",
+        '\\x1b[31mred,"[""=cmd()"",""\\u001b""]",-1',
+        "a\\u202eb,[],2",
+        """'=1+1,"[""aten::mm""]",3""",
     ]

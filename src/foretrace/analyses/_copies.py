@@ -9,8 +9,8 @@ import polars as pl
 
 from foretrace.analyses._common import counted
 from foretrace.analyses.casts import cast_of
-from foretrace.model.gpu import NONE
 from foretrace.model.intervals import Ints
+from foretrace.schema.tables import NONE
 
 if TYPE_CHECKING:
     from foretrace.model.trace import Trace

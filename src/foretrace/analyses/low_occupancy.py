@@ -19,6 +19,7 @@ unlimited grid. Traces of AMD cards carry no footprint.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +27,7 @@ import numpy as np
 
 from foretrace.analyses._common import LISTED, ids
 from foretrace.model.costs import occupancy
-from foretrace.model.order import Case, numbers
+from foretrace.model.order import Case
 from foretrace.schema.finding import Finding, Rule
 from foretrace.units import percent_text, plural
 
@@ -99,8 +100,7 @@ def _occupancy(trace: Trace, launch: dict[str, Any]) -> tuple[float | None, str]
 
 
 def _threads(launch: dict[str, Any]) -> int:
-    sizes = numbers(launch["block"])
-    return int(np.prod(sizes)) if sizes else 0
+    return math.prod(launch["block"]) if launch["block"] else 0
 
 
 RULE = Rule(

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from foretrace.analyses._common import counted, each, ids, per
-from foretrace.model.gpu import NONE
 from foretrace.schema.finding import Finding, Rule
+from foretrace.schema.tables import NONE
 from foretrace.units import bytes_text, plural, time_text
 
 if TYPE_CHECKING:

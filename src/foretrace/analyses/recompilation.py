@@ -19,7 +19,6 @@ tells the reason; a trace does not.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -27,23 +26,22 @@ import numpy as np
 
 from foretrace.analyses._common import ids, listing, per
 from foretrace.model.covered import Covered
+from foretrace.schema import compiled
 from foretrace.schema.finding import Finding, Rule
 from foretrace.units import plural, time_text
 
 if TYPE_CHECKING:
     from foretrace.model.trace import Trace
 
-REGION = r"Torch-Compiled Region: (\d+)/(\d+)(?:_\d+)?"
-
 
 def _check(trace: Trace) -> Iterator[Finding]:
     host = trace.host
     versions: dict[int, set[int]] = {}
     for name in host.names:
-        if found := re.fullmatch(REGION, name):
-            versions.setdefault(int(found[1]), set()).add(int(found[2]))
+        if found := compiled.version(name):
+            versions.setdefault(found[0], set()).add(found[1])
     again = {str(frame): sorted(seen) for frame, seen in sorted(versions.items()) if max(seen) > 0}
-    compiling = np.flatnonzero(host.lasting & host.named(_compiles))
+    compiling = np.flatnonzero(host.lasting & host.named(compiled.is_compilation))
     if not again and not len(compiling):
         return
     spent = Covered(host.start[compiling], host.end[compiling])
@@ -68,14 +66,8 @@ def _versions(seen: list[int]) -> str:
 
 
 def _recompiled(name: str) -> bool:
-    found = re.fullmatch(REGION, name)
-    return found is not None and int(found[2]) > 0
-
-
-def _compiles(name: str) -> bool:
-    return name.endswith("(dynamo_timed)") or (
-        "torch/_dynamo/convert_frame.py" in name and name.endswith(": _compile")
-    )
+    found = compiled.version(name)
+    return found is not None and found[1] > 0
 
 
 RULE = Rule(

@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from foretrace.analyses._common import LISTED, ids, per
+from foretrace.model.arguments import distinct_lists
 from foretrace.model.intervals import Ints
 from foretrace.model.order import Case
 from foretrace.schema.finding import Finding, Rule
@@ -81,7 +82,7 @@ def _spread(group: Ints, length: Ints) -> tuple[Floats, Ints, Ints]:
 
 def _groups(trace: Trace, rows: Ints) -> Ints:
     """A number for each kernel name, op shape and grid."""
-    grid = trace.kernels["grid"].fill_null("").rank("dense").to_numpy().astype(np.int64)
+    _, grid = distinct_lists(trace.kernels["grid"])
     place = np.searchsorted(trace.kernels["id"].to_numpy(), trace.order.event[rows])
     keys = trace.order.case[rows] * (int(grid.max()) + 1) + grid[place]
     numbers: Ints = np.unique(keys, return_inverse=True)[1].reshape(-1)

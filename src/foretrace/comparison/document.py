@@ -11,6 +11,7 @@ from foretrace.comparison.measure import Measured
 from foretrace.comparison.ops import OpRow
 from foretrace.comparison.side import Side
 from foretrace.look import ledger_entry, trace_entry
+from foretrace.model.arguments import json_text
 
 if TYPE_CHECKING:
     from foretrace.comparison.comparison import Comparison
@@ -107,8 +108,8 @@ def _described(kernel: Kernel) -> dict[str, Any]:
 
 def _config(config: Config) -> dict[str, Any]:
     return {
-        "grid": config.grid,
-        "block": config.block,
+        "grid": config.grid and json_text(config.grid),
+        "block": config.block and json_text(config.block),
         "registers": config.registers,
         "shared_memory": config.shared_memory,
     }

@@ -12,6 +12,7 @@ from foretrace.comparison.align import Alignment, Pair, align, pair_by_place
 from foretrace.comparison.fusion import Fusion, fuse
 from foretrace.comparison.launched import Kernel
 from foretrace.comparison.measure import Measured, measured
+from foretrace.model.arguments import json_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +132,8 @@ def _differences(a: Kernel, b: Kernel) -> list[str]:
 
 
 def _shown(value: object) -> str:
+    if isinstance(value, tuple):
+        return json_text(value)
     return "not recorded" if value is None else str(value)
 
 

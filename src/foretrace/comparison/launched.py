@@ -4,35 +4,29 @@ launched, what they cost.
 
 from __future__ import annotations
 
-import json
-import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from functools import cache
 from typing import Any
 
 import numpy as np
 
 from foretrace.comparison.measure import Sample, sample
-from foretrace.comparison.repeats import COMPILED_GRAPH, Repeats
+from foretrace.comparison.repeats import Repeats
+from foretrace.model.arguments import json_text
 from foretrace.model.costs.matmul import OPERANDS
 from foretrace.model.spans import Span
 from foretrace.model.trace import Trace
+from foretrace.schema import compiled
 from foretrace.schema.cost import Certainty
-
-# Parts of op names that differ from run to run: the hash of a compiled graph, the number of a
-# compiled frame.
-_HASH = re.compile(r"## Call CompiledFxGraph \S+ ##")
-_FRAME = re.compile(r"Torch-Compiled Region: \d+/\d+")
 
 
 @dataclass(frozen=True, slots=True)
 class Config:
     """How a kernel was launched; None where the trace, or the other one, does not say."""
 
-    grid: str | None = None
-    block: str | None = None
+    grid: tuple[int, ...] | None = None
+    block: tuple[int, ...] | None = None
     registers: int | None = None
     shared_memory: int | None = None
 
@@ -67,12 +61,6 @@ class Kernel:
     def kind(self) -> tuple[str, Config, str | None]:
         """Two kernels are the same only when these agree."""
         return self.name, self.config, self.shapes
-
-
-@cache
-def op_label(name: str) -> str:
-    """An op's name without what differs from run to run."""
-    return _FRAME.sub("Torch-Compiled Region", _HASH.sub(f"{COMPILED_GRAPH} … ##", name))
 
 
 def launch_recorded(a: Trace, b: Trace) -> list[str]:
@@ -117,12 +105,6 @@ class _Kernels:
         ).to_dicts()
         self.calls = Counter(row["op"] for row in self.rows)
         self.at = np.cumsum(trace.gpu.is_kernel) - 1
-        shapes = (
-            trace.tables["shapes"]
-            .unique(subset="signature", keep="first")
-            .select("signature", "dims", "types")
-        )
-        self.shapes = {row[0]: row[1:] for row in shapes.iter_rows()}
         self.operands: dict[tuple[str | None, int], str | None] = {}
 
     def typical(self) -> tuple[Kernel, ...]:
@@ -144,10 +126,10 @@ class _Kernels:
         found = self.rows[row]
         form = found["op_name"], found["signature"]
         if form not in self.operands:
-            self.operands[form] = _operands(found["op_name"], self.shapes.get(found["signature"]))
+            self.operands[form] = _operands(*form, self.trace)
         return (
             found["name"],
-            Config(**{name: found[name] for name in self.launch}),
+            Config(**{name: _frozen(found[name]) for name in self.launch}),
             self.operands[form],
         )
 
@@ -155,7 +137,9 @@ class _Kernels:
         found, (name, config, shapes) = self.rows[row], self._kind(row)
         op = found["op"]
         path = (
-            tuple(op_label(each) for each in self.trace.host.op_chain(op)) if op is not None else ()
+            tuple(compiled.label(each) for each in self.trace.host.op_chain(op))
+            if op is not None
+            else ()
         )
         copied_ns, copied_bytes = beside.get(op, (0, 0)) if op is not None else (0, 0)
         return Kernel(
@@ -178,24 +162,18 @@ class _Kernels:
         )
 
 
-def _operands(op: str | None, shapes: tuple[str | None, str | None] | None) -> str | None:
+def _operands(op: str | None, signature: int, trace: Trace) -> str | None:
     """Sizes and types of an op's arguments, as the trace writes them; None when they were not
     recorded.
     """
-    if shapes is None or shapes[0] is None:
+    if signature < 0:
         return None
-    dims, types = shapes[0], shapes[1] or ""
-    if op in OPERANDS:
-        dims, types = (_first(text, OPERANDS[op]) for text in (dims, types))
-    return f"{dims} {types}"
+    found, count = trace.arguments.signatures[signature], OPERANDS.get(op or "")
+    return " ".join(json_text(each[:count]) for each in (found.dims, found.types))
 
 
-def _first(text: str, count: int) -> str:
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
-        return text
-    return json.dumps(found[:count], separators=(",", ":")) if isinstance(found, list) else text
+def _frozen(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
 
 
 def _beside(trace: Trace, span: Span) -> dict[int, tuple[float, int]]:

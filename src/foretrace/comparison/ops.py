@@ -7,19 +7,8 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from foretrace.comparison.launched import op_label
-from foretrace.comparison.repeats import COMPILED_GRAPH
 from foretrace.comparison.side import Side
-
-# Rows that torch.compile adds around the code it compiled (torch 2.11 to 2.13).
-COMPILE_ROWS = (
-    "TorchDynamo Cache Lookup",
-    "Torch-Compiled Region",
-    "Pregraph bytecode",
-    "AOTDispatcher Runtime Wrapper Prologue",
-    COMPILED_GRAPH,
-    "CompiledFunction",
-)
+from foretrace.schema import compiled
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +27,7 @@ class OpRow:
 
     @property
     def by_compiler(self) -> bool:
-        return self.name.startswith(COMPILE_ROWS)
+        return compiled.is_row(self.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,5 +67,5 @@ def _gpu_time(side: Side) -> Counter[str]:
     spent: Counter[str] = Counter()
     for kernel in side.kernels:
         if kernel.op is not None:
-            spent[op_label(kernel.op)] += kernel.ns.median or 0  # type: ignore[assignment]
+            spent[compiled.label(kernel.op)] += kernel.ns.median or 0  # type: ignore[assignment]
     return spent

@@ -21,13 +21,12 @@ from foretrace.model.host import HOST_KINDS
 from foretrace.model.intervals import union_length
 from foretrace.model.spans import Span
 from foretrace.model.trace import Trace
+from foretrace.schema import compiled
 
 # Both recorded MLPs, the training step and the matmul have all their GPU work inside the region;
 # the optimizer's region of the recorded training step has 12%. Anything between a half and nine
 # tenths would do.
 WHOLE = 0.9
-# torch writes these ranges itself; their names hold a hash of the graph.
-COMPILED_GRAPH = "## Call CompiledFxGraph"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +70,7 @@ def choose(traces: Sequence[Trace], region: str | None = None) -> Unit:
     shared = [
         name
         for name in groups[0]
-        if all(name in found for found in groups) and not name.startswith(COMPILED_GRAPH)
+        if all(name in found for found in groups) and not name.startswith(compiled.GRAPH)
     ]
     whole = [name for name in shared if min(_share(trace, name) for trace in traces) >= WHOLE]
     if whole:
@@ -132,12 +131,7 @@ def _preference(calls: Sequence[Sequence[Span]], name: str) -> tuple[bool, float
 
 def _whole_trace(trace: Trace) -> Span:
     """Everything, in the order it was launched; what has no launch here goes by its own start."""
-    host, gpu = trace.host, trace.gpu
+    host = trace.host
     rows = np.flatnonzero(host.is_kind(*HOST_KINDS) & host.lasting)
     begin, end = (int(host.start[rows].min()), int(host.end[rows].max())) if len(rows) else (0, 0)
-    asked = (
-        np.where(gpu.launch >= 0, host.start[np.maximum(gpu.launch, 0)], gpu.start)
-        if len(gpu)
-        else gpu.start
-    )
-    return Span("", 0, -1, begin, end, np.lexsort((gpu.start, asked)))
+    return Span("", 0, -1, begin, end, trace.gpu.launch_order)

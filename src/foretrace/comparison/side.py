@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from foretrace.comparison.launched import Kernel, launched, op_label
+from foretrace.comparison.launched import Kernel, launched
 from foretrace.comparison.measure import Sample, sample
-from foretrace.comparison.repeats import COMPILED_GRAPH, Repeats, Unit, repeats
+from foretrace.comparison.repeats import Repeats, Unit, repeats
 from foretrace.model.spans import Span
 from foretrace.model.trace import Trace
+from foretrace.schema import compiled
 
 # GPU times of NVIDIA cards move in steps of 32 ns (all 4,701 kernels of the recorded training step
 # lie within 2 ns of a multiple); older Kineto wrote whole microseconds.
@@ -150,14 +151,16 @@ def _inside(trace: Trace, span: Span, wanted: Any) -> Any:
 def _rows_of_ops(trace: Trace) -> Any:
     """Ops, and the ranges that torch.compile writes around the graphs it calls."""
     return trace.host.is_op | (
-        trace.host.is_region & trace.host.named(lambda name: name.startswith(COMPILED_GRAPH))
+        trace.host.is_region & trace.host.named(lambda name: name.startswith(compiled.GRAPH))
     )
 
 
 def _op_counts(trace: Trace, span: Span) -> dict[str, int]:
     rows = _inside(trace, span, _rows_of_ops(trace))
     return dict(
-        Counter(op_label(trace.host.names[number]) for number in trace.host.name[rows].tolist())
+        Counter(
+            compiled.label(trace.host.names[number]) for number in trace.host.name[rows].tolist()
+        )
     )
 
 
@@ -172,7 +175,7 @@ def _op_times(trace: Trace, spans: Iterable[Span]) -> dict[str, float]:
         for number, length in zip(
             host.name[rows].tolist(), host.self_length[rows].tolist(), strict=True
         ):
-            spent[op_label(host.names[number])] += length
+            spent[compiled.label(host.names[number])] += length
         seen.append(spent)
     names = {name for spent in seen for name in spent}
     return {name: statistics.median(spent[name] for spent in seen) for name in names}

@@ -25,21 +25,13 @@ from foretrace.guess.things import op_words
 from foretrace.guess.view import View
 from foretrace.guess.work import Case, Work
 from foretrace.model.trace import Trace
+from foretrace.schema import compiled
 
 SCHEMA = 1
 PLACES = 20  # regions; a trace with more has names made by a program, not by a person
 ORDERED = 12  # kernels; a longer list is not read by anyone
 # Rows that torch.compile adds; their names hold counters and hashes.
-_COMPILER = (
-    "TorchDynamo",
-    "Torch-Compiled",
-    "Pregraph",
-    "AOTDispatcher",
-    "CompiledFunction",
-    "##",
-    "Optimizer.",
-    "DataLoader",
-)
+_COMPILER = (*compiled.ROWS, "##", "Optimizer.", "DataLoader")
 _NUMBERED = re.compile(r"(?:graph_\d+_)?((?:cpp|triton_\w{3})_fused\w*?)(?:_\d+)?")
 
 

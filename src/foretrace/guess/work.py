@@ -4,7 +4,6 @@ distinct kernel and chain.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import cached_property
@@ -123,14 +122,8 @@ class Work:
         """All GPU work in order of launch, and when that was; what has no launch stands where it
         ran.
         """
-        gpu, host = self.trace.gpu, self.trace.host
-        asked = (
-            np.where(gpu.launch >= 0, host.start[np.maximum(gpu.launch, 0)], gpu.start)
-            if len(gpu)
-            else gpu.start
-        )
-        order = np.lexsort((gpu.start, asked))
-        return order, asked[order]
+        order = self.trace.gpu.launch_order
+        return order, self.trace.gpu.launched[order]
 
     @cached_property
     def _kernel_at(self) -> Ints:
@@ -167,7 +160,7 @@ class Work:
             # the profiler writes 0 for kernels whose occupancy it cannot estimate, such as those in
             # clusters
             return None
-        return json.loads(value) if isinstance(value, str) else value
+        return value
 
     @cached_property
     def copy_bytes(self) -> dict[int, int | None]:

@@ -19,6 +19,7 @@ import torch
 from foretrace.ladder._climb import compiler
 from foretrace.profiling.calls import batch
 from foretrace.profiling.compiling import CompileWatch
+from foretrace.schema import compiled
 
 # CUDA graphs are recorded in the second call and replayed from the third on.
 FIRST_CALLS = 3
@@ -69,7 +70,7 @@ def runs_compiled(call: Callable[[], object], arrivals: Sequence[Arrival]) -> bo
         return any(arrival.graphs for arrival in arrivals)
     with torch.autograd.profiler.profile() as seen:
         call()
-    return any(event.name.startswith("Torch-Compiled Region") for event in seen.function_events)
+    return any(event.name.startswith(compiled.REGION) for event in seen.function_events)
 
 
 @contextlib.contextmanager

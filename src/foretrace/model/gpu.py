@@ -12,14 +12,11 @@ import numpy as np
 import polars as pl
 
 from foretrace.model import calls
-from foretrace.model.host import Host, Narrow
+from foretrace.model.host import Host
 from foretrace.model.intervals import Bools, Ints, overlapping, union_by_group
-from foretrace.schema.gaps import filled
+from foretrace.schema.gaps import Narrow, filled
 from foretrace.schema.ledger import LedgerBuilder
-from foretrace.schema.tables import Tables
-
-WORK_KINDS = ("kernel", "gpu_memcpy", "gpu_memset")
-NONE = -(1 << 63)
+from foretrace.schema.tables import NONE, WORK_KINDS, Tables
 
 
 class Gpu:
@@ -224,6 +221,21 @@ class Gpu:
                 f"{written:,} ns as written, "
                 f"{cut:,} ns if each ends where the next begins",
             )
+
+    @cached_property
+    def launched(self) -> Ints:
+        """When each was launched on the host; what has no launch in the trace counts from its own
+        start.
+        """
+        if not len(self.id):
+            return self.start
+        launch = self.host.start[np.maximum(self.launch, 0)]
+        return np.where(self.launch >= 0, launch, self.start)
+
+    @cached_property
+    def launch_order(self) -> Ints:
+        """Rows in the order of their launches."""
+        return np.lexsort((self.start, self.launched))
 
     @cached_property
     def lane(self) -> Ints:

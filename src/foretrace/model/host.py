@@ -5,18 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from foretrace.model import calls, tree
 from foretrace.model.intervals import Bools, Ints
-from foretrace.schema.gaps import filled
+from foretrace.schema.gaps import Narrow, filled
 from foretrace.schema.ledger import LedgerBuilder
-from foretrace.schema.tables import Tables
+from foretrace.schema.tables import KIND, KINDS, Tables
 
-Narrow = NDArray[Any]  # integers of whatever width holds them
 STEP_NAME = re.compile(r"Profile[r]?Step\s*#\s*(\d+)")
 HOST_KINDS = (
     "cpu_op",
@@ -38,10 +35,9 @@ def step_number(name: str) -> int | None:
 class Host:
     """Arrays over all events (ids are positions); host events have a parent and a depth."""
 
-    def __init__(self, tables: Tables, kinds: tuple[str, ...], ledger: LedgerBuilder) -> None:
+    def __init__(self, tables: Tables, ledger: LedgerBuilder) -> None:
         events = tables["events"]
         self.count = events.height
-        self.kinds = kinds
         # As narrow as they come: a trace has millions of rows.
         self.kind: Narrow = events["kind_id"].to_numpy()
         self.name: Narrow = events["name_id"].to_numpy()
@@ -56,8 +52,8 @@ class Host:
         self._tree(ledger)
 
     def is_kind(self, *names: str) -> Bools:
-        chosen = np.zeros(len(self.kinds), np.bool_)
-        chosen[[self.kinds.index(name) for name in names]] = True
+        chosen = np.zeros(len(KINDS), np.bool_)
+        chosen[[KIND[name] for name in names]] = True
         found: Bools = chosen[self.kind]
         return found
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
+from foretrace.schema.gaps import Bools as Bools
+from foretrace.schema.gaps import Ints as Ints
 
 
 def union_length(start: Ints, end: Ints) -> int:

@@ -7,9 +7,7 @@ launches, so a million launches cost little more than a thousand.
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +16,7 @@ import polars as pl
 from foretrace import families
 from foretrace.model import costs
 from foretrace.model.about import device_of
+from foretrace.model.arguments import distinct_lists
 from foretrace.model.gpu import numbered
 from foretrace.model.intervals import Ints
 from foretrace.model.work import work_table
@@ -78,7 +77,7 @@ def grouped(trace: Trace) -> pl.DataFrame:
                 "cost_certainty",
                 "cost_note",
                 "operand_type",
-            )  # fmt: skip
+            )
         ),
     )
     device = device_of(trace.about)
@@ -120,24 +119,16 @@ class _Cases:
         self.event, self.op, self.length = gpu.id[rows], gpu.op[rows], gpu.length[rows]
         self.name = self.host.name[self.event]
         self.op_name = np.where(self.op >= 0, self.host.name[np.maximum(self.op, 0)], -1)
-        self.signature = self._signatures()
+        self.signature = trace.arguments.numbers(self.op)
         self.chain = chain_ids(trace, self.op)
         self.ids: dict[int, KernelId] = {
             number: families.decode(self.host.names[number])
             for number in np.unique(self.name).tolist()
         }
-        self.grids, self.grid = _numbered_texts(grids)
-
-    def _signatures(self) -> Ints:
-        """The number of the op's recorded shapes, or -1."""
-        shapes = self.trace.tables["shapes"]
-        by_event = np.full(self.host.count, -1, np.int64)
-        by_event[shapes["event"].to_numpy()] = shapes["signature"].to_numpy()
-        return (
-            np.where(self.op >= 0, by_event[np.maximum(self.op, 0)], -1)
-            if self.host.count
-            else self.op
-        )
+        distinct, self.grid = distinct_lists(grids)
+        self.blocks: Ints = np.array([math.prod(grid) if grid else 0 for grid in distinct])[
+            self.grid
+        ]
 
     def columns(self) -> list[pl.Series]:
         """Every column that is the same for all kernels of a case, worked out once per case."""
@@ -213,22 +204,17 @@ class _Cases:
             [roles[role_of[at]] for at in members],
             [int(self.length[at]) for at in members],
             names=[self.host.names[self.name[at]] for at in members],
-            blocks=[_blocks(self.grids[self.grid[at]]) for at in members],
+            blocks=[int(self.blocks[at]) for at in members],
         )
         return [(*_priced(cost), call.operand_type) for cost in costed]
 
 
 class _OpCalls:
-    """Recorded arguments, parsed once per distinct form."""
+    """Op calls as the cost model takes them."""
 
     def __init__(self, trace: Trace) -> None:
         self.names = trace.host.names
-        shapes = trace.tables["shapes"]
-        first = shapes.unique(subset="signature", keep="first").sort("signature")
-        self.forms = {
-            row[0]: tuple(_parsed(text) for text in row[1:])
-            for row in first.select("signature", "dims", "types", "strides", "concrete").iter_rows()
-        }
+        self.signatures = trace.arguments.signatures
         triton = trace.tables["triton"]
         self.kwargs = {
             row["event"]: {"kernel_backend": row["backend"], "kernel_kwargs": row["kwargs"]}
@@ -236,13 +222,13 @@ class _OpCalls:
         }
 
     def call(self, op_name: int, signature: int, event: int) -> costs.OpCall:
-        dims, types, strides, concrete = self.forms[signature]
+        found = self.signatures[signature]
         return costs.OpCall(
             self.names[op_name],
-            dims,
-            types,
-            strides,
-            [str(item) for item in concrete],
+            found.dims,
+            found.types,
+            found.strides,
+            found.concrete,
             self.kwargs.get(int(event), {}),
         )
 
@@ -269,19 +255,6 @@ def chain_ids(trace: Trace, op: Ints) -> Ints:
     return np.where(op >= 0, number.reshape(-1), -1)
 
 
-def _numbered_texts(column: pl.Series) -> tuple[list[str | None], Ints]:
-    """The distinct texts, and the number of each row's: millions of rows share a few texts."""
-    distinct = column.unique(maintain_order=True)
-    place = pl.DataFrame({"text": column}).join(
-        pl.DataFrame({"text": distinct}).with_row_index(),
-        on="text",
-        how="left",
-        nulls_equal=True,
-        maintain_order="left",
-    )
-    return distinct.to_list(), place["index"].to_numpy().astype(np.int64)
-
-
 def _distinct(*columns: Ints) -> tuple[Ints, Ints]:
     """(row of the first of each, number of each row) of the distinct combinations."""
     _, first, number = np.unique(numbered(*columns), return_index=True, return_inverse=True)
@@ -293,17 +266,3 @@ def _priced(cost: costs.Cost | None) -> tuple[Any, ...]:
         return (None, None, None, None, costs.Certainty.NONE, _NO_SIZES)
     moved = (cost.bytes_read, cost.bytes_written, cost.bytes)
     return (cost.flops, *moved, cost.certainty, cost.text or None)
-
-
-def _blocks(grid: str | None) -> int:
-    sizes = _parsed(grid)
-    return math.prod(sizes) if sizes and all(isinstance(size, int) for size in sizes) else 0
-
-
-def _parsed(text: str | None) -> Sequence[Any]:
-    """A recorded list; anything else is an empty one."""
-    try:
-        found = json.loads(text) if text else []
-    except (ValueError, RecursionError):
-        return []
-    return found if isinstance(found, list) else []

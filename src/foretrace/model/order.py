@@ -7,7 +7,6 @@ launches, so a rule looks at cases one by one and at launches as whole arrays.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -62,14 +61,11 @@ class Order:
     """
 
     def __init__(self, trace: Trace) -> None:
-        gpu, host = trace.gpu, trace.host
-        rows = np.flatnonzero(gpu.is_kernel)
-        launched = np.where(
-            gpu.launch[rows] >= 0, host.start[np.maximum(gpu.launch[rows], 0)], gpu.start[rows]
-        )
-        order = np.lexsort((gpu.start[rows], launched, gpu.lane[rows]))
+        gpu = trace.gpu
+        rows = gpu.launch_order[gpu.is_kernel[gpu.launch_order]]
         self.trace = trace
-        self.row: Ints = rows[order]
+        self.row: Ints = rows[np.argsort(gpu.lane[rows], kind="stable")]
+        order = np.cumsum(gpu.is_kernel)[self.row] - 1  # rows of `trace.kernels`
         self.event: Ints = gpu.id[self.row]
         self.length: Ints = gpu.length[self.row]
         self.lane: Ints = gpu.lane[self.row]
@@ -145,28 +141,8 @@ class Order:
 
 def op_call(trace: Trace, op: int) -> OpCall | None:
     """The recorded arguments of one op call; None where the trace recorded none."""
-    shapes = trace.tables["shapes"]
-    at = int(np.searchsorted(shapes["event"].to_numpy(), op)) if shapes.height else 0
-    if at >= shapes.height or shapes["event"][at] != op:
-        return None
-    dims, types, strides, concrete = (
-        _list(shapes[name][at]) for name in ("dims", "types", "strides", "concrete")
-    )
-    if not dims:
+    found = trace.arguments.of(op)
+    if found is None or not found.dims:
         return None
     name = trace.host.names[trace.host.name[op]]
-    return OpCall(name, dims, types, strides, [str(item) for item in concrete])
-
-
-def numbers(text: str | None) -> list[int]:
-    """A grid or a block as recorded; empty where it is not a list of whole numbers."""
-    found = _list(text)
-    return found if all(isinstance(size, int) for size in found) else []
-
-
-def _list(text: str | None) -> list[Any]:
-    try:
-        found = json.loads(text) if text else []
-    except (ValueError, RecursionError):
-        return []
-    return found if isinstance(found, list) else []
+    return OpCall(name, found.dims, found.types, found.strides, found.concrete)

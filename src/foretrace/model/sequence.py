@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from foretrace import families
-from foretrace.model.gpu import NONE
 from foretrace.model.intervals import Ints
 from foretrace.model.spans import Span
+from foretrace.schema.tables import NONE
 
 if TYPE_CHECKING:
     from foretrace.model.order import Case
@@ -50,13 +50,7 @@ def _groups(trace: Trace) -> Iterator[tuple[str, list[Span]]]:
     if trace.spans.steps:
         yield "each step", trace.spans.steps
         return
-    gpu, host = trace.gpu, trace.host
-    launched = (
-        np.where(gpu.launch >= 0, host.start[np.maximum(gpu.launch, 0)], gpu.start)
-        if len(gpu)
-        else gpu.start
-    )
-    yield "the whole recording", [Span("", 0, 0, 0, 0, np.argsort(launched, kind="stable"))]
+    yield "the whole recording", [Span("", 0, 0, 0, 0, trace.gpu.launch_order)]
 
 
 def _key(trace: Trace, rows: Ints) -> bytes:

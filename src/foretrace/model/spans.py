@@ -37,10 +37,8 @@ class Spans:
 
     def __init__(self, host: Host, gpu: Gpu) -> None:
         self.host, self.gpu = host, gpu
-        linked = np.flatnonzero(gpu.launch >= 0)
-        launched = host.start[gpu.launch[linked]]
-        order = np.lexsort((gpu.start[linked], launched))
-        self._work, self._launched = linked[order], launched[order]
+        self._work = gpu.launch_order[gpu.launch[gpu.launch_order] >= 0]
+        self._launched = gpu.launched[self._work]
         self._space = gpu.device_space[self._work]
         self._merged = bool(len(self._space)) and bool(host.namespace.max() > 0)
         self.steps = self._spans(np.flatnonzero(host.is_step))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from foretrace.schema import compiled
 from foretrace.schema.ledger import ABSENT
 from foretrace.units import count_text, percent_text, time_text
 
@@ -23,7 +24,7 @@ NO_REMEDY = frozenset({"idle_gaps", "metadata_only"})
 # of findings has all.
 NAMED, SMALL = 2, 0.05
 # Wrapped around other ops by the compiler and the autograd engine: they ask for nothing themselves.
-WRAPPERS = ("Torch-Compiled Region", "autograd::engine", "CompiledFunction")
+WRAPPERS = (compiled.REGION, "autograd::engine", compiled.FUNCTION)
 ASKERS = 6  # ops that one sentence can name
 DARK = 0.1  # share of kernel time without a known cost that is worth a word
 

@@ -11,12 +11,13 @@ import numpy as np
 import polars as pl
 
 from foretrace.model.about import About, about, device_of
+from foretrace.model.arguments import Arguments
 from foretrace.model.gpu import Gpu
 from foretrace.model.host import Host, step_number
 from foretrace.model.spans import Spans
 from foretrace.schema.gaps import with_gaps
 from foretrace.schema.ledger import Ledger, LedgerBuilder, Note
-from foretrace.schema.tables import Tables
+from foretrace.schema.tables import KINDS, TABLES, Tables
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from foretrace.model.order import Order
 
 
+# tables that a property makes; the others are as the source gave them
+_OWN = ("events", "kernels", "copies", "ops", "steps", "regions", "tracks", "shapes")
 _WORD = np.dtypes.StringDType()  # a quarter of what a fixed width takes
 
 
@@ -41,12 +44,10 @@ class Trace:
     """
 
     def __init__(self, tables: Tables, path: str) -> None:
-        from foretrace.sources.kineto.columns import KINDS
-
         self.tables, self.path, self.source = tables, path, tables.source
         notes = LedgerBuilder()
         self.about: About = about(tables.header, path, notes)
-        self.host = Host(tables, KINDS, notes)
+        self.host = Host(tables, notes)
         self.gpu = Gpu(tables, self.host, notes)
         self.spans = Spans(self.host, self.gpu)
         self._note_contents(notes)
@@ -94,7 +95,7 @@ class Trace:
         ]
         kept = self.tables["events"]
         kinds, names = (
-            pl.Series("kind", self.host.kinds, dtype=pl.String),
+            pl.Series("kind", KINDS, dtype=pl.String),
             pl.Series("name", self.host.names, dtype=pl.String),
         )
         return pl.DataFrame(
@@ -108,6 +109,11 @@ class Trace:
                 *columns,
             ]
         )
+
+    @cached_property
+    def arguments(self) -> Arguments:
+        """The recorded arguments of op calls."""
+        return Arguments(self.tables)
 
     @cached_property
     def kernels(self) -> pl.DataFrame:
@@ -183,8 +189,14 @@ class Trace:
                 "track": host.track[rows],
             }
         )
-        shapes = self.tables["shapes"].rename({"event": "id"})
+        shapes = self.shapes.rename({"event": "id"})
         return frame.join(shapes, on="id", how="left", maintain_order="left")
+
+    @cached_property
+    def shapes(self) -> pl.DataFrame:
+        """One row per event with recorded arguments, as lists."""
+        shapes = self.tables["shapes"]
+        return shapes.hstack(self.tables["signatures"][shapes["signature"]])
 
     @cached_property
     def steps(self) -> pl.DataFrame:
@@ -236,14 +248,11 @@ class Trace:
 
     def table(self, name: str) -> pl.DataFrame:
         """Any table by name, as `sql` sees them."""
-        if name in ("events", "kernels", "copies", "ops", "steps", "regions", "tracks"):
-            frame: pl.DataFrame = getattr(self, name)
-            return frame
-        return self.tables[name]
+        frame: pl.DataFrame = getattr(self, name) if name in _OWN else self.tables[name]
+        return frame
 
     def table_names(self) -> list[str]:
-        own = ["events", "kernels", "copies", "ops", "steps", "regions", "tracks"]
-        return own + [name for name in self.tables.frames if name not in ("events", "tracks")]
+        return [*_OWN, *(name for name in TABLES if name not in _OWN)]
 
     def sql(self, query: str) -> pl.DataFrame:
         """Run one SQL query over the tables; see `table_names`."""

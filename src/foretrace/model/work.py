@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from foretrace.model.gpu import NONE
 from foretrace.model.intervals import Bools, Ints
 from foretrace.schema.gaps import with_gaps
+from foretrace.schema.tables import KINDS, NONE
 
 if TYPE_CHECKING:
     from foretrace.model.trace import Trace
@@ -23,7 +23,7 @@ def work_table(trace: Trace, chosen: Bools) -> pl.DataFrame:
     frame = pl.DataFrame(
         {
             "id": event,
-            "kind": pl.Series(host.kinds, dtype=pl.String)[gpu.kind[rows]],
+            "kind": pl.Series(KINDS, dtype=pl.String)[gpu.kind[rows]],
             "name": names[host.name[event]],
             "ts_ns": with_gaps(gpu.start[rows], gpu.usable[rows]),
             "dur_ns": with_gaps(gpu.length[rows], gpu.usable[rows]),

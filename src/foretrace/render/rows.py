@@ -69,5 +69,5 @@ def _cell(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.6g}"
     if isinstance(value, list):
-        return " > ".join(str(item) for item in value)
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return str(value)

@@ -12,8 +12,13 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+Floats = NDArray[np.float64]
+Narrow = NDArray[Any]  # integers of whatever width holds them
 
-def with_gaps(values: Any, present: NDArray[np.bool_], name: str = "") -> pl.Series:
+
+def with_gaps(values: Any, present: Bools, name: str = "") -> pl.Series:
     """`values` with nulls wherever `present` is False."""
     series = values if isinstance(values, pl.Series) else pl.Series(name, values)
     if present.all():
@@ -21,7 +26,7 @@ def with_gaps(values: Any, present: NDArray[np.bool_], name: str = "") -> pl.Ser
     return series.zip_with(pl.Series(present), pl.Series([None], dtype=series.dtype)).alias(name)
 
 
-def filled(series: pl.Series, value: int) -> NDArray[np.int64]:
+def filled(series: pl.Series, value: int) -> Ints:
     """Integers with `value` in place of nulls."""
     if series.null_count():
         series = series.fill_null(value)

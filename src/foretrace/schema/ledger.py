@@ -1,7 +1,7 @@
-"""The ledger: what was read, what was mended, what was left out, and why.
+"""The ledger: what was read, what was repaired, what was left out, and why.
 
 `seen = kept + repaired + skipped` holds exactly for every trace. Each oddity has a stable code, a
-severity and a count, so that nothing is dropped in silence.
+severity and a count, so that nothing is dropped without a note.
 """
 
 from __future__ import annotations
@@ -10,109 +10,89 @@ from dataclasses import dataclass, field
 
 SEVERITIES = ("info", "notice", "data_loss", "error")
 
-# code -> (severity, what it means); the text of a note may add the particulars of one trace.
-CODES: dict[str, tuple[str, str]] = {
-    "trace_truncated": (
-        "data_loss",
-        "the input ends inside the document: a killed export, or a copy cut short",
-    ),
-    "event_unparsable": ("data_loss", "records that could not be parsed were skipped"),
-    "gzip_truncated": ("data_loss", "the gzip stream ends early"),
-    "gzip_crc": ("data_loss", "the gzip checksum does not match"),
-    "gzip_trailing": ("notice", "bytes after the gzip stream were ignored"),
-    "gpu_events_missing": ("data_loss", "launches that should have a GPU event have none"),
-    "gpu_no_timestamp": ("data_loss", "GPU events without a time: counted, never summed"),
-    "interleaved_writers": ("data_loss", "two writers shared this file"),
-    "repaired_string": ("notice", "broken quoting inside an event was mended"),
-    "repaired_header": ("notice", "a broken header entry was kept as text"),
-    "bad_utf8": ("notice", "bytes that are not UTF-8 are shown as U+FFFD"),
-    "control_char": ("notice", "raw control characters inside strings"),
-    "bom": ("notice", "a byte-order mark was skipped"),
-    "nonfinite": ("notice", "NaN, Infinity or N/A where a number belongs: taken as unknown"),
-    "bigint": ("notice", "integers beyond 64 bits were kept as text"),
-    "dup_key": ("notice", "a key is written twice in one object; the last one counts"),
-    "trailing_comma": ("notice", "stray commas between events"),
-    "trailing_data": ("notice", "bytes after the end of the document were ignored"),
-    "ts_precision": ("notice", "times are coarser than one nanosecond"),
-    "base_mismatch": ("notice", "the traces of this set have different time bases"),
-    "base_missing": (
-        "notice",
-        "no baseTimeNanoseconds: times are relative, other ranks cannot be aligned",
-    ),
-    "ts_type": ("notice", "times written as text"),
-    "arg_type": ("notice", "arguments of an unexpected type were coerced or dropped"),
-    "dur_negative": ("error", "negative durations: counted, never summed"),
-    "dur_missing": ("error", "events without a duration: counted, never summed"),
-    "ts_missing": ("error", "events without a usable time: counted, never summed"),
-    "ts_out_of_window": ("error", "times outside the recording: counted, never summed"),
-    "stream_overlap": ("notice", "GPU events overlap on one stream; busy time uses the union"),
-    "dur_overrun": ("error", "GPU events run far past the next one on their stream"),
-    "cpu_crossing": (
-        "notice",
-        "host ranges cross; the parent is the nearest range that contains the event",
-    ),
-    "kernel_before_launch": (
-        "error",
-        "GPU work starts before its launch (clock skew): that latency is unknown",
-    ),
-    "kernel_unlinked": ("notice", "GPU events have no launch in this trace and belong to no step"),
-    "graph_launch": ("info", "one launch put several GPU events on the device (CUDA graph)"),
-    "corr_duplicate": (
-        "error",
-        "a correlation id is used by several launches; links by nearest earlier launch",
-    ),
-    "corr_zero": ("notice", "GPU events with correlation 0 are not linked"),
-    "flow_orphan": ("info", "flow arrows with one end only (normal in Kineto)"),
-    "unfinished_event": ("notice", "ranges that were still open when recording stopped"),
-    "name_replaced": ("notice", "the producer wrote `unknown` for names that were not plain ASCII"),
-    "unknown_category": ("info", "events of a category this version does not know"),
-    "unknown_phase": ("info", "events of a phase this version does not read"),
-    "unknown_device": ("info", "the GPU is not in the table of devices"),
-    "rank_unknown": ("notice", "the rank is not stated"),
-    "rank_duplicate": ("error", "two traces of the set claim one rank"),
-    "rank_missing": ("data_loss", "ranks of the set are missing"),
-    "merged_trace": (
-        "info",
-        "several ranks were merged into this file; ids are kept apart per rank",
-    ),
-    "no_gpu_events": ("notice", "no GPU events: nothing is said about the GPU"),
-    "no_steps": ("notice", "no ProfilerStep ranges: nothing is said per step"),
-    "no_complete_events": (
-        "notice",
-        "the trace holds no complete event (the profiler never stepped?)",
-    ),
-    "seq_duplicate": ("notice", "a sequence number is used by several backward ops"),
-    "limit_depth": ("error", "values nested too deeply were dropped"),
-    "limit_string": ("error", "records with a string beyond the limit were skipped"),
-    "limit_args": ("error", "records with too many arguments were skipped"),
-    "limit_event": ("error", "records larger than the limit were skipped"),
-    "limit_events": ("error", "reading stopped at the limit of events"),
-}
+# code severity: what it means. The text of a note may replace this with the particulars of a trace.
+_CODES = """
+trace_truncated data_loss: the input ends inside the document: a killed export or an incomplete copy
+event_unparsable data_loss: records that could not be parsed were skipped
+gzip_truncated data_loss: the gzip stream ends early
+gzip_crc data_loss: the gzip checksum does not match
+gzip_trailing notice: bytes after the gzip stream were ignored
+gpu_events_missing data_loss: launches have no GPU event
+gpu_no_timestamp data_loss: GPU events without a time: counted, never summed
+interleaved_writers data_loss: two writers shared this file
+repaired_string notice: broken quoting inside an event was repaired
+repaired_header notice: a broken header entry was kept as text
+bad_utf8 notice: bytes that are not UTF-8 are shown as U+FFFD
+control_char notice: raw control characters inside strings
+bom notice: a byte-order mark was skipped
+nonfinite notice: NaN, Infinity or N/A where a number belongs: read as unknown
+bigint notice: integers beyond 64 bits were kept as text
+dup_key notice: a key is written twice in one object; the last value counts
+trailing_comma notice: stray commas between events
+trailing_data notice: bytes after the end of the document were ignored
+ts_precision notice: times are coarser than one nanosecond
+base_mismatch notice: the traces of this set have different time bases
+base_missing notice: no baseTimeNanoseconds: times are relative, ranks cannot be aligned
+ts_type notice: times written as text
+arg_type notice: arguments of an unexpected type were coerced or dropped
+dur_negative error: negative durations: counted, never summed
+dur_missing error: events without a duration: counted, never summed
+ts_missing error: events without a usable time: counted, never summed
+ts_out_of_window error: times outside the recording: counted, never summed
+stream_overlap notice: GPU events overlap on one stream; busy time uses the union
+dur_overrun error: GPU events run far past the next one on their stream
+cpu_crossing notice: host ranges cross; the parent is the nearest range that contains the event
+kernel_before_launch error: GPU work starts before its launch (clock skew): its delay is unknown
+kernel_unlinked notice: GPU events have no launch in this trace and belong to no step
+graph_launch info: one launch started several GPU events (CUDA graph)
+corr_duplicate error: launches share a correlation id; links go to the nearest earlier one
+corr_zero notice: GPU events with correlation 0 are not linked
+flow_orphan info: flow arrows with one end only (normal in Kineto)
+unfinished_event notice: ranges that were still open when recording stopped
+name_replaced notice: the producer wrote `unknown` for names that were not plain ASCII
+unknown_category info: events of a category that this version does not know
+unknown_phase info: events of a phase that this version does not read
+unknown_device info: the GPU is not in the table of devices
+rank_unknown notice: the rank is not stated
+rank_duplicate error: two traces of the set claim one rank
+rank_missing data_loss: ranks of the set are missing
+merged_trace info: the file holds several merged ranks; ids are kept apart per rank
+no_gpu_events notice: no GPU events: there are no GPU results
+no_steps notice: no ProfilerStep ranges: there are no results per step
+no_complete_events notice: no complete events (did the profiler step?)
+seq_duplicate notice: a sequence number is used by several backward ops
+limit_depth error: values nested too deeply were dropped
+limit_string error: records with a string beyond the limit were skipped
+limit_args error: records with too many arguments were skipped
+limit_event error: records larger than the limit were skipped
+limit_events error: reading stopped at the limit of events
+"""
 
-# Those that mean that events which happened are not here, or that nothing says where they belong:
-# what is counted is the least that there was, and that something is absent cannot be told.
-ABSENT = frozenset(
-    {
-        "trace_truncated",
-        "event_unparsable",
-        "gzip_truncated",
-        "gzip_crc",
-        "interleaved_writers",
-        "ts_missing",
-        "ts_out_of_window",
-        "limit_string",
-        "limit_args",
-        "limit_event",
-        "limit_events",
-    }
-)
+
+def _parsed() -> dict[str, tuple[str, str]]:
+    found = {}
+    for line in _CODES.strip().splitlines():
+        head, text = line.split(": ", 1)
+        code, severity = head.split()
+        found[code] = severity, text
+    return found
+
+
+# code -> (severity, what it means)
+CODES = _parsed()
+
+# Events that happened are missing, or nothing says where they belong: counts are lower bounds, and
+# the absence of something proves nothing.
+_ABSENT = """
+    trace_truncated event_unparsable gzip_truncated gzip_crc interleaved_writers ts_missing
+    ts_out_of_window limit_string limit_args limit_event limit_events
+"""
+ABSENT = frozenset(_ABSENT.split())
 
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """One oddity of one trace. `where` holds (byte offset, length) of the first few cases, when
-    they are known.
-    """
+    """One oddity of one trace. `where` holds (byte offset, length) of the first few known cases."""
 
     code: str
     severity: str
@@ -144,14 +124,9 @@ class Ledger:
 
     @property
     def lost_data(self) -> bool:
-        """Whether `--strict` must fail: something was mended, left out, or cannot be trusted as it
-        stands.
-        """
-        return (
-            self.repaired > 0
-            or self.skipped > 0
-            or any(note.severity != "info" for note in self.notes)
-        )
+        """Whether `--strict` must fail: something was repaired, left out, or cannot be trusted."""
+        odd = any(note.severity != "info" for note in self.notes)
+        return self.repaired > 0 or self.skipped > 0 or odd
 
     @property
     def banner(self) -> tuple[Note, ...]:
@@ -160,17 +135,12 @@ class Ledger:
 
     @property
     def gap(self) -> str:
-        """Why the trace is not whole, in words; empty when every event that was written is here."""
-        return next(
-            (
-                f"the trace is not whole ({note.code}): {note.text}"
-                for note in self.notes
-                if note.code in ABSENT
-            ),
-            "",
-        )
+        """Why the trace is incomplete; empty when every event that was written is here."""
+        missing = (note for note in self.notes if note.code in ABSENT)
+        return next((f"the trace is not whole ({note.code}): {note.text}" for note in missing), "")
 
     def count(self, code: str) -> int:
+        """How often the trace has this oddity."""
         return next((note.count for note in self.notes if note.code == code), 0)
 
 
@@ -188,7 +158,7 @@ class LedgerBuilder:
     def note(
         self, code: str, count: int = 1, text: str = "", where: tuple[int, int] | None = None
     ) -> None:
-        """Count one oddity; `text` replaces the general wording with the particulars of this trace."""
+        """Count one oddity; `text` replaces the general wording with that of this trace."""
         if count <= 0:
             return
         self.counts[code] = self.counts.get(code, 0) + count
@@ -198,6 +168,7 @@ class LedgerBuilder:
             self.places[code].append(where)
 
     def merge(self, other: LedgerBuilder) -> None:
+        """Add what another builder counted."""
         self.seen += other.seen
         self.repaired += other.repaired
         self.skipped += other.skipped
@@ -208,6 +179,7 @@ class LedgerBuilder:
                 self.places[code] = kept[:5]
 
     def freeze(self) -> Ledger:
+        """The finished ledger."""
         order = sorted(self.counts, key=lambda code: (-SEVERITIES.index(CODES[code][0]), code))
         notes = tuple(
             Note(

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from foretrace.model.arguments import Signature
 from foretrace.model.trace import Trace
 from foretrace.share.words import Words
 
@@ -54,10 +55,6 @@ TEXTS = {
     "comms": {"collective": "Collective name", "dtype": "dtype"},
     "syncs": {"sync_kind": "cuda_sync_kind"},
     "triton": {"backend": "kernel_backend", "num_warps": "num_warps", "num_stages": "num_stages"},
-}
-SIZES = {
-    "gpu": {"grid": "grid", "block": "block"},
-    "shapes": {"dims": "Input Dims", "strides": "Input Strides"},
 }
 STACKS = {"stacks": {"call_stack": "Call stack", "module_path": "Module Hierarchy"}}
 HEADER = (
@@ -255,12 +252,11 @@ class _Arguments:
         self._found: dict[int, dict[str, Any]] = {}
         self._take(trace, NUMBERS, lambda value: value)
         self._take(trace, TEXTS, lambda value: words.clean(str(value)))
-        self._take(trace, SIZES, _numbers_only)
-        self._take(trace, {"shapes": {"types": "Input type"}}, _types_only)
+        self._take_lists(trace, words, keep)
         if "inputs" in keep:
             self._take(
                 trace,
-                {"shapes": {"concrete": "Concrete Inputs"}, "triton": {"kwargs": "kernel_kwargs"}},
+                {"triton": {"kwargs": "kernel_kwargs"}},
                 lambda value: _cleaned(_parsed(value), words),
             )
         if "stacks" in keep:
@@ -279,6 +275,15 @@ class _Arguments:
                         known[value] = shown(value)
                     self._found.setdefault(event, {})[key] = known[value]
 
+    def _take_lists(self, trace: Trace, words: Words, keep: frozenset[str]) -> None:
+        """Sizes and types are lists of numbers and of type names: nothing else passes."""
+        shown = [_arguments(form, words, keep) for form in trace.arguments.signatures]
+        for event, signature in trace.tables["shapes"].iter_rows():
+            self._found.setdefault(event, {}).update(shown[signature])
+        for event, grid, block in trace.tables["gpu"].select("event", "grid", "block").iter_rows():
+            sizes = {"grid": grid, "block": block}
+            self._found.setdefault(event, {}).update({k: v for k, v in sizes.items() if v})
+
     def of(self, event: int) -> dict[str, Any]:
         return self._found.get(event, {})
 
@@ -290,24 +295,14 @@ def _parsed(text: str) -> Any:
         return text
 
 
-def _numbers_only(text: str) -> Any:
-    """A list of numbers, lists of them inside; anything else becomes an empty list."""
-    return _only(
-        _parsed(text), lambda item: isinstance(item, int | float) and not isinstance(item, bool)
-    )
-
-
-def _types_only(text: str) -> Any:
-    found = _parsed(text)
-    if not isinstance(found, list):
-        return []
-    return [item if isinstance(item, str) and _TYPE.fullmatch(item) else "" for item in found]
-
-
-def _only(value: Any, allowed: Callable[[Any], bool]) -> Any:
-    if isinstance(value, list):
-        return [_only(item, allowed) for item in value]
-    return value if allowed(value) else []
+def _arguments(form: Signature, words: Words, keep: frozenset[str]) -> dict[str, Any]:
+    more = {
+        "Input Strides": [size or [] for size in form.strides],
+        "Input type": [name if _TYPE.fullmatch(name) else "" for name in form.types],
+        "Concrete Inputs": _cleaned(form.concrete, words) if "inputs" in keep else [],
+    }
+    given = {key: value for key, value in more.items() if value}
+    return {"Input Dims": [size or [] for size in form.dims]} | given
 
 
 def _cleaned(value: Any, words: Words) -> Any:

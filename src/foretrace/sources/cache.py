@@ -1,12 +1,11 @@
-"""Second open in a moment: tables as Parquet, keyed by the content of the trace.
+"""The second open is quick: tables as Parquet, keyed by the content of the trace.
 
-The key is a hash of the file's bytes and of this reader's own version. Hashing a large file takes
-longer than opening its cache, so the hash of a file that has not changed since (same inode, size,
-and both times to the nanosecond) is remembered, as Git does, and a file of a size that was never
-kept is not hashed to find out that it is not there. An entry is written beside its place and moved
-there in one step: two processes may write it at once, and a reader sees all of it or nothing. What
-was read from a file that changed meanwhile is not kept. Only traces that take long to read are, and
-the oldest entries go first.
+The key is a hash of the file's bytes and of `FORMAT`. Hashing a large file takes longer than opening
+its cache, so the hash of an unchanged file (same inode, size, and both times to the nanosecond) is
+remembered, as Git does; a file of a size that was never kept is not hashed at all. Entries are
+written atomically: two processes may write one at once, and a reader sees all of it or nothing. What
+was read from a file that changed meanwhile is not kept. Only traces that take long to read are kept,
+and the least recently used entries go first.
 """
 
 from __future__ import annotations
@@ -16,15 +15,16 @@ import hashlib
 import json
 import os
 import shutil
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from foretrace.files import replacing, write_bytes
+
 if TYPE_CHECKING:
     from foretrace.schema.tables import Tables
 
-FORMAT = 2  # raise when the tables change
+FORMAT = 3  # raise when the tables change
 WORTHWHILE_BYTES = 1 << 20  # smaller traces are read as fast as their cache would be
 KEEP_BYTES = 4 << 30
 KEEP_DOCUMENT_BYTES = 256 << 20  # a few hundred looks; those of older versions go first
@@ -50,10 +50,8 @@ def stamp_of(path: str) -> str | None:
 
 
 def key_of(path: str, *, if_kept: bool = False) -> str | None:
-    """The cache key of a file's content, or None when it is not worth keeping (stdin, an archive
-    member, small).
-
-    With `if_kept` also None, without hashing, when nothing of that size was ever kept.
+    """The cache key of a file's content; None for what is not kept (stdin, an archive member, a small
+    file) and, with `if_kept`, for a size of which nothing was ever kept.
     """
     stamp = stamp_of(path)
     if stamp is None:
@@ -67,8 +65,8 @@ def key_of(path: str, *, if_kept: bool = False) -> str | None:
     except OSError:
         pass
     key = _hash(path)
-    _write_whole(memo, key.encode())
-    _write_whole(size, b"")
+    _keep(memo, key.encode())
+    _keep(size, b"")
     return key
 
 
@@ -94,7 +92,7 @@ def load(path: str) -> Tables | None:
     try:
         meta = json.loads((place / "meta.json").read_bytes())
         frames = {name: pl.read_parquet(place / f"{name}.parquet") for name in TABLES}
-        os.utime(place)  # so that the oldest to be used goes first
+        os.utime(place)  # `_trim` goes by this
         notes = tuple(
             Note(note[0], note[1], note[2], note[3], tuple(map(tuple, note[4])))
             for note in meta["notes"]
@@ -110,33 +108,25 @@ def load(path: str) -> Tables | None:
             tuple(meta["merged"]),
         )
     except (OSError, ValueError, LookupError, TypeError, pl.exceptions.PolarsError):
-        shutil.rmtree(place, ignore_errors=True)  # damaged: it is written anew
+        shutil.rmtree(place, ignore_errors=True)  # damaged: it is written again
         return None
 
 
 def save(path: str, stamp: str | None, tables: Tables) -> None:
-    """Keep the tables of `path` as it was at `stamp`. A cache that cannot be written is no error:
-    the trace was read.
-    """
+    """Keep the tables of `path` as it was at `stamp`. A cache that cannot be written is no error."""
     key = key_of(path)
     if key is None or stamp_of(path) != stamp:
         return
     place = folder() / "tables" / key
-    try:
+    # another process may have been first, or the disk is full
+    with contextlib.suppress(OSError):
         place.parent.mkdir(parents=True, exist_ok=True)
-        draft = Path(tempfile.mkdtemp(prefix=".draft-", dir=place.parent))
-    except OSError:
-        return
-    try:
-        for name, frame in tables.frames.items():
-            frame.write_parquet(draft / f"{name}.parquet", compression="lz4", statistics=False)
-        (draft / "meta.json").write_text(json.dumps(_meta(tables)))
-        os.rename(draft, place)
+        with replacing(place) as draft:
+            draft.mkdir()
+            for name, frame in tables.frames.items():
+                frame.write_parquet(draft / f"{name}.parquet", compression="lz4", statistics=False)
+            (draft / "meta.json").write_text(json.dumps(_meta(tables)))
         _trim(place.parent, KEEP_BYTES)
-    except OSError:
-        pass  # another process was first, or the disk is full
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
 
 
 def _meta(tables: Tables) -> dict[str, Any]:
@@ -155,19 +145,12 @@ def _meta(tables: Tables) -> dict[str, Any]:
 
 
 def _trim(place: Path, most: int) -> None:
-    """Drop the entries that were not used for longest until the rest fits."""
-    entries = sorted(
-        (entry for entry in place.iterdir() if not entry.name.startswith(".")),
-        key=lambda entry: entry.stat().st_mtime,
-        reverse=True,
-    )
+    """Delete the least recently used entries until the rest fits."""
+    entries = [entry for entry in place.iterdir() if not entry.name.startswith(".")]
     total = 0
-    for entry in entries:
-        total += (
-            sum(file.stat().st_size for file in entry.iterdir())
-            if entry.is_dir()
-            else entry.stat().st_size
-        )
+    for entry in sorted(entries, key=lambda entry: entry.stat().st_mtime, reverse=True):
+        files = list(entry.iterdir()) if entry.is_dir() else [entry]
+        total += sum(file.stat().st_size for file in files)
         if total > most and entry.is_dir():
             shutil.rmtree(entry, ignore_errors=True)
         elif total > most:
@@ -175,7 +158,7 @@ def _trim(place: Path, most: int) -> None:
 
 
 def load_document(path: str, what: str) -> bytes | None:
-    """A finished document (`look`) of an unchanged trace, kept by the same version of the program."""
+    """A finished document of an unchanged trace that the same version of the program kept."""
     key = key_of(path, if_kept=True)
     if key is None:
         return None
@@ -186,28 +169,17 @@ def load_document(path: str, what: str) -> bytes | None:
 
 
 def save_document(path: str, stamp: str | None, what: str, content: Callable[[], bytes]) -> None:
-    """Keep a finished document of `path` as it was at `stamp`; `content` makes it only when it is
-    worth keeping.
-    """
+    """Keep a finished document of `path` as it was at `stamp`; `content` is called only then."""
     key = key_of(path)
     if key is not None and stamp_of(path) == stamp:
         place = folder() / "documents"
-        _write_whole(place / f"{key}-{what}.json", content())
+        _keep(place / f"{key}-{what}.json", content())
         with contextlib.suppress(OSError):
             _trim(place, KEEP_DOCUMENT_BYTES)
 
 
-def _write_whole(place: Path, content: bytes) -> None:
-    """All of a file or none of it; failing is no error."""
-    try:
+def _keep(place: Path, content: bytes) -> None:
+    """Write a file of the cache; failing is no error."""
+    with contextlib.suppress(OSError):
         place.parent.mkdir(parents=True, exist_ok=True)
-        handle, draft = tempfile.mkstemp(prefix=".draft-", dir=place.parent)
-    except OSError:
-        return
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        os.replace(draft, place)
-    except OSError:
-        with contextlib.suppress(OSError):
-            os.unlink(draft)
+        write_bytes(place, content)

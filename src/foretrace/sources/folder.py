@@ -33,7 +33,7 @@ _PEEK = 256 << 10
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FolderContents:
     """What a folder or zip holds: `files` may be traces, sorted, each with why it is none; `others`
     counts the rest.
     """
@@ -86,7 +86,7 @@ def examined(path: str, limits: Limits) -> list[tuple[str, TraceError | None]] |
     return None if found is None else found.files
 
 
-def searched(path: str, limits: Limits) -> Found | None:
+def searched(path: str, limits: Limits) -> FolderContents | None:
     """What a folder or zip holds; None when `path` is neither."""
     if path == "-":
         return None
@@ -107,7 +107,7 @@ def searched(path: str, limits: Limits) -> Found | None:
         return None  # opening it for reading says what is wrong
 
 
-def _in_folder(path: str, limits: Limits) -> Found:
+def _in_folder(path: str, limits: Limits) -> FolderContents:
     unlisted: list[OSError] = []
     files = list(_walk(path, unlisted.append))
     named = [full for full in files if _WORTH_A_LOOK.search(full) or _ARCHIVE.search(full)]
@@ -118,19 +118,19 @@ def _in_folder(path: str, limits: Limits) -> Found:
         ]
     )
     closed = [(os.fsdecode(problem.filename), _unlisted(problem)) for problem in unlisted]
-    return Found(
+    return FolderContents(
         sorted([*found.files, *closed], key=lambda pair: pair[0]),
         found.others + len(files) - len(named),
     )
 
 
-def _sorted_out(files: list[tuple[str, TraceError | None]]) -> Found:
+def _sorted_out(files: list[tuple[str, TraceError | None]]) -> FolderContents:
     """A file that is no trace, and by its name was never to be one, is nothing lost."""
     there = {path for path, problem in files if problem is None}
     kept = [
         (path, problem) for path, problem in files if problem is None or _like_a_trace(path, there)
     ]
-    return Found(sorted(kept, key=lambda pair: pair[0]), len(files) - len(kept))
+    return FolderContents(sorted(kept, key=lambda pair: pair[0]), len(files) - len(kept))
 
 
 def _like_a_trace(path: str, traces: set[str]) -> bool:

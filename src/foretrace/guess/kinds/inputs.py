@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any
-
 from foretrace.guess.kinds.fields import seen
 from foretrace.guess.reading import Ask, Kind, Reading, for_each, judge_all
 from foretrace.guess.select import find
 from foretrace.guess.things import Thing
 from foretrace.guess.view import Unknown, View
+from foretrace.model.arguments import Arguments, Signature
 
 
 def measure(ask: Ask) -> Reading:
     work = ask.views[0].work
     if not work.trace.has("shapes"):
         raise Unknown("no shapes in this trace: record with record_shapes=True")
-    recorded = dict(work.trace.tables["shapes"].select("event", "dims").iter_rows())
-    return for_each(ask, lambda view: _takes(view, ask, recorded))
+    return for_each(ask, lambda view: _takes(view, ask, work.trace.arguments))
 
 
-def _takes(view: View, ask: Ask, recorded: dict[int, Any]) -> Reading:
+def _takes(view: View, ask: Ask, recorded: Arguments) -> Reading:
     op: Thing = ask.args["op"]
     if op.kind != "op":
         raise Unknown(f"`{op.text}` is no host op; write its name, as in aten::{op.word or 'mm'}")
     found = find(view, op)
     events = found.sure
-    shapes = [_tensors(recorded.get(event)) for event in events]
+    shapes = [_tensors(recorded.of(event)) for event in events]
     wanted: list[list[int]] = ask.args["shapes"]
     answers = [None if taken is None else taken[: len(wanted)] == wanted for taken in shapes]
     verdict = judge_all(ask.args["quantifier"], answers, found.unclear)
@@ -37,19 +34,8 @@ def _takes(view: View, ask: Ask, recorded: dict[int, Any]) -> Reading:
     )
 
 
-def _tensors(dims: str | None) -> list[list[int]] | None:
-    """Shapes of tensors: lists of whole numbers that are not empty."""
-    try:
-        found = json.loads(dims) if dims else None
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(found, list):
-        return None
-    return [
-        shape
-        for shape in found
-        if isinstance(shape, list) and shape and all(isinstance(size, int) for size in shape)
-    ]
+def _tensors(found: Signature | None) -> list[list[int]] | None:
+    return None if found is None else found.tensors
 
 
 def _shown(shapes: list[list[int]] | None) -> str:

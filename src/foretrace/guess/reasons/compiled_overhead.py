@@ -5,6 +5,7 @@ from __future__ import annotations
 from foretrace.guess.measures import Measure
 from foretrace.guess.reason import Miss, Reason
 from foretrace.guess.view import View
+from foretrace.schema import compiled
 
 
 def explains(miss: Miss) -> bool:
@@ -25,7 +26,7 @@ def explains(miss: Miss) -> bool:
 
 
 def _compiled(view: View) -> bool:
-    return "TorchDynamo Cache Lookup" in view.work.trace.host.names
+    return compiled.CACHE_LOOKUP in view.work.trace.host.names
 
 
 REASON = Reason(

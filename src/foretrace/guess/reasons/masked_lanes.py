@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 from foretrace.guess.reason import Miss, Reason
 from foretrace.guess.work import Case
 
@@ -32,9 +30,8 @@ def _is_geglu(case: Case) -> bool:
 def _columns(miss: Miss) -> list[int]:
     """The last dimension of each call's first input; nothing where shapes were not recorded."""
     trace = miss.ask.views[0].work.trace
-    shapes = dict(trace.tables["shapes"].select("event", "dims").iter_rows())
-    found = [json.loads(shapes.get(int(trace.gpu.op[row])) or "[]") for row in miss.reading.rows]
-    return [dims[0][-1] for dims in found if dims and dims[0]]
+    found = [trace.arguments.of(int(trace.gpu.op[row])) for row in miss.reading.rows]
+    return [each.dims[0][-1] for each in found if each and each.dims and each.dims[0]]
 
 
 REASON = Reason(

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from foretrace.model.arguments import json_text
 from foretrace.model.intervals import Ints
 from foretrace.model.trace import Trace
 
@@ -33,7 +34,8 @@ def marks(document: dict[str, Any], trace: Trace, side: str) -> Ints:
     frame = trace.kernels.select("id", "name", "grid", "block")
     by_event = np.full(trace.host.count, -1, np.int64)
     by_event[frame["id"].to_numpy()] = [
-        known.get(key, otherwise) for key in frame.drop("id").iter_rows()
+        known.get((name, grid and json_text(grid), block and json_text(block)), otherwise)
+        for name, grid, block in frame.drop("id").iter_rows()
     ]
     return by_event
 

@@ -21,6 +21,7 @@ from foretrace.model.trace import Trace
 from foretrace.render.html.timeline import Timeline
 from foretrace.render.safe import plain
 from foretrace.schema.finding import Finding
+from foretrace.schema.tables import KINDS
 from foretrace.schema.verdict import Verdict
 from foretrace.units import DASH, count_text, percent_text, ratio_text, time_text
 
@@ -187,7 +188,7 @@ def _box(trace: Trace, timeline: Timeline, row: int, start: int, scale: float, t
     width = min(int(timeline.length[row]) * scale, WIDTH - x)
     y = int(tops[timeline.lane[row]]) + int(timeline.row[row]) * ROW
     words = f"{host.names[host.name[event]]}: {time_text(int(timeline.length[row]))}"
-    fill = _FILL.get(host.kinds[host.kind[event]], "#d5dae0")
+    fill = _FILL.get(KINDS[host.kind[event]], "#d5dae0")
     shape = f'x="{x:.1f}" y="{y}" width="{width:.1f}" height="{ROW - 1}" fill="{fill}"'
     return f"<rect {shape}><title>{_text(words)}</title></rect>"
 

@@ -12,8 +12,10 @@ import numpy as np
 from foretrace import families
 from foretrace.look import look
 from foretrace.model.about import device_of
+from foretrace.model.arguments import json_text
 from foretrace.model.trace import Trace
 from foretrace.render.safe import plain
+from foretrace.schema.tables import KINDS
 
 CONFIG = (
     "device",
@@ -53,7 +55,7 @@ def about(trace: Trace) -> dict[str, Any]:
     return {
         "look": document,
         "names": trace.host.names,
-        "kinds": trace.host.kinds,
+        "kinds": KINDS,
         "kernels": kernel_rows(trace),
         "decoded": decoded(trace),
         "shapes": shapes(trace),
@@ -80,18 +82,8 @@ def _kernel(
         "total_ns": row["total_ns"] if row["timed"] else None,
         "first": row["kernels"][0],
         "chain": list(trace.host.op_chain(row["op"])) if row["op"] is not None else [],
-        "shape": _shape_of(trace, row["op"]),
+        "shape": row["signature"] if row["signature"] >= 0 else None,
     }
-
-
-def _shape_of(trace: Trace, op: int | None) -> int | None:
-    table = trace.tables["shapes"]
-    at = (
-        int(np.searchsorted(table["event"].to_numpy(), op))
-        if op is not None and table.height
-        else table.height
-    )
-    return int(table["signature"][at]) if at < table.height and table["event"][at] == op else None
 
 
 def decoded(trace: Trace) -> list[dict[str, Any]]:
@@ -115,8 +107,13 @@ def decoded(trace: Trace) -> list[dict[str, Any]]:
 
 def shapes(trace: Trace) -> list[list[Any]]:
     """`[signature, dims, types, concrete]`, one per distinct form."""
-    table = trace.tables["shapes"].unique(subset="signature", keep="first").sort("signature")
-    return [list(row) for row in table.select("signature", "dims", "types", "concrete").iter_rows()]
+    return [
+        [
+            number,
+            *(json_text(each) if each else None for each in (form.dims, form.types, form.concrete)),
+        ]
+        for number, form in enumerate(trace.arguments.signatures)
+    ]
 
 
 def configs(trace: Trace) -> tuple[list[list[Any]], Any]:
@@ -127,7 +124,11 @@ def configs(trace: Trace) -> tuple[list[list[Any]], Any]:
     _, first, number = np.unique(
         table.hash_rows().to_numpy(), return_index=True, return_inverse=True
     )
-    return [list(row) for row in table[first].iter_rows()], number.reshape(-1)
+    distinct = [
+        [json_text(cell) if isinstance(cell, list) else cell for cell in row]
+        for row in table[first].iter_rows()
+    ]
+    return distinct, number.reshape(-1)
 
 
 def roofs(trace: Trace) -> dict[str, Any] | None:

@@ -15,13 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from foretrace.model.gpu import WORK_KINDS
 from foretrace.model.host import HOST_KINDS
 from foretrace.model.intervals import Ints
 from foretrace.model.spans import Span
 from foretrace.model.trace import Trace
 from foretrace.render.html.packing import pack
 from foretrace.render.html.tables import configs
+from foretrace.schema.tables import WORK_KINDS
 
 GPU_KINDS = ("gpu_user_annotation", *WORK_KINDS)
 OTHER_KINDS = ("overhead", "cuda_sync")

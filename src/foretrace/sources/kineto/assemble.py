@@ -12,30 +12,30 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from foretrace.schema.gaps import with_gaps
+from foretrace.schema.gaps import Ints, with_gaps
 from foretrace.schema.ledger import LedgerBuilder
-from foretrace.schema.tables import Tables
-from foretrace.sources.kineto.columns import NONE, Columns
+from foretrace.schema.tables import NONE, Tables
+from foretrace.sources.kineto.arguments import signatures, sizes
+from foretrace.sources.kineto.columns import Columns
 from foretrace.sources.kineto.document import Document
 from foretrace.sources.kineto.joined import (
     Joined,
     as_numpy,
-    compact,
     concatenated,
     json_text,
     mapped,
 )
+from foretrace.sources.kineto.layout import SIDES
 from foretrace.sources.kineto.oddities import note_oddities
-from foretrace.sources.kineto.timeline import Times, time_order
-from foretrace.sources.kineto.times import Ints, clock_of
+from foretrace.sources.kineto.times import EventTimes, clock_of, time_order
 
 
 def assemble(document: Document, ledger: LedgerBuilder) -> Tables:
     """Everything the model needs, from what was read."""
-    parts = [part for part in document.columns if len(part)]
+    parts = [part for part in document.columns if len(part)] or [Columns()]
     joined = Joined(parts)
     clock = clock_of(document.header, joined.ts[joined.ranged], document.origin_us, ledger)
-    times = Times(joined, clock, ledger)
+    times = EventTimes(joined, clock, ledger)
     joined.forget_times()
     order = time_order(joined, times)
     position = np.empty(len(order), np.int64)
@@ -46,15 +46,7 @@ def assemble(document: Document, ledger: LedgerBuilder) -> Tables:
         "names": pl.DataFrame({"name": joined.names}, schema={"name": pl.String}),
         "tracks": joined.track_frame(parts, position),
     }
-    frames |= (
-        {
-            side: _side_frame(side, parts, joined, position)
-            for side in parts[0].sides
-            if side != "labels"
-        }
-        if parts
-        else _empty_sides()
-    )
+    frames |= _sides(parts, joined, position)
     return Tables(
         "kineto",
         frames,
@@ -66,7 +58,7 @@ def assemble(document: Document, ledger: LedgerBuilder) -> Tables:
     )
 
 
-def _events(joined: Joined, times: Times, order: Ints) -> pl.DataFrame:
+def _events(joined: Joined, times: EventTimes, order: Ints) -> pl.DataFrame:
     correlation, external = joined.correlation[order], joined.external[order]
     return pl.DataFrame(
         {
@@ -82,10 +74,19 @@ def _events(joined: Joined, times: Times, order: Ints) -> pl.DataFrame:
     )
 
 
+def _sides(parts: list[Columns], joined: Joined, position: Ints) -> dict[str, pl.DataFrame]:
+    """The side tables, and the signatures that `shapes` refers to."""
+    frames = {
+        side: _side_frame(side, parts, joined, position) for side in SIDES if side != "labels"
+    }
+    event, forms = frames["shapes"]
+    signature, frames["signatures"] = signatures(forms.to_numpy(), joined.text_list)
+    frames["shapes"] = pl.DataFrame({"event": event, "signature": signature})
+    return frames
+
+
 def _side_frame(side: str, parts: list[Columns], joined: Joined, position: Ints) -> pl.DataFrame:
-    """One side table: its events under their final numbers, in that order, with text and gaps
-    filled in.
-    """
+    """One side table: its events under their final numbers, in that order."""
     starts = np.cumsum([0, *(len(part) for part in parts)]).tolist()
     event = concatenated(
         [
@@ -95,30 +96,30 @@ def _side_frame(side: str, parts: list[Columns], joined: Joined, position: Ints)
     )
     order = np.argsort(event, kind="stable")
     columns: dict[str, Any] = {"event": event[order]}
-    for name, first in parts[0].sides[side].items():
-        if name == "event":
-            continue
+    for name, code, _ in SIDES[side]:
         written = [part.sides[side][name] for part in parts]
-        if first.typecode == "i":
-            numbers = zip(written, joined.text_maps, strict=True)
+        if code in "il":
             forms = concatenated(
-                [mapped(as_numpy(values, np.int32), number) for values, number in numbers]
+                [
+                    mapped(as_numpy(values, np.int32), number)
+                    for values, number in zip(written, joined.text_maps, strict=True)
+                ]
             )[order]
-            columns |= (
-                _signatures(forms, joined) if side == "shapes" else {name: _texts(forms, joined)}
-            )
+            columns[name] = forms if side == "shapes" else _values(forms, joined, code)
         else:
-            columns[name] = _numbers(written, first.typecode)[order]
+            columns[name] = _numbers(written, code)[order]
     return pl.DataFrame(columns)
 
 
-def _texts(forms: Ints, joined: Joined) -> pl.Series:
-    """Interned texts by their number; a negative number is no text."""
+def _values(forms: Ints, joined: Joined, code: str) -> pl.Series:
+    """Interned texts, or the lists they hold, by their number; a negative number is null."""
     used, number = np.unique(forms, return_inverse=True)
-    texts = joined.text_list
-    return pl.Series(
-        [None if form < 0 else _text_of(texts[form]) for form in used.tolist()], dtype=pl.String
-    )[number.reshape(-1)]
+    texts = (None if form < 0 else joined.text_list[form] for form in used.tolist())
+    if code == "l":
+        lists = [None if text is None else sizes(text) for text in texts]
+        return pl.Series(lists, dtype=pl.List(pl.Int64))[number.reshape(-1)]
+    shown = [None if text is None else json_text(text) for text in texts]
+    return pl.Series(shown, dtype=pl.String)[number.reshape(-1)]
 
 
 def _numbers(written: list[Any], code: str) -> pl.Series:
@@ -127,41 +128,3 @@ def _numbers(written: list[Any], code: str) -> pl.Series:
         return with_gaps(values, ~np.isnan(values))
     values = concatenated([as_numpy(part, np.int64) for part in written])
     return with_gaps(values, values != NONE)
-
-
-def _signatures(values: Ints, joined: Joined) -> dict[str, Any]:
-    """Shapes are interned as one text per op call form; each form is decoded once and its parts
-    shared.
-    """
-    used = np.flatnonzero(np.bincount(values, minlength=1)) if len(values) else values
-    place = np.zeros(int(used[-1]) + 1 if len(used) else 1, np.int64)
-    place[used] = np.arange(len(used))
-    number = place[values]
-    texts = joined.text_list
-    split = [tuple(compact(piece) for piece in texts[form].split(b"\0")) for form in used.tolist()]
-    forms = sorted(set(split))
-    rank = {form: index for index, form in enumerate(forms)}
-    columns: dict[str, Any] = {
-        "signature": np.array([rank[form] for form in split], np.int64)[number]
-        if len(values)
-        else values
-    }
-    for index, name in enumerate(("dims", "types", "strides", "concrete")):
-        column = pl.Series([form[index] or None for form in forms], dtype=pl.String)
-        columns[name] = column[columns["signature"]]
-    return columns
-
-
-def _text_of(text: Any) -> str:
-    return text if isinstance(text, str) else json_text(text)
-
-
-def _empty_sides() -> dict[str, pl.DataFrame]:
-    part = Columns()
-    part.add([])
-    columns = Joined([part])
-    return {
-        side: _side_frame(side, [part], columns, np.empty(0, np.int64))
-        for side in part.sides
-        if side != "labels"
-    }

@@ -1,4 +1,4 @@
-"""Reads a damaged stretch of events record by record: keeps every complete one, mends what it can,
+"""Reads a damaged stretch of events record by record: keeps every complete one, repairs what it can,
 notes the rest.
 
 A record's end is looked for in two ways. The first is the writer's own habit: `},` and then `{`
@@ -15,8 +15,8 @@ import msgspec
 
 from foretrace.schema.ledger import LedgerBuilder
 from foretrace.sources.kineto.coerce import coerce
-from foretrace.sources.kineto.mend import Unmendable, mend
 from foretrace.sources.kineto.records import Event, decode_any, decode_any_exact
+from foretrace.sources.kineto.repair import Unrepairable, repair
 from foretrace.sources.limits import Limits
 
 _FIRST_KEYS = rb'"(?:ph|cat|name|pid|tid|ts|dur|args|id|bp|s)"\s*:'
@@ -132,7 +132,7 @@ class _Careful:
             habit = self.last_end(at) if counted is None or self.broken_end(counted) else counted
         if habit is None:
             return self.cut(at)
-        self.mended(at, habit)
+        self.repaired(at, habit)
         return habit
 
     def broken_end(self, counted: int) -> bool:
@@ -177,18 +177,18 @@ class _Careful:
             > self.limits.string
         )
 
-    def mended(self, start: int, end: int) -> None:
+    def repaired(self, start: int, end: int) -> None:
         piece = self.data[start:end]
         self.ledger.seen += 1
         try:
             if len(piece) > self.limits.event:
-                raise Unmendable("limit_event")
+                raise Unrepairable("limit_event")
             if len(piece) > self.limits.string and self.oversized(piece):
-                raise Unmendable("limit_string")
-            found, repaired = mend(piece, self.limits, self.ledger, self.exact)
+                raise Unrepairable("limit_string")
+            found, repaired = repair(piece, self.limits, self.ledger, self.exact)
             if not isinstance(found, dict) or not found:
-                raise Unmendable("ts_missing" if found == {} else "event_unparsable")
-        except Unmendable as error:
+                raise Unrepairable("ts_missing" if found == {} else "event_unparsable")
+        except Unrepairable as error:
             self.skip(start, end, error.code)
             return
         if repaired:

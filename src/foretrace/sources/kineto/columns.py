@@ -16,163 +16,11 @@ from typing import Any
 
 from msgspec.structs import astuple
 
+from foretrace.schema.tables import KINDS, NONE
+from foretrace.sources.kineto.layout import KIND_SIDES, SIDES, kind_of
 from foretrace.sources.kineto.records import EMPTY, NAN, Args, Event
 
-NONE = -(1 << 63)  # an integer that is not there
-
-
-# What each event is. Categories of every era are folded into one set of kinds (matched without
-# case).
-KINDS = (
-    "other",
-    "cpu_op",
-    "user_annotation",
-    "gpu_user_annotation",
-    "kernel",
-    "gpu_memcpy",
-    "gpu_memset",
-    "cuda_runtime",
-    "cuda_driver",
-    "python_function",
-    "overhead",
-    "cuda_sync",
-    "cuda_event",
-    "instant",
-    "memory",
-    "flow",
-    "metadata",
-    "span",
-    "counter",
-    "begin",
-    "end",
-    "unknown",
-)
-KIND = {name: code for code, name in enumerate(KINDS)}
-_CATEGORIES = {
-    "": "cpu_op",
-    "operator": "cpu_op",
-    "cpu_op": "cpu_op",
-    "user": "user_annotation",
-    "user_annotation": "user_annotation",
-    "gpu_user_annotation": "gpu_user_annotation",
-    "kernel": "kernel",
-    "memcpy": "gpu_memcpy",
-    "gpu_memcpy": "gpu_memcpy",
-    "memset": "gpu_memset",
-    "gpu_memset": "gpu_memset",
-    "runtime": "cuda_runtime",
-    "cuda_runtime": "cuda_runtime",
-    "xpu_runtime": "cuda_runtime",
-    "privateuse1_runtime": "cuda_runtime",
-    "mtia_runtime": "cuda_runtime",
-    "glow_runtime": "cuda_runtime",
-    "cuda_driver": "cuda_driver",
-    "xpu_driver": "cuda_driver",
-    "privateuse1_driver": "cuda_driver",
-    "python_function": "python_function",
-    "overhead": "overhead",
-    "cuda_sync": "cuda_sync",
-    "cuda_event": "cuda_event",
-    "trace": "span",
-}
-KNOWN_CATEGORIES = frozenset(_CATEGORIES) | {
-    "ac2g",
-    "fwdbwd",
-    "cpu_instant_event",
-    "external_correlation",
-    "collective_comm",
-    "mtia_ccp_events",
-    "mtia_insight",
-    "mtia_counters",
-    "hardware_counters",
-    "xpu_scope_profiler",
-    "hpu_op",
-    "cuda_profiler_range",
-    "xpu_sync",
-    "critical_path",
-    "async",
-    "async_gpu",
-    "async_cpu_to_gpu",
-    "cpu_to_cuda",
-    "launch",
-}
-_PHASES = {
-    "M": "metadata",
-    "i": "instant",
-    "I": "instant",
-    "s": "flow",
-    "t": "flow",
-    "f": "flow",
-    "C": "counter",
-    "B": "begin",
-    "E": "end",
-}
-
-# side table -> (column, type, attribute of Args): integers `q`, floats `d`, interned text `i`,
-# numbers maybe as text `w`
-_SIDES: dict[str, tuple[tuple[str, str, str], ...]] = {
-    "shapes": (("signature", "i", ""),),
-    "autograd": (("sequence", "q", "sequence"), ("forward_thread", "q", "forward_thread")),
-    "gpu": (
-        ("device", "w", "device"),
-        ("stream", "w", "stream"),
-        ("grid", "i", "grid"),
-        ("block", "i", "block"),
-        ("registers", "q", "registers"),
-        ("shared_memory", "q", "shared_memory"),
-        ("blocks_per_sm", "d", "blocks_per_sm"),
-        ("warps_per_sm", "d", "warps_per_sm"),
-        ("occupancy", "d", "occupancy"),
-        ("graph_id", "q", "graph_id"),
-        ("graph_node", "q", "graph_node"),
-        ("bytes", "w", "bytes"),
-    ),
-    "comms": (
-        ("collective", "i", "collective"),
-        ("dtype", "i", "dtype"),
-        ("in_elements", "q", "in_elements"),
-        ("out_elements", "q", "out_elements"),
-        ("group_size", "q", "group_size"),
-        ("group_name", "i", "group_name"),
-    ),
-    "syncs": (
-        ("sync_kind", "i", "sync_kind"),
-        ("stream", "w", "stream"),
-        ("wait_stream", "q", "wait_stream"),
-        ("wait_record", "q", "wait_record"),
-    ),
-    "frames": (
-        ("python_id", "q", "python_id"),
-        ("python_parent", "q", "python_parent"),
-        ("python_module", "q", "python_module"),
-    ),
-    "memory": (
-        ("device_type", "q", "device_type"),
-        ("device_id", "q", "device_id"),
-        ("address", "q", "address"),
-        ("bytes", "q", "alloc_bytes"),
-        ("total_allocated", "q", "total_allocated"),
-        ("total_reserved", "q", "total_reserved"),
-    ),
-    "triton": (
-        ("backend", "i", "kernel_backend"),
-        ("kernel_hash", "i", "kernel_hash"),
-        ("kwargs", "i", "kernel_kwargs"),
-        ("num_warps", "i", "num_warps"),
-        ("num_stages", "i", "num_stages"),
-    ),
-    "stacks": (("call_stack", "i", "call_stack"), ("module_path", "i", "module_path")),
-    "labels": (("name", "i", "name"), ("labels", "i", "labels")),
-}
-_KIND_SIDES = {
-    "kernel": "gpu",
-    "gpu_memcpy": "gpu",
-    "gpu_memset": "gpu",
-    "cuda_sync": "syncs",
-    "python_function": "frames",
-    "memory": "memory",
-    "metadata": "labels",
-}
+_TYPECODES = {"w": "q", "l": "i"}
 
 
 class Pool(dict[Any, int]):
@@ -200,8 +48,8 @@ class Columns:
         self.origin_us = origin_us
         self.sides: dict[str, dict[str, array[Any]]] = {
             side: {"event": array("q")}
-            | {name: array("q" if code == "w" else code) for name, code, _ in columns}
-            for side, columns in _SIDES.items()
+            | {name: array(_TYPECODES.get(code, code)) for name, code, _ in columns}
+            for side, columns in SIDES.items()
         }
 
     def __len__(self) -> int:
@@ -271,9 +119,9 @@ class Columns:
                     self.correlation[base + at] = flow[at] if isinstance(flow[at], int) else NONE
             elif kind in ("cpu_op", "user_annotation"):
                 self._host(*_held(base, found, args))
-            elif kind in _KIND_SIDES:
+            elif kind in KIND_SIDES:
                 ids, held = _held(base, found, args)
-                self._side(_KIND_SIDES[kind], ids, held)
+                self._side(KIND_SIDES[kind], ids, held)
                 self._chosen(
                     "comms",
                     ids,
@@ -329,14 +177,14 @@ class Columns:
     def _side(self, side: str, ids: list[int], held: list[Args]) -> None:
         columns = self.sides[side]
         columns["event"].extend(array("q", ids))
-        for name, code, attribute in _SIDES[side]:
+        for name, code, attribute in SIDES[side]:
             column = columns[name]
             column.extend(
                 array(column.typecode, self._encoded(code, map(attrgetter(attribute), held)))
             )
 
     def _encoded(self, code: str, values: Iterable[Any]) -> list[Any]:
-        if code == "i":
+        if code in "il":
             return [
                 -1
                 if value is None or value is EMPTY
@@ -380,15 +228,6 @@ def _extend_times(column: array[float], values: Sequence[Any], origin_us: int = 
         column.extend(array("d", values))
     except (TypeError, OverflowError):
         column.extend([_float(value) for value in values])
-
-
-def kind_of(phase: str, category: str) -> int:
-    """The kind of an event, as a number into `KINDS`."""
-    if category == "memory":
-        return KIND["memory"]
-    if phase == "X":
-        return KIND[_CATEGORIES.get(category.lower(), "other")]
-    return KIND[_PHASES.get(phase, "unknown")]
 
 
 def _float(value: Any) -> float:

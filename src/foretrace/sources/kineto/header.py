@@ -2,7 +2,7 @@
 itself begins.
 
 Header entries that are not valid JSON (torch 2.13 writes user metadata with its escapes undone) are
-mended when that is safe and kept as raw text otherwise; one bad entry never costs another.
+repaired when that is safe and kept as raw text otherwise; one bad entry never costs another.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from foretrace.schema.ledger import LedgerBuilder
-from foretrace.sources.kineto.mend import KEY, NEXT_KEY, Reader, Unmendable, text_of
+from foretrace.sources.kineto.repair import KEY, NEXT_KEY, Reader, Unrepairable, text_of
 from foretrace.sources.limits import Limits
 
 EVENTS_KEY = re.compile(rb'"traceEvents"\s*:\s*([\[{])')
@@ -57,7 +57,7 @@ def read_header(text: bytes, limits: Limits, ledger: LedgerBuilder) -> dict[str,
         entries, repeated = strict
         ledger.note("dup_key", repeated)
         return entries
-    return _mended(text_of(text, ledger), limits, ledger)
+    return _repaired(text_of(text, ledger), limits, ledger)
 
 
 def _strict(text: bytes) -> tuple[dict[str, Any], int] | None:
@@ -79,7 +79,7 @@ def _strict(text: bytes) -> tuple[dict[str, Any], int] | None:
     return (found, repeated) if isinstance(found, dict) else None
 
 
-def _mended(text: str, limits: Limits, ledger: LedgerBuilder) -> dict[str, Any]:
+def _repaired(text: str, limits: Limits, ledger: LedgerBuilder) -> dict[str, Any]:
     found: dict[str, Any] = {}
     at = text.find("{") + 1
     while True:
@@ -93,7 +93,7 @@ def _mended(text: str, limits: Limits, ledger: LedgerBuilder) -> dict[str, Any]:
 
 
 def _entry(text: str, at: int, limits: Limits, ledger: LedgerBuilder) -> tuple[Any, int]:
-    """One value: as JSON, as JSON with its quoting mended, or as the raw text up to the next line
+    """One value: as JSON, as JSON with its quoting repaired, or as the raw text up to the next line
     that has a key.
     """
     for quotes in (None, NEXT_KEY):
@@ -101,7 +101,7 @@ def _entry(text: str, at: int, limits: Limits, ledger: LedgerBuilder) -> tuple[A
         reader = Reader(text, limits, scratch, quotes)
         try:
             value, end = reader.value(at, 0, in_list=False)
-        except Unmendable:
+        except Unrepairable:
             continue
         following = text[reader.skip(end) : reader.skip(end) + 1]
         if following in ("", ",", "}"):
@@ -150,5 +150,5 @@ def _closed(opened: bytes, limits: Limits, ledger: LedgerBuilder) -> Tail:
         pass
     if not opened.rstrip().endswith(b"}"):
         scratch = LedgerBuilder()
-        return Tail(_mended(text_of(opened, scratch), limits, scratch), None, True, 0)
-    return Tail(_mended(text_of(opened, ledger), limits, ledger), None, False, 0)
+        return Tail(_repaired(text_of(opened, scratch), limits, scratch), None, True, 0)
+    return Tail(_repaired(text_of(opened, ledger), limits, ledger), None, False, 0)

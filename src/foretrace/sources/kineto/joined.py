@@ -13,10 +13,12 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from foretrace.sources.kineto.columns import KIND, KINDS, Columns, kind_of
-from foretrace.sources.kineto.times import Bools, Floats, Ints, Narrow
+from foretrace.schema.gaps import Bools, Floats, Ints, Narrow
+from foretrace.schema.tables import KIND, KINDS, WORK_KINDS
+from foretrace.sources.kineto.columns import Columns
+from foretrace.sources.kineto.layout import kind_of
 
-GPU_WORK = tuple(KIND[name] for name in ("kernel", "gpu_memcpy", "gpu_memset"))
+GPU_WORK = tuple(KIND[name] for name in WORK_KINDS)
 _NO_RANGE = ("instant", "memory", "flow", "metadata", "counter", "end", "unknown")
 RANGES = tuple(KIND[name] for name in KINDS if name not in _NO_RANGE)
 _MERGED_PID = re.compile(r"^\[([^\]]+)\]")

@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from foretrace.schema.ledger import LedgerBuilder
-from foretrace.sources.kineto.columns import KIND, KNOWN_CATEGORIES, NONE, Columns
+from foretrace.schema.tables import KIND, NONE
+from foretrace.sources.kineto.columns import Columns
 from foretrace.sources.kineto.joined import Joined, as_numpy
+from foretrace.sources.kineto.layout import KNOWN_CATEGORIES, KNOWN_PHASES
 
 
 def note_oddities(joined: Joined, parts: list[Columns], ledger: LedgerBuilder) -> None:
@@ -17,7 +19,7 @@ def note_oddities(joined: Joined, parts: list[Columns], ledger: LedgerBuilder) -
     )
     phases = categories = 0
     for (phase, category, _, _), count in zip(joined.sites, counts.tolist(), strict=True):
-        if phase not in ("X", "M", "i", "I", "s", "t", "f", "C", "B", "E"):
+        if phase not in KNOWN_PHASES:
             phases += count
         elif phase == "X" and category.lower() not in KNOWN_CATEGORIES:
             categories += count

@@ -23,7 +23,7 @@ from foretrace.sources.bytestream import ByteStream
 from foretrace.sources.compressed import BLOCK
 from foretrace.sources.kineto.careful import BOUNDARY
 from foretrace.sources.kineto.columns import Columns, Pool
-from foretrace.sources.kineto.document import Buffer, Document, EventReader
+from foretrace.sources.kineto.events import Buffer, EventReader
 from foretrace.sources.limits import Limits
 
 WORTHWHILE = 24 << 20  # below this a fork costs about what it saves (measured on two cores)
@@ -36,27 +36,17 @@ def read_apart(
     buffer: Buffer,
     limits: Limits,
     ledger: LedgerBuilder,
-    document: Document,
     meanwhile: Callable[[], object],
-) -> Buffer:
-    """Let children read all but the end of the file; the buffer for what is left. `meanwhile` runs
-    while they do.
+) -> tuple[list[Columns], Buffer]:
+    """Let children read all but the end of a large plain file; their columns, and the buffer for the
+    rest. `meanwhile` runs while they read.
     """
-    path, size = stream.plain_path, stream.size
-    workers = min(cores(), 8)
-    small = size is None or size - buffer.offset < WORTHWHILE
-    if (
-        path is None
-        or size is None
-        or small
-        or document.origin_us
-        or workers < 2
-        or not _may_fork()
-    ):
-        return buffer
+    path, size, workers = stream.plain_path, stream.size or 0, min(cores(), 8)
+    if path is None or size - buffer.offset < WORTHWHILE or workers < 2 or not _may_fork():
+        return [], buffer
     cuts = _cuts(path, buffer.offset, size - _TAIL, workers)
     if len(cuts) < 3:
-        return buffer
+        return [], buffer
     children = [
         _start(path, start, stop, index == 0, limits)
         for index, (start, stop) in enumerate(pairwise(cuts))
@@ -67,19 +57,18 @@ def read_apart(
         parts.append(_receive(pipe))
         os.waitpid(pid, 0)
     if sum(len(part[0]) for part in parts if part) > limits.events:
-        return buffer  # each counted for itself: one process stops where the limit is
-    at = cuts[-1]
-    for index, part in enumerate(parts):
-        if at != cuts[-1]:
-            continue  # the list ended in an earlier range: what follows it is not events
-        if part is None:  # the child died: read its range here
-            at = cuts[index]
-            continue
-        columns, child_ledger, ended = part
-        document.columns.append(columns)
-        ledger.merge(child_ledger)
-        at = cuts[-1] if ended is None else ended
-    return Buffer(_blocks(path, at, size), at)
+        return [], buffer  # each counted for itself: one process stops where the limit is
+    columns, at = [], cuts[-1]
+    for start, part in zip(cuts, parts, strict=False):
+        if part is None:  # the child died: the rest is read in this process
+            at = start
+            break
+        columns.append(part[0])
+        ledger.merge(part[1])
+        if part[2] is not None:  # the list ended here: what follows it is not events
+            at = part[2]
+            break
+    return columns, Buffer(_blocks(path, at, size), at)
 
 
 def cores() -> int:
@@ -138,10 +127,10 @@ def _read_range(
     import gc
 
     gc.disable()  # nothing here makes cycles, and this process ends with its answer
-    ledger, document = LedgerBuilder(), Document()
-    buffer = Buffer(_blocks(path, start, stop), start)
-    ended = EventReader(buffer, limits, ledger, document).run(first)
-    return document.columns[0], ledger, buffer.offset if ended else None
+    ledger, buffer = LedgerBuilder(), Buffer(_blocks(path, start, stop), start)
+    reader = EventReader(buffer, limits, ledger)
+    ended = reader.run(first)
+    return reader.columns, ledger, buffer.offset if ended else None
 
 
 def _arrays(columns: Columns) -> list[array[Any]]:

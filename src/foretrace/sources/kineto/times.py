@@ -1,9 +1,10 @@
-"""Microseconds as written become integer nanoseconds, exactly, in all five eras of the format.
+"""When each event ran, in exact integer nanoseconds, and the one order in which events are numbered.
 
-A decimal with three digits below 2^43 us is the nearest double to that decimal, so splitting whole
-and fraction and rounding the fraction to thousandths gives back every nanosecond. Absolute float
-times of early 2024 lost their digits in the writer (a double near 1.7e15 has steps of a quarter
-microsecond): nothing more is lost here, and the resolution is stated.
+Times are written in microseconds, in five ways over the eras of the format. A decimal with three
+digits below 2^43 us is the nearest double to that decimal, so splitting whole and fraction and
+rounding the fraction to thousandths gives back every nanosecond. Absolute float times of early 2024
+lost their digits in the writer (a double near 1.7e15 has steps of a quarter microsecond): nothing
+more is lost here, and the resolution is stated.
 """
 
 from __future__ import annotations
@@ -12,16 +13,24 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from foretrace.schema.gaps import Bools, Floats, Ints
 from foretrace.schema.ledger import LedgerBuilder
+from foretrace.schema.tables import KIND, KINDS
+from foretrace.sources.kineto.joined import GPU_WORK, Joined, is_one_of
+from foretrace.sources.kineto.layout import kind_of
 
 _EPOCH_US = 10**14  # later than 1973: a time this large counts from 1970
 _MAX_US = 9.0e15  # beyond this nanoseconds do not fit 64 bits
-Ints = NDArray[np.int64]
-Narrow = NDArray[Any]  # integers of whatever width holds them
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
+# Who is outside when two ranges start and end together: steps and annotations, then frames, ops,
+# and calls.
+_OUTER = {
+    name: rank
+    for rank, name in enumerate(
+        ("user_annotation", "python_function", "cpu_op", "cuda_runtime", "cuda_driver")
+    )
+}
+_FAR = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,3 +82,88 @@ def _base(header: dict[str, Any]) -> int | None:
     if isinstance(value, str) and value.isdigit():
         value = int(value)
     return value if isinstance(value, int) and 0 <= value < 1 << 62 else None
+
+
+class EventTimes:
+    """Start and length of every event in nanoseconds, and which of them may be used."""
+
+    def __init__(self, joined: Joined, clock: Clock, ledger: LedgerBuilder) -> None:
+        ts, dur, ranged = joined.ts, joined.dur, joined.ranged
+        self.start, self.length = nanoseconds(ts), nanoseconds(dur)
+        gpu = is_one_of(joined.kind, GPU_WORK)
+        written = ts + clock.origin_us
+        typical = (
+            float(np.median(written[ranged & (written > 0)]))
+            if bool((ranged & (written > 0)).any())
+            else 0.0
+        )
+        stamped = ~((written == 0) & ((clock.base_ns is not None) or typical > 1e12) & ranged)
+        missing = np.isnan(ts)
+        inside = (np.abs(np.where(missing, 0, written)) < 9.0e15) & (written >= 0) | missing
+        sane = np.abs(np.where(np.isnan(dur), 0, dur)) < 9.0e15
+        ledger.note("ts_missing", int((ranged & missing).sum()))
+        ledger.note("gpu_no_timestamp", int((gpu & ~stamped).sum()))
+        ledger.note("ts_out_of_window", int((ranged & ((~gpu & ~stamped) | ~inside | ~sane)).sum()))
+        self.timed: Bools = ~missing & inside & stamped & sane
+        unending = np.isnan(dur) & ranged & (joined.kind != KIND["begin"])
+        negative = (dur < 0) & ranged
+        ledger.note("dur_missing", int((unending & ~missing).sum()))
+        ledger.note("dur_negative", int((negative & sane).sum()))
+        self.lasting: Bools = self.timed & ranged & ~unending & ~negative
+        self.start = np.where(self.timed, self.start + clock.offset_ns, 0)
+        self.length = np.where(self.lasting, self.length, 0)
+        _pair_begin_end(joined, self, ledger)
+
+
+def _pair_begin_end(joined: Joined, times: EventTimes, ledger: LedgerBuilder) -> None:
+    """`B` and `E` of one thread become one range; an `E` without its `B`, or the reverse, is noted."""
+    marks = np.flatnonzero((joined.kind == KIND["begin"]) | (joined.kind == KIND["end"]))
+    if not marks.size:
+        return
+    begins: dict[int, list[int]] = {}
+    lone = 0
+    for row in sorted(
+        marks.tolist(), key=lambda row: (times.start[row], joined.kind[row] == KIND["begin"])
+    ):
+        waiting = begins.setdefault(int(joined.track[row]), [])
+        if joined.kind[row] == KIND["begin"]:
+            waiting.append(row)
+        elif waiting:
+            opened = waiting.pop()
+            times.length[opened] = times.start[row] - times.start[opened]
+            times.lasting[opened] = True
+            phase_category = joined.sites[int(joined.site[opened])][1]
+            joined.kind[opened] = kind_of("X", phase_category)
+            joined.kind[row] = KIND["instant"]
+        else:
+            lone += 1
+    ledger.note("dur_missing", lone + sum(len(waiting) for waiting in begins.values()))
+
+
+def time_order(joined: Joined, times: EventTimes) -> Ints:
+    """Time order; among equals the longer first, then by kind, track, ids and name."""
+    key = np.where(times.timed, times.start, _FAR)
+    order = np.argsort(key, kind="stable")
+    placed = key[order]
+    same = placed[1:] == placed[:-1]
+    if not same.any():
+        return order
+    tied = np.zeros(len(order), bool)
+    tied[1:] |= same
+    tied[:-1] |= same
+    where = np.flatnonzero(tied)
+    rows = order[where]
+    rank = np.array([_OUTER.get(name, len(_OUTER) + code) for code, name in enumerate(KINDS)])
+    within = np.lexsort(
+        (
+            joined.name[rows],
+            joined.correlation[rows],
+            joined.external[rows],  # an outer op was numbered before the one it calls
+            joined.track[rows],
+            rank[joined.kind[rows]],
+            -times.length[rows],
+            key[rows],
+        )
+    )
+    order[where] = rows[within]
+    return order

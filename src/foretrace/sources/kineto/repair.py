@@ -4,7 +4,7 @@ beyond 64 bits.
 torch 2.13 writes `"name": "a"b",` for `record_function('a"b')`, so a string may hold quotes that
 end nothing. A quote ends a string only where what follows is what this writer puts after a string:
 the next known key, a closing bracket that fits, or the next element of a list. Every change is
-reported; a record that still makes no sense raises `Unmendable`.
+reported; a record that still makes no sense raises `Unrepairable`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _UNICODE = re.compile(r"(?:\\u[0-9a-fA-F]{4})+")
 BAD_BYTE = "�"
 
 
-class Unmendable(ValueError):
+class Unrepairable(ValueError):
     """The record is beyond repair; `code` says which limit or fault it was."""
 
     def __init__(self, code: str = "event_unparsable") -> None:
@@ -62,7 +62,7 @@ def text_of(record: bytes, ledger: LedgerBuilder) -> str:
         )
 
 
-def mend(
+def repair(
     record: bytes, limits: Limits, ledger: LedgerBuilder, exact: bool = False
 ) -> tuple[Any, bool]:
     """The value of `record` and whether its quoting had to be repaired.
@@ -78,8 +78,8 @@ def mend(
         try:
             value, end = reader.value(0, 0, in_list=False)
             if reader.skip(end) != len(text):
-                raise Unmendable
-        except Unmendable as error:
+                raise Unrepairable
+        except Unrepairable as error:
             if error.code != "event_unparsable":
                 raise
             continue
@@ -88,7 +88,7 @@ def mend(
         ledger.merge(scratch)
         ledger.merge(attempt)
         return value, reader.repaired
-    raise Unmendable
+    raise Unrepairable
 
 
 class Reader:
@@ -113,7 +113,7 @@ class Reader:
         at = self.skip(at)
         char = self.text[at : at + 1]
         if char in "{[" and char and depth >= self.limits.depth:
-            raise Unmendable("limit_depth")
+            raise Unrepairable("limit_depth")
         if char == "{":
             return self.object(at + 1, depth + 1)
         if char == "[":
@@ -130,7 +130,7 @@ class Reader:
             return None, match.end()
         if match := _WORD.match(self.text, at):
             return _WORDS[match[0]], match.end()
-        raise Unmendable
+        raise Unrepairable
 
     def number(self, text: str) -> int | float | Decimal | str:
         if "." in text or "e" in text or "E" in text:
@@ -150,7 +150,7 @@ class Reader:
         while True:
             match = KEY.match(self.text, self.skip(at))
             if match is None:
-                raise Unmendable
+                raise Unrepairable
             key = _unescape(match[1])
             self.odd_controls |= _CONTROL.search(match[1]) is not None
             self.repaired |= any(bad[1] for bad in _ESCAPE.finditer(match[1]))
@@ -158,12 +158,12 @@ class Reader:
                 self.ledger.note("dup_key")
             found[key], at = self.value(match.end(), depth, in_list=False)
             if len(found) > self.limits.args:
-                raise Unmendable("limit_args")
+                raise Unrepairable("limit_args")
             at = self.skip(at)
             if self.text[at : at + 1] == "}":
                 return found, at + 1
             if self.text[at : at + 1] != ",":
-                raise Unmendable
+                raise Unrepairable
             at += 1
 
     def array(self, at: int, depth: int) -> tuple[list[Any], int]:
@@ -178,7 +178,7 @@ class Reader:
             if self.text[at : at + 1] == "]":
                 return found, at + 1
             if self.text[at : at + 1] != ",":
-                raise Unmendable
+                raise Unrepairable
             at += 1
 
     def string(self, at: int, *, in_list: bool, event_level: bool) -> tuple[str, int]:
@@ -188,9 +188,9 @@ class Reader:
             at = self.plain(at, pieces)
             char = self.text[at : at + 1]
             if not char:
-                raise Unmendable
+                raise Unrepairable
             if at - start > self.limits.string:
-                raise Unmendable("limit_string")
+                raise Unrepairable("limit_string")
             if char == '"':
                 if self.ends(at, in_list, event_level):
                     return "".join(pieces), at + 1

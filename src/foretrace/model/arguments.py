@@ -1,0 +1,80 @@
+"""The recorded arguments of op calls: few distinct signatures, shared by many calls."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import numpy as np
+import polars as pl
+
+from foretrace.model.intervals import Ints
+from foretrace.schema.tables import Tables
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """One entry per argument. `dims` and `strides` are a list of numbers for a tensor, a list of such
+    lists for a TensorList, and None for what does not fit.
+    """
+
+    dims: list[Any]
+    types: list[str]
+    strides: list[Any]
+    concrete: list[str]
+
+    @property
+    def tensors(self) -> list[list[int]]:
+        """The sizes of the arguments that are tensors with dimensions."""
+        return [size for size in self.dims if size and isinstance(size[0], int)]
+
+
+class Arguments:
+    """The signatures of a trace, and which of them each op call has."""
+
+    def __init__(self, tables: Tables) -> None:
+        shapes = tables["shapes"]
+        self._number: Ints = np.full(tables["events"].height, -1, np.int32)
+        self._number[shapes["event"].to_numpy()] = shapes["signature"].to_numpy()
+        self.signatures = [
+            Signature(
+                _nested(dims, list_dims),
+                types or [],
+                _nested(strides, list_strides),
+                concrete or [],
+            )
+            for dims, types, strides, concrete, list_dims, list_strides in tables[
+                "signatures"
+            ].iter_rows()
+        ]
+
+    def numbers(self, events: Ints) -> Ints:
+        """The number of each event's signature, or -1; an event of -1 has none."""
+        if not len(self._number):
+            return np.full(len(events), -1, np.int64)
+        found = self._number[np.maximum(events, 0)].astype(np.int64)
+        return np.where(events >= 0, found, -1)
+
+    def of(self, event: int) -> Signature | None:
+        """The arguments of one call; None where the trace recorded none."""
+        number = int(self._number[event]) if event >= 0 else -1
+        return self.signatures[number] if number >= 0 else None
+
+
+def distinct_lists(column: pl.Series) -> tuple[list[list[int] | None], Ints]:
+    """The distinct lists of a column, and the number of each row's: millions of rows share few."""
+    _, first, number = np.unique(column.hash().to_numpy(), return_index=True, return_inverse=True)
+    return column.gather(first).to_list(), number.reshape(-1)
+
+
+def json_text(value: Sequence[Any]) -> str:
+    """A recorded list as compact JSON: `[[8192,768],[768,3072]]`."""
+    return msgspec.json.encode(value).decode()
+
+
+def _nested(plain: list[Any] | None, lists: list[Any] | None) -> list[Any]:
+    if plain is None or lists is None:
+        return plain or []
+    return [many if one is None else one for one, many in zip(plain, lists, strict=True)]

@@ -1,0 +1,238 @@
+"""The list of events: decoded a chunk at a time straight into typed records.
+
+A chunk that will not decode is read again carefully, so damage costs time only where it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from foretrace.schema.ledger import LedgerBuilder
+from foretrace.sources.kineto.careful import BOUNDARY, badly_escaped, read_carefully
+from foretrace.sources.kineto.columns import Columns
+from foretrace.sources.kineto.records import Event, decode_events, decode_exact_events
+from foretrace.sources.limits import Limits
+
+# large enough that per-chunk cost vanishes, small enough that its objects stay in cache
+CHUNK = 256 << 10
+WINDOW = 64 << 10
+# real records reach 6.9 kB; larger ones are checked against the limits
+_SUSPICIOUS_RECORD = 32 << 10
+
+
+class Buffer:
+    """Bytes read but not yet understood, and where in the document they start."""
+
+    def __init__(self, blocks: Iterator[bytes], offset: int = 0) -> None:
+        self.blocks, self.offset, self.data, self.ended = blocks, offset, b"", False
+
+    def fill(self, size: int) -> None:
+        """Hold at least `size` bytes, or all there are."""
+        if len(self.data) >= size or self.ended:
+            return
+        pieces, held = [self.data], len(self.data)
+        while held < size:
+            block = next(self.blocks, None)
+            if block is None:
+                self.ended = True
+                break
+            pieces.append(block)
+            held += len(block)
+        self.data = b"".join(pieces)
+
+    def drop(self, count: int) -> None:
+        self.data = self.data[count:]
+        self.offset += count
+
+
+class EventReader:
+    """Reads the list of events from a buffer into `columns`, at most `most` of them."""
+
+    def __init__(
+        self,
+        buffer: Buffer,
+        limits: Limits,
+        ledger: LedgerBuilder,
+        most: int | None = None,
+        origin_us: int = 0,
+    ) -> None:
+        self.buffer, self.limits, self.ledger = buffer, limits, ledger
+        self.most = limits.events if most is None else most
+        self.columns = Columns(origin_us)
+        self.exact = origin_us > 0
+        self.full = False  # the limit of events left no room for the next one
+
+    def run(self, first: bool) -> bool:
+        """True when the list was closed; the buffer then stands at its `]`."""
+        while True:
+            cut = self._next_cut()
+            if cut:
+                if self._chunk(self.buffer.data[:cut], first) is not None:
+                    return True
+                self.buffer.drop(cut)
+                first = False
+            if not self.full and self.buffer.ended and self._finish(first):
+                return True
+            if self.full:
+                self.ledger.note(
+                    "limit_events",
+                    text=(
+                        f"reading stopped at {self.limits.events:,} events; raise it with "
+                        "--limit events=NUMBER"
+                    ),
+                )
+                return False
+            if self.buffer.ended:
+                return False
+
+    def _room(self) -> int:
+        """How many more events the limit leaves room for."""
+        return self.most - len(self.columns)
+
+    def _next_cut(self) -> int:
+        """The end of the last whole record in the buffer, filling it until there is one; 0 when
+        there is none.
+        """
+        size = CHUNK
+        while True:
+            self.buffer.fill(size)
+            cut = last_boundary(self.buffer.data)
+            if cut or self.buffer.ended:
+                return cut
+            if len(self.buffer.data) > self.limits.event:
+                self._skip_huge()
+            size = len(self.buffer.data) * 2 + CHUNK
+
+    def _chunk(self, data: bytes, first: bool) -> int | None:
+        """Take one stretch of whole records; the place of the closing bracket if it was in there."""
+        events = fast_events(data, first, self.limits, self.exact)
+        if events is not None and len(events) > self._room():
+            events = None
+        stated = len(self.columns.sides["comms"]["event"])
+        if events is not None and self.columns.add(events, whole=True):
+            self.ledger.seen += len(events)
+            stated = len(self.columns.sides["comms"]["event"]) - stated
+            if stated:
+                note_comms(data, events, self.ledger)
+            return None
+        return self._careful(data, first, last=False)
+
+    def _careful(self, data: bytes, first: bool, last: bool) -> int | None:
+        stretch = read_carefully(
+            data,
+            self.buffer.offset,
+            self.limits,
+            self.ledger,
+            last=last,
+            first=first,
+            exact=self.exact,
+            most=self._room(),
+        )
+        self.columns.add(stretch.events)
+        self.full = stretch.full
+        if stretch.ended is not None:
+            self.buffer.drop(stretch.ended)
+        return stretch.ended
+
+    def _finish(self, first: bool) -> bool:
+        if self._careful(self.buffer.data, first, last=True) is not None:
+            return True
+        self.buffer.drop(len(self.buffer.data))
+        return False
+
+    def _skip_huge(self) -> None:
+        """A record beyond the limit: step over it to the next record that looks like one, keeping
+        little in memory.
+        """
+        start, size = self.buffer.offset, len(self.buffer.data)
+        while not self.buffer.ended:
+            self.buffer.drop(max(len(self.buffer.data) - WINDOW, 0))
+            self.buffer.fill(CHUNK)
+            match = BOUNDARY.search(self.buffer.data)
+            if match:
+                self.buffer.drop(match.start() + 1)
+                break
+        self.ledger.seen += 1
+        self.ledger.skipped += 1
+        self.ledger.note(
+            "limit_event",
+            where=(start, max(self.buffer.offset - start, size)),
+            text=(
+                f"a record beyond {self.limits.event:,} bytes was skipped; --limit event=NUMBER "
+                "raises it"
+            ),
+        )
+
+
+def last_boundary(data: bytes) -> int:
+    """The end of the last record that another one follows, or 0."""
+    window = 4 << 10  # a dozen records as they usually are
+    while True:
+        start = max(len(data) - window, 0)
+        last = None
+        for match in BOUNDARY.finditer(data, start):
+            last = match
+        if last is not None:
+            return last.start() + 1
+        if start == 0:
+            return 0
+        window *= 8
+
+
+def fast_events(
+    data: bytes, first: bool, limits: Limits, exact: bool = False
+) -> Sequence[Event] | None:
+    """The records of a sound stretch, or None when it must be read carefully."""
+    body = data.lstrip(b" \t\r\n")
+    if not first:
+        if not body.startswith(b","):
+            return None
+        body = body[1:]
+    if not body.isascii():
+        try:
+            body.decode()
+        except UnicodeDecodeError:
+            return None
+    try:
+        decode = decode_exact_events if exact else decode_events
+        events: Sequence[Event] = decode(b"[" + body + b"]")
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    return None if _holds_huge_record(body, limits) or badly_escaped(body) else events
+
+
+def _holds_huge_record(body: bytes, limits: Limits) -> bool:
+    """Whether some record is large enough that a limit may be exceeded: then no `"ph"` stands in
+    its stretch of bytes.
+    """
+    size, at = min(_SUSPICIOUS_RECORD, limits.string, limits.event, 7 * limits.args), 0
+    while len(body) - at > size:
+        found = body.rfind(b'"ph"', at + 1, at + size)
+        if found < 0:
+            return True
+        at = found
+    return False
+
+
+def note_comms(body: bytes, events: Sequence[Event], ledger: LedgerBuilder) -> None:
+    """Exporters append communication metadata to kernels that have it already: keys written twice,
+    the last one counts.
+    """
+    stated = [
+        event.args for event in events if event.args is not None and event.args.dtype is not None
+    ]
+    ledger.note("dup_key", body.count(b'"dtype"') - len(stated))
+    ledger.note(
+        "bigint",
+        sum(
+            len(bytes(args.comms_id)) > 18 and beyond_64_bits(bytes(args.comms_id))
+            for args in stated
+        ),
+    )
+
+
+def beyond_64_bits(text: bytes) -> bool:
+    digits = text.lstrip(b"-")
+    return digits.isdigit() and (len(digits) > 20 or not -(1 << 63) <= int(text) < 1 << 64)
