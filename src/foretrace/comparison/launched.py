@@ -19,7 +19,7 @@ from foretrace.comparison.repeats import COMPILED_GRAPH, Repeats
 from foretrace.model.costs.matmul import OPERANDS
 from foretrace.model.spans import Span
 from foretrace.model.trace import Trace
-from foretrace.schema.cost import Certainty
+from foretrace.schema.cost import INEXACT
 
 # Parts of op names that differ from run to run: the hash of a compiled graph, the number of a
 # compiled frame.
@@ -170,7 +170,7 @@ class _Kernels:
             found["flops"],
             found["bytes"],
             found["bytes_written"],
-            found["cost_certainty"] in (Certainty.AT_LEAST, Certainty.ESTIMATE),
+            found["cost_certainty"] in INEXACT,
             ns,
             self.calls[op] == 1,
             copied_ns,
