@@ -18,7 +18,7 @@ from foretrace.model.costs.matmul import OPERANDS
 from foretrace.model.spans import Span
 from foretrace.model.trace import Trace
 from foretrace.schema import compiled
-from foretrace.schema.cost import Certainty
+from foretrace.schema.cost import INEXACT
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +154,7 @@ class _Kernels:
             found["flops"],
             found["bytes"],
             found["bytes_written"],
-            found["cost_certainty"] in (Certainty.AT_LEAST, Certainty.ESTIMATE),
+            found["cost_certainty"] in INEXACT,
             ns,
             self.calls[op] == 1,
             copied_ns,

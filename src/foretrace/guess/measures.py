@@ -10,7 +10,7 @@ from statistics import median
 from foretrace.guess.select import Found, find
 from foretrace.guess.things import Thing
 from foretrace.guess.view import Unknown, View
-from foretrace.schema.cost import Certainty
+from foretrace.schema.cost import INEXACT
 from foretrace.units import bytes_text, count_text, flops_text, time_text
 
 CLOCKS = ("gpu", "cpu")
@@ -89,7 +89,7 @@ def _bytes(view: View, found: Found, item: int) -> float:
     else:
         moved = view.work.kernel_fact(item, "bytes") if found.on_gpu else None
         certainty = view.work.kernel_fact(item, "cost_certainty") if found.on_gpu else None
-        if certainty in (Certainty.AT_LEAST, Certainty.ESTIMATE):
+        if certainty in INEXACT:
             note = view.work.kernel_fact(item, "cost_note")
             raise Unknown(
                 f"the bytes of {view.work.case(item).ident.short} are not known exactly ({note})"

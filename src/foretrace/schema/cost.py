@@ -15,3 +15,7 @@ class Certainty(StrEnum):
     AT_LEAST = "at_least"
     ESTIMATE = "estimate"
     NONE = "none"
+
+
+# The bytes are known, but the op may move more or less.
+INEXACT = frozenset({Certainty.AT_LEAST, Certainty.ESTIMATE})

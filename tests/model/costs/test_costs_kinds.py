@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from corpus.places import examples
 from foretrace.model import costs
 from foretrace.model.costs import Certainty, Cost, CostKind, Launch, OpCall
+from foretrace.schema.cost import INEXACT
 
 MODULES = [
     importlib.import_module(f"{costs.__name__}.{info.name}")
@@ -130,7 +131,6 @@ def test_no_arguments_break_a_price(
 
 
 NAMES = sorted({launch.name for _, parts in SPLIT for launch in parts})
-BOUNDS = (Certainty.AT_LEAST, Certainty.ESTIMATE)
 ROLES = ["gemm", "copy", "attention", ""]
 LAUNCH = st.builds(
     Launch, st.sampled_from([*NAMES, "odd"]), st.sampled_from(ROLES), st.integers(-1, 9)
@@ -152,7 +152,7 @@ def test_no_arguments_break_a_share(
 ) -> None:
     for found in attributed(OpCall(name, dims, types, (), concrete), launches):
         assert found is None or found.bytes is None or found.bytes >= 0
-        assert found is None or found.bytes is None or found.certainty in BOUNDS
+        assert found is None or found.bytes is None or found.certainty in INEXACT
 
 
 def general(touched: int) -> Cost:
@@ -167,6 +167,10 @@ class TestTheGeneralEstimate:
     def test_it_stands_in_where_a_price_gives_up(self) -> None:
         call = OpCall("aten::mm", [[8, 4], [5, 8]], ["float", "float"])
         assert costs.cost(call) == general(288)
+
+    def test_vectors_are_no_batch(self) -> None:
+        call = worked_examples.call("aten::addbmm(f32[3] f32[5] f32[5])")
+        assert costs.cost(call) == general(52)
 
     @pytest.mark.parametrize("name", ["aten::mm", "aten::add", "my::op"])
     def test_impossible_shapes_are_not_believed(self, name: str) -> None:

@@ -1,6 +1,4 @@
-"""Kernels of ops that launched several, in what was really recorded: bytes, or the reason why there
-are none.
-"""
+"""Kernels of ops that launched several, in recorded traces: bytes, or why they are not known."""
 
 from pathlib import Path
 

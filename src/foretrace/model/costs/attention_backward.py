@@ -36,7 +36,7 @@ def _price(places: Places) -> Price:
 
 
 @dataclass(frozen=True, slots=True)
-class _Arguments:
+class _AttentionInputs:
     """The tensors of one call; `read` is what the products always read."""
 
     shape: Shape
@@ -59,7 +59,7 @@ def _share(places: Places) -> Share:
         shape = shape_of(places, query, key, value)
         output, *saved = (call.tensor(index) for index in places.saved)
         read = (query, key, value, call.tensor(0), call.tensor(places.bias), *saved)
-        given = _Arguments(shape, query, key, value, call.tensor(0), output, read)
+        given = _AttentionInputs(shape, query, key, value, call.tensor(0), output, read)
         helper = next((_HELPERS[mark] for mark in _HELPERS if mark in kernel.name), None)
         if helper:
             return helper(given)
@@ -71,7 +71,7 @@ def _share(places: Places) -> Share:
     return share
 
 
-def _products(given: _Arguments, helped: set[str]) -> Cost:
+def _products(given: _AttentionInputs, helped: set[str]) -> Cost:
     """The kernel with the products writes its results in the form that the helpers read."""
     query = given.query.dense("float" if _CONVERT in helped else None)
     others = [
@@ -83,17 +83,17 @@ def _products(given: _Arguments, helped: set[str]) -> Cost:
     return at_least(reads, [query, *others], note)
 
 
-def _dot(given: _Arguments) -> Cost:
+def _dot(given: _AttentionInputs) -> Cost:
     note = "reads the output and its gradient, writes a float per row"
     return at_least([given.gradient, given.output], [given.shape.rows], note)
 
 
-def _convert(given: _Arguments) -> Cost:
+def _convert(given: _AttentionInputs) -> Cost:
     note = "reads the query's gradient as floats, writes it in its own type"
     return at_least([given.query.dense("float")], [given.query.dense()], note)
 
 
-def _heads(given: _Arguments) -> Cost:
+def _heads(given: _AttentionInputs) -> Cost:
     """Of the key or of the value: the name does not say which, so the smaller."""
     each = min(given.key, given.value, key=lambda tensor: tensor.elements)
     note = "reads a gradient per query head, writes one per key head"
