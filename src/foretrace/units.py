@@ -66,6 +66,13 @@ def plural(count: float, one: str, many: str = "") -> str:
     return f"{count_text(count)} {one if count == 1 else many or one + 's'}"
 
 
+def change_text(before: str, after: str) -> str:
+    """`69.8 us`, `37.4 us` -> `69.8 to 37.4 us`; both units where they differ."""
+    number, _, unit = before.partition(" ")
+    same = unit == after.partition(" ")[2]
+    return f"{number if same else before} to {after}"
+
+
 def _scaled(
     value: float | None, steps: tuple[tuple[int, str], ...], base: str, large: str = ".0f"
 ) -> str:

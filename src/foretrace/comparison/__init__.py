@@ -7,20 +7,20 @@
     document(found)                             # what `foretrace compare --json` prints
 
 `repeats` decides what is compared, `measure` what the noise is, `align` which kernel is which,
-`fusion` what became one.
+`fusion` which kernels were fused.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from foretrace.comparison.comparison import Comparison, compare_two
 from foretrace.comparison.document import document
 from foretrace.comparison.gate import Gate, Outcome, parse_gate
-from foretrace.comparison.record import MOST_S
 from foretrace.comparison.repeats import choose
 from foretrace.errors import TraceError, UsageError
 from foretrace.model.trace import Trace
+from foretrace.schema.run_record import MOST_S
 
 __all__ = ["Comparison", "Gate", "Outcome", "compare", "document", "parse_gate"]
 
@@ -36,7 +36,7 @@ def compare(
 
     The unit is the call of a region that all of them have, else the step, else the whole trace;
     `region` names one. `compile_seconds` is what the change costs once; without it the run record
-    beside the trace is asked. Raises `TraceError` when a trace has no complete event.
+    beside the trace gives it. Raises `TraceError` when a trace has no complete event.
     """
     if compile_seconds is not None and not 0 <= compile_seconds <= MOST_S:
         raise UsageError(
