@@ -14,10 +14,10 @@ import foretrace
 from foretrace.errors import UsageError
 from foretrace.look import look
 from foretrace.recordings import traces
+from foretrace.share.pseudonyms import Pseudonyms
 from foretrace.share.publish import share
 from foretrace.share.redact import KEEP, parse_keep, redact
 from foretrace.share.stores import Folder
-from foretrace.share.pseudonyms import Pseudonyms
 from share import planted
 
 
