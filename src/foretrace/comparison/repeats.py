@@ -41,14 +41,13 @@ class Unit(Struct, frozen=True):
 
 
 class Repeats(Struct, frozen=True):
-    """The repeats of one trace. Counts and orders are read from `typical`: the last repeat that has
-    the kernels of most repeats, `alike` of them. `idle` counts repeats that launched nothing while
-    others did; they are left out.
+    """The repeats of one trace. Counts and orders are those of `typical`: the last repeat with the
+    kernels of most repeats (`agreeing`). `idle` ones launched nothing while others did: left out.
     """
 
     spans: tuple[Span, ...]
     typical: Span
-    alike: int
+    agreeing: int
     idle: int
 
 

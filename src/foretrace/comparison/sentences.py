@@ -5,19 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from foretrace.comparison import wording
 from foretrace.comparison.measure import Change
 from foretrace.comparison.ops import OpPair
 from foretrace.comparison.side import Copy
-from foretrace.comparison.wording import (
-    FEW,
-    changed_kernels,
-    fusions,
-    joined,
-    listed,
-    lone_kernels,
-    other_times,
-    same_kernels,
-)
+from foretrace.comparison.wording import FEW, joined, listed
 from foretrace.units import (
     bytes_text,
     change_text,
@@ -31,7 +23,7 @@ from foretrace.units import (
 if TYPE_CHECKING:
     from foretrace.comparison.comparison import Comparison
 
-TOLD = 0.01  # three digits are shown: less of a sum than this cannot be missed in it
+SHOWN = 0.01  # three digits are shown: nobody misses less of a sum than this
 
 
 def changed(found: Comparison) -> tuple[str, ...]:
@@ -42,12 +34,14 @@ def changed(found: Comparison) -> tuple[str, ...]:
         if _differs(value):
             lines.append(_time(name, value, per))
             lines += _host_parts(found) if value is found.cpu_ns else []
-    counts = [change_text(*_counted(name, a, b)) for name, a, b in _counts(found) if a != b]
+    counts = [f"{count_text(a)} to {_many(b, name)}" for name, a, b in _counts(found) if a != b]
     lines += [f"Counts {per}: {joined(counts)}."] if counts else []
-    lines += fusions(kernels.fusions, per, undone=False) + fusions(kernels.undone, per, undone=True)
-    lines += changed_kernels(kernels.changed) + other_times(kernels.same, found.gpu_ns.a or 0)
-    lines += lone_kernels(kernels.removed, "removed", per)
-    lines += lone_kernels(kernels.added, "added", per)
+    lines += wording.fusions(kernels.fusions, per, undone=False)
+    lines += wording.fusions(kernels.undone, per, undone=True)
+    lines += wording.changed_kernels(kernels.changed)
+    lines += wording.other_times(kernels.same, found.gpu_ns.a or 0)
+    lines += wording.lone_kernels(kernels.removed, "removed", per)
+    lines += wording.lone_kernels(kernels.added, "added", per)
     lines += _copies(found.a.copies, found.b.copies, per)
     return (*lines, *_ops(found.ops.removed, "fewer", per), *_ops(found.ops.added, "more", per))
 
@@ -55,13 +49,13 @@ def changed(found: Comparison) -> tuple[str, ...]:
 def unchanged(found: Comparison) -> tuple[str, ...]:
     """What stayed the same, and what changed by no more than the noise."""
     per = f"per {found.unit.word}"
-    lines = same_kernels(found.kernels.same, per)
+    lines = wording.same_kernels(found.kernels.same, per)
     lines += [
         _time(name, value, per)
         for name, value in _times(found)
         if value.saved is not None and not _differs(value)
     ]
-    counts = [_counted(name, a, b)[0] for name, a, b in _counts(found) if a == b and a]
+    counts = [_many(a, name) for name, a, b in _counts(found) if a == b and a]
     lines += [f"Same counts {per}: {joined(counts)}."] if counts else []
     if found.ops.same:
         calls = listed([(row.name, row.a) for row in found.ops.same])
@@ -84,7 +78,7 @@ def _differs(value: Change) -> bool:
 
 
 def _time(name: str, value: Change, per: str) -> str:
-    ratio, times = value.ratio, change_text(time_text(value.a), time_text(value.b))
+    ratio, times = value.ratio, change_text(value.a, value.b)
     if ratio is None:
         return f"{name}: {times} {per}."
     if ratio == 1:
@@ -130,14 +124,14 @@ def _circumstances(found: Comparison) -> list[str]:
 
 
 def _host_parts(found: Comparison) -> list[str]:
-    """What one part of the host saves, another may cost: the parts told add up to the net."""
+    """What one part of the host saves, another may cost: the parts shown add up to the net."""
     saved = sum(row.a_ns - row.b_ns for row in found.ops.removed)
     cost = sum(row.b_ns - row.a_ns for row in found.ops.added)
     net = found.cpu_ns.saved
     if not net or saved <= 0 or cost <= 0:
         return []
     rest, others = net - saved + cost, ""
-    if abs(rest) > TOLD * max(saved, cost):
+    if abs(rest) > SHOWN * max(saved, cost):
         word = "saves" if rest > 0 else "costs"
         others = f"; the rest (other ops, launches, gaps) {word} {time_text(abs(rest))}"
     return [
@@ -157,10 +151,8 @@ def _counts(found: Comparison) -> list[tuple[str, int, int]]:
     ]
 
 
-def _counted(name: str, a: int, b: int) -> tuple[str, str]:
-    """`5 kernels`, `4 kernels`: one plural for both, so that `change_text` can name it once."""
-    many = "launches" if name == "launch" else ""
-    return f"{count_text(a)} {plural(b, name, many).partition(' ')[2]}", plural(b, name, many)
+def _many(count: int, name: str) -> str:
+    return plural(count, name, "launches" if name == "launch" else "")
 
 
 def _copies(a: Sequence[Copy], b: Sequence[Copy], per: str) -> list[str]:

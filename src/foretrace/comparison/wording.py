@@ -7,15 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from foretrace.comparison.fusion import Fusion
 from foretrace.comparison.kernels import KernelPair
-from foretrace.units import (
-    bytes_text,
-    change_text,
-    count_text,
-    percent_text,
-    plural,
-    ratio_text,
-    time_text,
-)
+from foretrace.units import bytes_text, change_text, count_text, percent_text, plural, ratio_text
 
 FEW = 4  # names that one sentence holds; the tables list all
 LONG = 72  # a C++ kernel name longer than this goes by its short form
@@ -39,27 +31,18 @@ def called(name: str, short: str) -> str:
     return name if len(name) <= LONG else short or name
 
 
-def _times(before: float | None, after: float | None) -> str:
-    return change_text(time_text(before), time_text(after))
-
-
 def fusions(found: Sequence[Fusion], per: str, *, undone: bool) -> list[str]:
     """One sentence for each of those that save most, one for the rest."""
     ranked = sorted(found, key=lambda fusion: -abs(fusion.ns_saved or 0))
     shown, rest = ranked[: 2 * FEW], ranked[2 * FEW :]
     lines = [(_undone if undone else _fused)(fusion, per) for fusion in shown]
     if rest:
-        before, after = (
-            sum(each or 0 for each in ns) for ns in zip(*map(_ends, rest), strict=True)
-        )
-        times = _times(after, before) if undone else _times(before, after)
-        what = "more kernels are no longer fused" if undone else "more fusions"
-        lines.append(f"{count_text(len(rest))} {what}: {times} {per}.")
+        before = sum(fusion.ns_before or 0 for fusion in rest)
+        after = sum(fusion.ns_after or 0 for fusion in rest)
+        times = change_text(after, before) if undone else change_text(before, after)
+        only = " only in A" if undone else ""
+        lines.append(f"{plural(len(rest), 'more fusion')}{only}: {times} {per}.")
     return lines
-
-
-def _ends(fusion: Fusion) -> tuple[float | None, float | None]:
-    return fusion.ns_before, fusion.ns_after
 
 
 def _fused(fusion: Fusion, per: str) -> str:
@@ -68,11 +51,9 @@ def _fused(fusion: Fusion, per: str) -> str:
     ops = joined(fusion.replaces)
     if fusion.kernels != len(fusion.replaces):
         ops = f"{plural(fusion.kernels, 'call' if fusion.sign == 'merged' else 'kernel')} of {ops}"
-    name = called(fusion.kernel, fusion.short)
-    return (
-        f"{name} ({maker}{launches}) {VERBS[fusion.sign].format(ops)}: {_times(*_ends(fusion))} "
-        f"{per}; {_traffic(fusion)}."
-    )
+    who = f"{called(fusion.kernel, fusion.short)} ({maker}{launches})"
+    times = change_text(fusion.ns_before, fusion.ns_after)
+    return f"{who} {VERBS[fusion.sign].format(ops)}: {times} {per}; {_traffic(fusion)}."
 
 
 def _traffic(fusion: Fusion) -> str:
@@ -82,7 +63,7 @@ def _traffic(fusion: Fusion) -> str:
     copy = f", {bytes_text(fusion.copied_bytes)} of it for a copy" if fusion.copied_bytes else ""
     if saved == 0:
         return f"same memory traffic ({bytes_text(before)}{copy})"
-    change = change_text(bytes_text(before), bytes_text(before - saved))
+    change = change_text(before, before - saved, bytes_text)
     word = "less" if saved > 0 else "more"
     return f"{bytes_text(abs(saved))} {word} memory traffic ({change}{copy})"
 
@@ -92,7 +73,7 @@ def _undone(fusion: Fusion, per: str) -> str:
     traffic = f"; {bytes_text(saved)} more memory traffic" if saved > 0 else ""
     return (
         f"{called(fusion.kernel, fusion.short)} is no longer fused: {joined(fusion.replaces)} run "
-        f"as separate kernels, {_times(fusion.ns_after, fusion.ns_before)} {per}{traffic}."
+        f"as separate kernels, {change_text(fusion.ns_after, fusion.ns_before)} {per}{traffic}."
     )
 
 
@@ -104,7 +85,7 @@ def changed_kernels(rows: Sequence[KernelPair]) -> list[str]:
         before = sum((row.ns.a or 0) * row.count for row in rest)
         after = sum((row.ns.b or 0) * row.count for row in rest)
         more = plural(sum(row.count for row in rest), "more kernel")
-        lines.append(f"{more} changed: {_times(before, after)} together.")
+        lines.append(f"{more} changed: {change_text(before, after)} together.")
     return lines
 
 
@@ -113,7 +94,7 @@ def _changed_kernel(row: KernelPair) -> str:
     assert a is not None
     assert b is not None
     many = f" each ({count_text(row.count)} launches)" if row.count > 1 else ""
-    times = f"{_times(row.ns.a, row.ns.b)}{many}"
+    times = f"{change_text(row.ns.a, row.ns.b)}{many}"
     old, new = called(a.name, a.short), called(b.name, b.short)
     if a.name == b.name:
         return f"{old} is launched differently ({joined(row.why)}): {times}."
@@ -130,7 +111,7 @@ def other_times(rows: Sequence[KernelPair], gpu_ns: float) -> list[str]:
     slower = [row for row in rows if row.ns.beyond and abs(row.saved_ns) >= gpu_ns / 100]
     return [
         f"{called(row.kernel.name, row.kernel.short)} is the same kernel but "
-        f"{'faster' if row.saved_ns > 0 else 'slower'}: {_times(row.ns.a, row.ns.b)} "
+        f"{'faster' if row.saved_ns > 0 else 'slower'}: {change_text(row.ns.a, row.ns.b)} "
         f"({ratio_text(row.ns.ratio)}, noise {percent_text(row.ns.noise)})."
         for row in sorted(slower, key=lambda row: -abs(row.saved_ns))[:FEW]
     ]

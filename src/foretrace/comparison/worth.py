@@ -34,12 +34,8 @@ def worth(
 
 def unprofiled(wall: Change, host: Change) -> str:
     """How a pace was measured that the run records hold."""
-    hosts = f", host {_times(host)}" if host.saved is not None else ""
-    return f"measured without the profiler: {_times(wall)}{hosts}"
-
-
-def _times(value: Change) -> str:
-    return change_text(time_text(value.a), time_text(value.b))
+    hosts = f", host {change_text(host.a, host.b)}" if host.saved is not None else ""
+    return f"measured without the profiler: {change_text(wall.a, wall.b)}{hosts}"
 
 
 def pace_setter(pace: Change, host: Change, gpu: Change) -> str:

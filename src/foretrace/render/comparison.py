@@ -66,7 +66,11 @@ def _heading(letter: str, side: Side) -> str:
     about, repeats, count = side.trace.about, side.repeats, len(side.repeats.spans)
     what = plural(count, {"region": "call", "step": "step", "trace": "recording"}[side.unit.kind])
     name = f" of {side.unit.name}" if side.unit.name else ""
-    odd = f", {repeats.alike} of them with the compared kernels" if repeats.alike < count else ""
+    odd = (
+        f", {repeats.agreeing} of them with the compared kernels"
+        if repeats.agreeing < count
+        else ""
+    )
     idle = f", {repeats.idle} more launched nothing" if repeats.idle else ""
     rank = f", rank {about.rank}" if about.rank is not None else ""
     device = f"{about.device or 'no GPU named'}{rank}"

@@ -21,8 +21,9 @@ from foretrace.errors import TraceError
 from foretrace.model.trace import Trace
 from foretrace.render.html import write_report
 from foretrace.schema.documents.share import SharedTrace
+from foretrace.share.handoff import PERFETTO
 from foretrace.share.redact import KEEP, REMAINS, pseudonyms_for, redact, shared_name
-from foretrace.share.stores import PERFETTO, Store
+from foretrace.share.stores import Store
 from foretrace.sources.folder import candidates
 from foretrace.sources.limits import Limits
 from foretrace.units import bytes_text
@@ -111,7 +112,7 @@ def _one(
 
 def _perfetto(store: Store, name: str) -> str | None:
     link = store.link(name)
-    return None if link is None else PERFETTO + quote(link, safe=":/")
+    return None if link is None else f"{PERFETTO}/#!/?url={quote(link, safe=':/')}"
 
 
 def _mark(path: str, keep: frozenset[str]) -> str:

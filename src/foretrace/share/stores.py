@@ -17,7 +17,6 @@ from typing import Any
 from foretrace import files
 from foretrace.errors import ForetraceError, MissingError, UsageError
 
-PERFETTO = "https://ui.perfetto.dev/#!/?url="
 _INSTALL = "pip install 'foretrace[share]'"
 _DRIVERS = {"s3": "s3fs", "gs": "gcsfs", "gcs": "gcsfs"}
 
@@ -69,8 +68,8 @@ def _refusals(place: str, hint: str = "") -> Iterator[None]:
     except ForetraceError:
         raise
     # a driver raises what the libraries below it raise: there is no common class
-    except Exception as problem:  # noqa: BLE001
-        raise StoreError(f"{place}: {problem}{hint}") from None
+    except Exception as problem:
+        raise StoreError(f"{place}: {problem}{hint}") from problem
 
 
 def store_for(url: str) -> Store:
