@@ -1,21 +1,17 @@
-"""`Comparison`: traces aligned and measured. `sentences` has the words, `document` the JSON."""
+"""`Comparison`: two traces aligned and measured, as data."""
 
 from __future__ import annotations
 
 from msgspec import Struct
 
-from foretrace.comparison.kernels import KernelTable, compare_kernels
-from foretrace.comparison.launched import launch_recorded
-from foretrace.comparison.measure import Change, Sample, measured
-from foretrace.comparison.ops import OpTable, compare_ops
+from foretrace.comparison.kernels import KernelTable
+from foretrace.comparison.measure import Change
+from foretrace.comparison.ops import OpTable
 from foretrace.comparison.repeats import Unit
-from foretrace.comparison.sentences import changed, unchanged
-from foretrace.comparison.side import Side, side
+from foretrace.comparison.side import Side
 from foretrace.comparison.worth import pace_setter, unprofiled, worth
-from foretrace.model.trace import Trace
 from foretrace.schema.display import Displayed
 from foretrace.schema.documents.compare import Worth
-from foretrace.schema.run_record import RecordedRun, read_run
 
 
 class Comparison(Displayed, Struct, frozen=True):
@@ -23,7 +19,8 @@ class Comparison(Displayed, Struct, frozen=True):
     typical repeat.
 
     `bare_wall_ns` and `bare_host_ns` are one unit without the profiler, unknown unless both run
-    records have them. With more than two traces `others` compares each further one with A.
+    records have them. `changed` and `unchanged` (within the noise) have one sentence each. With
+    more than two traces `others` compares each further one with A.
     """
 
     unit: Unit
@@ -39,17 +36,9 @@ class Comparison(Displayed, Struct, frozen=True):
     bare_wall_ns: Change
     bare_host_ns: Change
     cost_s: float | None
+    changed: tuple[str, ...] = ()
+    unchanged: tuple[str, ...] = ()
     others: tuple[Comparison, ...] = ()
-
-    @property
-    def changed(self) -> tuple[str, ...]:
-        """What changed, one sentence each; empty when nothing did."""
-        return changed(self)
-
-    @property
-    def unchanged(self) -> tuple[str, ...]:
-        """What stayed the same, or changed by no more than the noise; one sentence each."""
-        return unchanged(self)
 
     @property
     def worth(self) -> Worth:
@@ -59,38 +48,3 @@ class Comparison(Displayed, Struct, frozen=True):
             return worth(self.pace_ns, self.gpu_ns, self.cost_s, self.unit.word, who=who)
         how = unprofiled(self.bare_wall_ns, self.bare_host_ns)
         return worth(self.bare_wall_ns, self.gpu_ns, self.cost_s, self.unit.word, how)
-
-
-def compare_two(a: Trace, b: Trace, unit: Unit, compile_seconds: float | None) -> Comparison:
-    """Compare the repeats of `unit` in B with those in A."""
-    launch = launch_recorded(a, b)
-    left, right = side(a, unit, launch), side(b, unit, launch)
-    runs = [read_run(trace.path) for trace in (a, b)]
-    timed = all(_timed(run, unit) for run in runs)
-    hosts = [Sample(run.timing.host_ns_per_call) if timed else Sample() for run in runs]
-    return Comparison(
-        unit,
-        left,
-        right,
-        compare_kernels(left.kernels, right.kernels),
-        compare_ops(left.ops, right.ops),
-        gpu_ns=measured(left.gpu, right.gpu),
-        cpu_ns=measured(left.cpu, right.cpu),
-        wall_ns=measured(left.wall, right.wall),
-        idle_ns=measured(left.idle, right.idle),
-        pace_ns=measured(left.pace, right.pace),
-        bare_wall_ns=measured(*(_wall(run) if timed else Sample() for run in runs)),
-        bare_host_ns=measured(*hosts),
-        cost_s=compile_seconds if compile_seconds is not None else runs[1].compile.seconds,
-    )
-
-
-def _timed(run: RecordedRun, unit: Unit) -> bool:
-    """Whether a record timed the unit: a step is one call, and so is the region it names."""
-    return unit.kind == "step" or (unit.kind == "region" and unit.name == run.rung.region)
-
-
-def _wall(run: RecordedRun) -> Sample:
-    """The spread is the range of the batches, which is wider than a standard deviation."""
-    wall, spread = run.timing.wall_ns_per_call, run.timing.wall_spread
-    return Sample(wall, wall * spread if wall is not None and spread is not None else None)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from msgspec import UNSET
 
+from foretrace.comparison.comparison import Comparison
 from foretrace.comparison.fusion import Fusion
 from foretrace.comparison.kernels import KernelPair, KernelTable
 from foretrace.comparison.launched import Kernel
@@ -14,9 +13,6 @@ from foretrace.comparison.ops import OpPair, OpTable
 from foretrace.comparison.side import Side
 from foretrace.schema.documents import compare as documents
 from foretrace.schema.documents.compare import LaunchConfig
-
-if TYPE_CHECKING:
-    from foretrace.comparison.comparison import Comparison
 
 SCHEMA = 1
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from foretrace.comparison import wording
+from foretrace.comparison.comparison import Comparison
 from foretrace.comparison.measure import Change
 from foretrace.comparison.ops import OpPair
 from foretrace.comparison.side import Copy
@@ -19,9 +19,6 @@ from foretrace.units import (
     ratio_text,
     time_text,
 )
-
-if TYPE_CHECKING:
-    from foretrace.comparison.comparison import Comparison
 
 SHOWN = 0.01  # three digits are shown: nobody misses less of a sum than this
 
