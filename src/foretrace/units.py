@@ -6,6 +6,8 @@ not known is None and is shown as a dash, never as zero.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 DASH = "–"
 
 _TIME = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us"))
@@ -64,6 +66,14 @@ def count_text(count: float | None) -> str:
 def plural(count: float, one: str, many: str = "") -> str:
     """`3, "kernel"` -> `3 kernels`; `many` where adding an s is wrong."""
     return f"{count_text(count)} {one if count == 1 else many or one + 's'}"
+
+
+def change_text(
+    before: float | None, after: float | None, text: Callable[[float | None], str] = time_text
+) -> str:
+    """`69_792, 37_440` -> `69.8 to 37.4 us`; both units where they differ."""
+    (old, _, unit), new = text(before).partition(" "), text(after)
+    return f"{old if new.endswith(f' {unit}') else text(before)} to {new}"
 
 
 def _scaled(

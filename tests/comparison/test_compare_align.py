@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from corpus.places import examples
 from foretrace.comparison.align import align
 from foretrace.comparison.fusion import fuse
 from foretrace.comparison.kernels import compare_kernels
-from foretrace.comparison.launched import Config, Kernel
+from foretrace.comparison.launched import Kernel
 from foretrace.comparison.measure import Sample
+from foretrace.schema.documents.compare import LaunchConfig
 
 PLAIN = Kernel(
     "k",
@@ -22,7 +22,7 @@ PLAIN = Kernel(
     "aten::k",
     ("aten::k",),
     "[[8]]",
-    Config("[1,1,1]", "[128,1,1]", 32, 0),
+    LaunchConfig("[1,1,1]", "[128,1,1]", 32, 0),
     None,
     8,
     4,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from foretrace.comparison.measure import Measured, Sample, measured, sample
+from foretrace.comparison.measure import Change, Sample, measured, sample
 
 
 def test_a_cold_first_step_does_not_widen_the_noise() -> None:
@@ -27,7 +27,7 @@ def test_one_repeat_has_no_noise_and_no_verdict() -> None:
 
 def test_a_repeat_without_a_time_makes_the_quantity_unknown() -> None:
     assert sample([100, None, 100], 1) == Sample(None, None)
-    assert measured(Sample(None, None), Sample(5, 1)) == Measured(None, 5, None)
+    assert measured(Sample(None, None), Sample(5, 1)) == Change(None, 5, None)
 
 
 @pytest.mark.parametrize(
@@ -45,13 +45,13 @@ def test_a_repeat_without_a_time_makes_the_quantity_unknown() -> None:
 def test_beyond_the_noise_reads_the_same_from_both_ends(
     a: int, b: int, noise: float, beyond: bool
 ) -> None:
-    assert Measured(a, b, noise).beyond is beyond
+    assert Change(a, b, noise).beyond is beyond
 
 
 def test_ratio_from_nothing() -> None:
-    assert Measured(0, 5, 0.0).ratio is None
-    assert Measured(0, 0, 0.0).ratio == 1.0
-    assert Measured(None, 5, None).ratio is None
+    assert Change(0, 5, 0.0).ratio is None
+    assert Change(0, 0, 0.0).ratio == 1.0
+    assert Change(None, 5, None).ratio is None
 
 
 def test_even_numbers_of_repeats() -> None:

@@ -4,7 +4,6 @@ B.
 
 from __future__ import annotations
 
-import json
 import re
 from itertools import combinations
 from pathlib import Path
@@ -17,11 +16,12 @@ from corpus.all_cases import OPENING
 from corpus.build import g0
 from corpus.places import RECORDED, public_traces
 from foretrace.comparison import Comparison, compare, document
-from foretrace.comparison.kernels import KernelRow
+from foretrace.comparison.kernels import KernelPair
 from foretrace.comparison.launched import Kernel
 from foretrace.errors import TraceError
 from foretrace.model.trace import Trace
 from foretrace.render.comparison import comparison_markdown, comparison_text
+from foretrace.schema.documents import encode
 from foretrace.sources.limits import Limits
 
 EVERY = sorted(RECORDED.rglob("*.json.gz"))
@@ -64,7 +64,7 @@ def is_empty(trace: Trace) -> None:
         assert value.ratio in (1.0, None)
         assert value.a == value.b
     assert not found.worth.saves_ns_per_call
-    json.dumps(document(found), allow_nan=False)
+    encode(document(found))
 
 
 @pytest.mark.parametrize("path", EVERY, ids=lambda path: path.name.removesuffix(".json.gz"))
@@ -84,7 +84,7 @@ def test_a_public_trace_compared_with_itself(path: Path) -> None:
 
 
 def pairs(
-    rows: tuple[KernelRow, ...], *, turned: bool
+    rows: tuple[KernelPair, ...], *, turned: bool
 ) -> list[tuple[Kernel | None, Kernel | None, int]]:
     ends = [(row.b, row.a, row.count) if turned else (row.a, row.b, row.count) for row in rows]
     return sorted(ends, key=repr)
@@ -123,12 +123,12 @@ def host_parts(found: Comparison) -> list[float]:
     """What the sentence about the host's net says: the parts by size, then the net; a saving is
     positive.
     """
-    sentence = next((line for line in found.changed if line.startswith("That is net")), "")
-    said = re.findall(r"(saves?|costs) ([\d.,]+) (ns|us|ms|s)\b", sentence)
-    net = re.findall(r"(takes) ([\d.,]+) (ns|us|ms|s) (?:less|more)", sentence)
+    sentence = next((line for line in found.changed if line.startswith("Host time by part")), "")
+    said = re.findall(r"(saves?|costs?) ([\d.,]+) (ns|us|ms|s)\b", sentence)
+    net = re.findall(r"(net) ([\d.,]+) (ns|us|ms|s) (?:less|more)", sentence)
     sizes = {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}
     costs = ["costs" if sentence.endswith("more.") else "saves"] * len(net)
-    signs = [-1 if word == "costs" else 1 for word in [*(part[0] for part in said), *costs]]
+    signs = [-1 if word.startswith("cost") else 1 for word in [*(part[0] for part in said), *costs]]
     values = [
         sign * float(part[1].replace(",", "")) * sizes[part[2]]
         for sign, part in zip(signs, [*said, *net], strict=True)
@@ -181,14 +181,14 @@ def test_two_cards_compare_by_op() -> None:
         ft.open(paths["mi300_bert_small"], cache=False),
     )
     assert found.changed[0].startswith(
-        "The card is another: NVIDIA H100 80GB HBM3 to AMD Instinct MI300X VF"
+        "The GPUs differ: NVIDIA H100 80GB HBM3 and AMD Instinct MI300X VF."
     )
     assert sum(row.count for row in found.kernels.changed) == 60
     assert all(
         row.a is not None and row.b is not None and row.a.op == row.b.op
         for row in found.kernels.changed
     )
-    assert found.gpu_ns.beyond is None  # one step each: no verdict
+    assert found.gpu_ns.beyond is None  # one step each: inconclusive
 
 
 SMALL = [case for case in OPENING if isinstance(case.content, bytes) and not case.needs]
@@ -213,7 +213,7 @@ def test_odd_traces_compare_or_are_refused(tmp_path: Path) -> None:
             refused.append((case.id, error.code))
             continue
         for found in (compare(good, trace), compare(trace, good)):
-            json.dumps(document(found), allow_nan=False)
+            encode(document(found))
             assert max(map(len, comparison_text(found, 12).splitlines())) <= 100, case.id
             assert comparison_markdown(found, 12)
     assert refused == [("E07", "E_NOTHING_TO_COMPARE"), ("E08", "E_NOTHING_TO_COMPARE")]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import foretrace as ft
 from comparison.traces import recorded
 from foretrace.comparison import Comparison, compare, document
-from foretrace.comparison.kernels import KernelRow
+from foretrace.comparison.kernels import KernelPair
 
 GATE_UP = "nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_TNT"
 DOWN = "nvjet_sm90_tst_192x128_64x5_1x2_h_bz_coopB_TNT"
@@ -34,7 +34,7 @@ def pair(a: str, b: str) -> Comparison:
     return compare(recorded(a), recorded(b))
 
 
-def names(rows: tuple[KernelRow, ...]) -> list[tuple[str, int]]:
+def names(rows: tuple[KernelPair, ...]) -> list[tuple[str, int]]:
     return [(row.kernel.name, row.count) for row in rows]
 
 
@@ -48,14 +48,12 @@ def test_mlp_eager_to_compiled_times() -> None:
     assert found.cpu_ns.beyond
     assert found.wall_ns.beyond
     assert (
-        found.changed[0]
-        == "GPU time falls by 12.2%: 234 us to 206 us per call (0.88x, noise 0.3%)."
+        found.changed[0] == "GPU time falls by 12.2%: 234 to 206 us per call (0.88x, noise 0.3%)."
     )
     assert (
-        found.changed[1]
-        == "Host time rises by 45.3%: 291 us to 423 us per call (1.45x, noise 28.6%)."
+        found.changed[1] == "Host time rises by 45.3%: 291 to 423 us per call (1.45x, noise 28.6%)."
     )
-    assert "in all the host takes 132 us more" in found.changed[2]
+    assert "; net 132 us more." in found.changed[2]
 
 
 def test_mlp_eager_to_compiled_kernels() -> None:
@@ -75,9 +73,8 @@ def test_mlp_eager_to_compiled_kernels() -> None:
     assert (fusion.ns_before, fusion.ns_after, fusion.ns_saved) == (69_792, 37_440, 32_352)
     sentence = next(line for line in found.changed if line.startswith(INDUCTOR))
     assert sentence == (
-        f"{INDUCTOR} (Inductor) replaces aten::gelu and aten::mul: 69.8 us become 37.4 us per "
-        "call, and 100.7 MB "
-        "no longer travel (251.7 MB to 151.0 MB)."
+        f"{INDUCTOR} (Inductor) replaces aten::gelu and aten::mul: 69.8 to 37.4 us per call; "
+        "100.7 MB less memory traffic (251.7 to 151.0 MB)."
     )
 
 
@@ -158,8 +155,8 @@ def test_linear_compiled_changes_the_host_alone() -> None:
 def test_python_stacks_are_told_apart_from_a_slower_program() -> None:
     found = pair("linear_eager", "linear_eager_stack")
     assert found.changed == (
-        "Only B was recorded with with_stack, which costs host time: host and wall times are not "
-        "alike.",
+        "Only B was recorded with with_stack=True, which adds host time: host and wall times are "
+        "not comparable.",
     )
 
 
@@ -179,7 +176,7 @@ def test_three_traces_have_one_baseline() -> None:
     assert other.a.gpu == found.a.gpu
     assert (found.gpu_ns.b, other.gpu_ns.b) == (205_661, 208_960)
     made = document(found)
-    assert [each["b"]["path"] for each in made["others"]] == [recorded("mlp_liger").path]
+    assert [each.b.path for each in made.others or ()] == [recorded("mlp_liger").path]
 
 
 def test_the_public_name_is_callable_whatever_was_imported_before() -> None:
@@ -230,9 +227,8 @@ def test_compile_time_comes_from_the_run_record() -> None:
     assert worth.saves_ns_per_call == 7_190_941 - 1_939_331
     assert worth.break_even_calls == 949
     assert worth.text == (
-        "Each call saves 5.25 ms, measured without the profiler (7.19 ms to 1.94 ms, host 7.19 ms "
-        "to 1.93 ms)"
-        "; the 4.98 s it costs once are paid after 949 calls."
+        "Each call takes 5.25 ms less (measured without the profiler: 7.19 to 1.94 ms, host 7.19 "
+        "to 1.93 ms); compile time (4.98 s) breaks even after 949 calls."
     )
 
 
@@ -240,6 +236,6 @@ def test_the_host_sets_the_pace_of_the_compiled_mlp() -> None:
     worth = compare(recorded("mlp_eager"), recorded("mlp_compiled"), compile_seconds=1.37).worth
     assert (worth.saves_ns_per_call, worth.cost_s, worth.break_even_calls) == (-131_712, 1.37, None)
     assert worth.text.startswith(
-        "No: the host needs 132 us longer per call, by times that include the profiler. The GPU"
+        "No: the host takes 132 us more per call (includes profiler overhead). The GPU is not the"
     )
-    assert worth.text.endswith("the 28.6 us of GPU time would count, and pay after 47,889 calls.")
+    assert worth.text.endswith("saves 28.6 us of GPU time and breaks even after 47,889 calls.")

@@ -68,7 +68,7 @@ def test_the_typical_repeat_is_the_most_common(tmp_path: Path) -> None:
     # in the first step only
     builder.op("aten::add", 300, 50).launch(310, 10).kernel("add", 3_000, 100)
     side = compare(made(tmp_path, builder, "a"), made(tmp_path, steps([5_000] * 4), "b")).a
-    assert (len(side.kernels), side.repeats.alike) == (1, 3)
+    assert (len(side.kernels), side.repeats.agreeing) == (1, 3)
 
 
 def test_wall_ends_with_the_later_of_host_and_gpu(tmp_path: Path) -> None:

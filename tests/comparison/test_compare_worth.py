@@ -9,39 +9,39 @@ import pytest
 
 from comparison.traces import made, recorded, steps
 from foretrace.comparison import compare
-from foretrace.comparison.measure import Measured
-from foretrace.comparison.record import Record, read_record
+from foretrace.comparison.measure import Change
 from foretrace.comparison.worth import pace_setter, worth
 from foretrace.errors import UsageError
+from foretrace.schema.run_record import NO_RECORD, read_run
 
-UNKNOWN = Measured(None, None, None)
+UNKNOWN = Change(None, None, None)
 
 
 def test_break_even_is_rounded_up() -> None:
-    found = worth(Measured(300, 200, 0.1), UNKNOWN, 1e-6, "call")
+    found = worth(Change(300, 200, 0.1), UNKNOWN, 1e-6, "call")
     assert (found.saves_ns_per_call, found.break_even_calls) == (100, 10)
-    assert worth(Measured(300, 200, 0.1), UNKNOWN, 1.01e-6, "call").break_even_calls == 11
+    assert worth(Change(300, 200, 0.1), UNKNOWN, 1.01e-6, "call").break_even_calls == 11
 
 
 @pytest.mark.parametrize(
     ("pace", "cost_s", "begins"),
     [
         (
-            Measured(300, 290, 0.1),
+            Change(300, 290, 0.1),
             1.0,
-            "Cannot be told: 10 ns less per step, by times that include the profiler, lies inside",
+            "Inconclusive: 10 ns less per step (includes profiler overhead) is within the noise of",
         ),
-        (Measured(300, 200, None), 1.0, "Cannot be told: one repeat only"),
-        (UNKNOWN, 1.0, "Cannot be told: the times are not recorded"),
+        (Change(300, 200, None), 1.0, "Inconclusive: one repeat only"),
+        (UNKNOWN, 1.0, "Inconclusive: the times are not recorded"),
         (
-            Measured(200, 300, 0.1),
+            Change(200, 300, 0.1),
             1.0,
-            "No: each step takes 100 ns longer, by times that include the profiler.",
+            "No: each step takes 100 ns more (includes profiler overhead).",
         ),
-        (Measured(200, 200, 0.1), 1.0, "A step takes as long as before, by"),
+        (Change(200, 200, 0.1), 1.0, "No change: each step takes the same time ("),
     ],
 )
-def test_no_break_even(pace: Measured, cost_s: float, begins: str) -> None:
+def test_no_break_even(pace: Change, cost_s: float, begins: str) -> None:
     found = worth(pace, UNKNOWN, cost_s, "step")
     assert found.break_even_calls is None
     assert found.text.startswith(begins)
@@ -59,17 +59,17 @@ def test_the_text_says_whose_time_it_is(
     host: tuple[int, int], gpu: tuple[int, int], who: str
 ) -> None:
     """The larger of host and GPU time is not the wall time, which waits for both."""
-    pace, known = Measured(200, 300, 0.1), Measured(*gpu, 0.1)
-    assert pace_setter(pace, Measured(*host, 0.1), known) == who
+    pace, known = Change(200, 300, 0.1), Change(*gpu, 0.1)
+    assert pace_setter(pace, Change(*host, 0.1), known) == who
     assert worth(pace, known, 1.0, "call", who=who).text.startswith(
-        f"No: {who} needs 100 ns longer per call, by times that"
+        f"No: {who} takes 100 ns more per call (includes profiler overhead)"
     )
-    back = worth(Measured(300, 200, 0.1), known, 1e-6, "call", who=who).text
-    assert back.lower().startswith(f"{who.lower()} needs 100 ns less per call, by")
+    back = worth(Change(300, 200, 0.1), known, 1e-6, "call", who=who).text
+    assert back.lower().startswith(f"{who.lower()} takes 100 ns less per call (includes")
 
 
 def test_an_unknown_cost_asks_for_it() -> None:
-    found = worth(Measured(300, 200, 0.1), UNKNOWN, None, "call")
+    found = worth(Change(300, 200, 0.1), UNKNOWN, None, "call")
     assert (found.cost_s, found.break_even_calls) == (None, None)
     assert "--compile-seconds" in found.text
 
@@ -108,15 +108,14 @@ def record(
 def test_times_without_the_profiler_decide(tmp_path: Path) -> None:
     """The profiled host takes longer, the program does not."""
     a, b = made(tmp_path, steps([5_000] * 3), "a"), made(tmp_path, steps([9_000] * 3), "b")
-    assert "by times that include the profiler" in compare(a, b).worth.text
+    assert "(includes profiler overhead)" in compare(a, b).worth.text
     record(tmp_path, "a", 3_000)
     assert compare(a, b).worth.saves_ns_per_call == -4_000
     record(tmp_path, "b", 2_000)
     found = compare(a, b)
     assert (found.worth.saves_ns_per_call, found.worth.break_even_calls) == (1_000, 400_000)
     assert (
-        "measured without the profiler (3.00 us to 2.00 us, host 100 ns to 100 ns)"
-        in found.worth.text
+        "(measured without the profiler: 3.00 to 2.00 us, host 100 to 100 ns)" in found.worth.text
     )
     assert any(
         line.startswith("Wall time without the profiler falls by 33.3%") for line in found.changed
@@ -131,7 +130,7 @@ def test_the_spread_of_the_records_is_noise(tmp_path: Path) -> None:
     found = compare(a, b).worth
     assert (found.saves_ns_per_call, found.break_even_calls) == (100, None)
     assert found.text.startswith(
-        "Cannot be told: 100 ns less per step, measured without the profiler"
+        "Inconclusive: 100 ns less per step (measured without the profiler: 3.00 to 2.90 us"
     )
 
 
@@ -182,12 +181,12 @@ def test_the_recorded_mlp_pays_without_the_profiler() -> None:
 )
 def test_a_file_that_is_no_record_says_nothing(tmp_path: Path, text: str) -> None:
     (tmp_path / "t.run.json").write_text(text)
-    assert read_record(str(tmp_path / "t.json.gz")) == Record()
+    assert read_run(str(tmp_path / "t.json.gz")) == NO_RECORD
 
 
 def test_no_record_for_an_archive_member(tmp_path: Path) -> None:
-    assert read_record(f"{tmp_path}/a.zip::t.json") == Record()
-    assert read_record("-") == Record()
+    assert read_run(f"{tmp_path}/a.zip::t.json") == NO_RECORD
+    assert read_run("-") == NO_RECORD
 
 
 @pytest.mark.parametrize("seconds", [-1.0, float("nan"), float("inf"), 1e308])

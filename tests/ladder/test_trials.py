@@ -65,9 +65,9 @@ def test_a_slower_call_is_not_worth_it_and_the_gpu_s_part_is_told() -> None:
     assert trial.text.startswith(
         "Not worth it: a call takes 250 us instead of 200 us (1.25x, noise 0.8%), and compiling "
         "costs "
-        "1.00 s once. The GPU does not set the pace."
+        "1.00 s once. The GPU is not the bottleneck."
     )
-    assert "would count, and pay after 20,000 calls." in trial.text
+    assert "of GPU time and breaks even after 20,000 calls." in trial.text
 
 
 def test_no_verdict_inside_the_noise() -> None:

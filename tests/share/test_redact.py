@@ -14,10 +14,10 @@ import foretrace
 from foretrace.errors import UsageError
 from foretrace.look import look
 from foretrace.recordings import traces
+from foretrace.share.pseudonyms import Pseudonyms
 from foretrace.share.publish import share
 from foretrace.share.redact import KEEP, parse_keep, redact
 from foretrace.share.stores import Folder
-from foretrace.share.words import Words
 from share import planted
 
 
@@ -122,11 +122,11 @@ def test_a_copy_says_the_same_about_the_gpu(name: str, tmp_path: Path) -> None:
     ],
 )
 def test_names_of_machines_are_left_alone(name: str) -> None:
-    assert Words({"alice", "node7"}).clean(name) == name
+    assert Pseudonyms({"alice", "node7"}).clean(name) == name
 
 
 def test_a_pseudonym_is_the_same_in_one_run_and_another_in_the_next() -> None:
-    first, second = Words(), Words()
+    first, second = Pseudonyms(), Pseudonyms()
     assert (
         first.clean("/home/alice/x")
         == first.clean("/home/alice/x")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from foretrace.cli._lossy import warn_of_loss
-from foretrace.cli._options import as_json, opens_trace
+from foretrace.cli._options import as_json, one_form, opens_trace
 
 MOST = 26  # one letter each
 
@@ -23,10 +23,7 @@ MOST = 26  # one letter each
     "--compile-seconds",
     type=click.FloatRange(0, 10**9),
     metavar="S",
-    help=(
-        "What the change costs once, such as the time of torch.compile; else taken from the run "
-        "record."
-    ),
+    help="What the change costs once, such as compile time; default: the run record's.",
 )
 @click.option(
     "--fail-if",
@@ -34,8 +31,7 @@ MOST = 26  # one letter each
     multiple=True,
     metavar="CONDITION",
     help='Exit 1 when this holds: "gpu > 1.05x", "kernels > 4", "wall > 2ms". Quantities: gpu, '
-    "cpu, wall, idle, "
-    "kernels, memcpys, launches. Repeatable.",
+    "cpu, wall, idle, kernels, memcpys, launches. Repeatable.",
 )
 @click.option(
     "--top",
@@ -62,40 +58,36 @@ def command(
     """Say what changed between two traces, what stayed the same, and whether it is worth its cost.
 
     A is the baseline; B, and each trace after it, is compared with A. Repeats inside each trace
-    (calls of a region that both have, else steps) give the medians and the noise; a change inside
-    the noise is no verdict.
+    (calls of a region that both have, else steps) give the medians and the noise. A change within
+    the noise is inconclusive.
 
     \b
     foretrace compare eager.json.gz compiled.json.gz
     foretrace compare main.json.gz branch.json.gz --fail-if "gpu > 1.05x" --fail-if "kernels > 1x"
     """
-    import json
-
+    from foretrace import opening
     from foretrace.comparison import compare, document, parse_gate
     from foretrace.errors import UsageError
-    from foretrace.opening import open
     from foretrace.render.comparison import comparison_markdown, comparison_text
     from foretrace.render.safe import plain
+    from foretrace.schema.documents import encode
     from foretrace.sources.limits import parse_limits
 
+    one_form(as_json, markdown)
     if len(more) > MOST - 2:
         raise UsageError(f"at most {MOST} traces can be compared at once")
     gates = [parse_gate(text) for text in conditions]
     limits = parse_limits(limit)
-    first, second, *others = (
-        open(path, cache=not no_cache, limits=limits) for path in (a, b, *more)
-    )
-    warn_of_loss(first, second, *others)
-    found = compare(first, second, *others, region=region, compile_seconds=compile_seconds)
+    traces = [opening.open(path, cache=not no_cache, limits=limits) for path in (a, b, *more)]
+    warn_of_loss(*traces)
+    found = compare(*traces, region=region, compile_seconds=compile_seconds)
     outcomes = [gate.check(each) for each in (found, *found.others) for gate in gates]
     if as_json:
-        click.echo(json.dumps(document(found), ensure_ascii=False, allow_nan=False))
+        click.echo(encode(document(found)))
     else:
         click.echo(comparison_markdown(found, top) if markdown else comparison_text(found, top))
     for outcome in outcomes:
-        click.echo(
-            f"{'FAIL' if outcome.met else 'ok'}  {plain(outcome.gate.text)}: {outcome.text}",
-            err=True,
-        )
-    lost = strict and any(trace.ledger.lost_data for trace in (first, second, *others))
+        sign = "FAIL" if outcome.met else "ok"
+        click.echo(f"{sign}  {plain(outcome.gate.text)}: {outcome.text}", err=True)
+    lost = strict and any(trace.ledger.lost_data for trace in traces)
     return 1 if lost or any(outcome.met for outcome in outcomes) else 0

@@ -39,27 +39,24 @@ def command(
     strict: bool,
     limit: tuple[str, ...],
 ) -> int:
-    """Open TRACE in Perfetto's page, handed over on this machine: nothing is uploaded."""
+    """Open TRACE in Perfetto's page. The trace stays on this machine: nothing is uploaded."""
     from pathlib import Path
 
+    from foretrace import opening
     from foretrace.errors import UsageError
-    from foretrace.opening import open
     from foretrace.share import handoff
     from foretrace.share.perfetto import annotated as write_annotated
     from foretrace.sources.limits import parse_limits
 
     copy = None if annotated is None else new_file(annotated, overwrite=overwrite)
-    opened = open(trace, cache=not no_cache, limits=parse_limits(limit))
+    opened = opening.open(trace, cache=not no_cache, limits=parse_limits(limit))
     path = copy or Path(opened.path)
     if copy is not None:
         for label, count in write_annotated(opened, path).items():
             click.echo(f"{count:8,}  {ascii(label)[1:-1]}", err=True)
         click.echo(str(path))
     elif not path.is_file():
-        raise UsageError(
-            f"{trace}: only a file of its own can be handed over; pass --annotated FILE to write "
-            "one"
-        )
+        raise UsageError(f"{trace} is not a file of its own: pass --annotated FILE to write one")
     failed = 1 if strict and opened.ledger.lost_data else 0
     if copy is not None and no_browser:
         return failed
@@ -68,5 +65,5 @@ def command(
     if not no_browser:
         click.launch(server.address)
     if not handoff.serve_until_fetched(server, wait):
-        raise UsageError(f"nobody fetched the trace within {wait:.0f} s")
+        raise UsageError(f"the browser did not fetch the trace within {wait:.0f} s")
     return failed

@@ -36,21 +36,19 @@ def command(
     """Put the traces in PATH where others can see them, with a report for each and an index page.
 
     What is shared is a copy made from a list of what may be in it: host names, user names, paths,
-    stacks and the values of arguments stay here. What is already there is left as it is, and
-    nothing is ever deleted.
+    stacks and the values of arguments stay on this machine. Files that are already there are left
+    as they are, and nothing is ever deleted.
 
     \b
     foretrace share traces --to hf://buckets/me/traces
     foretrace share traces -b traces
     """
-    import json
     import shlex
-    import sys
-    import textwrap
 
     from foretrace.errors import UsageError
     from foretrace.render.safe import plain
-    from foretrace.render.section import WIDTH
+    from foretrace.schema.documents import encode
+    from foretrace.schema.documents.share import ShareDocument
     from foretrace.share.publish import INDEX, share
     from foretrace.share.redact import KEEP, REMAINS, parse_keep
     from foretrace.share.stores import store_for
@@ -60,53 +58,36 @@ def command(
         raise UsageError("say where to: --to URL, or -b BUCKET")
     wanted = parse_keep(keep)
     store = store_for(url or f"hf://buckets/{bucket}")
-
-    def progress(done: int, every: int, what: str) -> None:
-        if sys.stderr.isatty():
-            bar = "#" * (30 * done // every)
-            click.echo(
-                f"\r\x1b[K[{bar:30}] {done}/{every} {ascii(what)[1:-1]}", err=True, nl=done == every
-            )
-
+    shared = share(path, store, wanted, parse_limits(limit), _progress, cache=not no_cache)
     remains = [*REMAINS, *(KEEP[name] for name in sorted(wanted))]
-    shared = share(path, store, wanted, parse_limits(limit), progress, cache=not no_cache)
-    failed = 1 if strict and any(each.lost_data for each in shared) else 0
     if as_json:
-        rows = [
-            {
-                "source": each.source,
-                "trace": each.trace,
-                "report": each.report,
-                "perfetto": each.perfetto,
-                "regions": each.regions,
-                "was_there": each.was_there,
-            }
-            for each in shared
-        ]
-        click.echo(
-            json.dumps(
-                {
-                    "schema": 1,
-                    "to": store.place(""),
-                    "index": INDEX,
-                    "shared": rows,
-                    "remains": remains,
-                }
-            )
-        )
-        return failed
-    for each in shared:
-        click.echo(f"{each.trace}{' (was there)' if each.was_there else ''}")
-        click.echo(
-            f"  {each.perfetto or f'foretrace perfetto {shlex.quote(store.place(each.trace))}'}"
-        )
-    click.echo(f"index: {store.place(INDEX)}\nWhat remains in what was shared:", err=True)
-    regions = sorted({name for each in shared for name in each.regions})
-    for line in [
-        *remains,
-        *([f"names of regions: {', '.join(map(plain, regions))}"] if regions else []),
-    ]:
-        click.echo(
-            textwrap.fill(line, WIDTH, initial_indent="  - ", subsequent_indent="    "), err=True
-        )
-    return failed
+        click.echo(encode(ShareDocument(1, store.place(""), INDEX, shared, remains)))
+    else:
+        for each in shared:
+            click.echo(f"{each.trace}{' (was there)' if each.was_there else ''}")
+            opens = f"foretrace perfetto {shlex.quote(store.place(each.trace))}"
+            click.echo(f"  {each.perfetto or opens}")
+        regions = sorted({plain(name) for each in shared for name in each.regions})
+        named = [f"names of regions: {', '.join(regions)}"] if regions else []
+        _say_what_remains(store.place(INDEX), [*remains, *named])
+    return 1 if strict and any(each.lost_data for each in shared) else 0
+
+
+def _progress(done: int, total: int, what: str) -> None:
+    import sys
+
+    if sys.stderr.isatty():
+        bar = f"{'#' * (30 * done // total):30}"
+        line = f"\r\x1b[K[{bar}] {done}/{total} {ascii(what)[1:-1]}"
+        click.echo(line, err=True, nl=done == total)
+
+
+def _say_what_remains(index: str, lines: list[str]) -> None:
+    import textwrap
+
+    from foretrace.render.section import WIDTH
+
+    click.echo(f"index: {index}\nWhat remains in what was shared:", err=True)
+    for line in lines:
+        text = textwrap.fill(line, WIDTH, initial_indent="  - ", subsequent_indent="    ")
+        click.echo(text, err=True)

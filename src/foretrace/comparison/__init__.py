@@ -7,20 +7,26 @@
     document(found)                             # what `foretrace compare --json` prints
 
 `repeats` decides what is compared, `measure` what the noise is, `align` which kernel is which,
-`fusion` what became one.
+`fusion` which kernels were fused.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
-from foretrace.comparison.comparison import Comparison, compare_two
+from foretrace.comparison.comparison import Comparison
 from foretrace.comparison.document import document
 from foretrace.comparison.gate import Gate, Outcome, parse_gate
-from foretrace.comparison.record import MOST_S
-from foretrace.comparison.repeats import choose
+from foretrace.comparison.kernels import compare_kernels
+from foretrace.comparison.launched import launch_recorded
+from foretrace.comparison.measure import Sample, measured
+from foretrace.comparison.ops import compare_ops
+from foretrace.comparison.repeats import Unit, choose
+from foretrace.comparison.sentences import changed, unchanged
+from foretrace.comparison.side import side
 from foretrace.errors import TraceError, UsageError
 from foretrace.model.trace import Trace
+from foretrace.schema.run_record import MOST_S, RecordedRun, read_run
 
 __all__ = ["Comparison", "Gate", "Outcome", "compare", "document", "parse_gate"]
 
@@ -36,7 +42,7 @@ def compare(
 
     The unit is the call of a region that all of them have, else the step, else the whole trace;
     `region` names one. `compile_seconds` is what the change costs once; without it the run record
-    beside the trace is asked. Raises `TraceError` when a trace has no complete event.
+    beside the trace gives it. Raises `TraceError` when a trace has no complete event.
     """
     if compile_seconds is not None and not 0 <= compile_seconds <= MOST_S:
         raise UsageError(
@@ -51,5 +57,41 @@ def compare(
                 hint="was the profiler stepped, and stopped before the export?",
             )
     unit = choose((a, b, *more), region)
-    first, *others = (compare_two(a, other, unit, compile_seconds) for other in (b, *more))
+    first, *others = (_compare_two(a, other, unit, compile_seconds) for other in (b, *more))
     return replace(first, others=tuple(others))
+
+
+def _compare_two(a: Trace, b: Trace, unit: Unit, compile_seconds: float | None) -> Comparison:
+    """Compare the repeats of `unit` in B with those in A."""
+    launch = launch_recorded(a, b)
+    left, right = side(a, unit, launch), side(b, unit, launch)
+    runs = [read_run(trace.path) for trace in (a, b)]
+    timed = all(_timed(run, unit) for run in runs)
+    hosts = [Sample(run.timing.host_ns_per_call) if timed else Sample() for run in runs]
+    found = Comparison(
+        unit,
+        left,
+        right,
+        compare_kernels(left.kernels, right.kernels),
+        compare_ops(left.ops, right.ops),
+        gpu_ns=measured(left.gpu, right.gpu),
+        cpu_ns=measured(left.cpu, right.cpu),
+        wall_ns=measured(left.wall, right.wall),
+        idle_ns=measured(left.idle, right.idle),
+        pace_ns=measured(left.pace, right.pace),
+        bare_wall_ns=measured(*(_wall(run) if timed else Sample() for run in runs)),
+        bare_host_ns=measured(*hosts),
+        cost_s=compile_seconds if compile_seconds is not None else runs[1].compile.seconds,
+    )
+    return replace(found, changed=changed(found), unchanged=unchanged(found))
+
+
+def _timed(run: RecordedRun, unit: Unit) -> bool:
+    """Whether a record timed the unit: a step is one call, and so is the region it names."""
+    return unit.kind == "step" or (unit.kind == "region" and unit.name == run.rung.region)
+
+
+def _wall(run: RecordedRun) -> Sample:
+    """The spread is the range of the batches, which is wider than a standard deviation."""
+    wall, spread = run.timing.wall_ns_per_call, run.timing.wall_spread
+    return Sample(wall, wall * spread if wall is not None and spread is not None else None)

@@ -2,8 +2,8 @@
 
 Same: name, launch configuration and op shapes agree (shapes only where both traces recorded them).
 Those that follow each other in both launch orders are found first, and hold the rest in place.
-Changed: another kernel, or the same one launched otherwise, in the same place; the levels below, in
-order, say what "the same place" means. What is left was removed or added.
+Changed: another kernel, or another launch of the same one, in the same place; the levels below, in
+order, define the place. What is left was removed or added.
 
 Every rule reads the same from both ends, so comparing B with A gives the mirror of comparing A with
 B.
@@ -14,16 +14,16 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
+from msgspec import Struct, field
 
 from foretrace.comparison.launched import Kernel
 
 Pair = tuple[int, int]
 PRODUCTS = ("gemm", "gemv", "conv", "attention")
-# Cells of the table that finds the common order: 200 MB and a second. Beyond that kernels of one
-# kind are paired in turn.
+# Cells of the table that finds the common order: 200 MB and a second. A larger one is not made, and
+# kernels of one kind are paired in turn.
 MOST_CELLS = 50_000_000
 
 # Each level pairs what is left, the first with the first, where the keys agree; None never agrees.
@@ -38,8 +38,7 @@ LEVELS: tuple[Callable[[Kernel], Hashable], ...] = (
 )
 
 
-@dataclass(slots=True)
-class Alignment:
+class Alignment(Struct):
     """Pairs of positions in the two launch orders, and the positions that have no partner."""
 
     a: Sequence[Kernel]
@@ -64,24 +63,20 @@ class Alignment:
         for j in reversed(self.left_b):
             waiting[keys_b[j]].append(j)
         waiting.pop(None, None)
-        self.take(
-            [(i, waiting[keys_a[i]].pop()) for i in self.left_a if waiting.get(keys_a[i])], into
-        )
+        pairs = [(i, waiting[keys_a[i]].pop()) for i in self.left_a if waiting.get(keys_a[i])]
+        self.take(pairs, into)
 
     def pair_by(self, into: list[Pair], key: Callable[[Kernel], Hashable]) -> None:
-        self.pair(
-            into, {i: key(self.a[i]) for i in self.left_a}, {j: key(self.b[j]) for j in self.left_b}
-        )
+        """Pair what is left where the keys of two kernels agree."""
+        keys_a = {i: key(self.a[i]) for i in self.left_a}
+        self.pair(into, keys_a, {j: key(self.b[j]) for j in self.left_b})
 
     def places(self) -> tuple[dict[int, int], dict[int, int]]:
-        """For what is left on either side: after how many of the pairs that kept their order it
-        comes.
-        """
-        anchors = self._kept_order()
-        spots_a, spots_b = [i for i, _ in anchors], [j for _, j in anchors]
-        return {i: bisect_right(spots_a, i) for i in self.left_a}, {
-            j: bisect_right(spots_b, j) for j in self.left_b
-        }
+        """For what is left in A and in B: how many pairs that kept their order precede it."""
+        kept = self._kept_order()
+        spots_a, spots_b = [i for i, _ in kept], [j for _, j in kept]
+        places_a = {i: bisect_right(spots_a, i) for i in self.left_a}
+        return places_a, {j: bisect_right(spots_b, j) for j in self.left_b}
 
     def _kept_order(self) -> list[Pair]:
         """The most pairs that follow each other in both orders; the same ones from either side."""
@@ -119,7 +114,7 @@ def pair_by_place(found: Alignment) -> None:
 
 
 def _spelled(kernels: Sequence[Kernel]) -> list[str]:
-    """An order of launch as text, to tell two orders apart when their positions do not."""
+    """A launch order as text: decides between two orders whose positions are equal."""
     return [repr(kernel.kind) for kernel in kernels]
 
 
@@ -140,7 +135,7 @@ def _rising(pairs: list[Pair]) -> list[Pair]:
 
 
 def _in_order(a: Sequence[Hashable], b: Sequence[Hashable]) -> list[Pair]:
-    """The longest common subsequence. Of several as long, the same one is found from either side."""
+    """The longest common subsequence. Of several as long, both sides find the same one."""
     numbers = {kind: n for n, kind in enumerate(sorted({*a, *b}, key=repr))}
     left, right = [numbers[kind] for kind in a], [numbers[kind] for kind in b]
     if (len(left), left) > (len(right), right):
@@ -149,12 +144,9 @@ def _in_order(a: Sequence[Hashable], b: Sequence[Hashable]) -> list[Pair]:
 
 
 def _longest(a: list[int], b: list[int]) -> list[Pair]:
-    """One row of the table at a time: a length grows by at most one from cell to cell, so a running
-    maximum fills a row.
-    """
-    start = next(
-        (n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b))
-    )
+    """A length grows by at most one from cell to cell, so a running maximum fills a row."""
+    unequal = (n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y)
+    start = next(unequal, min(len(a), len(b)))
     head, a, b = [(n, n) for n in range(start)], a[start:], b[start:]
     if len(a) * len(b) > MOST_CELLS:
         return head
@@ -176,13 +168,12 @@ def _longest(a: list[int], b: list[int]) -> list[Pair]:
 
 
 def _pair_unshaped(found: Alignment) -> None:
-    """Of one name and launch, and the shapes recorded in one trace only: the same (a replayed graph
-    records none).
-    """
-    every_a, every_b = (
-        {at: kernel.kind[:2] for at, kernel in enumerate(side)} for side in (found.a, found.b)
-    )
-    bare_a = {at: key if found.a[at].shapes is None else None for at, key in every_a.items()}
-    bare_b = {at: key if found.b[at].shapes is None else None for at, key in every_b.items()}
-    found.pair(found.same, bare_a, every_b)
-    found.pair(found.same, every_a, bare_b)
+    """Same name and launch count as the same where a trace has no shapes (a replayed graph)."""
+    every, bare = [], []
+    for side in (found.a, found.b):
+        every.append({at: kernel.kind[:2] for at, kernel in enumerate(side)})
+        bare.append(
+            {at: None if side[at].shapes is not None else key for at, key in every[-1].items()}
+        )
+    found.pair(found.same, bare[0], every[1])
+    found.pair(found.same, every[0], bare[1])

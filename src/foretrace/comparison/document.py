@@ -2,136 +2,107 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from msgspec import UNSET
 
+from foretrace.comparison.comparison import Comparison
 from foretrace.comparison.fusion import Fusion
-from foretrace.comparison.kernels import KernelRow
-from foretrace.comparison.launched import Config, Kernel
-from foretrace.comparison.measure import Measured
-from foretrace.comparison.ops import OpRow
+from foretrace.comparison.kernels import KernelPair, KernelTable
+from foretrace.comparison.launched import Kernel
+from foretrace.comparison.measure import Change
+from foretrace.comparison.ops import OpPair, OpTable
 from foretrace.comparison.side import Side
-from foretrace.look import ledger_entry, trace_entry
-from foretrace.model.arguments import json_text
-
-if TYPE_CHECKING:
-    from foretrace.comparison.comparison import Comparison
+from foretrace.schema.documents import compare as documents
+from foretrace.schema.documents.compare import LaunchConfig
 
 SCHEMA = 1
 
 
-def document(found: Comparison) -> dict[str, Any]:
-    """The contract's document; with more than two traces `others` holds one for each further trace
-    against A.
-
-    `bare_wall_ns` and `bare_host_ns` are there where both run records have times without the
-    profiler.
-    """
-    kernels, ops, worth = found.kernels, found.ops, found.worth
-    answer = {
-        "schema": SCHEMA,
-        "a": _side(found.a),
-        "b": _side(found.b),
-        "kernels": {
-            name: [_kernel(row) for row in getattr(kernels, name)]
-            for name in ("same", "changed", "removed", "added")
-        },
-        "ops": {
-            name: [_op(row) for row in getattr(ops, name)] for name in ("removed", "added", "same")
-        },
-        "fusions": [_fusion(fusion) for fusion in kernels.fusions],
-        "gpu_ns": _measured(found.gpu_ns),
-        "cpu_ns": _measured(found.cpu_ns),
-        "wall_ns": _measured(found.wall_ns),
-        "changed": list(found.changed),
-        "unchanged": list(found.unchanged),
-        "worth": {
-            "saves_ns_per_call": worth.saves_ns_per_call,
-            "cost_s": worth.cost_s,
-            "break_even_calls": worth.break_even_calls,
-            "text": worth.text,
-        },
-    }
-    if found.bare_wall_ns.saved is not None:
-        answer |= {
-            "bare_wall_ns": _measured(found.bare_wall_ns),
-            "bare_host_ns": _measured(found.bare_host_ns),
-        }
-    return answer | (
-        {"others": [document(other) for other in found.others]} if found.others else {}
+def document(found: Comparison) -> documents.CompareDocument:
+    """The contract's document; `others` holds one for each trace after B, compared with A."""
+    bare = found.bare_wall_ns.saved is not None
+    return documents.CompareDocument(
+        SCHEMA,
+        _trace(found.a),
+        _trace(found.b),
+        _kernels(found.kernels),
+        _ops(found.ops),
+        [_fusion(fusion) for fusion in found.kernels.fusions],
+        gpu_ns=_change(found.gpu_ns),
+        cpu_ns=_change(found.cpu_ns),
+        wall_ns=_change(found.wall_ns),
+        changed=list(found.changed),
+        unchanged=list(found.unchanged),
+        worth=found.worth,
+        bare_wall_ns=_change(found.bare_wall_ns) if bare else UNSET,
+        bare_host_ns=_change(found.bare_host_ns) if bare else UNSET,
+        others=[document(other) for other in found.others] or UNSET,
     )
 
 
-def _side(side: Side) -> dict[str, Any]:
-    """The trace as `look` names it, and what of it was compared: counts are per unit."""
-    return trace_entry(side.trace) | {
-        "ledger": ledger_entry(side.trace),
-        "unit": {
-            "kind": side.unit.kind,
-            "name": side.unit.name or None,
-            "repeats": len(side.repeats.spans),
-        },
-        "per_unit": {
-            "kernels": len(side.kernels),
-            "memcpys": side.memcpys,
-            "memsets": side.memsets,
-            "launches": side.launches,
-            "gpu_idle_ns": side.idle.median,
-        },
-    }
+def _trace(side: Side) -> documents.ComparedTrace:
+    trace, about, spans = side.trace, side.trace.about, side.trace.spans
+    return documents.ComparedTrace(
+        trace.path,
+        trace.source,
+        about.device,
+        about.arch,
+        about.rank,
+        events=trace.event_count,
+        steps=len(spans.steps),
+        regions=len(spans.region_groups()),
+        ledger=documents.LedgerEntry.of(trace.ledger),
+        unit=documents.ComparedUnit(
+            side.unit.kind, side.unit.name or None, len(side.repeats.spans)
+        ),
+        per_unit=documents.UnitCounts(
+            len(side.kernels), side.memcpys, side.memsets, side.launches, side.idle.median
+        ),
+    )
 
 
-def _measured(value: Measured) -> dict[str, Any]:
-    return {"a": value.a, "b": value.b, "ratio": value.ratio, "noise": value.noise}
+def _change(value: Change) -> documents.ChangeEntry:
+    return documents.ChangeEntry(value.a, value.b, value.ratio, value.noise)
 
 
-def _kernel(row: KernelRow) -> dict[str, Any]:
-    entry = _described(row.kernel) | {
-        "a": row.count if row.a else 0,
-        "b": row.count if row.b else 0,
-        "median_ns": _measured(row.ns),
-    }
-    if row.a is not None and row.b is not None and row.why:
-        entry["to"] = _described(row.b)
-    return entry | ({"why": list(row.why)} if row.why else {})
+def _kernels(table: KernelTable) -> documents.ComparedKernels:
+    every = (table.same, table.changed, table.removed, table.added)
+    return documents.ComparedKernels(*([_kernel(row) for row in rows] for rows in every))
 
 
-def _described(kernel: Kernel) -> dict[str, Any]:
-    return {
-        "name": kernel.name,
-        "short": kernel.short,
-        "role": kernel.role,
-        "op": kernel.op,
-        "shapes": kernel.shapes,
-        "config": _config(kernel.config),
-    }
+def _kernel(row: KernelPair) -> documents.ComparedKernel:
+    changed = row.a is not None and row.b is not None and row.why
+    return documents.ComparedKernel(
+        *_identity(row.kernel),
+        a=row.count if row.a else 0,
+        b=row.count if row.b else 0,
+        median_ns=_change(row.ns),
+        to=documents.KernelEntry(*_identity(row.b)) if row.b and changed else UNSET,
+        why=list(row.why) or UNSET,
+    )
 
 
-def _config(config: Config) -> dict[str, Any]:
-    return {
-        "grid": config.grid and json_text(config.grid),
-        "block": config.block and json_text(config.block),
-        "registers": config.registers,
-        "shared_memory": config.shared_memory,
-    }
+def _identity(kernel: Kernel) -> tuple[str, str, str, str | None, str | None, LaunchConfig]:
+    return kernel.name, kernel.short, kernel.role, kernel.op, kernel.shapes, kernel.config
 
 
-def _op(row: OpRow) -> dict[str, Any]:
-    return {
-        "name": row.name,
-        "a": row.a,
-        "b": row.b,
-        "self_cpu_ns": {"a": row.a_ns, "b": row.b_ns},
-        "gpu_ns": {"a": row.a_gpu_ns, "b": row.b_gpu_ns},
-    }
+def _ops(table: OpTable) -> documents.ComparedOps:
+    every = (table.removed, table.added, table.same)
+    return documents.ComparedOps(*([_op(row) for row in rows] for rows in every))
 
 
-def _fusion(fusion: Fusion) -> dict[str, Any]:
-    return {
-        "kernel": fusion.kernel,
-        "backend": fusion.backend,
-        "replaces": list(fusion.replaces),
-        "bytes_saved": fusion.bytes_saved,
-        "ns_saved": fusion.ns_saved,
-        "count": fusion.count,
-        "sign": fusion.sign,
-    }
+def _op(row: OpPair) -> documents.ComparedOp:
+    self_cpu = documents.TimePair(row.a_ns, row.b_ns)
+    gpu = documents.TimePair(row.a_gpu_ns, row.b_gpu_ns)
+    return documents.ComparedOp(row.name, row.a, row.b, self_cpu, gpu)
+
+
+def _fusion(fusion: Fusion) -> documents.FusionEntry:
+    return documents.FusionEntry(
+        fusion.kernel,
+        fusion.backend,
+        list(fusion.replaces),
+        fusion.bytes_saved,
+        fusion.ns_saved,
+        fusion.count,
+        fusion.sign,
+    )

@@ -1,27 +1,29 @@
 """Kernels of B that do the work of several kernels of A.
 
-Four signs are taken for a fusion, and each is something the trace shows:
+Four signs count as a fusion, and the trace shows each of them:
 
-- `name`: an Inductor kernel names the ops it came from; kernels of A that ran one of those ops, and
-  run no more, were taken up by the nearest kernel of B that names it.
-- `place`: a Triton kernel, an attention, norm, softmax or optimizer kernel stands, with few others,
-  where A had more kernels of the kinds that it can hold.
+- `name`: an Inductor kernel names the ops it came from; removed kernels of A that ran one of those
+  ops went into the nearest kernel of B that names it.
+- `place`: a Triton kernel, an attention, norm, softmax or optimizer kernel runs, with few others,
+  where A had more kernels of the roles that it can hold.
 - `epilogue`: a matrix product changed its op or its epilogue (`aten::mm` to `aten::addmm`, `bias`),
-  and the pointwise kernel that followed it in A is gone.
-- `merged`: a matrix product does as many FLOP as several equal ones of A did, and those are gone.
+  and the pointwise kernel that followed it in A is removed.
+- `merged`: a matrix product has the FLOPs of several equal ones of A, and those are removed.
 
-`bytes_saved` is what A's kernels had to move less what B's must: from shapes, and where B's kernel
-has only an estimate (compiled Triton kernels do not record which arguments are results) at most
-what the kernels of A wrote for each other, once written and once read. `ns_saved` compares medians.
-Copies that B's op makes beside the kernel count against it.
+`bytes_saved` is the memory traffic of A's kernels less that of B's, from shapes. Where B's kernel
+has only an estimate (compiled Triton kernels do not record which arguments are results) it is at
+most what the kernels of A wrote for each other, once written and once read. `ns_saved` compares
+medians. Copies that B's op makes beside the kernel count against it.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from foretrace import families
 from foretrace.comparison.align import Alignment, Pair
@@ -35,10 +37,10 @@ Number = TypeVar("Number", int, float)
 # step; six finds no more.
 NEAR = 3
 
-# A place says something only where little else is new: at most CROWD kernels, or one for every MANY
-# that are gone. (A flash attention's backward is three kernels, a fused optimizer six for forty or
-# for 248. Foreach kernels are 40 for 248, and two serving engines that share a single kernel have
-# hundreds of new ones in one place: none is said to stand for others.)
+# A place counts only where little else is new: at most CROWD kernels, or one for every MANY removed
+# ones. (A flash attention's backward is three kernels, a fused optimizer six for forty or for 248.
+# Foreach kernels are 40 for 248, and two serving engines that share a single kernel have hundreds
+# of new ones in one place: those are no fusions.)
 CROWD, MANY = 6, 16
 
 _BACKENDS = {
@@ -61,19 +63,18 @@ HOLDS = {
     "optimizer": _ELEMENTWISE | {"optimizer"},
     "other": _ROWS,
 }
-# Of these roles a kernel that stands for several is a fusion whoever wrote it.
+# A kernel of these roles that replaces several is a fusion whoever wrote it.
 WHOLE_OPS = ("attention", "normalization", "softmax", "optimizer")
 TRITON = ("liger_triton", "user_triton")
-# Kernels that a compiler has fused already say in their names what they hold: their place says
-# nothing more.
+# The names of compiled kernels list what they hold: their place adds nothing.
 COMPILED = ("inductor_triton", "inductor_cpp", "inductor_backend")
 PLAIN_PRODUCTS = ("aten::mm", "aten::bmm", "aten::matmul")
+SUMS = ("count", "kernels", "bytes_before", "bytes_saved", "ns_before", "ns_after", "copied_bytes")
 
 
-@dataclass(frozen=True, slots=True)
-class Fusion:
-    """One kernel of B and the ops of A it replaces, `kernels` of them. All numbers are per unit,
-    over `count` launches.
+class Fusion(Struct, frozen=True):
+    """One kernel of B, launched `count` times per unit, and the ops of A that it replaces, which
+    launched `kernels` kernels. Bytes and times are per unit.
     """
 
     kernel: str
@@ -91,15 +92,13 @@ class Fusion:
 
     @property
     def ns_saved(self) -> float | None:
-        return (
-            None
-            if self.ns_before is None or self.ns_after is None
-            else self.ns_before - self.ns_after
-        )
+        """GPU time of A's kernels less that of B's."""
+        if self.ns_before is None or self.ns_after is None:
+            return None
+        return self.ns_before - self.ns_after
 
 
-@dataclass(frozen=True, slots=True)
-class Taken:
+class Taken(Struct, frozen=True):
     """Positions in A whose work the kernels at `into` of B do."""
 
     into: tuple[int, ...]
@@ -107,10 +106,9 @@ class Taken:
     sign: str
 
 
-@dataclass(frozen=True, slots=True)
-class Fused:
-    """The fusions of B; for each position in A that was taken up the one in B that did; the new
-    kernels among those; and pairs of one kernel of A and the one kernel of B that names its op now.
+class Fused(Struct, frozen=True):
+    """The fusions of B. `absorbed` maps positions of A to the fused kernel of B, `absorbing` are
+    new fused kernels of B, `renewed` pairs a kernel of A with the one of B that names its op.
     """
 
     fusions: tuple[Fusion, ...]
@@ -120,7 +118,7 @@ class Fused:
 
 
 def fuse(found: Alignment) -> Fused:
-    """Every kernel of B that stands for two or more of A."""
+    """Every kernel of B that replaces two or more of A."""
     taken = _absorbed(found)
     new = [each for each in taken if len(each.members) > len(each.into)]
     kept = [*_epilogues(found), *_merged(found)]
@@ -129,21 +127,13 @@ def fuse(found: Alignment) -> Fused:
         fusion = _fusion(found, each)
         groups[fusion.kernel, *fusion.replaces].append(fusion)
     partners = dict(found.changed)
-    absorbed = {
-        i: each.into[0]
-        for each in (*new, *kept)
-        for i in each.members
-        if partners.get(i) != each.into[0]
-    }
+    into = {i: each.into[0] for each in (*new, *kept) for i in each.members}
+    lone = [each for each in taken if each.sign == "name" and len(each.members) == 1]
     return Fused(
         tuple(_summed(members) for members in groups.values()),
-        absorbed,
+        {i: j for i, j in into.items() if partners.get(i) != j},
         absorbing=frozenset(j for each in new for j in each.into),
-        renewed=tuple(
-            (each.members[0], each.into[0])
-            for each in taken
-            if each.sign == "name" and len(each.members) == 1
-        ),
+        renewed=tuple((each.members[0], each.into[0]) for each in lone),
     )
 
 
@@ -154,7 +144,7 @@ def backend(kernel: Kernel) -> str:
 
 
 def _absorbed(found: Alignment) -> list[Taken]:
-    """New kernels of B and the kernels of A that each took up, one or more."""
+    """New kernels of B and the kernels of A that each replaces, one or more."""
     place_a, place_b = found.places()
     named = {j: ops for j in found.left_b if (ops := _ops_in_name(found.b[j]))}
     naming: defaultdict[str, list[int]] = defaultdict(list)
@@ -165,14 +155,10 @@ def _absorbed(found: Alignment) -> list[Taken]:
     members: defaultdict[int, list[int]] = defaultdict(list)
     for i in found.left_a:
         kernel = found.a[i]
-        fitting = {
-            j for op in kernel.path for j in naming.get(_bare(op), ()) if _holds(found.b[j], kernel)
-        }
-        near = _nearest(found, place_a[i], fitting, place_b)
+        naming_it = {j for op in kernel.path for j in naming.get(_bare(op), ())}
+        near = _nearest(found, i, naming_it, place_a, place_b)
         if near is None and kernel.op is not None and kernel.family not in COMPILED:
-            near = _nearest(
-                found, place_a[i], [j for j in standing if _holds(found.b[j], kernel)], place_b
-            )
+            near = _nearest(found, i, standing, place_a, place_b)
         if near is not None:
             members[near].append(i)
     return [
@@ -182,33 +168,34 @@ def _absorbed(found: Alignment) -> list[Taken]:
 
 
 def _standing(
-    found: Alignment,
-    new: list[int],
-    place_a: Mapping[int, int],
-    place_b: Mapping[int, int],
+    found: Alignment, new: list[int], place_a: Mapping[int, int], place_b: Mapping[int, int]
 ) -> dict[int, tuple[int, ...]]:
-    """Kernels that may stand for others by their place: the first of each name in a place -> all of
-    them.
-    """
+    """Kernels that may replace others by place: the first of a name in a place -> all of them."""
     old, crowd = Counter(place_a.values()), Counter(place_b.values())
     groups: defaultdict[tuple[str, int], list[int]] = defaultdict(list)
     for j in new:
         place = place_b[j]
-        if _may_fuse(found.b[j]) and crowd[place] <= max(CROWD, old[place] // MANY):
+        may_fuse = found.b[j].family in TRITON or found.b[j].role in WHOLE_OPS
+        if may_fuse and crowd[place] <= max(CROWD, old[place] // MANY):
             groups[found.b[j].name, place].append(j)
     return {group[0]: tuple(group) for group in groups.values()}
 
 
 def _nearest(
-    found: Alignment, place: int, candidates: Iterable[int], places: Mapping[int, int]
+    found: Alignment,
+    i: int,
+    candidates: Iterable[int],
+    place_a: Mapping[int, int],
+    place_b: Mapping[int, int],
 ) -> int | None:
-    """The nearest candidate. Of two as near the later one, since fusing delays work; in one place
-    the longest kernel.
+    """The nearest candidate that can hold the kernel of A at `i`. Of two as near the later one,
+    since fusing delays work; in one place the longest kernel.
     """
     near = [
-        (abs(places[j] - place), places[j] < place, -(found.b[j].ns.median or 0), j)
+        (abs(away), away < 0, -(found.b[j].ns.median or 0), j)
         for j in candidates
-        if abs(places[j] - place) <= NEAR
+        if abs(away := place_b[j] - place_a[i]) <= NEAR
+        and found.a[i].role in HOLDS.get(found.b[j].role, frozenset())
     ]
     return min(near)[3] if near else None
 
@@ -226,25 +213,13 @@ def _bare(op: str) -> str:
     return op.rpartition("::")[2].strip("_")
 
 
-def _holds(fusing: Kernel, kernel: Kernel) -> bool:
-    return kernel.role in HOLDS.get(fusing.role, frozenset())
-
-
-def _may_fuse(kernel: Kernel) -> bool:
-    return kernel.family in TRITON or kernel.role in WHOLE_OPS
-
-
 def _epilogues(found: Alignment) -> list[Taken]:
-    """Products of B that do the pointwise kernel after their counterpart themselves."""
+    """Products of B that include the pointwise kernel that followed their counterpart in A."""
     left = set(found.left_a)
-    pairs = [
-        (i, j)
-        for i, j in sorted(found.changed)
-        if found.b[j].role == "gemm" and _adds(found.a[i], found.b[j])
-    ]
     return [
         Taken((j,), (i, i + 1), "epilogue")
-        for i, j in pairs
+        for i, j in sorted(found.changed)
+        if found.b[j].role == "gemm" and _adds(found.a[i], found.b[j])
         if i + 1 in left and found.a[i + 1].role == "pointwise"
     ]
 
@@ -255,11 +230,9 @@ def _merged(found: Alignment) -> list[Taken]:
     taken = []
     for i, j in sorted(found.changed):
         before, after = found.a[i], found.b[j]
-        times, rest = (
-            divmod(after.flops or 0, before.flops)
-            if before.flops and after.role == "gemm"
-            else (0, 1)
-        )
+        if not before.flops or after.role != "gemm":
+            continue
+        times, rest = divmod(after.flops or 0, before.flops)
         equal = [k for k in left if found.a[k].flops == before.flops][: times - 1]
         if not rest and times > 1 and len(equal) == times - 1:
             taken.append(Taken((j,), tuple(sorted((i, *equal))), "merged"))
@@ -269,82 +242,65 @@ def _merged(found: Alignment) -> list[Taken]:
 
 def _adds(before: Kernel, after: Kernel) -> bool:
     """Whether a product does more than it did."""
-    old, new = (
-        set(families.decode(kernel.name).get("epilogue") or ()) for kernel in (before, after)
-    )
+    old, new = (set(families.decode(each.name).get("epilogue") or ()) for each in (before, after))
     return bool(new - old) or (before.op in PLAIN_PRODUCTS and after.op not in PLAIN_PRODUCTS)
 
 
 def _fusion(found: Alignment, taken: Taken) -> Fusion:
     after, before = [found.b[j] for j in taken.into], [found.a[i] for i in taken.members]
     first, ops = after[0], _ops_in_name(after[0])
-    replaces = tuple(dict.fromkeys(_replaced(kernel, ops) for kernel in before))
     return Fusion(
         first.name,
         first.short,
         backend(first),
-        replaces,
-        taken.sign,
-        len(after),
-        len(before),
-        _moved(before),
-        _bytes_saved(before, after),
-        _spent(before),
-        _spent(after),
-        sum(kernel.beside_bytes for kernel in after),
+        replaces=tuple(dict.fromkeys(_replaced(kernel, ops) for kernel in before)),
+        sign=taken.sign,
+        count=len(after),
+        kernels=len(before),
+        bytes_before=_traffic(before),
+        bytes_saved=_bytes_saved(before, after),
+        ns_before=_spent(before),
+        ns_after=_spent(after),
+        copied_bytes=sum(kernel.beside_bytes for kernel in after),
     )
 
 
 def _replaced(kernel: Kernel, ops: frozenset[str]) -> str:
-    """The op by which people know the kernel: the innermost that the fused kernel names, else its
-    own.
-    """
+    """The innermost op that the fused kernel names, else the kernel's own."""
     return next((op for op in reversed(kernel.path) if _bare(op) in ops), kernel.op or kernel.short)
 
 
-def _moved(kernels: Sequence[Kernel]) -> int | None:
-    return _total(
-        [None if kernel.bytes is None else kernel.bytes + kernel.beside_bytes for kernel in kernels]
-    )
+def _traffic(kernels: Sequence[Kernel]) -> int | None:
+    moved = _total([kernel.bytes for kernel in kernels])
+    return None if moved is None else moved + sum(kernel.beside_bytes for kernel in kernels)
 
 
 def _spent(kernels: Sequence[Kernel]) -> float | None:
-    return _total(
-        [
-            None if kernel.ns.median is None else kernel.ns.median + kernel.beside_ns
-            for kernel in kernels
-        ]
-    )
+    spent = _total([kernel.ns.median for kernel in kernels])
+    return None if spent is None else spent + sum(kernel.beside_ns for kernel in kernels)
 
 
 def _bytes_saved(before: Sequence[Kernel], after: Sequence[Kernel]) -> int | None:
-    old, new = _moved(before), _moved(after)
+    old, new = _traffic(before), _traffic(after)
     if old is None or new is None:
         return None
     if not any(kernel.estimated for kernel in after):
         return old - new
-    handed_on = _total([kernel.written for kernel in before[:-1]])
-    if handed_on is None:
+    written = _total([kernel.written for kernel in before[:-1]])
+    if written is None:
         return None
-    # An estimate above what A moved counts arguments of which little is used, such as an
-    # embedding's table.
-    return min(old - new, 2 * handed_on) if new < old else 2 * handed_on
+    # An estimate above A's traffic counts arguments of which little is used, such as an embedding's
+    # table.
+    return min(old - new, 2 * written) if new < old else 2 * written
 
 
 def _total(values: Sequence[Number | None]) -> Number | None:
-    """The sum, or None when one of them is not known."""
+    """The sum, or None when one of them is unknown."""
     known = [value for value in values if value is not None]
     return sum(known) if len(known) == len(values) else None
 
 
 def _summed(members: Sequence[Fusion]) -> Fusion:
-    return replace(
-        members[0],
-        count=sum(each.count for each in members),
-        kernels=sum(each.kernels for each in members),
-        bytes_before=_total([each.bytes_before for each in members]),
-        bytes_saved=_total([each.bytes_saved for each in members]),
-        ns_before=_total([each.ns_before for each in members]),
-        ns_after=_total([each.ns_after for each in members]),
-        copied_bytes=sum(each.copied_bytes for each in members),
-    )
+    """One fusion for several of the same kernel and ops."""
+    sums = {name: _total([getattr(each, name) for each in members]) for name in SUMS}
+    return replace(members[0], **sums)

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from foretrace.comparison.measure import Measured
+from foretrace.comparison.measure import Change
 from foretrace.errors import UsageError
 from foretrace.units import count_text, percent_text, ratio_text, time_text
 
@@ -94,23 +94,23 @@ def _wrong(text: str, words: list[tuple[str, int]], at: int, expected: str) -> U
     )
 
 
-def _measured(found: Comparison, quantity: str) -> Measured:
+def _measured(found: Comparison, quantity: str) -> Change:
     if quantity in TIMES:
-        value: Measured = getattr(found, f"{quantity}_ns")
+        value: Change = getattr(found, f"{quantity}_ns")
         return value
     a, b = (
         (len(side.kernels) if quantity == "kernels" else getattr(side, quantity))
         for side in (found.a, found.b)
     )
-    return Measured(a, b, 0.0)
+    return Change(a, b, 0.0)
 
 
-def _ratio(value: Measured) -> float | None:
-    """As `Measured.ratio`, but something that came from nothing is infinitely more."""
+def _ratio(value: Change) -> float | None:
+    """As `Change.ratio`, but something that came from nothing is infinitely more."""
     return float("inf") if value.a == 0 and value.b else value.ratio
 
 
-def _shown(value: Measured, gate: Gate) -> str:
+def _shown(value: Change, gate: Gate) -> str:
     text = count_text if gate.quantity in COUNTS else time_text
     ratio = "new" if value.a == 0 and value.b else ratio_text(value.ratio)
     if gate.quantity in COUNTS:

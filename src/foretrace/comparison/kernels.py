@@ -1,22 +1,22 @@
-"""The kernels of a comparison as a table: same, changed, removed, added. Every kernel of a typical
-repeat is in one row.
+"""The kernels of a comparison: same, changed, removed, added. Each kernel of a typical repeat is in
+one row.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from foretrace.comparison.align import Alignment, Pair, align, pair_by_place
 from foretrace.comparison.fusion import Fusion, fuse
 from foretrace.comparison.launched import Kernel
-from foretrace.comparison.measure import Measured, measured
-from foretrace.model.arguments import json_text
+from foretrace.comparison.measure import Change, measured
+from foretrace.schema.documents.compare import LaunchConfig
 
 
-@dataclass(frozen=True, slots=True)
-class KernelRow:
+class KernelPair(Struct, frozen=True):
     """One kernel of A and what it is in B, None where it has no partner. `count` is per unit; `why`
     says what differs, or which fusion it is part of.
     """
@@ -28,33 +28,36 @@ class KernelRow:
 
     @property
     def kernel(self) -> Kernel:
+        """The kernel of A, else of B."""
         found = self.a or self.b
         assert found is not None
         return found
 
     @property
-    def ns(self) -> Measured:
+    def ns(self) -> Change:
         """The median time of one launch."""
         if self.a is not None and self.b is not None:
             return measured(self.a.ns, self.b.ns)
-        return Measured(
-            self.a.ns.median if self.a else None, self.b.ns.median if self.b else None, None
-        )
+        return Change(self.a.ns.median if self.a else None, self.b.ns.median if self.b else None)
+
+    @property
+    def total_ns(self) -> float:
+        """The time of all launches per unit, in A or in B, whichever is larger."""
+        return max(self.ns.a or 0, self.ns.b or 0) * self.count
 
     @property
     def saved_ns(self) -> float:
-        """What this row takes less in B, per unit; a kernel that is gone or new counts in full."""
+        """What this row takes less in B, per unit; a removed or added kernel counts in full."""
         return ((self.ns.a or 0) - (self.ns.b or 0)) * self.count
 
 
-@dataclass(frozen=True, slots=True)
-class KernelTable:
-    """Rows in launch order. `fusions` are those of B; `undone` are fusions of A that B has not."""
+class KernelTable(Struct, frozen=True):
+    """Rows in launch order. `fusions` are those of B; `undone` are fusions that only A has."""
 
-    same: tuple[KernelRow, ...]
-    changed: tuple[KernelRow, ...]
-    removed: tuple[KernelRow, ...]
-    added: tuple[KernelRow, ...]
+    same: tuple[KernelPair, ...]
+    changed: tuple[KernelPair, ...]
+    removed: tuple[KernelPair, ...]
+    added: tuple[KernelPair, ...]
     fusions: tuple[Fusion, ...]
     undone: tuple[Fusion, ...]
 
@@ -64,33 +67,26 @@ def compare_kernels(a: Sequence[Kernel], b: Sequence[Kernel]) -> KernelTable:
     found = align(a, b)
     forward, backward = fuse(found), fuse(found.mirrored())
     gone, new = {*forward.absorbed, *backward.absorbing}, {*backward.absorbed, *forward.absorbing}
-    plain = Alignment(
-        a,
-        b,
-        found.same,
-        found.changed,
-        [i for i in found.left_a if i not in gone],
-        [j for j in found.left_b if j not in new],
-    )
+    left_a = [i for i in found.left_a if i not in gone]
+    left_b = [j for j in found.left_b if j not in new]
+    plain = Alignment(a, b, found.same, found.changed, left_a, left_b)
     renewed = _undisputed({*forward.renewed, *((i, j) for j, i in backward.renewed)})
     plain.take([(i, j) for i, j in renewed if i not in gone and j not in new], plain.changed)
     pair_by_place(plain)
-    fused_into = {i: f"fused into {b[j].short}" for i, j in forward.absorbed.items()}
-    was_in = {j: f"was fused in {a[i].short}" for j, i in backward.absorbed.items()}
+    why_gone = dict.fromkeys(backward.absorbing, "fused several kernels")
+    why_gone |= {i: f"fused into {b[j].short}" for i, j in forward.absorbed.items()}
+    why_new = dict.fromkeys(forward.absorbing, "fuses several kernels")
+    why_new |= {j: f"was fused in {a[i].short}" for j, i in backward.absorbed.items()}
     return KernelTable(
-        _rows(plain, plain.same),
-        _rows(plain, plain.changed),
-        _lone(
-            a,
-            {*plain.left_a, *gone},
-            dict.fromkeys(backward.absorbing, "did the work of several") | fused_into,
-            in_a=True,
+        _pairs(plain, plain.same),
+        _pairs(plain, plain.changed),
+        tuple(
+            KernelPair(count, kernel, None, why)
+            for count, kernel, why in _single(a, {*plain.left_a, *gone}, why_gone)
         ),
-        _lone(
-            b,
-            {*plain.left_b, *new},
-            dict.fromkeys(forward.absorbing, "does the work of several") | was_in,
-            in_a=False,
+        tuple(
+            KernelPair(count, None, kernel, why)
+            for count, kernel, why in _single(b, {*plain.left_b, *new}, why_new)
         ),
         forward.fusions,
         backward.fusions,
@@ -103,55 +99,42 @@ def _undisputed(pairs: set[Pair]) -> list[Pair]:
     return sorted((i, j) for i, j in pairs if a[i] == b[j] == 1)
 
 
-def _rows(found: Alignment, pairs: list[Pair]) -> tuple[KernelRow, ...]:
-    groups: defaultdict[object, list[Pair]] = defaultdict(list)
+def _pairs(found: Alignment, pairs: list[Pair]) -> tuple[KernelPair, ...]:
+    """One row for each pair of kinds."""
+    groups: defaultdict[object, list[tuple[Kernel, Kernel]]] = defaultdict(list)
     for i, j in sorted(pairs):
-        groups[found.a[i].kind, found.b[j].kind].append((i, j))
+        a, b = found.a[i], found.b[j]
+        groups[a.kind, b.kind].append((a, b))
     return tuple(
-        _row(found.a[members[0][0]], found.b[members[0][1]], len(members))
+        KernelPair(len(members), *members[0], tuple(_differences(*members[0])))
         for members in groups.values()
     )
-
-
-def _row(a: Kernel, b: Kernel, count: int) -> KernelRow:
-    return KernelRow(count, a, b, tuple(_differences(a, b)))
 
 
 def _differences(a: Kernel, b: Kernel) -> list[str]:
     """What differs, in words; empty for the same kernel."""
     found = ["another kernel"] if a.name != b.name else []
-    for name in ("grid", "block", "registers", "shared_memory"):
-        old, new = getattr(a.config, name), getattr(b.config, name)
+    for part in LaunchConfig.__struct_fields__:
+        old, new = getattr(a.config, part), getattr(b.config, part)
         if old != new:
-            found.append(f"{name.replace('_', ' ')} {_shown(old)} to {_shown(new)}")
+            found.append(f"{part.replace('_', ' ')} {_known(old)} to {_known(new)}")
     if a.shapes is not None and b.shapes is not None and a.shapes != b.shapes:
         found.append("other shapes")
     if found and a.op != b.op:
-        found.append(f"op {_shown(a.op)} to {_shown(b.op)}")
+        found.append(f"op {_known(a.op)} to {_known(b.op)}")
     return found
 
 
-def _shown(value: object) -> str:
-    if isinstance(value, tuple):
-        return json_text(value)
+def _known(value: object) -> str:
     return "not recorded" if value is None else str(value)
 
 
-def _lone(
-    kernels: Sequence[Kernel], left: set[int], why: Mapping[int, str], *, in_a: bool
-) -> tuple[KernelRow, ...]:
+def _single(
+    kernels: Sequence[Kernel], left: set[int], why: Mapping[int, str]
+) -> list[tuple[int, Kernel, tuple[str, ...]]]:
+    """Kernels without a partner by kind and reason: how many, the first of them, and the reason."""
     groups: defaultdict[object, list[int]] = defaultdict(list)
     for at in sorted(left):
         groups[kernels[at].kind, why.get(at)].append(at)
-    rows = []
-    for members in groups.values():
-        first, reason = kernels[members[0]], why.get(members[0])
-        rows.append(
-            KernelRow(
-                len(members),
-                first if in_a else None,
-                None if in_a else first,
-                (reason,) if reason else (),
-            )
-        )
-    return tuple(rows)
+    firsts = {members[0]: len(members) for members in groups.values()}
+    return [(count, kernels[at], (why[at],) if at in why else ()) for at, count in firsts.items()]

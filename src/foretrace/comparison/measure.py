@@ -1,23 +1,22 @@
-"""One quantity in both traces: the medians over the repeats, their ratio, and the noise that the
-repeats show.
+"""One quantity in both traces: the medians over the repeats, their ratio, and the noise.
 
 The spread of one trace is the median distance of its repeats from their median (MAD), scaled to
 what a standard deviation would be. One outlier, such as a cold first step, does not move it: with
-three repeats the two that agree decide. It is never less than one tick of the clock that timed
-them.
+three repeats the two that agree decide. It is never less than one tick of the clock.
 
-`noise` is the sum of the two spreads as a fraction of the larger median. A change is told only when
-the medians lie further apart than that, 1 - smaller/larger > noise, which reads the same from both
-ends. Of two programs that are alike, chance takes 16 in 100 beyond the noise with three repeats on
-each side, 6 with five and fewer than 1 with ten (normal times, 200,000 trials): record more repeats
-to trust small changes.
+`noise` is the sum of the two spreads as a fraction of the larger median. A change counts only when
+the medians lie further apart than that: 1 - smaller/larger > noise, which reads the same from both
+ends. With three repeats a side, identical programs are reported as different 16% of the time; with
+five 6%, with ten less than 1% (normal times, 200,000 trials). Record more repeats to trust small
+changes.
 """
 
 from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 # 1.4826 makes the MAD of normal values their standard deviation; for few values it falls short by
 # these factors (Croux and Rousseeuw, "Time-efficient algorithms for two highly robust estimators of
@@ -26,23 +25,21 @@ NORMAL = 1.4826
 FEW = {2: 1.196, 3: 1.495, 4: 1.363, 5: 1.206, 6: 1.200, 7: 1.140, 8: 1.129, 9: 1.107}
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """One quantity over the repeats of one trace; both None when it was not recorded, `spread` None
-    with one repeat.
+class Sample(Struct, frozen=True):
+    """One quantity over the repeats of one trace. `median` is None when it was not recorded,
+    `spread` also with one repeat.
     """
 
-    median: float | None
-    spread: float | None
+    median: float | None = None
+    spread: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """One quantity in A and in B."""
+class Change(Struct, frozen=True):
+    """One quantity in A and in B; `noise` is None when a side has no spread."""
 
     a: float | None
     b: float | None
-    noise: float | None
+    noise: float | None = None
 
     @property
     def ratio(self) -> float | None:
@@ -53,7 +50,7 @@ class Measured:
 
     @property
     def beyond(self) -> bool | None:
-        """Whether the change is larger than the noise; None when that cannot be told."""
+        """Whether the change is larger than the noise; None when a time or the noise is unknown."""
         if self.a is None or self.b is None or self.noise is None:
             return None
         larger = max(self.a, self.b)
@@ -69,22 +66,19 @@ def sample(values: Sequence[float | None], tick: float) -> Sample:
     """The median and spread of one quantity; unknown when any repeat lacks it."""
     known = [value for value in values if value is not None]
     if not known or len(known) < len(values):
-        return Sample(None, None)
-    middle = statistics.median(known)
+        return Sample()
+    median = statistics.median(known)
+    middle = int(median) if float(median).is_integer() else median
     if len(known) < 2:
-        return Sample(_whole(middle), None)
+        return Sample(middle)
     distance = statistics.median(abs(value - middle) for value in known)
     scale = NORMAL * FEW.get(len(known), len(known) / (len(known) - 0.8))
-    return Sample(_whole(middle), max(distance * scale, tick))
+    return Sample(middle, max(distance * scale, tick))
 
 
-def measured(a: Sample, b: Sample) -> Measured:
+def measured(a: Sample, b: Sample) -> Change:
     """Both samples side by side."""
     if a.median is None or b.median is None or a.spread is None or b.spread is None:
-        return Measured(a.median, b.median, None)
+        return Change(a.median, b.median)
     larger = max(a.median, b.median)
-    return Measured(a.median, b.median, (a.spread + b.spread) / larger if larger else 0.0)
-
-
-def _whole(value: float) -> float:
-    return int(value) if float(value).is_integer() else value
+    return Change(a.median, b.median, (a.spread + b.spread) / larger if larger else 0.0)

@@ -1,21 +1,32 @@
-"""Host ops, by name: which are called less, more or as often in a typical repeat, and what they
-cost the host.
-"""
+"""Host ops by name: calls in a typical repeat, self CPU time, and the time of their kernels."""
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import dataclass
+import statistics
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
 
-from foretrace.comparison.side import Side
+import numpy as np
+from msgspec import Struct
+
+from foretrace.comparison.launched import Kernel
+from foretrace.comparison.repeats import Repeats
+from foretrace.model.intervals import Bools, Ints
+from foretrace.model.spans import Span
+from foretrace.model.trace import Trace
 from foretrace.schema import compiled
 
 
-@dataclass(frozen=True, slots=True)
-class OpRow:
-    """Calls per unit, host time per unit that no callee accounts for, and time of the kernels it
-    launched itself.
-    """
+class OpCalls(Struct, frozen=True):
+    """Calls of one op per unit, its self CPU time, and the time of the kernels it launched."""
+
+    calls: int = 0
+    self_ns: float = 0
+    gpu_ns: float = 0
+
+
+class OpPair(Struct, frozen=True):
+    """One op in A and in B: calls, self CPU time and kernel time per unit."""
 
     name: str
     a: int
@@ -27,32 +38,61 @@ class OpRow:
 
     @property
     def by_compiler(self) -> bool:
+        """Whether torch.compile wrote this row around the code that it compiled."""
         return compiled.is_row(self.name)
 
 
-@dataclass(frozen=True, slots=True)
-class OpTable:
+class OpTable(Struct, frozen=True):
     """Each op is in one of the three: called less often in B, more often, or as often."""
 
-    removed: tuple[OpRow, ...]
-    added: tuple[OpRow, ...]
-    same: tuple[OpRow, ...]
+    removed: tuple[OpPair, ...]
+    added: tuple[OpPair, ...]
+    same: tuple[OpPair, ...]
 
 
-def compare_ops(a: Side, b: Side) -> OpTable:
-    """Count the ops of two typical repeats, the largest difference first."""
-    gpu = [_gpu_time(side) for side in (a, b)]
+def host_ops(trace: Trace, found: Repeats, kernels: Iterable[Kernel]) -> dict[str, OpCalls]:
+    """The ops of a typical repeat: self CPU time is the median over the repeats, `kernels` are its
+    kernels.
+    """
+    host = trace.host
+    graphs = host.is_region & host.named(lambda name: name.startswith(compiled.GRAPH))
+    wanted = host.is_op | graphs
+
+    def names_of(rows: Ints) -> list[str]:
+        return [compiled.label(host.names[number]) for number in host.name[rows].tolist()]
+
+    calls = Counter(names_of(started_inside(trace, found.typical, wanted)))
+    self_ns = []
+    for span in found.spans:
+        rows, spent = started_inside(trace, span, wanted), Counter[str]()
+        for name, length in zip(names_of(rows), host.self_length[rows].tolist(), strict=True):
+            spent[name] += length
+        self_ns.append(spent)
+    gpu_ns: defaultdict[str, float] = defaultdict(float)
+    for kernel in kernels:
+        if kernel.op is not None:
+            gpu_ns[compiled.label(kernel.op)] += kernel.ns.median or 0
+    median = {
+        name: statistics.median(spent[name] for spent in self_ns)
+        for name in {name for spent in self_ns for name in spent}
+    }
+    return {name: OpCalls(calls[name], median.get(name, 0), gpu_ns.get(name, 0)) for name in calls}
+
+
+def started_inside(trace: Trace, span: Span, wanted: Bools) -> Ints:
+    """The wanted host events that begin inside a span."""
+    host = trace.host
+    end = max(span.end_ns, span.start_ns + 1)
+    inside = wanted & host.lasting & (host.start >= span.start_ns) & (host.start < end)
+    if span.event >= 0:
+        inside &= host.namespace == host.namespace[span.event]
+    return np.flatnonzero(inside)
+
+
+def compare_ops(a: Mapping[str, OpCalls], b: Mapping[str, OpCalls]) -> OpTable:
+    """The ops of two typical repeats, the largest difference in calls first."""
     rows = [
-        OpRow(
-            name,
-            a.ops.get(name, 0),
-            b.ops.get(name, 0),
-            a.op_ns.get(name, 0),
-            b.op_ns.get(name, 0),
-            gpu[0][name],
-            gpu[1][name],
-        )
-        for name in sorted({*a.ops, *b.ops})
+        _pair(name, a.get(name, OpCalls()), b.get(name, OpCalls())) for name in sorted({*a, *b})
     ]
     rows.sort(key=lambda row: -abs(row.a - row.b))
     return OpTable(
@@ -62,10 +102,5 @@ def compare_ops(a: Side, b: Side) -> OpTable:
     )
 
 
-def _gpu_time(side: Side) -> Counter[str]:
-    """Per op the medians of its kernels, summed."""
-    spent: Counter[str] = Counter()
-    for kernel in side.kernels:
-        if kernel.op is not None:
-            spent[compiled.label(kernel.op)] += kernel.ns.median or 0  # type: ignore[assignment]
-    return spent
+def _pair(name: str, a: OpCalls, b: OpCalls) -> OpPair:
+    return OpPair(name, a.calls, b.calls, a.self_ns, b.self_ns, a.gpu_ns, b.gpu_ns)

@@ -1,5 +1,4 @@
-"""What is compared: the calls of a region, the steps, or the whole trace, in that order of
-preference.
+"""What is compared: the calls of a region, the steps, or the whole trace, in that order.
 
 A region that all the traces have is the unit when its calls hold at least nine tenths of the GPU
 work in each (of the host time, where there is no GPU work): a region around the optimizer alone
@@ -12,9 +11,9 @@ from __future__ import annotations
 import statistics
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from foretrace.errors import UsageError
 from foretrace.model.host import HOST_KINDS
@@ -29,30 +28,26 @@ from foretrace.schema import compiled
 WHOLE = 0.9
 
 
-@dataclass(frozen=True, slots=True)
-class Unit:
-    """What repeats: `kind` is region, step or trace; `name` the region's, else empty."""
+class Unit(Struct, frozen=True):
+    """What repeats: `kind` is region, step or trace; `name` is the region's, else empty."""
 
     kind: str
     name: str = ""
 
     @property
     def word(self) -> str:
+        """What one repeat is called."""
         return {"region": "call", "step": "step", "trace": "run"}[self.kind]
 
 
-@dataclass(frozen=True, slots=True)
-class Repeats:
-    """The repeats of one trace. `idle` counts those left out because they launched nothing while
-    others did.
-
-    `typical` is one whose kernels are those of most repeats, the last of them: counts and orders
-    are read from it.
+class Repeats(Struct, frozen=True):
+    """The repeats of one trace. Counts and orders are those of `typical`: the last repeat with the
+    kernels of most repeats (`agreeing`). `idle` ones launched nothing while others did: left out.
     """
 
     spans: tuple[Span, ...]
     typical: Span
-    alike: int
+    agreeing: int
     idle: int
 
 
@@ -62,49 +57,43 @@ def choose(traces: Sequence[Trace], region: str | None = None) -> Unit:
     if region is not None:
         for trace, found in zip(traces, groups, strict=True):
             if region not in found:
-                raise UsageError(
-                    f"{trace.path} has no region {region!r}; it has "
-                    f"{', '.join([*found][:8]) or 'none'}"
-                )
+                known = ", ".join([*found][:8]) or "none"
+                raise UsageError(f"{trace.path} has no region {region!r}; it has {known}")
         return Unit("region", region)
-    shared = [
+    whole = [
         name
         for name in groups[0]
-        if all(name in found for found in groups) and not name.startswith(compiled.GRAPH)
+        if all(name in found for found in groups)
+        and not name.startswith(compiled.GRAPH)  # torch writes these; the name holds a hash
+        and min(_share(trace, name) for trace in traces) >= WHOLE
     ]
-    whole = [name for name in shared if min(_share(trace, name) for trace in traces) >= WHOLE]
     if whole:
-        return Unit(
-            "region",
-            max(whole, key=lambda name: _preference([found[name] for found in groups], name)),
-        )
+        calls = {name: [found[name] for found in groups] for name in whole}
+        return Unit("region", max(whole, key=lambda name: _preference(calls[name], name)))
     return Unit("step") if all(trace.spans.steps for trace in traces) else Unit("trace")
 
 
 def repeats(trace: Trace, unit: Unit) -> Repeats:
     """The repeats of `unit` in one trace."""
-    every = {
-        "region": lambda: trace.spans.region_groups()[unit.name],
-        "step": lambda: trace.spans.steps,
-        "trace": lambda: [_whole_trace(trace)],
-    }[unit.kind]()
+    if unit.kind == "region":
+        every = trace.spans.region_groups()[unit.name]
+    else:
+        every = trace.spans.steps if unit.kind == "step" else [_whole_trace(trace)]
     busy = [span for span in every if len(span.work)] or every
-    forms = [_form(trace, span) for span in busy]
+    forms = [_kernel_names(trace, span) for span in busy]
     often = Counter(forms)
     best = max(range(len(busy)), key=lambda at: (often[forms[at]], len(forms[at]), at))
     return Repeats(tuple(busy), busy[best], often[forms[best]], len(every) - len(busy))
 
 
-def _form(trace: Trace, span: Span) -> tuple[int, ...]:
-    """The kernels of a span by name, in launch order."""
+def _kernel_names(trace: Trace, span: Span) -> tuple[int, ...]:
+    """The kernels of a span by the number of their name, in launch order."""
     kernels = span.work[trace.gpu.is_kernel[span.work]]
     return tuple(trace.host.name[trace.gpu.id[kernels]].tolist())
 
 
 def _share(trace: Trace, name: str) -> float:
-    """How much of the recording the calls of a region hold: of the steps where there are steps,
-    else of everything.
-    """
+    """The part of the recording inside the calls of a region: of the steps, else of everything."""
     calls = trace.spans.region_groups()[name]
     around = trace.spans.steps or [_whole_trace(trace)]
     if len(trace.gpu):
@@ -118,9 +107,8 @@ def _share(trace: Trace, name: str) -> float:
 
 def _covered(spans: Sequence[Span]) -> int:
     """Host time inside at least one of them: calls on several threads overlap."""
-    return union_length(
-        np.array([span.start_ns for span in spans]), np.array([span.end_ns for span in spans])
-    )
+    starts, ends = [span.start_ns for span in spans], [span.end_ns for span in spans]
+    return union_length(np.array(starts), np.array(ends))
 
 
 def _preference(calls: Sequence[Sequence[Span]], name: str) -> tuple[bool, float, str]:
@@ -130,7 +118,6 @@ def _preference(calls: Sequence[Sequence[Span]], name: str) -> tuple[bool, float
 
 
 def _whole_trace(trace: Trace) -> Span:
-    """Everything, in the order it was launched; what has no launch here goes by its own start."""
     host = trace.host
     rows = np.flatnonzero(host.is_kind(*HOST_KINDS) & host.lasting)
     begin, end = (int(host.start[rows].min()), int(host.end[rows].max())) if len(rows) else (0, 0)

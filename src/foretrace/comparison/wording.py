@@ -1,4 +1,4 @@
-"""How kernels and fusions are put into words."""
+"""Kernels and fusions of a comparison in words."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 
 from foretrace.comparison.fusion import Fusion
-from foretrace.comparison.kernels import KernelRow
-from foretrace.comparison.launched import Kernel
-from foretrace.units import bytes_text, count_text, percent_text, ratio_text, time_text
+from foretrace.comparison.kernels import KernelPair
+from foretrace.units import bytes_text, change_text, count_text, percent_text, plural, ratio_text
 
 FEW = 4  # names that one sentence holds; the tables list all
 LONG = 72  # a C++ kernel name longer than this goes by its short form
@@ -19,182 +18,138 @@ BACKENDS = {
     "cublas": "cuBLAS",
     "cudnn": "cuDNN",
 }
+VERBS = {
+    "name": "replaces {}",
+    "place": "takes the place of {}",
+    "epilogue": "computes {} in one kernel",
+    "merged": "computes {} in one kernel",
+}
 
 
-def called(kernel: Kernel) -> str:
+def called(name: str, short: str) -> str:
     """A kernel's name, or its short form where the name is C++ of many lines."""
-    return kernel.name if len(kernel.name) <= LONG else kernel.short or kernel.name
+    return name if len(name) <= LONG else short or name
 
 
 def fusions(found: Sequence[Fusion], per: str, *, undone: bool) -> list[str]:
     """One sentence for each of those that save most, one for the rest."""
     ranked = sorted(found, key=lambda fusion: -abs(fusion.ns_saved or 0))
-    lines, rest = (
-        [(_undone if undone else _fused)(fusion, per) for fusion in ranked[: 2 * FEW]],
-        ranked[2 * FEW :],
-    )
+    shown, rest = ranked[: 2 * FEW], ranked[2 * FEW :]
+    lines = [(_undone if undone else _fused)(fusion, per) for fusion in shown]
     if rest:
-        before, after = (
-            sum(getattr(fusion, name) or 0 for fusion in rest) for name in ("ns_before", "ns_after")
-        )
-        first, second = (after, before) if undone else (before, after)
-        lines.append(
-            f"{count_text(len(rest))} more fusions{' are undone' if undone else ''}: "
-            f"{time_text(first)} become "
-            f"{time_text(second)} {per}."
-        )
+        before = sum(fusion.ns_before or 0 for fusion in rest)
+        after = sum(fusion.ns_after or 0 for fusion in rest)
+        times = change_text(after, before) if undone else change_text(before, after)
+        only = " only in A" if undone else ""
+        lines.append(f"{plural(len(rest), 'more fusion')}{only}: {times} {per}.")
     return lines
 
 
 def _fused(fusion: Fusion, per: str) -> str:
-    verb = {
-        "name": "replaces",
-        "place": "takes the place of",
-        "epilogue": "does",
-        "merged": "does",
-    }[fusion.sign]
-    once = " in one kernel" if fusion.sign in ("epilogue", "merged") else ""
-    times = f", {count_text(fusion.count)} times," if fusion.count > 1 else ""
+    maker = BACKENDS.get(fusion.backend, fusion.backend)
+    launches = f", {count_text(fusion.count)} launches" if fusion.count > 1 else ""
     ops = joined(fusion.replaces)
     if fusion.kernels != len(fusion.replaces):
-        ops = (
-            f"{count_text(fusion.kernels)} {'kernels' if fusion.sign != 'merged' else 'calls'} "
-            f"of {ops}"
-        )
-    made = BACKENDS.get(fusion.backend, fusion.backend)
-    return f"{_fused_name(fusion)} ({made}){times} {verb} {ops}{once}: {_gain(fusion, per)}."
+        ops = f"{plural(fusion.kernels, 'call' if fusion.sign == 'merged' else 'kernel')} of {ops}"
+    who = f"{called(fusion.kernel, fusion.short)} ({maker}{launches})"
+    times = change_text(fusion.ns_before, fusion.ns_after)
+    return f"{who} {VERBS[fusion.sign].format(ops)}: {times} {per}; {_traffic(fusion)}."
 
 
-def _fused_name(fusion: Fusion) -> str:
-    return fusion.kernel if len(fusion.kernel) <= LONG else fusion.short
-
-
-def _gain(fusion: Fusion, per: str) -> str:
-    parts = [f"{time_text(fusion.ns_before)} become {time_text(fusion.ns_after)} {per}"]
-    copied = (
-        f", {bytes_text(fusion.copied_bytes)} of them for a copy beside it"
-        if fusion.copied_bytes
-        else ""
-    )
-    if fusion.bytes_saved is None or fusion.bytes_before is None:
-        parts.append("the bytes are not known")
-    elif fusion.bytes_saved > 0:
-        left = fusion.bytes_before - fusion.bytes_saved
-        parts.append(
-            f"{bytes_text(fusion.bytes_saved)} no longer travel "
-            f"({bytes_text(fusion.bytes_before)} to "
-            f"{bytes_text(left)}{copied})"
-        )
-    else:
-        parts.append(
-            f"no bytes are saved ({bytes_text(fusion.bytes_before - fusion.bytes_saved)} "
-            f"travel{copied})"
-        )
-    return ", and ".join(parts)
+def _traffic(fusion: Fusion) -> str:
+    before, saved = fusion.bytes_before, fusion.bytes_saved
+    if saved is None or before is None:
+        return "memory traffic unknown"
+    copy = f", {bytes_text(fusion.copied_bytes)} of it for a copy" if fusion.copied_bytes else ""
+    if saved == 0:
+        return f"same memory traffic ({bytes_text(before)}{copy})"
+    change = change_text(before, before - saved, bytes_text)
+    word = "less" if saved > 0 else "more"
+    return f"{bytes_text(abs(saved))} {word} memory traffic ({change}{copy})"
 
 
 def _undone(fusion: Fusion, per: str) -> str:
-    travel = (
-        f", and {bytes_text(fusion.bytes_saved)} travel again"
-        if fusion.bytes_saved and fusion.bytes_saved > 0
-        else ""
-    )
+    saved = fusion.bytes_saved or 0
+    traffic = f"; {bytes_text(saved)} more memory traffic" if saved > 0 else ""
     return (
-        f"{_fused_name(fusion)} is undone: {joined(fusion.replaces)} run as kernels of their own, "
-        f"{time_text(fusion.ns_after)} become {time_text(fusion.ns_before)} {per}{travel}."
+        f"{called(fusion.kernel, fusion.short)} is no longer fused: {joined(fusion.replaces)} run "
+        f"as separate kernels, {change_text(fusion.ns_after, fusion.ns_before)} {per}{traffic}."
     )
 
 
-def changed_kernels(rows: Sequence[KernelRow]) -> list[str]:
+def changed_kernels(rows: Sequence[KernelPair]) -> list[str]:
     """One sentence for each of the few that matter most, one for the rest."""
-    ranked = sorted(rows, key=lambda row: -max(row.ns.a or 0, row.ns.b or 0) * row.count)
+    ranked = sorted(rows, key=lambda row: -row.total_ns)
     lines, rest = [_changed_kernel(row) for row in ranked[:FEW]], ranked[FEW:]
     if rest:
-        before, after = (
-            sum((getattr(row.ns, side) or 0) * row.count for row in rest) for side in ("a", "b")
-        )
-        lines.append(
-            f"Others or launched otherwise: {count_text(sum(row.count for row in rest))} more, "
-            f"{time_text(before)} to "
-            f"{time_text(after)} together."
-        )
+        before = sum((row.ns.a or 0) * row.count for row in rest)
+        after = sum((row.ns.b or 0) * row.count for row in rest)
+        more = plural(sum(row.count for row in rest), "more kernel")
+        lines.append(f"{more} changed: {change_text(before, after)} together.")
     return lines
 
 
-def _changed_kernel(row: KernelRow) -> str:
-    assert row.a is not None
-    assert row.b is not None
-    many = f" each, {count_text(row.count)} times" if row.count > 1 else ""
-    times = f"{time_text(row.ns.a)} to {time_text(row.ns.b)}{many}"
-    if row.a.name == row.b.name:
-        return f"{called(row.a)} runs with {joined(row.why)}: {times}."
-    op = f" for {row.a.op}" if row.a.op and row.a.op == row.b.op else ""
-    own = row.a.op in (row.a.name, row.b.op) or row.b.op == row.b.name
-    moved = "" if own else f" ({row.a.op or 'no op'} to {row.b.op or 'no op'})"
-    return (
-        f"Another {row.a.role} kernel runs{op}: {called(row.a)} became {called(row.b)}{moved}, "
-        f"{times}."
-    )
+def _changed_kernel(row: KernelPair) -> str:
+    a, b = row.a, row.b
+    assert a is not None
+    assert b is not None
+    many = f" each ({count_text(row.count)} launches)" if row.count > 1 else ""
+    times = f"{change_text(row.ns.a, row.ns.b)}{many}"
+    old, new = called(a.name, a.short), called(b.name, b.short)
+    if a.name == b.name:
+        return f"{old} is launched differently ({joined(row.why)}): {times}."
+    kernel = f"{a.role} kernel" if a.role != "other" else "kernel"
+    of = f" of {a.op}" if a.op and a.op == b.op else ""
+    # Inductor's ops have the names of their kernels
+    if a.op not in (a.name, b.op) and b.op != b.name:
+        old, new = f"{old} ({a.op or 'no op'})", f"{new} ({b.op or 'no op'})"
+    return f"The {kernel}{of} changes from {old} to {new}: {times}."
 
 
-def other_times(rows: Sequence[KernelRow], gpu_ns: float) -> list[str]:
-    """Kernels that are the same and yet take another time, where that makes a hundredth of the GPU
-    time or more.
-    """
-    ranked = sorted(
-        (row for row in rows if row.ns.beyond and abs(row.saved_ns) >= gpu_ns / 100),
-        key=lambda row: -abs(row.saved_ns),
-    )
+def other_times(rows: Sequence[KernelPair], gpu_ns: float) -> list[str]:
+    """The same kernels with another time, where that is a hundredth of the GPU time or more."""
+    slower = [row for row in rows if row.ns.beyond and abs(row.saved_ns) >= gpu_ns / 100]
     return [
-        f"{called(row.kernel)} is the same kernel and takes {time_text(row.ns.b)} instead of "
-        f"{time_text(row.ns.a)} "
+        f"{called(row.kernel.name, row.kernel.short)} is the same kernel but "
+        f"{'faster' if row.saved_ns > 0 else 'slower'}: {change_text(row.ns.a, row.ns.b)} "
         f"({ratio_text(row.ns.ratio)}, noise {percent_text(row.ns.noise)})."
-        for row in ranked[:FEW]
+        for row in sorted(slower, key=lambda row: -abs(row.saved_ns))[:FEW]
     ]
 
 
-def lone_kernels(rows: Sequence[KernelRow], word: str, per: str) -> list[str]:
-    """Kernels without a partner; those that belong to a fusion have had their sentence."""
+def lone_kernels(rows: Sequence[KernelPair], word: str, per: str) -> list[str]:
+    """Kernels without a partner that belong to no fusion."""
     lone = [row for row in rows if not row.why]
-    count = sum(row.count for row in lone)
     if not lone:
         return []
     names = listed([(row.kernel.short or row.kernel.name, row.count) for row in lone])
-    return [
-        f"{count_text(count)} {'kernel is' if count == 1 else 'kernels are'} {word} {per}: {names}."
-    ]
+    return [f"{plural(sum(row.count for row in lone), 'kernel')} {word} {per}: {names}."]
 
 
-def same_kernels(rows: Sequence[KernelRow], per: str) -> list[str]:
+def same_kernels(rows: Sequence[KernelPair], per: str) -> list[str]:
     """By role, with names where they are few."""
-    roles: defaultdict[str, list[KernelRow]] = defaultdict(list)
+    roles: defaultdict[str, list[KernelPair]] = defaultdict(list)
     for row in rows:
         roles[row.kernel.role].append(row)
     counts = Counter({role: sum(row.count for row in members) for role, members in roles.items()})
     if len(rows) > 2 * FEW:
         what = joined([f"{count_text(count)} {role}" for role, count in counts.most_common()])
-        return [
-            f"{count_text(counts.total())} kernels {per} are the same by {_agreed(rows)}: {what}."
-        ]
-    return [
-        f"{count_text(count)} {role} {'kernel is' if count == 1 else 'kernels are'} the same "
-        f"{per} by "
-        f"{_agreed(roles[role])}: "
-        f"{listed([(called(row.kernel), row.count) for row in roles[role]])}."
-        for role, count in counts.most_common()
-    ]
+        return [f"{plural(counts.total(), 'kernel')} {per} are the same ({_agreed(rows)}): {what}."]
+    lines = []
+    for role, count in counts.most_common():
+        kernels = [(called(row.kernel.name, row.kernel.short), row.count) for row in roles[role]]
+        lines.append(
+            f"{plural(count, f'{role} kernel')} {per} {'is' if count == 1 else 'are'} the same "
+            f"({_agreed(roles[role])}): {listed(kernels)}."
+        )
+    return lines
 
 
-def _agreed(rows: Sequence[KernelRow]) -> str:
-    """What was there to agree."""
-    shaped = all(
-        side is not None and side.shapes is not None for row in rows for side in (row.a, row.b)
-    )
-    return (
-        "name, launch configuration and shapes"
-        if shaped
-        else "name and launch configuration (not all shapes are recorded)"
-    )
+def _agreed(rows: Sequence[KernelPair]) -> str:
+    sides = [side for row in rows for side in (row.a, row.b)]
+    if all(side is not None and side.shapes is not None for side in sides):
+        return "name, launch configuration and shapes"
+    return "name and launch configuration; not all shapes are recorded"
 
 
 def listed(items: Sequence[tuple[str, int]], few: int = FEW) -> str:
@@ -202,14 +157,14 @@ def listed(items: Sequence[tuple[str, int]], few: int = FEW) -> str:
     counts: Counter[str] = Counter()
     for name, count in items:
         counts[name] += count
-    shown = [
-        name if count == 1 else f"{name} ({count_text(count)})"
-        for name, count in list(counts.items())[:few]
+    names = [
+        name if count == 1 else f"{name} ({count_text(count)})" for name, count in counts.items()
     ]
-    more = len(counts) - len(shown)
-    return joined([*shown, f"{count_text(more)} more"] if more > 0 else shown)
+    more = len(names) - few
+    return joined([*names[:few], f"{count_text(more)} more"] if more > 0 else names)
 
 
 def joined(words: Iterable[str]) -> str:
+    """`a, b and c`."""
     *most, last = words
     return f"{', '.join(most)} and {last}" if most else last

@@ -7,8 +7,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from foretrace.comparison.comparison import Comparison
-from foretrace.comparison.measure import Measured
-from foretrace.comparison.ops import OpRow
+from foretrace.comparison.measure import Change
+from foretrace.comparison.ops import OpPair
 from foretrace.comparison.wording import changed_kernels, fusions, listed, same_kernels
 from foretrace.units import count_text, ratio_text, time_text
 
@@ -68,7 +68,7 @@ def _counts(found: Comparison, per: str) -> list[str]:
     return [f"{', '.join(moved)} {per}.".capitalize()] if moved else []
 
 
-def _time(name: str, value: Measured, per: str) -> str:
+def _time(name: str, value: Change, per: str) -> str:
     if value.ratio == 1:
         return f"{name}: {time_text(value.a)} {per} in both."
     noise = (
@@ -101,7 +101,7 @@ def _same_ops(found: Comparison, per: str) -> list[str]:
     return [f"Called as often {per}: {_named(found.ops.same)}."] if found.ops.same else []
 
 
-def _named(rows: tuple[OpRow, ...]) -> str:
+def _named(rows: tuple[OpPair, ...]) -> str:
     return listed(
         [
             (entry.name, abs(entry.a - entry.b) or entry.a)

@@ -14,8 +14,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from foretrace.comparison.measure import Measured, Sample, measured
-from foretrace.comparison.worth import Worth, on_the_gpu, worth
+from foretrace.comparison.measure import Change, Sample, measured
+from foretrace.comparison.worth import on_the_gpu, worth
+from foretrace.schema.documents.compare import Worth
 from foretrace.units import count_text, percent_text, ratio_text, span_text, time_text
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ class Trial:
     work: Work | None
     failed: str = ""
 
-    def measured(self, of: Callable[[Pace], Sample]) -> Measured:
+    def measured(self, of: Callable[[Pace], Sample]) -> Change:
         """Eager and compiled, each the mean over the shapes: every shape counts the same."""
         return measured(
             _mean([of(stay.eager) for stay in self.stays]),
@@ -85,11 +86,11 @@ class Trial:
         )
 
     @property
-    def wall(self) -> Measured:
+    def wall(self) -> Change:
         return self.measured(lambda pace: pace.wall)
 
     @property
-    def gpu(self) -> Measured:
+    def gpu(self) -> Change:
         return self.measured(lambda pace: pace.gpu)
 
     @property
@@ -228,7 +229,7 @@ def _calls(trial: Trial) -> str:
     return count_text(trial.worth.break_even_calls)
 
 
-def _against(value: Measured) -> str:
+def _against(value: Change) -> str:
     return (
         f"{time_text(value.b)} instead of {time_text(value.a)} ({ratio_text(value.ratio)}, noise "
         f"{percent_text(value.noise)})"
@@ -301,5 +302,5 @@ def _mean(samples: list[Sample]) -> Sample:
     )
 
 
-def _numbers(value: Measured) -> dict[str, float | None]:
+def _numbers(value: Change) -> dict[str, float | None]:
     return {"a": value.a, "b": value.b, "ratio": value.ratio, "noise": value.noise}

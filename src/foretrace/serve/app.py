@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Response
@@ -168,7 +169,7 @@ class _Routes:
         found = self.shelf.compared(a, b)
         if found is None:
             return JSONResponse({"state": "opening"}, 202)
-        return JSONResponse({"state": "ready", "comparison": found})
+        return JSONResponse({"state": "ready", "comparison": msgspec.to_builtins(found)})
 
 
 def _page(text: str, allowed: str) -> Response:

@@ -18,6 +18,7 @@ from foretrace.model.intervals import Ints
 from foretrace.model.trace import Trace
 from foretrace.opening import open
 from foretrace.render.html.changes import comparison, marks
+from foretrace.schema.documents.compare import CompareDocument
 from foretrace.serve.catalog import Entry
 from foretrace.serve.reading import Reading, read
 from foretrace.serve.tiles import Tiles
@@ -104,7 +105,7 @@ class Shelf:
         self._open: OrderedDict[int, Opened] = OrderedDict()
         self._opening: dict[int, float] = {}
         self._failed: dict[int, str] = {}
-        self._compared: dict[tuple[int, int], dict[str, Any]] = {}
+        self._compared: dict[tuple[int, int], CompareDocument] = {}
         self._marks: dict[tuple[int, int, str], Ints] = {}
 
     def get(self, number: int) -> Opened | None:
@@ -155,7 +156,7 @@ class Shelf:
                     key: value for key, value in self._marks.items() if closed not in key[:2]
                 }
 
-    def compared(self, a: int, b: int) -> dict[str, Any] | None:
+    def compared(self, a: int, b: int) -> CompareDocument | None:
         """What changed from one to the other; None while either is still being opened."""
         first, second = self.get(a), self.get(b)
         if first is None or second is None:

@@ -1,9 +1,8 @@
-"""Hand a trace to others: redacted copies, stores, and the way to Perfetto.
+"""Give a trace to others: redacted copies, stores, and the way to Perfetto.
 
     share("traces/", store_for("s3://bucket/run7"))      # redacted, with reports and an index page
-    annotated(trace, "copy.json.gz")                     # for Perfetto: findings, decoded names and
-                                                         ops as tracks
+    annotated(trace, "copy.json.gz")                     # for Perfetto, with findings as tracks
 
-`words` and `redact` decide what may leave, `chrome` writes it, `stores` takes it, `publish` does
-all of it; `perfetto` and `handoff` are the way into Perfetto's page without an upload.
+`pseudonyms` and `redact` decide what may leave, `chrome` writes it, `stores` takes it, `publish`
+does all of it; `perfetto` and `handoff` are the way into Perfetto's page without an upload.
 """

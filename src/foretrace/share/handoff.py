@@ -22,20 +22,15 @@ from foretrace.render.html.page import policy
 PERFETTO = "https://ui.perfetto.dev"
 PORT = 9001
 WAIT_S = 60.0
+BINARY = "application/octet-stream"
+
+Answers = dict[str, tuple[str, bytes, dict[str, str]]]  # path -> type, content, headers
 
 
 class OneTrace(HTTPServer):
-    """`answers` maps a path to (type, bytes, headers); `last` is the path after which the server
-    has done its work.
-    """
+    """Serves `answers` to `origin` and to itself; done once the path `last` was fetched."""
 
-    def __init__(
-        self,
-        port: int,
-        answers: dict[str, tuple[str, bytes, dict[str, str]]],
-        last: str,
-        origin: str,
-    ) -> None:
+    def __init__(self, port: int, answers: Answers, last: str, origin: str) -> None:
         super().__init__(("127.0.0.1", port), _Answer)
         self.port = int(self.server_address[1])
         self.answers, self.last, self.origin = answers, last, origin
@@ -47,65 +42,50 @@ class _Answer(BaseHTTPRequestHandler):
     server: OneTrace
     timeout = 10
 
-    def log_message(self, format: str, *arguments: Any) -> None:
-        pass
+    def log_message(self, *_: Any, **__: Any) -> None:
+        """Nothing is logged."""
 
     def do_GET(self) -> None:
+        """Answer a page of this server, or Perfetto's."""
         own = (f"127.0.0.1:{self.server.port}", f"localhost:{self.server.port}")
+        origins = (None, self.server.origin, *(f"http://{host}" for host in own))
         if self.headers.get("Host") not in own:
-            return self._refuse(421)
-        if self.headers.get("Origin") not in (
-            None,
-            self.server.origin,
-            f"http://{own[0]}",
-            f"http://{own[1]}",
-        ):
-            return self._refuse(403)
-        found = self.server.answers.get(self.path)
-        if found is None:
-            return self._refuse(404)
-        kind, data, headers = found
-        self.send_response(200)
-        for name, value in (
-            {
-                "Content-Type": kind,
-                "Content-Length": str(len(data)),
-                "Cache-Control": "no-store",
-                "X-Content-Type-Options": "nosniff",
-            }
-            | headers
-        ).items():
-            self.send_header(name, value)
-        self.end_headers()
-        self.wfile.write(data)
+            return self._send(421)
+        if self.headers.get("Origin") not in origins:
+            return self._send(403)
+        if self.path not in self.server.answers:
+            return self._send(404)
+        kind, content, headers = self.server.answers[self.path]
+        safe = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+        self._send(200, content, {"Content-Type": kind} | safe | headers)
         if self.path == self.server.last:
             self.server.served.set()
         return None
 
-    def _refuse(self, status: int) -> None:
+    def _send(
+        self, status: int, content: bytes = b"", headers: dict[str, str] | None = None
+    ) -> None:
         self.send_response(status)
-        self.send_header("Content-Length", "0")
+        for name, value in ({"Content-Length": str(len(content))} | (headers or {})).items():
+            self.send_header(name, value)
         self.end_headers()
+        self.wfile.write(content)
 
 
 def page(trace: Path, title: str, origin: str = PERFETTO) -> OneTrace:
     """Serves the page at `/TOKEN/` and the trace at `/TOKEN/trace`; started with
     `serve_until_fetched`.
     """
-    token = secrets.token_urlsafe(16)
+    root = f"/{secrets.token_urlsafe(16)}/"
     data = {"title": title, "file": trace.name, "perfetto": origin}
     text = html_page(title, data, connect="'self'", main="handoff").encode()
     headers = {"Content-Security-Policy": policy("'self'", "handoff") + "; frame-ancestors 'none'"}
-    server = OneTrace(
-        0,
-        {
-            f"/{token}/": ("text/html; charset=utf-8", text, headers),
-            f"/{token}/trace": ("application/octet-stream", trace.read_bytes(), {}),
-        },
-        f"/{token}/trace",
-        origin,
-    )
-    server.address = f"http://127.0.0.1:{server.port}/{token}/"
+    answers: Answers = {
+        root: ("text/html; charset=utf-8", text, headers),
+        f"{root}trace": (BINARY, trace.read_bytes(), {}),
+    }
+    server = OneTrace(0, answers, f"{root}trace", origin)
+    server.address = f"http://127.0.0.1:{server.port}{root}"
     return server
 
 
@@ -117,9 +97,7 @@ def one_file(trace: Path, origin: str = PERFETTO, port: int = PORT) -> OneTrace:
         "Access-Control-Allow-Private-Network": "true",
     }
     try:
-        server = OneTrace(
-            port, {path: ("application/octet-stream", trace.read_bytes(), headers)}, path, origin
-        )
+        server = OneTrace(port, {path: (BINARY, trace.read_bytes(), headers)}, path, origin)
     except OSError as problem:
         raise UsageError(
             f"port {port} is in use, and Perfetto fetches from no other: {problem}"
@@ -129,7 +107,7 @@ def one_file(trace: Path, origin: str = PERFETTO, port: int = PORT) -> OneTrace:
 
 
 def serve_until_fetched(server: OneTrace, wait_s: float = WAIT_S) -> bool:
-    """Serve until the trace was fetched or nobody came for it; says which."""
+    """Serve until the trace was fetched, at most `wait_s` seconds; returns whether it was."""
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     fetched = server.served.wait(wait_s)

@@ -1,6 +1,6 @@
 """Where traces can be put: a folder, a bucket of S3 or Google's, a bucket of the Hugging Face Hub.
 
-A store can say what is in it and put a file there; it has no way to delete one.
+A store can list its files and take one; it has no way to delete one.
 """
 
 from __future__ import annotations
@@ -8,32 +8,68 @@ from __future__ import annotations
 import os
 import shutil
 import warnings
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-from foretrace.errors import MissingError, UsageError
+from foretrace import files
+from foretrace.errors import ForetraceError, MissingError, UsageError
 
-PERFETTO = "https://ui.perfetto.dev/#!/?url="
 _INSTALL = "pip install 'foretrace[share]'"
 _DRIVERS = {"s3": "s3fs", "gs": "gcsfs", "gcs": "gcsfs"}
 
-Sent = Callable[[int, int], None]  # hears how many bytes of a file are there, of how many
-
-
-class Store(Protocol):
-    """`place` is where a person finds a file, `link` the address a browser can fetch it from, or
-    None where there is none.
-    """
-
-    def names(self) -> set[str]: ...
-    def put(self, path: Path, name: str, sent: Sent) -> None: ...
-    def place(self, name: str) -> str: ...
-    def link(self, name: str) -> str | None: ...
+Sent = Callable[[int, int], None]  # called with the bytes of a file that are sent, of how many
 
 
 class StoreError(UsageError):
-    """A store said no; the message is its own."""
+    """A store refused; the message is its own."""
+
+
+class Store(ABC):
+    """A place for files. `root` is its address, `web` the one that browsers fetch from, if any; a
+    file's name follows either.
+    """
+
+    root: str
+    web: str | None = None
+
+    def names(self) -> set[str]:
+        """The files that are there."""
+        with _refusals(self.root):
+            return self._names()
+
+    def put(self, path: Path, name: str, sent: Sent) -> None:
+        """Put a file there, whole or not at all."""
+        with _refusals(self.place(name)):
+            self._put(path, name, sent)
+
+    def place(self, name: str) -> str:
+        """Where a person finds a file."""
+        return f"{self.root}{name}"
+
+    def link(self, name: str) -> str | None:
+        """Where a browser can fetch a file; None where it cannot."""
+        return f"{self.web}{name}" if self.web else None
+
+    @abstractmethod
+    def _names(self) -> set[str]: ...
+
+    @abstractmethod
+    def _put(self, path: Path, name: str, sent: Sent) -> None: ...
+
+
+@contextmanager
+def _refusals(place: str, hint: str = "") -> Iterator[None]:
+    """Every failure of a store, in one line."""
+    try:
+        yield
+    except ForetraceError:
+        raise
+    # a driver raises what the libraries below it raise: there is no common class
+    except Exception as problem:
+        raise StoreError(f"{place}: {problem}{hint}") from problem
 
 
 def store_for(url: str) -> Store:
@@ -56,94 +92,78 @@ def store_for(url: str) -> Store:
     return CloudBucket(scheme, rest.rstrip("/"))
 
 
-class Folder:
+class Folder(Store):
     """A folder on this machine, or mounted."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        self.path, self.root = path, str(path)
         try:
             path.mkdir(parents=True, exist_ok=True)
         except OSError as problem:
             raise StoreError(
-                f"{path}: no folder can be made there: {problem.strerror}; choose another place"
+                f"{path}: cannot make this folder: {problem.strerror}; choose another place"
             ) from None
 
-    def names(self) -> set[str]:
-        return {entry.name for entry in self.path.iterdir() if entry.is_file()}
-
-    def put(self, path: Path, name: str, sent: Sent) -> None:
-        part = self.path / f".{name}.part"
-        try:
-            shutil.copyfile(path, part)
-            # whole or not at all: a run that is stopped leaves nothing half written
-            os.replace(part, self.path / name)
-        except OSError as problem:
-            raise StoreError(f"{self.place(name)} cannot be written: {problem.strerror}") from None
-
     def place(self, name: str) -> str:
+        """The path of a file."""
         return str(self.path / name)
 
-    def link(self, name: str) -> str | None:
-        return None
+    def _names(self) -> set[str]:
+        return {entry.name for entry in self.path.iterdir() if entry.is_file()}
+
+    def _put(self, path: Path, name: str, sent: Sent) -> None:
+        with files.replacing(self.path / name) as draft:
+            shutil.copyfile(path, draft)
 
 
-class CloudBucket:
+class CloudBucket(Store):
     """A bucket behind fsspec; credentials and address come from where its driver takes them
     (`AWS_ENDPOINT_URL`, ...).
     """
 
-    def __init__(self, scheme: str, root: str) -> None:
-        self.scheme, self.root = scheme, root
+    def __init__(self, scheme: str, where: str) -> None:
         try:
             import fsspec
         except ImportError:
             raise MissingError(f"sharing to {scheme}:// needs fsspec: {_INSTALL}") from None
+        self.folder, self.root = where, f"{scheme}://{where}/"
+        self.web = _web_address(scheme, *where.partition("/")[::2])
         self._callback: Any = fsspec.callbacks.Callback
-        try:
-            with warnings.catch_warnings():
-                # a driver's opinion of its own version is nothing a person can use here
-                warnings.simplefilter("ignore")
-                self.files = fsspec.filesystem(scheme)
-        except ImportError:
-            raise MissingError(
-                f"sharing to {scheme}:// needs {_DRIVERS[scheme]}: pip install {_DRIVERS[scheme]}"
-            ) from None
-        except Exception as problem:
-            raise StoreError(f"{self.place('')}: {problem}") from None
+        with _refusals(self.root), warnings.catch_warnings():
+            # a driver's opinion of its own version is nothing a person can use here
+            warnings.simplefilter("ignore")
+            try:
+                self.files: Any = fsspec.filesystem(scheme)
+            except ImportError:
+                driver = _DRIVERS[scheme]
+                raise MissingError(
+                    f"sharing to {scheme}:// needs {driver}: pip install {driver}"
+                ) from None
 
-    def names(self) -> set[str]:
+    def _names(self) -> set[str]:
         try:
-            return {path.rpartition("/")[2] for path in self.files.ls(self.root, detail=False)}
+            return {path.rpartition("/")[2] for path in self.files.ls(self.folder, detail=False)}
         except FileNotFoundError:
             return set()
-        except Exception as problem:
-            raise StoreError(f"{self.place('')}: {problem}") from None
 
-    def put(self, path: Path, name: str, sent: Sent) -> None:
-        told = self._callback(hooks={"sent": lambda size, value, **_: sent(value, size or 0)})
-        try:
-            self.files.put_file(str(path), f"{self.root}/{name}", callback=told)
-            self.files.invalidate_cache()
-        except Exception as problem:
-            raise StoreError(f"{self.place(name)}: {problem}") from None
-
-    def place(self, name: str) -> str:
-        return f"{self.scheme}://{self.root}/{name}"
-
-    def link(self, name: str) -> str | None:
-        bucket, _, prefix = self.root.partition("/")
-        key = f"{prefix}/{name}" if prefix else name
-        if self.scheme != "s3":
-            return f"https://storage.googleapis.com/{bucket}/{key}"
-        endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
-        return (
-            f"{endpoint.rstrip('/')}/{bucket}/{key}"
-            if endpoint
-            else f"https://{bucket}.s3.amazonaws.com/{key}"
-        )
+    def _put(self, path: Path, name: str, sent: Sent) -> None:
+        progress = self._callback(hooks={"sent": lambda size, value, **_: sent(value, size or 0)})
+        self.files.put_file(str(path), f"{self.folder}/{name}", callback=progress)
+        self.files.invalidate_cache()
 
 
-class HubBucket:
+def _web_address(scheme: str, bucket: str, prefix: str) -> str:
+    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+    if scheme != "s3":
+        base = f"https://storage.googleapis.com/{bucket}/"
+    elif endpoint:
+        base = f"{endpoint.rstrip('/')}/{bucket}/"
+    else:
+        base = f"https://{bucket}.s3.amazonaws.com/"
+    return f"{base}{prefix}/" if prefix else base
+
+
+class HubBucket(Store):
     """A bucket of the Hugging Face Hub, made when it is not there; `where` is USER/NAME[/FOLDER],
     or NAME for one's own.
     """
@@ -157,40 +177,27 @@ class HubBucket:
             ) from None
         self.api: Any = HfApi()
         parts = where.strip("/").split("/")
-        try:
-            owner = parts[0] if len(parts) > 1 else self.api.whoami()["name"]
-            self.bucket = f"{owner}/{parts[1] if len(parts) > 1 else parts[0]}"
+        login = " (log in with: hf auth login)"
+        with _refusals(f"hf://buckets/{where} at {self.api.endpoint}", login):
+            owner, name = parts[:2] if len(parts) > 1 else (self.api.whoami()["name"], parts[0])
+            self.bucket = f"{owner}/{name}"
             self.api.create_bucket(self.bucket, exist_ok=True)
-        except Exception as problem:  # its client raises what the library underneath it raises
-            raise StoreError(
-                f"hf://buckets/{where} at {self.api.endpoint}: {problem} (log in with: hf auth "
-                "login)"
-            ) from None
-        self.folder = "/".join(parts[2:])
+        self.folder = "".join(f"{part}/" for part in parts[2:])
+        self.root = f"hf://buckets/{self.bucket}/{self.folder}"
+        self.web = f"{self.api.endpoint}/buckets/{self.bucket}/resolve/{self.folder}"
 
-    def _path(self, name: str) -> str:
-        return f"{self.folder}/{name}" if self.folder else name
-
-    def names(self) -> set[str]:
+    def _names(self) -> set[str]:
+        prefix = self.folder.rstrip("/") or None
         try:
-            tree = self.api.list_bucket_tree(
-                self.bucket, prefix=self.folder or None, recursive=True
-            )
-            found = {entry.path for entry in tree}
+            tree = self.api.list_bucket_tree(self.bucket, prefix=prefix, recursive=True)
+            found = [entry.path for entry in tree]
+        # its client has no class of its own for a folder that is not there
         except Exception as problem:
             if getattr(getattr(problem, "response", None), "status_code", None) == 404:
-                return set()  # a folder nobody has put anything in
-            raise StoreError(f"{self.place('')}: {problem}") from None
-        return {path.rpartition("/")[2] for path in found if path.rpartition("/")[0] == self.folder}
+                return set()
+            raise
+        inside = (path.removeprefix(self.folder) for path in found if path.startswith(self.folder))
+        return {name for name in inside if "/" not in name}
 
-    def put(self, path: Path, name: str, sent: Sent) -> None:
-        try:
-            self.api.batch_bucket_files(self.bucket, add=[(path, self._path(name))])
-        except Exception as problem:
-            raise StoreError(f"{self.place(name)}: {problem}") from None
-
-    def place(self, name: str) -> str:
-        return f"hf://buckets/{self.bucket}/{self._path(name)}"
-
-    def link(self, name: str) -> str | None:
-        return f"{self.api.endpoint}/buckets/{self.bucket}/resolve/{self._path(name)}"
+    def _put(self, path: Path, name: str, sent: Sent) -> None:
+        self.api.batch_bucket_files(self.bucket, add=[(path, f"{self.folder}{name}")])

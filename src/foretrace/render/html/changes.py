@@ -4,31 +4,30 @@ comparison's document.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from foretrace.comparison import compare, document
 from foretrace.model.arguments import json_text
 from foretrace.model.intervals import Ints
 from foretrace.model.trace import Trace
+from foretrace.schema.documents.compare import CompareDocument
 
 # an event's `mark` is a position in this list, -1 for what is no kernel
 MARKS = ("same", "changed", "new", "gone")
 _SAME, _CHANGED, _NEW, _GONE = range(4)
+_Key = tuple[str, str | None, str | None]  # name, grid and block
 
 
-def comparison(a: Trace, b: Trace) -> dict[str, Any]:
+def comparison(a: Trace, b: Trace) -> CompareDocument:
     """The document of `foretrace compare --json`."""
-    from foretrace.comparison import compare, document
-
     return document(compare(a, b))
 
 
-def marks(document: dict[str, Any], trace: Trace, side: str) -> Ints:
+def marks(document: CompareDocument, trace: Trace, side: str) -> Ints:
     """The mark of every event of one side's trace.
 
-    A kernel is told by name, grid and block. What the comparison lists neither as same nor as
-    changed was fused away, added or removed.
+    A kernel is known by name, grid and block. One that the comparison lists neither as same nor as
+    changed was fused, added or removed.
     """
     known, otherwise = _known(document, side), _GONE if side == "a" else _NEW
     frame = trace.kernels.select("id", "name", "grid", "block")
@@ -40,13 +39,11 @@ def marks(document: dict[str, Any], trace: Trace, side: str) -> Ints:
     return by_event
 
 
-def _known(document: dict[str, Any], side: str) -> dict[tuple[Any, ...], int]:
-    known: dict[tuple[Any, ...], int] = {}
-    for mark, rows in (
-        (_CHANGED, document["kernels"]["changed"]),
-        (_SAME, document["kernels"]["same"]),
-    ):
+def _known(document: CompareDocument, side: str) -> dict[_Key, int]:
+    known: dict[_Key, int] = {}
+    kernels = document.kernels
+    for mark, rows in ((_CHANGED, kernels.changed), (_SAME, kernels.same)):
         for row in rows:
-            shown = row.get("to", row) if side == "b" else row
-            known[shown["name"], shown["config"]["grid"], shown["config"]["block"]] = mark
+            shown = row.to if side == "b" and row.to else row
+            known[shown.name, shown.config.grid, shown.config.block] = mark
     return known

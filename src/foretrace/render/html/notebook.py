@@ -13,20 +13,19 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from foretrace.comparison import Comparison
 from foretrace.model.trace import Trace
 from foretrace.render.html.timeline import Timeline
 from foretrace.render.safe import plain
+from foretrace.schema.display import draws
 from foretrace.schema.finding import Finding
 from foretrace.schema.tables import KINDS
 from foretrace.schema.verdict import Verdict
 from foretrace.units import DASH, count_text, percent_text, ratio_text, time_text
-
-if TYPE_CHECKING:
-    from foretrace.comparison import Comparison
 
 WIDTH, ROW, GAP = 800, 10, 6
 MOST_BOXES, MOST_ROWS = 800, 10
@@ -103,6 +102,7 @@ def look_html(document: Mapping[str, Any]) -> str:
     return f"<div><p>{_text(title)}</p>{_table(_KERNEL_HEAD, rows)}{findings}</div>"
 
 
+@draws(Comparison)
 def comparison_html(found: Comparison) -> str:
     """What changed, what stayed, and the three times."""
     times = (("GPU busy", found.gpu_ns), ("host", found.cpu_ns), ("wall", found.wall_ns))

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from foretrace.errors import UsageError
@@ -20,6 +21,7 @@ from foretrace.render.html.story import story
 from foretrace.render.html.tables import CONFIG, about
 from foretrace.render.html.timeline import Timeline
 from foretrace.render.safe import plain
+from foretrace.schema.documents.compare import CompareDocument
 
 # A page of this many events is near 3 MB (6.4 bytes an event); more is a case for
 # `foretrace serve`.
@@ -79,7 +81,7 @@ def report(
         "schema": 1,
         "config": CONFIG,
         "marks": MARKS,
-        "comparison": compared,
+        "comparison": None if compared is None else msgspec.to_builtins(compared),
         "guesses": guesses,
         "ladder": ladder,
         "traces": [
@@ -90,7 +92,7 @@ def report(
 
 
 def _trace(
-    trace: Trace, timeline: Timeline, side: str, step: int | None, compared: dict[str, Any] | None
+    trace: Trace, timeline: Timeline, side: str, step: int | None, compared: CompareDocument | None
 ) -> dict[str, Any]:
     wanted = timeline.typical_step if step is None else step
     if step is not None and step not in range(len(timeline.steps)):

@@ -1,0 +1,193 @@
+"""The document of `foretrace compare --json`."""
+
+from __future__ import annotations
+
+from msgspec import UNSET, Struct, UnsetType
+
+from foretrace.schema.ledger import Ledger
+
+
+class NoteEntry(Struct, frozen=True):
+    """One note of a trace's ledger."""
+
+    code: str
+    severity: str
+    count: int
+    text: str
+
+
+class LedgerEntry(Struct, frozen=True):
+    """What was read: `seen` = `kept` + `repaired` + `skipped`."""
+
+    seen: int
+    kept: int
+    repaired: int
+    skipped: int
+    notes: list[NoteEntry]
+
+    @classmethod
+    def of(cls, ledger: Ledger) -> LedgerEntry:
+        """The counts and the notes of a ledger."""
+        notes = [
+            NoteEntry(note.code, note.severity, note.count, note.text) for note in ledger.notes
+        ]
+        return cls(ledger.seen, ledger.kept, ledger.repaired, ledger.skipped, notes)
+
+
+class ComparedUnit(Struct, frozen=True):
+    """What was compared: `kind` is region, step or trace; `name` is the region's."""
+
+    kind: str
+    name: str | None
+    repeats: int
+
+
+class UnitCounts(Struct, frozen=True):
+    """Counts of one repeat of the unit."""
+
+    kernels: int
+    memcpys: int
+    memsets: int
+    launches: int
+    gpu_idle_ns: float | None
+
+
+class ComparedTrace(Struct, frozen=True):
+    """One trace as `look` names it, and what of it was compared."""
+
+    path: str
+    source: str
+    device: str | None
+    arch: str | None
+    rank: int | None
+    events: int
+    steps: int
+    regions: int
+    ledger: LedgerEntry
+    unit: ComparedUnit
+    per_unit: UnitCounts
+
+
+class ChangeEntry(Struct, frozen=True):
+    """Medians of A and B, B over A, and the noise as a fraction."""
+
+    a: float | None
+    b: float | None
+    ratio: float | None
+    noise: float | None
+
+
+class LaunchConfig(Struct, frozen=True):
+    """How a kernel was launched; None where a trace does not record it."""
+
+    grid: str | None = None
+    block: str | None = None
+    registers: int | None = None
+    shared_memory: int | None = None
+
+
+class KernelEntry(Struct, frozen=True):
+    """What a kernel is, and how it was launched."""
+
+    name: str
+    short: str
+    role: str
+    op: str | None
+    shapes: str | None
+    config: LaunchConfig
+
+
+class ComparedKernel(KernelEntry, frozen=True):
+    """One kernel: launches per unit in A and B, time of one launch; `to` is the kernel of B where
+    it changed.
+    """
+
+    a: int
+    b: int
+    median_ns: ChangeEntry
+    to: KernelEntry | UnsetType = UNSET
+    why: list[str] | UnsetType = UNSET
+
+
+class ComparedKernels(Struct, frozen=True):
+    """Every kernel of a typical repeat is in one of these."""
+
+    same: list[ComparedKernel]
+    changed: list[ComparedKernel]
+    removed: list[ComparedKernel]
+    added: list[ComparedKernel]
+
+
+class TimePair(Struct, frozen=True):
+    """A time in A and in B."""
+
+    a: float
+    b: float
+
+
+class ComparedOp(Struct, frozen=True):
+    """Calls of an op per unit, its self CPU time, and the time of the kernels it launched."""
+
+    name: str
+    a: int
+    b: int
+    self_cpu_ns: TimePair
+    gpu_ns: TimePair
+
+
+class ComparedOps(Struct, frozen=True):
+    """Ops called less often in B, more often, and as often."""
+
+    removed: list[ComparedOp]
+    added: list[ComparedOp]
+    same: list[ComparedOp]
+
+
+class FusionEntry(Struct, frozen=True):
+    """One kernel of B and the ops of A that it replaces."""
+
+    kernel: str
+    backend: str
+    replaces: list[str]
+    bytes_saved: int | None
+    ns_saved: float | None
+    count: int
+    sign: str
+
+
+class Worth(Struct, frozen=True):
+    """What one call saves (negative when it takes more), what the change costs once, and after how
+    many calls it breaks even: None where nothing is saved, or the cost is unknown.
+    """
+
+    saves_ns_per_call: float | None
+    cost_s: float | None
+    break_even_calls: int | None
+    text: str
+
+
+class CompareDocument(Struct, frozen=True):
+    """B compared with A. With more than two traces `others` compares each further one with A.
+
+    `bare_wall_ns` and `bare_host_ns` are present where both run records have times without the
+    profiler.
+    """
+
+    schema: int
+    a: ComparedTrace
+    b: ComparedTrace
+    kernels: ComparedKernels
+    ops: ComparedOps
+    fusions: list[FusionEntry]
+    gpu_ns: ChangeEntry
+    cpu_ns: ChangeEntry
+    wall_ns: ChangeEntry
+    changed: list[str]
+    unchanged: list[str]
+    worth: Worth
+    bare_wall_ns: ChangeEntry | UnsetType = UNSET
+    bare_host_ns: ChangeEntry | UnsetType = UNSET
+    others: list[CompareDocument] | UnsetType = UNSET
+
+
+DOCUMENT = CompareDocument
