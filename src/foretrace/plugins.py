@@ -39,7 +39,15 @@ def declared(package: ModuleType, attribute: str, kind: type[T], group: str) -> 
     found = [
         getattr(module, attribute) for module in modules(package) if hasattr(module, attribute)
     ]
-    found += [entry.load() for entry in _entry_points(group)]
+    return _checked([*found, *(entry.load() for entry in _entry_points(group))], kind, group)
+
+
+def entries(kind: type[T], group: str) -> list[T]:
+    """What entry points of `group` bring."""
+    return _checked([entry.load() for entry in _entry_points(group)], kind, group)
+
+
+def _checked(found: list[Any], kind: type[T], group: str) -> list[T]:
     wrong = [thing for thing in found if not isinstance(thing, kind)]
     if wrong:
         raise TypeError(f"{group}: {wrong[0]!r} is not a {kind.__name__}")

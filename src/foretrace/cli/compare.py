@@ -71,8 +71,9 @@ def command(
     """
     import json
 
-    from foretrace.comparison import compare, document, parse_gate
+    from foretrace.comparison import compare, document
     from foretrace.errors import UsageError
+    from foretrace.guess.gate import parse_gate
     from foretrace.opening import open
     from foretrace.render.comparison import comparison_markdown, comparison_text
     from foretrace.render.safe import plain

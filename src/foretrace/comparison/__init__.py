@@ -16,13 +16,12 @@ from dataclasses import replace
 
 from foretrace.comparison.comparison import Comparison, compare_two
 from foretrace.comparison.document import document
-from foretrace.comparison.gate import Gate, Outcome, parse_gate
 from foretrace.comparison.record import MOST_S
 from foretrace.comparison.repeats import choose
 from foretrace.errors import TraceError, UsageError
 from foretrace.model.trace import Trace
 
-__all__ = ["Comparison", "Gate", "Outcome", "compare", "document", "parse_gate"]
+__all__ = ["Comparison", "compare", "document"]
 
 
 def compare(
