@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import runpy
 import sys
 from pathlib import Path
 
 import pytest
 
 import foretrace
-import foretrace.guess.shelf
+import foretrace.guess.snapshots
 import foretrace.render.verdicts
 from foretrace.errors import UsageError
 
@@ -55,7 +56,7 @@ def test_a_hit_passes_and_is_counted(pytester: pytest.Pytester) -> None:
     )
     result = run(pytester, "--strict-markers")
     result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["*foretrace*", "1 traces, 2 guesses: 2 hit, 0 missed, 0 unknown"])
+    result.stdout.fnmatch_lines(["*foretrace*", "1 trace, 2 guesses: 2 hit, 0 missed, 0 unknown"])
 
 
 def test_a_miss_fails_and_the_section_shows_the_slice(pytester: pytest.Pytester) -> None:
@@ -73,7 +74,7 @@ def test_a_miss_fails_and_the_section_shows_the_slice(pytester: pytest.Pytester)
             "MISS    in mlp_fwd: gelu and mul are fused",
             "*expected because: they were",
             "*33.2 us  gelu * aten::gelu",
-            "*1 traces, 2 guesses: 1 hit, 1 missed*",
+            "*1 trace, 2 guesses: 1 hit, 1 missed*",
         ]
     )
 
@@ -307,7 +308,7 @@ class TestWithTorch:
         result.assert_outcomes(passed=1)
         result.stdout.fnmatch_lines(
             [
-                "1 traces, 4 guesses: 3 hit, 0 missed, 1 unknown; snapshots: 1 written",
+                "1 trace, 4 guesses: 3 hit, 0 missed, 1 unknown; snapshots: 1 written",
                 "unknown  test_mlp.py::test_mlp: per step: kernels == 5: no GPU events*",
             ]
         )
@@ -426,12 +427,10 @@ class TestWithTorch:
 
 
 def test_the_page_is_fresh() -> None:
-    from foretrace.pytest_plugin.manual import page
-
-    written = Path(__file__).parents[1] / "docs" / "pytest.md"
-    assert written.read_text(encoding="utf-8") == page(), (
-        "run: python -m foretrace.pytest_plugin.manual > docs/pytest.md"
-    )
+    root = Path(__file__).parents[1]
+    page = runpy.run_path(str(root / "tools" / "pytest_page.py"))["page"]
+    written = (root / "docs" / "pytest.md").read_text(encoding="utf-8")
+    assert written == page(), "run: python tools/pytest_page.py > docs/pytest.md"
 
 
 def test_the_plugin_is_registered() -> None:

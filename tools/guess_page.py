@@ -1,4 +1,4 @@
-"""Writes docs/guess.md from the code that parses predictions: `python tools/guess_page.py > docs/guess.md`."""
+"""Writes docs/guess.md from the code: `python tools/guess_page.py > docs/guess.md`."""
 
 from __future__ import annotations
 
@@ -24,23 +24,26 @@ INTRODUCTION = """\
 
 <!-- Written by `python tools/guess_page.py > docs/guess.md`; change the code, not this page. -->
 
-State what you expect, then look. A prediction is one sentence about a trace. foretrace marks it **hit**, **miss** or
-**unknown**, with what was measured. Unknown means that the trace does not have the data: a prediction about missing data is
-never a hit. A trace that is incomplete (cut, damaged, or stopped by a limit) decides only what was read: `kernels > 3` hits
-when 5 were read, `kernels == 0` misses, `kernels == 5` is unknown. A miss shows the part of the trace that decides it and,
-where foretrace knows one, the likely reason.
+State what you expect, then look. A prediction is one sentence about a trace. foretrace marks it
+**hit**, **miss** or **unknown**, with what was measured. Unknown means that the trace does not have
+the data: a prediction about missing data is never a hit. A trace that is incomplete (cut, damaged,
+or stopped by a limit) decides only what was read: `kernels > 3` hits when 5 were read,
+`kernels == 0` misses, `kernels == 5` is unknown. A miss shows the part of the trace that decides it
+and, where foretrace knows one, the likely reason.
 
     foretrace check trace.json.gz -g 'in mlp_fwd: kernels == 5' -g 'gelu and mul are fused'
     foretrace check trace.json.gz --guesses guesses.toml --against before.json.gz
     foretrace guess trace.json.gz                  # asks first, then shows
     foretrace guess --from trace.json.gz > guesses.toml
-    foretrace guess --from trace.json.gz --json    # {"schema": 1, "guesses": [{"text", "reason"}, …]}
+    foretrace guess --from trace.json.gz --json    # {"schema", "guesses": [{"text", "reason"}, …]}
 
-Exit codes: 0 nothing missed, 1 something missed (with `--need-data` also when something is unknown), 2 a prediction cannot be
-parsed, 3 not a readable trace, or `guess --from` on an incomplete one. Upper and lower case are the same, except in names.
+Exit codes: 0 nothing missed, 1 something missed (with `--need-data` also when something is
+unknown), 2 a prediction cannot be parsed, 3 not a readable trace, or `guess --from` on an
+incomplete one. Upper and lower case are the same, except in names.
 
-In `check --json` the `expected` of a guess is what it wants in symbols (`== 5`, `< 300 us`, `< 0.9x of A`, `fused`,
-`overhead`); for a prediction without a comparison it is the prediction without its scope.
+In `check --json` the `expected` of a guess is what it wants in symbols (`== 5`, `< 300 us`,
+`< 0.9x of A`, `fused`, `overhead`); for a prediction without a comparison it is the prediction
+without its scope.
 """
 SCOPES = [
     ("(nothing)", "the whole trace"),
@@ -101,14 +104,16 @@ def page() -> str:
         *(_kind(kind) for kind in kinds.every()),
         f"## Selectors\n\n{_table(('words', 'meaning'), SELECTORS)}\n",
         f"## What the capitals stand for\n\n{_table(('in a pattern', 'accepts'), slots)}\n\n"
-        f"Quantifiers are {quantifiers}; `every` of nothing is unknown, `some` of nothing a miss, `no` of nothing a hit.\n",
+        f"Quantifiers are {quantifiers}; `every` of nothing is unknown, `some` of nothing a miss, "
+        "`no` of nothing a hit.\n",
         "## Fields\n\nEvery other field that `foretrace name NAME` prints works as well.\n\n"
         f"{_table(('field', 'meaning', 'from'), fields)}\n",
         f"## Units\n\n{_table(('of', 'units'), units)}\n",
         f"## In a file\n\n{_body(guess_files.__doc__)}\n",
         f"## In Python\n\n{_body(expecting.__doc__)}\n",
         f"## Conditions of a comparison\n\n{_body(gate.__doc__)}\n",
-        f"## Reasons that foretrace knows\n\n{_table(('a miss such as', 'likely reason', 'seen on'), known)}\n",
+        "## Reasons that foretrace knows\n\n"
+        f"{_table(('a miss such as', 'likely reason', 'seen on'), known)}\n",
     ]
     return "\n".join(parts).rstrip() + "\n"
 
