@@ -61,7 +61,7 @@ def judged(
     measured = tally(texts) or f"no {selector.text}"
     why = ""
     if verdict == "unknown":
-        lacking = "some kernels do not state it" if answers else f"no {selector.text} to judge"
+        lacking = "not every one states it" if answers else f"no {selector.text} to judge"
         why = found.why(selector) if found.unclear else lacking
     pairs = zip(found.sure, answers, strict=True)
     breaks = [row for row, answer in pairs if answer is (quantifier == "no")]
