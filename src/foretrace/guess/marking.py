@@ -74,26 +74,14 @@ def mark(guess: Guess, evidence: Evidence, other: Evidence | None = None) -> Ver
         query = _query(guess, evidence, other)
         found = guess.kind.measure(query)
     except Unknown as missing:
-        found = Measurement("unknown", "", _gap_first(str(missing), evidence))
-    if found.verdict != "miss":
-        return _verdict(guess, found)
-    parts = (found.why, likely(Miss(guess.kind.name, query, found)))
-    return _verdict(guess, found, " ".join(part for part in parts if part))
-
-
-def _verdict(guess: Guess, found: Measurement, why: str | None = None) -> Verdict:
-    """The verdict; a miss, which brings its own `why`, shows the events that decide it."""
-    missed = why is not None
-    return Verdict(
-        guess.text,
-        found.verdict,
-        found.measured,
-        guess.expected,
-        why if why is not None else found.why,
-        _slice(found) if missed else (),
-        guess.reason,
-        _ids(found) if missed else (),
-    )
+        found = Measurement("unknown", "", str(missing))
+    facts = (guess.text, found.verdict, found.measured, guess.expected)
+    if found.verdict == "miss":
+        reasons = (found.why, likely(Miss(guess.kind.name, query, found)))
+        why = " ".join(reason for reason in reasons if reason)
+        return Verdict(*facts, why, _slice(found), guess.reason, _ids(found))
+    why = _gap_first(found.why, evidence) if found.verdict == "unknown" else found.why
+    return Verdict(*facts, why, reason=guess.reason)
 
 
 def _gap_first(why: str, evidence: Evidence) -> str:

@@ -76,7 +76,8 @@ def _all(evidence: Evidence, scope: Scope) -> Iterator[Question]:
     if evidence.runs_on_cpu:
         yield from _counts(_ON_CPU, where, scope)
         return
-    yield from _counts(_ON_GPU[:2], where, scope)
+    kernels, products, *others = _counts(_ON_GPU, where, scope)
+    yield from (kernels, products)
     pair = _pair(evidence)
     if pair:
         fused = f"{scope.prefix}{pair[0]} and {pair[1]} are"
@@ -86,7 +87,7 @@ def _all(evidence: Evidence, scope: Scope) -> Iterator[Question]:
             "back.",
             choices={"yes": f"{fused} fused", "no": f"{fused} not fused"},
         )
-    yield from _counts(_ON_GPU[2:], where, scope)
+    yield from others
     yield Question(
         "Which transposition do the products have? (tn, nn, nt)",
         "x @ W.T is tn: cuBLAS sees the weight transposed and the activation as it is.",
@@ -103,51 +104,40 @@ def _all(evidence: Evidence, scope: Scope) -> Iterator[Question]:
     )
 
 
-# question, lesson, prediction; {} is where it looks
-_ON_GPU = (
-    (
-        "How many GPU kernels does {} launch?",
-        "A kernel is one program on the GPU; views and reshapes launch none.",
-        "kernels",
-    ),
-    (
-        "How many of the kernels of {} are matrix products?",
-        "A linear layer is one product; its epilogue adds the bias.",
-        "gemm",
-    ),
-    (
-        "How many memcpys does {} make?",
-        "Ops copy when they need their input elsewhere, or a bias in the output.",
-        "memcpy",
-    ),
-    (
-        "How often does the host wait for the GPU in {}?",
-        "A sync in the loop keeps the host from running ahead.",
-        "sync",
-    ),
-)
-_ON_CPU = (
-    (
-        "How many ops of {} compute something?",
-        "Views, reshapes and allocations do not; a wrapper counts through what it calls.",
-        "cpu kernels",
-    ),
-    (
-        "How many times does {} call aten::mm?",
-        "A linear layer without bias is one aten::mm below aten::linear and aten::matmul.",
-        "aten::mm",
-    ),
-    (
-        "How many views (aten::view) does {} take?",
-        "They cost host time and move nothing.",
-        "aten::view",
-    ),
-)
+# three lines each: the question ({} is where it looks), the lesson, what is counted
+_ON_GPU = """
+How many GPU kernels does {} launch?
+A kernel is one program on the GPU; views and reshapes launch none.
+kernels
+How many of the kernels of {} are matrix products?
+A linear layer is one product; its epilogue adds the bias.
+gemm
+How many memcpys does {} make?
+Ops copy when they need their input elsewhere, or a bias in the output.
+memcpy
+How often does the host wait for the GPU in {}?
+A sync in the loop keeps the host from running ahead.
+sync
+"""
+_ON_CPU = """
+How many ops of {} compute something?
+Views, reshapes and allocations do not; a wrapper counts through what it calls.
+cpu kernels
+How many times does {} call aten::mm?
+A linear layer without bias is one aten::mm below aten::linear and aten::matmul.
+aten::mm
+How many views (aten::view) does {} take?
+They cost host time and move nothing.
+aten::view
+"""
 
 
-def _counts(rows: tuple[tuple[str, str, str], ...], where: str, scope: Scope) -> Iterator[Question]:
-    for text, lesson, what in rows:
-        yield Question(text.format(where), lesson, scope.prefix + what + " == {}")
+def _counts(text: str, where: str, scope: Scope) -> list[Question]:
+    lines = iter(text.strip().splitlines())
+    return [
+        Question(asked.format(where), lesson, scope.prefix + what + " == {}")
+        for asked, lesson, what in zip(lines, lines, lines, strict=True)
+    ]
 
 
 def _pair(evidence: Evidence) -> tuple[str, str] | None:

@@ -103,13 +103,10 @@ def _added_in_place(miss: Miss) -> bool:
     return any(name not in theirs and name.replace("_badd_", "_bz_") in theirs for name in mine)
 
 
-def _below(miss: Miss, *ops: str) -> bool:
-    """Whether one of these ops launched something that decided the miss."""
-    return any(operation.chain and operation.chain[-1] in ops for operation in miss.operations)
-
-
-def _addmm_copy(miss: Miss) -> bool:
-    return miss.excess("memcpy") > 0 and _below(miss, "aten::addmm")
+def _too_many_below(miss: Miss, kind: str, *ops: str) -> bool:
+    """More of that kind than predicted, launched by one of these ops."""
+    below = any(operation.chain and operation.chain[-1] in ops for operation in miss.operations)
+    return below and miss.excess(kind) > 0
 
 
 def _compiled_overhead(miss: Miss) -> bool:
@@ -146,6 +143,7 @@ def _final_sync(miss: Miss) -> bool:
     return len(waits) == 1 and int(spans.host.start[waits[0]]) >= end
 
 
+_PRODUCTS = ("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm")
 _AMPERE = ("cutlass", "cublas", "ampere", "sm80")
 
 
@@ -182,11 +180,6 @@ def _occupancy_query(miss: Miss) -> bool:
     if not miss.names("cudaOccupancy") or not (preceded or miss.too_few("call")):
         return False
     return miss.has_family("nvjet", anywhere=not preceded)
-
-
-def _product_memset(miss: Miss) -> bool:
-    products = ("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm")
-    return miss.excess("memset") > 0 and _below(miss, *products)
 
 
 def _triton_launch(miss: Miss) -> bool:
@@ -226,7 +219,7 @@ _REASONS = (
     ),
     Reason(
         "addmm_copy",
-        _addmm_copy,
+        lambda miss: _too_many_below(miss, "memcpy", "aten::addmm"),
         "in matmul_add: memcpy == 0",
         "aten::addmm first copies a 2-D bias into the output, and the product adds to it. A 1-D "
         "bias is added in the epilogue and needs no copy.",
@@ -285,7 +278,7 @@ _REASONS = (
     ),
     Reason(
         "product_memset",
-        _product_memset,
+        lambda miss: _too_many_below(miss, "memset", *_PRODUCTS),
         "in mlp_fwd: memset == 0",
         "cuBLAS clears a few bytes before some products (its 256x128 nvjet kernels on Hopper): a "
         "memset that no op states.",

@@ -1,7 +1,7 @@
 """Kinds of prediction, one file each: a module with a `KIND` adds one, and nothing else changes.
 
-`GuessKind` is what such a file declares, `Query` what its `measure` is given, and `Measurement`
-what it returns.
+`GuessKind` is what such a file declares. Its `measure` turns a `Query` into a `Measurement`; most
+are `per_window` functions, which judge one window.
 """
 
 from __future__ import annotations
@@ -10,12 +10,13 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, wraps
 from typing import Any
 
 from foretrace import plugins
 from foretrace.guess.scope import Scope, Unknown, Window
 from foretrace.guess.selection import Selection
+from foretrace.guess.selectors import Selector
 
 _WORST = ("miss", "unknown", "hit")
 
@@ -29,6 +30,17 @@ class Query:
     windows: list[Window]
     others: list[Window] | None = None
     no_other: str = "needs a trace to compare with: --against OTHER"
+
+    @property
+    def what(self) -> Selector:
+        """What the prediction speaks of."""
+        found: Selector = self.args["what"]
+        return found
+
+    def judge(self, value: float) -> str:
+        """The verdict on a measured value."""
+        verdict: str = self.args["compare"].of(value, self.args["amount"])
+        return verdict
 
     def need_others(self) -> list[Window]:
         """The windows of the other trace; `Unknown` without a complete one."""
@@ -60,6 +72,9 @@ class Measurement:
     events: list[int] = field(default_factory=list)
 
 
+Measure = Callable[[Query], Measurement]
+
+
 def comparison(args: Mapping[str, Any]) -> str:
     """`== 5`, `< 300 us`: the comparison that a prediction makes; empty when it makes none."""
     symbol = args["compare"].symbol if "compare" in args else "=="
@@ -71,15 +86,15 @@ def comparison(args: Mapping[str, Any]) -> str:
 class GuessKind:
     """One kind of prediction.
 
-    `patterns` are its wordings (see `grammar`), `measure` decides one. The docstring of the module
-    is its text in the manual. `expected` says what a prediction wants in symbols, for other
-    programs; where it is empty the prediction itself is given.
+    Kinds are tried by `order`. `patterns` are the wordings (see `grammar`), `measure` decides one.
+    `expected` says what a prediction wants in symbols, or nothing. The docstring of the module is
+    its text in the manual.
     """
 
     name: str
+    order: int
     patterns: tuple[str, ...]
-    measure: Callable[[Query], Measurement]
-    order: int = 50
+    measure: Measure
     expected: Callable[[Mapping[str, Any]], str] = comparison
 
 
@@ -90,21 +105,34 @@ def every() -> tuple[GuessKind, ...]:
     return tuple(sorted(found, key=lambda kind: (kind.order, kind.name)))
 
 
-def for_each(query: Query, measure: Callable[[Window], Measurement]) -> Measurement:
-    """Measure every window: all must hit; one miss is a miss."""
-    found = []
-    for window in query.windows:
-        try:
-            found.append(replace(measure(window), window=window))
-        except Unknown as missing:
-            found.append(Measurement("unknown", "", str(missing), window))
+def per_window(judge: Callable[[Window, Query], Measurement]) -> Measure:
+    """Judge every window: all must hit; one miss is a miss."""
+
+    @wraps(judge)
+    def measure(query: Query) -> Measurement:
+        return _worst(query, [_judged(judge, window, query) for window in query.windows])
+
+    return measure
+
+
+def _judged(
+    judge: Callable[[Window, Query], Measurement], window: Window, query: Query
+) -> Measurement:
+    try:
+        return replace(judge(window, query), window=window)
+    except Unknown as missing:
+        return Measurement("unknown", "", str(missing), window)
+
+
+def _worst(query: Query, found: list[Measurement]) -> Measurement:
+    """The worst of several, with what was measured in all of them."""
     worst = min(found, key=lambda one: _WORST.index(one.verdict))
-    gap = worst.window.gap if worst.window else ""
-    if worst.verdict == "hit" and query.scope.open_ended and gap:
+    window = worst.window or query.windows[0]
+    if worst.verdict == "hit" and query.scope.open_ended and window.gap:
         # a call that is missing may differ
-        worst = replace(worst, verdict="unknown", why=gap)
-    several = worst.window and len(found) > 1 and worst.why not in ("", gap)
-    where = f" ({worst.window.label})" if worst.window and several else ""
+        worst = replace(worst, verdict="unknown", why=window.gap)
+    same_everywhere = all(one.why == worst.why for one in found)
+    where = "" if same_everywhere or worst.why in ("", window.gap) else f" ({window.label})"
     measured = together([one.measured for one in found], query.scope)
     return replace(worst, measured=measured, why=worst.why + where)
 

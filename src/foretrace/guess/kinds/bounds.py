@@ -41,7 +41,7 @@ def _bound(query: Query) -> Measurement:
 def _share(query: Query) -> Measurement:
     idle = _median_idle(query)
     share = idle if "idle" in query.args else 1 - idle
-    verdict = query.args["compare"].of(share, query.args["amount"])
+    verdict = query.judge(share)
     return _decided(query, verdict, percent_text(share) + query.median_of)
 
 
@@ -77,14 +77,14 @@ def _span(window: Window) -> Span:
 
 
 KIND = GuessKind(
-    name="bounds",
-    order=50,
-    patterns=(
+    "bounds",
+    50,
+    (
         "bound is [not] {bound:bound}",
         "gpu idle {compare:compare} {amount:share}",
         "gpu busy {compare:compare} {amount:share}",
     ),
-    measure=measure,
+    measure,
     expected=lambda args: (
         f"{'not ' if 'not' in args else ''}{args['bound']}" if "bound" in args else comparison(args)
     ),

@@ -4,7 +4,7 @@ op.
 
 from __future__ import annotations
 
-from foretrace.guess.kinds import GuessKind, Measurement, Query, for_each
+from foretrace.guess.kinds import GuessKind, Measurement, Query, per_window
 from foretrace.guess.kinds.fields import judged, kernels
 from foretrace.guess.scope import Unknown, Window, named
 from foretrace.guess.selection import NO_CALLS
@@ -12,15 +12,10 @@ from foretrace.guess.selection import NO_CALLS
 _NO_LAUNCH = "no launch recorded"
 
 
-def measure(query: Query) -> Measurement:
-    """Judge `is launched by CALL` or `is preceded by CALL`."""
-    if not query.windows[0].evidence.trace.host.is_call.any():
-        raise Unknown(NO_CALLS)
-    return for_each(query, lambda window: _judge(window, query))
-
-
 def _judge(window: Window, query: Query) -> Measurement:
-    found, call = kernels(window, query), query.args["call"]
+    if not window.evidence.trace.host.is_call.any():
+        raise Unknown(NO_CALLS)
+    found, call = kernels(window, query.what), query.args["call"]
     if "launched" in query.args:
         launches = [window.evidence.launch_name(row) for row in found.sure]
         answers = [named(call, name) if name else None for name in launches]
@@ -52,11 +47,11 @@ def _earlier(window: Window, row: int) -> list[str] | None:
 
 
 KIND = GuessKind(
-    name="calls",
-    order=25,
-    patterns=(
+    "calls",
+    25,
+    (
         "{quantifier:quantifier} {what:selector} is|are launched by {call:name}",
         "{quantifier:quantifier} {what:selector} is|are preceded by {call:name}",
     ),
-    measure=measure,
+    per_window(_judge),
 )

@@ -7,33 +7,24 @@ is unknown, not true.
 
 from __future__ import annotations
 
-from foretrace.guess.fields import agrees, value_of, value_text
-from foretrace.guess.kinds import GuessKind, Measurement, Query, for_each, judge_all, tally
+from foretrace.guess.fields import Field, agrees, value_of, value_text
+from foretrace.guess.kinds import GuessKind, Measurement, Query, judge_all, per_window, tally
 from foretrace.guess.scope import Unknown, Window
 from foretrace.guess.selection import Selection, has_trait, select
 from foretrace.guess.selectors import Selector
 
 
-def measure(query: Query) -> Measurement:
-    """Judge `every gemm has FIELD VALUE` or `every gemm is TRAIT`."""
-    judge = _is if "trait" in query.args else _has
-    return for_each(query, lambda window: judge(window, query))
-
-
-def _has(window: Window, query: Query) -> Measurement:
-    field, compare, wanted = (query.args.get(name) for name in ("field", "compare", "value"))
-    assert field is not None
-    found = kernels(window, query)
+def _judge(window: Window, query: Query) -> Measurement:
+    found = kernels(window, query.what)
+    if "trait" in query.args:
+        answers = [_fits(window, row, query.args["trait"]) for row in found.sure]
+        shorts = [window.evidence.operation(row).ident.short for row in found.sure]
+        return judged(found, query, answers, shorts)
+    field: Field = query.args["field"]
+    compare, wanted = query.args.get("compare"), query.args.get("value")
     values = [value_of(window.evidence, row, field) for row in found.sure]
     answers = [agrees(value, compare, wanted) for value in values]
     return judged(found, query, answers, [f"{field.name} {value_text(value)}" for value in values])
-
-
-def _is(window: Window, query: Query) -> Measurement:
-    found = kernels(window, query)
-    answers = [_fits(window, row, query.args["trait"]) for row in found.sure]
-    shorts = [window.evidence.operation(row).ident.short for row in found.sure]
-    return judged(found, query, answers, shorts)
 
 
 def _fits(window: Window, row: int, trait: Selector) -> bool | None:
@@ -44,9 +35,8 @@ def _fits(window: Window, row: int, trait: Selector) -> bool | None:
     return False if False in answers else None if None in answers else True
 
 
-def kernels(window: Window, query: Query) -> Selection:
-    """What the prediction speaks of; `Unknown` when that is not on the GPU."""
-    selector: Selector = query.args["what"]
+def kernels(window: Window, selector: Selector) -> Selection:
+    """The GPU operations that a selector matches; `Unknown` when it matches host events."""
     if not selector.on_gpu:
         raise Unknown(f"`{selector.text}` is not a GPU operation; say for example `every gemm`")
     return select(window, selector)
@@ -56,7 +46,7 @@ def judged(
     found: Selection, query: Query, answers: list[bool | None], texts: list[str]
 ) -> Measurement:
     """The verdict over all kernels, the values that were seen, and the kernels that decide."""
-    quantifier, selector = query.args["quantifier"], query.args["what"]
+    quantifier, selector = query.args["quantifier"], query.what
     verdict = judge_all(quantifier, answers, found.unclear)
     measured = tally(texts) or f"no {selector.text}"
     why = ""
@@ -69,12 +59,12 @@ def judged(
 
 
 KIND = GuessKind(
-    name="fields",
-    order=30,
-    patterns=(
+    "fields",
+    30,
+    (
         "{quantifier:quantifier} {what:selector} has|have {field:field} [{compare:compare}] "
         "[{value:value}]",
         "{quantifier:quantifier} {what:selector} is|are {trait:selector}",
     ),
-    measure=measure,
+    per_window(_judge),
 )

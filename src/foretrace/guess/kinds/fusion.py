@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from foretrace.guess.evidence import GpuOperation, bare
-from foretrace.guess.kinds import GuessKind, Measurement, Query, for_each
+from foretrace.guess.kinds import GuessKind, Measurement, Query, per_window
 from foretrace.guess.scope import Unknown, Window
 from foretrace.guess.selection import Selection, cpu_does, cpu_kernels, label
 from foretrace.guess.selectors import Selector
@@ -37,14 +37,6 @@ class _KernelOps:
         return ", ".join(dict.fromkeys(label(window, self.found, item) for item in items))
 
 
-def measure(query: Query) -> Measurement:
-    """Judge `gelu and mul are [not] fused`."""
-    wanted = {_op(selector) for selector in query.args["parts"]}
-    if "" in wanted:
-        raise Unknown("fusion is about ops: say for example `gelu and mul are fused`")
-    return for_each(query, lambda window: _fused(window, wanted, "not" not in query.args))
-
-
 def _op(selector: Selector) -> str:
     if selector.word:
         return selector.word
@@ -54,7 +46,10 @@ def _op(selector: Selector) -> str:
     return bare(selector.name) if selector.kind == "op" and "*" not in selector.name else ""
 
 
-def _fused(window: Window, wanted: set[str], expected: bool) -> Measurement:
+def _fused(window: Window, query: Query) -> Measurement:
+    wanted = {_op(selector) for selector in query.args["parts"]}
+    if "" in wanted:
+        raise Unknown("fusion is about ops: say for example `gelu and mul are fused`")
     kernels = _on_cpu(window) if window.evidence.runs_on_cpu else _on_gpu(window)
     whole = [item for item, does in kernels.does.items() if wanted <= does]
     some = [item for item, does in kernels.does.items() if wanted & does]
@@ -69,7 +64,7 @@ def _fused(window: Window, wanted: set[str], expected: bool) -> Measurement:
         measured = f"no kernel does {' or '.join(missing)}"
     else:
         measured = f"separate kernels: {kernels.names(window, some)}"
-    verdict = "hit" if not missing and bool(whole) is expected else "miss"
+    verdict = "hit" if not missing and bool(whole) is ("not" not in query.args) else "miss"
     items = whole or some or kernels.found.sure
     rows, events = (items, []) if kernels.found.on_gpu else ([], items)
     return Measurement(verdict, measured, rows=rows, events=events)
@@ -100,12 +95,12 @@ def _on_cpu(window: Window) -> _KernelOps:
 
 
 KIND = GuessKind(
-    name="fusion",
-    order=40,
-    patterns=(
+    "fusion",
+    40,
+    (
         "{parts:parts} are|is [not] fused",
         "{parts:parts} are|is [not] fused into one kernel",
     ),
-    measure=measure,
+    per_window(_fused),
     expected=lambda args: "not fused" if "not" in args else "fused",
 )

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from foretrace.guess.kinds import GuessKind, Measurement, Query, for_each, judge_all, tally
+from foretrace.guess.kinds import GuessKind, Measurement, Query, judge_all, per_window, tally
 from foretrace.guess.scope import Unknown, Window
 from foretrace.guess.selection import Selection, select
 from foretrace.guess.selectors import Selector
 
 
-def measure(query: Query) -> Measurement:
-    """Judge `every aten::mm takes 8192x768`."""
-    if not query.windows[0].evidence.trace.has("shapes"):
-        raise Unknown("no shapes in this trace: record with record_shapes=True")
-    return for_each(query, lambda window: _takes(window, query))
-
-
 def _takes(window: Window, query: Query) -> Measurement:
-    op: Selector = query.args["op"]
+    if not window.evidence.trace.has("shapes"):
+        raise Unknown("no shapes in this trace: record with record_shapes=True")
+    op = query.what
     found = host_ops(window, op)
     shapes = [window.evidence.input_shapes(event) for event in found.sure]
     wanted: list[list[int]] = query.args["shapes"]
@@ -43,8 +38,8 @@ def _shown(shapes: list[list[int]] | None) -> str:
 
 
 KIND = GuessKind(
-    name="inputs",
-    order=35,
-    patterns=("{quantifier:quantifier} {op:selector} takes|take {shapes:shapes}",),
-    measure=measure,
+    "inputs",
+    35,
+    ("{quantifier:quantifier} {what:selector} takes|take {shapes:shapes}",),
+    per_window(_takes),
 )

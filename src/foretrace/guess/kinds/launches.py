@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from foretrace.guess.amounts import EQUALS, Amount, Compare
-from foretrace.guess.kinds import GuessKind, Measurement, Query, comparison, for_each, together
+from foretrace.guess.kinds import GuessKind, Measurement, Query, comparison, per_window, together
 from foretrace.guess.kinds.inputs import host_ops
 from foretrace.guess.scope import Scope, Unknown, Window, op_windows
 from foretrace.guess.selection import select
@@ -16,11 +16,6 @@ from foretrace.units import count_text
 _ANYTHING = tuple(Selector(kind, kind) for kind in ("kernel", "memcpy", "memset"))
 
 
-def measure(query: Query) -> Measurement:
-    """Judge `aten::t launches nothing` or `each aten::mm launches 1 gemm`."""
-    return for_each(query, lambda window: _each_call(window, query))
-
-
 def _each_call(window: Window, query: Query) -> Measurement:
     window.need_gpu()
     window.need_whole()
@@ -28,7 +23,7 @@ def _each_call(window: Window, query: Query) -> Measurement:
     calls = [call for op in ops for call in _calls(window, op)]
     if any(call.lost for call in calls):
         raise Unknown("some launches have no GPU event")
-    wanted = (query.args["what"],) if "what" in query.args else _ANYTHING
+    wanted = (query.what,) if "what" in query.args else _ANYTHING
     launched = [[row for each in wanted for row in select(call, each).sure] for call in calls]
     compare: Compare = query.args.get("compare", EQUALS)
     number = query.args.get("number", Amount("nothing", 0))
@@ -47,13 +42,13 @@ def _calls(window: Window, op: Selector) -> list[Window]:
 
 
 KIND = GuessKind(
-    name="launches",
-    order=20,
-    patterns=(
+    "launches",
+    20,
+    (
         "[every|each] {ops:several} launches|launch nothing",
         "[every|each] {ops:several} launches|launch [{compare:phrase}] {number:count} "
         "{what:selector}",
     ),
-    measure=measure,
+    per_window(_each_call),
     expected=lambda args: comparison(args) or "== 0",
 )

@@ -9,18 +9,16 @@ B; both can be host ops or calls.
 
 from __future__ import annotations
 
-from foretrace.guess.kinds import GuessKind, Measurement, Query, for_each
+from foretrace.guess.kinds import GuessKind, Measurement, Query, per_window
 from foretrace.guess.scope import Unknown, Window
 from foretrace.guess.selection import label, launch_time, select
 from foretrace.guess.selectors import HEADS, Selector
 
 
-def measure(query: Query) -> Measurement:
-    """Judge `gate, up, gelu, mul, down` or `A before B`."""
-    args = query.args
-    if "second" in args:
-        return for_each(query, lambda window: _before(window, args["first"], args["second"]))
-    return for_each(query, lambda window: _in_order(window, args["sequence"]))
+def _judge(window: Window, query: Query) -> Measurement:
+    if "second" in query.args:
+        return _before(window, query.args["first"], query.args["second"])
+    return _in_order(window, query.args["sequence"])
 
 
 def _in_order(window: Window, wanted: list[Selector]) -> Measurement:
@@ -69,12 +67,12 @@ def _before(window: Window, first: Selector, second: Selector) -> Measurement:
 
 
 KIND = GuessKind(
-    name="order",
-    order=90,
-    patterns=(
+    "order",
+    90,
+    (
         "{first:selector} before {second:selector}",
         "{first:selector} comes before {second:selector}",
         "{sequence:sequence}",
     ),
-    measure=measure,
+    per_window(_judge),
 )

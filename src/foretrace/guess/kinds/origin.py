@@ -9,30 +9,23 @@ from foretrace.guess.kinds import (
     GuessKind,
     Measurement,
     Query,
-    for_each,
     from_selection,
     judge_all,
+    per_window,
     tally,
 )
 from foretrace.guess.scope import Window, named
 from foretrace.guess.selection import select
-from foretrace.guess.selectors import Selector
-
-
-def measure(query: Query) -> Measurement:
-    """Judge `every gemm comes from aten::linear > aten::mm`."""
-    return for_each(query, lambda window: _from(window, query))
 
 
 def _from(window: Window, query: Query) -> Measurement:
-    selector: Selector = query.args["what"]
-    found, launch = select(window, selector), window.evidence.trace.gpu.launch
+    found, launch = select(window, query.what), window.evidence.trace.gpu.launch
     chains = [_chain(window, int(launch[at]) if found.on_gpu else at) for at in found.sure]
     no = None if window.gap else False  # an op above it may be what is missing
     wanted = query.args["chain"]
     answers = [None if chain is None else _contains(chain, wanted) or no for chain in chains]
     verdict = judge_all(query.args["quantifier"], answers, found.unclear)
-    lacking = "some launches were not recorded" if answers else f"no {selector.text}"
+    lacking = "some launches were not recorded" if answers else f"no {query.what.text}"
     why = window.gap or f"{lacking} in {window.label}" if verdict == "unknown" else ""
     measured = tally([" > ".join(chain) if chain else "nothing" for chain in chains])
     return from_selection(found, verdict, measured, why)
@@ -57,8 +50,8 @@ def _contains(chain: list[str], wanted: list[str]) -> bool:
 
 
 KIND = GuessKind(
-    name="origin",
-    order=28,
-    patterns=("{quantifier:quantifier} {what:selector} comes|come from {chain:chain}",),
-    measure=measure,
+    "origin",
+    28,
+    ("{quantifier:quantifier} {what:selector} comes|come from {chain:chain}",),
+    per_window(_from),
 )

@@ -61,15 +61,15 @@ def _difference(query: Query, mine: float, theirs: float) -> str:
 
 
 KIND = GuessKind(
-    name="ratios",
-    order=80,
-    patterns=(
+    "ratios",
+    80,
+    (
         "{left:measure} {compare:compare} {ratio:ratio} of {other:other}",
         "{left:measure} {compare:compare} {ratio:ratio} of {right:measure}",
         "{left:measure} {compare:compare} {other:other}",
         "{count:count} fewer {left:measure} than {other:other}",
         "{count:count} more {left:measure} than {other:other}",
     ),
-    measure=measure,
+    measure,
     expected=expected,
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from foretrace.guess.kinds import GuessKind, Measurement, Query, for_each, from_selection
+from foretrace.guess.kinds import GuessKind, Measurement, Query, from_selection, per_window
 from foretrace.guess.scope import Unknown, Window
 from foretrace.guess.selection import certain
 from foretrace.guess.selectors import Selector
@@ -20,14 +20,15 @@ _FOOTPRINT = ("grid", "block", "registers", "shared_memory")
 def measure(query: Query) -> Measurement:
     """Judge `same KERNELS as A`, or whether two kernels of one trace are the same."""
     if "first" in query.args:
-        return for_each(query, lambda window: _pair(window, query))
-    selector, footprint = query.args["what"], "footprints" in query.args
-    bags = [_bag(window, selector, footprint) for window in query.need_others()]
+        return per_window(_pair)(query)
+    selector, footprint = query.what, "footprints" in query.args
+    bags = [_bag(other, selector, footprint) for other in query.need_others()]
     if any(bag != bags[0] for bag in bags):
         raise Unknown("the calls in A differ among themselves")
     if not bags[0]:
         raise Unknown(f"no {selector.text} in A")
-    return for_each(query, lambda window: _against(window, selector, bags[0], footprint))
+    judge = per_window(lambda window, _: _against(window, selector, bags[0], footprint))
+    return judge(query)
 
 
 def _bag(window: Window, selector: Selector, footprint: bool) -> Counter[str]:
@@ -77,13 +78,13 @@ def _pair(window: Window, query: Query) -> Measurement:
 
 
 KIND = GuessKind(
-    name="same",
-    order=45,
-    patterns=(
+    "same",
+    45,
+    (
         "same {what:selector} as {other:other}",
         "same {what:selector} footprints as {other:other}",
         "{first:selector} and {second:selector} are the same kernel",
         "{first:selector} and {second:selector} are different kernels",
     ),
-    measure=measure,
+    measure,
 )

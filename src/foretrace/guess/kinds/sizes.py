@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from foretrace.guess.kinds import GuessKind, Measurement, Query, for_each, tally
+from foretrace.guess.kinds import GuessKind, Measurement, Query, per_window, tally
 from foretrace.guess.measures import each
 from foretrace.guess.scope import Window
 from foretrace.guess.selection import select
@@ -27,21 +27,15 @@ _TEXT: dict[str, Callable[[float], str]] = {
 _PER_SECOND = {"rate": "flops", "bandwidth": "bytes"}
 
 
-def measure(query: Query) -> Measurement:
-    """Judge `gemm flops == 38.65 GFLOP each` and the like."""
+def _size(window: Window, query: Query) -> Measurement:
     quantity = next(name for name in _TEXT if name in query.args)
-    return for_each(query, lambda window: _size(window, query, quantity))
-
-
-def _size(window: Window, query: Query, quantity: str) -> Measurement:
-    selector: Selector = query.args["what"]
-    values = _values(window, selector, quantity)
+    values = _values(window, query.what, quantity)
     shown = values if "each" in query.args or quantity in _PER_SECOND else [sum(values)]
-    verdicts = [query.args["compare"].of(value, query.args["amount"]) for value in shown]
+    verdicts = [query.judge(value) for value in shown]
     texts = [_TEXT[quantity](value) for value in shown]
     measured = tally(texts) if len(texts) > 1 else texts[0]
     verdict = "miss" if "miss" in verdicts else "hit"
-    return Measurement(verdict, measured, rows=select(window, selector).sure)
+    return Measurement(verdict, measured, rows=select(window, query.what).sure)
 
 
 def _values(window: Window, selector: Selector, quantity: str) -> list[float]:
@@ -53,10 +47,10 @@ def _values(window: Window, selector: Selector, quantity: str) -> list[float]:
 
 
 KIND = GuessKind(
-    name="sizes",
-    order=60,
-    patterns=tuple(
+    "sizes",
+    60,
+    tuple(
         f"{{what:selector}} {name} {{compare:compare}} {{amount:{name}}} [each]" for name in _TEXT
     ),
-    measure=measure,
+    per_window(_size),
 )

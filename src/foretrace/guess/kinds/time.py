@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from statistics import median
 
-from foretrace.guess.kinds import GuessKind, Measurement, Query, for_each
+from foretrace.guess.kinds import GuessKind, Measurement, Query, per_window
 from foretrace.guess.measures import CLOCKS, Measure, each
 from foretrace.guess.scope import Unknown, Window
 from foretrace.guess.selection import certain
@@ -24,24 +24,19 @@ def measure(query: Query) -> Measurement:
     if "varies" in query.args:
         return _spread(query)
     selector: Selector | None = query.args.get("what")
-    if "each" in query.args and selector is not None:
-        return for_each(query, lambda window: _every(window, selector, query))
+    if "each" in query.args:
+        return per_window(_every)(query)
     clock = next((f"{name} time" for name in CLOCKS if name in query.args), "")
     what = Measure(clock, clock) if clock else Measure("", "time", selector)
     middle, window = what.median(query.windows), query.windows[0]
     shown = time_text(middle) + query.median_of
-    return Measurement(_judge(query, middle), shown, window=window, rows=what.rows(window))
+    return Measurement(query.judge(middle), shown, window=window, rows=what.rows(window))
 
 
-def _judge(query: Query, value: float) -> str:
-    verdict: str = query.args["compare"].of(value, query.args["amount"])
-    return verdict
-
-
-def _every(window: Window, selector: Selector, query: Query) -> Measurement:
-    values, found = each(window, selector, "time"), certain(window, selector)
+def _every(window: Window, query: Query) -> Measurement:
+    values, found = each(window, query.what, "time"), certain(window, query.what)
     pairs = zip(found.sure, values, strict=True)
-    wrong = [item for item, value in pairs if _judge(query, value) == "miss"]
+    wrong = [item for item, value in pairs if query.judge(value) == "miss"]
     least, most = time_text(min(values)), time_text(max(values))
     shown = least if len(values) == 1 else f"{least} to {most}"
     return Measurement("miss" if wrong else "hit", shown, rows=wrong if found.on_gpu else [])
@@ -49,35 +44,35 @@ def _every(window: Window, selector: Selector, query: Query) -> Measurement:
 
 def _spread(query: Query) -> Measurement:
     """Over the whole scope at once: the same kernel in different steps is the point."""
-    selector: Selector = query.args["what"]
+    selector = query.what
     if not selector.on_gpu:
         raise Unknown(f"`{selector.text}` is not a GPU operation")
     groups: dict[tuple[str, object], list[float]] = defaultdict(list)
     for window in query.windows:
         rows, times = certain(window, selector).sure, each(window, selector, "time")
         for row, time in zip(rows, times, strict=True):
-            name, flops = (
-                window.evidence.operation(row).name,
-                window.evidence.kernel_fact(row, "flops"),
-            )
-            groups[name, flops].append(time)
+            groups[_identity(window, row)].append(time)
     repeated = [times for times in groups.values() if len(times) > 1]
     if not repeated:
         raise Unknown(f"no {selector.text} ran more than once")
     worst = max((max(times) - min(times)) / max(median(times), 1) for times in repeated)
     first = query.windows[0]
     rows = certain(first, selector).sure
-    return Measurement(_judge(query, worst), percent_text(worst), window=first, rows=rows)
+    return Measurement(query.judge(worst), percent_text(worst), window=first, rows=rows)
+
+
+def _identity(window: Window, row: int) -> tuple[str, object]:
+    return window.evidence.operation(row).name, window.evidence.kernel_fact(row, "flops")
 
 
 KIND = GuessKind(
-    name="time",
-    order=70,
-    patterns=(
+    "time",
+    70,
+    (
         "gpu time {compare:compare} {amount:time}",
         "cpu time {compare:compare} {amount:time}",
         "{what:selector} time {compare:compare} {amount:time} [each]",
         "{what:selector} time varies by {compare:compare} {amount:share}",
     ),
-    measure=measure,
+    measure,
 )
