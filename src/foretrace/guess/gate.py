@@ -22,12 +22,13 @@ from foretrace.units import count_text, percent_text, ratio_text, time_text
 
 TIMES = ("gpu", "cpu", "wall", "idle")
 COUNTS = ("kernels", "memcpys", "launches")
-_PATTERNS = {
-    f"{'|'.join(TIMES)} [time] {{compare:compare}} {{ratio:ratio}} [of] [{{other:other}}]": "gpu",
-    f"{'|'.join(TIMES)} [time] {{compare:compare}} {{amount:time}}": "gpu",
-    f"{'|'.join(COUNTS)} {{compare:compare}} {{ratio:ratio}} [of] [{{other:other}}]": "kernels",
-    f"{'|'.join(COUNTS)} {{compare:compare}} {{amount:number}}": "kernels",
-}
+_SUBJECTS = {"|".join(TIMES) + " [time]": "{limit:time}", "|".join(COUNTS): "{limit:number}"}
+# The grammar remembers a choice of words under its first word: `gpu` or `kernels`.
+_PATTERNS = [
+    (subject.split("|")[0], f"{subject} {{compare:compare}} {threshold}")
+    for subject, limit in _SUBJECTS.items()
+    for threshold in ("{ratio:ratio}", "{ratio:ratio} of {other:other}", limit)
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +53,14 @@ class Gate:
     def check(self, found: Comparison) -> Outcome:
         """Judge the comparison; `UsageError` when it does not have the quantity."""
         a, b, noise = (_count if self.quantity in COUNTS else _time)(found, self.quantity)
-        if a is None or b is None:
+        ratio = _ratio(a, b)
+        measured = ratio if self.is_ratio else b
+        if measured is None:
             problem = f"{self.quantity} is not recorded in both traces"
             raise UsageError(f"--fail-if {self.text!r} cannot be decided: {problem}")
-        # something where there was nothing is infinitely more
-        ratio = b / a if a else float("inf") if b else 1.0
-        met = self.compare.of(ratio if self.is_ratio else b, self.limit) == "hit"
+        met = self.compare.of(measured, self.limit) == "hit"
         shown = count_text if self.quantity in COUNTS else time_text
-        change = ("new" if b and not a else ratio_text(ratio)) + noise
+        change = ("new" if a == 0 and b else ratio_text(ratio)) + noise
         text = f"{self.quantity} is {shown(a)} in A and {shown(b)} in B ({change})"
         return Outcome(self, met, text)
 
@@ -67,12 +68,18 @@ class Gate:
 def parse_gate(text: str) -> Gate:
     """Parse one condition; the error points at the wrong word."""
     try:
-        tokens = split(text)
-        name, args = match(text, tokens, [(name, pattern) for pattern, name in _PATTERNS.items()])
+        first, args = match(text, split(text), _PATTERNS)
     except GuessError as error:
         raise error.within("--fail-if cannot be parsed") from None
-    limit: Amount = args["ratio"] if "ratio" in args else args["amount"]
-    return Gate(text, args[name], args["compare"], limit.exact, "ratio" in args)
+    limit: Amount = args["ratio"] if "ratio" in args else args["limit"]
+    return Gate(text, args[first], args["compare"], limit.exact, "ratio" in args)
+
+
+def _ratio(a: float | None, b: float | None) -> float | None:
+    if a is None or b is None:
+        return None
+    # something where there was nothing is infinitely more
+    return b / a if a else float("inf") if b else 1.0
 
 
 Sides = tuple[float | None, float | None, str]

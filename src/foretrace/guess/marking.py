@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from foretrace.guess import kinds
 from foretrace.guess.evidence import Evidence
@@ -27,7 +26,7 @@ class Guess:
     reason: str
     kind: GuessKind
     scope: Scope
-    args: Mapping[str, Any]
+    args: Mapping[str, object]
     prediction: str
 
     @property

@@ -72,7 +72,7 @@ class Measurement:
     events: list[int] = field(default_factory=list)
 
 
-Measure = Callable[[Query], Measurement]
+MeasureFunction = Callable[[Query], Measurement]
 
 
 def comparison(args: Mapping[str, Any]) -> str:
@@ -94,7 +94,7 @@ class GuessKind:
     name: str
     order: int
     patterns: tuple[str, ...]
-    measure: Measure
+    measure: MeasureFunction
     expected: Callable[[Mapping[str, Any]], str] = comparison
 
 
@@ -105,7 +105,7 @@ def every() -> tuple[GuessKind, ...]:
     return tuple(sorted(found, key=lambda kind: (kind.order, kind.name)))
 
 
-def per_window(judge: Callable[[Window, Query], Measurement]) -> Measure:
+def per_window(judge: Callable[[Window, Query], Measurement]) -> MeasureFunction:
     """Judge every window: all must hit; one miss is a miss."""
 
     @wraps(judge)
