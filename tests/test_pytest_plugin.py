@@ -203,7 +203,8 @@ def test_with_xdist(pytester: pytest.Pytester) -> None:
         @pytest.mark.max_kernels(5)
         def test_mlp(kernel_trace, n):
             t = kernel_trace({str(MLP)!r})
-            t.check("in mlp_fwd: kernels == 5" if n else "in mlp_fwd: kernels == 4", "in nowhere: gemm == 1")
+            kernels = 5 if n else 4
+            t.check(f"in mlp_fwd: kernels == {{kernels}}", "in nowhere: gemm == 1")
             t.check_snapshot()
     """
     )
@@ -226,7 +227,8 @@ def test_other_peoples_runs_are_left_alone(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("""
         import sys
         def test_light():
-            assert not {"torch", "polars", "numpy", "foretrace.guess", "foretrace.model"} & set(sys.modules)
+            heavy = {"torch", "polars", "numpy", "foretrace.guess", "foretrace.model"}
+            assert not heavy & set(sys.modules)
     """)
     result = pytester.runpytest_subprocess(
         "-p", "no:hypothesispytest", "-p", "no:anyio", "-W", "error"
@@ -270,7 +272,8 @@ MODEL = """
     class MLP(nn.Module):
         def __init__(self):
             super().__init__()
-            self.gate, self.up, self.down = (nn.Linear(*size, bias=False) for size in ((16, 32), (16, 32), (32, 16)))
+            self.gate, self.up = (nn.Linear(16, 32, bias=False) for _ in range(2))
+            self.down = nn.Linear(32, 16, bias=False)
         def forward(self, x):
             return self.down(F.gelu(self.gate(x), approximate="tanh") * self.up(x))
 """
@@ -298,8 +301,9 @@ class TestWithTorch:
         with torch.no_grad(), kernel_trace(warmup=2, steps=1) as t:
             for _ in t:
                 run(x)
-        t.check("gelu and mul are " + ("fused" if os.environ["WAY"] == "compiled" else "not fused"), "aten::mm == 3",
-                "cpu kernels == " + ("4" if os.environ["WAY"] == "compiled" else "5"), "per step: kernels == 5")
+        fused, count = ("fused", 4) if os.environ["WAY"] == "compiled" else ("not fused", 5)
+        t.check(f"gelu and mul are {fused}", "aten::mm == 3", f"cpu kernels == {count}",
+                "per step: kernels == 5")
         t.check_snapshot()
         """
         )

@@ -35,7 +35,7 @@ def without(
     args: tuple[str, ...] = (),
     header: tuple[str, ...] = (),
 ) -> Trace:
-    """A recorded trace without some events, some arguments of all events, some keys of its header."""
+    """A recorded trace without some events, arguments of all events, or keys of its header."""
     document = json.loads(gzip.decompress((H200 / f"{name}.json.gz").read_bytes()))
     document["traceEvents"] = [
         event for event in document["traceEvents"] if drop is None or not drop(event)

@@ -16,7 +16,7 @@ from guess.conftest import recorded
 
 @dataclass(frozen=True)
 class Trial:
-    """A recorded trace on which a reason's example misses; those in `near` miss for another reason."""
+    """A recorded trace where a reason's example misses; `near` misses for other reasons."""
 
     trace: str
     near: list[str]

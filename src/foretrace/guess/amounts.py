@@ -137,7 +137,7 @@ def read_count(tokens: Sequence[Token], place: int) -> tuple[Amount, int]:
     return amount, after
 
 
-def amount_reader(dimension: str) -> Callable[[Sequence[Token], int], tuple[Amount, int]]:
+def reader(dimension: str) -> Callable[[Sequence[Token], int], tuple[Amount, int]]:
     """Reads `56 us`, `56us`, `10%`, each with `+- 5%` or `+- 2 us` behind it."""
 
     def read(tokens: Sequence[Token], place: int) -> tuple[Amount, int]:

@@ -11,18 +11,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from typing import Any, NamedTuple, TypeVar
 
 from foretrace.guess.amounts import (
     PHRASES,
     UNITS,
-    amount_reader,
     read_compare,
     read_count,
     read_number,
     read_phrase,
+    reader,
 )
 from foretrace.guess.fields import read_field, read_value
 from foretrace.guess.measures import CLOCKS, PER_KERNEL, Measure
@@ -129,15 +129,6 @@ def _link(tokens: Sequence[Token], place: int) -> tuple[Selector, int]:
         raise ParseFailure(failure.place, [*failure.wanted, *LINEAR_WORDS]) from None
 
 
-def _amount_slots() -> dict[str, Slot]:
-    return {
-        name: Slot(f"a number with a unit: {', '.join(units)}; `+- 5%` can follow", read)
-        for name, units in UNITS.items()
-        if name != "count"
-        for read in [amount_reader(name)]
-    }
-
-
 SLOTS: dict[str, Slot] = {
     "selector": Slot("what is counted or judged; see Selectors", read_selector),
     "compare": Slot("==, !=, <, <=, >, >=, ~, or " + ", ".join(PHRASES), read_compare),
@@ -162,26 +153,20 @@ SLOTS: dict[str, Slot] = {
     ),
     "bound": Slot(", ".join(BOUNDS), _same(*BOUNDS)),
     "other": Slot("A: the trace given with --against", _same("a", "other")),
-    **_amount_slots(),
+    **{
+        name: Slot(f"a number with a unit: {', '.join(units)}; `+- 5%` can follow", reader(name))
+        for name, units in UNITS.items()
+        if name != "count"
+    },
 }
 
 
-@dataclass(frozen=True, slots=True)
-class PatternItem:
-    """One place of a pattern: a choice of words (`slot` empty) or a slot."""
+class PatternItem(NamedTuple):
+    """One place of a pattern: a slot, or a choice of words under the name of the first."""
 
     name: str
-    words: tuple[str, ...] = ()
-    slot: str = ""
-    optional: bool = False
-
-    def read(self, tokens: Sequence[Token], place: int) -> tuple[Any, int]:
-        """What stands at `place`, and the place behind it."""
-        if self.slot:
-            return SLOTS[self.slot].read(tokens, place)
-        if key_at(tokens, place) in self.words:
-            return key_at(tokens, place), place + 1
-        raise ParseFailure(place, self.words)
+    read: Read
+    optional: bool
 
 
 @cache
@@ -191,11 +176,10 @@ def items(pattern: str) -> tuple[PatternItem, ...]:
 
 
 def _item(found: re.Match[str]) -> PatternItem:
-    optional = found["open"] is not None
+    optional, words = found["open"] is not None, (found["words"] or "").split("|")
     if found["slot"]:
-        return PatternItem(found["name"], slot=found["slot"], optional=optional)
-    words = tuple(found["words"].split("|"))
-    return PatternItem(words[0], words, optional=optional)
+        return PatternItem(found["name"], SLOTS[found["slot"]].read, optional)
+    return PatternItem(words[0], _same(*words), optional)
 
 
 class _Furthest:

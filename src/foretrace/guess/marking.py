@@ -104,7 +104,7 @@ def _slice(found: Measurement) -> tuple[str, ...]:
     window = found.window
     if window is None or not (found.rows or found.events):
         return ()
-    return (f"{window.label}:", *window.gpu_lines(found.rows), *window.host_lines(found.events))
+    return (f"{window.label}:", *window.lines(found.rows, found.events))
 
 
 def _ids(found: Measurement) -> tuple[int, ...]:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import groupby
 
 import numpy as np
 
@@ -91,40 +92,36 @@ class Window:
             return silent
         return silent + len(stray) - int(np.searchsorted(stray, self.start_ns))
 
-    def gpu_lines(self, rows: list[int]) -> tuple[str, ...]:
-        """GPU operations with their time, launch call and ops; equal neighbours share a line."""
-        return _folded([self._gpu_line(row) for row in rows])
+    def lines(self, rows: list[int], events: list[int]) -> list[str]:
+        """GPU operations with launch call and ops, and host events with the ops above them."""
+        gpu, host = self.evidence.trace.gpu, self.evidence.trace.host
+        launched = [(self._gpu_text(row), int(gpu.length[row])) for row in rows]
+        called = [(self._host_text(event), int(host.length[event])) for event in events]
+        return [*_folded(launched), *_folded(called)]
 
-    def _gpu_line(self, row: int) -> tuple[str, int]:
-        operation, length = self.evidence.operation(row), self.evidence.trace.gpu.length[row]
+    def _gpu_text(self, row: int) -> str:
+        operation = self.evidence.operation(row)
         launch = self.evidence.launch_name(row) or "no launch recorded"
-        above = " > ".join(operation.chain) or "no op"
-        return f"{operation.label} · {launch} · {above}", int(length)
+        return f"{operation.label} · {launch} · {' > '.join(operation.chain) or 'no op'}"
 
-    def host_lines(self, events: list[int]) -> tuple[str, ...]:
-        """Host events with their time and the ops above them."""
-        host, lines = self.evidence.trace.host, []
-        for event in events:
-            above = " > ".join(host.op_chain(int(host.parent[event])))
-            text = host.names[host.name[event]] + (f" · in {above}" if above else "")
-            lines.append((text, int(host.length[event])))
-        return _folded(lines)
+    def _host_text(self, event: int) -> str:
+        host = self.evidence.trace.host
+        above = " > ".join(host.op_chain(int(host.parent[event])))
+        return f"{host.names[host.name[event]]}{f' · in {above}' if above else ''}"
 
 
-def _folded(lines: list[tuple[str, int]]) -> tuple[str, ...]:
+def _folded(lines: list[tuple[str, int]]) -> list[str]:
     """Runs of equal lines as one with their mean time; at most `LINES`."""
-    runs: list[tuple[str, list[int]]] = []
-    for text, length in lines:
-        if runs and runs[-1][0] == text:
-            runs[-1][1].append(length)
-        else:
-            runs.append((text, [length]))
+    runs = [
+        (text, [length for _, length in run])
+        for text, run in groupby(lines, key=lambda line: line[0])
+    ]
     shown = [
         f"{time_text(sum(times) / len(times)):>8}  {text}"
         + (f"  (x{len(times)})" if len(times) > 1 else "")
         for text, times in runs[:LINES]
     ]
-    return (*shown, *([f"… and {len(runs) - LINES} more lines"] if len(runs) > LINES else []))
+    return shown + ([f"… and {len(runs) - LINES} more lines"] if len(runs) > LINES else [])
 
 
 @dataclass(frozen=True, slots=True)
