@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import runpy
 import sys
 from pathlib import Path
 
 import pytest
 
 import foretrace
-import foretrace.guess.shelf
+import foretrace.guess.snapshots
 import foretrace.render.verdicts
 from foretrace.errors import UsageError
 
@@ -55,7 +56,7 @@ def test_a_hit_passes_and_is_counted(pytester: pytest.Pytester) -> None:
     )
     result = run(pytester, "--strict-markers")
     result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["*foretrace*", "1 traces, 2 guesses: 2 hit, 0 missed, 0 unknown"])
+    result.stdout.fnmatch_lines(["*foretrace*", "1 trace, 2 guesses: 2 hit, 0 missed, 0 unknown"])
 
 
 def test_a_miss_fails_and_the_section_shows_the_slice(pytester: pytest.Pytester) -> None:
@@ -73,7 +74,7 @@ def test_a_miss_fails_and_the_section_shows_the_slice(pytester: pytest.Pytester)
             "MISS    in mlp_fwd: gelu and mul are fused",
             "*expected because: they were",
             "*33.2 us  gelu * aten::gelu",
-            "*1 traces, 2 guesses: 1 hit, 1 missed*",
+            "*1 trace, 2 guesses: 1 hit, 1 missed*",
         ]
     )
 
@@ -202,7 +203,8 @@ def test_with_xdist(pytester: pytest.Pytester) -> None:
         @pytest.mark.max_kernels(5)
         def test_mlp(kernel_trace, n):
             t = kernel_trace({str(MLP)!r})
-            t.check("in mlp_fwd: kernels == 5" if n else "in mlp_fwd: kernels == 4", "in nowhere: gemm == 1")
+            kernels = 5 if n else 4
+            t.check(f"in mlp_fwd: kernels == {{kernels}}", "in nowhere: gemm == 1")
             t.check_snapshot()
     """
     )
@@ -225,7 +227,8 @@ def test_other_peoples_runs_are_left_alone(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("""
         import sys
         def test_light():
-            assert not {"torch", "polars", "numpy", "foretrace.guess", "foretrace.model"} & set(sys.modules)
+            heavy = {"torch", "polars", "numpy", "foretrace.guess", "foretrace.model"}
+            assert not heavy & set(sys.modules)
     """)
     result = pytester.runpytest_subprocess(
         "-p", "no:hypothesispytest", "-p", "no:anyio", "-W", "error"
@@ -269,7 +272,8 @@ MODEL = """
     class MLP(nn.Module):
         def __init__(self):
             super().__init__()
-            self.gate, self.up, self.down = (nn.Linear(*size, bias=False) for size in ((16, 32), (16, 32), (32, 16)))
+            self.gate, self.up = (nn.Linear(16, 32, bias=False) for _ in range(2))
+            self.down = nn.Linear(32, 16, bias=False)
         def forward(self, x):
             return self.down(F.gelu(self.gate(x), approximate="tanh") * self.up(x))
 """
@@ -297,8 +301,9 @@ class TestWithTorch:
         with torch.no_grad(), kernel_trace(warmup=2, steps=1) as t:
             for _ in t:
                 run(x)
-        t.check("gelu and mul are " + ("fused" if os.environ["WAY"] == "compiled" else "not fused"), "aten::mm == 3",
-                "cpu kernels == " + ("4" if os.environ["WAY"] == "compiled" else "5"), "per step: kernels == 5")
+        fused, count = ("fused", 4) if os.environ["WAY"] == "compiled" else ("not fused", 5)
+        t.check(f"gelu and mul are {fused}", "aten::mm == 3", f"cpu kernels == {count}",
+                "per step: kernels == 5")
         t.check_snapshot()
         """
         )
@@ -307,7 +312,7 @@ class TestWithTorch:
         result.assert_outcomes(passed=1)
         result.stdout.fnmatch_lines(
             [
-                "1 traces, 4 guesses: 3 hit, 0 missed, 1 unknown; snapshots: 1 written",
+                "1 trace, 4 guesses: 3 hit, 0 missed, 1 unknown; snapshots: 1 written",
                 "unknown  test_mlp.py::test_mlp: per step: kernels == 5: no GPU events*",
             ]
         )
@@ -426,12 +431,10 @@ class TestWithTorch:
 
 
 def test_the_page_is_fresh() -> None:
-    from foretrace.pytest_plugin.manual import page
-
-    written = Path(__file__).parents[1] / "docs" / "pytest.md"
-    assert written.read_text(encoding="utf-8") == page(), (
-        "run: python -m foretrace.pytest_plugin.manual > docs/pytest.md"
-    )
+    root = Path(__file__).parents[1]
+    page = runpy.run_path(str(root / "tools" / "pytest_page.py"))["page"]
+    written = (root / "docs" / "pytest.md").read_text(encoding="utf-8")
+    assert written == page(), "run: python tools/pytest_page.py > docs/pytest.md"
 
 
 def test_the_plugin_is_registered() -> None:

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -41,7 +41,19 @@ def declared(package: ModuleType, attribute: str, kind: type[T], group: str) -> 
     found = [
         getattr(module, attribute) for module in modules(package) if hasattr(module, attribute)
     ]
-    found += [entry.load() for entry in _entry_points() if entry.group == group]
+    return _checked([*found, *_loaded(group)], kind, group)
+
+
+def entries(kind: type[T], group: str) -> list[T]:
+    """What entry points of `group` bring."""
+    return _checked(_loaded(group), kind, group)
+
+
+def _loaded(group: str) -> list[object]:
+    return [entry.load() for entry in _entry_points() if entry.group == group]
+
+
+def _checked(found: list[Any], kind: type[T], group: str) -> list[T]:
     wrong = [thing for thing in found if not isinstance(thing, kind)]
     if wrong:
         raise TypeError(f"{group}: {wrong[0]!r} is not a {kind.__name__}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import tomllib
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -14,6 +15,10 @@ import pytest
 import foretrace as ft
 from foretrace.model.trace import Trace
 
+_PAGE = Path(__file__).parents[2] / "tools" / "guess_examples.toml"
+# kind of prediction -> {text: meaning}, as docs/guess.md lists them
+EXAMPLES: dict[str, dict[str, str]] = tomllib.loads(_PAGE.read_text(encoding="utf-8"))
+TEXTS = [text for examples in EXAMPLES.values() for text in examples]
 H200 = Path(ft.__file__).parent / "recordings" / "h200"
 
 
@@ -30,7 +35,7 @@ def without(
     args: tuple[str, ...] = (),
     header: tuple[str, ...] = (),
 ) -> Trace:
-    """A recorded trace without some events, some arguments of all events, some keys of its header."""
+    """A recorded trace without some events, arguments of all events, or keys of its header."""
     document = json.loads(gzip.decompress((H200 / f"{name}.json.gz").read_bytes()))
     document["traceEvents"] = [
         event for event in document["traceEvents"] if drop is None or not drop(event)

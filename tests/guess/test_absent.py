@@ -9,9 +9,8 @@ import pytest
 
 from foretrace.guess import check, parse
 from foretrace.guess.claims import claims
-from foretrace.guess.marking import kinds
 from foretrace.model.trace import Trace
-from guess.conftest import recorded, without
+from guess.conftest import TEXTS, recorded, without
 
 GPU = ("kernel", "gpu_memcpy", "gpu_memset")
 CALLS = ("cuda_runtime", "cuda_driver")
@@ -45,7 +44,6 @@ SHAPES = {
     "gemm rate > 500 TFLOP/s",
     "pointwise bandwidth > 2 TB/s",
 }
-EXAMPLES = [text for kind in kinds() for text in kind.examples]
 
 
 def _dropping(*categories: str) -> Any:
@@ -64,7 +62,7 @@ def _known(trace: Trace, texts: list[str]) -> set[str]:
 
 def test_without_gpu_events_only_the_host_is_judged(tmp_path: Path) -> None:
     blind = without(tmp_path, "mlp_eager", drop=_dropping(*GPU))
-    assert _known(blind, EXAMPLES) == HOST
+    assert _known(blind, TEXTS) == HOST
 
 
 def test_without_gpu_events_and_calls_nothing_is_said_of_calls_either(tmp_path: Path) -> None:
@@ -75,7 +73,7 @@ def test_without_gpu_events_and_calls_nothing_is_said_of_calls_either(tmp_path: 
         "no call cudaOccupancyMaxActiveBlocksPerMultiprocessor",
         "aten::addmm before call cudaDeviceSynchronize",
     }
-    assert _known(blind, EXAMPLES) == HOST - gone
+    assert _known(blind, TEXTS) == HOST - gone
 
 
 def test_without_calls_no_kernel_can_be_placed(tmp_path: Path) -> None:
@@ -83,7 +81,7 @@ def test_without_calls_no_kernel_can_be_placed(tmp_path: Path) -> None:
     a lie.
     """
     blind = without(tmp_path, "mlp_eager", drop=_dropping(*CALLS))
-    placed = [text for text in EXAMPLES if parse(text).scope.kind != "trace"]
+    placed = [text for text in TEXTS if parse(text).scope.kind != "trace"]
     assert _known(blind, placed) <= HOST
     assert _marks(
         blind, ["in mlp_fwd: kernels == 0", "in mlp_fwd: no memcpy", "kernels == 15"]
@@ -98,8 +96,8 @@ def test_without_shapes(tmp_path: Path) -> None:
     shapeless = without(
         tmp_path, "mlp_eager", args=("Input Dims", "Input type", "Input Strides", "Concrete Inputs")
     )
-    known = _known(recorded("mlp_eager"), EXAMPLES)
-    assert known - _known(shapeless, EXAMPLES) == SHAPES
+    known = _known(recorded("mlp_eager"), TEXTS)
+    assert known - _known(shapeless, TEXTS) == SHAPES
 
 
 def test_without_steps(tmp_path: Path) -> None:
@@ -109,7 +107,7 @@ def test_without_steps(tmp_path: Path) -> None:
         drop=lambda event: str(event.get("name", "")).startswith("ProfilerStep"),
     )
     about_steps = [
-        text for text in EXAMPLES if "step" in text.split(":")[0] or text.endswith("per step")
+        text for text in TEXTS if "step" in text.split(":")[0] or text.endswith("per step")
     ]
     assert len(about_steps) >= 8
     assert _known(stepless, about_steps) == set()
@@ -121,7 +119,7 @@ def test_without_steps(tmp_path: Path) -> None:
 
 def test_without_regions(tmp_path: Path) -> None:
     plain = without(tmp_path, "mlp_eager", drop=lambda event: event.get("name") == "mlp_fwd")
-    in_region = [text for text in EXAMPLES if parse(text).scope.name == "mlp_fwd"]
+    in_region = [text for text in TEXTS if parse(text).scope.name == "mlp_fwd"]
     assert _known(plain, in_region) == set()
 
 
@@ -189,7 +187,7 @@ def test_no_claim_about_the_gpu_is_a_hit_without_one(name: str, tmp_path: Path) 
 
 
 def test_against_nothing_is_unknown() -> None:
-    texts = [text for text in EXAMPLES if text.endswith((" A", "of A"))]
+    texts = [text for text in TEXTS if text.endswith((" A", "of A"))]
     assert len(texts) >= 7
     assert {verdict.verdict for verdict in check(recorded("mlp_eager"), texts)} == {"unknown"}
 

@@ -115,9 +115,9 @@ def test_a_miss_for_people(capsys: Out) -> None:
     assert _check(MLP, "-g", "in mlp_fwd: gate, up, gelu, mul, down") == 1
     shown = capsys.readouterr().out
     assert shown.startswith("MISS    in mlp_fwd: gate, up, gelu, mul, down\n")
-    assert "why: These kernels, in another order" in shown
+    assert "why: The same kernels in another order" in shown
     assert "33.2 us  gelu · cudaLaunchKernel · aten::gelu" in shown
-    assert shown.endswith("1 guesses: 0 hit, 1 missed, 0 unknown\n")
+    assert shown.endswith("1 guess: 0 hit, 1 missed, 0 unknown\n")
 
 
 def test_a_bad_word_is_pointed_at(capsys: Out) -> None:
@@ -126,8 +126,7 @@ def test_a_bad_word_is_pointed_at(capsys: Out) -> None:
     assert printed.out == ""
     assert printed.err.splitlines()[1:] == [
         "  in mlp_fwd: kernls == 5",
-        "              ^^^^^^ `kernls` is not understood; the nearest word that would do is "
-        "`kernels`",
+        "              ^^^^^^ `kernls` is not understood; the nearest valid word is `kernels`",
     ]
 
 
@@ -224,7 +223,7 @@ def test_asked_and_the_input_ends() -> None:
     assert run.returncode == 0
     assert b"2 guesses: 2 hit" in out
     assert b"How many GPU kernels" in err  # questions go to stderr: stdout is the result alone
-    assert b"'many' is no answer" in err
+    assert b"'many' is not an answer" in err
     assert b"Traceback" not in err
 
 

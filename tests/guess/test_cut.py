@@ -16,13 +16,12 @@ from corpus.places import RECORDED
 from foretrace.cli import main
 from foretrace.errors import TraceError
 from foretrace.guess import check
-from foretrace.guess.marking import kinds
-from foretrace.guess.net import write
+from foretrace.guess.baseline import write
 from foretrace.guess.questions import questions
 from foretrace.model.trace import Trace
 from foretrace.opening import look_document
 from foretrace.sources.limits import Limits
-from guess.conftest import recorded
+from guess.conftest import TEXTS, recorded
 
 ABSENCES = [
     "kernels == 0",
@@ -41,7 +40,7 @@ ABSENCES = [
     "no kernel comes from aten::mm",
     "every gemm is preceded by cudaFoo",
 ]
-TEXTS = [text for kind in kinds() for text in kind.examples] + ABSENCES
+ALL = TEXTS + ABSENCES
 
 
 @cache
@@ -58,7 +57,7 @@ def cut(folder: Path, share: float) -> Path:
 
 def marks(trace: Trace) -> dict[str, str]:
     return {
-        verdict.text: verdict.verdict for verdict in check(trace, TEXTS, recorded("mlp_compiled"))
+        verdict.text: verdict.verdict for verdict in check(trace, ALL, recorded("mlp_compiled"))
     }
 
 

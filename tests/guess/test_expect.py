@@ -62,7 +62,7 @@ def test_the_text_is_the_same_prediction(mlp: Trace) -> None:
 
 
 def test_a_word_that_is_none_is_refused(mlp: Trace) -> None:
-    with pytest.raises(AttributeError, match="no word of the vocabulary"):
+    with pytest.raises(AttributeError, match="is not in the vocabulary"):
         _ = ft.expect(mlp).kernls
     with pytest.raises(UsageError):
         ft.expect(mlp)("kernls == 5")

@@ -9,15 +9,13 @@ from hypothesis import strategies as st
 from corpus.places import examples
 from foretrace.errors import UsageError
 from foretrace.guess import Guess, GuessError, check, parse
-from foretrace.guess.files import load
-from foretrace.guess.marking import kinds
-from foretrace.guess.things import vocabulary
+from foretrace.guess.guess_files import load
+from foretrace.guess.selectors import vocabulary
 from foretrace.guess.tokens import split
 from foretrace.schema.verdict import VERDICTS
-from guess.conftest import recorded
+from guess.conftest import TEXTS, recorded
 
-EXAMPLES = [text for kind in kinds() for text in kind.examples]
-WORDS = sorted({token.text for text in EXAMPLES for token in split(text)} | set(vocabulary()[:80]))
+WORDS = sorted({token.text for text in TEXTS for token in split(text)} | set(vocabulary()[:80]))
 QUICK = settings(max_examples=examples(250), suppress_health_check=list(HealthCheck))
 
 
@@ -29,7 +27,7 @@ def _read(text: str) -> Guess | UsageError:
 
 
 def _marked(text: str) -> None:
-    """Read and mark a text; any error must be one that a person can mend."""
+    """Read and mark a text; any error must be one that a person can fix."""
     read = _read(text)
     if isinstance(read, Guess):
         [verdict] = check(recorded("mlp_eager"), [read], recorded("mlp_compiled"))
@@ -55,7 +53,7 @@ def test_words_of_the_language_in_any_order(text: str) -> None:
 
 
 @QUICK
-@given(st.sampled_from(EXAMPLES), st.data())
+@given(st.sampled_from(TEXTS), st.data())
 def test_a_sentence_with_a_slip(text: str, data: st.DataObject) -> None:
     place = data.draw(st.integers(0, len(text)))
     cut = data.draw(st.integers(0, 3))
@@ -64,7 +62,7 @@ def test_a_sentence_with_a_slip(text: str, data: st.DataObject) -> None:
 
 
 @QUICK
-@given(st.sampled_from(EXAMPLES), st.sampled_from(EXAMPLES), st.data())
+@given(st.sampled_from(TEXTS), st.sampled_from(TEXTS), st.data())
 def test_two_sentences_spliced(one: str, other: str, data: st.DataObject) -> None:
     first, second = one.split(), other.split()
     _marked(

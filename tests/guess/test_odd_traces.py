@@ -13,14 +13,14 @@ from corpus.all_cases import OPENING
 from corpus.cases import Case
 from foretrace.errors import TraceError
 from foretrace.guess import check, parse
-from foretrace.guess.marking import kinds
-from foretrace.guess.net import write
+from foretrace.guess.baseline import write
 from foretrace.guess.questions import questions
-from foretrace.guess.snapshot import from_text, kernels, to_text
+from foretrace.guess.snapshots import from_text, kernels, to_text
 from foretrace.schema.verdict import VERDICTS
 from foretrace.sources.limits import Limits
+from guess.conftest import TEXTS
 
-GUESSES = [parse(text) for kind in kinds() for text in kind.examples]
+GUESSES = [parse(text) for text in TEXTS]
 # large ones are made when used
 SMALL = [case for case in OPENING if isinstance(case.content, bytes) and not case.needs]
 

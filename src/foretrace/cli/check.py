@@ -47,29 +47,27 @@ def command(
     foretrace check t.json.gz --guesses guesses.toml --against before.json.gz
 
     A miss shows the part of the trace that decides it, and the likely reason where one is known.
-    Exit 1 when one missed. What the trace does not hold is unknown, never a hit; so is what a cut
-    or damaged trace may lack. docs/guess.md lists every word.
+    The exit code is 1 when a prediction missed. A prediction is unknown when the trace does not
+    have the data, or when it is cut or damaged. docs/guess.md lists every word.
     """
-    import json
-
+    from foretrace import opening
     from foretrace.errors import UsageError
     from foretrace.guess import check, parse
-    from foretrace.guess.files import load
-    from foretrace.opening import open
-    from foretrace.render.verdicts import document, verdicts_text
+    from foretrace.guess.guess_files import load
+    from foretrace.guess.marking import document
+    from foretrace.render.verdicts import verdicts_text
+    from foretrace.schema.documents import encode
     from foretrace.sources.limits import parse_limits
 
     guesses = [parse(text) for text in texts] + [guess for file in files for guess in load(file)]
     if not guesses:
         raise UsageError("nothing to check: give -g TEXT or --guesses FILE.toml")
     limits = parse_limits(limit)
-    opened = open(trace, cache=not no_cache, limits=limits)
-    other = open(against, cache=not no_cache, limits=limits) if against else None
+    opened = opening.open(trace, cache=not no_cache, limits=limits)
+    other = opening.open(against, cache=not no_cache, limits=limits) if against else None
     warn_of_loss(opened, other)
     verdicts = check(opened, guesses, other)
-    click.echo(
-        json.dumps(document(verdicts), ensure_ascii=False) if as_json else verdicts_text(verdicts)
-    )
+    click.echo(encode(document(verdicts)) if as_json else verdicts_text(verdicts))
     lost = strict and (opened.ledger.lost_data or (other is not None and other.ledger.lost_data))
     failing = ("miss", "unknown") if need_data else ("miss",)
     return 1 if lost or any(verdict.verdict in failing for verdict in verdicts) else 0

@@ -66,8 +66,9 @@ def command(
     foretrace compare main.json.gz branch.json.gz --fail-if "gpu > 1.05x" --fail-if "kernels > 1x"
     """
     from foretrace import opening
-    from foretrace.comparison import compare, document, parse_gate
+    from foretrace.comparison import compare, document
     from foretrace.errors import UsageError
+    from foretrace.guess.gate import parse_gate
     from foretrace.render.comparison import comparison_markdown, comparison_text
     from foretrace.render.safe import plain
     from foretrace.schema.documents import encode

@@ -13,10 +13,9 @@ from foretrace.cli._options import as_json, opens_trace
 if TYPE_CHECKING:
     from foretrace.guess import Guess
     from foretrace.guess.questions import Question
-    from foretrace.schema.verdict import Verdict
 
-
-NOTHING = "it holds no GPU work and no host ops"
+NOTHING = "it has no GPU operations and no host ops"
+QUIT = ("q", "quit")
 
 
 @click.command("guess")
@@ -43,22 +42,24 @@ def command(
     strict: bool,
     limit: tuple[str, ...],
 ) -> int:
-    """Guess first: answer a handful of questions about TRACE before anything of it is shown, then
-    see them marked.
+    """Answer a few questions about TRACE before it is shown, then see your answers marked.
 
     \b
     foretrace guess t.json.gz
     foretrace guess --from t.json.gz > guesses.toml
 
-    An empty answer skips a question, `q` or the end of the input stops; what was answered is
-    marked. The second form writes a regression net: predictions that hold now and do not jitter,
-    for `foretrace check --guesses`; with --json as a document of texts and reasons. A cut or
-    damaged trace is refused: what it holds now is not all there was.
+    An empty answer skips a question; `q` or the end of the input stops, and the answers so far are
+    marked. The second form writes the predictions that hold on TRACE now and do not vary from run
+    to run, for `foretrace check --guesses`; with --json as a document of texts and reasons. It
+    refuses a cut or damaged trace, which may lack data.
     """
-    import json
-
+    from foretrace import opening
     from foretrace.errors import UsageError
-    from foretrace.opening import open
+    from foretrace.guess import baseline, check
+    from foretrace.guess.marking import document
+    from foretrace.guess.questions import questions
+    from foretrace.render.verdicts import lesson_text
+    from foretrace.schema.documents import encode
     from foretrace.sources.limits import parse_limits
 
     path = source or trace
@@ -66,41 +67,24 @@ def command(
         raise UsageError(
             "say either `foretrace guess TRACE [--answers FILE]` or `foretrace guess --from TRACE`"
         )
-    opened = open(path, cache=not no_cache, limits=parse_limits(limit))
+    opened = opening.open(path, cache=not no_cache, limits=parse_limits(limit))
     lost = strict and opened.ledger.lost_data
     if source:
-        from foretrace.guess.net import document, write
-
-        written = json.dumps(document(opened), ensure_ascii=False) if as_json else write(opened)
+        written = encode(baseline.document(opened)) if as_json else baseline.write(opened)
         warn_of_loss(opened)
         click.echo(written)
         return 1 if lost else 0
-    from foretrace.guess import check
-    from foretrace.guess.questions import questions
-
     asked = questions(opened)
     if not asked:
-        raise UsageError(
-            f"this trace decides none of the questions: {opened.ledger.gap or NOTHING}"
-        )
+        raise UsageError(f"this trace decides no question: {opened.ledger.gap or NOTHING}")
     warn_of_loss(opened)
     verdicts = check(opened, _scripted(asked, answers) if answers else _asked(asked))
-    _show(verdicts, as_json)
+    click.echo(encode(document(verdicts)) if as_json else lesson_text(verdicts))
     return 1 if lost or any(verdict.verdict == "miss" for verdict in verdicts) else 0
 
 
-def _show(verdicts: list[Verdict], as_json: bool) -> None:
-    import json
-
-    from foretrace.render.verdicts import document, lesson_text
-
-    click.echo(
-        json.dumps(document(verdicts), ensure_ascii=False) if as_json else lesson_text(verdicts)
-    )
-
-
 def _asked(questions: list[Question]) -> list[Guess]:
-    """Ask each question until it is answered, skipped or ended."""
+    """Ask each question until it is answered or skipped; `q` or the end of the input stops."""
     guesses: list[Guess] = []
     try:
         for number, question in enumerate(questions, 1):
@@ -110,23 +94,20 @@ def _asked(questions: list[Question]) -> list[Guess]:
     return guesses
 
 
-def _answer(text: str, question: Question) -> Iterator[Guess]:
+def _answer(text: str, question: Question) -> list[Guess]:
     from foretrace.errors import UsageError
 
     while True:
         answer = str(click.prompt(text, default="", show_default=False, err=True)).strip()
-        if answer.lower() in ("q", "quit"):
+        if answer.lower() in QUIT:
             raise EOFError
-        if not answer:
-            return
         try:
-            yield question.guess(answer)
-            return
+            return [question.guess(answer)] if answer else []
         except UsageError as problem:
             click.echo(str(problem), err=True)
 
 
-def _scripted(questions: list[Question], path: str) -> list[Guess]:
+def _scripted(questions: list[Question], path: str) -> Iterator[Guess]:
     from pathlib import Path
 
     from foretrace.errors import UsageError
@@ -135,12 +116,11 @@ def _scripted(questions: list[Question], path: str) -> list[Guess]:
         lines = Path(path).read_text(encoding="utf-8").splitlines()
     except (OSError, ValueError) as problem:
         raise UsageError(f"{path}: cannot read the answers: {problem}") from problem
-    guesses = []
     for number, (question, line) in enumerate(zip(questions, lines, strict=False), 1):
-        if line.strip().lower() in ("q", "quit"):
-            break
+        if line.strip().lower() in QUIT:
+            return
         try:
-            guesses += [question.guess(line)] if line.strip() else []
+            if line.strip():
+                yield question.guess(line)
         except UsageError as problem:
             raise UsageError(f"{path}: line {number}: {question.text} {problem}") from problem
-    return guesses

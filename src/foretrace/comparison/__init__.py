@@ -16,7 +16,6 @@ from msgspec.structs import replace
 
 from foretrace.comparison.comparison import Comparison
 from foretrace.comparison.document import document
-from foretrace.comparison.gate import Gate, Outcome, parse_gate
 from foretrace.comparison.kernels import compare_kernels
 from foretrace.comparison.launched import launch_recorded
 from foretrace.comparison.measure import Sample, measured
@@ -28,7 +27,7 @@ from foretrace.errors import TraceError, UsageError
 from foretrace.model.trace import Trace
 from foretrace.schema.run_record import MOST_S, RecordedRun, read_run
 
-__all__ = ["Comparison", "Gate", "Outcome", "compare", "document", "parse_gate"]
+__all__ = ["Comparison", "compare", "document"]
 
 
 def compare(

@@ -8,21 +8,23 @@
     assert expect.every("gemm").has("layout", "tn")
     assert expect("in mlp_fwd: gate, up, gelu, mul, down")
 
-Each builds the text of a prediction and marks it, so the two can say exactly the same. The answer
-is a `Verdict` that is true only for a hit: a miss and an unknown both fail an `assert`, and the
-message shows what was measured.
+Each builds the text of a prediction and marks it, so both forms can say the same. The answer is a
+`Verdict` that is true only for a hit: a miss and an unknown both fail an `assert`, and the message
+shows what was measured.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 
+from foretrace.guess.evidence import Evidence
 from foretrace.guess.marking import mark, parse
 from foretrace.guess.scope import Scope
-from foretrace.guess.things import HEADS
-from foretrace.guess.work import Work
+from foretrace.guess.selectors import HEADS
 from foretrace.model.trace import Trace
 from foretrace.schema.verdict import Verdict
+
+_TRACE = Scope()
 
 
 class Answer(Verdict):
@@ -34,19 +36,15 @@ class Answer(Verdict):
         return self.verdict == "hit"
 
     def __repr__(self) -> str:
-        parts = [
-            f"{self.verdict}: {self.text}",
-            f"measured {self.measured}" if self.measured else "",
-            self.why,
-            *self.slice,
-        ]
+        measured = f"measured {self.measured}" if self.measured else ""
+        parts = [f"{self.verdict}: {self.text}", measured, self.why, *self.slice]
         return "<" + "\n   ".join(part for part in parts if part) + ">"
 
 
 @dataclass(frozen=True)
 class Quantity:
-    """Something that can be compared: `expect(trace).kernels <= 5`. Times, sizes and shares are
-    texts: `"300 us"`.
+    """Something to compare: `expect(trace).kernels <= 5`. Times, sizes and shares are texts:
+    `"300 us"`.
     """
 
     expect: Expect
@@ -77,56 +75,64 @@ class Quantity:
 
 
 @dataclass(frozen=True)
-class Judged:
+class Quantified:
     """`every`, `some` or `no` of a kind of kernels."""
 
     expect: Expect
     text: str
 
     def has(self, field: str, value: object = "") -> Answer:
+        """Whether they have a field, or this value of it."""
         return self.expect(f"{self.text} has {field} {value}".rstrip())
 
     def are(self, what: str) -> Answer:
+        """Whether they are of a dtype, family, role or bound."""
         return self.expect(f"{self.text} is {what}")
 
     def launched_by(self, call: str) -> Answer:
+        """Whether this runtime or driver call launched them."""
         return self.expect(f"{self.text} is launched by {call}")
 
 
 class Expect:
-    """Predictions about one trace, or about the place in it that `region`, `step`, `each_step` or
+    """Predictions about one trace, or about the part of it that `region`, `step`, `each_step` or
     `op` name.
 
     Words of the vocabulary are attributes: `kernels`, `gemm`, `pointwise`, `memcpy`, `sync`,
     `launches`, `ops`, …
     """
 
-    def __init__(self, work: Work, other: Work | None = None, scope: Scope = Scope()) -> None:  # noqa: B008 (frozen)
-        self._work, self._other, self._scope = work, other, scope
+    def __init__(
+        self, evidence: Evidence, other: Evidence | None = None, scope: Scope = _TRACE
+    ) -> None:
+        self._evidence, self._other, self._scope = evidence, other, scope
 
     def __call__(self, text: str) -> Answer:
         """Mark a prediction in words."""
         guess = parse(text)
         if guess.scope.kind == "trace":
-            place = f"{self._scope.text}: " if self._scope.text else ""
-            guess = replace(guess, scope=self._scope, text=place + text)
-        verdict = mark(guess, self._work, self._other)
+            guess = replace(guess, scope=self._scope, text=self._scope.prefix + text)
+        verdict = mark(guess, self._evidence, self._other)
         return Answer(**{field.name: getattr(verdict, field.name) for field in fields(verdict)})
 
     def _in(self, scope: Scope) -> Expect:
-        return Expect(self._work, self._other, scope)
+        return Expect(self._evidence, self._other, scope)
 
     def region(self, name: str) -> Expect:
+        """Every call of a `record_function` range."""
         return self._in(Scope("region", name))
 
     def step(self, number: int) -> Expect:
+        """One step by its number."""
         return self._in(Scope("step", str(number)))
 
     @property
     def each_step(self) -> Expect:
+        """Every step."""
         return self._in(Scope("steps"))
 
     def op(self, name: str) -> Expect:
+        """Every call of a host op, with what it calls."""
         return self._in(Scope("op", name))
 
     def count(self, what: str) -> Quantity:
@@ -134,39 +140,46 @@ class Expect:
         return Quantity(self, what)
 
     def time(self, what: str = "gpu") -> Quantity:
-        """`time("gemm") < "60 us"`; alone the time of the GPU, `time("cpu")` that of the host."""
+        """`time("gemm") < "60 us"`; `time()` is GPU time, `time("cpu")` host time."""
         return Quantity(self, f"{what} time")
 
     @property
     def gpu_idle(self) -> Quantity:
+        """The share of the time in which the GPU is idle: `gpu_idle < "10%"`."""
         return Quantity(self, "gpu idle")
 
     def bound(self, what: str) -> Answer:
+        """Whether `overhead`, `compute`, `memory`, `comms` or `mixed` bounds it."""
         return self(f"bound is {what}")
 
-    def order(self, *things: str) -> Answer:
-        return self(", ".join(things))
+    def order(self, *selectors: str) -> Answer:
+        """Whether the kernels are launched in this order."""
+        return self(", ".join(selectors))
 
     def fused(self, *ops: str) -> Answer:
+        """Whether one kernel does all of these ops."""
         return self(f"{' and '.join(ops)} are fused")
 
     def same(self, what: str) -> Answer:
-        """The same kernels as the trace given as `against`."""
+        """Whether the trace given as `against` has the same kernels."""
         return self(f"same {what} as A")
 
-    def every(self, what: str) -> Judged:
-        return Judged(self, f"every {what}")
+    def every(self, what: str) -> Quantified:
+        """Every one of these kernels."""
+        return Quantified(self, f"every {what}")
 
-    def some(self, what: str) -> Judged:
-        return Judged(self, f"some {what}")
+    def some(self, what: str) -> Quantified:
+        """At least one of these kernels."""
+        return Quantified(self, f"some {what}")
 
-    def no(self, what: str) -> Judged:
-        return Judged(self, f"no {what}")
+    def no(self, what: str) -> Quantified:
+        """None of these kernels."""
+        return Quantified(self, f"no {what}")
 
     def __getattr__(self, word: str) -> Quantity:
         if word not in HEADS:
             raise AttributeError(
-                f"`{word}` is no word of the vocabulary; use count({word!r}) for a name"
+                f"`{word}` is not in the vocabulary; use count({word!r}) for a name"
             )
         return Quantity(self, word)
 
@@ -175,5 +188,5 @@ class Expect:
 
 
 def expect(trace: Trace, against: Trace | None = None) -> Expect:
-    """Say what you expect of a trace; `against` is the trace that predictions call `A`."""
-    return Expect(Work(trace), Work(against) if against is not None else None)
+    """State what you expect of a trace; `against` is the trace that predictions call `A`."""
+    return Expect(Evidence(trace), Evidence(against) if against is not None else None)

@@ -1,61 +1,193 @@
-"""Patterns: how a kind of prediction may be worded, and how a text is matched against all of them.
+"""Patterns: how a kind of prediction can be worded, and how a text is matched against all of them.
 
-A pattern is a sentence with holes: `every|some|no {what:things} has {field:field} [{value:value}]`.
-Plain words stand for themselves, `a|b` is a choice, `{name:slot}` is a hole that a slot reads (see
-`slots`), `[…]` may be left out; a word in brackets is remembered under its own name. Of all
-patterns the one that reads the whole text wins. When none does, the error points at the furthest
-word that any of them reached, and names the nearest word that would have taken it further.
+A pattern is a sentence with slots: `every|some {what:selector} has {field:field} [{value:value}]`.
+Plain words stand for themselves, `a|b` is a choice, `{name:slot}` is read by a slot of `SLOTS`, and
+`[…]` is optional; a plain word is remembered under its own name. The first pattern that reads the
+whole text wins. When none does, the error points at the furthest word that any of them reached, and
+names the nearest valid word there.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
-from foretrace.guess.slots import SLOTS, Stuck
-from foretrace.guess.tokens import GuessError, Token, wrong
+from foretrace.guess.amounts import (
+    PHRASES,
+    UNITS,
+    read_compare,
+    read_count,
+    read_number,
+    read_phrase,
+    reader,
+)
+from foretrace.guess.fields import read_field, read_value
+from foretrace.guess.measures import CLOCKS, PER_KERNEL, Measure
+from foretrace.guess.selectors import HEADS, LINEAR_WORDS, Selector, read_selector
+from foretrace.guess.tokens import ParseFailure, Token, key_at, text_at, wrong
 
+Owner = TypeVar("Owner")
+Args = dict[str, Any]
+Read = Callable[[Sequence[Token], int], tuple[Any, int]]
+
+BOUNDS = ("overhead", "compute", "memory", "comms", "mixed")
+QUANTIFIERS = {
+    **dict.fromkeys(("every", "each", "all"), "every"),
+    **dict.fromkeys(("some", "a", "any"), "some"),
+    "no": "no",
+}
 _ITEM = re.compile(
     r"(?P<open>\[)?(?:\{(?P<name>\w+):(?P<slot>\w+)\}|(?P<words>[^\s\[\]{}]+))(?P<close>\])?"
 )
 
-Args = dict[str, Any]
+
+class Slot(NamedTuple):
+    """`meaning` is one line for the manual; `read` takes the tokens and a place."""
+
+    meaning: str
+    read: Read
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
-    """One place of a pattern: a choice of words (`slot` empty) or a hole."""
+def one_of(words: Mapping[str, Any]) -> Read:
+    """Reads one word and returns what it stands for."""
+
+    def read(tokens: Sequence[Token], place: int) -> tuple[Any, int]:
+        if key_at(tokens, place) in words:
+            return words[key_at(tokens, place)], place + 1
+        raise ParseFailure(place, words)
+
+    return read
+
+
+def _same(*words: str) -> Read:
+    return one_of({word: word for word in words})
+
+
+def _name(tokens: Sequence[Token], place: int) -> tuple[str, int]:
+    if place < len(tokens) and (tokens[place].quoted or tokens[place].text[0] not in "=<>!~,:±+"):
+        return tokens[place].text, place + 1
+    raise ParseFailure(place, ["a name (quote one that contains spaces)"])
+
+
+def _list(part: Read, *, least: int) -> Read:
+    """Parts between commas, `and` or `then`."""
+
+    def read(tokens: Sequence[Token], place: int) -> tuple[list[Any], int]:
+        value, place = part(tokens, place)
+        found = [value]
+        while key_at(tokens, place) in (",", "and", "then"):
+            joint = place + 2 if key_at(tokens, place + 1) in ("and", "then") else place + 1
+            value, place = part(tokens, joint)
+            found.append(value)
+        if len(found) < least:
+            raise ParseFailure(place, [",", "and"])
+        return found, place
+
+    return read
+
+
+def _chain(tokens: Sequence[Token], place: int) -> tuple[list[str], int]:
+    value, place = _name(tokens, place)
+    found = [value]
+    while key_at(tokens, place) == ">":
+        value, place = _name(tokens, place + 1)
+        found.append(value)
+    return found, place
+
+
+def _shape(tokens: Sequence[Token], place: int) -> tuple[list[int], int]:
+    sizes = key_at(tokens, place).split("x")
+    if not all(size.isascii() and size.isdigit() and len(size) < 16 for size in sizes):
+        raise ParseFailure(place, ["a shape such as 8192x768"])
+    return [int(size) for size in sizes], place + 1
+
+
+def _measure(tokens: Sequence[Token], place: int) -> tuple[Measure, int]:
+    """`gpu time`, `cpu time`, `gemm time`, `pointwise bytes`; a selector alone is counted."""
+    word, follower = key_at(tokens, place), key_at(tokens, place + 1)
+    if word in CLOCKS and follower == "time":
+        return Measure(f"{word} time", f"{word} time"), place + 2
+    if word in CLOCKS and not follower.startswith("kernel"):
+        raise ParseFailure(place + 1, ["time"])
+    selector, after = read_selector(tokens, place)
+    quantity = key_at(tokens, after)
+    if quantity in PER_KERNEL:
+        return Measure(f"{selector.text} {quantity}", quantity, selector), after + 1
+    return Measure(selector.text, "count", selector), after
+
+
+def _link(tokens: Sequence[Token], place: int) -> tuple[Selector, int]:
+    """A selector, or a word that stands for a linear layer (`gate`, `down`): a matrix product."""
+    if key_at(tokens, place) in LINEAR_WORDS:
+        return replace(HEADS["gemm"], text=text_at(tokens, place)), place + 1
+    try:
+        return read_selector(tokens, place)
+    except ParseFailure as failure:
+        raise ParseFailure(failure.place, [*failure.wanted, *LINEAR_WORDS]) from None
+
+
+SLOTS: dict[str, Slot] = {
+    "selector": Slot("what is counted or judged; see Selectors", read_selector),
+    "compare": Slot("==, !=, <, <=, >, >=, ~, or " + ", ".join(PHRASES), read_compare),
+    "phrase": Slot(", ".join(PHRASES), read_phrase),
+    "quantifier": Slot("every (each, all), some (a, any), no", one_of(QUANTIFIERS)),
+    "count": Slot("a whole number, or zero to twelve", read_count),
+    "number": Slot("a number, or zero to twelve", read_number),
+    "field": Slot("a field of a kernel; see Fields", read_field),
+    "value": Slot("a value of that field: a word, a number, a shape such as 256x128", read_value),
+    "name": Slot("a name as in the trace; `*` matches anything; quote one with spaces", _name),
+    "measure": Slot(
+        "gpu time, cpu time, or a selector with time, flops or bytes behind it; a selector alone "
+        "is counted",
+        _measure,
+    ),
+    "chain": Slot("names between `>`, the outermost first", _chain),
+    "sequence": Slot("two or more selectors between commas", _list(_link, least=2)),
+    "several": Slot("one or more selectors, with commas or `and`", _list(read_selector, least=1)),
+    "parts": Slot("two or more selectors, with commas or `and`", _list(read_selector, least=2)),
+    "shapes": Slot(
+        "one or more shapes such as 8192x768, with commas or `and`", _list(_shape, least=1)
+    ),
+    "bound": Slot(", ".join(BOUNDS), _same(*BOUNDS)),
+    "other": Slot("A: the trace given with --against", _same("a", "other")),
+    **{
+        name: Slot(f"a number with a unit: {', '.join(units)}; `+- 5%` can follow", reader(name))
+        for name, units in UNITS.items()
+        if name != "count"
+    },
+}
+
+
+class PatternItem(NamedTuple):
+    """One place of a pattern: a slot, or a choice of words under the name of the first."""
 
     name: str
-    words: tuple[str, ...] = ()
-    slot: str = ""
-    optional: bool = False
+    read: Read
+    optional: bool
 
 
 @cache
-def items(pattern: str) -> tuple[Item, ...]:
+def items(pattern: str) -> tuple[PatternItem, ...]:
     """The places of a pattern."""
     return tuple(_item(found) for found in _ITEM.finditer(pattern))
 
 
-def _item(found: re.Match[str]) -> Item:
-    optional = found["open"] is not None
+def _item(found: re.Match[str]) -> PatternItem:
+    optional, words = found["open"] is not None, (found["words"] or "").split("|")
     if found["slot"]:
-        return Item(found["name"], slot=found["slot"], optional=optional)
-    words = tuple(found["words"].split("|"))
-    return Item(words[0], words, optional=optional)
+        return PatternItem(found["name"], SLOTS[found["slot"]].read, optional)
+    return PatternItem(words[0], _same(*words), optional)
 
 
 class _Furthest:
-    """The furthest place that reading reached, and what it wanted to see there."""
+    """The furthest place that parsing reached, and what would be valid there."""
 
     def __init__(self) -> None:
         self.place = -1
-        # in order: of words that are equally near, the first is named
-        self.wanted: dict[str, None] = {}
+        self.wanted: dict[str, None] = {}  # in order: of equally near words, the first is named
 
     def note(self, place: int, wanted: Iterable[str]) -> None:
         if place > self.place:
@@ -65,10 +197,11 @@ class _Furthest:
 
 
 def match(
-    text: str, tokens: Sequence[Token], patterns: Iterable[tuple[Any, str]]
-) -> tuple[Any, Args]:
-    """The owner of the first pattern that reads all of `tokens`, and what it read; `GuessError`
-    when none does.
+    text: str, tokens: Sequence[Token], patterns: Iterable[tuple[Owner, str]]
+) -> tuple[Owner, Args]:
+    """The owner of the first pattern that reads all of `tokens`, and what it read.
+
+    `GuessError` when there is none.
     """
     furthest = _Furthest()
     for owner, pattern in patterns:
@@ -76,15 +209,15 @@ def match(
             if place == len(tokens):
                 return owner, args
             furthest.note(place, ())
-    raise _error(text, tokens, furthest)
-
-
-def _error(text: str, tokens: Sequence[Token], furthest: _Furthest) -> GuessError:
-    return wrong(text, tokens, max(furthest.place, 0), furthest.wanted)
+    raise wrong(text, tokens, max(furthest.place, 0), furthest.wanted)
 
 
 def _readings(
-    left: tuple[Item, ...], tokens: Sequence[Token], place: int, args: Args, furthest: _Furthest
+    left: tuple[PatternItem, ...],
+    tokens: Sequence[Token],
+    place: int,
+    args: Args,
+    furthest: _Furthest,
 ) -> Iterator[tuple[int, Args]]:
     """Every way in which the items can read the tokens from `place` on."""
     if not left:
@@ -92,17 +225,9 @@ def _readings(
         return
     item, rest = left[0], left[1:]
     try:
-        value, after = _read(item, tokens, place)
+        value, after = item.read(tokens, place)
         yield from _readings(rest, tokens, after, args | {item.name: value}, furthest)
-    except Stuck as stuck:
-        furthest.note(stuck.place, stuck.wanted)
+    except ParseFailure as failure:
+        furthest.note(failure.place, failure.wanted)
     if item.optional:
         yield from _readings(rest, tokens, place, args, furthest)
-
-
-def _read(item: Item, tokens: Sequence[Token], place: int) -> tuple[Any, int]:
-    if item.slot:
-        return SLOTS[item.slot].read(tokens, place)
-    if place < len(tokens) and tokens[place].key in item.words:
-        return tokens[place].key, place + 1
-    raise Stuck(place, item.words)

@@ -1,57 +1,47 @@
-"""Reads predictions and marks them: `parse`, `check`."""
+"""Parses predictions and marks them: `parse`, `check`, and the document of `check --json`."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache
-from typing import Any
 
-from foretrace import plugins
+from foretrace.guess import kinds
+from foretrace.guess.evidence import Evidence
 from foretrace.guess.grammar import match
-from foretrace.guess.reading import Ask, Kind, Reading
-from foretrace.guess.reason import Miss, likely
-from foretrace.guess.scope import Scope, split_scope
+from foretrace.guess.kinds import GuessKind, Measurement, Query
+from foretrace.guess.reasons import Miss, likely
+from foretrace.guess.scope import Scope, Unknown, split_scope
 from foretrace.guess.tokens import Token, split, wrong
-from foretrace.guess.view import Unknown, View
-from foretrace.guess.work import Work
 from foretrace.model.trace import Trace
+from foretrace.schema.documents.check import CheckDocument, MarkedGuess
 from foretrace.schema.verdict import Verdict, Verdicts
 
 
 @dataclass(frozen=True, slots=True)
 class Guess:
-    """One prediction: its text, why its author expects it, and what was read from it."""
+    """One prediction: its text, why its author expects it, and what was parsed from it."""
 
     text: str
     reason: str
-    kind: Kind
+    kind: GuessKind
     scope: Scope
-    args: Mapping[str, Any]
+    args: Mapping[str, object]
     prediction: str
 
     @property
     def expected(self) -> str:
-        """What it wants in symbols, else the prediction without its place."""
+        """What it wants in symbols, else the prediction without its scope."""
         return self.kind.expected(self.args) or self.prediction
 
 
-@cache
-def kinds() -> tuple[Kind, ...]:
-    """Every kind of prediction, in the order in which their patterns are tried."""
-    from foretrace.guess import kinds as package
-
-    found = plugins.declared(package, "KIND", Kind, "foretrace.guesses")
-    return tuple(sorted(found, key=lambda kind: (kind.order, kind.name)))
-
-
 def parse(text: str, reason: str = "") -> Guess:
-    """Read one prediction; `GuessError` (a `UsageError`) points at the word that makes no sense."""
+    """Parse one prediction; `GuessError` (a `UsageError`) points at the wrong word."""
     tokens = split(text)
     scope, words = split_scope(text, tokens)
     if not words:
         raise wrong(text, tokens, len(tokens), ["a prediction, such as kernels == 5"])
-    patterns = [(kind, pattern) for kind in kinds() for pattern in kind.patterns]
+    patterns = [(kind, pattern) for kind in kinds.every() for pattern in kind.patterns]
     kind, args = match(text, words, patterns)
     return Guess(text, reason, kind, scope, args, _between(text, words))
 
@@ -67,74 +57,66 @@ def check(
 ) -> Verdicts:
     """Mark each prediction on `trace`: hit, miss or unknown, with what was measured.
 
-    `against` is the trace that predictions call `A`. Lack of data is unknown, never a hit. A text
-    that cannot be read raises `foretrace.errors.UsageError` before anything is measured.
+    `against` is the trace that predictions call `A`. Missing data is unknown, never a hit. A text
+    that cannot be parsed raises `foretrace.errors.UsageError` before anything is measured.
     """
     listed = [guesses] if isinstance(guesses, str | Guess) else list(guesses)
-    read = [guess if isinstance(guess, Guess) else parse(guess) for guess in listed]
-    work = Work(trace)
-    other = Work(against) if against is not None else None
-    return Verdicts(mark(guess, work, other) for guess in read)
+    parsed = [guess if isinstance(guess, Guess) else parse(guess) for guess in listed]
+    evidence = Evidence(trace)
+    other = Evidence(against) if against is not None else None
+    return Verdicts(mark(guess, evidence, other) for guess in parsed)
 
 
-def mark(guess: Guess, work: Work, other: Work | None = None) -> Verdict:
+def mark(guess: Guess, evidence: Evidence, other: Evidence | None = None) -> Verdict:
     """Mark one prediction."""
-    expected = guess.expected
     try:
-        ask = _ask(guess, work, other)
-        reading = guess.kind.measure(ask)
-    except Unknown as gap:
-        return Verdict(
-            guess.text, "unknown", "", expected, _gap_first(str(gap), work), reason=guess.reason
-        )
-    if reading.verdict != "miss":
-        return Verdict(
-            guess.text,
-            reading.verdict,
-            reading.measured,
-            expected,
-            reading.why,
-            reason=guess.reason,
-        )
-    why = " ".join(
-        part for part in (reading.why, likely(Miss(guess.kind.name, ask, reading))) if part
-    )
-    return Verdict(
-        guess.text,
-        "miss",
-        reading.measured,
-        expected,
-        why,
-        _slice(reading),
-        guess.reason,
-        _ids(reading),
-    )
+        query = _query(guess, evidence, other)
+        found = guess.kind.measure(query)
+    except Unknown as missing:
+        found = Measurement("unknown", "", str(missing))
+    facts = (guess.text, found.verdict, found.measured, guess.expected)
+    if found.verdict == "miss":
+        reasons = (found.why, likely(Miss(guess.kind.name, query, found)))
+        why = " ".join(reason for reason in reasons if reason)
+        return Verdict(*facts, why, _slice(found), guess.reason, _ids(found))
+    why = _gap_first(found.why, evidence) if found.verdict == "unknown" else found.why
+    return Verdict(*facts, why, reason=guess.reason)
 
 
-def _gap_first(why: str, work: Work) -> str:
-    """What a trace lacks it may lack because it is not whole."""
-    gap = work.trace.ledger.gap
+def _gap_first(why: str, evidence: Evidence) -> str:
+    """An incomplete trace may lack the data because of the gap: say that first."""
+    gap = evidence.trace.ledger.gap
     return why if not gap or gap in why else f"{gap}; {why}"
 
 
-def _ask(guess: Guess, work: Work, other: Work | None) -> Ask:
-    views = guess.scope.views(work)
+def _query(guess: Guess, evidence: Evidence, other: Evidence | None) -> Query:
+    windows = guess.scope.windows(evidence)
     if other is None:
-        return Ask(guess.args, guess.scope, views)
+        return Query(guess.args, guess.scope, windows)
     try:
-        return Ask(guess.args, guess.scope, views, guess.scope.views(other))
-    except Unknown as gap:
-        return Ask(guess.args, guess.scope, views, None, f"in A: {gap}")
+        return Query(guess.args, guess.scope, windows, guess.scope.windows(other))
+    except Unknown as missing:
+        return Query(guess.args, guess.scope, windows, None, f"in A: {missing}")
 
 
-def _slice(reading: Reading) -> tuple[str, ...]:
+def _slice(found: Measurement) -> tuple[str, ...]:
     """The lines of the trace that decide a miss."""
-    view: View | None = reading.view
-    if view is None or not (reading.rows or reading.events):
+    window = found.window
+    if window is None or not (found.rows or found.events):
         return ()
-    return (f"{view.label}:", *view.gpu_lines(reading.rows), *view.host_lines(reading.events))
+    return (f"{window.label}:", *window.lines(found.rows, found.events))
 
 
-def _ids(reading: Reading) -> tuple[int, ...]:
-    gpu = reading.view.work.trace.gpu.id if reading.view else ()
-    return tuple(int(gpu[row]) for row in reading.rows) + tuple(reading.events)
+def _ids(found: Measurement) -> tuple[int, ...]:
+    gpu = found.window.evidence.trace.gpu.id if found.window else ()
+    return tuple(int(gpu[row]) for row in found.rows) + tuple(found.events)
+
+
+def document(verdicts: Iterable[Verdict]) -> CheckDocument:
+    """The verdicts as `foretrace check --json` prints them."""
+    marked = [
+        MarkedGuess(each.text, each.verdict, each.measured, each.expected, each.why)
+        for each in verdicts
+    ]
+    counts = Counter(each.verdict for each in marked)
+    return CheckDocument(1, counts["hit"], counts["miss"], counts["unknown"], marked)

@@ -1,5 +1,5 @@
-"""Quantities of a view: the time of the GPU or the host, and the time, flops, bytes or number of
-things.
+"""Quantities of a window: GPU or CPU time, and the time, FLOPs, bytes or number of what a selector
+matches.
 """
 
 from __future__ import annotations
@@ -7,124 +7,116 @@ from __future__ import annotations
 from dataclasses import dataclass
 from statistics import median
 
-from foretrace.guess.select import Found, find
-from foretrace.guess.things import Thing
-from foretrace.guess.view import Unknown, View
+from foretrace.guess.scope import Unknown, Window
+from foretrace.guess.selection import Selection, certain
+from foretrace.guess.selectors import Selector
 from foretrace.schema.cost import INEXACT
 from foretrace.units import bytes_text, count_text, flops_text, time_text
 
 CLOCKS = ("gpu", "cpu")
 PER_KERNEL = ("time", "flops", "bytes")
-_TEXTS = {
-    "time": time_text,
-    "flops": flops_text,
-    "bytes": bytes_text,
-    "count": count_text,
-    "gpu time": time_text,
-    "cpu time": time_text,
-}
+_TEXTS = {"flops": flops_text, "bytes": bytes_text, "count": count_text}
+_NO_TIME = "some GPU operations have no time"
 
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """`name` is gpu time, cpu time, time, flops, bytes or count; `thing` is what it is of."""
+    """`name` is gpu time, cpu time, time, flops, bytes or count, of what `selector` matches."""
 
     text: str
     name: str
-    thing: Thing | None = None
+    selector: Selector | None = None
 
-    def of(self, view: View) -> float:
-        """The quantity in one view; `Unknown` when the trace cannot say."""
-        if self.thing is None:
-            return _gpu_time(view) if self.name == "gpu time" else _cpu_time(view)
+    def of(self, window: Window) -> float:
+        """The quantity in one window; `Unknown` when the trace does not say."""
+        if self.selector is None:
+            return _gpu_time(window) if self.name == "gpu time" else _cpu_time(window)
         if self.name == "count":
-            return len(certain(view, self.thing).sure)
-        return sum(each(view, self.thing, self.name))
+            return len(certain(window, self.selector).sure)
+        return sum(each(window, self.selector, self.name))
 
-    def median(self, views: list[View]) -> float:
-        return median(self.of(view) for view in views)
+    def median(self, windows: list[Window]) -> float:
+        """The median over several windows."""
+        return median(self.of(window) for window in windows)
+
+    def rows(self, window: Window) -> list[int]:
+        """The GPU operations it is measured on."""
+        if self.selector and self.selector.on_gpu:
+            return certain(window, self.selector).sure
+        rows: list[int] = window.rows.tolist()
+        return rows
 
     def shown(self, value: float) -> str:
-        return _TEXTS[self.name](value)
+        """A value for people."""
+        return _TEXTS.get(self.name, time_text)(value)
 
 
-def certain(view: View, thing: Thing) -> Found:
-    """What is there, when that is certain."""
-    found = find(view, thing)
-    if found.unclear:
-        raise Unknown(found.why(thing))
-    return found
-
-
-def each(view: View, thing: Thing, quantity: str) -> list[float]:
-    """The quantity of every one of the things; none at all is unknown, for there is nothing to
-    measure.
-    """
-    found = certain(view, thing)
+def each(window: Window, selector: Selector, quantity: str) -> list[float]:
+    """The quantity of every match; no match is unknown, since there is nothing to measure."""
+    found = certain(window, selector)
     if not found.sure:
-        raise Unknown(f"no {thing.text} in {view.label}")
+        raise Unknown(f"no {selector.text} in {window.label}")
     read = {"time": _time, "flops": _flops, "bytes": _bytes}[quantity]
-    return [read(view, found, item) for item in found.sure]
+    return [read(window, found, item) for item in found.sure]
 
 
-def _time(view: View, found: Found, item: int) -> float:
-    trace = view.work.trace
-    if found.on_gpu:
-        if not trace.gpu.usable[item]:
-            raise Unknown("some of the GPU work has no time")
-        return int(trace.gpu.length[item])
-    return int(trace.host.length[item])
-
-
-def _flops(view: View, found: Found, item: int) -> float:
-    flops = view.work.kernel_fact(item, "flops") if found.on_gpu else None
-    if flops is None:
-        raise Unknown(_no_cost(view, found, item, "flops"))
-    return float(flops)
-
-
-def _bytes(view: View, found: Found, item: int) -> float:
-    if found.on_gpu and view.work.case(item).kind != "kernel":
-        moved = view.work.copy_bytes.get(int(view.work.trace.gpu.id[item]))
-    else:
-        moved = view.work.kernel_fact(item, "bytes") if found.on_gpu else None
-        certainty = view.work.kernel_fact(item, "cost_certainty") if found.on_gpu else None
-        if certainty in INEXACT:
-            note = view.work.kernel_fact(item, "cost_note")
-            raise Unknown(
-                f"the bytes of {view.work.case(item).ident.short} are not known exactly ({note})"
-            )
-    if moved is None:
-        raise Unknown(_no_cost(view, found, item, "bytes"))
-    return float(moved)
-
-
-def _no_cost(view: View, found: Found, item: int, what: str) -> str:
+def _time(window: Window, found: Selection, item: int) -> float:
+    trace = window.evidence.trace
     if not found.on_gpu:
-        return f"{what} belong to GPU work, not to host events"
-    if not view.work.trace.has("shapes"):
-        return f"{what} need recorded shapes: record with record_shapes=True"
-    return f"the {what} of {view.work.case(item).ident.short} are not known"
+        return int(trace.host.length[item])
+    if not trace.gpu.usable[item]:
+        raise Unknown(_NO_TIME)
+    return int(trace.gpu.length[item])
 
 
-def _gpu_time(view: View) -> float:
-    view.need_gpu()
-    view.need_whole()
-    gpu = view.work.trace.gpu
-    if view.lost:
-        raise Unknown("some launches left no GPU event: the time is not complete")
-    if not len(view.rows):
-        raise Unknown(f"no GPU work in {view.label}")
-    if not gpu.usable[view.rows].all():
-        raise Unknown("some of the GPU work has no time")
-    return gpu.busy(view.rows)
+def _flops(window: Window, found: Selection, item: int) -> float:
+    flops = window.evidence.kernel_fact(item, "flops") if found.on_gpu else None
+    return _known(flops, window, found, item, "flops")
 
 
-def _cpu_time(view: View) -> float:
-    view.need_whole()
-    if view.start_ns is None or view.end_ns is None:
+def _bytes(window: Window, found: Selection, item: int) -> float:
+    evidence, moved = window.evidence, None
+    if found.on_gpu and evidence.operation(item).kind != "kernel":
+        moved = evidence.copy_bytes.get(int(evidence.trace.gpu.id[item]))
+    elif found.on_gpu:
+        moved = evidence.kernel_fact(item, "bytes")
+        if evidence.kernel_fact(item, "cost_certainty") in INEXACT:
+            short, note = (
+                evidence.operation(item).ident.short,
+                evidence.kernel_fact(item, "cost_note"),
+            )
+            raise Unknown(f"the bytes of {short} are not known exactly ({note})")
+    return _known(moved, window, found, item, "bytes")
+
+
+def _known(value: float | None, window: Window, found: Selection, item: int, what: str) -> float:
+    if value is not None:
+        return float(value)
+    if not found.on_gpu:
+        raise Unknown(f"{what} belong to GPU operations, not to host events")
+    if not window.evidence.trace.has("shapes"):
+        raise Unknown(f"{what} need recorded shapes: record with record_shapes=True")
+    raise Unknown(f"the {what} of {window.evidence.operation(item).ident.short} are not known")
+
+
+def _gpu_time(window: Window) -> float:
+    window.need_gpu()
+    window.need_whole()
+    gpu = window.evidence.trace.gpu
+    if window.lost:
+        raise Unknown("some launches have no GPU event: the time is not complete")
+    if not len(window.rows):
+        raise Unknown(f"no GPU operations in {window.label}")
+    if not gpu.usable[window.rows].all():
+        raise Unknown(_NO_TIME)
+    return gpu.busy(window.rows)
+
+
+def _cpu_time(window: Window) -> float:
+    window.need_whole()
+    if window.start_ns is None or window.end_ns is None:
         raise Unknown(
             "`cpu time` is that of a step, a region or an op: say where, as in `per step: cpu "
             "time < 1 ms`"
         )
-    return view.end_ns - view.start_ns
+    return window.end_ns - window.start_ns

@@ -1,7 +1,6 @@
-"""Questions to ask before looking: a handful that this trace can decide, each answered by a
-prediction.
+"""Questions to ask before looking: a few that this trace can decide, each answered by a prediction.
 
-The place asked about is the region with the most GPU work, else the steps, else the whole trace. A
+They are about the region with the most GPU operations, else the steps, else the whole trace. A
 question whose prediction would be unknown here is not asked.
 """
 
@@ -11,19 +10,21 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from foretrace.errors import UsageError
-from foretrace.guess.cpu import runs_on_cpu
+from foretrace.guess.evidence import Evidence
 from foretrace.guess.marking import Guess, mark, parse
-from foretrace.guess.scope import Scope
-from foretrace.guess.things import op_words
+from foretrace.guess.scope import Scope, quotable_regions
+from foretrace.guess.selectors import op_words
 from foretrace.guess.tokens import nearest
-from foretrace.guess.work import Work
 from foretrace.model.trace import Trace
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """`text` is asked, `lesson` is said afterwards. `choices` maps an answer to a prediction;
-    without them the answer is a whole number that goes into `template`."""
+    """`text` is asked first, `lesson` is shown afterwards.
+
+    `choices` maps an answer to a prediction; without them the answer is a whole number that goes
+    into `template`.
+    """
 
     text: str
     lesson: str
@@ -31,24 +32,20 @@ class Question:
     choices: Mapping[str, str] = field(default_factory=dict)
 
     def guess(self, answer: str) -> Guess:
-        """The prediction that an answer makes; `UsageError` when it is no answer."""
-        word = answer.strip().lower()
+        """The prediction that an answer makes; `UsageError` when the answer is not valid."""
+        word, shown = answer.strip().lower(), repr(answer.strip())
         if self.choices:
-            chosen = [
-                choice
-                for choice in self.choices
-                if choice == word or (word and choice.startswith(word))
-            ]
-            if len(chosen) != 1:
-                near = nearest(word, self.choices, 0.0)
-                raise UsageError(
-                    f"{answer.strip()!r} is no answer: say {', '.join(self.choices)} (nearest: "
-                    f"{near})"
-                )
-            return parse(self.choices[chosen[0]], self.lesson)
+            return parse(self.choices[self._choice(word, shown)], self.lesson)
         if not (word.isascii() and word.isdigit() and len(word) < 10):
-            raise UsageError(f"{answer.strip()!r} is no answer: say a whole number")
+            raise UsageError(f"{shown} is not an answer: say a whole number")
         return parse(self.template.format(int(word)), self.lesson)
+
+    def _choice(self, word: str, shown: str) -> str:
+        chosen = [choice for choice in self.choices if word and choice.startswith(word)]
+        if word in self.choices or len(chosen) == 1:
+            return word if word in self.choices else chosen[0]
+        near, options = nearest(word, self.choices, 0.0), ", ".join(self.choices)
+        raise UsageError(f"{shown} is not an answer: say {options} (nearest: {near})")
 
     @property
     def trial(self) -> str:
@@ -57,123 +54,101 @@ class Question:
 
 
 def questions(trace: Trace) -> list[Question]:
-    """The questions that this trace can decide; none when it is not whole, for the answers may be
-    what is missing.
-    """
+    """The questions that this trace can decide; none when it is incomplete."""
     if trace.ledger.gap:
         return []
-    work = Work(trace)
-    place = _place(work)
-    return [
-        question
-        for question in _all(work, place)
-        if mark(parse(question.trial), work).verdict != "unknown"
-    ]
+    evidence = Evidence(trace)
+    asked = _all(evidence, _place(evidence))
+    return [one for one in asked if mark(parse(one.trial), evidence).verdict != "unknown"]
 
 
-def _place(work: Work) -> Scope:
-    groups = {
-        name: calls
-        for name, calls in work.trace.spans.region_groups().items()
-        if name.isprintable() and '"' not in name and "::" not in name and not name.startswith("##")
-    }
-    if groups:
-        return Scope(
-            "region", max(groups, key=lambda name: sum(len(call.work) for call in groups[name]))
-        )
-    return Scope("steps") if work.trace.has("steps") else Scope()
+def _place(evidence: Evidence) -> Scope:
+    regions = quotable_regions(evidence)
+    sizes = {name: size for name, size in regions.items() if not name.startswith("##")}
+    if sizes:
+        return Scope("region", max(sizes, key=lambda name: sizes[name]))
+    return Scope("steps" if evidence.trace.has("steps") else "trace")
 
 
-def _all(work: Work, scope: Scope) -> Iterator[Question]:
-    where = {"region": f"one call of {scope.name}", "steps": "one step"}.get(
-        scope.kind, "the whole trace"
-    )
-    within = f"{scope.text}: " if scope.text else ""
-    if runs_on_cpu(work):
-        yield from _cpu(where, within)
+def _all(evidence: Evidence, scope: Scope) -> Iterator[Question]:
+    places = {"region": f"one call of {scope.name}", "steps": "one step"}
+    where = places.get(scope.kind, "the whole trace")
+    if evidence.runs_on_cpu:
+        yield from _counts(_ON_CPU, where, scope)
         return
-    yield Question(
-        f"How many GPU kernels does {where} launch?",
-        "A kernel is one program on the GPU; views and reshapes launch none.",
-        within + "kernels == {}",
-    )
-    yield Question(
-        f"How many of the kernels of {where} are matrix products?",
-        "A linear layer is one product; its bias rides in the epilogue.",
-        within + "gemm == {}",
-    )
-    pair = _pair(work)
+    kernels, products, *others = _counts(_ON_GPU, where, scope)
+    yield from (kernels, products)
+    pair = _pair(evidence)
     if pair:
+        fused = f"{scope.prefix}{pair[0]} and {pair[1]} are"
         yield Question(
-            f"Are {pair[0]} and {pair[1]} done by one kernel? (yes, no)",
-            "Fused, the result of the first never travels to memory and back.",
-            choices={
-                "yes": f"{within}{pair[0]} and {pair[1]} are fused",
-                "no": f"{within}{pair[0]} and {pair[1]} are not fused",
-            },
+            f"Does one kernel do both {pair[0]} and {pair[1]}? (yes, no)",
+            "When they are fused, the result of the first op is not written to memory and read "
+            "back.",
+            choices={"yes": f"{fused} fused", "no": f"{fused} not fused"},
         )
-    yield Question(
-        f"How many copies between memories (memcpy) does {where} make?",
-        "Copies hide in ops that need their input elsewhere, or a bias in place.",
-        within + "memcpy == {}",
-    )
-    yield Question(
-        f"How often does the host wait for the GPU in {where}?",
-        "A wait in the loop keeps the host from running ahead.",
-        within + "sync == {}",
-    )
+    yield from others
     yield Question(
         "Which transposition do the products have? (tn, nn, nt)",
         "x @ W.T is tn: cuBLAS sees the weight transposed and the activation as it is.",
         choices={
-            layout: f"{within}every gemm has layout {layout}" for layout in ("tn", "nn", "nt")
+            name: f"{scope.prefix}every gemm has layout {name}" for name in ("tn", "nn", "nt")
         },
     )
+    bounds = ("overhead", "compute", "memory", "mixed")
     yield Question(
-        f"What bounds {where}? (overhead, compute, memory, mixed)",
+        f"What bounds {where}? ({', '.join(bounds)})",
         "Overhead: the GPU is idle for more than half of the time, and faster kernels would "
         "change nothing.",
-        choices={
-            bound: f"{within}bound is {bound}"
-            for bound in ("overhead", "compute", "memory", "mixed")
-        },
+        choices={bound: f"{scope.prefix}bound is {bound}" for bound in bounds},
     )
 
 
-def _cpu(where: str, within: str) -> Iterator[Question]:
-    yield Question(
-        f"How many ops of {where} compute something?",
-        "Views, reshapes and allocations do not; a wrapper counts through what it calls.",
-        within + "cpu kernels == {}",
-    )
-    yield Question(
-        f"How many times does {where} call aten::mm?",
-        "A linear layer without bias is one aten::mm below aten::linear and aten::matmul.",
-        within + "aten::mm == {}",
-    )
-    yield Question(
-        f"How many views (aten::view) does {where} take?",
-        "They cost host time and move nothing.",
-        within + "aten::view == {}",
-    )
+# three lines each: the question ({} is where it looks), the lesson, what is counted
+_ON_GPU = """
+How many GPU kernels does {} launch?
+A kernel is one program on the GPU; views and reshapes launch none.
+kernels
+How many of the kernels of {} are matrix products?
+A linear layer is one product; its epilogue adds the bias.
+gemm
+How many memcpys does {} make?
+Ops copy when they need their input elsewhere, or a bias in the output.
+memcpy
+How often does the host wait for the GPU in {}?
+A sync in the loop keeps the host from running ahead.
+sync
+"""
+_ON_CPU = """
+How many ops of {} compute something?
+Views, reshapes and allocations do not; a wrapper counts through what it calls.
+cpu kernels
+How many times does {} call aten::mm?
+A linear layer without bias is one aten::mm below aten::linear and aten::matmul.
+aten::mm
+How many views (aten::view) does {} take?
+They cost host time and move nothing.
+aten::view
+"""
 
 
-def _pair(work: Work) -> tuple[str, str] | None:
-    """Two pointwise ops that are, or could be, one kernel: those of a fused kernel, else two
-    neighbours.
-    """
-    pointwise = [
-        work.case(row) for row in work.by_launch[0].tolist() if work.case(row).role == "pointwise"
+def _counts(text: str, where: str, scope: Scope) -> list[Question]:
+    lines = iter(text.strip().splitlines())
+    return [
+        Question(asked.format(where), lesson, scope.prefix + what + " == {}")
+        for asked, lesson, what in zip(lines, lines, lines, strict=True)
     ]
-    for case in pointwise:
-        merged = [
-            op
-            for op in case.ident.get("ops") or sorted(case.does)
-            if op in op_words() and not op.endswith("view")
-        ]
-        if len(merged) > 1:
-            return merged[0], merged[1]
-    words = list(
-        dict.fromkeys(word for case in pointwise for word in sorted(case.does & op_words()))
-    )
+
+
+def _pair(evidence: Evidence) -> tuple[str, str] | None:
+    """Two pointwise ops to ask about: those of a fused kernel, else two neighbours."""
+    operations = [evidence.operation(row) for row in evidence.by_launch[0].tolist()]
+    pointwise = [operation for operation in operations if operation.role == "pointwise"]
+    for operation in pointwise:
+        ops = operation.ident.get("ops") or sorted(operation.does)
+        fused = [op for op in ops if op in op_words() and not op.endswith("view")]
+        if len(fused) > 1:
+            return fused[0], fused[1]
+    does = [word for operation in pointwise for word in sorted(operation.does & op_words())]
+    words = list(dict.fromkeys(does))
     return (words[0], words[1]) if len(words) > 1 else None

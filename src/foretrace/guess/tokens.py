@@ -11,32 +11,42 @@ from foretrace.errors import UsageError
 
 LONGEST = 2_000  # characters; longer than any sentence a person writes
 _TOKEN = re.compile(
-    r'\s*(?:"(?P<quoted>[^"]*)"|(?P<mark>==|!=|<=|>=|\+-|\+/-|[±<>=~,:])|(?P<word>(?:::|[^\s",:<>=!~±])+)|(?P<odd>\S))'
+    r'\s*(?:"(?P<quoted>[^"]*)"|(?P<mark>==|!=|<=|>=|\+-|\+/-|[±<>=~,:])'
+    r'|(?P<word>(?:::|[^\s",:<>=!~±])+)|(?P<odd>\S))'
 )
 
 
 class GuessError(UsageError):
-    """A prediction that cannot be read: `text`, the wrong `word`, where it stands (`at`), and the
-    `nearest` valid one.
+    """A prediction that cannot be parsed.
+
+    `word` is the wrong word of `text`, `at` its position, `nearest` the most similar valid word.
     """
 
     def __init__(
         self, text: str, word: str, at: int, problem: str, nearest: str = "", where: str = ""
     ) -> None:
         self.text, self.word, self.at, self.problem, self.nearest = text, word, at, problem, nearest
-        super().__init__(self._drawing(where))
+        shown = "".join(letter if letter.isprintable() else " " for letter in text)
+        carets = " " * at + "^" * max(len(word), 1)
+        hint = f"; the nearest valid word is `{nearest}`" if nearest else ""
+        super().__init__(f"{where or 'cannot parse'}\n  {shown}\n  {carets} {problem}{hint}")
 
-    def _drawing(self, where: str) -> str:
-        """The text, a line of carets under the word, and what to do about it."""
-        shown = "".join(letter if letter.isprintable() else " " for letter in self.text)
-        carets = " " * self.at + "^" * max(len(self.word), 1)
-        hint = f"; the nearest word that would do is `{self.nearest}`" if self.nearest else ""
-        return f"{where or 'cannot read this guess'}\n  {shown}\n  {carets} {self.problem}{hint}"
+    def within(self, where: str) -> GuessError:
+        """The same error with the place that the text comes from."""
+        return GuessError(self.text, self.word, self.at, self.problem, self.nearest, where)
+
+
+class ParseFailure(Exception):
+    """Parsing cannot go on at `place`; one of `wanted` would be valid there."""
+
+    def __init__(self, place: int, wanted: Iterable[str]) -> None:
+        super().__init__(place)
+        self.place, self.wanted = place, tuple(wanted)
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """`text` as written (without its quotes), `at` where in the prediction it begins."""
+    """`text` as written, without its quotes; `at` is where it begins in the prediction."""
 
     text: str
     at: int
@@ -44,14 +54,14 @@ class Token:
 
     @property
     def key(self) -> str:
-        """What a vocabulary is asked for: lower case; a quoted text is no word of the language."""
+        """The token as a word of the language: lower case; empty for quoted text."""
         return "" if self.quoted else self.text.lower()
 
 
 def split(text: str) -> list[Token]:
     """`in mlp_fwd: kernels == 5` -> six tokens."""
     if len(text) > LONGEST:
-        raise UsageError(f"a guess of {len(text):,} characters: {LONGEST:,} is the most")
+        raise UsageError(f"a guess of {len(text):,} characters; the limit is {LONGEST:,}")
     tokens = []
     for found in _TOKEN.finditer(text):
         kind = str(found.lastgroup)
@@ -59,40 +69,41 @@ def split(text: str) -> list[Token]:
             raise GuessError(text, found[kind], found.start(kind), "has no meaning here")
         tokens.append(Token(found[kind], found.start(kind), kind == "quoted"))
     if not tokens:
-        raise UsageError("an empty guess: write for example `in mlp_fwd: kernels == 5`")
+        raise UsageError("an empty text: write for example `in mlp_fwd: kernels == 5`")
     return tokens
 
 
+def key_at(tokens: Sequence[Token], place: int) -> str:
+    """The word at `place`; empty past the end."""
+    return tokens[place].key if place < len(tokens) else ""
+
+
+def text_at(tokens: Sequence[Token], place: int) -> str:
+    """The text at `place` as written; empty past the end."""
+    return tokens[place].text if place < len(tokens) else ""
+
+
 def wrong(text: str, tokens: Sequence[Token], place: int, expected: Iterable[str]) -> GuessError:
-    """The error for the token at `place`, where one of the `expected` words would have made sense."""
+    """The error for the token at `place`, where one of the `expected` words would be valid."""
     words = list(dict.fromkeys(expected))
     wanted = ", ".join(words[:8]) + (", …" if len(words) > 8 else "")
     if place >= len(tokens):
-        return GuessError(
-            text, "", len(text.rstrip()) + 1, f"the guess ends too early; expected {wanted}"
-        )
-    token = tokens[place]
+        end = len(text.rstrip()) + 1
+        return GuessError(text, "", end, f"ends too early; expected {wanted}")
+    word, at = tokens[place].text, tokens[place].at
     if not words:
-        return GuessError(
-            text,
-            token.text,
-            token.at,
-            f"`{token.text}` is too much: the guess is complete before it",
-        )
-    problem = f"`{token.text}` is not understood" + (
-        f"; expected {wanted}" if len(words) <= 8 else ""
-    )
-    return GuessError(text, token.text, token.at, problem, nearest(token.text, words, 0.0))
+        return GuessError(text, word, at, f"`{word}` is too much: the sentence is complete before")
+    problem = f"`{word}` is not understood" + (f"; expected {wanted}" if len(words) <= 8 else "")
+    return GuessError(text, word, at, problem, nearest(word, words, 0.0))
 
 
 def nearest(word: str, words: Iterable[str], cutoff: float = 0.6) -> str:
-    """The word most like `word`, the first of several that are equally like it, or an empty text."""
+    """The word most similar to `word`, the first of equals, or an empty text."""
     measure = difflib.SequenceMatcher(b=word.lower()[:60])
     best, closeness = "", cutoff
     for candidate in words:
         measure.set_seq1(candidate.lower())
-        # The two quick ratios are upper bounds of the real one, which costs a hundred times as
-        # much.
+        # The quick ratios are upper bounds of the real one, which costs a hundred times as much.
         if best and (measure.real_quick_ratio() <= closeness or measure.quick_ratio() <= closeness):
             continue
         if measure.ratio() > closeness or (not best and measure.ratio() >= cutoff):

@@ -1,4 +1,4 @@
-"""Keeps predictions about kernels in a test suite: a fixture, marks and snapshots.
+"""Checks predictions about kernels in a test suite: a fixture, marks and snapshots.
 
     def test_mlp(kernel_trace):
         with kernel_trace(warmup=2, steps=1) as t:
@@ -9,11 +9,11 @@
 
     @pytest.mark.max_kernels(5)              # of every step that the test records
     @pytest.mark.no_sync
-    @pytest.mark.guess("gelu and mul are fused", reason="Inductor merges them")
+    @pytest.mark.guess("gelu and mul are fused", reason="Inductor fuses them")
 
 `kernel_trace("trace.json.gz")` opens a file instead. Nothing here imports torch or reads a trace
-before the fixture is used. A prediction that the trace cannot decide (no GPU here) is listed as
-unknown; `--foretrace-unknown` makes it skip or fail.
+before the fixture is used. A prediction that the trace does not decide (no GPU here) is listed as
+unknown; `--foretrace-unknown` makes it skip or fail the test.
 """
 
 from __future__ import annotations
@@ -28,16 +28,14 @@ import pytest
 
 from foretrace.pytest_plugin.block import CpuKernels
 from foretrace.pytest_plugin.judging import JUDGED, KernelTraces
+from foretrace.units import plural
 
 # each is an option of the command line and a setting of the ini file
 OPTIONS: dict[str, tuple[bool | str, str]] = {
     "update": (False, "write the kernel snapshots of this run instead of comparing with them"),
-    "snapshots": ("__kernels__", "folder beside each test file that holds its kernel snapshots"),
-    "keep": (".foretrace", "folder, relative to the root, that keeps the traces of failing tests"),
-    "unknown": (
-        "report",
-        "what a prediction that the trace cannot decide does: report, skip or fail",
-    ),
+    "snapshots": ("__kernels__", "folder beside each test file for its kernel snapshots"),
+    "keep": (".foretrace", "folder, relative to the root, for the traces of failing tests"),
+    "unknown": ("report", "what an unknown prediction does: report, skip or fail"),
 }
 MARKS = (
     "max_kernels(count): every recorded step launches at most this many GPU kernels (foretrace)",
@@ -48,29 +46,22 @@ TRACES = pytest.StashKey[KernelTraces]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options and the ini settings."""
     group = parser.getgroup("foretrace", "predictions about GPU kernels")
     for name, (default, text) in OPTIONS.items():
-        kind: dict[str, Any] = (
-            {"action": "store_true"} if isinstance(default, bool) else {"metavar": name.upper()}
-        )
-        if name == "unknown":
-            kind = {"choices": ("report", "skip", "fail")}
-        group.addoption(
-            f"--foretrace-{name}",
-            dest=f"foretrace_{name}",
-            default=None,
-            help=f"{text} [{default}]",
-            **kind,
-        )
-        parser.addini(
-            f"foretrace_{name}",
-            text,
-            type="bool" if isinstance(default, bool) else "string",
-            default=default,
-        )
+        flag, kind = f"foretrace_{name}", "bool" if isinstance(default, bool) else "string"
+        how: dict[str, Any] = {"metavar": name.upper()}
+        if kind == "bool":
+            how = {"action": "store_true"}
+        elif name == "unknown":
+            how = {"choices": ("report", "skip", "fail")}
+        shown = f"{text} [{default}]"
+        group.addoption(f"--foretrace-{name}", dest=flag, default=None, help=shown, **how)
+        parser.addini(flag, text, type=kind, default=default)
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    """Register the marks and the summary."""
     for mark in MARKS:
         config.addinivalue_line("markers", mark)
     config.pluginmanager.register(Summary(), "foretrace-summary")
@@ -92,7 +83,7 @@ def kernel_trace(request: pytest.FixtureRequest) -> Iterator[KernelTraces]:
 
 @pytest.hookimpl(wrapper=True)  # type: ignore[untyped-decorator]
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, Any, Any]:
-    """A test that has passed is judged by its marks, as a part of the test."""
+    """Judge the marks of a test that passed, as a part of the test."""
     __tracebackhide__ = True
     result = yield
     traces = pyfuncitem.stash.get(TRACES, None)
@@ -105,12 +96,12 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, Any, Any]
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, Any, Any]:
-    """Adds the section of a failure and the line of the summary."""
+    """Add the section of a failure and the data of the summary."""
     report = yield
     if report.when == "call":
         try:
             _report(item, report)
-        except Exception as problem:  # an error in this hook would end the whole run
+        except Exception as problem:  # noqa: BLE001  an error in this hook would end the whole run
             report.sections.append(("foretrace", f"no report: {type(problem).__name__}: {problem}"))
     return report
 
@@ -128,48 +119,42 @@ def _report(item: pytest.Item, report: Any) -> None:
 
 
 class Summary:
-    """Collects what tests reported, on whichever process they ran, and says it at the end."""
+    """Collects what tests reported, on whichever process they ran, and prints it at the end."""
 
     def __init__(self) -> None:
         self.reports: list[dict[str, Any]] = []
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Keep the data of one test."""
         found = getattr(report, "foretrace", None)
         if isinstance(found, dict) and (found.get("blocks") or found.get("unjudged")):
             self.reports.append(found)
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        """Print the summary."""
         if self.reports:
             terminalreporter.section("foretrace")
-            for line in self.lines():
+            for line in (self._head(), *self._details()):
                 terminalreporter.write_line(line)
 
-    def lines(self) -> list[str]:
+    def _head(self) -> str:
         marks: Counter[str] = Counter()
         shots: Counter[str] = Counter()
         for report in self.reports:
             marks.update(report.get("verdicts", {}))
             shots.update(snapshot.split()[0] for snapshot in report.get("snapshots", ()))
-        blocks = sum(report.get("blocks", 0) for report in self.reports)
-        head = (
-            f"{blocks} traces, {sum(marks.values())} guesses: {marks['hit']} hit, {marks['miss']} "
-            "missed, "
-            f"{marks['unknown']} unknown"
-        )
+        traces = plural(sum(report.get("blocks", 0) for report in self.reports), "trace")
+        guesses = plural(sum(marks.values()), "guess", "guesses")
+        score = f"{marks['hit']} hit, {marks['miss']} missed, {marks['unknown']} unknown"
         snapshots = ", ".join(f"{count} {word}" for word, count in sorted(shots.items()))
-        return [head + (f"; snapshots: {snapshots}" if snapshots else ""), *self._details()]
+        return f"{traces}, {guesses}: {score}" + (f"; snapshots: {snapshots}" if snapshots else "")
 
     def _details(self) -> Iterator[str]:
         for report in self.reports:
-            yield from (f"unknown  {report['test']}: {text}" for text in report.get("unknown", ()))
-            yield from (
-                f"{snapshot.replace(' ', '  ', 1)}"
-                for snapshot in report.get("snapshots", ())
-                if " " in snapshot
-            )
+            test, unjudged = report["test"], ", ".join(report.get("unjudged", ()))
+            yield from (f"unknown  {test}: {text}" for text in report.get("unknown", ()))
+            written = [text for text in report.get("snapshots", ()) if " " in text]
+            yield from (text.replace(" ", "  ", 1) for text in written)
             yield from (f"kept     {path}" for path in report.get("kept", ()))
-            if report.get("unjudged"):
-                yield (
-                    f"not judged  {report['test']}: {', '.join(report['unjudged'])}, but it "
-                    "does not use kernel_trace"
-                )
+            if unjudged:
+                yield f"not judged  {test}: {unjudged}, but it does not use kernel_trace"

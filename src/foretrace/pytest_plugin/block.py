@@ -1,4 +1,4 @@
-"""`Block`: what a `with` block of a test ran, recorded with torch, or a trace from a file."""
+"""`RecordedBlock`: a `with` block of a test, recorded with torch, or a trace from a file."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 
@@ -18,50 +18,48 @@ if TYPE_CHECKING:
 
     from foretrace.guess.expecting import Expect
     from foretrace.model.trace import Trace
-    from foretrace.pytest_plugin.judging import KernelTraces
     from foretrace.schema.verdict import Verdict
 
 
-class Block:
+class Judge(Protocol):
+    """What a block needs of the fixture: to fail the test on a miss or on a changed snapshot."""
+
+    def judge(self, verdicts: list[Verdict]) -> list[Verdict]:
+        """Remember the verdicts; fail on a miss."""
+
+    def compare(self, block: RecordedBlock, name: str) -> None:
+        """Compare the kernels of a block with its snapshot."""
+
+
+class RecordedBlock:
     """Recorded when its `with` ends; then `trace`, `kernels`, `expect`, `check` and
     `check_snapshot` can be used.
 
     `for _ in t:` runs the body `warmup + steps` times and records the last `steps`; calling
-    `t.step()` after each round of your own loop does the same; a body that does neither is recorded
+    `t.step()` after each round of your own loop does the same. A body that does neither is recorded
     whole, as one step.
     """
 
     def __init__(
-        self,
-        owner: KernelTraces,
-        path: Path,
-        *,
-        warmup: int = 0,
-        steps: int = 1,
-        shapes: bool = True,
+        self, owner: Judge, path: Path, *, warmup: int = 0, steps: int = 1, shapes: bool = True
     ) -> None:
         if warmup < 0 or steps < 1:
             raise UsageError(f"kernel_trace(warmup={warmup}, steps={steps}): at least 0 and 1")
-        self.owner, self.path, self.warmup, self.steps, self.shapes = (
-            owner,
-            path,
-            warmup,
-            steps,
-            shapes,
-        )
+        self.owner, self.path, self.shapes = owner, path, shapes
+        self.warmup, self.steps = warmup, steps
         self.rounds = 0
         self.torch_version = ""  # of the torch that recorded it; a file does not say
         self._profiler: Any = None
         self._range: Any = None
         self._trace: Trace | None = None
 
-    def __enter__(self) -> Block:
+    def __enter__(self) -> RecordedBlock:
         if not self.path.exists():
             self._begin()
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, problem: BaseException | None, where: Any
+        self, kind: type[BaseException] | None, problem: BaseException | None, where: object
     ) -> None:
         self._end(keep=True)
         if problem is None and not self.path.exists():
@@ -83,7 +81,7 @@ class Block:
         self.rounds += 1
         last = self.warmup + self.steps
         if self.rounds <= self.warmup:
-            # a warm-up round, recorded only because the block might have had no rounds at all
+            # a warm-up round, recorded only because the block could have had no rounds at all
             self._end(keep=False)
         if self.rounds == self.warmup:
             self._begin()
@@ -93,9 +91,8 @@ class Block:
             self._mark(self.rounds)
 
     def _begin(self) -> None:
-        torch = pytest.importorskip(
-            "torch", reason="kernel_trace records with torch: pip install torch"
-        )
+        needs = "kernel_trace records with torch: pip install torch"
+        torch = pytest.importorskip("torch", reason=needs)
         from foretrace.profiling.window import Capture, synchronize
 
         synchronize()  # nothing launched before belongs to the block
@@ -105,7 +102,7 @@ class Block:
         self._mark(self.rounds)
 
     def _mark(self, number: int | None) -> None:
-        """End the step that is open, and begin the next unless it was the last."""
+        """End the open step, and begin the next unless it was the last."""
         from torch.profiler import record_function
 
         if self._range is not None:
@@ -123,14 +120,11 @@ class Block:
             profiler.on_trace_ready = None  # stop, and write nothing
         profiler.stop()
         if keep and self.warmup and self.rounds == 0:
-            warnings.warn(
-                pytest.PytestWarning(
-                    f"kernel_trace(warmup={self.warmup}): the block ran once, without warm-up; "
-                    "write `for _ in t:` in it, "
-                    "or call t.step() after each round"
-                ),
-                stacklevel=3,
+            said = (
+                f"kernel_trace(warmup={self.warmup}): the block ran once, without warm-up; write "
+                "`for _ in t:` in it, or call t.step() after each round"
             )
+            warnings.warn(pytest.PytestWarning(said), stacklevel=3)
 
     @property
     def trace(self) -> Trace:
@@ -138,15 +132,15 @@ class Block:
         if self._trace is None:
             if self._profiler is not None:
                 raise UsageError("the block is still recording: use its trace after the `with`")
-            import foretrace
+            from foretrace import opening
 
-            self._trace = foretrace.open(self.path, cache=False)
+            self._trace = opening.open(self.path, cache=False)
         return self._trace
 
     @property
     def kernels(self) -> Counter[str]:
-        """The kernels of one step by name, as a snapshot holds them."""
-        from foretrace.guess.snapshot import kernels
+        """The kernels of one step by name, as in a snapshot."""
+        from foretrace.guess.snapshots import kernels
 
         return kernels(self.trace)
 
@@ -157,28 +151,27 @@ class Block:
 
         return expect(self.trace)
 
-    def check(self, *guesses: str, against: Block | None = None, reason: str = "") -> list[Verdict]:
-        """Mark predictions; one that missed fails the test."""
+    def check(
+        self, *guesses: str, against: RecordedBlock | None = None, reason: str = ""
+    ) -> list[Verdict]:
+        """Mark predictions; a miss fails the test."""
         from foretrace.guess import check, parse
 
         __tracebackhide__ = True
-        read = [parse(text, reason) for text in guesses]
-        return self.owner.judge(check(self.trace, read, against.trace if against else None))
+        parsed = [parse(text, reason) for text in guesses]
+        return self.owner.judge(check(self.trace, parsed, against.trace if against else None))
 
     def check_snapshot(self, name: str = "") -> None:
-        """Compare the kernels with the snapshot of this test, GPU architecture and torch minor
-        version.
-        """
+        """Compare the kernels with the test's snapshot for this GPU architecture and torch."""
         __tracebackhide__ = True
         self.owner.compare(self, name)
 
 
 class CpuKernels:
-    """Has Inductor name its C++ kernels in CPU traces, as long as a test lasts. It must be on
-    before something compiles.
+    """Lets Inductor name its C++ kernels in CPU traces while a test runs.
 
-    Inductor is never imported for this (it takes seconds): where it is not loaded yet, it will read
-    the environment.
+    It must be on before something compiles. Importing Inductor takes seconds: where it is not
+    loaded yet, the environment variable sets it.
     """
 
     VARIABLE = "TORCHINDUCTOR_CPP_ENABLE_KERNEL_PROFILE"
@@ -189,10 +182,12 @@ class CpuKernels:
         self._before = self._value == "1" if settings is None else settings.enable_kernel_profile
 
     def show(self) -> None:
+        """Turn it on."""
         os.environ[self.VARIABLE] = "1"
         self._set(True)
 
     def restore(self) -> None:
+        """Set it to what it was before."""
         del os.environ[self.VARIABLE]
         if self._value is not None:
             os.environ[self.VARIABLE] = self._value

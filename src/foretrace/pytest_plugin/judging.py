@@ -1,5 +1,5 @@
-"""`KernelTraces`, the fixture: makes blocks, judges what a test says of them, and remembers it for
-the report.
+"""`KernelTraces`, the fixture: makes blocks, judges predictions about them, and remembers the
+verdicts for the report.
 """
 
 from __future__ import annotations
@@ -12,20 +12,21 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from foretrace.pytest_plugin.block import Block
+from foretrace.pytest_plugin.block import RecordedBlock
 
 if TYPE_CHECKING:
+    from foretrace.guess.snapshots import SnapshotFile
     from foretrace.schema.verdict import Verdict
 
 JUDGED = ("max_kernels", "no_sync", "guess")
 
 
 class KernelTraces:
-    """`kernel_trace(...)` makes a block to record, `kernel_trace("trace.json.gz")` one from a file."""
+    """`kernel_trace(...)` makes a block to record, `kernel_trace("trace.json.gz")` opens a file."""
 
     def __init__(self, item: pytest.Item, folder: Path) -> None:
         self.item, self.folder = item, folder
-        self.blocks: list[Block] = []
+        self.blocks: list[RecordedBlock] = []
         self.verdicts: list[Verdict] = []
         self.snapshots: list[str] = []
         self.changes: list[str] = []
@@ -37,14 +38,12 @@ class KernelTraces:
         warmup: int = 0,
         steps: int = 1,
         shapes: bool = True,
-    ) -> Block:
-        """A block of `steps` recorded rounds after `warmup` others; `shapes` records those of all
-        operands.
-        """
+    ) -> RecordedBlock:
+        """A block that records `steps` rounds after `warmup` others, with input `shapes`."""
         path = self.folder / f"block{len(self.blocks)}.json.gz" if source is None else Path(source)
-        block = Block(self, path, warmup=warmup, steps=steps, shapes=shapes)
+        block = RecordedBlock(self, path, warmup=warmup, steps=steps, shapes=shapes)
         if source is not None:
-            _ = block.trace  # a file that is no trace fails here, by name
+            _ = block.trace  # a file that is not a trace fails here, by name
         self.blocks.append(block)
         return block
 
@@ -65,7 +64,7 @@ class KernelTraces:
         return verdicts
 
     def judge_marks(self) -> None:
-        """What `max_kernels`, `no_sync` and `guess` say, on every block of the test."""
+        """Judge `max_kernels`, `no_sync` and `guess` on every block of the test."""
         from foretrace.guess import check, parse
 
         __tracebackhide__ = True
@@ -80,69 +79,58 @@ class KernelTraces:
             )
         for block in self.blocks if said else []:
             # A file without steps is judged as a whole.
-            everywhere = "" if block.trace.has("steps") else "per step: "
-            self.judge(
-                check(
-                    block.trace,
-                    [parse(text.removeprefix(everywhere), reason) for text, reason in said],
-                )
-            )
+            prefix = "" if block.trace.has("steps") else "per step: "
+            guesses = [parse(text.removeprefix(prefix), reason) for text, reason in said]
+            self.judge(check(block.trace, guesses))
 
-    def compare(self, block: Block, name: str) -> None:
-        """The snapshot of one block: written, the same, changed, missing, or of other machines
-        only.
-        """
-        from foretrace.guess.shelf import Shelf
-        from foretrace.guess.snapshot import difference
-        from foretrace.guess.view import Unknown
+    def compare(self, block: RecordedBlock, name: str) -> None:
+        """Compare a block with its snapshot, or write the snapshot when there is none."""
+        from foretrace.guess.scope import Unknown
+        from foretrace.guess.snapshots import SnapshotFile
 
         __tracebackhide__ = True
         test = self.item.nodeid.split("::", 1)[-1] + (f".{name}" if name else "")
         folder = self.item.path.parent / option(self.item.config, "snapshots") / self.item.path.stem
-        shelf = Shelf(folder, test, block.trace, block.torch_version)
+        file = SnapshotFile(folder, test, block.trace, block.torch_version)
         try:
             kernels = block.kernels
-        except Unknown as gap:
-            raise AssertionError(f"no snapshot can be taken: {gap}") from None
-        if option(self.item.config, "update") or not (
-            shelf.path.exists() or shelf.others() or _in_ci()
-        ):
-            self.snapshots.append(f"written {shelf.write(kernels)}")
-        elif shelf.path.exists():
-            found = difference(shelf.read(), kernels)
-            self.snapshots.append("changed" if found else "same")
-            if found:
-                self.changes += [f"{shelf.path.name}:", *found.lines()]
-                raise AssertionError(
-                    "\n".join(
-                        [
-                            f"the kernels are not those of {shelf.path}",
-                            *found.lines(),
-                            "--foretrace-update writes it anew",
-                        ]
-                    )
-                )
-        elif shelf.others():
+        except Unknown as missing:
+            raise AssertionError(f"no snapshot: {missing}") from None
+        known = file.path.exists() or file.others() or _in_ci()
+        if option(self.item.config, "update") or not known:
+            self.snapshots.append(f"written {file.write(kernels)}")
+        elif file.path.exists():
+            self._compare(file, kernels)
+        elif file.others():
             self.snapshots.append("skipped")
             pytest.skip(
-                f"no kernel snapshot for {shelf.key}; there are {', '.join(shelf.others())} "
+                f"no kernel snapshot for {file.key}; there are {', '.join(file.others())} "
                 "(--foretrace-update writes this one)"
             )
         else:
             self.snapshots.append("missing")
             raise AssertionError(
-                f"no kernel snapshot {shelf.path}: run once with --foretrace-update, and commit it"
+                f"no kernel snapshot {file.path}: run once with --foretrace-update, and commit it"
             )
 
-    def keep(self) -> list[str]:
-        """Copy the traces of a failed test to where they stay; returns the paths."""
-        from foretrace.guess.shelf import file_stem
+    def _compare(self, file: SnapshotFile, kernels: Counter[str]) -> None:
+        from foretrace.guess.snapshots import difference
 
-        recorded = [
-            block.path
-            for block in self.blocks
-            if block.path.parent == self.folder and block.path.exists()
-        ]
+        __tracebackhide__ = True
+        found = difference(file.read(), kernels)
+        self.snapshots.append("changed" if found else "same")
+        if found:
+            lines = found.lines()
+            self.changes += [f"{file.path.name}:", *lines]
+            head = f"the kernels differ from {file.path}"
+            raise AssertionError("\n".join([head, *lines, "--foretrace-update writes it again"]))
+
+    def keep(self) -> list[str]:
+        """Copy the traces of a failed test to the folder that keeps them; returns the paths."""
+        from foretrace.guess.snapshots import file_stem
+
+        paths = [block.path for block in self.blocks]
+        recorded = [path for path in paths if path.parent == self.folder and path.exists()]
         folder = self.item.config.rootpath / option(self.item.config, "keep")
         stem = file_stem(self.item.nodeid.replace("/", "."))
         kept = []
@@ -153,20 +141,15 @@ class KernelTraces:
         return [str(path) for path in kept]
 
     def summary(self, kept: list[str]) -> dict[str, Any]:
-        """What the terminal summary needs, as plain data: xdist carries it from worker to
-        controller.
-        """
+        """The data of the terminal summary, plain: xdist sends it from worker to controller."""
+        unknown = [verdict for verdict in self.verdicts if verdict.verdict == "unknown"]
         return {
             "test": self.item.nodeid,
             "blocks": len(self.blocks),
             "kept": kept,
             "snapshots": list(self.snapshots),
             "verdicts": dict(Counter(verdict.verdict for verdict in self.verdicts)),
-            "unknown": [
-                f"{verdict.text}: {verdict.why}"
-                for verdict in self.verdicts
-                if verdict.verdict == "unknown"
-            ],
+            "unknown": [f"{verdict.text}: {verdict.why}" for verdict in unknown],
         }
 
     def section(self, kept: list[str]) -> str:
@@ -184,9 +167,8 @@ class KernelTraces:
 def mark_texts(mark: pytest.Mark) -> list[str]:
     """The predictions that a mark stands for."""
     if mark.name == "max_kernels":
-        return [
-            f"per step: kernels <= {mark.args[0] if mark.args else mark.kwargs.get('count', '')}"
-        ]
+        most = mark.args[0] if mark.args else mark.kwargs.get("count", "")
+        return [f"per step: kernels <= {most}"]
     if mark.name == "no_sync":
         return ["per step: sync == 0"]
     return [str(text) for text in mark.args] if mark.name == "guess" else []
@@ -199,6 +181,5 @@ def option(config: pytest.Config, name: str) -> Any:
 
 
 def _in_ci() -> bool:
-    return any(
-        os.environ.get(name) not in (None, "", "0", "false") for name in ("CI", "BUILD_NUMBER")
-    )
+    values = [os.environ.get(name) for name in ("CI", "BUILD_NUMBER")]
+    return any(value not in (None, "", "0", "false") for value in values)

@@ -1,60 +1,38 @@
-"""Verdicts as text for people, and as the document of `foretrace check --json`."""
+"""Verdicts as text for people."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 from foretrace.render.safe import plain
 from foretrace.schema.verdict import Verdict
+from foretrace.units import plural
 
-SCHEMA = 1
 _MARKS = {"hit": "hit    ", "miss": "MISS   ", "unknown": "unknown"}
 
 
-def document(verdicts: Sequence[Verdict]) -> dict[str, Any]:
-    """The contract's document."""
-    counts = Counter(verdict.verdict for verdict in verdicts)
-    return {
-        "schema": SCHEMA,
-        "hits": counts["hit"],
-        "misses": counts["miss"],
-        "unknown": counts["unknown"],
-        "guesses": [
-            {
-                "text": verdict.text,
-                "verdict": verdict.verdict,
-                "measured": verdict.measured,
-                "expected": verdict.expected,
-                "why": verdict.why,
-            }
-            for verdict in verdicts
-        ],
-    }
-
-
 def verdicts_text(verdicts: Sequence[Verdict]) -> str:
-    """One paragraph per prediction and the score."""
-    return "\n".join(
-        [*(_one(verdict, _expected(verdict)) for verdict in verdicts), "", score(verdicts)]
+    """One paragraph per prediction, a miss with its author's reason, and the score."""
+    return _text(
+        verdicts,
+        (
+            f"expected because: {one.reason}" if one.reason and one.verdict == "miss" else ""
+            for one in verdicts
+        ),
     )
 
 
-def score(verdicts: Sequence[Verdict]) -> str:
+def lesson_text(verdicts: Sequence[Verdict]) -> str:
+    """Marked answers, each with what it teaches."""
+    return _text(verdicts, (one.reason for one in verdicts))
+
+
+def _text(verdicts: Sequence[Verdict], remarks: Iterable[str]) -> str:
+    paragraphs = [_one(*pair) for pair in zip(verdicts, remarks, strict=True)]
     counts = Counter(verdict.verdict for verdict in verdicts)
-    return (
-        f"{len(verdicts)} guesses: {counts['hit']} hit, {counts['miss']} missed, "
-        f"{counts['unknown']} unknown"
-    )
-
-
-def _expected(verdict: Verdict) -> str:
-    return (
-        f"expected because: {verdict.reason}"
-        if verdict.reason and verdict.verdict == "miss"
-        else ""
-    )
+    score = f"{counts['hit']} hit, {counts['miss']} missed, {counts['unknown']} unknown"
+    return "\n".join([*paragraphs, "", f"{plural(len(verdicts), 'guess', 'guesses')}: {score}"])
 
 
 def _one(verdict: Verdict, remark: str) -> str:
@@ -66,10 +44,3 @@ def _one(verdict: Verdict, remark: str) -> str:
         *(f"          {line}" for line in verdict.slice),
     ]
     return "\n".join(plain(line) for line in lines)
-
-
-def lesson_text(verdicts: Sequence[Verdict]) -> str:
-    """Marked answers, each with what it teaches."""
-    return "\n".join(
-        [*(_one(verdict, verdict.reason) for verdict in verdicts), "", score(verdicts)]
-    )

@@ -1,10 +1,9 @@
-"""The claims of the articles as predictions, one file per section: what was said, where, and what
-an H200 then showed.
+"""The claims of the articles as predictions, one file per section, each with its result on an H200.
 
-Each `[[claim]]` has a `number` (B: the claim, E: an error of the articles, H: a row of what the
-H200 showed), the `source` that said it, the `rung` and `variant` that decide it, the recorded
-`trace` (and `against`), the `guess`, its `reason`, the verdict on an H200 (`h200`), and where the
-article is wrong or the card differs, the `correction`.
+A file names its `rung` and has one `[[recording]]` per trace (`variant`, `trace`, and `against` for
+the trace called A). A `[[recording.claim]]` has a `number` (B: a claim, E: an error of the
+articles, H: a measurement on the H200), its `source`, the `guess`, the `reason`, and, where the
+H200 does not show a hit, its verdict `h200` and the `correction`.
 """
 
 from __future__ import annotations
@@ -14,22 +13,22 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
+SECTIONS = ("matmul_add", "linear", "mlp", "compiled", "liger", "attention")
+
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """One prediction of the articles; `trace` and `against` are recordings under
-    `foretrace.recordings`, card `h200`.
-    """
+    """One claim; `trace` and `against` are names of recordings of the H200."""
 
     section: str
-    number: str
-    source: str
     rung: str
     variant: str
     trace: str
+    number: str
+    source: str
     guess: str
     reason: str
-    h200: str
+    h200: str = "hit"
     against: str = ""
     correction: str = ""
 
@@ -37,16 +36,15 @@ class Claim:
 @cache
 def claims() -> tuple[Claim, ...]:
     """Every claim, section by section in the order of the articles."""
-    found = []
-    for section in SECTIONS:
-        text = files(__name__).joinpath(f"{section}.toml").read_text(encoding="utf-8")
-        found += [Claim(section=section, **entry) for entry in tomllib.loads(text)["claim"]]
-    return tuple(found)
+    return tuple(claim for section in SECTIONS for claim in _section(section))
 
 
-def of_rung(rung: str) -> tuple[Claim, ...]:
-    """The claims that one rung of the ladder decides."""
-    return tuple(claim for claim in claims() if claim.rung == rung)
-
-
-SECTIONS = ("matmul_add", "linear", "mlp", "compiled", "liger", "attention")
+def _section(name: str) -> list[Claim]:
+    text = files(__name__).joinpath(f"{name}.toml").read_text(encoding="utf-8")
+    document = tomllib.loads(text)
+    return [
+        Claim(name, document["rung"], **place, **entry)
+        for recording in document["recording"]
+        for place in [{key: value for key, value in recording.items() if key != "claim"}]
+        for entry in recording["claim"]
+    ]

@@ -1,1 +1,173 @@
-"""One file per kind of prediction. To add one, write a module with a `KIND`; nothing else changes."""
+"""Kinds of prediction, one file each: a module with a `KIND` adds one, and nothing else changes.
+
+`GuessKind` is what such a file declares. Its `measure` turns a `Query` into a `Measurement`; most
+are `per_window` functions, which judge one window.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache, wraps
+from typing import Any
+
+from foretrace import plugins
+from foretrace.guess.scope import Scope, Unknown, Window
+from foretrace.guess.selection import Selection
+from foretrace.guess.selectors import Selector
+
+_WORST = ("miss", "unknown", "hit")
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A prediction to measure: what its pattern read, and the windows in this trace and in A."""
+
+    args: Mapping[str, Any]
+    scope: Scope
+    windows: list[Window]
+    others: list[Window] | None = None
+    no_other: str = "needs a trace to compare with: --against OTHER"
+
+    @property
+    def what(self) -> Selector:
+        """What the prediction speaks of."""
+        found: Selector = self.args["what"]
+        return found
+
+    def judge(self, value: float) -> str:
+        """The verdict on a measured value."""
+        verdict: str = self.args["compare"].of(value, self.args["amount"])
+        return verdict
+
+    def need_others(self) -> list[Window]:
+        """The windows of the other trace; `Unknown` without a complete one."""
+        if self.others is None:
+            raise Unknown(self.no_other)
+        if self.others[0].gap:
+            raise Unknown(f"in A: {self.others[0].gap}")
+        return self.others
+
+    @property
+    def median_of(self) -> str:
+        """` (median of 3 steps)`, or nothing for one window."""
+        several = len(self.windows) > 1
+        return f" (median of {len(self.windows)} {self.scope.unit})" if several else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """The verdict on a prediction and what was measured.
+
+    `rows` (of `trace.gpu`) and `events` decided it, in `window`.
+    """
+
+    verdict: str
+    measured: str
+    why: str = ""
+    window: Window | None = None
+    rows: list[int] = field(default_factory=list)
+    events: list[int] = field(default_factory=list)
+
+
+MeasureFunction = Callable[[Query], Measurement]
+
+
+def comparison(args: Mapping[str, Any]) -> str:
+    """`== 5`, `< 300 us`: the comparison that a prediction makes; empty when it makes none."""
+    symbol = args["compare"].symbol if "compare" in args else "=="
+    amount = next((args[name] for name in ("number", "amount") if name in args), None)
+    return "" if amount is None else f"{symbol} {amount.text}"
+
+
+@dataclass(frozen=True, slots=True)
+class GuessKind:
+    """One kind of prediction.
+
+    Kinds are tried by `order`. `patterns` are the wordings (see `grammar`), `measure` decides one.
+    `expected` says what a prediction wants in symbols, or nothing. The docstring of the module is
+    its text in the manual.
+    """
+
+    name: str
+    order: int
+    patterns: tuple[str, ...]
+    measure: MeasureFunction
+    expected: Callable[[Mapping[str, Any]], str] = comparison
+
+
+@cache
+def every() -> tuple[GuessKind, ...]:
+    """Every kind of prediction, in the order in which their patterns are tried."""
+    found = plugins.declared(sys.modules[__name__], "KIND", GuessKind, "foretrace.guesses")
+    return tuple(sorted(found, key=lambda kind: (kind.order, kind.name)))
+
+
+def per_window(judge: Callable[[Window, Query], Measurement]) -> MeasureFunction:
+    """Judge every window: all must hit; one miss is a miss."""
+
+    @wraps(judge)
+    def measure(query: Query) -> Measurement:
+        return _worst(query, [_judged(judge, window, query) for window in query.windows])
+
+    return measure
+
+
+def _judged(
+    judge: Callable[[Window, Query], Measurement], window: Window, query: Query
+) -> Measurement:
+    try:
+        return replace(judge(window, query), window=window)
+    except Unknown as missing:
+        return Measurement("unknown", "", str(missing), window)
+
+
+def _worst(query: Query, found: list[Measurement]) -> Measurement:
+    """The worst of several, with what was measured in all of them."""
+    worst = min(found, key=lambda one: _WORST.index(one.verdict))
+    window = worst.window or query.windows[0]
+    if worst.verdict == "hit" and query.scope.open_ended and window.gap:
+        # a call that is missing may differ
+        worst = replace(worst, verdict="unknown", why=window.gap)
+    same_everywhere = all(one.why == worst.why for one in found)
+    where = "" if same_everywhere or worst.why in ("", window.gap) else f" ({window.label})"
+    measured = together([one.measured for one in found], query.scope)
+    return replace(worst, measured=measured, why=worst.why + where)
+
+
+def together(texts: list[str], scope: Scope) -> str:
+    """`5 in each of 3 steps`, or the different answers."""
+    if len(texts) == 1 and scope.kind != "trace":
+        return texts[0]
+    distinct = list(dict.fromkeys(text for text in texts if text))
+    if len(distinct) > 1:
+        more = "; …" if len(distinct) > 6 else ""
+        return f"{'; '.join(distinct[:6])}{more} over {len(texts)} {scope.unit}"
+    each = f" in each of {len(texts)} {scope.unit}" if distinct and len(texts) > 1 else ""
+    return "".join(distinct) + each
+
+
+def judge_all(quantifier: str, answers: list[bool | None], unclear: bool) -> str:
+    """The verdict on every, some or no of several answers; `unclear`: there may be more of them."""
+    open_end = unclear or None in answers
+    if quantifier == "every":
+        if not answers:
+            return "unknown"
+        return "miss" if False in answers else "unknown" if open_end else "hit"
+    yes, no = ("hit", "miss") if quantifier == "some" else ("miss", "hit")
+    return yes if True in answers else "unknown" if open_end else no
+
+
+def from_selection(found: Selection, verdict: str, measured: str, why: str = "") -> Measurement:
+    """A measurement that the certain matches of a selection decide."""
+    rows, events = found.split
+    return Measurement(verdict, measured, why, rows=rows, events=events)
+
+
+def tally(texts: list[str]) -> str:
+    """`2 x layout tn, 1 x layout nn`."""
+    counts = Counter(texts)
+    parts = [f"{count} x {text}" for text, count in counts.most_common(4)]
+    return ", ".join(parts) + (f" and {len(counts) - 4} more" if len(counts) > 4 else "")

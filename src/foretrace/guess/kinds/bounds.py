@@ -1,9 +1,9 @@
-"""What decides how long it takes: the host, arithmetic, memory, communication.
+"""What limits the time: the host, compute, memory or communication.
 
 `bound` is that of most calls (or steps): `overhead` when the GPU is idle for more than half of the
-time, else what the kernels are bound by under the roofline, which needs recorded shapes and a card
-with known peaks. `gpu idle` is the share of the time from the beginning of the stretch to the end
-of its GPU work in which no GPU work ran, the median over calls.
+time, else what bounds the kernels under the roofline, which needs recorded shapes and a card with
+known peaks. `gpu idle` is the share of the time from the start of the window to the end of its last
+GPU operation in which no GPU operation ran, as the median over calls.
 """
 
 from __future__ import annotations
@@ -11,91 +11,81 @@ from __future__ import annotations
 from collections import Counter
 from statistics import median
 
-from foretrace.guess.reading import Ask, Kind, Reading, comparison
-from foretrace.guess.view import Unknown, View
+from foretrace.guess.kinds import GuessKind, Measurement, Query, comparison
+from foretrace.guess.scope import Unknown, Window
 from foretrace.model import bounds
 from foretrace.model.spans import Span
 from foretrace.units import percent_text
 
 
-def measure(ask: Ask) -> Reading:
-    for view in ask.views:
-        view.need_gpu()
-        view.need_whole()
-    return _bound(ask) if "bound" in ask.args else _share(ask)
+def measure(query: Query) -> Measurement:
+    """Judge `bound is …`, `gpu idle …` or `gpu busy …`."""
+    for window in query.windows:
+        window.need_gpu()
+        window.need_whole()
+    return _bound(query) if "bound" in query.args else _share(query)
 
 
-def _bound(ask: Ask) -> Reading:
-    votes = Counter(bounds.of_span(view.work.trace, _span(view)) for view in ask.views)
+def _bound(query: Query) -> Measurement:
+    windows = query.windows
+    votes = Counter(bounds.of_span(window.evidence.trace, _span(window)) for window in windows)
     found = min(votes, key=lambda bound: (-votes[bound], bound))
     if found == "unknown":
-        raise Unknown(
-            "what bounds it cannot be told: that needs recorded shapes and a card whose peaks are "
-            "known"
-        )
-    several = (
-        f" in {votes[found]} of {len(ask.views)} {ask.scope.unit}" if len(ask.views) > 1 else ""
-    )
-    right = (found == ask.args["bound"]) is ("not" not in ask.args)
-    view = ask.views[0]
-    idle = f", gpu idle {percent_text(_median_idle(ask))}"
-    return Reading(
-        "hit" if right else "miss", found + several + idle, view=view, rows=view.rows.tolist()
-    )
+        raise Unknown("the bound needs recorded shapes and a card with known peaks")
+    several = f" in {votes[found]} of {len(windows)} {query.scope.unit}" if windows[1:] else ""
+    right = (found == query.args["bound"]) is ("not" not in query.args)
+    measured = f"{found}{several}, gpu idle {percent_text(_median_idle(query))}"
+    return _decided(query, "hit" if right else "miss", measured)
 
 
-def _share(ask: Ask) -> Reading:
-    idle = _median_idle(ask)
-    share = idle if "idle" in ask.args else 1 - idle
-    verdict = ask.args["compare"].verdict(share, share, ask.args["amount"])
-    several = f" (median of {len(ask.views)} {ask.scope.unit})" if len(ask.views) > 1 else ""
-    return Reading(
-        verdict, percent_text(share) + several, view=ask.views[0], rows=ask.views[0].rows.tolist()
-    )
+def _share(query: Query) -> Measurement:
+    idle = _median_idle(query)
+    share = idle if "idle" in query.args else 1 - idle
+    verdict = query.judge(share)
+    return _decided(query, verdict, percent_text(share) + query.median_of)
 
 
-def _median_idle(ask: Ask) -> float:
-    return median(_idle(view) for view in ask.views)
+def _decided(query: Query, verdict: str, measured: str) -> Measurement:
+    first = query.windows[0]
+    return Measurement(verdict, measured, window=first, rows=first.rows.tolist())
 
 
-def _idle(view: View) -> float:
-    gpu = view.work.trace.gpu
-    if not len(view.rows):
-        raise Unknown(f"no GPU work in {view.label}")
-    if not gpu.usable[view.rows].any():
-        raise Unknown("the GPU work has no times")
-    if view.whole:
-        return 1 - gpu.busy(view.rows) / max(gpu.span(view.rows), 1)
-    return bounds.idle_share(view.work.trace, _span(view))
+def _median_idle(query: Query) -> float:
+    return median(_idle(window) for window in query.windows)
 
 
-def _span(view: View) -> Span:
-    """The view as the model's own stretch; the whole trace is the stretch of its GPU work."""
-    gpu = view.work.trace.gpu
-    if view.start_ns is not None and view.end_ns is not None:
-        return Span(view.label, 0, -1, view.start_ns, view.end_ns, view.rows)
-    rows = view.rows[gpu.usable[view.rows]]
-    if not len(rows):
-        raise Unknown("the GPU work has no times")
-    return Span(view.label, 0, -1, int(gpu.start[rows].min()), int(gpu.end[rows].max()), view.rows)
+def _idle(window: Window) -> float:
+    gpu = window.evidence.trace.gpu
+    if not len(window.rows):
+        raise Unknown(f"no GPU operations in {window.label}")
+    span = _span(window)
+    if window.whole:
+        return 1 - gpu.busy(window.rows) / max(gpu.span(window.rows), 1)
+    return bounds.idle_share(window.evidence.trace, span)
 
 
-KIND = Kind(
-    name="bounds",
-    order=50,
-    patterns=(
+def _span(window: Window) -> Span:
+    """The window as a span of the model; the whole trace is the span of its GPU operations."""
+    gpu = window.evidence.trace.gpu
+    rows = window.rows[gpu.usable[window.rows]]
+    if not len(rows) and (window.whole or len(window.rows)):
+        raise Unknown("the GPU operations have no times")
+    if window.start_ns is not None and window.end_ns is not None:
+        return Span(window.label, 0, -1, window.start_ns, window.end_ns, window.rows)
+    start, end = int(gpu.start[rows].min()), int(gpu.end[rows].max())
+    return Span(window.label, 0, -1, start, end, window.rows)
+
+
+KIND = GuessKind(
+    "bounds",
+    50,
+    (
         "bound is [not] {bound:bound}",
         "gpu idle {compare:compare} {amount:share}",
         "gpu busy {compare:compare} {amount:share}",
     ),
-    measure=measure,
+    measure,
     expected=lambda args: (
         f"{'not ' if 'not' in args else ''}{args['bound']}" if "bound" in args else comparison(args)
     ),
-    examples={
-        "in matmul_add: bound is overhead": "the host decides",
-        "per step: bound is not overhead": "the GPU is kept busy",
-        "gpu idle < 10%": "of the time between the first and the last GPU work",
-        "per step: gpu busy > 90%": "the same, said of the other share",
-    },
 )

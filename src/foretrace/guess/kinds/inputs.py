@@ -1,58 +1,45 @@
-"""The recorded shapes of an op's tensor inputs, in order; scalars and lists are passed over."""
+"""The recorded shapes of an op's tensor inputs, in order; scalars and lists are skipped."""
 
 from __future__ import annotations
 
-from foretrace.guess.kinds.fields import seen
-from foretrace.guess.reading import Ask, Kind, Reading, for_each, judge_all
-from foretrace.guess.select import find
-from foretrace.guess.things import Thing
-from foretrace.guess.view import Unknown, View
-from foretrace.model.arguments import Arguments, Signature
+from foretrace.guess.kinds import GuessKind, Measurement, Query, judge_all, per_window, tally
+from foretrace.guess.scope import Unknown, Window
+from foretrace.guess.selection import Selection, select
+from foretrace.guess.selectors import Selector
 
 
-def measure(ask: Ask) -> Reading:
-    work = ask.views[0].work
-    if not work.trace.has("shapes"):
+def _takes(window: Window, query: Query) -> Measurement:
+    if not window.evidence.trace.has("shapes"):
         raise Unknown("no shapes in this trace: record with record_shapes=True")
-    return for_each(ask, lambda view: _takes(view, ask, work.trace.arguments))
-
-
-def _takes(view: View, ask: Ask, recorded: Arguments) -> Reading:
-    op: Thing = ask.args["op"]
-    if op.kind != "op":
-        raise Unknown(f"`{op.text}` is no host op; write its name, as in aten::{op.word or 'mm'}")
-    found = find(view, op)
-    events = found.sure
-    shapes = [_tensors(recorded.of(event)) for event in events]
-    wanted: list[list[int]] = ask.args["shapes"]
+    op = query.what
+    found = host_ops(window, op)
+    shapes = [window.evidence.input_shapes(event) for event in found.sure]
+    wanted: list[list[int]] = query.args["shapes"]
     answers = [None if taken is None else taken[: len(wanted)] == wanted for taken in shapes]
-    verdict = judge_all(ask.args["quantifier"], answers, found.unclear)
-    lacking = "not every call has its shapes" if events else f"no {op.text} in {view.label}"
+    verdict = judge_all(query.args["quantifier"], answers, found.unclear)
+    lacking = "some calls have no shapes" if found.sure else f"no {op.text} in {window.label}"
     why = found.gap or lacking if verdict == "unknown" else ""
-    return Reading(
-        verdict, seen([_shown(taken) for taken in shapes]) or f"no {op.text}", why, events=events
-    )
+    measured = tally([_shown(taken) for taken in shapes]) or f"no {op.text}"
+    return Measurement(verdict, measured, why, events=found.sure)
 
 
-def _tensors(found: Signature | None) -> list[list[int]] | None:
-    return None if found is None else found.tensors
+def host_ops(window: Window, op: Selector) -> Selection:
+    """The calls of a host op; `Unknown` when the selector is something else."""
+    if op.kind != "op":
+        name = f"aten::{op.word or 'mm'}"
+        raise Unknown(f"`{op.text}` is not a host op; write its name, as in {name}")
+    return select(window, op)
 
 
 def _shown(shapes: list[list[int]] | None) -> str:
-    return (
-        "no shapes"
-        if shapes is None
-        else " and ".join("x".join(map(str, shape)) for shape in shapes)
-    )
+    if shapes is None:
+        return "no shapes"
+    return " and ".join("x".join(map(str, shape)) for shape in shapes)
 
 
-KIND = Kind(
-    name="inputs",
-    order=35,
-    patterns=("{quantifier:quantifier} {op:things} takes|take {shapes:shapes}",),
-    measure=measure,
-    examples={
-        "some aten::mm takes 8192x768 and 768x3072": "(64, 128, 768) was flattened to 8192 rows",
-        "every aten::gelu takes 64x128x3072": "the first input is enough",
-    },
+KIND = GuessKind(
+    "inputs",
+    35,
+    ("{quantifier:quantifier} {what:selector} takes|take {shapes:shapes}",),
+    per_window(_takes),
 )

@@ -1,74 +1,54 @@
-"""What an op puts on the GPU: every call of it, with everything it calls in turn.
+"""What an op launches: every call of it, with everything it calls in turn.
 
-`launches nothing` means no kernel, memcpy or memset at all: the mark of an op that only changes a
-view.
+`launches nothing` means no kernel, memcpy or memset at all: the op only changes a view.
 """
 
 from __future__ import annotations
 
-from foretrace.guess.amounts import Amount, Compare
-from foretrace.guess.reading import Ask, Kind, Reading, comparison, for_each, together
-from foretrace.guess.scope import Scope, op_views
-from foretrace.guess.select import find
-from foretrace.guess.things import Thing
-from foretrace.guess.view import Unknown, View
+from foretrace.guess.amounts import EQUALS, Amount, Compare
+from foretrace.guess.kinds import GuessKind, Measurement, Query, comparison, per_window, together
+from foretrace.guess.kinds.inputs import host_ops
+from foretrace.guess.scope import Scope, Unknown, Window, op_windows
+from foretrace.guess.selection import select
+from foretrace.guess.selectors import Selector
 from foretrace.units import count_text
 
-_ANYTHING = tuple(Thing(kind, kind) for kind in ("kernel", "memcpy", "memset"))
+_ANYTHING = tuple(Selector(kind, kind) for kind in ("kernel", "memcpy", "memset"))
 
 
-def measure(ask: Ask) -> Reading:
-    ops: list[Thing] = ask.args["ops"]
-    things = (ask.args["what"],) if "what" in ask.args else _ANYTHING
-    compare, wanted = (
-        ask.args.get("compare", Compare("==")),
-        ask.args.get("number", Amount("nothing", 0)),
-    )
-    return for_each(ask, lambda view: _each_call(view, ops, things, compare, wanted))
-
-
-def _each_call(
-    view: View, ops: list[Thing], things: tuple[Thing, ...], compare: Compare, wanted: Amount
-) -> Reading:
-    view.need_gpu()
-    view.need_whole()
-    calls = [call for op in ops for call in _calls(view, op)]
+def _each_call(window: Window, query: Query) -> Measurement:
+    window.need_gpu()
+    window.need_whole()
+    ops: list[Selector] = query.args["ops"]
+    calls = [call for op in ops for call in _calls(window, op)]
     if any(call.lost for call in calls):
-        raise Unknown("some launches left no GPU event")
-    counts = [[row for thing in things for row in find(call, thing).sure] for call in calls]
-    wrong = [rows for rows in counts if compare.verdict(len(rows), len(rows), wanted) != "hit"]
-    measured = together(
-        [count_text(len(rows)) for rows in counts],
-        Scope("region", " and ".join(op.text for op in ops)),
-    )
-    return Reading(
-        "miss" if wrong else "hit", measured, rows=[row for rows in wrong for row in rows]
-    )
+        raise Unknown("some launches have no GPU event")
+    wanted = (query.what,) if "what" in query.args else _ANYTHING
+    launched = [[row for each in wanted for row in select(call, each).sure] for call in calls]
+    compare: Compare = query.args.get("compare", EQUALS)
+    number = query.args.get("number", Amount("nothing", 0))
+    wrong = [rows for rows in launched if compare.of(len(rows), number) != "hit"]
+    of_ops = Scope("region", " and ".join(op.text for op in ops))
+    measured = together([count_text(len(rows)) for rows in launched], of_ops)
+    rows = [row for found in wrong for row in found]
+    return Measurement("miss" if wrong else "hit", measured, rows=rows)
 
 
-def _calls(view: View, op: Thing) -> list[View]:
-    if op.kind != "op":
-        raise Unknown(f"`{op.text}` is no host op; write its name, as in aten::{op.word or 'mm'}")
-    events = find(view, op).sure
+def _calls(window: Window, op: Selector) -> list[Window]:
+    events = host_ops(window, op).sure
     if not events:
-        raise Unknown(f"no {op.text} in {view.label}")
-    return op_views(view.work, op.text, events)
+        raise Unknown(f"no {op.text} in {window.label}")
+    return op_windows(window.evidence, op.text, events)
 
 
-KIND = Kind(
-    name="launches",
-    order=20,
-    patterns=(
+KIND = GuessKind(
+    "launches",
+    20,
+    (
         "[every|each] {ops:several} launches|launch nothing",
         "[every|each] {ops:several} launches|launch [{compare:phrase}] {number:count} "
-        "{what:things}",
+        "{what:selector}",
     ),
-    measure=measure,
+    per_window(_each_call),
     expected=lambda args: comparison(args) or "== 0",
-    examples={
-        "aten::t launches 0 kernels": "a transposed view costs no kernel",
-        "aten::t, aten::view and aten::reshape launch nothing": "nor a copy",
-        "each aten::mm launches 1 gemm": "one product is one kernel, not two",
-        "in mlp_fwd: aten::mm launches at most 1 memset": "cuBLAS may clear a workspace first",
-    },
 )

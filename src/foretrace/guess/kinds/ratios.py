@@ -1,9 +1,9 @@
-"""One quantity against another: of the other trace (`A`, given with --against), or of other things
-of the same trace.
+"""One quantity against another: of the other trace (`A`, given with --against), or of something
+else in the same trace.
 
-`gpu time < 0.9x of A` compares medians over the same place in both traces.
-`last gemm time < 0.95x of first gemm` stays within this one. A thing without a quantity is counted:
-`kernels < A`.
+`gpu time < 0.9x of A` compares medians over the same scope in both traces.
+`last gemm time < 0.95x of first gemm` stays within this one. A selector without a quantity is
+counted: `kernels < A`.
 """
 
 from __future__ import annotations
@@ -13,37 +13,28 @@ from dataclasses import replace
 from typing import Any
 
 from foretrace.guess.amounts import Amount, Compare
-from foretrace.guess.measures import Measure, certain
-from foretrace.guess.reading import Ask, Kind, Reading
-from foretrace.guess.view import Unknown
+from foretrace.guess.kinds import GuessKind, Measurement, Query
+from foretrace.guess.measures import Measure
+from foretrace.guess.scope import Unknown
 from foretrace.units import ratio_text
 
 
-def measure(ask: Ask) -> Reading:
-    left: Measure = ask.args["left"]
-    mine = left.median(ask.views)
-    if "right" in ask.args:
-        right: Measure = ask.args["right"]
-        right = (
-            replace(right, name=left.name, text=f"{right.text} {left.name}")
-            if right.name == "count"
-            else right
-        )
-        theirs = right.median(ask.views)
+def measure(query: Query) -> Measurement:
+    """Judge `LEFT < 0.9x of RIGHT`, `LEFT < A` or `1 fewer LEFT than A`."""
+    left: Measure = query.args["left"]
+    mine = left.median(query.windows)
+    if "right" in query.args:
+        right: Measure = query.args["right"]
+        if right.name == "count":
+            right = replace(right, name=left.name, text=f"{right.text} {left.name}")
+        theirs = right.median(query.windows)
     else:
-        right, theirs = replace(left, text="A"), left.median(ask.need_others())
-    verdict = _difference(ask, mine, theirs) if "count" in ask.args else _ratio(ask, mine, theirs)
+        right, theirs = replace(left, text="A"), left.median(query.need_others())
+    verdict = (_difference if "count" in query.args else _ratio)(query, mine, theirs)
     ratio = f" ({ratio_text(mine / theirs)})" if theirs else ""
-    view = ask.views[0]
-    rows = (
-        certain(view, left.thing).sure if left.thing and left.thing.on_gpu else view.rows.tolist()
-    )
-    return Reading(
-        verdict,
-        f"{left.shown(mine)} against {right.shown(theirs)} of {right.text}{ratio}",
-        view=view,
-        rows=rows,
-    )
+    measured = f"{left.shown(mine)} against {right.shown(theirs)} of {right.text}{ratio}"
+    window = query.windows[0]
+    return Measurement(verdict, measured, window=window, rows=left.rows(window))
 
 
 def expected(args: Mapping[str, Any]) -> str:
@@ -51,44 +42,34 @@ def expected(args: Mapping[str, Any]) -> str:
     other = args["right"].text if "right" in args else "A"
     if "count" in args:
         return f"{args['count'].text} {'fewer' if 'fewer' in args else 'more'} than {other}"
-    return f"{args['compare'].symbol} " + (
-        f"{args['ratio'].text} of {other}" if "ratio" in args else other
-    )
+    ratio = f"{args['ratio'].text} of " if "ratio" in args else ""
+    return f"{args['compare'].symbol} {ratio}{other}"
 
 
-def _ratio(ask: Ask, mine: float, theirs: float) -> str:
-    limit: Amount = ask.args.get("ratio", Amount("1x", 1.0))
-    compare: Compare = ask.args["compare"]
-    if not theirs:
-        if "ratio" in ask.args:
-            raise Unknown("the other quantity is zero: there is no ratio")
-        return compare.verdict(mine, mine, Amount("0", 0))
-    return compare.verdict(mine / theirs, mine / theirs, limit)
+def _ratio(query: Query, mine: float, theirs: float) -> str:
+    compare: Compare = query.args["compare"]
+    if theirs:
+        return compare.of(mine / theirs, query.args.get("ratio", Amount("1x", 1.0)))
+    if "ratio" in query.args:
+        raise Unknown("the other quantity is zero: there is no ratio")
+    return compare.of(mine, Amount("0", 0))
 
 
-def _difference(ask: Ask, mine: float, theirs: float) -> str:
-    step = -ask.args["count"].value if "fewer" in ask.args else ask.args["count"].value
-    return "hit" if mine - theirs == step else "miss"
+def _difference(query: Query, mine: float, theirs: float) -> str:
+    step = query.args["count"].value
+    return "hit" if mine - theirs == (-step if "fewer" in query.args else step) else "miss"
 
 
-KIND = Kind(
-    name="ratios",
-    order=80,
-    patterns=(
+KIND = GuessKind(
+    "ratios",
+    80,
+    (
         "{left:measure} {compare:compare} {ratio:ratio} of {other:other}",
         "{left:measure} {compare:compare} {ratio:ratio} of {right:measure}",
         "{left:measure} {compare:compare} {other:other}",
         "{count:count} fewer {left:measure} than {other:other}",
         "{count:count} more {left:measure} than {other:other}",
     ),
-    measure=measure,
+    measure,
     expected=expected,
-    examples={
-        "in mlp_fwd: gpu time < 0.9x of A": "at least 10% less GPU time than the other trace",
-        "in mlp_fwd: cpu time > 1x of A": "the host works longer",
-        "in mlp_fwd: last gemm time < 0.95x of first gemm": "down is faster than gate",
-        "in mlp_fwd: pointwise time < 0.6x of A": "the pointwise kernels together",
-        "in mlp_fwd: kernels < A": "fewer kernels than the other trace",
-        "in mlp_fwd: 1 fewer kernels than A": "exactly one",
-    },
 )

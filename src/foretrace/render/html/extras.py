@@ -26,12 +26,15 @@ def marked(
         return dict(found)
     if not texts and file is None:
         return None
+    from msgspec import to_builtins
+
     from foretrace.guess import check, parse
-    from foretrace.guess.files import load
-    from foretrace.render.verdicts import document
+    from foretrace.guess.guess_files import load
+    from foretrace.guess.marking import document
 
     guesses = [parse(text) for text in texts] + (load(file) if file else [])
-    return document(check(traces[-1], guesses, traces[0] if len(traces) > 1 else None))
+    against = traces[0] if len(traces) > 1 else None
+    return dict(to_builtins(document(check(traces[-1], guesses, against))))
 
 
 def climbed(file: str | None) -> dict[str, Any] | None:

@@ -7,9 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from foretrace.guess.shelf import Shelf, file_stem
-from foretrace.guess.snapshot import difference, from_text, kernels, normal, to_text
-from foretrace.guess.view import Unknown
+from foretrace.guess.scope import Unknown
+from foretrace.guess.snapshots import (
+    SnapshotFile,
+    difference,
+    file_stem,
+    from_text,
+    kernels,
+    normal,
+    to_text,
+)
 from guess.conftest import recorded, without
 
 ELEMENTWISE = (
@@ -78,7 +85,7 @@ def test_a_gpu_that_was_not_recorded_has_no_snapshot(tmp_path: Path) -> None:
         "mlp_eager",
         drop=lambda event: event.get("cat") in ("kernel", "gpu_memcpy", "gpu_memset"),
     )
-    with pytest.raises(Unknown, match="could not record the GPU"):
+    with pytest.raises(Unknown, match="the profiler did not record any"):
         kernels(blind)
 
 
@@ -96,8 +103,8 @@ def test_tests_of_like_names_do_not_share_a_file(tmp_path: Path) -> None:
     ]
     assert len({file_stem(name) for name in names}) == len(names)
     assert all(len(file_stem(name)) < 200 for name in names)
-    first = Shelf(tmp_path, "test", recorded("mlp_eager"), "2.11")
+    first = SnapshotFile(tmp_path, "test", recorded("mlp_eager"), "2.11")
     assert first.key == "sm90-torch2.11"
-    Shelf(tmp_path, "test.a", recorded("mlp_eager"), "2.10").write(Counter())
-    Shelf(tmp_path, "test", recorded("mlp_eager"), "2.10").write(Counter())
+    SnapshotFile(tmp_path, "test.a", recorded("mlp_eager"), "2.10").write(Counter())
+    SnapshotFile(tmp_path, "test", recorded("mlp_eager"), "2.10").write(Counter())
     assert first.others() == ["sm90-torch2.10"]

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from comparison.traces import made, recorded, steps
-from foretrace.comparison import compare, parse_gate
+from foretrace.comparison import compare
 from foretrace.errors import UsageError
+from foretrace.guess.gate import parse_gate
 
 
 @pytest.mark.parametrize(
@@ -28,6 +29,16 @@ from foretrace.errors import UsageError
         ("memcpys > 1x", False),
         ("launches <= 4", True),
         ("idle > 1s", False),
+        ("kernels > 3.5", True),
+        # exact, without the tolerance of the digits: 4 of 5 kernels are not 1x
+        ("kernels != 1x", True),
+        ("kernels == 1x", False),
+        # the wordings of a guess
+        ("gpu time > 0.87x of A", True),
+        ("gpu time is under 0.2057 ms", True),
+        ("kernels at most 4", True),
+        ("kernels == four", True),
+        ("kernels == 1x +- 25%", True),
     ],
 )
 def test_conditions(text: str, met: bool) -> None:
@@ -50,34 +61,39 @@ def test_the_threshold_decides_and_the_noise_is_told(tmp_path: Path) -> None:
     assert outcome.met
     assert (
         outcome.text
-        == "cpu is 6.00 us in A and 6.60 us in B (1.10x; noise 67.2%, inside the noise)"
+        == "cpu is 6.00 us in A and 6.60 us in B (1.10x; noise 67.2%, within the noise)"
     )
 
 
 @pytest.mark.parametrize(
     ("text", "says", "under"),
     [
+        ("gpus > 1.05x", "expected gpu, cpu, wall, idle, kernels, memcpys, launches", "  ^^^^"),
+        ("gpu as 1.05x", "`as` is not understood; the nearest valid word is", "      ^^"),
         (
-            "gpus > 1.05x",
-            "expected one of gpu, cpu, wall, idle, kernels, memcpys, launches",
-            "  ^^^^",
+            "gpu > fast",
+            "expected a number with a unit (x), a number with a unit (ns",
+            "        ^^^^",
         ),
-        ("gpu is 1.05x", "expected one of > >= < <= == !=", "      ^^"),
-        ("gpu > fast", "expected a ratio such as 1.05x, or a time such as 250us", "        ^^^^"),
-        ("gpu > 1.05", "expected a ratio such as 1.05x, or a time such as 250us", "        ^^^^"),
-        ("kernels > 4us", "expected a ratio such as 1.05x, or a count", "            ^^^"),
-        ("gpu > 1.05x please", "expected nothing more", "              ^^^^^^"),
-        ("gpu >", "expected a ratio", "        ^"),
-        ("", "expected one of gpu", "   ^"),
+        ("gpu > 1.05", "ends too early; expected x, ns, us", "             ^"),
+        ("kernels > 4us", "expected x, a number", "            ^^^"),
+        ("gpu > 1.05x please", "`please` is not understood; expected", "              ^^^^^^"),
+        ("gpu >", "ends too early; expected a number with a unit (x)", "        ^"),
     ],
 )
 def test_the_wrong_word_is_shown(text: str, says: str, under: str) -> None:
     with pytest.raises(UsageError) as error:
         parse_gate(text)
-    message = str(error.value).split("\n")
-    assert says in message[0]
-    assert message[1] == f"  {text}"
-    assert message[2] == under
+    first, line, carets = str(error.value).split("\n")
+    assert first == "--fail-if cannot be parsed"
+    assert line == f"  {text}"
+    assert carets.startswith(f"{under} ")
+    assert says in carets
+
+
+def test_an_empty_condition_is_refused() -> None:
+    with pytest.raises(UsageError, match="empty"):
+        parse_gate("")
 
 
 def test_a_quantity_that_is_not_recorded_cannot_be_decided(tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ import pytest
 
 from foretrace.errors import UsageError
 from foretrace.guess import check
-from foretrace.guess.files import dump, load
-from foretrace.guess.net import write
+from foretrace.guess.baseline import write
+from foretrace.guess.guess_files import dump, load
 from guess.conftest import recorded
 
 SAME = {

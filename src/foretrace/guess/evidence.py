@@ -1,6 +1,4 @@
-"""GPU work by case: what a kernel's name, role and op chain make of it, worked out once per
-distinct kernel and chain.
-"""
+"""GPU operations of a trace: name, role, op chain and ops, decoded once per distinct one."""
 
 from __future__ import annotations
 
@@ -15,10 +13,10 @@ from foretrace import families
 from foretrace.model.intervals import Bools, Ints
 from foretrace.model.kernels import chain_ids
 from foretrace.model.trace import Trace
+from foretrace.schema import compiled
 from foretrace.schema.kernel import KernelId
 
-# What an op does besides its own name. A linear layer's product with bias is one kernel that
-# multiplies and adds.
+# What an op does besides its own name: a product with bias is one kernel that multiplies and adds.
 OP_DOES = {
     "mm": ("matmul",),
     "bmm": ("matmul",),
@@ -31,23 +29,24 @@ OP_DOES = {
     "native_layer_norm": ("layer_norm",),
     "fused_add_rms_norm": ("add", "rms_norm"),
 }
-# A part of a hand-written kernel's name -> ops it stands for: the authors' own words for their
-# fusions.
+# A part of a hand-written kernel's name -> ops it stands for, by the authors' own naming.
 _NAME_DOES = {
     "geglu": ("gelu", "mul"),
     "swiglu": ("silu", "mul"),
-    "silu_and_mul": ("silu", "mul"),
-    "fused_add_rms_norm": ("add", "rms_norm"),
+    "silu_and_mul": OP_DOES["silu_and_mul"],
+    "fused_add_rms_norm": OP_DOES["fused_add_rms_norm"],
 }
 # Attention in one kernel: both products and the softmax between them.
 _ONE_KERNEL_ATTENTION = ("flash", "mem_efficient", "cudnn_sdpa", "fmha")
 ATTENTION_DOES = ("matmul", "bmm", "softmax", "scaled_dot_product_attention")
+_COLUMNS = "flops bytes cost_certainty cost_note grid block registers shared_memory occupancy stream launch_name"
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
-    """One distinct piece of GPU work: `does` are ops it performs, `chain` the ops above it,
-    outermost first.
+class GpuOperation:
+    """One distinct kernel, memcpy or memset.
+
+    `does` are the ops it performs, `chain` the ops above it, outermost first.
     """
 
     name: str
@@ -62,9 +61,14 @@ class Case:
         """The bare function of a C++ name: `vectorized_elementwise_kernel`."""
         return self.name.split("<")[0].split("(")[0].split("::")[-1].removeprefix("void ")
 
+    @property
+    def label(self) -> str:
+        """A short name for people."""
+        return self.ident.short if self.kind == "kernel" else self.name
 
-class Work:
-    """The GPU work of one trace; rows are those of `trace.gpu`."""
+
+class Evidence:
+    """What predictions are measured on: the GPU operations of one trace, by row of `trace.gpu`."""
 
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
@@ -75,31 +79,32 @@ class Work:
             if len(gpu)
             else (0, [], [])
         )
-        self._case_of: Ints = np.asarray(inverse, np.int64).reshape(-1)
+        self._number: Ints = np.asarray(inverse, np.int64).reshape(-1)
         self._masks: dict[Hashable, Bools] = {}
-        self.cases = [self._case(row) for row in np.asarray(first, np.int64).tolist()]
+        self.operations = [self._decode(row) for row in np.asarray(first, np.int64).tolist()]
 
-    def _case(self, row: int) -> Case:
+    def _decode(self, row: int) -> GpuOperation:
         gpu, host = self.trace.gpu, self.trace.host
         name = host.names[host.name[gpu.id[row]]]
         kind = "kernel" if gpu.is_kernel[row] else "memcpy" if gpu.is_memcpy[row] else "memset"
         chain = host.op_chain(int(gpu.op[row]))
         ident, role = families.decode(name), self.trace.work_roles[row]
-        return Case(name, kind, ident, role, chain, _does(ident, role, chain))
+        return GpuOperation(name, kind, ident, role, chain, _does(ident, role, chain))
 
-    def case(self, row: int) -> Case:
-        return self.cases[int(self._case_of[row])]
+    def operation(self, row: int) -> GpuOperation:
+        """The operation of one row."""
+        return self.operations[int(self._number[row])]
 
-    def where(self, key: Hashable, test: Callable[[Case], bool]) -> Bools:
-        """Which rows belong to a case that passes; asked once for each `key`."""
+    def where(self, key: Hashable, test: Callable[[GpuOperation], bool]) -> Bools:
+        """Rows whose operation passes the test; computed once per `key`."""
         if key not in self._masks:
-            passing = np.array([test(case) for case in self.cases], bool)
-            self._masks[key] = passing[self._case_of] if self.cases else np.zeros(0, bool)
+            passing = np.array([test(operation) for operation in self.operations], bool)
+            self._masks[key] = passing[self._number] if self.operations else np.zeros(0, bool)
         return self._masks[key]
 
     @cached_property
     def timeline(self) -> tuple[Ints, Ints]:
-        """Every event that has a time, in order of time, and those times."""
+        """Every event that has a time, in time order, and those times."""
         host = self.trace.host
         timed = np.flatnonzero(host.timed)
         order = timed[np.argsort(host.start[timed], kind="stable")]
@@ -107,21 +112,19 @@ class Work:
 
     @cached_property
     def silent(self) -> Bools:
-        """Which events are launches that left no GPU event."""
+        """Which events are launches without a GPU event."""
         silent = self.trace.host.is_launch.copy()
         silent[self.trace.gpu.launch[self.trace.gpu.launch >= 0]] = False
         return silent
 
     @cached_property
     def stray(self) -> Ints:
-        """When GPU work ran that has no launch in the trace, in order."""
+        """Start times of GPU operations without a launch in the trace, in order."""
         return np.sort(self.trace.gpu.start[self.trace.gpu.launch < 0])
 
     @cached_property
     def by_launch(self) -> tuple[Ints, Ints]:
-        """All GPU work in order of launch, and when that was; what has no launch stands where it
-        ran.
-        """
+        """All rows in order of launch, and the launch times; without a launch: the start."""
         order = self.trace.gpu.launch_order
         return order, self.trace.gpu.launched[order]
 
@@ -132,35 +135,26 @@ class Work:
 
     @cached_property
     def _columns(self) -> dict[str, list[Any]]:
-        wanted = (
-            "flops",
-            "bytes",
-            "cost_certainty",
-            "cost_note",
-            "grid",
-            "block",
-            "registers",
-            "shared_memory",
-            "occupancy",
-            "stream",
-            "launch_name",
-        )
-        return {name: self.trace.kernels[name].to_list() for name in wanted}
+        return {name: self.trace.kernels[name].to_list() for name in _COLUMNS.split()}
 
     def kernel_fact(self, row: int, column: str) -> Any:
-        """One cell of the kernels table; None for copies."""
-        return (
-            self._columns[column][self._kernel_at[row]] if self.trace.gpu.is_kernel[row] else None
-        )
+        """One cell of the kernels table; None for memcpys and memsets."""
+        if not self.trace.gpu.is_kernel[row]:
+            return None
+        return self._columns[column][self._kernel_at[row]]
 
     def footprint(self, row: int, column: str) -> Any:
-        """How a kernel was launched; lists as lists."""
+        """How a kernel was launched: grid, block, registers, shared memory, occupancy, stream."""
         value = self.kernel_fact(row, column)
         if column == "occupancy" and not value:
-            # the profiler writes 0 for kernels whose occupancy it cannot estimate, such as those in
-            # clusters
+            # the profiler writes 0 where it cannot estimate, such as for kernels in clusters
             return None
         return value
+
+    def input_shapes(self, event: int) -> list[list[int]] | None:
+        """Shapes of an op's tensor inputs in order; None where they were not recorded."""
+        found = self.trace.arguments.of(event)
+        return None if found is None else found.tensors
 
     @cached_property
     def copy_bytes(self) -> dict[int, int | None]:
@@ -171,6 +165,17 @@ class Work:
         """The host call that launched this, or an empty text."""
         launch = int(self.trace.gpu.launch[row])
         return self.trace.host.names[self.trace.host.name[launch]] if launch >= 0 else ""
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether torch.compile's cache lookup ran in this trace."""
+        return compiled.CACHE_LOOKUP in self.trace.host.names
+
+    @property
+    def runs_on_cpu(self) -> bool:
+        """Nothing hints at a GPU: no GPU operations, no runtime calls, no device in the header."""
+        trace = self.trace
+        return not trace.has("gpu") and not trace.host.is_call.any() and trace.about.device is None
 
 
 def bare(op: str) -> str:

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from foretrace.guess import check
-from foretrace.guess.files import load
-from foretrace.guess.net import write
+from foretrace.guess.baseline import write
+from foretrace.guess.guess_files import load
 
 pytestmark = pytest.mark.torch
 torch = pytest.importorskip("torch")

@@ -26,9 +26,7 @@ _TOP, _EACH = ("schema", "guess"), ("text", "reason")
 
 
 def load(path: str | os.PathLike[str]) -> list[Guess]:
-    """The predictions of a guess file; `UsageError` names the file and the line's number among the
-    guesses.
-    """
+    """The predictions of a guess file; `UsageError` names the file and the number of the guess."""
     name = os.fspath(path)
     try:
         document = tomllib.loads(Path(name).read_text(encoding="utf-8"))
@@ -36,12 +34,9 @@ def load(path: str | os.PathLike[str]) -> list[Guess]:
         raise UsageError(f"{name}: {problem.strerror or problem}") from problem
     except (ValueError, RecursionError) as problem:
         raise UsageError(f"{name}: not a guess file: {problem}") from problem
-    _known(name, document, _TOP)
+    _only(name, document, _TOP)
     if document.get("schema", 1) != 1:
-        raise UsageError(
-            f"{name}: schema {document['schema']!r} is not known here; this foretrace writes "
-            "schema 1"
-        )
+        raise UsageError(f"{name}: schema {document['schema']!r} is not known; this is schema 1")
     entries = document.get("guess")
     if not isinstance(entries, list) or not entries:
         raise UsageError(f"{name}: no [[guess]] in it")
@@ -51,23 +46,20 @@ def load(path: str | os.PathLike[str]) -> list[Guess]:
 def _guess(where: str, entry: Any) -> Guess:
     if not isinstance(entry, dict) or not isinstance(entry.get("text"), str):
         raise UsageError(f'{where}: write text = "…"')
-    _known(where, entry, _EACH)
+    _only(where, entry, _EACH)
     if not isinstance(entry.get("reason", ""), str):
         raise UsageError(f'{where}: write reason = "…"')
     try:
         return parse(entry["text"], entry.get("reason", ""))
     except GuessError as error:
-        raise GuessError(
-            error.text, error.word, error.at, error.problem, error.nearest, where
-        ) from None
+        raise error.within(where) from None
 
 
-def _known(where: str, table: Mapping[str, Any], keys: tuple[str, ...]) -> None:
+def _only(where: str, table: Mapping[str, Any], keys: tuple[str, ...]) -> None:
     for key in table:
         if key not in keys:
-            raise UsageError(
-                f"{where}: no key {key!r} here; the nearest is {nearest(key, keys, 0.0)!r}"
-            )
+            near = nearest(key, keys, 0.0)
+            raise UsageError(f"{where}: unknown key {key!r}; did you mean {near!r}?")
 
 
 def dump(guesses: Iterable[tuple[str, str]], head: Iterable[str] = ()) -> str:
@@ -79,5 +71,5 @@ def dump(guesses: Iterable[tuple[str, str]], head: Iterable[str] = ()) -> str:
 
 
 def _quoted(text: str) -> str:
-    # JSON's escapes are TOML's, except that TOML also wants DEL escaped.
+    # TOML has JSON's escapes; only DEL must be escaped as well.
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

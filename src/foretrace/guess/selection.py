@@ -1,0 +1,234 @@
+"""Finds what a selector matches in a window: certain matches, and possible ones.
+
+A CPU trace has no kernels, only ops that call each other. There, an op counts as a kernel when it
+is neither a view nor an allocation and calls no op that counts, so `aten::linear` over `aten::mm`
+is one product. Products count even when they copy a bias first. Inductor's C++ kernels count too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cache
+
+from foretrace import families
+from foretrace.families import PRODUCTS, VIEWS
+from foretrace.guess.evidence import ATTENTION_DOES, OP_DOES, Evidence, GpuOperation, bare
+from foretrace.guess.fields import UNSTATED, fields, value_of
+from foretrace.guess.scope import Unknown, Window, named
+from foretrace.guess.selectors import DTYPES, Selector, Trait
+from foretrace.model.intervals import Bools, Ints
+from foretrace.units import plural
+
+NO_CALLS = "no runtime or driver calls in this trace: they are recorded with the GPU activity"
+_CPP = "inductor_cpp"
+# They rename, allocate or pass on; none computes an element.
+_FREE_OPS = """
+empty empty_like empty_strided new_empty new_empty_strided resize resolve_conj resolve_neg
+set item _local_scalar_dense is_nonzero contiguous detach lift_fresh result_type to unflatten
+flatten view_as narrow chunk movedim swapaxes numpy_T record_stream accumulate_grad
+"""
+_FREE = VIEWS | set(_FREE_OPS.split())
+# both products and the softmax, in one op
+_CPU_ATTENTION = ("_scaled_dot_product_flash_attention_for_cpu",)
+_CPU_PRODUCTS = frozenset(PRODUCTS) - {"matmul", "linear"}
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """`sure` and `maybe` are rows of `trace.gpu` when `on_gpu`, else event ids.
+
+    `lost` more may exist that were never recorded. `gap` says why there may be any number more: the
+    trace is incomplete.
+    """
+
+    on_gpu: bool
+    sure: list[int]
+    maybe: list[int]
+    lost: int = 0
+    gap: str = ""
+
+    @property
+    def unclear(self) -> bool:
+        """Whether there may be more than the certain matches."""
+        return bool(self.maybe or self.lost or self.gap)
+
+    @property
+    def split(self) -> tuple[list[int], list[int]]:
+        """The certain matches as (rows, events): one of the two is empty."""
+        return (self.sure, []) if self.on_gpu else ([], self.sure)
+
+    def why(self, selector: Selector) -> str:
+        """Why the number is not certain."""
+        if self.maybe and not self.gap:
+            kernels = plural(len(self.maybe), "kernel")
+            return f"the trace does not say whether {kernels} are `{selector.text}`"
+        return self.gap or (
+            f"{plural(self.lost, 'launch', 'launches')} without a GPU event, or GPU operations "
+            "without a launch"
+        )
+
+
+def select(window: Window, selector: Selector) -> Selection:
+    """The matches in order: GPU operations by launch, host events by start.
+
+    `Unknown` when the trace has no data of that kind.
+    """
+    if selector.on_gpu:
+        found = _on_gpu(window, selector)
+    else:
+        found = Selection(False, _on_host(window, selector), [], gap=window.gap)
+    if selector.distinct:
+        return replace(found, sure=_distinct(window, found))
+    if selector.ordinal is None:
+        return found
+    if found.unclear:
+        raise Unknown(found.why(selector))
+    at = selector.ordinal if selector.ordinal >= 0 else len(found.sure) + selector.ordinal
+    return Selection(found.on_gpu, found.sure[at : at + 1] if at >= 0 else [], [])
+
+
+def certain(window: Window, selector: Selector) -> Selection:
+    """The matches, when they are certain; else `Unknown`."""
+    found = select(window, selector)
+    if found.unclear:
+        raise Unknown(found.why(selector))
+    return found
+
+
+def _distinct(window: Window, found: Selection) -> list[int]:
+    """The first of each name."""
+    trace = window.evidence.trace
+    first: dict[int, int] = {}
+    for item in found.sure:
+        first.setdefault(int(trace.host.name[trace.gpu.id[item] if found.on_gpu else item]), item)
+    return list(first.values())
+
+
+def _on_gpu(window: Window, selector: Selector) -> Selection:
+    window.need_gpu()
+    mask = window.evidence.where(selector, lambda operation: _matches(operation, selector))
+    sure, maybe = [], []
+    for row in window.rows[mask[window.rows]].tolist():
+        answers = [has_trait(window.evidence, row, trait) for trait in selector.traits]
+        if all(answers):
+            sure.append(row)
+        elif False not in answers:
+            maybe.append(row)
+    return Selection(True, sure, maybe, window.lost, window.gap)
+
+
+def _matches(operation: GpuOperation, selector: Selector) -> bool:
+    if operation.kind != selector.kind:
+        return False
+    if selector.name:
+        names = (operation.name, operation.function, operation.ident.short)
+        return any(named(selector.name, name) for name in names)
+    if selector.word:
+        return selector.word in operation.does or f"aten::{selector.word}" in operation.chain
+    return not selector.under or any(named(selector.under, op) for op in operation.chain)
+
+
+def has_trait(evidence: Evidence, row: int, trait: Trait) -> bool | None:
+    """Whether a kernel is `bf16`, `nvjet`, `memory-bound`, …; None when the trace does not say."""
+    operation = evidence.operation(row)
+    if trait.kind == "role":
+        return operation.role == trait.value
+    if trait.kind == "family":
+        family = operation.ident.family
+        return trait.value in family if family != "unknown" else None
+    if trait.kind == "direction":
+        return trait.value in operation.name.lower()
+    field = "tensor_core" if trait.kind == "core" else trait.kind
+    value = value_of(evidence, row, fields()[field])
+    if value is UNSTATED:
+        return None
+    return str(value).lower() in (trait.value, DTYPES.get(trait.value, trait.value))
+
+
+def _on_host(window: Window, selector: Selector) -> list[int]:
+    if selector.kind == "cpu":
+        _host_mask(window.evidence, "op")
+        return cpu_kernels(window)
+    mask = _host_mask(window.evidence, selector.kind)
+    if selector.name:
+        mask = mask & window.evidence.trace.host.named(lambda name: named(selector.name, name))
+    return [int(event) for event in window.events(mask)]
+
+
+def _host_mask(evidence: Evidence, kind: str) -> Bools:
+    """Which host events are of this kind; `Unknown` when the trace records none."""
+    host = evidence.trace.host
+    if kind in ("call", "launch", "sync"):
+        if not host.is_call.any():
+            raise Unknown(NO_CALLS)
+        return {"call": host.is_call, "launch": host.is_launch, "sync": host.is_wait}[kind]
+    if kind == "op":
+        if not host.is_op.any():
+            raise Unknown("no host ops in this trace: record the CPU activity")
+        return host.is_op & host.lasting
+    mask = host.is_step if kind == "step" else host.is_region
+    if not mask.any():
+        raise Unknown(f"no {kind}s in this trace")
+    return mask
+
+
+def launch_time(window: Window, found: Selection, item: int) -> int:
+    """When the host launched it, or when a host event began."""
+    trace = window.evidence.trace
+    if not found.on_gpu:
+        return int(trace.host.start[item])
+    launch = int(trace.gpu.launch[item])
+    return int(trace.host.start[launch]) if launch >= 0 else int(trace.gpu.start[item])
+
+
+def label(window: Window, found: Selection, item: int) -> str:
+    """A short name for one match."""
+    if found.on_gpu:
+        return window.evidence.operation(item).label
+    host = window.evidence.trace.host
+    name: str = host.names[host.name[item]]
+    return name
+
+
+def cpu_kernels(window: Window) -> list[int]:
+    """Event ids of the ops in this window that compute on the CPU, in time order."""
+    if not window.evidence.runs_on_cpu:
+        raise Unknown("this trace is of a GPU program: its host ops do not say what ran on the CPU")
+    return working_ops(window)
+
+
+def working_ops(window: Window) -> list[int]:
+    """The same, for a caller who knows that the CPU computed."""
+    host = window.evidence.trace.host
+    events = window.events(host.is_op & host.lasting).tolist()
+    working = [event for event in events if _works(host.names[host.name[event]])]
+    callers = _ancestors(host.parent, working)
+    names = {event: bare(host.names[host.name[event]]) for event in working}
+    return [event for event in working if event not in callers or names[event] in _CPU_PRODUCTS]
+
+
+def cpu_does(name: str) -> frozenset[str]:
+    """Ops that a CPU kernel performs."""
+    decoded = families.decode(name)
+    if decoded.family == _CPP:
+        return frozenset(decoded.get("ops") or ())
+    op = bare(name)
+    return frozenset((op, *(ATTENTION_DOES if op in _CPU_ATTENTION else OP_DOES.get(op, ()))))
+
+
+@cache
+def _works(name: str) -> bool:
+    if families.decode(name).family == _CPP:
+        return True
+    profiler = name.startswith(("profiler::", "autograd::"))
+    return "::" in name and bare(name) not in _FREE and not profiler
+
+
+def _ancestors(parent: Ints, events: list[int]) -> set[int]:
+    above: set[int] = set()
+    for event in events:
+        at = int(parent[event])
+        while at >= 0 and at not in above:
+            above.add(at)
+            at = int(parent[at])
+    return above

@@ -1,0 +1,30 @@
+"""`foretrace check --json`, and `foretrace guess TRACE --json`: predictions and their verdicts."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+
+class MarkedGuess(Struct, frozen=True):
+    """One prediction; `verdict` is hit, miss or unknown, `expected` what it wants in symbols."""
+
+    text: str
+    verdict: Annotated[str, Meta(pattern="^(hit|miss|unknown)$")]
+    measured: str
+    expected: str
+    why: str
+
+
+class CheckDocument(Struct, frozen=True):
+    """Every prediction and the score."""
+
+    schema: int
+    hits: int
+    misses: int
+    unknown: int
+    guesses: list[MarkedGuess]
+
+
+DOCUMENT = CheckDocument

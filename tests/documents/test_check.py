@@ -1,0 +1,43 @@
+"""`check --json` and `guess --from --json` hold what their JSON Schemas promise."""
+
+from __future__ import annotations
+
+import json
+
+import jsonschema
+import pytest
+
+from foretrace.guess import baseline, check
+from foretrace.guess.claims import claims
+from foretrace.guess.marking import document
+from foretrace.schema.documents import encode, json_schema
+from foretrace.schema.documents.check import DOCUMENT
+from foretrace.schema.documents.guess import DOCUMENT as GUESSES
+from guess.conftest import TEXTS, recorded
+
+TRACES = sorted({claim.trace for claim in claims()})
+
+
+@pytest.mark.parametrize("name", TRACES)
+def test_recorded_answers_match_the_schema(name: str) -> None:
+    answer = json.loads(encode(document(check(recorded(name), TEXTS, recorded("mlp_compiled")))))
+    jsonschema.validate(answer, json_schema(DOCUMENT))
+    assert list(answer) == ["schema", "hits", "misses", "unknown", "guesses"]
+    assert answer["hits"] + answer["misses"] + answer["unknown"] == len(TEXTS)
+
+
+@pytest.mark.parametrize("name", ["mlp_eager", "mlp_compiled", "linear_eager"])
+def test_guesses_from_a_trace_match_the_schema(name: str) -> None:
+    answer = json.loads(encode(baseline.document(recorded(name))))
+    jsonschema.validate(answer, json_schema(GUESSES))
+    assert [list(guess) for guess in answer["guesses"]] == [["text", "reason"]] * len(
+        answer["guesses"]
+    )
+
+
+@pytest.mark.parametrize(("field", "value"), [("verdict", "maybe"), ("measured", None)])
+def test_the_schema_refuses_what_is_not_a_verdict(field: str, value: str | None) -> None:
+    answer = json.loads(encode(document(check(recorded("mlp_eager"), "kernels == 15"))))
+    answer["guesses"][0][field] = value
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(answer, json_schema(DOCUMENT))

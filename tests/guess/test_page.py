@@ -1,0 +1,30 @@
+"""docs/guess.md is written from the code."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+
+from foretrace.guess import kinds, reasons
+from foretrace.guess.fields import described
+from foretrace.guess.grammar import SLOTS
+from guess.conftest import TEXTS
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "guess.md").read_text(encoding="utf-8")
+
+
+def test_the_page_is_fresh() -> None:
+    page = runpy.run_path(str(ROOT / "tools" / "guess_page.py"))["page"]
+    assert page() == PAGE, "run: python tools/guess_page.py > docs/guess.md"
+
+
+def test_the_page_holds_the_whole_vocabulary() -> None:
+    for words in (
+        SLOTS,
+        [field.name for field in described()],
+        [kind.name for kind in kinds.every()],
+        TEXTS,
+        [reason.example for reason in reasons.every()],
+    ):
+        assert [word for word in words if word.lower() not in PAGE.lower()] == []

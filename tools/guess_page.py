@@ -1,0 +1,143 @@
+"""Writes docs/guess.md from the code: `python tools/guess_page.py > docs/guess.md`."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+import tomllib
+from collections.abc import Iterable
+from pathlib import Path
+
+from foretrace.guess import expecting, gate, guess_files, kinds, reasons, scope
+from foretrace.guess.amounts import UNITS
+from foretrace.guess.fields import described
+from foretrace.guess.grammar import QUANTIFIERS, SLOTS
+from foretrace.guess.selectors import DIRECTIONS, DTYPES, FAMILY_WORDS, LINEAR_WORDS, ORDINALS
+from foretrace.schema.kernel import ROLES
+
+EXAMPLES: dict[str, dict[str, str]] = tomllib.loads(
+    Path(__file__).with_name("guess_examples.toml").read_text(encoding="utf-8")
+)
+INTRODUCTION = """\
+# Predictions
+
+<!-- Written by `python tools/guess_page.py > docs/guess.md`; change the code, not this page. -->
+
+State what you expect, then look. A prediction is one sentence about a trace. foretrace marks it
+**hit**, **miss** or **unknown**, with what was measured. Unknown means that the trace does not have
+the data: a prediction about missing data is never a hit. A trace that is incomplete (cut, damaged,
+or stopped by a limit) decides only what was read: `kernels > 3` hits when 5 were read,
+`kernels == 0` misses, `kernels == 5` is unknown. A miss shows the part of the trace that decides it
+and, where foretrace knows one, the likely reason.
+
+    foretrace check trace.json.gz -g 'in mlp_fwd: kernels == 5' -g 'gelu and mul are fused'
+    foretrace check trace.json.gz --guesses guesses.toml --against before.json.gz
+    foretrace guess trace.json.gz                  # asks first, then shows
+    foretrace guess --from trace.json.gz > guesses.toml
+    foretrace guess --from trace.json.gz --json    # {"schema", "guesses": [{"text", "reason"}, …]}
+
+Exit codes: 0 nothing missed, 1 something missed (with `--need-data` also when something is
+unknown), 2 a prediction cannot be parsed, 3 not a readable trace, or `guess --from` on an
+incomplete one. Upper and lower case are the same, except in names.
+
+In `check --json` the `expected` of a guess is what it wants in symbols (`== 5`, `< 300 us`,
+`< 0.9x of A`, `fused`, `overhead`); for a prediction without a comparison it is the prediction
+without its scope.
+"""
+SCOPES = [
+    ("(nothing)", "the whole trace"),
+    ("`per step:`", "every `ProfilerStep#N`"),
+    ("`in step 3:`", "`ProfilerStep#3`"),
+    ("`in mlp_fwd:`", "every call of the `record_function` range"),
+    ("`in aten::linear:`", "every call of the op, with what it calls"),
+    ('`in "a name with spaces":`', "quoted; `*` matches anything"),
+]
+SELECTORS = [
+    (
+        "kernels",
+        "GPU kernels; `kernel NAME*` by name, `aten::mm kernels` those launched below an op",
+    ),
+    (", ".join(ROLES), "kernels by role; plurals work"),
+    (
+        "gelu, mul, softmax, …",
+        "kernels that do this op, fused ones included; any ATen op's bare name",
+    ),
+    (
+        "memcpy, memset",
+        f"memcpys and memsets; {', '.join(DIRECTIONS)} before `memcpy` for one direction",
+    ),
+    ("aten::mm, op NAME", "host ops by name; `ops` is all of them"),
+    ("cudaLaunchKernel, call NAME", "runtime and driver calls by name; `calls` is all of them"),
+    ("launches, sync", "calls that launch a kernel or a graph; calls that wait for the GPU"),
+    ("steps, region NAME", "ranges"),
+    ("cpu kernels", "on a CPU trace: ops that compute, and Inductor's C++ kernels"),
+    (", ".join(LINEAR_WORDS), "in a list of kernels: a linear layer, that is any matrix product"),
+    ("distinct …", "names instead of launches"),
+    (", ".join(ORDINALS), "one of them, in order of launch: `last gemm`"),
+    (", ".join(DTYPES), "before a kernel word: type of the operands"),
+    (", ".join(FAMILY_WORDS), "before a kernel word, or alone: family of names"),
+    (
+        "compute-bound, memory-bound, comms-bound, tensor-core",
+        "before a kernel word, or after `is`",
+    ),
+]
+SOURCES = {
+    "name": "the kernel's name",
+    "case": "the kernel's name",
+    "launch": "its launch",
+    "bound": "the roofline",
+}
+
+
+def page() -> str:
+    """The whole page."""
+    quantifiers = ", ".join(f"`{word}`" for word in QUANTIFIERS)
+    slots = [(name.upper(), slot.meaning) for name, slot in SLOTS.items()]
+    fields = [(field.name, field.meaning, SOURCES[field.source]) for field in described()]
+    units = [(name, ", ".join(units)) for name, units in UNITS.items() if name != "count"]
+    known = [(f"`{one.example}`", one.text, one.source) for one in reasons.every()]
+    parts = [
+        INTRODUCTION,
+        f"## Where\n\n{_body(scope.__doc__)}\n\n{_table(('scope', 'looks at'), SCOPES)}\n",
+        "## Kinds of prediction\n",
+        *(_kind(kind) for kind in kinds.every()),
+        f"## Selectors\n\n{_table(('words', 'meaning'), SELECTORS)}\n",
+        f"## What the capitals stand for\n\n{_table(('in a pattern', 'accepts'), slots)}\n\n"
+        f"Quantifiers are {quantifiers}; `every` of nothing is unknown, `some` of nothing a miss, "
+        "`no` of nothing a hit.\n",
+        "## Fields\n\nEvery other field that `foretrace name NAME` prints works as well.\n\n"
+        f"{_table(('field', 'meaning', 'from'), fields)}\n",
+        f"## Units\n\n{_table(('of', 'units'), units)}\n",
+        f"## In a file\n\n{_body(guess_files.__doc__)}\n",
+        f"## In Python\n\n{_body(expecting.__doc__)}\n",
+        f"## Conditions of a comparison\n\n{_body(gate.__doc__)}\n",
+        "## Reasons that foretrace knows\n\n"
+        f"{_table(('a miss such as', 'likely reason', 'seen on'), known)}\n",
+    ]
+    return "\n".join(parts).rstrip() + "\n"
+
+
+def _kind(kind: kinds.GuessKind) -> str:
+    doc = _body(sys.modules[kind.measure.__module__].__doc__)
+    # `{what:selector}` -> `SELECTOR`
+    shown = (
+        re.sub(r"\{\w+:(\w+)\}", lambda found: found[1].upper(), text) for text in kind.patterns
+    )
+    patterns = "\n".join(f"    {text}" for text in shown)
+    rows = [(f"`{text}`", meaning) for text, meaning in EXAMPLES[kind.name].items()]
+    return f"### {kind.name}\n\n{doc}\n\n{patterns}\n\n{_table(('example', 'meaning'), rows)}\n"
+
+
+def _body(doc: str | None) -> str:
+    return inspect.cleandoc(doc or "")
+
+
+def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    cells = [[cell.replace("|", "\\|") for cell in row] for row in rows]
+    lines = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
+    return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in cells)])
+
+
+if __name__ == "__main__":
+    sys.stdout.write(page())
