@@ -11,6 +11,8 @@ These names are the public interface. Each is imported when it is first used, so
 
 from __future__ import annotations
 
+import sys
+from contextlib import suppress
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -21,10 +23,11 @@ if TYPE_CHECKING:
     from foretrace.comparison import Comparison, compare
     from foretrace.errors import ForetraceError, MissingError, TraceError, UsageError
     from foretrace.guess import check, expect
-    from foretrace.look import look
     from foretrace.model.trace import Trace
     from foretrace.opening import open, open_all
+    from foretrace.overview import look
     from foretrace.profiling import capture, handler
+    from foretrace.schema.documents.look import Look
     from foretrace.schema.finding import Finding
     from foretrace.schema.verdict import Verdict
 
@@ -33,7 +36,7 @@ if TYPE_CHECKING:
 _PUBLIC = {
     "open": "opening",
     "open_all": "opening",
-    "look": "look",
+    "look": "overview",
     "findings": "analyses:run_all",
     "compare": "comparison",
     "check": "guess",
@@ -41,6 +44,7 @@ _PUBLIC = {
     "capture": "profiling",
     "handler": "profiling",
     "Trace": "model.trace",
+    "Look": "schema.documents.look",
     "Comparison": "comparison",
     "Finding": "schema.finding",
     "Verdict": "schema.verdict",
@@ -53,6 +57,7 @@ __all__ = [
     "Comparison",
     "Finding",
     "ForetraceError",
+    "Look",
     "MissingError",
     "Trace",
     "TraceError",
@@ -74,6 +79,10 @@ __all__ = [
 def __getattr__(name: str) -> object:
     if name not in _PUBLIC:
         raise AttributeError(f"module 'foretrace' has no attribute {name!r}")
+    if "IPython" in sys.modules:
+        # registers how results are drawn; a machine that only captures lacks what it needs
+        with suppress(ImportError):
+            import_module("foretrace.render.html.notebook")
     module, _, other = _PUBLIC[name].partition(":")
     found: object = getattr(import_module(f"foretrace.{module}"), other or name)
     globals()[name] = found

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from msgspec import to_builtins
+
 from foretrace.comparison.fusion import Fusion
 from foretrace.comparison.kernels import KernelRow
 from foretrace.comparison.launched import Config, Kernel
 from foretrace.comparison.measure import Measured
 from foretrace.comparison.ops import OpRow
 from foretrace.comparison.side import Side
-from foretrace.look import ledger_entry, trace_entry
+from foretrace.model.entries import trace_entry
+from foretrace.schema.documents.look import LedgerEntry
 
 if TYPE_CHECKING:
     from foretrace.comparison.comparison import Comparison
@@ -62,8 +65,9 @@ def document(found: Comparison) -> dict[str, Any]:
 
 def _side(side: Side) -> dict[str, Any]:
     """The trace as `look` names it, and what of it was compared: counts are per unit."""
-    return trace_entry(side.trace) | {
-        "ledger": ledger_entry(side.trace),
+    entry: dict[str, Any] = to_builtins(trace_entry(side.trace))
+    return entry | {
+        "ledger": to_builtins(LedgerEntry.of(side.trace.ledger)),
         "unit": {
             "kind": side.unit.kind,
             "name": side.unit.name or None,

@@ -24,9 +24,7 @@ def serve(
     cache: bool = True,
     ready: Callable[[str], None] = lambda address: None,
 ) -> None:
-    """Serve until interrupted; `ready` hears the address, token included, once there is somebody to
-    answer it.
-    """
+    """Serve until interrupted; `ready` gets the address, token included, once it accepts requests."""
     server, sockets, address = prepare(root, port=port, limits=limits, cache=cache)
     ready(address)
     server.run(sockets=sockets)
@@ -42,20 +40,18 @@ def prepare(
         from foretrace.serve.app import application
         from foretrace.serve.protocol import Prompt
     except ImportError as problem:
-        raise MissingError(
-            f"the viewer needs {problem.name}: pip install 'foretrace[serve]'"
-        ) from None
+        words = f"the viewer needs {problem.name}: pip install 'foretrace[serve]'"
+        raise MissingError(words) from None
     from foretrace.serve.guard import Guard
-    from foretrace.serve.opened import Shelf
+    from foretrace.serve.library import Library
 
     bounds = limits or Limits()
     found = catalog(root, bounds)
     sockets = listen(port)
     number = sockets[0].getsockname()[1]
     token = secrets.token_urlsafe(24)
-    guarded = Guard(
-        application(Shelf(found.entries, bounds, cache), found.left_out, token), token, number
-    )
+    library = Library(found.entries, bounds, cache)
+    guarded = Guard(application(library, found.left_out, token), token, number)
     config = uvicorn.Config(
         guarded,
         http=Prompt,
@@ -80,9 +76,8 @@ def listen(port: int) -> list[socket.socket]:
     try:
         first.bind(("127.0.0.1", port))
     except OSError as problem:
-        raise UsageError(
-            f"port {port} cannot be had: {problem}; leave --port away for a free one"
-        ) from None
+        words = f"port {port} is not available: {problem}; omit --port to use a free one"
+        raise UsageError(words) from None
     sockets = [first]
     try:
         second = socket.socket(socket.AF_INET6)
