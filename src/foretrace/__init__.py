@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from foretrace.errors import ForetraceError, MissingError, TraceError, UsageError
     from foretrace.guess import check, expect
     from foretrace.model.trace import Trace
-    from foretrace.opening import open, open_all
+    from foretrace.opening import open, open_all  # noqa: A004 - the public name
     from foretrace.overview import look
     from foretrace.profiling import capture, handler
     from foretrace.schema.documents.look import Look

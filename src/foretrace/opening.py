@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from foretrace.model.trace import Trace
 
 
-def open(
+def open(  # noqa: A001 - the public name: `foretrace.open`
     path: str | os.PathLike[str], *, cache: bool = True, limits: Limits | None = None
 ) -> Trace:
     """Open one trace: a file, a folder or zip that holds one, `archive.zip::member`, or `-` for

@@ -46,8 +46,7 @@ def command(
 ) -> int:
     """Write one HTML file about one trace, or about two and what changed between them.
 
-    The file holds everything it shows and asks nothing of any network: open it from disk, mail it,
-    keep it.
+    The file holds everything it shows and needs no network: open it from disk, mail it, keep it.
     """
     from foretrace import opening
     from foretrace.errors import UsageError

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def look(trace: Trace) -> Look:
-    """The document of `foretrace look --json`, with typed attributes: `look(trace).totals.kernels`."""
+    """The document of `foretrace look --json`: typed, as in `look(trace).totals.kernels`."""
     return summarize(trace).look
 
 

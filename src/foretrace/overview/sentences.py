@@ -1,5 +1,5 @@
-"""The summary of a trace in a few sentences: what ran, which ops launched it, its bound, its largest
-cost, possible savings, and what is unknown.
+"""The summary of a trace in a few sentences: what ran, which ops launched it, its bound, its
+largest cost, possible savings, and what is unknown.
 
 This is the only author: terminal, Markdown, HTML and notebooks show these sentences. Names in them
 are as the trace wrote them; renderers escape them.

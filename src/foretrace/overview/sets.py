@@ -1,4 +1,4 @@
-"""A folder or zip of traces: a document of `look` for each, notes on the set, and what was left out.
+"""A folder or zip of traces: a document of `look` for each, notes on the set, what was left out.
 
 Only documents are kept: a trace is closed before the next one is opened.
 """

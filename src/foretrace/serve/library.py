@@ -37,7 +37,7 @@ class SearchResult(Struct):
 
 
 class OpenTrace:
-    """One trace that requests can ask about. A large trace itself is not kept, but opened again
+    """One trace that requests read. A large trace itself is not kept, but opened again
     when a request needs it.
     """
 
@@ -74,7 +74,7 @@ class OpenTrace:
         return found
 
     def _launched_by(self, row: int) -> list[int]:
-        """Rows of GPU work launched inside a host event: by it, or by what it called on its thread."""
+        """Rows of GPU operations launched by a host event or by what it called on its thread."""
         columns, (work, launch) = self.timeline.columns, self._launches
         start, end = columns["start"][row], columns["start"][row] + columns["length"][row]
         begins = columns["start"][launch]
@@ -135,7 +135,7 @@ class Library:
         entry = self.entries[number]
         try:
             opened = OpenTrace(*read(entry, self.limits, self.cache), lambda: self._again(entry))
-        except Exception as problem:
+        except Exception as problem:  # noqa: BLE001 - nothing can catch it here: the page shows it
             known = isinstance(problem, ForetraceError)
             words = str(problem) if known else f"{type(problem).__name__}: {problem}"
             with self._lock:

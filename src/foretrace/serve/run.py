@@ -24,7 +24,7 @@ def serve(
     cache: bool = True,
     ready: Callable[[str], None] = lambda address: None,
 ) -> None:
-    """Serve until interrupted; `ready` gets the address, token included, once it accepts requests."""
+    """Serve until interrupted; `ready` gets the address once it accepts requests."""
     server, sockets, address = prepare(root, port=port, limits=limits, cache=cache)
     ready(address)
     server.run(sockets=sockets)

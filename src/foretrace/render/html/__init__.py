@@ -1,7 +1,6 @@
 """The report: one self-contained HTML file about one trace, or two.
 
-    write_report("out.html", [trace])                   # the story, a timeline, kernels, roofline,
-                                                        findings
+    write_report("out.html", [trace])                   # summary, timeline, kernels, findings
     write_report("out.html", [eager, compiled])         # both timelines aligned, and what changed
 
 `timeline` says where events are drawn, `packing` makes them small, `tables` says the rest,

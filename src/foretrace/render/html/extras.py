@@ -1,4 +1,4 @@
-"""What a report shows beside the trace when it is given: marked guesses, and a climb of the ladder."""
+"""What a report can show beside the trace: marked guesses, and a climb of the ladder."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ from foretrace.model.trace import Trace
 def marked(
     traces: Sequence[Trace], texts: Sequence[str], file: str | None
 ) -> dict[str, Any] | None:
-    """The document of `foretrace check --json`: read from a `.json` file that holds one, or made by
-    marking guesses.
+    """The document of `foretrace check --json`, from a `.json` file or made by marking guesses.
 
-    Of two traces the second is the one judged; predictions call the first `A`.
+    Of two traces the second one is judged; predictions call the first `A`.
     """
     if file is not None and file.endswith(".json"):
         found = _json(file)
@@ -49,7 +48,7 @@ def climbed(file: str | None) -> dict[str, Any] | None:
 
 
 def _holds(found: Any, name: str, key: str) -> bool:
-    """Whether a document has a list of objects under `name`, each of which says `key`."""
+    """Whether a document has a list of objects under `name`, each with `key`."""
     rows = found.get(name) if isinstance(found, dict) else None
     return isinstance(rows, list) and all(isinstance(row, dict) and key in row for row in rows)
 

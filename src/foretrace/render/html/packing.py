@@ -17,7 +17,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
-# rows that one view asks for: those are packed quickly, whole recordings tightly
+# rows of one view: those are packed quickly, whole recordings tightly
 SCREENFUL = 30_000
 
 

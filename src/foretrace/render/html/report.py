@@ -71,7 +71,7 @@ def report(
     guesses: Mapping[str, Any] | None = None,
     ladder: Mapping[str, Any] | None = None,
 ) -> str:
-    """The report as HTML; `step` is the index of the step to open at (the typical one otherwise)."""
+    """The report as HTML; it opens at step `step`, or at the typical one."""
     if not 1 <= len(traces) <= 2:
         raise UsageError("a report is about one trace or two")
     compared = comparison(*traces) if len(traces) == 2 else None

@@ -26,8 +26,8 @@ GPU_KINDS = ("gpu_user_annotation", *WORK_KINDS)
 OTHER_KINDS = ("overhead", "cuda_sync")
 MOST_ROWS = 8  # of GPU work that overlaps on one stream; what is beyond shares the last
 # what a page shows of a launch, in this order
-CONFIG: tuple[str, ...] = ("device", "stream", "grid", "block", "registers", "shared_memory", "blocks_per_sm")
-CONFIG += ("warps_per_sm", "occupancy", "graph_id", "bytes")
+CONFIG: tuple[str, ...] = ("device", "stream", "grid", "block", "registers", "shared_memory")
+CONFIG += ("blocks_per_sm", "warps_per_sm", "occupancy", "graph_id", "bytes")
 _DIFFERENCES = frozenset({"event", "start", "parent", "launch"})
 
 
@@ -51,8 +51,8 @@ class StepExtent(Struct, frozen=True):
 class Outline(Struct, omit_defaults=True):
     """A timeline as a page reads it: lanes, steps, the step to open at, and launch configurations.
 
-    A report adds its events, how many it has no room for, and the mark that a comparison gives each;
-    a server sends events when they come into view.
+    A report adds its events, how many it has no room for, and the mark that a comparison gives
+    each; a server sends events when they come into view.
     """
 
     lanes: list[Lane]

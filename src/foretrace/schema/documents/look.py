@@ -29,7 +29,7 @@ class NoteEntry(Struct, frozen=True):
 
 
 class LedgerEntry(Struct, frozen=True):
-    """How many records were read; `seen = kept + repaired + skipped`. The worst note comes first."""
+    """Records read: `seen = kept + repaired + skipped`. The worst note comes first."""
 
     seen: int
     kept: int

@@ -36,7 +36,7 @@ async function load(pane, packed, marks) {
   pane.setEvents(new Events(pane.facts, columns));
 }
 
-// Everything about one trace: story and timeline at the top of the page, the rest further down.
+// Everything about one trace: summary and timeline at the top of the page, the rest further down.
 function section(entry, facts, colours, onView) {
   const pane = new Pane(facts, colours, onView);
   const onKernel = (kernel) => pane.goToKernel(kernel);
@@ -72,7 +72,7 @@ function perfettoButton(pane) {
   const open = button("open in Perfetto", async () => {
     try {
       await handOver(asChromeTrace(pane.facts, pane.timeline.events), pane.facts.title, `${pane.facts.title}.json`);
-      replace(said, "handed over");
+      replace(said, "sent to Perfetto");
     } catch (problem) {
       replace(said, problem.message);
     }

@@ -99,7 +99,7 @@ export function showGuesses(node, guesses) {
     [guess.text, guess.measured, guess.expected, guess.why].map((text) => make("td", { class: "left" }, nameOf(String(text ?? "–")))));
   const heads = ["verdict", "guess", "measured", "expected", "why"].map((text) => make("th", { scope: "col", class: "left" }, text));
   replace(node, make("h2", {}, "Guesses"),
-    make("p", {}, `${guesses.hits} hit, ${guesses.misses} missed, ${guesses.unknown} cannot be told from this trace.`),
+    make("p", {}, `${guesses.hits} hit, ${guesses.misses} missed, ${guesses.unknown} unknown (not in the trace).`),
     make("div", { class: "scroll" }, make("table", {}, make("thead", {}, make("tr", {}, heads)), make("tbody", {}, guesses.guesses.map(row)))));
 }
 
@@ -110,7 +110,7 @@ export function showLadder(node, climb) {
   const { hit, miss, unknown } = climb.counts;
   replace(node, make("h2", {}, "Ladder"),
     make("p", { class: "faint" }, nameOf(`${climb.source ?? ""}: ${climb.device ?? "no device named"}, torch ${climb.torch ?? "unknown"}`)),
-    make("p", {}, `${numberText(climb.claims.length)} claims: ${hit ?? 0} hold, ${miss ?? 0} do not hold, ${unknown ?? 0} cannot be told.`),
+    make("p", {}, `${numberText(climb.claims.length)} claims: ${hit ?? 0} hold, ${miss ?? 0} do not hold, ${unknown ?? 0} unknown.`),
     wordTable(["setup", "what changed", "what stayed the same"], climb.article.map((row) => [row.setup, sentencesOf(row.changed), sentencesOf(row.same)])),
     make("details", {}, make("summary", {}, "Every claim"), claimTable(climb.claims).node));
 }

@@ -319,7 +319,7 @@ export class Timeline {
     if (same) this.select(next, true);
   }
 
-  // Who asked for this: the range around a host event, the launch of GPU work.
+  // The caller: the range around a host event, the launch of GPU work.
   above() {
     const chain = this.selected >= 0 ? this.events.chain(this.selected) : [];
     if (chain.length) this.select(chain.at(-1), true);

@@ -23,7 +23,7 @@ async function ask(path) {
   return data;
 }
 
-// Ask again until a trace is open, and say how it is getting on.
+// Poll until a trace is open, and show the progress.
 async function askUntilReady(path, say) {
   for (;;) {
     const data = await ask(path);
@@ -111,7 +111,7 @@ function actions(number, facts) {
   const perfetto = button("open in Perfetto", async () => {
     try {
       await handOver(fetch(`trace/${number}/file`).then((answer) => answer.arrayBuffer()), facts.title, facts.title);
-      replace(said, "handed over");
+      replace(said, "sent to Perfetto");
     } catch (problem) {
       replace(said, problem.message);
     }
