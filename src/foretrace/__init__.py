@@ -31,28 +31,22 @@ if TYPE_CHECKING:
     from foretrace.schema.finding import Finding
     from foretrace.schema.verdict import Verdict
 
-# Where each public name lives; `module:name` where it has another name there. The imports above
-# are the same list for type checkers, and a test holds the two together.
-_PUBLIC = {
-    "open": "opening",
-    "open_all": "opening",
-    "look": "overview",
-    "findings": "analyses:run_all",
-    "compare": "comparison",
-    "check": "guess",
-    "expect": "guess",
-    "capture": "profiling",
-    "handler": "profiling",
-    "Trace": "model.trace",
-    "Look": "schema.documents.look",
-    "Comparison": "comparison",
-    "Finding": "schema.finding",
-    "Verdict": "schema.verdict",
-    "ForetraceError": "errors",
-    "TraceError": "errors",
-    "UsageError": "errors",
-    "MissingError": "errors",
+# Where the public names live; `module:name` where it has another name there. The imports above are
+# the same list for type checkers, and a test holds the two together.
+_PLACES = {
+    "opening": "open open_all",
+    "overview": "look",
+    "analyses:run_all": "findings",
+    "comparison": "Comparison compare",
+    "guess": "check expect",
+    "profiling": "capture handler",
+    "model.trace": "Trace",
+    "schema.documents.look": "Look",
+    "schema.finding": "Finding",
+    "schema.verdict": "Verdict",
+    "errors": "ForetraceError MissingError TraceError UsageError",
 }
+_PUBLIC = {name: place for place, names in _PLACES.items() for name in names.split()}
 __all__ = [
     "Comparison",
     "Finding",

@@ -7,11 +7,14 @@ from __future__ import annotations
 import secrets
 import socket
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 from foretrace.errors import MissingError, UsageError
 from foretrace.serve.catalog import catalog
 from foretrace.sources.limits import Limits
+
+if TYPE_CHECKING:
+    import uvicorn
 
 LARGEST_HEADER = 32 << 10
 
@@ -32,7 +35,7 @@ def serve(
 
 def prepare(
     root: str, *, port: int = 0, limits: Limits | None = None, cache: bool = True
-) -> tuple[Any, list[socket.socket], str]:
+) -> tuple[uvicorn.Server, list[socket.socket], str]:
     """The server, the sockets it will listen on, and its address."""
     try:
         import uvicorn

@@ -1,7 +1,7 @@
 """Tiles: the events of a stretch of time, no more of them than fit on a screen.
 
 An event narrower than a pixel is drawn only when it is the first on its pixel. Which events those
-are is worked out once for pixels of 1 us, 4 us, 16 us and so on; a request starts from the coarsest
+are is computed once for pixels of 1 us, 4 us, 16 us and so on; a request starts from the coarsest
 such level that is still finer than its own pixels, so it looks at thousands of events however many
 the trace holds.
 """

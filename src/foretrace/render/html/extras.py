@@ -5,15 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from foretrace.errors import UsageError
 from foretrace.model.trace import Trace
 
 
-def marked(
-    traces: Sequence[Trace], texts: Sequence[str], file: str | None
-) -> dict[str, Any] | None:
+def marked(traces: Sequence[Trace], texts: Sequence[str], file: str | None) -> object | None:
     """The document of `foretrace check --json`, from a `.json` file or made by marking guesses.
 
     Of two traces the second one is judged; predictions call the first `A`.
@@ -22,7 +19,7 @@ def marked(
         found = _json(file)
         if not _holds(found, "guesses", "verdict"):
             raise UsageError(f"{file}: not what `foretrace check --json` prints")
-        return dict(found)
+        return found
     if not texts and file is None:
         return None
     from foretrace.guess import check, parse
@@ -33,28 +30,26 @@ def marked(
     return document(check(traces[-1], guesses, traces[0] if len(traces) > 1 else None))
 
 
-def climbed(file: str | None) -> dict[str, Any] | None:
+def climbed(file: str | None) -> object | None:
     """The document of `foretrace ladder --json`, read from a file that holds one."""
     if file is None:
         return None
     found = _json(file)
-    if not (
-        _holds(found, "claims", "verdict")
-        and _holds(found, "article", "setup")
-        and isinstance(found.get("counts"), dict)
-    ):
+    counted = isinstance(found, dict) and isinstance(found.get("counts"), dict)
+    if not (counted and _holds(found, "claims", "verdict") and _holds(found, "article", "setup")):
         raise UsageError(f"{file}: not what `foretrace ladder --json` prints")
-    return dict(found)
+    return found
 
 
-def _holds(found: Any, name: str, key: str) -> bool:
+def _holds(found: object, name: str, key: str) -> bool:
     """Whether a document has a list of objects under `name`, each with `key`."""
     rows = found.get(name) if isinstance(found, dict) else None
     return isinstance(rows, list) and all(isinstance(row, dict) and key in row for row in rows)
 
 
-def _json(file: str) -> Any:
+def _json(file: str) -> object:
     try:
-        return json.loads(Path(file).read_text(encoding="utf-8"))
+        found: object = json.loads(Path(file).read_text(encoding="utf-8"))
+        return found
     except (OSError, ValueError) as problem:
         raise UsageError(f"{file}: cannot be read as JSON: {problem}") from None

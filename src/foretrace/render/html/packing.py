@@ -10,7 +10,6 @@ from __future__ import annotations
 import base64
 import zlib
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 from msgspec import Struct
@@ -42,7 +41,7 @@ def pack(columns: Mapping[str, Ints], differences: frozenset[str] = frozenset())
     return Packed(rows, list(columns), sorted(differences & set(columns)), data)
 
 
-def varints(values: NDArray[Any]) -> bytes:
+def varints(values: Ints) -> bytes:
     """Zigzag, then seven bits a byte, low bits first; the high bit says that more follow."""
     signed = values.astype(np.int64)
     folded = ((signed << 1) ^ (signed >> 63)).astype(np.uint64)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from msgspec import Struct
@@ -27,14 +26,14 @@ MOST_EVENTS = 400_000
 
 
 class Report(Struct):
-    """Everything that a report's script reads. `guesses` and `ladder` are the documents of
-    `foretrace check --json` and `foretrace ladder --json`.
+    """Everything that a report's script reads. `comparison`, `guesses` and `ladder` are the
+    documents of `compare --json`, `check --json` and `ladder --json`.
     """
 
     traces: list[TraceFacts]
-    comparison: Mapping[str, Any] | None
-    guesses: Mapping[str, Any] | None
-    ladder: Mapping[str, Any] | None
+    comparison: object | None
+    guesses: object | None
+    ladder: object | None
     config: tuple[str, ...] = CONFIG
     marks: tuple[str, ...] = MARKS
     schema: int = 1
@@ -45,8 +44,8 @@ def write_report(
     traces: Sequence[Trace],
     *,
     step: int | None = None,
-    guesses: Mapping[str, Any] | None = None,
-    ladder: Mapping[str, Any] | None = None,
+    guesses: object | None = None,
+    ladder: object | None = None,
 ) -> Path:
     """Write `report(traces, ...)` to `path`: all of it or nothing, and never over one of the
     traces.
@@ -68,21 +67,22 @@ def report(
     traces: Sequence[Trace],
     *,
     step: int | None = None,
-    guesses: Mapping[str, Any] | None = None,
-    ladder: Mapping[str, Any] | None = None,
+    guesses: object | None = None,
+    ladder: object | None = None,
 ) -> str:
     """The report as HTML; it opens at step `step`, or at the typical one."""
     if not 1 <= len(traces) <= 2:
         raise UsageError("a report is about one trace or two")
     compared = comparison(*traces) if len(traces) == 2 else None
-    drawn = [_drawn(trace, side, step, compared) for trace, side in zip(traces, "ab", strict=False)]
+    drawn = []
+    for trace, side in zip(traces, "ab", strict=False):
+        mark = None if compared is None else marks(compared, trace, side)
+        drawn.append(_drawn(trace, step, mark))
     title = " and ".join(trace.title for trace in drawn)
     return page(title, Report(drawn, compared, guesses, ladder))
 
 
-def _drawn(
-    trace: Trace, side: str, step: int | None, compared: dict[str, Any] | None
-) -> TraceFacts:
+def _drawn(trace: Trace, step: int | None, mark: Ints | None) -> TraceFacts:
     timeline = Timeline(trace)
     wanted = timeline.typical_step if step is None else step
     if step is not None and step not in range(len(timeline.steps)):
@@ -91,8 +91,8 @@ def _drawn(
         )
     rows, shown = _shown(timeline, wanted), timeline.outline(wanted)
     shown.events, shown.left_out = timeline.packed(rows), len(timeline) - len(rows)
-    if compared is not None:
-        shown.marks = pack({"mark": marks(compared, trace, side)[timeline.event[rows]]})
+    if mark is not None:
+        shown.marks = pack({"mark": mark[timeline.event[rows]]})
     return facts(trace, plain(os.path.basename(trace.path)), shown)
 
 

@@ -121,34 +121,11 @@ class Timeline:
         # all of these fit, and there are millions of them
         for name in self.columns.keys() - {"start", "length"}:
             self.columns[name] = self.columns[name].astype(np.int32)
+        self.event, self.lane, self.row = (self.columns[name] for name in ("event", "lane", "row"))
+        self.start, self.length = self.columns["start"], self.columns["length"]
 
     def __len__(self) -> int:
         return len(self.event)
-
-    @property
-    def event(self) -> Ints:
-        """Event ids."""
-        return self.columns["event"]
-
-    @property
-    def lane(self) -> Ints:
-        """Position in `lanes`."""
-        return self.columns["lane"]
-
-    @property
-    def row(self) -> Ints:
-        """Row within the lane."""
-        return self.columns["row"]
-
-    @property
-    def start(self) -> Ints:
-        """ns from `origin_ns`."""
-        return self.columns["start"]
-
-    @property
-    def length(self) -> Ints:
-        """Duration in ns."""
-        return self.columns["length"]
 
     def extent(self, trace: Trace, span: Span) -> StepExtent:
         """A step: its host range, and how far its GPU work reaches."""

@@ -9,12 +9,7 @@ const MOST_LINKS = 300;
 export class Timeline {
   // `zero` is the time that the axis counts from; `on.select(at)` and `on.view(from, to)` tell others what happened here.
   constructor(canvas, facts, colours, on, zero = 0) {
-    Object.assign(this, { canvas, facts, colours, on, zero });
-    this.events = null;
-    this.selected = -1;
-    this.selectedEvent = -1;
-    this.matches = null;
-    this.frames = [];
+    Object.assign(this, { canvas, facts, colours, on, zero, events: null, selected: -1, selectedEvent: -1, matches: null, frames: [] });
     this.layOut();
     this.show(0, facts.end);
     this.listen();
@@ -325,7 +320,7 @@ export class Timeline {
     if (chain.length) this.select(chain.at(-1), true);
   }
 
-  // What this asked for: the first range inside it, else the first work it launched.
+  // What this called: the first range inside it, else the first GPU operation it launched.
   below() {
     const { events, selected } = this;
     if (selected < 0) return this.selectFirst();
