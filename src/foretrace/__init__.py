@@ -76,7 +76,7 @@ def __getattr__(name: str) -> object:
     if "IPython" in sys.modules:
         # registers how results are drawn; a machine that only captures lacks what it needs
         with suppress(ImportError):
-            import_module("foretrace.render.html.notebook")
+            from foretrace.render.html import notebook  # noqa: F401
     module, _, other = _PUBLIC[name].partition(":")
     found: object = getattr(import_module(f"foretrace.{module}"), other or name)
     globals()[name] = found

@@ -12,7 +12,6 @@ from foretrace.comparison.launched import Config, Kernel
 from foretrace.comparison.measure import Measured
 from foretrace.comparison.ops import OpRow
 from foretrace.comparison.side import Side
-from foretrace.model.entries import trace_entry
 from foretrace.schema.documents.look import LedgerEntry
 
 if TYPE_CHECKING:
@@ -65,8 +64,16 @@ def document(found: Comparison) -> dict[str, Any]:
 
 def _side(side: Side) -> dict[str, Any]:
     """The trace as `look` names it, and what of it was compared: counts are per unit."""
-    entry: dict[str, Any] = to_builtins(trace_entry(side.trace))
-    return entry | {
+    trace, about, spans = side.trace, side.trace.about, side.trace.spans
+    return {
+        "path": trace.path,
+        "source": trace.source,
+        "device": about.device,
+        "arch": about.arch,
+        "rank": about.rank,
+        "events": trace.event_count,
+        "steps": len(spans.steps),
+        "regions": len(spans.region_groups()),
         "ledger": to_builtins(LedgerEntry.of(side.trace.ledger)),
         "unit": {
             "kind": side.unit.kind,

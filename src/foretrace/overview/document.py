@@ -9,7 +9,6 @@ import numpy as np
 from foretrace import families
 from foretrace.analyses import run_all
 from foretrace.model import bounds
-from foretrace.model.entries import trace_entry
 from foretrace.model.host import step_number
 from foretrace.model.reach import is_view, work_below
 from foretrace.model.spans import Span
@@ -24,6 +23,7 @@ from foretrace.schema.documents.look import (
     RegionRow,
     StepRow,
     Totals,
+    TraceEntry,
 )
 from foretrace.schema.finding import Finding
 
@@ -33,7 +33,7 @@ def document(trace: Trace) -> Look:
     spans = trace.spans
     return Look(
         schema=SCHEMA,
-        trace=trace_entry(trace),
+        trace=_trace(trace),
         ledger=LedgerEntry.of(trace.ledger),
         totals=_totals(trace),
         steps=[_step(trace, span) for span in spans.steps],
@@ -41,6 +41,20 @@ def document(trace: Trace) -> Look:
         kernels=_kernel_rows(trace),
         ops=_op_rows(trace),
         findings=[_finding(finding) for finding in run_all(trace)],
+    )
+
+
+def _trace(trace: Trace) -> TraceEntry:
+    about, spans = trace.about, trace.spans
+    return TraceEntry(
+        path=trace.path,
+        source=trace.source,
+        device=about.device,
+        arch=about.arch,
+        rank=about.rank,
+        events=trace.event_count,
+        steps=len(spans.steps),
+        regions=len(spans.region_groups()),
     )
 
 

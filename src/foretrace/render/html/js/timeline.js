@@ -199,7 +199,7 @@ export class Timeline {
     return mark >= 0 ? this.events.facts.marks[mark] : "same";
   }
 
-  // From a launch to the work it put on the GPU.
+  // From a launch to the GPU operation it launched.
   drawLinks() {
     const { pen } = this;
     if (this.selected < 0) return;
