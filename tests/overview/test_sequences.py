@@ -34,12 +34,7 @@ def calls(durations: list[int], names: str = "a") -> TraceBuilder:
 
 def test_the_mlp_in_launch_order() -> None:
     (found,) = sequences(ft.open(recordings.traces()["mlp_eager"], cache=False))
-    assert (found.region, found.calls, found.same, found.operations) == (
-        "mlp_fwd",
-        3,
-        3,
-        7,
-    )
+    assert (found.region, found.calls, found.same, found.operations) == ("mlp_fwd", 3, 3, 7)
     assert [(row.role, row.chain[-2:]) for row in found.rows] == [
         ("copy", ["aten::mm", "cudaMemsetAsync"]),
         ("gemm", ["aten::mm", "cuLaunchKernelEx"]),
@@ -50,15 +45,7 @@ def test_the_mlp_in_launch_order() -> None:
         ("gemm", ["aten::mm", "cuLaunchKernelEx"]),
     ]
     assert found.rows[1].chain[:2] == ["aten::linear", "aten::matmul"]
-    assert [row.ns for row in found.rows] == [
-        735,
-        55_839,
-        33_056,
-        735,
-        56_031,
-        36_736,
-        51_263,
-    ]
+    assert [row.ns for row in found.rows] == [735, 55_839, 33_056, 735, 56_031, 36_736, 51_263]
 
 
 def test_times_are_medians_over_the_calls(tmp_path: Path) -> None:
@@ -73,11 +60,7 @@ def test_the_commonest_sequence_is_shown(tmp_path: Path) -> None:
         calls([1_000, 1_000], "ab").region("part", 9_000_000, 1_000).op("aten::add", 9_000_000, 900)
     )
     found = of(builder.launch(9_000_100, 50).kernel("c", 9_000_500, 10), tmp_path)[0]
-    assert (found.calls, found.same, [row.name for row in found.rows]) == (
-        3,
-        2,
-        ["a", "b"],
-    )
+    assert (found.calls, found.same, [row.name for row in found.rows]) == (3, 2, ["a", "b"])
 
 
 def test_a_long_sequence_is_folded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -13,9 +13,14 @@ import click
 from foretrace.cli._options import as_json, one_form, opens_trace, shows_bold
 
 if TYPE_CHECKING:
+    from msgspec import Struct
+
     from foretrace.render.section import Section
     from foretrace.sources.folder import Found
     from foretrace.sources.limits import Limits
+
+    # the document, what draws it, and whether --strict must fail
+    Answer = tuple[Struct, Callable[[], list[Section]], bool]
 
 
 @click.command("look")
@@ -48,7 +53,6 @@ def command(
     holds several traces gives an overview: a row for each, how far its ranks differ, and which
     files cannot be read.
     """
-    from foretrace.overview.reading import overview_of
     from foretrace.schema.documents import encode
     from foretrace.sources.folder import searched
     from foretrace.sources.limits import parse_limits
@@ -57,24 +61,33 @@ def command(
     limits = parse_limits(limit)
     inside = searched(trace, limits)
     if inside is not None and len(inside.traces) > 1:
-        return _look_set(trace, inside, limits, not no_cache, as_json, markdown, strict)
+        document, page, odd = _look_set(trace, inside, limits, not no_cache)
+    else:
+        document, page, odd = _look(trace, inside, limits, not no_cache, top)
+    if as_json:
+        click.echo(encode(document))
+    else:
+        from foretrace.render.section import drawn, marked
+
+        click.echo(marked(page()) if markdown else drawn(page(), bold=shows_bold()))
+    return 1 if strict and odd else 0
+
+
+def _look(trace: str, inside: Found | None, limits: Limits, cache: bool, top: int) -> Answer:
+    """One trace; files beside it that cannot be read are odd."""
+    from foretrace.overview.reading import overview_of
+
     with _uncollected():
-        found = overview_of(trace, cache=not no_cache, limits=limits)
+        found = overview_of(trace, cache=cache, limits=limits)
     left_out = [str(problem) for _, problem in inside.files if problem] if inside else []
     _warn(left_out)
-    if as_json:
-        click.echo(encode(found.look))
-    else:
+
+    def page() -> list[Section]:
         from foretrace.render.look_page import sections
 
-        _show(sections(found, top), markdown)
-    return 1 if strict and (left_out or found.look.ledger.lost_data) else 0
+        return sections(found, top)
 
-
-def _show(page: list[Section], markdown: bool) -> None:
-    from foretrace.render.section import drawn, marked
-
-    click.echo(marked(page) if markdown else drawn(page, bold=shows_bold()))
+    return found.look, page, bool(left_out) or found.look.ledger.lost_data
 
 
 def _warn(left_out: list[str]) -> None:
@@ -100,29 +113,20 @@ def _uncollected() -> Iterator[None]:
             gc.enable()
 
 
-def _look_set(
-    trace: str,
-    inside: Found,
-    limits: Limits,
-    cache: bool,
-    as_json: bool,
-    markdown: bool,
-    strict: bool,
-) -> int:
+def _look_set(trace: str, inside: Found, limits: Limits, cache: bool) -> Answer:
     from foretrace.opening import shown
     from foretrace.overview.sets import look_set
-    from foretrace.schema.documents import encode
 
     found = look_set(trace, inside, limits, cache=cache, progress=_progress)
-    if as_json:
-        click.echo(encode(found))
-    else:
+
+    def page() -> list[Section]:
         from foretrace.render.set_page import sections
 
-        _show(sections(shown(trace), found), markdown)
+        return sections(shown(trace), found)
+
     odd = any(note.severity != "info" for note in found.notes)
     lost = any(look.ledger.lost_data for look in found.traces)
-    return 1 if strict and (found.left_out or odd or lost) else 0
+    return found, page, bool(found.left_out) or odd or lost
 
 
 def _progress(done: int, every: int, last: str) -> None:

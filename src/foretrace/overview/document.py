@@ -116,8 +116,7 @@ def _kernel_rows(trace: Trace) -> list[KernelRow]:
     """One row per distinct kernel name and op shapes, the most expensive first."""
     rows = [_kernel_row(trace, case) for case in trace.kernel_cases.iter_rows(named=True)]
     return sorted(
-        rows,
-        key=lambda row: (-(row.total_ns or 0), row.name, row.chain, row.flops or 0, row.count),
+        rows, key=lambda row: (-(row.total_ns or 0), row.name, row.chain, row.flops or 0, row.count)
     )
 
 

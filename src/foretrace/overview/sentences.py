@@ -145,7 +145,9 @@ def _largest(kernels: Sequence[KernelRow]) -> str:
 def _rate(row: KernelRow) -> str:
     if row.tflops and row.tflops >= 1:
         return f" at {row.tflops:,.0f} TFLOP/s"
-    return f" at {row.gbps / 1000:.2f} TB/s" if row.gbps else ""
+    if row.gbps and row.gbps >= 100:
+        return f" at {row.gbps / 1000:.2f} TB/s"
+    return f" at {row.gbps:,.1f} GB/s" if row.gbps else ""
 
 
 def _savings(look: Look) -> str:
