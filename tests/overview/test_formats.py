@@ -13,6 +13,7 @@ import foretrace as ft
 from corpus.build import cut, gn
 from foretrace import recordings
 from foretrace.overview import summarize
+from foretrace.overview.sentences import headline
 from foretrace.render.html import notebook, report
 from foretrace.render.look_page import sections
 from foretrace.render.section import drawn, marked
@@ -23,14 +24,17 @@ NAMES = ("linear_eager", "mlp_eager", "mlp_compiled", "mlp_eager_train", "llama_
 def shown_everywhere(trace: ft.Trace) -> list[str]:
     """The sentences, after a check that each form shows them in this order and no other summary."""
     overview = summarize(trace)
-    page, said = sections(overview, 20), overview.sentences
+    page, said, head = sections(overview, 20), overview.sentences, headline(overview.look.trace)
     together = " ".join(said)
-    assert together in " ".join(drawn(page).split())
-    assert together in re.sub(r"\\(.)", r"\1", marked(page)).replace("\n\n", " ")
+    for text in (drawn(page), re.sub(r"\\(.)", r"\1", marked(page))):
+        assert together in " ".join(text.split())
+        assert head in text
     data = re.search(r'id="data">(.*?)</script>', report([trace]), re.DOTALL)
     assert data is not None
-    assert json.loads(data[1])["traces"][0]["story"] == said
+    shown = json.loads(data[1])["traces"][0]
+    assert (shown["headline"], shown["story"]) == (head, said)
     for text in (notebook.trace_html(trace), notebook.look_html(ft.look(trace))):
+        assert head in html.unescape(text)
         assert said == [
             line for line in html.unescape(text).replace("<p>", "").split("</p>") if line in said
         ]

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from foretrace.overview.page import EACH_STEP, WHOLE, LaunchSequence
-from foretrace.schema.documents.look import KernelRow, Look, RegionRow, StepRow, Totals
+from foretrace.schema.documents.look import KernelRow, Look, RegionRow, StepRow, Totals, TraceEntry
 from foretrace.schema.ledger import ABSENT
 from foretrace.units import count_text, percent_text, plural, time_text
 
@@ -47,6 +47,19 @@ def sentences(look: Look, sequences: Sequence[LaunchSequence]) -> list[str]:
         found = [_gap(look), ran, _launched_by(launched), _bound(look, region)]
         found += [_by_role(look.kernels), _largest(look.kernels), _savings(look), _unknown(look)]
     return [sentence for sentence in found if sentence]
+
+
+def headline(trace: TraceEntry) -> str:
+    """`NVIDIA H200 (sm90), rank 0 · 243 events · 3 steps · 1 region`."""
+    rank = f", rank {trace.rank}" if trace.rank is not None else ""
+    counts = ((trace.events, "event"), (trace.steps, "step"), (trace.regions, "region"))
+    return " · ".join([device_text(trace) + rank, *(plural(count, one) for count, one in counts)])
+
+
+def device_text(trace: TraceEntry) -> str:
+    """`NVIDIA H200 (sm90)`."""
+    arch = f" ({trace.arch})" if trace.arch else ""
+    return f"{trace.device or 'no GPU named'}{arch}"
 
 
 def roles_text(roles: Mapping[str, float], most: int = ROLES) -> str:

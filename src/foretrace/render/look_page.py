@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from foretrace.overview.page import LaunchRow, LaunchSequence, Overview
-from foretrace.overview.sentences import roles_text
+from foretrace.overview.sentences import headline, roles_text
 from foretrace.render.section import Section
 from foretrace.render.table import shorten
 from foretrace.schema.documents.look import (
@@ -18,7 +18,6 @@ from foretrace.schema.documents.look import (
     OpRow,
     RegionRow,
     StepRow,
-    TraceEntry,
 )
 from foretrace.units import DASH, count_text, percent_text, plural, time_text
 
@@ -30,25 +29,12 @@ NAME = 40  # of a region, in a heading that is to fit one line
 def sections(overview: Overview, top: int) -> list[Section]:
     """The whole page, in reading order."""
     look = overview.look
-    parts = [_head(look), banner(look.ledger.banner), Section("", overview.sentences)]
+    head = Section(look.trace.path, [headline(look.trace)])
+    parts = [head, banner(look.ledger.banner), Section("", overview.sentences)]
     parts += [_sequence(entry, top) for entry in overview.sequences]
     parts += [_totals(look), _steps(look), _regions(look), _kernels(look, top), _ops(look, top)]
     parts += [*_findings(look), _ledger(look)]
     return [part for part in parts if part.paragraphs or part.bullets or part.rows]
-
-
-def _head(look: Look) -> Section:
-    trace = look.trace
-    rank = f", rank {trace.rank}" if trace.rank is not None else ""
-    counts = [plural(trace.events, "event"), plural(trace.steps, "step")]
-    counts.append(plural(trace.regions, "region"))
-    return Section(trace.path, [f"{device_text(trace)}{rank} · {' · '.join(counts)}"])
-
-
-def device_text(trace: TraceEntry) -> str:
-    """`NVIDIA H200 (sm90)`."""
-    arch = f" ({trace.arch})" if trace.arch else ""
-    return f"{trace.device or 'no GPU named'}{arch}"
 
 
 def banner(notes: Sequence[NoteEntry]) -> Section:

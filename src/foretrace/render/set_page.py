@@ -8,7 +8,8 @@ import os
 import shlex
 
 from foretrace.overview.ranks import Spread, host_per_step, spreads
-from foretrace.render.look_page import banner, device_text, note_text
+from foretrace.overview.sentences import device_text
+from foretrace.render.look_page import banner, note_text
 from foretrace.render.section import Section
 from foretrace.schema.documents.look import GRAVE, Look
 from foretrace.schema.documents.sets import LookSet

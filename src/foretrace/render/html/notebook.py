@@ -17,6 +17,7 @@ from foretrace.comparison import Comparison
 from foretrace.model.intervals import Ints
 from foretrace.model.trace import Trace
 from foretrace.overview import look
+from foretrace.overview.sentences import headline
 from foretrace.render.html.timeline import Timeline
 from foretrace.render.look_page import note_text
 from foretrace.render.safe import plain
@@ -24,7 +25,7 @@ from foretrace.schema.display import draws
 from foretrace.schema.documents.look import FindingEntry, Look
 from foretrace.schema.finding import Finding, Findings
 from foretrace.schema.verdict import Verdict, Verdicts
-from foretrace.units import DASH, count_text, percent_text, plural, ratio_text, time_text
+from foretrace.units import DASH, count_text, percent_text, ratio_text, time_text
 
 WIDTH, ROW, GAP = 800, 10, 6
 MOST_BOXES, MOST_ROWS = 800, 10
@@ -56,16 +57,10 @@ def look_html(document: Look) -> str:
 
 
 def _overview(document: Look, picture: str, *, findings: bool) -> str:
-    trace, totals = document.trace, document.totals
-    facts = [
-        trace.device or "no GPU named",
-        plural(trace.events, "event"),
-        plural(totals.kernels, "kernel"),
-        plural(trace.steps, "step"),
-    ]
-    lines = [f"{os.path.basename(trace.path)}: {' · '.join(facts)}"]
+    trace = document.trace
+    title = f"{os.path.basename(trace.path)}: {headline(trace)}"
     notes = [f"<strong>! {_text(note_text(note))}</strong>" for note in document.ledger.banner]
-    summary = [*map(_text, lines), *notes, *map(_text, document.sentences)]
+    summary = [_text(title), *notes, *map(_text, document.sentences)]
     text = "".join(f"<p>{line}</p>" for line in summary)
     found = findings_html(document.findings) if findings else ""
     return f"<div>{text}{picture}{_kernels(document)}{found}</div>"

@@ -13,6 +13,7 @@ from foretrace import families
 from foretrace.model.about import device_of
 from foretrace.model.trace import Trace
 from foretrace.overview import look
+from foretrace.overview.sentences import headline
 from foretrace.render.html.timeline import Outline
 from foretrace.render.safe import plain
 from foretrace.schema.documents.look import Look
@@ -65,6 +66,7 @@ class TraceFacts(Struct):
     """Everything that a page knows of one trace; `story` is the summary in sentences."""
 
     title: str
+    headline: str
     story: list[str]
     timeline: Outline
     look: Look
@@ -84,6 +86,7 @@ def facts(trace: Trace, title: str, timeline: Outline) -> TraceFacts:
     document.kernels = []  # `kernels` below has the same rows with more in them
     return TraceFacts(
         title=title,
+        headline=headline(document.trace),
         story=document.sentences,
         timeline=timeline,
         look=document,

@@ -24,10 +24,7 @@ function noteText(note) {
 }
 
 export function showSummary(node, entry) {
-  const { trace } = entry.look;
-  const facts = [trace.device ?? "no GPU named", trace.arch, trace.rank === null ? null : `rank ${trace.rank}`,
-    `${numberText(trace.events)} events`].filter(Boolean).join(" · ");
-  replace(node, make("h2", {}, nameOf(entry.title)), make("p", { class: "faint" }, facts),
+  replace(node, make("h2", {}, nameOf(entry.title)), make("p", { class: "faint" }, nameOf(entry.headline)),
     make("ul", { class: "story" }, entry.story.map((sentence) => make("li", {}, nameOf(sentence)))));
 }
 
