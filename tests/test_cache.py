@@ -11,7 +11,7 @@ import pytest
 
 import foretrace
 from foretrace import recordings
-from foretrace.opening import look_document
+from foretrace.overview.reading import overview_of
 from foretrace.sources import cache
 from foretrace.sources.limits import Limits
 
@@ -34,15 +34,15 @@ def test_the_second_open_equals_the_first(place: Path) -> None:
 
 
 def test_a_kept_document_equals_a_fresh_one(place: Path) -> None:
-    fresh = look_document(str(LARGE), cache=False)
-    look_document(str(LARGE))
+    fresh = overview_of(str(LARGE), cache=False)
+    overview_of(str(LARGE))
     assert list((place / "documents").iterdir())
-    assert look_document(str(LARGE)) == fresh
+    assert overview_of(str(LARGE)) == fresh
 
 
 def test_without_cache_nothing_is_written(place: Path) -> None:
     foretrace.open(LARGE, cache=False)
-    look_document(str(LARGE), cache=False)
+    overview_of(str(LARGE), cache=False)
     assert not place.exists()
 
 
@@ -96,7 +96,7 @@ def test_a_size_that_was_never_kept_is_not_hashed(
     monkeypatch.setattr(cache, "_hash", lambda path: hashed.append(path) or kept(path))
     assert cache.load(str(LARGE)) is None
     assert not hashed
-    look_document(str(LARGE))
+    overview_of(str(LARGE))
     copied = tmp_path / "copy.json.gz"
     copied.write_bytes(LARGE.read_bytes())
     assert cache.load_document(str(copied), "nothing") is None
@@ -114,20 +114,20 @@ def test_a_file_that_changed_meanwhile_is_not_kept(place: Path, tmp_path: Path) 
 
 def test_other_limits_are_another_reading(place: Path) -> None:
     few = Limits(events=1000)
-    assert look_document(str(LARGE), limits=few)["look"]["ledger"]["seen"] == 1000
+    assert overview_of(str(LARGE), limits=few).look.ledger.seen == 1000
     assert foretrace.open(LARGE, limits=few).event_count == 1000
     assert not place.exists()
-    assert look_document(str(LARGE))["look"]["ledger"]["seen"] == 52_856
+    assert overview_of(str(LARGE)).look.ledger.seen == 52_856
     assert foretrace.open(LARGE).event_count == 52_856
     assert foretrace.open(LARGE, limits=few).event_count == 1000
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"[]", b'{"look": 3}', b"\xff"])
 def test_a_damaged_document_is_made_anew(content: bytes, place: Path) -> None:
-    fresh = look_document(str(LARGE))
+    fresh = overview_of(str(LARGE))
     (kept,) = (place / "documents").iterdir()
     kept.write_bytes(content)
-    assert look_document(str(LARGE)) == fresh
+    assert overview_of(str(LARGE)) == fresh
     assert kept.read_bytes() != content
 
 
@@ -141,7 +141,7 @@ def test_damaged_facts_about_the_tables_are_read_anew(content: bytes, place: Pat
 
 
 def test_documents_are_trimmed_too(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    look_document(str(LARGE))
+    overview_of(str(LARGE))
     monkeypatch.setattr(cache, "KEEP_DOCUMENT_BYTES", 0)
     stamp = cache.stamp_of(str(LARGE))
     cache.save_document(str(LARGE), stamp, "other", lambda: b"{}")

@@ -199,7 +199,7 @@ def test_one_form_at_a_time(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr() == ("", "foretrace: choose one of --json and --markdown\n")
 
 
-MAKERS = {"bench", "name", "record", "run", "shapes", "worth"}  # they are given no trace
+MAKERS = {"bench", "name", "record", "run", "schema", "shapes", "worth"}  # they are given no trace
 
 
 @pytest.mark.parametrize("name", sorted(set(COMMANDS) - MAKERS))

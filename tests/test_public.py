@@ -1,22 +1,40 @@
-"""`import foretrace as ft`: the public names work in whatever order things are imported, and cost
-nothing until used.
+"""`import foretrace as ft`: the public names work in whatever order things are imported, cost
+nothing until used, and are typed.
 """
 
 from __future__ import annotations
 
+import ast
+import importlib.util
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 import foretrace
 
+ROOT = Path(__file__).parent.parent
 ORDERS = (
     "import foretrace as ft; ft.look; ft.compare",
-    "import foretrace.look, foretrace.comparison; import foretrace as ft",
-    "from foretrace.look import op_rows; from foretrace.comparison import document; import foretrace "
-    "as ft",
+    "import foretrace.overview, foretrace.comparison; import foretrace as ft",
+    "from foretrace.overview import summarize; from foretrace.comparison import document; "
+    "import foretrace as ft",
 )
+MYPY = """[mypy]
+strict = true
+follow_imports = silent
+ignore_missing_imports = true
+[mypy-user_script]
+disallow_any_expr = true
+[mypy-torch.*,pandas.*,pyarrow.*]
+follow_imports = skip
+"""
+
+
+def python(code: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -25,22 +43,17 @@ def test_functions_answer_in_any_order_of_imports(order: str) -> None:
 {order}
 from foretrace import recordings
 a, b = (ft.open(recordings.traces()[name], cache=False) for name in ("mlp_eager", "mlp_compiled"))
-assert ft.look(a)["totals"]["kernels"] == 15
+assert ft.look(a).totals.kernels == 15
 assert ft.compare(a, b).kernels.fusions
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    done = python(code)
     assert done.returncode == 0, done.stderr
 
 
 def test_importing_costs_nothing() -> None:
-    code = (
-        "import foretrace, sys; print(sorted({'polars', 'numpy', 'torch', 'click', 'msgspec'} "
-        "& set(sys.modules)))"
-    )
-    assert (
-        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip()
-        == "[]"
-    )
+    heavy = {"polars", "numpy", "torch", "click", "msgspec"}
+    done = python(f"import foretrace, sys; print(sorted({heavy} & set(sys.modules)))")
+    assert done.stdout.strip() == "[]"
 
 
 def test_every_public_name_is_there() -> None:
@@ -48,3 +61,52 @@ def test_every_public_name_is_there() -> None:
         assert getattr(foretrace, name) is not None
     with pytest.raises(AttributeError):
         foretrace.nonsense  # noqa: B018
+
+
+def test_type_checkers_see_the_same_names() -> None:
+    """The imports for type checkers and the table for `__getattr__` name the same places."""
+    tree = ast.parse(Path(foretrace.__file__).read_text(encoding="utf-8"))
+    block = next(node for node in tree.body if isinstance(node, ast.If))
+    typed = {
+        alias.asname or alias.name: (str(node.module).removeprefix("foretrace."), alias.name)
+        for node in block.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    places = {
+        name: (where.partition(":")[0], where.partition(":")[2] or name)
+        for name, where in foretrace._PUBLIC.items()
+    }
+    assert typed == places
+    assert {*places, "__version__"} == set(foretrace.__all__)
+
+
+def test_in_a_notebook_results_know_how_they_are_drawn() -> None:
+    code = """
+import sys, types
+sys.modules["IPython"] = types.ModuleType("IPython")
+import foretrace as ft
+from foretrace import recordings
+print(ft.open(recordings.traces()["linear_eager"], cache=False)._repr_html_()[:5])
+"""
+    assert python(code).stdout.strip() == "<div>"
+
+
+@pytest.mark.skipif(importlib.util.find_spec("mypy") is None, reason="mypy is not installed")
+def test_a_users_script_meets_no_any(tmp_path: Path) -> None:
+    script = ROOT / "tests" / "user_script.py"
+    used = {
+        node.attr
+        for node in ast.walk(ast.parse(script.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.value, ast.Name)
+        and node.value.id == "ft"
+    }
+    assert used == set(foretrace.__all__), "the script uses every public name"
+    config = tmp_path / "mypy.ini"
+    config.write_text(MYPY)
+    command = [sys.executable, "-m", "mypy", "--config-file", str(config)]
+    command += ["--cache-dir", str(ROOT / ".mypy_cache" / "user_script"), str(script)]
+    environment = os.environ | {"MYPYPATH": str(ROOT / "src")}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stdout + done.stderr

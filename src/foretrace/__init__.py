@@ -11,6 +11,8 @@ These names are the public interface. Each is imported when it is first used, so
 
 from __future__ import annotations
 
+import sys
+from contextlib import suppress
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -21,38 +23,35 @@ if TYPE_CHECKING:
     from foretrace.comparison import Comparison, compare
     from foretrace.errors import ForetraceError, MissingError, TraceError, UsageError
     from foretrace.guess import check, expect
-    from foretrace.look import look
     from foretrace.model.trace import Trace
-    from foretrace.opening import open, open_all
+    from foretrace.opening import open, open_all  # noqa: A004 - the public name
+    from foretrace.overview import look
     from foretrace.profiling import capture, handler
+    from foretrace.schema.documents.look import Look
     from foretrace.schema.finding import Finding
     from foretrace.schema.verdict import Verdict
 
-# Where each public name lives; `module:name` where it has another name there. The imports above
-# are the same list for type checkers, and a test holds the two together.
-_PUBLIC = {
-    "open": "opening",
-    "open_all": "opening",
-    "look": "look",
-    "findings": "analyses:run_all",
-    "compare": "comparison",
-    "check": "guess",
-    "expect": "guess",
-    "capture": "profiling",
-    "handler": "profiling",
-    "Trace": "model.trace",
-    "Comparison": "comparison",
-    "Finding": "schema.finding",
-    "Verdict": "schema.verdict",
-    "ForetraceError": "errors",
-    "TraceError": "errors",
-    "UsageError": "errors",
-    "MissingError": "errors",
+# Where the public names live; `module:name` where it has another name there. The imports above are
+# the same list for type checkers, and a test holds the two together.
+_PLACES = {
+    "opening": "open open_all",
+    "overview": "look",
+    "analyses:run_all": "findings",
+    "comparison": "Comparison compare",
+    "guess": "check expect",
+    "profiling": "capture handler",
+    "model.trace": "Trace",
+    "schema.documents.look": "Look",
+    "schema.finding": "Finding",
+    "schema.verdict": "Verdict",
+    "errors": "ForetraceError MissingError TraceError UsageError",
 }
+_PUBLIC = {name: place for place, names in _PLACES.items() for name in names.split()}
 __all__ = [
     "Comparison",
     "Finding",
     "ForetraceError",
+    "Look",
     "MissingError",
     "Trace",
     "TraceError",
@@ -74,6 +73,10 @@ __all__ = [
 def __getattr__(name: str) -> object:
     if name not in _PUBLIC:
         raise AttributeError(f"module 'foretrace' has no attribute {name!r}")
+    if "IPython" in sys.modules:
+        # registers how results are drawn; a machine that only captures lacks what it needs
+        with suppress(ImportError):
+            from foretrace.render.html import notebook  # noqa: F401
     module, _, other = _PUBLIC[name].partition(":")
     found: object = getattr(import_module(f"foretrace.{module}"), other or name)
     globals()[name] = found

@@ -9,9 +9,9 @@ import pytest
 import foretrace as ft
 from corpus.all_cases import OPENING
 from corpus.cases import Case
-from foretrace.look import full_look
-from foretrace.render.markdown import look_text as look_markdown
-from foretrace.render.terminal import look_text
+from foretrace.overview import summarize
+from foretrace.render.look_page import sections
+from foretrace.render.section import drawn, marked
 from foretrace.sources.limits import Limits
 
 # large ones are made when used
@@ -20,9 +20,9 @@ SMALL = [case for case in OPENING if isinstance(case.content, bytes) and not cas
 
 @pytest.mark.parametrize("case", SMALL, ids=lambda case: f"{case.id}-{case.name}")
 def test_no_rule_fails(case: Case, tmp_path: Path) -> None:
-    document = full_look(ft.open(case.put(tmp_path), cache=False, limits=Limits(**case.limits)))
-    assert [row for row in document["look"]["findings"] if row["state"] == "crashed"] == []
-    text = look_text(document, 20)
+    found = summarize(ft.open(case.put(tmp_path), cache=False, limits=Limits(**case.limits)))
+    assert [row for row in found.look.findings if row.state == "crashed"] == []
+    text = drawn(sections(found, 20))
     assert max(map(len, text.split("\n"))) <= 100
     assert text.replace("\n", "").isprintable()
-    assert look_markdown(document, 20)
+    assert marked(sections(found, 20))

@@ -57,7 +57,7 @@ def test_a_click_hands_the_trace_over(browser: Browser, perfetto: str) -> None:
     assert browser.console() == []
     browser.find("#views button").click()
     browser.wait(
-        "document.querySelector('#views [role=status]').textContent.startsWith('Handed over')"
+        "document.querySelector('#views [role=status]').textContent.startsWith('Sent to Perfetto')"
     )
     other = next(handle for handle in browser.driver.window_handles if handle != own)
     browser.driver.switch_to.window(other)

@@ -80,7 +80,7 @@ def test_a_kernel_can_be_clicked(browser: Browser, reports: dict[str, Path]) -> 
     for expected in (
         "nvjet 256x128x64 tn bf16",
         "kernel · gemm",
-        "Asked for by",
+        "Launched by",
         "aten::linear",
         "aten::mm",
         "cuLaunchKernelEx",

@@ -50,7 +50,7 @@ def test_a_trace_is_opened_searched_and_selected(browser: Browser, served: Viewe
     open_trace(browser, 1)
     browser.run("viewer.panes[0].find('flash'); return 0")
     browser.run("viewer.panes[0].goToKernel(viewer.panes[0].facts.kernels[0])")
-    browser.wait("document.querySelector('.detail').textContent.includes('Asked for by')")
+    browser.wait("document.querySelector('.detail').textContent.includes('Launched by')")
     tiles = browser.run("return viewer.panes[0].tiles")
     browser.find("canvas").send_keys("s")
     browser.wait(f"viewer.panes[0].tiles > {tiles}")
@@ -119,6 +119,6 @@ def test_a_hostile_trace_is_text(browser: Browser, served: Viewer) -> None:
     assert browser.dialog() is None
     assert browser.run("return document.querySelectorAll('img, iframe, form').length") == 0
     browser.run("viewer.panes[0].goToKernel(viewer.panes[0].facts.kernels[0])")
-    browser.wait("document.querySelector('.detail').textContent.includes('Asked for by')")
+    browser.wait("document.querySelector('.detail').textContent.includes('Launched by')")
     assert browser.dialog() is None
     assert browser.console() == []

@@ -13,11 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 import foretrace
 from corpus.cases import Case, Opened
 from foretrace.cli import main
 from foretrace.errors import TraceError, UsageError
-from foretrace.look import look
+from foretrace.overview import look
 from foretrace.sources.limits import Limits
 
 
@@ -40,7 +42,7 @@ def _no_constant(name: str) -> None:
 
 def open_at(path: Path | str, limits: dict[str, int] | None = None) -> Opened:
     trace = foretrace.open(path, cache=False, limits=Limits(**limits) if limits else None)
-    return Opened(trace, look(trace))
+    return Opened(trace, msgspec.to_builtins(look(trace)))
 
 
 def outcome(path: Path | str, case: Case) -> Opened | TraceError | UsageError:

@@ -19,7 +19,7 @@ from foretrace.guess import check
 from foretrace.guess.baseline import write
 from foretrace.guess.questions import questions
 from foretrace.model.trace import Trace
-from foretrace.opening import look_document
+from foretrace.overview.reading import overview_of
 from foretrace.sources.limits import Limits
 from guess.conftest import TEXTS, recorded
 
@@ -168,9 +168,9 @@ def test_a_whole_trace_is_not_warned_of(capsys: pytest.CaptureFixture[str]) -> N
 
 @pytest.mark.parametrize("share", [0.2, 0.95])
 def test_the_story_says_that_it_is_of_a_part(tmp_path: Path, share: float) -> None:
-    story = look_document(str(cut(tmp_path, share)), cache=False)["story"]
+    story = overview_of(str(cut(tmp_path, share)), cache=False).sentences
     assert story[0] == (
-        "This is a part of a trace: the input ends inside the document: a killed export or an "
+        "The trace is incomplete: the input ends inside the document: a killed export or an "
         "incomplete copy."
     )
     assert not any("ran on a GPU" in sentence for sentence in story)

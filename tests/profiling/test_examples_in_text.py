@@ -57,4 +57,4 @@ def test_what_the_text_prints_runs(
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)  # a step too few is a warning
         exec(compile(text, "the text", "exec"), around)
-    assert len(foretrace.look(foretrace.open(f"traces/{written}.json.gz"))["steps"]) == 3
+    assert len(foretrace.look(foretrace.open(f"traces/{written}.json.gz")).steps) == 3

@@ -9,7 +9,6 @@ import re
 import sys
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,9 +18,11 @@ from corpus.builder import TraceBuilder
 from foretrace import recordings
 from foretrace.cli import main
 from foretrace.cli._options import shows_bold
-from foretrace.look import full_look
-from foretrace.render.markdown import look_text as look_markdown
-from foretrace.render.terminal import look_text
+from foretrace.overview import summarize
+from foretrace.overview.page import Overview
+from foretrace.render.look_page import sections
+from foretrace.render.section import drawn, marked
+from foretrace.schema.documents import encode
 
 PUBLIC = os.environ.get("FORETRACE_PUBLIC_TRACES", "")
 HOSTILE = [
@@ -44,12 +45,20 @@ HOSTILE = [
 ESCAPED = re.compile(r"\\.")
 
 
+def look_text(found: Overview, top: int, *, bold: bool = False) -> str:
+    return drawn(sections(found, top), bold=bold)
+
+
+def look_markdown(found: Overview, top: int) -> str:
+    return marked(sections(found, top))
+
+
 @cache
-def document(name: str) -> dict[str, Any]:
-    return full_look(ft.open(recordings.traces()[name], cache=False))
+def document(name: str) -> Overview:
+    return summarize(ft.open(recordings.traces()[name], cache=False))
 
 
-def hostile(name: str, folder: Path) -> dict[str, Any]:
+def hostile(name: str, folder: Path) -> Overview:
     """A trace in which everything that has a name has this one."""
     builder = TraceBuilder().step(1, 0, 100_000).region(name, 0, 90_000)
     builder.op(name, 1_000, 50_000, dims=[[8, 8], [8, 8]], types=[name, name]).launch(2_000, 500)
@@ -66,7 +75,7 @@ def hostile(name: str, folder: Path) -> dict[str, Any]:
     }
     path = folder / "trace.json"
     path.write_bytes(builder.bytes())
-    return full_look(ft.open(path, cache=False))
+    return summarize(ft.open(path, cache=False))
 
 
 @pytest.mark.parametrize("name", sorted(recordings.traces()))
@@ -77,20 +86,21 @@ def test_fits_a_hundred_columns(name: str, top: int) -> None:
     assert text.isprintable() or text.replace("\n", "").isprintable()
 
 
-def test_the_mlp_tells_its_story() -> None:
+def test_the_summary_of_the_mlp() -> None:
     text = look_text(document("mlp_eager"), 20)
     flat = " ".join(text.split())
     assert (
-        "mlp_fwd ran 3 times; each call launched 5 kernels (3 gemm, 2 pointwise) and 2 memsets"
+        "mlp_fwd ran 3 times; each call launched 5 kernels (3 GEMMs, 2 pointwise) and 2 memsets"
         in flat
     )
     assert (
-        "Who asked: aten::linear for 3 gemm; aten::gelu for 1 pointwise; aten::mul for 1 pointwise."
+        "Launched by: aten::linear (3 GEMMs); aten::gelu (1 pointwise); aten::mul (1 pointwise)."
         in flat
     )
-    assert "It is bound by compute" in flat
-    assert "The largest cost is nvjet 256x128x64 tn bf16 for aten::mm" in flat
-    assert "What could be saved: gelu and mul could be one kernel" in flat
+    assert "It is compute-bound" in flat
+    assert "Kernel time by role: 70.0% gemm, 30.0% pointwise." in flat
+    assert "The largest cost is nvjet 256x128x64 tn bf16 (aten::mm)" in flat
+    assert "Possible savings: gelu and mul could be one kernel" in flat
     assert "50.3 MB intermediate" in text
     assert "at most 100.7 MB" in flat
     assert "2 products [8192, 768] x [768, 3072] share nvjet 256x128x64 tn bf16" in flat
@@ -106,20 +116,9 @@ def test_the_mlp_lists_its_kernels_in_launch_order() -> None:
     start = next(
         at
         for at, line in enumerate(lines)
-        if line.startswith("mlp_fwd: 7 pieces of GPU work in launch order")
+        if line.startswith("mlp_fwd: 7 GPU operations in launch order")
     )
-    assert lines[start + 1].split() == [
-        "kernel",
-        "asked",
-        "for",
-        "by",
-        "host",
-        "delay",
-        "time",
-        "TFLOP/s",
-        "TB/s",
-        "bound",
-    ]
+    assert " ".join(lines[start + 1].split()) == "kernel op host delay time TFLOP/s TB/s bound"
     kernels = [line.split("  ")[1] for line in lines[start + 2 : start + 9]]
     gate, down = "nvjet 256x128x64 tn bf16", "nvjet 192x128x64 tn bf16"
     assert kernels == ["Memset (Device)", gate, "gelu", "Memset (Device)", gate, "mul bf16", down]
@@ -130,21 +129,21 @@ def test_the_mlp_lists_its_kernels_in_launch_order() -> None:
 def test_the_linear_adds_its_bias_in_the_epilogue() -> None:
     text = look_text(document("linear_eager"), 20)
     assert "Bias in the epilogue of 1 product per step: no add kernel [bias_epilogue]" in text
-    assert "each call launched 1 kernel (1 gemm)" in text
+    assert "each call launched 1 kernel (1 GEMM)" in text
 
 
 def test_sections_come_in_reading_order() -> None:
     text = look_text(document("mlp_eager"), 20)
     heads = [
         "mlp_fwd ran",
-        "mlp_fwd: 7 pieces",
+        "mlp_fwd: 7 GPU operations",
         "Totals",
         "Steps",
         "Regions",
         "Kernels",
         "Host ops",
         "Findings",
-        "Looked for",
+        "Checked and not found",
     ]
     heads.append("Read")
     places = [text.index(f"\n{head}") for head in heads]
@@ -165,9 +164,9 @@ def test_a_column_says_which_time_it_shows() -> None:
 def test_findings_come_by_what_they_could_save() -> None:
     text = look_text(document("llama_train_eager"), 20)
     bounds = [
-        row["at_most_ns"]
-        for row in document("llama_train_eager")["look"]["findings"]
-        if row["at_most_ns"] is not None
+        row.at_most_ns
+        for row in document("llama_train_eager").look.findings
+        if row.at_most_ns is not None
     ]
     assert bounds == sorted(bounds, reverse=True)
     assert len(re.findall(r"^  at most ", text, re.MULTILINE)) == len(bounds)
@@ -182,7 +181,7 @@ def test_rules_that_lack_data_are_named_together(tmp_path: Path) -> None:
         .kernel("sgemm", 5_000, 100)
         .bytes()
     )
-    text = " ".join(look_text(full_look(ft.open(path, cache=False)), 20).split())
+    text = " ".join(look_text(summarize(ft.open(path, cache=False)), 20).split())
     assert (
         "Skipped, needs shapes: record with record_shapes=True: bias_separate, "
         "fusable_pointwise, gemm_choice."
@@ -193,8 +192,8 @@ def test_rules_that_lack_data_are_named_together(tmp_path: Path) -> None:
 def test_a_trace_without_gpu_work_says_so(tmp_path: Path) -> None:
     path = tmp_path / "trace.json"
     path.write_bytes(TraceBuilder().op("aten::mm", 0, 5_000).bytes())
-    assert "No GPU kernel is recorded: the trace holds 1 host op." in look_text(
-        full_look(ft.open(path, cache=False)), 20
+    assert "The trace has no GPU kernels. It holds 1 host op." in look_text(
+        summarize(ft.open(path, cache=False)), 20
     )
 
 
@@ -202,7 +201,7 @@ def test_lost_data_is_a_banner_on_top(tmp_path: Path) -> None:
     path = tmp_path / "trace.json"
     whole = gn(50).bytes()
     path.write_bytes(cut(whole, len(whole) // 2))
-    found = full_look(ft.open(path, cache=False))
+    found = summarize(ft.open(path, cache=False))
     for text in (look_text(found, 20), look_markdown(found, 20)):
         lines = [line for line in text.split("\n") if line]
         assert any("trace" in line and "truncated" in line for line in lines[:4]), lines[:4]
@@ -241,7 +240,7 @@ def test_a_hostile_name_is_no_markdown(name: str, tmp_path: Path) -> None:
 def test_markdown_says_what_the_terminal_says() -> None:
     terminal = " ".join(look_text(document("mlp_eager"), 20).split())
     marked = re.sub(r"\\(.)", r"\1", look_markdown(document("mlp_eager"), 20)).replace("**", "")
-    for sentence in document("mlp_eager")["story"]:
+    for sentence in document("mlp_eager").sentences:
         assert sentence in terminal
         assert sentence in marked
     assert "| nvjet 192x128x64 tn bf16 | linear > matmul > mm |" in marked
@@ -264,7 +263,7 @@ def test_the_command_prints_the_contract_and_nothing_else(
         "ops",
         "findings",
     }
-    assert printed == json.loads(json.dumps(document("mlp_eager")["look"]))
+    assert printed == json.loads(encode(document("mlp_eager").look))
 
 
 @pytest.mark.parametrize("form", [[], ["--markdown"]])
@@ -295,6 +294,6 @@ def test_bold_only_on_a_terminal_that_wants_it(monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.skipif(not PUBLIC, reason="FORETRACE_PUBLIC_TRACES names no folder of public traces")
 def test_public_traces_fit_too() -> None:
     for path in sorted(Path(PUBLIC).glob("*.json.gz")):
-        found = full_look(ft.open(path, cache=False))
+        found = summarize(ft.open(path, cache=False))
         assert max(map(len, look_text(found, 20).split("\n"))) <= 100, path.name
         assert look_markdown(found, 20)

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import foretrace
-from foretrace.look import look
+from foretrace.overview import look
 from foretrace.recordings import traces
 from foretrace.share import handoff
 from foretrace.share.perfetto import PID, annotated
@@ -58,8 +58,8 @@ def test_the_copy_still_says_the_same(name: str, tmp_path: Path) -> None:
     trace = foretrace.open(traces()[name], cache=False)
     annotated(trace, tmp_path / "copy.json.gz")
     before, after = look(trace), look(foretrace.open(tmp_path / "copy.json.gz", cache=False))
-    assert after["totals"] == before["totals"]
-    assert after["kernels"] == before["kernels"]
+    assert after.totals == before.totals
+    assert after.kernels == before.kernels
 
 
 def test_the_copy_loads_in_perfetto(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 import foretrace
 from foretrace.errors import UsageError
-from foretrace.look import look
+from foretrace.overview import look
 from foretrace.recordings import traces
 from foretrace.share.pseudonyms import Pseudonyms
 from foretrace.share.publish import share
@@ -94,12 +94,13 @@ def test_a_copy_says_the_same_about_the_gpu(name: str, tmp_path: Path) -> None:
     after = look(
         foretrace.open(redact(foretrace.open(traces()[name], cache=False), tmp_path), cache=False)
     )
-    for part in ("totals", "steps"):
-        assert after[part] == before[part]
+    assert (after.totals, after.steps) == (before.totals, before.steps)
     plain = ("name", "short", "role", "count", "per_step", "total_ns", "median_ns", "ops", "chain")
-    rows = [[[row[key] for key in plain] for row in each["kernels"]] for each in (before, after)]
+    rows = [
+        [[getattr(row, key) for key in plain] for row in each.kernels] for each in (before, after)
+    ]
     assert rows[0] == rows[1]
-    assert after["ledger"]["skipped"] == after["ledger"]["repaired"] == 0
+    assert after.ledger.skipped == after.ledger.repaired == 0
 
 
 @pytest.mark.parametrize(

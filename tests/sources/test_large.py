@@ -28,13 +28,14 @@ from foretrace.sources.kineto import parallel
 MIB = 1 << 20
 SCRIPT = """
 import json, resource, sys
+import msgspec
 import foretrace
 from foretrace.errors import ForetraceError
-from foretrace.look import look
+from foretrace.overview import look
 result = {}
 try:
     trace = foretrace.open(sys.argv[1], cache=False)
-    doc = look(trace)
+    doc = msgspec.to_builtins(look(trace))
     result = {"totals": doc["totals"], "ledger": doc["ledger"], "sum": sum(row["total_ns"] for row in doc["kernels"]),
               "where": {note.code: note.where for note in trace.ledger.notes}}
 except ForetraceError as error:

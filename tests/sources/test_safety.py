@@ -74,7 +74,7 @@ def hook(event, args):
 
 sys.addaudithook(hook)
 from foretrace.errors import ForetraceError
-from foretrace.look import look
+from foretrace.overview import look
 from foretrace.sources.limits import Limits
 import foretrace
 

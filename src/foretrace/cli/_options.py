@@ -106,16 +106,6 @@ def new_file(path: str, *, overwrite: bool) -> Path:
     return target
 
 
-def lost_data(document: dict[str, Any]) -> bool:
-    """Whether `--strict` must fail on this document."""
-    ledger = document["ledger"]
-    return bool(
-        ledger["repaired"]
-        or ledger["skipped"]
-        or any(note["severity"] != "info" for note in ledger["notes"])
-    )
-
-
 def shows_bold() -> bool:
     """Whether stdout is a terminal whose owner has not asked for plain text (NO_COLOR)."""
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR")

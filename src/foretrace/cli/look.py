@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import gc
-import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import click
 
-from foretrace.cli._options import as_json, lost_data, one_form, opens_trace, shows_bold
+from foretrace.cli._options import as_json, one_form, opens_trace, shows_bold
 
 if TYPE_CHECKING:
-    from foretrace.look_set import Overview
+    from msgspec import Struct
+
+    from foretrace.render.section import Section
+    from foretrace.sources.folder import FolderContents
+    from foretrace.sources.limits import Limits
+
+    # the document, what draws it, and whether --strict must fail
+    Answer = tuple[Struct, Callable[[], list[Section]], bool]
 
 
 @click.command("look")
@@ -38,16 +44,16 @@ def command(
     strict: bool,
     limit: tuple[str, ...],
 ) -> int:
-    """Say what ran on the GPU, who asked for it, what it cost, and what could be saved.
+    """Show what ran on the GPU, which ops launched it, what it cost, and possible savings.
 
-    Opens with a short story, then lists what each region runs in launch order, the steps, kernels
-    and host ops, what the rules found (docs/findings.md), and what reading the file cost.
+    Opens with a short summary. Then lists what each region launches, in launch order, the steps,
+    kernels and host ops, the findings of the rules (docs/findings.md), and what was read.
 
     TRACE is a file, a folder or zip, ARCHIVE.zip::MEMBER, or - for stdin. A folder or zip that
-    holds several traces gives an overview: a row for each, how far its ranks lie apart, and which
-    files are no traces.
+    holds several traces gives an overview: a row for each, how far its ranks differ, and which
+    files cannot be read.
     """
-    from foretrace.opening import look_document
+    from foretrace.schema.documents import encode
     from foretrace.sources.folder import searched
     from foretrace.sources.limits import parse_limits
 
@@ -55,35 +61,39 @@ def command(
     limits = parse_limits(limit)
     inside = searched(trace, limits)
     if inside is not None and len(inside.traces) > 1:
-        from foretrace.look_set import overview
-
-        return _show(
-            overview(trace, inside, limits, cache=not no_cache, tell=_progress),
-            as_json,
-            markdown,
-            strict,
-        )
-    with _uncollected():
-        document = look_document(trace, cache=not no_cache, limits=limits)
-    left_out = (
-        [str(problem) for _, problem in inside.files if problem] if inside is not None else []
-    )
-    _warn(left_out)
-    if as_json:
-        click.echo(json.dumps(document["look"], ensure_ascii=False, allow_nan=False))
-    elif markdown:
-        from foretrace.render.markdown import look_text as look_markdown
-
-        click.echo(look_markdown(document, top))
+        document, page, odd = _look_set(trace, inside, limits, not no_cache)
     else:
-        from foretrace.render.terminal import look_text
+        document, page, odd = _look(trace, inside, limits, not no_cache, top)
+    if as_json:
+        click.echo(encode(document))
+    else:
+        from foretrace.render.section import drawn, marked
 
-        click.echo(look_text(document, top, bold=shows_bold()))
-    return 1 if strict and (left_out or lost_data(document["look"])) else 0
+        click.echo(marked(page()) if markdown else drawn(page(), bold=shows_bold()))
+    return 1 if strict and odd else 0
+
+
+def _look(
+    trace: str, inside: FolderContents | None, limits: Limits, cache: bool, top: int
+) -> Answer:
+    """One trace; files beside it that cannot be read are odd."""
+    from foretrace.overview.reading import overview_of
+
+    with _uncollected():
+        found = overview_of(trace, cache=cache, limits=limits)
+    left_out = [str(problem) for _, problem in inside.files if problem] if inside else []
+    _warn(left_out)
+
+    def page() -> list[Section]:
+        from foretrace.render.look_page import sections
+
+        return sections(found, top)
+
+    return found.look, page, bool(left_out) or found.look.ledger.lost_data
 
 
 def _warn(left_out: list[str]) -> None:
-    """The document of the one trace in a folder has no place for the files beside it that are none."""
+    """The document of the one trace in a folder has no place for unreadable files beside it."""
     if left_out:
         from foretrace.render.safe import plain
 
@@ -105,27 +115,23 @@ def _uncollected() -> Iterator[None]:
             gc.enable()
 
 
-def _show(overview: Overview, as_json: bool, markdown: bool, strict: bool) -> int:
-    if as_json:
-        click.echo(json.dumps(overview.document(), ensure_ascii=False, allow_nan=False))
-    else:
-        from foretrace.render.section import drawn, marked
+def _look_set(trace: str, inside: FolderContents, limits: Limits, cache: bool) -> Answer:
+    from foretrace.opening import shown
+    from foretrace.overview.sets import look_set
+
+    found = look_set(trace, inside, limits, cache=cache, progress=_progress)
+
+    def page() -> list[Section]:
         from foretrace.render.set_page import sections
 
-        page = sections(overview)
-        click.echo(marked(page) if markdown else drawn(page, bold=shows_bold()))
-    odd = (
-        overview.left_out
-        or any(note.severity != "info" for note in overview.notes)
-        or any(map(lost_data, overview.looks))
-    )
-    return 1 if strict and odd else 0
+        return sections(shown(trace), found)
+
+    odd = any(note.severity != "info" for note in found.notes)
+    lost = any(look.ledger.lost_data for look in found.traces)
+    return found, page, bool(found.left_out) or odd or lost
 
 
-def _progress(done: int, every: int, what: str) -> None:
+def _progress(done: int, every: int, last: str) -> None:
     if sys.stderr.isatty():
-        click.echo(
-            "\r\x1b[K" + (f"read {done} of {every}: {ascii(what)[1:-1]}" if done < every else ""),
-            err=True,
-            nl=False,
-        )
+        text = f"read {done} of {every}: {ascii(last)[1:-1]}" if done < every else ""
+        click.echo(f"\r\x1b[K{text}", err=True, nl=False)

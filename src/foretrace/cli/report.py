@@ -46,11 +46,10 @@ def command(
 ) -> int:
     """Write one HTML file about one trace, or about two and what changed between them.
 
-    The file holds everything it shows and asks nothing of any network: open it from disk, mail it,
-    keep it.
+    The file holds everything it shows and needs no network: open it from disk, mail it, keep it.
     """
+    from foretrace import opening
     from foretrace.errors import UsageError
-    from foretrace.opening import open
     from foretrace.render.html import write_report
     from foretrace.render.html.extras import climbed, marked
     from foretrace.sources.limits import parse_limits
@@ -58,7 +57,8 @@ def command(
     if len(traces) > 2:
         raise UsageError("a report is about one trace or two; use foretrace compare for more")
     target = new_file(out, overwrite=overwrite)
-    opened = [open(trace, cache=not no_cache, limits=parse_limits(limit)) for trace in traces]
+    limits = parse_limits(limit)
+    opened = [opening.open(trace, cache=not no_cache, limits=limits) for trace in traces]
     written = write_report(
         target, opened, step=step, guesses=marked(opened, guess, guesses), ladder=climbed(ladder)
     )

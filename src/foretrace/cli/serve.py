@@ -20,10 +20,10 @@ from foretrace.cli._options import opens_trace
 def command(
     path: str, port: int, no_browser: bool, no_cache: bool, strict: bool, limit: tuple[str, ...]
 ) -> int:
-    """Look at a folder of traces, or at a large one, in the browser. Nobody but this machine can.
+    """Show a folder of traces, or a large trace, in the browser of this machine only.
 
-    The address holds a token that is made anew each time. Stop with Ctrl+C. With --strict nothing
-    is served when the trace, or any in the folder, was mended, skipped or odd.
+    The address holds a token that is new each time. Stop with Ctrl+C. With --strict nothing is
+    served when any trace was repaired, lost records or is odd.
     """
     from foretrace.opening import open_all
     from foretrace.render.safe import plain
@@ -31,27 +31,13 @@ def command(
     from foretrace.sources.limits import parse_limits
 
     limits = parse_limits(limit)
-    odd = (
-        [
-            trace
-            for trace in open_all(path, cache=not no_cache, limits=limits)
-            if trace.ledger.lost_data
-        ]
-        if strict
-        else []
-    )
+    opened = open_all(path, cache=not no_cache, limits=limits) if strict else []
+    odd = [trace for trace in opened if trace.ledger.lost_data]
     for trace in odd:
-        why = next(
-            (note.text for note in trace.ledger.notes if note.severity != "info"),
-            "records were mended or skipped",
-        )
-        click.echo(
-            plain(
-                f"foretrace: {trace.path}: {why}; nothing is served: leave --strict away to look "
-                "at it"
-            ),
-            err=True,
-        )
+        notes = [note.text for note in trace.ledger.notes if note.severity != "info"]
+        why = notes[0] if notes else "records were repaired or skipped"
+        words = f"foretrace: {trace.path}: {why}; nothing is served: omit --strict"
+        click.echo(plain(words), err=True)
     if odd:
         return 1
 

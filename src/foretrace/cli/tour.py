@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import click
 
-from foretrace.cli._options import lost_data, opens_trace
+from foretrace.cli._options import opens_trace
 
 
 @click.command("tour")
@@ -31,14 +31,14 @@ def command(
     a report on the MLP, eager and compiled.
     """
     from foretrace import recordings
-    from foretrace.opening import look_document
+    from foretrace.overview.reading import overview_of
     from foretrace.render.tour import next_text, tour_text
     from foretrace.sources.limits import parse_limits
 
     paths = recordings.traces(card)
     limits = parse_limits(limit)
     looks = {
-        name: look_document(str(path), cache=not no_cache, limits=limits)["look"]
+        name: overview_of(str(path), cache=not no_cache, limits=limits).look
         for name, path in paths.items()
     }
     click.echo(tour_text(looks))
@@ -47,7 +47,7 @@ def command(
     _part("The recorded climb", lambda: _recorded(card))
     _part("The report", lambda: _report(card, out, not no_cache))
     click.echo(f"\n{next_text(str(recordings.folder(card)))}")
-    return 1 if strict and any(lost_data(look) for look in looks.values()) else 0
+    return 1 if strict and any(look.ledger.lost_data for look in looks.values()) else 0
 
 
 def _part(name: str, text: Callable[[], str]) -> None:

@@ -13,6 +13,7 @@ from foretrace.comparison.ops import OpPair, OpTable
 from foretrace.comparison.side import Side
 from foretrace.schema.documents import compare as documents
 from foretrace.schema.documents.compare import LaunchConfig
+from foretrace.schema.documents.look import LedgerEntry
 
 SCHEMA = 1
 
@@ -50,7 +51,7 @@ def _trace(side: Side) -> documents.ComparedTrace:
         events=trace.event_count,
         steps=len(spans.steps),
         regions=len(spans.region_groups()),
-        ledger=documents.LedgerEntry.of(trace.ledger),
+        ledger=LedgerEntry.of(trace.ledger),
         unit=documents.ComparedUnit(
             side.unit.kind, side.unit.name or None, len(side.repeats.spans)
         ),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cached_property
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +14,7 @@ from foretrace.model.arguments import Arguments
 from foretrace.model.gpu import Gpu
 from foretrace.model.host import Host, step_number
 from foretrace.model.spans import Spans
+from foretrace.schema.display import Displayed
 from foretrace.schema.gaps import with_gaps
 from foretrace.schema.ledger import Ledger, LedgerBuilder, Note
 from foretrace.schema.tables import KINDS, TABLES, Tables
@@ -34,7 +34,7 @@ _OWN = ("events", "kernels", "copies", "ops", "steps", "regions", "tracks", "sha
 _WORD = np.dtypes.StringDType()  # a quarter of what a fixed width takes
 
 
-class Trace:
+class Trace(Displayed):
     """A recording. Tables are Polars frames made when first asked for; `ledger` says what reading
     them cost.
 
@@ -290,13 +290,6 @@ class Trace:
         if what == "stacks":
             return self.tables["frames"].height > 0 or self.tables["stacks"].height > 0
         return self.tables[what].height > 0
-
-    def _repr_html_(self) -> str:
-        """A table and a small timeline in a notebook; drawing lies above the model, so it is found
-        by name.
-        """
-        found: str = import_module("foretrace.render.html.notebook").trace_html(self)
-        return found
 
 
 def with_notes(ledger: Ledger, notes: tuple[Note, ...]) -> Ledger:

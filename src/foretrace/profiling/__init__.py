@@ -67,7 +67,7 @@ def capture(
     )
 
 
-def handler(folder: str | os.PathLike[str], *, name: str = "run") -> Callable[[Any], None]:
+def handler(folder: str | os.PathLike[str], *, name: str = "run") -> Callable[[object], None]:
     """An `on_trace_ready` that writes `folder/name.json.gz` (numbered when taken) and its run
     record.
     """

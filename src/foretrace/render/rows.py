@@ -24,9 +24,7 @@ def json_text(frame: pl.DataFrame) -> str:
 
 
 def json_rows(frame: pl.DataFrame) -> list[list[Any]]:
-    """The rows as JSON can say them: a number that is not finite is null, what JSON has no word for
-    is text.
-    """
+    """The rows as JSON values: a number that is not finite is null, other types are text."""
     return [[_json(value) for value in row] for row in frame.iter_rows()]
 
 
@@ -46,16 +44,13 @@ def csv_text(frame: pl.DataFrame) -> str:
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow([csv_cell(name) for name in frame.columns])
     for row in frame.iter_rows():
-        writer.writerow(
-            [
-                csv_cell(_cell(value)) if isinstance(value, str | list) else _cell(value)
-                for value in row
-            ]
-        )
+        cells = ((_cell(value), isinstance(value, str | list)) for value in row)
+        writer.writerow([csv_cell(cell) if words else cell for cell, words in cells])
     return out.getvalue().rstrip("\n")
 
 
 def table_text(frame: pl.DataFrame, rows: int) -> str:
+    """The first rows as an aligned table."""
     shown = [[_cell(value) for value in row] for row in frame.head(rows).iter_rows()]
     words = tuple(at for at, kind in enumerate(frame.dtypes) if not kind.is_numeric())
     text = table(frame.columns, shown, left=words, width=160, indent="")

@@ -41,12 +41,4 @@ def csv_cell(text: str) -> str:
 
 
 def _escape(mark: str) -> str:
-    code = ord(mark)
-    named = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}.get(mark)
-    return named or (
-        f"\\x{code:02x}"
-        if code < 0x100
-        else f"\\u{code:04x}"
-        if code < 0x10000
-        else f"\\U{code:08x}"
-    )
+    return mark.encode("unicode_escape").decode()

@@ -7,7 +7,8 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from foretrace.render.safe import markdown, plain
 from foretrace.render.table import table
@@ -17,10 +18,8 @@ BOLD, NORMAL = "\x1b[1m", "\x1b[0m"
 _QUANTITY = re.compile(r"(?<=\d) (?=(?:ns|us|ms|s|[kMGT]?B|[kMGTP]?FLOP|[GT]B/s|TFLOP/s)\b)")
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
-    """A title with paragraphs, with bullets, with a table, or with all of them. Columns in `left`
-    hold words.
+class Section(Struct, frozen=True):
+    """A title with paragraphs, bullets and a table; columns in `left` hold words.
 
     A bullet is its line and a text below it (may be empty). `after` is a line below the table.
     """
@@ -41,15 +40,11 @@ def drawn(sections: Sequence[Section], *, bold: bool = False) -> str:
 
 def _drawn(section: Section, bold: bool) -> str:
     title = _wrapped(section.title, "", "") if section.title else ""
+    indent, deep = "  " if title else "", " " * 6
     parts = [f"{BOLD}{title}{NORMAL}" if bold else title] if title else []
-    parts += [
-        _wrapped(text, "  " if title else "", "  " if title else "") for text in section.paragraphs
-    ]
+    parts += [_wrapped(text, indent, indent) for text in section.paragraphs]
     for line, text in section.bullets:
-        parts += [
-            _wrapped(line, "  ", "      "),
-            *([_wrapped(text, "      ", "      ")] if text else []),
-        ]
+        parts += [_wrapped(line, "  ", deep), *([_wrapped(text, deep, deep)] if text else [])]
     if section.rows:
         parts.append(table(section.head, section.rows, left=section.left, width=WIDTH))
     parts += [_wrapped(section.after, "  ", "  ")] if section.after else []

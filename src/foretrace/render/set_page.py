@@ -1,176 +1,129 @@
 """The page of `look` on a folder or zip of traces: a row for each, its largest finding, how far the
-ranks lie apart, and what was left out.
+ranks differ, and what was left out.
 """
 
 from __future__ import annotations
 
+import os
 import shlex
-from typing import Any
 
-from foretrace.look_set import Overview
-from foretrace.model.ranks import Spread, per_step, spreads
+from foretrace.overview.ranks import Spread, host_per_step, spreads
+from foretrace.overview.sentences import device_text
+from foretrace.render.look_page import banner, note_text
 from foretrace.render.section import Section
-from foretrace.schema.ledger import Note
-from foretrace.units import DASH, count_text, percent_text, ratio_text, time_text
-
-Look = dict[str, Any]
-GRAVE = ("data_loss", "error")
+from foretrace.schema.documents.look import GRAVE, Look
+from foretrace.schema.documents.sets import LookSet
+from foretrace.units import DASH, count_text, percent_text, plural, ratio_text, time_text
 
 
-def sections(overview: Overview) -> list[Section]:
-    """The whole page, in reading order."""
-    parts = [
-        _head(overview),
-        _banner(overview),
-        _traces(overview),
-        _findings(overview),
-        _ranks(overview),
-    ]
-    parts += [_left_out(overview), _notes(overview), _one(overview)]
+def sections(root: str, found: LookSet) -> list[Section]:
+    """The whole page, in reading order; `root` is the folder or zip."""
+    names = [_label(look.trace.path, root) for look in found.traces]
+    parts = [_head(root, found), banner([note for note in found.notes if note.severity in GRAVE])]
+    parts += [_traces(names, found), _findings(names, found), _ranks(found)]
+    parts += [_left_out(root, found), _notes(found), _one(found)]
     return [part for part in parts if part.paragraphs or part.bullets or part.rows]
 
 
-def _head(overview: Overview) -> Section:
-    counts = (
-        f"{len(overview.looks)} trace{'s' if len(overview.looks) != 1 else ''} · "
-        f"{len(overview.left_out)} left out"
-    )
-    cards = {_card(look) for look in overview.looks}
-    return Section(overview.path, [f"{counts} · {cards.pop()}" if len(cards) == 1 else counts])
+def _label(path: str, root: str) -> str:
+    """The path inside the folder or zip."""
+    member = path.removeprefix(f"{root}::")
+    return member if member != path else os.path.relpath(path, root)
 
 
-def _card(look: Look) -> str:
-    arch = f" ({look['trace']['arch']})" if look["trace"]["arch"] else ""
-    return f"{look['trace']['device'] or 'no GPU named'}{arch}"
+def _head(root: str, found: LookSet) -> Section:
+    counts = f"{plural(len(found.traces), 'trace')} · {len(found.left_out)} left out"
+    devices = {device_text(look.trace) for look in found.traces}
+    return Section(root, [f"{counts} · {devices.pop()}" if len(devices) == 1 else counts])
 
 
-def _banner(overview: Overview) -> Section:
-    """What every page made from this set must show."""
-    return Section(
-        "", bullets=[(f"! {_note(note)}", "") for note in overview.notes if note.severity in GRAVE]
-    )
-
-
-def _traces(overview: Overview) -> Section:
-    """The card has a column where the traces differ in it; elsewhere the head names it."""
-    several = len({_card(look) for look in overview.looks}) > 1
-    head = [
-        "trace",
-        *(["device"] if several else []),
-        "rank",
-        "events",
-        "steps",
-        "kernels",
-        "gpu busy",
-        "busy",
-        "host/step",
-    ]
+def _traces(names: list[str], found: LookSet) -> Section:
+    """The device has a column where the traces differ in it; elsewhere the head names it."""
+    several = len({device_text(look.trace) for look in found.traces}) > 1
+    head = ["trace", *(["device"] if several else []), "rank", "events", "steps", "kernels"]
     rows = [
-        [
-            overview.label(look["trace"]["path"]),
-            *([look["trace"]["device"] or DASH] if several else []),
-            *_numbers(look),
-        ]
-        for look in overview.looks
+        [name, *([look.trace.device or DASH] if several else []), *_numbers(look)]
+        for name, look in zip(names, found.traces, strict=True)
     ]
+    head += ["gpu busy", "busy", "host/step"]
     return Section("Traces", head=head, rows=rows, left=(0, 1) if several else (0,))
 
 
 def _numbers(look: Look) -> list[str]:
-    trace, totals = look["trace"], look["totals"]
-    busy, span = totals["gpu_busy_ns"], totals["gpu_span_ns"]
+    trace, busy, span = look.trace, look.totals.gpu_busy_ns, look.totals.gpu_span_ns
     return [
-        DASH if trace["rank"] is None else str(trace["rank"]),
-        count_text(trace["events"]),
-        count_text(trace["steps"]),
-        count_text(totals["kernels"]),
+        DASH if trace.rank is None else str(trace.rank),
+        count_text(trace.events),
+        count_text(trace.steps),
+        count_text(look.totals.kernels),
         time_text(busy),
         percent_text(busy / span if busy is not None and span else None),
-        time_text(per_step(look, "cpu_ns")),
+        time_text(host_per_step(look)),
     ]
 
 
 def _worst(look: Look) -> str:
-    """The first note above `info`, which is the worst, and how many more there are; `!` where data
-    was lost or is wrong.
+    """The worst note above `info`, and how many more there are; `!` where data was lost or is
+    wrong.
     """
-    notes = [note for note in look["ledger"]["notes"] if note["severity"] != "info"]
+    notes = [note for note in look.ledger.notes if note.severity != "info"]
     if not notes:
-        return "whole"
+        return "complete"
     more = f" +{len(notes) - 1}" if len(notes) > 1 else ""
-    return f"{'! ' if notes[0]['severity'] in GRAVE else ''}{notes[0]['code']}{more}"
+    return f"{'! ' if notes[0].severity in GRAVE else ''}{notes[0].code}{more}"
 
 
-def _findings(overview: Overview) -> Section:
+def _findings(names: list[str], found: LookSet) -> Section:
     rows = []
-    for look in overview.looks:
-        found = next((row for row in look["findings"] if row["state"] == "found"), None)
-        saving, title = (
-            (time_text(found["at_most_ns"]), found["title"]) if found else (DASH, "nothing found")
-        )
-        rows.append([overview.label(look["trace"]["path"]), _worst(look), title, saving])
-    return Section(
-        "What reading met, the largest finding, and what mending it could save at most (per step)",
-        head=["trace", "ledger", "largest finding", "at most"],
-        rows=rows,
-        left=(0, 1, 2),
-    )
+    for name, look in zip(names, found.traces, strict=True):
+        first = next((row for row in look.findings if row.state == "found"), None)
+        title, saving = (first.title, first.at_most_ns) if first else ("nothing found", None)
+        rows.append([name, _worst(look), title, time_text(saving)])
+    head = ["trace", "ledger", "largest finding", "at most"]
+    title = "Ledger, largest finding, and largest possible saving per step"
+    return Section(title, head=head, rows=rows, left=(0, 1, 2))
 
 
-def _ranks(overview: Overview) -> Section:
-    found = spreads(overview.looks)
-    rows = [
-        [
-            each.what,
-            _amount(each, each.least),
-            _rank(each, each.least_rank),
-            _amount(each, each.most),
-            _rank(each, each.most_rank),
-            ratio_text(each.ratio),
-        ]
-        for each in found
-    ]
+def _ranks(found: LookSet) -> Section:
+    spread = spreads(found.traces)
     waits = (
         "Time in a collective includes waiting for its last rank: a rank with far less of it "
         "keeps the others waiting."
     )
     return Section(
-        "Between the ranks, where they differ most first (medians over the steps)",
+        "Between the ranks, largest difference first (medians over the steps)",
         head=["", "least", "rank", "most", "rank", "most/least"],
-        rows=rows,
-        after=waits if any("collectives" in each.what for each in found) else "",
+        rows=[_spread_cells(each) for each in spread],
+        after=waits if any("collectives" in each.what for each in spread) else "",
     )
 
 
-def _amount(spread: Spread, value: float) -> str:
-    return time_text(value) if spread.unit == "ns" else count_text(value)
-
-
-def _rank(spread: Spread, rank: int) -> str:
+def _spread_cells(spread: Spread) -> list[str]:
+    text = time_text if spread.unit == "ns" else count_text
     # where all have the same, no rank has the least
-    return DASH if spread.least == spread.most else str(rank)
-
-
-def _left_out(overview: Overview) -> Section:
-    bullets = [
-        (overview.label(each.path), f"{each.text} [{each.code}]") for each in overview.left_out
+    ranks = (spread.least_rank, spread.most_rank)
+    least, most = (DASH, DASH) if spread.least == spread.most else map(str, ranks)
+    return [
+        spread.what,
+        text(spread.least),
+        least,
+        text(spread.most),
+        most,
+        ratio_text(spread.ratio),
     ]
-    return Section("Left out: no readable traces", bullets=bullets)
 
 
-def _notes(overview: Overview) -> Section:
-    return Section(
-        "The set", bullets=[(f"{note.severity}: {_note(note)}", "") for note in overview.notes]
-    )
+def _left_out(root: str, found: LookSet) -> Section:
+    bullets = [(_label(each.path, root), f"{each.text} [{each.code}]") for each in found.left_out]
+    return Section("Left out: files named like traces that cannot be read", bullets=bullets)
 
 
-def _note(note: Note) -> str:
-    return f"{note.code} ({count_text(note.count)}): {note.text}"
+def _notes(found: LookSet) -> Section:
+    bullets = [(f"{note.severity}: {note_text(note)}", "") for note in found.notes]
+    return Section("The set", bullets=bullets)
 
 
-def _one(overview: Overview) -> Section:
-    """How to see one of them whole: the first whose reading lost something, else the first."""
-    worst = next(
-        (look for look in overview.looks if _worst(look).startswith("!")), overview.looks[0]
-    )
-    return Section("", [f"Look at one: foretrace look {shlex.quote(worst['trace']['path'])}"])
+def _one(found: LookSet) -> Section:
+    """How to see one of them in full: the first with data loss, else the first."""
+    first = next((look for look in found.traces if look.ledger.banner), found.traces[0])
+    return Section("", [f"Look at one: foretrace look {shlex.quote(first.trace.path)}"])

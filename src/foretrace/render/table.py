@@ -17,19 +17,15 @@ def table(
     width: int = 100,
     indent: str = "  ",
 ) -> str:
-    """Columns in `left` hold words: aligned left, and they give way when the table is too wide, the
+    """Columns in `left` hold words: they are aligned left, and cut when the table is too wide, the
     first one least.
     """
     cells = [[plain(cell) for cell in row] for row in rows]
-    sizes = [
-        max(len(head[at]), *(len(row[at]) for row in cells)) if cells else len(head[at])
-        for at in range(len(head))
-    ]
+    sizes = [max(len(row[at]) for row in (head, *cells)) for at in range(len(head))]
     _narrow(sizes, left, width - len(indent) - 2 * (len(sizes) - 1))
     for at in left[:1]:
-        for row, name in zip(
-            cells, _told_apart([row[at] for row in cells], sizes[at]), strict=True
-        ):
+        names = _distinct([row[at] for row in cells], sizes[at])
+        for row, name in zip(cells, names, strict=True):
             row[at] = name
     lines = [_line(head, sizes, left, indent)]
     lines += [_line(row, sizes, left, indent) for row in cells]
@@ -37,8 +33,7 @@ def table(
 
 
 def _narrow(sizes: list[int], left: Sequence[int], room: int) -> None:
-    """Take the widest column of words down until all columns fit the room, or none can give any
-    more.
+    """Narrow the widest column of words until all columns fit, or none can be narrower.
 
     The first column holds the name that the row is about: it counts as narrower than it is.
     """
@@ -60,7 +55,7 @@ def _line(cells: Sequence[str], sizes: Sequence[int], left: Sequence[int], inden
     return (indent + "  ".join(shown)).rstrip()
 
 
-def _told_apart(names: Sequence[str], size: int) -> list[str]:
+def _distinct(names: Sequence[str], size: int) -> list[str]:
     """Names cut so that different ones stay different, if any cut at one place of all does that."""
     different = len(set(names))
     cuts = (cut for cut in _cuts(names, size) if len(set(cut)) == different)
@@ -74,9 +69,8 @@ def _cuts(names: Sequence[str], size: int) -> Iterator[list[str]]:
     tails = [_tail(size), size // 2, 2 * _tail(size), *range(1, size - 1)]
     yield from ([shorten(name, size, tail) for name in names] for tail in tails)
     long = [name for name in names if len(name) > size]
-    common = next(
-        (at for at, chars in enumerate(zip(*long, strict=False)) if len(set(chars)) > 1), 0
-    )
+    differ = (at for at, chars in enumerate(zip(*long, strict=False)) if len(set(chars)) > 1)
+    common = next(differ, 0)
     bare = [f"…{name[common:]}" if len(name) > size else name for name in names]
     yield from ([shorten(name, size, tail) for name in bare] for tail in tails)
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from statistics import median
 from typing import Any
 
+from foretrace.overview.ranks import per_step
 from foretrace.render.climb import MARKS, heading, score, skipped_lines, wrapped
 from foretrace.render.table import table
+from foretrace.schema.documents.look import Look
 from foretrace.schema.verdict import VERDICTS
 from foretrace.units import count_text, percent_text, time_text
 
@@ -24,37 +25,30 @@ def next_text(folder: str) -> str:
     return f"{_NEXT}\n  {folder}"
 
 
-def tour_text(documents: dict[str, dict[str, Any]]) -> str:
+def tour_text(documents: dict[str, Look]) -> str:
     """A table of all recordings, per step."""
     head = ["recording", "kernels", "memcpys", "memsets", "gpu busy", "host", "idle", "bound"]
     rows = [_row(name, document) for name, document in documents.items()]
-    devices = {document["trace"]["device"] for document in documents.values()}
+    devices = {document.trace.device for document in documents.values()}
     title = (
         f"{len(documents)} recordings ({', '.join(sorted(map(str, devices)))}), medians per step"
     )
     return f"{title}\n{table(head, rows)}"
 
 
-def _row(name: str, document: dict[str, Any]) -> list[str]:
-    steps = document["steps"] or [{}]
-    totals = document["totals"]
-    busy, span = totals["gpu_busy_ns"], totals["gpu_span_ns"]
+def _row(name: str, document: Look) -> list[str]:
+    busy, span = document.totals.gpu_busy_ns, document.totals.gpu_span_ns
+    bounds = [step.bound for step in document.steps] or ["unknown"]
     return [
         name,
-        *(count_text(_median(steps, key)) for key in ("kernels", "memcpys", "memsets")),
-        time_text(_median(steps, "gpu_busy_ns")),
-        time_text(_median(steps, "cpu_ns")),
+        count_text(per_step(document, lambda step: step.kernels)),
+        count_text(per_step(document, lambda step: step.memcpys)),
+        count_text(per_step(document, lambda step: step.memsets)),
+        time_text(per_step(document, lambda step: step.gpu_busy_ns)),
+        time_text(per_step(document, lambda step: step.cpu_ns)),
         percent_text(1 - busy / span if busy is not None and span else None),
-        max(
-            (step.get("bound", "unknown") for step in steps),
-            key=[step.get("bound", "unknown") for step in steps].count,
-        ),
+        max(bounds, key=bounds.count),
     ]
-
-
-def _median(steps: list[dict[str, Any]], key: str) -> float | None:
-    values = [step[key] for step in steps if step.get(key) is not None]
-    return median(values) if values else None
 
 
 def climb_summary(document: dict[str, Any], command: str) -> str:

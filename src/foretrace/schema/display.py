@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-T = TypeVar("T")
+Drawing = TypeVar("Drawing", bound=Callable[[Any], str])
 _DRAWINGS: dict[type, Callable[[Any], str]] = {}
 
 
-def draws(kind: type[T]) -> Callable[[Callable[[T], str]], Callable[[T], str]]:
+def draws(kind: type) -> Callable[[Drawing], Drawing]:
     """Register the decorated function as the drawing of `kind`."""
 
-    def register(drawing: Callable[[T], str]) -> Callable[[T], str]:
+    def register(drawing: Drawing) -> Drawing:
         _DRAWINGS[kind] = drawing
         return drawing
 

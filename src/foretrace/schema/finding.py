@@ -5,21 +5,22 @@ makes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
-from importlib import import_module
 from typing import Any
+
+from msgspec import Struct, field
+
+from foretrace.schema.display import Displayed
 
 STATES = ("found", "clear", "skipped", "crashed")
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing a rule saw, with its evidence.
+class Finding(Displayed, Struct, frozen=True):
+    """One thing a rule found, with its evidence.
 
-    `state`: found (worth reading), clear (looked, nothing there), skipped (the trace lacks the
+    `state`: found (worth reading), clear (checked, nothing there), skipped (the trace lacks the
     data; `detail` names the capture option that supplies it), crashed (the rule failed; shown, and
-    hides no other rule). `at_most_ns` is an upper bound, per step where there are steps, of what
-    a repair can save; never a promise. `events` are ids into the events table that prove it.
+    hides no other rule). `at_most_ns` is an upper bound of what a repair can save, per step where
+    there are steps; never a promise. `events` are ids into the events table that prove it.
     """
 
     rule: str
@@ -30,22 +31,12 @@ class Finding:
     events: tuple[int, ...] = ()
     at_most_ns: int | None = None
 
-    def _repr_html_(self) -> str:
-        return Findings([self])._repr_html_()
+
+class Findings(Displayed, list[Finding]):
+    """A list of findings, which a notebook shows as a table."""
 
 
-class Findings(list[Finding]):
-    """A list of findings that a notebook shows as a table; drawing lies far above this, so it is
-    found by name.
-    """
-
-    def _repr_html_(self) -> str:
-        found: str = import_module("foretrace.render.html.notebook").findings_html(self)
-        return found
-
-
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(Struct, frozen=True):
     """One thing an expert would look for. `name` is that of its module, whose docstring is the
     manual page.
 

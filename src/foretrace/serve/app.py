@@ -1,33 +1,32 @@
-"""The routes. All of them read; every trace is told by its number in the catalog."""
+"""The routes. All of them read; a request names a trace by its number in the catalog."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any
 
 import msgspec
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Response
+from starlette.responses import FileResponse, HTMLResponse, Response
 from starlette.routing import Route
 
 from foretrace.errors import ForetraceError, UsageError
+from foretrace.model.intervals import Ints
 from foretrace.render.html import report
 from foretrace.render.html.packing import pack
 from foretrace.render.html.page import page, policy
 from foretrace.render.rows import csv_text, json_rows
-from foretrace.serve.catalog import Entry
-from foretrace.serve.opened import Opened, Shelf
+from foretrace.serve.library import Library, OpenTrace
 
 WIDEST, MOST_ROWS = 8192, 1000
 
 
-def application(shelf: Shelf, left_out: list[tuple[str, str]], token: str) -> Starlette:
-    """The application, without its guard; `left_out` are the files that are no traces, each with
-    why.
+def application(library: Library, left_out: list[tuple[str, str]], token: str) -> Starlette:
+    """The application, without its guard; `left_out` are the files that cannot be read, each with
+    the reason.
     """
-    routes = _Routes(shelf, left_out)
+    routes = _Routes(library, left_out)
     paths: dict[str, Callable[[Request], Response]] = {
         "/": routes.viewer,
         "/traces": routes.traces,
@@ -41,145 +40,133 @@ def application(shelf: Shelf, left_out: list[tuple[str, str]], token: str) -> St
         "/trace/{number:int}/report": routes.report,
         "/compare/{a:int}/{b:int}": routes.compare,
     }
-    return Starlette(
-        routes=[
-            Route(f"/{token}{path}", endpoint, methods=["GET"]) for path, endpoint in paths.items()
-        ],
-        exception_handlers={ForetraceError: _in_words},  # type: ignore[dict-item]
-    )
+    found = [Route(f"/{token}{path}", answer, methods=["GET"]) for path, answer in paths.items()]
+    handlers = {_Pending: _in_progress, ForetraceError: _in_words}
+    return Starlette(routes=found, exception_handlers=handlers)  # type: ignore[arg-type]
+
+
+class _Pending(Exception):
+    """The trace is still being opened; carries the answer that says so."""
+
+    def __init__(self, answer: object) -> None:
+        super().__init__()
+        self.answer = answer
+
+
+class _NotFound(ForetraceError):
+    """The request names something that is not there."""
+
+
+def _in_progress(_: Request, pending: _Pending) -> Response:
+    return _json(pending.answer, 202)
 
 
 def _in_words(_: Request, problem: ForetraceError) -> Response:
-    return JSONResponse({"state": "failed", "error": str(problem)}, 400)
+    status = 404 if isinstance(problem, _NotFound) else 400
+    return _json({"state": "failed", "error": str(problem)}, status)
+
+
+def _json(answer: object, status: int = 200) -> Response:
+    body = msgspec.json.encode(answer, enc_hook=str)
+    return Response(body, status, media_type="application/json")
 
 
 class _Routes:
     """Plain functions: Starlette runs them in threads, so one slow answer holds up no other."""
 
-    def __init__(self, shelf: Shelf, left_out: list[tuple[str, str]]) -> None:
-        self.shelf = shelf
+    def __init__(self, library: Library, left_out: list[tuple[str, str]]) -> None:
+        self.library = library
+        entries = library.entries
         self.listed = {
-            "traces": [_entry(entry) for entry in shelf.entries],
+            "traces": [{"number": e.number, "label": e.label, "bytes": e.bytes} for e in entries],
             "left_out": [{"label": label, "why": why} for label, why in left_out],
         }
 
-    def _opened(self, request: Request) -> Opened | Response:
+    def _opened(self, request: Request) -> OpenTrace:
         number = request.path_params["number"]
-        if number >= len(self.shelf.entries):
-            return JSONResponse({"state": "failed", "error": f"there is no trace {number}"}, 404)
-        return self.shelf.get(number) or JSONResponse(self.shelf.progress(number), 202)
+        if number >= len(self.library.entries):
+            raise _NotFound(f"there is no trace {number}")
+        opened = self.library.get(number)
+        if opened is None:
+            raise _Pending(self.library.progress(number))
+        return opened
 
     def viewer(self, request: Request) -> Response:
         text = page("traces", self.listed, connect="'self'", main="viewer")
         return _page(text, policy("'self'", "viewer"))
 
     def traces(self, request: Request) -> Response:
-        return JSONResponse(self.listed)
+        return _json(self.listed)
 
     def facts(self, request: Request) -> Response:
-        opened = self._opened(request)
-        return (
-            opened
-            if isinstance(opened, Response)
-            else Response(opened.facts, media_type="application/json")
-        )
+        return Response(self._opened(request).facts, media_type="application/json")
 
     def tile(self, request: Request) -> Response:
         opened = self._opened(request)
-        if isinstance(opened, Response):
-            return opened
         start, end, width = (_number(request, name) for name in ("from", "to", "width"))
         rows = opened.tiles.rows(start, max(end, start + 1), min(max(width, 1), WIDEST))
-        answer = opened.timeline.packed(rows)
-        other, side = request.query_params.get("against"), request.query_params.get("side", "a")
-        if (
-            other is not None
-            and other.isdigit()
-            and int(other) < len(self.shelf.entries)
-            and side in ("a", "b")
-        ):
-            number = request.path_params["number"]
-            a, b = (number, int(other)) if side == "a" else (int(other), number)
-            found = self.shelf.marks(a, b, side)
-            if found is not None:
-                return JSONResponse(
-                    {"events": answer, "marks": pack({"mark": found[opened.timeline.event[rows]]})}
-                )
-        return JSONResponse({"events": answer})
+        answer = {"events": opened.timeline.packed(rows)}
+        found = self._marks(request)
+        if found is not None:
+            answer["marks"] = pack({"mark": found[opened.timeline.event[rows]]})
+        return _json(answer)
+
+    def _marks(self, request: Request) -> Ints | None:
+        """What the comparison with another trace says of each event, where the request wants it."""
+        other, side = request.query_params.get("against", ""), request.query_params.get("side", "a")
+        known = other.isdigit() and int(other) < len(self.library.entries)
+        if not known or side not in ("a", "b"):
+            return None
+        number = request.path_params["number"]
+        a, b = (number, int(other)) if side == "a" else (int(other), number)
+        return self.library.marks(a, b, side)
 
     def event(self, request: Request) -> Response:
         opened = self._opened(request)
-        if isinstance(opened, Response):
-            return opened
         rows = opened.related(request.path_params["event"])
-        return JSONResponse({"events": opened.timeline.packed(rows)})
+        return _json({"events": opened.timeline.packed(rows)})
 
     def search(self, request: Request) -> Response:
-        opened = self._opened(request)
-        return (
-            opened
-            if isinstance(opened, Response)
-            else JSONResponse(opened.found(request.query_params.get("q", "")))
-        )
+        return _json(self._opened(request).search(request.query_params.get("q", "")))
 
     def sql(self, request: Request) -> Response:
         opened = self._opened(request)
-        if isinstance(opened, Response):
-            return opened
         frame = opened.trace.sql(request.query_params.get("q", ""))
-        return JSONResponse(
-            {
-                "columns": frame.columns,
-                "rows": json_rows(frame.head(MOST_ROWS)),
-                "count": frame.height,
-            }
-        )
+        rows = json_rows(frame.head(MOST_ROWS))
+        return _json({"columns": frame.columns, "rows": rows, "count": frame.height})
 
     def table(self, request: Request) -> Response:
         """A table of the trace as CSV, to keep."""
         opened = self._opened(request)
-        if isinstance(opened, Response):
-            return opened
         name = request.path_params["name"].removesuffix(".csv")
         if name not in opened.trace.table_names():
-            return JSONResponse(
-                {"state": "failed", "error": f"tables: {', '.join(opened.trace.table_names())}"},
-                404,
-            )
+            raise _NotFound(f"tables: {', '.join(opened.trace.table_names())}")
         headers = {"Content-Disposition": f'attachment; filename="{name}.csv"'}
         return Response(csv_text(opened.trace.table(name)), media_type="text/csv", headers=headers)
 
     def file(self, request: Request) -> Response:
         """The trace itself, for Perfetto's page: passed on from window to window."""
-        number = request.path_params["number"]
-        if number >= len(self.shelf.entries) or "::" in self.shelf.entries[number].path:
-            return JSONResponse({"state": "failed", "error": "not a file of its own"}, 404)
-        return FileResponse(self.shelf.entries[number].path, media_type="application/octet-stream")
+        number, entries = request.path_params["number"], self.library.entries
+        if number >= len(entries) or "::" in entries[number].path:
+            raise _NotFound("not a file of its own")
+        return FileResponse(entries[number].path, media_type="application/octet-stream")
 
     def report(self, request: Request) -> Response:
-        opened = self._opened(request)
-        if isinstance(opened, Response):
-            return opened
-        return _page(report([opened.trace]), policy("'none'"))
+        return _page(report([self._opened(request).trace]), policy("'none'"))
 
     def compare(self, request: Request) -> Response:
         a, b = request.path_params["a"], request.path_params["b"]
-        if max(a, b) >= len(self.shelf.entries):
-            return JSONResponse({"state": "failed", "error": "there is no such trace"}, 404)
-        found = self.shelf.compared(a, b)
+        if max(a, b) >= len(self.library.entries):
+            raise _NotFound("there is no such trace")
+        found = self.library.compared(a, b)
         if found is None:
-            return JSONResponse({"state": "opening"}, 202)
-        return JSONResponse({"state": "ready", "comparison": msgspec.to_builtins(found)})
+            raise _Pending({"state": "opening"})
+        return _json({"state": "ready", "comparison": found})
 
 
 def _page(text: str, allowed: str) -> Response:
-    return HTMLResponse(
-        text, headers={"Content-Security-Policy": f"{allowed}; frame-ancestors 'none'"}
-    )
-
-
-def _entry(entry: Entry) -> dict[str, Any]:
-    return {"number": entry.number, "label": entry.label, "bytes": entry.bytes}
+    headers = {"Content-Security-Policy": f"{allowed}; frame-ancestors 'none'"}
+    return HTMLResponse(text, headers=headers)
 
 
 def _number(request: Request, name: str) -> int:

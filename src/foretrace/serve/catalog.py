@@ -5,20 +5,19 @@ a request.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 
-from foretrace.errors import TraceError
-from foretrace.opening import open
+from msgspec import Struct
+
+from foretrace import opening
 from foretrace.render.safe import plain
-from foretrace.sources.folder import examined, refusal
+from foretrace.sources.folder import examined, nothing_in, refusal
 from foretrace.sources.limits import Limits
 
 # read whole before it is served, in a few milliseconds; of a larger file the first bytes must do
 QUICK_BYTES = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Struct, frozen=True):
     """One trace that may be opened; `label` is its path inside the folder."""
 
     number: int
@@ -27,9 +26,8 @@ class Entry:
     bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class Catalog:
-    """`left_out` are files that look like traces by their names and are none: (label, why)."""
+class Catalog(Struct, frozen=True):
+    """`left_out` are files named like traces that cannot be read: (label, why)."""
 
     entries: list[Entry]
     left_out: list[tuple[str, str]]
@@ -37,34 +35,28 @@ class Catalog:
 
 def catalog(root: str, limits: Limits) -> Catalog:
     """The traces of a folder or zip, or the one trace that `root` is. Links that lead out of the
-    folder are not looked at.
+    folder are not followed.
     """
     found = examined(root, limits)
     if found is None:
         if root != "-" and (_bytes(root) <= QUICK_BYTES or refusal(root, limits) is not None):
-            # says in one line why it is no trace, before anything is served
-            open(root, cache=False, limits=limits)
+            # says in one line why it is not a trace, before anything is served
+            opening.open(root, cache=False, limits=limits)
         found = [(root, None)]
     inside = [(path, problem) for path, problem in found if _inside(path, root)]
     paths = [path for path, problem in inside if problem is None]
     if not paths:
-        raise TraceError(
-            "E_NO_EVENTS",
-            root,
-            "no trace in there",
-            hint="give a folder that holds *.json or *.json.gz traces",
-        )
-    return Catalog(
-        [
-            Entry(number, plain(_label(path, root)), path, _bytes(path))
-            for number, path in enumerate(paths)
-        ],
-        [
-            (plain(_label(path, root)), plain(f"{problem.message} [{problem.code}]"))
-            for path, problem in inside
-            if problem
-        ],
-    )
+        raise nothing_in(root, [])
+    entries = [
+        Entry(number, plain(_label(path, root)), path, _bytes(path))
+        for number, path in enumerate(paths)
+    ]
+    left_out = [
+        (plain(_label(path, root)), plain(f"{problem.message} [{problem.code}]"))
+        for path, problem in inside
+        if problem
+    ]
+    return Catalog(entries, left_out)
 
 
 def _inside(path: str, root: str) -> bool:

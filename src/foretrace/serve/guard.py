@@ -1,5 +1,5 @@
-"""Who may ask: our own page, on this machine, with the token of this run; and for nothing but to
-read.
+"""Which requests are answered: those of our own page, on this machine, with the token of this run,
+that only read.
 
 Checked before anything is looked up: the Host (against rebinding of names), the Origin (against
 other pages), the method, a body (there is none to read), and the token, which is the first part of
@@ -17,7 +17,7 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 Application = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
 
-# One request a connection: a client that is slow is told so once, and holds nothing.
+# One request per connection: a slow client gets one timeout and holds nothing.
 HEADERS = {
     b"x-content-type-options": b"nosniff",
     b"referrer-policy": b"no-referrer",
@@ -37,6 +37,7 @@ class Guard:
         self.origins = {b"http://" + host for host in self.hosts}
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        """Pass a request on, or refuse it."""
         refused = self.refusal(scope["method"], scope["raw_path"], scope["headers"])
         if refused is None:
             return await self.inner(scope, receive, _with_headers(send))

@@ -17,10 +17,12 @@ class Prompt(H11Protocol):
     """
 
     def connection_made(self, transport: Any) -> None:
+        """Start the clock."""
         super().connection_made(transport)
         self._timer: asyncio.TimerHandle | None = self.loop.call_later(SLOWEST_S, self._late)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        """Stop the clock."""
         if self._timer is not None:
             self._timer.cancel()
         super().connection_lost(exc)

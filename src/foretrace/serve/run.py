@@ -7,11 +7,14 @@ from __future__ import annotations
 import secrets
 import socket
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 from foretrace.errors import MissingError, UsageError
 from foretrace.serve.catalog import catalog
 from foretrace.sources.limits import Limits
+
+if TYPE_CHECKING:
+    import uvicorn
 
 LARGEST_HEADER = 32 << 10
 
@@ -24,9 +27,7 @@ def serve(
     cache: bool = True,
     ready: Callable[[str], None] = lambda address: None,
 ) -> None:
-    """Serve until interrupted; `ready` hears the address, token included, once there is somebody to
-    answer it.
-    """
+    """Serve until interrupted; `ready` gets the address once it accepts requests."""
     server, sockets, address = prepare(root, port=port, limits=limits, cache=cache)
     ready(address)
     server.run(sockets=sockets)
@@ -34,7 +35,7 @@ def serve(
 
 def prepare(
     root: str, *, port: int = 0, limits: Limits | None = None, cache: bool = True
-) -> tuple[Any, list[socket.socket], str]:
+) -> tuple[uvicorn.Server, list[socket.socket], str]:
     """The server, the sockets it will listen on, and its address."""
     try:
         import uvicorn
@@ -42,20 +43,18 @@ def prepare(
         from foretrace.serve.app import application
         from foretrace.serve.protocol import Prompt
     except ImportError as problem:
-        raise MissingError(
-            f"the viewer needs {problem.name}: pip install 'foretrace[serve]'"
-        ) from None
+        words = f"the viewer needs {problem.name}: pip install 'foretrace[serve]'"
+        raise MissingError(words) from None
     from foretrace.serve.guard import Guard
-    from foretrace.serve.opened import Shelf
+    from foretrace.serve.library import Library
 
     bounds = limits or Limits()
     found = catalog(root, bounds)
     sockets = listen(port)
     number = sockets[0].getsockname()[1]
     token = secrets.token_urlsafe(24)
-    guarded = Guard(
-        application(Shelf(found.entries, bounds, cache), found.left_out, token), token, number
-    )
+    library = Library(found.entries, bounds, cache)
+    guarded = Guard(application(library, found.left_out, token), token, number)
     config = uvicorn.Config(
         guarded,
         http=Prompt,
@@ -80,9 +79,8 @@ def listen(port: int) -> list[socket.socket]:
     try:
         first.bind(("127.0.0.1", port))
     except OSError as problem:
-        raise UsageError(
-            f"port {port} cannot be had: {problem}; leave --port away for a free one"
-        ) from None
+        words = f"port {port} is not available: {problem}; omit --port to use a free one"
+        raise UsageError(words) from None
     sockets = [first]
     try:
         second = socket.socket(socket.AF_INET6)

@@ -1,7 +1,7 @@
 """Tiles: the events of a stretch of time, no more of them than fit on a screen.
 
 An event narrower than a pixel is drawn only when it is the first on its pixel. Which events those
-are is worked out once for pixels of 1 us, 4 us, 16 us and so on; a request starts from the coarsest
+are is computed once for pixels of 1 us, 4 us, 16 us and so on; a request starts from the coarsest
 such level that is still finer than its own pixels, so it looks at thousands of events however many
 the trace holds.
 """
@@ -9,9 +9,9 @@ the trace holds.
 from __future__ import annotations
 
 from bisect import bisect_left
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from foretrace.model.intervals import Bools, Ints
 from foretrace.render.html.timeline import Timeline
@@ -20,8 +20,7 @@ FINEST_NS, FACTOR = 1000, 4
 ENOUGH = 20_000  # a level this small needs no coarser one
 
 
-@dataclass(frozen=True, slots=True)
-class _Level:
+class _Level(Struct, frozen=True):
     """`rows` of the timeline that are drawn when a pixel is `pixel_ns` long, and where each lane's
     rows begin among them.
     """
@@ -48,9 +47,8 @@ class Tiles:
             self.levels.append(self._level(pixel, rows[self._drawn(rows, pixel)]))
 
     def _level(self, pixel_ns: int, rows: Ints) -> _Level:
-        return _Level(
-            pixel_ns, rows, np.searchsorted(self._stretch[rows], np.arange(self._count + 1))
-        )
+        bounds = np.searchsorted(self._stretch[rows], np.arange(self._count + 1))
+        return _Level(pixel_ns, rows, bounds)
 
     def _drawn(self, rows: Ints, pixel_ns: float, origin: int = 0) -> Bools:
         """Which of these rows are at least a pixel wide, or the first of their stretch on their
@@ -58,9 +56,8 @@ class Tiles:
         """
         pixel = ((self.timeline.start[rows] - origin) // pixel_ns).astype(np.int64)
         first = np.ones(len(rows), bool)
-        first[1:] = (pixel[1:] != pixel[:-1]) | (
-            self._stretch[rows[1:]] != self._stretch[rows[:-1]]
-        )
+        stretch = self._stretch[rows]
+        first[1:] = (pixel[1:] != pixel[:-1]) | (stretch[1:] != stretch[:-1])
         return first | (self.timeline.length[rows] >= pixel_ns)
 
     def rows(self, start: int, end: int, width: int) -> Ints:

@@ -18,19 +18,19 @@ import foretrace
 from foretrace.errors import UsageError
 from foretrace.recordings import traces
 from foretrace.render.html import page, report, write_report
-from foretrace.render.html.packing import pack
+from foretrace.render.html.packing import Packed, pack
 from foretrace.render.html.timeline import Timeline, free_rows
 
 JS = Path(page.__file__).parent / "js"
 MODULES = sorted(path.stem for path in JS.glob("*.js"))
 
 
-def unpack(packed: dict[str, Any]) -> dict[str, list[int]]:
+def unpack(packed: Packed) -> dict[str, list[int]]:
     """What js/columns.js does, in plain Python."""
-    data, at, columns = zlib.decompress(base64.b64decode(packed["data"])), 0, {}
-    for name in packed["columns"]:
+    data, at, columns = zlib.decompress(base64.b64decode(packed.data)), 0, {}
+    for name in packed.columns:
         values: list[int] = []
-        for _ in range(packed["rows"]):
+        for _ in range(packed.rows):
             number, shift = 0, 0
             while True:
                 byte = data[at]
@@ -38,7 +38,7 @@ def unpack(packed: dict[str, Any]) -> dict[str, list[int]]:
                 if not byte & 128:
                     break
             value = (number >> 1) ^ -(number & 1)
-            values.append(value + (values[-1] if name in packed["differences"] and values else 0))
+            values.append(value + (values[-1] if name in packed.differences and values else 0))
         columns[name] = values
     return columns
 

@@ -1,11 +1,10 @@
 """The report: one self-contained HTML file about one trace, or two.
 
-    write_report("out.html", [trace])                   # the story, a timeline, kernels, roofline,
-                                                        findings
+    write_report("out.html", [trace])                   # summary, timeline, kernels, findings
     write_report("out.html", [eager, compiled])         # both timelines aligned, and what changed
 
-`timeline` says where events are drawn, `packing` makes them small, `tables` and `story` say the
-rest, `page` puts them into one file. The page itself is `page.html`, `page.css` and the modules of
+`timeline` says where events are drawn, `packing` makes them small, `tables` says the rest,
+`page` puts all into one file. The page itself is `page.html`, `page.css` and the modules of
 `js/`.
 """
 

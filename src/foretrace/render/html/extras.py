@@ -1,29 +1,25 @@
-"""What a report shows beside the trace when it is given: marked guesses, and a climb of the ladder."""
+"""What a report can show beside the trace: marked guesses, and a climb of the ladder."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from foretrace.errors import UsageError
 from foretrace.model.trace import Trace
 
 
-def marked(
-    traces: Sequence[Trace], texts: Sequence[str], file: str | None
-) -> dict[str, Any] | None:
-    """The document of `foretrace check --json`: read from a `.json` file that holds one, or made by
-    marking guesses.
+def marked(traces: Sequence[Trace], texts: Sequence[str], file: str | None) -> object | None:
+    """The document of `foretrace check --json`, from a `.json` file or made by marking guesses.
 
-    Of two traces the second is the one judged; predictions call the first `A`.
+    Of two traces the second one is judged; predictions call the first `A`.
     """
     if file is not None and file.endswith(".json"):
         found = _json(file)
         if not _holds(found, "guesses", "verdict"):
             raise UsageError(f"{file}: not what `foretrace check --json` prints")
-        return dict(found)
+        return found
     if not texts and file is None:
         return None
     from msgspec import to_builtins
@@ -37,28 +33,26 @@ def marked(
     return dict(to_builtins(document(check(traces[-1], guesses, against))))
 
 
-def climbed(file: str | None) -> dict[str, Any] | None:
+def climbed(file: str | None) -> object | None:
     """The document of `foretrace ladder --json`, read from a file that holds one."""
     if file is None:
         return None
     found = _json(file)
-    if not (
-        _holds(found, "claims", "verdict")
-        and _holds(found, "article", "setup")
-        and isinstance(found.get("counts"), dict)
-    ):
+    counted = isinstance(found, dict) and isinstance(found.get("counts"), dict)
+    if not (counted and _holds(found, "claims", "verdict") and _holds(found, "article", "setup")):
         raise UsageError(f"{file}: not what `foretrace ladder --json` prints")
-    return dict(found)
+    return found
 
 
-def _holds(found: Any, name: str, key: str) -> bool:
-    """Whether a document has a list of objects under `name`, each of which says `key`."""
+def _holds(found: object, name: str, key: str) -> bool:
+    """Whether a document has a list of objects under `name`, each with `key`."""
     rows = found.get(name) if isinstance(found, dict) else None
     return isinstance(rows, list) and all(isinstance(row, dict) and key in row for row in rows)
 
 
-def _json(file: str) -> Any:
+def _json(file: str) -> object:
     try:
-        return json.loads(Path(file).read_text(encoding="utf-8"))
+        found: object = json.loads(Path(file).read_text(encoding="utf-8"))
+        return found
     except (OSError, ValueError) as problem:
         raise UsageError(f"{file}: cannot be read as JSON: {problem}") from None

@@ -1,44 +1,38 @@
 """Results in a notebook: tables and a small timeline as plain HTML and SVG, without a script
 (notebooks strip them).
 
-    trace_html(trace)  look_html(look(trace))  comparison_html(compare(a, b))
-                                               findings_html(findings)  verdicts_html(verdicts)
-
-These objects call them when a notebook shows them (`_repr_html_`). Every name is escaped; nothing
-refers to anything outside the cell.
+Importing this module registers how each result is drawn; a notebook then calls `_repr_html_`. Every
+name is escaped; nothing refers to anything outside the cell.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from html import escape
-from typing import Any
 
 import numpy as np
 
 from foretrace.comparison import Comparison
+from foretrace.model.intervals import Ints
 from foretrace.model.trace import Trace
+from foretrace.overview import look
+from foretrace.overview.sentences import headline
 from foretrace.render.html.timeline import Timeline
+from foretrace.render.look_page import note_text
 from foretrace.render.safe import plain
 from foretrace.schema.display import draws
-from foretrace.schema.finding import Finding
+from foretrace.schema.documents.look import FindingEntry, Look
+from foretrace.schema.finding import Finding, Findings
 from foretrace.schema.tables import KINDS
-from foretrace.schema.verdict import Verdict
+from foretrace.schema.verdict import Verdict, Verdicts
 from foretrace.units import DASH, count_text, percent_text, ratio_text, time_text
 
 WIDTH, ROW, GAP = 800, 10, 6
 MOST_BOXES, MOST_ROWS = 800, 10
-_KERNEL_HEAD = ("kernel", "role", "launches", "total", "median", "bound")
-_SIGN = {
-    "hit": "✓",
-    "miss": "✗",
-    "unknown": "?",
-    "found": "●",
-    "clear": "○",
-    "skipped": "–",
-    "crashed": "✕",
-}
+_SIGN = {"hit": "✓", "miss": "✗", "unknown": "?"}
+_SIGN |= {"found": "●", "clear": "○", "skipped": "–", "crashed": "✕"}
+_ORDER = ("found", "crashed", "skipped", "clear")
 _FILL = {
     "kernel": "#7fb2f0",
     "gpu_memcpy": "#c3c9d2",
@@ -51,71 +45,51 @@ _FILL = {
 }
 
 
+@draws(Trace)
 def trace_html(trace: Trace) -> str:
-    """What a trace is, its costliest kernels, and a picture of its typical step."""
-    facts = [
-        trace.about.device or "no GPU named",
-        f"{count_text(trace.event_count)} events",
-        f"{count_text(int(trace.gpu.is_kernel.sum()))} kernels",
-        f"{len(trace.spans.steps)} steps",
-    ]
-    notes = "".join(
-        f"<p><strong>! {_text(note.text)} ({note.code}, {count_text(note.count)})</strong></p>"
-        for note in trace.ledger.banner
-    )
-    cases = trace.kernel_cases.sort("total_ns", descending=True, nulls_last=True).head(MOST_ROWS)
-    rows = [
-        [
-            row["short"] or row["name"],
-            row["role"],
-            count_text(row["count"]),
-            time_text(row["total_ns"] if row["timed"] else None),
-            time_text(row["median_ns"]),
-            row["bound"],
-        ]
-        for row in cases.iter_rows(named=True)
-    ]
-    table = _table(_KERNEL_HEAD, rows)
-    title = f"{os.path.basename(trace.path)}: {' · '.join(facts)}"
-    return f"<div><p>{_text(title)}</p>{notes}{timeline_svg(trace)}{table}</div>"
+    """The overview, with a picture of the typical step."""
+    return _overview(look(trace), timeline_svg(trace), findings=False)
 
 
-def look_html(document: Mapping[str, Any]) -> str:
-    """The document of `foretrace look`: what ran, its costliest kernels, and what the rules found."""
-    trace, totals = document["trace"], document["totals"]
-    counts = [f"{count_text(totals[name])} {name}" for name in ("kernels", "memcpys", "memsets")]
-    busy = f"GPU busy {time_text(totals['gpu_busy_ns'])}"
-    facts = [trace["device"] or "no GPU named", *counts, busy, f"{trace['steps']} steps"]
+@draws(Look)
+def look_html(document: Look) -> str:
+    """The summary, the most expensive kernels, and what the rules found."""
+    return _overview(document, "", findings=True)
+
+
+def _overview(document: Look, picture: str, *, findings: bool) -> str:
+    trace = document.trace
+    title = f"{os.path.basename(trace.path)}: {headline(trace)}"
+    notes = [f"<strong>! {_text(note_text(note))}</strong>" for note in document.ledger.banner]
+    summary = [_text(title), *notes, *map(_text, document.sentences)]
+    text = "".join(f"<p>{line}</p>" for line in summary)
+    found = findings_html(document.findings) if findings else ""
+    return f"<div>{text}{picture}{_kernels(document)}{found}</div>"
+
+
+def _kernels(document: Look) -> str:
     rows = [
         [
-            row["short"] or row["name"],
-            row["role"],
-            count_text(row["count"]),
-            time_text(row["total_ns"]),
-            time_text(row["median_ns"]),
-            row["bound"],
+            row.short or row.name,
+            row.role,
+            count_text(row.count),
+            time_text(row.total_ns),
+            time_text(row.median_ns),
+            row.bound,
         ]
-        for row in document["kernels"][:MOST_ROWS]
+        for row in document.kernels[:MOST_ROWS]
     ]
-    title = f"{os.path.basename(trace['path'])}: {' · '.join(facts)}"
-    findings = findings_html(Finding(**entry) for entry in document["findings"])
-    return f"<div><p>{_text(title)}</p>{_table(_KERNEL_HEAD, rows)}{findings}</div>"
+    return _table(["kernel", "role", "launches", "total", "median", "bound"], rows)
 
 
 @draws(Comparison)
 def comparison_html(found: Comparison) -> str:
     """What changed, what stayed, and the three times."""
     times = (("GPU busy", found.gpu_ns), ("host", found.cpu_ns), ("wall", found.wall_ns))
-    rows = [
-        [
-            label,
-            time_text(value.a),
-            time_text(value.b),
-            ratio_text(value.ratio),
-            percent_text(value.noise),
-        ]
-        for label, value in times
-    ]
+    rows = []
+    for label, value in times:
+        ratio, noise = ratio_text(value.ratio), percent_text(value.noise)
+        rows.append([label, time_text(value.a), time_text(value.b), ratio, noise])
     lists = "".join(
         f"<p>{title}</p><ul>{''.join(f'<li>{_text(text)}</li>' for text in texts)}</ul>"
         for title, texts in (("Changed", found.changed), ("Unchanged", found.unchanged))
@@ -124,19 +98,24 @@ def comparison_html(found: Comparison) -> str:
     return f"<div>{_table(['median per repeat', 'A', 'B', 'B / A', 'noise'], rows)}{lists}</div>"
 
 
-def findings_html(findings: Iterable[Finding]) -> str:
+@draws(Findings)
+def findings_html(findings: Iterable[Finding | FindingEntry]) -> str:
     """Findings, those worth reading first."""
-    order = {"found": 0, "crashed": 1, "skipped": 2, "clear": 3}
-    sorted_ = sorted(
-        findings, key=lambda finding: (order[finding.state], -(finding.at_most_ns or 0))
-    )
+    ordered = sorted(findings, key=lambda each: (_ORDER.index(each.state), -(each.at_most_ns or 0)))
     rows = [
         [f"{_SIGN[each.state]} {each.state}", each.title, each.detail, time_text(each.at_most_ns)]
-        for each in sorted_
+        for each in ordered
     ]
     return _table(["", "finding", "detail", "saves at most"], rows)
 
 
+@draws(Finding)
+def finding_html(finding: Finding) -> str:
+    """One finding, as a table of one row."""
+    return findings_html([finding])
+
+
+@draws(Verdicts)
 def verdicts_html(verdicts: Iterable[Verdict]) -> str:
     """How predictions fared."""
     rows = [
@@ -152,6 +131,12 @@ def verdicts_html(verdicts: Iterable[Verdict]) -> str:
     return _table(["", "prediction", "measured", "expected", "why"], rows)
 
 
+@draws(Verdict)
+def verdict_html(verdict: Verdict) -> str:
+    """One verdict, as a table of one row."""
+    return verdicts_html([verdict])
+
+
 def timeline_svg(trace: Trace) -> str:
     """The typical step (or the whole recording), threads above, streams below; what is narrower
     than a pixel is left out.
@@ -159,30 +144,22 @@ def timeline_svg(trace: Trace) -> str:
     timeline = Timeline(trace)
     if not len(timeline):
         return ""
-    at = timeline.typical_step
-    start, end = (
-        (0, timeline.end_ns)
-        if at is None
-        else (timeline.steps[at]["start"], timeline.steps[at]["last"])
-    )
+    step = None if timeline.typical_step is None else timeline.steps[timeline.typical_step]
+    start, end = (step.start, step.last) if step else (0, timeline.end_ns)
     scale = WIDTH / max(end - start, 1)
     rows = timeline.between(start, end)
     rows = rows[timeline.length[rows] * scale >= 1]
     rows = rows[np.argsort(-timeline.length[rows], kind="stable")[:MOST_BOXES]]
     tops = np.cumsum([0, *(lane.rows * ROW + GAP for lane in timeline.lanes)])
     boxes = "".join(_box(trace, timeline, row, start, scale, tops) for row in rows.tolist())
-    label = (
-        f"{time_text(end - start)} of "
-        f"{'the recording' if at is None else timeline.steps[at]['name']}"
-    )
+    label = _text(f"{time_text(end - start)} of {step.name if step else 'the recording'}")
     return (
         f'<svg viewBox="0 0 {WIDTH} {int(tops[-1])}" width="{WIDTH}" style="max-width:100%" '
-        'role="img" '
-        f'aria-label="{_text(label)}">{boxes}</svg><p>{_text(label)}</p>'
+        f'role="img" aria-label="{label}">{boxes}</svg><p>{label}</p>'
     )
 
 
-def _box(trace: Trace, timeline: Timeline, row: int, start: int, scale: float, tops: Any) -> str:
+def _box(trace: Trace, timeline: Timeline, row: int, start: int, scale: float, tops: Ints) -> str:
     host, event = trace.host, int(timeline.event[row])
     x = max((int(timeline.start[row]) - start) * scale, 0)
     width = min(int(timeline.length[row]) * scale, WIDTH - x)

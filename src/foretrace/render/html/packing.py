@@ -10,20 +10,27 @@ from __future__ import annotations
 import base64
 import zlib
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
-# rows that one view asks for: those are packed quickly, whole recordings tightly
+# rows of one view: those are packed quickly, whole recordings tightly
 SCREENFUL = 30_000
 
 
-def pack(columns: Mapping[str, Ints], differences: frozenset[str] = frozenset()) -> dict[str, Any]:
-    """`{"rows", "columns", "differences", "data"}`; columns named in `differences` compress better
-    as such.
-    """
+class Packed(Struct, frozen=True):
+    """Columns of equal length as text; those in `differences` are written as such."""
+
+    rows: int
+    columns: list[str]
+    differences: list[str]
+    data: str
+
+
+def pack(columns: Mapping[str, Ints], differences: frozenset[str] = frozenset()) -> Packed:
+    """Pack columns; those named in `differences` compress better as such."""
     rows = len(next(iter(columns.values()))) if columns else 0
     wide = {name: column.astype(np.int64) for name, column in columns.items()}
     parts = [
@@ -31,15 +38,10 @@ def pack(columns: Mapping[str, Ints], differences: frozenset[str] = frozenset())
         for name, column in wide.items()
     ]
     data = base64.b64encode(zlib.compress(b"".join(parts), 9 if rows > SCREENFUL else 1)).decode()
-    return {
-        "rows": rows,
-        "columns": list(columns),
-        "differences": sorted(differences & set(columns)),
-        "data": data,
-    }
+    return Packed(rows, list(columns), sorted(differences & set(columns)), data)
 
 
-def varints(values: NDArray[Any]) -> bytes:
+def varints(values: Ints) -> bytes:
     """Zigzag, then seven bits a byte, low bits first; the high bit says that more follow."""
     signed = values.astype(np.int64)
     folded = ((signed << 1) ^ (signed >> 63)).astype(np.uint64)
@@ -51,7 +53,6 @@ def varints(values: NDArray[Any]) -> bytes:
     for step in range(int(size.max(initial=0))):
         rows = size > step
         group = (folded[rows] >> np.uint64(7 * step)).astype(np.uint8) & np.uint8(127)
-        out[first[rows] + step] = group | np.where(
-            size[rows] > step + 1, np.uint8(128), np.uint8(0)
-        )
+        more = np.where(size[rows] > step + 1, np.uint8(128), np.uint8(0))
+        out[first[rows] + step] = group | more
     return out.tobytes()

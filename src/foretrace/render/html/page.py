@@ -16,59 +16,62 @@ import re
 from functools import cache
 from html import escape
 from importlib.resources import files
-from typing import Any
+
+import msgspec
 
 _IMPORT = re.compile(r'^import\s+\{[^}]*\}\s+from\s+"\./([\w-]+)\.js";\n', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=(?:async )?(?:function|class|const) )", re.MULTILINE)
 
 
-def page(title: str, data: dict[str, Any], *, connect: str = "'none'", main: str = "main") -> str:
+def page(title: str, data: object, *, connect: str = "'none'", main: str = "main") -> str:
     """The whole page. `connect` is where it may fetch from (CSP `connect-src`): nowhere, or the
     server it came from.
     """
-    style, script = style_text(), script_text(main)
-    shell = _read("page.html")
     parts = {
         "title": escape(title),
         "policy": escape(policy(connect, main), quote=True),
-        "style": style,
-        "script": script,
+        "style": style_text(),
+        "script": script_text(main),
         "data": json_block(data),
     }
     # one pass: what is filled in is not filled again
-    return re.sub(r"@@(\w+)@@", lambda match: parts[match[1]], shell)
+    return re.sub(r"@@(\w+)@@", lambda match: parts[match[1]], _read("page.html"))
 
 
 def policy(connect: str, main: str = "main") -> str:
     """The content security policy: nothing from anywhere, but this script and this style."""
+    script, style = _hash(script_text(main)), _hash(style_text())
     return (
-        f"default-src 'none'; script-src '{_hash(script_text(main))}'; style-src "
-        f"'{_hash(style_text())}'; "
+        f"default-src 'none'; script-src '{script}'; style-src '{style}'; "
         f"img-src data: blob:; connect-src {connect}; base-uri 'none'; form-action 'none'"
     )
 
 
-def json_block(data: Any) -> str:
+def json_block(data: object) -> str:
     """JSON that no HTML parser can read as anything else: no `<`, no `&`, no line separators of
     JavaScript.
     """
-    text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=str)
+    text = json.dumps(
+        data, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_builtins
+    )
     for mark in "<>&\u2028\u2029":
         text = text.replace(mark, f"\\u{ord(mark):04x}")
     return text.encode("utf-8", "replace").decode()  # a lone surrogate cannot be written to a file
 
 
+def _builtins(value: object) -> object:
+    return msgspec.to_builtins(value) if isinstance(value, msgspec.Struct) else str(value)
+
+
 def script_text(main: str) -> str:
-    """The modules that `main` needs, each once, those needed first; imports and exports fall away
-    in one scope.
-    """
+    """The modules that `main` needs, each once and in order, joined into one scope."""
     return "\n" + "\n".join(
         _EXPORT.sub("", _IMPORT.sub("", _read(f"js/{name}.js"))) for name in module_order(main)
     )
 
 
 def module_order(main: str) -> list[str]:
-    """`main` and everything it imports, in an order in which every module follows what it imports."""
+    """`main` and everything it imports; every module follows what it imports."""
     order: list[str] = []
 
     def visit(name: str) -> None:
@@ -83,6 +86,7 @@ def module_order(main: str) -> list[str]:
 
 @cache
 def style_text() -> str:
+    """The style of every page."""
     return "\n" + _read("page.css")
 
 

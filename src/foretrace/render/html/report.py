@@ -3,32 +3,50 @@
 from __future__ import annotations
 
 import os
-import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-import msgspec
 import numpy as np
+from msgspec import Struct
 
 from foretrace.errors import UsageError
+from foretrace.files import write_text
 from foretrace.model.intervals import Ints
 from foretrace.model.trace import Trace
 from foretrace.render.html.changes import MARKS, comparison, marks
 from foretrace.render.html.packing import pack
 from foretrace.render.html.page import page
-from foretrace.render.html.story import story
-from foretrace.render.html.tables import CONFIG, about
-from foretrace.render.html.timeline import Timeline
+from foretrace.render.html.tables import TraceFacts, facts
+from foretrace.render.html.timeline import CONFIG, Timeline
 from foretrace.render.safe import plain
-from foretrace.schema.documents.compare import CompareDocument
 
 # A page of this many events is near 3 MB (6.4 bytes an event); more is a case for
 # `foretrace serve`.
 MOST_EVENTS = 400_000
 
 
-def write_report(path: str | os.PathLike[str], traces: Sequence[Trace], **given: Any) -> Path:
+class Report(Struct):
+    """Everything that a report's script reads. `comparison`, `guesses` and `ladder` are the
+    documents of `compare --json`, `check --json` and `ladder --json`.
+    """
+
+    traces: list[TraceFacts]
+    comparison: object | None
+    guesses: object | None
+    ladder: object | None
+    config: tuple[str, ...] = CONFIG
+    marks: tuple[str, ...] = MARKS
+    schema: int = 1
+
+
+def write_report(
+    path: str | os.PathLike[str],
+    traces: Sequence[Trace],
+    *,
+    step: int | None = None,
+    guesses: object | None = None,
+    ladder: object | None = None,
+) -> Path:
     """Write `report(traces, ...)` to `path`: all of it or nothing, and never over one of the
     traces.
     """
@@ -36,115 +54,54 @@ def write_report(path: str | os.PathLike[str], traces: Sequence[Trace], **given:
     for trace in traces:
         if target.exists() and os.path.exists(trace.path) and target.samefile(trace.path):
             raise UsageError(f"{target} is the trace itself: choose another name for the report")
-    text = report(traces, **given)
+    text = report(traces, step=step, guesses=guesses, ladder=ladder)
     try:
-        _put(text, target)
+        write_text(target, text)
     except OSError as problem:
-        raise UsageError(
-            f"{target} cannot be written: {problem.strerror}; choose another place"
-        ) from None
+        why = problem.strerror
+        raise UsageError(f"{target} cannot be written: {why}; choose another place") from None
     return target
-
-
-def _put(text: str, target: Path) -> None:
-    with tempfile.NamedTemporaryFile(
-        "w", encoding="utf-8", dir=target.parent, prefix=f".{target.name}.", delete=False
-    ) as file:
-        try:
-            file.write(text)
-            file.flush()
-            # a temporary file is private; a report is as open as any other file
-            os.chmod(file.name, 0o666 & ~_umask())
-            os.replace(file.name, target)
-        except OSError:
-            os.unlink(file.name)
-            raise
 
 
 def report(
     traces: Sequence[Trace],
     *,
     step: int | None = None,
-    guesses: Mapping[str, Any] | None = None,
-    ladder: Mapping[str, Any] | None = None,
+    guesses: object | None = None,
+    ladder: object | None = None,
 ) -> str:
-    """The report as HTML.
-
-    `step` is the index of the step to open at (the typical one otherwise). `guesses` is the
-    document of `foretrace check --json`, `ladder` that of `foretrace ladder --json`.
-    """
+    """The report as HTML; it opens at step `step`, or at the typical one."""
     if not 1 <= len(traces) <= 2:
         raise UsageError("a report is about one trace or two")
-    timelines = [Timeline(trace) for trace in traces]
     compared = comparison(*traces) if len(traces) == 2 else None
-    data = {
-        "schema": 1,
-        "config": CONFIG,
-        "marks": MARKS,
-        "comparison": None if compared is None else msgspec.to_builtins(compared),
-        "guesses": guesses,
-        "ladder": ladder,
-        "traces": [
-            _trace(*each, step, compared) for each in zip(traces, timelines, "ab", strict=False)
-        ],
-    }
-    return page(" and ".join(_title(trace) for trace in traces), data)
+    drawn = []
+    for trace, side in zip(traces, "ab", strict=False):
+        mark = None if compared is None else marks(compared, trace, side)
+        drawn.append(_drawn(trace, step, mark))
+    title = " and ".join(trace.title for trace in drawn)
+    return page(title, Report(drawn, compared, guesses, ladder))
 
 
-def _trace(
-    trace: Trace, timeline: Timeline, side: str, step: int | None, compared: CompareDocument | None
-) -> dict[str, Any]:
+def _drawn(trace: Trace, step: int | None, mark: Ints | None) -> TraceFacts:
+    timeline = Timeline(trace)
     wanted = timeline.typical_step if step is None else step
     if step is not None and step not in range(len(timeline.steps)):
         raise UsageError(
             f"{trace.path} has {len(timeline.steps)} steps, counted from 0: there is no step {step}"
         )
-    rows = _shown(timeline, wanted)
-    known = about(trace)
-    packed = timeline.packed(rows)
-    entry = known | {
-        "title": _title(trace),
-        "story": story(known["look"], known["kernels"]),
-        "timeline": outline(timeline, wanted)
-        | {"events": packed, "left_out": len(timeline) - len(rows)},
-    }
-    if compared is not None:
-        entry["timeline"]["marks"] = pack(
-            {"mark": marks(compared, trace, side)[timeline.event[rows]]}
-        )
-    return entry
-
-
-def outline(timeline: Timeline, step: int | None) -> dict[str, Any]:
-    """What a page must know of a timeline before it has any event."""
-    return {
-        "lanes": [
-            {"label": plain(lane.label), "gpu": lane.gpu, "rows": lane.rows}
-            for lane in timeline.lanes
-        ],
-        "end": timeline.end_ns,
-        "steps": timeline.steps,
-        "step": step,
-        "configs": timeline.configs,
-    }
+    rows, shown = _shown(timeline, wanted), timeline.outline(wanted)
+    shown.events, shown.left_out = timeline.packed(rows), len(timeline) - len(rows)
+    if mark is not None:
+        shown.marks = pack({"mark": mark[timeline.event[rows]]})
+    return facts(trace, plain(os.path.basename(trace.path)), shown)
 
 
 def _shown(timeline: Timeline, step: int | None) -> Ints:
     """All events where they fit; else those of one step, and of these the longest."""
-    if len(timeline) <= MOST_EVENTS:
-        return np.arange(len(timeline))
     rows = np.arange(len(timeline))
+    if len(timeline) <= MOST_EVENTS:
+        return rows
     if step is not None:
-        rows = timeline.between(timeline.steps[step]["start"], timeline.steps[step]["last"])
+        rows = timeline.between(timeline.steps[step].start, timeline.steps[step].last)
     longest = np.argsort(-timeline.length[rows], kind="stable")[:MOST_EVENTS]
     return np.sort(rows[longest])
-
-
-def _umask() -> int:
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask
-
-
-def _title(trace: Trace) -> str:
-    return plain(os.path.basename(trace.path))

@@ -1,111 +1,139 @@
-"""What a page knows beside the events: names decoded, shapes, launch configurations, kernels by
-case, the roofs.
-"""
+"""What a page knows beside the events: decoded names, shapes, kernels by case, the roofs."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from foretrace import families
-from foretrace.look import look
 from foretrace.model.about import device_of
 from foretrace.model.arguments import json_text
 from foretrace.model.trace import Trace
+from foretrace.overview import look
+from foretrace.overview.sentences import headline
+from foretrace.render.html.timeline import Outline
 from foretrace.render.safe import plain
+from foretrace.schema.documents.look import Look
 from foretrace.schema.tables import KINDS
 
-CONFIG = (
-    "device",
-    "stream",
-    "grid",
-    "block",
-    "registers",
-    "shared_memory",
-    "blocks_per_sm",
-    "warps_per_sm",
-    "occupancy",
-    "graph_id",
-    "bytes",
-)
-_KERNEL = (
-    "count",
-    "median_ns",
-    "min_ns",
-    "max_ns",
-    "role",
-    "flops",
-    "bytes",
-    "tflops",
-    "gbps",
-    "bound",
-    "cost_note",
-    "ops",
-)
+
+class CaseRow(Struct, frozen=True):
+    """Kernels of one name and shapes; `name` is a number into the names, `first` an event."""
+
+    count: int
+    median_ns: float | None
+    min_ns: int | None
+    max_ns: int | None
+    role: str
+    flops: int | None
+    bytes: int | None
+    tflops: float | None
+    gbps: float | None
+    bound: str
+    cost_note: str | None
+    ops: list[str]
+    name: int
+    short: str
+    per_step: float | None
+    total_ns: int | None
+    first: int
+    chain: list[str]
+    shape: int | None
 
 
-def about(trace: Trace) -> dict[str, Any]:
-    """Everything about one trace that is not an event."""
+class DecodedName(Struct, frozen=True):
+    """What a kernel's name says; `parts` are text, field, meaning and certainty."""
+
+    name: int
+    short: str
+    family: str
+    role: str
+    parts: list[tuple[str, str, str, str]]
+
+
+class Roofs(Struct, frozen=True):
+    """The peaks of the GPU."""
+
+    name: str
+    bytes_per_s: float
+    peaks: Mapping[str, float]
+    source: str
+
+
+class TraceFacts(Struct):
+    """Everything that a page knows of one trace; `story` is the summary in sentences."""
+
+    title: str
+    headline: str
+    story: list[str]
+    timeline: Outline
+    look: Look
+    names: list[str]
+    kinds: tuple[str, ...]
+    kernels: list[CaseRow]
+    decoded: list[DecodedName]
+    shapes: list[list[object]]
+    roofs: Roofs | None
+
+
+def facts(trace: Trace, title: str, timeline: Outline) -> TraceFacts:
+    """Everything that a page knows of one trace."""
     document = look(trace)
-    # a report travels: where it was made stays behind
-    document["trace"]["path"] = plain(os.path.basename(trace.path))
-    del document["kernels"]  # `kernels` below has the same rows with more in them
-    return {
-        "look": document,
-        "names": trace.host.names,
-        "kinds": KINDS,
-        "kernels": kernel_rows(trace),
-        "decoded": decoded(trace),
-        "shapes": shapes(trace),
-        "roofs": roofs(trace),
-    }
+    # a report travels: the folder it was made in stays behind
+    document.trace.path = plain(os.path.basename(trace.path))
+    document.kernels = []  # `kernels` below has the same rows with more in them
+    return TraceFacts(
+        title=title,
+        headline=headline(document.trace),
+        story=document.sentences,
+        timeline=timeline,
+        look=document,
+        names=trace.host.names,
+        kinds=KINDS,
+        kernels=_case_rows(trace),
+        decoded=_decoded(trace),
+        shapes=_shapes(trace),
+        roofs=_roofs(trace),
+    )
 
 
-def kernel_rows(trace: Trace) -> list[dict[str, Any]]:
+def _case_rows(trace: Trace) -> list[CaseRow]:
     """One row per case, in the order of `trace.kernel_cases`: an event's `case` is a position in
     this list.
     """
-    steps = len(trace.spans.steps)
     number = {name: at for at, name in enumerate(trace.host.names)}
-    return [_kernel(trace, row, number, steps) for row in trace.kernel_cases.iter_rows(named=True)]
+    return [_case_row(trace, row, number) for row in trace.kernel_cases.iter_rows(named=True)]
 
 
-def _kernel(
-    trace: Trace, row: dict[str, Any], number: dict[str, int], steps: int
-) -> dict[str, Any]:
-    return {name: row[name] for name in _KERNEL} | {
-        "name": number[row["name"]],
-        "short": row["short"] or row["name"],
-        "per_step": row["in_steps"] / steps if steps else None,
-        "total_ns": row["total_ns"] if row["timed"] else None,
-        "first": row["kernels"][0],
-        "chain": list(trace.host.op_chain(row["op"])) if row["op"] is not None else [],
-        "shape": row["signature"] if row["signature"] >= 0 else None,
-    }
+def _case_row(trace: Trace, row: dict[str, Any], number: dict[str, int]) -> CaseRow:
+    steps, op = len(trace.spans.steps), row["op"]
+    return CaseRow(
+        **{name: row[name] for name in CaseRow.__struct_fields__[:12]},
+        name=number[row["name"]],
+        short=row["short"] or row["name"],
+        per_step=row["in_steps"] / steps if steps else None,
+        total_ns=row["total_ns"] if row["timed"] else None,
+        first=row["kernels"][0],
+        chain=list(trace.host.op_chain(op)) if op is not None else [],
+        shape=row["signature"] if row["signature"] >= 0 else None,
+    )
 
 
-def decoded(trace: Trace) -> list[dict[str, Any]]:
+def _decoded(trace: Trace) -> list[DecodedName]:
     """What the name of each distinct kernel says, part by part."""
     found = []
     for number in np.unique(trace.host.name[trace.gpu.id]).tolist():
         kernel = families.decode(trace.host.names[number])
-        found.append(
-            {
-                "name": number,
-                "short": kernel.short,
-                "family": kernel.family,
-                "role": kernel.role,
-                "parts": [
-                    [part.text, part.field, part.meaning, part.certainty] for part in kernel.parts
-                ],
-            }
-        )
+        parts = [(part.text, part.field, part.meaning, part.certainty) for part in kernel.parts]
+        found.append(DecodedName(number, kernel.short, kernel.family, kernel.role, parts))
     return found
 
 
-def shapes(trace: Trace) -> list[list[Any]]:
+def _shapes(trace: Trace) -> list[list[object]]:
     """`[signature, dims, types, concrete]`, one per distinct form."""
     return [
         [
@@ -116,29 +144,9 @@ def shapes(trace: Trace) -> list[list[Any]]:
     ]
 
 
-def configs(trace: Trace) -> tuple[list[list[Any]], Any]:
-    """Distinct launch configurations (see `CONFIG`), and for every row of the `gpu` table which of
-    them it has.
-    """
-    table = trace.tables["gpu"].select(CONFIG)
-    _, first, number = np.unique(
-        table.hash_rows().to_numpy(), return_index=True, return_inverse=True
-    )
-    distinct = [
-        [json_text(cell) if isinstance(cell, list) else cell for cell in row]
-        for row in table[first].iter_rows()
-    ]
-    return distinct, number.reshape(-1)
-
-
-def roofs(trace: Trace) -> dict[str, Any] | None:
+def _roofs(trace: Trace) -> Roofs | None:
     """The peaks of the GPU, where it is in the table of devices."""
-    device = device_of(trace.about)
-    if device is None:
+    found = device_of(trace.about)
+    if found is None:
         return None
-    return {
-        "name": device.name,
-        "bytes_per_s": device.bytes_per_s,
-        "peaks": dict(device.peak_flops),
-        "source": device.source,
-    }
+    return Roofs(found.name, found.bytes_per_s, dict(found.peak_flops), found.source)

@@ -9,33 +9,61 @@ by lane, row and start, so that a row is one stretch of every column.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
+from foretrace.model.arguments import json_text
 from foretrace.model.host import HOST_KINDS
-from foretrace.model.intervals import Ints
+from foretrace.model.intervals import Bools, Ints
 from foretrace.model.spans import Span
 from foretrace.model.trace import Trace
-from foretrace.render.html.packing import pack
-from foretrace.render.html.tables import configs
+from foretrace.render.html.packing import Packed, pack
+from foretrace.render.safe import plain
 from foretrace.schema.tables import WORK_KINDS
 
 GPU_KINDS = ("gpu_user_annotation", *WORK_KINDS)
 OTHER_KINDS = ("overhead", "cuda_sync")
 MOST_ROWS = 8  # of GPU work that overlaps on one stream; what is beyond shares the last
+# what a page shows of a launch, in this order
+CONFIG: tuple[str, ...] = ("device", "stream", "grid", "block", "registers", "shared_memory")
+CONFIG += ("blocks_per_sm", "warps_per_sm", "occupancy", "graph_id", "bytes")
 _DIFFERENCES = frozenset({"event", "start", "parent", "launch"})
 
 
-@dataclass(frozen=True, slots=True)
-class Lane:
+class Lane(Struct, frozen=True):
     """A thread or a stream; `rows` high."""
 
     label: str
     gpu: bool
     rows: int
+
+
+class StepExtent(Struct, frozen=True):
+    """The host range of a step, and where its last GPU work ends; ns from the first event."""
+
+    name: str
+    start: int
+    end: int
+    last: int
+
+
+class Outline(Struct, omit_defaults=True):
+    """A timeline as a page reads it: lanes, steps, the step to open at, and launch configurations.
+
+    A report adds its events, how many it has no room for, and the mark that a comparison gives
+    each; a server sends events when they come into view.
+    """
+
+    lanes: list[Lane]
+    end: int
+    steps: list[StepExtent]
+    step: int | None
+    configs: list[list[object]]
+    events: Packed | None = None
+    left_out: int = 0
+    marks: Packed | None = None
 
 
 class Timeline:
@@ -55,30 +83,26 @@ class Timeline:
         tracks = _tracks(host.track[shown], on_gpu[shown])
         parts = [_rows(trace, shown[host.track[shown] == track]) for track in tracks]
         self.lanes = [
-            Lane(
-                _label(trace, track, bool(on_gpu[events].any())),
-                bool(on_gpu[events].any()),
-                int(rows.max()) + 1,
-            )
+            _lane(trace, track, bool(on_gpu[events].any()), int(rows.max()) + 1)
             for track, (events, rows) in zip(tracks, parts, strict=True)
         ]
         event, row = _joined(events for events, _ in parts), _joined(rows for _, rows in parts)
         lane = np.repeat(np.arange(len(parts)), [len(events) for events, _ in parts])
         order = np.lexsort((host.start[event], row, lane))
-        self.configs, config = configs(trace)
+        self.configs, config = _configs(trace)
         self._fill(trace, event[order], lane[order], row[order], config)
         self.end_ns = int((self.start + self.length).max(initial=0))
         self.steps = [self.extent(trace, span) for span in trace.spans.steps]
         times = [span.cpu_ns for span in trace.spans.steps]
+        by_time = sorted(range(len(times)), key=lambda at: times[at])
         # The step of median host time: the first ones often pay for something else.
-        self.typical_step = (
-            sorted(range(len(times)), key=lambda at: times[at])[len(times) // 2] if times else None
-        )
+        self.typical_step = by_time[len(times) // 2] if times else None
 
     def _fill(self, trace: Trace, event: Ints, lane: Ints, row: Ints, config: Ints) -> None:
         host, gpu = trace.host, trace.gpu
         work = _found(gpu.id, event)
         shapes = trace.tables["shapes"]
+        shaped = _found(shapes["event"].to_numpy(), event)
         case = np.full(len(gpu), -1, np.int64)
         case[trace.order.row] = trace.order.case
         self.columns: dict[str, Ints] = {
@@ -91,50 +115,28 @@ class Timeline:
             "kind": host.kind[event],
             "parent": host.parent[event],
             "launch": _taken(gpu.launch, work),
-            "shape": _taken(
-                shapes["signature"].to_numpy(), _found(shapes["event"].to_numpy(), event)
-            ),
+            "shape": _taken(shapes["signature"].to_numpy(), shaped),
             "config": _taken(config, _taken(gpu.side_row, work)),
             "case": _taken(case, work),
         }
         # all of these fit, and there are millions of them
         for name in self.columns.keys() - {"start", "length"}:
             self.columns[name] = self.columns[name].astype(np.int32)
+        self.event, self.lane, self.row = (self.columns[name] for name in ("event", "lane", "row"))
+        self.start, self.length = self.columns["start"], self.columns["length"]
 
     def __len__(self) -> int:
         return len(self.event)
 
-    @property
-    def event(self) -> Ints:
-        return self.columns["event"]
-
-    @property
-    def lane(self) -> Ints:
-        return self.columns["lane"]
-
-    @property
-    def row(self) -> Ints:
-        return self.columns["row"]
-
-    @property
-    def start(self) -> Ints:
-        return self.columns["start"]
-
-    @property
-    def length(self) -> Ints:
-        return self.columns["length"]
-
-    def extent(self, trace: Trace, span: Span) -> dict[str, Any]:
+    def extent(self, trace: Trace, span: Span) -> StepExtent:
         """A step: its host range, and how far its GPU work reaches."""
-        gpu = trace.gpu
-        work = span.work[gpu.usable[span.work]]
-        last = max(span.end_ns, int(gpu.end[work].max(initial=span.end_ns)))
-        return {
-            "name": span.name,
-            "start": span.start_ns - self.origin_ns,
-            "end": span.end_ns - self.origin_ns,
-            "last": last - self.origin_ns,
-        }
+        work, origin = span.work[trace.gpu.usable[span.work]], self.origin_ns
+        last = max(span.end_ns, int(trace.gpu.end[work].max(initial=span.end_ns)))
+        return StepExtent(span.name, span.start_ns - origin, span.end_ns - origin, last - origin)
+
+    def outline(self, step: int | None) -> Outline:
+        """Everything but the events."""
+        return Outline(self.lanes, self.end_ns, self.steps, step, self.configs)
 
     def between(self, start: int, end: int) -> Ints:
         """Rows that overlap a stretch of time."""
@@ -152,7 +154,7 @@ class Timeline:
     def _by_event(self) -> Ints:
         return np.argsort(self.event).astype(np.int32)
 
-    def packed(self, rows: Ints) -> dict[str, Any]:
+    def packed(self, rows: Ints) -> Packed:
         """These rows as a page reads them."""
         return pack({name: column[rows] for name, column in self.columns.items()}, _DIFFERENCES)
 
@@ -174,11 +176,10 @@ def _rows(trace: Trace, events: Ints) -> tuple[Ints, Ints]:
     return events, row
 
 
-def _label(trace: Trace, track: int, gpu: bool) -> str:
+def _lane(trace: Trace, track: int, gpu: bool, rows: int) -> Lane:
     found = trace.tracks.row(track, named=True)
-    if gpu:
-        return f"GPU {found['pid']} · stream {found['tid']}"
-    return str(found["thread"] or f"thread {found['tid']}")
+    thread = str(found["thread"] or f"thread {found['tid']}")
+    return Lane(plain(f"GPU {found['pid']} · stream {found['tid']}" if gpu else thread), gpu, rows)
 
 
 def free_rows(start: Ints, end: Ints) -> Ints:
@@ -198,7 +199,7 @@ def free_rows(start: Ints, end: Ints) -> Ints:
     return rows
 
 
-def _tracks(track: Ints, on_gpu: Any) -> list[int]:
+def _tracks(track: Ints, on_gpu: Bools) -> list[int]:
     """Tracks with something on them: threads first, streams below."""
     streams = set(np.unique(track[on_gpu]).tolist())
     return sorted(np.unique(track).tolist(), key=lambda number: (number in streams, number))
@@ -218,8 +219,21 @@ def _found(sorted_ids: Ints, wanted: Ints) -> Ints:
 
 
 def _taken(values: Ints, at: Ints) -> Ints:
-    return (
-        np.where(at >= 0, values[np.maximum(at, 0)], -1)
-        if len(values)
-        else np.full(len(at), -1, np.int64)
-    )
+    """`values[at]`, and -1 where `at` is."""
+    if not len(values):
+        return np.full(len(at), -1, np.int64)
+    return np.where(at >= 0, values[np.maximum(at, 0)], -1)
+
+
+def _configs(trace: Trace) -> tuple[list[list[object]], Ints]:
+    """Distinct launch configurations (see `CONFIG`), and for every row of the `gpu` table which of
+    them it has.
+    """
+    table = trace.tables["gpu"].select(CONFIG)
+    hashes = table.hash_rows().to_numpy()
+    _, first, number = np.unique(hashes, return_index=True, return_inverse=True)
+    distinct = [
+        [json_text(cell) if isinstance(cell, list) else cell for cell in row]
+        for row in table[first].iter_rows()
+    ]
+    return distinct, number.reshape(-1)

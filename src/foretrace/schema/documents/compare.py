@@ -4,34 +4,7 @@ from __future__ import annotations
 
 from msgspec import UNSET, Struct, UnsetType
 
-from foretrace.schema.ledger import Ledger
-
-
-class NoteEntry(Struct, frozen=True):
-    """One note of a trace's ledger."""
-
-    code: str
-    severity: str
-    count: int
-    text: str
-
-
-class LedgerEntry(Struct, frozen=True):
-    """What was read: `seen` = `kept` + `repaired` + `skipped`."""
-
-    seen: int
-    kept: int
-    repaired: int
-    skipped: int
-    notes: list[NoteEntry]
-
-    @classmethod
-    def of(cls, ledger: Ledger) -> LedgerEntry:
-        """The counts and the notes of a ledger."""
-        notes = [
-            NoteEntry(note.code, note.severity, note.count, note.text) for note in ledger.notes
-        ]
-        return cls(ledger.seen, ledger.kept, ledger.repaired, ledger.skipped, notes)
+from foretrace.schema.documents.look import LedgerEntry
 
 
 class ComparedUnit(Struct, frozen=True):

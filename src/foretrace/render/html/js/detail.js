@@ -6,7 +6,7 @@ import { bytesText, flopsText, numberText, timeText } from "./units.js";
 const MOST_LISTED = 12;
 
 export function showDetail(panel, events, at, zero, select) {
-  if (at < 0) return replace(panel, make("p", { class: "faint" }, "Select an event to see what it is and who asked for it."));
+  if (at < 0) return replace(panel, make("p", { class: "faint" }, "Select an event to see what it is and what launched it."));
   const facts = events.facts, kernel = events.kernel(at), decoded = events.decoded(at);
   return replace(panel,
     make("h3", {}, nameOf(decoded?.short || events.name(at))),
@@ -35,7 +35,7 @@ function chainList(events, at, select) {
   const chain = events.chain(at);
   if (!chain.length) return null;
   const link = (up) => make("li", {}, button(nameOf(events.name(up)), () => select(up), { class: "link" }));
-  return titled(events.isGpuWork(at) ? "Asked for by" : "Inside", make("ol", { class: "chain" }, chain.map(link)));
+  return titled(events.isGpuWork(at) ? "Launched by" : "Inside", make("ol", { class: "chain" }, chain.map(link)));
 }
 
 function launchedList(events, at, select) {
@@ -48,7 +48,7 @@ function launchedList(events, at, select) {
   return titled(`Launched (${work.length})`, make("ul", {}, work.slice(0, MOST_LISTED).map(link), rest));
 }
 
-// A kernel has the shapes of the op that asked for it.
+// A kernel has the shapes of the op that launched it.
 function shapeOf(events, at) {
   if (!events.isGpuWork(at)) return events.shape[at];
   return events.chain(at).map((up) => events.shape[up]).filter((shape) => shape >= 0).at(-1) ?? events.kernel(at)?.shape;

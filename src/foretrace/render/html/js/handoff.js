@@ -10,7 +10,7 @@ function startHandOff() {
     const taking = fetch("trace").then((answer) => answer.arrayBuffer());
     try {
       await handOver(taking, data.title, data.file, data.perfetto);
-      replace(said, "Handed over. This page can be closed.");
+      replace(said, "Sent to Perfetto. This page can be closed.");
     } catch (problem) {
       replace(said, problem.message);
     }

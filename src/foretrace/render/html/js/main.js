@@ -2,13 +2,12 @@
 
 import { unpack } from "./columns.js";
 import { Colours } from "./colours.js";
-import { button, byId, make, nameOf, replace } from "./dom.js";
+import { byId, make, nameOf, replace } from "./dom.js";
 import { Events, TraceFacts } from "./events.js";
-import { kernelSection, kernelTable } from "./kernels.js";
-import { asChromeTrace, handOver } from "./perfetto.js";
-import { drawRoofline } from "./roofline.js";
-import { showBanner, showComparison, showFindings, showGuesses, showLadder, showLedger, showStory } from "./sections.js";
+import { asChromeTrace } from "./perfetto.js";
+import { showBanner, showComparison, showGuesses, showLadder, showLedger } from "./sections.js";
 import { followTheme } from "./theme.js";
+import { addTrace, follow, perfettoButton } from "./tracepage.js";
 import { Pane } from "./viewpane.js";
 
 async function start() {
@@ -36,19 +35,10 @@ async function load(pane, packed, marks) {
   pane.setEvents(new Events(pane.facts, columns));
 }
 
-// Everything about one trace: story and timeline at the top of the page, the rest further down.
 function section(entry, facts, colours, onView) {
   const pane = new Pane(facts, colours, onView);
-  const onKernel = (kernel) => pane.goToKernel(kernel);
-  const story = make("section"), findings = make("section"), note = make("p", { class: "faint" });
-  const svg = byId("roofline-shape").content.firstElementChild.cloneNode(true);
-  showStory(story, entry);
-  showFindings(findings, entry.look.findings, (event) => pane.goTo(event));
-  drawRoofline(svg, note, facts, onKernel);
-  byId("views").append(make("section", { class: "trace", "aria-label": facts.title }, story, pane.node, perfettoButton(pane)));
-  byId("traces").append(make("section", { class: "trace", "aria-label": `More about ${facts.title}` },
-    make("h2", {}, "Findings in ", nameOf(facts.title)), findings,
-    make("h3", {}, "Kernels"), kernelSection(kernelTable(facts, onKernel)), make("h3", {}, "Roofline"), svg, note));
+  const content = () => asChromeTrace(facts, pane.timeline.events);
+  addTrace(entry, pane, make("p", { class: "controls" }, perfettoButton(facts.title, `${facts.title}.json`, content)));
   return pane;
 }
 
@@ -57,27 +47,6 @@ function align(panes) {
   if (panes.length < 2) return;
   const span = Math.max(...panes.map((pane) => pane.step.last - pane.step.start));
   for (const pane of panes) pane.timeline.show(pane.step.start - span * 0.01, pane.step.start + span * 1.01);
-}
-
-function follow(panes, mover, from, to) {
-  const others = panes.filter((pane, at) => at !== mover && panes[mover]);
-  for (const { timeline } of others) {
-    const shift = timeline.zero - panes[mover].timeline.zero;
-    timeline.show(from + shift, to + shift);
-  }
-}
-
-function perfettoButton(pane) {
-  const said = make("span", { class: "faint", role: "status" });
-  const open = button("open in Perfetto", async () => {
-    try {
-      await handOver(asChromeTrace(pane.facts, pane.timeline.events), pane.facts.title, `${pane.facts.title}.json`);
-      replace(said, "handed over");
-    } catch (problem) {
-      replace(said, problem.message);
-    }
-  });
-  return make("p", { class: "controls" }, open, said);
 }
 
 start().catch((problem) => {

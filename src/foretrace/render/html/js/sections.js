@@ -1,4 +1,4 @@
-// The written parts of the page: banner, story, findings, comparison, guesses, ladder, and what was read.
+// The written parts of the page: banner, summary, findings, comparison, guesses, ladder, and what was read.
 
 import { button, make, nameOf, replace } from "./dom.js";
 import { numberText, percentText, timeText } from "./units.js";
@@ -14,32 +14,34 @@ const MOST_EVENTS = 8;
 export function showBanner(node, traces) {
   const notes = traces.flatMap((facts) => facts.look.ledger.notes
     .filter((note) => GRAVE.includes(note.severity))
-    .map((note) => make("li", {}, `${facts.title}: ${note.text} (${note.code}, ${numberText(note.count)})`)));
+    .map((note) => make("li", {}, `${facts.title}: ${noteText(note)}`)));
   node.hidden = !notes.length;
-  replace(node, make("strong", {}, "Not everything in this recording can be trusted"), make("ul", {}, notes));
+  replace(node, make("strong", {}, "Data was lost or is unreliable"), make("ul", {}, notes));
 }
 
-export function showStory(node, entry) {
-  const { trace } = entry.look;
-  const facts = [trace.device ?? "no GPU named", trace.arch, trace.rank === null ? null : `rank ${trace.rank}`,
-    `${numberText(trace.events)} events`].filter(Boolean).join(" · ");
-  replace(node, make("h2", {}, nameOf(entry.title)), make("p", { class: "faint" }, facts),
+function noteText(note) {
+  return `${note.code} (${numberText(note.count)}): ${note.text}`;
+}
+
+export function showSummary(node, entry) {
+  replace(node, make("h2", {}, nameOf(entry.title)), make("p", { class: "faint" }, nameOf(entry.headline)),
     make("ul", { class: "story" }, entry.story.map((sentence) => make("li", {}, nameOf(sentence)))));
 }
 
-export function showFindings(node, findings, select) {
+export function showFindings(node, { findings, steps }, select) {
   const order = ["found", "crashed", "skipped", "clear"];
+  const one = (finding) => findingNode(finding, steps.length ? " per step" : "", select);
   const sorted = [...findings].sort((a, b) => order.indexOf(a.state) - order.indexOf(b.state) || (b.at_most_ns ?? 0) - (a.at_most_ns ?? 0));
   const shown = sorted.filter((finding) => finding.state === "found" || finding.state === "crashed");
   const rest = sorted.filter((finding) => !shown.includes(finding));
   const quiet = rest.length ? make("details", {}, make("summary", {}, `${rest.length} rules found nothing or lacked data`),
-    rest.map((finding) => findingNode(finding, select))) : null;
-  replace(node, ...shown.map((finding) => findingNode(finding, select)), quiet,
-    sorted.length ? null : make("p", { class: "faint" }, "No rule has looked at this trace."));
+    rest.map(one)) : null;
+  replace(node, ...shown.map(one), quiet,
+    sorted.length ? null : make("p", { class: "faint" }, "No rule ran on this trace."));
 }
 
-function findingNode(finding, select) {
-  const worth = finding.at_most_ns === null ? "" : ` · saves at most ${timeText(finding.at_most_ns)} per step`;
+function findingNode(finding, per, select) {
+  const worth = finding.at_most_ns === null ? "" : ` · saves at most ${timeText(finding.at_most_ns)}${per}`;
   const link = (event, at) => button(`event ${at + 1}`, () => select(event), { class: "link", "data-event": event });
   const events = finding.events.slice(0, MOST_EVENTS);
   return make("article", { class: `finding ${finding.state}` },
@@ -95,12 +97,10 @@ function changeTable(kernels) {
 export function showGuesses(node, guesses) {
   node.hidden = !guesses;
   if (!guesses) return;
-  const row = (guess) => make("tr", {}, make("td", { class: "left" }, `${VERDICT_SIGN[guess.verdict]} ${guess.verdict}`),
-    [guess.text, guess.measured, guess.expected, guess.why].map((text) => make("td", { class: "left" }, nameOf(String(text ?? "–")))));
-  const heads = ["verdict", "guess", "measured", "expected", "why"].map((text) => make("th", { scope: "col", class: "left" }, text));
+  const row = (guess) => [`${VERDICT_SIGN[guess.verdict]} ${guess.verdict}`, guess.text, guess.measured, guess.expected, guess.why];
   replace(node, make("h2", {}, "Guesses"),
-    make("p", {}, `${guesses.hits} hit, ${guesses.misses} missed, ${guesses.unknown} cannot be told from this trace.`),
-    make("div", { class: "scroll" }, make("table", {}, make("thead", {}, make("tr", {}, heads)), make("tbody", {}, guesses.guesses.map(row)))));
+    make("p", {}, `${guesses.hits} hit, ${guesses.misses} missed, ${guesses.unknown} unknown (not in the trace).`),
+    wordTable(["verdict", "guess", "measured", "expected", "why"], guesses.guesses.map(row)));
 }
 
 // A climb: how many claims hold, what each setup changed and left, and every claim with what was measured.
@@ -110,7 +110,7 @@ export function showLadder(node, climb) {
   const { hit, miss, unknown } = climb.counts;
   replace(node, make("h2", {}, "Ladder"),
     make("p", { class: "faint" }, nameOf(`${climb.source ?? ""}: ${climb.device ?? "no device named"}, torch ${climb.torch ?? "unknown"}`)),
-    make("p", {}, `${numberText(climb.claims.length)} claims: ${hit ?? 0} hold, ${miss ?? 0} do not hold, ${unknown ?? 0} cannot be told.`),
+    make("p", {}, `${numberText(climb.claims.length)} claims: ${hit ?? 0} hold, ${miss ?? 0} do not hold, ${unknown ?? 0} unknown.`),
     wordTable(["setup", "what changed", "what stayed the same"], climb.article.map((row) => [row.setup, sentencesOf(row.changed), sentencesOf(row.same)])),
     make("details", {}, make("summary", {}, "Every claim"), claimTable(climb.claims).node));
 }
@@ -138,8 +138,8 @@ function claimTable(claims) {
 export function showLedger(node, traces) {
   replace(node, make("h2", {}, "What was read"), ...traces.map((facts) => {
     const { seen, kept, repaired, skipped, notes } = facts.look.ledger;
-    return make("section", {}, make("p", {}, `${facts.title}: ${numberText(seen)} records seen = ${numberText(kept)} kept + ` +
+    return make("section", {}, make("p", {}, `${facts.title}: ${numberText(seen)} records = ${numberText(kept)} kept + ` +
       `${numberText(repaired)} repaired + ${numberText(skipped)} skipped.`),
-      make("ul", {}, notes.map((note) => make("li", {}, `${note.severity}: ${note.text} (${note.code}, ${numberText(note.count)})`))));
+      make("ul", {}, notes.map((note) => make("li", {}, `${note.severity}: ${noteText(note)}`))));
   }));
 }

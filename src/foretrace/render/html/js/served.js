@@ -23,7 +23,7 @@ export class ServedPane extends Pane {
     this.load();
   }
 
-  // Ask for what is on screen and half as much on either side, once the view has come to rest.
+  // Fetch what is on screen and half as much on either side, once the view is at rest.
   load() {
     if (!this.ask) return;
     clearTimeout(this.timer);

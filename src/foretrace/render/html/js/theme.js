@@ -1,4 +1,4 @@
-// Light and dark: what the system asks for, until a person chooses otherwise. Paper is always light.
+// Light and dark: the system setting, until the user chooses otherwise. Paper is always light.
 
 import { byId } from "./dom.js";
 

@@ -9,12 +9,7 @@ const MOST_LINKS = 300;
 export class Timeline {
   // `zero` is the time that the axis counts from; `on.select(at)` and `on.view(from, to)` tell others what happened here.
   constructor(canvas, facts, colours, on, zero = 0) {
-    Object.assign(this, { canvas, facts, colours, on, zero });
-    this.events = null;
-    this.selected = -1;
-    this.selectedEvent = -1;
-    this.matches = null;
-    this.frames = [];
+    Object.assign(this, { canvas, facts, colours, on, zero, events: null, selected: -1, selectedEvent: -1, matches: null, frames: [] });
     this.layOut();
     this.show(0, facts.end);
     this.listen();
@@ -204,7 +199,7 @@ export class Timeline {
     return mark >= 0 ? this.events.facts.marks[mark] : "same";
   }
 
-  // From a launch to the work it put on the GPU.
+  // From a launch to the GPU operation it launched.
   drawLinks() {
     const { pen } = this;
     if (this.selected < 0) return;
@@ -319,13 +314,13 @@ export class Timeline {
     if (same) this.select(next, true);
   }
 
-  // Who asked for this: the range around a host event, the launch of GPU work.
+  // The caller: the range around a host event, the launch of GPU work.
   above() {
     const chain = this.selected >= 0 ? this.events.chain(this.selected) : [];
     if (chain.length) this.select(chain.at(-1), true);
   }
 
-  // What this asked for: the first range inside it, else the first work it launched.
+  // What this called: the first range inside it, else the first GPU operation it launched.
   below() {
     const { events, selected } = this;
     if (selected < 0) return this.selectFirst();

@@ -3,13 +3,11 @@
 import { Colours } from "./colours.js";
 import { button, byId, make, nameOf, replace } from "./dom.js";
 import { TraceFacts } from "./events.js";
-import { kernelSection, kernelTable } from "./kernels.js";
-import { handOver } from "./perfetto.js";
-import { drawRoofline } from "./roofline.js";
-import { showBanner, showComparison, showFindings, showLedger, showStory } from "./sections.js";
+import { showBanner, showComparison, showLedger } from "./sections.js";
 import { ServedPane } from "./served.js";
 import { Table } from "./table.js";
 import { followTheme } from "./theme.js";
+import { addTrace, follow, perfettoButton } from "./tracepage.js";
 import { bytesText, numberText } from "./units.js";
 
 const POLL_MS = 300;
@@ -23,7 +21,7 @@ async function ask(path) {
   return data;
 }
 
-// Ask again until a trace is open, and say how it is getting on.
+// Poll until a trace is open, and show the progress.
 async function askUntilReady(path, say) {
   for (;;) {
     const data = await ask(path);
@@ -50,9 +48,9 @@ function startViewer() {
   show(Number(one.value), -1, said);
 }
 
-// Files that look like traces by their names and are none.
+// Files named like traces that cannot be read.
 function leftOut(files) {
-  return files.length ? make("details", {}, make("summary", {}, `${numberText(files.length)} files are no traces`),
+  return files.length ? make("details", {}, make("summary", {}, `${numberText(files.length)} files named like traces cannot be read`),
     make("ul", {}, files.map((each) => make("li", {}, nameOf(each.label), ": ", nameOf(each.why))))) : null;
 }
 
@@ -66,7 +64,7 @@ async function show(first, second, said) {
     const compared = second >= 0 ? (await askUntilReady(`compare/${first}/${second}`, say)).comparison : null;
     for (const id of ["views", "traces"]) replace(byId(id));
     viewer.panes = [];
-    answers.forEach((answer, at) => addTrace(answer, numbers, at));
+    answers.forEach((answer, at) => addServed(answer, numbers, at));
     const all = viewer.panes.map((pane) => pane.facts);
     showBanner(byId("banner"), all);
     showLedger(byId("ledger"), all);
@@ -78,44 +76,21 @@ async function show(first, second, said) {
   }
 }
 
-function addTrace({ entry, config, marks }, numbers, at) {
+function addServed({ entry, config, marks }, numbers, at) {
   const number = numbers[at], facts = new TraceFacts(entry, config);
   facts.marks = marks;
   const against = numbers.length > 1 ? { other: numbers[1 - at], side: "ab"[at] } : null;
-  const pane = new ServedPane(facts, viewer.colours, (path) => ask(`trace/${number}/${path}`), (from, to) => follow(at, from, to), against);
+  const onView = (from, to) => follow(viewer.panes, at, from, to);
+  const pane = new ServedPane(facts, viewer.colours, (path) => ask(`trace/${number}/${path}`), onView, against);
   viewer.panes.push(pane);
-  const onKernel = (kernel) => pane.goToKernel(kernel);
-  const story = make("section"), findings = make("section"), note = make("p", { class: "faint" });
-  const svg = byId("roofline-shape").content.firstElementChild.cloneNode(true);
-  showStory(story, entry);
-  showFindings(findings, entry.look.findings, (event) => pane.goTo(event));
-  drawRoofline(svg, note, facts, onKernel);
-  byId("views").append(make("section", { class: "trace" }, story, pane.node, actions(number, facts)));
-  byId("traces").append(make("section", { class: "trace" }, make("h2", {}, "Findings in ", nameOf(facts.title)), findings,
-    make("h3", {}, "Kernels"), kernelSection(kernelTable(facts, onKernel)), make("h3", {}, "Roofline"), svg, note, sqlBox(number)));
-}
-
-function follow(mover, from, to) {
-  const own = viewer.panes[mover];
-  for (const pane of viewer.panes.filter((each) => own && each !== own)) {
-    const shift = pane.timeline.zero - own.timeline.zero;
-    pane.timeline.show(from + shift, to + shift);
-    pane.load();
-  }
+  addTrace(entry, pane, actions(number, facts.title), sqlBox(number));
 }
 
 // The report, the tables and the way to Perfetto.
-function actions(number, facts) {
-  const said = make("span", { class: "faint", role: "status" });
+function actions(number, title) {
   const link = (text, path) => make("a", { href: `trace/${number}/${path}`, target: "_blank", rel: "noopener" }, text);
-  const perfetto = button("open in Perfetto", async () => {
-    try {
-      await handOver(fetch(`trace/${number}/file`).then((answer) => answer.arrayBuffer()), facts.title, facts.title);
-      replace(said, "handed over");
-    } catch (problem) {
-      replace(said, problem.message);
-    }
-  });
+  const content = () => fetch(`trace/${number}/file`).then((answer) => answer.arrayBuffer());
+  const [perfetto, said] = perfettoButton(title, title, content);
   return make("p", { class: "controls" }, perfetto, link("report", "report"), "tables:",
     TABLES.map((name) => [link(name, `table/${name}.csv`), " "]), said);
 }

@@ -6,7 +6,7 @@ import { searchResults } from "./kernels.js";
 import { Timeline } from "./timeline.js";
 import { numberText } from "./units.js";
 
-const HELP = "Drag or A, D to move; Ctrl+wheel or W, S to zoom; arrows walk from event to event; F fits, Escape lets go.";
+const HELP = "Drag or A, D to move; Ctrl+wheel or W, S to zoom; arrows walk from event to event; F fits, Escape clears the selection.";
 
 export class Pane {
   constructor(facts, colours, onView = () => {}) {

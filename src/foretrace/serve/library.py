@@ -1,5 +1,5 @@
 """Traces that are open, and those being opened: reading happens in a thread, so that the page can
-say how far it is.
+show progress.
 """
 
 from __future__ import annotations
@@ -9,18 +9,19 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
+from foretrace import opening
 from foretrace.errors import ForetraceError, UsageError
 from foretrace.model.intervals import Ints
 from foretrace.model.trace import Trace
-from foretrace.opening import open
 from foretrace.render.html.changes import comparison, marks
+from foretrace.render.html.packing import Packed
 from foretrace.schema.documents.compare import CompareDocument
 from foretrace.serve.catalog import Entry
-from foretrace.serve.reading import Reading, read
+from foretrace.serve.prepared import PreparedTrace, read
 from foretrace.serve.tiles import Tiles
 from foretrace.sources.limits import Limits
 
@@ -28,23 +29,33 @@ MOST_OPEN = 4  # the least recently used is closed for the next
 MOST_RELATED, MOST_FOUND = 300, 5000
 
 
-class Opened:
-    """One trace, ready to be looked at. A large trace itself is not kept, but opened again when a
-    question needs it.
+class SearchResult(Struct):
+    """How many events match, and the first of them in order of time."""
+
+    count: int
+    events: Packed
+
+
+class OpenTrace:
+    """One trace that requests read. A large trace itself is not kept, but opened again
+    when a request needs it.
     """
 
-    def __init__(self, reading: Reading, trace: Trace | None, again: Callable[[], Trace]) -> None:
-        self.timeline, self.names, self.facts = reading.timeline, reading.names, reading.facts
+    def __init__(
+        self, prepared: PreparedTrace, trace: Trace | None, again: Callable[[], Trace]
+    ) -> None:
+        self.timeline, self.names, self.facts = prepared.timeline, prepared.names, prepared.facts
         self.tiles = Tiles(self.timeline)
         self._trace, self._again = trace, again
-        _ = self._launches  # worked out now, while somebody is waiting anyway
+        _ = self._launches  # computed now, while the user waits for the trace anyway
 
     @property
     def trace(self) -> Trace:
+        """The trace itself."""
         return self._trace or self._again()
 
     def related(self, event: int) -> Ints:
-        """The rows of an event, of what is around it, and of what it launched or who launched it."""
+        """The rows of an event, of its callers, of what it launched, and of what launched it."""
         columns = self.timeline.columns
         if not len(own := self.timeline.rows_of(np.array([event]))):
             return own
@@ -56,24 +67,21 @@ class Opened:
         return np.unique(np.array(found, np.int64))
 
     def _chain(self, row: int) -> list[int]:
-        """A row and those of everything around it, innermost first."""
+        """A row and those of its callers, innermost first."""
         found = [row]
         while len(up := self.timeline.rows_of(self.timeline.columns["parent"][found[-1:]])):
             found.append(int(up[0]))
         return found
 
     def _launched_by(self, row: int) -> list[int]:
-        """Rows of GPU work launched inside a host event: by it, or by what it called on its thread."""
+        """Rows of GPU operations launched by a host event or by what it called on its thread."""
         columns, (work, launch) = self.timeline.columns, self._launches
         start, end = columns["start"][row], columns["start"][row] + columns["length"][row]
         begins = columns["start"][launch]
-        inside = (columns["lane"][launch] == columns["lane"][row]) & (
-            columns["row"][launch] >= columns["row"][row]
-        )
-        near = np.flatnonzero(
-            inside & (begins >= start) & (begins + columns["length"][launch] <= end)
-        )
-        return [int(each) for each in work[near[:MOST_RELATED]]]
+        inside = (begins >= start) & (begins + columns["length"][launch] <= end)
+        inside &= columns["lane"][launch] == columns["lane"][row]
+        inside &= columns["row"][launch] >= columns["row"][row]
+        return [int(each) for each in work[np.flatnonzero(inside)[:MOST_RELATED]]]
 
     @cached_property
     def _launches(self) -> tuple[Ints, Ints]:
@@ -83,32 +91,28 @@ class Opened:
         drawn = np.isin(wanted, self.timeline.event)
         return work[drawn], self.timeline.rows_of(wanted[drawn])
 
-    def found(self, text: str) -> dict[str, Any]:
-        """Events whose name contains a text, in order of time: how many, and the first of them."""
+    def search(self, text: str) -> SearchResult:
+        """Events whose name contains a text."""
         wanted = text.lower()
-        named = np.array([wanted in name.lower() for name in self.names], bool)
-        rows = (
-            np.flatnonzero(named[self.timeline.columns["name"]])
-            if wanted
-            else np.empty(0, np.int64)
-        )
+        named = np.array([bool(wanted) and wanted in name.lower() for name in self.names], bool)
+        rows = np.flatnonzero(named[self.timeline.columns["name"]])
         first = rows[np.argsort(self.timeline.start[rows], kind="stable")[:MOST_FOUND]]
-        return {"count": len(rows), "events": self.timeline.packed(first)}
+        return SearchResult(len(rows), self.timeline.packed(first))
 
 
-class Shelf:
-    """The traces of a catalog: each opened when it is first asked for."""
+class Library:
+    """The traces of a catalog; each is opened at the first request for it."""
 
     def __init__(self, entries: list[Entry], limits: Limits, cache: bool) -> None:
         self.entries, self.limits, self.cache = entries, limits, cache
         self._lock = threading.Lock()
-        self._open: OrderedDict[int, Opened] = OrderedDict()
+        self._open: OrderedDict[int, OpenTrace] = OrderedDict()
         self._opening: dict[int, float] = {}
         self._failed: dict[int, str] = {}
         self._compared: dict[tuple[int, int], CompareDocument] = {}
         self._marks: dict[tuple[int, int, str], Ints] = {}
 
-    def get(self, number: int) -> Opened | None:
+    def get(self, number: int) -> OpenTrace | None:
         """The trace when it is open; else None, and opening it begins."""
         with self._lock:
             if number in self._open:
@@ -121,28 +125,19 @@ class Shelf:
                 threading.Thread(target=self._load, args=(number,), daemon=True).start()
         return None
 
-    def progress(self, number: int) -> dict[str, Any]:
-        """What to tell while a trace is being opened."""
-        entry = self.entries[number]
-        return {
-            "state": "opening",
-            "seconds": round(time.monotonic() - self._opening.get(number, time.monotonic()), 1),
-            "bytes": entry.bytes,
-        }
+    def progress(self, number: int) -> dict[str, str | float]:
+        """The answer while a trace is being opened."""
+        now = time.monotonic()
+        seconds = round(now - self._opening.get(number, now), 1)
+        return {"state": "opening", "seconds": seconds, "bytes": self.entries[number].bytes}
 
     def _load(self, number: int) -> None:
         entry = self.entries[number]
         try:
-            reading, trace = read(entry, self.limits, self.cache)
-            opened = Opened(
-                reading, trace, lambda: open(entry.path, cache=self.cache, limits=self.limits)
-            )
-        except Exception as problem:  # a thread has nobody to raise to: the page is told instead
-            words = (
-                str(problem)
-                if isinstance(problem, ForetraceError)
-                else f"{type(problem).__name__}: {problem}"
-            )
+            opened = OpenTrace(*read(entry, self.limits, self.cache), lambda: self._again(entry))
+        except Exception as problem:  # noqa: BLE001 - nothing can catch it here: the page shows it
+            known = isinstance(problem, ForetraceError)
+            words = str(problem) if known else f"{type(problem).__name__}: {problem}"
             with self._lock:
                 self._failed[number] = words.replace(entry.path, entry.label)
                 self._opening.pop(number, None)
@@ -152,9 +147,11 @@ class Shelf:
             self._opening.pop(number, None)
             while len(self._open) > MOST_OPEN:
                 closed, _ = self._open.popitem(last=False)
-                self._marks = {
-                    key: value for key, value in self._marks.items() if closed not in key[:2]
-                }
+                kept = {key: value for key, value in self._marks.items() if closed not in key[:2]}
+                self._marks = kept
+
+    def _again(self, entry: Entry) -> Trace:
+        return opening.open(entry.path, cache=self.cache, limits=self.limits)
 
     def compared(self, a: int, b: int) -> CompareDocument | None:
         """What changed from one to the other; None while either is still being opened."""

@@ -12,13 +12,15 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from corpus.build import cut, gn
 from corpus.builder import TraceBuilder
 from corpus.opening import Ran, run
-from foretrace import reading_apart
-from foretrace.model.ranks import spreads
+from foretrace.overview import reading
+from foretrace.overview.ranks import spreads
+from foretrace.schema.documents.sets import LookSet
 from foretrace.sources import cache
 
 HOSTILE = [
@@ -141,7 +143,8 @@ def test_notes_of_the_set(tmp_path: Path) -> None:
 
 
 def test_where_the_ranks_differ_most_comes_first(week: Path) -> None:
-    found = spreads(json.loads(look(week / "more.zip", "--json").out)["traces"])
+    document = msgspec.json.decode(look(week / "more.zip", "--json").out, type=LookSet)
+    found = spreads(document.traces)
     assert (found[0].what, found[0].least_rank, found[0].most_rank) == (
         "in collectives per step (mean)",
         1,
@@ -250,11 +253,11 @@ def test_processes_of_their_own_say_the_same(week: Path, monkeypatch: pytest.Mon
     # refused when it is opened, not by its first bytes
     (week / "late.json").write_bytes(gn(1000).bytes())
     here = look(week, "--json", "--limit", "bytes=300k")
-    monkeypatch.setattr(reading_apart, "WORTHWHILE", 0)
+    monkeypatch.setattr(reading, "WORTHWHILE", 0)
     started: list[Any] = []
-    apart = reading_apart._apart
+    apart = reading._in_processes
     monkeypatch.setattr(
-        reading_apart, "_apart", lambda *given: started.append(given) or apart(*given)
+        reading, "_in_processes", lambda *given: started.append(given) or apart(*given)
     )
     assert look(week, "--json", "--limit", "bytes=300k") == here
     assert started or len(os.sched_getaffinity(0)) == 1
@@ -271,7 +274,7 @@ def test_a_second_look_comes_from_the_cache(
     for number in range(2):
         (folder / f"{number}.json").write_bytes(rank(number))
     first = run("look", str(folder), "--json")
-    monkeypatch.setattr(reading_apart, "one", lambda *given: pytest.fail("read again"))
+    monkeypatch.setattr(reading, "one", lambda *given: pytest.fail("read again"))
     assert run("look", str(folder), "--json") == first
 
 
@@ -281,9 +284,9 @@ def test_stopped_by_ctrl_c(week: Path) -> None:
     """
     code = f"""
 import os, signal, sys
-from foretrace import reading_apart
+from foretrace.overview import reading
 from foretrace.cli import main
-reading_apart.WORTHWHILE = 0
+reading.WORTHWHILE = 0
 def tell(*given): os.killpg(0, signal.SIGINT)
 if __name__ == "__main__":
     import foretrace.cli.look as look

@@ -1,0 +1,33 @@
+"""`foretrace schema`."""
+
+from __future__ import annotations
+
+import click
+
+
+@click.command("schema")
+@click.argument("name", required=False)
+def command(name: str | None) -> int:
+    """Print the JSON Schema of the document NAME, which a command prints with --json.
+
+    Without NAME, list the documents.
+    """
+    import json
+
+    from foretrace import plugins
+    from foretrace.errors import UsageError
+    from foretrace.schema import documents
+
+    modules = {
+        module.__name__.rpartition(".")[2]: module
+        for module in plugins.modules(documents)
+        if hasattr(module, "DOCUMENT")
+    }
+    if name is None:
+        for each, module in modules.items():
+            click.echo(f"{each:<10} {(module.__doc__ or '').splitlines()[0]}")
+        return 0
+    if name not in modules:
+        raise UsageError(f"there is no document {name!r}; choose one of: {', '.join(modules)}")
+    click.echo(json.dumps(documents.json_schema(modules[name].DOCUMENT), indent=2))
+    return 0

@@ -1,0 +1,61 @@
+"""What people read about one trace, as data: nothing here needs a trace, so that a cached overview
+loads in a moment.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from foretrace.schema.documents.look import Look
+
+WHOLE, EACH_STEP = "the whole recording", "each step"  # sequences that are not of a region
+
+
+class LaunchRow(Struct, frozen=True):
+    """A GPU operation of a sequence, or several with the same name, shapes and op path.
+
+    `chain` holds the ops above it, outermost first, and the call that launched it. `host_ns` is the
+    host's own time in that launch and those ops.
+    """
+
+    kernel: str
+    name: str
+    role: str
+    bound: str
+    chain: list[str]
+    times: int
+    ns: float | None
+    host_ns: float | None
+    delay_ns: float | None
+    event: int
+    flops: int | None
+    bytes: int | None
+    tflops: float | None
+    gbps: float | None
+
+
+class LaunchSequence(Struct, frozen=True):
+    """What `region` launches per call; `same` of its `calls` have this sequence of `operations`."""
+
+    region: str
+    calls: int
+    same: int
+    operations: int
+    folded: bool
+    memcpys: int
+    memsets: int
+    rows: list[LaunchRow]
+    left_out: int
+
+
+class Overview(Struct):
+    """`look` is the document of `--json`, `sentences` and `sequences` are for people.
+
+    `world_size` and `base_ns` are what a set of traces needs to know of each.
+    """
+
+    look: Look
+    sentences: list[str]
+    sequences: list[LaunchSequence]
+    world_size: int | None
+    base_ns: int | None

@@ -1,0 +1,158 @@
+"""Overviews of traces by path: from the cache, in this process, or in a process per core.
+
+Nothing heavy is imported for a cached overview, so that the second look is instant. A process of
+its own gives back the memory that reading a trace takes. Ctrl+C reaches this process alone, which
+then ends the others.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from threading import Thread
+
+import msgspec
+
+from foretrace import opening
+from foretrace.errors import TraceError
+from foretrace.overview.page import Overview
+from foretrace.schema.documents.sets import LeftOut
+from foretrace.sources import cache as store
+from foretrace.sources.folder import resolve
+from foretrace.sources.limits import Limits
+from foretrace.version import __version__
+
+# bytes on disk, in all: a process takes 0.7 s to start, in which one reads about 20 MB of plain
+# JSON
+WORTHWHILE = 16 << 20
+MOST = 8  # processes: each holds a whole trace
+
+
+def overview_of(path: str, *, cache: bool = True, limits: Limits | None = None) -> Overview:
+    """The overview of one trace; that of an unchanged large trace comes from the cache."""
+    bounds = limits or Limits()
+    wanted, cache = resolve(path, bounds), cache and opening.is_kept(bounds)
+    kept = _kept(wanted) if cache else None
+    return kept or _made(wanted, bounds, cache)
+
+
+def _kept(wanted: str) -> Overview | None:
+    """The overview that an earlier look left in the cache."""
+    kept = store.load_document(wanted, _program()) if store.stamp_of(wanted) else None
+    try:
+        found = msgspec.json.decode(kept or b"", type=Overview)
+    except msgspec.DecodeError:
+        return None  # not there, or damaged
+    found.look.trace.path = opening.shown(wanted)
+    return found
+
+
+def _made(wanted: str, bounds: Limits, cache: bool) -> Overview:
+    stamp = store.stamp_of(wanted)
+    # the overview is kept; the tables are kept when a command opens the trace itself
+    trace = opening.load(wanted, bounds, use_kept=cache, keep=False, meanwhile=_import_all)
+    from foretrace.overview import summarize
+
+    hashing = Thread(target=store.key_of, args=(wanted,)) if cache and stamp else None
+    if hashing:
+        hashing.start()  # the summary keeps one core busy; the key is ready when it is
+    found = summarize(trace)
+    if hashing:
+        hashing.join()
+        store.save_document(wanted, stamp, _program(), lambda: msgspec.json.encode(found))
+    return found
+
+
+def _import_all() -> None:
+    """Import what an overview needs; called while other processes decode a large file."""
+    from foretrace.overview import document, sentences, sequences  # noqa: F401
+
+    opening.import_model()
+
+
+def _program() -> str:
+    """The version of the code that makes overviews: a changed file in the package makes old ones
+    stale.
+    """
+    newest = 0
+    for folder, _, names in os.walk(os.path.dirname(opening.__file__)):
+        files = (os.path.join(folder, name) for name in names if name.endswith(".py"))
+        newest = max([newest, *(os.stat(file).st_mtime_ns for file in files)])
+    return f"look-{__version__}-{newest}"
+
+
+def refused(path: str, problem: TraceError) -> LeftOut:
+    """A file that cannot be read, in words: errors cannot be sent between processes."""
+    text = f"{problem.message}; {problem.hint}" if problem.hint else problem.message
+    return LeftOut(opening.shown(path), problem.code, opening.shown(text))
+
+
+def overviews(paths: Sequence[str], limits: Limits, cache: bool) -> Iterator[Overview | LeftOut]:
+    """For each path its overview, or why there is none; in the order of `paths`."""
+    use = cache and opening.is_kept(limits)
+    kept = {path: found for path in paths if (found := _kept(path))} if use else {}
+    fresh = _read([path for path in paths if path not in kept], limits, cache)
+    for path in paths:
+        yield kept.pop(path) if path in kept else next(fresh)
+
+
+def _read(paths: Sequence[str], limits: Limits, cache: bool) -> Iterator[Overview | LeftOut]:
+    from foretrace.sources.kineto.parallel import cores
+
+    workers = min(cores(), MOST, len(paths))
+    files = {path.partition("::")[0] for path in paths}
+    size = sum(os.path.getsize(file) for file in files if os.path.isfile(file))
+    if workers > 1 and size > WORTHWHILE:
+        yield from _in_processes(paths, limits, cache, workers)
+    else:
+        yield from (one(path, limits, cache) for path in paths)
+
+
+def one(path: str, limits: Limits, cache: bool) -> Overview | LeftOut:
+    """One trace of a set, without what only its own page shows."""
+    try:
+        found = overview_of(path, cache=cache, limits=limits)
+    except TraceError as problem:
+        return refused(path, problem)
+    return Overview(found.look, [], [], found.world_size, found.base_ns)
+
+
+def _in_processes(
+    paths: Sequence[str], limits: Limits, cache: bool, workers: int
+) -> Iterator[Overview | LeftOut]:
+    import multiprocessing
+    from concurrent.futures import ProcessPoolExecutor
+    from concurrent.futures.process import BrokenProcessPool
+
+    others = set(multiprocessing.active_children())
+    pool = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"))
+    try:
+        with _interrupts_held():
+            waiting = [pool.submit(one, path, limits, cache) for path in paths]
+        for path, found in zip(paths, waiting, strict=True):
+            try:
+                yield found.result()
+            except BrokenProcessPool:
+                # one died, perhaps for lack of memory: read alone, this trace has more of it
+                yield one(path, limits, cache)
+    except BaseException:
+        for child in set(multiprocessing.active_children()) - others:
+            child.terminate()
+        raise
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Processes started in here never see Ctrl+C: each would print a traceback."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -1,0 +1,46 @@
+"""A folder or zip of traces: a document of `look` for each, notes on the set, what was left out.
+
+Only documents are kept: a trace is closed before the next one is opened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from foretrace.model.sets import Member, set_notes
+from foretrace.overview.reading import overviews, refused
+from foretrace.schema.documents.look import SCHEMA, NoteEntry
+from foretrace.schema.documents.sets import LeftOut, LookSet
+from foretrace.schema.ledger import Note
+from foretrace.sources.folder import FolderContents, nothing_in
+from foretrace.sources.limits import Limits
+
+Progress = Callable[[int, int, str], None]  # how many are done, of how many, and the last one
+
+
+def look_set(
+    path: str, inside: FolderContents, limits: Limits, *, cache: bool, progress: Progress
+) -> LookSet:
+    """Look at each trace in a folder or zip. Raises `TraceError` when none can be read."""
+    left_out = [refused(each, problem) for each, problem in inside.files if problem]
+    paths, looks, members = inside.traces, [], []
+    for done, found in enumerate(overviews(paths, limits, cache), start=1):
+        progress(done, len(paths), paths[done - 1])
+        if isinstance(found, LeftOut):
+            left_out.append(found)
+            continue
+        looks.append(found.look)
+        trace = found.look.trace
+        members.append(Member(trace.path, trace.rank, found.world_size, found.base_ns))
+    left_out.sort(key=lambda each: each.path)
+    if not looks:
+        raise nothing_in(path, [f"{each.path}: {each.text} [{each.code}]" for each in left_out])
+    notes = [NoteEntry.of(note) for note in (*set_notes(members), *_others(inside.others))]
+    return LookSet(SCHEMA, looks, notes, left_out)
+
+
+def _others(count: int) -> tuple[Note, ...]:
+    text = (
+        "run records, and files not named like traces (*.json, *.trace, *.tmp, *.gz, *.zst, *.zip)"
+    )
+    return (Note("other_files", "info", count, text),) if count else ()

@@ -1,0 +1,27 @@
+"""`foretrace look FOLDER --json`: every trace of a folder or zip."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from foretrace.schema.documents.look import Look, NoteEntry
+
+
+class LeftOut(Struct, frozen=True):
+    """A file named like a trace that cannot be read, and why."""
+
+    path: str
+    code: str
+    text: str
+
+
+class LookSet(Struct):
+    """The document; `notes` are about the set as a whole. All lists are in order of path."""
+
+    schema: int
+    traces: list[Look]
+    notes: list[NoteEntry]
+    left_out: list[LeftOut]
+
+
+DOCUMENT = LookSet

@@ -1,0 +1,63 @@
+"""One author of every sentence: terminal, Markdown, HTML and notebook show the same summary."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+import foretrace as ft
+from corpus.build import cut, gn
+from foretrace import recordings
+from foretrace.overview import summarize
+from foretrace.overview.sentences import headline
+from foretrace.render.html import notebook, report
+from foretrace.render.look_page import sections
+from foretrace.render.section import drawn, marked
+
+NAMES = ("linear_eager", "mlp_eager", "mlp_compiled", "mlp_eager_train", "llama_train_eager")
+
+
+def shown_everywhere(trace: ft.Trace) -> list[str]:
+    """The sentences, after a check that each form shows them in this order and no other summary."""
+    overview = summarize(trace)
+    page, said, head = sections(overview, 20), overview.sentences, headline(overview.look.trace)
+    together = " ".join(said)
+    for text in (drawn(page), re.sub(r"\\(.)", r"\1", marked(page))):
+        assert together in " ".join(text.split())
+        assert head in text
+    data = re.search(r'id="data">(.*?)</script>', report([trace]), re.DOTALL)
+    assert data is not None
+    shown = json.loads(data[1])["traces"][0]
+    assert (shown["headline"], shown["story"]) == (head, said)
+    for text in (notebook.trace_html(trace), notebook.look_html(ft.look(trace))):
+        assert head in html.unescape(text)
+        assert said == [
+            line for line in html.unescape(text).replace("<p>", "").split("</p>") if line in said
+        ]
+    return said
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_same_sentences_in_every_form(name: str) -> None:
+    assert len(shown_everywhere(ft.open(recordings.traces()[name], cache=False))) > 3
+
+
+def test_an_incomplete_trace_says_so_in_every_form(tmp_path: Path) -> None:
+    whole = gn(50).bytes()
+    (tmp_path / "cut.json").write_bytes(cut(whole, len(whole) // 2))
+    said = shown_everywhere(ft.open(tmp_path / "cut.json", cache=False))
+    assert said[0].startswith("The trace is incomplete: ")
+
+
+def test_the_summary_names_what_can_be_changed_first() -> None:
+    """Idle time is the largest finding, and no remedy: the summary names the fusion."""
+    overview = summarize(ft.open(recordings.traces()["mlp_eager"], cache=False))
+    assert overview.look.findings[0].rule == "idle_gaps"
+    saving = next(each for each in overview.sentences if each.startswith("Possible savings"))
+    assert saving == (
+        "Possible savings: gelu and mul could be one kernel (at most 38.5 us per step)."
+    )
