@@ -148,7 +148,7 @@ def test_the_records_must_have_timed_the_unit(tmp_path: Path) -> None:
 
 
 def test_the_recorded_mlp_pays_without_the_profiler() -> None:
-    """241,862 ns against 229,899 ns in the run records; profiled, the compiled host takes longer."""
+    """241,862 ns to 229,899 ns in the run records; profiled, the compiled host takes longer."""
     found = compare(recorded("mlp eager"), recorded("mlp compiled"))
     assert found.pace_ns.saved is not None
     assert found.pace_ns.saved < 0

@@ -39,7 +39,7 @@ class _Answer(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server: Hub
 
-    def log_message(self, format: str, *arguments: Any) -> None:
+    def log_message(self, *_: Any, **__: Any) -> None:
         pass
 
     def do_GET(self) -> None:

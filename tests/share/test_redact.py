@@ -113,7 +113,8 @@ def test_a_copy_says_the_same_about_the_gpu(name: str, tmp_path: Path) -> None:
         "nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_TNT",
         "triton_poi_fused__unsafe_view_gelu_mul_0",
         "Memcpy HtoD (Pageable -> Device)",
-        "void cutlass::device_kernel<cutlass::gemm::collective::MainloopSm90TmaGmmaWarpSpecialized>",
+        "void cutlass::device_kernel<cutlass::gemm::collective::"
+        "MainloopSm90TmaGmmaWarpSpecialized>",
         "nccl:all_reduce",
         "_ZN5flash16flash_fwd_kernelI23Flash_fwd_kernel_traitsILi64ELi128ELi128ELi4EEELb0E",
         "## Call CompiledFxGraph fadri2gvaccdsuvko2wteeo ##",

@@ -75,8 +75,8 @@ def launched(
     place = np.cumsum(is_kernel) - 1  # of GPU work among the kernels
 
     def kernels_of(span: Span) -> list[int]:
-        found: list[int] = place[span.work[is_kernel[span.work]]].tolist()
-        return found
+        at: list[int] = place[span.work[is_kernel[span.work]]].tolist()
+        return at
 
     rows = trace.kernels.select(*IDENTITY, *LAUNCH, *COST).to_dicts()
     kinds = _kinds(trace, rows, launch)
