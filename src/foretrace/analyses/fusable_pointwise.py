@@ -80,7 +80,8 @@ def _check(trace: Trace) -> Iterator[Finding]:
     detail = (
         f"{shown[0]['intermediate']} is written and read again. In one kernel, memory traffic "
         f"falls by at most {bytes_text(moved)} {per(trace)} and time by at most "
-        f"{time_text(saved)}.{worst} The trace shows sizes and order, not that it is the same tensor."
+        f"{time_text(saved)}.{worst} The trace shows sizes and order, not that it is the same "
+        "tensor."
     )
     evidence = {"kernels": kernels, "could_be": chains, "bytes_saved": moved, "chains": shown}
     rows = np.unique(np.concatenate((ends, link[ends])))
