@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 EVENTS = 50
 # A finding lists at most this many kinds of a thing, the most expensive first.
 LISTED = 8
-# How many tensors these ops take before the result that compiled code passes to them.
+# How many tensors these ops take before the result that compiled code hands them.
 RESULT_LAST = {"aten::mm": 2, "aten::bmm": 2, "aten::addmm": 3, "aten::baddbmm": 3}
 DTYPES = {
     "c10::BFloat16": "bf16",
@@ -90,7 +90,9 @@ def tensor_text(tensor: Tensor) -> str:
 
 
 def shapes_text(call: OpCall | None) -> str:
-    """The shapes of the tensor arguments, `[8192, 768] x [768, 3072]`, without a passed result."""
+    """The shapes of the tensor arguments, `[8192, 768] x [768, 3072]`; a result that is passed in
+    is left out.
+    """
     tensors = call.every_tensor() if call else ()
     if call and call.name in RESULT_LAST and len(tensors) > RESULT_LAST[call.name]:
         tensors = tensors[: RESULT_LAST[call.name]]
