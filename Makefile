@@ -15,7 +15,7 @@ tour: $(LADDER_STAMP)
 test: lint types imports unit
 
 lint: $(DEV_STAMP)
-	@$(BIN)/ruff check src tests tools benchmarks examples && echo "ruff: clean"
+	@$(BIN)/ruff check src tests benchmarks examples && echo "ruff: clean"
 
 types: $(DEV_STAMP)
 	@$(BIN)/mypy

@@ -1,18 +1,20 @@
-"""Write the manual of all rules: `python tools/rules_page.py > docs/findings.md`."""
+"""Write `docs/findings.md`, the manual of all rules: `python tools/rules_page.py`."""
 
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 from foretrace.analyses import NEEDS, rules
 from foretrace.schema.finding import Rule
 
+PAGE = Path(__file__).parents[1] / "docs" / "findings.md"
 HEAD = """# Findings
 
 What `foretrace look` looks for. Every rule is one file in `src/foretrace/analyses/`. This page is
 made from their docstrings:
 
-    python tools/rules_page.py > docs/findings.md
+    python tools/rules_page.py
 
 A finding has a state:
 
@@ -56,4 +58,4 @@ def _entry(rule: Rule) -> str:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(page())
+    PAGE.write_text(page(), "utf-8")

@@ -89,7 +89,9 @@ def tensor_text(tensor: Tensor) -> str:
 
 
 def shapes_text(call: OpCall | None) -> str:
-    """The shapes of the tensor arguments, `[8192, 768] x [768, 3072]`, without a passed result."""
+    """The shapes of the tensor arguments, `[8192, 768] x [768, 3072]`; a result that is passed in
+    is left out.
+    """
     tensors = call.every_tensor() if call else ()
     if call and call.name in OPERANDS:
         tensors = tensors[: OPERANDS[call.name]]

@@ -43,7 +43,7 @@ def _check(trace: Trace) -> Iterator[Finding]:
         f"{bytes_text(kind['bytes'])})"
         for kind in kinds
     ]
-    title = f"{plural(whole.count, 'kernel')} {per(trace)} only change the data type"
+    title = f"Only the data type changes in {plural(whole.count, 'kernel')} {per(trace)}"
     advice = "A kernel before or after that reads or writes the other type would save them."
     detail = f"{', '.join(words[:3])}. {advice}"
     evidence = {"count": whole.count, "ns": whole.ns, "casts": kinds[:LISTED]}

@@ -40,7 +40,7 @@ def _check(trace: Trace) -> Iterator[Finding]:
     count, share = each(trace, len(rows)), round(exposed / total, 4)
     title = f"{time_text(step(exposed))} of communication {per(trace)} overlaps with nothing"
     detail = (
-        f"{plural(count, 'collective')} take {time_text(step(total))} {per(trace)}. "
+        f"{plural(count, 'collective')} in {time_text(step(total))} {per(trace)}. "
         f"{percent_text(share)} of it overlaps with no other GPU operation. Part of it is waiting "
         "for other ranks."
     )

@@ -78,9 +78,10 @@ def _check(trace: Trace) -> Iterator[Finding]:
         title = f"{plural(kernels, 'pointwise kernel')} {per(trace)} could be {could}"
         worst = f" Most of it: {ops}, {plural(shown[0]['count'], 'time')} {per(trace)}."
     detail = (
-        f"{shown[0]['intermediate']} is written and read again. One kernel would save at most "
-        f"{bytes_text(moved)} {per(trace)} of memory traffic, and at most {time_text(saved)}."
-        f"{worst} The trace shows sizes and order, not that it is the same tensor."
+        f"{shown[0]['intermediate']} is written and read again. In one kernel, memory traffic "
+        f"falls by at most {bytes_text(moved)} {per(trace)} and time by at most "
+        f"{time_text(saved)}.{worst} The trace shows sizes and order, not that it is the same "
+        "tensor."
     )
     evidence = {"kernels": kernels, "could_be": chains, "bytes_saved": moved, "chains": shown}
     rows = np.unique(np.concatenate((ends, link[ends])))

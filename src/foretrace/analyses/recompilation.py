@@ -54,7 +54,7 @@ def _check(trace: Trace) -> Iterator[Finding]:
     title = "torch.compile compiled code during the recording"
     if again:
         title = f"torch.compile recompiled {plural(times, 'time')}"
-    detail = f"{now}{listing(frames)} (0 is the first)." if frames else now.strip()
+    detail = f"{now}{listing(frames).capitalize()} (0 is the first)." if frames else now.strip()
     evidence = {"recompilations": times, "versions": again, "compile_ns": ns}
     events = np.union1d(compiling, np.flatnonzero(host.named(_recompiled)))
     saved = ns if len(compiling) else None

@@ -63,7 +63,7 @@ def _check(trace: Trace) -> Iterator[Finding]:
         f"{first['kernel']}: median {time_text(first['median_ns'])}, longest "
         f"{time_text(first['max_ns'])} ({ratio}), mean {time_text(first['mean_ns'])} over "
         f"{first['count']:,} launches. Launches above their median take {time_text(extra)} "
-        f"{per(trace)} more than it."
+        f"{per(trace)} more than the median."
     )
     slow = np.concatenate([mine[length[mine] >= WIDE * middle[group[mine]]] for mine in members])
     evidence = {"kernels": kinds, "above_median_ns": extra}
