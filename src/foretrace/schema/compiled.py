@@ -1,4 +1,4 @@
-"""The rows that torch.compile writes into a trace (torch 2.11 to 2.13), and what their names say."""
+"""The rows that torch.compile writes into a trace (torch 2.11 to 2.13) and what they say."""
 
 from __future__ import annotations
 

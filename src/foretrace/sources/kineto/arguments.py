@@ -1,4 +1,4 @@
-"""Recorded arguments as typed lists (see `schema.tables`): every distinct JSON text is decoded once."""
+"""Recorded arguments as typed lists (see `schema.tables`): each distinct text is decoded once."""
 
 from __future__ import annotations
 
