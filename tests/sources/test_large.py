@@ -20,8 +20,8 @@ import pytest
 from corpus.all_cases import ALL
 from corpus.build import g0, gn_chunks, gz
 from corpus.cases import G0
-from corpus.cases_a import op
-from corpus.cases_c import short_kernels
+from corpus.cases_ranges import short_kernels
+from corpus.cases_strings import op
 from corpus.places import FULL_SWEEP, RECORDED
 from foretrace.sources.kineto import parallel
 
