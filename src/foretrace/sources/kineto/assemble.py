@@ -103,10 +103,9 @@ def _side_frame(side: str, parts: list[Columns], joined: Joined, position: Ints)
 def _values(forms: Ints, joined: Joined, code: str) -> pl.Series:
     """Interned texts, or the lists they hold, by their number; a negative number is null."""
     used, number = np.unique(forms, return_inverse=True)
-    texts = (None if form < 0 else joined.text_list[form] for form in used.tolist())
+    texts = [None if form < 0 else joined.text_list[form] for form in used.tolist()]
     if code == "l":
-        lists = [None if text is None else sizes(text) for text in texts]
-        return pl.Series(lists, dtype=pl.List(pl.Int64))[number.reshape(-1)]
+        return sizes(texts)[number.reshape(-1)]
     shown = [None if text is None else json_text(text) for text in texts]
     return pl.Series(shown, dtype=pl.String)[number.reshape(-1)]
 
