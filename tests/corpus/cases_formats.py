@@ -54,7 +54,10 @@ XPLANE = message(
 
 XPLANE += message(1, bytes([1 << 3]) + varint(2) + message(2, b"/device:GPU:0"))
 
-EXECUTION = b'{"schema": "1.0.1", "pid": 1, "start_ts": 5, "nodes": [{"id": 1, "name": "[pytorch|profiler|thread]"}]}'
+EXECUTION = (
+    b'{"schema": "1.0.1", "pid": 1, "start_ts": 5, '
+    b'"nodes": [{"id": 1, "name": "[pytorch|profiler|thread]"}]}'
+)
 
 TIMELINE = b"[[1,2,3],[[0,0,0],[16,32,16]]]"
 

@@ -33,7 +33,7 @@ def d01_union(opened: Opened) -> None:
 
 
 def graph(kernels: int, launch: bool = True) -> Doc:
-    """One graph launch with correlation 9 and all its kernels, with one arrow half for all of them."""
+    """One graph launch with correlation 9 and its kernels, with one arrow half for all of them."""
     builder = with_launch()
     if launch:
         builder.graph_launch(100_000, 20_000, correlation=9)

@@ -1,4 +1,4 @@
-"""Where the traces are that were recorded rather than made up, and how much of the sweeps to run."""
+"""Where the recorded traces are, and how much of the sweeps to run."""
 
 from __future__ import annotations
 

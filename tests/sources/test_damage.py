@@ -38,7 +38,7 @@ def truth_of(doc: Doc, events: int) -> reference_reader.Reading:
 def check_cut(
     data: bytes, path: Path, doc: Doc, truths: dict[int, reference_reader.Reading]
 ) -> int:
-    """Open a cut file; every complete event is there and nothing else. Returns how many were kept."""
+    """Open a cut file: it holds every complete event and no other. Returns their number."""
     path.write_bytes(data)
     complete = whole_events(data) if b'"traceEvents": [' in data else 0
     if complete == 0:  # nothing to lose: refused, or opened with nothing in it

@@ -51,7 +51,7 @@ ODD_VALUES: list[Any] = [
 
 @st.composite
 def mutations(draw: st.DrawFn, retype: bool) -> Doc:
-    """G0 or G3 with one to four fields or events dropped, doubled, swapped, or given another type."""
+    """G0 or G3 with one to four fields or events dropped, doubled, swapped, or retyped."""
     doc = copy.deepcopy(draw(st.sampled_from([g0(), gn(3)])))
     for _ in range(draw(st.integers(1, 4))):
         event = doc.events[draw(st.integers(0, len(doc.events) - 1))]
@@ -89,7 +89,7 @@ def hypothesis_settings(sample: int) -> settings:
 @hypothesis_settings(150)
 @given(doc=mutations(retype=True))
 def test_wrong_fields_never_break_it(doc: Doc, tmp_path: Path) -> None:
-    """Whatever a field holds, the trace opens, every record is accounted for, and the JSON is JSON."""
+    """Whatever a field holds, the trace opens, every record is counted, and the JSON is valid."""
     path = tmp_path / "t.json"
     path.write_bytes(doc.bytes())
     opened = open_at(path)

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from foretrace.model.trace import Trace
 
 _NAMES = re.compile(r"[a-z_]+", re.IGNORECASE)
-# Polars' SQL has functions that read files (`read_csv`, `scan_parquet`). Polars can neither turn them
-# off nor show a query's syntax tree, so no word of a query may begin like one of them.
+# Polars' SQL has functions that read files (`read_csv`, `scan_parquet`). Polars can neither turn
+# them off nor show a query's syntax tree, so no word of a query may begin like one of them.
 _FORBIDDEN = re.compile(r"(?<![a-z0-9_])(?:read|scan)_", re.IGNORECASE)
 
 
