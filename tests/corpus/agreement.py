@@ -102,3 +102,19 @@ def assert_agree(opened: Opened, slow: Reading) -> None:
     assert fast_links(opened) == slow.links
     assert fast_ops(opened) == slow.ops
     assert busy_or_none(fast_regions(opened)) == busy_or_none(slow.regions)
+
+
+def numbers(opened: Opened) -> dict[str, Any]:
+    """Everything a person would read off the trace."""
+    return {
+        "totals": fast_totals(opened),
+        "steps": fast_steps(opened),
+        "kernels": fast_kernels(opened),
+        "ops": fast_ops(opened),
+        "regions": fast_regions(opened),
+        "links": [
+            (name, dur, launch, delay, op, step)
+            for name, _, dur, launch, delay, op, step in fast_links(opened)
+        ],
+        "notes": {note.code: note.count for note in opened.ledger.notes},
+    }

@@ -1,11 +1,38 @@
-"""Every case, in the order of the sections."""
+"""Every case, by topic."""
 
 from __future__ import annotations
 
-from corpus import cases_a, cases_b, cases_c, cases_d, cases_e
+from corpus import (
+    cases_arguments,
+    cases_clocks,
+    cases_content,
+    cases_files,
+    cases_formats,
+    cases_json,
+    cases_links,
+    cases_packed,
+    cases_places,
+    cases_ranges,
+    cases_strings,
+    cases_writers,
+)
 from corpus.cases import Case
 
-ALL: list[Case] = [*cases_a.CASES, *cases_b.CASES, *cases_c.CASES, *cases_d.CASES, *cases_e.CASES]
+_TOPICS = (
+    cases_strings,
+    cases_json,
+    cases_packed,
+    cases_formats,
+    cases_files,
+    cases_clocks,
+    cases_ranges,
+    cases_links,
+    cases_places,
+    cases_arguments,
+    cases_writers,
+    cases_content,
+)
+ALL: list[Case] = [case for topic in _TOPICS for case in topic.CASES]
 OPENING = [case for case in ALL if case.expect.verdict in ("accept", "recover")]
 FORMS = [case for case in ALL if case.forms and case.content is not None]
 

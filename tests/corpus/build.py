@@ -262,44 +262,19 @@ LAYOUTS: dict[str, Callable[[Doc], str]] = {
 
 def launch_events(shift_ns: int = 0, correlation: int = 7, external: int = 2) -> list[Event]:
     """e4 to e8: an op, its launch, the kernel and the two halves of the arrow between them."""
+    ids = {"External id": external}
+    op = {"Input Dims": [[8, 8], [8, 8]], "Ev Idx": external - 1}
+    linked = {"correlation": correlation}
+    where = {"device": 0, "context": 1, "stream": 7}
+    sizes = {"grid": [4, 4, 1], "block": [128, 1, 1]}
+    at, call, run = 1_100_000 + shift_ns, 1_150_000 + shift_ns, 1_200_000 + shift_ns
+    launch = ids | {"cbid": 211} | linked
     return [
-        complete(
-            "cpu_op",
-            "aten::mm",
-            100,
-            100,
-            1_100_000 + shift_ns,
-            200_000,
-            {"External id": external, "Input Dims": [[8, 8], [8, 8]], "Ev Idx": external - 1},
-        ),
-        complete(
-            "cuda_runtime",
-            "cudaLaunchKernel",
-            100,
-            100,
-            1_150_000 + shift_ns,
-            10_000,
-            {"External id": external, "cbid": 211, "correlation": correlation},
-        ),
-        flow("s", correlation, 100, 100, 1_150_000 + shift_ns),
-        complete(
-            "kernel",
-            "sgemm",
-            0,
-            7,
-            1_200_000 + shift_ns,
-            50_000,
-            {
-                "External id": external,
-                "device": 0,
-                "context": 1,
-                "stream": 7,
-                "correlation": correlation,
-                "grid": [4, 4, 1],
-                "block": [128, 1, 1],
-            },
-        ),
-        flow("f", correlation, 0, 7, 1_200_000 + shift_ns),
+        complete("cpu_op", "aten::mm", 100, 100, at, 200_000, ids | op),
+        complete("cuda_runtime", "cudaLaunchKernel", 100, 100, call, 10_000, launch),
+        flow("s", correlation, 100, 100, call),
+        complete("kernel", "sgemm", 0, 7, run, 50_000, ids | where | linked | sizes),
+        flow("f", correlation, 0, 7, run),
     ]
 
 
@@ -308,32 +283,18 @@ def gn(n: int) -> Doc:
     External ids.
     """
     copies = [event for i in range(n) for event in launch_events(300_000 * i, 7 + i, 2 + i)]
+    step, first = "ProfilerStep#2", {"External id": 1}
+    profiler = ("PyTorch Profiler (0)", "Spans", "PyTorch Profiler")
     return Doc(
         [
             meta("process_name", 100, 0, {"name": "python"}),
             meta("process_labels", 0, 0, {"labels": "GPU 0"}),
             complete(
-                "user_annotation",
-                "ProfilerStep#2",
-                100,
-                100,
-                1_000_000,
-                1_000_000,
-                {"External id": 1, "Ev Idx": 0},
+                "user_annotation", step, 100, 100, 1_000_000, 1_000_000, first | {"Ev Idx": 0}
             ),
             *copies,
-            complete(
-                "gpu_user_annotation", "ProfilerStep#2", 0, 7, 1_199_999, 50_002, {"External id": 1}
-            ),
-            complete(
-                "Trace",
-                "PyTorch Profiler (0)",
-                "Spans",
-                "PyTorch Profiler",
-                990_000,
-                1_100_000,
-                {"Op count": 0},
-            ),
+            complete("gpu_user_annotation", step, 0, 7, 1_199_999, 50_002, first),
+            complete("Trace", *profiler, 990_000, 1_100_000, {"Op count": 0}),
             instant("Record Window End", "", "", 2_100_000),
         ]
     )

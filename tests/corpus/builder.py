@@ -48,7 +48,6 @@ class TraceBuilder:
         self.correlation = 0
 
     # ---- host
-    # ------------------------------------------------------------------------------------------------------
 
     def host(
         self,
@@ -138,7 +137,7 @@ class TraceBuilder:
             "python_function", name, ts, dur, args={"Python id": len(self.events) + 1}, **more
         )
 
-    # ---- GPU -------------------------------------------------------------------------------------------------------
+    # ---- GPU
 
     def gpu(
         self,
@@ -199,7 +198,6 @@ class TraceBuilder:
         return self.gpu("gpu_memset", name, ts, dur, args={"bytes": nbytes}, **more)
 
     # ---- writing
-    # ---------------------------------------------------------------------------------------------------
 
     def event(self, event: Event) -> TraceBuilder:
         """An event as it stands, for whatever the other methods do not say."""

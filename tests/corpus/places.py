@@ -1,9 +1,13 @@
-"""Where the traces are that were recorded rather than made up, and how much of the sweeps to run."""
+"""Where the recorded traces are, and how much of the sweeps to run."""
 
 from __future__ import annotations
 
+import gzip
+import json
 import os
 from pathlib import Path
+
+from corpus.build import Doc, Raw
 
 RECORDED = Path(__file__).resolve().parents[2] / "src" / "foretrace" / "recordings" / "h200"
 PUBLIC = os.environ.get("FORETRACE_PUBLIC_TRACES", "")
@@ -21,3 +25,12 @@ def recorded_traces() -> list[Path]:
 
 def public_traces() -> list[Path]:
     return sorted(Path(PUBLIC).glob("*.json.gz")) if PUBLIC else []
+
+
+def recorded(name: str) -> Doc:
+    """A recorded trace as a document, every number as it is written."""
+    with gzip.open(RECORDED / f"{name}.json.gz") as file:
+        header = json.load(file, parse_float=Raw)
+    events = header.pop("traceEvents")
+    tail = {"traceName": header.pop("traceName")}
+    return Doc(events, header, tail)

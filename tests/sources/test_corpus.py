@@ -201,7 +201,7 @@ def test_terminal_output(case: Case, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("case", FORMS, ids=ids)
 def test_forms_agree(case: Case, tmp_path: Path) -> None:
-    """I7: plain, gzipped and both from standard input give the same document, or the same refusal."""
+    """I7: plain, gzipped, and both from stdin give the same document or the same refusal."""
     data = case.data()
     plain, packed = tmp_path / "t.json", tmp_path / "t.json.gz"
     plain.write_bytes(data)

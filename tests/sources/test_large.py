@@ -20,8 +20,8 @@ import pytest
 from corpus.all_cases import ALL
 from corpus.build import g0, gn_chunks, gz
 from corpus.cases import G0
-from corpus.cases_a import op
-from corpus.cases_c import short_kernels
+from corpus.cases_ranges import short_kernels
+from corpus.cases_strings import op
 from corpus.places import FULL_SWEEP, RECORDED
 from foretrace.sources.kineto import parallel
 
@@ -36,11 +36,13 @@ result = {}
 try:
     trace = foretrace.open(sys.argv[1], cache=False)
     doc = msgspec.to_builtins(look(trace))
-    result = {"totals": doc["totals"], "ledger": doc["ledger"], "sum": sum(row["total_ns"] for row in doc["kernels"]),
+    result = {"totals": doc["totals"], "ledger": doc["ledger"],
+              "sum": sum(row["total_ns"] for row in doc["kernels"]),
               "where": {note.code: note.where for note in trace.ledger.notes}}
 except ForetraceError as error:
     result = {"code": error.code, "offset": error.offset}
-with open("/proc/self/status") as status:  # ru_maxrss would start from the peak of the process that started this one
+# ru_maxrss would start from the peak of the parent process
+with open("/proc/self/status") as status:
     result["rss"] = next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmHWM"))
 result["workers_rss"] = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
 json.dump(result, sys.stdout)

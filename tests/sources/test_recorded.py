@@ -124,7 +124,7 @@ def test_llama_has_all_its_events() -> None:
 
 
 def test_train_step_includes_the_backward_thread() -> None:
-    """The backward pass runs on a thread of its own; its kernels belong to the step all the same."""
+    """The backward pass runs on its own thread; its kernels belong to the step nonetheless."""
     opened = open_recorded("mlp_eager_train")
     launches = {kernel["launch"] for kernel in opened.kernels}
     tracks = {event["track"] for event in opened.events if event["id"] in launches}

@@ -64,11 +64,12 @@ def importing():
 
 def hook(event, args):
     if not watching[0] or not (event == "open" or event.startswith(FORBIDDEN)) or importing():
-        return  # a module of the package or of Python that is imported late is opened and unmarshalled, too
+        return  # a module that is imported late is opened and unmarshalled, too
     if event == "open":
         path, mode, flags = args
         writes = isinstance(flags, int) and flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT)
-        seen.append(["open", path if isinstance(path, (str, int)) else os.fsdecode(path), bool(writes)])
+        shown = path if isinstance(path, (str, int)) else os.fsdecode(path)
+        seen.append(["open", shown, bool(writes)])
     else:
         seen.append([event, repr(args)[:200], False])
 
@@ -85,13 +86,14 @@ def read(path, limits):
         pass
 
 jobs = json.load(open(sys.argv[1]))
-read(*jobs[0])  # the first decoded name looks for installed extensions, once; no trace has a say in that
+read(*jobs[0])  # the first decoded name looks for installed extensions, once
 watching[0] = True
 for path, limits in jobs:
     seen.append(["case", path, False])
     read(path, limits)
 watching[0] = False
-json.dump({"seen": seen, "torch": "torch" in sys.modules, "yaml": "yaml" in sys.modules}, sys.stdout)
+loaded = {name: name in sys.modules for name in ("torch", "yaml")}
+json.dump({"seen": seen} | loaded, sys.stdout)
 """
 
 
@@ -133,7 +135,8 @@ def pointing_elsewhere() -> bytes:
 
 
 def events(watched: tuple[dict[str, object], list[str], Path]) -> list[tuple[str, str, bool]]:
-    return [(event, what, writes) for event, what, writes in watched[0]["seen"]]  # type: ignore[attr-defined]
+    seen: list[tuple[str, str, bool]] = watched[0]["seen"]  # type: ignore[assignment]
+    return [(event, what, writes) for event, what, writes in seen]
 
 
 def test_nothing_is_run_fetched_or_unpickled(
@@ -157,7 +160,7 @@ def test_only_the_inputs_are_opened(watched: tuple[dict[str, object], list[str],
 
 
 def inside(what: str | int, given: list[str]) -> bool:
-    """Whether a path lies in a folder that was asked for (`0` is standard input), or leads nowhere."""
+    """Whether a path lies in a wanted folder (`0` is standard input), or leads nowhere."""
     folders = [path + os.sep for path in given if os.path.isdir(path)]
     return isinstance(what, int) or what == os.devnull or what.startswith(tuple(folders))
 

@@ -18,9 +18,7 @@ _COORDINATOR = re.compile(r"\.async_llm\.|coordinator", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """`device` is the first GPU's name (None when the trace names none), `arch` its generation as
-    `sm90` or `gfx942`.
-    """
+    """`device` is the first GPU's name, `arch` its generation as `sm90` or `gfx942`."""
 
     device: str | None
     arch: str | None
@@ -34,6 +32,7 @@ class About:
 
 
 def about(header: dict[str, Any], path: str, ledger: LedgerBuilder) -> About:
+    """Read a header; a rank that it should name and does not is noted."""
     found = [entry for entry in _list(header.get("deviceProperties")) if isinstance(entry, dict)]
     names = tuple(str(entry.get("name") or "") for entry in found)
     first = found[0] if found else {}
@@ -74,14 +73,9 @@ def is_coordinator(path: str) -> bool:
 
 
 def _arch(device: dict[str, Any], *, amd: bool) -> str | None:
-    """Some AMD cards are recorded without a name: the runtime's version or the width of a wavefront
-    tells them then.
-    """
-    major, minor, name = (
-        _int(device.get("computeMajor")),
-        _int(device.get("computeMinor")),
-        str(device.get("name", "")),
-    )
+    """AMD cards without a name are told by the runtime's version or the width of a wavefront."""
+    major, minor = (_int(device.get(key)) for key in ("computeMajor", "computeMinor"))
+    name = str(device.get("name", ""))
     if major is None or minor is None:
         return None
     amd = amd or "AMD" in name or "Instinct" in name or device.get("warpSize") == 64

@@ -16,8 +16,8 @@ from foretrace.schema.tables import Tables
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """One entry per argument. `dims` and `strides` are a list of numbers for a tensor, a list of such
-    lists for a TensorList, and None for what does not fit.
+    """One entry per argument: `dims` and `strides` are a list of numbers for a tensor, a list of
+    such lists for a TensorList, and None for what does not fit.
     """
 
     dims: list[Any]

@@ -1,5 +1,4 @@
-"""What a stretch of time is bound by: host, arithmetic, memory, communication, a mixture, or
-nothing that can be told.
+"""What a stretch of time is bound by: host, arithmetic, memory, communication, several, or unknown.
 
 A kernel's bound comes from the roofline (`costs.position`): compute or memory when it comes near
 that roof, mixed near both, comms for collectives, unknown where neither roof explains its time or
@@ -63,7 +62,7 @@ def of_spans(trace: Trace, spans: list[Span]) -> str:
 
 
 def idle_share(trace: Trace, span: Span) -> float:
-    """Share of the stretch in which the GPUs it uses ran nothing (the mean, where it uses several)."""
+    """Share of the stretch in which the GPUs it uses were idle; the mean over several GPUs."""
     gpu = trace.gpu
     usable = span.work[gpu.usable[span.work]]
     if not len(usable):

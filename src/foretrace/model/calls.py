@@ -1,6 +1,4 @@
-"""Which host calls put work on the GPU, and which wait for it. CUDA, HIP, SYCL and Level Zero
-spellings.
-"""
+"""Which host calls launch GPU work, and which wait for it: CUDA, HIP, SYCL and Level Zero."""
 
 from __future__ import annotations
 
@@ -22,20 +20,20 @@ _COPY = re.compile(
 
 
 def launches(name: str) -> bool:
-    """Puts a kernel or a graph on the GPU."""
+    """Launches a kernel or a graph."""
     return _LAUNCH.fullmatch(name) is not None
 
 
 def launches_graph(name: str) -> bool:
+    """Launches a graph: many kernels at once."""
     return _GRAPH.fullmatch(name) is not None
 
 
 def waits(name: str) -> bool:
-    """Returns only when the GPU has caught up: synchronize calls and copies that are not
-    asynchronous.
-    """
+    """Returns only when the GPU has caught up: a synchronize call or a synchronous copy."""
     return _WAIT.fullmatch(name) is not None
 
 
 def copies(name: str) -> bool:
+    """Copies or fills memory."""
     return _COPY.fullmatch(name) is not None

@@ -20,19 +20,16 @@ from foretrace.schema.tables import NONE, WORK_KINDS, Tables
 
 
 class Gpu:
-    """One row per piece of GPU work, in time order. `launch`, `op` are event ids or -1; `delay` is
-    NONE when unknown.
+    """Kernels, memcpys and memsets, one row each, in time order. `launch` and `op` are event ids or
+    -1; `delay` is NONE when unknown.
     """
 
     def __init__(self, tables: Tables, host: Host, ledger: LedgerBuilder) -> None:
         self.host = host
         self.id: Ints = np.flatnonzero(host.is_kind(*WORK_KINDS))
         self.kind = host.kind[self.id]
-        self.start, self.length, self.end = (
-            host.start[self.id],
-            host.length[self.id],
-            host.end[self.id],
-        )
+        self.start, self.length = host.start[self.id], host.length[self.id]
+        self.end = host.end[self.id]
         self.usable: Bools = host.lasting[self.id]
         self.is_kernel: Bools = host.is_kind("kernel")[self.id]
         self.is_memcpy: Bools = host.is_kind("gpu_memcpy")[self.id]
@@ -45,22 +42,14 @@ class Gpu:
         return len(self.id)
 
     def _places(self, tables: Tables) -> None:
-        """Device and stream from the arguments; from the row's pid and tid where a producer wrote
-        none.
-        """
-        self.device, self.stream, self.bytes = (
-            np.full(len(self.id), NONE, np.int64) for _ in range(3)
-        )
+        """Device and stream from the arguments; from the row's pid and tid where there are none."""
+        self.device, self.stream, self.bytes = np.full((3, len(self.id)), NONE, np.int64)
         side = tables["gpu"]
         rows = np.searchsorted(self.id, side["event"].to_numpy())
         self.side_row = np.full(len(self.id), -1, np.int64)
         self.side_row[rows] = np.arange(side.height)
-        for name, column in (
-            ("device", self.device),
-            ("stream", self.stream),
-            ("bytes", self.bytes),
-        ):
-            column[rows] = filled(side[name], NONE)
+        for name in ("device", "stream", "bytes"):
+            getattr(self, name)[rows] = filled(side[name], NONE)
         self.in_graph = np.zeros(len(self.id), bool)
         self.in_graph[rows] = filled(side["graph_id"], 0) != 0
         tracks = tables["tracks"]
@@ -115,9 +104,7 @@ class Gpu:
         return found
 
     def _fix_repeated(self, callers: Ints, given: Ints, ledger: LedgerBuilder) -> None:
-        """Several calls share one correlation (merged or hostile files): the nearest earlier one is
-        taken.
-        """
+        """Calls share a correlation (merged or hostile files): the nearest earlier one counts."""
         spaces = int(self.host.namespace.max()) + 1 if self.host.count else 1
         key = given * spaces + self.host.namespace[callers]
         order = np.lexsort((self.host.start[callers], key))
@@ -129,22 +116,13 @@ class Gpu:
         mine = self.correlation * spaces + self.device_space
         rows = np.flatnonzero(np.isin(mine, repeated) & (self.launch >= 0))
         for row in rows.tolist():
-            low, high = (
-                np.searchsorted(key, mine[row], "left"),
-                np.searchsorted(key, mine[row], "right"),
-            )
-            at = (
-                low
-                + np.searchsorted(self.host.start[callers[low:high]], self.start[row], "right")
-                - 1
-            )
-            self.launch[row] = callers[max(at, low)]
+            low, high = (np.searchsorted(key, mine[row], side) for side in ("left", "right"))
+            earlier = np.searchsorted(self.host.start[callers[low:high]], self.start[row], "right")
+            self.launch[row] = callers[max(low + earlier - 1, low)]
         ledger.note("corr_duplicate", len(np.unique(mine[rows])))
 
     def _by_external(self, rows: Ints, written: pl.Series) -> None:
-        """No correlation at all: an External id that only one op carries still tells the op, and
-        its one launch.
-        """
+        """Without a correlation, an External id of only one op tells the op and its one launch."""
         if not len(rows):
             return
         external = filled(written, NONE)
@@ -159,25 +137,17 @@ class Gpu:
                 self.launch[row] = launch[0]
 
     def _note_fan_out(self, ledger: LedgerBuilder) -> None:
-        """One graph launch, many kernels: normal. One plain launch, many kernels: a correlation
-        that cannot be trusted.
-        """
+        """A graph launches many kernels; a plain launch with many has a false correlation."""
         kernels = self.launch[self.is_kernel & (self.launch >= 0)]
+        if not len(kernels):
+            return
         launch, count = np.unique(kernels, return_counts=True)
-        graph = (
-            self.host.named(calls.launches_graph)[launch] if len(launch) else np.zeros(0, np.bool_)
-        )
-        ledger.note(
-            "graph_launch",
-            int(graph.sum()),
-            f"{int(count[graph].sum()):,} GPU kernels came from {int(graph.sum()):,} graph launches"
-            if graph.any()
-            else "",
-        )
-        ledger.note(
-            "corr_duplicate",
-            int((~graph & (count > 1) & self.host.is_launch[launch]).sum()) if len(launch) else 0,
-        )
+        graph = self.host.named(calls.launches_graph)[launch]
+        many, graphs = int(count[graph].sum()), int(graph.sum())
+        text = f"{many:,} GPU kernels came from {graphs:,} graph launches"
+        ledger.note("graph_launch", graphs, text)
+        plain = ~graph & (count > 1) & self.host.is_launch[launch]
+        ledger.note("corr_duplicate", int(plain.sum()))
 
     def _note_lost(self, callers: Ints, given: Ints, ledger: LedgerBuilder) -> None:
         """Launches without their GPU event: the profiler dropped records and left no other mark."""
@@ -188,13 +158,9 @@ class Gpu:
         launches = callers[launching]
         lost = ~np.isin(given[launching], self.correlation) & ~np.isin(launches, self.launch)
         if lost.any():
-            share = lost.sum() / len(launches)
-            ledger.note(
-                "gpu_events_missing",
-                int(lost.sum()),
-                f"{int(lost.sum()):,} of {len(launches):,} launches ({share:.1%}) have no GPU "
-                "event in this trace",
-            )
+            count, share = int(lost.sum()), lost.sum() / len(launches)
+            text = f"{count:,} of {len(launches):,} launches ({share:.1%}) have no GPU event"
+            ledger.note("gpu_events_missing", count, f"{text} in this trace")
 
     def _note_streams(self, ledger: LedgerBuilder) -> None:
         rows = self.usable
@@ -203,8 +169,8 @@ class Gpu:
         self._note_overruns(ledger)
 
     def _note_overruns(self, ledger: LedgerBuilder) -> None:
-        """A stream runs its work in turn, so what outlasts the next piece has a false end (kernels
-        of graphs may overlap).
+        """A stream runs its work in turn, so what outlasts the next has a false end (kernels of
+        graphs may overlap).
         """
         rows = np.flatnonzero(self.usable & ~self.in_graph)
         rows = rows[np.lexsort((self.end[rows], self.start[rows], self.lane[rows]))]
@@ -214,19 +180,14 @@ class Gpu:
         if long.any():
             written = int(self.length[first[long]].sum())
             cut = int((self.start[then[long]] - self.start[first[long]]).sum())
-            ledger.note(
-                "dur_overrun",
-                int(long.sum()),
-                f"{int(long.sum()):,} GPU events outlast the next one on their stream: "
-                f"{written:,} ns as written, "
-                f"{cut:,} ns if each ends where the next begins",
-            )
+            count = int(long.sum())
+            text = f"{count:,} GPU events outlast the next one on their stream: {written:,} ns as "
+            text += f"written, {cut:,} ns if each ends where the next begins"
+            ledger.note("dur_overrun", count, text)
 
     @cached_property
     def launched(self) -> Ints:
-        """When each was launched on the host; what has no launch in the trace counts from its own
-        start.
-        """
+        """When each was launched on the host; its own start where the launch is not recorded."""
         if not len(self.id):
             return self.start
         launch = self.host.start[np.maximum(self.launch, 0)]
@@ -244,28 +205,26 @@ class Gpu:
 
     @cached_property
     def device_number(self) -> Ints:
+        """A number for each (namespace, device)."""
         return numbered(self.device_space, self.device)
 
     def busy(self, rows: Bools | Ints) -> int:
         """Time in which at least one of these was running, per device, summed over devices."""
-        chosen = np.flatnonzero(rows) if rows.dtype == bool else rows
-        chosen = chosen[self.usable[chosen]]
-        devices = int(self.device_number.max()) + 1 if len(self.id) else 1
-        return int(
-            union_by_group(
-                self.device_number[chosen], self.start[chosen], self.end[chosen], devices
-            ).sum()
-        )
+        chosen = self._usable(rows)
+        device, devices = self.device_number[chosen], int(self.device_number.max(initial=0)) + 1
+        return int(union_by_group(device, self.start[chosen], self.end[chosen], devices).sum())
 
     def span(self, rows: Bools | Ints) -> int:
         """First start to last end, per device, summed over devices."""
-        chosen = np.flatnonzero(rows) if rows.dtype == bool else rows
-        chosen = chosen[self.usable[chosen]]
-        total = 0
+        chosen, total = self._usable(rows), 0
         for device in np.unique(self.device_number[chosen]).tolist():
             mine = chosen[self.device_number[chosen] == device]
             total += int(self.end[mine].max() - self.start[mine].min())
         return total
+
+    def _usable(self, rows: Bools | Ints) -> Ints:
+        chosen = np.arange(len(self.id))[rows]
+        return chosen[self.usable[chosen]]
 
 
 def numbered(*columns: Narrow) -> Ints:

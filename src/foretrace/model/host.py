@@ -15,15 +15,8 @@ from foretrace.schema.ledger import LedgerBuilder
 from foretrace.schema.tables import KIND, KINDS, Tables
 
 STEP_NAME = re.compile(r"Profile[r]?Step\s*#\s*(\d+)")
-HOST_KINDS = (
-    "cpu_op",
-    "user_annotation",
-    "python_function",
-    "cuda_runtime",
-    "cuda_driver",
-    "other",
-)
 CALL_KINDS = ("cuda_runtime", "cuda_driver")
+HOST_KINDS = ("cpu_op", "user_annotation", "python_function", *CALL_KINDS, "other")
 
 
 def step_number(name: str) -> int | None:
@@ -52,6 +45,7 @@ class Host:
         self._tree(ledger)
 
     def is_kind(self, *names: str) -> Bools:
+        """Which events are of one of these kinds."""
         chosen = np.zeros(len(KINDS), np.bool_)
         chosen[[KIND[name] for name in names]] = True
         found: Bools = chosen[self.kind]
@@ -71,36 +65,39 @@ class Host:
         ledger.note("cpu_crossing", crossings)
 
     def named(self, test: Callable[[str], object]) -> Bools:
-        """Which events have a name that passes `test`, asked once per distinct name."""
+        """Which events have a name that passes `test`, tested once per distinct name."""
         passed: Bools = np.array([bool(test(name)) for name in self.names], np.bool_)
         return passed[self.name] if self.count else np.zeros(0, np.bool_)
 
     @cached_property
     def is_call(self) -> Bools:
+        """Calls of the CUDA runtime or driver, or its like."""
         return self.is_kind(*CALL_KINDS)
 
     @cached_property
     def is_launch(self) -> Bools:
+        """Calls that launch a kernel or a graph."""
         return self.is_call & self.named(calls.launches)
 
     @cached_property
     def is_wait(self) -> Bools:
+        """Calls that wait for the GPU."""
         return self.is_call & self.named(calls.waits)
 
     @cached_property
     def is_step(self) -> Bools:
-        return (
-            self.is_kind("user_annotation", "cpu_op")
-            & self.lasting
-            & self.named(STEP_NAME.fullmatch)
-        )
+        """`ProfilerStep#N` ranges."""
+        ranges = self.is_kind("user_annotation", "cpu_op") & self.lasting
+        return ranges & self.named(STEP_NAME.fullmatch)
 
     @cached_property
     def is_region(self) -> Bools:
+        """`record_function` ranges other than steps."""
         return self.is_kind("user_annotation") & self.lasting & ~self.is_step
 
     @cached_property
     def is_op(self) -> Bools:
+        """Calls of host ops."""
         return self.is_kind("cpu_op") & ~self.is_step
 
     @cached_property
@@ -108,11 +105,7 @@ class Host:
         """Time in an event that none of its children accounts for."""
         held = np.flatnonzero(self.parent >= 0)
         inside = np.minimum(self.end[held], self.end[self.parent[held]]) - self.start[held]
-        spent = (
-            np.bincount(self.parent[held], weights=inside, minlength=self.count)
-            if self.count
-            else np.zeros(0)
-        )
+        spent = np.bincount(self.parent[held], weights=inside, minlength=self.count)
         own = spent.astype(np.int64)
         del spent, held, inside  # a long trace has no room for one more copy
         return np.maximum(np.subtract(self.length, own, out=own), 0, out=own)

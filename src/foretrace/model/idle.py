@@ -9,8 +9,7 @@ one cause, the first that fits:
               could be launched until the wait was over
     unknown   the launch of the next work is not in the trace
     device    the next work was already launched when the gap began: the device was between two
-              pieces of work, or
-              waited for another stream
+              GPU operations, or waited for another stream
     profiler  for most of the time until the next launch the profiler was at work on itself (buffer
               requests, lazy
               loading)
@@ -42,10 +41,8 @@ _FAR = np.iinfo(np.int64).max // 4
 
 @dataclass(frozen=True, slots=True)
 class Idle:
-    """One row per gap: `start`, `end`, `cause` (a number into CAUSES), `then` (the row of `gpu`
-    that ended it, or -1).
-
-    `window_ns` is all the time that was looked at, busy or not.
+    """One row per gap: `start`, `end`, `cause` (a place in CAUSES), `then` (the row of `gpu` that
+    ended it, or -1). `window_ns` is the whole time that was looked at.
     """
 
     start: Ints
@@ -56,6 +53,7 @@ class Idle:
 
     @property
     def length(self) -> Ints:
+        """How long each gap lasts."""
         return self.end - self.start
 
     def by_cause(self) -> dict[str, int]:
@@ -64,6 +62,7 @@ class Idle:
         return {cause: int(total[at]) for at, cause in enumerate(CAUSES) if total[at]}
 
     def of(self, *causes: str) -> Bools:
+        """Which gaps have one of these causes."""
         return np.isin(self.cause, [CAUSES.index(cause) for cause in causes])
 
 
@@ -146,20 +145,16 @@ def _causes(trace: Trace, start: Ints, end: Ints, then: Ints) -> Ints:
 
 
 def _host_time(trace: Trace) -> tuple[Covered, Covered, Covered, Covered]:
-    """What the host can be seen doing: waiting, serving the profiler, copying, running ops and
-    calls.
-    """
+    """What the host can be seen doing: waiting, serving the profiler, copying, running ops."""
     host = trace.host
-    lasting = host.lasting
-    copies = host.is_call & host.named(calls.copies) & lasting
-    work = (host.is_op | host.is_call) & ~host.is_wait & lasting
+
+    def covered(chosen: Bools) -> Covered:
+        rows = chosen & host.lasting
+        return Covered(host.start[rows], host.end[rows])
+
     return (
-        _of(trace, host.is_wait & lasting),
-        _of(trace, host.is_kind("overhead") & lasting),
-        _of(trace, copies),
-        _of(trace, work),
+        covered(host.is_wait),
+        covered(host.is_kind("overhead")),
+        covered(host.is_call & host.named(calls.copies)),
+        covered((host.is_op | host.is_call) & ~host.is_wait),
     )
-
-
-def _of(trace: Trace, rows: Bools) -> Covered:
-    return Covered(trace.host.start[rows], trace.host.end[rows])

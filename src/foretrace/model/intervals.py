@@ -10,9 +10,7 @@ from foretrace.schema.gaps import Ints as Ints
 
 def union_length(start: Ints, end: Ints) -> int:
     """Time covered by at least one interval."""
-    return (
-        int(union_by_group(np.zeros(len(start), np.int64), start, end, 1)[0]) if len(start) else 0
-    )
+    return int(union_by_group(np.zeros(len(start), np.int64), start, end, 1)[0])
 
 
 def union_by_group(group: Ints, start: Ints, end: Ints, groups: int) -> Ints:
@@ -28,16 +26,6 @@ def union_by_group(group: Ints, start: Ints, end: Ints, groups: int) -> Ints:
     gained = np.maximum(shifted_end - np.maximum(shifted_start, before), 0)
     np.add.at(covered, group[order], gained)
     return covered
-
-
-def gaps(start: Ints, end: Ints) -> tuple[Ints, Ints]:
-    """The holes between intervals: (from, to), in order."""
-    if not len(start):
-        return np.empty(0, np.int64), np.empty(0, np.int64)
-    order = np.lexsort((end, start))
-    reach = np.maximum.accumulate(end[order])
-    opens = start[order][1:] > reach[:-1]
-    return reach[:-1][opens], start[order][1:][opens]
 
 
 def overlapping(group: Ints, start: Ints, end: Ints) -> int:

@@ -1,7 +1,6 @@
-"""Kernels in the order in which they were launched, each with its case: the view that most rules
-work on.
+"""Kernels in launch order, each with its case: the view that most rules work on.
 
-A case is a kernel name with the shapes of the op that asked for it. A trace has few cases and many
+A case is a kernel name with the shapes of the op that launched it. A trace has few cases and many
 launches, so a rule looks at cases one by one and at launches as whole arrays.
 """
 
@@ -49,6 +48,7 @@ class Case:
 
     @property
     def name(self) -> str:
+        """The kernel's name as the trace writes it."""
         return self.id.name
 
 
@@ -87,6 +87,7 @@ class Order:
 
     @cached_property
     def cases(self) -> list[Case]:
+        """Every case, in the order of `trace.kernel_cases`."""
         frame, size = self.trace.kernel_cases, self.trace.kernel_cases.height
         mine = self.case[self.counts]
         count = np.bincount(mine, minlength=size).tolist()
@@ -133,9 +134,7 @@ class Order:
         return np.sort(self.event[rows])
 
     def per_step(self, total: float) -> int:
-        """A total over the launches that count, for one step (for the whole recording where there
-        are no steps).
-        """
+        """A total over the launches that count, per step; without steps, for the recording."""
         return round(total / max(self.steps, 1))
 
 

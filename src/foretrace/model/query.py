@@ -1,6 +1,4 @@
-"""SQL over the tables of a trace, through Polars: nothing leaves the process and nothing can be
-written.
-"""
+"""SQL over the tables of a trace, through Polars: a query reads these tables and nothing else."""
 
 from __future__ import annotations
 
@@ -15,9 +13,8 @@ if TYPE_CHECKING:
     from foretrace.model.trace import Trace
 
 _NAMES = re.compile(r"[a-z_]+", re.IGNORECASE)
-# Polars' SQL has functions that read files (`read_csv`, `scan_parquet`), quoted, spaced and
-# commented in many ways: a query may name the tables of the trace and nothing else, so nothing that
-# begins like one of them may stand in it.
+# Polars' SQL has functions that read files (`read_csv`, `scan_parquet`). Polars can neither turn
+# them off nor show a query's syntax tree, so no word of a query may begin like one of them.
 _FORBIDDEN = re.compile(r"(?<![a-z0-9_])(?:read|scan)_", re.IGNORECASE)
 
 
@@ -29,6 +26,6 @@ def run(trace: Trace, query: str) -> pl.DataFrame:
     wanted = {name: trace.table(name) for name in trace.table_names() if name in words}
     try:
         return pl.SQLContext(wanted, eager=True).execute(query)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001  Polars raises errors of a dozen kinds for bad SQL
         text = " ".join(str(error).split("\n")[0].split())
         raise UsageError(f"sql: {text}; tables: {', '.join(trace.table_names())}") from None

@@ -14,20 +14,20 @@ if TYPE_CHECKING:
 # Ops whose result is another view of their input's memory. `contiguous`, `to`, `reshape` and their
 # like are views only when there is nothing to copy, which is why a call must also be seen to launch
 # nothing.
-VIEWS = frozenset({
-    "T", "_conj", "_neg_view", "_reshape_alias", "_unsafe_view", "adjoint", "alias", "as_strided",
-    "as_strided_", "broadcast_to", "chunk", "conj", "contiguous", "detach", "detach_", "diagonal", "dsplit",
-    "expand", "expand_as", "flatten", "hsplit", "imag", "lift_fresh", "mH", "mT", "matrix_H", "moveaxis",
-    "movedim", "narrow", "numpy_T", "permute", "positive", "ravel", "real", "reshape", "reshape_as",
-    "resolve_conj", "resolve_neg", "select", "slice", "split", "split_with_sizes", "squeeze", "squeeze_",
-    "swapaxes", "swapdims", "t", "t_", "tensor_split", "to", "transpose", "transpose_", "type_as", "unbind",
-    "unflatten", "unfold", "unsafe_chunk", "unsafe_split", "unsafe_split_with_sizes", "unsqueeze", "unsqueeze_",
-    "view", "view_as", "view_as_complex", "view_as_real", "vsplit",
-})  # fmt: skip
+_VIEWS = """
+    T _conj _neg_view _reshape_alias _unsafe_view adjoint alias as_strided as_strided_
+    broadcast_to chunk conj contiguous detach detach_ diagonal dsplit expand expand_as flatten
+    hsplit imag lift_fresh mH mT matrix_H moveaxis movedim narrow numpy_T permute positive ravel
+    real reshape reshape_as resolve_conj resolve_neg select slice split split_with_sizes squeeze
+    squeeze_ swapaxes swapdims t t_ tensor_split to transpose transpose_ type_as unbind
+    unflatten unfold unsafe_chunk unsafe_split unsafe_split_with_sizes unsqueeze unsqueeze_ view
+    view_as view_as_complex view_as_real vsplit
+"""
+VIEWS = frozenset(_VIEWS.split())
 
 
 def is_view(name: str) -> bool:
-    """Whether an op of this name changes shape and strides at most, as long as it launches nothing."""
+    """Whether an op of this name only changes shape and strides, as long as it launches nothing."""
     return name.removeprefix("aten::") in VIEWS
 
 

@@ -31,16 +31,13 @@ class Member:
 
 def note_set(traces: Sequence[Trace]) -> None:
     """Add to each ledger what the set as a whole shows."""
-    from foretrace.model.trace import with_notes
-
-    notes = set_notes(
-        [
-            Member(each.path, each.about.rank, each.about.world_size, each.tables.base_ns)
-            for each in traces
-        ]
-    )
+    members = [
+        Member(each.path, each.about.rank, each.about.world_size, each.tables.base_ns)
+        for each in traces
+    ]
+    notes = set_notes(members)
     for trace in traces:
-        trace.ledger = with_notes(trace.ledger, notes)
+        trace.ledger = trace.ledger.with_notes(notes)
 
 
 def set_notes(members: Sequence[Member]) -> tuple[Note, ...]:
@@ -50,21 +47,16 @@ def set_notes(members: Sequence[Member]) -> tuple[Note, ...]:
         return ()
     notes = LedgerBuilder()
     bases = {member.base_ns for member in ranks}
-    notes.note(
-        "base_mismatch",
-        len(bases) - 1,
-        f"{len(bases)} time bases in {len(ranks)} traces: aligned by base + ts",
-    )
+    text = f"{len(bases)} time bases in {len(ranks)} traces: aligned by base + ts"
+    notes.note("base_mismatch", len(bases) - 1, text)
     claimed = Counter(member.rank for member in ranks if member.rank is not None)
     twice = sorted(rank for rank, count in claimed.items() if count > 1)
-    notes.note(
-        "rank_duplicate", len(twice), f"ranks claimed more than once: {', '.join(map(str, twice))}"
-    )
+    text = f"ranks claimed more than once: {', '.join(map(str, twice))}"
+    notes.note("rank_duplicate", len(twice), text)
     world = max(member.world_size or 0 for member in ranks)
     outside = sorted(rank for rank in claimed if not 0 <= rank < world)
     here = len(claimed) - len(outside)  # counted: a file may claim any world
     stray = f"; outside of that world: {', '.join(map(str, outside))}" if outside else ""
-    notes.note(
-        "rank_missing", world - here if claimed else 0, f"{here} of {world} ranks are here{stray}"
-    )
+    text = f"{here} of {world} ranks are here{stray}"
+    notes.note("rank_missing", world - here if claimed else 0, text)
     return notes.freeze().notes

@@ -29,6 +29,7 @@ class Span:
 
     @property
     def cpu_ns(self) -> int:
+        """Host time."""
         return self.end_ns - self.start_ns
 
 
@@ -42,27 +43,17 @@ class Spans:
         self._space = gpu.device_space[self._work]
         self._merged = bool(len(self._space)) and bool(host.namespace.max() > 0)
         self.steps = self._spans(np.flatnonzero(host.is_step))
-        regions = np.flatnonzero(host.is_region)
-        self.regions = self._spans(regions)
+        self.regions = self._spans(np.flatnonzero(host.is_region))
 
     def _spans(self, events: Ints) -> list[Span]:
         host = self.host
         first = np.searchsorted(self._launched, host.start[events], side="left")
         last = np.searchsorted(self._launched, host.end[events], side="left")
-        names = [host.names[name] for name in host.name[events].tolist()]
+        columns = (host.name[events], events, host.start[events], host.end[events], first, last)
+        rows = zip(*(column.tolist() for column in columns), strict=True)
         return [
-            Span(name, index, event, start, end, self._within(low, high, event))
-            for index, (name, event, start, end, low, high) in enumerate(
-                zip(
-                    names,
-                    events.tolist(),
-                    host.start[events].tolist(),
-                    host.end[events].tolist(),
-                    first.tolist(),
-                    last.tolist(),
-                    strict=True,
-                )
-            )
+            Span(host.names[name], index, event, start, end, self._within(low, high, event))
+            for index, (name, event, start, end, low, high) in enumerate(rows)
         ]
 
     def _within(self, low: int, high: int, event: int) -> Ints:
@@ -70,14 +61,14 @@ class Spans:
         return rows[self._space[low:high] == self.host.namespace[event]] if self._merged else rows
 
     def step_of_work(self) -> Ints:
-        """The index of the step each piece of GPU work belongs to, or -1."""
+        """The index of the step each GPU operation belongs to, or -1."""
         owner = np.full(len(self.gpu), -1, np.int64)
         for span in self.steps:
             owner[span.work] = span.index
         return owner
 
     def step_of_events(self) -> Ints:
-        """The step whose CPU range contains each host event's start; GPU work goes with its launch."""
+        """The step whose host range contains each event's start; GPU work goes with its launch."""
         host = self.host
         owner = np.full(host.count, -1, np.int64)
         if not self.steps:

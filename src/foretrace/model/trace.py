@@ -1,4 +1,4 @@
-"""`Trace`: one recording, as tables. What ran, who asked for it, when, and what is not known."""
+"""`Trace`: one recording as tables."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from foretrace.model.host import Host, step_number
 from foretrace.model.spans import Spans
 from foretrace.schema.display import Displayed
 from foretrace.schema.gaps import with_gaps
-from foretrace.schema.ledger import Ledger, LedgerBuilder, Note
+from foretrace.schema.ledger import LedgerBuilder
 from foretrace.schema.tables import KINDS, TABLES, Tables
 
 if TYPE_CHECKING:
@@ -35,8 +35,8 @@ _WORD = np.dtypes.StringDType()  # a quarter of what a fixed width takes
 
 
 class Trace(Displayed):
-    """A recording. Tables are Polars frames made when first asked for; `ledger` says what reading
-    them cost.
+    """A recording. Tables are Polars frames, made at first use; `ledger` says what was repaired or
+    left out.
 
     `events` every record with parent, depth and step; `kernels` one row per GPU kernel with its
     launch, op and step; `copies` the same for memcpys and memsets; `ops` one row per host op call;
@@ -51,7 +51,7 @@ class Trace(Displayed):
         self.gpu = Gpu(tables, self.host, notes)
         self.spans = Spans(self.host, self.gpu)
         self._note_contents(notes)
-        self.ledger = with_notes(tables.ledger, notes.freeze().notes)
+        self.ledger = tables.ledger.with_notes(notes.freeze().notes)
 
     def __repr__(self) -> str:
         return (
@@ -62,7 +62,7 @@ class Trace(Displayed):
 
     @property
     def event_count(self) -> int:
-        """Records seen in the file, mended and skipped ones included."""
+        """Records seen in the file, repaired and skipped ones included."""
         return self.ledger.seen
 
     def _note_contents(self, notes: LedgerBuilder) -> None:
@@ -72,21 +72,17 @@ class Trace(Displayed):
             notes.note("no_steps")
         ranks, world = len(self.tables.merged), self.about.world_size or 0
         if ranks > 1:
-            notes.note(
-                "rank_missing",
-                max(world - ranks, 0),
-                f"{ranks} of {world} ranks are in this merged file",
-            )
+            text = f"{ranks} of {world} ranks are in this merged file"
+            notes.note("rank_missing", max(world - ranks, 0), text)
         if self.about.device and len(self.gpu) and device_of(self.about) is None:
-            notes.note(
-                "unknown_device",
-                text=f"peaks of {self.about.device!r} are not known: no roofline for its kernels",
-            )
+            text = f"peaks of {self.about.device!r} are not known: no roofline for its kernels"
+            notes.note("unknown_device", text=text)
         if not self.host.count:
             notes.counts.pop("no_gpu_events", None)
 
     @cached_property
     def events(self) -> pl.DataFrame:
+        """One row per record, with kind, name, parent, depth and step."""
         parent, step = self.host.parent, self.spans.step_of_events()
         columns = [
             with_gaps(parent, parent >= 0, "parent"),
@@ -200,50 +196,26 @@ class Trace(Displayed):
 
     @cached_property
     def steps(self) -> pl.DataFrame:
-        spans = self.spans.steps
-        numbers = [step_number(span.name) for span in spans]
-        return pl.DataFrame(
-            {
-                "index": [span.index for span in spans],
-                "name": [span.name for span in spans],
-                "number": numbers,
-                "id": [span.event for span in spans],
-                "ts_ns": [span.start_ns for span in spans],
-                "cpu_ns": [span.cpu_ns for span in spans],
-            },
-            schema={
-                "index": pl.Int64,
-                "name": pl.String,
-                "number": pl.Int64,
-                "id": pl.Int64,
-                "ts_ns": pl.Int64,
-                "cpu_ns": pl.Int64,
-            },
-        )
+        """One row per profiler step."""
+        rows = [
+            (span.index, span.name, step_number(span.name), span.event, span.start_ns, span.cpu_ns)
+            for span in self.spans.steps
+        ]
+        return _frame("index name number id ts_ns cpu_ns", rows)
 
     @cached_property
     def regions(self) -> pl.DataFrame:
         """One row per call of a region."""
-        spans = self.spans.regions
-        return pl.DataFrame(
-            {
-                "name": [span.name for span in spans],
-                "id": [span.event for span in spans],
-                "ts_ns": [span.start_ns for span in spans],
-                "cpu_ns": [span.cpu_ns for span in spans],
-                "kernels": [int(self.gpu.is_kernel[span.work].sum()) for span in spans],
-            },
-            schema={
-                "name": pl.String,
-                "id": pl.Int64,
-                "ts_ns": pl.Int64,
-                "cpu_ns": pl.Int64,
-                "kernels": pl.Int64,
-            },
-        )
+        kernels = self.gpu.is_kernel
+        rows = [
+            (span.name, span.event, span.start_ns, span.cpu_ns, int(kernels[span.work].sum()))
+            for span in self.spans.regions
+        ]
+        return _frame("name id ts_ns cpu_ns kernels", rows)
 
     @cached_property
     def tracks(self) -> pl.DataFrame:
+        """One row per thread or stream."""
         return self.tables["tracks"]
 
     def table(self, name: str) -> pl.DataFrame:
@@ -252,6 +224,7 @@ class Trace(Displayed):
         return frame
 
     def table_names(self) -> list[str]:
+        """The names that `table` and `sql` take."""
         return [*_OWN, *(name for name in TABLES if name not in _OWN)]
 
     def sql(self, query: str) -> pl.DataFrame:
@@ -265,6 +238,7 @@ class Trace(Displayed):
         return self.table(table).to_pandas()
 
     def to_arrow(self, table: str = "events") -> pa.Table:
+        """A table as an Arrow table."""
         return self.table(table).to_arrow()
 
     def write_parquet(self, folder: str | Path) -> list[Path]:
@@ -278,9 +252,7 @@ class Trace(Displayed):
         return written
 
     def has(self, what: str) -> bool:
-        """Whether the recording holds `shapes`, `gpu`, `steps`, `stacks`, `memory`, `regions` or
-        `comms`.
-        """
+        """Whether there are `shapes`, `gpu`, `steps`, `stacks`, `memory`, `regions` or `comms`."""
         if what == "gpu":
             return len(self.gpu) > 0
         if what == "steps":
@@ -292,11 +264,6 @@ class Trace(Displayed):
         return self.tables[what].height > 0
 
 
-def with_notes(ledger: Ledger, notes: tuple[Note, ...]) -> Ledger:
-    """The ledger with further notes in their place."""
-    from foretrace.schema.ledger import SEVERITIES
-
-    merged = sorted(
-        (*ledger.notes, *notes), key=lambda note: (-SEVERITIES.index(note.severity), note.code)
-    )
-    return Ledger(ledger.seen, ledger.kept, ledger.repaired, ledger.skipped, tuple(merged))
+def _frame(columns: str, rows: list[tuple[Any, ...]]) -> pl.DataFrame:
+    kinds = {name: pl.String if name == "name" else pl.Int64 for name in columns.split()}
+    return pl.DataFrame(rows, kinds, orient="row")

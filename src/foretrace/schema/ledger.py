@@ -6,7 +6,7 @@ severity and a count, so that nothing is dropped without a note.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 SEVERITIES = ("info", "notice", "data_loss", "error")
 
@@ -110,6 +110,10 @@ class Note:
         }
 
 
+def _by_severity(note: Note) -> tuple[int, str]:
+    return -SEVERITIES.index(note.severity), note.code
+
+
 @dataclass(frozen=True, slots=True)
 class Ledger:
     """`seen = kept + repaired + skipped`, exact; `notes` in the order of their severity, worst
@@ -138,6 +142,10 @@ class Ledger:
         """Why the trace is incomplete; empty when every event that was written is here."""
         missing = (note for note in self.notes if note.code in ABSENT)
         return next((f"the trace is not whole ({note.code}): {note.text}" for note in missing), "")
+
+    def with_notes(self, notes: tuple[Note, ...]) -> Ledger:
+        """The ledger with further notes in their place."""
+        return replace(self, notes=tuple(sorted((*self.notes, *notes), key=_by_severity)))
 
     def count(self, code: str) -> int:
         """How often the trace has this oddity."""
@@ -180,16 +188,11 @@ class LedgerBuilder:
 
     def freeze(self) -> Ledger:
         """The finished ledger."""
-        order = sorted(self.counts, key=lambda code: (-SEVERITIES.index(CODES[code][0]), code))
-        notes = tuple(
-            Note(
-                code,
-                CODES[code][0],
-                self.counts[code],
-                self.texts.get(code) or CODES[code][1],
-                tuple(self.places.get(code, ())),
-            )
-            for code in order
-        )
+        notes = []
+        for code, count in self.counts.items():
+            severity, meaning = CODES[code]
+            where = tuple(self.places.get(code, ()))
+            notes.append(Note(code, severity, count, self.texts.get(code) or meaning, where))
         kept = self.seen - self.repaired - self.skipped
-        return Ledger(self.seen, kept, self.repaired, self.skipped, notes)
+        ordered = tuple(sorted(notes, key=_by_severity))
+        return Ledger(self.seen, kept, self.repaired, self.skipped, ordered)

@@ -24,8 +24,8 @@
 A signature has one entry per argument. In `dims` and `strides` a tensor is a list of numbers, a
 TensorList is null, and anything else (and a tensor without dimensions) is an empty list. The sizes
 of a TensorList's tensors are in `list_dims` and `list_strides`, which are null for every other
-argument. Whatever does not fit (text where a number belongs) is null in both. A column is null where
-the trace has no such record. `types` and `concrete` are lists of text; a type that is no text is empty.
+argument. What does not fit (text where a number belongs) is null in both. A column is null where
+the trace has no such record. `types` and `concrete` are lists of text.
 """
 
 from __future__ import annotations

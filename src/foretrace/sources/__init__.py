@@ -14,11 +14,9 @@ __all__ = ["Limits", "read"]
 def read(
     path: str, limits: Limits | None = None, meanwhile: Callable[[], object] = lambda: None
 ) -> Tables:
-    """Read one trace. Raises `TraceError` when it is not one; what was mended or left out is in the
-    ledger.
+    """Read one trace; the ledger says what was repaired or left out. Raises `TraceError`.
 
-    `meanwhile` is called while other processes decode a large file: a good time to import what
-    comes next.
+    `meanwhile` is called while other processes decode a large file: a time to import what is next.
     """
     from foretrace.sources.bytestream import open_stream
     from foretrace.sources.kineto.document import read_document

@@ -1,5 +1,4 @@
-"""From a path to plain JSON bytes: gzip, zstd, zip and byte-order marks, told by content, never by
-name.
+"""From a path to plain JSON bytes. gzip, zstd, zip and byte-order marks are told by content.
 
 A stream yields blocks. Damage in a container is noted in the ledger and what was read so far is
 kept; only a file that cannot be a trace at all is refused.
@@ -22,7 +21,7 @@ from typing import IO
 from foretrace.errors import LimitError, TraceError
 from foretrace.schema.ledger import LedgerBuilder
 from foretrace.sources.compressed import BLOCK, GZIP, ZSTD, Ratio, gunzip, unzstd
-from foretrace.sources.limits import Limits
+from foretrace.sources.limits import Limits, raised_by
 
 ZIP = b"PK\x03\x04"
 MAX_LAYERS = 2
@@ -30,9 +29,7 @@ MAX_LAYERS = 2
 
 @dataclass(slots=True)
 class ByteStream:
-    """Blocks of plain bytes. `plain_path` is set when the blocks are the file itself, so parts can
-    be read apart.
-    """
+    """Blocks of plain bytes. `plain_path` is set when the blocks are the file itself."""
 
     label: str
     blocks: Iterator[bytes]
@@ -56,34 +53,27 @@ def open_stream(path: str, limits: Limits, ledger: LedgerBuilder) -> ByteStream:
         start = _skip_bom(first, ledger)
         blocks = _checked(_chain(first[start:], raw), label, limits)
         return ByteStream(label, blocks, None if path == "-" else path, start, size)
-    return ByteStream(
-        label,
-        _checked(_peel(_chain(first, raw), label, limits, ledger, 0), label, limits),
-        size=size,
-    )
+    plain = _peel(_chain(first, raw), label, limits, ledger, 0)
+    return ByteStream(label, _checked(plain, label, limits), size=size)
 
 
 def _open_regular(path: str) -> IO[bytes]:
-    """A regular file or stdin; anything that could block or never end is refused before it is
-    opened.
-    """
+    """A regular file or stdin; what could block or never end is refused before it is opened."""
     if path == "-":
         return sys.stdin.buffer
     try:
         mode = os.stat(path).st_mode
         if not stat.S_ISREG(mode):
-            raise TraceError(
-                "E_NOT_REGULAR",
-                path,
-                "not a regular file",
-                hint="give a file, a folder, or - for stdin",
-            )
+            hint = "give a file, a folder, or - for stdin"
+            raise TraceError("E_NOT_REGULAR", path, "not a regular file", hint=hint)
         return open(path, "rb", buffering=0)
     except (OSError, ValueError) as error:
-        text = getattr(error, "strerror", None) or str(error)
-        raise TraceError(
-            "E_UNREADABLE", path, f"cannot be read: {text}", hint="check the path and its rights"
-        ) from None
+        raise _unreadable(path, error, "check the path and its rights") from None
+
+
+def _unreadable(path: str, error: Exception, hint: str) -> TraceError:
+    what = f"cannot be read: {getattr(error, 'strerror', None) or error}"
+    return TraceError("E_UNREADABLE", path, what, hint=hint)
 
 
 def _read(handle: IO[bytes], label: str) -> Iterator[bytes]:
@@ -92,12 +82,7 @@ def _read(handle: IO[bytes], label: str) -> Iterator[bytes]:
             try:
                 block = handle.read(BLOCK)
             except OSError as error:
-                raise TraceError(
-                    "E_UNREADABLE",
-                    label,
-                    f"cannot be read: {error.strerror}",
-                    hint="copy the file again",
-                ) from None
+                raise _unreadable(label, error, "copy the file again") from None
             if not block:
                 return
             yield block
@@ -124,16 +109,10 @@ def _peel(
     opener = _container(first)
     if opener is not None:
         if layer >= MAX_LAYERS:
-            raise TraceError(
-                "E_GZIP",
-                label,
-                f"compressed more than {MAX_LAYERS} times",
-                offset=0,
-                hint="unpack it by hand first",
-            )
-        yield from _peel(
-            opener(_chain(first, raw), label, limits, ledger), label, limits, ledger, layer + 1
-        )
+            what = f"compressed more than {MAX_LAYERS} times"
+            raise TraceError("E_GZIP", label, what, offset=0, hint="unpack it by hand first")
+        inside = opener(_chain(first, raw), label, limits, ledger)
+        yield from _peel(inside, label, limits, ledger, layer + 1)
     elif first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         ledger.note("bom")
         yield from _from_utf16(_chain(first, raw), ledger)
@@ -163,13 +142,8 @@ def _checked(blocks: Iterator[bytes], label: str, limits: Limits) -> Iterator[by
     for block in blocks:
         total += len(block)
         if total > limits.bytes:
-            raise LimitError(
-                "E_TOO_BIG",
-                label,
-                f"more than {limits.bytes:,} bytes of JSON",
-                offset=total,
-                hint="raise it with --limit bytes=NUMBER",
-            )
+            what = f"more than {limits.bytes:,} bytes of JSON"
+            raise LimitError("E_TOO_BIG", label, what, offset=total, hint=raised_by("bytes"))
         yield block
 
 
@@ -193,12 +167,8 @@ def _members_blocks(
         names = [info.filename for info in archive.infolist() if not info.is_dir()]
         name = member if member is not None else (names[0] if len(names) == 1 else "")
         if name not in names:
-            raise TraceError(
-                "E_ZIP",
-                label,
-                f"holds {len(names)} members: {', '.join(names[:8])}",
-                hint=f"name one: {label}::MEMBER",
-            )
+            what = f"holds {len(names)} members: {', '.join(names[:8])}"
+            raise TraceError("E_ZIP", label, what, hint=f"name one: {label}::MEMBER")
         ratio = Ratio(label, limits)
         ratio.taken = archive.getinfo(name).compress_size
         try:
@@ -206,49 +176,25 @@ def _members_blocks(
                 while block := opened.read(BLOCK):
                     ratio.add(len(block))
                     yield block
-        except (
-            zipfile.BadZipFile,
-            zlib.error,
-            RuntimeError,
-            NotImplementedError,
-            EOFError,
-        ) as error:
-            raise TraceError(
-                "E_ZIP",
-                f"{label}::{name}",
-                f"damaged or locked zip member ({error})",
-                hint="unpack it by hand",
-            ) from None
+        except (zipfile.BadZipFile, zlib.error, RuntimeError, EOFError) as error:
+            what = f"damaged or locked zip member ({error})"
+            raise TraceError("E_ZIP", f"{label}::{name}", what, hint="unpack it by hand") from None
 
 
 def open_zip(handle: IO[bytes], label: str, limits: Limits) -> zipfile.ZipFile:
-    """A zip whose members neither overlap (a bomb) nor are too many. Names are labels only: nothing
-    is unpacked.
-    """
+    """A zip whose members neither overlap (a bomb) nor are too many; none is unpacked to disk."""
     try:
         archive = zipfile.ZipFile(handle)
     except (zipfile.BadZipFile, OSError, ValueError) as error:
-        raise TraceError(
-            "E_ZIP", label, f"damaged zip ({error})", hint="copy the file again"
-        ) from None
+        what = f"damaged zip ({error})"
+        raise TraceError("E_ZIP", label, what, hint="copy the file again") from None
     infos = sorted(archive.infolist(), key=lambda info: info.header_offset)
     if len(infos) > limits.members:
-        raise LimitError(
-            "E_ZIP",
-            label,
-            f"{len(infos):,} members, more than {limits.members}",
-            hint="raise it with --limit members=NUMBER",
-        )
+        what = f"{len(infos):,} members, more than {limits.members}"
+        raise LimitError("E_ZIP", label, what, hint=raised_by("members"))
     for info, after in pairwise(infos):
-        if (
-            info.header_offset + 30 + len(info.orig_filename.encode()) + info.compress_size
-            > after.header_offset
-        ):
-            raise LimitError(
-                "E_BOMB",
-                label,
-                "members of the zip overlap",
-                offset=after.header_offset,
-                hint="do not trust this file",
-            )
+        size = 30 + len(info.orig_filename.encode()) + info.compress_size
+        if info.header_offset + size > after.header_offset:
+            what, at = "members of the zip overlap", after.header_offset
+            raise LimitError("E_BOMB", label, what, offset=at, hint="do not trust this file")
     return archive

@@ -1,11 +1,11 @@
 """The second open is quick: tables as Parquet, keyed by the content of the trace.
 
-The key is a hash of the file's bytes and of `FORMAT`. Hashing a large file takes longer than opening
-its cache, so the hash of an unchanged file (same inode, size, and both times to the nanosecond) is
-remembered, as Git does; a file of a size that was never kept is not hashed at all. Entries are
-written atomically: two processes may write one at once, and a reader sees all of it or nothing. What
-was read from a file that changed meanwhile is not kept. Only traces that take long to read are kept,
-and the least recently used entries go first.
+The key is a hash of the file's bytes and of `FORMAT`. Hashing a large file takes longer than
+opening its cache, so the hash of an unchanged file (same inode, size, and both times to the
+nanosecond) is remembered, as Git does; a file of a size that was never kept is not hashed at all.
+Entries are written atomically: two processes may write one at once, and a reader sees all or
+nothing. What was read from a file that changed meanwhile is not kept. Only traces that take long to
+read are kept, and the least recently used entries go first.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ def stamp_of(path: str) -> str | None:
 
 
 def key_of(path: str, *, if_kept: bool = False) -> str | None:
-    """The cache key of a file's content; None for what is not kept (stdin, an archive member, a small
-    file) and, with `if_kept`, for a size of which nothing was ever kept.
+    """The cache key of a file's content; None for what is not kept (stdin, an archive member, a
+    small file) and, with `if_kept`, for a size of which nothing was ever kept.
     """
     stamp = stamp_of(path)
     if stamp is None:
@@ -113,7 +113,7 @@ def load(path: str) -> Tables | None:
 
 
 def save(path: str, stamp: str | None, tables: Tables) -> None:
-    """Keep the tables of `path` as it was at `stamp`. A cache that cannot be written is no error."""
+    """Keep the tables of `path` as it was at `stamp`. Failing to write is no error."""
     key = key_of(path)
     if key is None or stamp_of(path) != stamp:
         return

@@ -1,8 +1,4 @@
-"""gzip and zstd streams, read for what they hold even when they are damaged.
-
-A damaged end keeps what came before it, with a note; far more coming out than went in stops the
-load.
-"""
+"""gzip and zstd streams. A damaged end keeps what came before it, with a note."""
 
 from __future__ import annotations
 
@@ -13,7 +9,7 @@ from typing import Any
 
 from foretrace.errors import LimitError, TraceError
 from foretrace.schema.ledger import LedgerBuilder
-from foretrace.sources.limits import RATIO_FREE_BYTES, Limits
+from foretrace.sources.limits import RATIO_FREE_BYTES, Limits, raised_by
 
 BLOCK = 256 << 10
 GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
@@ -26,15 +22,14 @@ class Ratio:
         self.label, self.limit, self.taken, self.given = label, limits.ratio, 0, 0
 
     def add(self, given: int) -> None:
+        """Count output; raises `LimitError` when it is too much for the input."""
         self.given += given
         if self.given > RATIO_FREE_BYTES and self.given > self.limit * max(self.taken, 1):
-            raise LimitError(
-                "E_BOMB",
-                self.label,
+            what, hint = (
                 f"expands more than {self.limit}:1",
-                offset=self.taken,
-                hint="if you trust it, raise it with --limit ratio=NUMBER",
+                f"if you trust it, {raised_by('ratio')}",
             )
+            raise LimitError("E_BOMB", self.label, what, offset=self.taken, hint=hint)
 
 
 def gunzip(
@@ -48,13 +43,9 @@ def gunzip(
         if not done:
             return
     if feed.held.strip(b"\0"):
-        ledger.note(
-            "gzip_trailing",
-            text=(
-                f"bytes after the gzip stream (at byte {ratio.taken - len(feed.held):,}) were "
-                "ignored"
-            ),
-        )
+        at = ratio.taken - len(feed.held)
+        text = f"bytes after the gzip stream (at byte {at:,}) were ignored"
+        ledger.note("gzip_trailing", text=text)
 
 
 class _Feed:
@@ -78,9 +69,7 @@ class _Feed:
 def _member(
     feed: _Feed, label: str, ledger: LedgerBuilder, ratio: Ratio
 ) -> Generator[bytes, None, bool]:
-    """One member. The checksum is counted here, because zlib drops its last output when the trailer
-    is wrong.
-    """
+    """One member. The checksum is computed here: zlib drops its last output when it is wrong."""
     header = _header_size(feed)
     inflate, crc, size, started = zlib.decompressobj(-15), 0, 0, False
     feed.held = feed.held[header:]
@@ -128,7 +117,7 @@ def _header_size(feed: _Feed) -> int:
 
 
 def _until_damage(inflate: Any, data: bytes) -> bytes:
-    """All that can be had of a block that breaks off somewhere inside, fed in small bites."""
+    """The output of a block up to its damage, decoded in small bites."""
     pieces = []
     try:
         for at in range(0, len(data), 64):
@@ -146,26 +135,27 @@ def _gzip_damage(
     while len(feed.held) < 4 << 20 and feed.more():
         pass
     if any(GZIP + b"\x08" + flag in feed.held for flag in (b"\x00", b"\x08")):
-        raise TraceError(
-            "E_GZIP",
-            label,
-            "damaged gzip: looks like several ranks wrote one file",
-            offset=offset,
-            hint="give each rank its own file and record again",
-        )
+        what = "damaged gzip: looks like several ranks wrote one file"
+        hint = "give each rank its own file and record again"
+        raise TraceError("E_GZIP", label, what, offset=offset, hint=hint)
+    _damage("gzip", error, offset, label, ledger, started)
+
+
+def _damage(
+    kind: str, error: Exception, at: int, label: str, ledger: LedgerBuilder, started: bool
+) -> None:
+    """Note damage behind readable output; refuse a stream that has none."""
     if not started:
-        raise TraceError(
-            "E_GZIP", label, f"damaged gzip ({error})", offset=offset, hint="copy the file again"
-        )
-    ledger.note(
-        "gzip_crc",
-        text=f"the gzip stream is damaged near byte {offset:,}; what came before it was kept",
-    )
+        what, hint = f"damaged {kind} ({error})", "copy the file again"
+        raise TraceError("E_GZIP", label, what, offset=at, hint=hint) from None
+    text = f"the {kind} stream is damaged near byte {at:,}; what came before it was kept"
+    ledger.note("gzip_crc", text=text)
 
 
 def unzstd(
     raw: Iterator[bytes], label: str, limits: Limits, ledger: LedgerBuilder
 ) -> Iterator[bytes]:
+    """All frames of a zstd file; a damaged end keeps what came before it."""
     if sys.version_info >= (3, 14):
         from compression import zstd
     else:
@@ -184,21 +174,6 @@ def unzstd(
                     yield out
                 data = frame.unused_data if frame.eof else b""
         except zstd.ZstdError as error:
-            if not ratio.given:
-                raise TraceError(
-                    "E_GZIP",
-                    label,
-                    f"damaged zstd ({error})",
-                    offset=ratio.taken,
-                    hint="copy the file again",
-                ) from None
-            ledger.note(
-                "gzip_crc",
-                text=(
-                    f"the zstd stream is damaged near byte {ratio.taken:,}; what came before was "
-                    "kept"
-                ),
-            )
-            return
+            return _damage("zstd", error, ratio.taken, label, ledger, bool(ratio.given))
     if not frame.eof:
         ledger.note("gzip_truncated", text="the zstd stream ends early")

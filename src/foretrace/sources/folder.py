@@ -1,8 +1,8 @@
-"""Folders and archives of traces: which files in there are traces, told by their first bytes.
+"""Folders and archives of traces: which of the files are traces, told by their first bytes.
 
 Producers name their files in a dozen ways (`*.pt.trace.json.gz`, `rank0_trace.json.gz`,
-`libkineto_activities_7.json`, a killed export's `t.json.tmp`), and keep other JSON beside them; so
-a name only says what is worth a look inside.
+`libkineto_activities_7.json`, a killed export's `t.json.tmp`) and keep other JSON beside them, so a
+name only says which files to look into.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -19,12 +18,12 @@ from foretrace.errors import TraceError, UsageError
 from foretrace.schema.ledger import LedgerBuilder
 from foretrace.sources.bytestream import ZIP, open_stream, open_zip
 from foretrace.sources.limits import Limits
-from foretrace.sources.sniff import refuse_no_events, refuse_non_json
+from foretrace.sources.sniff import empty, refuse_no_events, refuse_non_json
 
-_WORTH_A_LOOK = re.compile(
+_NAMED_LIKE_A_TRACE = re.compile(
     r"\.(?:json|trace|tmp)(?:\.(?:gz|zst|zstd|tmp))?$|\.(?:gz|zst|zstd)$", re.IGNORECASE
 )
-_RECORD = ".run.json"  # what `foretrace run` knows of the trace beside it
+_RECORD = ".run.json"  # what `foretrace run` writes beside a trace
 _ARCHIVE = re.compile(r"\.zip$", re.IGNORECASE)
 _TRACE = re.compile(
     rb'"traceEvents"\s*:\s*\[|^\s*\[\s*\{[^{}]{0,400}"ph"\s*:|"schemaVersion"\s*:\s*\d+\s*,'
@@ -34,8 +33,8 @@ _PEEK = 256 << 10
 
 @dataclass(frozen=True, slots=True)
 class FolderContents:
-    """What a folder or zip holds: `files` may be traces, sorted, each with why it is none; `others`
-    counts the rest.
+    """A folder or zip: `files` are traces and files named like traces, sorted, the latter with why
+    they cannot be read; `others` counts the rest.
     """
 
     files: list[tuple[str, TraceError | None]]
@@ -43,11 +42,12 @@ class FolderContents:
 
     @property
     def traces(self) -> list[str]:
+        """The files that are traces."""
         return [path for path, problem in self.files if problem is None]
 
 
 def resolve(path: str, limits: Limits) -> str:
-    """The one trace that `path` means. A folder or zip with several is a usage error that lists
+    """The one trace that `path` means; a folder or zip with several is a usage error that lists
     them.
     """
     found = searched(path, limits)
@@ -64,12 +64,11 @@ def resolve(path: str, limits: Limits) -> str:
 
 
 def nothing_in(path: str, reasons: Sequence[str]) -> TraceError:
-    """None of the files is a trace; `reasons` says why of each, and the first is told."""
+    """The error for a folder without a trace; of `reasons`, one per file, the first is shown."""
     more = f" (and {len(reasons) - 1:,} more)" if len(reasons) > 1 else ""
     message = f"no trace in there: {reasons[0]}{more}" if reasons else "no trace in there"
-    return TraceError(
-        "E_NO_EVENTS", path, message, hint="give a folder that holds *.json or *.json.gz traces"
-    )
+    hint = "give a folder that holds *.json or *.json.gz traces"
+    return TraceError("E_NO_EVENTS", path, message, hint=hint)
 
 
 def candidates(path: str, limits: Limits) -> list[str] | None:
@@ -79,9 +78,7 @@ def candidates(path: str, limits: Limits) -> list[str] | None:
 
 
 def examined(path: str, limits: Limits) -> list[tuple[str, TraceError | None]] | None:
-    """Every file of a folder or zip that may be a trace, sorted, with why it is none; None when
-    `path` is neither.
-    """
+    """`FolderContents.files` of a folder or zip; None when `path` is neither."""
     found = searched(path, limits)
     return None if found is None else found.files
 
@@ -100,9 +97,9 @@ def searched(path: str, limits: Limits) -> FolderContents | None:
                 return None
             file.seek(0)
             with open_zip(file, path, limits) as archive:
-                return _sorted_out(
-                    [(each, refusal(each, limits)) for each in _in_zip(archive, path)]
-                )
+                members = [info.filename for info in archive.infolist() if not info.is_dir()]
+                paths = (f"{path}::{member}" for member in members)
+                return _contents([(each, refusal(each, limits)) for each in paths])
     except OSError:
         return None  # opening it for reading says what is wrong
 
@@ -110,70 +107,57 @@ def searched(path: str, limits: Limits) -> FolderContents | None:
 def _in_folder(path: str, limits: Limits) -> FolderContents:
     unlisted: list[OSError] = []
     files = list(_walk(path, unlisted.append))
-    named = [full for full in files if _WORTH_A_LOOK.search(full) or _ARCHIVE.search(full)]
-    found = _sorted_out(
-        [
-            (full, _archive(full) if _ARCHIVE.search(full) else refusal(full, limits))
-            for full in named
-        ]
-    )
-    closed = [(os.fsdecode(problem.filename), _unlisted(problem)) for problem in unlisted]
-    return FolderContents(
-        sorted([*found.files, *closed], key=lambda pair: pair[0]),
-        found.others + len(files) - len(named),
-    )
-
-
-def _sorted_out(files: list[tuple[str, TraceError | None]]) -> FolderContents:
-    """A file that is no trace, and by its name was never to be one, is nothing lost."""
-    there = {path for path, problem in files if problem is None}
-    kept = [
-        (path, problem) for path, problem in files if problem is None or _like_a_trace(path, there)
+    named = [
+        (full, _archive(full) if _ARCHIVE.search(full) else refusal(full, limits))
+        for full in files
+        if _NAMED_LIKE_A_TRACE.search(full) or _ARCHIVE.search(full)
     ]
-    return FolderContents(sorted(kept, key=lambda pair: pair[0]), len(files) - len(kept))
+    closed = [(os.fsdecode(problem.filename), _unlisted(problem)) for problem in unlisted]
+    return _contents(named, closed, len(files) - len(named))
 
 
-def _like_a_trace(path: str, traces: set[str]) -> bool:
+def _contents(
+    files: list[tuple[str, TraceError | None]],
+    closed: Sequence[tuple[str, TraceError]] = (),
+    others: int = 0,
+) -> FolderContents:
+    """Leave out what is neither a trace nor named like one."""
+    traces = {path for path, problem in files if problem is None}
+    kept = [
+        (path, problem)
+        for path, problem in files
+        if problem is None or _is_named_like_a_trace(path, traces)
+    ]
+    listed = sorted([*kept, *closed], key=lambda pair: pair[0])
+    return FolderContents(listed, others + len(files) - len(kept))
+
+
+def _is_named_like_a_trace(path: str, traces: set[str]) -> bool:
     stem = path.removesuffix(_RECORD)
     if stem != path and not traces.isdisjoint((f"{stem}.json", f"{stem}.json.gz")):
         return False
-    return bool(_WORTH_A_LOOK.search(path) or _ARCHIVE.search(path))
+    return bool(_NAMED_LIKE_A_TRACE.search(path) or _ARCHIVE.search(path))
 
 
 def _walk(path: str, unlisted: Callable[[OSError], None]) -> Iterator[str]:
     for folder, inside, names in os.walk(path, onerror=unlisted):
         inside[:] = sorted(name for name in inside if not name.startswith("."))
-        there = set(names)
-        # a draft whose export was finished after all says nothing new
-        yield from (
-            os.path.join(folder, name)
-            for name in names
-            if not (name.endswith(".tmp") and name.removesuffix(".tmp") in there)
-        )
+        finished = {f"{name}.tmp" for name in names}  # their drafts hold nothing new
+        yield from (os.path.join(folder, name) for name in names if name not in finished)
 
 
 def _archive(path: str) -> TraceError:
-    return TraceError(
-        "E_ZIP",
-        path,
-        "a zip is a set of its own",
-        hint=f"look into it: foretrace look {shlex.quote(path)}",
-    )
+    hint = f"look into it: foretrace look {shlex.quote(path)}"
+    return TraceError("E_ZIP", path, "a zip is a set of its own", hint=hint)
 
 
 def _unlisted(problem: OSError) -> TraceError:
-    path = os.fsdecode(problem.filename)
-    return TraceError(
-        "E_UNREADABLE", path, f"cannot be listed: {problem.strerror}", hint="check its rights"
-    )
-
-
-def _in_zip(archive: zipfile.ZipFile, path: str) -> Iterator[str]:
-    return (f"{path}::{info.filename}" for info in archive.infolist() if not info.is_dir())
+    what = f"cannot be listed: {problem.strerror}"
+    return TraceError("E_UNREADABLE", os.fsdecode(problem.filename), what, hint="check its rights")
 
 
 def refusal(path: str, limits: Limits) -> TraceError | None:
-    """Why a file is no trace, told by its first bytes; None for one that looks like a trace."""
+    """Why a file cannot be a trace, told by its first bytes; None when it looks like one."""
     try:
         held = _first_bytes(path, limits)
         if _TRACE.search(held):
@@ -182,12 +166,9 @@ def refusal(path: str, limits: Limits) -> TraceError | None:
     except TraceError as problem:
         return problem
     if not held.strip():
-        return TraceError(
-            "E_EMPTY", path, "empty", offset=0, hint="was the export killed? record again"
-        )
-    return refuse_no_events(
-        path, held, whole=len(held) >= _PEEK or held.rstrip().endswith((b"}", b"]"))
-    )
+        return empty(path)
+    whole = len(held) >= _PEEK or held.rstrip().endswith((b"}", b"]"))
+    return refuse_no_events(path, held, whole)
 
 
 def _first_bytes(path: str, limits: Limits) -> bytes:

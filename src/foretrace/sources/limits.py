@@ -11,16 +11,8 @@ from dataclasses import dataclass, fields, replace
 
 from foretrace.errors import UsageError
 
-_UNITS = {
-    "": 1,
-    "k": 10**3,
-    "m": 10**6,
-    "g": 10**9,
-    "kib": 1 << 10,
-    "mib": 1 << 20,
-    "gib": 1 << 30,
-    "tib": 1 << 40,
-}
+_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9}
+_UNITS |= {"kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "tib": 1 << 40}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +32,13 @@ class Limits:
 RATIO_FREE_BYTES = 64 << 20  # small files may compress as well as they like
 
 
+def raised_by(name: str) -> str:
+    """The hint for whoever trusts a file that a limit stopped."""
+    return f"raise it with --limit {name}=NUMBER"
+
+
 def parse_limits(settings: tuple[str, ...]) -> Limits:
-    """`("bytes=64GiB", "depth=200")` -> Limits. Unknown names and sizes are a usage error that
-    lists the names.
-    """
+    """`("bytes=64GiB", "depth=200")` -> Limits; a usage error lists the names."""
     names = [field.name for field in fields(Limits)]
     changes: dict[str, int] = {}
     for setting in settings:

@@ -1,1 +1,1 @@
-
+"""Kineto's Chrome JSON, as torch.profiler writes it."""

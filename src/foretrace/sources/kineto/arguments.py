@@ -1,4 +1,8 @@
-"""Recorded arguments as typed lists (see `schema.tables`): every distinct JSON text is decoded once."""
+"""Recorded arguments as typed lists (see `schema.tables`): each distinct text is decoded once.
+
+What fits is written again as JSON for Polars to decode: building nested lists from Python objects
+takes twenty times as long.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,8 @@ import polars as pl
 from foretrace.schema.gaps import Ints
 from foretrace.sources.kineto.records import Int
 
-_SIZES = pl.List(pl.List(pl.Int64))
+_NUMBERS = pl.List(pl.Int64)
+_SIZES = pl.List(_NUMBERS)
 _COLUMNS: dict[str, pl.DataType] = {
     "dims": _SIZES,
     "types": pl.List(pl.String),
@@ -21,18 +26,14 @@ _COLUMNS: dict[str, pl.DataType] = {
     "list_dims": pl.List(_SIZES),
     "list_strides": pl.List(_SIZES),
 }
-_sizes = msgspec.json.Decoder(list[Int], strict=True).decode
-_plain = msgspec.json.Decoder(list[list[Int]], strict=True).decode
-_values = msgspec.json.Decoder().decode
+_tensors = msgspec.json.Decoder(list[list[Int]]).decode
+_any = msgspec.json.Decoder().decode
 _BROKEN = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
-def sizes(text: bytes) -> list[int] | None:
-    """A grid or a block; None for anything but a list of whole numbers."""
-    try:
-        return _sizes(text)
-    except _BROKEN:
-        return None
+def sizes(texts: Sequence[bytes | None]) -> pl.Series:
+    """Grids or blocks; null for anything but a list of whole numbers."""
+    return _decoded([_json(_fitting(_listed(text or b""), list[Int])) for text in texts], _NUMBERS)
 
 
 def signatures(forms: Ints, texts: Sequence[bytes]) -> tuple[Ints, pl.DataFrame]:
@@ -42,46 +43,40 @@ def signatures(forms: Ints, texts: Sequence[bytes]) -> tuple[Ints, pl.DataFrame]
     """
     used, number = np.unique(forms, return_inverse=True)
     rows = [_row(texts[form]) for form in used.tolist()]
-    keys = [msgspec.json.encode(row) for row in rows]
-    distinct = dict(sorted(zip(keys, rows, strict=True), key=lambda pair: pair[0]))
-    rank = {key: place for place, key in enumerate(distinct)}
-    table = pl.DataFrame(
-        {
-            name: pl.Series([row[place] for row in distinct.values()], dtype=kind)
-            for place, (name, kind) in enumerate(_COLUMNS.items())
-        }
-    )
-    return np.array([rank[key] for key in keys], np.int64)[number.reshape(-1)], table
+    distinct = sorted(set(rows))
+    rank = {row: place for place, row in enumerate(distinct)}
+    table = {
+        name: _decoded([row[place] for row in distinct], kind)
+        for place, (name, kind) in enumerate(_COLUMNS.items())
+    }
+    return np.array([rank[row] for row in rows], np.int64)[number.reshape(-1)], pl.DataFrame(table)
 
 
-def _row(text: bytes) -> tuple[Any, ...]:
-    """The columns of one signature, from the four texts that `Columns` joined."""
+def _row(text: bytes) -> tuple[str, ...]:
+    """The columns of one signature as JSON, from the four texts that `Columns` joined."""
     dims, types, strides, concrete = text.split(b"\0")
-    (plain, nested), (plain_strides, nested_strides) = _shapes(dims), _shapes(strides)
+    plain, nested = _shapes(dims)
+    plain_strides, nested_strides = _shapes(strides)
     words, values = _listed(types), _listed(concrete)
-    return (
-        plain,
-        words and [item if isinstance(item, str) else "" for item in words],
-        plain_strides,
-        values and [str(item) for item in values],
-        nested,
-        nested_strides,
-    )
+    named = words and [item if isinstance(item, str) else "" for item in words]
+    shown = values and [str(item) for item in values]
+    columns = (plain, named, plain_strides, shown, nested, nested_strides)
+    return tuple(_json(column) for column in columns)
 
 
 def _shapes(text: bytes) -> tuple[list[Any] | None, list[Any] | None]:
     """(sizes of each tensor, sizes of each TensorList's tensors)."""
     try:
-        return _plain(text), None
+        return _tensors(text), None
     except _BROKEN:
         found = _listed(text)
     if not found:
-        return None, None
-    nested = [_convert(item, list[list[Int]]) if item else None for item in found]
-    return [_convert(item, list[Int]) for item in found], nested if any(nested) else None
+        return found, None
+    nested = [_fitting(item, list[list[Int]]) if item else None for item in found]
+    return [_fitting(item, list[Int]) for item in found], nested if any(nested) else None
 
 
-def _convert(item: Any, kind: Any) -> Any:
+def _fitting(item: Any, kind: Any) -> Any:
     try:
         return msgspec.convert(item, kind)
     except msgspec.ValidationError:
@@ -90,7 +85,17 @@ def _convert(item: Any, kind: Any) -> Any:
 
 def _listed(text: bytes) -> list[Any] | None:
     try:
-        found = _values(text) if text else None
+        found = _any(text) if text else None
     except _BROKEN:
         return None
     return found if isinstance(found, list) else None
+
+
+def _json(value: list[Any] | None) -> str:
+    return "" if value is None else msgspec.json.encode(value).decode()
+
+
+def _decoded(texts: list[str], kind: pl.DataType) -> pl.Series:
+    if not any(texts):
+        return pl.Series([None] * len(texts), dtype=kind)
+    return pl.Series([text or None for text in texts], dtype=pl.String).str.json_decode(kind)

@@ -18,13 +18,7 @@ from foretrace.schema.tables import NONE, Tables
 from foretrace.sources.kineto.arguments import signatures, sizes
 from foretrace.sources.kineto.columns import Columns
 from foretrace.sources.kineto.document import Document
-from foretrace.sources.kineto.joined import (
-    Joined,
-    as_numpy,
-    concatenated,
-    json_text,
-    mapped,
-)
+from foretrace.sources.kineto.joined import Joined, as_numpy, joined_arrays, json_text, mapped
 from foretrace.sources.kineto.layout import SIDES
 from foretrace.sources.kineto.oddities import note_oddities
 from foretrace.sources.kineto.times import EventTimes, clock_of, time_order
@@ -88,7 +82,7 @@ def _sides(parts: list[Columns], joined: Joined, position: Ints) -> dict[str, pl
 def _side_frame(side: str, parts: list[Columns], joined: Joined, position: Ints) -> pl.DataFrame:
     """One side table: its events under their final numbers, in that order."""
     starts = np.cumsum([0, *(len(part) for part in parts)]).tolist()
-    event = concatenated(
+    event = np.concatenate(
         [
             position[as_numpy(part.sides[side]["event"], np.int64) + start]
             for part, start in zip(parts, starts, strict=False)
@@ -99,12 +93,7 @@ def _side_frame(side: str, parts: list[Columns], joined: Joined, position: Ints)
     for name, code, _ in SIDES[side]:
         written = [part.sides[side][name] for part in parts]
         if code in "il":
-            forms = concatenated(
-                [
-                    mapped(as_numpy(values, np.int32), number)
-                    for values, number in zip(written, joined.text_maps, strict=True)
-                ]
-            )[order]
+            forms = mapped(written, joined.text_maps)[order]
             columns[name] = forms if side == "shapes" else _values(forms, joined, code)
         else:
             columns[name] = _numbers(written, code)[order]
@@ -114,17 +103,16 @@ def _side_frame(side: str, parts: list[Columns], joined: Joined, position: Ints)
 def _values(forms: Ints, joined: Joined, code: str) -> pl.Series:
     """Interned texts, or the lists they hold, by their number; a negative number is null."""
     used, number = np.unique(forms, return_inverse=True)
-    texts = (None if form < 0 else joined.text_list[form] for form in used.tolist())
+    texts = [None if form < 0 else joined.text_list[form] for form in used.tolist()]
     if code == "l":
-        lists = [None if text is None else sizes(text) for text in texts]
-        return pl.Series(lists, dtype=pl.List(pl.Int64))[number.reshape(-1)]
+        return sizes(texts)[number.reshape(-1)]
     shown = [None if text is None else json_text(text) for text in texts]
     return pl.Series(shown, dtype=pl.String)[number.reshape(-1)]
 
 
 def _numbers(written: list[Any], code: str) -> pl.Series:
     if code == "d":
-        values = concatenated([as_numpy(part, np.float64) for part in written], np.float64)
+        values = joined_arrays(written, np.float64)
         return with_gaps(values, ~np.isnan(values))
-    values = concatenated([as_numpy(part, np.int64) for part in written])
+    values = joined_arrays(written)
     return with_gaps(values, values != NONE)

@@ -1,5 +1,4 @@
-"""Reads a damaged stretch of events record by record: keeps every complete one, repairs what it can,
-notes the rest.
+"""Reads a damaged stretch of events record by record: keeps what is complete, repairs what it can.
 
 A record's end is looked for in two ways. The first is the writer's own habit: `},` and then `{`
 with a key that begins an event; broken quoting inside a record cannot hide that. The second, when
@@ -35,10 +34,8 @@ _OTHER_HEADER = re.compile(rb'"(?:schemaVersion|traceEvents|deviceProperties)"\s
 
 @dataclass(slots=True)
 class Stretch:
-    """What a careful reading of one stretch gave.
-
-    `ended` is where the list of events closed, or None; `full` that there was one more than was
-    asked for.
+    """What a careful reading of one stretch gave: `ended` is where the list of events closed, or
+    None; `full` says that one more event was there than wanted.
     """
 
     events: list[Event]
@@ -57,10 +54,8 @@ def read_carefully(
     exact: bool = False,
     most: int | None = None,
 ) -> Stretch:
-    """Every event of `data`, which starts at byte `offset` of the document, and no more than
-    `most`.
-
-    `last`: no more bytes will come.
+    """The events of `data`, which starts at byte `offset` of the document, and no more than `most`;
+    `last` says that no more bytes will come.
     """
     reader = _Careful(data, offset, limits, ledger, last, exact)
     return reader.run(first, len(data) if most is None else most)
@@ -77,13 +72,8 @@ class _Careful:
         exact: bool,
     ) -> None:
         self.exact, self.decode = exact, decode_any_exact if exact else decode_any
-        self.data, self.offset, self.limits, self.ledger, self.last = (
-            data,
-            offset,
-            limits,
-            ledger,
-            last,
-        )
+        self.data, self.offset, self.last = data, offset, last
+        self.limits, self.ledger = limits, ledger
         self.events: list[Event] = []
 
     def run(self, first: bool, most: int) -> Stretch:
@@ -110,7 +100,7 @@ class _Careful:
         return Stretch(self.events, ended, full)
 
     def separators(self, at: int, first: bool) -> tuple[int, int]:
-        """Where the next value starts, and how many commas too many stand before a closing bracket."""
+        """Where the next value starts, and the number of stray commas before a closing bracket."""
         match = _SEPARATORS.match(self.data, at)
         assert match is not None
         commas = match[0].count(b",")
@@ -157,24 +147,18 @@ class _Careful:
         if not isinstance(found, dict):
             return False
         args = found.get("args")
-        if isinstance(args, dict) and len(args) > self.limits.args:
-            return False
-        if (
-            piece.count(b'"dtype"') > 1
-            or _LONG_NUMBER.search(piece)
-            or not found
-            or not _shallow(found, self.limits.depth)
-        ):
-            # the slow reader counts keys written twice, and drops what is nested too deeply
+        many = isinstance(args, dict) and len(args) > self.limits.args
+        # the slow reader counts keys written twice, and drops what is nested too deeply
+        odd = piece.count(b'"dtype"') > 1 or _LONG_NUMBER.search(piece) or not found
+        if many or odd or not _shallow(found, self.limits.depth):
             return False
         self.ledger.seen += 1
         self.events.append(coerce(found, self.ledger))
         return True
 
     def oversized(self, piece: bytes) -> bool:
-        return (
-            max((match.end() - match.start() for match in _TOKEN.finditer(piece)), default=0)
-            > self.limits.string
+        return any(
+            match.end() - match.start() > self.limits.string for match in _TOKEN.finditer(piece)
         )
 
     def repaired(self, start: int, end: int) -> None:
@@ -217,9 +201,7 @@ class _Careful:
         return end
 
     def balanced(self, at: int) -> int | None:
-        """The end of the value at `at` by counting brackets outside strings, or None when the data
-        ends first.
-        """
+        """The end of the value at `at` by counting brackets; None when the data ends first."""
         depth = 0
         for match in _TOKEN.finditer(self.data, at):
             token = match[0]
@@ -244,9 +226,7 @@ class _Careful:
 
 
 def _shallow(value: object, depth: int) -> bool:
-    """Whether nothing is nested deeper than `depth` (level by level, so that depth costs no
-    recursion).
-    """
+    """Whether nothing is nested deeper than `depth`; level by level, without recursion."""
     level = [value]
     for _ in range(depth):
         level = [

@@ -1,6 +1,4 @@
-"""A parsed record of any shape as an `Event`: what has the wrong type is coerced and noted, or left
-out and noted.
-"""
+"""A parsed record of any shape as an `Event`: a wrong type is coerced or left out, and noted."""
 
 from __future__ import annotations
 

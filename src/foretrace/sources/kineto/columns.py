@@ -1,9 +1,7 @@
-"""Events as columns: plain arrays and interned text, built chunk by chunk with nothing but the
-standard library.
+"""Events as columns: plain arrays and interned text, built chunk by chunk.
 
-A worker process builds one `Columns` for its part of the file and sends it through a pipe; `join`
-puts the parts together. Every column is an `array`, so a part is a few flat buffers however many
-events it holds.
+A worker process builds one `Columns` for its part of the file and sends it through a pipe. Every
+column is an `array`, so a part is a few flat buffers however many events it holds.
 """
 
 from __future__ import annotations
@@ -56,8 +54,7 @@ class Columns:
         return len(self.site)
 
     def add(self, events: Sequence[Event], *, whole: bool = False) -> bool:
-        """Append events in file order. Written for speed: every line here runs for each of millions
-        of events.
+        """Append events in file order. Written for speed: it runs for each of millions of events.
 
         With `whole`, nothing is appended and the answer is False when an event lacks its phase.
         """
@@ -77,25 +74,17 @@ class Columns:
         self.name.extend(array("i", names))
         _extend_times(self.ts, ts, self.origin_us)
         _extend_times(self.dur, dur)
-        self.correlation.extend(
-            array("q", [NONE if a is None or (c := a.correlation) is None else c for a in args])
-        )
-        self.external.extend(
-            array(
-                "q",
-                [
-                    NONE if a is None else _external(a) if (e := a.external_id) is None else e
-                    for a in args
-                ],
-            )
-        )
+        correlation = [NONE if a is None or (c := a.correlation) is None else c for a in args]
+        external = [
+            NONE if a is None else _external(a) if (e := a.external_id) is None else e for a in args
+        ]
+        self.correlation.extend(array("q", correlation))
+        self.external.extend(array("q", external))
         self._sides(base, sites, args, flow)
         return True
 
     def _memory_as_instants(self, sites: list[int], names: list[int]) -> list[int]:
-        """`[memory]` is an instant even where an exporter wrote it as a range with a false
-        duration.
-        """
+        """`[memory]` is an instant, even where a writer gave it a false duration."""
         memory, written = self.names["[memory]"], list(self.sites)
         return [
             self.sites[("i", "memory", *written[site][2:])] if name == memory else site
@@ -122,31 +111,19 @@ class Columns:
             elif kind in KIND_SIDES:
                 ids, held = _held(base, found, args)
                 self._side(KIND_SIDES[kind], ids, held)
-                self._chosen(
-                    "comms",
-                    ids,
-                    held,
-                    [a.collective is not None or a.dtype is not None for a in held],
-                )
+                stated = [a.collective is not None or a.dtype is not None for a in held]
+                self._chosen("comms", ids, held, stated)
 
     def _host(self, ids: list[int], held: list[Args]) -> None:
         if not any([a.dims is not EMPTY for a in held]):
             for a in held:
                 a.dims = a.dims_old
-        shapes = self.sides["shapes"]
-        shapes["event"].extend(
-            array("q", [at for at, a in zip(ids, held, strict=True) if a.dims is not EMPTY])
-        )
-        shapes["signature"].extend(
-            array(
-                "i",
-                [
-                    self.texts[b"\0".join((a.dims, a.types, a.strides, a.concrete))]
-                    for a in held
-                    if a.dims is not EMPTY
-                ],
-            )
-        )
+        shaped = [(at, a) for at, a in zip(ids, held, strict=True) if a.dims is not EMPTY]
+        forms = [
+            self.texts[b"\0".join((a.dims, a.types, a.strides, a.concrete))] for _, a in shaped
+        ]
+        self.sides["shapes"]["event"].extend(array("q", [at for at, _ in shaped]))
+        self.sides["shapes"]["signature"].extend(array("i", forms))
         self._chosen("autograd", ids, held, [a.sequence is not None for a in held])
         rare = [
             a.kernel_backend is not None
@@ -162,12 +139,8 @@ class Columns:
     def _rare(self, ids: list[int], held: list[Args]) -> None:
         self._chosen("triton", ids, held, [a.kernel_backend is not None for a in held])
         self._chosen("comms", ids, held, [a.collective is not None for a in held])
-        self._chosen(
-            "stacks",
-            ids,
-            held,
-            [a.call_stack is not EMPTY or a.module_path is not EMPTY for a in held],
-        )
+        placed = [a.call_stack is not EMPTY or a.module_path is not EMPTY for a in held]
+        self._chosen("stacks", ids, held, placed)
         self.unfinished += sum([a.finished is False for a in held])
 
     def _chosen(self, side: str, ids: list[int], held: list[Args], wanted: list[bool]) -> None:
@@ -178,10 +151,8 @@ class Columns:
         columns = self.sides[side]
         columns["event"].extend(array("q", ids))
         for name, code, attribute in SIDES[side]:
-            column = columns[name]
-            column.extend(
-                array(column.typecode, self._encoded(code, map(attrgetter(attribute), held)))
-            )
+            values = self._encoded(code, map(attrgetter(attribute), held))
+            columns[name].extend(array(columns[name].typecode, values))
 
     def _encoded(self, code: str, values: Iterable[Any]) -> list[Any]:
         if code in "il":

@@ -16,8 +16,8 @@ from foretrace.sources.kineto.columns import Columns
 from foretrace.sources.kineto.events import CHUNK, WINDOW, Buffer, EventReader
 from foretrace.sources.kineto.header import find_events, read_header, read_tail
 from foretrace.sources.kineto.parallel import read_apart
-from foretrace.sources.limits import Limits
-from foretrace.sources.sniff import refuse_no_events, refuse_non_json
+from foretrace.sources.limits import Limits, raised_by
+from foretrace.sources.sniff import CHROME_HINT, empty, refuse_no_events, refuse_non_json
 
 # An absolute time with decimals: a float near 1.7e15 has steps of a quarter microsecond.
 _ABSOLUTE_DECIMAL = re.compile(rb'"ts"\s*:\s*"?(\d{14,16})\.\d*[1-9]')
@@ -64,9 +64,7 @@ def _find_start(buffer: Buffer, label: str, limits: Limits) -> tuple[int, bytes]
         buffer.drop(len(buffer.data))
         buffer.fill(size)
     if not buffer.data.strip():
-        raise TraceError(
-            "E_EMPTY", label, "empty", offset=0, hint="was the export killed? record again"
-        )
+        raise empty(label)
     refuse_non_json(label, buffer.data[: 1 << 20], limits.depth)
     while True:
         found = find_events(buffer.data)
@@ -75,23 +73,13 @@ def _find_start(buffer: Buffer, label: str, limits: Limits) -> tuple[int, bytes]
         if buffer.ended:
             raise refuse_no_events(label, buffer.data, buffer.data.rstrip().endswith((b"}", b"]")))
         if len(buffer.data) > limits.event:
-            raise TraceError(
-                "E_NO_EVENTS",
-                label,
-                f"no events in the first {limits.event:,} bytes",
-                offset=len(buffer.data),
-                hint="raise it with --limit event=NUMBER",
-            )
+            what, hint = f"no events in the first {limits.event:,} bytes", raised_by("event")
+            raise TraceError("E_NO_EVENTS", label, what, offset=len(buffer.data), hint=hint)
         size *= 4
         buffer.fill(size)
     if found.is_object:
-        raise TraceError(
-            "E_NO_EVENTS",
-            label,
-            "`traceEvents` is not a list",
-            offset=found.at,
-            hint="give a Chrome-trace JSON file as torch.profiler writes it",
-        )
+        what = "`traceEvents` is not a list"
+        raise TraceError("E_NO_EVENTS", label, what, offset=found.at, hint=CHROME_HINT)
     return found.at, found.header
 
 
@@ -108,39 +96,27 @@ def _read_events(
 def _after_events(
     buffer: Buffer, in_object: bool, limits: Limits, ledger: LedgerBuilder, document: Document
 ) -> bool:
-    """Read what follows the list; True when a second `traceEvents` key was found and is to be read
-    as well.
-    """
+    """Read what follows the list; True when a second `traceEvents` list is to be read as well."""
     buffer.fill(limits.event)
     tail = read_tail(buffer.data[1:], in_object, limits, ledger)
-    for key, value in tail.entries.items():
-        document.header[key] = value
+    document.header |= tail.entries
     if tail.events_at is not None:
-        ledger.note(
-            "dup_key", text="`traceEvents` is written twice; the list that is not empty counts"
-        )
+        text = "`traceEvents` is written twice; the list that is not empty counts"
+        ledger.note("dup_key", text=text)
         buffer.drop(1 + tail.events_at)
         return True
     if tail.truncated:
         ledger.note("trace_truncated")
     if tail.trailing:
-        ledger.note(
-            "trailing_data",
-            text=f"{tail.trailing:,} bytes after the end of the document were ignored",
-        )
+        text = f"{tail.trailing:,} bytes after the end of the document were ignored"
+        ledger.note("trailing_data", text=text)
     return False
 
 
 def _refuse_if_nothing(document: Document, ledger: LedgerBuilder, label: str) -> None:
-    held = sum(len(columns) for columns in document.columns)
-    if not held and ledger.skipped and not document.header:
-        raise TraceError(
-            "E_NO_EVENTS",
-            label,
-            "a JSON list, but not of trace events",
-            offset=0,
-            hint="give a Chrome-trace JSON file as torch.profiler writes it",
-        )
+    if not any(map(len, document.columns)) and ledger.skipped and not document.header:
+        what = "a JSON list, but not of trace events"
+        raise TraceError("E_NO_EVENTS", label, what, offset=0, hint=CHROME_HINT)
 
 
 def _origin(buffer: Buffer) -> int:

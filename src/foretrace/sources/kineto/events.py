@@ -13,7 +13,7 @@ from foretrace.schema.ledger import LedgerBuilder
 from foretrace.sources.kineto.careful import BOUNDARY, badly_escaped, read_carefully
 from foretrace.sources.kineto.columns import Columns
 from foretrace.sources.kineto.records import Event, decode_events, decode_exact_events
-from foretrace.sources.limits import Limits
+from foretrace.sources.limits import Limits, raised_by
 
 # large enough that per-chunk cost vanishes, small enough that its objects stay in cache
 CHUNK = 256 << 10
@@ -43,6 +43,7 @@ class Buffer:
         self.data = b"".join(pieces)
 
     def drop(self, count: int) -> None:
+        """Forget the first `count` bytes."""
         self.data = self.data[count:]
         self.offset += count
 
@@ -76,13 +77,8 @@ class EventReader:
             if not self.full and self.buffer.ended and self._finish(first):
                 return True
             if self.full:
-                self.ledger.note(
-                    "limit_events",
-                    text=(
-                        f"reading stopped at {self.limits.events:,} events; raise it with "
-                        "--limit events=NUMBER"
-                    ),
-                )
+                text = f"reading stopped at {self.limits.events:,} events; {raised_by('events')}"
+                self.ledger.note("limit_events", text=text)
                 return False
             if self.buffer.ended:
                 return False
@@ -92,9 +88,7 @@ class EventReader:
         return self.most - len(self.columns)
 
     def _next_cut(self) -> int:
-        """The end of the last whole record in the buffer, filling it until there is one; 0 when
-        there is none.
-        """
+        """The end of the last whole record in the buffer, filled until it holds one; else 0."""
         size = CHUNK
         while True:
             self.buffer.fill(size)
@@ -106,7 +100,7 @@ class EventReader:
             size = len(self.buffer.data) * 2 + CHUNK
 
     def _chunk(self, data: bytes, first: bool) -> int | None:
-        """Take one stretch of whole records; the place of the closing bracket if it was in there."""
+        """Take one stretch of whole records; the place of the closing bracket if it was there."""
         events = fast_events(data, first, self.limits, self.exact)
         if events is not None and len(events) > self._room():
             events = None
@@ -143,9 +137,7 @@ class EventReader:
         return False
 
     def _skip_huge(self) -> None:
-        """A record beyond the limit: step over it to the next record that looks like one, keeping
-        little in memory.
-        """
+        """Step over a record beyond the limit, to the next one, keeping little in memory."""
         start, size = self.buffer.offset, len(self.buffer.data)
         while not self.buffer.ended:
             self.buffer.drop(max(len(self.buffer.data) - WINDOW, 0))
@@ -156,14 +148,9 @@ class EventReader:
                 break
         self.ledger.seen += 1
         self.ledger.skipped += 1
-        self.ledger.note(
-            "limit_event",
-            where=(start, max(self.buffer.offset - start, size)),
-            text=(
-                f"a record beyond {self.limits.event:,} bytes was skipped; --limit event=NUMBER "
-                "raises it"
-            ),
-        )
+        text = f"a record beyond {self.limits.event:,} bytes was skipped; {raised_by('event')}"
+        where = start, max(self.buffer.offset - start, size)
+        self.ledger.note("limit_event", text=text, where=where)
 
 
 def last_boundary(data: bytes) -> int:
@@ -204,9 +191,7 @@ def fast_events(
 
 
 def _holds_huge_record(body: bytes, limits: Limits) -> bool:
-    """Whether some record is large enough that a limit may be exceeded: then no `"ph"` stands in
-    its stretch of bytes.
-    """
+    """Whether some record may exceed a limit: then no `"ph"` is in its stretch of bytes."""
     size, at = min(_SUSPICIOUS_RECORD, limits.string, limits.event, 7 * limits.args), 0
     while len(body) - at > size:
         found = body.rfind(b'"ph"', at + 1, at + size)
@@ -217,22 +202,13 @@ def _holds_huge_record(body: bytes, limits: Limits) -> bool:
 
 
 def note_comms(body: bytes, events: Sequence[Event], ledger: LedgerBuilder) -> None:
-    """Exporters append communication metadata to kernels that have it already: keys written twice,
-    the last one counts.
-    """
-    stated = [
-        event.args for event in events if event.args is not None and event.args.dtype is not None
-    ]
+    """Some writers append communication metadata to kernels that have it: keys are there twice."""
+    stated = [event.args for event in events if event.args and event.args.dtype is not None]
+    ids = [bytes(args.comms_id) for args in stated]
     ledger.note("dup_key", body.count(b'"dtype"') - len(stated))
-    ledger.note(
-        "bigint",
-        sum(
-            len(bytes(args.comms_id)) > 18 and beyond_64_bits(bytes(args.comms_id))
-            for args in stated
-        ),
-    )
+    ledger.note("bigint", sum(len(text) > 18 and _beyond_64_bits(text) for text in ids))
 
 
-def beyond_64_bits(text: bytes) -> bool:
+def _beyond_64_bits(text: bytes) -> bool:
     digits = text.lstrip(b"-")
     return digits.isdigit() and (len(digits) > 20 or not -(1 << 63) <= int(text) < 1 << 64)

@@ -1,5 +1,4 @@
-"""The document around the events: header keys before them, more keys after them, and where the list
-itself begins.
+"""The document around the events: keys before and after them, and where their list begins.
 
 Header entries that are not valid JSON (torch 2.13 writes user metadata with its escapes undone) are
 repaired when that is safe and kept as raw text otherwise; one bad entry never costs another.
@@ -23,9 +22,7 @@ _SPACE_COMMAS = re.compile(r"[\s,]*")
 
 @dataclass(frozen=True, slots=True)
 class EventsStart:
-    """Where the list of events opens; `header` is the text before it. `is_object`: `traceEvents` is
-    not a list.
-    """
+    """Where the list of events opens, the text before it, and whether it is an object instead."""
 
     at: int
     header: bytes
@@ -33,9 +30,7 @@ class EventsStart:
 
 
 def find_events(buffer: bytes) -> EventsStart | None:
-    """The first `traceEvents` key that stands at the top level, or the first one at all when the
-    header is damaged.
-    """
+    """The first `traceEvents` key at the top level; the first at all when the header is damaged."""
     body = buffer.lstrip(b" \t\r\n")
     if body.startswith(b"["):
         return EventsStart(len(buffer) - len(body) + 1, b"")
@@ -61,9 +56,7 @@ def read_header(text: bytes, limits: Limits, ledger: LedgerBuilder) -> dict[str,
 
 
 def _strict(text: bytes) -> tuple[dict[str, Any], int] | None:
-    """The entries and how many keys were written twice, when the text is sound JSON as far as it
-    goes.
-    """
+    """The entries and how many keys were written twice; None when the text is no sound JSON."""
     repeated = 0
 
     def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -93,9 +86,7 @@ def _repaired(text: str, limits: Limits, ledger: LedgerBuilder) -> dict[str, Any
 
 
 def _entry(text: str, at: int, limits: Limits, ledger: LedgerBuilder) -> tuple[Any, int]:
-    """One value: as JSON, as JSON with its quoting repaired, or as the raw text up to the next line
-    that has a key.
-    """
+    """One value: as JSON, as JSON with repaired quoting, or as the raw text up to the next key."""
     for quotes in (None, NEXT_KEY):
         scratch = LedgerBuilder()
         reader = Reader(text, limits, scratch, quotes)
@@ -117,9 +108,7 @@ def _entry(text: str, at: int, limits: Limits, ledger: LedgerBuilder) -> tuple[A
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """What follows the events: more keys, perhaps a second list of events at `events_at`, and how
-    it ended.
-    """
+    """What follows the events: more keys, and a second list of events at `events_at`, if any."""
 
     entries: dict[str, Any]
     events_at: int | None

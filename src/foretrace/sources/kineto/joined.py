@@ -36,46 +36,25 @@ class Joined:
         site_maps = [_renumber(part.sites, sites) for part in parts]
         self.text_maps = [_renumber(part.texts, self.texts) for part in parts]
         self.text_list = list(self.texts)
-        name = concatenated(
-            [
-                numbers[as_numpy(part.name, np.int32)]
-                for part, numbers in zip(parts, name_maps, strict=True)
-            ]
-        )
-        site = concatenated(
-            [
-                numbers[as_numpy(part.site, np.int32)]
-                for part, numbers in zip(parts, site_maps, strict=True)
-            ]
-        )
-        self.ts: Floats = concatenated(
-            [as_numpy(part.ts, np.float64) for part in parts], np.float64
-        )
-        self.dur: Floats = concatenated(
-            [as_numpy(part.dur, np.float64) for part in parts], np.float64
-        )
-        self.correlation = concatenated([as_numpy(part.correlation, np.int64) for part in parts])
-        self.external = concatenated([as_numpy(part.external, np.int64) for part in parts])
+        name = _renumbered([part.name for part in parts], name_maps)
+        site = _renumbered([part.site for part in parts], site_maps)
+        self.ts: Floats = joined_arrays([part.ts for part in parts], np.float64)
+        self.dur: Floats = joined_arrays([part.dur for part in parts], np.float64)
+        self.correlation: Ints = joined_arrays([part.correlation for part in parts])
+        self.external: Ints = joined_arrays([part.external for part in parts])
         self._name_ranks(list(names), name)
         self._site_columns(list(sites), site)
         self.unfinished = sum(part.unfinished for part in parts)
 
     def forget_times(self) -> None:
-        """Times as written are not needed once they are nanoseconds, and a trace of millions of
-        events has little room.
-        """
+        """Free the times as written, once they are nanoseconds: millions of events take room."""
         self.ts = self.dur = np.empty(0, np.float64)
 
     def _name_ranks(self, names: list[Any], name: Narrow) -> None:
-        """Names numbered in sorted order, so that the numbering does not depend on the file's
-        order.
-        """
         shown = [NO_NAME if text is None else text or EMPTY_NAME for text in names]
         self.names = sorted(set(shown))
         rank = {text: number for number, text in enumerate(self.names)}
-        self.name: Narrow = (
-            np.array([rank[text] for text in shown], np.int32)[name] if shown else name
-        )
+        self.name: Narrow = np.array([rank[text] for text in shown], np.int32)[name]
 
     def _site_columns(self, sites: list[tuple[str, str, Any, Any]], site: Narrow) -> None:
         tracks = sorted({(pid, tid) for _, _, pid, tid in sites}, key=_track_key)
@@ -83,12 +62,10 @@ class Joined:
         self.tracks = tracks
         self.sites = sites
         self.namespaces, spaces = _namespaces(tracks)
-        self.kind: Narrow = np.array(
-            [kind_of(phase, category) for phase, category, _, _ in sites], np.uint8
-        )[site]
-        self.track: Narrow = np.array([number[(pid, tid)] for _, _, pid, tid in sites], np.int32)[
-            site
-        ]
+        kinds = np.array([kind_of(phase, category) for phase, category, _, _ in sites], np.uint8)
+        places = np.array([number[(pid, tid)] for _, _, pid, tid in sites], np.int32)
+        self.kind: Narrow = kinds[site]
+        self.track: Narrow = places[site]
         self.namespace: Narrow = spaces[self.track]
         self.site = site
         self.ranged: Bools = is_one_of(self.kind, RANGES)
@@ -100,39 +77,24 @@ class Joined:
         for part, numbers in zip(parts, self.text_maps, strict=True):
             texts = self.text_list
             label = part.sides["labels"]
-            for event, name, labels in zip(
-                label["event"], label["name"], label["labels"], strict=True
-            ):
-                row = base + event
-                said = (
-                    texts[numbers[name]]
-                    if name >= 0
-                    else texts[numbers[labels]]
-                    if labels >= 0
-                    else None
-                )
-                if said is not None:
-                    found[(int(self.track[row]), self.names[self.name[row]])] = json_text(said)
+            for event, *said in zip(label["event"], label["name"], label["labels"], strict=True):
+                text = next((texts[numbers[number]] for number in said if number >= 0), None)
+                if text is not None:
+                    row = base + event
+                    found[(int(self.track[row]), self.names[self.name[row]])] = json_text(text)
             base += len(part)
-        count = range(len(self.tracks))
-        return pl.DataFrame(
-            {
-                "id": list(count),
-                "pid": [_text(pid) for pid, _ in self.tracks],
-                "tid": [_text(tid) for _, tid in self.tracks],
-                "process": [self._label(found, index, "process_name") for index in count],
-                "thread": [found.get((index, "thread_name")) for index in count],
-                "labels": [self._label(found, index, "process_labels") for index in count],
-            },
-            schema={
-                "id": pl.Int64,
-                "pid": pl.String,
-                "tid": pl.String,
-                "process": pl.String,
-                "thread": pl.String,
-                "labels": pl.String,
-            },
-        )
+        rows = [
+            (
+                at,
+                *("" if part is None else str(part) for part in track),
+                self._label(found, at, "process_name"),
+                found.get((at, "thread_name")),
+                self._label(found, at, "process_labels"),
+            )
+            for at, track in enumerate(self.tracks)
+        ]
+        texts_of = dict.fromkeys(("pid", "tid", "process", "thread", "labels"), pl.String)
+        return pl.DataFrame(rows, {"id": pl.Int64, **texts_of}, orient="row")
 
     def _label(self, found: dict[tuple[int, str], str], track: int, what: str) -> str | None:
         """A process label stands on any track of that process."""
@@ -144,9 +106,7 @@ class Joined:
 
 
 def _namespaces(tracks: list[tuple[Any, Any]]) -> tuple[tuple[str, ...], Narrow]:
-    """Merged files prefix each pid with its rank (`[TP00-DP01] 83`): ids mean something only within
-    one prefix.
-    """
+    """Merged files prefix each pid with its rank (`[TP00-DP01] 83`): ids hold within a prefix."""
     spaces: dict[str, int] = {}
     numbers = []
     for pid, _ in tracks:
@@ -167,53 +127,43 @@ def _renumber(pool: dict[Any, int], shared: dict[Any, int]) -> Narrow:
     return np.array([shared.setdefault(value, len(shared)) for value in pool], np.int32)
 
 
-def mapped(values: Any, numbers: Narrow) -> Ints:
-    return (
-        np.where(values >= 0, numbers[np.maximum(values, 0)], -1)
-        if len(numbers)
-        else values.astype(np.int64)
-    )
+def mapped(written: list[Any], maps: list[Narrow]) -> Ints:
+    """Interned numbers of all parts under the shared numbering; a negative one stays."""
+    pieces = []
+    for values, numbers in zip(written, maps, strict=True):
+        own = as_numpy(values, np.int32)
+        pieces.append(np.where(own >= 0, numbers[np.maximum(own, 0)], -1) if len(numbers) else own)
+    return np.concatenate(pieces).astype(np.int64)
 
 
-def concatenated(pieces: list[Any], dtype: Any = np.int64) -> Any:
-    return np.concatenate(pieces) if pieces else np.empty(0, dtype)
+def _renumbered(written: list[Any], maps: list[Narrow]) -> Narrow:
+    pairs = zip(written, maps, strict=True)
+    return np.concatenate([numbers[as_numpy(values, np.int32)] for values, numbers in pairs])
+
+
+def joined_arrays(written: list[Any], dtype: Any = np.int64) -> Any:
+    """One array from those of all parts."""
+    return np.concatenate([as_numpy(values, dtype) for values in written])
 
 
 def as_numpy(values: Any, dtype: Any) -> Any:
+    """An `array` as NumPy, without a copy."""
     return np.frombuffer(values, dtype) if len(values) else np.empty(0, dtype)
 
 
 def _track_key(track: tuple[Any, Any]) -> tuple[tuple[bool, int, str], ...]:
-    """Numbers in order, then text."""
+    """Text, then numbers in order."""
     return tuple(
-        (
-            isinstance(part, int),
-            part if isinstance(part, int) else 0,
-            "" if isinstance(part, int) else str(part),
-        )
-        for part in track
+        (True, part, "") if isinstance(part, int) else (False, 0, str(part)) for part in track
     )
 
 
-def _text(value: Any) -> str:
-    return "" if value is None else str(value)
-
-
-def compact(text: bytes) -> str:
-    """JSON text with its layout taken out, so that two writers of one value agree."""
-    try:
-        return msgspec.json.encode(msgspec.json.decode(text)).decode() if text else ""
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return text.decode(errors="replace")
-
-
 def json_text(text: bytes | str) -> str:
-    """A JSON string without its quotes; any other JSON value as its text."""
+    """A JSON string without its quotes; any other JSON value as compact JSON."""
     if isinstance(text, str):
         return text
-    if text[:1] == b'"':
-        try:
-            return str(msgspec.json.decode(text))
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            return text.decode(errors="replace")
-    return compact(text)
+    try:
+        found = msgspec.json.decode(text)
+        return found if isinstance(found, str) else msgspec.json.encode(found).decode()
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return text.decode(errors="replace")

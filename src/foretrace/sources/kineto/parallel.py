@@ -38,8 +38,8 @@ def read_apart(
     ledger: LedgerBuilder,
     meanwhile: Callable[[], object],
 ) -> tuple[list[Columns], Buffer]:
-    """Let children read all but the end of a large plain file; their columns, and the buffer for the
-    rest. `meanwhile` runs while they read.
+    """Let children read all but the end of a large plain file: their columns, and the buffer for
+    the rest. `meanwhile` runs while they read.
     """
     path, size, workers = stream.plain_path, stream.size or 0, min(cores(), 8)
     if path is None or size - buffer.offset < WORTHWHILE or workers < 2 or not _may_fork():
@@ -85,7 +85,7 @@ def _may_fork() -> bool:
 
 
 def _cuts(path: str, start: int, stop: int, workers: int) -> list[int]:
-    """Where the ranges begin and end, each at the end of a record; fewer when no boundary is found."""
+    """Where the ranges begin and end, each at a record's end; fewer where none is found."""
     cuts = [start]
     with open(path, "rb") as file:
         for index in range(1, workers + 1):
@@ -135,14 +135,8 @@ def _read_range(
 
 def _arrays(columns: Columns) -> list[array[Any]]:
     """Every array of `columns`, in one fixed order."""
-    main: list[array[Any]] = [
-        columns.site,
-        columns.name,
-        columns.ts,
-        columns.dur,
-        columns.correlation,
-        columns.external,
-    ]
+    main: list[array[Any]] = [columns.site, columns.name, columns.ts, columns.dur]
+    main += [columns.correlation, columns.external]
     return main + [values for side in columns.sides.values() for values in side.values()]
 
 
@@ -152,23 +146,11 @@ def _pools(columns: Columns) -> tuple[Pool, ...]:
 
 def _send(pipe: IO[bytes], columns: Columns, ledger: LedgerBuilder, ended: int | None) -> None:
     arrays = _arrays(columns)
-    note = (
-        ended,
-        ledger.seen,
-        ledger.repaired,
-        ledger.skipped,
-        ledger.counts,
-        ledger.texts,
-        ledger.places,
-    )
-    head = msgspec.msgpack.encode(
-        (
-            [len(values) * values.itemsize for values in arrays],
-            [list(pool) for pool in _pools(columns)],
-            (columns.unfinished, columns.coerced),
-            note,
-        )
-    )
+    counted = (ledger.seen, ledger.repaired, ledger.skipped)
+    note = (ended, *counted, ledger.counts, ledger.texts, ledger.places)
+    sizes = [len(values) * values.itemsize for values in arrays]
+    pools = [list(pool) for pool in _pools(columns)]
+    head = msgspec.msgpack.encode((sizes, pools, (columns.unfinished, columns.coerced), note))
     pipe.write(len(head).to_bytes(8, "little") + head)
     for values in arrays:
         pipe.write(values)

@@ -1,5 +1,4 @@
-"""One trace event as typed data. The fast path decodes straight into these; the careful path fills
-them by hand.
+"""One trace event as typed data.
 
 Fields are declared in the order Kineto writes them, which msgspec rewards; keys that are not
 declared are skipped without being built. `Raw` fields keep the JSON text: shapes repeat so often
@@ -94,11 +93,9 @@ class Args(Struct, gc=False, omit_defaults=True):
 
 
 class Event(Struct, gc=False, forbid_unknown_fields=True):
-    """One record of `traceEvents`. Times are the numbers as written: microseconds, whole or with
-    decimals.
+    """One record of `traceEvents`; times are microseconds as written, whole or with decimals.
 
-    A key that is not declared here sends its stretch to the careful reader: it may be a damaged
-    one.
+    A key that is not declared here sends its stretch to the careful reader: it may be damaged.
     """
 
     ph: str = ""
@@ -115,9 +112,7 @@ class Event(Struct, gc=False, forbid_unknown_fields=True):
 
 
 class ExactEvent(Event, gc=False, forbid_unknown_fields=True):
-    """The same with times as exact decimals, for absolute times with more digits than a float can
-    hold.
-    """
+    """The same with exact decimal times, for absolute times that a float cannot hold."""
 
     ts: Decimal | None = None  # type: ignore[assignment]
 
@@ -125,23 +120,8 @@ class ExactEvent(Event, gc=False, forbid_unknown_fields=True):
 # JSON key -> attribute of Args, for the careful path.
 ARG_FIELDS: dict[str, str] = {info.encode_name: info.name for info in msgspec.structs.fields(Args)}
 # Header of a record as every producer writes it: what may follow a string that was not escaped.
-EVENT_KEYS = (
-    "ph",
-    "cat",
-    "name",
-    "pid",
-    "tid",
-    "ts",
-    "dur",
-    "id",
-    "args",
-    "bp",
-    "s",
-    "tts",
-    "cname",
-    "sf",
-    "stack",
-)
+_KEYS = "ph cat name pid tid ts dur id args bp s tts cname sf stack"
+EVENT_KEYS = tuple(_KEYS.split())
 
 decode_events = msgspec.json.Decoder(list[Event]).decode
 decode_exact_events = msgspec.json.Decoder(list[ExactEvent]).decode

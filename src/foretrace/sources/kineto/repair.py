@@ -1,5 +1,4 @@
-"""Reads one damaged record: quotes that were not escaped, raw control characters, NaN, numbers
-beyond 64 bits.
+"""Reads one damaged record: unescaped quotes, control characters, NaN, numbers beyond 64 bits.
 
 torch 2.13 writes `"name": "a"b",` for `record_function('a"b')`, so a string may hold quotes that
 end nothing. A quote ends a string only where what follows is what this writer puts after a string:
@@ -49,9 +48,7 @@ class Unrepairable(ValueError):
 
 
 def text_of(record: bytes, ledger: LedgerBuilder) -> str:
-    """UTF-8, with each bad byte as U+FFFD and its two hex digits, so that two bad names stay two
-    names.
-    """
+    """UTF-8; a bad byte is U+FFFD and its two hex digits, so that two bad names stay different."""
     try:
         return record.decode()
     except UnicodeDecodeError:
@@ -107,24 +104,26 @@ class Reader:
         self.repaired = self.odd_controls = False
 
     def skip(self, at: int) -> int:
+        """The place after white space."""
         return _SPACE.match(self.text, at).end()  # type: ignore[union-attr]
 
     def value(self, at: int, depth: int, *, in_list: bool) -> tuple[Any, int]:
+        """The value at `at`, and the place after it."""
         at = self.skip(at)
         char = self.text[at : at + 1]
         if char in "{[" and char and depth >= self.limits.depth:
             raise Unrepairable("limit_depth")
         if char == "{":
-            return self.object(at + 1, depth + 1)
+            return self._object(at + 1, depth + 1)
         if char == "[":
-            return self.array(at + 1, depth + 1)
+            return self._array(at + 1, depth + 1)
         if char == '"':
-            return self.string(at + 1, in_list=in_list, event_level=depth <= 1)
-        return self.atom(at)
+            return self._string(at + 1, in_list=in_list, event_level=depth <= 1)
+        return self._atom(at)
 
-    def atom(self, at: int) -> tuple[Any, int]:
+    def _atom(self, at: int) -> tuple[Any, int]:
         if match := _NUMBER.match(self.text, at):
-            return self.number(match[0]), match.end()
+            return self._number(match[0]), match.end()
         if match := _NONFINITE.match(self.text, at):
             self.ledger.note("nonfinite")
             return None, match.end()
@@ -132,7 +131,7 @@ class Reader:
             return _WORDS[match[0]], match.end()
         raise Unrepairable
 
-    def number(self, text: str) -> int | float | Decimal | str:
+    def _number(self, text: str) -> int | float | Decimal | str:
         if "." in text or "e" in text or "E" in text:
             return self.decimal(text)
         if len(text) > 18 and not -(1 << 63) <= (int(text) if len(text) < 40 else 1 << 64) < (
@@ -142,7 +141,7 @@ class Reader:
             return text
         return int(text)
 
-    def object(self, at: int, depth: int) -> tuple[dict[str, Any], int]:
+    def _object(self, at: int, depth: int) -> tuple[dict[str, Any], int]:
         found: dict[str, Any] = {}
         at = self.skip(at)
         if self.text[at : at + 1] == "}":
@@ -159,14 +158,11 @@ class Reader:
             found[key], at = self.value(match.end(), depth, in_list=False)
             if len(found) > self.limits.args:
                 raise Unrepairable("limit_args")
-            at = self.skip(at)
-            if self.text[at : at + 1] == "}":
-                return found, at + 1
-            if self.text[at : at + 1] != ",":
-                raise Unrepairable
-            at += 1
+            at, ended = self._after_item(at, "}")
+            if ended:
+                return found, at
 
-    def array(self, at: int, depth: int) -> tuple[list[Any], int]:
+    def _array(self, at: int, depth: int) -> tuple[list[Any], int]:
         found: list[Any] = []
         at = self.skip(at)
         if self.text[at : at + 1] == "]":
@@ -174,46 +170,45 @@ class Reader:
         while True:
             item, at = self.value(at, depth, in_list=True)
             found.append(item)
-            at = self.skip(at)
-            if self.text[at : at + 1] == "]":
-                return found, at + 1
-            if self.text[at : at + 1] != ",":
-                raise Unrepairable
-            at += 1
+            at, ended = self._after_item(at, "]")
+            if ended:
+                return found, at
 
-    def string(self, at: int, *, in_list: bool, event_level: bool) -> tuple[str, int]:
+    def _after_item(self, at: int, closing: str) -> tuple[int, bool]:
+        """The place after the comma or the closing bracket, and whether it was the bracket."""
+        at = self.skip(at)
+        char = self.text[at : at + 1]
+        if char not in (",", closing):
+            raise Unrepairable
+        return at + 1, char == closing
+
+    def _string(self, at: int, *, in_list: bool, event_level: bool) -> tuple[str, int]:
         pieces: list[str] = []
         start = at
         while True:
-            at = self.plain(at, pieces)
+            match = _PLAIN.match(self.text, at)
+            assert match is not None
+            pieces.append(match[0])
+            at = match.end()
             char = self.text[at : at + 1]
             if not char:
                 raise Unrepairable
             if at - start > self.limits.string:
                 raise Unrepairable("limit_string")
-            if char == '"':
-                if self.ends(at, in_list, event_level):
-                    return "".join(pieces), at + 1
-                self.repaired = True
-                pieces.append(char)
-                at += 1
-            elif char == "\\":
-                at = self.escape(at, pieces)
-            else:
+            if char == "\\":
+                at = self._escape(at, pieces)
+                continue
+            if char != '"':
                 self.odd_controls = True
-                pieces.append(char)
-                at += 1
+            elif self._ends(at, in_list, event_level):
+                return "".join(pieces), at + 1
+            else:
+                self.repaired = True
+            pieces.append(char)
+            at += 1
 
-    def plain(self, at: int, pieces: list[str]) -> int:
-        match = _PLAIN.match(self.text, at)
-        assert match is not None
-        pieces.append(match[0])
-        return match.end()
-
-    def escape(self, at: int, pieces: list[str]) -> int:
-        """A good escape becomes its character; a bad one (`\\x`) keeps its backslash and counts as
-        repaired.
-        """
+    def _escape(self, at: int, pieces: list[str]) -> int:
+        """A bad escape (`\\x`) keeps its backslash and counts as repaired."""
         following = self.text[at + 1 : at + 2]
         if following in _ESCAPES and following:
             pieces.append(_ESCAPES[following])
@@ -225,7 +220,7 @@ class Reader:
         pieces.append("\\")
         return at + 1
 
-    def ends(self, at: int, in_list: bool, event_level: bool) -> bool:
+    def _ends(self, at: int, in_list: bool, event_level: bool) -> bool:
         """Whether the quote at `at` ends its string, judged by what follows."""
         if self.quotes is None:
             return True

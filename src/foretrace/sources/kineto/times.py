@@ -1,4 +1,4 @@
-"""When each event ran, in exact integer nanoseconds, and the one order in which events are numbered.
+"""When each event ran, in exact integer nanoseconds, and the order in which events are numbered.
 
 Times are written in microseconds, in five ways over the eras of the format. A decimal with three
 digits below 2^43 us is the nearest double to that decimal, so splitting whole and fraction and
@@ -22,14 +22,8 @@ from foretrace.sources.kineto.layout import kind_of
 
 _EPOCH_US = 10**14  # later than 1973: a time this large counts from 1970
 _MAX_US = 9.0e15  # beyond this nanoseconds do not fit 64 bits
-# Who is outside when two ranges start and end together: steps and annotations, then frames, ops,
-# and calls.
-_OUTER = {
-    name: rank
-    for rank, name in enumerate(
-        ("user_annotation", "python_function", "cpu_op", "cuda_runtime", "cuda_driver")
-    )
-}
+# which range is outside when two start and end together
+_OUTER = ("user_annotation", "python_function", "cpu_op", "cuda_runtime", "cuda_driver")
 _FAR = np.iinfo(np.int64).max
 
 
@@ -54,14 +48,10 @@ def nanoseconds(us: Floats) -> Ints:
 
 
 def clock_of(header: dict[str, Any], ts: Floats, origin_us: int, ledger: LedgerBuilder) -> Clock:
-    """Which era wrote these times; notes what the reader should know about their precision and
-    origin.
-    """
+    """Which era wrote these times; their precision and a missing origin are noted."""
     if origin_us:
-        ledger.note(
-            "ts_precision",
-            text="absolute times as floating point: the writer may have lost up to +-250 ns",
-        )
+        text = "absolute times as floating point: the writer may have lost up to +-250 ns"
+        ledger.note("ts_precision", text=text)
         return Clock(0, origin_us * 1000, 250, origin_us)
     usable = ts[np.abs(ts) < _MAX_US]
     positive = usable[usable > 0]
@@ -92,11 +82,8 @@ class EventTimes:
         self.start, self.length = nanoseconds(ts), nanoseconds(dur)
         gpu = is_one_of(joined.kind, GPU_WORK)
         written = ts + clock.origin_us
-        typical = (
-            float(np.median(written[ranged & (written > 0)]))
-            if bool((ranged & (written > 0)).any())
-            else 0.0
-        )
+        positive = written[ranged & (written > 0)]
+        typical = float(np.median(positive)) if positive.size else 0.0
         stamped = ~((written == 0) & ((clock.base_ns is not None) or typical > 1e12) & ranged)
         missing = np.isnan(ts)
         inside = (np.abs(np.where(missing, 0, written)) < 9.0e15) & (written >= 0) | missing
@@ -116,7 +103,7 @@ class EventTimes:
 
 
 def _pair_begin_end(joined: Joined, times: EventTimes, ledger: LedgerBuilder) -> None:
-    """`B` and `E` of one thread become one range; an `E` without its `B`, or the reverse, is noted."""
+    """Make one range of each `B` and its `E` on one thread; note those without a partner."""
     marks = np.flatnonzero((joined.kind == KIND["begin"]) | (joined.kind == KIND["end"]))
     if not marks.size:
         return
@@ -153,7 +140,8 @@ def time_order(joined: Joined, times: EventTimes) -> Ints:
     tied[:-1] |= same
     where = np.flatnonzero(tied)
     rows = order[where]
-    rank = np.array([_OUTER.get(name, len(_OUTER) + code) for code, name in enumerate(KINDS)])
+    ranks = [_OUTER.index(name) if name in _OUTER else 99 + KIND[name] for name in KINDS]
+    rank = np.array(ranks)
     within = np.lexsort(
         (
             joined.name[rows],
