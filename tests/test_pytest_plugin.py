@@ -97,7 +97,7 @@ def test_marks(pytester: pytest.Pytester, marks: str, outcome: str) -> None:
     run(pytester, "--strict-markers").assert_outcomes(**{outcome: 1})
 
 
-def test_a_mark_without_a_recording_is_never_a_pass_in_silence(pytester: pytest.Pytester) -> None:
+def test_a_mark_without_a_recording_is_always_reported(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("""
         import pytest
         @pytest.mark.max_kernels(5)

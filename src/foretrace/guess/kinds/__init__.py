@@ -14,6 +14,7 @@ from functools import cache, wraps
 from typing import Any
 
 from foretrace import plugins
+from foretrace.guess.amounts import EQUALS, Amount
 from foretrace.guess.scope import Scope, Unknown, Window
 from foretrace.guess.selection import Selection
 from foretrace.guess.selectors import Selector
@@ -77,9 +78,10 @@ MeasureFunction = Callable[[Query], Measurement]
 
 def comparison(args: Mapping[str, Any]) -> str:
     """`== 5`, `< 300 us`: the comparison that a prediction makes; empty when it makes none."""
-    symbol = args["compare"].symbol if "compare" in args else "=="
-    amount = next((args[name] for name in ("number", "amount") if name in args), None)
-    return "" if amount is None else f"{symbol} {amount.text}"
+    compare = args.get("compare", EQUALS)
+    # a pattern can also contain these names as plain words
+    found = [value for name in ("number", "amount") if isinstance(value := args.get(name), Amount)]
+    return f"{compare.symbol} {found[0].text}" if found else ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,10 +97,7 @@ def _on_cpu(window: Window) -> _KernelOps:
 KIND = GuessKind(
     "fusion",
     40,
-    (
-        "{parts:parts} are|is [not] fused",
-        "{parts:parts} are|is [not] fused into one kernel",
-    ),
+    ("{parts:parts} are|is [not] fused", "{parts:parts} are|is [not] fused into one kernel"),
     per_window(_fused),
     expected=lambda args: "not fused" if "not" in args else "fused",
 )
