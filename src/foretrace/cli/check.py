@@ -1,15 +1,15 @@
-"""`foretrace check`."""
+"""Predict: Check predictions about a trace: hit, miss or unknown."""
 
 from __future__ import annotations
 
 import click
 
 from foretrace.cli._lossy import warn_of_loss
-from foretrace.cli._options import as_json, opens_trace
+from foretrace.cli._options import PATH, as_json, opens_trace
 
 
-@click.command("check")
-@click.argument("trace")
+@click.command("check", epilog="See: foretrace docs guess")
+@click.argument("trace", type=PATH)
 @click.option(
     "-g",
     "--guess",
@@ -48,7 +48,7 @@ def command(
 
     A miss shows the part of the trace that decides it, and the likely reason where one is known.
     Exit 1 when one missed. What the trace does not hold is unknown, never a hit; so is what a cut
-    or damaged trace may lack. docs/guess.md lists every word.
+    or damaged trace may lack.
     """
     import json
 

@@ -1,4 +1,4 @@
-"""`foretrace look`."""
+"""Read: Show what ran on the GPU, what it cost and what could be saved."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from foretrace.cli._options import as_json, lost_data, one_form, opens_trace, shows_bold
+from foretrace.cli._options import PATH, as_json, lost_data, one_form, opens_trace, shows_bold
 
 if TYPE_CHECKING:
     from foretrace.look_set import Overview
 
 
-@click.command("look")
-@click.argument("trace")
+@click.command("look", epilog="See: foretrace docs look")
+@click.argument("trace", type=PATH)
 @as_json
 @click.option("--markdown", is_flag=True, help="Markdown instead of a terminal table.")
 @click.option(
@@ -41,7 +41,7 @@ def command(
     """Say what ran on the GPU, who asked for it, what it cost, and what could be saved.
 
     Opens with a short story, then lists what each region runs in launch order, the steps, kernels
-    and host ops, what the rules found (docs/findings.md), and what reading the file cost.
+    and host ops, what the rules found, and what reading the file cost.
 
     TRACE is a file, a folder or zip, ARCHIVE.zip::MEMBER, or - for stdin. A folder or zip that
     holds several traces gives an overview: a row for each, how far its ranks lie apart, and which

@@ -1,4 +1,4 @@
-"""`foretrace shapes RUNG`."""
+"""Record and measure: Measure what a new input shape costs."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 
 import click
 
-from foretrace.cli._options import as_json, builds_rung, one_form, say, shows_bold
+from foretrace.cli._options import as_json, builds_rung, one_form, rung_names, say, shows_bold
 from foretrace.schema.rung import Choice
 
 
-@click.command("shapes")
-@click.argument("rung")
+@click.command("shapes", epilog="See: foretrace docs shapes")
+@click.argument("rung", shell_complete=rung_names)
 @click.option(
     "--sweep",
     "sweeps",
@@ -64,7 +64,6 @@ def command(
     The contenders are the rung's first variant as it is, compiled static, dynamic and automatic
     (what torch.compile does when nobody says), and its other variants. Each visits the same shapes
     in the same order, beginning with nothing compiled: a server that sees shape after shape.
-    docs/shapes.md tells more.
     """
     from foretrace.ladder import rung as find
     from foretrace.ladder import shapes

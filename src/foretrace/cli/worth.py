@@ -1,4 +1,4 @@
-"""`foretrace worth SUBJECT`."""
+"""Record and measure: Measure whether torch.compile pays off for your code."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any
 
 import click
 
-from foretrace.cli._options import as_json, builds_rung, one_form, say, shows_bold
+from foretrace.cli._options import as_json, builds_rung, one_form, rung_names, say, shows_bold
 from foretrace.schema.rung import MODES, Choice
 
 
-@click.command("worth")
-@click.argument("subject")
+@click.command("worth", epilog="See: foretrace docs worth")
+@click.argument("subject", shell_complete=rung_names)
 @click.option(
     "--mode",
     "modes",
@@ -72,7 +72,7 @@ def command(
     foretrace worth mlp --small --markdown
 
     Eager and compiled calls are timed in turns without a profiler; a difference inside the noise is
-    no verdict. docs/worth.md tells more.
+    inconclusive.
     """
     import contextlib
     import sys
