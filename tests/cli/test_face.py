@@ -59,11 +59,10 @@ def _completions(words: list[str], incomplete: str) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(
-    "words",
-    "look;check;compare a.json;guess;sql;report;serve;share;perfetto;record".split(";"),
+    "name", ["look", "check", "compare", "guess", "sql", "report", "serve", "share", "record"]
 )
-def test_the_shell_completes_file_names(words: str) -> None:
-    assert _completions(words.split(), "tra") == [("file", "tra")]
+def test_the_shell_completes_file_names(name: str) -> None:
+    assert _completions([name], "tra") == [("file", "tra")]
 
 
 @pytest.mark.parametrize("words", [["run"], ["shapes"], ["worth"], ["ladder", "--only"]])
