@@ -48,7 +48,7 @@ def command(
 
     A miss shows the part of the trace that decides it, and the likely reason where one is known.
     Exit 1 when one missed. What the trace does not hold is unknown, never a hit; so is what a cut
-    or damaged trace may lack.
+    or damaged trace may lack. docs/guess.md lists every word.
     """
     import json
 

@@ -59,7 +59,7 @@ def command(
 
     A claim holds, does not hold (with what was measured, why it was said, why it missed and what is
     right), or cannot be told here. At the end stands the article's table: what changed with each
-    setup and what stayed the same, from the measurements.
+    setup and what stayed the same, from the measurements. docs/ladder.md tells more.
     """
     import json
 

@@ -41,7 +41,7 @@ def command(
     """Say what ran on the GPU, who asked for it, what it cost, and what could be saved.
 
     Opens with a short story, then lists what each region runs in launch order, the steps, kernels
-    and host ops, what the rules found, and what reading the file cost.
+    and host ops, what the rules found (docs/findings.md), and what reading the file cost.
 
     TRACE is a file, a folder or zip, ARCHIVE.zip::MEMBER, or - for stdin. A folder or zip that
     holds several traces gives an overview: a row for each, how far its ranks lie apart, and which

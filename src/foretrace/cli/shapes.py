@@ -64,6 +64,7 @@ def command(
     The contenders are the rung's first variant as it is, compiled static, dynamic and automatic
     (what torch.compile does when nobody says), and its other variants. Each visits the same shapes
     in the same order, beginning with nothing compiled: a server that sees shape after shape.
+    docs/shapes.md tells more.
     """
     from foretrace.ladder import rung as find
     from foretrace.ladder import shapes

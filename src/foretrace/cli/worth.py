@@ -72,7 +72,7 @@ def command(
     foretrace worth mlp --small --markdown
 
     Eager and compiled calls are timed in turns without a profiler; a difference inside the noise is
-    inconclusive.
+    no verdict. docs/worth.md tells more.
     """
     import contextlib
     import sys
