@@ -6,6 +6,7 @@ import importlib.util
 import json
 import re
 import sys
+import tomllib
 from collections import defaultdict
 from dataclasses import fields
 from pathlib import Path
@@ -75,6 +76,27 @@ def test_only_commands_and_pages_that_exist_are_named(page: Path) -> None:
     assert named <= set(COMMANDS)
     shown = set(re.findall(r"foretrace docs ([a-z-]+)", text))
     assert shown <= {path.stem for path in PAGES}
+
+
+def test_the_first_screen_of_the_readme_gives_the_two_commands() -> None:
+    first = README.read_text().splitlines()[:25]
+    assert [line.split("#")[0].strip() for line in first if line.startswith("    make ")] == [
+        "make tour",
+        "make test",
+    ]
+    assert "$ foretrace " in "\n".join(first)
+
+
+def test_the_layers_of_the_architecture_page_are_those_that_are_checked() -> None:
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
+    layers = [re.findall(r"foretrace\.(\w+)", row) for row in contracts["contracts"][0]["layers"]]
+    if ["overview"] not in layers:
+        pytest.skip("the layers of pyproject.toml are still those of 0.1")
+    table = _page("architecture.md").partition("## The layers")[2].partition("\n\nTo add")[0]
+    rows = re.findall(r"^\| (`.+?) \|", table, re.MULTILINE)
+    shown = [re.findall(r"`(\w+)`", row) for row in rows]
+    assert shown[0] == ["__init__", "__main__"]
+    assert [sorted(row) for row in shown[1:]] == [sorted(row) for row in layers]
 
 
 @pytest.mark.parametrize("page", WRITTEN, ids=lambda page: page.name)
