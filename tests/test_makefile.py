@@ -1,4 +1,4 @@
-"""`make tour` and `make test` on a bare machine: what is set up and run, and what happens without torch."""
+"""`make tour` and `make test` on a bare machine: what they set up and run, with and without torch."""
 
 from __future__ import annotations
 
@@ -16,7 +16,11 @@ pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="there is n
 # Stands for the environment's Python: writes down its arguments, and fails for what $FAILS names.
 PYTHON = """#!/bin/sh
 echo "$@" >> calls
-case "$*" in *$FAILS*) echo "Looking in indexes"; echo "ERROR: No matching distribution found for torch" >&2; exit 1;; esac
+case "$*" in *$FAILS*)
+  echo "Looking in indexes"
+  echo "ERROR: No matching distribution found for torch" >&2
+  exit 1;;
+esac
 """
 
 

@@ -28,18 +28,19 @@ HEAD = """# Commands
 | 70 | a bug in foretrace; `FORETRACE_DEBUG=1` shows the traceback |
 | 130 | stopped with Ctrl+C |
 
-Answers go to stdout; progress and warnings go to stderr. `--json` prints one JSON document and nothing else. `NO_COLOR` is
-honoured.
+Answers go to stdout; progress and warnings go to stderr. `--json` prints one JSON document and
+nothing else. `NO_COLOR` is honoured.
 
 ## Shell completion
 
-The shell completes commands, options, file names, rungs and pages. Add one line to the file that your shell reads at start:
+The shell completes commands, options, file names, rungs and pages. Add one line to the file that
+your shell reads when it starts:
 
-| shell | file | line |
-|---|---|---|
-| bash | `~/.bashrc` | `eval "$(_FORETRACE_COMPLETE=bash_source foretrace)"` |
-| zsh | `~/.zshrc` | `eval "$(_FORETRACE_COMPLETE=zsh_source foretrace)"` |
-| fish | `~/.config/fish/completions/foretrace.fish` | `_FORETRACE_COMPLETE=fish_source foretrace \\| source` |
+```sh
+eval "$(_FORETRACE_COMPLETE=bash_source foretrace)"     # bash, in ~/.bashrc
+eval "$(_FORETRACE_COMPLETE=zsh_source foretrace)"      # zsh, in ~/.zshrc
+_FORETRACE_COMPLETE=fish_source foretrace | source      # fish, in ~/.config/fish/config.fish
+```
 """
 
 
