@@ -1,4 +1,4 @@
-"""`make tour` and `make test` on a bare machine: what they set up and run, with and without torch."""
+"""`make tour` and `make test` on a bare machine: what they set up and run, also without torch."""
 
 from __future__ import annotations
 
