@@ -19,6 +19,8 @@ from foretrace import recordings
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+# the code of this checkout, whatever is installed; and the same output on every terminal
+SETTINGS = {"PYTHONPATH": str(ROOT / "src"), "COLUMNS": "80", "NO_COLOR": "1"}
 _BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -37,7 +39,7 @@ def _output(command: str) -> str:
         done = subprocess.run(
             ["bash", "-c", f'foretrace() {{ "{sys.executable}" -m foretrace "$@"; }}\n{command}'],
             cwd=recordings.folder("h200"),
-            env={**os.environ, "FORETRACE_CACHE": cache, "COLUMNS": "80", "NO_COLOR": "1"},
+            env={**os.environ, **SETTINGS, "FORETRACE_CACHE": cache},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

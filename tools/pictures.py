@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import html
+import os
 import shutil
 import subprocess
 import sys
@@ -14,7 +15,8 @@ from pathlib import Path
 
 from foretrace import recordings
 
-IMAGES = Path(__file__).resolve().parents[1] / "docs" / "images"
+ROOT = Path(__file__).resolve().parents[1]
+IMAGES = ROOT / "docs" / "images"
 LINES = 25
 TERMINAL = """<!doctype html><meta charset="utf-8"><style>
 body {{ margin: 0; background: #1d2021; color: #ebdbb2; }}
@@ -40,8 +42,15 @@ def main() -> None:
 
 def _foretrace(*arguments: str) -> str:
     words = [sys.executable, "-m", "foretrace", *arguments]
-    folder = recordings.folder("h200")
-    return subprocess.run(words, cwd=folder, check=True, capture_output=True, text=True).stdout
+    done = subprocess.run(
+        words,
+        cwd=recordings.folder("h200"),
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},  # whatever is installed
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    return done.stdout
 
 
 def _shoot(browser: str, page: Path, picture: Path, size: str) -> None:
