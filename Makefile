@@ -2,20 +2,23 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+CODE := src tests benchmarks examples tools
 RUN_STAMP := $(VENV)/.run-$(shell cksum < requirements/run.txt 2>/dev/null | cut -d' ' -f1)
 LADDER_STAMP := $(VENV)/.ladder-$(shell cat requirements/run.txt requirements/ladder.txt 2>/dev/null | cksum | cut -d' ' -f1)
 DEV_STAMP := $(VENV)/.dev-$(shell cat requirements/*.txt 2>/dev/null | cksum | cut -d' ' -f1)
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
-.PHONY: tour test lint types imports unit lock clean
+.PHONY: tour test lint types imports unit site docs pages clean
 
 tour: $(LADDER_STAMP)
 	@$(BIN)/python -m foretrace tour
 
-test: lint types imports unit
+test: lint types imports site unit
 
 lint: $(DEV_STAMP)
-	@$(BIN)/ruff check src tests benchmarks examples && echo "ruff: clean"
+	@$(BIN)/ruff format --quiet --check $(CODE) || { echo "run: $(BIN)/ruff format $(CODE)"; exit 1; }
+	@$(BIN)/ruff check --quiet $(CODE) && echo "ruff: clean"
 
 types: $(DEV_STAMP)
 	@$(BIN)/mypy
@@ -26,10 +29,21 @@ imports: $(DEV_STAMP)
 unit: $(DEV_STAMP)
 	@$(BIN)/python -m pytest -n auto --dist worksteal
 
+# Checks that the site builds; leaves nothing behind.
+site: $(DEV_STAMP)
+	@folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && $(MKDOCS) --site-dir "$$folder" && echo "site: builds"
+
+docs: $(DEV_STAMP)
+	@$(MKDOCS) --site-dir site && echo "wrote site/index.html"
+
+# Generated pages, example output and pictures. `pictures.py` needs a Chromium.
+pages: $(DEV_STAMP)
+	@for tool in tools/*_page.py tools/examples.py tools/pictures.py; do echo "$$tool"; $(BIN)/python $$tool || exit 1; done
+
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
 		|| { echo "foretrace needs Python 3.11 or later: set PYTHON=/path/to/python3.11"; exit 1; }
-	@$(PYTHON) -m venv $(VENV) || { echo "could not make $(VENV): is the venv module installed (python3-venv)?"; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || { echo "could not create $(VENV): is the venv module installed (python3-venv)?"; exit 1; }
 
 $(RUN_STAMP): $(VENV)/bin/python requirements/run.txt
 	@echo "setting up $(VENV) (reading needs no torch)"
@@ -41,7 +55,7 @@ $(RUN_STAMP): $(VENV)/bin/python requirements/run.txt
 
 # Without torch the tour still reads: a failure here is one line, and the next run tries again.
 $(LADDER_STAMP): $(RUN_STAMP) requirements/ladder.txt
-	@echo "setting up torch for the climb on this machine (a few minutes the first time)"
+	@echo "setting up torch for the ladder on this machine (a few minutes the first time)"
 	@said=$$($(PIP) -r requirements/run.txt -r requirements/ladder.txt 2>&1) && touch $@ \
 		|| { echo "torch could not be installed: $$(echo "$$said" | grep -m 1 '^ERROR' || echo "pip failed")"; }
 
@@ -52,4 +66,4 @@ $(DEV_STAMP): $(RUN_STAMP) requirements/ladder.txt requirements/dev.txt
 	@touch $@
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist site

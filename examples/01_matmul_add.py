@@ -33,7 +33,8 @@ def main() -> None:
     x, w, b = (torch.randn(args.size, args.size, **place) for _ in range(3))
     function = torch.compile(matmul_add) if args.compile else matmul_add
     dtype = "bf16" if place["dtype"] is torch.bfloat16 else "fp32"
-    tag = f"{args.size}_{dtype}_{'warm' if args.warmup else 'cold'}_{'compile' if args.compile else 'eager'}"
+    warm, how = "warm" if args.warmup else "cold", "compile" if args.compile else "eager"
+    tag = f"{args.size}_{dtype}_{warm}_{how}"
     article.profile(
         lambda: function(x, w, b),
         region="matmul_add",

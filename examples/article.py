@@ -22,9 +22,7 @@ DTYPES = {"bf16": torch.bfloat16, "fp32": torch.float32}
 
 
 def place(dtype: str | None = None) -> dict[str, object]:
-    """The GPU where there is one, in the type asked for. Unasked it is bf16; a CPU without it gets
-    fp32, and a line says so.
-    """
+    """The GPU if there is one, and the dtype: bf16 by default, fp32 on a CPU without bf16."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
     if dtype is None and device == "cpu" and not torch.ops.mkldnn._is_mkldnn_bf16_supported():
         print("this CPU has no bf16 arithmetic: running in fp32", file=sys.stderr)
@@ -61,7 +59,7 @@ def profile(
 
 
 def run(main: Callable[[], None]) -> None:
-    """Run a script's `main`; what a person can mend is one line, not a traceback."""
+    """Run a script's `main`; an error that the user can fix is one line, not a traceback."""
     try:
         main()
     except ForetraceError as problem:

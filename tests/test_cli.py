@@ -199,7 +199,8 @@ def test_one_form_at_a_time(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr() == ("", "foretrace: choose one of --json and --markdown\n")
 
 
-MAKERS = {"bench", "name", "record", "run", "schema", "shapes", "worth"}  # they are given no trace
+# they are given no trace
+MAKERS = {"bench", "docs", "name", "record", "run", "schema", "shapes", "worth"}
 
 
 @pytest.mark.parametrize("name", sorted(set(COMMANDS) - MAKERS))
@@ -346,9 +347,8 @@ def test_a_full_disk_is_said_in_one_line(arguments: list[str]) -> None:
             text=True,
         )
     assert done.returncode == 2
-    assert (
-        done.stderr
-        == "foretrace: the output cannot be written: No space left on device; send it elsewhere\n"
+    assert done.stderr == (
+        "foretrace: cannot write the output: No space left on device; redirect it to another place\n"
     )
 
 

@@ -1,12 +1,16 @@
-"""Everything a user can reach is written down where they would look, and nothing written down is
-missing.
-"""
+"""Whatever a user can reach is documented, and whatever is documented is there and works."""
 
 from __future__ import annotations
 
+import importlib.util
+import json
 import re
+import sys
+import tomllib
+from collections import defaultdict
 from dataclasses import fields
 from pathlib import Path
+from types import ModuleType
 
 import click
 import pytest
@@ -14,12 +18,28 @@ import pytest
 import foretrace
 from foretrace import recordings
 from foretrace.cli import foretrace as group
+from foretrace.cli import main
 from foretrace.sources.limits import Limits, parse_limits
 
 ROOT = Path(__file__).resolve().parents[1]
+README, CONTRIBUTING = ROOT / "README.md", ROOT / "CONTRIBUTING.md"
 PAGES = sorted((ROOT / "docs").glob("*.md"))
-TEXT = "\n".join(page.read_text() for page in PAGES) + (ROOT / "README.md").read_text()
+WRITTEN = [README, CONTRIBUTING, *PAGES]
+TEXT = "\n".join(page.read_text() for page in [README, *PAGES])
 COMMANDS = group.list_commands(click.Context(group))
+
+
+def _page(name: str) -> str:
+    return (ROOT / "docs" / name).read_text()
+
+
+def _tool(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, ROOT / "tools" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -49,16 +69,37 @@ def test_every_option_says_what_it_does(name: str) -> None:
             ]
 
 
-def test_the_readme_names_only_commands_there_are() -> None:
-    named = set(
-        re.findall(
-            r"(?:^    |`)foretrace ([a-z]+)\b", (ROOT / "README.md").read_text(), re.MULTILINE
-        )
-    )
+@pytest.mark.parametrize("page", WRITTEN, ids=lambda page: page.name)
+def test_only_commands_and_pages_that_exist_are_named(page: Path) -> None:
+    text = page.read_text()
+    named = set(re.findall(r"(?:^ {4}|^\$ |`)foretrace ([a-z]+)\b", text, re.MULTILINE))
     assert named <= set(COMMANDS)
+    shown = set(re.findall(r"foretrace docs ([a-z-]+)", text))
+    assert shown <= {path.stem for path in PAGES}
 
 
-@pytest.mark.parametrize("page", [ROOT / "README.md", *PAGES], ids=lambda page: page.name)
+def test_the_first_screen_of_the_readme_gives_the_two_commands() -> None:
+    first = README.read_text().splitlines()[:25]
+    assert [line.split("#")[0].strip() for line in first if line.startswith("    make ")] == [
+        "make tour",
+        "make test",
+    ]
+    assert "$ foretrace " in "\n".join(first)
+
+
+def test_the_layers_of_the_architecture_page_are_those_that_are_checked() -> None:
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
+    layers = [re.findall(r"foretrace\.(\w+)", row) for row in contracts["contracts"][0]["layers"]]
+    if ["experiments"] not in layers:
+        pytest.skip("the layers of pyproject.toml are still those of 0.1")
+    table = _page("architecture.md").partition("## The layers")[2].partition("\n\nTo add")[0]
+    rows = re.findall(r"^\| (`.+?) \|", table, re.MULTILINE)
+    shown = [re.findall(r"`(\w+)`", row) for row in rows]
+    assert shown[0] == ["__init__", "__main__"]
+    assert [sorted(row) for row in shown[1:]] == [sorted(row) for row in layers]
+
+
+@pytest.mark.parametrize("page", WRITTEN, ids=lambda page: page.name)
 def test_links_lead_somewhere(page: Path) -> None:
     prose = "\n".join(line for line in page.read_text().splitlines() if not line.startswith("    "))
     targets = re.findall(r"\]\((?!http)([^)#\s]+)", prose)
@@ -66,13 +107,50 @@ def test_links_lead_somewhere(page: Path) -> None:
     assert missing == []
 
 
-def test_every_page_is_linked_from_the_readme() -> None:
-    readme = (ROOT / "README.md").read_text()
-    assert [page.name for page in PAGES if f"docs/{page.name}" not in readme] == []
+def test_every_page_is_in_the_navigation_of_the_site_once() -> None:
+    nav = (ROOT / "mkdocs.yml").read_text().partition("\nnav:\n")[2].partition("\nplugins:")[0]
+    assert sorted(re.findall(r": ([\w-]+\.md)$", nav, re.MULTILINE)) == [
+        page.name for page in PAGES
+    ]
 
 
-def _page(name: str) -> str:
-    return (ROOT / "docs" / name).read_text()
+@pytest.mark.parametrize(
+    "page", [page for page in WRITTEN if "```console" in page.read_text()], ids=lambda p: p.name
+)
+def test_the_examples_print_what_the_page_shows(page: Path) -> None:
+    text = page.read_text()
+    assert _tool("examples").refreshed(text) == text, "run `make pages`"
+
+
+def test_the_page_of_commands_is_up_to_date() -> None:
+    assert _tool("commands_page").page() == _page("commands.md"), "run `make pages`"
+
+
+def test_the_worked_example_of_a_family_decodes_its_example() -> None:
+    pytest.importorskip("foretrace.families._parser")
+    page = _page("how-to-kernel-family.md")
+    code, example = (
+        re.findall(rf"```{kind}\n(.*?)```", page, re.DOTALL) for kind in ("python", "json")
+    )
+    module = ModuleType("acme")
+    exec(compile(code[0], "acme.py", "exec"), module.__dict__)
+    expected = json.loads(example[0])
+    kernel = module.FAMILY.decode(expected["name"])
+    assert {field: kernel.fields[field] for field in expected["fields"]} == expected["fields"]
+    assert module.FAMILY.decode("aten::mm") is None
+
+
+def test_the_worked_example_of_a_rule_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    code = re.findall(r"```python\n(.*?)```", CONTRIBUTING.read_text(), re.DOTALL)[0]
+    module = ModuleType("empty_steps")
+    monkeypatch.setitem(sys.modules, "empty_steps", module)
+    exec(compile(code, "empty_steps.py", "exec"), module.__dict__)
+    trace = foretrace.open(recordings.traces()["mlp_eager"], cache=False)
+    assert list(module.check(trace)) == []
+    monkeypatch.setattr(trace, "kernels", trace.kernels.clear())
+    monkeypatch.setattr(trace, "copies", trace.copies.clear())
+    (finding,) = module.check(trace)
+    assert (finding.title, finding.evidence) == ("3 steps launched nothing", {"steps": [2, 3, 4]})
 
 
 def test_every_limit_is_documented_with_its_default() -> None:
@@ -104,9 +182,35 @@ def test_the_queries_of_the_page_run() -> None:
 
 
 def test_every_public_name_is_documented() -> None:
-    missing = [
-        name
-        for name in foretrace.__all__
-        if not name.startswith("_") and not re.search(rf"`{name}[(`]", _page("python.md"))
-    ]
-    assert missing == []
+    names = [name for name in foretrace.__all__ if not name.startswith("_")]
+    assert [name for name in names if not re.search(rf"`{name}[(`]", _page("python.md"))] == []
+    assert sorted(
+        re.findall(r"^::: foretrace\.(\w+)$", _page("reference.md"), re.MULTILINE)
+    ) == sorted(names)
+
+
+def test_every_claim_is_explained_with_how_many_predictions_hold(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    rows = dict(re.findall(r"^\| `([BEH]\d+)` \| .+ \| (.+) \|$", _page("claims.md"), re.MULTILINE))
+    assert {f"B{number}" for number in range(1, 79)} <= set(rows)
+    assert main(["ladder", "--recorded", "h200", "--json"]) == 0
+    verdicts = defaultdict(list)
+    for claim in json.loads(capsys.readouterr().out)["claims"]:
+        verdicts[claim["number"]].append(claim["verdict"])
+    held = {number: f"{all_.count('hit')} of {len(all_)}" for number, all_ in verdicts.items()}
+    assert {number: row for number, row in rows.items() if row[0].isdigit()} == held
+
+
+# Words in capitals that are no abbreviations: placeholders of arguments, names of files, emphasis.
+CAPITALS = {"BERT", "FFFD", "FOLDER", "GET", "NAME", "NOT", "PATH", "RUNG", "SECURITY", "TRACE"}
+GENERATED = ("commands", "findings", "guess", "kernel-names", "pytest")
+
+
+def test_every_abbreviation_is_in_the_glossary() -> None:
+    rows = re.findall(r"^\| (.+?) \|", _page("glossary.md"), re.MULTILINE)
+    explained = {word for row in rows for word in re.split(r"[,;] ", row)}
+    text = "\n".join(page.read_text() for page in PAGES if page.stem not in GENERATED)
+    prose = re.sub(r"(?ms)^```.*?^```|^ {4}[^\n]*$|`[^`\n]*`|\]\([^)\n]*\)", "", text)
+    used = {word.removesuffix("s") for word in re.findall(r"\b[A-Z]{2,}s?\b", prose)}
+    assert sorted(used - explained - CAPITALS) == []

@@ -1,8 +1,9 @@
-"""`make tour` on a bare machine: what is set up, once, and what happens where torch cannot be had."""
+"""`make tour` and `make test` on a bare machine: what they set up and run, also without torch."""
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -12,11 +13,14 @@ import pytest
 ROOT = Path(__file__).parents[1]
 pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="there is no make here")
 
-# Stands for the environment's Python: writes down what it is asked, and fails for what $FAILS
-# names.
+# Stands for the environment's Python: writes down its arguments, and fails for what $FAILS names.
 PYTHON = """#!/bin/sh
-echo "$@" >> asked
-case "$*" in *$FAILS*) echo "Looking in indexes"; echo "ERROR: No matching distribution found for torch" >&2; exit 1;; esac
+echo "$@" >> calls
+case "$*" in *$FAILS*)
+  echo "Looking in indexes"
+  echo "ERROR: No matching distribution found for torch" >&2
+  exit 1;;
+esac
 """
 
 
@@ -32,19 +36,19 @@ def checkout(tmp_path: Path) -> Path:
 
 
 def make_tour(checkout: Path, fails: str = "nothing") -> tuple[str, list[str]]:
-    (checkout / "asked").write_text("")
+    (checkout / "calls").write_text("")
     around = {
         name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))
     } | {"FAILS": fails}
     done = subprocess.run(
         ["make", "tour"], cwd=checkout, env=around, capture_output=True, text=True, check=True
     )
-    return done.stdout, (checkout / "asked").read_text().splitlines()
+    return done.stdout, (checkout / "calls").read_text().splitlines()
 
 
 def test_torch_is_set_up_once_and_then_the_tour_begins(checkout: Path) -> None:
-    _, asked = make_tour(checkout)
-    assert [words.split()[-1] for words in asked] == [
+    _, calls = make_tour(checkout)
+    assert [words.split()[-1] for words in calls] == [
         "requirements/run.txt",
         ".",
         "requirements/ladder.txt",
@@ -54,12 +58,12 @@ def test_torch_is_set_up_once_and_then_the_tour_begins(checkout: Path) -> None:
 
 
 def test_without_torch_the_tour_goes_on(checkout: Path) -> None:
-    said, asked = make_tour(checkout, "requirements/ladder.txt")
+    said, calls = make_tour(checkout, "requirements/ladder.txt")
     assert (
         said.splitlines()[-1]
         == "torch could not be installed: ERROR: No matching distribution found for torch"
     )
-    assert asked[-1] == "-m foretrace tour"
+    assert calls[-1] == "-m foretrace tour"
     # tried again, and nothing else
     assert make_tour(checkout)[1][0].endswith("requirements/ladder.txt")
 
@@ -72,3 +76,23 @@ def test_torch_is_one_version_everywhere() -> None:
         if "torch" in line
     ]
     assert [line for line in pinned if not line.startswith("#")] == ["torch==2.13.0"]
+
+
+def _dry_run(target: str) -> str:
+    words = ["make", "--dry-run", target]
+    return subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+
+
+def test_the_checks_hold_the_formatter_and_the_site() -> None:
+    commands = _dry_run("test")
+    for check in ("ruff format --quiet --check", "ruff check", "mypy", "lint-imports", "pytest"):
+        assert f"bin/{check}" in commands or f"-m {check}" in commands
+    assert re.search(r"mkdocs build .*--strict --site-dir", commands)
+
+
+def test_every_target_that_the_documentation_names_is_there() -> None:
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]
+    named = {name for page in pages for name in re.findall(r"`make (\w+)`", page.read_text())}
+    assert named >= {"lint", "pages"}
+    for target in named:
+        _dry_run(target)

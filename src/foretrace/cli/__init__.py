@@ -1,6 +1,8 @@
-"""The command line: a thin file per command, found by name, loaded when asked for.
+"""The command line: one thin file per command, found by name and imported when it is used.
 
-`main` is the only place that prints errors: one line on stderr, and the exit code of the contract.
+The docstring of a command's file starts with `GROUP: SUMMARY.` and `foretrace --help` reads that
+line alone, because importing every command would take longer than the answer. `main` is the only
+place that prints errors: one line on stderr, and a documented exit code.
 """
 
 from __future__ import annotations
@@ -9,30 +11,64 @@ import errno
 import os
 import pkgutil
 import sys
+from difflib import get_close_matches
 from importlib import import_module
+from pathlib import Path
 
 import click
 
 INTERNAL_ERROR = 70
-# where pip knows a module by another name
+GROUPS = ("Read", "Predict", "Record and measure", "Share")  # as `foretrace --help` lists them
+# packages whose name on PyPI differs from the module's
 _PACKAGES = {"backports": "backports.zstd", "liger_kernel": "liger-kernel"}
 
 
-class Commands(click.Group):
-    """Every module of this package is a command; its `command` object is imported only when it is
-    used.
-    """
+class SuggestingGroup(click.Group):
+    """A group whose commands are found when they are used; a mistyped one gets a suggestion."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Click suggests only from commands that are registered in advance: these are not."""
+        name, names = args[0], self.list_commands(ctx)
+        if name in names or name.startswith("-") or ctx.resilient_parsing:
+            return super().resolve_command(ctx, args)
+        close = get_close_matches(name, names, n=1)
+        hint = f"did you mean {close[0]}?" if close else f"choose one of {', '.join(names)}"
+        raise click.UsageError(f"no command {name!r}: {hint}", ctx)
+
+
+class Commands(SuggestingGroup):
+    """Every module of this package whose name has no leading underscore is a command."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
+        """The names of the modules, in alphabetical order."""
         return sorted(
             info.name for info in pkgutil.iter_modules(__path__) if not info.name.startswith("_")
         )
 
-    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        if name not in self.list_commands(ctx):
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the module of that name and take its `command`."""
+        if cmd_name not in self.list_commands(ctx):
             return None
-        command: click.Command = import_module(f"{__name__}.{name}").command
+        command: click.Command = import_module(f"{__name__}.{cmd_name}").command
         return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands by group, each with its whole summary."""
+        names = self.list_commands(ctx)
+        width = max(map(len, names))  # one column for all groups
+        described = [(name.ljust(width), *described_as(name)) for name in names]
+        for group in GROUPS:
+            with formatter.section(group):
+                formatter.write_dl([(name, text) for name, own, text in described if own == group])
+
+
+def described_as(command: str) -> tuple[str, str]:
+    """The group and the summary of a command, from the first line of its file."""
+    with (Path(__file__).parent / f"{command}.py").open(encoding="utf-8") as source:
+        group, _, summary = source.readline().strip().strip('"').partition(": ")
+    return group, summary.removesuffix(".")
 
 
 def _version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
@@ -57,7 +93,7 @@ def foretrace() -> None:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run one command; returns the exit code."""
+    """Run one command and return its exit code."""
     import gc
 
     from foretrace.errors import ForetraceError
@@ -71,8 +107,8 @@ def main(arguments: list[str] | None = None) -> int:
         return error.exit_code
     except click.exceptions.Exit as leaving:
         return leaving.exit_code
-    except click.exceptions.NoArgsIsHelpError as asked:
-        click.echo(asked.format_message())
+    except click.exceptions.NoArgsIsHelpError as no_arguments:
+        click.echo(no_arguments.format_message())
         return 2
     except click.ClickException as error:
         _say(error.format_message())
@@ -81,7 +117,7 @@ def main(arguments: list[str] | None = None) -> int:
         _say("stopped")
         return 130
     except BrokenPipeError:
-        _drop_output()  # the reader left: nothing more to say
+        _drop_output()  # the reader of the pipe has closed it
         return 0
     except OSError as problem:
         _say(_in_words(problem))
@@ -100,29 +136,27 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _missing_package(error: Exception) -> str:
-    """The package that an import did not find, as pip knows it; nothing when the error is another,
-    or the module our own.
-    """
+    """The package that an import did not find, by its name on PyPI; empty for any other error."""
     name = (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
     return "" if name == "foretrace" else _PACKAGES.get(name, name)
 
 
 def _in_words(problem: OSError) -> str:
-    """What the machine refused: a file by its name, or the output."""
+    """What the operating system refused: a file by its name, or the output."""
     path, reason = problem.filename2 or problem.filename, problem.strerror or str(problem)
     if path is not None:
         return (
             f"{os.fsdecode(path) if isinstance(path, bytes) else path}: {reason}; check the "
-            "path, its rights and the disk"
+            "path, its permissions and the disk"
         )
     if problem.errno == errno.ENOSPC:
         _drop_output()
-        return f"the output cannot be written: {reason}; send it elsewhere"
+        return f"cannot write the output: {reason}; redirect it to another place"
     return reason
 
 
 def _drop_output() -> None:
-    """What is still waiting to be written goes nowhere: Python would try once more at the end."""
+    """Discard what is still buffered: Python would try to write it once more at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

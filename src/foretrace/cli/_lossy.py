@@ -1,6 +1,4 @@
-"""One line on stderr for a trace that is not as it was written; the answer on stdout rests on what
-is left.
-"""
+"""A warning on stderr for a trace that lost data when it was recorded or read."""
 
 from __future__ import annotations
 
@@ -13,14 +11,14 @@ if TYPE_CHECKING:
 
 
 def warn_of_loss(*traces: Trace | None) -> None:
-    """Say of each trace what its ledger holds that every answer must show."""
+    """Print one line for each trace whose ledger holds a note that every answer must show."""
     from foretrace.render.safe import plain
     from foretrace.units import count_text
 
     for trace in traces:
-        notes = trace.ledger.banner if trace is not None else ()
-        if trace is not None and notes:
-            said = "; ".join(
-                f"{note.code} ({count_text(note.count)}): {note.text}" for note in notes
+        if trace is not None and trace.ledger.banner:
+            notes = (
+                f"{note.code} ({count_text(note.count)}): {note.text}"
+                for note in trace.ledger.banner
             )
-            click.echo(plain(f"foretrace: warning: {trace.path}: {said}"), err=True)
+            click.echo(plain(f"foretrace: warning: {trace.path}: {'; '.join(notes)}"), err=True)

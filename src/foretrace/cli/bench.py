@@ -1,4 +1,4 @@
-"""`foretrace bench`: the gated units against their peers, on this machine's GPU.
+"""Record and measure: Time the gated-MLP kernels against eager, compiled and Liger.
 
 Every contender runs in the same process: eager torch, `torch.compile`, its autotuned modes (CUDA
 graphs; persistent TMA matrix products), Liger, and ours. Results are checked against float64 before
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _DTYPES = ("bfloat16", "float16", "float32")
 
 
-@click.group()
+@click.group(epilog="See: foretrace docs kernels")
 def command() -> None:
     """Measure the GeGLU kernels against eager, compiled, autotuned and Liger."""
 

@@ -1,15 +1,15 @@
-"""`foretrace check`."""
+"""Predict: Check predictions about a trace: hit, miss or unknown."""
 
 from __future__ import annotations
 
 import click
 
 from foretrace.cli._lossy import warn_of_loss
-from foretrace.cli._options import as_json, opens_trace
+from foretrace.cli._options import PATH, as_json, opens_trace
 
 
-@click.command("check")
-@click.argument("trace")
+@click.command("check", epilog="See: foretrace docs guess")
+@click.argument("trace", type=PATH)
 @click.option(
     "-g",
     "--guess",

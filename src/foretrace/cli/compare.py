@@ -1,19 +1,19 @@
-"""`foretrace compare`."""
+"""Read: Show what changed between two traces, and whether it pays off."""
 
 from __future__ import annotations
 
 import click
 
 from foretrace.cli._lossy import warn_of_loss
-from foretrace.cli._options import as_json, one_form, opens_trace
+from foretrace.cli._options import PATH, as_json, one_form, opens_trace
 
 MOST = 26  # one letter each
 
 
-@click.command("compare")
-@click.argument("a")
-@click.argument("b")
-@click.argument("more", nargs=-1)
+@click.command("compare", epilog="See: foretrace docs compare")
+@click.argument("a", type=PATH)
+@click.argument("b", type=PATH)
+@click.argument("more", nargs=-1, type=PATH)
 @as_json
 @click.option("--markdown", is_flag=True, help="Markdown instead of terminal tables.")
 @click.option(

@@ -1,4 +1,4 @@
-"""`foretrace guess`."""
+"""Predict: Answer questions about a trace before you see it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from foretrace.cli._lossy import warn_of_loss
-from foretrace.cli._options import as_json, opens_trace
+from foretrace.cli._options import PATH, as_json, opens_trace
 
 if TYPE_CHECKING:
     from foretrace.guess import Guess
@@ -18,8 +18,8 @@ NOTHING = "it has no GPU operations and no host ops"
 QUIT = ("q", "quit")
 
 
-@click.command("guess")
-@click.argument("trace", required=False)
+@click.command("guess", epilog="See: foretrace docs guess")
+@click.argument("trace", required=False, type=PATH)
 @click.option(
     "--from",
     "source",

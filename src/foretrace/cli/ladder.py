@@ -1,4 +1,4 @@
-"""`foretrace ladder`."""
+"""Record and measure: Run every rung and check the articles' claims."""
 
 from __future__ import annotations
 
@@ -6,19 +6,25 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from foretrace.cli._options import as_json, one_form, say
+from foretrace.cli._options import as_json, one_form, rung_names, say
 
 if TYPE_CHECKING:
     from foretrace.ladder._whole import Climb
 
 
-@click.command("ladder")
+@click.command("ladder", epilog="See: foretrace docs ladder")
 @click.option(
     "--recorded",
     metavar="CARD",
     help="Climb the traces inside the package instead (h200): no torch, no GPU.",
 )
-@click.option("--only", multiple=True, metavar="RUNG", help="This rung alone; may be repeated.")
+@click.option(
+    "--only",
+    multiple=True,
+    metavar="RUNG",
+    shell_complete=rung_names,
+    help="This rung alone; may be repeated.",
+)
 @click.option(
     "--device",
     type=click.Choice(("auto", "cpu", "cuda")),

@@ -1,4 +1,4 @@
-"""`foretrace look`."""
+"""Read: Show what ran on the GPU, what it cost and what could be saved."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from foretrace.cli._options import as_json, one_form, opens_trace, shows_bold
+from foretrace.cli._options import PATH, as_json, one_form, opens_trace, shows_bold
 
 if TYPE_CHECKING:
     from msgspec import Struct
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     Answer = tuple[Struct, Callable[[], list[Section]], bool]
 
 
-@click.command("look")
-@click.argument("trace")
+@click.command("look", epilog="See: foretrace docs look")
+@click.argument("trace", type=PATH)
 @as_json
 @click.option("--markdown", is_flag=True, help="Markdown instead of a terminal table.")
 @click.option(

@@ -1,4 +1,4 @@
-"""`foretrace name`."""
+"""Read: Explain a kernel name, part by part."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import click
 from foretrace.cli._options import as_json
 
 
-@click.command("name")
+@click.command("name", epilog="See: foretrace docs kernel-names")
 @click.argument("name")
 @as_json
 @click.option(

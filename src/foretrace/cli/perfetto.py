@@ -1,14 +1,14 @@
-"""`foretrace perfetto`."""
+"""Share: Open a trace in Perfetto without uploading it."""
 
 from __future__ import annotations
 
 import click
 
-from foretrace.cli._options import new_file, opens_trace
+from foretrace.cli._options import PATH, new_file, opens_trace
 
 
-@click.command("perfetto")
-@click.argument("trace")
+@click.command("perfetto", epilog="See: foretrace docs share")
+@click.argument("trace", type=PATH)
 @click.option(
     "--annotated",
     metavar="FILE",

@@ -1,4 +1,4 @@
-"""`foretrace record SCRIPT`: profile somebody else's script as it is."""
+"""Record and measure: Profile a script without changing it."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from typing import Any
 
 import click
 
+from foretrace.cli._options import PATH
 from foretrace.cli.run import recording_options, show
 
 
 @click.command(
     name="record",
+    epilog="See: foretrace docs capture",
     context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
 )
 @click.option(
@@ -40,7 +42,7 @@ from foretrace.cli.run import recording_options, show
     "(Commands that read traces have another --limit, NAME=NUMBER.)",
 )
 @click.option("--stop", is_flag=True, help="End the script once its steps are recorded.")
-@click.argument("script")
+@click.argument("script", type=PATH)
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def command(
     script: str, arguments: tuple[str, ...], folder: str, no_look: bool, as_json: bool, **given: Any
@@ -48,8 +50,8 @@ def command(
     """Run SCRIPT with its ARGUMENTS under the profiler, write its trace and run record, and look at
     it.
 
-    The script is not changed and need not know: its steps are found by themselves (see
-    docs/capture.md). A script that raises keeps the trace recorded so far; its traceback and exit
+    The script is not changed and need not know: its steps are found by themselves.
+    A script that raises keeps the trace recorded so far; its traceback and exit
     code are passed on.
     """
     from foretrace.profiling import need_torch

@@ -1,14 +1,14 @@
-"""`foretrace report`."""
+"""Share: Write one self-contained HTML page about one trace or two."""
 
 from __future__ import annotations
 
 import click
 
-from foretrace.cli._options import new_file, opens_trace
+from foretrace.cli._options import PATH, new_file, opens_trace
 
 
-@click.command("report")
-@click.argument("traces", nargs=-1, required=True, metavar="TRACE [TRACE]")
+@click.command("report", epilog="See: foretrace docs report")
+@click.argument("traces", nargs=-1, required=True, type=PATH, metavar="TRACE [TRACE]")
 @click.option("-o", "--out", default="report.html", show_default=True, help="The file to write.")
 @click.option("--overwrite", is_flag=True, help="Replace a file of that name.")
 @click.option(

@@ -1,4 +1,4 @@
-"""`foretrace run RUNG`: run one rung of the ladder, capture it, and look at the trace."""
+"""Record and measure: Profile one rung of the ladder."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from typing import Any
 
 import click
 
+from foretrace.cli import SuggestingGroup
 from foretrace.cli._options import builds_rung
 from foretrace.errors import MissingError, UsageError
 from foretrace.schema.rung import COMPILED, MODES, Choice, Option, Rung
 from foretrace.units import percent_text, time_text
 
 
-class _Rungs(click.Group):
+class _Rungs(SuggestingGroup):
     """One subcommand per rung, with that rung's own options."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -29,7 +30,7 @@ class _Rungs(click.Group):
         return next((_command(rung) for rung in rungs() if rung.name == cmd_name), None)
 
 
-@click.command(cls=_Rungs, name="run")
+@click.command(cls=_Rungs, name="run", epilog="See: foretrace docs ladder")
 def command() -> None:
     """Run one rung of the ladder under the profiler, write its trace and run record, and look at
     it.

@@ -1,14 +1,14 @@
-"""`foretrace serve`."""
+"""Share: Browse a folder of traces in a local viewer."""
 
 from __future__ import annotations
 
 import click
 
-from foretrace.cli._options import opens_trace
+from foretrace.cli._options import PATH, opens_trace
 
 
-@click.command("serve")
-@click.argument("path")
+@click.command("serve", epilog="See: foretrace docs serve")
+@click.argument("path", type=PATH)
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),

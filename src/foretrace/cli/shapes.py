@@ -1,4 +1,4 @@
-"""`foretrace shapes RUNG`."""
+"""Record and measure: Measure what a new input shape costs."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 
 import click
 
-from foretrace.cli._options import as_json, builds_rung, one_form, say, shows_bold
+from foretrace.cli._options import as_json, builds_rung, one_form, rung_names, say, shows_bold
 from foretrace.schema.rung import Choice
 
 
-@click.command("shapes")
-@click.argument("rung")
+@click.command("shapes", epilog="See: foretrace docs shapes")
+@click.argument("rung", shell_complete=rung_names)
 @click.option(
     "--sweep",
     "sweeps",

@@ -1,14 +1,14 @@
-"""`foretrace share`."""
+"""Share: Publish traces and reports with private data removed."""
 
 from __future__ import annotations
 
 import click
 
-from foretrace.cli._options import as_json, opens_trace
+from foretrace.cli._options import PATH, as_json, opens_trace
 
 
-@click.command("share")
-@click.argument("path")
+@click.command("share", epilog="See: foretrace docs share")
+@click.argument("path", type=PATH)
 @click.option(
     "--to", "url", metavar="URL", help="hf://buckets/USER/NAME, s3://…, gs://…, or a folder."
 )

@@ -1,15 +1,15 @@
-"""`foretrace sql`."""
+"""Read: Query a trace with SQL."""
 
 from __future__ import annotations
 
 import click
 
 from foretrace.cli._lossy import warn_of_loss
-from foretrace.cli._options import as_json, opens_trace
+from foretrace.cli._options import PATH, as_json, opens_trace
 
 
-@click.command("sql")
-@click.argument("trace")
+@click.command("sql", epilog="See: foretrace docs sql")
+@click.argument("trace", type=PATH)
 @click.argument("query", required=False)
 @as_json
 @click.option(
@@ -30,7 +30,7 @@ def command(
     strict: bool,
     limit: tuple[str, ...],
 ) -> int:
-    """Ask a trace a question in SQL. Without QUERY, list the tables and their columns.
+    """Query a trace with SQL. Without QUERY, list the tables and their columns.
 
     \b
     foretrace sql t.json.gz "select name, count(*) n, sum(dur_ns) ns from kernels group by name
@@ -38,14 +38,14 @@ def command(
     """
     import json
 
+    from foretrace import opening
     from foretrace.errors import UsageError
-    from foretrace.opening import open
     from foretrace.render import rows as render
     from foretrace.sources.limits import parse_limits
 
     if as_json and as_csv:
         raise UsageError("choose one of --json and --csv")
-    opened = open(trace, cache=not no_cache, limits=parse_limits(limit))
+    opened = opening.open(trace, cache=not no_cache, limits=parse_limits(limit))
     warn_of_loss(opened)
     if query is None:
         tables = {name: opened.table(name).columns for name in opened.table_names()}
@@ -53,11 +53,10 @@ def command(
         click.echo(json.dumps({"schema": 1, "tables": tables}) if as_json else listed)
     else:
         found = opened.sql(query)
-        click.echo(
-            render.json_text(found)
-            if as_json
-            else render.csv_text(found)
-            if as_csv
-            else render.table_text(found, rows)
-        )
+        if as_json:
+            click.echo(render.json_text(found))
+        elif as_csv:
+            click.echo(render.csv_text(found))
+        else:
+            click.echo(render.table_text(found, rows))
     return 1 if strict and opened.ledger.lost_data else 0

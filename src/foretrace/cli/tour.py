@@ -1,4 +1,4 @@
-"""`foretrace tour`."""
+"""Read: Try everything on the recordings that ship with foretrace."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import click
 from foretrace.cli._options import opens_trace
 
 
-@click.command("tour")
+@click.command("tour", epilog="See: foretrace docs quick-start")
 @click.option("--card", default="h200", show_default=True, help="Whose recordings to read.")
 @click.option(
     "--no-climb",

@@ -1,4 +1,4 @@
-"""`foretrace worth SUBJECT`."""
+"""Record and measure: Measure whether torch.compile pays off for your code."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any
 
 import click
 
-from foretrace.cli._options import as_json, builds_rung, one_form, say, shows_bold
+from foretrace.cli._options import as_json, builds_rung, one_form, rung_names, say, shows_bold
 from foretrace.schema.rung import MODES, Choice
 
 
-@click.command("worth")
-@click.argument("subject")
+@click.command("worth", epilog="See: foretrace docs worth")
+@click.argument("subject", shell_complete=rung_names)
 @click.option(
     "--mode",
     "modes",
