@@ -12,7 +12,7 @@ import argparse
 import article
 import torch
 
-from foretrace.ladder._gated import gated_mlp
+from foretrace.ladder.gated_mlps import gated_mlp
 
 
 def main() -> None:

@@ -59,7 +59,7 @@ class Route(NamedTuple):
 LIBRARY = Route("library")
 
 
-class Measured(NamedTuple):
+class MeasuredRoute(NamedTuple):
     """One line of a table: the best route for a part at one size, its time, and the library's, in
     microseconds.
     """
@@ -95,7 +95,7 @@ def plan(device: int, dtype: torch.dtype, size: Size) -> Plan:
     return Plan(*(_nearest(table, part, size) for part in PARTS))
 
 
-def _nearest(table: Iterable[Measured], part: str, size: Size) -> Route:
+def _nearest(table: Iterable[MeasuredRoute], part: str, size: Size) -> Route:
     best, least = LIBRARY, FAR
     for row in table:
         if row.part == part:
@@ -114,7 +114,7 @@ def card_name(device: int) -> str:
 
 
 @lru_cache
-def rows_for(card: str) -> tuple[Measured, ...]:
+def rows_for(card: str) -> tuple[MeasuredRoute, ...]:
     """What was measured for a card: on this machine first, then what ships with the package."""
     return (*read(store_path(card)), *read(shipped_path(card)))
 
@@ -129,24 +129,12 @@ def store_path(card: str) -> Path:
     return Path(base) / "foretrace" / "kernels" / f"{_file_name(card)}.json"
 
 
-def read(path: Path) -> tuple[Measured, ...]:
+def read(path: Path) -> tuple[MeasuredRoute, ...]:
     """The rows of a table; none when there is no table, or when a damaged one cannot be read."""
     try:
-        return tuple(Measured(*row) for row in json.loads(path.read_text())["rows"])
+        return tuple(MeasuredRoute(*row) for row in json.loads(path.read_text())["rows"])
     except (OSError, ValueError, KeyError, TypeError):
         return ()
-
-
-def write(path: Path, card: str, rows: Iterable[Measured]) -> None:
-    """Replace a table in one step, so that a reader never sees half of one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    head = {"card": card, "torch": torch.__version__, "columns": Measured._fields}
-    lines = ",\n ".join(json.dumps(row) for row in rows)
-    scratch = path.with_suffix(f".{os.getpid()}")
-    scratch.write_text(json.dumps(head)[:-1] + f', "rows": [\n {lines}\n]}}\n')
-    scratch.replace(path)
-    rows_for.cache_clear()
-    plan.cache_clear()
 
 
 def _file_name(card: str) -> str:

@@ -1,4 +1,4 @@
-"""The tour: one line per recorded trace, what a climb found in a few lines, and what to try next."""
+"""The tour: one line per recorded trace, a climb in a few lines, and what to try next."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from typing import Any
 
 from foretrace.render.climb import MARKS, heading, score, skipped_lines, wrapped
 from foretrace.render.table import table
+from foretrace.schema.documents.ladder import LadderDocument
 from foretrace.schema.verdict import VERDICTS
 from foretrace.units import count_text, percent_text, time_text
 
 _NEXT = """What to try next
-  foretrace look TRACE              who asked for each kernel, what it cost, what it is bound by
-  foretrace name KERNEL             what a kernel's name says, part by part
+  foretrace look TRACE              the op that launched each kernel, its cost and its bound
+  foretrace name KERNEL             what a kernel's name means, part by part
   foretrace compare A B             what changed between two runs, and whether it is worth it
   foretrace check TRACE -g GUESS    mark a prediction, such as "in mlp_fwd: kernels == 5"
 Give any of them a trace of your own, or one of these by its path:"""
@@ -28,27 +29,21 @@ def tour_text(documents: dict[str, dict[str, Any]]) -> str:
     """A table of all recordings, per step."""
     head = ["recording", "kernels", "memcpys", "memsets", "gpu busy", "host", "idle", "bound"]
     rows = [_row(name, document) for name, document in documents.items()]
-    devices = {document["trace"]["device"] for document in documents.values()}
-    title = (
-        f"{len(documents)} recordings ({', '.join(sorted(map(str, devices)))}), medians per step"
-    )
+    devices = sorted({str(document["trace"]["device"]) for document in documents.values()})
+    title = f"{len(documents)} recordings ({', '.join(devices)}), medians per step"
     return f"{title}\n{table(head, rows)}"
 
 
 def _row(name: str, document: dict[str, Any]) -> list[str]:
-    steps = document["steps"] or [{}]
-    totals = document["totals"]
+    steps, totals = document["steps"] or [{}], document["totals"]
     busy, span = totals["gpu_busy_ns"], totals["gpu_span_ns"]
+    bounds = Counter(step.get("bound", "unknown") for step in steps)
     return [
         name,
         *(count_text(_median(steps, key)) for key in ("kernels", "memcpys", "memsets")),
-        time_text(_median(steps, "gpu_busy_ns")),
-        time_text(_median(steps, "cpu_ns")),
+        *(time_text(_median(steps, key)) for key in ("gpu_busy_ns", "cpu_ns")),
         percent_text(1 - busy / span if busy is not None and span else None),
-        max(
-            (step.get("bound", "unknown") for step in steps),
-            key=[step.get("bound", "unknown") for step in steps].count,
-        ),
+        bounds.most_common(1)[0][0],
     ]
 
 
@@ -57,25 +52,17 @@ def _median(steps: list[dict[str, Any]], key: str) -> float | None:
     return median(values) if values else None
 
 
-def climb_summary(document: dict[str, Any], command: str) -> str:
+def climb_summary(document: LadderDocument, command: str) -> str:
     """A climb in a few lines; `command` shows all of it."""
-    counts = Counter((claim["rung"], claim["verdict"]) for claim in document["claims"])
-    names = list(dict.fromkeys(claim["rung"] for claim in document["claims"]))
+    counts = Counter((claim.rung, claim.verdict) for claim in document.claims)
+    names = dict.fromkeys(claim.rung for claim in document.claims)
     rows = [[name, *(count_text(counts[name, verdict]) for verdict in VERDICTS)] for name in names]
-    lines = [
-        heading(document),
-        f"  {score(document)}",
-        table(["rung", *(MARKS[verdict] for verdict in VERDICTS)], rows),
-    ]
-    lines += ["  skipped:", *skipped_lines(document)] if document["skipped"] else []
-    misses = [claim for claim in document["claims"] if claim["verdict"] == "miss"]
+    marks = table(["rung", *(MARKS[verdict] for verdict in VERDICTS)], rows)
+    lines = [heading(document), f"  {score(document)}", marks]
+    lines += ["  skipped:", *skipped_lines(document)] if document.skipped else []
+    misses = [claim for claim in document.claims if claim.verdict == "miss"]
     lines += ["  what does not hold, and what is right:"] if misses else []
-    lines += [
-        wrapped(
-            f"{claim['number']:<3} {claim['guess']}: {claim['correction'] or claim['measured']}",
-            "    ",
-            " " * 8,
-        )
-        for claim in misses
-    ]
+    for claim in misses:
+        text = f"{claim.number:<3} {claim.guess}: {claim.correction or claim.measured}"
+        lines.append(wrapped(text, "    ", " " * 8))
     return "\n".join([*lines, f"  {command} explains each, and shows what changed with each setup"])

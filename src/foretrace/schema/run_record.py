@@ -1,0 +1,81 @@
+"""The run record: the JSON file that `foretrace run` writes beside a trace, as far as it is read.
+
+`run.json.gz` has `run.run.json`. A trace holds times with the profiler on, which slows the host two-
+to fourfold. The record holds the same call without it.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta, Struct
+
+SUFFIX = ".run.json"
+# A run record is a few kilobytes; anything larger beside a trace is something else.
+MOST_BYTES = 1 << 20
+# A call takes a nanosecond to 30 years, and a cost is at most as long: arithmetic stays finite.
+MOST_NS, MOST_S = 1e18, 1e9
+Nanoseconds = Annotated[float, Meta(ge=1, le=MOST_NS)]
+Positive = Annotated[float, Meta(ge=0, le=MOST_S)]
+
+
+class RunTiming(Struct, frozen=True):
+    """Times without the profiler. `wall_spread` is the range of the batches over their median."""
+
+    wall_ns_per_call: Nanoseconds | None = None
+    wall_spread: Positive | None = None
+    host_ns_per_call: Nanoseconds | None = None
+
+
+class RunCompile(Struct, frozen=True):
+    """What torch.compile took, once."""
+
+    seconds: Positive | None = None
+
+
+class RunRung(Struct, frozen=True):
+    """`region` is the record_function range around each call."""
+
+    region: str | None = None
+
+
+class RunDevice(Struct, frozen=True):
+    """The GPU."""
+
+    name: str | None = None
+
+
+class RunTorch(Struct, frozen=True):
+    """The torch that ran."""
+
+    version: str | None = None
+
+
+class RecordedRun(Struct, frozen=True):
+    """What a run record says; None where it was not measured or is not stated."""
+
+    kind: Literal["foretrace-run"]
+    timing: RunTiming = RunTiming()
+    compile: RunCompile = RunCompile()
+    rung: RunRung = RunRung()
+    device: RunDevice | None = None
+    torch: RunTorch | None = None
+
+
+NO_RECORD = RecordedRun("foretrace-run")
+
+
+def read_run(trace: str) -> RecordedRun:
+    """The record beside a trace; `NO_RECORD` where there is none, or the file there is not ours."""
+    ends = (".json.gz", ".json")
+    stem = next((trace.removesuffix(end) for end in ends if trace.endswith(end)), None)
+    if stem is None:
+        return NO_RECORD
+    try:
+        with open(stem + SUFFIX, "rb") as file:
+            content = file.read() if os.fstat(file.fileno()).st_size <= MOST_BYTES else b""
+        return msgspec.json.decode(content, type=RecordedRun)
+    except (OSError, msgspec.DecodeError, RecursionError):
+        return NO_RECORD
