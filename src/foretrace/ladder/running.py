@@ -1,4 +1,4 @@
-"""Runs one rung: selects the device, builds it, captures it, and turns torch's errors into a line."""
+"""Runs one rung: selects the device, builds it, captures it; an error of torch is one line."""
 
 from __future__ import annotations
 
