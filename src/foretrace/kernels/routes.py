@@ -8,11 +8,10 @@ The MLP has four parts, and each has several ways (routes) to compute it:
     gradient         the gradients of gate and up from dy            library | tma
 
 `library` is the plain route: the vendor's matrix product and the pointwise kernel. Which is fastest
-depends on the card and the sizes, so it is measured (`foretrace.kernels.tune`) and kept in a table:
-one ships for the H200, and what is measured on this machine is kept on disk and comes first. Sizes
-between measured ones take the nearest measured sizes, in octaves; sizes far from all of them, and
-cards nobody measured, take the library. A table never makes a call slower than the plain route by
-choice.
+depends on the GPU and the sizes, so it is measured (`foretrace bench tune`) and kept in a table.
+One ships for the H200; measurements of this machine are on disk and come first. A size takes the
+nearest measured size, in octaves. A size far from all of them, or a GPU without a table, takes the
+library. A route is in a table only if it was measured to be no slower than the library.
 """
 
 from __future__ import annotations
@@ -35,8 +34,7 @@ if HAVE_TRITON:
 Size = tuple[int, int, int]
 
 PARTS = ("gate_up", "gate_up_saving", "down", "gradient")
-# Further than this from every measured size, in octaves summed over (m, d, h), nothing is known:
-# the library.
+# Beyond this distance from every measured size, in octaves summed over (m, d, h): the library.
 FAR = 4.0
 
 
@@ -52,6 +50,7 @@ class Route(NamedTuple):
 
     @staticmethod
     def parse(text: str) -> Route:
+        """The route that `text` wrote."""
         kind, *numbers = text.split()
         return Route(kind, Tile(*map(int, numbers)) if numbers else None)
 
@@ -60,9 +59,7 @@ LIBRARY = Route("library")
 
 
 class MeasuredRoute(NamedTuple):
-    """One line of a table: the best route for a part at one size, its time, and the library's, in
-    microseconds.
-    """
+    """A row of a table: a part at a size, its best route, its time and the library's, in us."""
 
     part: str
     m: int
@@ -87,8 +84,7 @@ ALL_LIBRARY = Plan(LIBRARY, LIBRARY, LIBRARY, LIBRARY)
 
 @lru_cache(maxsize=4096)
 def plan(device: int, dtype: torch.dtype, size: Size) -> Plan:
-    """The routes for a size (m, d, h): rows, model width, hidden width. float32 is the library's:
-    it alone rounds as asked."""
+    """The routes for a size (m, d, h); float32 takes the library, which rounds as torch does."""
     if not HAVE_TRITON or dtype == torch.float32 or 0 in size:
         return ALL_LIBRARY
     table = rows_for(card_name(device))
@@ -120,6 +116,7 @@ def rows_for(card: str) -> tuple[MeasuredRoute, ...]:
 
 
 def shipped_path(card: str) -> Path:
+    """Where the package keeps the measurements of a GPU."""
     return Path(__file__).with_name("tables") / f"{_file_name(card)}.json"
 
 
