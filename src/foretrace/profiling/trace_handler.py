@@ -10,7 +10,7 @@ from foretrace.profiling.export import export, make_folder, trace_path
 from foretrace.profiling.record import TORCH_NAMES, RunRecord
 
 
-def handler(folder: str | os.PathLike[str], *, name: str = "run") -> Callable[[Any], None]:
+def handler(folder: str | os.PathLike[str], *, name: str = "run") -> Callable[[object], None]:
     """For `torch.profiler.profile`, Accelerate's `ProfileKwargs`, Lightning's `PyTorchProfiler`.
 
     Each recording goes to `folder/name.json.gz`, then `name_2`, `name_3`, ...; nothing is replaced.
@@ -18,7 +18,7 @@ def handler(folder: str | os.PathLike[str], *, name: str = "run") -> Callable[[A
     target = trace_path(os.path.join(os.fspath(folder), name))
     record = RunRecord({})
 
-    def write(profiler: Any) -> None:
+    def write(profiler: object) -> None:
         make_folder(target.parent)  # hours may have passed since `trace_path` made it
         record.profile = profile_options(profiler)
         record.write(export(profiler, target))

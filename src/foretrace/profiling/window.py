@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from time import perf_counter_ns
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch.profiler import ProfilerActivity, record_function
@@ -106,6 +106,10 @@ class Capture(torch.profiler.profile):  # type: ignore[misc]
         """As torch's; ends the region of the step."""
         self._leave_region()
         super().stop()
+
+    def __enter__(self) -> Self:
+        super().__enter__()
+        return self
 
     def __exit__(
         self,
