@@ -2,8 +2,8 @@
 `python benchmarks/viewer.py --events 5000000`.
 
 The recorded training steps are repeated, each turn a little slower than the one before, until there
-are as many events as asked for; then the viewer opens the file and is asked for tiles as its page
-would ask.
+are `--events` events. Then the viewer opens the file, and this script requests tiles as the page
+does.
 """
 
 from __future__ import annotations

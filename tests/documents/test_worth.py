@@ -8,10 +8,10 @@ import jsonschema
 import pytest
 
 torch = pytest.importorskip("torch")
-from experiments.conftest import dynamo_alone, few_calls  # noqa: F401
-from foretrace.cli import main
-from foretrace.experiments import worth as experiment
-from foretrace.schema.documents import json_schema, worth
+from experiments.conftest import dynamo_alone, few_calls  # noqa: E402, F401
+from foretrace.cli import main  # noqa: E402
+from foretrace.experiments import worth as experiment  # noqa: E402
+from foretrace.schema.documents import json_schema, worth  # noqa: E402
 
 pytestmark = [pytest.mark.torch, pytest.mark.usefixtures("few_calls", "dynamo_alone")]
 

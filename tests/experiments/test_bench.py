@@ -37,7 +37,8 @@ def _timing(device: float, call: float) -> ContenderTimes:
 def _results() -> BenchDocument:
     row = BenchRow(
         "MLP forward", 16, 8, 32, "bfloat16", 6 * 16 * 8 * 32, 1000, "library",
-        {"eager": _timing(30, 60), "compiled": _timing(24, 80), "ours": _timing(20, 40)}, {"liger": "not installed"},
+        {"eager": _timing(30, 60), "compiled": _timing(24, 80), "ours": _timing(20, 40)},
+        {"liger": "not installed"},
     )  # fmt: skip
     return BenchDocument(1, "foretrace bench mlp", {"card": "Some Card"}, 4.0, 700.0, 1.5, (row,))
 

@@ -84,12 +84,12 @@ def test_what_it_may_return(name: str, shape: tuple[int, ...], result: object) -
 def test_what_is_compiled_is_the_work_and_not_its_set_up() -> None:
     compiled: list[Callable[..., object]] = []
 
-    def compile(thing: Callable[..., object]) -> Callable[..., object]:
+    def compiler(thing: Callable[..., object]) -> Callable[..., object]:
         compiled.append(thing)
         return thing
 
-    user_code.call_of(user_code.find("their_code:one"), (), compile)
-    user_code.call_of(user_code.find("their_code:work"), (), compile)
+    user_code.call_of(user_code.find("their_code:one"), (), compiler)
+    user_code.call_of(user_code.find("their_code:work"), (), compiler)
     assert compiled == [str, user_code.find("their_code:work")]
 
 

@@ -1,4 +1,4 @@
-"""On a GPU: every route against float64, outputs poisoned, inputs fresh, repeated runs identical."""
+"""On a GPU: every route against float64, outputs poisoned, inputs fresh, repeats identical."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from corpus.places import examples
 from foretrace.kernels.device.views import StridedView, view_of
 
 
-def _addresses(view: View, which: int) -> list[int]:
+def _addresses(view: StridedView, which: int) -> list[int]:
     outer, row, col = view.strides[which]
     indices = itertools.product(range(view.outer), range(view.rows), range(view.cols))
     return [a * outer + b * row + c * col for a, b, c in indices]

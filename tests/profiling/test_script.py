@@ -51,7 +51,8 @@ raise SystemExit(7)
 OWN = """
 import torch
 net = torch.nn.Linear(4, 4)
-with torch.profiler.profile(schedule=torch.profiler.schedule(wait=1, warmup=1, active=2, repeat=1)) as prof:
+schedule = torch.profiler.schedule(wait=1, warmup=1, active=2, repeat=1)
+with torch.profiler.profile(schedule=schedule) as prof:
     for _ in range(8):
         net(torch.ones(3, 4))
         prof.step()

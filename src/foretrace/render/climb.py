@@ -1,4 +1,4 @@
-"""The ladder's document as text: the claims by rung, each miss explained, and the article's table."""
+"""The ladder's document as text: claims by rung, each miss explained, and the article's table."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ class BenchDocument(Struct, frozen=True):
     rows: tuple[BenchRow, ...]
 
     def text(self) -> str:
-        """The file that `read` reads; an infinite error stays one, which msgspec would not write."""
+        """The file that `read` reads; msgspec itself would write an infinite error as null."""
         return json.dumps(msgspec.to_builtins(self), indent=1) + "\n"
 
 
