@@ -1,7 +1,7 @@
 """The run record: the JSON file that `foretrace run` writes beside a trace, as far as it is read.
 
-`run.json.gz` has `run.run.json`. A trace holds times with the profiler on, which slows the host two-
-to fourfold. The record holds the same call without it.
+`run.json.gz` has `run.run.json`. A trace holds times with the profiler on, which slows the host by
+two to four times. The record holds the same call without it.
 """
 
 from __future__ import annotations
