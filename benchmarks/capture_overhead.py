@@ -27,6 +27,7 @@ from foretrace.profiling.window import activities, synchronize
 
 
 def main() -> None:
+    """Time a small model under both profilers, in pairs of rounds."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -112,6 +112,7 @@ def tree_megabytes(pid: int) -> float:
 
 
 def hta_python(given: str | None, scratch: Path) -> str | None:
+    """A Python with HTA: the one given, or one made in `scratch`; None where pip fails."""
     if given:
         return given
     try:
@@ -156,6 +157,7 @@ def contenders(
 
 
 def main() -> None:
+    """Build the trace, run every contender, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--megabytes", type=float, default=190)
     parser.add_argument(
@@ -173,6 +175,7 @@ def main() -> None:
 
 
 def run(options: argparse.Namespace, scratch: Path) -> dict[str, object]:
+    """Run every contender on one trace."""
     trace, large = scratch / "trace.json", scratch / "large.json"
     events = build(trace, options.megabytes)
     os.sync()
@@ -214,6 +217,7 @@ def run(options: argparse.Namespace, scratch: Path) -> dict[str, object]:
 
 
 def table(results: dict[str, object]) -> str:
+    """Seconds and peak memory of every contender, beside ours."""
     rows: dict[str, dict[str, float]] = results["rows"]  # type: ignore[assignment]
     size: float = results["megabytes"]  # type: ignore[assignment]
     ours = rows["foretrace look, first"]["seconds"]

@@ -7,58 +7,30 @@ The layer comes from the Hub through `kernels` when the Hub answers, else from P
 their place, and the files say `plain`.
 """
 
-import argparse
-
 import article
 import torch
 
-from foretrace.ladder._gated import gated_mlp
+from foretrace.ladder.gated_mlps import gated_mlp
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--batch", type=int, default=64)
-    parser.add_argument("--seq", type=int, default=128)
-    parser.add_argument("--dim", type=int, default=768)
-    parser.add_argument("--hidden", type=int, default=3072)
-    parser.add_argument("--compile", action="store_true")
-    parser.add_argument("--trace_dir", default="./traces/03_kernels_mlp")
-    args = parser.parse_args()
+    """Profile one MLP."""
+    sizes = {"batch": 64, "seq": 128, "dim": 768, "hidden": 3072}
+    args = article.flags(__doc__, "03_kernels_mlp", **sizes).parse_args()
 
     place = article.place()
     liger = place["device"] == "cuda"
-    model, facts = gated_mlp(
-        "liger" if liger else "eager", args.dim, args.hidden, str(place["device"])
-    )
-    print(
-        f"liger: {facts['liger']}"
-        if liger
-        else "Liger's kernels cannot run without a GPU: running the plain GeGLU"
-    )
+    variant = "liger" if liger else "eager"
+    model, facts = gated_mlp(variant, args.dim, args.hidden, str(place["device"]))
+    plain = "Liger's kernels cannot run without a GPU: running the plain GeGLU"
+    print(f"liger: {facts['liger']}" if liger else plain)
     model = model.to(**place).eval()
     x = torch.randn(args.batch, args.seq, args.dim, **place)
     function = torch.compile(model) if args.compile else model
-    tag = "_".join(
-        map(
-            str,
-            (
-                args.batch,
-                args.seq,
-                args.dim,
-                args.hidden,
-                *([] if liger else ["plain"]),
-                "compile" if args.compile else "eager",
-            ),
-        )
-    )
-    article.profile(
-        lambda: function(x),
-        region="kernels_mlp_fwd" if liger else "mlp_fwd",
-        trace_dir=args.trace_dir,
-        tag=tag,
-    )
+    kind = [] if liger else ["plain"]
+    tag = article.tag(args, args.batch, args.seq, args.dim, args.hidden, *kind)
+    region = "kernels_mlp_fwd" if liger else "mlp_fwd"
+    article.profile(lambda: function(x), region=region, trace_dir=args.trace_dir, tag=tag)
 
 
 article.run(main)

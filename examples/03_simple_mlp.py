@@ -7,14 +7,14 @@ Guess first: how many kernels, how many of them matrix products, and which of th
 fuse?
 """
 
-import argparse
-
 import article
 import torch
 import torch.nn.functional as F
 
 
 class GeGLU(torch.nn.Module):
+    """down(gelu(gate(x)) * up(x))."""
+
     def __init__(self, dim: int, hidden: int) -> None:
         super().__init__()
         self.gate_proj = torch.nn.Linear(dim, hidden, bias=False)
@@ -22,29 +22,21 @@ class GeGLU(torch.nn.Module):
         self.down_proj = torch.nn.Linear(hidden, dim, bias=False)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Five kernels: gate, up, gelu, product, down."""
         gate, up = self.gate_proj(x), self.up_proj(x)
         return self.down_proj(F.gelu(gate, approximate="tanh") * up)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--batch", type=int, default=64)
-    parser.add_argument("--seq", type=int, default=128)
-    parser.add_argument("--dim", type=int, default=768)
-    parser.add_argument("--hidden", type=int, default=3072)
-    parser.add_argument("--compile", action="store_true")
-    parser.add_argument("--trace_dir", default="./traces/03_simple_mlp")
-    args = parser.parse_args()
+    """Profile one MLP."""
+    sizes = {"batch": 64, "seq": 128, "dim": 768, "hidden": 3072}
+    args = article.flags(__doc__, "03_simple_mlp", **sizes).parse_args()
 
     place = article.place()
     model = GeGLU(args.dim, args.hidden).to(**place).eval()
     x = torch.randn(args.batch, args.seq, args.dim, **place)
     function = torch.compile(model) if args.compile else model
-    tag = (
-        f"{args.batch}_{args.seq}_{args.dim}_{args.hidden}_{'compile' if args.compile else 'eager'}"
-    )
+    tag = article.tag(args, args.batch, args.seq, args.dim, args.hidden)
     article.profile(lambda: function(x), region="mlp_fwd", trace_dir=args.trace_dir, tag=tag)
 
 

@@ -7,7 +7,6 @@ Guess first: how many GPU operations does `naive` launch, which of them is a cop
 slower than both? `efficient` and `cudnn` need a GPU.
 """
 
-import argparse
 from contextlib import nullcontext
 
 import article
@@ -28,26 +27,22 @@ BACKENDS = {
 def written_out(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: torch.Tensor, in_place: bool
 ) -> torch.Tensor:
+    """Attention with its mask in plain torch."""
     scores = torch.matmul(q, k.transpose(-2, -1)) * q.shape[-1] ** -0.5
     fill = scores.masked_fill_ if in_place else scores.masked_fill
     return torch.matmul(torch.softmax(fill(mask, float("-inf")), dim=-1), v)
 
 
 def sdpa(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    """Attention through SDPA."""
     return F.scaled_dot_product_attention(q, k, v, is_causal=True)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    """Profile one backend."""
+    sizes = {"batch": 8, "heads": 16, "seq": 1024, "head_dim": 64}
+    parser = article.flags(__doc__, "04_attention", **sizes)
     parser.add_argument("--backend", choices=("naive", "inplace", *BACKENDS), default="naive")
-    parser.add_argument("--batch", type=int, default=8)
-    parser.add_argument("--heads", type=int, default=16)
-    parser.add_argument("--seq", type=int, default=1024)
-    parser.add_argument("--head_dim", type=int, default=64)
-    parser.add_argument("--compile", action="store_true")
-    parser.add_argument("--trace_dir", default="./traces/04_attention")
     args = parser.parse_args()
 
     place = article.place()
@@ -60,12 +55,8 @@ def main() -> None:
         pinned = lambda: sdpa_kernel(BACKENDS[args.backend])  # noqa: E731
     else:
         mask = torch.ones(args.seq, args.seq, dtype=torch.bool, device=place["device"]).triu(1)
-        inputs, function, region, pinned = (
-            [*qkv, mask, args.backend == "inplace"],
-            written_out,
-            "attn_fwd",
-            nullcontext,
-        )
+        inputs = [*qkv, mask, args.backend == "inplace"]
+        function, region, pinned = written_out, "attn_fwd", nullcontext
     if args.compile:
         function = torch.compile(function)
 
@@ -73,7 +64,7 @@ def main() -> None:
         with pinned():
             return function(*inputs)
 
-    tag = "_".join(map(str, (*shape, args.backend, "compile" if args.compile else "eager")))
+    tag = article.tag(args, *shape, args.backend)
     article.profile(call, region=region, trace_dir=args.trace_dir, tag=tag)
 
 

@@ -1,5 +1,4 @@
-"""What the article's scripts share: where to run, the warm-up, the profiled loop, and the two files
-it leaves.
+"""What the article's scripts share: flags, device and dtype, the profiled loop and its two files.
 
 The loop is the article's: wait 1, warm up 1, record 3. `foretrace.capture` adds the run record and
 a trace that is whole or not there at all; it also records shapes, which the article's tables of
@@ -8,6 +7,7 @@ dimensions need.
 
 from __future__ import annotations
 
+import argparse
 import sys
 import warnings
 from collections.abc import Callable
@@ -19,6 +19,22 @@ from foretrace.errors import ForetraceError
 from foretrace.profiling import capture
 
 DTYPES = {"bf16": torch.bfloat16, "fp32": torch.float32}
+
+
+def flags(text: str | None, trace_dir: str, **sizes: int) -> argparse.ArgumentParser:
+    """The flags of a script: its sizes, `--compile` and `--trace_dir`."""
+    raw = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=text, formatter_class=raw)
+    for name, default in sizes.items():
+        parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("--compile", action="store_true")
+    parser.add_argument("--trace_dir", default=f"./traces/{trace_dir}")
+    return parser
+
+
+def tag(args: argparse.Namespace, *parts: object) -> str:
+    """The name of a script's files: its sizes, then `compile` or `eager`."""
+    return "_".join(map(str, (*parts, "compile" if args.compile else "eager")))
 
 
 def place(dtype: str | None = None) -> dict[str, object]:

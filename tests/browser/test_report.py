@@ -7,6 +7,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import msgspec
 import pytest
 
 import foretrace
@@ -48,7 +49,7 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
             },
         ],
     }
-    climb = climb_recorded("h200", ("mlp",)).document()
+    climb = msgspec.to_builtins(climb_recorded("h200", ("mlp",)))
     return {
         "eager": write_report(folder / "eager.html", [eager], guesses=guesses, ladder=climb),
         "compiled": write_report(folder / "compiled.html", [compiled]),

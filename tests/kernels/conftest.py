@@ -1,1 +1,1 @@
-"""The kernels' tests. `exactness.py` beside this file holds the rule by which a result is judged."""
+"""The kernels' tests; `exactness.py` holds the rule that decides whether a result is right."""

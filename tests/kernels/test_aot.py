@@ -1,4 +1,4 @@
-"""What can be launched compiles ahead of time, without spills and within the card's shared memory."""
+"""What can be launched compiles ahead of time, without spills and within the shared memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The generated Hugging Face kernel repository, loaded by the `kernels` package without a network."""
+"""The generated kernel repository, loaded by the `kernels` package without a network."""
 
 from __future__ import annotations
 

@@ -11,9 +11,10 @@ import torch
 
 pytest.importorskip("triton")
 
+from foretrace.experiments.tune import CANDIDATES, write_table
 from foretrace.kernels import routes
 from foretrace.kernels.device.products import Tile
-from foretrace.kernels.routes import ALL_LIBRARY, LIBRARY, PARTS, Measured, Route
+from foretrace.kernels.routes import ALL_LIBRARY, LIBRARY, PARTS, MeasuredRoute, Route
 
 TILE = Tile(128, 128, 64, 4, 8, 8)
 
@@ -28,8 +29,8 @@ def card(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
     return "Some Card"
 
 
-def _row(part: str, m: int, route: str) -> Measured:
-    return Measured(part, m, 1024, 4096, route, 10.0, 20.0)
+def _row(part: str, m: int, route: str) -> MeasuredRoute:
+    return MeasuredRoute(part, m, 1024, 4096, route, 10.0, 20.0)
 
 
 def test_a_route_reads_as_it_is_written() -> None:
@@ -44,7 +45,7 @@ def test_an_unknown_card_takes_the_library() -> None:
 
 def test_the_nearest_size_in_octaves(card: str) -> None:
     near, far = Route("tma", TILE).text(), Route("pointer", TILE).text()
-    routes.write(
+    write_table(
         routes.store_path(card), card, [_row("gate_up", 1024, near), _row("gate_up", 16, far)]
     )
 
@@ -60,7 +61,7 @@ def test_the_nearest_size_in_octaves(card: str) -> None:
 
 
 def test_what_no_kernel_takes(card: str) -> None:
-    routes.write(routes.store_path(card), card, [_row("gate_up", 1024, "tma 128 128 64 4 8 8 1 1")])
+    write_table(routes.store_path(card), card, [_row("gate_up", 1024, "tma 128 128 64 4 8 8 1 1")])
     assert routes.plan(0, torch.float32, (1024, 1024, 4096)) == ALL_LIBRARY
     assert routes.plan(0, torch.bfloat16, (0, 1024, 4096)) == ALL_LIBRARY
 
@@ -69,13 +70,13 @@ def test_this_machine_comes_before_what_ships(
     card: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     shipped = tmp_path / "shipped.json"
-    routes.write(shipped, card, [_row("down", 16, "narrow 16 32 128 4 4 8 1 4")])
+    write_table(shipped, card, [_row("down", 16, "narrow 16 32 128 4 4 8 1 4")])
     monkeypatch.setattr(routes, "shipped_path", lambda name: shipped)
     routes.rows_for.cache_clear()
     assert routes.plan(0, torch.bfloat16, (16, 1024, 4096)).down.tile == Tile(
         16, 32, 128, 4, 4, split=4
     )
-    routes.write(routes.store_path(card), card, [_row("down", 16, "library")])
+    write_table(routes.store_path(card), card, [_row("down", 16, "library")])
     assert routes.plan(0, torch.bfloat16, (16, 1024, 4096)).down == LIBRARY
 
 
@@ -98,8 +99,6 @@ def test_the_shipped_table_can_be_used() -> None:
 
 
 def test_every_shipped_route_is_a_candidate_whose_resources_are_checked() -> None:
-    from foretrace.kernels.tune import CANDIDATES
-
     for row in routes.read(routes.shipped_path("NVIDIA H200")):
         assert row.route == "library" or Route.parse(row.route) in [
             route for _, _, route in CANDIDATES[row.part]

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from corpus.places import examples
-from foretrace.kernels.device.views import View, view_of
+from foretrace.kernels.device.views import StridedView, view_of
 
 
-def _addresses(view: View, which: int) -> list[int]:
+def _addresses(view: StridedView, which: int) -> list[int]:
     outer, row, col = view.strides[which]
     indices = itertools.product(range(view.outer), range(view.rows), range(view.cols))
     return [a * outer + b * row + c * col for a, b, c in indices]
@@ -53,12 +53,14 @@ def _dense(shape: list[int], steps: list[int]) -> list[int]:
 
 
 def test_contiguous_is_one_row_and_packed_halves_are_rows() -> None:
-    assert view_of((2, 3, 8), ((24, 8, 1), (24, 8, 1))) == View(1, 1, 48, ((0, 0, 1), (0, 0, 1)))
+    assert view_of((2, 3, 8), ((24, 8, 1), (24, 8, 1))) == StridedView(
+        1, 1, 48, ((0, 0, 1), (0, 0, 1))
+    )
     packed = view_of((5, 8), ((16, 1), (8, 1)))
-    assert packed == View(1, 5, 8, ((0, 16, 1), (0, 8, 1)))
+    assert packed == StridedView(1, 5, 8, ((0, 16, 1), (0, 8, 1)))
     assert packed.divisible_by(8)
     assert not packed.divisible_by(16)
 
 
 def test_a_transposed_pair_is_one_row() -> None:
-    assert view_of((3, 4), ((1, 3), (1, 3))) == View(1, 1, 12, ((0, 0, 1), (0, 0, 1)))
+    assert view_of((3, 4), ((1, 3), (1, 3))) == StridedView(1, 1, 12, ((0, 0, 1), (0, 0, 1)))

@@ -7,24 +7,32 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
 import pytest
 
 from foretrace import ladder
 from foretrace.cli import main
 from foretrace.errors import UsageError
 from foretrace.guess.claims import claims
-from foretrace.ladder._stops import STOPS
-from foretrace.ladder._whole import by_recording
+from foretrace.ladder.climb import by_recording
+from foretrace.ladder.stops import STOPS
 from foretrace.recordings import folder
 from foretrace.render.climb import climb_markdown, climb_text
+from foretrace.schema.documents.ladder import LadderDocument
 
-# How the claims of each rung fare on the H200: hold, do not hold, cannot be told.
+# Claims of each rung on the H200: hold, do not hold, inconclusive.
 H200 = {"matmul_add": (21, 8, 0), "linear": (25, 3, 0), "mlp": (46, 15, 1), "attention": (25, 8, 1)}
 
 
 @pytest.fixture(scope="module")
-def document() -> dict[str, Any]:
-    return ladder.climb_recorded("h200").document()
+def climb() -> LadderDocument:
+    return ladder.climb_recorded("h200")
+
+
+@pytest.fixture(scope="module")
+def document(climb: LadderDocument) -> dict[str, Any]:
+    found: dict[str, Any] = msgspec.to_builtins(climb)
+    return found
 
 
 def test_every_verdict_is_the_one_the_h200_gave(document: dict[str, Any]) -> None:
@@ -151,17 +159,15 @@ def test_every_claim_names_a_stop_and_every_stop_has_its_recording() -> None:
 
 
 def test_only_one_rung() -> None:
-    found = ladder.climb_recorded("h200", ["linear"]).document()
-    assert {claim["rung"] for claim in found["claims"]} == {"linear"}
-    assert [row["setup"] for row in found["article"]] == [
-        "linear compiled, 1024x32x64, against eager"
-    ]
+    found = ladder.climb_recorded("h200", ["linear"])
+    assert {claim.rung for claim in found.claims} == {"linear"}
+    assert [row.setup for row in found.article] == ["linear compiled, 1024x32x64, against eager"]
     with pytest.raises(UsageError, match="did you mean linear"):
         ladder.climb_recorded("h200", ["liner"])
 
 
-def test_text(document: dict[str, Any]) -> None:
-    text = climb_text(document)
+def test_text(climb: LadderDocument) -> None:
+    text = climb_text(climb)
     assert max(map(len, text.splitlines())) <= 100
     assert text.startswith(
         "The ladder (recorded h200): NVIDIA H200, torch 2.11.0+cu130\n153 claims: 117 hold, 34 do "
@@ -171,11 +177,13 @@ def test_text(document: dict[str, Any]) -> None:
     missed = "  does not hold  B29 eager, 64x128x768x3072: every pointwise has vec 4\n"
     assert f"{missed}                     measured: 6 x vec 8\n" in text
     assert "                     right: the width is 8 on this card\n" in text
-    assert "  cannot be told B74: not every one states it" in text
+    assert "  inconclusive   B74: not every one states it" in text
     assert "mlp compiled, 64x128x768x3072, against eager\n  + Kernels 5 to 4 per call." in text
 
 
-def test_claims_of_one_number_can_be_told_apart(document: dict[str, Any]) -> None:
+def test_claims_of_one_number_can_be_told_apart(
+    climb: LadderDocument, document: dict[str, Any]
+) -> None:
     setups = {(claim["number"], claim["guess"], claim["setup"]) for claim in document["claims"]}
     assert ("B64", "in matmul_add: memcpy == 1", "matmul_add addmm, 64") in setups
     assert ("B64", "in matmul_add: memcpy == 0", "matmul_add addmm, 4096 1d") in setups
@@ -184,7 +192,7 @@ def test_claims_of_one_number_can_be_told_apart(document: dict[str, Any]) -> Non
         for claim in document["claims"]
     ]
     assert len(set(places)) == len(places)
-    text = climb_text(document)
+    text = climb_text(climb)
     assert "B64 addmm, 64: in matmul_add: memcpy == 1\n" in text
     assert "B64 addmm, 4096 1d: in matmul_add: memcpy == 0\n" in text
     assert (
@@ -193,14 +201,14 @@ def test_claims_of_one_number_can_be_told_apart(document: dict[str, Any]) -> Non
     ) in text
     rows = [
         line.split(" | ")[:4]
-        for line in climb_markdown(document).splitlines()
+        for line in climb_markdown(climb).splitlines()
         if line.startswith("| B")
     ]
     assert len({tuple(row) for row in rows}) == len(rows)
 
 
-def test_markdown(document: dict[str, Any]) -> None:
-    page = climb_markdown(document)
+def test_markdown(climb: LadderDocument) -> None:
+    page = climb_markdown(climb)
     rows = [line for line in page.splitlines() if line.startswith("| ")]
     assert len(rows) == 153 + 24 + 5  # claims, setups, heads
     assert {line.replace("\\|", "").count("|") for line in rows} == {8, 4}

@@ -1,4 +1,4 @@
-"""`foretrace run` and `foretrace record` as people start them, and the article's own command lines."""
+"""`foretrace run` and `foretrace record` as users start them, and the article's own scripts."""
 
 from __future__ import annotations
 
@@ -78,11 +78,14 @@ def test_a_wrong_option_is_wrong_usage(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("linear --batch -3", "batch cannot be -3: it is at least 1"),
+        ("linear --batch -3", "batch cannot be -3: the minimum is 1"),
         ("model --small --heads 5", "5 heads cannot share 64 features: heads must divide dim"),
         ("train_step --small --heads 5", "5 heads cannot share 64 features: heads must divide dim"),
-        ("mlp --mode max-autotune", "--mode max-autotune is a way to compile: add --compile"),
-        ("linear --in-dim 9223372036854775807", "linear does not run like this: RuntimeError: "),
+        ("mlp --mode max-autotune", "max-autotune is a mode of torch.compile: add --compile"),
+        (
+            "linear --in-dim 9223372036854775807",
+            "linear does not run with these options: RuntimeError: ",
+        ),
     ],
 )
 def test_what_cannot_run_is_wrong_usage_in_one_line(
@@ -98,11 +101,11 @@ def test_what_cannot_run_is_wrong_usage_in_one_line(
     [
         (
             torch.OutOfMemoryError("CUDA out of memory.\nmore"),
-            "linear does not fit into memory here: choose smaller sizes",
+            "linear does not fit into memory: choose smaller sizes",
         ),
         (
             RuntimeError("DefaultCPUAllocator: can't allocate memory"),
-            "linear does not fit into memory here",
+            "linear does not fit into memory",
         ),
         (
             InductorError("OSError: no g++"),
@@ -120,7 +123,7 @@ def test_what_a_machine_lacks_is_exit_4_in_one_line(
     def raising(*arguments: object, **options: object) -> None:
         raise problem
 
-    monkeypatch.setattr("foretrace.ladder._climb.capture_call", raising)
+    monkeypatch.setattr("foretrace.ladder.running.capture_call", raising)
     assert main(["run", "linear", "--device", "cpu", "-o", str(tmp_path)]) == 4
     [shown] = capsys.readouterr().err.splitlines()
     assert said in shown

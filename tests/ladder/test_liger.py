@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("torch")
 from foretrace.errors import MissingError
-from foretrace.ladder import _gated
+from foretrace.ladder import gated_mlps
 
 pytestmark = pytest.mark.torch
 
@@ -25,7 +25,7 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 
     fake = SimpleNamespace(get_kernel=get_kernel, asked=asked)
     monkeypatch.setitem(sys.modules, "kernels", fake)
-    monkeypatch.setattr(_gated, "_hub_may_answer", lambda: True)
+    monkeypatch.setattr(gated_mlps, "_hub_may_answer", lambda: True)
     return fake
 
 
@@ -37,7 +37,7 @@ def pypi(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_hub_comes_first_with_its_version_pinned(hub: SimpleNamespace) -> None:
-    layer, source = _gated.liger_layer("cuda")
+    layer, source = gated_mlps.liger_layer("cuda")
     assert layer == "from the hub"
     assert source == {"source": "hub", "name": "kernels-community/liger-kernels", "version": 1}
     assert hub.asked == [("kernels-community/liger-kernels", 1)]
@@ -46,28 +46,28 @@ def test_the_hub_comes_first_with_its_version_pinned(hub: SimpleNamespace) -> No
 @pytest.mark.usefixtures("pypi")
 def test_a_hub_that_fails_is_named_and_pypi_takes_over(hub: SimpleNamespace) -> None:
     hub.get_kernel = lambda name, version: {}["nothing built for this torch"]
-    layer, source = _gated.liger_layer("cuda")
+    layer, source = gated_mlps.liger_layer("cuda")
     assert layer == "from pypi"
     assert (source["source"], source["hub"]) == ("pypi", "KeyError: 'nothing built for this torch'")
 
 
 @pytest.mark.usefixtures("pypi")
 def test_a_silent_hub_is_not_asked(hub: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_gated, "_hub_may_answer", lambda: False)
-    assert _gated.liger_layer("cuda")[0] == "from pypi"
+    monkeypatch.setattr(gated_mlps, "_hub_may_answer", lambda: False)
+    assert gated_mlps.liger_layer("cuda")[0] == "from pypi"
     assert hub.asked == []
 
 
 def test_neither_is_an_install_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_gated, "_hub_may_answer", lambda: False)
+    monkeypatch.setattr(gated_mlps, "_hub_may_answer", lambda: False)
     monkeypatch.setitem(sys.modules, "liger_kernel.transformers.geglu", None)
     with pytest.raises(MissingError, match="pip install liger-kernel"):
-        _gated.liger_layer("cuda")
+        gated_mlps.liger_layer("cuda")
 
 
 def test_the_probe_is_short_and_offline_asks_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")  # the discard port: nobody answers
     monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
-    assert not _gated._hub_may_answer()
+    assert not gated_mlps._hub_may_answer()
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    assert _gated._hub_may_answer()
+    assert gated_mlps._hub_may_answer()

@@ -14,7 +14,7 @@ import pytest
 
 import foretrace.recordings
 from foretrace import ladder
-from foretrace.ladder._names import file_name
+from foretrace.ladder.stops import file_name
 from foretrace.schema.rung import Choice, Setup
 
 H200 = Path(foretrace.recordings.__file__).parent / "h200"

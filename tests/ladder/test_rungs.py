@@ -33,7 +33,7 @@ Counts = Callable[[Path], Counter[str]]
 
 @pytest.mark.parametrize("rung", RUNGS, ids=lambda rung: rung.name)
 def test_a_rung_declares_itself(rung: Rung) -> None:
-    assert rung.build.__module__ == f"foretrace.ladder.{rung.name}"
+    assert rung.build.__module__ == f"foretrace.ladder.rungs.{rung.name}"
     assert rung.title
     assert all(rung.variants.values())
     assert COMPILED not in rung.variants
@@ -141,8 +141,8 @@ def test_a_wrong_variant_is_told_the_right_ones(tmp_path: Path) -> None:
 )
 def test_files_are_named_by_what_ran(choice: Choice, name: str) -> None:
     pytest.importorskip("torch")
-    from foretrace.ladder._climb import prepare
-    from foretrace.ladder._names import file_name
+    from foretrace.ladder.running import prepare
+    from foretrace.ladder.stops import file_name
 
     mlp, choice = ladder.rung("mlp"), replace(choice, device="cpu", dtype="fp32", small=True)
     assert file_name(mlp, prepare(mlp, choice), choice) == name

@@ -18,7 +18,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 @pytest.fixture
 def names() -> Callable[[Path, str], list[str]]:
-    """The names of a trace's complete events that start with a prefix, in the order of their times."""
+    """The names of a trace's complete events that start with a prefix, ordered by time."""
 
     def of(path: Path, prefix: str = "") -> list[str]:
         events = [event for event in read_json(path)["traceEvents"] if event.get("ph") == "X"]

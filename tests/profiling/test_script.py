@@ -13,7 +13,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 from foretrace.errors import UsageError  # noqa: E402
-from foretrace.profiling.recorder import Recorded, ScriptOptions  # noqa: E402
+from foretrace.profiling.recorder import RecordedScript, ScriptOptions  # noqa: E402
 from foretrace.profiling.script import record_script  # noqa: E402
 
 pytestmark = pytest.mark.torch
@@ -51,7 +51,8 @@ raise SystemExit(7)
 OWN = """
 import torch
 net = torch.nn.Linear(4, 4)
-with torch.profiler.profile(schedule=torch.profiler.schedule(wait=1, warmup=1, active=2, repeat=1)) as prof:
+schedule = torch.profiler.schedule(wait=1, warmup=1, active=2, repeat=1)
+with torch.profiler.profile(schedule=schedule) as prof:
     for _ in range(8):
         net(torch.ones(3, 4))
         prof.step()
@@ -65,12 +66,12 @@ for _ in range(5):
 
 Names = Callable[..., list[str]]
 Record = Callable[[Path], dict[str, Any]]
-Run = Callable[..., Recorded]
+Run = Callable[..., RecordedScript]
 
 
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
-    def of(text: str, *arguments: str, **options: Any) -> Recorded:
+    def of(text: str, *arguments: str, **options: Any) -> RecordedScript:
         script = tmp_path / "script.py"
         script.write_text(text, encoding="utf-8")
         return record_script(
@@ -237,7 +238,7 @@ def test_a_missing_module_is_said_before_anything_is_recorded(
     (tmp_path / "somebody" / "__init__.py").write_text("")
     monkeypatch.chdir(tmp_path)
     monkeypatch.delitem(sys.modules, "somebody", raising=False)
-    with pytest.raises(UsageError, match=f"no module to run is called {name}"):
+    with pytest.raises(UsageError, match=f"there is no module {name} to run"):
         record_script(name, [], tmp_path / "out" / "m", module=True)
     assert not (tmp_path / "out").exists()
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from foretrace.render.worth import worth_markdown, worth_text
+from foretrace.schema.documents.worth import WorthDocument
 
 
 def both(a: float | None, b: float | None) -> dict[str, Any]:
@@ -14,7 +17,7 @@ def both(a: float | None, b: float | None) -> dict[str, Any]:
 def mode(name: str, **more: Any) -> dict[str, Any]:
     shape = {
         "shape": "8|128",
-        "first_call_ns": 1e9,
+        "first_call_ns": 1_000_000_000,
         "stall_ns": 1e9,
         "compile_s": 0.9,
         "graphs": 1,
@@ -46,8 +49,8 @@ def mode(name: str, **more: Any) -> dict[str, Any]:
     }
 
 
-def document(*modes: dict[str, Any]) -> dict[str, Any]:
-    return {
+def document(*modes: dict[str, Any], **more: Any) -> WorthDocument:
+    made = {
         "schema": 1,
         "subject": "bench:setup",
         "device": "CPU (x86_64)",
@@ -55,12 +58,14 @@ def document(*modes: dict[str, Any]) -> dict[str, Any]:
         "dtype": None,
         "shapes": ["8|128", "16|128"],
         "compiler_cache": "empty",
-        "compiler_start_ns": 5e9,
+        "compiler_start_ns": 5_000_000_000,
         "recompile_limit": 8,
         "verdict": {"mode": "default", "state": "worth", "text": "Worth it."},
         "modes": list(modes),
         "notes": ["A note."],
+        **more,
     }
+    return msgspec.convert(made, WorthDocument)
 
 
 def test_the_verdict_comes_first_and_then_what_it_rests_on() -> None:
@@ -69,7 +74,7 @@ def test_the_verdict_comes_first_and_then_what_it_rests_on() -> None:
         "Is torch.compile worth it for bench:setup? CPU (x86_64), torch 2.13.0",
         "Worth it.",
     ]
-    assert "default a call, all in all 200 us 100 us 0.50x 1.0%" in lines
+    assert "default wall time 200 us 100 us 0.50x 1.0%" in lines
     assert not any("GPU time" in line for line in lines)  # none was measured
     assert "default 1.90 s 2.5 hours 2 1 2 20,000" in lines
     assert "+ Fused." in lines
@@ -94,7 +99,7 @@ def test_each_mode_has_its_line_and_a_failed_one_no_numbers() -> None:
 
 
 def test_markdown_is_escaped_and_a_kept_cache_is_said() -> None:
-    text = worth_markdown(document(mode("default", graph_breaks={})) | {"compiler_cache": "kept"})
+    text = worth_markdown(document(mode("default", graph_breaks={}), compiler_cache="kept"))
     assert "| 8\\|128 |" in text
     assert "which hides compile time" in text
     assert "graph breaks\n" not in text

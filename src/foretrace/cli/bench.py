@@ -1,15 +1,14 @@
 """Record and measure: Time the gated-MLP kernels against eager, compiled and Liger.
 
-Every contender runs in the same process: eager torch, `torch.compile`, its autotuned modes (CUDA
-graphs; persistent TMA matrix products), Liger, and ours. Results are checked against float64 before
-they are timed. Rounds are interleaved, L2 is emptied before each, and medians are given with their
-quartiles. Two times are taken: what the GPU works (`device us`) and what a call costs in a row of
-calls, host and device together (`call us`).
+Every contender runs in the same process: eager, `torch.compile`, its autotuned modes (CUDA graphs;
+persistent TMA matrix products), Liger, and ours. Results are checked against float64 before they
+are timed. Contenders take turns, L2 is emptied before each, and medians come with quartiles. Two
+times are measured: how long the GPU works (`device us`), and one call in a row of calls, host and
+device together (`call us`).
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,10 +18,20 @@ import click
 from foretrace.errors import MissingError, UsageError
 
 if TYPE_CHECKING:
-    from foretrace.kernels.bench.results import Results
-    from foretrace.kernels.bench.subjects import Subject
+    from foretrace.experiments.bench.subjects import BenchSubject
+    from foretrace.schema.documents.bench import BenchDocument
 
-_DTYPES = ("bfloat16", "float16", "float32")
+_PLOT = click.option(
+    "--plot", type=click.Path(path_type=Path), help="Draw the results here (.svg, .png)."
+)
+_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of the table.")
+_DTYPE = click.option(
+    "--dtype",
+    type=click.Choice(("bfloat16", "float16", "float32")),
+    default="bfloat16",
+    show_default=True,
+    help="Type of the data.",
+)
 
 
 @click.group(epilog="See: foretrace docs kernels")
@@ -31,7 +40,7 @@ def command() -> None:
 
 
 def _options(function: Callable[..., None]) -> Callable[..., None]:
-    """What `geglu` and `mlp` have in common."""
+    """The options of `geglu` and `mlp`."""
     for option in (
         click.option(
             "--size",
@@ -39,13 +48,7 @@ def _options(function: Callable[..., None]) -> Callable[..., None]:
             multiple=True,
             help="MxH or MxDxH; may be repeated. Default: the project's own.",
         ),
-        click.option(
-            "--dtype",
-            type=click.Choice(_DTYPES),
-            default="bfloat16",
-            show_default=True,
-            help="Type of the data.",
-        ),
+        _DTYPE,
         click.option("--contender", "names", multiple=True, help="Only these; may be repeated."),
         click.option(
             "--repeats", default=21, show_default=True, help="Timed rounds of each contender."
@@ -62,12 +65,8 @@ def _options(function: Callable[..., None]) -> Callable[..., None]:
             type=click.Path(path_type=Path),
             help="Write the results here, as JSON.",
         ),
-        click.option(
-            "--plot", type=click.Path(path_type=Path), help="Draw the results here (.svg, .png)."
-        ),
-        click.option(
-            "--json", "as_json", is_flag=True, help="Print the JSON in place of the table."
-        ),
+        _PLOT,
+        _JSON,
     ):
         function = option(function)
     return function
@@ -75,13 +74,12 @@ def _options(function: Callable[..., None]) -> Callable[..., None]:
 
 @command.command()
 @_options
-def geglu(sizes: tuple[str, ...], **options: Any) -> None:
+def geglu(sizes: tuple[str, ...], dtype: str, **options: Any) -> None:
     """The activation alone, forward, and forward with backward."""
     subjects = _subjects()
     pairs = [_size(text, 2) for text in sizes] or list(subjects.GLU_SIZES)
-    dtype = subjects.dtype_named(options["dtype"])
-    makers = (subjects.glu_forward, subjects.glu_backward)
-    _measure([make(*pair, dtype) for make in makers for pair in pairs], options)
+    kind, makers = _torch_dtype(dtype), (subjects.glu_forward, subjects.glu_backward)
+    _measure([make(*pair, kind) for make in makers for pair in pairs], kind, **options)
 
 
 @command.command()
@@ -94,112 +92,101 @@ def geglu(sizes: tuple[str, ...], **options: Any) -> None:
 @click.option(
     "--further/--no-further", default=True, help="Also measure the twelve further sizes, forward."
 )
-def mlp(sizes: tuple[str, ...], training: bool, further: bool, **options: Any) -> None:
+def mlp(sizes: tuple[str, ...], dtype: str, training: bool, further: bool, **options: Any) -> None:
     """The whole gated MLP, and its first half: gate and up projections with the activation."""
     subjects = _subjects()
-    main = [_mlp_size(text) for text in sizes] or list(subjects.MAIN)
+    main = [_size(text, 3) for text in sizes] or list(subjects.MAIN)
     more = list(subjects.FURTHER) if further and not sizes else []
-    dtype = subjects.dtype_named(options["dtype"])
-    rows = [subjects.mlp_forward(size, dtype) for size in main]
-    if training:
-        rows += [subjects.mlp_training(size, dtype) for size in main]
-    rows += [subjects.gate_up(size, dtype) for size in main]
-    rows += [subjects.mlp_forward(size, dtype) for size in more]
-    _measure(rows, options)
+    kind = _torch_dtype(dtype)
+    parts = [(subjects.mlp_forward, main), (subjects.mlp_training, main if training else [])]
+    parts += [(subjects.gate_up, main), (subjects.mlp_forward, more)]
+    _measure([make(size, kind) for make, group in parts for size in group], kind, **options)
 
 
 @command.command()
 @click.argument("sizes", nargs=-1, required=True)
-@click.option(
-    "--dtype",
-    type=click.Choice(_DTYPES),
-    default="bfloat16",
-    show_default=True,
-    help="Type of the data.",
-)
+@_DTYPE
 def tune(sizes: tuple[str, ...], dtype: str) -> None:
-    """Find the fastest route for SIZES (MxDxH) on this card, and keep it on disk for every later
-    call.
-    """
-    subjects = _subjects()
+    """Find the fastest route for SIZES (MxDxH) on this GPU, and keep it on disk for later calls."""
+    _subjects()
+    from foretrace.experiments.tune import tune as find
     from foretrace.kernels import routes
-    from foretrace.kernels.tune import tune as find
 
-    for row in find([_mlp_size(text) for text in sizes], subjects.dtype_named(dtype)):
-        click.echo(
-            f"{row.part:15} {row.m}x{row.d}x{row.h}: {row.route}: {row.us} us, library "
-            f"{row.library_us} us"
-        )
+    parsed = [(m, d, h) for m, d, h in (_size(text, 3) for text in sizes)]
+    for row in find(parsed, _torch_dtype(dtype)):
+        times = f"{row.us} us, library {row.library_us} us"
+        click.echo(f"{row.part:15} {row.m}x{row.d}x{row.h}: {row.route}: {times}")
     click.echo(f"kept in {routes.store_path(routes.card_name(0))}", err=True)
 
 
 @command.command()
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True))
-@click.option("--plot", type=click.Path(path_type=Path), help="Draw the results here (.svg, .png).")
-@click.option(
-    "--json", "as_json", is_flag=True, help="Print one JSON document in place of the table."
-)
+@_PLOT
+@_JSON
 def show(files: tuple[Path, ...], plot: Path | None, as_json: bool) -> None:
-    """Show results that were written before; several files become one table."""
-    _subjects()
-    from foretrace.kernels.bench.results import Results, joined
+    """Show results from files; several files make one table."""
+    from foretrace.schema.documents.bench import joined, read
 
-    try:
-        results = joined(Results.read(path) for path in files)
-    except (ValueError, KeyError, TypeError, json.JSONDecodeError) as error:
-        raise UsageError(f"{files[0]}: not a benchmark's results: {error}") from error
-    _give(results, plot, as_json)
+    _show(joined(read(path) for path in files), plot, as_json)
 
 
-def _measure(rows: list[Subject], options: dict[str, Any]) -> None:
-    from foretrace.kernels.bench import contenders
-    from foretrace.kernels.bench.run import run
+def _measure(
+    rows: list[BenchSubject],
+    dtype: Any,
+    *,
+    names: tuple[str, ...],
+    repeats: int,
+    autotune_seconds: float,
+    output: Path | None,
+    plot: Path | None,
+    as_json: bool,
+) -> None:
+    from foretrace import files
+    from foretrace.experiments.bench import contenders
+    from foretrace.experiments.bench.run import run
 
-    names = options["names"] or contenders.NAMES
     unknown = sorted(set(names) - set(contenders.NAMES))
     if unknown:
-        raise UsageError(f"no contender {unknown[0]!r}; there are {', '.join(contenders.NAMES)}")
-    output: Path | None = options["output"]
+        known = ", ".join(contenders.NAMES)
+        raise UsageError(f"there is no contender {unknown[0]!r}: there are {known}")
 
-    def keep(results: Results) -> None:
+    def say(text: str) -> None:
+        click.echo(text, err=True)
+
+    def keep(results: BenchDocument) -> None:
         if output:
-            output.write_text(results.text())
+            files.write_text(output, results.text())
 
-    results = run(
-        rows, names, options["repeats"], options["autotune_seconds"], _subjects().dtype_named(options["dtype"]),
-        lambda text: click.echo(text, err=True), keep,
-    )  # fmt: skip
-    _give(results, options["plot"], options["as_json"])
+    chosen = names or contenders.NAMES
+    _show(run(rows, chosen, repeats, autotune_seconds, dtype, say, keep), plot, as_json)
 
 
-def _give(results: Results, plot: Path | None, as_json: bool) -> None:
-    from foretrace.kernels.bench import report
+def _show(results: BenchDocument, plot: Path | None, as_json: bool) -> None:
+    from foretrace.render.bench import bench_text, plot_bench
 
     if plot:
-        report.plot(results, plot)
-    click.echo(results.text() if as_json else report.table(results), nl=False)
+        plot_bench(results, plot)
+    click.echo(results.text() if as_json else bench_text(results), nl=False)
 
 
 def _subjects() -> Any:
     try:
-        from foretrace.kernels.bench import subjects
+        from foretrace.experiments.bench import subjects
     except ImportError as error:
-        raise MissingError(
-            "benchmarks need torch and Triton: pip install 'foretrace[bench]'"
-        ) from error
+        message = "benchmarks need torch and Triton: pip install 'foretrace[bench]'"
+        raise MissingError(message) from error
     return subjects
 
 
-def _mlp_size(text: str) -> tuple[int, int, int]:
-    m, d, h = _size(text, 3)
-    return m, d, h
+def _torch_dtype(name: str) -> Any:
+    import torch
+
+    return getattr(torch, name)
 
 
 def _size(text: str, parts: int) -> tuple[int, ...]:
-    from foretrace.kernels.bench.subjects import parse_size
-
     try:
-        size = parse_size(text)
+        size: tuple[int, ...] = _subjects().parse_size(text)
     except ValueError as error:
         raise UsageError(str(error)) from error
     if len(size) != parts:

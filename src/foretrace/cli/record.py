@@ -31,14 +31,14 @@ from foretrace.cli.run import recording_options, show
     type=click.Choice(("auto", "forward", "optimizer", "none")),
     default="auto",
     show_default=True,
-    help="What begins a step: the outermost module's call, what follows an optimizer's.",
+    help="What begins a step: a call of the outermost module, or what follows optimizer.step.",
 )
 @click.option(
     "--limit",
     type=click.IntRange(0),
     default=60,
     show_default=True,
-    help="Seconds after which recording of everything stops when no steps are found; 0 for none. "
+    help="Seconds after which it stops recording everything when it finds no steps; 0 for none. "
     "(Commands that read traces have another --limit, NAME=NUMBER.)",
 )
 @click.option("--stop", is_flag=True, help="End the script once its steps are recorded.")
@@ -47,12 +47,10 @@ from foretrace.cli.run import recording_options, show
 def command(
     script: str, arguments: tuple[str, ...], folder: str, no_look: bool, as_json: bool, **given: Any
 ) -> int:
-    """Run SCRIPT with its ARGUMENTS under the profiler, write its trace and run record, and look at
-    it.
+    """Run SCRIPT with its ARGUMENTS under the profiler, write its trace and record, and show it.
 
-    The script is not changed and need not know: its steps are found by themselves.
-    A script that raises keeps the trace recorded so far; its traceback and exit
-    code are passed on.
+    The script needs no change: foretrace finds its steps. A script that raises keeps the trace
+    recorded so far; its traceback and exit code are its own.
     """
     from foretrace.profiling import need_torch
 
@@ -63,7 +61,7 @@ def command(
     module = given.pop("module")
     options = ScriptOptions(find=given.pop("steps_at"), limit_s=given.pop("limit"), **given)
     name = script.rpartition(".")[2] if module else Path(script).stem
-    # One JSON document and nothing else: what the script prints goes to stderr then.
+    # stdout holds one JSON document and nothing else: what the script prints goes to stderr.
     with contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext():
         done = record_script(
             script, arguments, Path(folder) / name, module=module, options=options, say=_progress
@@ -71,19 +69,15 @@ def command(
     for note in done.notes:
         click.echo(f"note: {note}", err=True)
     if as_json:
-        click.echo(
-            json.dumps(
-                {
-                    "schema": 1,
-                    "script": script,
-                    "exit_code": done.exit_code,
-                    "steps": done.steps,
-                    "notes": done.notes,
-                    "traces": [str(trace) for trace in done.traces],
-                },
-                indent=1,
-            )
-        )
+        answer = {
+            "schema": 1,
+            "script": script,
+            "exit_code": done.exit_code,
+            "steps": done.steps,
+            "notes": done.notes,
+            "traces": [str(trace) for trace in done.traces],
+        }
+        click.echo(json.dumps(answer, indent=1))
     elif no_look:
         click.echo("\n".join(str(trace) for trace in done.traces))
     elif done.traces:

@@ -13,7 +13,10 @@ from foretrace.cli import SuggestingGroup
 from foretrace.cli._options import builds_rung
 from foretrace.errors import MissingError, UsageError
 from foretrace.schema.rung import COMPILED, MODES, Choice, Option, Rung
-from foretrace.units import percent_text, time_text
+from foretrace.units import percent_text, plural, time_text
+
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+_CHOICE = ("variant", "mode", "device", "dtype", "small", "seed")
 
 
 class _Rungs(SuggestingGroup):
@@ -32,8 +35,7 @@ class _Rungs(SuggestingGroup):
 
 @click.command(cls=_Rungs, name="run", epilog="See: foretrace docs ladder")
 def command() -> None:
-    """Run one rung of the ladder under the profiler, write its trace and run record, and look at
-    it.
+    """Run one rung of the ladder under the profiler, write its trace and run record, and show it.
 
     Sizes default to those of the article; --small takes seconds on a CPU.
     `foretrace run RUNG --help` lists the rung's own options and variants.
@@ -41,118 +43,84 @@ def command() -> None:
 
 
 def show(trace: Path) -> None:
-    """Look at a trace just written. The only place where capturing meets reading, and only when it
-    is wanted.
-    """
+    """Look at a trace just written; only here capturing needs the reader."""
     try:
         from foretrace.cli.look import command as look
 
         look.main([str(trace)], prog_name="foretrace look", standalone_mode=False)
     except ImportError as problem:
-        raise MissingError(
-            f"the trace is written to {trace}; to look at it: pip install foretrace (or pass "
-            "--no-look)"
-        ) from problem
+        message = f"wrote {trace}; to look at it: pip install foretrace (or pass --no-look)"
+        raise MissingError(message) from problem
+
+
+def _count(name: str, least: int, default: int, text: str) -> Decorator:
+    kind = click.IntRange(least)
+    return click.option(name, type=kind, default=default, show_default=True, help=text)
+
+
+def _flag(name: str, text: str) -> Decorator:
+    return click.option(name, is_flag=True, help=text)
+
+
+_RECORDING: tuple[Decorator, ...] = (
+    _count("--steps", 1, 3, "Steps to record."),
+    _count("--warmup", 0, 3, "Calls before it starts."),
+    click.option(
+        "--shapes/--no-shapes", default=True, show_default=True, help="Record the shapes of inputs."
+    ),
+    _flag("--stacks", "Record Python stacks (slow)."),
+    _flag("--memory", "Record allocations."),
+    _flag("--modules", "Record the module of each op (with --stacks)."),
+    click.option(
+        "-o", "--out", "folder", default="traces", show_default=True, help="Folder of both files."
+    ),
+    _flag("--overwrite", "Replace a trace of that name; without it, number the new one."),
+    _flag("--no-look", "Write the files and stop: needs torch alone."),
+    click.option(
+        "--json", "as_json", is_flag=True, help="Print what was written as one JSON document."
+    ),
+)
 
 
 def recording_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The options that every command that records has."""
-    for option in reversed(
-        (
-            click.option(
-                "--steps",
-                type=click.IntRange(1),
-                default=3,
-                show_default=True,
-                help="Steps to record.",
-            ),
-            click.option(
-                "--warmup",
-                type=click.IntRange(0),
-                default=3,
-                show_default=True,
-                help="Calls before it starts.",
-            ),
-            click.option(
-                "--shapes/--no-shapes",
-                default=True,
-                show_default=True,
-                help="Record the shapes of operands.",
-            ),
-            click.option("--stacks", is_flag=True, help="Record Python stacks (slow)."),
-            click.option("--memory", is_flag=True, help="Record allocations."),
-            click.option(
-                "--modules", is_flag=True, help="Record the module of each op (with --stacks)."
-            ),
-            click.option(
-                "-o",
-                "--out",
-                "folder",
-                default="traces",
-                show_default=True,
-                help="Folder for trace and record.",
-            ),
-            click.option(
-                "--overwrite", is_flag=True, help="Replace a trace of that name; else number it."
-            ),
-            click.option(
-                "--no-look", is_flag=True, help="Write the files and stop: needs torch alone."
-            ),
-            click.option(
-                "--json",
-                "as_json",
-                is_flag=True,
-                help="Print what was written as one JSON document.",
-            ),
-        )
-    ):
+    """The options of every command that records."""
+    for option in reversed(_RECORDING):
         function = option(function)
     return function
 
 
 def _command(rung: Rung) -> click.Command:
-    variants = "\n".join(f"  {name}: {text}" for name, text in rung.variants.items())
+    named = {**rung.variants, COMPILED: "the first one under torch.compile"}
+    variants = "\n".join(f"  {name}: {text}" for name, text in named.items())
     body = recording_options(_common(lambda **given: _run(rung, given)))
     for option in reversed(rung.options):
         body = _option(option)(body)
-    text = (
-        f"{rung.title}.\n\n\b\nVariants:\n{variants}\n  {COMPILED}: the first one under "
-        "torch.compile"
-    )
+    text = f"{rung.title}.\n\n\b\nVariants:\n{variants}"
     return click.command(name=rung.name, help=text, short_help=rung.title)(body)
 
 
-def _option(option: Option) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def _option(option: Option) -> Decorator:
     names = dict.fromkeys((f"--{option.name.replace('_', '-')}", f"--{option.name}"))
     if isinstance(option.default, bool):
         return click.option(*names, option.name, is_flag=True, default=None, help=option.help)
     small = "" if option.small is None else f"; {option.small} with --small"
     kind = click.Choice(option.choices) if option.choices else type(option.default)
-    return click.option(
-        *names, option.name, type=kind, help=f"{option.help}  [{option.default}{small}]"
-    )
+    text = f"{option.help}  [{option.default}{small}]"
+    return click.option(*names, option.name, type=kind, help=text)
 
 
 def _common(function: Callable[..., Any]) -> Callable[..., Any]:
-    for option in reversed(
-        (
-            click.option("--variant", help="Which way of doing it; see above."),
-            click.option("--compile", "compiled", is_flag=True, help="Run it under torch.compile."),
-            click.option(
-                "--mode",
-                type=click.Choice(MODES),
-                default="default",
-                show_default=True,
-                help="For --compile.",
-            ),
-            builds_rung(),
-            click.option(
-                "--timing-pass",
-                is_flag=True,
-                help="Record once more without shapes, as NAME.timing.json.gz.",
-            ),
-        )
-    ):
+    mode = click.Choice(MODES)
+    options: tuple[Decorator, ...] = (
+        click.option("--variant", help="Which variant; see above."),
+        click.option("--compile", "compiled", is_flag=True, help="Run it under torch.compile."),
+        click.option(
+            "--mode", type=mode, default="default", show_default=True, help="For --compile."
+        ),
+        builds_rung(),
+        _flag("--timing-pass", "Record once more without shapes, as NAME.timing.json.gz."),
+    )
+    for option in reversed(options):
         function = option(function)
     return function
 
@@ -164,13 +132,10 @@ def _run(rung: Rung, given: dict[str, Any]) -> None:
     choice = Choice(
         compile=given.pop("compiled"),
         values={option.name: given.pop(option.name) for option in rung.options},
-        **{
-            name: given.pop(name)
-            for name in ("variant", "mode", "device", "dtype", "small", "seed")
-        },
+        **{name: given.pop(name) for name in _CHOICE},
     )
     if choice.mode != "default" and not choice.compiles:
-        raise UsageError(f"--mode {choice.mode} is a way to compile: add --compile")
+        raise UsageError(f"--mode {choice.mode} is a mode of torch.compile: add --compile")
     captured = run(rung, choice, folder, **given)
     assert captured.trace is not None
     assert captured.record_file is not None
@@ -191,10 +156,9 @@ def _summary(record: dict[str, Any]) -> str:
     parts = [
         f"first call {time_text(timing['first_call_ns'])}",
         f"{time_text(timing['wall_ns_per_call'])} per call without the profiler",
-        f"the profiler adds {percent_text(timing['profiler_overhead'])} to the host's time",
+        f"the profiler adds {percent_text(timing['profiler_overhead'])} to the host time",
     ]
     if compiling["frames"]:
-        parts.append(
-            f"compiling took {compiling['seconds']:.1f} s for {compiling['frames']} frames"
-        )
+        seconds, frames = compiling["seconds"], plural(compiling["frames"], "frame")
+        parts.append(f"compile time {seconds:.1f} s for {frames}")
     return "; ".join(parts)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +18,7 @@ from foretrace.schema.rung import Choice
     "sweeps",
     multiple=True,
     metavar="NAME=A,B,C",
-    help=(
-        "Values of one of the rung's sizes; may be repeated, the last one changes fastest. One "
-        "value fixes a size."
-    ),
+    help="Values of one size of the rung; may be repeated, the last one changes fastest.",
 )
 @click.option(
     "--contenders",
@@ -35,12 +31,9 @@ from foretrace.schema.rung import Choice
     "--keep-compiler-cache",
     "keep_cache",
     is_flag=True,
-    help=(
-        "Use your own Inductor cache; an empty one is the default, since a filled one hides the "
-        "stalls."
-    ),
+    help="Use your own Inductor cache instead of an empty one. A filled cache hides the stalls.",
 )
-@click.option("--plot", type=click.Path(path_type=Path), help="Also draw it here (.svg, .png).")
+@click.option("--plot", type=click.Path(path_type=Path), help="Also draw a plot (.svg, .png).")
 @click.option("--markdown", is_flag=True, help="Markdown instead of terminal tables.")
 @as_json
 def command(
@@ -53,7 +46,7 @@ def command(
     as_json: bool,
     **choice: Any,
 ) -> None:
-    """Say what each way of running RUNG pays when the shape changes, and how fast it is after that.
+    """Show what each way of running RUNG pays when the shape changes, and its speed after that.
 
     \b
     foretrace shapes mlp                                     six shapes of batch, seq and hidden
@@ -61,27 +54,27 @@ def command(
     foretrace shapes attention --contenders naive,automatic --small
     foretrace shapes mlp --plot shapes.svg
 
-    The contenders are the rung's first variant as it is, compiled static, dynamic and automatic
-    (what torch.compile does when nobody says), and its other variants. Each visits the same shapes
-    in the same order, beginning with nothing compiled: a server that sees shape after shape.
-    docs/shapes.md tells more.
+    The contenders are the rung's first variant, eager and compiled (static, dynamic, automatic),
+    and its other variants. Each visits the same shapes in the same order and starts with nothing
+    compiled, like a server that sees one shape after another. See docs/shapes.md.
     """
     from foretrace.ladder import rung as find
-    from foretrace.ladder import shapes
+    from foretrace.profiling import need_torch
     from foretrace.render.shapes import shapes_markdown, shapes_text
     from foretrace.render.shapes_plot import need_matplotlib, plot_shapes
+    from foretrace.schema.documents import encode
 
     one_form(as_json, markdown)
+    need_torch()
+    from foretrace.experiments.shapes import shapes
+
     if plot:
         need_matplotlib(plot)
     names = [name.strip() for name in contenders.split(",") if name.strip()]
-    document = shapes(find(rung), sweeps, names, Choice(**choice), keep_cache, say).document()
+    document = shapes(find(rung), sweeps, names, Choice(**choice), keep_cache, say)
     if plot:
         plot_shapes(document, plot)
-    click.echo(
-        json.dumps(document, ensure_ascii=False, indent=1)
-        if as_json
-        else shapes_markdown(document)
-        if markdown
-        else shapes_text(document, bold=shows_bold())
-    )
+    if as_json or markdown:
+        click.echo(encode(document) if as_json else shapes_markdown(document))
+    else:
+        click.echo(shapes_text(document, bold=shows_bold()))

@@ -10,25 +10,22 @@ from foretrace.cli._options import opens_trace
 
 
 @click.command("tour", epilog="See: foretrace docs quick-start")
-@click.option("--card", default="h200", show_default=True, help="Whose recordings to read.")
+@click.option("--card", default="h200", show_default=True, help="The GPU whose recordings to read.")
 @click.option(
-    "--no-climb",
-    is_flag=True,
-    help="Read only: run nothing on this machine, even where torch is installed.",
+    "--no-climb", is_flag=True, help="Run nothing on this machine, even where torch is installed."
 )
 @click.option(
-    "-o", "--out", default="traces/tour.html", show_default=True, help="Where the report goes."
+    "-o", "--out", default="traces/tour.html", show_default=True, help="File of the report."
 )
 @opens_trace
 def command(
     card: str, no_climb: bool, out: str, no_cache: bool, strict: bool, limit: tuple[str, ...]
 ) -> int:
-    """Read the traces that ship with foretrace, climb the ladder, and write a report. Needs no
-    torch and no GPU.
+    """Read the recorded traces, climb the ladder, and write a report. Needs no torch and no GPU.
 
-    First one line per recording. Then the whole ladder, here where torch is installed (two minutes
-    on two cores) and as it was recorded: which claims of the articles hold. At the end the path of
-    a report on the MLP, eager and compiled.
+    It prints one line per recording, then which claims of the articles hold: on this machine where
+    torch is installed (two minutes on two cores), and as recorded. The last line is the path of a
+    report on the MLP, eager and compiled.
     """
     from foretrace import recordings
     from foretrace.overview.reading import overview_of
@@ -51,7 +48,7 @@ def command(
 
 
 def _part(name: str, text: Callable[[], str]) -> None:
-    """One part of the tour: what cannot run says so in a line, and the tour goes on."""
+    """One part of the tour; a part that cannot run prints one line, and the tour continues."""
     from foretrace.errors import ForetraceError
 
     try:
@@ -64,34 +61,32 @@ def _here() -> str:
     import tempfile
     from pathlib import Path
 
+    from foretrace import ladder
     from foretrace.cli._options import say
-    from foretrace.ladder import climb_here
     from foretrace.render.tour import climb_summary
 
     with tempfile.TemporaryDirectory(prefix="foretrace-tour-") as folder:
-        return climb_summary(
-            climb_here(Path(folder), "auto", (), say).document(), "foretrace ladder"
-        )
+        return climb_summary(ladder.climb_here(Path(folder), "auto", (), say), "foretrace ladder")
 
 
 def _recorded(card: str) -> str:
     from foretrace.ladder import climb_recorded
     from foretrace.render.tour import climb_summary
 
-    return climb_summary(climb_recorded(card).document(), f"foretrace ladder --recorded {card}")
+    return climb_summary(climb_recorded(card), f"foretrace ladder --recorded {card}")
 
 
 def _report(card: str, out: str, cache: bool) -> str:
     from pathlib import Path
 
-    from foretrace import recordings
+    import msgspec
+
+    from foretrace import opening, recordings
     from foretrace.ladder import climb_recorded
-    from foretrace.opening import open
     from foretrace.render.html import write_report
 
     Path(out).parent.mkdir(parents=True, exist_ok=True)
-    traces = [
-        open(recordings.traces(card)[name], cache=cache) for name in ("mlp_eager", "mlp_compiled")
-    ]
-    climb = climb_recorded(card, ("mlp",)).document()
+    paths = recordings.traces(card)
+    traces = [opening.open(paths[name], cache=cache) for name in ("mlp_eager", "mlp_compiled")]
+    climb = msgspec.to_builtins(climb_recorded(card, ("mlp",)))
     return f"The report on the MLP, eager and compiled: {write_report(out, traces, ladder=climb)}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import click
@@ -40,12 +39,9 @@ from foretrace.schema.rung import MODES, Choice
     "--keep-compiler-cache",
     "keep_cache",
     is_flag=True,
-    help=(
-        "Use your own Inductor cache; an empty one is the default, since a filled one hides the "
-        "cost."
-    ),
+    help="Use your own Inductor cache instead of an empty one. A filled cache hides the cost.",
 )
-@click.option("--keep", metavar="DIR", help="Keep the traces and run records there.")
+@click.option("--keep", metavar="DIR", help="Keep the traces and run records in this folder.")
 @click.option("--markdown", is_flag=True, help="Markdown instead of terminal tables.")
 @as_json
 def command(
@@ -57,9 +53,9 @@ def command(
     keep: str | None,
     markdown: bool,
     as_json: bool,
-    **choice: Any,
+    **options: Any,
 ) -> None:
-    """Say whether torch.compile is worth it for SUBJECT, and after how many calls.
+    """Measure whether torch.compile is worth it for SUBJECT, and after how many calls.
 
     SUBJECT is a rung (`mlp`), or your own code: `module:callable`, `path/to/file.py:callable`. The
     callable returns what to compile and its inputs, `(model, (x,))`; with --shapes it is called
@@ -71,40 +67,28 @@ def command(
     foretrace worth mlp --sweep batch=8,16,64
     foretrace worth mlp --small --markdown
 
-    Eager and compiled calls are timed in turns without a profiler; a difference inside the noise is
-    no verdict. docs/worth.md tells more.
+    Eager and compiled calls are timed in turns without a profiler. A difference within the noise
+    is inconclusive. See docs/worth.md.
     """
-    import contextlib
     import sys
     import tempfile
+    from contextlib import nullcontext, redirect_stdout
     from pathlib import Path
 
-    from foretrace.ladder import worth
+    from foretrace.profiling import need_torch
     from foretrace.render.worth import worth_markdown, worth_text
+    from foretrace.schema.documents import encode
 
     one_form(as_json, markdown)
-    place: Any = (
-        contextlib.nullcontext(keep)
-        if keep
-        else tempfile.TemporaryDirectory(prefix="foretrace-worth-")
-    )
-    # What their code prints is no part of the answer.
-    with place as folder, contextlib.redirect_stdout(sys.stderr):
-        found = worth(
-            subject,
-            Path(folder),
-            tuple(dict.fromkeys(modes)),
-            sweeps,
-            shapes,
-            Choice(**choice),
-            keep_cache,
-            say,
-        )
-    document = found.document()
-    click.echo(
-        json.dumps(document, ensure_ascii=False, indent=1)
-        if as_json
-        else worth_markdown(document)
-        if markdown
-        else worth_text(document, bold=shows_bold())
-    )
+    need_torch()
+    from foretrace.experiments.worth import worth
+
+    tried, choice = tuple(dict.fromkeys(modes)), Choice(**options)
+    temporary = tempfile.TemporaryDirectory(prefix="foretrace-worth-")
+    # What the user's code prints is not part of the answer.
+    with nullcontext(keep) if keep else temporary as folder, redirect_stdout(sys.stderr):
+        document = worth(subject, Path(folder), tried, sweeps, shapes, choice, keep_cache, say)
+    if as_json or markdown:
+        click.echo(encode(document) if as_json else worth_markdown(document))
+    else:
+        click.echo(worth_text(document, bold=shows_bold()))

@@ -18,8 +18,7 @@ from torch import Tensor
 
 @dataclass(frozen=True, slots=True)
 class Activation:
-    """One activation: its name here, its plain torch form, what a gradient becomes on the way back
-    through it, and the names Hugging Face configurations give it."""
+    """An activation: its plain torch form, its backward, and its names in configurations."""
 
     name: str
     torch: Callable[[Tensor], Tensor]
@@ -54,9 +53,7 @@ _BY_ALIAS = {alias: row.name for row in _ROWS for alias in (row.name, *row.alias
 
 
 def activation_named(name: str) -> str:
-    """The name used here for an activation as a configuration writes it: `gelu_pytorch_tanh` ->
-    `gelu_tanh`.
-    """
+    """Our name of an activation of a configuration: `gelu_pytorch_tanh` -> `gelu_tanh`."""
     try:
         return _BY_ALIAS[name]
     except KeyError:
@@ -66,7 +63,5 @@ def activation_named(name: str) -> str:
 
 
 def gated_reference(gate: Tensor, up: Tensor, activation: str = "gelu_tanh") -> Tensor:
-    """`act(gate) * up` in plain torch: any device, any dtype, differentiable. The measure for
-    everything else here.
-    """
+    """`act(gate) * up` in plain torch, the reference: any device, any dtype, differentiable."""
     return ACTIVATIONS[activation].torch(gate) * up

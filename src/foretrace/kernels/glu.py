@@ -45,7 +45,7 @@ def gated(gate: Tensor, up: Tensor, activation: str = "gelu_tanh") -> Tensor:
 
 
 def geglu(gate: Tensor, up: Tensor, approximate: str = "tanh") -> Tensor:
-    """`gelu(gate) * up`; `approximate` is `"tanh"` or `"none"`, as in `torch.nn.functional.gelu`."""
+    """`gelu(gate) * up`; `approximate` is `"tanh"` or `"none"`, as in torch's gelu."""
     if approximate not in ("tanh", "none"):
         raise ValueError(f"approximate is 'tanh' or 'none', not {approximate!r}")
     return gated(gate, up, "gelu_tanh" if approximate == "tanh" else "gelu_erf")

@@ -4,19 +4,19 @@
     FOLDER/build.toml                          what kernel-builder reads
     FOLDER/README.md                           the card
     FOLDER/torch-ext/foretrace_geglu/...       the sources
-    FOLDER/build/torch-universal/...           the built form, which `kernels` loads; pure Python,
-                                               so the same sources
+    FOLDER/build/torch-universal/...           the same sources, as `kernels` loads them
 
 It loads without a network: `get_local_kernel(Path(FOLDER))`,
 `LOCAL_KERNELS="foretrace/geglu=FOLDER"` with `get_kernel("foretrace/geglu", version=1)`, or
-`LocalLayerRepository(Path(FOLDER), layer_name="GeGLUMLP")` with `kernelize`. Nothing of it is kept
-in version control.
+`LocalLayerRepository(Path(FOLDER), layer_name="GeGLUMLP")` with `kernelize`. Nothing of it is in
+version control.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -26,20 +26,9 @@ PYTHON_NAME = NAME.replace("-", "_")
 VERSION = 1
 LICENSE = "apache-2.0"
 
-# What a kernel repository needs of this package: all that runs, nothing that measures or writes.
-FILES = (
-    "__init__.py",
-    "activations.py",
-    "glu.py",
-    "layers.py",
-    "mlp.py",
-    "module.py",
-    "routes.py",
-    "steps.py",
-    "support.py",
-    "device/*.py",
-    "tables/*.json",
-)
+FILES = ("*.py", "device/*.py", "tables/*.json")
+# Loaded under a name of its own, the package must import itself by relative names.
+_ABSOLUTE = re.compile(r"^(\s*from )foretrace\.kernels\.?([\w.]*) import", re.MULTILINE)
 
 _BUILD_TOML = f"""[general]
 name = "{NAME}"
@@ -67,8 +56,8 @@ out = kernel.geglu(gate, up)
 mlp = kernel.GeGLUMLP.from_module(layer.mlp)
 ```
 
-Layers for `kernelize`: `GeGLUMLP`, `SwiGLUMLP`, `ReGLUMLP`. All work under `torch.compile` and have a backward.
-Where the kernels do not run (a CPU, a card before Ampere), plain torch does, and says so once.
+Layers for `kernelize`: `GeGLUMLP`, `SwiGLUMLP`, `ReGLUMLP`. All work under `torch.compile` and have
+a backward. On a CPU or a GPU before Ampere plain torch runs instead, with one warning.
 """
 
 
@@ -89,17 +78,21 @@ def write_repository(folder: Path) -> Path:
 
 
 def _sources() -> dict[str, str]:
-    """Relative path and text of every file of the repository's package."""
+    """Relative path and text of every file of the repository's package: all but this one."""
     here = Path(__file__).parent
     paths = sorted(path for pattern in FILES for path in here.glob(pattern))
-    return {path.relative_to(here).as_posix(): path.read_text() for path in paths}
+    names = [path.relative_to(here) for path in paths if path.name != "hub.py"]
+    return {name.as_posix(): _relative(here / name, len(name.parts)) for name in names}
+
+
+def _relative(path: Path, depth: int) -> str:
+    return _ABSOLUTE.sub(rf"\1{'.' * depth}\2 import", path.read_text())
 
 
 def _metadata(sources: dict[str, str]) -> dict[str, object]:
     """`id` names the loaded module and its operators, so it changes with the sources."""
-    digest = hashlib.sha256(
-        "".join(f"{name}\n{text}" for name, text in sources.items()).encode()
-    ).hexdigest()[:8]
+    content = "".join(f"{name}\n{text}" for name, text in sources.items())
+    digest = hashlib.sha256(content.encode()).hexdigest()[:8]
     return {
         "id": f"{PYTHON_NAME}_{digest}",
         "name": NAME,

@@ -1,14 +1,24 @@
 # mypy: disable-error-code="misc"
-"""Stateless layers for the Hugging Face `kernels` package: each has only a `forward`, for a module
-that owns the projections.
+"""Stateless layers for the Hugging Face `kernels` package: each has only a `forward`.
 
-`kernelize` puts such a `forward` in place of the module's own, so `self` is that module: Gemma's
-MLP, Llama's, or any with `gate_proj`, `up_proj` and `down_proj` without biases.
+`kernelize` puts that `forward` in place of a module's own, so `self` is that module: Gemma's MLP,
+Llama's, or any with `gate_proj`, `up_proj` and `down_proj` without biases.
 """
+
+from collections.abc import Callable
+from typing import Any
 
 from torch import Tensor, nn
 
 from foretrace.kernels.mlp import gated_mlp
+
+
+def _forward(activation: str) -> Callable[[Any, Tensor], Tensor]:
+    def forward(self: Any, x: Tensor) -> Tensor:
+        gate, up, down = self.gate_proj.weight, self.up_proj.weight, self.down_proj.weight
+        return gated_mlp(x, gate, up, down, activation)
+
+    return forward
 
 
 class GeGLUMLP(nn.Module):
@@ -16,11 +26,7 @@ class GeGLUMLP(nn.Module):
 
     can_torch_compile: bool = True
     has_backward: bool = True
-
-    def forward(self, x: Tensor) -> Tensor:
-        return gated_mlp(
-            x, self.gate_proj.weight, self.up_proj.weight, self.down_proj.weight, "gelu_tanh"
-        )
+    forward = _forward("gelu_tanh")
 
 
 class SwiGLUMLP(nn.Module):
@@ -28,11 +34,7 @@ class SwiGLUMLP(nn.Module):
 
     can_torch_compile: bool = True
     has_backward: bool = True
-
-    def forward(self, x: Tensor) -> Tensor:
-        return gated_mlp(
-            x, self.gate_proj.weight, self.up_proj.weight, self.down_proj.weight, "silu"
-        )
+    forward = _forward("silu")
 
 
 class ReGLUMLP(nn.Module):
@@ -40,8 +42,4 @@ class ReGLUMLP(nn.Module):
 
     can_torch_compile: bool = True
     has_backward: bool = True
-
-    def forward(self, x: Tensor) -> Tensor:
-        return gated_mlp(
-            x, self.gate_proj.weight, self.up_proj.weight, self.down_proj.weight, "relu"
-        )
+    forward = _forward("relu")

@@ -31,8 +31,7 @@ def mlp_reference(
 def gated_mlp(
     x: Tensor, w_gate: Tensor, w_up: Tensor, w_down: Tensor, activation: str = "gelu_tanh"
 ) -> Tensor:
-    """`(act(x Wg^T) * (x Wu^T)) Wd^T` for weights as `nn.Linear` keeps them: (h, d), (h, d) and (d,
-    h).
+    """`(act(x Wg^T) * (x Wu^T)) Wd^T` for weights of `nn.Linear`: (h, d), (h, d) and (d, h).
 
     Each part takes the fastest measured route (see `routes`). Differentiable once in all four
     tensors. Under autocast everything is cast first, as for a linear layer.
@@ -40,8 +39,7 @@ def gated_mlp(
     if activation not in ACTIVATIONS:
         activation = activation_named(activation)
     compiling = torch.compiler.is_compiling()
-    # A compiler takes the plain expression on a CPU, and elsewhere the operator, which knows what
-    # the card can do.
+    # A compiler gets the plain expression on a CPU, else the operator, which knows the GPU.
     plain = not x.is_cuda and not INTERPRETED if compiling else _says_plain(x)
     if plain:
         return mlp_reference(x, w_gate, w_up, w_down, activation)
@@ -103,13 +101,9 @@ def _forward_saving(
 
 
 def _backward(
-    dy: Tensor,
-    x: Tensor,
-    weights: steps.Weights,
-    saved: steps.Saved,
-    activation: str,
+    dy: Tensor, x: Tensor, weights: steps.Weights, saved: steps.Saved, activation: str,
     wanted: tuple[bool, bool, bool],
-) -> steps.Gradients:
+) -> steps.Gradients:  # fmt: skip
     m, d, _ = size = _size(x, *weights)
     routes = plan(x.get_device(), x.dtype, size)
     rows = _rows(x).view(m, d)
@@ -155,9 +149,7 @@ _NAMESPACE = __name__.partition(".")[0]
 def _mlp_op(
     x: Tensor, w_gate: Tensor, w_up: Tensor, w_down: Tensor, activation: str, save: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The output, and with `save` the activations and what they were applied to, for backward
-    (empty otherwise).
-    """
+    """The output, and with `save` what backward needs (empty tensors otherwise)."""
     if why_not(x.device, x.dtype) is not None:
         return _plain_op(x, w_gate, w_up, w_down, activation, save)
     weights = steps.Weights(w_gate, w_up, w_down)
@@ -171,9 +163,7 @@ def _mlp_op(
 def _plain_op(
     x: Tensor, w_gate: Tensor, w_up: Tensor, w_down: Tensor, activation: str, save: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The operator on a CPU, for `opcheck` and for graphs exported on one machine and run on
-    another.
-    """
+    """The operator on a CPU, for `opcheck` and for graphs exported on another machine."""
     h, d = w_gate.shape
     pre = F.linear(x.reshape(-1, d), torch.cat((w_gate, w_up)))
     middle = gated_reference(pre[:, :h], pre[:, h:], activation)
@@ -195,15 +185,9 @@ def _(
 
 @torch.library.custom_op(f"{_NAMESPACE}::gated_mlp_backward", mutates_args=())
 def _mlp_backward_op(
-    dy: Tensor,
-    x: Tensor,
-    w_gate: Tensor,
-    w_up: Tensor,
-    w_down: Tensor,
-    middle: Tensor,
-    pre: Tensor,
-    activation: str,
-) -> tuple[Tensor, Tensor, Tensor]:
+    dy: Tensor, x: Tensor, w_gate: Tensor, w_up: Tensor, w_down: Tensor,
+    middle: Tensor, pre: Tensor, activation: str,
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """The gradients of x, of gate and up one below the other, and of down."""
     weights, saved = steps.Weights(w_gate, w_up, w_down), steps.Saved(middle, pre)
     if why_not(x.device, x.dtype) is not None:
@@ -227,15 +211,9 @@ def _plain_backward_op(
 
 @_mlp_backward_op.register_fake
 def _(
-    dy: Tensor,
-    x: Tensor,
-    w_gate: Tensor,
-    w_up: Tensor,
-    w_down: Tensor,
-    middle: Tensor,
-    pre: Tensor,
-    activation: str,
-) -> tuple[Tensor, Tensor, Tensor]:
+    dy: Tensor, x: Tensor, w_gate: Tensor, w_up: Tensor, w_down: Tensor,
+    middle: Tensor, pre: Tensor, activation: str,
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     h, d = w_gate.shape
     return x.new_empty(x.shape), x.new_empty((2 * h, d)), x.new_empty((d, h))
 

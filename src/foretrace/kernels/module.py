@@ -19,9 +19,8 @@ _PROJECTIONS = ("gate_proj", "up_proj", "down_proj")
 class GeGLUMLP(nn.Module):
     """`down(act(gate(x)) * up(x))` with parameters `gate_proj`, `up_proj` and `down_proj`.
 
-    A state dict of `SimpleGeGLUMLP`, of Gemma's or of Llama's MLP loads as it is. Gate and up lie
-    one below the other in memory, so that one product can serve both; everything works, a little
-    slower, where something moves them apart.
+    A state dict of `SimpleGeGLUMLP`, of Gemma's or of Llama's MLP loads unchanged. Gate and up are
+    stacked in memory, so that one product computes both; if something moves them apart, two do.
     """
 
     def __init__(
@@ -43,11 +42,10 @@ class GeGLUMLP(nn.Module):
 
     @classmethod
     def from_module(cls, module: nn.Module, activation: str | None = None) -> GeGLUMLP:
-        """The same MLP around another module's own projections: Gemma's, Llama's, the article's
-        `SimpleGeGLUMLP`.
+        """The same MLP with another module's projections: Gemma's, Llama's, `SimpleGeGLUMLP`.
 
-        The activation is the module's `act_fn`, recognised by what it computes; a module without
-        one is taken to be GELU's tanh form.
+        The activation is the module's `act_fn`, recognised by its values; without one it is GELU's
+        tanh form.
         """
         new = cls.__new__(cls)
         nn.Module.__init__(new)
@@ -67,6 +65,7 @@ class GeGLUMLP(nn.Module):
         return new
 
     def forward(self, x: Tensor) -> Tensor:
+        """The gated MLP of `x`."""
         gate, up, down = self.gate_proj, self.up_proj, self.down_proj
         if self.biased:
             note_once("the projections have biases")
@@ -74,6 +73,7 @@ class GeGLUMLP(nn.Module):
         return gated_mlp(x, gate.weight, up.weight, down.weight, self.activation)
 
     def extra_repr(self) -> str:
+        """The activation."""
         return f"activation={self.activation}"
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Any:
@@ -85,10 +85,9 @@ class GeGLUMLP(nn.Module):
     def _stack(self) -> None:
         """Put gate's weight and up's one below the other in one storage."""
         gate, up = self.gate_proj.weight, self.up_proj.weight
-        if (
-            any(type(w) is not nn.Parameter or w.is_meta for w in (gate, up))
-            or gate.device != up.device
-        ):
+        if any(type(w) is not nn.Parameter or w.is_meta for w in (gate, up)):
+            return
+        if gate.device != up.device:
             return
         if gate.shape == up.shape and gate.dtype == up.dtype and gate.data_ptr() != up.data_ptr():
             both = torch.cat((gate, up))

@@ -8,11 +8,10 @@ The MLP has four parts, and each has several ways (routes) to compute it:
     gradient         the gradients of gate and up from dy            library | tma
 
 `library` is the plain route: the vendor's matrix product and the pointwise kernel. Which is fastest
-depends on the card and the sizes, so it is measured (`foretrace.kernels.tune`) and kept in a table:
-one ships for the H200, and what is measured on this machine is kept on disk and comes first. Sizes
-between measured ones take the nearest measured sizes, in octaves; sizes far from all of them, and
-cards nobody measured, take the library. A table never makes a call slower than the plain route by
-choice.
+depends on the GPU and the sizes, so it is measured (`foretrace bench tune`) and kept in a table.
+One ships for the H200; measurements of this machine are on disk and come first. A size takes the
+nearest measured size, in octaves. A size far from all of them, or a GPU without a table, takes the
+library. A route is in a table only if it was measured to be no slower than the library.
 """
 
 from __future__ import annotations
@@ -35,8 +34,7 @@ if HAVE_TRITON:
 Size = tuple[int, int, int]
 
 PARTS = ("gate_up", "gate_up_saving", "down", "gradient")
-# Further than this from every measured size, in octaves summed over (m, d, h), nothing is known:
-# the library.
+# Beyond this distance from every measured size, in octaves summed over (m, d, h): the library.
 FAR = 4.0
 
 
@@ -52,6 +50,7 @@ class Route(NamedTuple):
 
     @staticmethod
     def parse(text: str) -> Route:
+        """The route that `text` wrote."""
         kind, *numbers = text.split()
         return Route(kind, Tile(*map(int, numbers)) if numbers else None)
 
@@ -59,10 +58,8 @@ class Route(NamedTuple):
 LIBRARY = Route("library")
 
 
-class Measured(NamedTuple):
-    """One line of a table: the best route for a part at one size, its time, and the library's, in
-    microseconds.
-    """
+class MeasuredRoute(NamedTuple):
+    """A row of a table: a part at a size, its best route, its time and the library's, in us."""
 
     part: str
     m: int
@@ -87,15 +84,14 @@ ALL_LIBRARY = Plan(LIBRARY, LIBRARY, LIBRARY, LIBRARY)
 
 @lru_cache(maxsize=4096)
 def plan(device: int, dtype: torch.dtype, size: Size) -> Plan:
-    """The routes for a size (m, d, h): rows, model width, hidden width. float32 is the library's:
-    it alone rounds as asked."""
+    """The routes for a size (m, d, h); float32 takes the library, which rounds as torch does."""
     if not HAVE_TRITON or dtype == torch.float32 or 0 in size:
         return ALL_LIBRARY
     table = rows_for(card_name(device))
     return Plan(*(_nearest(table, part, size) for part in PARTS))
 
 
-def _nearest(table: Iterable[Measured], part: str, size: Size) -> Route:
+def _nearest(table: Iterable[MeasuredRoute], part: str, size: Size) -> Route:
     best, least = LIBRARY, FAR
     for row in table:
         if row.part == part:
@@ -114,12 +110,13 @@ def card_name(device: int) -> str:
 
 
 @lru_cache
-def rows_for(card: str) -> tuple[Measured, ...]:
+def rows_for(card: str) -> tuple[MeasuredRoute, ...]:
     """What was measured for a card: on this machine first, then what ships with the package."""
     return (*read(store_path(card)), *read(shipped_path(card)))
 
 
 def shipped_path(card: str) -> Path:
+    """Where the package keeps the measurements of a GPU."""
     return Path(__file__).with_name("tables") / f"{_file_name(card)}.json"
 
 
@@ -129,24 +126,12 @@ def store_path(card: str) -> Path:
     return Path(base) / "foretrace" / "kernels" / f"{_file_name(card)}.json"
 
 
-def read(path: Path) -> tuple[Measured, ...]:
+def read(path: Path) -> tuple[MeasuredRoute, ...]:
     """The rows of a table; none when there is no table, or when a damaged one cannot be read."""
     try:
-        return tuple(Measured(*row) for row in json.loads(path.read_text())["rows"])
+        return tuple(MeasuredRoute(*row) for row in json.loads(path.read_text())["rows"])
     except (OSError, ValueError, KeyError, TypeError):
         return ()
-
-
-def write(path: Path, card: str, rows: Iterable[Measured]) -> None:
-    """Replace a table in one step, so that a reader never sees half of one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    head = {"card": card, "torch": torch.__version__, "columns": Measured._fields}
-    lines = ",\n ".join(json.dumps(row) for row in rows)
-    scratch = path.with_suffix(f".{os.getpid()}")
-    scratch.write_text(json.dumps(head)[:-1] + f', "rows": [\n {lines}\n]}}\n')
-    scratch.replace(path)
-    rows_for.cache_clear()
-    plan.cache_clear()
 
 
 def _file_name(card: str) -> str:

@@ -37,17 +37,14 @@ class Weights(NamedTuple):
 
 
 class Saved(NamedTuple):
-    """What backward needs: the activations (m, h), and gate and up before the activation, side by
-    side (m, 2h).
-    """
+    """For backward: the activations (m, h), and gate and up before them, side by side (m, 2h)."""
 
     middle: Tensor
     pre: Tensor
 
 
 class Gradients(NamedTuple):
-    """Of the input, of the gate and up weights one below the other, and of the down weight. None
-    where not asked for."""
+    """Of the input, of the stacked gate and up weights, and of the down weight, where wanted."""
 
     x: Tensor | None
     gate_up: Tensor | None
@@ -55,9 +52,7 @@ class Gradients(NamedTuple):
 
 
 def forward(x: Tensor, weights: Weights, activation: str, size: Size, plan: Plan) -> Tensor:
-    """`(act(x Wg^T) * (x Wu^T)) Wd^T`, in the shape of `x`, whose rows follow each other at one
-    stride.
-    """
+    """`(act(x Wg^T) * (x Wu^T)) Wd^T`, in the shape of `x`, whose rows have one stride."""
     m, _, h = size
     narrow = plan.down.tile is not None
     middle = room_between(x, m, h) if narrow else x.new_empty((m, h))
@@ -76,17 +71,10 @@ def forward_saving(
 
 
 def backward(
-    dy: Tensor,
-    x: Tensor,
-    weights: Weights,
-    saved: Saved,
-    activation: str,
-    size: Size,
-    plan: Plan,
+    dy: Tensor, x: Tensor, weights: Weights, saved: Saved, activation: str, size: Size, plan: Plan,
     wanted: tuple[bool, bool, bool],
-) -> Gradients:
-    """The gradients `wanted` of (x, gate and up weights, down weight), for `dy` and `x` as m rows.
-    Saved tensors are only read."""
+) -> Gradients:  # fmt: skip
+    """The gradients `wanted` of (x, gate and up, down), for `dy` and `x` as m rows."""
     want_x, want_gate_up, want_down = wanted
     d_down = dy.t() @ saved.middle if want_down else None
     if not (want_x or want_gate_up):
@@ -97,16 +85,10 @@ def backward(
 
 
 def gate_up_part(
-    x: Tensor,
-    weights: Weights,
-    middle: Tensor,
-    pre: Tensor | None,
-    activation: str,
-    size: Size,
+    x: Tensor, weights: Weights, middle: Tensor, pre: Tensor | None, activation: str, size: Size,
     route: Route,
-) -> None:
-    """`act(x Wg^T) * (x Wu^T)` into the first m h elements of `middle`, and the two products into
-    `pre` if it is given."""
+) -> None:  # fmt: skip
+    """`act(x Wg^T) * (x Wu^T)` into the start of `middle`, and the two products into `pre`."""
     m, d, h = size
     gate, up, _ = weights
     if route.kind == "tma" and not (h % 8 == 0 and takes_tma(x, gate, up) and takes_pair(gate, up)):
@@ -120,9 +102,7 @@ def gate_up_part(
 
 
 def products(x: Tensor, gate: Tensor, up: Tensor, out: Tensor | None) -> Tensor:
-    """`x Wg^T` and `x Wu^T` side by side, (m, 2h): one product where the weights lie one below the
-    other.
-    """
+    """`x Wg^T` and `x Wu^T` side by side, (m, 2h): one product where the weights are stacked."""
     h = gate.shape[0]
     both = x.new_empty((x.shape[0], 2 * h)) if out is None else out
     packed = stacked(gate, up)
@@ -172,8 +152,5 @@ def stacked(gate: Tensor, up: Tensor) -> Tensor | None:
         return None
     # Neighbours by chance, in storages of their own, must not be joined.
     same = gate.untyped_storage().data_ptr() == up.untyped_storage().data_ptr()
-    return (
-        gate.as_strided((2 * h, d), (d, 1))
-        if same and gate.is_contiguous() and up.is_contiguous()
-        else None
-    )
+    joined = same and gate.is_contiguous() and up.is_contiguous()
+    return gate.as_strided((2 * h, d), (d, 1)) if joined else None

@@ -52,10 +52,9 @@ def why_not(device: torch.device, dtype: torch.dtype) -> str | None:
 
 
 def traced(*tensors: torch.Tensor) -> bool:
-    """Whether something other than the eager interpreter is looking: a compiler, a tensor subclass,
-    a dispatch mode.
+    """Whether a compiler, a tensor subclass or a dispatch mode is active.
 
-    Kernels are then launched through registered operators, or left to the compiler; never directly.
+    Kernels are then launched through registered operators or left to the compiler, never directly.
     """
     if torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack():
         return True

@@ -1,5 +1,4 @@
-"""Captures traces with torch.profiler: schedule, warm-up, one region per step, and a run record
-beside each trace.
+"""Captures traces with torch.profiler: schedule, warm-up, one region per step, and a run record.
 
 Needs torch and the standard library alone, so that a GPU machine needs nothing else installed.
 
@@ -13,68 +12,25 @@ Needs torch and the standard library alone, so that a GPU machine needs nothing 
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from foretrace.errors import MissingError
 
 if TYPE_CHECKING:
-    from foretrace.profiling.window import Capture
+    from foretrace.profiling.trace_handler import handler
+    from foretrace.profiling.window import Capture as capture
 
 __all__ = ["capture", "handler", "need_torch"]
 
 
-def capture(
-    path: str | os.PathLike[str],
-    *,
-    steps: int | None = 3,
-    warmup: int = 3,
-    wait: int = 1,
-    region: str | None = None,
-    shapes: bool = True,
-    stacks: bool = False,
-    memory: bool = False,
-    modules: bool = False,
-    overwrite: bool = False,
-    facts: Mapping[str, Any] | None = None,
-) -> Capture:
-    """Record `steps` steps of the loop inside the `with` block to `path` (without a suffix:
-    `.json.gz`).
-
-    `warmup` steps run first without any profiler, then `wait` more, then one while the profiler
-    warms up; call `step()` on the result at the end of each. `steps=None` records the whole block.
-    `region` puts a `record_function` range around each step. `shapes` lets the reader compute flops
-    and bytes and slows the host a little: turn it off to read host times. `stacks`, `memory` and
-    `modules` record Python stacks, allocations and the module of each op. `facts` are added to the
-    run record. The result is a `torch.profiler.profile` with `trace` and `record_file`.
-    """
+def __getattr__(name: str) -> object:
+    """`capture` and `handler` import torch, so they are imported when they are first used."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     need_torch()
-    from foretrace.profiling.window import Capture
+    from foretrace.profiling import trace_handler, window
 
-    return Capture(
-        path,
-        steps=steps,
-        warmup=warmup,
-        wait=wait,
-        region=region,
-        shapes=shapes,
-        stacks=stacks,
-        memory=memory,
-        modules=modules,
-        overwrite=overwrite,
-        facts=facts,
-    )
-
-
-def handler(folder: str | os.PathLike[str], *, name: str = "run") -> Callable[[object], None]:
-    """An `on_trace_ready` that writes `folder/name.json.gz` (numbered when taken) and its run
-    record.
-    """
-    need_torch()
-    from foretrace.profiling.ready import trace_handler
-
-    return trace_handler(folder, name=name)
+    return window.Capture if name == "capture" else trace_handler.handler
 
 
 def need_torch() -> None:

@@ -1,6 +1,4 @@
-"""Capture of one callable: first call, warm calls, times without the profiler, then the recorded
-steps.
-"""
+"""Capture of one callable: first call, warm calls, times without the profiler, recorded steps."""
 
 from __future__ import annotations
 
@@ -12,11 +10,12 @@ from typing import Any
 
 import torch
 
-from foretrace.profiling.record import Timing
+from foretrace.profiling.environment import on_cuda
+from foretrace.profiling.record import CallTimes
 from foretrace.profiling.window import Capture, refuse_second_profiler, synchronize
 
-# The times are the median of at most SAMPLES batches within BUDGET_NS: enough to see the spread of
-# a fast call, and three calls for one that takes seconds.
+# The times are medians of at most SAMPLES batches within BUDGET_NS: enough to see the spread of a
+# fast call, and three calls for one that takes seconds.
 SAMPLES = 5
 BUDGET_NS = 1_000_000_000
 
@@ -32,17 +31,15 @@ def capture_call(
     facts: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> Capture:
-    """Run `call` as one step, over and over, and write its trace and record. Options as for
-    `Capture`.
+    """Run `call` as one step, repeatedly, and write its trace and record; options of `Capture`.
 
-    The first call is timed by itself (it holds compilation and lazy loading), then `warmup - 1`
-    more warm up, then the wall time is measured without the profiler, and only then the profiler
-    starts: wait 1, warmup 1, `steps` recorded. `timing_pass` records once more without shapes,
-    stacks or memory, as `NAME.timing.json.gz`: those options slow the host, so host times are
-    better read there.
+    The first call is timed alone (it includes compilation and lazy loading), then `warmup - 1` more
+    warm up, then the wall time is measured without the profiler. The profiler starts after that:
+    wait 1, warmup 1, `steps` recorded. `timing_pass` records once more without shapes, stacks or
+    memory, as `NAME.timing.json.gz`: those options slow the host, so read host times there.
     """
     refuse_second_profiler()
-    if torch.cuda.is_available() and torch.cuda.is_initialized():
+    if on_cuda():
         torch.cuda.reset_peak_memory_stats()
     window = Capture(path, steps=steps, warmup=0, region=region, facts=facts, **options)
     window.record.profile = {**window.record.profile, "warmup": warmup}
@@ -71,8 +68,8 @@ def _record(call: Callable[[], object], window: Capture) -> None:
             window.step()
 
 
-def _warm(call: Callable[[], object], warmup: int) -> Timing:
-    timing = Timing()
+def _warm(call: Callable[[], object], warmup: int) -> CallTimes:
+    timing = CallTimes()
     for done in range(warmup):
         synchronize()
         began = perf_counter_ns()
@@ -83,28 +80,20 @@ def _warm(call: Callable[[], object], warmup: int) -> Timing:
     return timing
 
 
-def _time(call: Callable[[], object], timing: Timing) -> None:
-    """Median wall and host time per call over a few batches, each of them ending with the device
-    idle.
-    """
+def _time(call: Callable[[], object], timing: CallTimes) -> None:
+    """Median wall and host time per call over a few batches; each ends with the device idle."""
     one = batch(call, 1)[0]
     count = max(1, min(20, BUDGET_NS // SAMPLES // max(one, 1)))
     batches = [batch(call, count) for _ in range(SAMPLES if one * SAMPLES < 4 * BUDGET_NS else 2)]
-    walls = [wall for wall, _ in batches]
-    timing.wall_ns, timing.host_ns = (
-        int(statistics.median(walls)),
-        int(statistics.median(host for _, host in batches)),
-    )
-    timing.wall_spread = (
-        round((max(walls) - min(walls)) / timing.wall_ns, 4) if timing.wall_ns else None
-    )
+    walls, hosts = zip(*batches, strict=True)
+    wall_ns = int(statistics.median(walls))
+    timing.wall_ns, timing.host_ns = wall_ns, int(statistics.median(hosts))
+    timing.wall_spread = round((max(walls) - min(walls)) / wall_ns, 4) if wall_ns else None
     timing.calls = count * len(batches)
 
 
 def batch(call: Callable[[], object], count: int) -> tuple[int, int]:
-    """Wall and host nanoseconds per call over `count` calls in a row; the wall time ends with the
-    device idle.
-    """
+    """Wall and host nanoseconds per call over `count` calls; wall ends with the device idle."""
     synchronize()
     began = perf_counter_ns()
     for _ in range(count):

@@ -1,9 +1,7 @@
-"""What torch.compile did between two moments: seconds, frames, graph breaks, recompilations, and
-where it gave up.
+"""What torch.compile did since a moment: seconds, frames, graph breaks, recompilations.
 
-Dynamo keeps these in `counters` and in a list of compilation metrics whose fields have changed from
-version to version (torch 2.6 to 2.13 are known), so every field is asked for and none is taken for
-granted.
+Dynamo keeps these in `counters` and in a list of compilation metrics. The fields of a metric change
+from version to version (torch 2.6 to 2.13 are known), so any of them may be missing.
 """
 
 from __future__ import annotations
@@ -14,22 +12,25 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
+# Fields of a metric: in microseconds where torch has them, else in seconds.
+STARTED = ("start_time_us", "start_time")
+TAKEN = ("duration_us", "entire_frame_compile_time_s")
+
 
 @dataclass(frozen=True, slots=True)
 class CompileWatch:
-    """Remembers where Dynamo's counters stood; `report()` says what came since."""
+    """Remembers Dynamo's counters; `report()` says what came since."""
 
     begun_s: float = field(default_factory=time.time)
     before: dict[str, dict[str, int]] = field(default_factory=lambda: _counters())
 
     def report(self) -> dict[str, Any]:
-        """`seconds`, `frames`, `graphs`, `graph_breaks` {reason: count}, `recompiles`, `gave_up`
-        [reason]; zero in eager runs.
+        """Seconds, frames, graphs, graph breaks {reason: count}, recompiles and gave_up [reason].
 
-        A frame that Dynamo gave up on (its recompile limit, say) runs eagerly from then on, and
-        nothing else tells.
+        A frame that Dynamo gave up on, for example at its recompile limit, runs eagerly from then
+        on; `gave_up` is the only sign of it.
         """
-        metrics = [metric for metric in _metrics() if _start_s(metric) >= self.begun_s]
+        metrics = [each for each in _metrics() if _seconds(each, *STARTED) >= self.begun_s]
         failures = [getattr(metric, "fail_reason", None) for metric in metrics]
         reasons = [
             getattr(metric, "recompile_reason", None)
@@ -37,7 +38,7 @@ class CompileWatch:
             if not why
         ]
         return {
-            "seconds": round(sum(_seconds(metric) for metric in metrics), 6),
+            "seconds": round(sum(_seconds(metric, *TAKEN) for metric in metrics), 6),
             "frames": self._since("frames", "ok"),
             "graphs": self._since("stats", "unique_graphs"),
             "graph_breaks": self._graph_breaks(),
@@ -56,8 +57,7 @@ class CompileWatch:
 
 
 def _dynamo() -> Any:
-    # Never imported for this: if nothing imported Dynamo, nothing was compiled, and the import
-    # takes a second.
+    # Not imported here, which takes a second: if nothing imported Dynamo, nothing was compiled.
     return sys.modules.get("torch._dynamo.utils")
 
 
@@ -74,18 +74,9 @@ def _metrics() -> list[Any]:
     return list(listed()) if listed else []
 
 
-def _start_s(metric: Any) -> float:
-    micros = getattr(metric, "start_time_us", None)
-    return micros / 1e6 if micros is not None else float(getattr(metric, "start_time", None) or 0.0)
-
-
-def _seconds(metric: Any) -> float:
-    micros = getattr(metric, "duration_us", None)
-    return (
-        micros / 1e6
-        if micros is not None
-        else float(getattr(metric, "entire_frame_compile_time_s", None) or 0.0)
-    )
+def _seconds(metric: Any, in_us: str, in_s: str) -> float:
+    micros = getattr(metric, in_us, None)
+    return float(getattr(metric, in_s, None) or 0.0) if micros is None else micros / 1e6
 
 
 def _first_line(text: str) -> str:

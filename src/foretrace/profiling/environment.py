@@ -1,6 +1,6 @@
-"""What ran where: versions, the card and its clocks, the settings that change which kernels run.
+"""What ran where: versions, the GPU and its clocks, the settings that change which kernels run.
 
-Everything here is read only, and everything may be missing: a value that cannot be known is None.
+Everything here only reads, and an unknown value is None.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import Any
 
 import torch
 
-# One call of nvidia-smi, these columns. Clocks and temperature explain run-to-run differences;
-# power shows a cap.
+# The columns of nvidia-smi. Clocks and temperature explain differences between runs; power shows a
+# cap.
 _SMI_FIELDS = {
     "driver_version": "driver",
     "clocks.sm": "sm_mhz",
@@ -28,18 +28,19 @@ _SMI_FIELDS = {
     "power.draw": "power_w",
     "pstate": "pstate",
 }
-# Variables that change kernels, compilation or the recording; nothing else of the environment is
-# stored.
+# Variables that change kernels, compilation or the recording; no other variable is stored.
 _VARIABLES = re.compile(
-    r"^(CUDA_VISIBLE_DEVICES|CUDA_LAUNCH_BLOCKING|CUBLAS\w*|NVIDIA_TF32_OVERRIDE|TORCHINDUCTOR_\w+|TORCHDYNAMO_\w+|TORCH_COMPILE\w*|"
-    r"TORCH_LOGS|TRITON_INTERPRET|PYTORCH_(CUDA_ALLOC_CONF|ALLOC_CONF|NO_CUDA_MEMORY_CACHING)|"
-    r"DISABLE_ADDMM_CUDA_LT|KINETO_\w+|OMP_NUM_THREADS|MKL_NUM_THREADS|HF_HUB_OFFLINE|RANK|WORLD_SIZE|LOCAL_RANK)$"
+    r"^(CUDA_VISIBLE_DEVICES|CUDA_LAUNCH_BLOCKING|CUBLAS\w*|NVIDIA_TF32_OVERRIDE|"
+    r"TORCHINDUCTOR_\w+|TORCHDYNAMO_\w+|TORCH_COMPILE\w*|TORCH_LOGS|TRITON_INTERPRET|"
+    r"PYTORCH_(CUDA_ALLOC_CONF|ALLOC_CONF|NO_CUDA_MEMORY_CACHING)|DISABLE_ADDMM_CUDA_LT|KINETO_\w+|"
+    r"OMP_NUM_THREADS|MKL_NUM_THREADS|HF_HUB_OFFLINE|RANK|WORLD_SIZE|LOCAL_RANK)$"
 )
 _SECRET = re.compile(r"token|secret|passw|api[-_]?key|credential", re.IGNORECASE)
 
 
 def environment() -> dict[str, Any]:
     """The machine, the versions and the settings, as the run record stores them."""
+    cudnn = torch.backends.cudnn
     return {
         "machine": {
             "os": platform.system(),
@@ -51,24 +52,27 @@ def environment() -> dict[str, Any]:
             "version": str(torch.__version__),
             "cuda": torch.version.cuda,
             "hip": torch.version.hip,
-            "cudnn": torch.backends.cudnn.version()
-            if torch.backends.cudnn.is_available()
-            else None,
+            "cudnn": cudnn.version() if cudnn.is_available() else None,
             "triton": version_of("triton", "pytorch-triton", "pytorch-triton-rocm"),
         },
         "settings": {
             "threads": torch.get_num_threads(),
             "float32_matmul_precision": torch.get_float32_matmul_precision(),
             "deterministic": torch.are_deterministic_algorithms_enabled(),
-            "cudnn_benchmark": torch.backends.cudnn.benchmark,
+            "cudnn_benchmark": cudnn.benchmark,
         },
         "variables": {name: value for name, value in sorted(os.environ.items()) if _stored(name)},
     }
 
 
+def on_cuda() -> bool:
+    """Whether this process uses a CUDA device."""
+    return bool(torch.cuda.is_available() and torch.cuda.is_initialized())
+
+
 def card() -> dict[str, Any] | None:
-    """The current CUDA device, or None where there is none (or none was used yet)."""
-    if not (torch.cuda.is_available() and torch.cuda.is_initialized()):
+    """The current CUDA device, or None where this process uses none."""
+    if not on_cuda():
         return None
     at = torch.cuda.get_device_properties(torch.cuda.current_device())
     return {
@@ -81,18 +85,12 @@ def card() -> dict[str, Any] | None:
 
 
 def clocks() -> dict[str, Any]:
-    """Driver, clocks, temperature and power of the current device now, from nvidia-smi; empty
-    without it.
-    """
+    """Driver, clocks, temperature and power of the device, from nvidia-smi; empty without it."""
     tool = shutil.which("nvidia-smi")
-    if tool is None or not (torch.cuda.is_available() and torch.cuda.is_initialized()):
+    if tool is None or not on_cuda():
         return {}
-    command = [
-        tool,
-        f"--query-gpu={','.join(_SMI_FIELDS)}",
-        "--format=csv,noheader,nounits",
-        *_same_card(),
-    ]
+    query = (f"--query-gpu={','.join(_SMI_FIELDS)}", "--format=csv,noheader,nounits")
+    command = [tool, *query, *_same_card()]
     with contextlib.suppress(OSError, subprocess.SubprocessError):
         answer = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
         return parse_smi(answer.stdout)
@@ -101,14 +99,13 @@ def clocks() -> dict[str, Any]:
 
 def parse_smi(text: str) -> dict[str, Any]:
     """The first line of nvidia-smi's answer by our names; what the card does not report is None."""
-    cells = (
-        [cell.strip() for cell in text.strip().splitlines()[0].split(",")] if text.strip() else []
-    )
+    first = next(iter(text.strip().splitlines()), "")
+    cells = [cell.strip() for cell in first.split(",")] if first else []
     return {name: _number(cell) for name, cell in zip(_SMI_FIELDS.values(), cells, strict=False)}
 
 
 def command_line() -> list[str]:
-    """What a person typed, with the values of options that look like secrets left out."""
+    """The command line, without the values of options that look like secrets."""
     kept = _program(sys.argv[0]) if sys.argv else []
     hide = False
     for word in sys.argv[1:]:
@@ -120,9 +117,7 @@ def command_line() -> list[str]:
 
 
 def _program(file: str) -> list[str]:
-    """`foretrace` or `python -m somebody.train`, not the file inside the installation that these
-    amount to.
-    """
+    """`foretrace` or `python -m package.train`, not the file inside the installation."""
     spec = getattr(sys.modules.get("__main__"), "__spec__", None)
     if spec is not None and spec.origin == file:
         name = spec.name.removesuffix(".__main__")

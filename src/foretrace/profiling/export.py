@@ -1,9 +1,8 @@
-"""Where a trace goes, and how it gets there whole.
+"""Where a trace goes, and how it is written whole.
 
-torch's own export says nothing when the folder is missing and leaves half a file when it is killed.
-Here the folder is made first, the file is written in a private folder beside its goal, checked,
-packed and moved into place in one step, so a trace that exists is a whole one. An existing trace is
-never replaced unless that was asked for: the next one is numbered.
+torch's own export is silent when the folder is missing and leaves half a file when it is killed.
+Here the folder is made first, and the file is written to a private folder, checked, compressed and
+renamed into place. An existing trace is replaced only on request: the next one is numbered.
 """
 
 from __future__ import annotations
@@ -15,28 +14,25 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from foretrace import files
 from foretrace.errors import ForetraceError, UsageError
 
 SUFFIXES = (".json.gz", ".json")
-# Level 6 packs Kineto's JSON within 3% of level 9 in a third of the time.
+# Level 6 compresses Kineto's JSON within 3% of level 9 in a third of the time.
 GZIP_LEVEL = 6
 
 
 def trace_path(path: str | os.PathLike[str]) -> Path:
-    """The file a trace will have: `traces/run` means `traces/run.json.gz`; `.json` asks for plain
-    JSON.
+    """The file of a trace: `traces/run` means `traces/run.json.gz`; `.json` asks for plain JSON.
 
-    Makes the folder. With several ranks the rank joins the name, since all of them run the same
-    line.
+    Makes the folder. With several ranks the rank is part of the name: all ranks run the same line.
     """
     text = os.fspath(path)
     if not text or text.endswith(os.sep):
-        raise UsageError(
-            f"{text!r} names a folder; say which file, for example {os.path.join(text, 'run')!r}"
-        )
+        example = os.path.join(text, "run")
+        raise UsageError(f"{text!r} names a folder: name a file, for example {example!r}")
     suffix = next((suffix for suffix in SUFFIXES if text.endswith(suffix)), "")
-    stem = text.removesuffix(suffix)
-    target = Path(stem + _rank_suffix() + (suffix or SUFFIXES[0]))
+    target = Path(text.removesuffix(suffix) + _rank_suffix() + (suffix or SUFFIXES[0]))
     make_folder(target.parent)
     return target
 
@@ -46,9 +42,8 @@ def make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as problem:
-        raise UsageError(
-            f"cannot make the folder {folder}: {problem.strerror}; choose another with -o"
-        ) from problem
+        reason = f"cannot make the folder {folder}: {problem.strerror}"
+        raise UsageError(f"{reason}; choose another with -o") from problem
     if not os.access(folder, os.W_OK):
         raise UsageError(f"the folder {folder} is not writable; choose another with -o")
 
@@ -74,10 +69,8 @@ def free_path(path: Path) -> Path:
 
 
 def export(profiler: Any, path: Path, *, overwrite: bool = False) -> Path:
-    """Write the trace of a stopped `torch.profiler` object to `path`, or the next free number;
-    returns which.
-    """
-    with _private_folder(path.parent) as folder:
+    """Write the trace of a stopped profiler to `path` or the next free number; returns which."""
+    with tempfile.TemporaryDirectory(prefix=".foretrace-", dir=path.parent) as folder:
         plain = os.path.join(folder, stem_of(path) + ".json")
         profiler.export_chrome_trace(plain)
         if not os.path.exists(plain) or os.path.getsize(plain) == 0:
@@ -86,26 +79,20 @@ def export(profiler: Any, path: Path, *, overwrite: bool = False) -> Path:
 
 
 def place(plain: str, path: Path, *, overwrite: bool = False) -> Path:
-    """Move a plain JSON trace to `path`, packed if its name says so."""
+    """Move a plain JSON trace to `path`, compressed if its name says so."""
     target = path if overwrite else free_path(path)
-    with _private_folder(path.parent) as folder:
-        ready = os.path.join(folder, path.name)
-        if path.name.endswith(".gz"):
-            with (
-                open(plain, "rb") as source,
-                gzip.open(ready, "wb", compresslevel=GZIP_LEVEL) as packed,
-            ):
-                shutil.copyfileobj(source, packed, 1 << 20)
-        else:
-            shutil.copyfile(plain, ready)
-        os.replace(ready, target)
+    with files.replacing(target) as draft:
+        copy_trace(plain, draft, GZIP_LEVEL)
     return target
 
 
-def _private_folder(parent: Path) -> tempfile.TemporaryDirectory[str]:
-    # Beside the goal, so that the last step is a rename within one file system; mode 0700 until it
-    # is whole.
-    return tempfile.TemporaryDirectory(prefix=".foretrace-", dir=parent)
+def copy_trace(plain: str, target: Path, level: int = 9) -> None:
+    """Copy a plain JSON trace, compressed if the name of the target ends in `.gz`."""
+    if target.name.endswith(".gz"):
+        with open(plain, "rb") as source, gzip.open(target, "wb", level) as packed:
+            shutil.copyfileobj(source, packed, 1 << 20)
+    else:
+        shutil.copyfile(plain, target)
 
 
 def _rank_suffix() -> str:

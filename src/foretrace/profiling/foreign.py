@@ -1,32 +1,29 @@
-"""Steps aside for a profiler that the program brings itself, and keeps a copy of what that one
-records.
+"""Stops for a profiler that the program starts itself, and keeps a copy of its trace.
 
-torch allows one profiler at a time. When the program starts its own, ours must stop first; the
-program's trace is then the one worth keeping, with the program's own schedule and options. An
-export works once only, so it goes to a private file first, from which both copies are made.
+torch allows one profiler at a time. When the program starts its own, ours stops first, and the
+program's trace is kept, with the program's schedule and options. An export works only once, so it
+goes to a private file first, from which both copies are made.
 """
 
 from __future__ import annotations
 
-import gzip
 import os
-import shutil
 import tempfile
 from collections.abc import Callable
-from types import TracebackType
+from pathlib import Path
 from typing import Any
 
 from torch.autograd.profiler import profile as LegacyProfile
 from torch.profiler.profiler import _KinetoProfile
 
+from foretrace.profiling.export import copy_trace
+
 
 class ForeignProfilers:
-    """While its `with` block lasts, reports profilers that are not `ours()` and each trace that
-    they export.
+    """Reports profilers that are not `ours()`, and each trace that they export, inside `with`.
 
     `began()` is called just before such a profiler starts; `exported(profiler, file)` for each
-    trace, as plain JSON that is gone afterwards. `finish()` exports what the program recorded and
-    never wrote.
+    trace, as a temporary plain JSON file. `finish()` exports what the program never wrote.
     """
 
     def __init__(
@@ -51,12 +48,7 @@ class ForeignProfilers:
         _KinetoProfile.export_chrome_trace = self._around_export(_KinetoProfile.export_chrome_trace)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        problem: BaseException | None,
-        where: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *problem: object) -> None:
         for (owner, name), original in self._originals.items():
             setattr(owner, name, original)
 
@@ -92,20 +84,9 @@ class ForeignProfilers:
                 plain = os.path.join(folder, "trace.json")
                 result = original(profiler, plain, *arguments, **options)
                 self._exported(profiler, plain)
-                _copy(plain, os.fspath(path))
+                target = Path(os.fspath(path))
+                if target.parent.is_dir():  # torch's export is silent without a folder
+                    copy_trace(plain, target)
                 return result
 
         return exported
-
-
-def _copy(plain: str, path: str) -> None:
-    """What torch's export does with its file: packed for `.gz`, and not a word where the folder is
-    missing.
-    """
-    if not os.path.isdir(os.path.dirname(path) or "."):
-        return
-    if path.endswith(".gz"):
-        with open(plain, "rb") as source, gzip.open(path, "wb") as packed:
-            shutil.copyfileobj(source, packed, 1 << 20)
-    else:
-        shutil.copyfile(plain, path)

@@ -1,7 +1,7 @@
-"""`Recorder`: decides, step by step, what of somebody else's script is recorded, and writes it.
+"""`Recorder`: decides, step by step, what of a user's script is recorded, and writes it.
 
-It goes through three stages. `early` records everything; `window` is a `Capture` that is stepped
-from outside; `over` only counts. See `script` for the rules.
+It has three stages: `early` records everything, `window` is a `Capture` that is stepped from
+outside, `over` only counts. See `script` for the rules.
 """
 
 from __future__ import annotations
@@ -18,22 +18,18 @@ from torch.profiler import record_function
 
 from foretrace.profiling.export import export, place
 from foretrace.profiling.foreign import ForeignProfilers
-from foretrace.profiling.ready import profile_options
-from foretrace.profiling.record import RunRecord
-from foretrace.profiling.window import Capture, activities, quiet_profiler
+from foretrace.profiling.record import TORCH_NAMES, RunRecord
+from foretrace.profiling.trace_handler import profile_options
+from foretrace.profiling.window import Capture, activities, quiet_profiler, torch_options
 
 
 class WindowDone(BaseException):
-    """Ends the script once its window is written, when that was asked for; nothing but `script`
-    sees it.
-    """
+    """Ends the script after its window is written, on request; only `script` catches it."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScriptOptions:
-    """How to record; `find` is how steps are found (`steps.KINDS`), `stop` ends the script after
-    the window.
-    """
+    """How to record; `find` is one of `steps.KINDS`, `stop` ends the script after the window."""
 
     steps: int = 3
     warmup: int = 3
@@ -48,19 +44,13 @@ class ScriptOptions:
     modules: bool = False
 
     def recording(self) -> dict[str, Any]:
-        return {
-            "shapes": self.shapes,
-            "stacks": self.stacks,
-            "memory": self.memory,
-            "modules": self.modules,
-        }
+        """The options of the profiler."""
+        return {name: getattr(self, name) for name in TORCH_NAMES}
 
 
 @dataclass(slots=True)
-class Recorded:
-    """What came of it: the traces (best first), the script's exit code, and what a person should
-    know.
-    """
+class RecordedScript:
+    """The traces (best first), the script's exit code, and what a user should know."""
 
     traces: list[Path] = field(default_factory=list)
     exit_code: int = 0
@@ -69,13 +59,11 @@ class Recorded:
 
 
 class Recorder:
-    """The early recording, the window, and the script's own profiler: one of the three gives the
-    trace.
-    """
+    """One of three gives the trace: the early recording, the window, the script's own profiler."""
 
     def __init__(self, target: Path, options: ScriptOptions, say: Callable[[str], None]) -> None:
         self.target, self.options, self.say = target, options, say
-        self.result = Recorded()
+        self.result = RecordedScript()
         self.foreign = ForeignProfilers(
             lambda: self._driving, self._stand_aside, self._keep_foreign
         )
@@ -83,11 +71,7 @@ class Recorder:
         self._driving = False  # one of our own profilers is being driven right now
         self._record = RunRecord({"steps": None, **options.recording()})
         self._early: Any = torch.profiler.profile(
-            activities=activities(),
-            record_shapes=options.shapes,
-            with_stack=options.stacks,
-            profile_memory=options.memory,
-            with_modules=options.modules,
+            activities=activities(), **torch_options(options.recording())
         )
         self._early_runs = False
         self._range: Any = None
@@ -115,12 +99,11 @@ class Recorder:
             self.say(f"step {number + 1} of {self._steps_needed()}")
 
     def too_long(self) -> None:
-        """The time for recording everything is up; a window may still come."""
+        """The time limit of the early recording is over; a window may still come."""
         if self._early_runs:
             self._stop_early()
-            self.result.notes.append(
-                f"stopped recording everything after {self.options.limit_s} s (--limit)"
-            )
+            limit = self.options.limit_s
+            self.result.notes.append(f"stopped recording everything after {limit} s (--limit)")
 
     def fail(self, problem: str) -> None:
         """The script raised: the record of whatever is kept says so."""
@@ -172,9 +155,8 @@ class Recorder:
         self._stage = "over"
         done, asked = self._window.step_num - self._window.plain_steps, self.options.steps
         if done < asked:
-            self._window.record.note = (
-                f"the script ended inside the window: {done} of {asked} steps are recorded"
-            )
+            recorded = f"{done} of {asked} steps are recorded"
+            self._window.record.note = f"the script ended inside the window: {recorded}"
         with self._ours():
             self._window.stop()
         if self._window.trace is not None:
@@ -193,14 +175,10 @@ class Recorder:
         with self._ours():
             trace = export(self._early, self.target, overwrite=self._replaces())
         seen, need = self.result.steps, self._steps_needed()
-        self._record.note = (
-            (
-                f"{seen} steps were seen and the window needs {need} (see --warmup): this is the "
-                "script from its first line"
-            )
-            if seen
-            else "no step was found: this is the whole script (see --steps-at)"
-        )
+        self._record.note = "no step was found: this is the whole script (see --steps-at)"
+        if seen:
+            counted = f"{seen} steps were seen and the window needs {need} (see --warmup)"
+            self._record.note = f"{counted}: this is the script from its first line"
         self._record.facts = self._facts()
         self._record.write(trace)
         self._keep(trace, self._record.note)
@@ -214,9 +192,8 @@ class Recorder:
         self._stop_early()
         self._stop_window()
         if "own_profiler" not in self._record.facts:
-            self.result.notes.append(
-                "the script has its own profiler: foretrace stepped aside and keeps its trace"
-            )
+            note = "the script has its own profiler: foretrace stopped and keeps its trace"
+            self.result.notes.append(note)
         self._record.facts["own_profiler"] = True
         self._stage = "over"
 
@@ -242,17 +219,14 @@ class Recorder:
 
     @contextlib.contextmanager
     def _apart(self) -> Iterator[None]:
-        """A script may be interrupted inside torch's profiler: then one part that is lost does not
-        cost the others.
-        """
+        """After an interrupt inside torch's profiler, a lost part must not cost the others."""
         try:
             yield
         except Exception as problem:
             if self._record.error is None:
                 raise
-            self.result.notes.append(
-                f"a part of the recording is lost: {type(problem).__name__}: {problem}"
-            )
+            lost = f"{type(problem).__name__}: {problem}"
+            self.result.notes.append(f"a part of the recording is lost: {lost}")
 
     @contextlib.contextmanager
     def _ours(self) -> Iterator[None]:

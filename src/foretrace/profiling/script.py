@@ -1,12 +1,13 @@
-"""Runs somebody else's script under the profiler and keeps its trace, however the script ends.
+"""Runs a user's script under the profiler and keeps its trace, however the script ends.
 
 What is recorded:
 
-1. From the first line on, everything, for at most `limit_s` seconds: the script may be short, or
-have no steps at all. 2. Once `warmup` steps have gone by (see `steps`), the window: wait, warm up,
-record `steps`, write the trace at once. 3. If the script ends before the window recorded a step,
-the first recording is the trace, with the steps it has. 4. If the script starts a profiler of its
-own, ours stops and the script's own trace is kept (see `foreign`).
+1. Everything from the first line on, for at most `limit_s` seconds: the script may be short, or
+   have no steps.
+2. After `warmup` steps (see `steps`), the window: wait, warm up, record `steps`, write the trace.
+3. If the script ends before the window recorded a step, the first recording is the trace.
+4. If the script starts its own profiler, ours stops and the script's own trace is kept (see
+   `foreign`).
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from types import TracebackType
 
 from foretrace.errors import UsageError
 from foretrace.profiling.export import trace_path
-from foretrace.profiling.recorder import Recorded, Recorder, ScriptOptions, WindowDone
+from foretrace.profiling.recorder import RecordedScript, Recorder, ScriptOptions, WindowDone
 from foretrace.profiling.steps import StepFinder
 from foretrace.profiling.window import refuse_second_profiler
 
@@ -39,12 +40,11 @@ def record_script(
     module: bool = False,
     options: ScriptOptions | None = None,
     say: Callable[[str], None] = lambda text: None,
-) -> Recorded:
-    """Run `script` (a file, or a module's name with `module`) as `__main__` with `arguments`, and
-    record it to `path`.
+) -> RecordedScript:
+    """Run `script` (a file, or a module with `module`) as `__main__`, and record it to `path`.
 
-    The traceback of a script that raises goes to stderr without our frames; `exit_code` is what
-    Python would have returned.
+    The traceback of a script that raises goes to stderr without our frames; `exit_code` is
+    Python's.
     """
     _refuse_missing(script, module)
     refuse_second_profiler()
@@ -60,9 +60,7 @@ def record_script(
 
 def _refuse_missing(script: str, module: bool) -> None:
     if module and not _is_module(script):
-        raise UsageError(
-            f"no module to run is called {script}: install it, or leave -m out for a file"
-        )
+        raise UsageError(f"there is no module {script} to run: install it, or remove -m for a file")
     if not module and os.path.isdir(script):
         raise UsageError(f"{script} is a folder: name the script in it")
     if not module and not os.path.isfile(script):
@@ -70,9 +68,7 @@ def _refuse_missing(script: str, module: bool) -> None:
 
 
 def _is_module(name: str) -> bool:
-    """Whether `python -m name` would find something. A package that raises is found: running it
-    shows its traceback.
-    """
+    """Whether `python -m name` finds something; a package that raises shows its own traceback."""
     before, sys.path[0] = sys.path[0], os.getcwd()
     try:
         found = None if name.startswith(".") else importlib.util.find_spec(name)
@@ -81,7 +77,7 @@ def _is_module(name: str) -> bool:
         return found is not None
     except ModuleNotFoundError as problem:
         return problem.name is None or not f"{name}.__main__.".startswith(f"{problem.name}.")
-    except Exception:
+    except Exception:  # noqa: BLE001 (the user's package may raise anything)
         return True
     finally:
         sys.path[0] = before
@@ -100,7 +96,7 @@ def _run(script: str, arguments: list[str], module: bool, fail: Callable[[str], 
         return 0
     except SystemExit as leaving:
         return _exit_code(leaving.code)
-    except BaseException as problem:
+    except BaseException as problem:  # noqa: BLE001 (reported as Python would)
         fail(f"{type(problem).__name__}: {problem}")
         traceback.print_exception(type(problem), problem, their_frames(problem.__traceback__))
         return INTERRUPTED if isinstance(problem, KeyboardInterrupt) else 1
@@ -110,7 +106,7 @@ def _run(script: str, arguments: list[str], module: bool, fail: Callable[[str], 
 
 
 def _exit_code(code: object) -> int:
-    """As the interpreter does it: None is 0, a number is itself, anything else is printed and is 1."""
+    """As the interpreter: None is 0, a number is itself, anything else is printed and is 1."""
     if code is None or isinstance(code, int):
         return code or 0
     print(code, file=sys.stderr)
@@ -118,28 +114,19 @@ def _exit_code(code: object) -> int:
 
 
 def their_frames(where: TracebackType | None) -> TracebackType | None:
-    """The traceback from the first frame on that is neither ours nor of Python's own import and
-    runpy.
-    """
-    ours = (
-        os.path.dirname(os.path.dirname(__file__)) + os.sep,
-        os.path.dirname(importlib.__file__),
-        "<frozen ",
-    )
-    while (
-        where is not None
-        and where.tb_next is not None
-        and where.tb_frame.f_code.co_filename.startswith(ours)
-    ):
+    """The traceback from the first frame that is neither ours nor Python's import or runpy."""
+    package = os.path.dirname(os.path.dirname(__file__)) + os.sep
+    ours = (package, os.path.dirname(importlib.__file__), "<frozen ")
+    while where is not None and where.tb_next is not None:
+        if not where.tb_frame.f_code.co_filename.startswith(ours):
+            break
         where = where.tb_next
     return where
 
 
 @contextlib.contextmanager
 def _alarm(seconds: int, ring: Callable[[], None]) -> Iterator[None]:
-    """Call `ring` in the main thread after `seconds`, unless the program already uses the alarm
-    signal itself.
-    """
+    """Call `ring` in the main thread after `seconds`, unless the program uses the alarm itself."""
     if seconds <= 0 or signal.getsignal(signal.SIGALRM) is not signal.SIG_DFL:
         yield
         return

@@ -1,18 +1,15 @@
 """Finds the steps of a program that marks none itself.
 
-The rule, in one sentence: a step begins when the program's outermost module is called, and once an
-optimizer has stepped, only at the first sign of the next iteration after each of its steps (that
-module's call, or `zero_grad`).
+The rule: a step begins when the program calls its outermost module. Once an optimizer has stepped,
+a step begins at the first sign of the next iteration after each of its steps: that module's call,
+or `zero_grad`.
 
-- The outermost module is the first `nn.Module` that is called: a global hook sees it, takes itself
-  off, and leaves one hook on that module alone, so that inner modules run as fast as ever and
-  compiled ones are traced as ever.
-- Only the first optimizer that steps counts: a second one (a GAN's other half) belongs to the same
-  iteration.
-- `optimizer.step` itself cannot be the border, since its range in the trace is still open when its
-  hooks run.
-- Other threads and forked workers never mark steps: the profiler lives in the main thread of one
-  process.
+- The outermost module is the first `nn.Module` that is called. A global hook finds it, removes
+  itself, and leaves one hook on that module, so that inner modules run at full speed and compiled
+  ones are traced as before.
+- Only the first optimizer that steps counts: a second one (as in a GAN) is in the same iteration.
+- `optimizer.step` itself cannot end a step: its range in the trace is still open in its hooks.
+- Other threads and forked workers never mark steps: the profiler belongs to the main thread.
 """
 
 from __future__ import annotations
@@ -21,7 +18,6 @@ import os
 import threading
 import warnings
 from collections.abc import Callable
-from types import TracebackType
 from typing import Any
 
 import torch
@@ -32,7 +28,7 @@ KINDS = ("auto", "forward", "optimizer", "none")
 
 
 class StepFinder:
-    """Calls `mark()` at the start of every step that it finds, while its `with` block lasts.
+    """Calls `mark()` at the start of every step that it finds inside its `with` block.
 
     `kind`: `auto` is the rule above; `forward` marks every call of the outermost module,
     `optimizer` only what follows an optimizer's step, `none` nothing.
@@ -49,22 +45,16 @@ class StepFinder:
 
     def __enter__(self) -> StepFinder:
         if self.kind != "none":
-            # It would come from our own hook, which is gone before the module runs.
-            warnings.filterwarnings(
-                "ignore", message="Using `torch.compile.module.` when there are global hooks"
-            )
+            # Our own hook would cause it, and is gone before the module runs.
+            message = "Using `torch.compile.module.` when there are global hooks"
+            warnings.filterwarnings("ignore", message=message)
             self._handles = [register_module_forward_pre_hook(self._outermost)]
         if self.kind in ("auto", "optimizer"):
             self._handles.append(register_optimizer_step_post_hook(self._stepped))
             torch.optim.Optimizer.zero_grad = self._watched_zero_grad()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        problem: BaseException | None,
-        where: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *problem: object) -> None:
         torch.optim.Optimizer.zero_grad = self._zero_grad
         for handle in self._handles:
             handle.remove()

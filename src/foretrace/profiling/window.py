@@ -1,6 +1,4 @@
-"""`Capture`: torch.profiler with a schedule, a warm-up, one region per step, a whole file and a run
-record.
-"""
+"""`Capture`: torch.profiler with a schedule, a warm-up, a region per step, and a run record."""
 
 from __future__ import annotations
 
@@ -17,22 +15,28 @@ import torch
 from torch.profiler import ProfilerActivity, record_function
 
 from foretrace.errors import UsageError
+from foretrace.profiling.environment import on_cuda
 from foretrace.profiling.export import export, trace_path
-from foretrace.profiling.record import RunRecord
+from foretrace.profiling.record import TORCH_NAMES, RunRecord
 
 KINETO_SILENT = "6"  # above its highest level, at which torch 2.13 logs every start and stop
 
 
 class Capture(torch.profiler.profile):  # type: ignore[misc]
-    """A `torch.profiler.profile` that writes one trace and one run record, and says so when it
-    cannot.
+    """Record `steps` steps of the loop inside the `with` block to `path` (`.json.gz` by default).
 
-    The first `warmup` steps run without the profiler (and give the times that the record states),
-    then `wait` more, then one while the profiler warms up, then `steps` are recorded. Call `step()`
-    at the end of each. With `steps=None` there is no schedule: the whole block is recorded. After
-    the block `trace` and `record_file` are the paths written. An exception inside the block keeps
-    what was recorded so far and goes on. A block that ends before the last step to record says so
-    in a warning and in the record; one that ends before the first whole one is an error.
+    A `torch.profiler.profile` that writes one trace and one run record. `warmup` steps run first
+    without the profiler and give the times of the record, then `wait` more, then one while the
+    profiler warms up. Call `step()` at the end of each. `steps=None` records the whole block.
+
+    `region` puts a `record_function` range around each step. `shapes` lets the reader compute flops
+    and bytes and slows the host a little: turn it off to read host times. `stacks`, `memory` and
+    `modules` record Python stacks, allocations and the module of each op. `facts` are added to the
+    run record.
+
+    After the block `trace` and `record_file` are the paths written. An exception inside the block
+    keeps what was recorded so far and propagates. A block that ends before the last step warns, and
+    the record has a note; one that ends before the first whole step raises an error.
     """
 
     def __init__(
@@ -55,46 +59,40 @@ class Capture(torch.profiler.profile):  # type: ignore[misc]
         self.trace: Path | None = None
         self.record_file: Path | None = None
         options = {"shapes": shapes, "stacks": stacks, "memory": memory, "modules": modules}
-        self.record = RunRecord(
-            {"steps": steps, "wait": wait, "warmup": warmup, **options}, facts=dict(facts or {})
-        )
+        profile = {"steps": steps, "wait": wait, "warmup": warmup, **options}
+        self.record = RunRecord(profile, facts=dict(facts or {}))
         self._range: Any = None
         self._empty = False  # the block is over, and no step of it is whole
         self._began = self._recording_since = 0
-        # The step counts at which the clock is read; between them a step pays for nothing but
-        # torch's own profiler.
-        plain = self.plain_steps
-        self._borders = (
-            frozenset() if steps is None else frozenset((1, plain, plain + 1, plain + 1 + steps))
-        )
+        # The clock is read at these step counts; the other steps pay for torch's profiler alone.
+        self._borders: frozenset[int] = frozenset()
+        schedule = None
+        if steps is not None:
+            plain = self.plain_steps
+            self._borders = frozenset((1, plain, plain + 1, plain + 1 + steps))
+            waits = {"skip_first": warmup, "wait": wait, "warmup": 1, "repeat": 1}
+            schedule = torch.profiler.schedule(active=steps, **waits)
         super().__init__(
             activities=activities(),
-            schedule=None
-            if steps is None
-            else torch.profiler.schedule(
-                skip_first=warmup, wait=wait, warmup=1, active=steps, repeat=1
-            ),
+            schedule=schedule,
             on_trace_ready=lambda _: self._save(),
-            record_shapes=shapes,
-            with_stack=stacks,
-            profile_memory=memory,
-            with_modules=modules,
+            **torch_options(options),
         )
 
     def prepare_trace(self) -> None:
+        """As torch's, without its warnings."""
         with quiet_profiler():
             super().prepare_trace()
 
     def start(self) -> None:
+        """As torch's; refuses where another profiler runs."""
         refuse_second_profiler()
         super().start()
         self._began = perf_counter_ns()
         self._enter_region()
 
     def step(self) -> None:
-        """The end of a step. Outside the recorded steps it also keeps the clock that the run record
-        states.
-        """
+        """The end of a step; also reads the clock for the times of the run record."""
         self._leave_region()
         done = self.step_num + 1
         if done in self._borders:
@@ -105,6 +103,7 @@ class Capture(torch.profiler.profile):  # type: ignore[misc]
         self._enter_region()
 
     def stop(self) -> None:
+        """As torch's; ends the region of the step."""
         self._leave_region()
         super().stop()
 
@@ -126,10 +125,8 @@ class Capture(torch.profiler.profile):  # type: ignore[misc]
         try:
             super().__exit__(kind, problem, where)
         except Exception:
-            if problem is None:
+            if problem is None:  # else an interrupt in torch's start left no way to stop
                 raise
-            # What the block raised is what counts: an interrupt inside torch's own start leaves a
-            # profiler that cannot stop.
         if problem is not None:
             return
         if self.trace is None:
@@ -158,9 +155,7 @@ class Capture(torch.profiler.profile):  # type: ignore[misc]
             self._range = None
 
     def _clock(self, done: int) -> None:
-        """Keep times at the ends of: the first step, the last step without the profiler, the last
-        recorded step.
-        """
+        """Times at the end of the first step, the last one without the profiler, the last one."""
         timing, now = self.record.timing, perf_counter_ns()
         if done == 1 and self.plain_steps > 1:
             synchronize()
@@ -172,7 +167,7 @@ class Capture(torch.profiler.profile):  # type: ignore[misc]
             timing.host_ns = (now - self._began) // timing.calls
             timing.wall_ns = (perf_counter_ns() - self._began) // timing.calls
         elif done == self.plain_steps + 1:
-            # the recorded steps start on an idle device; this wait lies before the recording
+            # the recorded steps start on an idle device; this wait is before the recording
             synchronize()
         elif self.steps is not None and done == self.plain_steps + 1 + self.steps:
             timing.profiled_host_ns = (now - self._recording_since) // self.steps
@@ -184,24 +179,28 @@ class Capture(torch.profiler.profile):  # type: ignore[misc]
         )
 
     def _nothing_recorded(self) -> str:
+        nothing = f"nothing was recorded for {self.target}"
         if self.steps is None:
-            return f"nothing was recorded for {self.target}"
-        need = self.plain_steps + 1 + self.steps
+            return nothing
+        first, need = self.plain_steps + 2, self.plain_steps + 1 + self.steps
         return (
-            f"nothing was recorded for {self.target}: step() was called {self.step_num} times, "
-            "and recording starts "
-            f"with step {self.plain_steps + 2} of {need}; call step() after each iteration, lower "
-            "warmup=, "
-            "or pass steps=None to record the whole block"
+            f"{nothing}: step() was called {self.step_num} times, and recording starts with step "
+            f"{first} of {need}; call step() after each iteration, lower warmup=, or pass "
+            "steps=None to record the whole block"
         )
+
+
+def torch_options(options: Mapping[str, bool]) -> dict[str, bool]:
+    """Our options of a profiler as torch names them."""
+    return {theirs: options[ours] for ours, theirs in TORCH_NAMES.items()}
 
 
 @contextlib.contextmanager
 def quiet_profiler() -> Iterator[None]:
-    """Without torch's warning that a second cycle clears the first: every recording here has one.
+    """Without torch's warning that a second cycle clears the first: every recording has one.
 
-    Kineto reads its log level once, when the first profiler is made. Without an accelerator it logs
-    nothing but two lines for each recording.
+    Kineto reads its log level once, with the first profiler. Without an accelerator it logs only
+    two lines for each recording.
     """
     name = "KINETO_LOG_LEVEL"
     silence = name not in os.environ and activities() == [ProfilerActivity.CPU]
@@ -228,7 +227,7 @@ def activities() -> list[ProfilerActivity]:
 
 def synchronize() -> None:
     """Wait for the accelerator, if this process uses one."""
-    if torch.cuda.is_available() and torch.cuda.is_initialized():
+    if on_cuda():
         torch.cuda.synchronize()
     elif hasattr(torch, "xpu") and torch.xpu.is_available():
         torch.xpu.synchronize()

@@ -1,6 +1,4 @@
-"""Traces that ship with foretrace, recorded on real cards, so that everything can be tried without
-a GPU.
-"""
+"""Traces recorded on real GPUs that ship with foretrace, to try everything without a GPU."""
 
 from __future__ import annotations
 

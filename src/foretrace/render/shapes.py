@@ -1,185 +1,134 @@
-"""The shape question's document as text: a summary, then stalls, compilations and times shape by
-shape, then the reasons.
-"""
+"""The document of `foretrace shapes` as text: a summary, then tables by shape, then the reasons."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
-from typing import Any
+from statistics import fmean
 
 from foretrace.render.section import Section, drawn, marked
+from foretrace.schema.documents.shapes import ContenderVisits, ShapesDocument, ShapeVisit
 from foretrace.units import count_text, ratio_text, time_text
 
 EAGERLY = "*"
 
 
-def shapes_text(document: dict[str, Any], *, bold: bool = False) -> str:
+def shapes_text(document: ShapesDocument, *, bold: bool = False) -> str:
     """For a terminal; `bold` marks the headings."""
     return drawn(_sections(document), bold=bold)
 
 
-def shapes_markdown(document: dict[str, Any]) -> str:
+def shapes_markdown(document: ShapesDocument) -> str:
     """For a page: the same tables."""
     return marked(_sections(document))
 
 
-def labels(document: dict[str, Any]) -> list[str]:
+def labels(document: ShapesDocument) -> list[str]:
     """`8x64x512` for each shape, in the order visited."""
-    return ["x".join(str(value) for value in shape.values()) for shape in document["shapes"]]
+    return ["x".join(str(value) for value in shape.values()) for shape in document.shapes]
 
 
-def _sections(document: dict[str, Any]) -> list[Section]:
-    by_shape = [
-        _table(
-            document,
-            "Stall at each new shape: its first three calls, beyond warm ones",
-            lambda visit: time_text(visit["stall_ns"]) if visit["stall_ns"] else "none",
-        ),
-        _table(
-            document,
-            "Compiled anew",
-            lambda visit: count_text(visit["graphs"]) if visit["graphs"] else "",
-        ),
-        _table(
-            document,
-            "A warm call",
-            _warm,
-            "* runs eagerly: Dynamo had given up" if _any_eager(document) else "",
-        ),
-        _table(
-            document,
-            f"A warm call over {document['first']}, measured in turns with it (below 1 is faster)",
-            _against,
-        ),
-    ]
+def _sections(document: ShapesDocument) -> list[Section]:
+    visits = [visit for entry in document.contenders for visit in entry.visits]
+    eager = any(visit.compiled is False for visit in visits)
+    stall = "Stall at each new shape: its first three calls, beyond warm ones"
+    against = f"A warm call over {document.first}, measured in turns (below 1 is faster)"
+    left_out = [(f"{entry.name}: {entry.why}", "") for entry in document.left_out]
     found = [
         Section(_heading(document), _circumstances(document)),
         _summary(document),
-        *by_shape,
+        _table(document, stall, lambda visit: _if_any(visit.stall_ns, time_text, "none")),
+        _table(document, "Graphs compiled", lambda visit: _if_any(visit.graphs, count_text, "")),
+        _table(document, "A warm call", _warm, f"{EAGERLY} runs eagerly: Dynamo gave up" * eager),
+        _table(document, against, _against),
         _reasons(document),
-        Section(
-            "Left out",
-            bullets=[(f"{entry['name']}: {entry['why']}", "") for entry in document["left_out"]],
-        ),
+        Section("Left out", bullets=left_out),
     ]
     return [section for section in found if section.rows or section.bullets or section.paragraphs]
 
 
-def _heading(document: dict[str, Any]) -> str:
-    where = f"{document['device']}, torch {document['torch']}, {document['dtype']}"
-    return f"{document['rung']}, {len(document['shapes'])} shapes: {where}"
+def _if_any(value: float, text: Callable[[float], str], none: str) -> str:
+    return text(value) if value else none
 
 
-def _circumstances(document: dict[str, Any]) -> list[str]:
-    fixed = ", ".join(
-        f"{name} {value}" for name, value in document["fixed"].items() if value is not False
-    )
-    cache = (
-        "with the compiler's cache as it was found, which hides stalls"
-        if document["compiler_cache"] == "kept"
-        else "with an empty compiler's cache"
-    )
-    lines = [
-        (
-            "Each contender visits the shapes in this order, beginning with nothing compiled and "
-            f"{cache}."
-        )
-        + (f" The same everywhere: {fixed}." if fixed else "")
-    ]
-    if document["compiler_start_ns"] is not None:
-        lines.append(
-            f"Starting the compiler took {time_text(document['compiler_start_ns'])} and is in no "
-            "figure below."
-        )
+def _heading(document: ShapesDocument) -> str:
+    where = f"{document.device}, torch {document.torch}, {document.dtype}"
+    return f"{document.rung}, {len(document.shapes)} shapes: {where}"
+
+
+def _circumstances(document: ShapesDocument) -> list[str]:
+    sizes = document.fixed.items()
+    fixed = ", ".join(f"{name} {value}" for name, value in sizes if value is not False)
+    kept = document.compiler_cache == "kept"
+    cache = "your own compiler cache, which hides stalls" if kept else "an empty compiler cache"
+    order = "Each contender visits the shapes in this order and starts with nothing compiled and"
+    lines = [f"{order} {cache}." + (f" Fixed sizes: {fixed}." if fixed else "")]
+    if document.compiler_start_ns is not None:
+        started = time_text(document.compiler_start_ns)
+        lines.append(f"No time below includes the start of the compiler ({started}).")
     return lines
 
 
-def _summary(document: dict[str, Any]) -> Section:
+def _summary(document: ShapesDocument) -> Section:
+    head = ("contender", "graphs", "recompiled", "stalls", "warm call, mean", "what it is")
     rows = [
         [
-            entry["name"],
-            count_text(entry["graphs"]),
-            count_text(entry["recompiles"]),
-            time_text(entry["stall_ns"]),
-            time_text(_mean(entry)),
-            entry["what"],
+            entry.name,
+            count_text(entry.graphs),
+            count_text(entry.recompiles),
+            time_text(entry.stall_ns),
+            time_text(fmean(visit.wall_ns or 0 for visit in entry.visits)),
+            entry.what,
         ]
-        for entry in document["contenders"]
+        for entry in document.contenders
     ]
-    return Section(
-        "In all",
-        head=("contender", "graphs", "recompiled", "stalls", "warm call, mean", "what it is"),
-        rows=rows,
-        left=(0, 5),
-        after=_limit(document),
-    )
+    return Section("Summary", head=head, rows=rows, left=(0, 5), after=_limit(document))
 
 
-def _limit(document: dict[str, Any]) -> str:
-    names = [
-        entry["name"]
-        for entry in document["contenders"]
-        if any(visit["gave_up"] for visit in entry["visits"])
-    ]
+def _limit(document: ShapesDocument) -> str:
+    gave_up = {
+        entry.name: [why for visit in entry.visits for why in visit.gave_up]
+        for entry in document.contenders
+    }
+    names = ", ".join(name for name, reasons in gave_up.items() if reasons)
     if not names:
         return ""
-    reasons = dict.fromkeys(
-        why
-        for entry in document["contenders"]
-        for visit in entry["visits"]
-        for why in visit["gave_up"]
-    )
-    return (
-        f"Dynamo gave up on {', '.join(names)} ({'; '.join(reasons)}; "
-        "torch._dynamo.config.recompile_limit is "
-        f"{document['recompile_limit']}) and goes on without compiling: new shapes run eagerly."
-    )
-
-
-def _mean(entry: dict[str, Any]) -> float:
-    return float(sum(visit["wall_ns"] for visit in entry["visits"]) / len(entry["visits"]))
+    reasons = "; ".join(dict.fromkeys(why for whys in gave_up.values() for why in whys))
+    limit = f"torch._dynamo.config.recompile_limit is {document.recompile_limit}"
+    return f"Dynamo gave up on {names} ({reasons}; {limit}): new shapes run eagerly."
 
 
 def _table(
-    document: dict[str, Any], title: str, cell: Callable[[dict[str, Any]], str], after: str = ""
+    document: ShapesDocument, title: str, cell: Callable[[ShapeVisit], str], after: str = ""
 ) -> Section:
-    columns = document["contenders"]
+    columns: list[ContenderVisits] = document.contenders
     rows = [
-        [label, *(cell(entry["visits"][at]) for entry in columns)]
+        [label, *(cell(entry.visits[at]) for entry in columns)]
         for at, label in enumerate(labels(document))
     ]
-    head = (" x ".join(document["shapes"][0]), *(entry["name"] for entry in columns))
+    head = (" x ".join(document.shapes[0]), *(entry.name for entry in columns))
     return Section(title, head=head, rows=rows if columns else [], after=after)
 
 
-def _warm(visit: dict[str, Any]) -> str:
-    return time_text(visit["wall_ns"]) + (EAGERLY if visit["compiled"] is False else "")
+def _warm(visit: ShapeVisit) -> str:
+    return time_text(visit.wall_ns) + (EAGERLY if visit.compiled is False else "")
 
 
-def _against(visit: dict[str, Any]) -> str:
-    """A ratio is told only where it is larger than the noise of the batches."""
-    against = visit["against_first"]
-    return "as fast" if against["beyond"] is False else ratio_text(against["ratio"])
+def _against(visit: ShapeVisit) -> str:
+    """A ratio only where it is larger than the noise of the batches."""
+    against = visit.against_first
+    return "same" if against.beyond is False else ratio_text(against.ratio)
 
 
-def _any_eager(document: dict[str, Any]) -> bool:
-    return any(
-        visit["compiled"] is False for entry in document["contenders"] for visit in entry["visits"]
-    )
-
-
-def _reasons(document: dict[str, Any]) -> Section:
-    """Why something was compiled again, one bullet for each contender and reason."""
-    told: defaultdict[str, list[str]] = defaultdict(list)
-    for entry in document["contenders"]:
-        for label, visit in zip(labels(document), entry["visits"], strict=True):
-            for why in visit["recompiles"]:
-                told[f"{entry['name']} at {label}"].append(short_reason(why))
-    return Section(
-        "Why it was compiled again",
-        bullets=[(where, "; ".join(whys)) for where, whys in told.items()],
-    )
+def _reasons(document: ShapesDocument) -> Section:
+    """Why something was recompiled, one bullet for each contender and reason."""
+    reasons: defaultdict[str, list[str]] = defaultdict(list)
+    for entry in document.contenders:
+        for label, visit in zip(labels(document), entry.visits, strict=True):
+            for why in visit.recompiles:
+                reasons[f"{entry.name} at {label}"].append(short_reason(why))
+    bullets = [(where, "; ".join(whys)) for where, whys in reasons.items()]
+    return Section("Why it was recompiled", bullets=bullets)
 
 
 def short_reason(why: str) -> str:

@@ -1,6 +1,4 @@
-"""The shape question as a picture: a group of bars for the stalls at each shape, and a line for the
-warm calls.
-"""
+"""The document of `foretrace shapes` as a plot: bars for the stalls, lines for the warm calls."""
 
 from __future__ import annotations
 
@@ -9,12 +7,13 @@ from typing import Any
 
 from foretrace.errors import MissingError, UsageError
 from foretrace.render.shapes import labels
+from foretrace.schema.documents.shapes import ShapesDocument
 
 FLOOR_MS = 1e-3  # a logarithmic scale has no zero, and a stall may be none
 
 
 def need_matplotlib(path: Path) -> None:
-    """Say what is missing, or wrong with the file's name, before anything is measured."""
+    """Refuse a missing matplotlib or a wrong file name before anything is measured."""
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
     except ImportError as error:
@@ -26,7 +25,7 @@ def need_matplotlib(path: Path) -> None:
         raise UsageError(f"{path}: there is no folder {path.parent}")
 
 
-def plot_shapes(document: dict[str, Any], path: Path) -> None:
+def plot_shapes(document: ShapesDocument, path: Path) -> None:
     """Draw into `path` (.svg, .png). Both scales are logarithmic: stalls differ by a thousand."""
     need_matplotlib(path)
     from matplotlib.figure import Figure
@@ -35,40 +34,28 @@ def plot_shapes(document: dict[str, Any], path: Path) -> None:
     above, below = figure.subplots(2, 1, sharex=True)
     _stalls(above, document)
     _warm_calls(below, document)
-    below.set_xticks(range(len(document["shapes"])), labels(document), fontsize=8)
-    below.set_xlabel(f"{' x '.join(document['shapes'][0])}, in the order visited", fontsize=9)
-    figure.legend(
-        *below.get_legend_handles_labels(), fontsize=8, ncols=6, loc="outside lower center"
-    )
-    figure.suptitle(
-        f"{document['rung']} over shapes, {document['device']}, torch {document['torch']}",
-        fontsize=10,
-    )
+    below.set_xticks(range(len(document.shapes)), labels(document), fontsize=8)
+    below.set_xlabel(f"{' x '.join(document.shapes[0])}, in the order visited", fontsize=9)
+    legend = below.get_legend_handles_labels()
+    figure.legend(*legend, fontsize=8, ncols=6, loc="outside lower center")
+    where = f"{document.device}, torch {document.torch}"
+    figure.suptitle(f"{document.rung} over shapes, {where}", fontsize=10)
     figure.savefig(path)
 
 
-def _stalls(axis: Any, document: dict[str, Any]) -> None:
-    columns = document["contenders"]
-    width = 0.8 / max(len(columns), 1)
-    for index, entry in enumerate(columns):
-        places = [place + (index + 0.5) * width - 0.4 for place in range(len(entry["visits"]))]
-        axis.bar(
-            places,
-            [max(visit["stall_ns"] / 1e6, FLOOR_MS) for visit in entry["visits"]],
-            width,
-            color=f"C{index}",
-        )
+def _stalls(axis: Any, document: ShapesDocument) -> None:
+    width = 0.8 / max(len(document.contenders), 1)
+    for index, entry in enumerate(document.contenders):
+        places = [place + (index + 0.5) * width - 0.4 for place in range(len(entry.visits))]
+        stalls = [max(visit.stall_ns / 1e6, FLOOR_MS) for visit in entry.visits]
+        axis.bar(places, stalls, width, color=f"C{index}")
     axis.set_yscale("log")
     axis.set_ylabel("stall, ms", fontsize=9)
 
 
-def _warm_calls(axis: Any, document: dict[str, Any]) -> None:
-    for index, entry in enumerate(document["contenders"]):
-        axis.plot(
-            [visit["wall_ns"] / 1e3 for visit in entry["visits"]],
-            "o-",
-            label=entry["name"],
-            color=f"C{index}",
-        )
+def _warm_calls(axis: Any, document: ShapesDocument) -> None:
+    for index, entry in enumerate(document.contenders):
+        times = [(visit.wall_ns or 0) / 1e3 for visit in entry.visits]
+        axis.plot(times, "o-", label=entry.name, color=f"C{index}")
     axis.set_yscale("log")
     axis.set_ylabel("warm call, us", fontsize=9)

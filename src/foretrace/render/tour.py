@@ -1,20 +1,20 @@
-"""The tour: one line per recorded trace, what a climb found in a few lines, and what to try next."""
+"""The tour: one line per recorded trace, a climb in a few lines, and what to try next."""
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
 
 from foretrace.overview.ranks import per_step
 from foretrace.render.climb import MARKS, heading, score, skipped_lines, wrapped
 from foretrace.render.table import table
+from foretrace.schema.documents.ladder import LadderDocument
 from foretrace.schema.documents.look import Look
 from foretrace.schema.verdict import VERDICTS
 from foretrace.units import count_text, percent_text, time_text
 
 _NEXT = """What to try next
-  foretrace look TRACE              who asked for each kernel, what it cost, what it is bound by
-  foretrace name KERNEL             what a kernel's name says, part by part
+  foretrace look TRACE              the op that launched each kernel, its cost and its bound
+  foretrace name KERNEL             what a kernel's name means, part by part
   foretrace compare A B             what changed between two runs, and whether it is worth it
   foretrace check TRACE -g GUESS    mark a prediction, such as "in mlp_fwd: kernels == 5"
 Give any of them a trace of your own, or one of these by its path:"""
@@ -29,10 +29,8 @@ def tour_text(documents: dict[str, Look]) -> str:
     """A table of all recordings, per step."""
     head = ["recording", "kernels", "memcpys", "memsets", "gpu busy", "host", "idle", "bound"]
     rows = [_row(name, document) for name, document in documents.items()]
-    devices = {document.trace.device for document in documents.values()}
-    title = (
-        f"{len(documents)} recordings ({', '.join(sorted(map(str, devices)))}), medians per step"
-    )
+    devices = sorted({str(document.trace.device) for document in documents.values()})
+    title = f"{len(documents)} recordings ({', '.join(devices)}), medians per step"
     return f"{title}\n{table(head, rows)}"
 
 
@@ -51,25 +49,17 @@ def _row(name: str, document: Look) -> list[str]:
     ]
 
 
-def climb_summary(document: dict[str, Any], command: str) -> str:
+def climb_summary(document: LadderDocument, command: str) -> str:
     """A climb in a few lines; `command` shows all of it."""
-    counts = Counter((claim["rung"], claim["verdict"]) for claim in document["claims"])
-    names = list(dict.fromkeys(claim["rung"] for claim in document["claims"]))
+    counts = Counter((claim.rung, claim.verdict) for claim in document.claims)
+    names = dict.fromkeys(claim.rung for claim in document.claims)
     rows = [[name, *(count_text(counts[name, verdict]) for verdict in VERDICTS)] for name in names]
-    lines = [
-        heading(document),
-        f"  {score(document)}",
-        table(["rung", *(MARKS[verdict] for verdict in VERDICTS)], rows),
-    ]
-    lines += ["  skipped:", *skipped_lines(document)] if document["skipped"] else []
-    misses = [claim for claim in document["claims"] if claim["verdict"] == "miss"]
+    marks = table(["rung", *(MARKS[verdict] for verdict in VERDICTS)], rows)
+    lines = [heading(document), f"  {score(document)}", marks]
+    lines += ["  skipped:", *skipped_lines(document)] if document.skipped else []
+    misses = [claim for claim in document.claims if claim.verdict == "miss"]
     lines += ["  what does not hold, and what is right:"] if misses else []
-    lines += [
-        wrapped(
-            f"{claim['number']:<3} {claim['guess']}: {claim['correction'] or claim['measured']}",
-            "    ",
-            " " * 8,
-        )
-        for claim in misses
-    ]
+    for claim in misses:
+        text = f"{claim.number:<3} {claim.guess}: {claim.correction or claim.measured}"
+        lines.append(wrapped(text, "    ", " " * 8))
     return "\n".join([*lines, f"  {command} explains each, and shows what changed with each setup"])

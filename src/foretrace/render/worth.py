@@ -1,79 +1,74 @@
-"""The document of `foretrace worth` as text: the verdict first, then what it rests on."""
+"""The document of `foretrace worth` as text: the verdict first, then its numbers."""
 
 from __future__ import annotations
 
-from typing import Any
-
 from foretrace.render.section import Section, drawn, marked
 from foretrace.render.shapes import short_reason
-from foretrace.units import DASH, count_text, percent_text, ratio_text, span_text, time_text
+from foretrace.schema.documents.worth import CompiledShape, CompileMode, WorthDocument
+from foretrace.units import count_text, percent_text, ratio_text, span_text, time_text
 
-TIMES = (("a call, all in all", "wall_ns"), ("host time", "host_ns"), ("GPU time", "gpu_ns"))
 
-
-def worth_text(document: dict[str, Any], *, bold: bool = False) -> str:
+def worth_text(document: WorthDocument, *, bold: bool = False) -> str:
     """For a terminal; `bold` marks the headings."""
     return drawn(_sections(document), bold=bold)
 
 
-def worth_markdown(document: dict[str, Any]) -> str:
+def worth_markdown(document: WorthDocument) -> str:
     """For a page: the same."""
     return marked(_sections(document))
 
 
-def _sections(document: dict[str, Any]) -> list[Section]:
-    tried = [mode for mode in document["modes"] if not mode["failed"]]
-    found = [Section(_heading(document), [document["verdict"]["text"]])]
-    if len(document["modes"]) > 1:
-        found.append(
-            Section(
-                "Mode by mode", bullets=[(mode["mode"], mode["text"]) for mode in document["modes"]]
-            )
-        )
+def _sections(document: WorthDocument) -> list[Section]:
+    tried = [mode for mode in document.modes if not mode.failed]
+    found = [Section(_heading(document), [document.verdict.text])]
+    if len(document.modes) > 1:
+        bullets = [(mode.mode, mode.text) for mode in document.modes]
+        found.append(Section("Mode by mode", bullets=bullets))
     found += [
         _times(tried),
         _costs(tried),
-        *(section for mode in tried for section in _of_mode(mode, len(document["shapes"]))),
-        Section("Notes", [*_circumstances(document), *document["notes"]]),
+        *(section for mode in tried for section in _of_mode(mode, len(document.shapes))),
+        Section("Notes", [_circumstances(document), *document.notes]),
     ]
     return [section for section in found if section.rows or section.bullets or section.paragraphs]
 
 
-def _heading(document: dict[str, Any]) -> str:
-    kind = [document["dtype"]] if document["dtype"] else []
-    return f"Is torch.compile worth it for {document['subject']}? " + ", ".join(
-        [document["device"], f"torch {document['torch']}", *kind]
-    )
+def _heading(document: WorthDocument) -> str:
+    where = [document.device, f"torch {document.torch}"]
+    where += [document.dtype] if document.dtype else []
+    return f"Is torch.compile worth it for {document.subject}? {', '.join(where)}"
 
 
-def _times(tried: list[dict[str, Any]]) -> Section:
-    rows = [
-        [
-            mode["mode"],
-            name,
-            time_text(mode[key]["a"]),
-            time_text(mode[key]["b"]),
-            ratio_text(mode[key]["ratio"]),
-            percent_text(mode[key]["noise"]),
-        ]
+def _times(tried: list[CompileMode]) -> Section:
+    pairs = (
+        (mode.mode, name, value)
         for mode in tried
-        for name, key in TIMES
-        if mode[key]["a"] is not None
-    ]
+        for name, value in (
+            ("wall time", mode.wall_ns),
+            ("host time", mode.host_ns),
+            ("GPU time", mode.gpu_ns),
+        )
+    )
+    rows = [
+        [mode, name, *map(time_text, (value.a, value.b)), ratio_text(value.ratio),
+         percent_text(value.noise)]
+        for mode, name, value in pairs
+        if value.a is not None
+    ]  # fmt: skip
     head = ("mode", "", "eager", "compiled", "ratio", "noise")
     return Section("Per call, without the profiler", head=head, rows=rows, left=(0, 1))
 
 
-def _costs(tried: list[dict[str, Any]]) -> Section:
+def _costs(tried: list[CompileMode]) -> Section:
     rows = [
         [
-            mode["mode"],
-            time_text(mode["compile_s"] * 1e9),
-            span_text(mode["cost_s"]),
-            count_text(mode["graphs"]),
-            count_text(mode["recompiles"]),
-            count_text(sum(mode["graph_breaks"].values())),
-            DASH if mode["break_even_calls"] is None else count_text(mode["break_even_calls"]),
+            mode.mode,
+            time_text(mode.compile_s * 1e9),
+            span_text(mode.cost_s or 0),
+            count_text(mode.graphs),
+            count_text(mode.recompiles),
+            count_text(sum(mode.graph_breaks.values())),
+            count_text(mode.break_even_calls),
         ]
         for mode in tried
     ]
@@ -84,55 +79,35 @@ def _costs(tried: list[dict[str, Any]]) -> Section:
         "graphs",
         "recompiled",
         "graph breaks",
-        "paid after",
+        "break-even",
     )
-    return Section(
-        "Once, over all shapes",
-        head=head,
-        rows=rows,
-        after="First calls: beyond warm ones. Paid after: calls.",
-    )
+    after = "First calls: their time beyond warm calls. Break-even: number of calls."
+    return Section("Once, over all shapes", head=head, rows=rows, after=after)
 
 
-def _of_mode(mode: dict[str, Any], shapes: int) -> list[Section]:
-    name = mode["mode"]
-    changed = [(f"+ {text}", "") for text in mode["changed"]] + [
-        (f"= {text}", "") for text in mode["unchanged"]
-    ]
-    rows = (
-        [
-            [
-                stay["shape"],
-                time_text(stay["stall_ns"]),
-                time_text(stay["wall_ns"]["a"]),
-                time_text(stay["wall_ns"]["b"]),
-                ratio_text(stay["wall_ns"]["ratio"]),
-                "; ".join(short_reason(why) for why in stay["recompiles"] + stay["gave_up"]),
-            ]
-            for stay in mode["shapes"]
-        ]
-        if shapes > 1
-        else []
-    )
-    breaks = [(f"{why} ({count_text(count)})", "") for why, count in mode["graph_breaks"].items()]
-    head = ("shape", "stall", "eager", "compiled", "ratio", "compiled again because")
+def _of_mode(mode: CompileMode, shapes: int) -> list[Section]:
+    changed = [f"+ {text}" for text in mode.changed] + [f"= {text}" for text in mode.unchanged]
+    rows = [_shape(shape) for shape in mode.shapes] if shapes > 1 else []
+    breaks = [f"{why} ({count_text(count)})" for why, count in mode.graph_breaks.items()]
+    head = ("shape", "stall", "eager", "compiled", "ratio", "recompiled because")
+    title = "what changed in a call (+) and what stayed the same (=), from traces of both"
     return [
-        Section(
-            f"{name}: what a call does otherwise (+) and as before (=), from traces of both",
-            bullets=changed,
-        ),
-        Section(f"{name}: graph breaks", bullets=breaks),
-        Section(f"{name}: shape after shape", head=head, rows=rows, left=(0, 5)),
+        Section(f"{mode.mode}: {title}", bullets=[(text, "") for text in changed]),
+        Section(f"{mode.mode}: graph breaks", bullets=[(text, "") for text in breaks]),
+        Section(f"{mode.mode}: by shape", head=head, rows=rows, left=(0, 5)),
     ]
 
 
-def _circumstances(document: dict[str, Any]) -> list[str]:
-    cache = (
-        "The compiler's cache was used as it was found, which hides compile time."
-        if document["compiler_cache"] == "kept"
-        else "Each mode began with an empty compiler's cache."
-    )
-    return [
-        f"{cache} Starting the compiler took {time_text(document['compiler_start_ns'])} and is "
-        "not counted."
-    ]
+def _shape(shape: CompiledShape) -> list[str]:
+    wall = shape.wall_ns
+    times = map(time_text, (shape.stall_ns, wall.a, wall.b))
+    reasons = "; ".join(short_reason(why) for why in shape.recompiles + shape.gave_up)
+    return [shape.shape, *times, ratio_text(wall.ratio), reasons]
+
+
+def _circumstances(document: WorthDocument) -> str:
+    cache = "Each mode started with an empty compiler cache."
+    if document.compiler_cache == "kept":
+        cache = "Your own compiler cache was used, which hides compile time."
+    started = time_text(document.compiler_start_ns)
+    return f"{cache} The start of the compiler ({started}) is not counted."

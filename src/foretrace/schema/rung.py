@@ -1,7 +1,6 @@
-"""What a rung of the ladder is: `Rung`, the declaration each file of `ladder/` makes.
+"""What a rung of the ladder is: `Rung`, which each file of `ladder/rungs` declares.
 
-Plain data: the declarations are listed, and their recorded traces are judged, on machines without
-torch. Only the `build` function of a rung imports torch, and only when it is called.
+Plain data, so that rungs are listed without torch: only `Rung.build` imports it, when called.
 """
 
 from __future__ import annotations
@@ -19,11 +18,10 @@ MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagrap
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One size or switch of a rung; its type is that of `default` (a bool is a flag, a str may have
-    `choices`).
+    """One size or switch of a rung, of the type of `default`: a bool is a flag.
 
-    `small` takes the place of `default` when the rung runs with `--small`: a few seconds on two
-    cores instead of minutes. A number is at least 1, or 0 where 0 is the default and means none.
+    `small` replaces `default` with `--small`, which runs in seconds on two cores. A number is at
+    least 1, or 0 where 0 is the default and means none.
     """
 
     name: str
@@ -35,11 +33,9 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What a person asks for. `values` holds only the options that were given; `variant` None is
-    the rung's first.
+    """What a user selects. `values` holds the options given; `variant` None is the first variant.
 
-    `dynamic` goes to `torch.compile` as it is: None is torch's own way, static shapes first and
-    dynamic ones after a change.
+    `dynamic` goes to `torch.compile` unchanged.
     """
 
     variant: str | None = None
@@ -54,24 +50,23 @@ class Choice:
 
     @property
     def compiles(self) -> bool:
+        """Whether the run uses `torch.compile`."""
         return self.compile or self.variant == COMPILED
 
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """Everything `Rung.build` needs: where, in which type, which variant, and the value of every
-    option.
+    """What `Rung.build` needs: device, dtype, variant, and the value of every option.
 
-    `compile` is `torch.compile` with the chosen mode when the run asks for it, and the identity
-    otherwise: a rung applies it to what a person would compile (the module, not the whole loop) and
-    asks no further.
+    `compile` is `torch.compile` in the chosen mode, or the identity. A rung applies it to what a
+    user would compile: the module, not the whole loop.
     """
 
     device: str
     dtype: str
     variant: str
     values: Mapping[str, Any]
-    compile: Callable[[Any], Any]
+    compile: Callable[[Any], Any] = lambda thing: thing
 
     def __getitem__(self, name: str) -> Any:
         """The value of one option: `setup["batch"]`."""
@@ -82,8 +77,7 @@ class Setup:
 class Built:
     """A rung ready to run: one `call` is one step, `region` names its `record_function` range.
 
-    `facts` go into the run record as they are: which build of a library ran, how many parameters,
-    what was passed over.
+    `facts` go into the run record unchanged, such as the version of a library.
     """
 
     call: Callable[[], object]
@@ -93,11 +87,9 @@ class Built:
 
 @dataclass(frozen=True, slots=True)
 class Rung:
-    """One rung: what it runs, in which variants (name and one line of help; the first is the
-    default), at which sizes.
+    """One rung: what it runs, its options, and its variants (name and help; the first is default).
 
     Every rung also has the variant `compiled`: the first one under `torch.compile`.
-    `claims` are the predictions that this rung can decide.
     """
 
     name: str
@@ -105,7 +97,11 @@ class Rung:
     options: tuple[Option, ...]
     variants: Mapping[str, str]
     build: Callable[[Setup], Built]
-    claims: tuple[Any, ...] = ()
+
+    @property
+    def first(self) -> str:
+        """The default variant."""
+        return next(iter(self.variants))
 
     def values(self, given: Mapping[str, Any], *, small: bool = False) -> dict[str, Any]:
         """The value of every option: what was given, else the small or the full default."""
@@ -114,9 +110,9 @@ class Rung:
 
 def _value(option: Option, given: Mapping[str, Any], small: bool) -> Any:
     value = given.get(option.name)
-    if value is not None:
-        least = min(1, int(option.default)) if type(option.default) is int else None
-        if least is not None and value < least:
-            raise UsageError(f"{option.name} cannot be {value}: it is at least {least}")
-        return value
-    return option.small if small and option.small is not None else option.default
+    if value is None:
+        return option.small if small and option.small is not None else option.default
+    least = min(1, int(option.default)) if type(option.default) is int else None
+    if least is not None and value < least:
+        raise UsageError(f"{option.name} cannot be {value}: the minimum is {least}")
+    return value

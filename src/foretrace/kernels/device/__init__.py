@@ -1,3 +1,1 @@
-"""What runs on the GPU: Triton kernels and the code that launches them. Imported only where Triton
-is installed.
-"""
+"""Triton kernels and the code that launches them. Imported only where Triton is installed."""

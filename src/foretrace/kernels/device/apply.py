@@ -36,16 +36,9 @@ def gated_forward(gate: Tensor, up: Tensor, out: Tensor, activation: str) -> Non
 
 
 def gated_backward(
-    grad: Tensor,
-    gate: Tensor,
-    up: Tensor,
-    grad_gate: Tensor,
-    grad_up: Tensor,
-    activation: str,
+    grad: Tensor, gate: Tensor, up: Tensor, grad_gate: Tensor, grad_up: Tensor, activation: str
 ) -> None:
-    """Write the gradients of `act(gate) * up` into `grad_gate` and `grad_up`; the inputs are only
-    read.
-    """
+    """Write the gradients of `act(gate) * up` into `grad_gate` and `grad_up`."""
     tensors = (grad, gate, up, grad_gate, grad_up)
     if all(tensor.is_contiguous() for tensor in tensors):
         _run_flat(backward_flat_kernel, tensors, activation)
@@ -54,15 +47,12 @@ def gated_backward(
 
 
 def packed_forward(pre: Tensor, out: Tensor, activation: str) -> None:
-    """Write `act(gate) * up` into `out`, (m, h), for `pre` = (gate, up) side by side, (m, 2h).
-    Contiguous.
-    """
+    """Write `act(gate) * up` into `out` (m, h), for `pre` = (gate, up) (m, 2h); contiguous."""
     _run_packed(forward_packed_kernel, (pre, out), out, activation)
 
 
 def packed_backward(grad: Tensor, pre: Tensor, grads: Tensor, activation: str) -> None:
-    """Write the gradients of gate and up side by side into `grads`, (m, 2h), from that of the
-    product, (m, h). Contiguous."""
+    """Write the gradients of gate and up into `grads` (m, 2h), from `grad` (m, h); contiguous."""
     _run_packed(backward_packed_kernel, (grad, pre, grads), grad, activation)
 
 

@@ -47,9 +47,7 @@ def gradient_tma_kernel(
     ACT: tl.constexpr, UPCAST: tl.constexpr,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr,
 ):  # fmt: skip
-    """`w` is the down projection's (d, h). `pre` and `grads` are (m, 2h), gate first; h is 8 times
-    `h8`.
-    """
+    """`w` is the down weight (d, h), h = 8 `h8`; `pre` and `grads` are (m, 2h), gate first."""
     h = h8 * 8
     Q: tl.constexpr = BN // 4
     dy_tiles = tl.make_tensor_descriptor(dy, [m, d], [dy_row, 1], [BM, BK])

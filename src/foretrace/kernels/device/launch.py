@@ -1,10 +1,10 @@
-"""Launching a Triton kernel with little host time.
+"""Launches a Triton kernel with little host time.
 
-Triton's own path binds and hashes every argument on each call, which costs more than a small kernel
-runs. A `Variant` is a kernel with its constexprs chosen; it keeps its binary and launches that as
-Triton's launcher would. This is sound because a variant fixes all that Triton specialises on: one
-dtype per variant, integers declared `do_not_specialize` with a fixed type, and pointers on the
-16-byte grid. Pointers off that grid take Triton's own path.
+Triton binds and hashes every argument on each call, which takes longer than a small kernel runs. A
+`Variant` is a kernel with its constexprs chosen; it keeps its binary and launches it as Triton's
+launcher does. This is correct because a variant fixes all that Triton specialises on: one dtype,
+integers declared `do_not_specialize` with a fixed type, and pointers on the 16-byte grid. Pointers
+off that grid go through Triton.
 """
 
 from __future__ import annotations
@@ -28,9 +28,7 @@ def interpreted(kernel: Any) -> bool:
 
 
 class Variant:
-    """A kernel with its constexprs `fixed` (in order, after tensors and integers) and its options,
-    for one dtype.
-    """
+    """A kernel for one dtype, with its constexprs `fixed` (in order) and its options."""
 
     __slots__ = ("_ready", "fixed", "kernel", "options")
 
@@ -48,11 +46,8 @@ class Variant:
             for pointer in pointers:
                 misaligned |= pointer
             if not misaligned & 15:
-                ready(
-                    grid,
-                    torch._C._cuda_getCurrentRawStream(device),
-                    (*pointers, *integers, *self.fixed),
-                )
+                stream = torch._C._cuda_getCurrentRawStream(device)
+                ready(grid, stream, (*pointers, *integers, *self.fixed))
                 return
         self._launch_through_triton(grid, tensors, integers, device)
 
@@ -71,8 +66,7 @@ class Variant:
 
 
 def _launcher(binary: Any) -> Launcher | None:
-    """A function (grid, stream, arguments) that launches `binary` as this version of Triton does;
-    None if not known how."""
+    """A function (grid, stream, arguments) that launches as this Triton does; None if unknown."""
     run, function, metadata = binary.run, binary.function, binary.packed_metadata
     if not (3, 6) <= _VERSION <= (3, 9):
         return None
@@ -80,21 +74,9 @@ def _launcher(binary: Any) -> Launcher | None:
         # Without scratch memory the Python half of Triton's launcher has nothing to do.
         enter, cooperative, dependent = run.launch, run.launch_cooperative_grid, run.launch_pdl
         return lambda grid, stream, arguments: enter(
-            grid,
-            1,
-            1,
-            stream,
-            function,
-            cooperative,
-            dependent,
-            None,
-            None,
-            metadata,
-            None,
-            None,
-            None,
-            *arguments,
-        )
+            grid, 1, 1, stream, function, cooperative, dependent, None, None, metadata,
+            None, None, None, *arguments,
+        )  # fmt: skip
     return lambda grid, stream, arguments: run(
         grid, 1, 1, stream, function, metadata, None, None, None, *arguments
     )

@@ -20,9 +20,7 @@ def split_kernel(
     VEC: tl.constexpr, UPCAST: tl.constexpr,
     SPLIT: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
 ):  # fmt: skip
-    """`k` and the strides are in units of VEC elements. `arrived` holds a zero per tile and is left
-    so.
-    """
+    """`k` and strides are in units of VEC elements; `arrived` has a zero per tile, and keeps it."""
     depth = k * VEC
     tile = tl.program_id(0) // SPLIT
     part = tl.program_id(0) % SPLIT

@@ -36,15 +36,9 @@ def _backward(
 
 @triton.jit(do_not_specialize=["count"])
 def forward_flat_kernel(
-    gate,
-    up,
-    out,
-    count: tl.int64,
-    ACT: tl.constexpr,
-    EXACT: tl.constexpr,
-    VEC: tl.constexpr,
-    BLOCK: tl.constexpr,
-):
+    gate, up, out,
+    count: tl.int64, ACT: tl.constexpr, EXACT: tl.constexpr, VEC: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
     """`count` is in units of VEC elements."""
     at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     _forward(gate + at, up + at, out + at, at < count * VEC, ACT, EXACT)
@@ -55,6 +49,7 @@ def backward_flat_kernel(
     grad, gate, up, grad_gate, grad_up,
     count: tl.int64, ACT: tl.constexpr, EXACT: tl.constexpr, VEC: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
+    """`count` is in units of VEC elements."""
     at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     _backward(
         grad + at, gate + at, up + at, grad_gate + at, grad_up + at, at < count * VEC, ACT, EXACT
@@ -85,6 +80,7 @@ SIZES = ("rows", "cols", "row_blocks", "col_blocks")
 
 
 def strides_named(*names: str) -> tuple[str, ...]:
+    """The arguments that hold the strides of these tensors."""
     return tuple(f"{name}_{axis}" for name in names for axis in ("outer", "row", "col"))
 
 
@@ -98,8 +94,7 @@ def forward_strided_kernel(
     ACT: tl.constexpr, EXACT: tl.constexpr, VEC: tl.constexpr, ADJACENT: tl.constexpr,
     ROWS: tl.constexpr, COLS: tl.constexpr,
 ):  # fmt: skip
-    """`cols` and the outer and row strides are in units of VEC elements; ADJACENT says that every
-    column stride is 1."""
+    """`cols`, outer and row strides are in units of VEC; ADJACENT: every column stride is 1."""
     outer, row, col, mask = _tile(rows, cols, row_blocks, col_blocks, VEC, ROWS, COLS)
     g = _at(gate, outer, row, col, g_outer, g_row, g_col, VEC, ADJACENT)
     u = _at(up, outer, row, col, u_outer, u_row, u_col, VEC, ADJACENT)
@@ -119,6 +114,7 @@ def backward_strided_kernel(
     ACT: tl.constexpr, EXACT: tl.constexpr, VEC: tl.constexpr, ADJACENT: tl.constexpr,
     ROWS: tl.constexpr, COLS: tl.constexpr,
 ):  # fmt: skip
+    """As `forward_strided_kernel`."""
     outer, row, col, mask = _tile(rows, cols, row_blocks, col_blocks, VEC, ROWS, COLS)
     d = _at(grad, outer, row, col, d_outer, d_row, d_col, VEC, ADJACENT)
     g = _at(gate, outer, row, col, g_outer, g_row, g_col, VEC, ADJACENT)
@@ -130,9 +126,7 @@ def backward_strided_kernel(
 
 @triton.jit
 def _packed_tile(tile, h, col_blocks, VEC: tl.constexpr, BLOCK: tl.constexpr):
-    """Offsets of the `tile`-th piece of a row in an (m, h) and in an (m, 2h) tensor, and which of
-    it exists.
-    """
+    """Offsets of part of a row in an (m, h) and in an (m, 2h) tensor, and its mask."""
     row = (tile // col_blocks).to(tl.int64)
     col = (tile % col_blocks) * BLOCK + tl.arange(0, BLOCK)
     return row * (h * VEC) + col, row * (2 * h * VEC) + col, col < h * VEC
@@ -143,9 +137,7 @@ def forward_packed_kernel(
     pre, out, h: tl.int64, col_blocks: tl.int32,
     ACT: tl.constexpr, EXACT: tl.constexpr, VEC: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """out = act(gate) * up for `pre` = (gate, up) side by side, (m, 2h). `h` is in units of VEC
-    elements.
-    """
+    """out = act(gate) * up for `pre` = (gate, up), (m, 2h); `h` is in units of VEC elements."""
     at, at_pre, mask = _packed_tile(tl.program_id(0), h, col_blocks, VEC, BLOCK)
     _forward(pre + at_pre, pre + h * VEC + at_pre, out + at, mask, ACT, EXACT)
 
@@ -155,9 +147,10 @@ def backward_packed_kernel(
     grad, pre, grads, h: tl.int64, col_blocks: tl.int32,
     ACT: tl.constexpr, EXACT: tl.constexpr, VEC: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Both gradients side by side. Goes from the last row to the first: the end of `grad` was
-    written last and is still in
-    L2, and so will be the beginning of `grads` for whoever reads that next."""
+    """Both gradients side by side, from the last row to the first.
+
+    The end of `grad` was written last and is still in L2; the start of `grads` will be.
+    """
     tile = tl.num_programs(0) - 1 - tl.program_id(0)
     at, at_pre, mask = _packed_tile(tile, h, col_blocks, VEC, BLOCK)
     up = h * VEC + at_pre

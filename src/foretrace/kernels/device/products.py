@@ -1,12 +1,10 @@
 """The matrix products with a gated activation in them, as functions over tensors.
 
-Each takes a `Tile`, which says how the product is cut up. Which tile is best for which sizes is
-measured, not known: see `foretrace.kernels.routes`. A `Tile` changes the speed and never the
-result's meaning.
+Each takes a `Tile`. The best tile for a size is measured: see `foretrace.kernels.routes`. A tile
+changes the speed, never the meaning of the result.
 
-Sizes are (m, d, h): rows, model width, hidden width. Left operands are m rows; they may have more
-dimensions, as long as they are contiguous. Callers have the sizes at hand, and asking a tensor for
-them costs host time.
+Sizes are (m, d, h): rows, model width, hidden width. Left operands are m rows; with more dimensions
+they are contiguous. Callers pass the sizes, since reading them from a tensor costs host time.
 """
 
 from __future__ import annotations
@@ -34,9 +32,11 @@ Size = tuple[int, int, int]
 
 
 class Tile(NamedTuple):
-    """Rows, columns and depth of a tile; pipeline stages, warps, rows of tiles walked together;
-    programs a multiprocessor
-    runs at once (persistent kernels) and parts the depth is split into (narrow products)."""
+    """How a product is cut: rows, columns, depth; pipeline stages, warps, rows of tiles per stripe.
+
+    `resident` is programs per multiprocessor (persistent kernels), `split` parts of the depth
+    (narrow products).
+    """
 
     bm: int
     bn: int
@@ -48,55 +48,41 @@ class Tile(NamedTuple):
     split: int = 1
 
     def options(self) -> dict[str, Any]:
+        """Triton's launch options."""
         return {"num_warps": self.warps, "num_stages": self.stages, "enable_fp_fusion": True}
 
 
 def takes_tma(*matrices: Tensor) -> bool:
-    """Whether the accelerator can address these: 16-bit elements, rows on the 16-byte grid, Hopper
-    or newer.
-    """
+    """Whether TMA can address these: 16-bit elements, rows on the 16-byte grid, Hopper or newer."""
     first = matrices[0]
-    if not interpreted(gate_up_tma_kernel) and (
-        not first.is_cuda or _capability(first.get_device())[0] < 9
-    ):
+    hopper = first.is_cuda and _capability(first.get_device())[0] >= 9
+    if not hopper and not interpreted(gate_up_tma_kernel):
         return False
-    for t in matrices:
-        if (
-            t.dtype not in _SHORT
-            or t.stride(-1) != 1
-            or t.data_ptr() % _UNIT
-            or (t.shape[-1] | t.stride(-2)) & 7
-        ):
+    for t in matrices:  # a loop: a generator costs more host time
+        if t.dtype not in _SHORT or t.stride(-1) != 1:
+            return False
+        if t.data_ptr() % _UNIT or (t.shape[-1] | t.stride(-2)) & 7:
             return False
     return True
 
 
 def takes_pair(w_gate: Tensor, w_up: Tensor) -> bool:
-    """Whether two weights can be addressed as one tensor: equal rows, and near enough to each
-    other.
-    """
+    """Whether two weights can be addressed as one tensor: equal strides, and close enough."""
     way = abs(w_up.data_ptr() - w_gate.data_ptr())
     return bool(w_gate.stride() == w_up.stride() and way % _UNIT == 0 and 0 < way < _REACH)
 
 
 def gate_up_tma(
-    x: Tensor,
-    w_gate: Tensor,
-    w_up: Tensor,
-    out: Tensor,
-    pre: Tensor | None,
-    activation: str,
-    size: Size,
-    tile: Tile,
-) -> None:
+    x: Tensor, w_gate: Tensor, w_up: Tensor, out: Tensor, pre: Tensor | None,
+    activation: str, size: Size, tile: Tile,
+) -> None:  # fmt: skip
     """`out = act(x w_gate^T) * (x w_up^T)`, and the two products side by side in `pre` if given.
 
     Needs `takes_tma(x, w_gate, w_up, out)` and `takes_pair(w_gate, w_up)`.
     """
     m, d, h = size
     way = w_up.data_ptr() - w_gate.data_ptr()
-    # Two tensors anywhere in memory are one (2, h, d) tensor to the accelerator: it needs only the
-    # stride between them.
+    # Two tensors anywhere in memory are one (2, h, d) tensor to TMA, given the stride between them.
     lower = w_gate if way > 0 else w_up
     variant = _gate_up_tma(x.dtype, activation, pre is not None, way < 0, tile)
     grid = _persistent(x, _tiles(m, h, tile), tile)
@@ -105,15 +91,9 @@ def gate_up_tma(
 
 
 def gate_up(
-    x: Tensor,
-    w_gate: Tensor,
-    w_up: Tensor,
-    out: Tensor,
-    pre: Tensor | None,
-    activation: str,
-    size: Size,
-    tile: Tile,
-) -> None:
+    x: Tensor, w_gate: Tensor, w_up: Tensor, out: Tensor, pre: Tensor | None,
+    activation: str, size: Size, tile: Tile,
+) -> None:  # fmt: skip
     """As `gate_up_tma`, through pointers: any inputs whose rows are contiguous."""
     m, d, h = size
     x_row, gate_row, up_row = x.stride(-2), w_gate.stride(0), w_up.stride(0)
@@ -124,16 +104,9 @@ def gate_up(
 
 
 def gradient_tma(
-    dy: Tensor,
-    w_down: Tensor,
-    pre: Tensor,
-    grads: Tensor,
-    activation: str,
-    size: Size,
-    tile: Tile,
+    dy: Tensor, w_down: Tensor, pre: Tensor, grads: Tensor, activation: str, size: Size, tile: Tile
 ) -> None:
-    """The gradients of gate and up, side by side in `grads`, from the gradient `dy` of the down
-    projection's output.
+    """The gradients of gate and up into `grads`, from `dy`, that of the down projection's output.
 
     Needs `takes_tma(dy, w_down, pre, grads)`.
     """
@@ -144,18 +117,14 @@ def gradient_tma(
 
 
 def narrow_product(a: Tensor, w: Tensor, out: Tensor, size: Size, tile: Tile) -> None:
-    """`out = a w^T`, the down projection, for few rows of `a`, which begins with the m rows, one
-    after the other.
-    """
+    """`out = a w^T`, the down projection, for few rows; `a` begins with the m rows."""
     m, n, k = size
     w_row = w.stride(0)
     vec = 1 if (k | w_row) & 7 else 8
     tiles = _tiles(m, n, tile)
-    partial, arrived = (
-        (out, out)
-        if tile.split == 1
-        else room_for_sums(a, tiles * tile.split * tile.bm * tile.bn, tiles)
-    )
+    partial = arrived = out
+    if tile.split > 1:
+        partial, arrived = room_for_sums(a, tiles * tile.split * tile.bm * tile.bn, tiles)
     sizes = (m, n, k // vec, k // vec, w_row // vec)
     _narrow(a.dtype, vec, tile).launch(tiles * tile.split, (a, w, out, partial, arrived), sizes)
 
@@ -194,8 +163,7 @@ def _tiles(m: int, n: int, tile: Tile) -> int:
 
 
 def _persistent(like: Tensor, tiles: int, tile: Tile) -> int:
-    # Triton keeps the allocator for descriptors per thread, and autograd runs backward in threads
-    # of its own.
+    # Triton keeps the allocator of descriptors per thread, and autograd has its own threads.
     triton.set_allocator(_scratch)
     return min(tiles, _multiprocessors(like.get_device()) * tile.resident)
 

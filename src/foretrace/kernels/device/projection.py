@@ -20,8 +20,7 @@ from foretrace.kernels.device.math import activate
 
 @triton.jit
 def tile_at(tile, tiles_m, tiles_n, GROUP: tl.constexpr):
-    """Row and column of the `tile`-th tile, in stripes of GROUP rows: what a stripe reads of the
-    weights stays in L2."""
+    """Row and column of a tile, in stripes of GROUP rows: a stripe's weights stay in L2."""
     per_stripe = GROUP * tiles_n
     first = (tile // per_stripe) * GROUP
     height = tl.minimum(tiles_m - first, GROUP)
@@ -45,8 +44,10 @@ def gate_up_tma_kernel(
     ACT: tl.constexpr, SAVE: tl.constexpr, UP_FIRST: tl.constexpr, UPCAST: tl.constexpr,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr,
 ):  # fmt: skip
-    """`w` is the lower of the two weights in memory and `w_pair` the way to the other, in elements.
-    SAVE also writes what the activation was applied to into `pre`, (m, 2h), gate first."""
+    """`w` is the lower weight in memory, `w_pair` elements before the other.
+
+    SAVE also writes gate and up, before the activation, into `pre` (m, 2h), gate first.
+    """
     dtype = out.dtype.element_ty
     x_tiles = tl.make_tensor_descriptor(x, [m, d], [x_row, 1], [BM, BK])
     w_tiles = tl.make_tensor_descriptor(w, [2, h, d], [w_pair, w_row, 1], [2, BN, BK])

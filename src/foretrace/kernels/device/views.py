@@ -1,8 +1,7 @@
-"""Several tensors of one shape, seen as (outer, rows, columns) without a copy.
+"""Several tensors of one shape, viewed as (outer, rows, columns) without a copy.
 
-Dimensions that lie end to end in every tensor merge into one. Contiguous tensors become a single
-row; the halves of a packed tensor become rows with a stride; a batch of such becomes a third
-dimension.
+Dimensions that are contiguous with each other in every tensor merge. Contiguous tensors are a
+single row, the halves of a packed tensor rows with a stride, a batch of halves a third dimension.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import NamedTuple
 Shape = tuple[int, ...]
 
 
-class View(NamedTuple):
+class StridedView(NamedTuple):
     """Sizes (outer, rows, columns), and for each tensor its strides over them in the same order."""
 
     outer: int
@@ -22,9 +21,7 @@ class View(NamedTuple):
     strides: tuple[tuple[int, int, int], ...]
 
     def divisible_by(self, count: int) -> bool:
-        """Whether columns are adjacent and everything else is a multiple of `count`, so that loads
-        can be that wide.
-        """
+        """Whether columns are adjacent and the rest divisible by `count`: loads can be as wide."""
         return self.cols % count == 0 and all(
             col == 1 and row % count == 0 and outer % count == 0 for outer, row, col in self.strides
         )
@@ -36,12 +33,11 @@ class View(NamedTuple):
 
 
 @lru_cache(maxsize=1024)
-def view_of(sizes: Shape, strides: tuple[Shape, ...]) -> View | None:
-    """The three-dimensional view of tensors of shape `sizes` with these strides; None when more
-    dimensions are needed.
+def view_of(sizes: Shape, strides: tuple[Shape, ...]) -> StridedView | None:
+    """The view of tensors of shape `sizes` with these strides; None when it needs more dimensions.
 
-    Dimensions are ordered by the last tensor's strides, which is the output: a transposed pair
-    gives a transposed result, and all three then merge into one row.
+    Dimensions are ordered by the strides of the last tensor, the output: a transposed pair gives a
+    transposed result, and all three then merge into one row.
     """
     dims = [(size, [s[axis] for s in strides]) for axis, size in enumerate(sizes) if size != 1]
     dims.sort(key=lambda dim: dim[1][-1], reverse=True)
@@ -59,4 +55,4 @@ def view_of(sizes: Shape, strides: tuple[Shape, ...]) -> View | None:
     if not merged:
         padded[-1] = (1, [1] * len(strides))
     (outer, a), (rows, b), (cols, c) = padded
-    return View(outer, rows, cols, tuple(zip(a, b, c, strict=True)))
+    return StridedView(outer, rows, cols, tuple(zip(a, b, c, strict=True)))

@@ -1,7 +1,7 @@
-"""Room that calls share, so that a small call need not ask the allocator for it.
+"""Memory that calls share, so that a small call needs no allocation.
 
-What is kept belongs to a stream: kernels on one stream run one after the other, so each finds the
-room free. A graph under capture gets room of its own, since its replays may run beside other work.
+It belongs to a stream: kernels on one stream run one after the other, so each finds it free. A CUDA
+graph under capture gets memory of its own, since its replays may run beside other work.
 """
 
 from __future__ import annotations
@@ -19,9 +19,7 @@ _rows: dict[tuple[int, int, int, torch.dtype], Tensor] = {}
 
 
 def room_for_sums(like: Tensor, sums: int, tiles: int) -> tuple[Tensor, Tensor]:
-    """Room for `sums` partial sums, and `tiles` zeros to count in, for a kernel that leaves them
-    zero.
-    """
+    """Memory for `sums` partial sums, and `tiles` zero counters, which the kernel leaves zero."""
     if not like.is_cuda or torch.cuda.is_current_stream_capturing():
         return _new_sums(like, sums, tiles)
     device = like.get_device()
@@ -37,10 +35,9 @@ def _new_sums(like: Tensor, sums: int, tiles: int) -> tuple[Tensor, Tensor]:
 
 
 def room_between(like: Tensor, m: int, h: int) -> Tensor:
-    """Room for (m, h) elements that one kernel writes and the next one reads: at least that many,
-    in any shape.
+    """Memory for (m, h) elements or more that one kernel writes and the next one reads.
 
-    Two kernels of two threads may interleave on a stream, so what is kept is per thread as well.
+    Kernels of two threads may interleave on a stream, so it is kept per thread as well.
     """
     if m * h > _SMALL or not like.is_cuda or torch.cuda.is_current_stream_capturing():
         return like.new_empty((m, h))

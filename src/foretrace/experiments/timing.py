@@ -1,0 +1,164 @@
+"""How long warm calls take, side by side, without a profiler.
+
+Calls take turns and their order rotates, so that clocks, heat and other processes affect all of
+them equally. Three times matter. `device`: how long the GPU works on a call whose launches are
+already queued. `call` or `wall`: one call in a row of calls, host and device together. `host`: how
+long the host takes to launch a call.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+import torch
+
+from foretrace.profiling.calls import batch
+
+if TYPE_CHECKING:
+    from foretrace.comparison.measure import Sample
+
+Call = Callable[[], object]
+# With eleven batches a side, identical programs are reported as different less than 1% of the time
+# (see comparison/measure). Calls so slow that they would take a minute get three.
+ROUNDS, FEW_ROUNDS = 11, 3
+BATCH_NS, PATIENCE_NS, MOST_CALLS = 50_000_000, 30_000_000_000, 100
+IQR_OF_NORMAL = 1.349  # the quartiles of normal values lie this many standard deviations apart
+
+
+class Quartiles(NamedTuple):
+    """Microseconds: the median, and the quartiles around it."""
+
+    median: float
+    low: float
+    high: float
+
+    @staticmethod
+    def of(values: list[float]) -> Quartiles:
+        """The quartiles of one value or more."""
+        if len(values) == 1:
+            return Quartiles(values[0], values[0], values[0])
+        low, middle, high = statistics.quantiles(values, n=4, method="inclusive")
+        return Quartiles(middle, low, high)
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """Nanoseconds per call, each with its spread; a CPU has no `gpu`."""
+
+    wall: Sample
+    host: Sample
+    gpu: Sample
+
+
+def paces(calls: Mapping[str, Call], *, on_gpu: bool) -> dict[str, Pace]:
+    """The pace of each call; all of them must be warm."""
+    from foretrace.comparison.measure import sample  # needs the reader; benchmarks do not
+
+    ones = {name: max(batch(call, 1)[0], 1) for name, call in calls.items()}
+    rounds = ROUNDS if ROUNDS * sum(ones.values()) < PATIENCE_NS else FEW_ROUNDS
+    counts = {name: max(1, min(MOST_CALLS, BATCH_NS // one)) for name, one in ones.items()}
+    taken: dict[str, list[tuple[int, int]]] = {name: [] for name in calls}
+    for turn in range(rounds):
+        for name in _rotated(calls, turn):
+            taken[name].append(batch(calls[name], counts[name]))
+    gpu = device_times(calls, rounds, cold=False) if on_gpu else {}
+    return {
+        name: Pace(
+            sample([wall for wall, _ in batches], 1),
+            sample([host for _, host in batches], 1),
+            gpu_sample(gpu.get(name)),
+        )
+        for name, batches in taken.items()
+    }
+
+
+def gpu_sample(times: Quartiles | None) -> Sample:
+    """Microseconds with quartiles as nanoseconds with a spread."""
+    from foretrace.comparison.measure import Sample
+
+    if times is None:
+        return Sample(None, None)
+    return Sample(times.median * 1e3, (times.high - times.low) * 1e3 / IQR_OF_NORMAL)
+
+
+def device_times(
+    calls: Mapping[str, Call], repeats: int = 21, *, cold: bool = True
+) -> dict[str, Quartiles]:
+    """Device time of each warm call over `repeats` rounds; `cold` empties L2 before each."""
+    ahead = {name: _cycles_to_queue(call) for name, call in calls.items()}
+    taken: dict[str, list[float]] = {name: [] for name in calls}
+    for turn in range(repeats):
+        marks = []
+        for name in _rotated(calls, turn):
+            start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            # The GPU waits here while the host queues the rest: the launches are not timed.
+            torch.cuda._sleep(ahead[name])
+            if cold:
+                _empty_l2()
+            start.record()
+            calls[name]()
+            end.record()
+            marks.append((name, start, end))
+        torch.cuda.synchronize()
+        for name, start, end in marks:
+            taken[name].append(start.elapsed_time(end) * 1e3)
+    return {name: Quartiles.of(values) for name, values in taken.items()}
+
+
+def call_times(
+    calls: Mapping[str, Call], rounds: int = 5, at_least_s: float = 0.01
+) -> dict[str, Quartiles]:
+    """Time per call in rows of calls without waiting in between: host and device together."""
+    lengths = {
+        name: min(300, max(3, int(at_least_s * 1e6 / _warm_call_us(call, wait=True))))
+        for name, call in calls.items()
+    }
+    taken: dict[str, list[float]] = {name: [] for name in calls}
+    for _ in range(rounds):
+        for name, call in calls.items():
+            torch.cuda.synchronize()
+            start = time.perf_counter()
+            for _ in range(lengths[name]):
+                call()
+            torch.cuda.synchronize()
+            taken[name].append((time.perf_counter() - start) * 1e6 / lengths[name])
+    return {name: Quartiles.of(values) for name, values in taken.items()}
+
+
+def _rotated(calls: Mapping[str, Call], turn: int) -> Iterator[str]:
+    names = list(calls)
+    return iter(names[turn % len(names) :] + names[: turn % len(names)])
+
+
+def _warm_call_us(call: Call, *, wait: bool) -> float:
+    """Microseconds of one warm call; `wait` until the device is idle, or until it is launched."""
+    call()
+    torch.cuda.synchronize()
+    start = time.perf_counter()
+    call()
+    if wait:
+        torch.cuda.synchronize()
+    taken = (time.perf_counter() - start) * 1e6
+    torch.cuda.synchronize()
+    return taken
+
+
+def _cycles_to_queue(call: Call) -> int:
+    """GPU cycles, at 2 GHz, while the host queues one warm call, with a margin."""
+    return int((min(_warm_call_us(call, wait=False), 5000.0) * 1.5 + 60.0) * 2000)
+
+
+@lru_cache
+def _flood(device: int) -> torch.Tensor:
+    size = torch.cuda.get_device_properties(device).L2_cache_size
+    return torch.zeros(size, dtype=torch.float32, device=f"cuda:{device}")
+
+
+def _empty_l2() -> None:
+    """Read four times what L2 holds: a read leaves nothing to write back into the next time."""
+    _flood(torch.cuda.current_device()).sum()

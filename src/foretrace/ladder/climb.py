@@ -1,0 +1,181 @@
+"""The whole climb: the trace of every stop, every claim marked on it, and the article's table.
+
+`climb_recorded` reads the traces of the package, `climb_here` makes them on this machine. Marking
+is the same for both.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from pathlib import Path
+
+from foretrace import opening, recordings
+from foretrace.comparison import compare
+from foretrace.errors import ForetraceError, MissingError
+from foretrace.guess import check, parse
+from foretrace.guess.claims import Claim, claims
+from foretrace.ladder.article import setup_row
+from foretrace.ladder.rungs import rung, rungs
+from foretrace.ladder.stops import STOPS, Stop
+from foretrace.model.trace import Trace
+from foretrace.schema.documents.ladder import (
+    ClaimCounts,
+    LadderDocument,
+    MarkedClaim,
+    SetupRow,
+    SkippedSetup,
+)
+from foretrace.schema.run_record import read_run
+from foretrace.schema.verdict import Verdict
+
+SCHEMA = 1
+# Kinds of guess that a CPU cannot decide: it runs smaller sizes, and its host times include the
+# arithmetic.
+SIZED = ("inputs", "sizes", "time", "ratios", "bounds")
+ON_CPU = "the claim is about a GPU at the article's sizes; a CPU runs smaller ones, on the host"
+
+# the trace for a recording's name; MissingError says why there is none
+Find = Callable[[str], Trace]
+
+
+def stops(only: Sequence[str] = ()) -> list[Stop]:
+    """The stops of the rungs named, or all."""
+    wanted = {rung(name).name for name in only}  # an unknown name is wrong usage
+    return [stop for stop in STOPS if not wanted or stop.rung in wanted]
+
+
+def climb_recorded(card: str, only: Sequence[str] = ()) -> LadderDocument:
+    """Climb the traces inside the package; needs neither torch nor a GPU."""
+    chosen, folder = stops(only), recordings.folder(card)
+
+    @cache
+    def find(name: str) -> Trace:
+        return opening.open(folder / f"{name}.json.gz", cache=False)
+
+    records = [read_run(str(path)) for path in sorted((folder / "ladder").glob("*.json.gz"))]
+    device, torch = (
+        ", ".join(sorted({str(name) for name in names}))
+        for names in (
+            [record.device.name for record in records if record.device],
+            [record.torch.version for record in records if record.torch],
+        )
+    )
+    marked = [_marked(claim, find, "cuda") for claim in _claims_of(chosen)]
+    article = _article(chosen, find, "cuda")
+    return _document(f"recorded {card}", device, torch, marked, [], list(article))
+
+
+def climb_here(
+    folder: Path, device: str, only: Sequence[str], say: Callable[[str], None]
+) -> LadderDocument:
+    """Run every stop on this machine, keep the traces in `folder`, and mark the claims on them.
+
+    A stop that cannot run here is skipped with its reason, and its claims are inconclusive. `say`
+    gets a line for each stop.
+    """
+    import torch
+
+    from foretrace.ladder.running import device_name
+
+    chosen = stops(only)
+    where, named = device_name(device)
+    opened, skipped = dict[Stop, Trace](), dict[Stop, str]()
+    for number, stop in enumerate(chosen, 1):
+        say(f"{number} of {len(chosen)}: {stop.title(rung(stop.rung), where)}")
+        try:
+            opened[stop] = opening.open(_visit(stop, where, folder), cache=False)
+        except ForetraceError as problem:
+            skipped[stop] = str(problem)
+            say(f"   skipped: {problem}")
+
+    def find(name: str) -> Trace:
+        stop = by_recording()[name]
+        if stop not in opened:
+            raise MissingError(skipped.get(stop, f"it needs the rung {stop.rung} as well"))
+        return opened[stop]
+
+    # Two recordings of one setup are one stop here: a claim on both is marked once.
+    known = {
+        (claim.number, claim.variant, claim.guess): claim for claim in reversed(_claims_of(chosen))
+    }
+    marked = [_marked(claim, find, where) for claim in reversed(known.values())]
+    left = [SkippedSetup(stop.title(rung(stop.rung), where), why) for stop, why in skipped.items()]
+    article = _article([stop for stop in chosen if stop in opened], find, where)
+    return _document("this machine", named, str(torch.__version__), marked, left, list(article))
+
+
+def _visit(stop: Stop, device: str, folder: Path) -> Path:
+    """Run a stop and capture it."""
+    import torch
+
+    from foretrace.ladder.running import capture_rung, in_one_line
+
+    if device == "cpu" and stop.gpu_only:
+        raise MissingError(stop.gpu_only)
+    torch._dynamo.reset()  # as in a process of its own: no frame counts as recompiled
+    with in_one_line():
+        done = capture_rung(rung(stop.rung), stop.choice(device), folder, overwrite=True)
+    assert done.trace is not None
+    return done.trace
+
+
+def _document(
+    source: str,
+    device: str,
+    torch: str,
+    marked: list[MarkedClaim],
+    skipped: list[SkippedSetup],
+    article: list[SetupRow],
+) -> LadderDocument:
+    verdicts = Counter(claim.verdict for claim in marked)
+    counts = ClaimCounts(verdicts["hit"], verdicts["miss"], verdicts["unknown"])
+    return LadderDocument(SCHEMA, source, device, torch, marked, counts, skipped, article)
+
+
+@cache
+def by_recording() -> dict[str, Stop]:
+    """Every stop by the names that a claim may use for it."""
+    known = {each.name: each for each in rungs()}
+    named = ((stop, (stop.recording(known[stop.rung]), stop.earlier)) for stop in STOPS)
+    return {name: stop for stop, names in named for name in names if name}
+
+
+def _claims_of(chosen: Sequence[Stop]) -> list[Claim]:
+    names = {stop.rung for stop in chosen}
+    return [claim for claim in claims() if claim.rung in names]
+
+
+def _marked(claim: Claim, find: Find, device: str) -> MarkedClaim:
+    setup = by_recording()[claim.trace].title(rung(claim.rung), device)
+    verdict = _verdict(claim, find, on_cpu=device == "cpu")
+    return MarkedClaim(
+        claim.number, claim.source, claim.rung, claim.variant, setup, claim.trace, claim.guess,
+        verdict.verdict, verdict.measured, verdict.expected, verdict.why, claim.reason,
+        claim.correction,
+    )  # fmt: skip
+
+
+def _verdict(claim: Claim, find: Find, *, on_cpu: bool) -> Verdict:
+    guess = parse(claim.guess, claim.reason)
+    try:
+        trace, against = find(claim.trace), find(claim.against) if claim.against else None
+    except MissingError as problem:
+        why = str(problem)
+    else:
+        if not on_cpu or guess.kind.name not in SIZED:
+            return check(trace, guess, against)[0]
+        why = ON_CPU
+    return Verdict(claim.guess, "unknown", expected=guess.expected, why=why, reason=claim.reason)
+
+
+def _article(chosen: Sequence[Stop], find: Find, device: str) -> Iterator[SetupRow]:
+    for base in chosen:
+        for stop in chosen:
+            if base.is_baseline_of(stop):
+                way = rung(stop.rung)
+                a, b = find(base.recording(way)), find(stop.recording(way))
+                regions = {read_run(trace.path).rung.region for trace in (a, b)}
+                found = compare(a, b, region=regions.pop() if len(regions) == 1 else None)
+                yield setup_row(f"{stop.title(way, device)}, against {base.label(way)}", found)

@@ -1,0 +1,82 @@
+"""The gated MLP in its variants: plain torch, Liger's (from the Hub or PyPI), and foretrace's."""
+
+from __future__ import annotations
+
+import os
+import urllib.error
+import urllib.request
+from types import SimpleNamespace
+from typing import Any
+
+from foretrace.errors import MissingError
+from foretrace.ladder.modules import GeGLU
+from foretrace.profiling.environment import version_of
+
+HUB_REPO, HUB_VERSION = "kernels-community/liger-kernels", 1
+HUB_TIMEOUT_S = 3
+
+
+def gated_mlp(variant: str, dim: int, hidden: int, device: str) -> tuple[Any, dict[str, Any]]:
+    """The module (not yet on its device), and what the run record says about it."""
+    if variant == "liger":
+        layer, source = liger_layer(device)
+        shape = {"hidden_size": dim, "intermediate_size": hidden}
+        return layer(SimpleNamespace(**shape, hidden_act="gelu_pytorch_tanh")), {"liger": source}
+    if variant == "fused":
+        return _own(dim, hidden), {}
+    return GeGLU(dim, hidden), {}
+
+
+def liger_layer(device: str) -> tuple[Any, dict[str, Any]]:
+    """LigerGEGLUMLP from the Hub when it answers, else from PyPI, and which one it was."""
+    if device == "cpu":
+        message = "Liger's Triton kernels need a GPU: use the eager variant on a CPU"
+        raise MissingError(message)
+    problem = "the Hub does not answer"
+    if _hub_may_answer():
+        try:
+            return _from_hub()
+        except Exception as error:  # noqa: BLE001 (PyPI has the same class: any failure falls back)
+            problem = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+    return _from_pypi(problem)
+
+
+def _from_hub() -> tuple[Any, dict[str, Any]]:
+    from kernels import get_kernel
+
+    loaded = get_kernel(HUB_REPO, version=HUB_VERSION)
+    return loaded.layers.LigerGEGLUMLP, {"source": "hub", "name": HUB_REPO, "version": HUB_VERSION}
+
+
+def _from_pypi(problem: str) -> tuple[Any, dict[str, Any]]:
+    name = "liger-kernel"
+    try:
+        from liger_kernel.transformers.geglu import LigerGEGLUMLP
+    except ImportError as error:
+        message = f"Liger is not installed ({error}), and {problem}: pip install {name}"
+        raise MissingError(message) from error
+    source = {"source": "pypi", "name": name, "version": version_of(name), "hub": problem}
+    return LigerGEGLUMLP, source
+
+
+def _hub_may_answer() -> bool:
+    """Offline mode reads the cache and needs no probe; otherwise send one short request."""
+    if os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE"):
+        return True
+    endpoint = os.environ.get("HF_ENDPOINT", "https://huggingface.co")
+    try:
+        with urllib.request.urlopen(endpoint, timeout=HUB_TIMEOUT_S):
+            return True
+    except urllib.error.HTTPError:
+        return True  # it answered
+    except (OSError, ValueError):
+        return False
+
+
+def _own(dim: int, hidden: int) -> Any:
+    try:
+        from foretrace.kernels import GeGLUMLP
+    except ImportError as error:
+        message = "foretrace's own kernels need Triton: pip install 'foretrace[kernels]'"
+        raise MissingError(message) from error
+    return GeGLUMLP(dim, hidden)

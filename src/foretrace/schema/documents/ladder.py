@@ -1,0 +1,62 @@
+"""`foretrace ladder --json`: every claim of the articles, marked, and the table of setups."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+
+class MarkedClaim(Struct, frozen=True):
+    """A claim with its verdict. `setup` states the sizes, `recording` a trace of the package."""
+
+    number: str
+    source: str
+    rung: str
+    variant: str
+    setup: str
+    recording: str
+    guess: str
+    verdict: str
+    measured: str
+    expected: str
+    why: str
+    reason: str
+    correction: str
+
+
+class ClaimCounts(Struct, frozen=True):
+    """How many claims have each verdict."""
+
+    hit: int
+    miss: int
+    unknown: int
+
+
+class SkippedSetup(Struct, frozen=True):
+    """A setup that could not run, and why."""
+
+    setup: str
+    why: str
+
+
+class SetupRow(Struct, frozen=True):
+    """One row of the article's table: a sentence for each thing that changed or stayed the same."""
+
+    setup: str
+    changed: list[str]
+    same: list[str]
+
+
+class LadderDocument(Struct, frozen=True):
+    """What a climb found. `source` is `recorded h200` or `this machine`."""
+
+    schema: int
+    source: str
+    device: str
+    torch: str
+    claims: list[MarkedClaim]
+    counts: ClaimCounts
+    skipped: list[SkippedSetup]
+    article: list[SetupRow]
+
+
+DOCUMENT = LadderDocument

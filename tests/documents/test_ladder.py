@@ -1,0 +1,22 @@
+"""The answer of `foretrace ladder --json` has the schema that it declares."""
+
+from __future__ import annotations
+
+import json
+
+import jsonschema
+import pytest
+
+from foretrace.cli import main
+from foretrace.schema.documents import json_schema, ladder
+
+
+def test_the_recorded_climb(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ladder", "--recorded", "h200", "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    jsonschema.validate(answer, json_schema(ladder.DOCUMENT))
+    assert list(answer) == list(ladder.DOCUMENT.__struct_fields__)
+    assert answer["schema"] == 1
+    del answer["counts"]["miss"]
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(answer, json_schema(ladder.DOCUMENT))
