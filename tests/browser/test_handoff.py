@@ -6,7 +6,6 @@ import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -34,7 +33,7 @@ class _Page(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(PERFETTO)
 
-    def log_message(self, format: str, *arguments: Any) -> None:
+    def log_message(self, *given: object) -> None:
         pass
 
 
