@@ -43,43 +43,31 @@ class Stretch:
     full: bool
 
 
-def read_carefully(
-    data: bytes,
-    offset: int,
-    limits: Limits,
-    ledger: LedgerBuilder,
-    *,
-    last: bool,
-    first: bool = False,
-    exact: bool = False,
-    most: int | None = None,
-) -> Stretch:
-    """The events of `data`, which starts at byte `offset` of the document, and no more than `most`;
-    `last` says that no more bytes will come.
+class CarefulReader:
+    """Reads `data`, which starts at byte `offset` of the document; `last` says that no more bytes
+    will come.
     """
-    reader = _Careful(data, offset, limits, ledger, last, exact)
-    return reader.run(first, len(data) if most is None else most)
 
-
-class _Careful:
     def __init__(
         self,
         data: bytes,
         offset: int,
         limits: Limits,
         ledger: LedgerBuilder,
+        *,
         last: bool,
         exact: bool,
     ) -> None:
-        self.exact, self.decode = exact, decode_any_exact if exact else decode_any
-        self.data, self.offset, self.last = data, offset, last
+        self.data, self.offset, self.last, self.exact = data, offset, last, exact
         self.limits, self.ledger = limits, ledger
+        self.decode = decode_any_exact if exact else decode_any
         self.events: list[Event] = []
 
     def run(self, first: bool, most: int) -> Stretch:
+        """The events, and no more than `most`; `first` says that no event came before."""
         at, ended, full = 0, None, False
         while not full:
-            at, stray = self.separators(at, first)
+            at, stray = self._separators(at, first)
             first = False
             if at >= len(self.data):
                 break
@@ -94,12 +82,12 @@ class _Careful:
             elif len(self.events) >= most:
                 full = True
             elif self.data[at] == 0x7B:  # {
-                at = self.record(at)
+                at = self._record(at)
             else:
-                at = self.junk(at)
+                at = self._junk(at)
         return Stretch(self.events, ended, full)
 
-    def separators(self, at: int, first: bool) -> tuple[int, int]:
+    def _separators(self, at: int, first: bool) -> tuple[int, int]:
         """Where the next value starts, and the number of stray commas before a closing bracket."""
         match = _SEPARATORS.match(self.data, at)
         assert match is not None
@@ -110,34 +98,34 @@ class _Careful:
             self.ledger.note("trailing_comma", extra)
         return match.end(), max(extra, 0) if closing else 0
 
-    def record(self, at: int) -> int:
+    def _record(self, at: int) -> int:
         boundary = BOUNDARY.search(self.data, at)
         habit = boundary.start() + 1 if boundary else None
-        if habit is not None and self.take(at, habit):
+        if habit is not None and self._take(at, habit):
             return habit
-        counted = self.balanced(at)
-        if counted is not None and counted != habit and self.take(at, counted):
+        counted = self._balanced(at)
+        if counted is not None and counted != habit and self._take(at, counted):
             return counted
         if habit is None:
-            habit = self.last_end(at) if counted is None or self.broken_end(counted) else counted
+            habit = self._last_end(at) if counted is None or self._broken_end(counted) else counted
         if habit is None:
-            return self.cut(at)
-        self.repaired(at, habit)
+            return self._cut(at)
+        self._repaired(at, habit)
         return habit
 
-    def broken_end(self, counted: int) -> bool:
+    def _broken_end(self, counted: int) -> bool:
         """Whether counting brackets ended where no record can end."""
         match = _SEPARATORS.match(self.data, counted)
         assert match is not None
         return self.data[match.end() : match.end() + 1] not in (b"", b"]", b"{")
 
-    def take(self, start: int, end: int) -> bool:
+    def _take(self, start: int, end: int) -> bool:
         """Keep `data[start:end]` if it is one sound record."""
         piece = self.data[start:end]
         if badly_escaped(piece):
             return False
         if end - start > self.limits.event or (
-            end - start > self.limits.string and self.oversized(piece)
+            end - start > self.limits.string and self._oversized(piece)
         ):
             return False
         try:
@@ -156,39 +144,39 @@ class _Careful:
         self.events.append(coerce(found, self.ledger))
         return True
 
-    def oversized(self, piece: bytes) -> bool:
+    def _oversized(self, piece: bytes) -> bool:
         return any(
             match.end() - match.start() > self.limits.string for match in _TOKEN.finditer(piece)
         )
 
-    def repaired(self, start: int, end: int) -> None:
+    def _repaired(self, start: int, end: int) -> None:
         piece = self.data[start:end]
         self.ledger.seen += 1
         try:
             if len(piece) > self.limits.event:
                 raise Unrepairable("limit_event")
-            if len(piece) > self.limits.string and self.oversized(piece):
+            if len(piece) > self.limits.string and self._oversized(piece):
                 raise Unrepairable("limit_string")
             found, repaired = repair(piece, self.limits, self.ledger, self.exact)
             if not isinstance(found, dict) or not found:
                 raise Unrepairable("ts_missing" if found == {} else "event_unparsable")
         except Unrepairable as error:
-            self.skip(start, end, error.code)
+            self._skip(start, end, error.code)
             return
         if repaired:
             self.ledger.repaired += 1
             self.ledger.note("repaired_string", where=(self.offset + start, len(piece)))
         self.events.append(coerce(found, self.ledger))
 
-    def skip(self, start: int, end: int, code: str) -> None:
+    def _skip(self, start: int, end: int, code: str) -> None:
         self.ledger.skipped += 1
         self.ledger.note(code, where=(self.offset + start, end - start))
         if _OTHER_HEADER.search(self.data, start, end):
             self.ledger.note("interleaved_writers")
 
-    def junk(self, at: int) -> int:
+    def _junk(self, at: int) -> int:
         """Something that is not an object where an event should be: one skipped record."""
-        end = self.balanced(at) if self.data[at] == 0x5B else None
+        end = self._balanced(at) if self.data[at] == 0x5B else None
         if end is None:
             match = _JUNK.match(self.data, at)
             assert match is not None
@@ -197,10 +185,10 @@ class _Careful:
                 following = BOUNDARY.search(self.data, at)
                 end = max(end, following.end() if following else len(self.data))
         self.ledger.seen += 1
-        self.skip(at, end, "event_unparsable")
+        self._skip(at, end, "event_unparsable")
         return end
 
-    def balanced(self, at: int) -> int | None:
+    def _balanced(self, at: int) -> int | None:
         """The end of the value at `at` by counting brackets; None when the data ends first."""
         depth = 0
         for match in _TOKEN.finditer(self.data, at):
@@ -213,15 +201,15 @@ class _Careful:
                     return match.end()
         return None
 
-    def last_end(self, at: int) -> int | None:
+    def _last_end(self, at: int) -> int | None:
         match = _LAST_END.search(self.data, at)
         return match.start() + 1 if match else None
 
-    def cut(self, at: int) -> int:
+    def _cut(self, at: int) -> int:
         """The data ends inside a record: lost if nothing more will come."""
         if self.last:
             self.ledger.seen += 1
-            self.skip(at, len(self.data), "trace_truncated")
+            self._skip(at, len(self.data), "trace_truncated")
         return len(self.data)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from foretrace.schema.ledger import LedgerBuilder
-from foretrace.sources.kineto.careful import BOUNDARY, badly_escaped, read_carefully
+from foretrace.sources.kineto.careful import BOUNDARY, CarefulReader, badly_escaped
 from foretrace.sources.kineto.columns import Columns
 from foretrace.sources.kineto.records import Event, decode_events, decode_exact_events
 from foretrace.sources.limits import Limits, raised_by
@@ -114,16 +114,10 @@ class EventReader:
         return self._careful(data, first, last=False)
 
     def _careful(self, data: bytes, first: bool, last: bool) -> int | None:
-        stretch = read_carefully(
-            data,
-            self.buffer.offset,
-            self.limits,
-            self.ledger,
-            last=last,
-            first=first,
-            exact=self.exact,
-            most=self._room(),
+        reader = CarefulReader(
+            data, self.buffer.offset, self.limits, self.ledger, last=last, exact=self.exact
         )
+        stretch = reader.run(first, self._room())
         self.columns.add(stretch.events)
         self.full = stretch.full
         if stretch.ended is not None:
