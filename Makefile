@@ -51,6 +51,7 @@ $(RUN_STAMP): $(VENV)/bin/python requirements/run.txt
 		|| { echo "could not install requirements/run.txt: is the network reachable?"; exit 1; }
 	@$(PIP) --no-deps --no-build-isolation -e . \
 		|| { echo "could not install foretrace itself into $(VENV)"; exit 1; }
+	@$(BIN)/python -m compileall -q src/foretrace || true # an installed package starts from byte code as well
 	@touch $@
 
 # Without torch the tour still reads: a failure here is one line, and the next run tries again.

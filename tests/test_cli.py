@@ -40,7 +40,7 @@ def test_every_command_has_help(name: str, capsys: pytest.CaptureFixture[str]) -
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_command_is_imported_without_what_it_uses(name: str) -> None:
     """Help must stay quick: a command's file brings in nothing heavier than Click."""
-    heavy = ("polars", "numpy", "torch", "rich", "starlette", "msgspec", "pytest")
+    heavy = ("polars", "numpy", "torch", "starlette", "msgspec", "pytest")
     code = (
         f"import foretrace.cli.{name}, sys; print([name for name in {heavy} if name in "
         "sys.modules])"

@@ -434,7 +434,7 @@ def test_the_page_is_fresh() -> None:
     root = Path(__file__).parents[1]
     page = runpy.run_path(str(root / "tools" / "pytest_page.py"))["page"]
     written = (root / "docs" / "pytest.md").read_text(encoding="utf-8")
-    assert written == page(), "run: python tools/pytest_page.py > docs/pytest.md"
+    assert written == page(), "run: python tools/pytest_page.py"
 
 
 def test_the_plugin_is_registered() -> None:

@@ -1,4 +1,4 @@
-"""Writes docs/guess.md from the code: `python tools/guess_page.py > docs/guess.md`."""
+"""Writes docs/guess.md from the code: `python tools/guess_page.py`."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ from foretrace.guess.grammar import QUANTIFIERS, SLOTS
 from foretrace.guess.selectors import DIRECTIONS, DTYPES, FAMILY_WORDS, LINEAR_WORDS, ORDINALS
 from foretrace.schema.kernel import ROLES
 
+PAGE = Path(__file__).parents[1] / "docs" / "guess.md"
 EXAMPLES: dict[str, dict[str, str]] = tomllib.loads(
     Path(__file__).with_name("guess_examples.toml").read_text(encoding="utf-8")
 )
 INTRODUCTION = """\
 # Predictions
 
-<!-- Written by `python tools/guess_page.py > docs/guess.md`; change the code, not this page. -->
+<!-- Written by `python tools/guess_page.py`; change the code, not this page. -->
 
 State what you expect, then look. A prediction is one sentence about a trace. foretrace marks it
 **hit**, **miss** or **unknown**, with what was measured. Unknown means that the trace does not have
@@ -140,4 +141,4 @@ def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(page())
+    PAGE.write_text(page(), "utf-8")

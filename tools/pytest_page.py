@@ -1,14 +1,15 @@
-"""Writes docs/pytest.md from the plugin: `python tools/pytest_page.py > docs/pytest.md`."""
+"""Writes docs/pytest.md from the plugin: `python tools/pytest_page.py`."""
 
 from __future__ import annotations
 
 import inspect
-import sys
+from pathlib import Path
 
 from foretrace import pytest_plugin
 from foretrace.guess import snapshots
 from foretrace.pytest_plugin.block import RecordedBlock
 
+PAGE = Path(__file__).parents[1] / "docs" / "pytest.md"
 _REST = """\
 ## Snapshots
 
@@ -52,8 +53,7 @@ def page() -> str:
     ]
     parts = [
         "# In a test suite\n",
-        "<!-- Written by `python tools/pytest_page.py > docs/pytest.md`; change the code, not this "
-        "page. -->\n",
+        "<!-- Written by `python tools/pytest_page.py`; change the code, not this page. -->\n",
         inspect.getdoc(pytest_plugin) or "",
         "\nWhat can be predicted is in [guess.md](guess.md).\n",
         "## Blocks\n",
@@ -71,4 +71,4 @@ def page() -> str:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(page())
+    PAGE.write_text(page(), "utf-8")

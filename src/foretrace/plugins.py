@@ -1,5 +1,4 @@
-"""Finds one-file extensions: every module of a package that declares the thing asked for, and entry
-points.
+"""Finds one-file extensions: the modules of a package that declare one, and entry points.
 
 A family, a device, an analysis, a rung or a kind of prediction is one module with one module-level
 declaration. Nothing registers itself anywhere else: dropping the file in is enough, and taking it

@@ -30,7 +30,8 @@ def span_text(seconds: float) -> str:
     """`8100` -> `2.2 hours`: for spans that a person waits; below two minutes as `time_text`."""
     for factor, unit in ((86_400, "days"), (3_600, "hours"), (60, "minutes")):
         if seconds >= 2 * factor:
-            return f"{count_text(round(seconds / factor, 1) if seconds < 100 * factor else round(seconds / factor))} {unit}"
+            count = seconds / factor
+            return f"{count_text(round(count, 1) if count < 100 else round(count))} {unit}"
     return time_text(seconds * 1e9)
 
 

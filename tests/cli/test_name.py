@@ -11,11 +11,8 @@ import sys
 import pytest
 from click.testing import CliRunner
 
-from foretrace import families
 from foretrace.cli import main
 from foretrace.cli.name import command
-from foretrace.render import kernel_name
-from foretrace.schema.documents.name import DecodedName
 
 NVJET = "nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_bias_TNT"
 
@@ -119,7 +116,17 @@ def test_names_from_stdin() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["a\x1b[31mb", "x\u202ey", "a\x9b31m", "\u2028", "a\x00b", "<img src=x>", "\ud800"]
+    "name",
+    [
+        "a\x1b[31mb",
+        "x\u202ey",
+        "a\x9b31m",
+        "\u2028",
+        "a\x00b",
+        "x\x1b]0;y\x07 [red]z[/red]",
+        "<img src=x>",
+        "\ud800",
+    ],
 )
 def test_hostile_names(name: str) -> None:
     for text in (run(name), run(name, "--json")):
@@ -127,14 +134,6 @@ def test_hostile_names(name: str) -> None:
         for mark in ("\x1b", "\u202e", "\x9b", "\u2028", "\x00"):
             assert mark not in text
     assert json.loads(run(name, "--json"))["name"] == name
-
-
-def test_a_terminal_gets_columns(capsys: pytest.CaptureFixture[str]) -> None:
-    kernel_name.show(DecodedName.of(families.decode("x\x1b]0;y\x07 [red]z[/red]")))
-    shown = capsys.readouterr().out
-    assert "x\\x1b]0;y\\x07 [red]z[/red]" in shown
-    assert "\x1b" not in shown
-    assert "certainty" in shown
 
 
 def test_the_installed_command() -> None:

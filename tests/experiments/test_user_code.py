@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("torch")
 pytestmark = pytest.mark.torch
 
-from foretrace.errors import TheirError, UsageError  # noqa: E402
+from foretrace.errors import UsageError, UserCodeError  # noqa: E402
 from foretrace.experiments import user_code  # noqa: E402
 
 CODE = """
@@ -120,7 +120,7 @@ def test_an_import_that_their_module_lacks_is_theirs(
 ) -> None:
     (folder / "their_broken.py").write_text(f"x = 1\nimport {lacking}")
     for place in ("their_broken", "their_broken.py"):
-        with pytest.raises(TheirError, match="raised ModuleNotFoundError"):
+        with pytest.raises(UserCodeError, match="raised ModuleNotFoundError"):
             user_code.find(f"{place}:x")
         said = capsys.readouterr().err
         # none of our frames
@@ -130,7 +130,7 @@ def test_an_import_that_their_module_lacks_is_theirs(
 @pytest.mark.usefixtures("folder")
 def test_their_traceback_begins_with_their_frame(capsys: pytest.CaptureFixture[str]) -> None:
     with (
-        pytest.raises(TheirError, match="their_code:bad raised ValueError"),
+        pytest.raises(UserCodeError, match="their_code:bad raised ValueError"),
         user_code.user_errors("their_code:bad"),
     ):
         user_code.call_of(user_code.find("their_code:bad"), (), same)

@@ -16,7 +16,7 @@ PAGE = (ROOT / "docs" / "guess.md").read_text(encoding="utf-8")
 
 def test_the_page_is_fresh() -> None:
     page = runpy.run_path(str(ROOT / "tools" / "guess_page.py"))["page"]
-    assert page() == PAGE, "run: python tools/guess_page.py > docs/guess.md"
+    assert page() == PAGE, "run: python tools/guess_page.py"
 
 
 def test_the_page_holds_the_whole_vocabulary() -> None:

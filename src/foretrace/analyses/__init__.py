@@ -80,5 +80,5 @@ def run(rule: Rule, trace: Trace) -> list[Finding]:
             return [Finding(rule.name, "skipped", rule.title, f"needs {advice}")]
     try:
         return list(rule.check(trace)) or [Finding(rule.name, "clear", rule.title)]
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - one bad rule must not hide the others
         return [Finding(rule.name, "crashed", rule.title, f"{type(error).__name__}: {error}")]

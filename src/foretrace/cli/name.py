@@ -52,10 +52,7 @@ def command(name: str, as_json: bool, gpu: str | None) -> int:
         click.echo(json.dumps(answer))  # ASCII: a name may hold what a terminal acts on
         return 0
     for document in documents:
-        if sys.stdout.isatty():
-            kernel_name.show(document)
-        else:
-            click.echo(kernel_name.text(document))
+        click.echo(kernel_name.text(document))
     return 0
 
 

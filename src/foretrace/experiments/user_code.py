@@ -24,7 +24,7 @@ from functools import partial
 from types import ModuleType
 from typing import Any
 
-from foretrace.errors import ForetraceError, TheirError, UsageError
+from foretrace.errors import ForetraceError, UsageError, UserCodeError
 from foretrace.profiling.script import their_frames
 
 REGION = "call"
@@ -79,7 +79,7 @@ def user_errors(target: str) -> Iterator[None]:
         raise
     except (Exception, SystemExit) as problem:
         traceback.print_exception(type(problem), problem, their_frames(problem.__traceback__))
-        raise TheirError(f"{target} raised {type(problem).__name__}") from problem
+        raise UserCodeError(f"{target} raised {type(problem).__name__}") from problem
 
 
 def _file(path: str) -> ModuleType:

@@ -42,8 +42,8 @@ Say = Callable[[str], None]
 class CompileSubject:
     """What is tried: `make` builds the call of a shape, by number, with the compiler it is given.
 
-    `blame` surrounds eager calls and says whose error it is. `device` and `dtype` are None where
-    the user's code decides them.
+    `blame` surrounds eager calls and says whose error it is. Without a
+    `device` and a `dtype` the user's code decides.
     """
 
     name: str

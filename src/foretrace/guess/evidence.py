@@ -39,7 +39,10 @@ _NAME_DOES = {
 # Attention in one kernel: both products and the softmax between them.
 _ONE_KERNEL_ATTENTION = ("flash", "mem_efficient", "cudnn_sdpa", "fmha")
 ATTENTION_DOES = ("matmul", "bmm", "softmax", "scaled_dot_product_attention")
-_COLUMNS = "flops bytes cost_certainty cost_note grid block registers shared_memory occupancy stream launch_name"
+_COLUMNS = (
+    "flops bytes cost_certainty cost_note grid block registers shared_memory occupancy stream "
+    "launch_name"
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,7 +42,7 @@ class Gpu:
         return len(self.id)
 
     def _places(self, tables: Tables) -> None:
-        """Device and stream from the arguments; from the row's pid and tid where there are none."""
+        """Device and stream from the arguments; otherwise from the row's pid and tid."""
         self.device, self.stream, self.bytes = np.full((3, len(self.id)), NONE, np.int64)
         side = tables["gpu"]
         rows = np.searchsorted(self.id, side["event"].to_numpy())

@@ -15,10 +15,7 @@ _PIECE, _NAME = 30, 400  # characters shown of one piece, of the whole name
 
 
 def text(document: DecodedName) -> str:
-    """Plain text for pipes, files and terminals without colour.
-
-    The name breaks at blanks alone: people search for it.
-    """
+    """One row per part. The name breaks at blanks alone: people search for it."""
     rows, (name, *summary) = _rows(document), _heading(document)
     piece, field = (max((len(row[at]) for row in rows), default=0) for at in (0, 1))
     lines = textwrap.wrap(name, WIDTH, break_long_words=False, break_on_hyphens=False) or [""]
@@ -34,26 +31,6 @@ def text(document: DecodedName) -> str:
             break_on_hyphens=False,
         )
     return "\n".join(line.rstrip() for line in lines)
-
-
-def show(document: DecodedName) -> None:
-    """The same on a terminal, in columns that wrap; what is unknown is dimmed. Honours NO_COLOR."""
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    console = Console(highlight=False)
-    name, *summary = _heading(document)
-    console.print(Text(name, style="bold"))
-    for said in summary:
-        console.print(Text(said))
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for title in ("piece", "field", "meaning", "certainty"):
-        table.add_column(title, overflow="fold")
-    for row in _rows(document):
-        style = "dim" if row[3] == "unknown" else ""
-        table.add_row(*(Text(cell, style=style) for cell in row))
-    console.print(table)
 
 
 def _rows(document: DecodedName) -> list[tuple[str, str, str, str]]:

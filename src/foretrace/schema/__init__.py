@@ -1,1 +1,1 @@
-"""What the tables, kernels, findings, verdicts and devices ARE: plain data that every stage shares."""
+"""Plain data that every layer shares: tables, kernels, findings, verdicts, devices, documents."""

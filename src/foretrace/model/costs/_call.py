@@ -102,7 +102,7 @@ class OpCall:
         )
 
     def tensor_lists(self) -> list[tuple[Tensor, ...]] | None:
-        """All lists in order; None if there are none or the sizes of one are missing."""
+        """All lists in order; None without any, or if the sizes of one are missing."""
         places = [index for index, kind in enumerate(self.types) if kind == "TensorList"]
         found = [each for index in places if (each := self.tensors(index)) is not None]
         return found if found and len(found) == len(places) else None
