@@ -9,6 +9,8 @@ from pathlib import Path
 SOURCE = Path(__file__).resolve().parents[1] / "src"
 TREES = {path: ast.parse(path.read_text()) for path in sorted(SOURCE.rglob("*.py"))}
 FILE_LINES, FUNCTION_LINES = 350, 50
+# The layer of the `kernels` package and the module are the same MLP: `kernelize` finds it by name.
+SAME_THING = {"GeGLUMLP"}
 
 
 def test_no_file_is_too_long() -> None:
@@ -33,4 +35,6 @@ def test_no_two_classes_share_a_name() -> None:
         for node in ast.walk(tree):
             if isinstance(node, ast.ClassDef):
                 places[node.name].append(str(path))
-    assert {name: where for name, where in places.items() if len(where) > 1} == {}
+    assert {
+        name: where for name, where in places.items() if len(where) > 1 and name not in SAME_THING
+    } == {}

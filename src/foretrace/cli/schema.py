@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 
-@click.command("schema")
+@click.command("schema", epilog="See: foretrace docs python")
 @click.argument("name", required=False)
 def command(name: str | None) -> int:
     """Print the JSON Schema of the document NAME, which a command prints with --json.

@@ -27,7 +27,7 @@ from foretrace.ladder.stops import gpu_only
 from foretrace.schema.documents.shapes import (
     AgainstFirst,
     ContenderVisits,
-    LeftOut,
+    LeftOutContender,
     ShapesDocument,
     ShapeVisit,
 )
@@ -89,13 +89,13 @@ def shapes(
     bases = [_first_variant(rung, choice, shape) for shape in visited]
     started = _start(chosen, device, say)
     found: list[ContenderVisits] = []
-    left_out: list[LeftOut] = []
+    left_out: list[LeftOutContender] = []
     for contender in chosen:
         try:
             visits = _visit_all(rung, contender, visited, bases, choice, device, keep_cache, say)
             found.append(_entry(contender, visits))
         except ForetraceError as problem:
-            left_out.append(LeftOut(contender.name, str(problem)))
+            left_out.append(LeftOutContender(contender.name, str(problem)))
             say(f"{contender.name} is left out: {problem}")
     own = rung.values(choice.values, small=choice.small)
     return ShapesDocument(

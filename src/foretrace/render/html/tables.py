@@ -45,7 +45,7 @@ class CaseRow(Struct, frozen=True):
     shape: int | None
 
 
-class DecodedName(Struct, frozen=True):
+class NameParts(Struct, frozen=True):
     """What a kernel's name says; `parts` are text, field, meaning and certainty."""
 
     name: int
@@ -75,7 +75,7 @@ class TraceFacts(Struct):
     names: list[str]
     kinds: tuple[str, ...]
     kernels: list[CaseRow]
-    decoded: list[DecodedName]
+    decoded: list[NameParts]
     shapes: list[list[object]]
     roofs: Roofs | None
 
@@ -123,13 +123,13 @@ def _case_row(trace: Trace, row: dict[str, Any], number: dict[str, int]) -> Case
     )
 
 
-def _decoded(trace: Trace) -> list[DecodedName]:
+def _decoded(trace: Trace) -> list[NameParts]:
     """What the name of each distinct kernel says, part by part."""
     found = []
     for number in np.unique(trace.host.name[trace.gpu.id]).tolist():
         kernel = families.decode(trace.host.names[number])
         parts = [(part.text, part.field, part.meaning, part.certainty) for part in kernel.parts]
-        found.append(DecodedName(number, kernel.short, kernel.family, kernel.role, parts))
+        found.append(NameParts(number, kernel.short, kernel.family, kernel.role, parts))
     return found
 
 

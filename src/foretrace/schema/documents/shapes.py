@@ -43,7 +43,7 @@ class ContenderVisits(Struct, frozen=True):
     visits: list[ShapeVisit]
 
 
-class LeftOut(Struct, frozen=True):
+class LeftOutContender(Struct, frozen=True):
     """A contender that could not run, and why."""
 
     name: str
@@ -68,7 +68,7 @@ class ShapesDocument(Struct, frozen=True):
     compiler_start_ns: int | None
     recompile_limit: int | None
     contenders: list[ContenderVisits]
-    left_out: list[LeftOut]
+    left_out: list[LeftOutContender]
 
 
 DOCUMENT = ShapesDocument
