@@ -81,7 +81,10 @@ def test_a_wrong_option_is_wrong_usage(tmp_path: Path) -> None:
         ("linear --batch -3", "batch cannot be -3: the minimum is 1"),
         ("model --small --heads 5", "5 heads cannot share 64 features: heads must divide dim"),
         ("train_step --small --heads 5", "5 heads cannot share 64 features: heads must divide dim"),
-        ("mlp --mode max-autotune", "max-autotune is a mode of torch.compile: add --compile"),
+        (
+            "mlp --mode max-autotune",
+            "--mode max-autotune is a mode of torch.compile: add --compile",
+        ),
         (
             "linear --in-dim 9223372036854775807",
             "linear does not run with these options: RuntimeError: ",

@@ -78,7 +78,7 @@ def geglu(sizes: tuple[str, ...], dtype: str, **options: Any) -> None:
     """The activation alone, forward, and forward with backward."""
     subjects = _subjects()
     pairs = [_size(text, 2) for text in sizes] or list(subjects.GLU_SIZES)
-    kind, makers = _torch_dtype(dtype), (subjects.glu_forward, subjects.glu_backward)
+    kind, makers = subjects.dtype_named(dtype), (subjects.glu_forward, subjects.glu_backward)
     _measure([make(*pair, kind) for make in makers for pair in pairs], kind, **options)
 
 
@@ -97,7 +97,7 @@ def mlp(sizes: tuple[str, ...], dtype: str, training: bool, further: bool, **opt
     subjects = _subjects()
     main = [_size(text, 3) for text in sizes] or list(subjects.MAIN)
     more = list(subjects.FURTHER) if further and not sizes else []
-    kind = _torch_dtype(dtype)
+    kind = subjects.dtype_named(dtype)
     parts = [(subjects.mlp_forward, main), (subjects.mlp_training, main if training else [])]
     parts += [(subjects.gate_up, main), (subjects.mlp_forward, more)]
     _measure([make(size, kind) for make, group in parts for size in group], kind, **options)
@@ -108,12 +108,12 @@ def mlp(sizes: tuple[str, ...], dtype: str, training: bool, further: bool, **opt
 @_DTYPE
 def tune(sizes: tuple[str, ...], dtype: str) -> None:
     """Find the fastest route for SIZES (MxDxH) on this GPU, and keep it on disk for later calls."""
-    _subjects()
+    subjects = _subjects()
     from foretrace.experiments.tune import tune as find
     from foretrace.kernels import routes
 
     parsed = [(m, d, h) for m, d, h in (_size(text, 3) for text in sizes)]
-    for row in find(parsed, _torch_dtype(dtype)):
+    for row in find(parsed, subjects.dtype_named(dtype)):
         times = f"{row.us} us, library {row.library_us} us"
         click.echo(f"{row.part:15} {row.m}x{row.d}x{row.h}: {row.route}: {times}")
     click.echo(f"kept in {routes.store_path(routes.card_name(0))}", err=True)
@@ -176,12 +176,6 @@ def _subjects() -> Any:
         message = "benchmarks need torch and Triton: pip install 'foretrace[bench]'"
         raise MissingError(message) from error
     return subjects
-
-
-def _torch_dtype(name: str) -> Any:
-    import torch
-
-    return getattr(torch, name)
 
 
 def _size(text: str, parts: int) -> tuple[int, ...]:

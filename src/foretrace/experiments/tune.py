@@ -153,16 +153,16 @@ def _parts(size: Size, dtype: torch.dtype, activation: str) -> tuple[Compute, ..
     both = torch.randn(2 * h, d, **new) / d**0.5
     weights = steps.Weights(both[:h], both[h:], torch.randn(d, h, **new) / h**0.5)
     middle, pre = torch.randn(m, h, **new), torch.randn(m, 2 * h, **new)
-    room = torch.empty_like(pre)
+    saved = torch.empty_like(pre)
 
-    def gate_up(saved: torch.Tensor | None, route: Route) -> torch.Tensor:
+    def gate_up(kept: torch.Tensor | None, route: Route) -> torch.Tensor:
         out = x.new_empty((m, h))
-        steps.gate_up_part(x, weights, out, saved, activation, size, route)
+        steps.gate_up_part(x, weights, out, kept, activation, size, route)
         return out
 
     return (
         lambda route: gate_up(None, route),
-        lambda route: gate_up(room, route),
+        lambda route: gate_up(saved, route),
         lambda route: steps.down_part(middle, weights.down, x, size, route),
         lambda route: steps.gradient_part(dy, weights.down, pre, activation, size, route),
     )

@@ -5,9 +5,9 @@
     out = geglu(gate, up)                       # one kernel each way, any strides
     mlp = GeGLUMLP.from_module(layer.mlp)       # Gemma's, Llama's, SimpleGeGLUMLP
 
-Needs torch alone; with Triton and a GPU of compute capability 8.0 or more the kernels run,
-elsewhere plain torch does, and says so once. `routes` describes how the fastest way is chosen,
-`tune` measures it, `hub` writes a Hugging Face kernel repository.
+Needs torch alone. The kernels run with Triton on a GPU of compute capability 8.0 or more; elsewhere
+plain torch runs, with one warning. `routes` describes how the fastest route is chosen, `foretrace
+bench tune` measures it, `hub` writes a Hugging Face kernel repository.
 """
 
 from foretrace.kernels import layers

@@ -1,5 +1,4 @@
-"""The gating activations in plain torch, under the names used here and the names other people's
-configurations use.
+"""The gating activations in plain torch, by our names and those of Hugging Face configurations.
 
 A gated unit computes `act(gate) * up`. GeGLU uses GELU (the tanh or the erf form), SwiGLU uses
 SiLU, ReGLU uses ReLU. `device/math.py` has the same four for the GPU.

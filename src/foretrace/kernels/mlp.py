@@ -1,9 +1,8 @@
 # mypy: disable-error-code="misc,untyped-decorator"
 """The gated MLP as a function: `gated_mlp(x, w_gate, w_up, w_down)`.
 
-Eager calls go straight to the launches. Compilers, subclasses and dispatch modes see two registered
-operators, `foretrace::gated_mlp` and `foretrace::gated_mlp_backward`, whose insides are opaque to
-them.
+Eager calls launch directly. Compilers, subclasses and dispatch modes see two opaque operators,
+`foretrace::gated_mlp` and `foretrace::gated_mlp_backward`.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""The gated MLP's forward and backward as sequences of launches, each part by its route. No
-autograd here.
+"""The gated MLP's forward and backward as launches, each part by its route, without autograd.
 
 Sizes are (m, d, h): rows, model width, hidden width.
 """
@@ -25,7 +24,7 @@ if HAVE_TRITON:
         takes_pair,
         takes_tma,
     )
-    from foretrace.kernels.device.workspace import room_between
+    from foretrace.kernels.device.workspace import memory_between
 
 
 class Weights(NamedTuple):
@@ -55,7 +54,7 @@ def forward(x: Tensor, weights: Weights, activation: str, size: Size, plan: Plan
     """`(act(x Wg^T) * (x Wu^T)) Wd^T`, in the shape of `x`, whose rows have one stride."""
     m, _, h = size
     narrow = plan.down.tile is not None
-    middle = room_between(x, m, h) if narrow else x.new_empty((m, h))
+    middle = memory_between(x, m, h) if narrow else x.new_empty((m, h))
     gate_up_part(x, weights, middle, None, activation, size, plan.gate_up)
     return down_part(middle, weights.down, x, size, plan.down)
 

@@ -55,16 +55,12 @@ def climb_recorded(card: str, only: Sequence[str] = ()) -> LadderDocument:
         return opening.open(folder / f"{name}.json.gz", cache=False)
 
     records = [read_run(str(path)) for path in sorted((folder / "ladder").glob("*.json.gz"))]
-    device, torch = (
-        ", ".join(sorted({str(name) for name in names}))
-        for names in (
-            [record.device.name for record in records if record.device],
-            [record.torch.version for record in records if record.torch],
-        )
-    )
+    devices = {str(record.device.name) for record in records if record.device}
+    versions = {str(record.torch.version) for record in records if record.torch}
     marked = [_marked(claim, find, "cuda") for claim in _claims_of(chosen)]
-    article = _article(chosen, find, "cuda")
-    return _document(f"recorded {card}", device, torch, marked, [], list(article))
+    article = list(_article(chosen, find, "cuda"))
+    head = (SCHEMA, f"recorded {card}", ", ".join(sorted(devices)), ", ".join(sorted(versions)))
+    return LadderDocument(*head, marked, _counts(marked), [], article)
 
 
 def climb_here(
@@ -102,8 +98,9 @@ def climb_here(
     }
     marked = [_marked(claim, find, where) for claim in reversed(known.values())]
     left = [SkippedSetup(stop.title(rung(stop.rung), where), why) for stop, why in skipped.items()]
-    article = _article([stop for stop in chosen if stop in opened], find, where)
-    return _document("this machine", named, str(torch.__version__), marked, left, list(article))
+    article = list(_article([stop for stop in chosen if stop in opened], find, where))
+    head = (SCHEMA, "this machine", named, str(torch.__version__))
+    return LadderDocument(*head, marked, _counts(marked), left, article)
 
 
 def _visit(stop: Stop, device: str, folder: Path) -> Path:
@@ -121,17 +118,9 @@ def _visit(stop: Stop, device: str, folder: Path) -> Path:
     return done.trace
 
 
-def _document(
-    source: str,
-    device: str,
-    torch: str,
-    marked: list[MarkedClaim],
-    skipped: list[SkippedSetup],
-    article: list[SetupRow],
-) -> LadderDocument:
+def _counts(marked: list[MarkedClaim]) -> ClaimCounts:
     verdicts = Counter(claim.verdict for claim in marked)
-    counts = ClaimCounts(verdicts["hit"], verdicts["miss"], verdicts["unknown"])
-    return LadderDocument(SCHEMA, source, device, torch, marked, counts, skipped, article)
+    return ClaimCounts(verdicts["hit"], verdicts["miss"], verdicts["unknown"])
 
 
 @cache

@@ -106,7 +106,7 @@ class Recorder:
             self.result.notes.append(f"stopped recording everything after {limit} s (--limit)")
 
     def fail(self, problem: str) -> None:
-        """The script raised: the record of whatever is kept says so."""
+        """The script raised: the record of the kept trace has its error."""
         self._record.error = problem
         if self._window is not None:
             self._window.record.error = problem

@@ -70,7 +70,7 @@ def _circumstances(document: ShapesDocument) -> list[str]:
 
 
 def _summary(document: ShapesDocument) -> Section:
-    head = ("contender", "graphs", "recompiled", "stalls", "warm call, mean", "what it is")
+    head = ("contender", "graphs", "recompiled", "stalls", "warm call, mean", "description")
     rows = [
         [
             entry.name,

@@ -19,6 +19,12 @@ from foretrace.kernels.routes import Size
 Tensors = tuple[Tensor, ...]
 
 
+def dtype_named(name: str) -> torch.dtype:
+    """`bfloat16` -> torch.bfloat16."""
+    found: torch.dtype = getattr(torch, name)
+    return found
+
+
 def parse_size(text: str) -> tuple[int, ...]:
     """`8192x768x3072` -> (8192, 768, 3072)."""
     try:

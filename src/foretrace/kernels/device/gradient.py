@@ -1,14 +1,11 @@
 # mypy: ignore-errors
-"""The activation's gradient in the epilogue of the product that feeds it: `dm = dy Wd`, then the
-gradients of gate and up.
+"""The activation's gradient in the epilogue of `dm = dy Wd`: the gradients of gate and up.
 
-Unfused, `dm` is written by the product and read by a pointwise kernel; here it never leaves the
-registers. The epilogue takes the tile in four pieces, which is what fits beside the accumulator,
-and reads a piece's pre-activations one piece ahead.
-
-It is the better route for some sizes and not for others: on an H200 the epilogue's memory traffic
-adds to the product's time in place of hiding under it. What was tried against that, and did not
-help, is in `docs/kernels.md`.
+Unfused, the product writes `dm` and a pointwise kernel reads it; here it stays in registers. The
+epilogue processes the tile in four parts, which fit in registers with the accumulator, and loads
+the pre-activations of a part one part ahead. It is faster at some sizes only: on an H200 the
+epilogue's memory traffic adds to the product's time instead of overlapping. `docs/results.md`
+lists what was tried.
 """
 
 import triton
@@ -25,7 +22,7 @@ def _halves(acc, BM: tl.constexpr, BN: tl.constexpr):
 
 @triton.jit
 def _read(pre, row, col, m, h, BM: tl.constexpr, BN: tl.constexpr):
-    """Where a piece lies in the (m, 2h) tensors, which of it exists, and its gate and up values."""
+    """The offsets of a part in the (m, 2h) tensors, its mask, and its gate and up values."""
     rows = (row + tl.arange(0, BM)).to(tl.int64)[:, None]
     cols = (col + tl.arange(0, BN)).to(tl.int64)[None, :]
     mask = (rows < m) & (cols < h)

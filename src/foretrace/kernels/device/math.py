@@ -6,7 +6,7 @@ GELU's tanh form is computed as `a * sigmoid(2 z)` with the exponent folded into
 same function without a branch, in about half the instructions, and it keeps its digits for negative
 `a`, where `1 + tanh(z)` cancels.
 
-EXACT asks for float32 accuracy. Without it the result is good for bf16 and fp16, and one reciprocal
+EXACT selects float32 accuracy. Without it the result is good for bf16 and fp16, and one reciprocal
 root, squared, replaces a division.
 """
 

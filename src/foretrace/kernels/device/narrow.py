@@ -1,10 +1,10 @@
 # mypy: ignore-errors
 """The down projection for a few rows: `y = a W^T` split along its depth, summed in a fixed order.
 
-With a few rows the weights are read once and nothing else counts, so the depth is shared among
-SPLIT programs to have enough bytes under way on every multiprocessor. Each writes its partial sum;
-the last one to arrive at a tile adds them up, always in the same order, so that repeated runs agree
-to the bit. No second kernel is launched.
+With a few rows the time is that of reading the weights once. SPLIT programs share the depth, so
+that every multiprocessor has enough loads in flight. Each writes its partial sum; the last program
+at a tile adds them in a fixed order, so that repeated runs are bitwise identical, without a second
+kernel.
 """
 
 import triton

@@ -2,11 +2,10 @@
 # ruff: noqa: RET505 (a branch on a constexpr is chosen at compile time only when it is an else)
 """`act(gate) * up` and its gradients, elementwise.
 
-Contiguous tensors are one long row (the `flat` kernels: few arguments, least host time); anything
-else goes through the `strided` kernels, see `views`. Sizes and strides are run-time arguments and
-offsets are 64-bit, so nothing is compiled again for a new shape. Where everything is a multiple of
-eight elements, sizes are passed in eights: that is how the compiler learns that 16-byte loads are
-allowed.
+Contiguous tensors are one long row (the `flat` kernels: few arguments, least host time); others go
+through the `strided` kernels, see `views`. Sizes and strides are run-time arguments and offsets are
+64-bit, so a new shape compiles nothing. Where everything is a multiple of eight elements, sizes are
+passed in eights, which allows the compiler 16-byte loads.
 """
 
 import triton

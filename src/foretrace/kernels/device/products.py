@@ -20,7 +20,7 @@ from foretrace.kernels.device.gradient import gradient_tma_kernel
 from foretrace.kernels.device.launch import Variant, interpreted
 from foretrace.kernels.device.narrow import split_kernel
 from foretrace.kernels.device.projection import gate_up_kernel, gate_up_tma_kernel
-from foretrace.kernels.device.workspace import room_for_sums
+from foretrace.kernels.device.workspace import memory_for_sums
 
 # The tensor memory accelerator addresses 16-byte units, and strides below 2^40 bytes.
 _UNIT = 16
@@ -124,7 +124,7 @@ def narrow_product(a: Tensor, w: Tensor, out: Tensor, size: Size, tile: Tile) ->
     tiles = _tiles(m, n, tile)
     partial = arrived = out
     if tile.split > 1:
-        partial, arrived = room_for_sums(a, tiles * tile.split * tile.bm * tile.bn, tiles)
+        partial, arrived = memory_for_sums(a, tiles * tile.split * tile.bm * tile.bn, tiles)
     sizes = (m, n, k // vec, k // vec, w_row // vec)
     _narrow(a.dtype, vec, tile).launch(tiles * tile.split, (a, w, out, partial, arrived), sizes)
 

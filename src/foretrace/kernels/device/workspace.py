@@ -18,7 +18,7 @@ _sums: dict[tuple[int, int], tuple[Tensor, Tensor]] = {}
 _rows: dict[tuple[int, int, int, torch.dtype], Tensor] = {}
 
 
-def room_for_sums(like: Tensor, sums: int, tiles: int) -> tuple[Tensor, Tensor]:
+def memory_for_sums(like: Tensor, sums: int, tiles: int) -> tuple[Tensor, Tensor]:
     """Memory for `sums` partial sums, and `tiles` zero counters, which the kernel leaves zero."""
     if not like.is_cuda or torch.cuda.is_current_stream_capturing():
         return _new_sums(like, sums, tiles)
@@ -34,7 +34,7 @@ def _new_sums(like: Tensor, sums: int, tiles: int) -> tuple[Tensor, Tensor]:
     return like.new_empty(sums, dtype=torch.float32), like.new_zeros(tiles, dtype=torch.int32)
 
 
-def room_between(like: Tensor, m: int, h: int) -> Tensor:
+def memory_between(like: Tensor, m: int, h: int) -> Tensor:
     """Memory for (m, h) elements or more that one kernel writes and the next one reads.
 
     Kernels of two threads may interleave on a stream, so it is kept per thread as well.
