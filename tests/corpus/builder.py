@@ -151,7 +151,7 @@ class TraceBuilder:
         correlation: int | None = None,
         args: Event | None = None,
     ) -> TraceBuilder:
-        """Any piece of GPU work."""
+        """Any GPU operation."""
         device = self.device if device is None else device
         stream = self.stream if stream is None else stream
         correlation = self.correlation if correlation is None else correlation

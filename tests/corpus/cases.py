@@ -149,7 +149,7 @@ class Case:
 
 @lru_cache(maxsize=8)
 def made(content: bytes | Callable[[], bytes]) -> bytes:
-    """The bytes of a case: the large ones are made when they are asked for, and soon forgotten."""
+    """The bytes of a case; large ones are made at first use and soon forgotten."""
     return content() if callable(content) else content
 
 

@@ -21,7 +21,7 @@ from corpus.cases_strings import events_text, header_line, op
 
 
 def memcpy_pair(args: Event) -> list[Event]:
-    """A copy and the call that asked for it, so that nothing but `args` is odd."""
+    """A copy and its call, so that nothing but `args` is odd."""
     return [
         complete(
             "cuda_runtime",

@@ -116,7 +116,7 @@ def check_notes(expect: Expect, ledger: Ledger) -> None:
     if expect.one_of:
         assert expect.one_of & set(serious), f"one of {set(expect.one_of)} in {serious}"
     if "*" not in expect.may:
-        assert set(serious) <= set(expect.notes) | expect.may, "a note nobody asked for"
+        assert set(serious) <= set(expect.notes) | expect.may, "an unexpected note"
 
 
 def check_error(case: Case, error: TraceError | UsageError) -> None:

@@ -146,7 +146,7 @@ def test_nothing_is_run_fetched_or_unpickled(
 
 
 def test_only_the_inputs_are_opened(watched: tuple[dict[str, object], list[str], Path]) -> None:
-    """A file is opened if it was asked for, or lies in a folder that was; and only to be read."""
+    """A file is opened only to be read, and only if it or its folder was named."""
     _, given, root = watched
     allowed = {path.partition("::")[0] for path in given}
     current, odd = "", []
