@@ -19,6 +19,7 @@ from foretrace.experiments.timing import Call, Pace, paces
 from foretrace.ladder.running import compiler
 from foretrace.profiling.calls import batch
 from foretrace.profiling.compiling import CompileWatch
+from foretrace.schema import compiled
 
 # CUDA graphs are recorded in the second call and replayed from the third on.
 FIRST_CALLS = 3
@@ -102,7 +103,7 @@ def runs_compiled(call: Call, made: Sequence[FirstCalls]) -> bool:
         return any(first.graphs for first in made)
     with torch.autograd.profiler.profile() as seen:
         call()
-    return any(event.name.startswith("Torch-Compiled Region") for event in seen.function_events)
+    return any(event.name.startswith(compiled.REGION) for event in seen.function_events)
 
 
 @contextlib.contextmanager
