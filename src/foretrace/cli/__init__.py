@@ -17,6 +17,8 @@ from pathlib import Path
 
 import click
 
+from foretrace.version import __version__
+
 INTERNAL_ERROR = 70
 GROUPS = ("Read", "Predict", "Record and measure", "Share")  # as `foretrace --help` lists them
 # packages whose name on PyPI differs from the module's
@@ -71,23 +73,8 @@ def described_as(command: str) -> tuple[str, str]:
     return group, summary.removesuffix(".")
 
 
-def _version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
-    if value:
-        from foretrace.version import __version__
-
-        click.echo(f"foretrace {__version__}")
-        ctx.exit()
-
-
 @click.command(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.option(
-    "--version",
-    is_flag=True,
-    is_eager=True,
-    expose_value=False,
-    callback=_version,
-    help="Show the version.",
-)
+@click.version_option(__version__, message="foretrace %(version)s", help="Show the version.")
 def foretrace() -> None:
     """Guess first, then look: read, check and compare PyTorch profiler traces."""
 

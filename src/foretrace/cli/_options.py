@@ -5,66 +5,126 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from foretrace.errors import UsageError
 
-F = TypeVar("F", bound=Callable[..., Any])
+if TYPE_CHECKING:
+    from foretrace.model.trace import Trace
+    from foretrace.sources.limits import Limits
+
+Command = Callable[..., Any]
+Decorator = Callable[[Command], Command]
 # The shell completes file names; nothing is checked, so that `-` and `ARCHIVE.zip::MEMBER` pass.
 PATH = click.Path(readable=False)
+DEVICES = click.Choice(("auto", "cpu", "cuda"))
 
 
-def opens_trace(command: F) -> F:
-    """`--no-cache`, `--strict` and `--limit`: every command that opens a trace takes them."""
-    for option in (
-        click.option(
-            "--limit",
-            "limit",
-            multiple=True,
-            metavar="NAME=NUMBER",
-            help="Raise a limit against hostile files: bytes, ratio, events, depth, string, args, "
-            "event, members (see: foretrace docs look; the --limit of foretrace record is another, "
-            "in seconds).",
-        ),
-        click.option(
-            "--strict", is_flag=True, help="Exit 1 when anything was repaired, skipped or odd."
-        ),
-        click.option("--no-cache", is_flag=True, help="Neither use nor write the cache."),
-    ):
-        command = option(command)
-    return command
+def flag(name: str, text: str) -> Decorator:
+    """An option without a value."""
+    return click.option(name, is_flag=True, help=text)
 
 
-def as_json(command: F) -> F:
-    """`--json`: every command that answers a question takes it."""
-    return click.option(
-        "--json", "as_json", is_flag=True, help="One JSON document on stdout, and nothing else."
-    )(command)
+def shown(*names: str, **options: Any) -> Decorator:
+    """An option whose help names its default."""
+    return click.option(*names, show_default=True, **options)
 
 
-def builds_rung(note: str = "") -> Callable[[F], F]:
-    """`--device`, `--dtype`, `--small` and `--seed`; their help starts with `note`."""
-    from foretrace.schema.rung import DTYPES  # not for the commands that only read
+def joined(*options: Decorator) -> Decorator:
+    """Several options as one decorator, in the order of the help."""
 
-    def shown(*names: str, **options: Any) -> Callable[[F], F]:
-        return click.option(*names, show_default=True, **options)
-
-    def with_options(command: F) -> F:
-        auto_dtype, auto_device = "auto: bf16, or fp32 on a CPU without it.", "auto: a GPU if any."
-        dtypes, devices = click.Choice(DTYPES), click.Choice(("auto", "cpu", "cuda"))
-        for option in (
-            shown("--seed", type=int, default=0, help=f"{note}Seed of weights and inputs."),
-            click.option("--small", is_flag=True, help=f"{note}Small sizes where none are given."),
-            shown("--dtype", type=dtypes, default="auto", help=note + auto_dtype),
-            shown("--device", type=devices, default="auto", help=note + auto_device),
-        ):
+    def decorate(command: Command) -> Command:
+        for option in reversed(options):
             command = option(command)
         return command
 
-    return with_options
+    return decorate
+
+
+class Reading(NamedTuple):
+    """How a command opens traces: what `--no-cache`, `--strict` and `--limit` say."""
+
+    cache: bool
+    strict: bool
+    limits: Limits
+
+    def trace(self, path: str) -> Trace:
+        """Open one trace."""
+        from foretrace import opening
+
+        return opening.open(path, cache=self.cache, limits=self.limits)
+
+    def fails(self, *traces: Trace | None) -> bool:
+        """Whether `--strict` was given and one of the traces lost data."""
+        return self.strict and any(trace.ledger.lost_data for trace in traces if trace is not None)
+
+
+def opens_trace(command: Command) -> Command:
+    """`--no-cache`, `--strict` and `--limit`; the command takes them as one `reading`."""
+
+    @wraps(command)
+    def opening(no_cache: bool, strict: bool, limit: tuple[str, ...], **given: Any) -> Any:
+        from foretrace.sources.limits import parse_limits
+
+        return command(reading=Reading(not no_cache, strict, parse_limits(limit)), **given)
+
+    limits = (
+        "Raise a limit against hostile files: bytes, ratio, events, depth, string, args, event, "
+        "members (see: foretrace docs look; the --limit of foretrace record is another, in "
+        "seconds)."
+    )
+    return joined(
+        flag("--no-cache", "Neither use nor write the cache."),
+        flag("--strict", "Exit 1 when anything was repaired, skipped or odd."),
+        click.option("--limit", multiple=True, metavar="NAME=NUMBER", help=limits),
+    )(opening)
+
+
+as_json = click.option(
+    "--json", "as_json", is_flag=True, help="One JSON document on stdout, and nothing else."
+)
+
+
+def in_forms(command: Command) -> Command:
+    """`--json` and `--markdown`; the command takes one `form`: json, markdown or text."""
+
+    @wraps(command)
+    def with_form(as_json: bool, markdown: bool, **given: Any) -> Any:
+        if as_json and markdown:
+            raise UsageError("choose one of --json and --markdown")
+        return command(form="json" if as_json else "markdown" if markdown else "text", **given)
+
+    return joined(as_json, flag("--markdown", "Markdown instead of plain text."))(with_form)
+
+
+def builds_rung(note: str = "") -> Decorator:
+    """`--device`, `--dtype`, `--small` and `--seed`; their help starts with `note`."""
+    from foretrace.schema.rung import DTYPES  # not for the commands that only read
+
+    auto_dtype, auto_device = "auto: bf16, or fp32 on a CPU without it.", "auto: a GPU if any."
+    return joined(
+        shown("--device", type=DEVICES, default="auto", help=note + auto_device),
+        shown("--dtype", type=click.Choice(DTYPES), default="auto", help=note + auto_dtype),
+        flag("--small", f"{note}Small sizes where none are given."),
+        shown("--seed", type=int, default=0, help=f"{note}Seed of weights and inputs."),
+    )
+
+
+def sweeps_rung(note: str = "") -> Decorator:
+    """`--sweep` and `--keep-compiler-cache` around the options of `builds_rung`."""
+    text = "Values of one size of the rung; may be repeated, the last one changes fastest."
+    kept = "Use your own Inductor cache instead of an empty one. A filled cache hides the cost."
+    return joined(
+        click.option(
+            "--sweep", "sweeps", multiple=True, metavar="NAME=A,B,C", help=f"{note}{text}"
+        ),
+        builds_rung(note),
+        click.option("--keep-compiler-cache", "keep_cache", is_flag=True, help=kept),
+    )
 
 
 def rung_names(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
@@ -74,15 +134,20 @@ def rung_names(_ctx: click.Context, _param: click.Parameter, incomplete: str) ->
     return [rung.name for rung in rungs() if rung.name.startswith(incomplete)]
 
 
-def one_form(as_json: bool, markdown: bool) -> None:
-    """Refuse two output forms at once."""
-    if as_json and markdown:
-        raise UsageError("choose one of --json and --markdown")
-
-
 def say(text: str) -> None:
     """Print progress on stderr."""
     click.echo(f"foretrace: {text}", err=True)
+
+
+def warn_of_loss(*traces: Trace | None) -> None:
+    """Print one line for each trace whose ledger holds a note that every answer must show."""
+    from foretrace.render.safe import plain
+    from foretrace.units import count_text
+
+    for trace in traces:
+        if trace is not None and (banner := trace.ledger.banner):
+            notes = [f"{note.code} ({count_text(note.count)}): {note.text}" for note in banner]
+            say(plain(f"warning: {trace.path}: {'; '.join(notes)}"))
 
 
 def new_file(path: str, *, overwrite: bool) -> Path:

@@ -9,28 +9,38 @@ device together (`call us`).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from foretrace.cli._options import as_json, joined, shown
 from foretrace.errors import MissingError, UsageError
 
 if TYPE_CHECKING:
     from foretrace.experiments.bench.subjects import BenchSubject
     from foretrace.schema.documents.bench import BenchDocument
 
-_PLOT = click.option(
-    "--plot", type=click.Path(path_type=Path), help="Draw the results here (.svg, .png)."
-)
-_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of the table.")
-_DTYPE = click.option(
-    "--dtype",
-    type=click.Choice(("bfloat16", "float16", "float32")),
-    default="bfloat16",
-    show_default=True,
-    help="Type of the data.",
+_OUTPUT = click.Path(path_type=Path)
+_PLOT = click.option("--plot", type=_OUTPUT, help="Draw the results here (.svg, .png).")
+_DTYPES = click.Choice(("bfloat16", "float16", "float32"))
+_DTYPE = shown("--dtype", type=_DTYPES, default="bfloat16", help="Type of the data.")
+# the options of `geglu` and `mlp`
+_MEASURING = joined(
+    click.option(
+        "--size",
+        "sizes",
+        multiple=True,
+        help="MxH or MxDxH; may be repeated. Default: the project's own.",
+    ),
+    _DTYPE,
+    click.option("--contender", "names", multiple=True, help="Only these; may be repeated."),
+    shown("--repeats", default=21, help="Timed rounds of each contender."),
+    shown("--autotune-seconds", default=600.0, help="Stop autotuning peers after this long."),
+    click.option("-o", "--output", type=_OUTPUT, help="Write the results here, as JSON."),
+    _PLOT,
+    as_json,
 )
 
 
@@ -39,41 +49,8 @@ def command() -> None:
     """Measure the GeGLU kernels against eager, compiled, autotuned and Liger."""
 
 
-def _options(function: Callable[..., None]) -> Callable[..., None]:
-    """The options of `geglu` and `mlp`."""
-    for option in (
-        click.option(
-            "--size",
-            "sizes",
-            multiple=True,
-            help="MxH or MxDxH; may be repeated. Default: the project's own.",
-        ),
-        _DTYPE,
-        click.option("--contender", "names", multiple=True, help="Only these; may be repeated."),
-        click.option(
-            "--repeats", default=21, show_default=True, help="Timed rounds of each contender."
-        ),
-        click.option(
-            "--autotune-seconds",
-            default=600.0,
-            show_default=True,
-            help="Stop autotuning peers after this long.",
-        ),
-        click.option(
-            "-o",
-            "--output",
-            type=click.Path(path_type=Path),
-            help="Write the results here, as JSON.",
-        ),
-        _PLOT,
-        _JSON,
-    ):
-        function = option(function)
-    return function
-
-
 @command.command()
-@_options
+@_MEASURING
 def geglu(sizes: tuple[str, ...], dtype: str, **options: Any) -> None:
     """The activation alone, forward, and forward with backward."""
     subjects = _subjects()
@@ -83,7 +60,7 @@ def geglu(sizes: tuple[str, ...], dtype: str, **options: Any) -> None:
 
 
 @command.command()
-@_options
+@_MEASURING
 @click.option(
     "--training/--no-training",
     default=True,
@@ -122,7 +99,7 @@ def tune(sizes: tuple[str, ...], dtype: str) -> None:
 @command.command()
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True))
 @_PLOT
-@_JSON
+@as_json
 def show(files: tuple[Path, ...], plot: Path | None, as_json: bool) -> None:
     """Show results from files; several files make one table."""
     from foretrace.schema.documents.bench import joined, read
@@ -150,8 +127,7 @@ def _measure(
         known = ", ".join(contenders.NAMES)
         raise UsageError(f"there is no contender {unknown[0]!r}: there are {known}")
 
-    def say(text: str) -> None:
-        click.echo(text, err=True)
+    say = partial(click.echo, err=True)
 
     def keep(results: BenchDocument) -> None:
         if output:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import click
 
-from foretrace.cli._lossy import warn_of_loss
-from foretrace.cli._options import PATH, as_json, opens_trace
+from foretrace.cli._options import PATH, Reading, as_json, flag, opens_trace, warn_of_loss
 
 
 @click.command("check", epilog="See: foretrace docs guess")
@@ -26,7 +25,7 @@ from foretrace.cli._options import PATH, as_json, opens_trace
     help="A file of predictions with their reasons.",
 )
 @click.option("--against", metavar="OTHER", help="The trace that predictions call A.")
-@click.option("--need-data", is_flag=True, help="Exit 1 for unknown predictions as well.")
+@flag("--need-data", "Exit 1 for unknown predictions as well.")
 @as_json
 @opens_trace
 def command(
@@ -36,9 +35,7 @@ def command(
     against: str | None,
     need_data: bool,
     as_json: bool,
-    no_cache: bool,
-    strict: bool,
-    limit: tuple[str, ...],
+    reading: Reading,
 ) -> int:
     """Mark predictions about TRACE: hit, miss or unknown, each with what was measured.
 
@@ -48,26 +45,23 @@ def command(
 
     A miss shows the part of the trace that decides it, and the likely reason where one is known.
     The exit code is 1 when a prediction missed. A prediction is unknown when the trace does not
-    have the data, or when it is cut or damaged. docs/guess.md lists every word.
+    have the data, or when it is cut or damaged.
     """
-    from foretrace import opening
     from foretrace.errors import UsageError
     from foretrace.guess import check, parse
     from foretrace.guess.guess_files import load
     from foretrace.guess.marking import document
     from foretrace.render.verdicts import verdicts_text
     from foretrace.schema.documents import encode
-    from foretrace.sources.limits import parse_limits
 
     guesses = [parse(text) for text in texts] + [guess for file in files for guess in load(file)]
     if not guesses:
         raise UsageError("nothing to check: give -g TEXT or --guesses FILE.toml")
-    limits = parse_limits(limit)
-    opened = opening.open(trace, cache=not no_cache, limits=limits)
-    other = opening.open(against, cache=not no_cache, limits=limits) if against else None
+    opened = reading.trace(trace)
+    other = reading.trace(against) if against else None
     warn_of_loss(opened, other)
     verdicts = check(opened, guesses, other)
     click.echo(encode(document(verdicts)) if as_json else verdicts_text(verdicts))
-    lost = strict and (opened.ledger.lost_data or (other is not None and other.ledger.lost_data))
     failing = ("miss", "unknown") if need_data else ("miss",)
-    return 1 if lost or any(verdict.verdict in failing for verdict in verdicts) else 0
+    failed = any(verdict.verdict in failing for verdict in verdicts)
+    return 1 if failed or reading.fails(opened, other) else 0

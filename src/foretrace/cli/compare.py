@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import click
 
-from foretrace.cli._lossy import warn_of_loss
-from foretrace.cli._options import PATH, as_json, one_form, opens_trace
+from foretrace.cli._options import PATH, Reading, in_forms, opens_trace, shown, warn_of_loss
 
 MOST = 26  # one letter each
 
@@ -14,8 +13,7 @@ MOST = 26  # one letter each
 @click.argument("a", type=PATH)
 @click.argument("b", type=PATH)
 @click.argument("more", nargs=-1, type=PATH)
-@as_json
-@click.option("--markdown", is_flag=True, help="Markdown instead of terminal tables.")
+@in_forms
 @click.option(
     "--region", metavar="NAME", help="Compare the calls of this region (record_function range)."
 )
@@ -33,11 +31,10 @@ MOST = 26  # one letter each
     help='Exit 1 when this holds: "gpu > 1.05x", "kernels > 4", "wall > 2ms". Quantities: gpu, '
     "cpu, wall, idle, kernels, memcpys, launches. Repeatable.",
 )
-@click.option(
+@shown(
     "--top",
     default=12,
-    show_default=True,
-    type=click.IntRange(min=1),
+    type=click.IntRange(1),
     help="How many kernels of each kind, and ops, to list.",
 )
 @opens_trace
@@ -45,15 +42,12 @@ def command(
     a: str,
     b: str,
     more: tuple[str, ...],
-    as_json: bool,
-    markdown: bool,
+    form: str,
     region: str | None,
     compile_seconds: float | None,
     conditions: tuple[str, ...],
     top: int,
-    no_cache: bool,
-    strict: bool,
-    limit: tuple[str, ...],
+    reading: Reading,
 ) -> int:
     """Say what changed between two traces, what stayed the same, and whether it is worth its cost.
 
@@ -65,30 +59,26 @@ def command(
     foretrace compare eager.json.gz compiled.json.gz
     foretrace compare main.json.gz branch.json.gz --fail-if "gpu > 1.05x" --fail-if "kernels > 1x"
     """
-    from foretrace import opening
     from foretrace.comparison import compare, document
     from foretrace.errors import UsageError
     from foretrace.guess.gate import parse_gate
     from foretrace.render.comparison import comparison_markdown, comparison_text
     from foretrace.render.safe import plain
     from foretrace.schema.documents import encode
-    from foretrace.sources.limits import parse_limits
 
-    one_form(as_json, markdown)
     if len(more) > MOST - 2:
         raise UsageError(f"at most {MOST} traces can be compared at once")
     gates = [parse_gate(text) for text in conditions]
-    limits = parse_limits(limit)
-    traces = [opening.open(path, cache=not no_cache, limits=limits) for path in (a, b, *more)]
+    traces = [reading.trace(path) for path in (a, b, *more)]
     warn_of_loss(*traces)
     found = compare(*traces, region=region, compile_seconds=compile_seconds)
     outcomes = [gate.check(each) for each in (found, *found.others) for gate in gates]
-    if as_json:
+    if form == "json":
         click.echo(encode(document(found)))
     else:
-        click.echo(comparison_markdown(found, top) if markdown else comparison_text(found, top))
+        draw = comparison_markdown if form == "markdown" else comparison_text
+        click.echo(draw(found, top))
     for outcome in outcomes:
         sign = "FAIL" if outcome.met else "ok"
         click.echo(f"{sign}  {plain(outcome.gate.text)}: {outcome.text}", err=True)
-    lost = strict and any(trace.ledger.lost_data for trace in traces)
-    return 1 if lost or any(outcome.met for outcome in outcomes) else 0
+    return 1 if reading.fails(*traces) or any(outcome.met for outcome in outcomes) else 0

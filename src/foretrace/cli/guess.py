@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from foretrace.cli._lossy import warn_of_loss
-from foretrace.cli._options import PATH, as_json, opens_trace
+from foretrace.cli._options import PATH, Reading, as_json, opens_trace, warn_of_loss
 
 if TYPE_CHECKING:
     from foretrace.guess import Guess
@@ -38,9 +37,7 @@ def command(
     source: str | None,
     answers: str | None,
     as_json: bool,
-    no_cache: bool,
-    strict: bool,
-    limit: tuple[str, ...],
+    reading: Reading,
 ) -> int:
     """Answer a few questions about TRACE before it is shown, then see your answers marked.
 
@@ -53,22 +50,20 @@ def command(
     to run, for `foretrace check --guesses`; with --json as a document of texts and reasons. It
     refuses a cut or damaged trace, which may lack data.
     """
-    from foretrace import opening
     from foretrace.errors import UsageError
     from foretrace.guess import baseline, check
     from foretrace.guess.marking import document
     from foretrace.guess.questions import questions
     from foretrace.render.verdicts import lesson_text
     from foretrace.schema.documents import encode
-    from foretrace.sources.limits import parse_limits
 
     path = source or trace
     if path is None or (source and (trace or answers)):
         raise UsageError(
             "say either `foretrace guess TRACE [--answers FILE]` or `foretrace guess --from TRACE`"
         )
-    opened = opening.open(path, cache=not no_cache, limits=parse_limits(limit))
-    lost = strict and opened.ledger.lost_data
+    opened = reading.trace(path)
+    lost = reading.fails(opened)
     if source:
         written = encode(baseline.document(opened)) if as_json else baseline.write(opened)
         warn_of_loss(opened)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from foretrace.cli._options import as_json, one_form, rung_names, say
+from foretrace.cli._options import DEVICES, flag, in_forms, rung_names, say
 
 
 @click.command("ladder", epilog="See: foretrace docs ladder")
@@ -20,26 +20,20 @@ from foretrace.cli._options import as_json, one_form, rung_names, say
     shell_complete=rung_names,
     help="This rung alone; may be repeated.",
 )
-@click.option(
-    "--device",
-    type=click.Choice(("auto", "cpu", "cuda")),
-    help="Where to climb; the GPU where there is one.",
-)
+@click.option("--device", type=DEVICES, help="Where to climb; the GPU where there is one.")
 @click.option("--keep", metavar="DIR", help="Keep the traces and run records in this folder.")
-@click.option("--markdown", "as_markdown", is_flag=True, help="Markdown instead of plain text.")
-@click.option("--strict", is_flag=True, help="Exit 1 when a claim does not hold.")
+@flag("--strict", "Exit 1 when a claim does not hold.")
 @click.option(
     "--no-cache", is_flag=True, expose_value=False, help="No effect: a climb never uses the cache."
 )
-@as_json
+@in_forms
 def command(
     recorded: str | None,
     only: tuple[str, ...],
     device: str | None,
     keep: str | None,
-    as_markdown: bool,
     strict: bool,
-    as_json: bool,
+    form: str,
 ) -> int:
     """Climb every rung of the ladder and mark the claims of the articles.
 
@@ -50,7 +44,7 @@ def command(
 
     A claim holds, does not hold, or is inconclusive here. A claim that does not hold is shown with
     what was measured, why it was claimed, and what is right. The article's table follows: what
-    changed with each setup, and what stayed the same. See docs/ladder.md.
+    changed with each setup, and what stayed the same.
     """
     import tempfile
     from contextlib import nullcontext
@@ -63,13 +57,12 @@ def command(
 
     if recorded and (keep or device):
         raise UsageError("--keep and --device need a climb on this machine: remove --recorded")
-    one_form(as_json, as_markdown)
     if recorded:
         document = climb_recorded(recorded, only)
     else:
         temporary = tempfile.TemporaryDirectory(prefix="foretrace-ladder-")
         with nullcontext(keep) if keep else temporary as folder:
             document = climb_here(Path(folder), device or "auto", only, say)
-    draw = encode if as_json else climb_markdown if as_markdown else climb_text
+    draw = {"json": encode, "markdown": climb_markdown, "text": climb_text}[form]
     click.echo(draw(document))
     return 1 if strict and document.counts.miss else 0

@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from foretrace.cli._options import PATH, as_json, one_form, opens_trace, shows_bold
+from foretrace.cli._options import PATH, Reading, in_forms, opens_trace, say, shown, shows_bold
 
 if TYPE_CHECKING:
     from msgspec import Struct
 
     from foretrace.render.section import Section
     from foretrace.sources.folder import FolderContents
-    from foretrace.sources.limits import Limits
 
     # the document, what draws it, and whether --strict must fail
     Answer = tuple[Struct, Callable[[], list[Section]], bool]
@@ -25,29 +24,14 @@ if TYPE_CHECKING:
 
 @click.command("look", epilog="See: foretrace docs look")
 @click.argument("trace", type=PATH)
-@as_json
-@click.option("--markdown", is_flag=True, help="Markdown instead of a terminal table.")
-@click.option(
-    "--top",
-    default=20,
-    show_default=True,
-    type=click.IntRange(min=0),
-    help="How many kernels and ops to list.",
-)
+@in_forms
+@shown("--top", default=20, type=click.IntRange(0), help="How many kernels and ops to list.")
 @opens_trace
-def command(
-    trace: str,
-    as_json: bool,
-    markdown: bool,
-    top: int,
-    no_cache: bool,
-    strict: bool,
-    limit: tuple[str, ...],
-) -> int:
+def command(trace: str, form: str, top: int, reading: Reading) -> int:
     """Show what ran on the GPU, which ops launched it, what it cost, and possible savings.
 
     Opens with a short summary. Then lists what each region launches, in launch order, the steps,
-    kernels and host ops, the findings of the rules (docs/findings.md), and what was read.
+    kernels and host ops, the findings of the rules, and what was read.
 
     TRACE is a file, a folder or zip, ARCHIVE.zip::MEMBER, or - for stdin. A folder or zip that
     holds several traces gives an overview: a row for each, how far its ranks differ, and which
@@ -55,32 +39,27 @@ def command(
     """
     from foretrace.schema.documents import encode
     from foretrace.sources.folder import searched
-    from foretrace.sources.limits import parse_limits
 
-    one_form(as_json, markdown)
-    limits = parse_limits(limit)
-    inside = searched(trace, limits)
+    inside = searched(trace, reading.limits)
     if inside is not None and len(inside.traces) > 1:
-        document, page, odd = _look_set(trace, inside, limits, not no_cache)
+        document, page, odd = _look_set(trace, inside, reading)
     else:
-        document, page, odd = _look(trace, inside, limits, not no_cache, top)
-    if as_json:
+        document, page, odd = _look(trace, inside, reading, top)
+    if form == "json":
         click.echo(encode(document))
     else:
         from foretrace.render.section import drawn, marked
 
-        click.echo(marked(page()) if markdown else drawn(page(), bold=shows_bold()))
-    return 1 if strict and odd else 0
+        click.echo(marked(page()) if form == "markdown" else drawn(page(), bold=shows_bold()))
+    return 1 if reading.strict and odd else 0
 
 
-def _look(
-    trace: str, inside: FolderContents | None, limits: Limits, cache: bool, top: int
-) -> Answer:
+def _look(trace: str, inside: FolderContents | None, reading: Reading, top: int) -> Answer:
     """One trace; files beside it that cannot be read are odd."""
     from foretrace.overview.reading import overview_of
 
     with _uncollected():
-        found = overview_of(trace, cache=cache, limits=limits)
+        found = overview_of(trace, cache=reading.cache, limits=reading.limits)
     left_out = [str(problem) for _, problem in inside.files if problem] if inside else []
     _warn(left_out)
 
@@ -98,7 +77,7 @@ def _warn(left_out: list[str]) -> None:
         from foretrace.render.safe import plain
 
         more = f" (and {len(left_out) - 1:,} more)" if len(left_out) > 1 else ""
-        click.echo(plain(f"foretrace: warning: left out: {left_out[0]}{more}"), err=True)
+        say(plain(f"warning: left out: {left_out[0]}{more}"))
 
 
 @contextmanager
@@ -115,11 +94,11 @@ def _uncollected() -> Iterator[None]:
             gc.enable()
 
 
-def _look_set(trace: str, inside: FolderContents, limits: Limits, cache: bool) -> Answer:
+def _look_set(trace: str, inside: FolderContents, reading: Reading) -> Answer:
     from foretrace.opening import shown
     from foretrace.overview.sets import look_set
 
-    found = look_set(trace, inside, limits, cache=cache, progress=_progress)
+    found = look_set(trace, inside, reading.limits, cache=reading.cache, progress=_progress)
 
     def page() -> list[Section]:
         from foretrace.render.set_page import sections

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from foretrace.cli._options import PATH
+from foretrace.cli._options import PATH, flag, shown
 from foretrace.cli.run import recording_options, show
 
 
@@ -23,25 +23,21 @@ from foretrace.cli.run import recording_options, show
     "-m", "--module", is_flag=True, help="SCRIPT is the name of a module, as in python -m."
 )
 @recording_options
-@click.option(
-    "--wait", type=click.IntRange(0), default=1, show_default=True, help="Steps to time first."
-)
-@click.option(
+@shown("--wait", type=click.IntRange(0), default=1, help="Steps to time first.")
+@shown(
     "--steps-at",
     type=click.Choice(("auto", "forward", "optimizer", "none")),
     default="auto",
-    show_default=True,
     help="What begins a step: a call of the outermost module, or what follows optimizer.step.",
 )
-@click.option(
+@shown(
     "--limit",
     type=click.IntRange(0),
     default=60,
-    show_default=True,
     help="Seconds after which it stops recording everything when it finds no steps; 0 for none. "
     "(Commands that read traces have another --limit, NAME=NUMBER.)",
 )
-@click.option("--stop", is_flag=True, help="End the script once its steps are recorded.")
+@flag("--stop", "End the script once its steps are recorded.")
 @click.argument("script", type=PATH)
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def command(

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import click
 
-from foretrace.cli._options import PATH, new_file, opens_trace
+from foretrace.cli._options import PATH, Reading, flag, new_file, opens_trace, shown
 
 
 @click.command("report", epilog="See: foretrace docs report")
 @click.argument("traces", nargs=-1, required=True, type=PATH, metavar="TRACE [TRACE]")
-@click.option("-o", "--out", default="report.html", show_default=True, help="The file to write.")
-@click.option("--overwrite", is_flag=True, help="Replace a file of that name.")
+@shown("-o", "--out", default="report.html", help="The file to write.")
+@flag("--overwrite", "Replace a file of that name.")
 @click.option(
     "--step",
     type=click.IntRange(0),
@@ -40,27 +40,22 @@ def command(
     guess: tuple[str, ...],
     guesses: str | None,
     ladder: str | None,
-    no_cache: bool,
-    strict: bool,
-    limit: tuple[str, ...],
+    reading: Reading,
 ) -> int:
     """Write one HTML file about one trace, or about two and what changed between them.
 
     The file holds everything it shows and needs no network: open it from disk, mail it, keep it.
     """
-    from foretrace import opening
     from foretrace.errors import UsageError
     from foretrace.render.html import write_report
     from foretrace.render.html.extras import climbed, marked
-    from foretrace.sources.limits import parse_limits
 
     if len(traces) > 2:
         raise UsageError("a report is about one trace or two; use foretrace compare for more")
     target = new_file(out, overwrite=overwrite)
-    limits = parse_limits(limit)
-    opened = [opening.open(trace, cache=not no_cache, limits=limits) for trace in traces]
+    opened = [reading.trace(trace) for trace in traces]
     written = write_report(
         target, opened, step=step, guesses=marked(opened, guess, guesses), ladder=climbed(ladder)
     )
     click.echo(str(written))
-    return 1 if strict and any(trace.ledger.lost_data for trace in opened) else 0
+    return 1 if reading.fails(*opened) else 0

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 
 from foretrace.cli import SuggestingGroup
-from foretrace.cli._options import builds_rung
+from foretrace.cli._options import Decorator, as_json, builds_rung, flag, joined, shown
 from foretrace.errors import MissingError, UsageError
 from foretrace.schema.rung import COMPILED, MODES, Choice, Option, Rung
 from foretrace.units import percent_text, plural, time_text
 
-Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 _CHOICE = ("variant", "mode", "device", "dtype", "small", "seed")
 
 
@@ -53,48 +51,33 @@ def show(trace: Path) -> None:
         raise MissingError(message) from problem
 
 
-def _count(name: str, least: int, default: int, text: str) -> Decorator:
-    kind = click.IntRange(least)
-    return click.option(name, type=kind, default=default, show_default=True, help=text)
-
-
-def _flag(name: str, text: str) -> Decorator:
-    return click.option(name, is_flag=True, help=text)
-
-
-_RECORDING: tuple[Decorator, ...] = (
-    _count("--steps", 1, 3, "Steps to record."),
-    _count("--warmup", 0, 3, "Calls before it starts."),
-    click.option(
-        "--shapes/--no-shapes", default=True, show_default=True, help="Record the shapes of inputs."
-    ),
-    _flag("--stacks", "Record Python stacks (slow)."),
-    _flag("--memory", "Record allocations."),
-    _flag("--modules", "Record the module of each op (with --stacks)."),
-    click.option(
-        "-o", "--out", "folder", default="traces", show_default=True, help="Folder of both files."
-    ),
-    _flag("--overwrite", "Replace a trace of that name; without it, number the new one."),
-    _flag("--no-look", "Write the files and stop: needs torch alone."),
-    click.option(
-        "--json", "as_json", is_flag=True, help="Print what was written as one JSON document."
-    ),
+# the options of every command that records
+recording_options = joined(
+    shown("--steps", type=click.IntRange(1), default=3, help="Steps to record."),
+    shown("--warmup", type=click.IntRange(0), default=3, help="Calls before it starts."),
+    shown("--shapes/--no-shapes", default=True, help="Record the shapes of inputs."),
+    flag("--stacks", "Record Python stacks (slow)."),
+    flag("--memory", "Record allocations."),
+    flag("--modules", "Record the module of each op (with --stacks)."),
+    shown("-o", "--out", "folder", default="traces", help="Folder of both files."),
+    flag("--overwrite", "Replace a trace of that name; without it, number the new one."),
+    flag("--no-look", "Write the files and stop: needs torch alone."),
+    as_json,
 )
-
-
-def recording_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The options of every command that records."""
-    for option in reversed(_RECORDING):
-        function = option(function)
-    return function
+_VARIANT = joined(
+    click.option("--variant", help="Which variant; see above."),
+    click.option("--compile", "compiled", is_flag=True, help="Run it under torch.compile."),
+    shown("--mode", type=click.Choice(MODES), default="default", help="For --compile."),
+    builds_rung(),
+    flag("--timing-pass", "Record once more without shapes, as NAME.timing.json.gz."),
+)
 
 
 def _command(rung: Rung) -> click.Command:
     named = {**rung.variants, COMPILED: "the first one under torch.compile"}
     variants = "\n".join(f"  {name}: {text}" for name, text in named.items())
-    body = recording_options(_common(lambda **given: _run(rung, given)))
-    for option in reversed(rung.options):
-        body = _option(option)(body)
+    own = joined(*(_option(option) for option in rung.options))
+    body = own(recording_options(_VARIANT(lambda **given: _run(rung, given))))
     text = f"{rung.title}.\n\n\b\nVariants:\n{variants}"
     return click.command(name=rung.name, help=text, short_help=rung.title)(body)
 
@@ -107,22 +90,6 @@ def _option(option: Option) -> Decorator:
     kind = click.Choice(option.choices) if option.choices else type(option.default)
     text = f"{option.help}  [{option.default}{small}]"
     return click.option(*names, option.name, type=kind, help=text)
-
-
-def _common(function: Callable[..., Any]) -> Callable[..., Any]:
-    mode = click.Choice(MODES)
-    options: tuple[Decorator, ...] = (
-        click.option("--variant", help="Which variant; see above."),
-        click.option("--compile", "compiled", is_flag=True, help="Run it under torch.compile."),
-        click.option(
-            "--mode", type=mode, default="default", show_default=True, help="For --compile."
-        ),
-        builds_rung(),
-        _flag("--timing-pass", "Record once more without shapes, as NAME.timing.json.gz."),
-    )
-    for option in reversed(options):
-        function = option(function)
-    return function
 
 
 def _run(rung: Rung, given: dict[str, Any]) -> None:

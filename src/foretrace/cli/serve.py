@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from foretrace.cli._options import PATH, opens_trace
+from foretrace.cli._options import PATH, Reading, flag, opens_trace
 
 
 @click.command("serve", epilog="See: foretrace docs serve")
@@ -15,11 +15,9 @@ from foretrace.cli._options import PATH, opens_trace
     default=0,
     help="A port of your choice; a free one otherwise.",
 )
-@click.option("--no-browser", is_flag=True, help="Print the address instead of opening it.")
+@flag("--no-browser", "Print the address instead of opening it.")
 @opens_trace
-def command(
-    path: str, port: int, no_browser: bool, no_cache: bool, strict: bool, limit: tuple[str, ...]
-) -> int:
+def command(path: str, port: int, no_browser: bool, reading: Reading) -> int:
     """Show a folder of traces, or a large trace, in the browser of this machine only.
 
     The address holds a token that is new each time. Stop with Ctrl+C. With --strict nothing is
@@ -28,10 +26,9 @@ def command(
     from foretrace.opening import open_all
     from foretrace.render.safe import plain
     from foretrace.serve.run import serve
-    from foretrace.sources.limits import parse_limits
 
-    limits = parse_limits(limit)
-    opened = open_all(path, cache=not no_cache, limits=limits) if strict else []
+    cache, limits = reading.cache, reading.limits
+    opened = open_all(path, cache=cache, limits=limits) if reading.strict else []
     odd = [trace for trace in opened if trace.ledger.lost_data]
     for trace in odd:
         notes = [note.text for note in trace.ledger.notes if note.severity != "info"]
@@ -46,5 +43,5 @@ def command(
         if not no_browser:
             click.launch(address)
 
-    serve(path, port=port, limits=limits, cache=not no_cache, ready=ready)
+    serve(path, port=port, limits=limits, cache=cache, ready=ready)
     return 0

@@ -7,43 +7,28 @@ from typing import Any
 
 import click
 
-from foretrace.cli._options import as_json, builds_rung, one_form, rung_names, say, shows_bold
+from foretrace.cli._options import in_forms, rung_names, say, shows_bold, sweeps_rung
 from foretrace.schema.rung import Choice
 
 
 @click.command("shapes", epilog="See: foretrace docs shapes")
 @click.argument("rung", shell_complete=rung_names)
 @click.option(
-    "--sweep",
-    "sweeps",
-    multiple=True,
-    metavar="NAME=A,B,C",
-    help="Values of one size of the rung; may be repeated, the last one changes fastest.",
-)
-@click.option(
     "--contenders",
     metavar="A,B,C",
     default="",
     help="Only these, in this order: eager, static, dynamic, automatic, liger, …",
 )
-@builds_rung()
-@click.option(
-    "--keep-compiler-cache",
-    "keep_cache",
-    is_flag=True,
-    help="Use your own Inductor cache instead of an empty one. A filled cache hides the stalls.",
-)
+@sweeps_rung()
 @click.option("--plot", type=click.Path(path_type=Path), help="Also draw a plot (.svg, .png).")
-@click.option("--markdown", is_flag=True, help="Markdown instead of terminal tables.")
-@as_json
+@in_forms
 def command(
     rung: str,
     sweeps: tuple[str, ...],
     contenders: str,
     keep_cache: bool,
     plot: Path | None,
-    markdown: bool,
-    as_json: bool,
+    form: str,
     **choice: Any,
 ) -> None:
     """Show what each way of running RUNG pays when the shape changes, and its speed after that.
@@ -56,7 +41,7 @@ def command(
 
     The contenders are the rung's first variant, eager and compiled (static, dynamic, automatic),
     and its other variants. Each visits the same shapes in the same order and starts with nothing
-    compiled, like a server that sees one shape after another. See docs/shapes.md.
+    compiled, like a server that sees one shape after another.
     """
     from foretrace.ladder import rung as find
     from foretrace.profiling import need_torch
@@ -64,7 +49,6 @@ def command(
     from foretrace.render.shapes_plot import need_matplotlib, plot_shapes
     from foretrace.schema.documents import encode
 
-    one_form(as_json, markdown)
     need_torch()
     from foretrace.experiments.shapes import shapes
 
@@ -74,7 +58,7 @@ def command(
     document = shapes(find(rung), sweeps, names, Choice(**choice), keep_cache, say)
     if plot:
         plot_shapes(document, plot)
-    if as_json or markdown:
-        click.echo(encode(document) if as_json else shapes_markdown(document))
-    else:
+    if form == "text":
         click.echo(shapes_text(document, bold=shows_bold()))
+    else:
+        click.echo(encode(document) if form == "json" else shapes_markdown(document))

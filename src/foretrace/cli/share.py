@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from foretrace.cli._options import PATH, as_json, opens_trace
+from foretrace.cli._options import PATH, Reading, as_json, opens_trace
 
 
 @click.command("share", epilog="See: foretrace docs share")
@@ -29,9 +29,7 @@ def command(
     bucket: str | None,
     keep: str,
     as_json: bool,
-    no_cache: bool,
-    strict: bool,
-    limit: tuple[str, ...],
+    reading: Reading,
 ) -> int:
     """Put the traces in PATH where others can see them, with a report for each and an index page.
 
@@ -52,13 +50,12 @@ def command(
     from foretrace.share.publish import INDEX, share
     from foretrace.share.redact import KEEP, REMAINS, parse_keep
     from foretrace.share.stores import store_for
-    from foretrace.sources.limits import parse_limits
 
     if (url is None) == (bucket is None):
         raise UsageError("say where to: --to URL, or -b BUCKET")
     wanted = parse_keep(keep)
     store = store_for(url or f"hf://buckets/{bucket}")
-    shared = share(path, store, wanted, parse_limits(limit), _progress, cache=not no_cache)
+    shared = share(path, store, wanted, reading.limits, _progress, cache=reading.cache)
     remains = [*REMAINS, *(KEEP[name] for name in sorted(wanted))]
     if as_json:
         click.echo(encode(ShareDocument(1, store.place(""), INDEX, shared, remains)))
@@ -70,7 +67,7 @@ def command(
         regions = sorted({plain(name) for each in shared for name in each.regions})
         named = [f"names of regions: {', '.join(regions)}"] if regions else []
         _say_what_remains(store.place(INDEX), [*remains, *named])
-    return 1 if strict and any(each.lost_data for each in shared) else 0
+    return 1 if reading.strict and any(each.lost_data for each in shared) else 0
 
 
 def _progress(done: int, total: int, what: str) -> None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import click
 
-from foretrace.cli._lossy import warn_of_loss
-from foretrace.cli._options import PATH, as_json, opens_trace
+from foretrace.cli._options import PATH, Reading, as_json, opens_trace, shown, warn_of_loss
 
 
 @click.command("sql", epilog="See: foretrace docs sql")
@@ -18,7 +17,7 @@ from foretrace.cli._options import PATH, as_json, opens_trace
     is_flag=True,
     help="Comma-separated values (cells that look like formulas are quoted).",
 )
-@click.option("--rows", default=50, show_default=True, help="How many rows to print as a table.")
+@shown("--rows", default=50, help="How many rows to print as a table.")
 @opens_trace
 def command(
     trace: str,
@@ -26,9 +25,7 @@ def command(
     as_json: bool,
     as_csv: bool,
     rows: int,
-    no_cache: bool,
-    strict: bool,
-    limit: tuple[str, ...],
+    reading: Reading,
 ) -> int:
     """Query a trace with SQL. Without QUERY, list the tables and their columns.
 
@@ -38,14 +35,12 @@ def command(
     """
     import json
 
-    from foretrace import opening
     from foretrace.errors import UsageError
     from foretrace.render import rows as render
-    from foretrace.sources.limits import parse_limits
 
     if as_json and as_csv:
         raise UsageError("choose one of --json and --csv")
-    opened = opening.open(trace, cache=not no_cache, limits=parse_limits(limit))
+    opened = reading.trace(trace)
     warn_of_loss(opened)
     if query is None:
         tables = {name: opened.table(name).columns for name in opened.table_names()}
@@ -59,4 +54,4 @@ def command(
             click.echo(render.csv_text(found))
         else:
             click.echo(render.table_text(found, rows))
-    return 1 if strict and opened.ledger.lost_data else 0
+    return 1 if reading.fails(opened) else 0

@@ -6,21 +6,15 @@ from collections.abc import Callable
 
 import click
 
-from foretrace.cli._options import opens_trace
+from foretrace.cli._options import Reading, flag, opens_trace, say, shown
 
 
 @click.command("tour", epilog="See: foretrace docs quick-start")
-@click.option("--card", default="h200", show_default=True, help="The GPU whose recordings to read.")
-@click.option(
-    "--no-climb", is_flag=True, help="Run nothing on this machine, even where torch is installed."
-)
-@click.option(
-    "-o", "--out", default="traces/tour.html", show_default=True, help="File of the report."
-)
+@shown("--card", default="h200", help="The GPU whose recordings to read.")
+@flag("--no-climb", "Run nothing on this machine, even where torch is installed.")
+@shown("-o", "--out", default="traces/tour.html", help="File of the report.")
 @opens_trace
-def command(
-    card: str, no_climb: bool, out: str, no_cache: bool, strict: bool, limit: tuple[str, ...]
-) -> int:
+def command(card: str, no_climb: bool, out: str, reading: Reading) -> int:
     """Read the recorded traces, climb the ladder, and write a report. Needs no torch and no GPU.
 
     It prints one line per recording, then which claims of the articles hold: on this machine where
@@ -30,21 +24,19 @@ def command(
     from foretrace import recordings
     from foretrace.overview.reading import overview_of
     from foretrace.render.tour import next_text, tour_text
-    from foretrace.sources.limits import parse_limits
 
     paths = recordings.traces(card)
-    limits = parse_limits(limit)
     looks = {
-        name: overview_of(str(path), cache=not no_cache, limits=limits).look
+        name: overview_of(str(path), cache=reading.cache, limits=reading.limits).look
         for name, path in paths.items()
     }
     click.echo(tour_text(looks))
     if not no_climb:
         _part("The climb on this machine", _here)
     _part("The recorded climb", lambda: _recorded(card))
-    _part("The report", lambda: _report(card, out, not no_cache))
+    _part("The report", lambda: _report(card, out, reading.cache))
     click.echo(f"\n{next_text(str(recordings.folder(card)))}")
-    return 1 if strict and any(look.ledger.lost_data for look in looks.values()) else 0
+    return 1 if reading.strict and any(look.ledger.lost_data for look in looks.values()) else 0
 
 
 def _part(name: str, text: Callable[[], str]) -> None:
@@ -62,7 +54,6 @@ def _here() -> str:
     from pathlib import Path
 
     from foretrace import ladder
-    from foretrace.cli._options import say
     from foretrace.render.tour import climb_summary
 
     with tempfile.TemporaryDirectory(prefix="foretrace-tour-") as folder:

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from foretrace.cli._options import as_json, builds_rung, one_form, rung_names, say, shows_bold
+from foretrace.cli._options import in_forms, rung_names, say, shows_bold, sweeps_rung
 from foretrace.schema.rung import MODES, Choice
 
 
@@ -27,23 +27,9 @@ from foretrace.schema.rung import MODES, Choice
     metavar="8x128,16x128",
     help="For your own callable: it is called with the numbers of each shape, in this order.",
 )
-@click.option(
-    "--sweep",
-    "sweeps",
-    multiple=True,
-    metavar="NAME=A,B,C",
-    help="For a rung: values of one of its sizes; may be repeated, the last one changes fastest.",
-)
-@builds_rung("For a rung. ")
-@click.option(
-    "--keep-compiler-cache",
-    "keep_cache",
-    is_flag=True,
-    help="Use your own Inductor cache instead of an empty one. A filled cache hides the cost.",
-)
+@sweeps_rung("For a rung. ")
 @click.option("--keep", metavar="DIR", help="Keep the traces and run records in this folder.")
-@click.option("--markdown", is_flag=True, help="Markdown instead of terminal tables.")
-@as_json
+@in_forms
 def command(
     subject: str,
     modes: tuple[str, ...],
@@ -51,8 +37,7 @@ def command(
     sweeps: tuple[str, ...],
     keep_cache: bool,
     keep: str | None,
-    markdown: bool,
-    as_json: bool,
+    form: str,
     **options: Any,
 ) -> None:
     """Measure whether torch.compile is worth it for SUBJECT, and after how many calls.
@@ -68,7 +53,7 @@ def command(
     foretrace worth mlp --small --markdown
 
     Eager and compiled calls are timed in turns without a profiler. A difference within the noise
-    is inconclusive. See docs/worth.md.
+    is inconclusive.
     """
     import sys
     import tempfile
@@ -79,7 +64,6 @@ def command(
     from foretrace.render.worth import worth_markdown, worth_text
     from foretrace.schema.documents import encode
 
-    one_form(as_json, markdown)
     need_torch()
     from foretrace.experiments.worth import worth
 
@@ -88,7 +72,7 @@ def command(
     # What the user's code prints is not part of the answer.
     with nullcontext(keep) if keep else temporary as folder, redirect_stdout(sys.stderr):
         document = worth(subject, Path(folder), tried, sweeps, shapes, choice, keep_cache, say)
-    if as_json or markdown:
-        click.echo(encode(document) if as_json else worth_markdown(document))
-    else:
+    if form == "text":
         click.echo(worth_text(document, bold=shows_bold()))
+    else:
+        click.echo(encode(document) if form == "json" else worth_markdown(document))
