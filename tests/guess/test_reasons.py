@@ -65,8 +65,7 @@ TRIALS = {
         ["sync == 2", "call cudaDeviceSynchronize == 3", "memcpy == 1", "gpu idle < 1%"],
     ),
     "hopper_names": Trial(
-        "linear_eager",
-        ["no gemm is nvjet", "every gemm is fp32", "every gemm is flash"],
+        "linear_eager", ["no gemm is nvjet", "every gemm is fp32", "every gemm is flash"]
     ),
     "masked_lanes": Trial(
         "mlp_liger",

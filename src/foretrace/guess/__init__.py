@@ -4,7 +4,7 @@
     ft.expect(trace).region("mlp_fwd").kernels == 5       -> a Verdict that is true when it hit
 
 `docs/guess.md` lists the whole vocabulary. A kind of prediction is one file of `kinds/`, a known
-reason for a miss one row of `reasons`.
+reason for a miss one function of `reasons`.
 
 Language: `tokens`, `amounts`, `selectors`, `fields`, `grammar`. Evidence: `evidence`, `scope`,
 `selection`, `measures`. Marking: `kinds`, `marking`, `reasons`, `expecting`, `questions`, `gate`.

@@ -29,10 +29,7 @@ from foretrace.schema.documents.guess import GuessDocument, HeldGuess
 PLACES = 20  # regions; a trace with more has names made by a program, not by a person
 ORDERED = 12  # kernels; nobody reads a longer list
 # Ranges that torch adds; their names contain counters and hashes.
-_GENERATED = (
-    *compiled.ROWS,
-    *("##", "Optimizer.", "DataLoader"),
-)
+_GENERATED = (*compiled.ROWS, "##", "Optimizer.", "DataLoader")
 
 
 def holding(trace: Trace) -> list[tuple[str, str]]:
@@ -45,18 +42,16 @@ def holding(trace: Trace) -> list[tuple[str, str]]:
             hint="record it again, or raise the limit that cut it",
         )
     evidence = Evidence(trace)
-    found = list(_candidates(evidence))
+    found = _candidates(evidence)
     return [pair for pair in found if mark(parse(pair[0]), evidence).verdict == "hit"]
 
 
 def write(trace: Trace) -> str:
     """The guess file of a trace."""
     name, device = PurePath(trace.path).name, trace.about.device or "no GPU"
-    head = [
-        f"Predictions that hold on {name} ({device}); none depends on time.",
-        "Check them on another run with: foretrace check TRACE --guesses THIS_FILE",
-    ]
-    return dump(holding(trace), head)
+    what = f"Predictions that hold on {name} ({device}); none depends on time."
+    use = "Check them on another run with: foretrace check TRACE --guesses THIS_FILE"
+    return dump(holding(trace), [what, use])
 
 
 def document(trace: Trace) -> GuessDocument:
@@ -67,8 +62,10 @@ def document(trace: Trace) -> GuessDocument:
 def _candidates(evidence: Evidence) -> Iterator[tuple[str, str]]:
     for scope in _places(evidence):
         windows = scope.windows(evidence)
-        several = f"in each of {len(windows)} {scope.unit}"
-        held = several if len(windows) > 1 else "when this file was written"
+        several = len(windows) > 1
+        held = (
+            f"in each of {len(windows)} {scope.unit}" if several else "when this file was written"
+        )
         for text, reason in [*_gpu(windows), *_host(windows[0])]:
             yield scope.prefix + text, f"{reason}, {held}"
 

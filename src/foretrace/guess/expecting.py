@@ -15,6 +15,7 @@ shows what was measured.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 
 from foretrace.guess.evidence import Evidence
@@ -41,36 +42,23 @@ class Answer(Verdict):
         return "<" + "\n   ".join(part for part in parts if part) + ">"
 
 
+def _compared(symbol: str) -> Callable[[Quantity, object], Answer]:
+    return lambda quantity, value: quantity.expect(f"{quantity.text} {symbol} {value}")
+
+
 @dataclass(frozen=True)
 class Quantity:
-    """Something to compare: `expect(trace).kernels <= 5`. Times, sizes and shares are texts:
-    `"300 us"`.
-    """
+    """Something to compare: `expect(trace).kernels <= 5`; a time is a text: `"300 us"`."""
 
     expect: Expect
     text: str
 
-    def _is(self, symbol: str, value: object) -> Answer:
-        return self.expect(f"{self.text} {symbol} {value}")
-
-    def __eq__(self, value: object) -> Answer:  # type: ignore[override]
-        return self._is("==", value)
-
-    def __ne__(self, value: object) -> Answer:  # type: ignore[override]
-        return self._is("!=", value)
-
-    def __lt__(self, value: object) -> Answer:
-        return self._is("<", value)
-
-    def __le__(self, value: object) -> Answer:
-        return self._is("<=", value)
-
-    def __gt__(self, value: object) -> Answer:
-        return self._is(">", value)
-
-    def __ge__(self, value: object) -> Answer:
-        return self._is(">=", value)
-
+    __eq__ = _compared("==")  # type: ignore[assignment]
+    __ne__ = _compared("!=")  # type: ignore[assignment]
+    __lt__ = _compared("<")
+    __le__ = _compared("<=")
+    __gt__ = _compared(">")
+    __ge__ = _compared(">=")
     __hash__ = None  # type: ignore[assignment]
 
 
@@ -95,11 +83,9 @@ class Quantified:
 
 
 class Expect:
-    """Predictions about one trace, or about the part of it that `region`, `step`, `each_step` or
-    `op` name.
+    """Predictions about one trace, or the part that `region`, `step`, `each_step` or `op` name.
 
-    Words of the vocabulary are attributes: `kernels`, `gemm`, `pointwise`, `memcpy`, `sync`,
-    `launches`, `ops`, …
+    Words of the vocabulary are attributes: `kernels`, `gemm`, `memcpy`, `sync`, `launches`, …
     """
 
     def __init__(
@@ -178,9 +164,8 @@ class Expect:
 
     def __getattr__(self, word: str) -> Quantity:
         if word not in HEADS:
-            raise AttributeError(
-                f"`{word}` is not in the vocabulary; use count({word!r}) for a name"
-            )
+            problem = f"`{word}` is not in the vocabulary"
+            raise AttributeError(f"{problem}; use count({word!r}) for a name")
         return Quantity(self, word)
 
     def __dir__(self) -> list[str]:

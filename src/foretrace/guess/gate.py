@@ -14,6 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from foretrace.comparison.comparison import Comparison
+from foretrace.comparison.measure import Change
 from foretrace.errors import UsageError
 from foretrace.guess.amounts import Amount, Compare
 from foretrace.guess.grammar import match
@@ -52,7 +53,7 @@ class Gate:
 
     def check(self, found: Comparison) -> Outcome:
         """Judge the comparison; `UsageError` when it does not have the quantity."""
-        a, b, noise = (_count if self.quantity in COUNTS else _time)(found, self.quantity)
+        a, b, noise = _sides(found, self.quantity)
         ratio = _ratio(a, b)
         measured = ratio if self.is_ratio else b
         if measured is None:
@@ -82,20 +83,14 @@ def _ratio(a: float | None, b: float | None) -> float | None:
     return b / a if a else float("inf") if b else 1.0
 
 
-Sides = tuple[float | None, float | None, str]
-
-
-def _count(found: Comparison, quantity: str) -> Sides:
-    a, b = (
-        {"kernels": len(side.kernels), "memcpys": side.memcpys, "launches": side.launches}[quantity]
-        for side in (found.a, found.b)
-    )
-    return a, b, ""
-
-
-def _time(found: Comparison, quantity: str) -> Sides:
-    times = {"gpu": found.gpu_ns, "cpu": found.cpu_ns, "wall": found.wall_ns, "idle": found.idle_ns}
-    value = times[quantity]
+def _sides(found: Comparison, quantity: str) -> tuple[float | None, float | None, str]:
+    """The quantity in A and in B, and the words for the noise of a time."""
+    if quantity in COUNTS:
+        counts = [getattr(side, quantity) for side in (found.a, found.b)]
+        a, b = map(len, counts) if quantity == "kernels" else counts
+        return a, b, ""
+    value: Change = getattr(found, f"{quantity}_ns")
+    if value.noise is None:
+        return value.a, value.b, "; one repeat: noise unknown"
     within = ", within the noise" if value.beyond is False else ""
-    noise = f"noise {percent_text(value.noise)}{within}"
-    return value.a, value.b, "; one repeat: noise unknown" if value.noise is None else f"; {noise}"
+    return value.a, value.b, f"; noise {percent_text(value.noise)}{within}"

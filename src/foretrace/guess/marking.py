@@ -12,7 +12,7 @@ from foretrace.guess.grammar import match
 from foretrace.guess.kinds import GuessKind, Measurement, Query
 from foretrace.guess.reasons import Miss, likely
 from foretrace.guess.scope import Scope, Unknown, split_scope
-from foretrace.guess.tokens import Token, split, wrong
+from foretrace.guess.tokens import split, wrong
 from foretrace.model.trace import Trace
 from foretrace.schema.documents.check import CheckDocument, MarkedGuess
 from foretrace.schema.verdict import Verdict, Verdicts
@@ -43,13 +43,9 @@ def parse(text: str, reason: str = "") -> Guess:
         raise wrong(text, tokens, len(tokens), ["a prediction, such as kernels == 5"])
     patterns = [(kind, pattern) for kind in kinds.every() for pattern in kind.patterns]
     kind, args = match(text, words, patterns)
-    return Guess(text, reason, kind, scope, args, _between(text, words))
-
-
-def _between(text: str, words: list[Token]) -> str:
-    """The prediction without its scope, as written."""
-    last = words[-1]
-    return text[words[0].at - words[0].quoted : last.at + len(last.text) + last.quoted].strip()
+    first, last = words[0], words[-1]
+    prediction = text[first.at - first.quoted : last.at + len(last.text) + last.quoted].strip()
+    return Guess(text, reason, kind, scope, args, prediction)
 
 
 def check(
@@ -78,15 +74,12 @@ def mark(guess: Guess, evidence: Evidence, other: Evidence | None = None) -> Ver
     if found.verdict == "miss":
         reasons = (found.why, likely(Miss(guess.kind.name, query, found)))
         why = " ".join(reason for reason in reasons if reason)
-        return Verdict(*facts, why, _slice(found), guess.reason, _ids(found))
-    why = _gap_first(found.why, evidence) if found.verdict == "unknown" else found.why
+        lines, events = _deciding(found)
+        return Verdict(*facts, why, lines, guess.reason, events)
+    why, gap = found.why, evidence.trace.ledger.gap
+    if found.verdict == "unknown" and gap and gap not in why:
+        why = f"{gap}; {why}"  # an incomplete trace may lack the data because of the gap
     return Verdict(*facts, why, reason=guess.reason)
-
-
-def _gap_first(why: str, evidence: Evidence) -> str:
-    """An incomplete trace may lack the data because of the gap: say that first."""
-    gap = evidence.trace.ledger.gap
-    return why if not gap or gap in why else f"{gap}; {why}"
 
 
 def _query(guess: Guess, evidence: Evidence, other: Evidence | None) -> Query:
@@ -99,17 +92,13 @@ def _query(guess: Guess, evidence: Evidence, other: Evidence | None) -> Query:
         return Query(guess.args, guess.scope, windows, None, f"in A: {missing}")
 
 
-def _slice(found: Measurement) -> tuple[str, ...]:
-    """The lines of the trace that decide a miss."""
+def _deciding(found: Measurement) -> tuple[tuple[str, ...], tuple[int, ...]]:
+    """The lines of the trace that decide a miss, and the ids of their events."""
     window = found.window
     if window is None or not (found.rows or found.events):
-        return ()
-    return (f"{window.label}:", *window.lines(found.rows, found.events))
-
-
-def _ids(found: Measurement) -> tuple[int, ...]:
-    gpu = found.window.evidence.trace.gpu.id if found.window else ()
-    return tuple(int(gpu[row]) for row in found.rows) + tuple(found.events)
+        return (), tuple(found.events)
+    ids = [int(window.evidence.trace.gpu.id[row]) for row in found.rows] + found.events
+    return (f"{window.label}:", *window.lines(found.rows, found.events)), tuple(ids)
 
 
 def document(verdicts: Iterable[Verdict]) -> CheckDocument:

@@ -1,6 +1,4 @@
-"""Quantities of a window: GPU or CPU time, and the time, FLOPs, bytes or number of what a selector
-matches.
-"""
+"""Quantities of a window: GPU or CPU time; time, FLOPs, bytes or number of a selector's matches."""
 
 from __future__ import annotations
 
@@ -81,10 +79,8 @@ def _bytes(window: Window, found: Selection, item: int) -> float:
     elif found.on_gpu:
         moved = evidence.kernel_fact(item, "bytes")
         if evidence.kernel_fact(item, "cost_certainty") in INEXACT:
-            short, note = (
-                evidence.operation(item).ident.short,
-                evidence.kernel_fact(item, "cost_note"),
-            )
+            note = evidence.kernel_fact(item, "cost_note")
+            short = evidence.operation(item).ident.short
             raise Unknown(f"the bytes of {short} are not known exactly ({note})")
     return _known(moved, window, found, item, "bytes")
 

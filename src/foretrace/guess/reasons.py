@@ -1,4 +1,4 @@
-"""Known reasons why a sensible prediction misses: one function and one row of the table each."""
+"""Known reasons why a sensible prediction misses, one function each."""
 
 from __future__ import annotations
 
@@ -80,6 +80,9 @@ class Miss:
         return any(isinstance(text, str) and text.startswith(word) for text in texts)
 
 
+Explains = Callable[[Miss], bool]
+
+
 @dataclass(frozen=True, slots=True)
 class Reason:
     """`explains` says whether this is the likely reason of a miss.
@@ -88,12 +91,37 @@ class Reason:
     """
 
     name: str
-    explains: Callable[[Miss], bool]
+    explains: Explains
     example: str
     text: str
     source: str
 
 
+_REASONS: list[Reason] = []
+
+
+def _reason(example: str, text: str, source: str) -> Callable[[Explains], Explains]:
+    """List the function below as a reason; its name is that of the reason."""
+
+    def listed(explains: Explains) -> Explains:
+        _REASONS.append(Reason(explains.__name__.lstrip("_"), explains, example, text, source))
+        return explains
+
+    return listed
+
+
+def _too_many_below(miss: Miss, kind: str, *ops: str) -> bool:
+    """More of that kind than predicted, launched by one of these ops."""
+    below = any(operation.chain and operation.chain[-1] in ops for operation in miss.operations)
+    return below and miss.excess(kind) > 0
+
+
+@_reason(
+    "in matmul_add: same gemm kernels as A",
+    "The names differ in one word, bz and badd: the product now adds to an output that already "
+    "contains the bias. Tile, pipeline and layout are the same.",
+    "an H200, torch 2.11: nvjet_…_bz_…NNT in A, nvjet_…_badd_…NNT here",
+)
 def _added_in_place(miss: Miss) -> bool:
     if miss.kind != "same" or not miss.query.others:
         return False
@@ -103,12 +131,23 @@ def _added_in_place(miss: Miss) -> bool:
     return any(name not in theirs and name.replace("_badd_", "_bz_") in theirs for name in mine)
 
 
-def _too_many_below(miss: Miss, kind: str, *ops: str) -> bool:
-    """More of that kind than predicted, launched by one of these ops."""
-    below = any(operation.chain and operation.chain[-1] in ops for operation in miss.operations)
-    return below and miss.excess(kind) > 0
+@_reason(
+    "in matmul_add: memcpy == 0",
+    "aten::addmm first copies a 2-D bias into the output, and the product adds to it. A 1-D "
+    "bias is added in the epilogue and needs no copy.",
+    "an H200, torch 2.11: Memcpy DtoD inside aten::addmm, then a product named badd",
+)
+def _addmm_copy(miss: Miss) -> bool:
+    return _too_many_below(miss, "memcpy", "aten::addmm")
 
 
+@_reason(
+    "in linear_fwd: cpu time < 1x of A",
+    "Every compiled call runs Dynamo's cache lookup, the guards and the runtime wrapper. With "
+    "few ops that takes longer than the dispatch it saves.",
+    "an H200, torch 2.11: linear_fwd takes the host 107 us in eager mode and 264 us compiled "
+    "(medians, includes profiler overhead)",
+)
 def _compiled_overhead(miss: Miss) -> bool:
     left, others = miss.query.args.get("left"), miss.query.others
     if miss.kind != "ratios" or not isinstance(left, Measure) or not others:
@@ -117,6 +156,13 @@ def _compiled_overhead(miss: Miss) -> bool:
     return slower and miss.evidence.is_compiled and not others[0].evidence.is_compiled
 
 
+@_reason(
+    "in mlp_fwd: gate, up, gelu, mul, down",
+    "The same kernels in another order: launches follow the order in which Python evaluates, "
+    "so gelu(gate(x)) * up(x) launches gelu before up. A compiler can group them differently.",
+    "an H200, torch 2.11: eager launches gate, gelu, up, mul, down; compiled gate, up, "
+    "gelu+mul, down",
+)
 def _evaluation_order(miss: Miss) -> bool:
     """The right kernels, each as often as predicted, in another order."""
     window, wanted = miss.found.window, miss.query.args.get("sequence")
@@ -131,6 +177,12 @@ def _evaluation_order(miss: Miss) -> bool:
     return any(selector.word for selector in wanted)
 
 
+@_reason(
+    "sync == 0",
+    "The one sync comes after the last step: the profiler itself waits for the GPU when a "
+    "recording ends.",
+    "an H200, torch 2.11: one cudaDeviceSynchronize after ProfilerStep#4 in every recorded trace",
+)
 def _final_sync(miss: Miss) -> bool:
     selector, spans = miss.selector, miss.evidence.trace.spans
     if miss.query.scope.kind != "trace" or selector is None or not spans.steps:
@@ -143,10 +195,20 @@ def _final_sync(miss: Miss) -> bool:
     return len(waits) == 1 and int(spans.host.start[waits[0]]) >= end
 
 
-_PRODUCTS = ("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm")
 _AMPERE = ("cutlass", "cublas", "ampere", "sm80")
 
 
+def _is_ampere(selector: Selector) -> bool:
+    traits = [trait.value for trait in selector.traits]
+    return selector.name.startswith(_AMPERE) or any(value in _AMPERE for value in traits)
+
+
+@_reason(
+    "every gemm is cutlass",
+    "On Hopper cuBLAS uses its nvjet kernels where Ampere used CUTLASS and ampere_ ones: "
+    "predict fields, not names.",
+    "an H200, torch 2.11: every product of the recorded traces is nvjet",
+)
 def _hopper_names(miss: Miss) -> bool:
     """Products with Ampere names were expected, and there are nvjet ones."""
     trait, selector = miss.query.args.get("trait"), miss.selector
@@ -156,11 +218,12 @@ def _hopper_names(miss: Miss) -> bool:
     return ampere and miss.has_family("nvjet", anywhere=True)
 
 
-def _is_ampere(selector: Selector) -> bool:
-    traits = [trait.value for trait in selector.traits]
-    return selector.name.startswith(_AMPERE) or any(value in _AMPERE for value in traits)
-
-
+@_reason(
+    "in mlp_fwd: pointwise time <= 1.05x of A",
+    "Liger gives each row one program whose block is the next power of two: at 3072 columns a "
+    "quarter of the 4096 lanes do nothing.",
+    "liger-kernel 0.8.5; an H200, torch 2.11: 44 us against 37 us of Inductor's kernel",
+)
 def _masked_lanes(miss: Miss) -> bool:
     """Only Liger's kernels are slower than predicted, and their rows are not a power of two."""
     measured = miss.kind in ("ratios", "time") and miss.selector is not None
@@ -174,6 +237,12 @@ def _masked_lanes(miss: Miss) -> bool:
     return all(geglu) and any(count & (count - 1) for count in columns)
 
 
+@_reason(
+    "every gemm is preceded by cudaOccupancyMaxActiveBlocksPerMultiprocessor",
+    "No occupancy query on Hopper: cuBLAS launches its nvjet kernels through cuLaunchKernelEx "
+    "without one. The query belongs to the Ampere kernels of the articles.",
+    "an H200, torch 2.11: no such call in any recorded trace",
+)
 def _occupancy_query(miss: Miss) -> bool:
     """The query was expected before products that are nvjet ones, or as a call."""
     preceded = miss.kind == "calls" and miss.wants_some and "preceded" in miss.query.args
@@ -182,18 +251,48 @@ def _occupancy_query(miss: Miss) -> bool:
     return miss.has_family("nvjet", anywhere=not preceded)
 
 
+@_reason(
+    "in mlp_fwd: memset == 0",
+    "cuBLAS clears a few bytes before some products (its 256x128 nvjet kernels on Hopper): a "
+    "memset that no op states.",
+    "an H200, torch 2.11: 4 bytes, cudaMemsetAsync inside aten::mm, before each 256x128 kernel "
+    "and no other",
+)
+def _product_memset(miss: Miss) -> bool:
+    products = ("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm")
+    return _too_many_below(miss, "memset", *products)
+
+
+@_reason(
+    "every pointwise is launched by cudaLaunchKernel",
+    "Triton launches through the driver: cuLaunchKernel from Inductor's launcher, "
+    "cuLaunchKernelEx from Triton's own.",
+    "an H200, torch 2.11, Triton 3.6: both recorded",
+)
 def _triton_launch(miss: Miss) -> bool:
     launched = miss.kind == "calls" and miss.wants_some and "launched" in miss.query.args
     by_runtime = launched and miss.query.args["call"] == "cudaLaunchKernel"
     return by_runtime and miss.has_family("triton")
 
 
+@_reason(
+    "every pointwise has vec 4",
+    "Newer ATen moves eight 16-bit elements per thread on this card, where the articles' A100 "
+    "moved four.",
+    "an H200, torch 2.11: vectorized_elementwise_kernel<8, …>",
+)
 def _vector_width(miss: Miss) -> bool:
     field, value = (miss.query.args.get(name) for name in ("field", "value"))
     four = isinstance(field, Field) and field.name == "vec" and value == "4" and miss.wants_some
     return four and any(operation.ident.get("vec") == 8 for operation in miss.operations)
 
 
+@_reason(
+    "kernels == 5",
+    "That is the number per step: the trace has several steps. Say `per step: …`, or name a "
+    "region.",
+    "any trace with steps",
+)
 def _whole_trace(miss: Miss) -> bool:
     """Every step has the count that was predicted for the whole trace."""
     selector, wanted = miss.selector, miss.query.args.get("number")
@@ -206,110 +305,6 @@ def _whole_trace(miss: Miss) -> bool:
     steps = Scope("steps").windows(miss.evidence)
     counts = [len(select(window, selector).sure) for window in steps]
     return compare.symbol in ("==", "<=", "~") and all(count == wanted.value for count in counts)
-
-
-_REASONS = (
-    Reason(
-        "added_in_place",
-        _added_in_place,
-        "in matmul_add: same gemm kernels as A",
-        "The names differ in one word, bz and badd: the product now adds to an output that already "
-        "contains the bias. Tile, pipeline and layout are the same.",
-        "an H200, torch 2.11: nvjet_…_bz_…NNT in A, nvjet_…_badd_…NNT here",
-    ),
-    Reason(
-        "addmm_copy",
-        lambda miss: _too_many_below(miss, "memcpy", "aten::addmm"),
-        "in matmul_add: memcpy == 0",
-        "aten::addmm first copies a 2-D bias into the output, and the product adds to it. A 1-D "
-        "bias is added in the epilogue and needs no copy.",
-        "an H200, torch 2.11: Memcpy DtoD inside aten::addmm, then a product named badd",
-    ),
-    Reason(
-        "compiled_overhead",
-        _compiled_overhead,
-        "in linear_fwd: cpu time < 1x of A",
-        "Every compiled call runs Dynamo's cache lookup, the guards and the runtime wrapper. With "
-        "few ops that takes longer than the dispatch it saves.",
-        "an H200, torch 2.11: linear_fwd takes the host 107 us in eager mode and 264 us compiled "
-        "(medians, includes profiler overhead)",
-    ),
-    Reason(
-        "evaluation_order",
-        _evaluation_order,
-        "in mlp_fwd: gate, up, gelu, mul, down",
-        "The same kernels in another order: launches follow the order in which Python evaluates, "
-        "so gelu(gate(x)) * up(x) launches gelu before up. A compiler can group them differently.",
-        "an H200, torch 2.11: eager launches gate, gelu, up, mul, down; compiled gate, up, "
-        "gelu+mul, down",
-    ),
-    Reason(
-        "final_sync",
-        _final_sync,
-        "sync == 0",
-        "The one sync comes after the last step: the profiler itself waits for the GPU when a "
-        "recording ends.",
-        "an H200, torch 2.11: one cudaDeviceSynchronize after ProfilerStep#4 in every recorded "
-        "trace",
-    ),
-    Reason(
-        "hopper_names",
-        _hopper_names,
-        "every gemm is cutlass",
-        "On Hopper cuBLAS uses its nvjet kernels where Ampere used CUTLASS and ampere_ ones: "
-        "predict fields, not names.",
-        "an H200, torch 2.11: every product of the recorded traces is nvjet",
-    ),
-    Reason(
-        "masked_lanes",
-        _masked_lanes,
-        "in mlp_fwd: pointwise time <= 1.05x of A",
-        "Liger gives each row one program whose block is the next power of two: at 3072 columns a "
-        "quarter of the 4096 lanes do nothing.",
-        "liger-kernel 0.8.5; an H200, torch 2.11: 44 us against 37 us of Inductor's kernel",
-    ),
-    Reason(
-        "occupancy_query",
-        _occupancy_query,
-        "every gemm is preceded by cudaOccupancyMaxActiveBlocksPerMultiprocessor",
-        "No occupancy query on Hopper: cuBLAS launches its nvjet kernels through cuLaunchKernelEx "
-        "without one. The query belongs to the Ampere kernels of the articles.",
-        "an H200, torch 2.11: no such call in any recorded trace",
-    ),
-    Reason(
-        "product_memset",
-        lambda miss: _too_many_below(miss, "memset", *_PRODUCTS),
-        "in mlp_fwd: memset == 0",
-        "cuBLAS clears a few bytes before some products (its 256x128 nvjet kernels on Hopper): a "
-        "memset that no op states.",
-        "an H200, torch 2.11: 4 bytes, cudaMemsetAsync inside aten::mm, before each 256x128 kernel "
-        "and no other",
-    ),
-    Reason(
-        "triton_launch",
-        _triton_launch,
-        "every pointwise is launched by cudaLaunchKernel",
-        "Triton launches through the driver: cuLaunchKernel from Inductor's launcher, "
-        "cuLaunchKernelEx from Triton's own.",
-        "an H200, torch 2.11, Triton 3.6: both recorded",
-    ),
-    Reason(
-        "vector_width",
-        _vector_width,
-        "every pointwise has vec 4",
-        "Newer ATen moves eight 16-bit elements per thread on this card, where the articles' A100 "
-        "moved four.",
-        "an H200, torch 2.11: vectorized_elementwise_kernel<8, …>",
-    ),
-    Reason(
-        "whole_trace",
-        _whole_trace,
-        "kernels == 5",
-        "That is the number per step: the trace has several steps. Say `per step: …`, or name a "
-        "region.",
-        "any trace with steps",
-    ),
-)
 
 
 @cache

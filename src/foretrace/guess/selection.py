@@ -52,11 +52,6 @@ class Selection:
         """Whether there may be more than the certain matches."""
         return bool(self.maybe or self.lost or self.gap)
 
-    @property
-    def split(self) -> tuple[list[int], list[int]]:
-        """The certain matches as (rows, events): one of the two is empty."""
-        return (self.sure, []) if self.on_gpu else ([], self.sure)
-
     def why(self, selector: Selector) -> str:
         """Why the number is not certain."""
         if self.maybe and not self.gap:

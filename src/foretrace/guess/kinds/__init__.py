@@ -112,18 +112,15 @@ def per_window(judge: Callable[[Window, Query], Measurement]) -> MeasureFunction
 
     @wraps(judge)
     def measure(query: Query) -> Measurement:
-        return _worst(query, [_judged(judge, window, query) for window in query.windows])
+        found = []
+        for window in query.windows:
+            try:
+                found.append(replace(judge(window, query), window=window))
+            except Unknown as missing:
+                found.append(Measurement("unknown", "", str(missing), window))
+        return _worst(query, found)
 
     return measure
-
-
-def _judged(
-    judge: Callable[[Window, Query], Measurement], window: Window, query: Query
-) -> Measurement:
-    try:
-        return replace(judge(window, query), window=window)
-    except Unknown as missing:
-        return Measurement("unknown", "", str(missing), window)
 
 
 def _worst(query: Query, found: list[Measurement]) -> Measurement:
@@ -162,9 +159,12 @@ def judge_all(quantifier: str, answers: list[bool | None], unclear: bool) -> str
     return yes if True in answers else "unknown" if open_end else no
 
 
-def from_selection(found: Selection, verdict: str, measured: str, why: str = "") -> Measurement:
-    """A measurement that the certain matches of a selection decide."""
-    rows, events = found.split
+def from_selection(
+    found: Selection, verdict: str, measured: str, why: str = "", items: list[int] | None = None
+) -> Measurement:
+    """A measurement that these items of a selection decide, else its certain matches."""
+    items = found.sure if items is None else items
+    rows, events = (items, []) if found.on_gpu else ([], items)
     return Measurement(verdict, measured, why, rows=rows, events=events)
 
 

@@ -41,8 +41,7 @@ def _bound(query: Query) -> Measurement:
 def _share(query: Query) -> Measurement:
     idle = _median_idle(query)
     share = idle if "idle" in query.args else 1 - idle
-    verdict = query.judge(share)
-    return _decided(query, verdict, percent_text(share) + query.median_of)
+    return _decided(query, query.judge(share), percent_text(share) + query.median_of)
 
 
 def _decided(query: Query, verdict: str, measured: str) -> Measurement:
@@ -55,13 +54,13 @@ def _median_idle(query: Query) -> float:
 
 
 def _idle(window: Window) -> float:
-    gpu = window.evidence.trace.gpu
+    trace = window.evidence.trace
     if not len(window.rows):
         raise Unknown(f"no GPU operations in {window.label}")
     span = _span(window)
     if window.whole:
-        return 1 - gpu.busy(window.rows) / max(gpu.span(window.rows), 1)
-    return bounds.idle_share(window.evidence.trace, span)
+        return 1 - trace.gpu.busy(window.rows) / max(trace.gpu.span(window.rows), 1)
+    return bounds.idle_share(trace, span)
 
 
 def _span(window: Window) -> Span:

@@ -20,19 +20,12 @@ def _judge(window: Window, query: Query) -> Measurement:
         launches = [window.evidence.launch_name(row) for row in found.sure]
         answers = [named(call, name) if name else None for name in launches]
         return judged(found, query, answers, [name or _NO_LAUNCH for name in launches])
-    earlier = [_earlier(window, row) for row in found.sure]
-    answers = [_preceded(names, call, window) for names in earlier]
-    return judged(found, query, answers, [_shown(names) for names in earlier])
-
-
-def _preceded(names: list[str] | None, call: str, window: Window) -> bool | None:
-    if names is None:
-        return None
-    return any(named(call, name) for name in names) or (None if window.gap else False)
-
-
-def _shown(names: list[str] | None) -> str:
-    return _NO_LAUNCH if names is None else " and ".join(names) or "nothing"
+    answers, texts = [], []
+    for names in [_earlier(window, row) for row in found.sure]:
+        preceded = any(named(call, name) for name in names or ())
+        answers.append(preceded or (None if names is None or window.gap else False))
+        texts.append(_NO_LAUNCH if names is None else " and ".join(names) or "nothing")
+    return judged(found, query, answers, texts)
 
 
 def _earlier(window: Window, row: int) -> list[str] | None:

@@ -7,7 +7,14 @@ event; where some are missing, a prediction that they could change is unknown.
 from __future__ import annotations
 
 from foretrace.guess.amounts import EQUALS, Amount, Compare
-from foretrace.guess.kinds import GuessKind, Measurement, Query, comparison, per_window
+from foretrace.guess.kinds import (
+    GuessKind,
+    Measurement,
+    Query,
+    comparison,
+    from_selection,
+    per_window,
+)
 from foretrace.guess.scope import Window
 from foretrace.guess.selection import select
 from foretrace.units import count_text
@@ -21,8 +28,7 @@ def _count(window: Window, query: Query) -> Measurement:
     verdict = compare.verdict(low, high, query.args.get("number", Amount("0", 0)))
     measured = count_text(low) + ("" if low == high else " or more")
     why = found.why(query.what) if verdict == "unknown" else ""
-    rows, events = (items, []) if found.on_gpu else ([], items)
-    return Measurement(verdict, measured, why, rows=rows, events=events)
+    return from_selection(found, verdict, measured, why, items)
 
 
 KIND = GuessKind(

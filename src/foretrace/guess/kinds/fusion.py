@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from foretrace.guess.evidence import GpuOperation, bare
-from foretrace.guess.kinds import GuessKind, Measurement, Query, per_window
+from foretrace.guess.kinds import GuessKind, Measurement, Query, from_selection, per_window
 from foretrace.guess.scope import Unknown, Window
 from foretrace.guess.selection import Selection, cpu_does, cpu_kernels, label
 from foretrace.guess.selectors import Selector
@@ -65,9 +65,7 @@ def _fused(window: Window, query: Query) -> Measurement:
     else:
         measured = f"separate kernels: {kernels.names(window, some)}"
     verdict = "hit" if not missing and bool(whole) is ("not" not in query.args) else "miss"
-    items = whole or some or kernels.found.sure
-    rows, events = (items, []) if kernels.found.on_gpu else ([], items)
-    return Measurement(verdict, measured, rows=rows, events=events)
+    return from_selection(kernels.found, verdict, measured, items=whole or some or None)
 
 
 def _on_gpu(window: Window) -> _KernelOps:

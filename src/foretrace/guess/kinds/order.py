@@ -18,10 +18,7 @@ from foretrace.guess.selectors import HEADS, Selector
 def _judge(window: Window, query: Query) -> Measurement:
     if "second" in query.args:
         return _before(window, query.args["first"], query.args["second"])
-    return _in_order(window, query.args["sequence"])
-
-
-def _in_order(window: Window, wanted: list[Selector]) -> Measurement:
+    wanted: list[Selector] = query.args["sequence"]
     kernels = select(window, HEADS["kernels"])
     matches = [set(_sure(window, selector)) for selector in wanted]
     if kernels.unclear:

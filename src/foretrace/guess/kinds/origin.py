@@ -5,15 +5,8 @@ The names must appear in this order; others can be between them. `ProfilerStep*`
 
 from __future__ import annotations
 
-from foretrace.guess.kinds import (
-    GuessKind,
-    Measurement,
-    Query,
-    from_selection,
-    judge_all,
-    per_window,
-    tally,
-)
+from foretrace.guess import kinds
+from foretrace.guess.kinds import GuessKind, Measurement, Query
 from foretrace.guess.scope import Window, named
 from foretrace.guess.selection import select
 
@@ -24,11 +17,11 @@ def _from(window: Window, query: Query) -> Measurement:
     no = None if window.gap else False  # an op above it may be what is missing
     wanted = query.args["chain"]
     answers = [None if chain is None else _contains(chain, wanted) or no for chain in chains]
-    verdict = judge_all(query.args["quantifier"], answers, found.unclear)
+    verdict = kinds.judge_all(query.args["quantifier"], answers, found.unclear)
     lacking = "some launches were not recorded" if answers else f"no {query.what.text}"
     why = window.gap or f"{lacking} in {window.label}" if verdict == "unknown" else ""
-    measured = tally([" > ".join(chain) if chain else "nothing" for chain in chains])
-    return from_selection(found, verdict, measured, why)
+    measured = kinds.tally([" > ".join(chain) if chain else "nothing" for chain in chains])
+    return kinds.from_selection(found, verdict, measured, why)
 
 
 def _chain(window: Window, event: int) -> list[str] | None:
@@ -53,5 +46,5 @@ KIND = GuessKind(
     "origin",
     28,
     ("{quantifier:quantifier} {what:selector} comes|come from {chain:chain}",),
-    per_window(_from),
+    kinds.per_window(_from),
 )

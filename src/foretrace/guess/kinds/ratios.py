@@ -30,7 +30,7 @@ def measure(query: Query) -> Measurement:
         theirs = right.median(query.windows)
     else:
         right, theirs = replace(left, text="A"), left.median(query.need_others())
-    verdict = (_difference if "count" in query.args else _ratio)(query, mine, theirs)
+    verdict = _verdict(query, mine, theirs)
     ratio = f" ({ratio_text(mine / theirs)})" if theirs else ""
     measured = f"{left.shown(mine)} against {right.shown(theirs)} of {right.text}{ratio}"
     window = query.windows[0]
@@ -46,18 +46,16 @@ def expected(args: Mapping[str, Any]) -> str:
     return f"{args['compare'].symbol} {ratio}{other}"
 
 
-def _ratio(query: Query, mine: float, theirs: float) -> str:
+def _verdict(query: Query, mine: float, theirs: float) -> str:
+    if "count" in query.args:
+        step = query.args["count"].value
+        return "hit" if mine - theirs == (-step if "fewer" in query.args else step) else "miss"
     compare: Compare = query.args["compare"]
     if theirs:
         return compare.of(mine / theirs, query.args.get("ratio", Amount("1x", 1.0)))
     if "ratio" in query.args:
         raise Unknown("the other quantity is zero: there is no ratio")
     return compare.of(mine, Amount("0", 0))
-
-
-def _difference(query: Query, mine: float, theirs: float) -> str:
-    step = query.args["count"].value
-    return "hit" if mine - theirs == (-step if "fewer" in query.args else step) else "miss"
 
 
 KIND = GuessKind(

@@ -27,8 +27,7 @@ def measure(query: Query) -> Measurement:
         raise Unknown("the calls in A differ among themselves")
     if not bags[0]:
         raise Unknown(f"no {selector.text} in A")
-    judge = per_window(lambda window, _: _against(window, selector, bags[0], footprint))
-    return judge(query)
+    return per_window(lambda window, _: _against(window, selector, bags[0], footprint))(query)
 
 
 def _bag(window: Window, selector: Selector, footprint: bool) -> Counter[str]:

@@ -15,7 +15,6 @@ from foretrace.guess.kinds import GuessKind, Measurement, Query, per_window
 from foretrace.guess.measures import CLOCKS, Measure, each
 from foretrace.guess.scope import Unknown, Window
 from foretrace.guess.selection import certain
-from foretrace.guess.selectors import Selector
 from foretrace.units import percent_text, time_text
 
 
@@ -23,11 +22,10 @@ def measure(query: Query) -> Measurement:
     """Judge `gpu time < 300 us`, `gemm time < 60 us each` or `gemm time varies by < 20%`."""
     if "varies" in query.args:
         return _spread(query)
-    selector: Selector | None = query.args.get("what")
     if "each" in query.args:
         return per_window(_every)(query)
     clock = next((f"{name} time" for name in CLOCKS if name in query.args), "")
-    what = Measure(clock, clock) if clock else Measure("", "time", selector)
+    what = Measure(clock, clock) if clock else Measure("", "time", query.what)
     middle, window = what.median(query.windows), query.windows[0]
     shown = time_text(middle) + query.median_of
     return Measurement(query.judge(middle), shown, window=window, rows=what.rows(window))
@@ -51,7 +49,8 @@ def _spread(query: Query) -> Measurement:
     for window in query.windows:
         rows, times = certain(window, selector).sure, each(window, selector, "time")
         for row, time in zip(rows, times, strict=True):
-            groups[_identity(window, row)].append(time)
+            flops = window.evidence.kernel_fact(row, "flops")
+            groups[window.evidence.operation(row).name, flops].append(time)
     repeated = [times for times in groups.values() if len(times) > 1]
     if not repeated:
         raise Unknown(f"no {selector.text} ran more than once")
@@ -59,10 +58,6 @@ def _spread(query: Query) -> Measurement:
     first = query.windows[0]
     rows = certain(first, selector).sure
     return Measurement(query.judge(worst), percent_text(worst), window=first, rows=rows)
-
-
-def _identity(window: Window, row: int) -> tuple[str, object]:
-    return window.evidence.operation(row).name, window.evidence.kernel_fact(row, "flops")
 
 
 KIND = GuessKind(
