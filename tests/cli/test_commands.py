@@ -55,6 +55,8 @@ def test_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
         ["look"],
         ["look", MLP, "--bad"],
         ["look", MLP, "--limit", "depth=x"],
+        ["sql", MLP, "select 1", "--rows", "-1"],
+        ["share", MLP, "--to", ""],
     ):
         assert main(arguments) == 2
         assert capsys.readouterr().err.count("\n") == 1

@@ -35,6 +35,7 @@ def test_help_lists_every_command_in_its_group_uncut(capsys: pytest.CaptureFixtu
     [
         (["lok"], "look"),
         (["run", "mpl"], "mlp"),
+        (["bench", "gelu"], "geglu"),
         (["shapes", "mpl"], "mlp"),
         (["docs", "sq"], "sql"),
     ],

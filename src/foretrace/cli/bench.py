@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from foretrace.cli import SuggestingGroup
 from foretrace.cli._options import as_json, joined, shown
 from foretrace.errors import MissingError, UsageError
 
@@ -36,7 +37,7 @@ _MEASURING = joined(
     ),
     _DTYPE,
     click.option("--contender", "names", multiple=True, help="Only these; may be repeated."),
-    shown("--repeats", default=21, help="Timed rounds of each contender."),
+    shown("--repeats", default=21, type=click.IntRange(1), help="Timed rounds of each contender."),
     shown("--autotune-seconds", default=600.0, help="Stop autotuning peers after this long."),
     click.option("-o", "--output", type=_OUTPUT, help="Write the results here, as JSON."),
     _PLOT,
@@ -44,7 +45,7 @@ _MEASURING = joined(
 )
 
 
-@click.group(epilog="See: foretrace docs kernels")
+@click.group(cls=SuggestingGroup, epilog="See: foretrace docs kernels")
 def command() -> None:
     """Measure the GeGLU kernels against eager, compiled, autotuned and Liger."""
 

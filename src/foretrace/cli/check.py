@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from foretrace.cli._options import PATH, Reading, as_json, flag, opens_trace, warn_of_loss
+from foretrace.errors import UsageError
 
 
 @click.command("check", epilog="See: foretrace docs guess")
@@ -47,7 +48,6 @@ def command(
     The exit code is 1 when a prediction missed. A prediction is unknown when the trace does not
     have the data, or when it is cut or damaged.
     """
-    from foretrace.errors import UsageError
     from foretrace.guess import check, parse
     from foretrace.guess.guess_files import load
     from foretrace.guess.marking import document

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from foretrace.cli._options import PATH, Reading, in_forms, opens_trace, shown, warn_of_loss
+from foretrace.errors import UsageError
 
 MOST = 26  # one letter each
 
@@ -60,7 +61,6 @@ def command(
     foretrace compare main.json.gz branch.json.gz --fail-if "gpu > 1.05x" --fail-if "kernels > 1x"
     """
     from foretrace.comparison import compare, document
-    from foretrace.errors import UsageError
     from foretrace.guess.gate import parse_gate
     from foretrace.render.comparison import comparison_markdown, comparison_text
     from foretrace.render.safe import plain

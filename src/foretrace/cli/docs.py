@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from pathlib import Path
 
 import click
+
+from foretrace.errors import UsageError
 
 PACKAGED = Path(__file__).parents[1] / "docs"
 CHECKOUT = Path(__file__).parents[3] / "docs"
@@ -32,19 +35,12 @@ def command(page: str | None) -> None:
     found = pages()
     if page is None:
         width = max(map(len, found), default=0)
-        click.echo("\n".join(f"{name:<{width}}  {_title(path)}" for name, path in found.items()))
+        for name, path in found.items():
+            title = path.read_text(encoding="utf-8").partition("\n")[0].lstrip("# ").rstrip()
+            click.echo(f"{name:<{width}}  {title}")
     elif page in found:
         click.echo(found[page].read_text(encoding="utf-8").rstrip("\n"))
     else:
-        from difflib import get_close_matches
-
-        from foretrace.errors import UsageError
-
         close = get_close_matches(page, found, n=1)
         hint = f"did you mean {close[0]}?" if close else "foretrace docs lists the pages"
         raise UsageError(f"no page {page!r}: {hint}")
-
-
-def _title(page: Path) -> str:
-    with page.open(encoding="utf-8") as lines:
-        return lines.readline().lstrip("# ").rstrip()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from foretrace.cli._options import PATH, Reading, as_json, opens_trace, warn_of_loss
+from foretrace.errors import UsageError
 
 if TYPE_CHECKING:
     from foretrace.guess import Guess
@@ -33,11 +34,7 @@ QUIT = ("q", "quit")
 @as_json
 @opens_trace
 def command(
-    trace: str | None,
-    source: str | None,
-    answers: str | None,
-    as_json: bool,
-    reading: Reading,
+    trace: str | None, source: str | None, answers: str | None, as_json: bool, reading: Reading
 ) -> int:
     """Answer a few questions about TRACE before it is shown, then see your answers marked.
 
@@ -50,7 +47,6 @@ def command(
     to run, for `foretrace check --guesses`; with --json as a document of texts and reasons. It
     refuses a cut or damaged trace, which may lack data.
     """
-    from foretrace.errors import UsageError
     from foretrace.guess import baseline, check
     from foretrace.guess.marking import document
     from foretrace.guess.questions import questions
@@ -90,8 +86,6 @@ def _asked(questions: list[Question]) -> list[Guess]:
 
 
 def _answer(text: str, question: Question) -> list[Guess]:
-    from foretrace.errors import UsageError
-
     while True:
         answer = str(click.prompt(text, default="", show_default=False, err=True)).strip()
         if answer.lower() in QUIT:
@@ -104,8 +98,6 @@ def _answer(text: str, question: Question) -> list[Guess]:
 
 def _scripted(questions: list[Question], path: str) -> Iterator[Guess]:
     from pathlib import Path
-
-    from foretrace.errors import UsageError
 
     try:
         lines = Path(path).read_text(encoding="utf-8").splitlines()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from foretrace.cli._options import DEVICES, flag, in_forms, rung_names, say
+from foretrace.errors import UsageError
 
 
 @click.command("ladder", epilog="See: foretrace docs ladder")
@@ -50,7 +51,6 @@ def command(
     from contextlib import nullcontext
     from pathlib import Path
 
-    from foretrace.errors import UsageError
     from foretrace.ladder import climb_here, climb_recorded
     from foretrace.render.climb import climb_markdown, climb_text
     from foretrace.schema.documents import encode

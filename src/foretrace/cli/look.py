@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import click
@@ -57,11 +56,17 @@ def command(trace: str, form: str, top: int, reading: Reading) -> int:
 def _look(trace: str, inside: FolderContents | None, reading: Reading, top: int) -> Answer:
     """One trace; files beside it that cannot be read are odd."""
     from foretrace.overview.reading import overview_of
+    from foretrace.render.safe import plain
 
-    with _uncollected():
+    gc.disable()  # loading hundreds of modules sets it off for nothing: 5% of a small trace's time
+    try:
         found = overview_of(trace, cache=reading.cache, limits=reading.limits)
+    finally:
+        gc.enable()
     left_out = [str(problem) for _, problem in inside.files if problem] if inside else []
-    _warn(left_out)
+    if left_out:  # the document of one trace has no place for unreadable files beside it
+        more = f" (and {len(left_out) - 1:,} more)" if len(left_out) > 1 else ""
+        say(plain(f"warning: left out: {left_out[0]}{more}"))
 
     def page() -> list[Section]:
         from foretrace.render.look_page import sections
@@ -69,29 +74,6 @@ def _look(trace: str, inside: FolderContents | None, reading: Reading, top: int)
         return sections(found, top)
 
     return found.look, page, bool(left_out) or found.look.ledger.lost_data
-
-
-def _warn(left_out: list[str]) -> None:
-    """The document of the one trace in a folder has no place for unreadable files beside it."""
-    if left_out:
-        from foretrace.render.safe import plain
-
-        more = f" (and {len(left_out) - 1:,} more)" if len(left_out) > 1 else ""
-        say(plain(f"warning: left out: {left_out[0]}{more}"))
-
-
-@contextmanager
-def _uncollected() -> Iterator[None]:
-    """Loading some hundred modules sets off the collector again and again for nothing: 5% of a look
-    at a small trace.
-    """
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collecting:
-            gc.enable()
 
 
 def _look_set(trace: str, inside: FolderContents, reading: Reading) -> Answer:

@@ -8,6 +8,7 @@ import sys
 import click
 
 from foretrace.cli._options import as_json
+from foretrace.errors import UsageError
 
 
 @click.command("name", epilog="See: foretrace docs kernel-names")
@@ -18,7 +19,7 @@ from foretrace.cli._options import as_json
     metavar="CARD",
     help="Relate the kernel to a card: a name (H200) or a chip (sm_90, gfx942).",
 )
-def command(name: str, as_json: bool, gpu: str | None) -> int:
+def command(name: str, as_json: bool, gpu: str | None) -> None:
     """Explain a kernel's name, part by part.
 
     Each part comes with its meaning and how sure that is: documented, checked against traces,
@@ -30,41 +31,31 @@ def command(name: str, as_json: bool, gpu: str | None) -> int:
     import msgspec
 
     from foretrace import families
-    from foretrace.errors import UsageError
     from foretrace.render import kernel_name
     from foretrace.schema.documents.name import DecodedName, OnCard
 
     if not name.strip(" \t\r\n"):
-        raise UsageError(
-            "the name is empty: give a kernel's name as a trace prints it, in quotes, or - for "
-            "stdin"
-        )
+        usage = "give a kernel's name as a trace prints it, in quotes, or - for stdin"
+        raise UsageError(f"the name is empty: {usage}")
     arch = _arch(gpu) if gpu else ""
-    kernels = [families.decode(text) for text in (_lines() if name == "-" else [name])]
-    documents = [
-        DecodedName.of(
-            kernel, OnCard(arch, families.on_card(kernel, arch)) if arch else msgspec.UNSET
-        )
-        for kernel in kernels
-    ]
+    names, documents = [name], []
+    if name == "-":
+        text = sys.stdin.buffer.read().decode("utf-8", "replace")
+        names = [line for line in text.split("\n") if line.strip()]
+    for kernel in map(families.decode, names):
+        card = OnCard(arch, families.on_card(kernel, arch)) if arch else msgspec.UNSET
+        documents.append(DecodedName.of(kernel, card))
     if as_json:
         answer = msgspec.to_builtins(documents if name == "-" else documents[0])
         click.echo(json.dumps(answer))  # ASCII: a name may hold what a terminal acts on
-        return 0
-    for document in documents:
-        click.echo(kernel_name.text(document))
-    return 0
-
-
-def _lines() -> list[str]:
-    text = sys.stdin.buffer.read().decode("utf-8", "replace")
-    return [line for line in text.split("\n") if line.strip()]
+    else:
+        for document in documents:
+            click.echo(kernel_name.text(document))
 
 
 def _arch(card: str) -> str:
     """`sm90` for `sm_90` or `H200`. Several cards may share the name if they share the chip."""
     from foretrace import devices
-    from foretrace.errors import UsageError
     from foretrace.render.safe import plain
 
     if re.fullmatch(r"sm_?\d{2,3}[a-z]?|gfx\w{3,5}", card.lower()):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from foretrace.cli._options import PATH, Reading, flag, new_file, opens_trace, shown
+from foretrace.errors import UsageError
 
 
 @click.command("perfetto", epilog="See: foretrace docs share")
@@ -31,7 +32,6 @@ def command(
     """Open TRACE in Perfetto's page. The trace stays on this machine: nothing is uploaded."""
     from pathlib import Path
 
-    from foretrace.errors import UsageError
     from foretrace.share import handoff
     from foretrace.share.perfetto import annotated as write_annotated
 

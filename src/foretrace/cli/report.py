@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from foretrace.cli._options import PATH, Reading, flag, new_file, opens_trace, shown
+from foretrace.errors import UsageError
 
 
 @click.command("report", epilog="See: foretrace docs report")
@@ -46,7 +47,6 @@ def command(
 
     The file holds everything it shows and needs no network: open it from disk, mail it, keep it.
     """
-    from foretrace.errors import UsageError
     from foretrace.render.html import write_report
     from foretrace.render.html.extras import climbed, marked
 

@@ -7,7 +7,7 @@ import click
 
 @click.command("schema", epilog="See: foretrace docs python")
 @click.argument("name", required=False)
-def command(name: str | None) -> int:
+def command(name: str | None) -> None:
     """Print the JSON Schema of the document NAME, which a command prints with --json.
 
     Without NAME, list the documents.
@@ -26,8 +26,7 @@ def command(name: str | None) -> int:
     if name is None:
         for each, module in modules.items():
             click.echo(f"{each:<10} {(module.__doc__ or '').splitlines()[0]}")
-        return 0
-    if name not in modules:
+    elif name in modules:
+        click.echo(json.dumps(documents.json_schema(modules[name].DOCUMENT), indent=2))
+    else:
         raise UsageError(f"there is no document {name!r}; choose one of: {', '.join(modules)}")
-    click.echo(json.dumps(documents.json_schema(modules[name].DOCUMENT), indent=2))
-    return 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from foretrace.cli._options import PATH, Reading, as_json, opens_trace
+from foretrace.errors import UsageError
 
 
 @click.command("share", epilog="See: foretrace docs share")
@@ -24,12 +25,7 @@ from foretrace.cli._options import PATH, Reading, as_json, opens_trace
 @as_json
 @opens_trace
 def command(
-    path: str,
-    url: str | None,
-    bucket: str | None,
-    keep: str,
-    as_json: bool,
-    reading: Reading,
+    path: str, url: str | None, bucket: str | None, keep: str, as_json: bool, reading: Reading
 ) -> int:
     """Put the traces in PATH where others can see them, with a report for each and an index page.
 
@@ -43,7 +39,6 @@ def command(
     """
     import shlex
 
-    from foretrace.errors import UsageError
     from foretrace.render.safe import plain
     from foretrace.schema.documents import encode
     from foretrace.schema.documents.share import ShareDocument
@@ -51,7 +46,7 @@ def command(
     from foretrace.share.redact import KEEP, REMAINS, parse_keep
     from foretrace.share.stores import store_for
 
-    if (url is None) == (bucket is None):
+    if bool(url) == bool(bucket):
         raise UsageError("say where to: --to URL, or -b BUCKET")
     wanted = parse_keep(keep)
     store = store_for(url or f"hf://buckets/{bucket}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from foretrace.cli._options import PATH, Reading, as_json, opens_trace, shown, warn_of_loss
+from foretrace.errors import UsageError
 
 
 @click.command("sql", epilog="See: foretrace docs sql")
@@ -17,15 +18,10 @@ from foretrace.cli._options import PATH, Reading, as_json, opens_trace, shown, w
     is_flag=True,
     help="Comma-separated values (cells that look like formulas are quoted).",
 )
-@shown("--rows", default=50, help="How many rows to print as a table.")
+@shown("--rows", default=50, type=click.IntRange(0), help="How many rows to print as a table.")
 @opens_trace
 def command(
-    trace: str,
-    query: str | None,
-    as_json: bool,
-    as_csv: bool,
-    rows: int,
-    reading: Reading,
+    trace: str, query: str | None, as_json: bool, as_csv: bool, rows: int, reading: Reading
 ) -> int:
     """Query a trace with SQL. Without QUERY, list the tables and their columns.
 
@@ -35,7 +31,6 @@ def command(
     """
     import json
 
-    from foretrace.errors import UsageError
     from foretrace.render import rows as render
 
     if as_json and as_csv:

@@ -22,8 +22,9 @@ def command(card: str, no_climb: bool, out: str, reading: Reading) -> int:
     report on the MLP, eager and compiled.
     """
     from foretrace import recordings
+    from foretrace.ladder import climb_recorded
     from foretrace.overview.reading import overview_of
-    from foretrace.render.tour import next_text, tour_text
+    from foretrace.render.tour import climb_summary, next_text, tour_text
 
     paths = recordings.traces(card)
     looks = {
@@ -31,10 +32,11 @@ def command(card: str, no_climb: bool, out: str, reading: Reading) -> int:
         for name, path in paths.items()
     }
     click.echo(tour_text(looks))
+    recorded = f"foretrace ladder --recorded {card}"
     if not no_climb:
         _part("The climb on this machine", _here)
-    _part("The recorded climb", lambda: _recorded(card))
-    _part("The report", lambda: _report(card, out, reading.cache))
+    _part("The recorded climb", lambda: climb_summary(climb_recorded(card), recorded))
+    _part("The report", lambda: _report(card, out, reading))
     click.echo(f"\n{next_text(str(recordings.folder(card)))}")
     return 1 if reading.strict and any(look.ledger.lost_data for look in looks.values()) else 0
 
@@ -60,24 +62,17 @@ def _here() -> str:
         return climb_summary(ladder.climb_here(Path(folder), "auto", (), say), "foretrace ladder")
 
 
-def _recorded(card: str) -> str:
-    from foretrace.ladder import climb_recorded
-    from foretrace.render.tour import climb_summary
-
-    return climb_summary(climb_recorded(card), f"foretrace ladder --recorded {card}")
-
-
-def _report(card: str, out: str, cache: bool) -> str:
+def _report(card: str, out: str, reading: Reading) -> str:
     from pathlib import Path
 
     import msgspec
 
-    from foretrace import opening, recordings
+    from foretrace import recordings
     from foretrace.ladder import climb_recorded
     from foretrace.render.html import write_report
 
     Path(out).parent.mkdir(parents=True, exist_ok=True)
     paths = recordings.traces(card)
-    traces = [opening.open(paths[name], cache=cache) for name in ("mlp_eager", "mlp_compiled")]
+    traces = [reading.trace(str(paths[name])) for name in ("mlp_eager", "mlp_compiled")]
     climb = msgspec.to_builtins(climb_recorded(card, ("mlp",)))
     return f"The report on the MLP, eager and compiled: {write_report(out, traces, ladder=climb)}"

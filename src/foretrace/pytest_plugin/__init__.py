@@ -26,7 +26,7 @@ from typing import Any
 
 import pytest
 
-from foretrace.pytest_plugin.block import CpuKernels
+from foretrace.pytest_plugin.block import cpu_kernel_names
 from foretrace.pytest_plugin.judging import JUDGED, KernelTraces
 from foretrace.units import plural
 
@@ -36,6 +36,10 @@ OPTIONS: dict[str, tuple[bool | str, str]] = {
     "snapshots": ("__kernels__", "folder beside each test file for its kernel snapshots"),
     "keep": (".foretrace", "folder, relative to the root, for the traces of failing tests"),
     "unknown": ("report", "what an unknown prediction does: report, skip or fail"),
+}
+_FORMS: dict[str, dict[str, Any]] = {
+    "update": {"action": "store_true"},
+    "unknown": {"choices": ("report", "skip", "fail")},
 }
 MARKS = (
     "max_kernels(count): every recorded step launches at most this many GPU kernels (foretrace)",
@@ -49,15 +53,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options and the ini settings."""
     group = parser.getgroup("foretrace", "predictions about GPU kernels")
     for name, (default, text) in OPTIONS.items():
-        flag, kind = f"foretrace_{name}", "bool" if isinstance(default, bool) else "string"
-        how: dict[str, Any] = {"metavar": name.upper()}
-        if kind == "bool":
-            how = {"action": "store_true"}
-        elif name == "unknown":
-            how = {"choices": ("report", "skip", "fail")}
-        shown = f"{text} [{default}]"
-        group.addoption(f"--foretrace-{name}", dest=flag, default=None, help=shown, **how)
-        parser.addini(flag, text, type=kind, default=default)
+        setting, shown = f"foretrace_{name}", f"{text} [{default}]"
+        how = _FORMS.get(name, {"metavar": name.upper()})
+        group.addoption(f"--foretrace-{name}", dest=setting, default=None, help=shown, **how)
+        kind = "bool" if default is False else "string"
+        parser.addini(setting, text, type=kind, default=default)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -69,16 +69,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture  # type: ignore[untyped-decorator]
 def kernel_trace(request: pytest.FixtureRequest) -> Iterator[KernelTraces]:
-    """Profiles a block, or opens a trace: `with kernel_trace(warmup=2, steps=1) as t:`,
-    `kernel_trace("trace.json.gz")`.
-    """
-    with tempfile.TemporaryDirectory(prefix="foretrace-") as folder:
-        traces = KernelTraces(request.node, Path(folder))
-        request.node.stash[TRACES] = traces
-        cpu_kernels = CpuKernels()
-        cpu_kernels.show()
+    """Profiles a block (`with kernel_trace(warmup=2) as t:`), or opens a trace file."""
+    with tempfile.TemporaryDirectory(prefix="foretrace-") as folder, cpu_kernel_names():
+        traces = request.node.stash[TRACES] = KernelTraces(request.node, Path(folder))
         yield traces
-        cpu_kernels.restore()
 
 
 @pytest.hookimpl(wrapper=True)  # type: ignore[untyped-decorator]
@@ -138,8 +132,7 @@ class Summary:
                 terminalreporter.write_line(line)
 
     def _head(self) -> str:
-        marks: Counter[str] = Counter()
-        shots: Counter[str] = Counter()
+        marks, shots = Counter[str](), Counter[str]()
         for report in self.reports:
             marks.update(report.get("verdicts", {}))
             shots.update(snapshot.split()[0] for snapshot in report.get("snapshots", ()))

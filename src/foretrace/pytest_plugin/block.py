@@ -6,6 +6,7 @@ import os
 import sys
 import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -79,15 +80,15 @@ class RecordedBlock:
     def step(self) -> None:
         """The end of one round."""
         self.rounds += 1
-        last = self.warmup + self.steps
-        if self.rounds <= self.warmup:
+        recorded = self.rounds - self.warmup
+        if recorded <= 0:
             # a warm-up round, recorded only because the block could have had no rounds at all
             self._end(keep=False)
-        if self.rounds == self.warmup:
+        if recorded == 0:
             self._begin()
-        elif self.rounds == last:
+        elif recorded == self.steps:
             self._end(keep=True)
-        elif self.warmup < self.rounds < last:
+        elif 0 < recorded < self.steps:
             self._mark(self.rounds)
 
     def _begin(self) -> None:
@@ -167,36 +168,28 @@ class RecordedBlock:
         self.owner.compare(self, name)
 
 
-class CpuKernels:
-    """Lets Inductor name its C++ kernels in CPU traces while a test runs.
+_VARIABLE = "TORCHINDUCTOR_CPP_ENABLE_KERNEL_PROFILE"
 
-    It must be on before something compiles. Importing Inductor takes seconds: where it is not
-    loaded yet, the environment variable sets it.
+
+@contextmanager
+def cpu_kernel_names() -> Iterator[None]:
+    """Let Inductor name its C++ kernels in CPU traces; it must be on before something compiles.
+
+    Importing Inductor takes seconds: where it is not loaded yet, the environment variable sets it.
     """
-
-    VARIABLE = "TORCHINDUCTOR_CPP_ENABLE_KERNEL_PROFILE"
-
-    def __init__(self) -> None:
-        self._value = os.environ.get(self.VARIABLE)
-        settings = _inductor()
-        self._before = self._value == "1" if settings is None else settings.enable_kernel_profile
-
-    def show(self) -> None:
-        """Turn it on."""
-        os.environ[self.VARIABLE] = "1"
-        self._set(True)
-
-    def restore(self) -> None:
-        """Set it to what it was before."""
-        del os.environ[self.VARIABLE]
-        if self._value is not None:
-            os.environ[self.VARIABLE] = self._value
-        self._set(self._before)
-
-    def _set(self, value: bool) -> None:
-        settings = _inductor()
-        if settings is not None:
-            settings.enable_kernel_profile = value
+    value, settings = os.environ.get(_VARIABLE), _inductor()
+    before = value == "1" if settings is None else settings.enable_kernel_profile
+    os.environ[_VARIABLE] = "1"
+    if settings is not None:
+        settings.enable_kernel_profile = True
+    try:
+        yield
+    finally:
+        del os.environ[_VARIABLE]
+        if value is not None:
+            os.environ[_VARIABLE] = value
+        if settings := _inductor():  # the test may have loaded it
+            settings.enable_kernel_profile = before
 
 
 def _inductor() -> Any:

@@ -1,6 +1,4 @@
-"""`KernelTraces`, the fixture: makes blocks, judges predictions about them, and remembers the
-verdicts for the report.
-"""
+"""`KernelTraces`, the fixture: makes blocks, judges them, remembers the verdicts for the report."""
 
 from __future__ import annotations
 
@@ -19,13 +17,14 @@ if TYPE_CHECKING:
     from foretrace.schema.verdict import Verdict
 
 JUDGED = ("max_kernels", "no_sync", "guess")
+_OFF = ("", "0", "false")
 
 
 class KernelTraces:
     """`kernel_trace(...)` makes a block to record, `kernel_trace("trace.json.gz")` opens a file."""
 
     def __init__(self, item: pytest.Item, folder: Path) -> None:
-        self.item, self.folder = item, folder
+        self.item, self.folder, self.config = item, folder, item.config
         self.blocks: list[RecordedBlock] = []
         self.verdicts: list[Verdict] = []
         self.snapshots: list[str] = []
@@ -53,7 +52,7 @@ class KernelTraces:
 
         __tracebackhide__ = True
         self.verdicts += verdicts
-        policy = option(self.item.config, "unknown")
+        policy = option(self.config, "unknown")
         failing = ("miss", "unknown") if policy == "fail" else ("miss",)
         failed = [verdict for verdict in verdicts if verdict.verdict in failing]
         if failed:
@@ -68,11 +67,8 @@ class KernelTraces:
         from foretrace.guess import check, parse
 
         __tracebackhide__ = True
-        said = [
-            (text, str(mark.kwargs.get("reason", "")))
-            for mark in self.item.iter_markers()
-            for text in mark_texts(mark)
-        ]
+        marks = list(self.item.iter_markers())
+        said = [(text, mark.kwargs.get("reason", "")) for mark in marks for text in _texts(mark)]
         if said and not self.blocks:
             raise AssertionError(
                 f"{said[0][0]}: the test recorded nothing; write `with kernel_trace() as t:`"
@@ -80,7 +76,7 @@ class KernelTraces:
         for block in self.blocks if said else []:
             # A file without steps is judged as a whole.
             prefix = "" if block.trace.has("steps") else "per step: "
-            guesses = [parse(text.removeprefix(prefix), reason) for text, reason in said]
+            guesses = [parse(text.removeprefix(prefix), str(reason)) for text, reason in said]
             self.judge(check(block.trace, guesses))
 
     def compare(self, block: RecordedBlock, name: str) -> None:
@@ -90,14 +86,15 @@ class KernelTraces:
 
         __tracebackhide__ = True
         test = self.item.nodeid.split("::", 1)[-1] + (f".{name}" if name else "")
-        folder = self.item.path.parent / option(self.item.config, "snapshots") / self.item.path.stem
+        folder = self.item.path.parent / option(self.config, "snapshots") / self.item.path.stem
         file = SnapshotFile(folder, test, block.trace, block.torch_version)
         try:
             kernels = block.kernels
         except Unknown as missing:
             raise AssertionError(f"no snapshot: {missing}") from None
-        known = file.path.exists() or file.others() or _in_ci()
-        if option(self.item.config, "update") or not known:
+        in_ci = any(os.environ.get(name, "") not in _OFF for name in ("CI", "BUILD_NUMBER"))
+        known = file.path.exists() or file.others() or in_ci
+        if option(self.config, "update") or not known:
             self.snapshots.append(f"written {file.write(kernels)}")
         elif file.path.exists():
             self._compare(file, kernels)
@@ -131,7 +128,7 @@ class KernelTraces:
 
         paths = [block.path for block in self.blocks]
         recorded = [path for path in paths if path.parent == self.folder and path.exists()]
-        folder = self.item.config.rootpath / option(self.item.config, "keep")
+        folder = self.config.rootpath / option(self.config, "keep")
         stem = file_stem(self.item.nodeid.replace("/", "."))
         kept = []
         for number, path in enumerate(recorded):
@@ -164,7 +161,7 @@ class KernelTraces:
         return "\n\n".join(part for part in parts if part)
 
 
-def mark_texts(mark: pytest.Mark) -> list[str]:
+def _texts(mark: pytest.Mark) -> list[str]:
     """The predictions that a mark stands for."""
     if mark.name == "max_kernels":
         most = mark.args[0] if mark.args else mark.kwargs.get("count", "")
@@ -178,8 +175,3 @@ def option(config: pytest.Config, name: str) -> Any:
     """The command line first, the ini file second."""
     given = config.getoption(f"foretrace_{name}", None)
     return config.getini(f"foretrace_{name}") if given is None else given
-
-
-def _in_ci() -> bool:
-    values = [os.environ.get(name) for name in ("CI", "BUILD_NUMBER")]
-    return any(value not in (None, "", "0", "false") for value in values)
