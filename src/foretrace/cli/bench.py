@@ -63,9 +63,7 @@ def geglu(sizes: tuple[str, ...], dtype: str, **options: Any) -> None:
 @command.command()
 @_MEASURING
 @click.option(
-    "--training/--no-training",
-    default=True,
-    help="Also measure forward with backward, at the main sizes.",
+    "--training/--no-training", default=True, help="Also forward with backward, at the main sizes."
 )
 @click.option(
     "--further/--no-further", default=True, help="Also measure the twelve further sizes, forward."

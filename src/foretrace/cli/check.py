@@ -19,11 +19,7 @@ from foretrace.errors import UsageError
     help="A prediction, such as 'in mlp_fwd: kernels == 5'.",
 )
 @click.option(
-    "--guesses",
-    "files",
-    multiple=True,
-    metavar="FILE.toml",
-    help="A file of predictions with their reasons.",
+    "--guesses", "files", multiple=True, metavar="FILE.toml", help="Predictions and their reasons."
 )
 @click.option("--against", metavar="OTHER", help="The trace that predictions call A.")
 @flag("--need-data", "Exit 1 for unknown predictions as well.")

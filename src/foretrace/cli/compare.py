@@ -32,12 +32,7 @@ MOST = 26  # one letter each
     help='Exit 1 when this holds: "gpu > 1.05x", "kernels > 4", "wall > 2ms". Quantities: gpu, '
     "cpu, wall, idle, kernels, memcpys, launches. Repeatable.",
 )
-@shown(
-    "--top",
-    default=12,
-    type=click.IntRange(1),
-    help="How many kernels of each kind, and ops, to list.",
-)
+@shown("--top", default=12, type=click.IntRange(1), help="Kernels of each kind, and ops, to list.")
 @opens_trace
 def command(
     a: str,

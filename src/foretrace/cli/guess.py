@@ -21,10 +21,7 @@ QUIT = ("q", "quit")
 @click.command("guess", epilog="See: foretrace docs guess")
 @click.argument("trace", required=False, type=PATH)
 @click.option(
-    "--from",
-    "source",
-    metavar="TRACE",
-    help="Write the predictions that hold on TRACE as a guess file.",
+    "--from", "source", metavar="TRACE", help="Write what holds on TRACE as a guess file."
 )
 @click.option(
     "--answers",

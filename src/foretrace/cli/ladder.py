@@ -10,9 +10,7 @@ from foretrace.errors import UsageError
 
 @click.command("ladder", epilog="See: foretrace docs ladder")
 @click.option(
-    "--recorded",
-    metavar="CARD",
-    help="Climb the traces inside the package instead (h200): no torch, no GPU.",
+    "--recorded", metavar="CARD", help="Climb packaged traces instead (h200): no torch, no GPU."
 )
 @click.option(
     "--only",

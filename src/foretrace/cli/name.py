@@ -15,9 +15,7 @@ from foretrace.errors import UsageError
 @click.argument("name")
 @as_json
 @click.option(
-    "--gpu",
-    metavar="CARD",
-    help="Relate the kernel to a card: a name (H200) or a chip (sm_90, gfx942).",
+    "--gpu", metavar="CARD", help="Relate it to a card: a name (H200) or a chip (sm_90, gfx942)."
 )
 def command(name: str, as_json: bool, gpu: str | None) -> None:
     """Explain a kernel's name, part by part.

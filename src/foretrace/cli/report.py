@@ -13,16 +13,10 @@ from foretrace.errors import UsageError
 @shown("-o", "--out", default="report.html", help="The file to write.")
 @flag("--overwrite", "Replace a file of that name.")
 @click.option(
-    "--step",
-    type=click.IntRange(0),
-    help="The step to open at, counted from 0; the typical one otherwise.",
+    "--step", type=click.IntRange(0), help="Open at this step, from 0; else at the typical one."
 )
 @click.option(
-    "-g",
-    "--guess",
-    multiple=True,
-    metavar="TEXT",
-    help="A guess to mark and show; may be repeated.",
+    "-g", "--guess", multiple=True, metavar="TEXT", help="A guess to mark and show; repeatable."
 )
 @click.option(
     "--guesses",

@@ -10,10 +10,7 @@ from foretrace.cli._options import PATH, Reading, flag, opens_trace
 @click.command("serve", epilog="See: foretrace docs serve")
 @click.argument("path", type=PATH)
 @click.option(
-    "--port",
-    type=click.IntRange(0, 65535),
-    default=0,
-    help="A port of your choice; a free one otherwise.",
+    "--port", type=click.IntRange(0, 65535), default=0, help="The port; a free one otherwise."
 )
 @flag("--no-browser", "Print the address instead of opening it.")
 @opens_trace

@@ -16,12 +16,7 @@ from foretrace.errors import UsageError
 @click.option(
     "-b", "--bucket", metavar="NAME", help="A bucket of the Hugging Face Hub: NAME, or USER/NAME."
 )
-@click.option(
-    "--keep",
-    default="",
-    metavar="WORDS",
-    help="Keep more: stacks, paths, inputs, hosts; several with commas.",
-)
+@click.option("--keep", default="", metavar="WORDS", help="Keep any of stacks,paths,inputs,hosts.")
 @as_json
 @opens_trace
 def command(

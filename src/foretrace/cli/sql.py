@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from foretrace.cli._options import PATH, Reading, as_json, opens_trace, shown, warn_of_loss
+from foretrace.cli._options import PATH, Reading, as_json, flag, opens_trace, shown, warn_of_loss
 from foretrace.errors import UsageError
 
 
@@ -12,16 +12,11 @@ from foretrace.errors import UsageError
 @click.argument("trace", type=PATH)
 @click.argument("query", required=False)
 @as_json
-@click.option(
-    "--csv",
-    "as_csv",
-    is_flag=True,
-    help="Comma-separated values (cells that look like formulas are quoted).",
-)
+@flag("--csv", "Comma-separated values (cells that look like formulas are quoted).")
 @shown("--rows", default=50, type=click.IntRange(0), help="How many rows to print as a table.")
 @opens_trace
 def command(
-    trace: str, query: str | None, as_json: bool, as_csv: bool, rows: int, reading: Reading
+    trace: str, query: str | None, as_json: bool, csv: bool, rows: int, reading: Reading
 ) -> int:
     """Query a trace with SQL. Without QUERY, list the tables and their columns.
 
@@ -33,7 +28,7 @@ def command(
 
     from foretrace.render import rows as render
 
-    if as_json and as_csv:
+    if as_json and csv:
         raise UsageError("choose one of --json and --csv")
     opened = reading.trace(trace)
     warn_of_loss(opened)
@@ -45,7 +40,7 @@ def command(
         found = opened.sql(query)
         if as_json:
             click.echo(render.json_text(found))
-        elif as_csv:
+        elif csv:
             click.echo(render.csv_text(found))
         else:
             click.echo(render.table_text(found, rows))

@@ -77,14 +77,10 @@ class Evidence:
         self.trace = trace
         gpu, host = trace.gpu, trace.host
         keys = np.stack((gpu.kind, host.name[gpu.id], chain_ids(trace, gpu.op)), 1)
-        _, first, inverse = (
-            np.unique(keys, axis=0, return_index=True, return_inverse=True)
-            if len(gpu)
-            else (0, [], [])
-        )
-        self._number: Ints = np.asarray(inverse, np.int64).reshape(-1)
+        _, first, inverse = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+        self._number: Ints = inverse.reshape(-1)
         self._masks: dict[Hashable, Bools] = {}
-        self.operations = [self._decode(row) for row in np.asarray(first, np.int64).tolist()]
+        self.operations = [self._decode(row) for row in first.tolist()]
 
     def _decode(self, row: int) -> GpuOperation:
         gpu, host = self.trace.gpu, self.trace.host
@@ -102,7 +98,7 @@ class Evidence:
         """Rows whose operation passes the test; computed once per `key`."""
         if key not in self._masks:
             passing = np.array([test(operation) for operation in self.operations], bool)
-            self._masks[key] = passing[self._number] if self.operations else np.zeros(0, bool)
+            self._masks[key] = passing[self._number]
         return self._masks[key]
 
     @cached_property
@@ -149,10 +145,8 @@ class Evidence:
     def footprint(self, row: int, column: str) -> Any:
         """How a kernel was launched: grid, block, registers, shared memory, occupancy, stream."""
         value = self.kernel_fact(row, column)
-        if column == "occupancy" and not value:
-            # the profiler writes 0 where it cannot estimate, such as for kernels in clusters
-            return None
-        return value
+        # the profiler writes 0 where it cannot estimate, such as for kernels in clusters
+        return None if column == "occupancy" and not value else value
 
     def input_shapes(self, event: int) -> list[list[int]] | None:
         """Shapes of an op's tensor inputs in order; None where they were not recorded."""

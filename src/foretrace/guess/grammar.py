@@ -15,15 +15,8 @@ from dataclasses import replace
 from functools import cache
 from typing import Any, NamedTuple, TypeVar
 
-from foretrace.guess.amounts import (
-    PHRASES,
-    UNITS,
-    read_compare,
-    read_count,
-    read_number,
-    read_phrase,
-    reader,
-)
+from foretrace.guess import amounts
+from foretrace.guess.amounts import PHRASES, UNITS
 from foretrace.guess.fields import read_field, read_value
 from foretrace.guess.measures import CLOCKS, PER_KERNEL, Measure
 from foretrace.guess.selectors import HEADS, LINEAR_WORDS, Selector, read_selector
@@ -131,11 +124,11 @@ def _link(tokens: Sequence[Token], place: int) -> tuple[Selector, int]:
 
 SLOTS: dict[str, Slot] = {
     "selector": Slot("what is counted or judged; see Selectors", read_selector),
-    "compare": Slot("==, !=, <, <=, >, >=, ~, or " + ", ".join(PHRASES), read_compare),
-    "phrase": Slot(", ".join(PHRASES), read_phrase),
+    "compare": Slot("==, !=, <, <=, >, >=, ~, or " + ", ".join(PHRASES), amounts.read_compare),
+    "phrase": Slot(", ".join(PHRASES), amounts.read_phrase),
     "quantifier": Slot("every (each, all), some (a, any), no", one_of(QUANTIFIERS)),
-    "count": Slot("a whole number, or zero to twelve", read_count),
-    "number": Slot("a number, or zero to twelve", read_number),
+    "count": Slot("a whole number, or zero to twelve", amounts.read_count),
+    "number": Slot("a number, or zero to twelve", amounts.read_number),
     "field": Slot("a field of a kernel; see Fields", read_field),
     "value": Slot("a value of that field: a word, a number, a shape such as 256x128", read_value),
     "name": Slot("a name as in the trace; `*` matches anything; quote one with spaces", _name),
@@ -154,7 +147,9 @@ SLOTS: dict[str, Slot] = {
     "bound": Slot(", ".join(BOUNDS), _same(*BOUNDS)),
     "other": Slot("A: the trace given with --against", _same("a", "other")),
     **{
-        name: Slot(f"a number with a unit: {', '.join(units)}; `+- 5%` can follow", reader(name))
+        name: Slot(
+            f"a number with a unit: {', '.join(units)}; `+- 5%` can follow", amounts.reader(name)
+        )
         for name, units in UNITS.items()
         if name != "count"
     },
