@@ -84,11 +84,16 @@ class Evidence:
 
     def _decode(self, row: int) -> GpuOperation:
         gpu, host = self.trace.gpu, self.trace.host
-        name = host.names[host.name[gpu.id[row]]]
+        name = self.name(gpu.id[row])
         kind = "kernel" if gpu.is_kernel[row] else "memcpy" if gpu.is_memcpy[row] else "memset"
         chain = host.op_chain(int(gpu.op[row]))
         ident, role = families.decode(name), self.trace.work_roles[row]
         return GpuOperation(name, kind, ident, role, chain, _does(ident, role, chain))
+
+    def name(self, event: int) -> str:
+        """The name of one event."""
+        name: str = self.trace.host.names[self.trace.host.name[event]]
+        return name
 
     def operation(self, row: int) -> GpuOperation:
         """The operation of one row."""
@@ -161,7 +166,7 @@ class Evidence:
     def launch_name(self, row: int) -> str:
         """The host call that launched this, or an empty text."""
         launch = int(self.trace.gpu.launch[row])
-        return self.trace.host.names[self.trace.host.name[launch]] if launch >= 0 else ""
+        return self.name(launch) if launch >= 0 else ""
 
     @property
     def is_compiled(self) -> bool:

@@ -107,7 +107,7 @@ class Window:
     def _host_text(self, event: int) -> str:
         host = self.evidence.trace.host
         above = " > ".join(host.op_chain(int(host.parent[event])))
-        return f"{host.names[host.name[event]]}{f' · in {above}' if above else ''}"
+        return self.evidence.name(event) + (f" · in {above}" if above else "")
 
 
 def _folded(lines: list[tuple[str, int]]) -> list[str]:

@@ -178,11 +178,8 @@ def launch_time(window: Window, found: Selection, item: int) -> int:
 
 def label(window: Window, found: Selection, item: int) -> str:
     """A short name for one match."""
-    if found.on_gpu:
-        return window.evidence.operation(item).label
-    host = window.evidence.trace.host
-    name: str = host.names[host.name[item]]
-    return name
+    evidence = window.evidence
+    return evidence.operation(item).label if found.on_gpu else evidence.name(item)
 
 
 def cpu_kernels(window: Window) -> list[int]:
@@ -196,10 +193,11 @@ def working_ops(window: Window) -> list[int]:
     """The same, for a caller who knows that the CPU computed."""
     host = window.evidence.trace.host
     events = window.events(host.is_op & host.lasting).tolist()
-    working = [event for event in events if _works(host.names[host.name[event]])]
+    names = {event: window.evidence.name(event) for event in events}
+    working = [event for event in events if _works(names[event])]
     callers = _ancestors(host.parent, working)
-    names = {event: bare(host.names[host.name[event]]) for event in working}
-    return [event for event in working if event not in callers or names[event] in _CPU_PRODUCTS]
+    products = {event for event in working if bare(names[event]) in _CPU_PRODUCTS}
+    return [event for event in working if event not in callers or event in products]
 
 
 def cpu_does(name: str) -> frozenset[str]:

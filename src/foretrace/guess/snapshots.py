@@ -44,14 +44,13 @@ def kernels(trace: Trace) -> Counter[str]:
 
 
 def _bag(window: Window) -> Counter[str]:
-    host = window.evidence.trace.host
     if window.evidence.trace.has("gpu"):
         names = [window.evidence.operation(row).name for row in window.rows.tolist()]
-    elif host.is_call.any():
+    elif window.evidence.trace.host.is_call.any():
         raise Unknown("the trace has launches but no GPU events: the profiler did not record any")
     else:
-        names = [host.names[host.name[event]] for event in working_ops(window)]
-    return Counter(normal(name) for name in names)
+        names = [window.evidence.name(event) for event in working_ops(window)]
+    return Counter(map(normal, names))
 
 
 def compiled_name(name: str) -> str:

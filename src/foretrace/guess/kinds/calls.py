@@ -36,7 +36,7 @@ def _earlier(window: Window, row: int) -> list[str] | None:
         return None
     begin, end, track = int(host.start[op]), int(host.start[launch]), int(host.track[op])
     inside = Window(window.evidence, "", window.rows, begin, end, track)
-    return [host.names[host.name[event]] for event in inside.events(host.is_call).tolist()]
+    return [window.evidence.name(event) for event in inside.events(host.is_call)]
 
 
 KIND = GuessKind(

@@ -50,7 +50,7 @@ def _fused(window: Window, query: Query) -> Measurement:
     wanted = {_op(selector) for selector in query.args["parts"]}
     if "" in wanted:
         raise Unknown("fusion is about ops: say for example `gelu and mul are fused`")
-    kernels = _on_cpu(window) if window.evidence.runs_on_cpu else _on_gpu(window)
+    kernels = (_on_cpu if window.evidence.runs_on_cpu else _on_gpu)(window)
     whole = [item for item, does in kernels.does.items() if wanted <= does]
     some = [item for item, does in kernels.does.items() if wanted & does]
     missing = sorted(wanted - {word for item in some for word in kernels.does[item]})
@@ -86,10 +86,8 @@ def _opaque(operation: GpuOperation) -> bool:
 
 
 def _on_cpu(window: Window) -> _KernelOps:
-    host = window.evidence.trace.host
-    events = cpu_kernels(window)
-    does = {event: cpu_does(host.names[host.name[event]]) for event in events}
-    return _KernelOps(Selection(False, events, []), does)
+    does = {event: cpu_does(window.evidence.name(event)) for event in cpu_kernels(window)}
+    return _KernelOps(Selection(False, list(does), []), does)
 
 
 KIND = GuessKind(

@@ -32,7 +32,7 @@ def _chain(window: Window, event: int) -> list[str] | None:
     names = []
     while event >= 0:
         if host.is_op[event] or host.is_region[event] or host.is_step[event]:
-            names.append(host.names[host.name[event]])
+            names.append(window.evidence.name(event))
         event = int(host.parent[event])
     return names[::-1]
 

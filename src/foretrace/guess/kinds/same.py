@@ -33,8 +33,7 @@ def measure(query: Query) -> Measurement:
 def _bag(window: Window, selector: Selector, footprint: bool) -> Counter[str]:
     found = certain(window, selector)
     if not found.on_gpu:
-        host = window.evidence.trace.host
-        return Counter(host.names[host.name[event]] for event in found.sure)
+        return Counter(map(window.evidence.name, found.sure))
     return Counter(_identity(window, row, footprint) for row in found.sure)
 
 
