@@ -17,7 +17,6 @@ from foretrace.schema.documents.look import (
     SCHEMA,
     FindingEntry,
     KernelRow,
-    LedgerEntry,
     Look,
     OpRow,
     RegionRow,
@@ -26,6 +25,7 @@ from foretrace.schema.documents.look import (
     TraceEntry,
 )
 from foretrace.schema.finding import Finding
+from foretrace.schema.ledger import LedgerEntry
 
 
 def document(trace: Trace) -> Look:

@@ -14,11 +14,11 @@ from foretrace.schema.documents.look import (
     FindingEntry,
     KernelRow,
     Look,
-    NoteEntry,
     OpRow,
     RegionRow,
     StepRow,
 )
+from foretrace.schema.ledger import NoteEntry
 from foretrace.units import DASH, count_text, percent_text, plural, time_text
 
 # Rows of steps and regions that a page has room for; `--json` has all.

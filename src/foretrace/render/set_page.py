@@ -11,8 +11,9 @@ from foretrace.overview.ranks import Spread, host_per_step, spreads
 from foretrace.overview.sentences import device_text
 from foretrace.render.look_page import banner, note_text
 from foretrace.render.section import Section
-from foretrace.schema.documents.look import GRAVE, Look
+from foretrace.schema.documents.look import Look
 from foretrace.schema.documents.sets import LookSet
+from foretrace.schema.ledger import GRAVE
 from foretrace.units import DASH, count_text, percent_text, plural, ratio_text, time_text
 
 
