@@ -85,10 +85,8 @@ def _time(name: str, value: Change, per: str) -> str:
     noise = percent_text(value.noise)
     if not value.beyond:
         subject = name.replace("Host", "host").replace("Wall", "wall")
-        return (
-            f"Inconclusive: {subject}, {times} {per} ({ratio_text(ratio)}), is within the noise of "
-            f"{noise}."
-        )
+        within = f"is within the noise of {noise}"
+        return f"Inconclusive: {subject}, {times} {per} ({ratio_text(ratio)}), {within}."
     word = "falls" if ratio < 1 else "rises"
     percent = percent_text(abs(ratio - 1))
     return f"{name} {word} by {percent}: {times} {per} ({ratio_text(ratio)}, noise {noise})."

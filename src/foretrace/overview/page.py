@@ -1,6 +1,4 @@
-"""What people read about one trace, as data: nothing here needs a trace, so that a cached overview
-loads in a moment.
-"""
+"""What people read about one trace, as data that needs no trace: a cached overview loads fast."""
 
 from __future__ import annotations
 

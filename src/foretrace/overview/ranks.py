@@ -12,9 +12,7 @@ from foretrace.schema.documents.look import Look, StepRow
 
 
 class Spread(Struct, frozen=True):
-    """One quantity over the ranks, with its least and its largest value; `unit` is `ns`, or empty
-    for a count.
-    """
+    """The least and the largest value over the ranks; `unit` is `ns`, or empty for a count."""
 
     what: str
     unit: str

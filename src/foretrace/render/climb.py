@@ -95,12 +95,8 @@ def _inconclusive(claims: list[MarkedClaim]) -> list[str]:
     for claim in claims:
         if claim.verdict == "unknown":
             reasons[_WHERE.sub("", claim.why)].append(claim.number)
-    return [
-        wrapped(
-            f"{MARKS['unknown']:<14} {', '.join(dict.fromkeys(numbers))}: {why}", "  ", " " * 17
-        )
-        for why, numbers in reasons.items()
-    ]
+    lines = (f"{', '.join(dict.fromkeys(numbers))}: {why}" for why, numbers in reasons.items())
+    return [wrapped(f"{MARKS['unknown']:<14} {line}", "  ", " " * 17) for line in lines]
 
 
 def _notes(claim: MarkedClaim) -> list[tuple[str, str]]:
