@@ -62,12 +62,14 @@ def host_ops(trace: Trace, found: Repeats, kernels: Iterable[Kernel]) -> dict[st
             spent[name] += length
         self_ns.append(spent)
         calls = Counter(names) if span is found.typical else calls
-    gpu_ns: defaultdict[str, float] = defaultdict(int)
+    gpu_ns: defaultdict[str, float] = defaultdict(float)
     for kernel in kernels:
         if kernel.op is not None:
             gpu_ns[compiled.label(kernel.op)] += kernel.ns.median or 0
     return {
-        name: OpCalls(count, statistics.median(spent[name] for spent in self_ns), gpu_ns[name])
+        name: OpCalls(
+            count, statistics.median(spent[name] for spent in self_ns), gpu_ns.get(name, 0)
+        )
         for name, count in calls.items()
     }
 

@@ -54,15 +54,8 @@ def _costs(tried: list[CompileMode]) -> Section:
         counts = map(count_text, (mode.graphs, mode.recompiles, breaks, mode.break_even_calls))
         times = (time_text(mode.compile_s * 1e9), span_text(mode.cost_s or 0))
         rows.append([mode.mode, *times, *counts])
-    head = (
-        "mode",
-        "compiling",
-        "first calls",
-        "graphs",
-        "recompiled",
-        "graph breaks",
-        "break-even",
-    )
+    counted = ("graphs", "recompiled", "graph breaks", "break-even")
+    head = ("mode", "compiling", "first calls", *counted)
     after = "First calls: their time beyond warm calls. Break-even: number of calls."
     return Section("Once, over all shapes", head=head, rows=rows, after=after)
 

@@ -74,17 +74,9 @@ limit_events error: reading stopped at the limit of events
 """
 
 
-def _parsed() -> dict[str, tuple[str, str]]:
-    found = {}
-    for line in _CODES.strip().splitlines():
-        head, text = line.split(": ", 1)
-        code, severity = head.split()
-        found[code] = severity, text
-    return found
-
-
 # code -> (severity, what it means)
-CODES = _parsed()
+_ROWS = (line.split(maxsplit=2) for line in _CODES.strip().splitlines())
+CODES = {code: (severity.rstrip(":"), text) for code, severity, text in _ROWS}
 
 # Events that happened are missing, or nothing says where they belong: counts are lower bounds, and
 # the absence of something proves nothing.
