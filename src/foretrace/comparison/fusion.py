@@ -195,11 +195,8 @@ def _nearest(
 
 def _ops_in_name(kernel: Kernel) -> frozenset[str]:
     ops = families.decode(kernel.name).get("ops")
-    return (
-        frozenset(str(op).strip("_") for op in ops)
-        if isinstance(ops, list | tuple)
-        else frozenset()
-    )
+    named = ops if isinstance(ops, list | tuple) else ()
+    return frozenset(str(op).strip("_") for op in named)
 
 
 def _bare(op: str) -> str:
@@ -264,13 +261,13 @@ def _replaced(kernel: Kernel, ops: frozenset[str]) -> str:
 
 
 def _traffic(kernels: Sequence[Kernel]) -> int | None:
-    moved = _total([kernel.bytes for kernel in kernels])
-    return None if moved is None else moved + sum(kernel.beside_bytes for kernel in kernels)
+    beside = [kernel.beside_bytes for kernel in kernels]
+    return _total([*(kernel.bytes for kernel in kernels), *beside])
 
 
 def _spent(kernels: Sequence[Kernel]) -> float | None:
-    spent = _total([kernel.ns.median for kernel in kernels])
-    return None if spent is None else spent + sum(kernel.beside_ns for kernel in kernels)
+    beside = [kernel.beside_ns for kernel in kernels]
+    return _total([*(kernel.ns.median for kernel in kernels), *beside])
 
 
 def _bytes_saved(before: Sequence[Kernel], after: Sequence[Kernel]) -> int | None:

@@ -66,12 +66,8 @@ def host_ops(trace: Trace, found: Repeats, kernels: Iterable[Kernel]) -> dict[st
     for kernel in kernels:
         if kernel.op is not None:
             gpu_ns[compiled.label(kernel.op)] += kernel.ns.median or 0
-    return {
-        name: OpCalls(
-            count, statistics.median(spent[name] for spent in self_ns), gpu_ns.get(name, 0)
-        )
-        for name, count in calls.items()
-    }
+    median = {name: statistics.median(spent[name] for spent in self_ns) for name in calls}
+    return {name: OpCalls(calls[name], median[name], gpu_ns.get(name, 0)) for name in calls}
 
 
 def started_inside(trace: Trace, span: Span, wanted: Bools) -> Ints:

@@ -28,10 +28,7 @@ class Spread(Struct, frozen=True):
 
 
 def spreads(looks: Sequence[Look]) -> list[Spread]:
-    """The largest difference first; empty unless these are ranks of one run, each there once.
-
-    A quantity is compared among the ranks that know it.
-    """
+    """The largest difference first; empty unless these are ranks of one run, each there once."""
     ranks = [
         (look.trace.rank, look)
         for look in looks

@@ -125,10 +125,7 @@ class _Describer:
         return None if size == NONE else size * (2 if within else 1)
 
     def _host_ns(self, launches: Ints) -> float | None:
-        """The median of the host's own time in the launch and the ops above it.
-
-        An op that launches several operations counts whole for each of them.
-        """
+        """The median self CPU time of the launch and all ops above it."""
         host, place = self.trace.host, launches[launches >= 0]
         total = np.zeros(len(place), np.int64)
         while (going := place >= 0).any():

@@ -1,7 +1,4 @@
-"""A folder or zip of traces: a document of `look` for each, notes on the set, what was left out.
-
-Only documents are kept: a trace is closed before the next one is opened.
-"""
+"""A folder or zip of traces: a document of `look` for each, notes on the set, what was left out."""
 
 from __future__ import annotations
 

@@ -17,12 +17,9 @@ def plain(text: str) -> str:
     r"""Safe for a terminal: one line, and what a terminal acts on as escapes (`\x1b`, `\u202e`)."""
     if text.isprintable() and not any(mark in text for mark in _BLANK):
         return text
-    return "".join(
-        mark
-        if mark.isprintable() and mark not in _BLANK
-        else mark.encode("unicode_escape").decode()
-        for mark in text
-    )
+    shown = {mark for mark in text if mark.isprintable() and mark not in _BLANK}
+    escaped = {mark: mark.encode("unicode_escape").decode() for mark in {*text} - shown}
+    return "".join(escaped.get(mark, mark) for mark in text)
 
 
 def markdown(text: str) -> str:

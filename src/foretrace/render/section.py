@@ -17,10 +17,7 @@ _QUANTITY = re.compile(r"(?<=\d) (?=(?:ns|us|ms|s|[kMGT]?B|[kMGTP]?FLOP|[GT]B/s|
 
 
 class Section(Struct, frozen=True):
-    """A title with paragraphs, bullets and a table; columns in `left` hold words.
-
-    A bullet is its line and a text below it (may be empty). `after` is a line below the table.
-    """
+    """A title with paragraphs, bullets (a line, a text below it), a table, and a line after it."""
 
     title: str
     paragraphs: Sequence[str] = ()

@@ -31,10 +31,7 @@ def table(
 
 
 def _narrow(sizes: list[int], left: Sequence[int], room: int) -> None:
-    """Narrow the widest column of words until all columns fit, or none can be narrower.
-
-    The first column holds the name that the row is about: it counts as narrower than it is.
-    """
+    """Narrow the widest column of words until all fit; the first one counts as narrower."""
     for at in left:
         sizes[at] = min(sizes[at], max(room, NARROWEST))
     while sum(sizes) > room and left:

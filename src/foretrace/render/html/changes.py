@@ -21,11 +21,7 @@ def comparison(a: Trace, b: Trace) -> CompareDocument:
 
 
 def marks(document: CompareDocument, trace: Trace, side: str) -> Ints:
-    """The mark of every event of one side's trace.
-
-    A kernel is known by name, grid and block. One that the comparison lists neither as same nor as
-    changed was fused, added or removed.
-    """
+    """The mark of every event of one side; a kernel is known by name, grid and block."""
     known: dict[tuple[str, str | None, str | None], int] = {}
     for mark, rows in ((_CHANGED, document.kernels.changed), (_SAME, document.kernels.same)):
         for row in rows:

@@ -129,10 +129,9 @@ class Worth(Struct, frozen=True):
 
 
 class CompareDocument(Struct, frozen=True):
-    """B compared with A. With more than two traces `others` compares each further one with A.
+    """B compared with A; `others` compares each further trace with A.
 
-    `bare_wall_ns` and `bare_host_ns` are present where both run records have times without the
-    profiler.
+    `bare_...` are times without the profiler, present where both run records have them.
     """
 
     schema: int
