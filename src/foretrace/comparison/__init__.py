@@ -25,7 +25,7 @@ from foretrace.comparison.sentences import changed, unchanged
 from foretrace.comparison.side import side
 from foretrace.errors import TraceError, UsageError
 from foretrace.model.trace import Trace
-from foretrace.schema.run_record import MOST_S, RecordedRun, read_run
+from foretrace.schema.run_record import MOST_S, NO_RECORD, RecordedRun, read_run
 
 __all__ = ["Comparison", "compare", "document"]
 
@@ -44,17 +44,13 @@ def compare(
     beside the trace gives it. Raises `TraceError` when a trace has no complete event.
     """
     if compile_seconds is not None and not 0 <= compile_seconds <= MOST_S:
-        raise UsageError(
-            f"the change cannot cost {compile_seconds} seconds: give 0 to {MOST_S:.0f}"
-        )
+        what = f"the change cannot cost {compile_seconds} seconds"
+        raise UsageError(f"{what}: give 0 to {MOST_S:.0f}")
     for trace in (a, b, *more):
         if not bool(trace.host.lasting.any()):
-            raise TraceError(
-                "E_NOTHING_TO_COMPARE",
-                trace.path,
-                "no complete event, so there is nothing to compare",
-                hint="was the profiler stepped, and stopped before the export?",
-            )
+            why = "no complete event, so there is nothing to compare"
+            hint = "was the profiler stepped, and stopped before the export?"
+            raise TraceError("E_NOTHING_TO_COMPARE", trace.path, why, hint=hint)
     unit = choose((a, b, *more), region)
     first, *others = (_compare_two(a, other, unit, compile_seconds) for other in (b, *more))
     return replace(first, others=tuple(others))
@@ -65,12 +61,13 @@ def _compare_two(a: Trace, b: Trace, unit: Unit, compile_seconds: float | None) 
     launch = launch_recorded(a, b)
     left, right = side(a, unit, launch), side(b, unit, launch)
     runs = [read_run(trace.path) for trace in (a, b)]
-    timed = all(_timed(run, unit) for run in runs)
-    hosts = [Sample(run.timing.host_ns_per_call) if timed else Sample() for run in runs]
+    # a record times the step, which is one call, and the region that it names
+    timed = unit.kind == "step" or all(
+        unit.kind == "region" and unit.name == run.rung.region for run in runs
+    )
+    bare = runs if timed else [NO_RECORD, NO_RECORD]
     found = Comparison(
-        unit,
-        left,
-        right,
+        *(unit, left, right),
         compare_kernels(left.kernels, right.kernels),
         compare_ops(left.ops, right.ops),
         gpu_ns=measured(left.gpu, right.gpu),
@@ -78,16 +75,11 @@ def _compare_two(a: Trace, b: Trace, unit: Unit, compile_seconds: float | None) 
         wall_ns=measured(left.wall, right.wall),
         idle_ns=measured(left.idle, right.idle),
         pace_ns=measured(left.pace, right.pace),
-        bare_wall_ns=measured(*(_wall(run) if timed else Sample() for run in runs)),
-        bare_host_ns=measured(*hosts),
+        bare_wall_ns=measured(*map(_wall, bare)),
+        bare_host_ns=measured(*(Sample(run.timing.host_ns_per_call) for run in bare)),
         cost_s=compile_seconds if compile_seconds is not None else runs[1].compile.seconds,
     )
     return replace(found, changed=changed(found), unchanged=unchanged(found))
-
-
-def _timed(run: RecordedRun, unit: Unit) -> bool:
-    """Whether a record timed the unit: a step is one call, and so is the region it names."""
-    return unit.kind == "step" or (unit.kind == "region" and unit.name == run.rung.region)
 
 
 def _wall(run: RecordedRun) -> Sample:

@@ -169,11 +169,11 @@ def _longest(a: list[int], b: list[int]) -> list[Pair]:
 
 def _pair_unshaped(found: Alignment) -> None:
     """Same name and launch count as the same where a trace has no shapes (a replayed graph)."""
-    every, bare = [], []
-    for side in (found.a, found.b):
-        every.append({at: kernel.kind[:2] for at, kernel in enumerate(side)})
-        bare.append(
-            {at: None if side[at].shapes is not None else key for at, key in every[-1].items()}
-        )
-    found.pair(found.same, bare[0], every[1])
-    found.pair(found.same, every[0], bare[1])
+    sides = [dict(enumerate(side)) for side in (found.a, found.b)]
+    a, b = ({at: kernel.kind[:2] for at, kernel in side.items()} for side in sides)
+    bare_a, bare_b = (
+        {at: None if kernel.shapes is not None else kernel.kind[:2] for at, kernel in side.items()}
+        for side in sides
+    )
+    found.pair(found.same, bare_a, b)
+    found.pair(found.same, a, bare_b)

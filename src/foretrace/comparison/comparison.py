@@ -15,8 +15,7 @@ from foretrace.schema.documents.compare import Worth
 
 
 class Comparison(Displayed, Struct, frozen=True):
-    """B compared with A. Times are medians over the repeats of `unit`; counts are those of a
-    typical repeat.
+    """B compared with A: medians over the repeats of `unit`, counts of a typical repeat.
 
     `bare_wall_ns` and `bare_host_ns` are one unit without the profiler, unknown unless both run
     records have them. `changed` and `unchanged` (within the noise) have one sentence each. With

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from msgspec import UNSET
+from typing import Any
+
+from msgspec import UNSET, Struct
 
 from foretrace.comparison.comparison import Comparison
-from foretrace.comparison.fusion import Fusion
 from foretrace.comparison.kernels import KernelPair, KernelTable
-from foretrace.comparison.launched import Kernel
 from foretrace.comparison.measure import Change
 from foretrace.comparison.ops import OpPair, OpTable
 from foretrace.comparison.side import Side
 from foretrace.schema.documents import compare as documents
-from foretrace.schema.documents.compare import LaunchConfig
-from foretrace.schema.documents.look import LedgerEntry
+from foretrace.schema.ledger import LedgerEntry
 
 SCHEMA = 1
 
@@ -27,7 +26,10 @@ def document(found: Comparison) -> documents.CompareDocument:
         _trace(found.b),
         _kernels(found.kernels),
         _ops(found.ops),
-        [_fusion(fusion) for fusion in found.kernels.fusions],
+        [
+            documents.FusionEntry(**_own(documents.FusionEntry, one))
+            for one in found.kernels.fusions
+        ],
         gpu_ns=_change(found.gpu_ns),
         cpu_ns=_change(found.cpu_ns),
         wall_ns=_change(found.wall_ns),
@@ -42,22 +44,14 @@ def document(found: Comparison) -> documents.CompareDocument:
 
 def _trace(side: Side) -> documents.ComparedTrace:
     trace, about, spans = side.trace, side.trace.about, side.trace.spans
+    counts = (trace.event_count, len(spans.steps), len(spans.region_groups()))
+    unit = (side.unit.kind, side.unit.name or None, len(side.repeats.spans))
+    work = (len(side.kernels), side.memcpys, side.memsets, side.launches)
     return documents.ComparedTrace(
-        trace.path,
-        trace.source,
-        about.device,
-        about.arch,
-        about.rank,
-        events=trace.event_count,
-        steps=len(spans.steps),
-        regions=len(spans.region_groups()),
+        *(trace.path, trace.source, about.device, about.arch, about.rank, *counts),
         ledger=LedgerEntry.of(trace.ledger),
-        unit=documents.ComparedUnit(
-            side.unit.kind, side.unit.name or None, len(side.repeats.spans)
-        ),
-        per_unit=documents.UnitCounts(
-            len(side.kernels), side.memcpys, side.memsets, side.launches, side.idle.median
-        ),
+        unit=documents.ComparedUnit(*unit),
+        per_unit=documents.UnitCounts(*work, side.idle.median),
     )
 
 
@@ -71,19 +65,21 @@ def _kernels(table: KernelTable) -> documents.ComparedKernels:
 
 
 def _kernel(row: KernelPair) -> documents.ComparedKernel:
+    entry = documents.KernelEntry
     changed = row.a is not None and row.b is not None and row.why
     return documents.ComparedKernel(
-        *_identity(row.kernel),
+        **_own(entry, row.kernel),
         a=row.count if row.a else 0,
         b=row.count if row.b else 0,
         median_ns=_change(row.ns),
-        to=documents.KernelEntry(*_identity(row.b)) if row.b and changed else UNSET,
+        to=entry(**_own(entry, row.b)) if changed else UNSET,
         why=list(row.why) or UNSET,
     )
 
 
-def _identity(kernel: Kernel) -> tuple[str, str, str, str | None, str | None, LaunchConfig]:
-    return kernel.name, kernel.short, kernel.role, kernel.op, kernel.shapes, kernel.config
+def _own(entry: type[Struct], found: object) -> dict[str, Any]:
+    """The fields of an entry, which the comparison has under the same names."""
+    return {name: getattr(found, name) for name in entry.__struct_fields__}
 
 
 def _ops(table: OpTable) -> documents.ComparedOps:
@@ -95,15 +91,3 @@ def _op(row: OpPair) -> documents.ComparedOp:
     self_cpu = documents.TimePair(row.a_ns, row.b_ns)
     gpu = documents.TimePair(row.a_gpu_ns, row.b_gpu_ns)
     return documents.ComparedOp(row.name, row.a, row.b, self_cpu, gpu)
-
-
-def _fusion(fusion: Fusion) -> documents.FusionEntry:
-    return documents.FusionEntry(
-        fusion.kernel,
-        fusion.backend,
-        list(fusion.replaces),
-        fusion.bytes_saved,
-        fusion.ns_saved,
-        fusion.count,
-        fusion.sign,
-    )

@@ -43,10 +43,10 @@ NEAR = 3
 # of new ones in one place: those are no fusions.)
 CROWD, MANY = 6, 16
 
+# The names of compiled kernels list what they hold: their place adds nothing.
+COMPILED = ("inductor_triton", "inductor_cpp", "inductor_backend")
 _BACKENDS = {
-    "inductor_triton": "inductor",
-    "inductor_cpp": "inductor",
-    "inductor_backend": "inductor",
+    **dict.fromkeys(COMPILED, "inductor"),
     "liger_triton": "liger",
     "user_triton": "triton",
 }
@@ -55,27 +55,20 @@ _ROWS = _ELEMENTWISE | {"reduction", "normalization", "softmax", "random", "scat
 # What a kernel of each role can hold of others.
 HOLDS = {
     "pointwise": _ELEMENTWISE | {"random"},
-    "reduction": _ROWS,
-    "normalization": _ROWS,
-    "softmax": _ROWS,
+    **dict.fromkeys(("reduction", "normalization", "softmax", "other"), _ROWS),
     "attention": _ROWS | {"gemm", "gemv"},
     "gemm": _ROWS | {"gemm"},
     "optimizer": _ELEMENTWISE | {"optimizer"},
-    "other": _ROWS,
 }
 # A kernel of these roles that replaces several is a fusion whoever wrote it.
 WHOLE_OPS = ("attention", "normalization", "softmax", "optimizer")
 TRITON = ("liger_triton", "user_triton")
-# The names of compiled kernels list what they hold: their place adds nothing.
-COMPILED = ("inductor_triton", "inductor_cpp", "inductor_backend")
 PLAIN_PRODUCTS = ("aten::mm", "aten::bmm", "aten::matmul")
 SUMS = ("count", "kernels", "bytes_before", "bytes_saved", "ns_before", "ns_after", "copied_bytes")
 
 
 class Fusion(Struct, frozen=True):
-    """One kernel of B, launched `count` times per unit, and the ops of A that it replaces, which
-    launched `kernels` kernels. Bytes and times are per unit.
-    """
+    """One kernel of B and the ops of A that it replaces, which launched `kernels`; per unit."""
 
     kernel: str
     short: str
@@ -202,11 +195,8 @@ def _nearest(
 
 def _ops_in_name(kernel: Kernel) -> frozenset[str]:
     ops = families.decode(kernel.name).get("ops")
-    return (
-        frozenset(str(op).strip("_") for op in ops)
-        if isinstance(ops, list | tuple)
-        else frozenset()
-    )
+    named = ops if isinstance(ops, list | tuple) else ()
+    return frozenset(str(op).strip("_") for op in named)
 
 
 def _bare(op: str) -> str:
@@ -271,13 +261,13 @@ def _replaced(kernel: Kernel, ops: frozenset[str]) -> str:
 
 
 def _traffic(kernels: Sequence[Kernel]) -> int | None:
-    moved = _total([kernel.bytes for kernel in kernels])
-    return None if moved is None else moved + sum(kernel.beside_bytes for kernel in kernels)
+    beside = [kernel.beside_bytes for kernel in kernels]
+    return _total([*(kernel.bytes for kernel in kernels), *beside])
 
 
 def _spent(kernels: Sequence[Kernel]) -> float | None:
-    spent = _total([kernel.ns.median for kernel in kernels])
-    return None if spent is None else spent + sum(kernel.beside_ns for kernel in kernels)
+    beside = [kernel.beside_ns for kernel in kernels]
+    return _total([*(kernel.ns.median for kernel in kernels), *beside])
 
 
 def _bytes_saved(before: Sequence[Kernel], after: Sequence[Kernel]) -> int | None:

@@ -1,6 +1,4 @@
-"""The kernels of a comparison: same, changed, removed, added. Each kernel of a typical repeat is in
-one row.
-"""
+"""The kernels of a comparison, each of a typical repeat once: same, changed, removed, added."""
 
 from __future__ import annotations
 
@@ -12,14 +10,12 @@ from msgspec import Struct
 from foretrace.comparison.align import Alignment, Pair, align, pair_by_place
 from foretrace.comparison.fusion import Fusion, fuse
 from foretrace.comparison.launched import Kernel
-from foretrace.comparison.measure import Change, measured
+from foretrace.comparison.measure import Change, Sample, measured
 from foretrace.schema.documents.compare import LaunchConfig
 
 
 class KernelPair(Struct, frozen=True):
-    """One kernel of A and what it is in B, None where it has no partner. `count` is per unit; `why`
-    says what differs, or which fusion it is part of.
-    """
+    """One kernel of A and its partner in B; `why` names what differs, or the fusion it is in."""
 
     count: int
     a: Kernel | None
@@ -36,9 +32,7 @@ class KernelPair(Struct, frozen=True):
     @property
     def ns(self) -> Change:
         """The median time of one launch."""
-        if self.a is not None and self.b is not None:
-            return measured(self.a.ns, self.b.ns)
-        return Change(self.a.ns.median if self.a else None, self.b.ns.median if self.b else None)
+        return measured(*(kernel.ns if kernel else Sample() for kernel in (self.a, self.b)))
 
     @property
     def total_ns(self) -> float:
@@ -70,8 +64,10 @@ def compare_kernels(a: Sequence[Kernel], b: Sequence[Kernel]) -> KernelTable:
     left_a = [i for i in found.left_a if i not in gone]
     left_b = [j for j in found.left_b if j not in new]
     plain = Alignment(a, b, found.same, found.changed, left_a, left_b)
-    renewed = _undisputed({*forward.renewed, *((i, j) for j, i in backward.renewed)})
-    plain.take([(i, j) for i, j in renewed if i not in gone and j not in new], plain.changed)
+    renewed = sorted({*forward.renewed, *((i, j) for j, i in backward.renewed)})
+    in_a, in_b = Counter(i for i, _ in renewed), Counter(j for _, j in renewed)
+    undisputed = [(i, j) for i, j in renewed if in_a[i] == in_b[j] == 1]
+    plain.take([(i, j) for i, j in undisputed if i not in gone and j not in new], plain.changed)
     pair_by_place(plain)
     why_gone = dict.fromkeys(backward.absorbing, "fused several kernels")
     why_gone |= {i: f"fused into {b[j].short}" for i, j in forward.absorbed.items()}
@@ -81,22 +77,16 @@ def compare_kernels(a: Sequence[Kernel], b: Sequence[Kernel]) -> KernelTable:
         _pairs(plain, plain.same),
         _pairs(plain, plain.changed),
         tuple(
-            KernelPair(count, kernel, None, why)
-            for count, kernel, why in _single(a, {*plain.left_a, *gone}, why_gone)
+            KernelPair(len(at), a[at[0]], None, why)
+            for at, why in _single(a, {*plain.left_a, *gone}, why_gone)
         ),
         tuple(
-            KernelPair(count, None, kernel, why)
-            for count, kernel, why in _single(b, {*plain.left_b, *new}, why_new)
+            KernelPair(len(at), None, b[at[0]], why)
+            for at, why in _single(b, {*plain.left_b, *new}, why_new)
         ),
         forward.fusions,
         backward.fusions,
     )
-
-
-def _undisputed(pairs: set[Pair]) -> list[Pair]:
-    """Pairs whose members no other pair claims."""
-    a, b = Counter(i for i, _ in pairs), Counter(j for _, j in pairs)
-    return sorted((i, j) for i, j in pairs if a[i] == b[j] == 1)
 
 
 def _pairs(found: Alignment, pairs: list[Pair]) -> tuple[KernelPair, ...]:
@@ -131,10 +121,9 @@ def _known(value: object) -> str:
 
 def _single(
     kernels: Sequence[Kernel], left: set[int], why: Mapping[int, str]
-) -> list[tuple[int, Kernel, tuple[str, ...]]]:
-    """Kernels without a partner by kind and reason: how many, the first of them, and the reason."""
+) -> list[tuple[list[int], tuple[str, ...]]]:
+    """Places without a partner by kind of kernel and reason, and the reason."""
     groups: defaultdict[object, list[int]] = defaultdict(list)
     for at in sorted(left):
         groups[kernels[at].kind, why.get(at)].append(at)
-    firsts = {members[0]: len(members) for members in groups.values()}
-    return [(count, kernels[at], (why[at],) if at in why else ()) for at, count in firsts.items()]
+    return [(at, (why[at[0]],) if at[0] in why else ()) for at in groups.values()]

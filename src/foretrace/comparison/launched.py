@@ -68,9 +68,7 @@ def launch_recorded(a: Trace, b: Trace) -> list[str]:
 def launched(
     trace: Trace, found: Repeats, tick_ns: int, launch: Sequence[str]
 ) -> tuple[Kernel, ...]:
-    """The kernels of a typical repeat in launch order, timed over all repeats; `launch` are the
-    parts of a launch that count.
-    """
+    """The kernels of a typical repeat in launch order; `launch` are the parts that count."""
     is_kernel = trace.gpu.is_kernel
     place = np.cumsum(is_kernel) - 1  # of GPU work among the kernels
 
@@ -92,17 +90,9 @@ def launched(
         op = known["op"]
         chain = trace.host.op_chain(op) if op is not None else ()
         return Kernel(
-            name,
-            known["short"],
-            known["family"],
-            known["role"],
-            known["op_name"],
-            tuple(compiled.label(each) for each in chain),
-            shapes,
-            config,
-            known["flops"],
-            known["bytes"],
-            known["bytes_written"],
+            *(name, known["short"], known["family"], known["role"], known["op_name"]),
+            *(tuple(compiled.label(each) for each in chain), shapes, config),
+            *(known["flops"], known["bytes"], known["bytes_written"]),
             known["cost_certainty"] in INEXACT,
             samples[kinds[row]],
             calls[op] == 1,
@@ -120,8 +110,10 @@ def _kinds(trace: Trace, rows: Iterable[Mapping[str, Any]], launch: Sequence[str
         form = row["op_name"], row["signature"]
         if form not in operands:
             operands[form] = _operands(*form, trace)
-        config = LaunchConfig(**{part: _text(row[part]) for part in launch})
-        kinds.append((row["name"], config, operands[form]))
+        parts = {part: row[part] for part in launch}
+        # grids and blocks are JSON text in the document
+        texts = {part: json_text(value) for part, value in parts.items() if type(value) is list}
+        kinds.append((row["name"], LaunchConfig(**parts | texts), operands[form]))
     return kinds
 
 
@@ -131,11 +123,6 @@ def _operands(op: str | None, signature: int, trace: Trace) -> str | None:
         return None
     found, count = trace.arguments.signatures[signature], OPERANDS.get(op or "")
     return " ".join(json_text(each[:count]) for each in (found.dims, found.types))
-
-
-def _text(value: Any) -> Any:
-    """Grids and blocks as the JSON text of the document; numbers as they are."""
-    return json_text(value) if isinstance(value, list) else value
 
 
 def _beside(trace: Trace, span: Span) -> dict[int | None, tuple[float, int]]:

@@ -26,9 +26,7 @@ FEW = {2: 1.196, 3: 1.495, 4: 1.363, 5: 1.206, 6: 1.200, 7: 1.140, 8: 1.129, 9: 
 
 
 class Sample(Struct, frozen=True):
-    """One quantity over the repeats of one trace. `median` is None when it was not recorded,
-    `spread` also with one repeat.
-    """
+    """One quantity over the repeats of one trace; None if not recorded, `spread` also if once."""
 
     median: float | None = None
     spread: float | None = None

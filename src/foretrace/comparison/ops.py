@@ -51,32 +51,23 @@ class OpTable(Struct, frozen=True):
 
 
 def host_ops(trace: Trace, found: Repeats, kernels: Iterable[Kernel]) -> dict[str, OpCalls]:
-    """The ops of a typical repeat: self CPU time is the median over the repeats, `kernels` are its
-    kernels.
-    """
+    """The ops of a typical repeat and its `kernels`; self CPU time is the median over repeats."""
     host = trace.host
     graphs = host.is_region & host.named(lambda name: name.startswith(compiled.GRAPH))
-    wanted = host.is_op | graphs
-
-    def names_of(rows: Ints) -> list[str]:
-        return [compiled.label(host.names[number]) for number in host.name[rows].tolist()]
-
-    calls = Counter(names_of(started_inside(trace, found.typical, wanted)))
-    self_ns = []
+    calls, self_ns = Counter[str](), list[Counter[str]]()
     for span in found.spans:
-        rows, spent = started_inside(trace, span, wanted), Counter[str]()
-        for name, length in zip(names_of(rows), host.self_length[rows].tolist(), strict=True):
+        rows, spent = started_inside(trace, span, host.is_op | graphs), Counter[str]()
+        names = [compiled.label(host.names[number]) for number in host.name[rows].tolist()]
+        for name, length in zip(names, host.self_length[rows].tolist(), strict=True):
             spent[name] += length
         self_ns.append(spent)
+        calls = Counter(names) if span is found.typical else calls
     gpu_ns: defaultdict[str, float] = defaultdict(float)
     for kernel in kernels:
         if kernel.op is not None:
             gpu_ns[compiled.label(kernel.op)] += kernel.ns.median or 0
-    median = {
-        name: statistics.median(spent[name] for spent in self_ns)
-        for name in {name for spent in self_ns for name in spent}
-    }
-    return {name: OpCalls(calls[name], median.get(name, 0), gpu_ns.get(name, 0)) for name in calls}
+    median = {name: statistics.median(spent[name] for spent in self_ns) for name in calls}
+    return {name: OpCalls(calls[name], median[name], gpu_ns.get(name, 0)) for name in calls}
 
 
 def started_inside(trace: Trace, span: Span, wanted: Bools) -> Ints:
@@ -91,16 +82,14 @@ def started_inside(trace: Trace, span: Span, wanted: Bools) -> Ints:
 
 def compare_ops(a: Mapping[str, OpCalls], b: Mapping[str, OpCalls]) -> OpTable:
     """The ops of two typical repeats, the largest difference in calls first."""
-    rows = [
-        _pair(name, a.get(name, OpCalls()), b.get(name, OpCalls())) for name in sorted({*a, *b})
-    ]
+    rows, none = [], OpCalls()
+    for name in sorted({*a, *b}):
+        old, new = a.get(name, none), b.get(name, none)
+        times = (old.self_ns, new.self_ns, old.gpu_ns, new.gpu_ns)
+        rows.append(OpPair(name, old.calls, new.calls, *times))
     rows.sort(key=lambda row: -abs(row.a - row.b))
     return OpTable(
         tuple(row for row in rows if row.a > row.b),
         tuple(row for row in rows if row.a < row.b),
         tuple(row for row in rows if row.a == row.b),
     )
-
-
-def _pair(name: str, a: OpCalls, b: OpCalls) -> OpPair:
-    return OpPair(name, a.calls, b.calls, a.self_ns, b.self_ns, a.gpu_ns, b.gpu_ns)

@@ -80,16 +80,11 @@ def repeats(trace: Trace, unit: Unit) -> Repeats:
     else:
         every = trace.spans.steps if unit.kind == "step" else [_whole_trace(trace)]
     busy = [span for span in every if len(span.work)] or every
-    forms = [_kernel_names(trace, span) for span in busy]
+    kernels = (span.work[trace.gpu.is_kernel[span.work]] for span in busy)
+    forms = [tuple(trace.host.name[trace.gpu.id[rows]].tolist()) for rows in kernels]
     often = Counter(forms)
     best = max(range(len(busy)), key=lambda at: (often[forms[at]], len(forms[at]), at))
     return Repeats(tuple(busy), busy[best], often[forms[best]], len(every) - len(busy))
-
-
-def _kernel_names(trace: Trace, span: Span) -> tuple[int, ...]:
-    """The kernels of a span by the number of their name, in launch order."""
-    kernels = span.work[trace.gpu.is_kernel[span.work]]
-    return tuple(trace.host.name[trace.gpu.id[kernels]].tolist())
 
 
 def _share(trace: Trace, name: str) -> float:

@@ -85,10 +85,8 @@ def _time(name: str, value: Change, per: str) -> str:
     noise = percent_text(value.noise)
     if not value.beyond:
         subject = name.replace("Host", "host").replace("Wall", "wall")
-        return (
-            f"Inconclusive: {subject}, {times} {per} ({ratio_text(ratio)}), is within the noise of "
-            f"{noise}."
-        )
+        within = f"is within the noise of {noise}"
+        return f"Inconclusive: {subject}, {times} {per} ({ratio_text(ratio)}), {within}."
     word = "falls" if ratio < 1 else "rises"
     percent = percent_text(abs(ratio - 1))
     return f"{name} {word} by {percent}: {times} {per} ({ratio_text(ratio)}, noise {noise})."
@@ -98,25 +96,21 @@ def _circumstances(found: Comparison) -> list[str]:
     """How two recordings differ before the program does."""
     a, b, lines = found.a.trace.about, found.b.trace.about, []
     if (a.device, a.arch) != (b.device, b.arch):
-        lines.append(
-            f"The GPUs differ: {a.device or 'unknown'} and {b.device or 'unknown'}. Every ratio "
-            "compares the GPUs as well as the programs."
-        )
+        gpus = f"{a.device or 'unknown'} and {b.device or 'unknown'}"
+        both = "Every ratio compares the GPUs as well as the programs."
+        lines.append(f"The GPUs differ: {gpus}. {both}")
     if a.rank != b.rank:
         ranks = ["unknown" if rank is None else str(rank) for rank in (a.rank, b.rank)]
         lines.append(f"The ranks differ: {joined(ranks)}.")
     for option in ("record_shapes", "with_stack", "profile_memory"):
         if (option in a.options) != (option in b.options):
-            lines.append(
-                f"Only {'A' if option in a.options else 'B'} was recorded with {option}=True, "
-                "which adds host time: host and wall times are not comparable."
-            )
+            only = f"Only {'A' if option in a.options else 'B'} was recorded with {option}=True"
+            adds = "which adds host time: host and wall times are not comparable"
+            lines.append(f"{only}, {adds}.")
     lone = [name for name, side in (("A", found.a), ("B", found.b)) if len(side.repeats.spans) == 1]
     if lone and any(value.noise is None and _differs(value) for _, value in _times(found)):
-        lines.append(
-            f"{joined(lone)} {'has' if len(lone) == 1 else 'have'} one repeat only: the noise is "
-            "unknown, and every time below is inconclusive."
-        )
+        have = f"{joined(lone)} {'has' if len(lone) == 1 else 'have'} one repeat only"
+        lines.append(f"{have}: the noise is unknown, and every time below is inconclusive.")
     return lines
 
 

@@ -58,21 +58,15 @@ class Side(Struct, frozen=True):
 
 
 def side(trace: Trace, unit: Unit, launch: Sequence[str]) -> Side:
-    """Measure the repeats of `unit` in one trace; `launch` are the parts of a launch that both
-    traces record.
-    """
+    """Measure the repeats of `unit`; `launch` are the parts of a launch that both traces record."""
     found = repeats(trace, unit)
     tick = COARSE_TICK_NS if trace.ledger.count("ts_precision") else TICK_NS
     times = [_times(trace, span) for span in found.spans]
     gpu, cpu, wall, idle, pace = (sample(values, tick) for values in zip(*times, strict=True))
-    kernels = launched(trace, found, tick, launch)
-    launches = started_inside(trace, found.typical, trace.host.is_launch)
-    return Side(
-        *(trace, unit, found, gpu, cpu, wall, idle, pace, kernels),
-        copies=_copies(trace, found),
-        ops=host_ops(trace, found, kernels),
-        launches=len(launches),
-    )
+    kernels, copies = launched(trace, found, tick, launch), _copies(trace, found)
+    ops = host_ops(trace, found, kernels)
+    launches = len(started_inside(trace, found.typical, trace.host.is_launch))
+    return Side(trace, unit, found, gpu, cpu, wall, idle, pace, kernels, copies, ops, launches)
 
 
 def _times(trace: Trace, span: Span) -> tuple[int | None, ...]:

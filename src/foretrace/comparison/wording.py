@@ -11,13 +11,8 @@ from foretrace.units import bytes_text, change_text, count_text, percent_text, p
 
 FEW = 4  # names that one sentence holds; the tables list all
 LONG = 72  # a C++ kernel name longer than this goes by its short form
-BACKENDS = {
-    "inductor": "Inductor",
-    "liger": "Liger",
-    "triton": "Triton",
-    "cublas": "cuBLAS",
-    "cudnn": "cuDNN",
-}
+BACKENDS = {"cublas": "cuBLAS", "cudnn": "cuDNN"}
+BACKENDS |= {"inductor": "Inductor", "liger": "Liger", "triton": "Triton"}
 VERBS = {
     "name": "replaces {}",
     "place": "takes the place of {}",
@@ -27,7 +22,7 @@ VERBS = {
 
 
 def called(name: str, short: str) -> str:
-    """A kernel's name, or its short form where the name is C++ of many lines."""
+    """A kernel's name, or its short form where the name is long."""
     return name if len(name) <= LONG else short or name
 
 
@@ -90,9 +85,7 @@ def changed_kernels(rows: Sequence[KernelPair]) -> list[str]:
 
 
 def _changed_kernel(row: KernelPair) -> str:
-    a, b = row.a, row.b
-    assert a is not None
-    assert b is not None
+    a, b = row.kernel, row.b or row.kernel
     many = f" each ({count_text(row.count)} launches)" if row.count > 1 else ""
     times = f"{change_text(row.ns.a, row.ns.b)}{many}"
     old, new = called(a.name, a.short), called(b.name, b.short)
@@ -108,12 +101,12 @@ def _changed_kernel(row: KernelPair) -> str:
 
 def other_times(rows: Sequence[KernelPair], gpu_ns: float) -> list[str]:
     """The same kernels with another time, where that is a hundredth of the GPU time or more."""
-    slower = [row for row in rows if row.ns.beyond and abs(row.saved_ns) >= gpu_ns / 100]
+    other = [row for row in rows if row.ns.beyond and abs(row.saved_ns) >= gpu_ns / 100]
     return [
         f"{called(row.kernel.name, row.kernel.short)} is the same kernel but "
         f"{'faster' if row.saved_ns > 0 else 'slower'}: {change_text(row.ns.a, row.ns.b)} "
         f"({ratio_text(row.ns.ratio)}, noise {percent_text(row.ns.noise)})."
-        for row in sorted(slower, key=lambda row: -abs(row.saved_ns))[:FEW]
+        for row in sorted(other, key=lambda row: -abs(row.saved_ns))[:FEW]
     ]
 
 

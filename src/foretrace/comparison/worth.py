@@ -1,5 +1,4 @@
-"""Is the change worth its cost: what a call saves, what the change costs once, and after how many
-calls it breaks even.
+"""Is the change worth its cost: what a call saves, what the change costs once, the break-even.
 
 What a call saves is the difference of the paces: how fast calls made one after the other can follow
 each other. Measured without the profiler that is the wall time per call. A trace alone gives the
@@ -27,9 +26,31 @@ def worth(
     that of the whole call.
     """
     saves, calls = pace.saved, None
-    if saves and saves > 0 and cost_s is not None and pace.beyond:
-        calls = math.ceil(cost_s * 1e9 / saves)
-    return Worth(saves, cost_s, calls, _text(pace, gpu, cost_s, calls, word, how, who))
+    subject, per = (who, f" per {word}") if who else (f"each {word}", "")
+    if saves is None:
+        text = "Inconclusive: the times are not recorded in both traces."
+    elif saves == 0:
+        text = f"No change: {subject} takes the same time{per} ({how})."
+    elif not pace.beyond:
+        text = _inconclusive(pace, f"{_less(saves)} per {word}", how)
+    elif saves < 0:
+        text = f"No: {subject} takes {_less(saves)}{per} ({how}).{on_the_gpu(gpu, cost_s, word)}"
+    else:
+        calls = None if cost_s is None else math.ceil(cost_s * 1e9 / saves)
+        subject = subject[0].upper() + subject[1:]
+        text = f"{subject} takes {_less(saves)}{per} ({how}){_cost(cost_s, calls, word)}"
+    return Worth(saves, cost_s, calls, text)
+
+
+def _less(saves: float) -> str:
+    return f"{time_text(abs(saves))} {'less' if saves > 0 else 'more'}"
+
+
+def _inconclusive(pace: Change, change: str, how: str) -> str:
+    if pace.noise is None:
+        return f"Inconclusive: one repeat only, so the noise is unknown ({change}, {how})."
+    noise = f"is within the noise of {percent_text(pace.noise)}"
+    return f"Inconclusive: {change} ({how}) {noise}. Record more repeats."
 
 
 def unprofiled(wall: Change, host: Change) -> str:
@@ -46,38 +67,6 @@ def pace_setter(pace: Change, host: Change, gpu: Change) -> str:
     return "the slower of host and GPU"
 
 
-def _text(
-    pace: Change,
-    gpu: Change,
-    cost_s: float | None,
-    calls: int | None,
-    word: str,
-    how: str,
-    who: str,
-) -> str:
-    saves = pace.saved
-    if saves is None:
-        return "Inconclusive: the times are not recorded in both traces."
-    subject, per = (who, f" per {word}") if who else (f"each {word}", "")
-    if saves == 0:
-        return f"No change: {subject} takes the same time{per} ({how})."
-    change = f"{time_text(abs(saves))} {'less' if saves > 0 else 'more'}"
-    if pace.noise is None:
-        return (
-            f"Inconclusive: one repeat only, so the noise is unknown ({change} per {word}, {how})."
-        )
-    if not pace.beyond:
-        return (
-            f"Inconclusive: {change} per {word} ({how}) is within the noise of "
-            f"{percent_text(pace.noise)}. Record more repeats."
-        )
-    if saves < 0:
-        return f"No: {subject} takes {change}{per} ({how})." + on_the_gpu(gpu, cost_s, word)
-    return (
-        f"{subject[0].upper()}{subject[1:]} takes {change}{per} ({how}){_cost(cost_s, calls, word)}"
-    )
-
-
 def _cost(cost_s: float | None, calls: int | None, word: str) -> str:
     if cost_s is None or calls is None:
         return ". The compile time is not recorded: pass --compile-seconds to get the break-even."
@@ -92,7 +81,6 @@ def on_the_gpu(gpu: Change, cost_s: float | None, word: str) -> str:
         return ""
     calls = math.ceil(cost_s * 1e9 / gpu.saved) if cost_s else None
     tail = f" and breaks even after {plural(calls, word)}" if calls is not None else ""
-    return (
-        " The GPU is not the bottleneck. Where it is (larger inputs, CUDA graphs), the change "
-        f"saves {time_text(gpu.saved)} of GPU time{tail}."
-    )
+    where = "Where it is (larger inputs, CUDA graphs), the change saves"
+    saved = f"{time_text(gpu.saved)} of GPU time"
+    return f" The GPU is not the bottleneck. {where} {saved}{tail}."

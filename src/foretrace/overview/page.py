@@ -1,6 +1,4 @@
-"""What people read about one trace, as data: nothing here needs a trace, so that a cached overview
-loads in a moment.
-"""
+"""What people read about one trace, as data that needs no trace: a cached overview loads fast."""
 
 from __future__ import annotations
 
@@ -49,10 +47,7 @@ class LaunchSequence(Struct, frozen=True):
 
 
 class Overview(Struct):
-    """`look` is the document of `--json`, `sentences` and `sequences` are for people.
-
-    `world_size` and `base_ns` are what a set of traces needs to know of each.
-    """
+    """The document of `--json`, what is for people, and what a set needs to know of each trace."""
 
     look: Look
     sentences: list[str]

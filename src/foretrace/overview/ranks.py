@@ -12,9 +12,7 @@ from foretrace.schema.documents.look import Look, StepRow
 
 
 class Spread(Struct, frozen=True):
-    """One quantity over the ranks, with its least and its largest value; `unit` is `ns`, or empty
-    for a count.
-    """
+    """The least and the largest value over the ranks; `unit` is `ns`, or empty for a count."""
 
     what: str
     unit: str
@@ -30,10 +28,7 @@ class Spread(Struct, frozen=True):
 
 
 def spreads(looks: Sequence[Look]) -> list[Spread]:
-    """The largest difference first; empty unless these are ranks of one run, each there once.
-
-    A quantity is compared among the ranks that know it.
-    """
+    """The largest difference first; empty unless these are ranks of one run, each there once."""
     ranks = [
         (look.trace.rank, look)
         for look in looks

@@ -24,9 +24,7 @@ from foretrace.sources.folder import resolve
 from foretrace.sources.limits import Limits
 from foretrace.version import __version__
 
-# bytes on disk, in all: a process takes 0.7 s to start, in which one reads about 20 MB of plain
-# JSON
-WORTHWHILE = 16 << 20
+WORTHWHILE = 16 << 20  # bytes on disk: a process starts in 0.7 s, and reads 20 MB of JSON in that
 MOST = 8  # processes: each holds a whole trace
 
 
@@ -73,9 +71,7 @@ def _import_all() -> None:
 
 
 def _program() -> str:
-    """The version of the code that makes overviews: a changed file in the package makes old ones
-    stale.
-    """
+    """The version of the code: a changed file in the package makes old overviews stale."""
     newest = 0
     for folder, _, names in os.walk(os.path.dirname(opening.__file__)):
         files = (os.path.join(folder, name) for name in names if name.endswith(".py"))

@@ -1,5 +1,4 @@
-"""The summary of a trace in a few sentences: what ran, which ops launched it, its bound, its
-largest cost, possible savings, and what is unknown.
+"""The summary of a trace: what ran, its launching ops, bound, largest cost, savings, unknowns.
 
 This is the only author: terminal, Markdown, HTML and notebooks show these sentences. Names in them
 are as the trace wrote them; renderers escape them.
@@ -106,10 +105,8 @@ def _region_ran(region: RegionRow, own: LaunchSequence | None) -> str:
         launched = " and ".join([", ".join([launched, *others[:-1]]), others[-1]])
     busy = None if region.gpu_busy_ns is None else region.gpu_busy_ns / region.count
     each = "it" if region.count == 1 else "each call"
-    return (
-        f"{region.name} ran {plural(region.count, 'time')}; {each} launched {launched}, and kept "
-        f"the GPU busy for {time_text(busy)}."
-    )
+    ran = f"{region.name} ran {plural(region.count, 'time')}"
+    return f"{ran}; {each} launched {launched}, and kept the GPU busy for {time_text(busy)}."
 
 
 def _launched_by(sequence: LaunchSequence | None) -> str:
@@ -129,10 +126,8 @@ def _bound(look: Look, region: RegionRow | None) -> str:
     busy, span = look.totals.gpu_busy_ns, look.totals.gpu_span_ns
     if not busy or not span:
         return said
-    return (
-        f"{said} From the first to the last kernel the GPU was busy for "
-        f"{percent_text(busy / span)} of the time."
-    )
+    share = f"{percent_text(busy / span)} of the time"
+    return f"{said} From the first to the last kernel the GPU was busy for {share}."
 
 
 def _by_role(kernels: Sequence[KernelRow]) -> str:
@@ -196,8 +191,7 @@ def _unknown(look: Look) -> str:
 
 def _main_region(look: Look) -> RegionRow | None:
     """The region that holds most of the GPU work, if one holds at least half of it."""
-    rows = [(row.gpu_busy_ns, row) for row in look.regions if row.kernels_per_call]
-    busy, largest = max(
-        ((ns, row) for ns, row in rows if ns), key=lambda pair: pair[0], default=(0, None)
-    )
+    rows = [row for row in look.regions if row.kernels_per_call and row.gpu_busy_ns]
+    largest = max(rows, key=lambda row: row.gpu_busy_ns or 0, default=None)
+    busy = largest.gpu_busy_ns or 0 if largest else 0
     return largest if 2 * busy >= (look.totals.gpu_busy_ns or 0) else None

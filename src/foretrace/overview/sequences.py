@@ -27,9 +27,7 @@ REGIONS, ROWS = 12, 60
 
 
 def sequences(trace: Trace) -> list[LaunchSequence]:
-    """One per region with GPU work, then the steps (without steps, the recording); a sequence that
-    occurs twice is listed once.
-    """
+    """One per region with GPU work, then the steps, else the recording; no sequence twice."""
     describe, seen = _Describer(trace), set[bytes]()
     found: list[LaunchSequence] = []
     for name, calls in _groups(trace):
@@ -77,10 +75,7 @@ class _Describer:
         first, count = places[0], places.shape[1]
         groups = self._folded(first) if count > LONGEST else [[place] for place in range(count)]
         return LaunchSequence(
-            region=name,
-            calls=calls,
-            same=len(usual),
-            operations=count,
+            *(name, calls, len(usual), count),
             folded=count > LONGEST,
             memcpys=int(gpu.is_memcpy[first].sum()),
             memsets=int(gpu.is_memset[first].sum()),
@@ -104,12 +99,14 @@ class _Describer:
         case = trace.order.cases[int(self.case[first])] if gpu.is_kernel[first] else None
         ns = _median(gpu.length[every][gpu.usable[every]])
         flops, moved = (case.flops, case.bytes) if case else (None, self._copied(first))
+        launch = int(gpu.launch[first])
+        launched = [trace.host.names[trace.host.name[launch]]] if launch >= 0 else []
         return LaunchRow(
             kernel=case.id.short if case else families.decode(name).short,
             name=name,
             role=str(trace.work_roles[first]),
             bound=str(trace.work_bounds[first]),
-            chain=self._chain(first),
+            chain=[*trace.host.op_chain(int(gpu.op[first])), *launched],
             times=rows.shape[1],
             ns=ns,
             host_ns=self._host_ns(gpu.launch[every]),
@@ -121,12 +118,6 @@ class _Describer:
             gbps=moved / ns if moved and ns else None,
         )
 
-    def _chain(self, row: int) -> list[str]:
-        """The ops above, outermost first, and the call that launched it."""
-        host, launch = self.trace.host, int(self.trace.gpu.launch[row])
-        ops = host.op_chain(int(self.trace.gpu.op[row]))
-        return [*ops, host.names[host.name[launch]]] if launch >= 0 else [*ops]
-
     def _copied(self, row: int) -> int | None:
         """Bytes that a memcpy or memset moves: a copy within the device reads and writes."""
         size, name = int(self.trace.gpu.bytes[row]), self.trace.host.name[self.trace.gpu.id[row]]
@@ -134,10 +125,7 @@ class _Describer:
         return None if size == NONE else size * (2 if within else 1)
 
     def _host_ns(self, launches: Ints) -> float | None:
-        """The median of the host's own time in the launch and the ops above it.
-
-        An op that launches several operations counts whole for each of them.
-        """
+        """The median self CPU time of the launch and all ops above it."""
         host, place = self.trace.host, launches[launches >= 0]
         total = np.zeros(len(place), np.int64)
         while (going := place >= 0).any():

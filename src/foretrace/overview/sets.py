@@ -1,7 +1,4 @@
-"""A folder or zip of traces: a document of `look` for each, notes on the set, what was left out.
-
-Only documents are kept: a trace is closed before the next one is opened.
-"""
+"""A folder or zip of traces: a document of `look` for each, notes on the set, what was left out."""
 
 from __future__ import annotations
 
@@ -9,12 +6,13 @@ from collections.abc import Callable
 
 from foretrace.model.sets import Member, set_notes
 from foretrace.overview.reading import overviews, refused
-from foretrace.schema.documents.look import SCHEMA, NoteEntry
+from foretrace.schema.documents.look import SCHEMA
 from foretrace.schema.documents.sets import LeftOut, LookSet
-from foretrace.schema.ledger import Note
+from foretrace.schema.ledger import NoteEntry
 from foretrace.sources.folder import FolderContents, nothing_in
 from foretrace.sources.limits import Limits
 
+OTHERS = "run records, and files not named like traces (*.json, *.trace, *.tmp, *.gz, *.zst, *.zip)"
 Progress = Callable[[int, int, str], None]  # how many are done, of how many, and the last one
 
 
@@ -35,12 +33,7 @@ def look_set(
     left_out.sort(key=lambda each: each.path)
     if not looks:
         raise nothing_in(path, [f"{each.path}: {each.text} [{each.code}]" for each in left_out])
-    notes = [NoteEntry.of(note) for note in (*set_notes(members), *_others(inside.others))]
+    notes = [NoteEntry.of(note) for note in set_notes(members)]
+    if inside.others:
+        notes.append(NoteEntry("other_files", "info", inside.others, OTHERS))
     return LookSet(SCHEMA, looks, notes, left_out)
-
-
-def _others(count: int) -> tuple[Note, ...]:
-    text = (
-        "run records, and files not named like traces (*.json, *.trace, *.tmp, *.gz, *.zst, *.zip)"
-    )
-    return (Note("other_files", "info", count, text),) if count else ()

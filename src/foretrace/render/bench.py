@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +25,9 @@ def bench_text(results: BenchDocument) -> str:
         f"ceilings: copy {copy}, bf16 matrix product {product}",
         f"own kernels ready after {results.warm_up_s:.1f} s",
     ]
-    subject = ""
-    for row in results.rows:
-        if row.subject != subject:
-            subject = row.subject
-            lines += ["", subject, _line(tuple(_COLUMNS))]
-        lines += [_line(cells) for cells in _cells(row)]
+    for subject, rows in groupby(results.rows, lambda row: row.subject):
+        lines += ["", subject, _line(tuple(_COLUMNS))]
+        lines += [_line(cells) for row in rows for cells in _cells(row)]
     return "\n".join(lines) + "\n"
 
 

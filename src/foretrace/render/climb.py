@@ -26,12 +26,8 @@ def climb_text(document: LadderDocument) -> str:
     parts = [f"{heading(document)}\n{score(document)}"]
     setups = _setups(document)
     for rung, claims in _by_rung(document).items():
-        lines = [
-            line
-            for claim in claims
-            if claim.verdict != "unknown"
-            for line in _claim(claim, setups[id(claim)])
-        ]
+        known = [claim for claim in claims if claim.verdict != "unknown"]
+        lines = [line for claim in known for line in _claim(claim, setups[id(claim)])]
         parts.append("\n".join([rung, *lines, *_inconclusive(claims)]))
     parts += ["\n".join(["Skipped", *skipped_lines(document)])] if document.skipped else []
     parts.append(f"{_TABLE}: setup, what changed (+), what stayed the same (=)")
@@ -46,11 +42,9 @@ def heading(document: LadderDocument) -> str:
 
 def score(document: LadderDocument) -> str:
     """How many claims hold."""
-    counts = document.counts
-    return (
-        f"{len(document.claims)} claims: {counts.hit} hold, {counts.miss} do not hold, "
-        f"{counts.unknown} inconclusive here"
-    )
+    counts, claims = document.counts, len(document.claims)
+    held = f"{counts.hit} hold, {counts.miss} do not hold, {counts.unknown} inconclusive here"
+    return f"{claims} claims: {held}"
 
 
 def skipped_lines(document: LadderDocument) -> list[str]:
@@ -95,12 +89,8 @@ def _inconclusive(claims: list[MarkedClaim]) -> list[str]:
     for claim in claims:
         if claim.verdict == "unknown":
             reasons[_WHERE.sub("", claim.why)].append(claim.number)
-    return [
-        wrapped(
-            f"{MARKS['unknown']:<14} {', '.join(dict.fromkeys(numbers))}: {why}", "  ", " " * 17
-        )
-        for why, numbers in reasons.items()
-    ]
+    lines = (f"{', '.join(dict.fromkeys(numbers))}: {why}" for why, numbers in reasons.items())
+    return [wrapped(f"{MARKS['unknown']:<14} {line}", "  ", " " * 17) for line in lines]
 
 
 def _notes(claim: MarkedClaim) -> list[tuple[str, str]]:

@@ -11,6 +11,7 @@ from foretrace.comparison.measure import Change
 from foretrace.comparison.ops import OpPair
 from foretrace.comparison.side import Side
 from foretrace.comparison.wording import called
+from foretrace.render.look_page import note_text
 from foretrace.render.section import Section, drawn, marked
 from foretrace.render.table import shorten
 from foretrace.units import DASH, count_text, percent_text, plural, ratio_text, time_text
@@ -47,7 +48,11 @@ def comparison_markdown(found: Comparison, top: int) -> str:
 def _sections(found: Comparison, top: int) -> list[Section]:
     every = (found, *found.others)
     sides = list(zip(LETTERS, (found.a, *(each.b for each in every)), strict=False))
-    lost = [line for letter, side in sides for line in _lost(letter, side)]
+    lost = [
+        f"! {letter} {note_text(note)}"
+        for letter, side in sides
+        for note in side.trace.ledger.banner
+    ]
     sections = [
         Section("", bullets=_bullets(_heading(letter, side) for letter, side in sides)),
         Section("Data was lost: differences below may come from that", bullets=_bullets(lost)),
@@ -66,20 +71,12 @@ def _heading(letter: str, side: Side) -> str:
     about, repeats, count = side.trace.about, side.repeats, len(side.repeats.spans)
     what = plural(count, {"region": "call", "step": "step", "trace": "recording"}[side.unit.kind])
     name = f" of {side.unit.name}" if side.unit.name else ""
-    odd = (
-        f", {repeats.agreeing} of them with the compared kernels"
-        if repeats.agreeing < count
-        else ""
-    )
+    agreeing = f", {repeats.agreeing} of them with the compared kernels"
+    odd = agreeing if repeats.agreeing < count else ""
     idle = f", {repeats.idle} more launched nothing" if repeats.idle else ""
     rank = f", rank {about.rank}" if about.rank is not None else ""
     device = f"{about.device or 'no GPU named'}{rank}"
     return f"{letter}: {side.trace.path} · {device} · {what}{name}{odd}{idle}"
-
-
-def _lost(letter: str, side: Side) -> list[str]:
-    notes = side.trace.ledger.banner
-    return [f"! {letter} {note.code} ({count_text(note.count)}): {note.text}" for note in notes]
 
 
 def _quantities(every: Sequence[Comparison]) -> Section:
@@ -94,9 +91,7 @@ def _quantities(every: Sequence[Comparison]) -> Section:
         for name, count in COUNTS.items()
     }
     if len(every) == 1:
-        rows = [
-            [name, *_cells(values, time_text), *_noise(*values)] for name, values in times.items()
-        ]
+        rows = [[name, *_cells(each, time_text), *_noise(*each)] for name, each in times.items()]
         rows += [[name, *_cells(values, count_text), "", ""] for name, values in counts.items()]
         return Section(title, head=["", "A", "B", "B/A", "noise", ""], rows=rows, left=(0, 5))
     rows = [[name, *_cells(values, time_text, mark=" ~")] for name, values in times.items()]
@@ -152,19 +147,15 @@ def _pair(found: Comparison, letter: str, which: str, top: int) -> list[Section]
 def _kernels(found: Comparison, letter: str, which: str, top: int) -> Section:
     """Each kernel once; the new one below a changed one; times of one launch."""
     table, rows = found.kernels, list[list[str]]()
-    for sign, members in zip(
-        "=~-+", (table.same, table.changed, table.removed, table.added), strict=True
-    ):
+    signs = {"=": table.same, "~": table.changed, "-": table.removed, "+": table.added}
+    for sign, members in signs.items():
         for row in sorted(members, key=lambda row: -row.total_ns)[:top]:
             rows += _kernel(sign, row)
         more = len(members) - top
         rows += [["", f"… and {more} more", *[""] * 5]] if more > 0 else []
-    return Section(
-        f"Kernels per {found.unit.word}{which}: = same, ~ changed, - removed, + added",
-        head=["", "kernel", "op", "count", "A", letter, f"{letter}/A"],
-        rows=rows,
-        left=(1, 0, 2),
-    )
+    title = f"Kernels per {found.unit.word}{which}: = same, ~ changed, - removed, + added"
+    head = ["", "kernel", "op", "count", "A", letter, f"{letter}/A"]
+    return Section(title, head=head, rows=rows, left=(1, 0, 2))
 
 
 def _kernel(sign: str, row: KernelPair) -> list[list[str]]:
@@ -189,17 +180,15 @@ def _ops(found: Comparison, letter: str, which: str, top: int) -> Section:
     """Ops whose calls differ or that launch kernels, the largest difference in time first."""
     every = (*found.ops.removed, *found.ops.added, *found.ops.same)
     rows = [row for row in every if row.a != row.b or row.a_gpu_ns or row.b_gpu_ns]
-    cells = [_op_cells(row) for row in sorted(rows, key=lambda row: -_weight(row))[:top]]
+    cells = []
+    for row in sorted(rows, key=_weight, reverse=True)[:top]:
+        times = (row.a_ns, row.b_ns, row.a_gpu_ns, row.b_gpu_ns)
+        spent = (time_text(ns) if ns else "" for ns in times)
+        cells.append([row.name, count_text(row.a), count_text(row.b), *spent])
     cells += [[f"… and {len(rows) - top} more", *[""] * 6]] if len(rows) > top else []
     heads = [f"{what} {name}" for what in ("calls", "host", "GPU") for name in ("A", letter)]
     title = f"Ops per {found.unit.word}{which}: calls, self CPU time, time of their kernels"
     return Section(title, head=["op", *heads], rows=cells)
-
-
-def _op_cells(row: OpPair) -> list[str]:
-    times = (row.a_ns, row.b_ns, row.a_gpu_ns, row.b_gpu_ns)
-    spent = (time_text(ns) if ns else "" for ns in times)
-    return [row.name, count_text(row.a), count_text(row.b), *spent]
 
 
 def _weight(row: OpPair) -> float:

@@ -16,7 +16,9 @@ _PIECE, _NAME = 30, 400  # characters shown of one piece, of the whole name
 
 def text(document: DecodedName) -> str:
     """One row per part. The name breaks at blanks alone: people search for it."""
-    rows, (name, *summary) = _rows(document), _heading(document)
+    rows, name = _rows(document), _cut(plain(document.name), _NAME)
+    summary = [f"{plain(document.short)} · family {document.family} · role {document.role}"]
+    summary += [] if document.gpu is UNSET else [plain(document.gpu.text)]
     piece, field = (max((len(row[at]) for row in rows), default=0) for at in (0, 1))
     lines = textwrap.wrap(name, WIDTH, break_long_words=False, break_on_hyphens=False) or [""]
     for said in summary:
@@ -35,21 +37,13 @@ def text(document: DecodedName) -> str:
 
 def _rows(document: DecodedName) -> list[tuple[str, str, str, str]]:
     """Piece, field, meaning, certainty; a piece that states several fields is written once."""
-    found: list[tuple[str, str, str, str]] = []
-    before = None
+    found, before = list[tuple[str, str, str, str]](), None
     for part in document.parts:
         piece = _cut(plain(part.text), _PIECE) if part.text else ABSENT
         shown = "" if part.text == before else piece
         found.append((shown, part.field, plain(part.meaning), part.certainty))
         before = part.text
     return found
-
-
-def _heading(document: DecodedName) -> list[str]:
-    """The name; its short form, family and role; how it relates to the card, if one was named."""
-    summary = f"{plain(document.short)} · family {document.family} · role {document.role}"
-    card = [] if document.gpu is UNSET else [plain(document.gpu.text)]
-    return [_cut(plain(document.name), _NAME), summary, *card]
 
 
 def _cut(text: str, size: int) -> str:

@@ -1,6 +1,4 @@
-"""The page of `look`: the summary, what each region launches, steps, regions, kernels, host ops,
-findings, and the ledger.
-"""
+"""The page of `look`: summary, launch sequences, steps, regions, kernels, ops, findings, ledger."""
 
 from __future__ import annotations
 
@@ -10,15 +8,8 @@ from foretrace.overview.page import LaunchRow, LaunchSequence, Overview
 from foretrace.overview.sentences import headline, roles_text
 from foretrace.render.section import Section
 from foretrace.render.table import shorten
-from foretrace.schema.documents.look import (
-    FindingEntry,
-    KernelRow,
-    Look,
-    NoteEntry,
-    OpRow,
-    RegionRow,
-    StepRow,
-)
+from foretrace.schema.documents.look import FindingEntry, Look
+from foretrace.schema.ledger import NoteEntry
 from foretrace.units import DASH, count_text, percent_text, plural, time_text
 
 # Rows of steps and regions that a page has room for; `--json` has all.
@@ -56,10 +47,8 @@ def _sequence(entry: LaunchSequence, top: int) -> Section:
     same, every = entry.same, entry.calls
     calls = plural(every, "call") if same == every else f"{same} of {every} calls"
     how = "by kind, in order of first launch" if entry.folded else "in launch order"
-    title = (
-        f"{shorten(entry.region, NAME)}: {plural(entry.operations, 'GPU operation')} {how}, "
-        f"medians of {calls}"
-    )
+    what = f"{shorten(entry.region, NAME)}: {plural(entry.operations, 'GPU operation')}"
+    title = f"{what} {how}, medians of {calls}"
     return Section(title, head=head, rows=rows[:top], left=(0, 1), after=after)
 
 
@@ -70,9 +59,7 @@ def _launch_cells(row: LaunchRow) -> list[str]:
 
 
 def op_path(chain: list[str]) -> str:
-    """`linear > matmul > mm`: the ops above a GPU operation, without the launching call; that call
-    alone if there is no op.
-    """
+    """`linear > matmul > mm`: the ops above a GPU operation; without any, the launching call."""
     ops = [
         op.removeprefix("aten::").removeprefix("autograd::engine::evaluate_function: ")
         for op in chain[:-1]
@@ -82,14 +69,10 @@ def op_path(chain: list[str]) -> str:
 
 def _totals(look: Look) -> Section:
     totals, busy, span = look.totals, look.totals.gpu_busy_ns, look.totals.gpu_span_ns
-    counts = [
-        plural(totals.kernels, "kernel"),
-        plural(totals.memcpys, "memcpy"),
-        plural(totals.memsets, "memset"),
-        plural(totals.launches, "launch", "launches"),
-        plural(totals.syncs, "sync"),
-        plural(totals.cpu_ops, "host op"),
-    ]
+    launched = [(totals.kernels, "kernel"), (totals.memcpys, "memcpy"), (totals.memsets, "memset")]
+    counts = [plural(count, name) for count, name in launched]
+    counts.append(plural(totals.launches, "launch", "launches"))
+    counts += [plural(totals.syncs, "sync"), plural(totals.cpu_ops, "host op")]
     share = ""
     if busy is not None and span:
         share = f", {percent_text(busy / span)} of the {time_text(span)} from first to last"
@@ -98,70 +81,60 @@ def _totals(look: Look) -> Section:
 
 def _steps(look: Look) -> Section:
     head = ["step", "host", "kernels", "memcpys", "memsets", "gpu busy", "idle between", "bound"]
-    rows = [_step_cells(row) for row in look.steps]
-    after = _more(len(rows), ROWS, "--json has all")
-    return Section("Steps", head=head, rows=rows[:ROWS], after=after)
-
-
-def _step_cells(row: StepRow) -> list[str]:
-    counts = [count_text(count) for count in (row.kernels, row.memcpys, row.memsets)]
-    gpu = [time_text(row.gpu_busy_ns), time_text(row.gpu_idle_ns)]
-    return [row.name, time_text(row.cpu_ns), *counts, *gpu, row.bound]
+    rows = []
+    for row in look.steps[:ROWS]:
+        counts = map(count_text, (row.kernels, row.memcpys, row.memsets))
+        gpu = map(time_text, (row.gpu_busy_ns, row.gpu_idle_ns))
+        rows.append([row.name, time_text(row.cpu_ns), *counts, *gpu, row.bound])
+    after = _more(len(look.steps), ROWS, "--json has all")
+    return Section("Steps", head=head, rows=rows, after=after)
 
 
 def _regions(look: Look) -> Section:
     head = ["region", "calls", "host/call", "kernels/call", "roles/call", "gpu/call", "bound"]
-    rows = [_region_cells(row) for row in look.regions]
-    after = _more(len(rows), ROWS, "--json has all")
+    rows = []
+    for row in look.regions[:ROWS]:
+        busy = None if row.gpu_busy_ns is None else row.gpu_busy_ns / row.count
+        host, kernels = time_text(row.cpu_ns / row.count), count_text(row.kernels_per_call)
+        roles = roles_text(row.roles_per_call, 3) or DASH
+        calls = count_text(row.count)
+        rows.append([row.name, calls, host, kernels, roles, time_text(busy), row.bound])
+    after = _more(len(look.regions), ROWS, "--json has all")
     title = "Regions (per call: means over the calls)"
-    return Section(title, head=head, rows=rows[:ROWS], left=(0, 4), after=after)
-
-
-def _region_cells(row: RegionRow) -> list[str]:
-    busy = None if row.gpu_busy_ns is None else row.gpu_busy_ns / row.count
-    return [
-        row.name,
-        count_text(row.count),
-        time_text(row.cpu_ns / row.count),
-        count_text(row.kernels_per_call),
-        roles_text(row.roles_per_call, 3) or DASH,
-        time_text(busy),
-        row.bound,
-    ]
+    return Section(title, head=head, rows=rows, left=(0, 4), after=after)
 
 
 def _kernels(look: Look, top: int) -> Section:
     head = ["kernel", "role", "op", "count", "total", "median", "TFLOP/s", "TB/s", "bound"]
-    rows = [_kernel_cells(row) for row in look.kernels]
-    after = _more(len(rows), top, f"--top {len(rows)}")
-    return Section("Kernels", head=head, rows=rows[:top], left=(0, 1, 2), after=after)
-
-
-def _kernel_cells(row: KernelRow) -> list[str]:
-    op = row.ops[0].removeprefix("aten::") if row.ops else DASH
-    times = [time_text(row.total_ns), time_text(row.median_ns)]
-    rates = [_tflops(row.tflops), _tbps(row.gbps)]
-    return [row.short or row.name, row.role, op, count_text(row.count), *times, *rates, row.bound]
+    rows = []
+    for row in look.kernels[:top]:
+        op = row.ops[0].removeprefix("aten::") if row.ops else DASH
+        cost = [count_text(row.count), time_text(row.total_ns), time_text(row.median_ns)]
+        rates = [_tflops(row.tflops), _tbps(row.gbps)]
+        rows.append([row.short or row.name, row.role, op, *cost, *rates, row.bound])
+    after = _more(len(look.kernels), top, f"--top {len(look.kernels)}")
+    return Section("Kernels", head=head, rows=rows, left=(0, 1, 2), after=after)
 
 
 def _ops(look: Look, top: int) -> Section:
     head = ["op", "calls", "self", "total", "kernels", ""]
-    rows = [_op_cells(row) for row in look.ops]
-    after = _more(len(rows), top, f"--top {len(rows)}")
-    return Section("Host ops", head=head, rows=rows[:top], after=after)
-
-
-def _op_cells(row: OpRow) -> list[str]:
-    times = [time_text(row.self_cpu_ns), time_text(row.total_cpu_ns)]
-    quiet = "metadata only" if row.metadata_only else ""
-    return [row.name, count_text(row.count), *times, count_text(row.kernels), quiet]
+    rows = []
+    for row in look.ops[:top]:
+        times = map(time_text, (row.self_cpu_ns, row.total_cpu_ns))
+        quiet = "metadata only" if row.metadata_only else ""
+        rows.append([row.name, count_text(row.count), *times, count_text(row.kernels), quiet])
+    after = _more(len(look.ops), top, f"--top {len(look.ops)}")
+    return Section("Host ops", head=head, rows=rows, after=after)
 
 
 def _findings(look: Look) -> list[Section]:
     """What was found, by largest possible saving, then the rules that found nothing, and why."""
     found = [row for row in look.findings if row.state == "found"]
     per = "per step" if look.steps else "in the whole recording"
-    bullets = [(f"{_saving(row)}{row.title} [{row.rule}]", row.detail) for row in found]
+    bullets = []
+    for row in found:
+        saving = f"at most {time_text(row.at_most_ns)}: " if row.at_most_ns is not None else ""
+        bullets.append((f"{saving}{row.title} [{row.rule}]", row.detail))
     rest = [
         _named(look, "clear", "Checked and not found", lambda row: row.rule),
         _skipped(look),
@@ -171,10 +144,6 @@ def _findings(look: Look) -> list[Section]:
         Section(f"Findings, by largest possible saving {per}", bullets=bullets),
         Section("", [text for text in rest if text]),
     ]
-
-
-def _saving(row: FindingEntry) -> str:
-    return f"at most {time_text(row.at_most_ns)}: " if row.at_most_ns is not None else ""
 
 
 def _named(look: Look, state: str, title: str, words: Callable[[FindingEntry], str]) -> str:

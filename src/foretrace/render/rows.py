@@ -18,9 +18,8 @@ if TYPE_CHECKING:
 def json_text(frame: pl.DataFrame) -> str:
     """A list of objects, one per row."""
     rows = [dict(zip(frame.columns, row, strict=True)) for row in json_rows(frame)]
-    return json.dumps(
-        {"schema": 1, "columns": frame.columns, "rows": rows}, ensure_ascii=False, allow_nan=False
-    )
+    document = {"schema": 1, "columns": frame.columns, "rows": rows}
+    return json.dumps(document, ensure_ascii=False, allow_nan=False)
 
 
 def json_rows(frame: pl.DataFrame) -> list[list[Any]]:

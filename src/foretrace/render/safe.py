@@ -1,5 +1,4 @@
-"""Text from a trace made safe for where it is shown. Every name in a trace is untrusted: its author
-chose it.
+"""Text from a trace made safe for where it is shown: every name in a trace is untrusted.
 
 Nothing that draws may print a name without one of these: a raw ESC moves the cursor of a terminal,
 a bidi override turns a line around, a pipe ends a table cell, an equals sign starts a formula in a
@@ -15,15 +14,12 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
 def plain(text: str) -> str:
-    r"""Safe for a terminal: controls, ESC, bidi and zero-width characters, line separators and lone
-    surrogates become visible escapes (`\x1b`, `\u202e`). The result is one line and holds nothing
-    that a terminal acts on.
-    """
+    r"""Safe for a terminal: one line, and what a terminal acts on as escapes (`\x1b`, `\u202e`)."""
     if text.isprintable() and not any(mark in text for mark in _BLANK):
         return text
-    return "".join(
-        mark if mark.isprintable() and mark not in _BLANK else _escape(mark) for mark in text
-    )
+    shown = {mark for mark in text if mark.isprintable() and mark not in _BLANK}
+    escaped = {mark: mark.encode("unicode_escape").decode() for mark in {*text} - shown}
+    return "".join(escaped.get(mark, mark) for mark in text)
 
 
 def markdown(text: str) -> str:
@@ -33,12 +29,6 @@ def markdown(text: str) -> str:
 
 
 def csv_cell(text: str) -> str:
-    """Safe for a spreadsheet, and for the terminal that a CSV may be printed to: a text that would
-    start a formula gets a leading apostrophe, and what a terminal acts on is spelt out.
-    """
+    """Safe for a spreadsheet and a terminal: an apostrophe precedes what would be a formula."""
     shown = plain(text)
     return f"'{shown}" if text.startswith(_FORMULA) else shown
-
-
-def _escape(mark: str) -> str:
-    return mark.encode("unicode_escape").decode()

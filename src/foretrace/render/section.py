@@ -1,6 +1,4 @@
-"""A page as a list of sections, drawn for a terminal or as Markdown. Every text goes through `safe`
-here, and only here.
-"""
+"""A page as sections, drawn for a terminal or as Markdown; here every text goes through `safe`."""
 
 from __future__ import annotations
 
@@ -19,10 +17,7 @@ _QUANTITY = re.compile(r"(?<=\d) (?=(?:ns|us|ms|s|[kMGT]?B|[kMGTP]?FLOP|[GT]B/s|
 
 
 class Section(Struct, frozen=True):
-    """A title with paragraphs, bullets and a table; columns in `left` hold words.
-
-    A bullet is its line and a text below it (may be empty). `after` is a line below the table.
-    """
+    """A title with paragraphs, bullets (a line, a text below it), a table, and a line after it."""
 
     title: str
     paragraphs: Sequence[str] = ()
@@ -52,9 +47,7 @@ def _drawn(section: Section, bold: bool) -> str:
 
 
 def _wrapped(text: str, first: str, rest: str) -> str:
-    """Broken at blanks, but not between a number and its unit (`plain` leaves no other unbreakable
-    blank).
-    """
+    """Broken at blanks, but not between a number and its unit."""
     held = _QUANTITY.sub("\u00a0", plain(text))
     lines = textwrap.fill(
         held, WIDTH, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False
@@ -70,20 +63,16 @@ def marked(sections: Sequence[Section]) -> str:
 def _marked(section: Section) -> str:
     parts = [f"## {markdown(section.title)}"] if section.title else []
     parts += [markdown(text) for text in section.paragraphs]
-    if section.bullets:
-        parts.append("\n".join(_bullet(line, text) for line, text in section.bullets))
+    bullets = [
+        f"- **{markdown(line)}** {markdown(text)}" if text else f"- {markdown(line)}"
+        for line, text in section.bullets
+    ]
+    parts += ["\n".join(bullets)] if bullets else []
     if section.rows:
-        parts.append("\n".join(_grid(section)))
+        rule = "|".join(":---" if at in section.left else "---:" for at in range(len(section.head)))
+        rows = [_cells(section.head), f"|{rule}|", *(_cells(row) for row in section.rows)]
+        parts.append("\n".join(rows))
     return "\n\n".join([*parts, markdown(section.after)] if section.after else parts)
-
-
-def _bullet(line: str, text: str) -> str:
-    return f"- **{markdown(line)}** {markdown(text)}" if text else f"- {markdown(line)}"
-
-
-def _grid(section: Section) -> list[str]:
-    rule = "|".join(":---" if at in section.left else "---:" for at in range(len(section.head)))
-    return [_cells(section.head), f"|{rule}|", *(_cells(row) for row in section.rows)]
 
 
 def _cells(cells: Sequence[str]) -> str:

@@ -1,6 +1,4 @@
-"""The page of `look` on a folder or zip of traces: a row for each, its largest finding, how far the
-ranks differ, and what was left out.
-"""
+"""The page of `look` on a folder or zip: each trace, its largest finding, how the ranks differ."""
 
 from __future__ import annotations
 
@@ -11,8 +9,9 @@ from foretrace.overview.ranks import Spread, host_per_step, spreads
 from foretrace.overview.sentences import device_text
 from foretrace.render.look_page import banner, note_text
 from foretrace.render.section import Section
-from foretrace.schema.documents.look import GRAVE, Look
+from foretrace.schema.documents.look import Look
 from foretrace.schema.documents.sets import LookSet
+from foretrace.schema.ledger import GRAVE
 from foretrace.units import DASH, count_text, percent_text, plural, ratio_text, time_text
 
 
@@ -21,7 +20,13 @@ def sections(root: str, found: LookSet) -> list[Section]:
     names = [_label(look.trace.path, root) for look in found.traces]
     parts = [_head(root, found), banner([note for note in found.notes if note.severity in GRAVE])]
     parts += [_traces(names, found), _findings(names, found), _ranks(found)]
-    parts += [_left_out(root, found), _notes(found), _one(found)]
+    left_out = [(_label(each.path, root), f"{each.text} [{each.code}]") for each in found.left_out]
+    notes = [(f"{note.severity}: {note_text(note)}", "") for note in found.notes]
+    parts += [
+        Section("Left out: files named like traces that cannot be read", bullets=left_out),
+        Section("The set", bullets=notes),
+        _one(found),
+    ]
     return [part for part in parts if part.paragraphs or part.bullets or part.rows]
 
 
@@ -63,9 +68,7 @@ def _numbers(look: Look) -> list[str]:
 
 
 def _worst(look: Look) -> str:
-    """The worst note above `info`, and how many more there are; `!` where data was lost or is
-    wrong.
-    """
+    """The worst note above `info`, how many more; `!` where data was lost or is wrong."""
     notes = [note for note in look.ledger.notes if note.severity != "info"]
     if not notes:
         return "complete"
@@ -103,24 +106,8 @@ def _spread_cells(spread: Spread) -> list[str]:
     # where all have the same, no rank has the least
     ranks = (spread.least_rank, spread.most_rank)
     least, most = (DASH, DASH) if spread.least == spread.most else map(str, ranks)
-    return [
-        spread.what,
-        text(spread.least),
-        least,
-        text(spread.most),
-        most,
-        ratio_text(spread.ratio),
-    ]
-
-
-def _left_out(root: str, found: LookSet) -> Section:
-    bullets = [(_label(each.path, root), f"{each.text} [{each.code}]") for each in found.left_out]
-    return Section("Left out: files named like traces that cannot be read", bullets=bullets)
-
-
-def _notes(found: LookSet) -> Section:
-    bullets = [(f"{note.severity}: {note_text(note)}", "") for note in found.notes]
-    return Section("The set", bullets=bullets)
+    ends = (text(spread.least), least, text(spread.most), most)
+    return [spread.what, *ends, ratio_text(spread.ratio)]
 
 
 def _one(found: LookSet) -> Section:

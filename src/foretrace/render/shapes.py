@@ -34,8 +34,10 @@ def _sections(document: ShapesDocument) -> list[Section]:
     stall = "Stall at each new shape: its first three calls, beyond warm ones"
     against = f"A warm call over {document.first}, measured in turns (below 1 is faster)"
     left_out = [(f"{entry.name}: {entry.why}", "") for entry in document.left_out]
+    where = f"{document.device}, torch {document.torch}, {document.dtype}"
+    heading = f"{document.rung}, {len(document.shapes)} shapes: {where}"
     found = [
-        Section(_heading(document), _circumstances(document)),
+        Section(heading, _circumstances(document)),
         _summary(document),
         _table(document, stall, lambda visit: _if_any(visit.stall_ns, time_text, "none")),
         _table(document, "Graphs compiled", lambda visit: _if_any(visit.graphs, count_text, "")),
@@ -49,11 +51,6 @@ def _sections(document: ShapesDocument) -> list[Section]:
 
 def _if_any(value: float, text: Callable[[float], str], none: str) -> str:
     return text(value) if value else none
-
-
-def _heading(document: ShapesDocument) -> str:
-    where = f"{document.device}, torch {document.torch}, {document.dtype}"
-    return f"{document.rung}, {len(document.shapes)} shapes: {where}"
 
 
 def _circumstances(document: ShapesDocument) -> list[str]:
@@ -71,17 +68,11 @@ def _circumstances(document: ShapesDocument) -> list[str]:
 
 def _summary(document: ShapesDocument) -> Section:
     head = ("contender", "graphs", "recompiled", "stalls", "warm call, mean", "description")
-    rows = [
-        [
-            entry.name,
-            count_text(entry.graphs),
-            count_text(entry.recompiles),
-            time_text(entry.stall_ns),
-            time_text(fmean(visit.wall_ns or 0 for visit in entry.visits)),
-            entry.what,
-        ]
-        for entry in document.contenders
-    ]
+    rows = []
+    for entry in document.contenders:
+        counts = map(count_text, (entry.graphs, entry.recompiles))
+        warm = fmean(visit.wall_ns or 0 for visit in entry.visits)
+        rows.append([entry.name, *counts, time_text(entry.stall_ns), time_text(warm), entry.what])
     return Section("Summary", head=head, rows=rows, left=(0, 5), after=_limit(document))
 
 

@@ -17,9 +17,7 @@ def table(
     width: int = 100,
     indent: str = "  ",
 ) -> str:
-    """Columns in `left` hold words: they are aligned left, and cut when the table is too wide, the
-    first one least.
-    """
+    """Columns in `left` hold words: aligned left, and cut where space is short, the first least."""
     cells = [[plain(cell) for cell in row] for row in rows]
     sizes = [max(len(row[at]) for row in (head, *cells)) for at in range(len(head))]
     _narrow(sizes, left, width - len(indent) - 2 * (len(sizes) - 1))
@@ -33,10 +31,7 @@ def table(
 
 
 def _narrow(sizes: list[int], left: Sequence[int], room: int) -> None:
-    """Narrow the widest column of words until all columns fit, or none can be narrower.
-
-    The first column holds the name that the row is about: it counts as narrower than it is.
-    """
+    """Narrow the widest column of words until all fit; the first one counts as narrower."""
     for at in left:
         sizes[at] = min(sizes[at], max(room, NARROWEST))
     while sum(sizes) > room and left:
@@ -63,9 +58,7 @@ def _distinct(names: Sequence[str], size: int) -> list[str]:
 
 
 def _cuts(names: Sequence[str], size: int) -> Iterator[list[str]]:
-    """With the usual tail, with longer ones, with any; then the same without what all long names
-    begin with.
-    """
+    """With the usual tail, longer ones, any; then without what all long names begin with."""
     tails = [_tail(size), size // 2, 2 * _tail(size), *range(1, size - 1)]
     yield from ([shorten(name, size, tail) for name in names] for tail in tails)
     long = [name for name in names if len(name) > size]
@@ -80,9 +73,7 @@ def _tail(size: int) -> int:
 
 
 def shorten(text: str, size: int, tail: int | None = None) -> str:
-    """The beginning and the end of a long text: kernel names differ at both. The end has a third of
-    it, or `tail`.
-    """
+    """The beginning and the end (a third, or `tail`) of a long text: names differ at both."""
     if len(text) <= size:
         return text
     end = tail or _tail(size)

@@ -14,13 +14,8 @@ _MARKS = {"hit": "hit    ", "miss": "MISS   ", "unknown": "unknown"}
 
 def verdicts_text(verdicts: Sequence[Verdict]) -> str:
     """One paragraph per prediction, a miss with its author's reason, and the score."""
-    return _text(
-        verdicts,
-        (
-            f"expected because: {one.reason}" if one.reason and one.verdict == "miss" else ""
-            for one in verdicts
-        ),
-    )
+    shown = (one.reason if one.verdict == "miss" else "" for one in verdicts)
+    return _text(verdicts, (f"expected because: {reason}" if reason else "" for reason in shown))
 
 
 def lesson_text(verdicts: Sequence[Verdict]) -> str:

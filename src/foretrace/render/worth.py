@@ -20,7 +20,9 @@ def worth_markdown(document: WorthDocument) -> str:
 
 def _sections(document: WorthDocument) -> list[Section]:
     tried = [mode for mode in document.modes if not mode.failed]
-    found = [Section(_heading(document), [document.verdict.text])]
+    where = ", ".join(filter(None, [document.device, f"torch {document.torch}", document.dtype]))
+    heading = f"Is torch.compile worth it for {document.subject}? {where}"
+    found = [Section(heading, [document.verdict.text])]
     if len(document.modes) > 1:
         bullets = [(mode.mode, mode.text) for mode in document.modes]
         found.append(Section("Mode by mode", bullets=bullets))
@@ -33,54 +35,27 @@ def _sections(document: WorthDocument) -> list[Section]:
     return [section for section in found if section.rows or section.bullets or section.paragraphs]
 
 
-def _heading(document: WorthDocument) -> str:
-    where = [document.device, f"torch {document.torch}"]
-    where += [document.dtype] if document.dtype else []
-    return f"Is torch.compile worth it for {document.subject}? {', '.join(where)}"
-
-
 def _times(tried: list[CompileMode]) -> Section:
-    pairs = (
-        (mode.mode, name, value)
-        for mode in tried
-        for name, value in (
-            ("wall time", mode.wall_ns),
-            ("host time", mode.host_ns),
-            ("GPU time", mode.gpu_ns),
-        )
-    )
-    rows = [
-        [mode, name, *map(time_text, (value.a, value.b)), ratio_text(value.ratio),
-         percent_text(value.noise)]
-        for mode, name, value in pairs
-        if value.a is not None
-    ]  # fmt: skip
+    rows = []
+    for mode in tried:
+        times = {"wall time": mode.wall_ns, "host time": mode.host_ns, "GPU time": mode.gpu_ns}
+        for name, ns in times.items():
+            if ns.a is not None:
+                change = (time_text(ns.a), time_text(ns.b), ratio_text(ns.ratio))
+                rows.append([mode.mode, name, *change, percent_text(ns.noise)])
     head = ("mode", "", "eager", "compiled", "ratio", "noise")
     return Section("Per call, without the profiler", head=head, rows=rows, left=(0, 1))
 
 
 def _costs(tried: list[CompileMode]) -> Section:
-    rows = [
-        [
-            mode.mode,
-            time_text(mode.compile_s * 1e9),
-            span_text(mode.cost_s or 0),
-            count_text(mode.graphs),
-            count_text(mode.recompiles),
-            count_text(sum(mode.graph_breaks.values())),
-            count_text(mode.break_even_calls),
-        ]
-        for mode in tried
-    ]
-    head = (
-        "mode",
-        "compiling",
-        "first calls",
-        "graphs",
-        "recompiled",
-        "graph breaks",
-        "break-even",
-    )
+    rows = []
+    for mode in tried:
+        breaks = sum(mode.graph_breaks.values())
+        counts = map(count_text, (mode.graphs, mode.recompiles, breaks, mode.break_even_calls))
+        times = (time_text(mode.compile_s * 1e9), span_text(mode.cost_s or 0))
+        rows.append([mode.mode, *times, *counts])
+    counted = ("graphs", "recompiled", "graph breaks", "break-even")
+    head = ("mode", "compiling", "first calls", *counted)
     after = "First calls: their time beyond warm calls. Break-even: number of calls."
     return Section("Once, over all shapes", head=head, rows=rows, after=after)
 

@@ -22,9 +22,7 @@ def is_row(name: str) -> bool:
 
 
 def version(name: str) -> tuple[int, int] | None:
-    """(frame, version) of a compiled region: `Torch-Compiled Region: 0/1` is the second version of
-    frame 0.
-    """
+    """(frame, version): `Torch-Compiled Region: 0/1` is the second version of frame 0."""
     found = _VERSION.fullmatch(name)
     return (int(found[1]), int(found[2])) if found else None
 

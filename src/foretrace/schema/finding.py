@@ -1,6 +1,4 @@
-"""What a rule says about a trace: `Finding`, and `Rule`, the declaration each file of `analyses/`
-makes.
-"""
+"""What a rule says about a trace: `Finding`; what each file of `analyses/` declares: `Rule`."""
 
 from __future__ import annotations
 
@@ -37,8 +35,7 @@ class Findings(Displayed, list[Finding]):
 
 
 class Rule(Struct, frozen=True):
-    """One thing an expert would look for. `name` is that of its module, whose docstring is the
-    manual page.
+    """One thing an expert would look for; the docstring of its module is the manual page.
 
     `needs` are words that the trace must have (`shapes`, `gpu`, `steps`, ...; see
     `analyses.NEEDS`): without them the rule is skipped and the capture option named. `check` takes

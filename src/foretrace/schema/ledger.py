@@ -6,9 +6,14 @@ severity and a count, so that nothing is dropped without a note.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 SEVERITIES = ("info", "notice", "data_loss", "error")
+GRAVE = SEVERITIES[2:]  # what every page must show first
 
 # code severity: what it means. The text of a note may replace this with the particulars of a trace.
 _CODES = """
@@ -69,17 +74,9 @@ limit_events error: reading stopped at the limit of events
 """
 
 
-def _parsed() -> dict[str, tuple[str, str]]:
-    found = {}
-    for line in _CODES.strip().splitlines():
-        head, text = line.split(": ", 1)
-        code, severity = head.split()
-        found[code] = severity, text
-    return found
-
-
 # code -> (severity, what it means)
-CODES = _parsed()
+_ROWS = (line.split(maxsplit=2) for line in _CODES.strip().splitlines())
+CODES = {code: (severity.rstrip(":"), text) for code, severity, text in _ROWS}
 
 # Events that happened are missing, or nothing says where they belong: counts are lower bounds, and
 # the absence of something proves nothing.
@@ -90,41 +87,44 @@ _ABSENT = """
 ABSENT = frozenset(_ABSENT.split())
 
 
-@dataclass(frozen=True, slots=True)
-class Note:
-    """One oddity of one trace. `where` holds (byte offset, length) of the first few known cases."""
+class NoteEntry(Struct, frozen=True):
+    """One oddity of a trace or of a set of traces, as documents have it; `code` is stable."""
 
     code: str
     severity: str
     count: int
     text: str
-    where: tuple[tuple[int, int], ...] = ()
 
-    def entry(self) -> dict[str, str | int]:
-        """As it stands in documents."""
-        return {
-            "code": self.code,
-            "severity": self.severity,
-            "count": self.count,
-            "text": self.text,
-        }
+    @classmethod
+    def of(cls, note: Note) -> NoteEntry:
+        """The note without its byte offsets."""
+        return cls(note.code, note.severity, note.count, note.text)
+
+
+class Note(NoteEntry, frozen=True):
+    """`where` holds (byte offset, length) of the first few known cases."""
+
+    where: tuple[tuple[int, int], ...] = ()
 
 
 def _by_severity(note: Note) -> tuple[int, str]:
     return -SEVERITIES.index(note.severity), note.code
 
 
-@dataclass(frozen=True, slots=True)
-class Ledger:
-    """`seen = kept + repaired + skipped`, exact; `notes` in the order of their severity, worst
-    first.
-    """
+class LedgerEntry(Struct, frozen=True):
+    """Records read: `seen = kept + repaired + skipped`, exact. The worst note comes first."""
 
     seen: int
     kept: int
     repaired: int
     skipped: int
-    notes: tuple[Note, ...] = ()
+    notes: Sequence[NoteEntry]
+
+    @classmethod
+    def of(cls, ledger: Ledger) -> LedgerEntry:
+        """The ledger as documents have it."""
+        notes = [NoteEntry.of(note) for note in ledger.notes]
+        return cls(ledger.seen, ledger.kept, ledger.repaired, ledger.skipped, notes)
 
     @property
     def lost_data(self) -> bool:
@@ -133,9 +133,15 @@ class Ledger:
         return self.repaired > 0 or self.skipped > 0 or odd
 
     @property
-    def banner(self) -> tuple[Note, ...]:
+    def banner(self) -> list[NoteEntry]:
         """The notes that every table, page and comparison made from this trace must show."""
-        return tuple(note for note in self.notes if note.severity in ("data_loss", "error"))
+        return [note for note in self.notes if note.severity in GRAVE]
+
+
+class Ledger(LedgerEntry, frozen=True):
+    """What was read of one trace, with the places of its oddities."""
+
+    notes: tuple[Note, ...] = ()
 
     @property
     def gap(self) -> str:

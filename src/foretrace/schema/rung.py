@@ -75,10 +75,7 @@ class Setup:
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """A rung ready to run: one `call` is one step, `region` names its `record_function` range.
-
-    `facts` go into the run record unchanged, such as the version of a library.
-    """
+    """One `call` is a step, `region` its `record_function` range; the run record has `facts`."""
 
     call: Callable[[], object]
     region: str

@@ -56,9 +56,7 @@ NONE = -(1 << 63)  # stands for null where a column is a NumPy array
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """The tables of one trace. `base_ns` is what absolute times start from; None when the trace
-    does not say.
-    """
+    """The tables of one trace; absolute times start from `base_ns`, None where it is not stated."""
 
     source: str
     frames: dict[str, pl.DataFrame]

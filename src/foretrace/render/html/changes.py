@@ -1,6 +1,4 @@
-"""Which kernels of two traces are the same, changed, new or gone: marks for the timelines, and the
-comparison's document.
-"""
+"""Which kernels of two traces are the same, changed, new or gone: marks for the timelines."""
 
 from __future__ import annotations
 
@@ -15,7 +13,6 @@ from foretrace.schema.documents.compare import CompareDocument
 # an event's `mark` is a position in this list, -1 for what is no kernel
 MARKS = ("same", "changed", "new", "gone")
 _SAME, _CHANGED, _NEW, _GONE = range(4)
-_Key = tuple[str, str | None, str | None]  # name, grid and block
 
 
 def comparison(a: Trace, b: Trace) -> CompareDocument:
@@ -24,12 +21,13 @@ def comparison(a: Trace, b: Trace) -> CompareDocument:
 
 
 def marks(document: CompareDocument, trace: Trace, side: str) -> Ints:
-    """The mark of every event of one side's trace.
-
-    A kernel is known by name, grid and block. One that the comparison lists neither as same nor as
-    changed was fused, added or removed.
-    """
-    known, otherwise = _known(document, side), _GONE if side == "a" else _NEW
+    """The mark of every event of one side; a kernel is known by name, grid and block."""
+    known: dict[tuple[str, str | None, str | None], int] = {}
+    for mark, rows in ((_CHANGED, document.kernels.changed), (_SAME, document.kernels.same)):
+        for row in rows:
+            shown = row.to if side == "b" and row.to else row
+            known[shown.name, shown.config.grid, shown.config.block] = mark
+    otherwise = _GONE if side == "a" else _NEW
     frame = trace.kernels.select("id", "name", "grid", "block")
     by_event = np.full(trace.host.count, -1, np.int64)
     by_event[frame["id"].to_numpy()] = [
@@ -37,13 +35,3 @@ def marks(document: CompareDocument, trace: Trace, side: str) -> Ints:
         for name, grid, block in frame.drop("id").iter_rows()
     ]
     return by_event
-
-
-def _known(document: CompareDocument, side: str) -> dict[_Key, int]:
-    known: dict[_Key, int] = {}
-    kernels = document.kernels
-    for mark, rows in ((_CHANGED, kernels.changed), (_SAME, kernels.same)):
-        for row in rows:
-            shown = row.to if side == "b" and row.to else row
-            known[shown.name, shown.config.grid, shown.config.block] = mark
-    return known

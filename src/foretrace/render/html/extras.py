@@ -5,16 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import cast
 
 from foretrace.errors import UsageError
 from foretrace.model.trace import Trace
 
 
 def marked(traces: Sequence[Trace], texts: Sequence[str], file: str | None) -> object | None:
-    """The document of `foretrace check --json`, from a `.json` file or made by marking guesses.
-
-    Of two traces the second one is judged; predictions call the first `A`.
-    """
+    """The document of `check --json`, from a file or made; predictions call the first trace `A`."""
     if file is not None and file.endswith(".json"):
         found = _json(file)
         if not _holds(found, "guesses", "verdict"):
@@ -52,7 +50,6 @@ def _holds(found: object, name: str, key: str) -> bool:
 
 def _json(file: str) -> object:
     try:
-        found: object = json.loads(Path(file).read_text(encoding="utf-8"))
-        return found
+        return cast("object", json.loads(Path(file).read_text(encoding="utf-8")))
     except (OSError, ValueError) as problem:
         raise UsageError(f"{file}: cannot be read as JSON: {problem}") from None

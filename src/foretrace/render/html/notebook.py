@@ -1,5 +1,4 @@
-"""Results in a notebook: tables and a small timeline as plain HTML and SVG, without a script
-(notebooks strip them).
+"""Results in a notebook: tables and a small timeline as HTML and SVG, without a script.
 
 Importing this module registers how each result is drawn; a notebook then calls `_repr_html_`. Every
 name is escaped; nothing refers to anything outside the cell.
@@ -35,13 +34,10 @@ _SIGN |= {"found": "●", "clear": "○", "skipped": "–", "crashed": "✕"}
 _ORDER = ("found", "crashed", "skipped", "clear")
 _FILL = {
     "kernel": "#7fb2f0",
-    "gpu_memcpy": "#c3c9d2",
-    "gpu_memset": "#c3c9d2",
     "cpu_op": "#b9cbe4",
-    "cuda_runtime": "#f0b3a0",
-    "cuda_driver": "#f0b3a0",
-    "user_annotation": "#d9c7f7",
-    "gpu_user_annotation": "#d9c7f7",
+    **dict.fromkeys(("gpu_memcpy", "gpu_memset"), "#c3c9d2"),
+    **dict.fromkeys(("cuda_runtime", "cuda_driver"), "#f0b3a0"),
+    **dict.fromkeys(("user_annotation", "gpu_user_annotation"), "#d9c7f7"),
 }
 
 
@@ -68,17 +64,10 @@ def _overview(document: Look, picture: str, *, findings: bool) -> str:
 
 
 def _kernels(document: Look) -> str:
-    rows = [
-        [
-            row.short or row.name,
-            row.role,
-            count_text(row.count),
-            time_text(row.total_ns),
-            time_text(row.median_ns),
-            row.bound,
-        ]
-        for row in document.kernels[:MOST_ROWS]
-    ]
+    rows = []
+    for row in document.kernels[:MOST_ROWS]:
+        cost = [count_text(row.count), time_text(row.total_ns), time_text(row.median_ns)]
+        rows.append([row.short or row.name, row.role, *cost, row.bound])
     return _table(["kernel", "role", "launches", "total", "median", "bound"], rows)
 
 
@@ -118,16 +107,10 @@ def finding_html(finding: Finding) -> str:
 @draws(Verdicts)
 def verdicts_html(verdicts: Iterable[Verdict]) -> str:
     """How predictions fared."""
-    rows = [
-        [
-            f"{_SIGN[each.verdict]} {each.verdict}",
-            each.text,
-            each.measured or DASH,
-            each.expected or DASH,
-            each.why,
-        ]
-        for each in verdicts
-    ]
+    rows = []
+    for each in verdicts:
+        found = (each.measured or DASH, each.expected or DASH, each.why)
+        rows.append([f"{_SIGN[each.verdict]} {each.verdict}", each.text, *found])
     return _table(["", "prediction", "measured", "expected", "why"], rows)
 
 
@@ -138,9 +121,7 @@ def verdict_html(verdict: Verdict) -> str:
 
 
 def timeline_svg(trace: Trace) -> str:
-    """The typical step (or the whole recording), threads above, streams below; what is narrower
-    than a pixel is left out.
-    """
+    """The typical step or the whole recording, without what is narrower than a pixel."""
     timeline = Timeline(trace)
     if not len(timeline):
         return ""

@@ -1,5 +1,4 @@
-"""One page: template, style, script and data in one file that needs no network and runs nothing but
-its own script.
+"""One page: a file that needs no network and runs nothing but its own script.
 
 The script is written as ES modules (`js/`) and joined here into one; the page's content security
 policy names the hashes of exactly this script and this style, so that nothing a trace contains can
@@ -24,9 +23,7 @@ _EXPORT = re.compile(r"^export (?=(?:async )?(?:function|class|const) )", re.MUL
 
 
 def page(title: str, data: object, *, connect: str = "'none'", main: str = "main") -> str:
-    """The whole page. `connect` is where it may fetch from (CSP `connect-src`): nowhere, or the
-    server it came from.
-    """
+    """The whole page. It may fetch from `connect` (CSP): nowhere, or the server it came from."""
     parts = {
         "title": escape(title),
         "policy": escape(policy(connect, main), quote=True),
@@ -48,9 +45,7 @@ def policy(connect: str, main: str = "main") -> str:
 
 
 def json_block(data: object) -> str:
-    """JSON that no HTML parser can read as anything else: no `<`, no `&`, no line separators of
-    JavaScript.
-    """
+    """JSON that no HTML parser reads as markup: no `<`, no `&`, no line separators."""
     text = json.dumps(
         data, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_builtins
     )

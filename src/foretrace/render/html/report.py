@@ -26,9 +26,7 @@ MOST_EVENTS = 400_000
 
 
 class Report(Struct):
-    """Everything that a report's script reads. `comparison`, `guesses` and `ladder` are the
-    documents of `compare --json`, `check --json` and `ladder --json`.
-    """
+    """What a report's script reads; the documents of `compare`, `check` and `ladder --json`."""
 
     traces: list[TraceFacts]
     comparison: object | None
@@ -47,9 +45,7 @@ def write_report(
     guesses: object | None = None,
     ladder: object | None = None,
 ) -> Path:
-    """Write `report(traces, ...)` to `path`: all of it or nothing, and never over one of the
-    traces.
-    """
+    """Write `report(traces, ...)` to `path`: all or nothing, and never over one of the traces."""
     target = Path(path)
     for trace in traces:
         if target.exists() and os.path.exists(trace.path) and target.samefile(trace.path):
@@ -86,9 +82,8 @@ def _drawn(trace: Trace, step: int | None, mark: Ints | None) -> TraceFacts:
     timeline = Timeline(trace)
     wanted = timeline.typical_step if step is None else step
     if step is not None and step not in range(len(timeline.steps)):
-        raise UsageError(
-            f"{trace.path} has {len(timeline.steps)} steps, counted from 0: there is no step {step}"
-        )
+        steps = f"{trace.path} has {len(timeline.steps)} steps, counted from 0"
+        raise UsageError(f"{steps}: there is no step {step}")
     rows, shown = _shown(timeline, wanted), timeline.outline(wanted)
     shown.events, shown.left_out = timeline.packed(rows), len(timeline) - len(rows)
     if mark is not None:

@@ -85,28 +85,18 @@ def facts(trace: Trace, title: str, timeline: Outline) -> TraceFacts:
     document = look(trace)
     # a report travels: the folder it was made in stays behind
     document.trace.path = plain(os.path.basename(trace.path))
-    document.kernels = []  # `kernels` below has the same rows with more in them
+    document.kernels = []  # the rows of cases say the same, and more
+    names, gpu = trace.host.names, device_of(trace.about)
+    number = {name: at for at, name in enumerate(names)}
+    cases = trace.kernel_cases.iter_rows(named=True)
     return TraceFacts(
-        title=title,
-        headline=headline(document.trace),
-        story=document.sentences,
-        timeline=timeline,
-        look=document,
-        names=trace.host.names,
-        kinds=KINDS,
-        kernels=_case_rows(trace),
+        *(title, headline(document.trace), document.sentences, timeline, document, names, KINDS),
+        # an event's `case` is a place in this list
+        kernels=[_case_row(trace, case, number) for case in cases],
         decoded=_decoded(trace),
         shapes=_shapes(trace),
-        roofs=_roofs(trace),
+        roofs=Roofs(gpu.name, gpu.bytes_per_s, dict(gpu.peak_flops), gpu.source) if gpu else None,
     )
-
-
-def _case_rows(trace: Trace) -> list[CaseRow]:
-    """One row per case, in the order of `trace.kernel_cases`: an event's `case` is a position in
-    this list.
-    """
-    number = {name: at for at, name in enumerate(trace.host.names)}
-    return [_case_row(trace, row, number) for row in trace.kernel_cases.iter_rows(named=True)]
 
 
 def _case_row(trace: Trace, row: dict[str, Any], number: dict[str, int]) -> CaseRow:
@@ -135,18 +125,8 @@ def _decoded(trace: Trace) -> list[NameParts]:
 
 def _shapes(trace: Trace) -> list[list[object]]:
     """`[signature, dims, types, concrete]`, one per distinct form."""
-    return [
-        [
-            number,
-            *(json_text(each) if each else None for each in (form.dims, form.types, form.concrete)),
-        ]
-        for number, form in enumerate(trace.arguments.signatures)
-    ]
-
-
-def _roofs(trace: Trace) -> Roofs | None:
-    """The peaks of the GPU, where it is in the table of devices."""
-    found = device_of(trace.about)
-    if found is None:
-        return None
-    return Roofs(found.name, found.bytes_per_s, dict(found.peak_flops), found.source)
+    rows: list[list[object]] = []
+    for number, form in enumerate(trace.arguments.signatures):
+        parts = (form.dims, form.types, form.concrete)
+        rows.append([number, *(json_text(part) if part else None for part in parts)])
+    return rows

@@ -1,5 +1,4 @@
-"""Where every event of a trace is drawn: in which lane (a thread or a stream), on which row of it,
-from when to when.
+"""Where every event of a trace is drawn: its lane (a thread or a stream), row, start and end.
 
 Host events lie on the row of their depth. GPU work lies on the first row that is free, because
 kernels of one stream may overlap; what was annotated on the GPU lies above it. Events are ordered
@@ -16,7 +15,7 @@ from msgspec import Struct
 
 from foretrace.model.arguments import json_text
 from foretrace.model.host import HOST_KINDS
-from foretrace.model.intervals import Bools, Ints
+from foretrace.model.intervals import Ints
 from foretrace.model.spans import Span
 from foretrace.model.trace import Trace
 from foretrace.render.html.packing import Packed, pack
@@ -67,8 +66,7 @@ class Outline(Struct, omit_defaults=True):
 
 
 class Timeline:
-    """Parallel columns, one row per event that lasts; plain data that outlives its trace and
-    travels between processes.
+    """Columns with a row per event that lasts; plain data that outlives its trace.
 
     `event` is the id in the trace, `start` counts from `origin_ns`, `parent` and `launch` are
     events, `name` and `kind` numbers into the lists of the host, `shape`, `config` and `case`
@@ -80,7 +78,10 @@ class Timeline:
         shown = np.flatnonzero(host.lasting & host.is_kind(*HOST_KINDS, *GPU_KINDS, *OTHER_KINDS))
         self.origin_ns = int(host.start[shown].min()) if len(shown) else 0
         on_gpu = host.is_kind(*GPU_KINDS)
-        tracks = _tracks(host.track[shown], on_gpu[shown])
+        streams = set(np.unique(host.track[shown][on_gpu[shown]]).tolist())
+        # threads first, streams below
+        found = np.unique(host.track[shown]).tolist()
+        tracks = sorted(found, key=lambda number: (number in streams, number))
         parts = [_rows(trace, shown[host.track[shown] == track]) for track in tracks]
         self.lanes = [
             _lane(trace, track, bool(on_gpu[events].any()), int(rows.max()) + 1)
@@ -160,9 +161,7 @@ class Timeline:
 
 
 def _rows(trace: Trace, events: Ints) -> tuple[Ints, Ints]:
-    """The row of each event of one track: host ranges by depth, then annotations, then GPU work
-    where there is room.
-    """
+    """The row of each event of a track: host ranges by depth, annotations, then GPU work."""
     host = trace.host
     row = np.zeros(len(events), np.int64)
     nested = host.is_kind(*HOST_KINDS)[events]
@@ -189,20 +188,13 @@ def free_rows(start: Ints, end: Ints) -> Ints:
         return rows
     free: list[int] = []
     for at, (begin, finish) in enumerate(zip(start.tolist(), end.tolist(), strict=True)):
-        row = next(
-            (row for row, until in enumerate(free) if until <= begin), min(len(free), MOST_ROWS - 1)
-        )
+        vacant = (row for row, until in enumerate(free) if until <= begin)
+        row = next(vacant, min(len(free), MOST_ROWS - 1))
         if row == len(free):
             free.append(finish)
         free[row] = max(free[row], finish)
         rows[at] = row
     return rows
-
-
-def _tracks(track: Ints, on_gpu: Bools) -> list[int]:
-    """Tracks with something on them: threads first, streams below."""
-    streams = set(np.unique(track[on_gpu]).tolist())
-    return sorted(np.unique(track).tolist(), key=lambda number: (number in streams, number))
 
 
 def _joined(parts: Iterable[Ints]) -> Ints:
@@ -226,9 +218,7 @@ def _taken(values: Ints, at: Ints) -> Ints:
 
 
 def _configs(trace: Trace) -> tuple[list[list[object]], Ints]:
-    """Distinct launch configurations (see `CONFIG`), and for every row of the `gpu` table which of
-    them it has.
-    """
+    """Distinct launch configurations (see `CONFIG`), and the one of every row of `gpu`."""
     table = trace.tables["gpu"].select(CONFIG)
     hashes = table.hash_rows().to_numpy()
     _, first, number = np.unique(hashes, return_index=True, return_inverse=True)

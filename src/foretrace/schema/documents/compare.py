@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from msgspec import UNSET, Struct, UnsetType
 
-from foretrace.schema.documents.look import LedgerEntry
+from foretrace.schema.documents.look import TraceEntry
+from foretrace.schema.ledger import LedgerEntry
 
 
 class ComparedUnit(Struct, frozen=True):
@@ -25,17 +26,9 @@ class UnitCounts(Struct, frozen=True):
     gpu_idle_ns: float | None
 
 
-class ComparedTrace(Struct, frozen=True):
+class ComparedTrace(TraceEntry):
     """One trace as `look` names it, and what of it was compared."""
 
-    path: str
-    source: str
-    device: str | None
-    arch: str | None
-    rank: int | None
-    events: int
-    steps: int
-    regions: int
     ledger: LedgerEntry
     unit: ComparedUnit
     per_unit: UnitCounts
@@ -71,9 +64,7 @@ class KernelEntry(Struct, frozen=True):
 
 
 class ComparedKernel(KernelEntry, frozen=True):
-    """One kernel: launches per unit in A and B, time of one launch; `to` is the kernel of B where
-    it changed.
-    """
+    """Launches per unit, and the time of one; `to` is the kernel of B where it changed."""
 
     a: int
     b: int
@@ -121,7 +112,7 @@ class FusionEntry(Struct, frozen=True):
 
     kernel: str
     backend: str
-    replaces: list[str]
+    replaces: tuple[str, ...]
     bytes_saved: int | None
     ns_saved: float | None
     count: int
@@ -129,9 +120,7 @@ class FusionEntry(Struct, frozen=True):
 
 
 class Worth(Struct, frozen=True):
-    """What one call saves (negative when it takes more), what the change costs once, and after how
-    many calls it breaks even: None where nothing is saved, or the cost is unknown.
-    """
+    """What one call saves (negative: costs), what the change costs once, and the break-even."""
 
     saves_ns_per_call: float | None
     cost_s: float | None
@@ -140,10 +129,9 @@ class Worth(Struct, frozen=True):
 
 
 class CompareDocument(Struct, frozen=True):
-    """B compared with A. With more than two traces `others` compares each further one with A.
+    """B compared with A; `others` compares each further trace with A.
 
-    `bare_wall_ns` and `bare_host_ns` are present where both run records have times without the
-    profiler.
+    `bare_...` are times without the profiler, present where both run records have them.
     """
 
     schema: int

@@ -8,51 +8,9 @@ from typing import Any
 from msgspec import Struct
 
 from foretrace.schema.display import Displayed
-from foretrace.schema.ledger import Ledger, Note
+from foretrace.schema.ledger import LedgerEntry
 
 SCHEMA = 1
-GRAVE = ("data_loss", "error")  # severities that every page must show first
-
-
-class NoteEntry(Struct, frozen=True):
-    """One oddity of a trace or of a set of traces; `code` is stable."""
-
-    code: str
-    severity: str
-    count: int
-    text: str
-
-    @classmethod
-    def of(cls, note: Note) -> NoteEntry:
-        """The note without its byte offsets."""
-        return cls(note.code, note.severity, note.count, note.text)
-
-
-class LedgerEntry(Struct, frozen=True):
-    """Records read: `seen = kept + repaired + skipped`. The worst note comes first."""
-
-    seen: int
-    kept: int
-    repaired: int
-    skipped: int
-    notes: list[NoteEntry]
-
-    @classmethod
-    def of(cls, ledger: Ledger) -> LedgerEntry:
-        """The counts and the notes of a ledger."""
-        notes = [NoteEntry.of(note) for note in ledger.notes]
-        return cls(ledger.seen, ledger.kept, ledger.repaired, ledger.skipped, notes)
-
-    @property
-    def lost_data(self) -> bool:
-        """Whether `--strict` must fail."""
-        odd = any(note.severity != "info" for note in self.notes)
-        return self.repaired > 0 or self.skipped > 0 or odd
-
-    @property
-    def banner(self) -> list[NoteEntry]:
-        """The notes that every page made from this trace must show first."""
-        return [note for note in self.notes if note.severity in GRAVE]
 
 
 class TraceEntry(Struct):
@@ -108,9 +66,7 @@ class RegionRow(Struct, frozen=True):
 
 
 class KernelRow(Struct, frozen=True):
-    """Kernels of one name whose op had the same shapes; `chain` holds the ops above, outermost
-    first.
-    """
+    """Kernels of one name and op shapes; `chain` holds the ops above, outermost first."""
 
     name: str
     short: str
@@ -144,9 +100,7 @@ class OpRow(Struct, frozen=True):
 
 
 class FindingEntry(Struct, frozen=True):
-    """What one rule says; `at_most_ns` bounds what a repair can save, per step where there are
-    steps.
-    """
+    """What one rule says; `at_most_ns` bounds what a repair can save, per step if there are any."""
 
     rule: str
     state: str

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from foretrace.schema.documents.look import Look, NoteEntry
+from foretrace.schema.documents.look import Look
+from foretrace.schema.ledger import NoteEntry
 
 
 class LeftOut(Struct, frozen=True):

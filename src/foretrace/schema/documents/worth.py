@@ -6,17 +6,14 @@ from typing import Any
 
 from msgspec import UNSET, Struct
 
+from foretrace.schema.documents.compare import ChangeEntry
+
 # A mode that failed to compile has no numbers: these fields are then absent.
 _ABSENT: Any = UNSET
 
 
-class EagerCompiled(Struct, frozen=True):
+class EagerCompiled(ChangeEntry, frozen=True):
     """Nanoseconds per call: eager (a), compiled (b), b over a, and the noise of the ratio."""
-
-    a: float | None
-    b: float | None
-    ratio: float | None
-    noise: float | None
 
 
 class CompiledShape(Struct, frozen=True):
