@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
@@ -15,9 +15,7 @@ from foretrace.model.costs import OpCall, Tensor, peak_flops
 from foretrace.model.costs.matmul import OPERANDS
 from foretrace.model.intervals import Bools, Ints, innermost
 from foretrace.model.order import Case, Order
-
-if TYPE_CHECKING:
-    from foretrace.model.trace import Trace
+from foretrace.model.trace import Trace
 
 # A finding names at most this many events, enough to jump to; the evidence holds the count.
 EVENTS = 50
@@ -122,6 +120,25 @@ def faster_by(trace: Trace, cases: Sequence[Case], kind: str = "") -> int | None
     least = [(case, product_ns(trace, case, kind)) for case in cases]
     beyond = [case.ns - ns * case.count for case, ns in least if ns is not None]
     return trace.order.per_step(max(sum(beyond), 0.0)) if beyond else None
+
+
+def facts(trace: Trace, cases: Sequence[Case], wanted: str) -> list[dict[str, Any]]:
+    """What the evidence says of the first of these cases: the facts that `wanted` names."""
+    return [_facts(trace, case, wanted) for case in cases[:LISTED]]
+
+
+def _facts(trace: Trace, case: Case, wanted: str) -> dict[str, Any]:
+    known = {
+        "kernel": case.id.short,
+        "name": case.name,
+        "op": case.op,
+        "arch": case.id.get("arch"),
+        "shapes": shapes_text(case.call),
+        "count": each(trace, case.count),
+        "ns": trace.order.per_step(case.ns),
+        "tflops": case.tflops,
+    }
+    return {word: known[word] for word in wanted.split()}
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import polars as pl
 
 from foretrace.analyses._common import counted
 from foretrace.analyses.casts import cast_of
 from foretrace.model.intervals import Ints
+from foretrace.model.trace import Trace
 from foretrace.schema.tables import NONE
-
-if TYPE_CHECKING:
-    from foretrace.model.trace import Trace
-
 
 MAKERS = frozenset({"aten::copy_", "aten::clone"})
 LAYOUT = "layout_transform"  # what the families call a change between NCHW and NHWC

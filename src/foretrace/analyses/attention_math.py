@@ -22,18 +22,15 @@ else are not counted.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from foretrace.analyses._common import chains_with, each, ids, per, product_ns
 from foretrace.model.intervals import Ints
 from foretrace.model.order import Case
+from foretrace.model.trace import Trace
 from foretrace.schema.finding import Finding, Rule
 from foretrace.units import plural, time_text
-
-if TYPE_CHECKING:
-    from foretrace.model.trace import Trace
 
 FALLBACK = "aten::_scaled_dot_product_attention_math"
 BATCHED = frozenset({"aten::bmm", "aten::baddbmm", "aten::matmul"})
@@ -110,9 +107,4 @@ def _reads(case: Case, size: int | None) -> bool:
     return left is not None and size is not None and left.bytes in (size, size // 2, size * 2)
 
 
-RULE = Rule(
-    name="attention_math",
-    title="Attention computed step by step",
-    check=_check,
-    needs=frozenset({"gpu", "ops"}),
-)
+RULE = Rule("attention_math", "Attention computed step by step", _check, ("gpu", "ops"))

@@ -18,17 +18,15 @@ and a B200). In the second case only if the trace lost a GPU event, which the le
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from foretrace.analyses._common import LISTED, bare, each, listing, per, shapes_text, together
 from foretrace.model.order import Case
+from foretrace.model.trace import Trace
 from foretrace.schema.finding import Finding, Rule
 from foretrace.units import plural
-
-if TYPE_CHECKING:
-    from foretrace.model.trace import Trace
 
 ADDING = frozenset({"aten::addmm", "aten::_addmm_activation", "aten::baddbmm"})
 ACTIVATIONS = frozenset({"relu", "gelu", "swiglu", "silu"})
@@ -96,9 +94,4 @@ def _entry(trace: Trace, case: Case, proof: str) -> dict[str, Any]:
     }
 
 
-RULE = Rule(
-    name="bias_epilogue",
-    title="A bias added inside a matrix product",
-    check=_check,
-    needs=frozenset({"gpu", "ops"}),
-)
+RULE = Rule("bias_epilogue", "A bias added inside a matrix product", _check, ("gpu", "ops"))

@@ -21,7 +21,7 @@ it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -36,11 +36,9 @@ from foretrace.analyses._common import (
     shapes_text,
 )
 from foretrace.model.order import Case
+from foretrace.model.trace import Trace
 from foretrace.schema.finding import Finding, Rule
 from foretrace.units import bytes_text, plural, time_text
-
-if TYPE_CHECKING:
-    from foretrace.model.trace import Trace
 
 PRODUCTS = frozenset({"gemm", "gemv", "conv"})
 ADDITIONS = frozenset({"aten::add", "aten::add_"})
@@ -127,8 +125,8 @@ def _entry(trace: Trace, product: Case, addition: Case, count: int) -> dict[str,
 
 
 RULE = Rule(
-    name="bias_separate",
-    title="An addition after a matrix product, in a kernel of its own",
-    check=_check,
-    needs=frozenset({"gpu", "shapes"}),
+    "bias_separate",
+    "An addition after a matrix product, in a kernel of its own",
+    _check,
+    ("gpu", "shapes"),
 )

@@ -23,7 +23,7 @@ that broadcasts or reads with strides may fuse badly.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -41,11 +41,9 @@ from foretrace.analyses._common import (
 from foretrace.model.costs import Tensor
 from foretrace.model.intervals import Ints
 from foretrace.model.order import Case
+from foretrace.model.trace import Trace
 from foretrace.schema.finding import Finding, Rule
 from foretrace.units import bytes_text, plural, time_text
-
-if TYPE_CHECKING:
-    from foretrace.model.trace import Trace
 
 POINTWISE = frozenset({"pointwise", "copy"})
 PRODUCTS = frozenset({"gemm", "gemv", "conv"})
@@ -177,8 +175,8 @@ def _group(trace: Trace, cases: list[Case], count: int, ns: int) -> dict[str, An
 
 
 RULE = Rule(
-    name="fusable_pointwise",
-    title="Neighbouring pointwise kernels that could be one",
-    check=_check,
-    needs=frozenset({"gpu", "shapes"}),
+    "fusable_pointwise",
+    "Neighbouring pointwise kernels that could be one",
+    _check,
+    ("gpu", "shapes"),
 )

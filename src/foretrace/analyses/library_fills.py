@@ -19,18 +19,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from foretrace.analyses._common import bare, counted, each, ids, listing, per
 from foretrace.analyses._copies import moved_bytes
+from foretrace.model.trace import Trace
 from foretrace.schema.finding import Finding, Rule
 from foretrace.units import bytes_text, plural, time_text
-
-if TYPE_CHECKING:
-    from foretrace.model.trace import Trace
-
 
 # counters and semaphores are a few bytes to a few kilobytes; a buffer for sums is a tensor
 LARGE = 65_536
@@ -62,8 +58,5 @@ def _purpose(moved: int | None, count: int) -> str:
 
 
 RULE = Rule(
-    name="library_fills",
-    title="Fills that a library makes beside its own kernel",
-    check=_check,
-    needs=frozenset({"gpu", "ops"}),
+    "library_fills", "Fills that a library makes beside its own kernel", _check, ("gpu", "ops")
 )

@@ -21,16 +21,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from foretrace.analyses._common import LISTED, each, generation, listing, per, product_ns, together
 from foretrace.model.costs import OpCall, Tensor
 from foretrace.model.order import Case
+from foretrace.model.trace import Trace
 from foretrace.schema.finding import Finding, Rule
 from foretrace.units import percent_text, plural, time_text
-
-if TYPE_CHECKING:
-    from foretrace.model.trace import Trace
 
 # the widest load of one thread up to Hopper, and what the TMA unit demands of row starts
 LOAD_BYTES = 16
@@ -155,8 +153,8 @@ def _along(tensor: Tensor, row: str, column: str) -> str:
 
 
 RULE = Rule(
-    name="misaligned_products",
-    title="Matrix products with a dimension that does not fit the card's loads",
-    check=_check,
-    needs=frozenset({"gpu"}),
+    "misaligned_products",
+    "Matrix products with a dimension that does not fit the card's loads",
+    _check,
+    ("gpu",),
 )

@@ -19,17 +19,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from foretrace.analyses._common import bare, each, ids, per
 from foretrace.model.intervals import Ints
+from foretrace.model.trace import Trace
 from foretrace.schema.finding import Finding, Rule
 from foretrace.units import plural, time_text
-
-if TYPE_CHECKING:
-    from foretrace.model.trace import Trace
 
 PREFIX = "Optimizer.step#"
 HAVE_FUSED = frozenset({"Adam", "AdamW", "SGD", "Adagrad"})  # torch.optim, torch 2.11
@@ -86,9 +83,4 @@ def _passes(trace: Trace, rows: Ints) -> dict[str, int]:
     return dict(sorted(by_name.items(), key=lambda item: (-item[1], item[0])))
 
 
-RULE = Rule(
-    name="unfused_optimizer",
-    title="Optimizer steps made of many kernels",
-    check=_check,
-    needs=frozenset({"gpu", "ops"}),
-)
+RULE = Rule("unfused_optimizer", "Optimizer steps made of many kernels", _check, ("gpu", "ops"))
