@@ -63,6 +63,4 @@ def _paged(name: str) -> KernelId:
     )
 
 
-FAMILY = Family(
-    "aiter", _decode, order=22, states=word_set("op head_dim dtype_in rounding causal lib mangled")
-)
+FAMILY = Family("aiter", _decode, 22, word_set("op head_dim dtype_in rounding causal lib mangled"))

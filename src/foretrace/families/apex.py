@@ -40,4 +40,4 @@ def _lists(name: str, cpp: _cpp.Cpp) -> KernelId:
     )
 
 
-FAMILY = Family("apex", _decode, order=42, states=word_set("functor lists dtype lib"))
+FAMILY = Family("apex", _decode, 42, word_set("functor lists dtype lib"))

@@ -209,8 +209,5 @@ def _paired_types(r: NameParser, inner: tuple[str, ...]) -> None:
 
 
 FAMILY = Family(
-    "aten_elementwise",
-    _decode,
-    order=40,
-    states=word_set("op dtype vec contiguous cast src_dtype dst_dtype"),
+    "aten_elementwise", _decode, 40, word_set("op dtype vec contiguous cast src_dtype dst_dtype")
 )

@@ -110,4 +110,4 @@ def _plain(name: str, cpp: _cpp.Cpp, op: str, short: str) -> KernelId:
     return r.done(role, short.format(value).strip())
 
 
-FAMILY = Family(FAMILY_NAME, _decode, order=41, states=word_set("op element_bytes dims dtype"))
+FAMILY = Family(FAMILY_NAME, _decode, 41, word_set("op element_bytes dims dtype"))

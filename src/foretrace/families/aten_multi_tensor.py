@@ -132,4 +132,4 @@ def _decode_mangled(name: str) -> KernelId | None:
     return r.done("optimizer", joined("foreach", dtype))
 
 
-FAMILY = Family("aten_multi_tensor", _decode, order=40, states=word_set("op lists dtype"))
+FAMILY = Family("aten_multi_tensor", _decode, 40, word_set("op lists dtype"))

@@ -60,4 +60,4 @@ def _norm(name: str, cpp: _cpp.Cpp, op: str, short: str) -> KernelId:
     return r.done("normalization", f"{short} {types[0][1] if types else ''}".strip())
 
 
-FAMILY = Family("aten_norm", _decode, order=40, states=word_set("op rms_norm dtype_in"))
+FAMILY = Family("aten_norm", _decode, 40, word_set("op rms_norm dtype_in"))

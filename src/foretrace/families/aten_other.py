@@ -101,4 +101,4 @@ def _mangled_name(name: str) -> KernelId | None:
     return r.done(role, " ".join([_words.plain(words[2]), functor]).strip())
 
 
-FAMILY = Family("aten_other", _decode, order=49, states=word_set("op dtype"))
+FAMILY = Family("aten_other", _decode, 49, word_set("op dtype"))

@@ -66,4 +66,4 @@ def _dropout(name: str, cpp: _cpp.Cpp) -> KernelId:
     return r.done("random", joined("dropout", dtype))
 
 
-FAMILY = Family(FAMILY_NAME, _decode, order=40, states=word_set("op distribution dtype vec"))
+FAMILY = Family(FAMILY_NAME, _decode, 40, word_set("op distribution dtype vec"))

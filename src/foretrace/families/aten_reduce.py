@@ -74,6 +74,4 @@ def _functor(args: tuple[str, ...]) -> str:
     return _cpp.leaf(wrapped[1] if len(wrapped) > 1 else args[1])
 
 
-FAMILY = Family(
-    "aten_reduce", _decode, order=40, states=word_set("op dtype_in dtype_acc max_threads out_vec")
-)
+FAMILY = Family("aten_reduce", _decode, 40, word_set("op dtype_in dtype_acc max_threads out_vec"))

@@ -79,4 +79,4 @@ def _tile(r: NameParser, kernel: str, name: str) -> KernelId:
     return r.done(role, joined(short, dtype))
 
 
-FAMILY = Family("composable_kernel", _decode, order=20, states=word_set("op lib kernel mangled"))
+FAMILY = Family("composable_kernel", _decode, 20, word_set("op lib kernel mangled"))

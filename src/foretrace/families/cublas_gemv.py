@@ -91,6 +91,4 @@ def _head(name: str) -> str:
     return name[: name.find(">(") + 1 or None]
 
 
-FAMILY = Family(
-    FAMILY_NAME, _decode, order=30, states=word_set("op transposed dtype_in dtype_out dtype_acc")
-)
+FAMILY = Family(FAMILY_NAME, _decode, 30, word_set("op transposed dtype_in dtype_out dtype_acc"))

@@ -12,8 +12,8 @@ Flags are read only where their number is one that is known; forks of version 3 
 from __future__ import annotations
 
 from foretrace.families import _cpp, _dtypes
-from foretrace.families._matmul import put_arch
-from foretrace.families._parser import NameParser, joined, rx, word_set
+from foretrace.families._matmul import MatmulParser
+from foretrace.families._parser import joined, rx, word_set
 from foretrace.schema.kernel import Family, KernelId
 
 _MASKS = ("causal", "local", "alibi", "even_mn", "even_k")
@@ -64,7 +64,7 @@ def _decode(name: str) -> KernelId | None:
     cpp = _cpp.parse(name)
     if cpp.base not in OPS:
         return None
-    r = NameParser(name, "flash_attention_2", "documented")
+    r = MatmulParser(name, "flash_attention_2", "documented")
     op, short = OPS[cpp.base]
     r.put(cpp.scope, "namespace", cpp.scope, "whose copy of flash attention this is")
     r.put(cpp.base, "kernel", cpp.base, "the function")
@@ -78,7 +78,7 @@ def _decode(name: str) -> KernelId | None:
     return r.done("attention", joined(short, r.get("dtype_in"), size, causal))
 
 
-def _traits(r: NameParser, args: tuple[str, ...]) -> None:
+def _traits(r: MatmulParser, args: tuple[str, ...]) -> None:
     for text, field, meaning in zip(
         args,
         ("head_dim", "block_m", "block_n", "warps"),
@@ -99,7 +99,7 @@ def _traits(r: NameParser, args: tuple[str, ...]) -> None:
         r.put(element, "dtype_in", _dtypes.cpp(element), "type of Q, K and V: {}")
 
 
-def _flags(r: NameParser, kernel: str, texts: tuple[str, ...]) -> None:
+def _flags(r: MatmulParser, kernel: str, texts: tuple[str, ...]) -> None:
     values = [value for text in texts if (value := _cpp.boolean(text)) is not None]
     for field, value, text in zip(
         FLAGS.get(kernel, {}).get(len(values), ()), values, texts, strict=False
@@ -110,7 +110,7 @@ def _flags(r: NameParser, kernel: str, texts: tuple[str, ...]) -> None:
 def _decode3(name: str) -> KernelId | None:
     if "FlashAttn" not in name[:200] and "prepare_varlen_num_blocks_kernel" not in name[:80]:
         return None
-    r = NameParser(name, "flash_attention_3", "documented")
+    r = MatmulParser(name, "flash_attention_3", "documented")
     cpp = _cpp.parse(name)
     if cpp.base == "device_kernel":
         entry = "cutlass::device_kernel"
@@ -129,8 +129,8 @@ def _decode3(name: str) -> KernelId | None:
     return r.done("attention", joined(op.replace("_", " "), "FA3", r.get("dtype_in"), size))
 
 
-def _mainloop(r: NameParser, args: tuple[str, ...], sm: str, backward: bool) -> None:
-    put_arch(r, f"Sm{sm}", f"sm{sm}")
+def _mainloop(r: MatmulParser, args: tuple[str, ...], sm: str, backward: bool) -> None:
+    r.put_arch(f"Sm{sm}", f"sm{sm}")
     tuples = [place for place, text in enumerate(args) if rx(_TUPLE).fullmatch(text)]
     stages = _cpp.integer(args[0]) if args and not backward else None
     r.put(_cpp.nth(args, 0), "stages", stages, "{} pipeline stages")
@@ -145,7 +145,7 @@ def _mainloop(r: NameParser, args: tuple[str, ...], sm: str, backward: bool) -> 
     _types(r, args[tuples[1] + 1 :])
 
 
-def _types(r: NameParser, args: tuple[str, ...]) -> None:
+def _types(r: MatmulParser, args: tuple[str, ...]) -> None:
     size = _cpp.integer(args[0]) if args else None
     if size is not None:
         r.put(args[0], "head_dim_v", size, "head dimension of V: {}")
@@ -167,15 +167,13 @@ FAMILIES = (
     Family(
         "flash_attention_2",
         _decode,
-        order=21,
-        states=word_set(
-            "op head_dim block_m block_n dtype_in causal namespace split append_kv even_k"
-        ),
+        21,
+        word_set("op head_dim block_m block_n dtype_in causal namespace split append_kv even_k"),
     ),
     Family(
         "flash_attention_3",
         _decode3,
-        order=18,
-        states=word_set("stages cluster tile_mnk head_dim causal dtype_in"),
+        18,
+        word_set("stages cluster tile_mnk head_dim causal dtype_in"),
     ),
 )

@@ -92,7 +92,7 @@ def _done(name: str, family: str, purpose: str, category: str) -> KernelId:
 
 
 FAMILIES = (
-    Family("runtime_api", _decode_runtime, order=8, states=word_set("role cat")),
-    Family("driver_api", _decode_driver, order=8, states=word_set("role")),
-    Family("xpu_api", _decode_xpu, order=8, states=word_set("role")),
+    Family("runtime_api", _decode_runtime, 8, word_set("role cat")),
+    Family("driver_api", _decode_driver, 8, word_set("role")),
+    Family("xpu_api", _decode_xpu, 8, word_set("role")),
 )

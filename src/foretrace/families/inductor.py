@@ -174,7 +174,7 @@ def _decode_other(name: str) -> KernelId | None:
 
 
 FAMILIES = (
-    Family("inductor_triton", _decode, order=10, states=word_set("category ops suffix arg_spec")),
-    Family("inductor_cpp", _decode_cpp, order=10, states=word_set("ops suffix")),
-    Family("inductor_backend", _decode_other, order=10, states=word_set("op ops")),
+    Family("inductor_triton", _decode, 10, word_set("category ops suffix arg_spec")),
+    Family("inductor_cpp", _decode_cpp, 10, word_set("ops suffix")),
+    Family("inductor_backend", _decode_other, 10, word_set("op ops")),
 )

@@ -96,4 +96,4 @@ def _done(name: str, plain: str, short: str, role: str) -> KernelId:
     return r.done(role, short)
 
 
-FAMILY = Family("liger_triton", _decode, order=70, states=word_set("lib op"))
+FAMILY = Family("liger_triton", _decode, 70, word_set("lib op"))

@@ -122,12 +122,7 @@ def _algorithm(r: NameParser, found: dict[str, str]) -> None:
         )
 
 
-FAMILY = Family(
-    "nccl",
-    _decode,
-    order=10,
-    states=word_set("""
-        coll dtype name_algo name_algo_proto_reliable name_dtype name_redop generation
-        op generic
-    """),
-)
+_STATES = """
+    coll dtype name_algo name_algo_proto_reliable name_dtype name_redop generation op generic
+"""
+FAMILY = Family("nccl", _decode, 10, word_set(_STATES))

@@ -41,4 +41,4 @@ def _decode(name: str) -> KernelId | None:
     return r.done("comms", f"symm_mem {coll} {dtype or ''}".strip())
 
 
-FAMILY = Family("torch_symm_mem", _decode, order=35, states=word_set("coll dtype bytes_per_access"))
+FAMILY = Family("torch_symm_mem", _decode, 35, word_set("coll dtype bytes_per_access"))

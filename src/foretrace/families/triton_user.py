@@ -11,8 +11,8 @@ triton_kernels for MoE states more:
 from __future__ import annotations
 
 from foretrace.families import _words
-from foretrace.families._matmul import put_tile
-from foretrace.families._parser import NameParser, row_for, rx, word_set
+from foretrace.families._matmul import MatmulParser
+from foretrace.families._parser import row_for, rx, word_set
 from foretrace.schema.kernel import Family, KernelId
 
 _OGS = (
@@ -63,7 +63,7 @@ def _decode(name: str) -> KernelId | None:
         return _known(name, plain, *known)
     if not rx(_HABIT).fullmatch(plain):
         return None
-    r = NameParser(name, "user_triton")
+    r = MatmulParser(name, "user_triton")
     meaning = "looks like a Triton kernel: then the name is the Python function's"
     r.put(plain, "op", "user triton", meaning)
     _spec(r, name, plain)
@@ -71,7 +71,7 @@ def _decode(name: str) -> KernelId | None:
 
 
 def _known(name: str, plain: str, role: str, op: str, short: str, lib: str) -> KernelId:
-    r = NameParser(name, "user_triton")
+    r = MatmulParser(name, "user_triton")
     r.note(plain, "a Triton kernel, known by its function name")
     r.put(plain, "op", op, f"{short}, from the function's name")
     r.put(plain, "lib", lib, "{} defines a function of this name")
@@ -81,13 +81,13 @@ def _known(name: str, plain: str, role: str, op: str, short: str, lib: str) -> K
 
 def _attention(name: str, plain: str) -> KernelId:
     way = ATTENTION[plain]
-    r = NameParser(name, "user_triton")
+    r = MatmulParser(name, "user_triton")
     r.put(plain, "op", f"sdpa_{way}", f"attention, {'forward' if way == 'fwd' else 'backward'}")
     r.put(plain, "lib", "AOTriton / Triton flash attention", "what PyTorch's SDPA launches on ROCm")
     return r.done("attention", f"attn {way}")
 
 
-def _spec(r: NameParser, name: str, plain: str) -> None:
+def _spec(r: MatmulParser, name: str, plain: str) -> None:
     if plain != name:
         spec = name[len(plain) :].lstrip("_")
         meaning = "Triton 2's argument list: d = divisible by 16, c = equal to 1"
@@ -95,7 +95,7 @@ def _spec(r: NameParser, name: str, plain: str) -> None:
 
 
 def _ogs(name: str, found: dict[str, str]) -> KernelId:
-    r = NameParser(name, "user_triton")
+    r = MatmulParser(name, "user_triton")
     r.put(found["base"], "op", "gemm", "a matrix product, grouped by expert (MoE)")
     r.put(found["base"], "lib", "triton_kernels matmul_ogs", "triton_kernels")
     r.put(found["layout"], "layout", found["layout"], "layouts of the operands")
@@ -107,7 +107,7 @@ def _ogs(name: str, found: dict[str, str]) -> KernelId:
     for key, field, meaning in types:
         r.put(found[key], field, found[key], f"type of the {meaning}: {found[key]}")
     tile = [int(found[key]) for key in "mnk"]
-    put_tile(r, "x".join(str(number) for number in tile), tile)
+    r.put_tile("x".join(str(number) for number in tile), tile)
     r.put(found["split"], "split_k", int(found["split"]), f"K in {found['split']} pieces")
     rest = [
         word
@@ -120,6 +120,4 @@ def _ogs(name: str, found: dict[str, str]) -> KernelId:
     return r.done("gemm", short)
 
 
-FAMILY = Family(
-    "user_triton", _decode, order=90, states=word_set("tile split_k dtype_b epilogue op arg_spec")
-)
+FAMILY = Family("user_triton", _decode, 90, word_set("tile split_k dtype_b epilogue op arg_spec"))

@@ -108,6 +108,4 @@ def _mangled_name(name: str) -> KernelId | None:
     return r.done(role, short.replace("{}", "").strip())
 
 
-FAMILY = Family(
-    "vllm_cuda", _decode, order=55, states=word_set("op dtype neox dtype_in dtype_cache")
-)
+FAMILY = Family("vllm_cuda", _decode, 55, word_set("op dtype neox dtype_in dtype_cache"))

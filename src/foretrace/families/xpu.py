@@ -34,4 +34,4 @@ def _decode(name: str) -> KernelId | None:
     return r.done("pointwise" if elementwise else role, joined(word, dtype))
 
 
-FAMILY = Family("xpu", _decode, order=32, states=word_set("vec op dtype"))
+FAMILY = Family("xpu", _decode, 32, word_set("vec op dtype"))
