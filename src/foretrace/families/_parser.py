@@ -47,6 +47,14 @@ def word_set(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
+@cache
+def by_role(table: str, separator: str | None = None) -> tuple[tuple[str, list[str]], ...]:
+    """Role and entries of each `role: entry entry …`; what is indented further goes on."""
+    entries = rx(r"\n    (?=\w+: )").split(table.rstrip())[1:]
+    pairs = (" ".join(entry.split()).split(": ", 1) for entry in entries)
+    return tuple((role, text.split(separator)) for role, text in pairs)
+
+
 def shape(text: str) -> list[int]:
     """`128x256` -> [128, 256]."""
     return [int(number) for number in text.split("x")]

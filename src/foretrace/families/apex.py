@@ -32,8 +32,7 @@ def _lists(name: str, cpp: _cpp.Cpp) -> KernelId:
     functor = _cpp.leaf(cpp.arg(1))
     r.put(functor, "functor", functor, "the function applied to the lists")
     types = _cpp.inside(cpp.arg(1), functor)
-    dtype = _dtypes.cpp(_cpp.nth(types, 0))
-    r.put(_cpp.nth(types, 0), "dtype", dtype, "works on {}")
+    dtype = _dtypes.put(r, _cpp.nth(types, 0), "dtype", "works on {}")
     word = functor.removesuffix("Functor")
     return r.done(
         "reduction" if "Norm" in word else "optimizer", f"apex {word} {dtype or ''}".strip()

@@ -54,8 +54,7 @@ def _put_value(r: NameParser, text: str) -> str:
         meaning = f"elements of {size[1]} bytes; the type is erased"
         r.put(text, "element_bytes", int(size[1]), meaning, "checked")
         return f"{size[1]}-byte dtype"
-    dtype = _dtypes.cpp(text)
-    r.put(text, "dtype", dtype, "elements of {}", "checked")
+    dtype = _dtypes.put(r, text, "dtype", "elements of {}", "checked")
     return dtype or ""
 
 
@@ -78,7 +77,7 @@ def _cat(name: str, cpp: _cpp.Cpp) -> KernelId:
 def _select(name: str, cpp: _cpp.Cpp) -> KernelId:
     r = _start(name, cpp, "aten::index_select")
     value = _put_value(r, cpp.arg(0))
-    r.put(cpp.arg(1), "index_dtype", _dtypes.cpp(cpp.arg(1)), "indices of {}")
+    _dtypes.put(r, cpp.arg(1), "index_dtype", "indices of {}")
     return r.done("scatter_gather", joined("index_select", value, "(embedding)"))
 
 

@@ -81,8 +81,7 @@ def _thin(name: str, cpp: _cpp.Cpp) -> KernelId:
     if not k1:
         letters = cpp.base[7:9].lower()
         r.put(cpp.base, "layout", letters, layout_meaning(letters), "inferred")
-    dtype = _dtypes.cpp(cpp.arg(0))
-    r.put(cpp.arg(0), "dtype_in", dtype, "type of the inputs: {}", "inferred")
+    dtype = _dtypes.put(r, cpp.arg(0), "dtype_in", "type of the inputs: {}", "inferred")
     return r.done("gemm", f"{'gemm K=1' if k1 else 'gemm small N'} {dtype or ''}".strip())
 
 

@@ -84,8 +84,7 @@ def _decode_batchnorm(name: str) -> KernelId | None:
     meaning = f"batch norm, {'forward' if forward else 'backward'}{mode}"
     r.put(cpp.base, "op", f"batch_norm_{way}", meaning)
     r.put(cpp.base, "lib", "cudnn", "a cuDNN kernel")
-    dtype = _dtypes.cpp(cpp.arg(0))
-    r.put(cpp.arg(0), "dtype_in", dtype, "type of the input: {}")
+    dtype = _dtypes.put(r, cpp.arg(0), "dtype_in", "type of the input: {}")
     return r.done("normalization", f"batch_norm {way}{mode} {dtype or ''}".strip())
 
 

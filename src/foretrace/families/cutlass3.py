@@ -142,7 +142,7 @@ def _tuples(r: MatmulParser, name: str, start: int) -> None:
     r.put(tuples[0][0], "cluster", cluster, "thread blocks that share data", "inferred")
     r.put_tile(tuples[1][0], tile, "inferred")
     after = name[tuples[1].end() :].lstrip(" ,>").partition(",")[0].strip()
-    r.put(after, "dtype_a", _dtypes.cpp(after), "type of A: {}", "inferred")
+    _dtypes.put(r, after, "dtype_a", "type of A: {}", "inferred")
 
 
 _STATES = "arch tile cluster stages dtype_c schedule layout tensor_core tokens"

@@ -96,7 +96,7 @@ def _traits(r: MatmulParser, args: tuple[str, ...]) -> None:
         (text for text in args if text.startswith("cutlass::") and _dtypes.cpp(text)), ""
     )
     if element:
-        r.put(element, "dtype_in", _dtypes.cpp(element), "type of Q, K and V: {}")
+        _dtypes.put(r, element, "dtype_in", "type of Q, K and V: {}")
 
 
 def _flags(r: MatmulParser, kernel: str, texts: tuple[str, ...]) -> None:

@@ -46,8 +46,7 @@ HOST_ONLY = r"""
 """
 DRIVER = (
     r"cu(?:Launch|Mem|Stream|Event|Ctx|Module|Graph|Device|Func|Init|Occupancy|Pointer|TensorMap"
-    r"|Kernel|Library|Get|Link|"
-    r"Multicast|Array|Tex|Surf|IpcGet|IpcOpen)\w*"
+    r"|Kernel|Library|Get|Link|Multicast|Array|Tex|Surf|IpcGet|IpcOpen)\w*"
 )
 
 
@@ -61,8 +60,7 @@ def _decode_runtime(name: str) -> KernelId | None:
 
 
 def _decode_driver(name: str) -> KernelId | None:
-    found = rx(DRIVER).fullmatch(name)
-    if not found or len(name) >= 80:
+    if len(name) >= 80 or not rx(DRIVER).fullmatch(name):
         return None
     return _done(name, "driver_api", _purpose(name[2:]), "cuda_driver")
 

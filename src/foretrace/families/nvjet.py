@@ -16,14 +16,22 @@ from foretrace.schema.kernel import Family, KernelId
 
 TYPES = by_spelling("f16 = h; bf16 = t; f32 = s; i8 = b; i32 = i; e4m3 = q; e5m2 = r; e2m1 = o")
 FLOATS = frozenset("htsqro")
-BATCH = {
-    "bz": ("how the batch index is handled; on nearly every name, batched or not", "unknown"),
-    "bx": ("how the batch index is handled", "unknown"),
-    "badd": (
-        "beta * C is added in the kernel: seen under addmm with a two-dimensional bias on an H200",
-        "checked",
-    ),
-}
+# field, kind, certainty, meaning, pattern of the word
+_FLAGS = """
+    raster      text  -        tiles are walked horizontally                 h
+    raster      text  -        tiles are walked vertically                   v
+    batch_mode  text  unknown  how the batch index is handled; on nearly every name, batched or not
+        bz
+    batch_mode  text  unknown  how the batch index is handled                bx
+    batch_mode  text  checked
+        beta * C is added in the kernel: seen under addmm with a two-dimensional bias on an H200
+        badd
+    two_cta     flag  -        one matrix instruction spans two thread blocks (Blackwell)  2cta
+    coop        text  -        two warp groups share a tile and split its first MMA side   coop(A)
+    coop        text  -        two warp groups share a tile and split its second MMA side  coop(B)
+    splitk      flag  checked  K is split over blocks; a splitKreduce kernel adds the pieces
+        splitK
+"""
 EPILOGUE = {
     "bias": "a bias vector is added at the end",
     "relu": "ReLU at the end",
@@ -60,8 +68,12 @@ def _decode(name: str) -> KernelId | None:
     _words(r, words)
     if letters and "splitk" not in r.fields:
         r.put("", "splitk", False, "no splitK word: K is not split over blocks", "checked")
-    _letters(r, letters)
-    return r.done("gemm", _short(r))
+    if letters:
+        _letters(r, letters)
+    dtype = r.get("dtype_in") or r.get("dtype_a")
+    split = "split-K" if r.get("splitk") else ""
+    short = ("nvjet", times(r.get("tile")), r.get("layout"), dtype, *r.get("epilogue"), split)
+    return r.done("gemm", joined(*short))
 
 
 def _head(r: MatmulParser, found: dict[str, str]) -> None:
@@ -80,9 +92,8 @@ def _head(r: MatmulParser, found: dict[str, str]) -> None:
         r.put_tile(found["mnk"], shape(found["mnk"]))
         stages = int(found["stages"])
         r.put(found["stages"], "stages", stages, "{} slices in flight (pipeline stages)")
-        r.put(
-            found["warp"], "warp_tile", shape(found["warp"]), "what one warp computes of the tile"
-        )
+        tile = shape(found["warp"])
+        r.put(found["warp"], "warp_tile", tile, "what one warp computes of the tile")
 
 
 def _types(r: MatmulParser, types: str) -> None:
@@ -114,34 +125,14 @@ def _words(r: MatmulParser, words: list[str]) -> None:
             found = [part.group(1) for part in rx(_EPILOGUE_WORD).finditer(word)]
             epilogue += found
             certainty = "checked" if word in ("bias", "gelubias") else "inferred"
-            r.put(
-                word, "epilogue", epilogue, "; ".join(EPILOGUE[part] for part in found), certainty
-            )
+            meaning = "; ".join(EPILOGUE[part] for part in found)
+            r.put(word, "epilogue", epilogue, meaning, certainty)
         elif rx(_SCALING).fullmatch(word):
             scaling.append(word)
             r.put(word, "scaling", scaling, _scaling_meaning(word))
-        elif word and not _flag(r, word):
+        elif word and not r.put_word(word, _FLAGS):
             other.append(word)
             r.put(word, "other", other, "a word that nobody explains", "unknown")
-
-
-def _flag(r: MatmulParser, word: str) -> bool:
-    if word in ("h", "v"):
-        meaning = f"tiles are walked {'horizontally' if word == 'h' else 'vertically'}"
-        r.put(word, "raster", word, meaning)
-    elif word in BATCH:
-        r.put(word, "batch_mode", word, *BATCH[word])
-    elif word == "2cta":
-        r.put(word, "two_cta", True, "one matrix instruction spans two thread blocks (Blackwell)")
-    elif word in ("coopA", "coopB"):
-        side = "first" if word == "coopA" else "second"
-        r.put(word, "coop", word[-1], f"two warp groups share a tile and split its {side} MMA side")
-    elif word == "splitK":
-        words = "K is split over blocks; a splitKreduce kernel adds the pieces"
-        r.put(word, "splitk", True, words, "checked")
-    else:
-        return False
-    return True
 
 
 def _scaling_meaning(word: str) -> str:
@@ -154,8 +145,6 @@ def _scaling_meaning(word: str) -> str:
 
 
 def _letters(r: MatmulParser, letters: str) -> None:
-    if not letters:
-        return
     r.put(letters, "layout_raw", letters, "operand letters in cuBLAS terms", "checked")
     r.put_layout(letters, letters[:2].lower(), "checked")
     if len(letters) == 3:
@@ -164,12 +153,6 @@ def _letters(r: MatmulParser, letters: str) -> None:
         r.put(letters, "mma_m_along", along, meaning)
     else:
         r.note(letters, "third and fourth letter: layouts of C and D")
-
-
-def _short(r: MatmulParser) -> str:
-    dtype = r.get("dtype_in") or r.get("dtype_a")
-    words = ["nvjet", times(r.get("tile")), r.get("layout"), dtype, *r.get("epilogue")]
-    return joined(*words, "split-K" if r.get("splitk") else "")
 
 
 _STATES = """
