@@ -59,10 +59,7 @@ def times(sizes: Iterable[int]) -> str:
 
 
 def arch_meaning(arch: str) -> str:
-    generation = GENERATION.get(arch.rstrip("abf") if arch.startswith("sm") else arch, "")
-    return (
-        f"written for {arch}{f' ({generation})' if generation else ''}; it may run on a newer card"
-    )
+    return f"written for {_named(arch)}; it may run on a newer card"
 
 
 def layout_meaning(letters: str) -> str:
@@ -132,10 +129,8 @@ def on_card(kernel: KernelId, arch: str) -> str:
         return "the name states no chip generation"
     ours, theirs = _number(stated), _number(card)
     if ours is None or theirs is None:
-        same = stated == card
-        return (
-            f"written for {_named(stated)}{', this card' if same else f', not for {_named(card)}'}"
-        )
+        other = f"not for {_named(card)}"
+        return f"written for {_named(stated)}, {'this card' if stated == card else other}"
     if ours == theirs:
         return f"written for {_named(stated)}, this card's own generation"
     if ours > theirs:
@@ -151,7 +146,6 @@ def _number(arch: str) -> int | None:
 
 
 def _named(arch: str) -> str:
-    generation = GENERATION.get(
-        rx(r"(?<=\d)[abf]$").sub("", arch) if arch.startswith("sm") else arch
-    )
+    plain = rx(r"(?<=\d)[abf]$").sub("", arch) if arch.startswith("sm") else arch
+    generation = GENERATION.get(plain)
     return f"{arch} ({generation})" if generation else arch

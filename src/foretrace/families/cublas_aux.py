@@ -56,11 +56,9 @@ def _simple(name: str, cpp: _cpp.Cpp, op: str, lib: str, meaning: str, short: st
     r = MatmulParser(name, FAMILY_NAME)
     r.put(cpp.base, "op", op, meaning)
     r.put(cpp.base, "lib", lib, "a {} kernel")
-    dtypes = {_dtypes.cpp(text) for text in cpp.args[:2]}
-    dtype = dtypes.pop() if len(dtypes) == 1 else None
-    if dtype:
-        r.put(cpp.arg(0), "dtype_in", dtype, "type of the input: {}")
-        r.put(cpp.arg(1), "dtype_out", dtype, "type of the result: {}")
+    dtype = _common(cpp.args[:2])
+    r.put(cpp.arg(0), "dtype_in", dtype, "type of the input: {}")
+    r.put(cpp.arg(1), "dtype_out", dtype, "type of the result: {}")
     return r.done("pointwise", joined(short, dtype))
 
 
@@ -69,14 +67,16 @@ def _old_gemm(name: str, cpp: _cpp.Cpp, lib: str, short: str) -> KernelId:
     r.put(cpp.base, "op", "gemm", "a matrix product, old make")
     r.put(cpp.base, "lib", lib, "a cuBLAS kernel")
     r.put_tensor_core(cpp.base, False)
-    dtypes = (
-        {_dtypes.cpp(text) for text in cpp.args[:3]} if cpp.base.startswith("magma") else {"f32"}
-    )
-    dtype = dtypes.pop() if len(dtypes) == 1 else None
-    if dtype:
-        r.put(cpp.base, "dtype_in", dtype, "type of the inputs: {}")
-        r.put(cpp.base, "dtype_out", dtype, "type of the result: {}")
+    dtype = _common(cpp.args[:3]) if cpp.base.startswith("magma") else "f32"
+    r.put(cpp.base, "dtype_in", dtype, "type of the inputs: {}")
+    r.put(cpp.base, "dtype_out", dtype, "type of the result: {}")
     return r.done("gemm", " ".join(short.format(dtype or "").split()))
+
+
+def _common(types: tuple[str, ...]) -> str | None:
+    """The one type that all of them are."""
+    dtypes = {_dtypes.cpp(text) for text in types}
+    return dtypes.pop() if len(dtypes) == 1 else None
 
 
 FAMILY = Family(FAMILY_NAME, _decode, 30, word_set("op lib dtype_out dtype_acc tensor_core"))

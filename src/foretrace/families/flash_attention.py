@@ -17,19 +17,20 @@ from foretrace.families._parser import joined, rx, word_set
 from foretrace.schema.kernel import Family, KernelId
 
 _MASKS = ("causal", "local", "alibi", "even_mn", "even_k")
-FLAGS = {  # kernel -> the flags after the traits, by their number
-    "flash_fwd_kernel": {
-        7: ("dropout", *_MASKS, "return_softmax"),
-        8: ("dropout", *_MASKS, "softcap", "return_softmax"),
-    },
-    "flash_fwd_splitkv_kernel": {
-        7: (*_MASKS, "split", "append_kv"),
-        8: (*_MASKS, "softcap", "split", "append_kv"),
-    },
-    "flash_bwd_dq_dk_dv_loop_seqk_parallel_kernel": {
-        6: ("dropout", *_MASKS),
-        7: ("dropout", *_MASKS, "softcap"),
-    },
+# kernel and number of flags after its traits -> the flags
+FLAGS = {
+    ("flash_fwd_kernel", 7): ("dropout", *_MASKS, "return_softmax"),
+    ("flash_fwd_kernel", 8): ("dropout", *_MASKS, "softcap", "return_softmax"),
+    ("flash_fwd_splitkv_kernel", 7): (*_MASKS, "split", "append_kv"),
+    ("flash_fwd_splitkv_kernel", 8): (*_MASKS, "softcap", "split", "append_kv"),
+    ("flash_bwd_dq_dk_dv_loop_seqk_parallel_kernel", 6): ("dropout", *_MASKS),
+    ("flash_bwd_dq_dk_dv_loop_seqk_parallel_kernel", 7): ("dropout", *_MASKS, "softcap"),
+}
+TRAITS = {
+    "head_dim": "head dimension, padded: {}",
+    "block_m": "{} query rows per block",
+    "block_n": "{} key rows per block",
+    "warps": "{} warps",
 }
 OPS = {
     "flash_fwd_kernel": ("sdpa_fwd", "flash fwd"),
@@ -79,31 +80,16 @@ def _decode(name: str) -> KernelId | None:
 
 
 def _traits(r: MatmulParser, args: tuple[str, ...]) -> None:
-    for text, field, meaning in zip(
-        args,
-        ("head_dim", "block_m", "block_n", "warps"),
-        (
-            "head dimension, padded: {}",
-            "{} query rows per block",
-            "{} key rows per block",
-            "{} warps",
-        ),
-        strict=False,
-    ):
-        value = _cpp.integer(text)
-        r.put(text, field, value, meaning.format(value))
-    element = next(
-        (text for text in args if text.startswith("cutlass::") and _dtypes.cpp(text)), ""
-    )
-    if element:
-        _dtypes.put(r, element, "dtype_in", "type of Q, K and V: {}")
+    for text, (field, meaning) in zip(args, TRAITS.items(), strict=False):
+        r.put(text, field, _cpp.integer(text), meaning)
+    types = (text for text in args if text.startswith("cutlass::") and _dtypes.cpp(text))
+    _dtypes.put(r, next(types, ""), "dtype_in", "type of Q, K and V: {}")
 
 
 def _flags(r: MatmulParser, kernel: str, texts: tuple[str, ...]) -> None:
     values = [value for text in texts if (value := _cpp.boolean(text)) is not None]
-    for field, value, text in zip(
-        FLAGS.get(kernel, {}).get(len(values), ()), values, texts, strict=False
-    ):
+    fields = FLAGS.get((kernel, len(values)), ())
+    for field, value, text in zip(fields, values, texts, strict=False):
         r.put(text, field, value, MEANINGS[field] if value else f"no {MEANINGS[field]}")
 
 
@@ -136,7 +122,9 @@ def _mainloop(r: MatmulParser, args: tuple[str, ...], sm: str, backward: bool) -
     r.put(_cpp.nth(args, 0), "stages", stages, "{} pipeline stages")
     if len(tuples) < 2:
         return
-    cluster, tile = (_numbers(args[place]) for place in tuples[:2])
+    cluster, tile = (
+        [int(number) for number in rx(r"(\d{1,6})>").findall(args[place])] for place in tuples[:2]
+    )
     r.put(args[tuples[0]], "cluster", cluster, "thread blocks that share data")
     text = args[tuples[1]]
     r.put(text, "tile_mnk", tile, "query rows x key rows x head dimension per block")
@@ -159,21 +147,9 @@ def _types(r: MatmulParser, args: tuple[str, ...]) -> None:
         r.put(text, field, value, MEANINGS[field] if value else f"no {MEANINGS[field]}")
 
 
-def _numbers(text: str) -> list[int]:
-    return [int(number) for number in rx(r"(\d{1,6})>").findall(text)]
-
-
+_STATES = "op head_dim block_m block_n dtype_in causal namespace split append_kv even_k"
+_STATES3 = "stages cluster tile_mnk head_dim causal dtype_in"
 FAMILIES = (
-    Family(
-        "flash_attention_2",
-        _decode,
-        21,
-        word_set("op head_dim block_m block_n dtype_in causal namespace split append_kv even_k"),
-    ),
-    Family(
-        "flash_attention_3",
-        _decode3,
-        18,
-        word_set("stages cluster tile_mnk head_dim causal dtype_in"),
-    ),
+    Family("flash_attention_2", _decode, 21, word_set(_STATES)),
+    Family("flash_attention_3", _decode3, 18, word_set(_STATES3)),
 )

@@ -22,9 +22,8 @@ _REDOP = "Sum|Prod|MinMax|Min|Max|PreMulSum|SumPostDiv"
 _ALGO = "RING|TREE|COLLNET|COLLNET_DIRECT|COLLNET_CHAIN|NVLS|NVLS_TREE|PAT"
 _PROTO = "LL128|LL|SIMPLE"
 _NEW = (
-    rf"(?:void )?nccl(?:Dev|Sh)Kernel(?:Debug)?_(?P<coll>{COLLECTIVES})(?:_(?P<redop>{_REDOP})_"
-    rf"(?P<dtype>[a-z0-9]+))?"
-    rf"(?:_(?P<algo>{_ALGO})_(?P<proto>{_PROTO}))?"
+    rf"(?:void )?nccl(?:Dev|Sh)Kernel(?:Debug)?_(?P<coll>{COLLECTIVES})"
+    rf"(?:_(?P<redop>{_REDOP})_(?P<dtype>[a-z0-9]+))?(?:_(?P<algo>{_ALGO})_(?P<proto>{_PROTO}))?"
 )
 _OLD = (
     rf"ncclKernel_(?P<coll>{COLLECTIVES})_(?P<algo>{_ALGO})_(?P<proto>{_PROTO})"
@@ -35,9 +34,8 @@ _OLDEST = (
     r"(?P<redop>[a-z]+)_(?P<dtype>\w+)"
 )
 _SYMMETRIC = (
-    rf"nccl(?:Symk|Sym)DevKernel_(?P<coll>{COLLECTIVES})_(?P<algo>[A-Za-z0-9]+"
-    rf"(?:_[A-Z][A-Za-z0-9]*)*)"
-    r"(?:_(?P<redop>[a-z]+)_(?P<dtype>[a-z0-9]+))?"
+    rf"nccl(?:Symk|Sym)DevKernel_(?P<coll>{COLLECTIVES})_"
+    r"(?P<algo>[A-Za-z0-9]+(?:_[A-Z][A-Za-z0-9]*)*)(?:_(?P<redop>[a-z]+)_(?P<dtype>[a-z0-9]+))?"
 )
 UNRELIABLE = "what the kernel was compiled for; another may have run inside it"
 
@@ -73,9 +71,8 @@ def _generic(name: str) -> KernelId:
     r = NameParser(name, "nccl", "documented")
     r.note(name.partition("_")[0], "a device kernel of NCCL or RCCL")
     r.put("Generic", "op", "collective", "between GPUs")
-    r.state(
-        "Generic", "coll", None, "the name does not tell which collective; the event's metadata may"
-    )
+    meaning = "the name does not tell which collective; the event's metadata may"
+    r.state("Generic", "coll", None, meaning)
     r.put("Generic", "generic", True, "one kernel for everything (RCCL, or NCCL's fallback)")
     return r.done("comms", "nccl (generic)")
 
@@ -117,9 +114,8 @@ def _algorithm(r: NameParser, found: dict[str, str]) -> None:
     if found["algo"]:
         r.put(found["algo"], "name_algo", found["algo"], UNRELIABLE)
         r.put(found["proto"], "name_proto", found["proto"], UNRELIABLE)
-        r.put(
-            found["proto"], "name_algo_proto_reliable", False, "the two words above prove nothing"
-        )
+        meaning = "the two words above prove nothing"
+        r.put(found["proto"], "name_algo_proto_reliable", False, meaning)
 
 
 _STATES = """

@@ -65,9 +65,8 @@ def _decode(name: str) -> KernelId | None:
 
 
 def _problem(r: MatmulParser, problem: str) -> None:
-    types = next(
-        (m for p in (_THREE_TYPES, _SPLIT_TYPES, _ONE_TYPE) if (m := rx(p).match(problem))), None
-    )
+    matches = (rx(pattern).match(problem) for pattern in (_THREE_TYPES, _SPLIT_TYPES, _ONE_TYPE))
+    types = next(filter(None, matches), None)
     if not types:
         return
     found = types.groupdict()
@@ -86,9 +85,8 @@ def _abilities(r: MatmulParser, rest: str) -> None:
     words = rest.split("_")
     for pattern, field, meaning in ABILITIES:
         text = next((word for word in words if rx(pattern).fullmatch(word)), "")
-        r.put(
-            text, field, bool(text), meaning if text else f"it cannot: no word for it ({meaning})"
-        )
+        words_for_it = meaning if text else f"it cannot: no word for it ({meaning})"
+        r.put(text, field, bool(text), words_for_it)
     active = next((word for word in words if rx(rf"H?A(?:{_T})?").fullmatch(word)), "")
     if active:
         kind = "hipblaslt_all" if active.startswith("H") else "all"

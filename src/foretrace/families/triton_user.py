@@ -11,15 +11,21 @@ triton_kernels for MoE states more:
 from __future__ import annotations
 
 from foretrace.families import _words
-from foretrace.families._matmul import MatmulParser
-from foretrace.families._parser import row_for, rx, word_set
+from foretrace.families._matmul import TRIPLE, MatmulParser
+from foretrace.families._parser import joined, row_for, rx, shape, word_set
 from foretrace.schema.kernel import Family, KernelId
 
 _OGS = (
     r"_p?(?P<base>matmul_ogs)_(?P<layout>[NT]{3})_(?P<out>[a-z0-9]+?)x(?P<a>[a-z0-9]+?)x"
-    r"(?P<b>[a-z0-9]+?)"
-    r"_(?P<m>\d{1,5})x(?P<n>\d{1,5})x(?P<k>\d{1,5})x(?P<split>\d{1,5})(?P<rest>(?:_[a-z0-9]+)*)"
+    rf"(?P<b>[a-z0-9]+?)_(?P<tile>{TRIPLE})x(?P<split>\d{{1,5}})(?P<rest>(?:_[a-z0-9]+)*)"
 )
+# group of the pattern, its text in the name, field, kind, meaning
+_OGS_TYPES = """
+    out  {}  dtype_out  text  type of the result: {}
+    a    {}  dtype_a    text  type of the activation: {}
+    b    {}  dtype_b    text  type of the weight: {}
+"""
+EPILOGUES = ("swiglu", "geglu", "gelu", "relu", "silu")
 _HABIT = (
     r"_[A-Za-z]\w*|\w*(?:_kernel|_fwd|_bwd|_forward|_backward|_triton|_fwd_inner)"
     r"(?:_\w{1,24})?|triton_\w+"
@@ -99,25 +105,13 @@ def _ogs(name: str, found: dict[str, str]) -> KernelId:
     r.put(found["base"], "op", "gemm", "a matrix product, grouped by expert (MoE)")
     r.put(found["base"], "lib", "triton_kernels matmul_ogs", "triton_kernels")
     r.put(found["layout"], "layout", found["layout"], "layouts of the operands")
-    types = (
-        ("out", "dtype_out", "result"),
-        ("a", "dtype_a", "activation"),
-        ("b", "dtype_b", "weight"),
-    )
-    for key, field, meaning in types:
-        r.put(found[key], field, found[key], f"type of the {meaning}: {found[key]}")
-    tile = [int(found[key]) for key in "mnk"]
-    r.put_tile("x".join(str(number) for number in tile), tile)
-    r.put(found["split"], "split_k", int(found["split"]), f"K in {found['split']} pieces")
-    rest = [
-        word
-        for word in found["rest"].split("_")
-        if word in ("swiglu", "geglu", "gelu", "relu", "silu")
-    ]
+    r.put_groups(found, _OGS_TYPES)
+    r.put_tile(found["tile"], shape(found["tile"]))
+    r.put_groups(found, "split  {}  split_k  number  K in {} pieces")
+    rest = [word for word in found["rest"].split("_") if word in EPILOGUES]
     if rest:
         r.put(rest[0], "epilogue", rest, "applied at the end")
-    short = " ".join(["matmul_ogs", "x".join(str(number) for number in tile), *rest])
-    return r.done("gemm", short)
+    return r.done("gemm", joined("matmul_ogs", found["tile"], *rest))
 
 
 FAMILY = Family("user_triton", _decode, 90, word_set("tile split_k dtype_b epilogue op arg_spec"))
