@@ -54,8 +54,7 @@ def _put_value(r: NameParser, text: str) -> str:
         meaning = f"elements of {size[1]} bytes; the type is erased"
         r.put(text, "element_bytes", int(size[1]), meaning, "checked")
         return f"{size[1]}-byte dtype"
-    dtype = _dtypes.put(r, text, "dtype", "elements of {}", "checked")
-    return dtype or ""
+    return _dtypes.put(r, text, "dtype", "elements of {}", "checked")
 
 
 def _start(name: str, cpp: _cpp.Cpp, op: str) -> NameParser:

@@ -20,24 +20,11 @@ TYPES = _dtypes.by_spelling(
     "e4m3 = E4m3; e5m2 = E5m2; e2m1 = E2m1; bf16 = Bfloat16; f16 = Fp16; f32 = Fp32; i8 = Int8; "
     "mx-e4m3 = MxE4m3; mx-e2m1 = MxE2m1; mx-e5m2 = MxE5m2"
 )
-MASKS = {
-    "SlidingOrChunkedCausal": "sliding-or-chunked causal",
-    "Causal": "causal",
-    "Dense": "dense",
-    "Custom": "custom",
-}
-PHASES = {
-    "Context": "context (prefill)",
-    "SwapsAbForGen": "generation (decode)",
-    "KeepsAbForGen": "generation (decode)",
-    "SwapsMmaAbForGeneration": "generation (decode)",
-    "KeepsMmaAbForGeneration": "generation (decode)",
-}
+_PHASE = r"Context|(?:Swaps|Keeps)(?:AbForGen|MmaAbForGeneration)"
 _TYPE = "MxE4m3|MxE2m1|MxE5m2|E4m3|E5m2|E2m1|Bfloat16|Fp16|Fp32|Int8"
 _FMHA = (
-    rf"fmhaSm(?P<sm>\d{{2,3}})[a-z]?Kernel_Qkv(?P<qkv>{_TYPE})O(?P<out>{_TYPE})(?:H"
-    rf"(?P<hd>\d{{1,4}})(?=[A-Z]|$))?"
-    r"(?P<rest>[A-Za-z0-9_]*)"
+    rf"fmhaSm(?P<sm>\d{{2,3}})[a-z]?Kernel_Qkv(?P<qkv>{_TYPE})O(?P<out>{_TYPE})"
+    r"(?:H(?P<hd>\d{1,4})(?=[A-Z]|$))?(?P<rest>[A-Za-z0-9_]*)"
 )
 _BMM = (
     rf"(?P<kind>bmm|gemm)_(?P<out>{_TYPE})_(?P<a>{_TYPE})(?P<b>{_TYPE})?_(?P<acc>{_TYPE})"
@@ -59,11 +46,14 @@ GEMM_TYPES = (
     ("b", "dtype_b", "type of B"),
     ("acc", "dtype_acc", "sums are kept in"),
 )
-GEMM_SHAPES = (
-    ("et", "epilogue_tile", "tile of the end"),
-    ("mma", "mma", "shape of one matrix instruction"),
-    ("cluster", "cluster", "thread blocks that share data"),
-)
+# group of the pattern, its text in the name, field, kind, meaning
+GEMM_SHAPES = """
+    unroll   u{}  unroll         number  loop unrolled {} times
+    stages   s{}  stages         number  {} pipeline stages
+    et       {}   epilogue_tile  shape   tile of the end
+    mma      {}   mma            shape   shape of one matrix instruction
+    cluster  {}   cluster        shape   thread blocks that share data
+"""
 QUANT = {"0": "fp4", "1": "fp4", "2": "mxfp8"}
 
 
@@ -78,8 +68,7 @@ def _decode_fmha(name: str) -> KernelId | None:
     r.put_arch(f"Sm{found['sm']}", arch)
     r.put(found["qkv"], "dtype_qkv", TYPES[found["qkv"]], "type of Q, K and V: {}")
     r.put(found["out"], "dtype_out", TYPES[found["out"]], "type of the result: {}")
-    if found["hd"]:
-        r.put(f"H{found['hd']}", "head_dim", int(found["hd"]), f"head dimension {found['hd']}")
+    r.put_groups(found.groupdict(), "hd  H{}  head_dim  number  head dimension {}")
     _fmha_rest(r, found["rest"] if uncut(name) == name else found["rest"].rstrip("0123456789"))
     phase = r.fields.get("phase", "").partition(" ")[0]
     return r.done("attention", joined("trtllm fmha", phase, TYPES[found["qkv"]], arch))
@@ -88,24 +77,26 @@ def _decode_fmha(name: str) -> KernelId | None:
 def _fmha_rest(r: MatmulParser, rest: str) -> None:
     if rest.startswith("PagedKv"):
         r.put("PagedKv", "paged_kv", True, "the KV cache is paged")
-    mask = rx(r"(SlidingOrChunkedCausal|Causal|Dense|Custom)(?:P(\d{1,5}))?").search(rest)
+    mask = rx(r"(SlidingOrChunked(?=Causal))?(Causal|Dense|Custom)(?:P(\d{1,5}))?").search(rest)
     if mask:
-        r.put(mask[1], "mask", MASKS[mask[1]], "mask: {}")
-    if mask and mask[2]:
-        r.put(f"P{mask[2]}", "page_size", int(mask[2]), f"pages of {mask[2]} tokens")
+        kind = joined("sliding-or-chunked" if mask[1] else "", mask[2].lower())
+        r.put((mask[1] or "") + mask[2], "mask", kind, "mask: {}")
+    if mask and mask[3]:
+        r.put(f"P{mask[3]}", "page_size", int(mask[3]), "pages of {} tokens")
     if "VarSeq" in rest:
         r.put("VarSeq", "varlen", True, "sequences of different lengths")
     tiles = rx(r"Q(\d{1,4})Kv(\d{1,4})").search(rest)
     if tiles:
-        r.put(f"Q{tiles[1]}", "tile_q", int(tiles[1]), f"{tiles[1]} query rows per tile")
-        r.put(f"Kv{tiles[2]}", "tile_kv", int(tiles[2]), f"{tiles[2]} key rows per tile")
+        r.put(f"Q{tiles[1]}", "tile_q", int(tiles[1]), "{} query rows per tile")
+        r.put(f"Kv{tiles[2]}", "tile_kv", int(tiles[2]), "{} key rows per tile")
     if "Persistent" in rest or "Static" in rest:
         stays = "Persistent" in rest
         words = "blocks take tiles until none is left" if stays else "one tile per block"
         r.put("Persistent" if stays else "Static", "persistent", stays, words)
-    phase = next((word for word in PHASES if rest.endswith(word)), "")
+    phase = rx(rf"(?:{_PHASE})$").search(rest)
     if phase:
-        r.put(phase, "phase", PHASES[phase], PHASES[phase])
+        words = "context (prefill)" if phase[0] == "Context" else "generation (decode)"
+        r.put(phase[0], "phase", words, words)
 
 
 def _decode_gemm(name: str) -> KernelId | None:
@@ -122,19 +113,9 @@ def _decode_gemm(name: str) -> KernelId | None:
         text = found[key] or found["a"]
         r.put(text, field, TYPES[text], f"{meaning}: {TYPES[text]}")
     r.put_tile(f"t{found['tile']}", shape(found["tile"]))
-    _gemm_shapes(r, found.groupdict())
+    r.put_groups(found.groupdict(), GEMM_SHAPES)
     _gemm_rest(r, found["rest"].strip("_").split("_"))
-    tile = found["tile"]
-    return r.done("gemm", f"trtllm {found['kind']} {tile} {TYPES[found['a']]}")
-
-
-def _gemm_shapes(r: MatmulParser, found: dict[str, str]) -> None:
-    for key, meaning in (("unroll", "loop unrolled {} times"), ("stages", "{} pipeline stages")):
-        if found[key]:
-            r.put(key[0] + found[key], key, int(found[key]), meaning.format(found[key]))
-    for key, field, meaning in GEMM_SHAPES:
-        if found[key]:
-            r.put(found[key], field, shape(found[key]), meaning)
+    return r.done("gemm", joined("trtllm", found["kind"], found["tile"], TYPES[found["a"]]))
 
 
 def _gemm_rest(r: MatmulParser, words: list[str]) -> None:
@@ -166,11 +147,10 @@ def _decode_cuda(quantizing: bool, name: str) -> KernelId | None:
         role = "scatter_gather" if "moe::dev" in cpp.scope else _words.role(cpp.base)
         return r.done(role, f"trtllm {_words.plain(cpp.base)}")
     r.put(cpp.base, "op", "quantize", "converts to fewer bits, one scale per block")
-    dtype, block = _dtypes.cpp(cpp.arg(1)), _cpp.integer(cpp.arg(2))
-    r.put(cpp.arg(1), "dtype_in", dtype, "reads {}")
-    r.put(cpp.arg(2), "block", block, "one scale per {} elements")
+    dtype = _dtypes.put(r, cpp.arg(1), "dtype_in", "reads {}")
+    r.put(cpp.arg(2), "block", _cpp.integer(cpp.arg(2)), "one scale per {} elements")
     kind = QUANT.get(cpp.arg(0)[-1:], "fewer bits")
-    return r.done("pointwise", f"block quantize {dtype or ''}->{kind}")
+    return r.done("pointwise", f"block quantize {dtype}->{kind}")
 
 
 FAMILIES = (
