@@ -9,6 +9,7 @@ from itertools import islice
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from foretrace.model.about import device_of
 from foretrace.model.costs import OpCall, Tensor, peak_flops
@@ -179,6 +180,11 @@ def chains_with(trace: Trace, wanted: Callable[[tuple[str, ...]], bool]) -> Bool
         for number, at in zip(numbers.tolist(), first.tolist(), strict=True)
     ]
     return np.array(answers, bool)[inverse.reshape(-1)] if len(numbers) else np.zeros(0, bool)
+
+
+def mixed(key: NDArray[np.uint64], number: Ints) -> NDArray[np.uint64]:
+    """The hash of a sequence, one number further on."""
+    return key * np.uint64(0x9E3779B97F4A7C15) + (number + 1).astype(np.uint64)
 
 
 @cache

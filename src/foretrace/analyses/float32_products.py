@@ -20,14 +20,15 @@ from collections.abc import Iterator
 
 from foretrace.analyses._common import facts, faster_by, per, together
 from foretrace.model.about import device_of
-from foretrace.model.order import Case
 from foretrace.model.trace import Trace
 from foretrace.schema.finding import Finding, Rule
 from foretrace.units import percent_text, plural, time_text
 
 
 def _check(trace: Trace) -> Iterator[Finding]:
-    whole = together(trace, [case for case in trace.order.cases if _plain(case)])
+    products = [case for case in trace.order.cases if case.role in ("gemm", "conv")]
+    plain = [case for case in products if case.id.get("tensor_core") is False]
+    whole = together(trace, [case for case in plain if case.id.get("dtype_in") == "f32"])
     if whole is None:
         return
     device = device_of(trace.about)
@@ -44,14 +45,6 @@ def _check(trace: Trace) -> Iterator[Finding]:
     evidence = {"count": whole.count, "ns": whole.ns, "share": whole.share, "kernels": kernels}
     saved = faster_by(trace, whole.cases, "tf32") if faster else None
     yield Finding(RULE.name, "found", title, detail, evidence, whole.events, saved)
-
-
-def _plain(case: Case) -> bool:
-    return (
-        case.role in ("gemm", "conv")
-        and case.id.get("tensor_core") is False
-        and case.id.get("dtype_in") == "f32"
-    )
 
 
 RULE = Rule(

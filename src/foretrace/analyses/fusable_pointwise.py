@@ -35,6 +35,7 @@ from foretrace.analyses._common import (
     following,
     ids,
     listing,
+    mixed,
     per,
     tensor_text,
 )
@@ -60,10 +61,8 @@ def _check(trace: Trace) -> Iterator[Finding]:
     ends, link = _links(trace)
     if not len(ends):
         return
-    groups = sorted(
-        _groups(trace, ends, link),
-        key=lambda group: (-group["at_most_ns"] * group["count"], group["ops"]),
-    )
+    groups = _groups(trace, ends, link)
+    groups.sort(key=lambda group: (-group["at_most_ns"] * group["count"], group["ops"]))
     kernels = each(trace, sum(group["kernels"] * group["count"] for group in groups))
     chains = each(trace, sum(group["count"] for group in groups))
     moved = order.per_step(sum(group["bytes_saved"] * group["count"] for group in groups))
@@ -132,9 +131,7 @@ def _groups(trace: Trace, ends: Ints, link: Ints) -> list[dict[str, Any]]:
     last = np.setdiff1d(ends, link[ends], assume_unique=True)  # where no chain goes on
     key, ns, at = np.zeros(len(last), np.uint64), np.zeros(len(last), np.int64), last
     while (going := at >= 0).any():
-        key[going] = key[going] * np.uint64(0x9E3779B97F4A7C15) + (
-            order.case[at[going]] + 1
-        ).astype(np.uint64)
+        key[going] = mixed(key[going], order.case[at[going]])
         ns[going] += order.length[at[going]]
         at = np.where(going, link[at], -1)
     _, first, group = np.unique(key, return_index=True, return_inverse=True)
@@ -156,9 +153,8 @@ def _cases(trace: Trace, place: int, link: Ints) -> list[Case]:
 
 def _group(trace: Trace, cases: list[Case], count: int, ns: int) -> dict[str, Any]:
     between = [case.bytes_written or 0 for case in cases[:-1]]
-    saved = sum(
-        size if _in_place(case) else 2 * size for case, size in zip(cases, between, strict=False)
-    )
+    sizes = zip(cases, between, strict=False)
+    saved = sum(size if _in_place(case) else 2 * size for case, size in sizes)
     rest = sum(case.bytes or 0 for case in cases) - saved
     largest = between.index(max(between))
     tensor = _operand(cases[largest], cases[largest + 1])
@@ -174,9 +170,5 @@ def _group(trace: Trace, cases: list[Case], count: int, ns: int) -> dict[str, An
     }
 
 
-RULE = Rule(
-    "fusable_pointwise",
-    "Neighbouring pointwise kernels that could be one",
-    _check,
-    ("gpu", "shapes"),
-)
+TITLE = "Neighbouring pointwise kernels that could be one"
+RULE = Rule("fusable_pointwise", TITLE, _check, ("gpu", "shapes"))

@@ -48,12 +48,12 @@ def _check(trace: Trace) -> Iterator[Finding]:
     title = f"{plural(count, 'product')} of {flops_text(first[0].flops)} {per(trace)} on {kinds}"
     listed = "; ".join(_words(trace, case) for case in first[:4])
     detail = f"{listed}. The work is equal; the library chooses by shape and layout."
-    evidence = {"groups": [_group(trace, cases) for cases in groups[:LISTED]]}
+    shown = [
+        {"flops": cases[0].flops, "kernels": [_entry(trace, case) for case in cases[:LISTED]]}
+        for cases in groups[:LISTED]
+    ]
+    evidence = {"groups": shown}
     yield Finding(RULE.name, "found", title, detail, evidence, whole.events)
-
-
-def _group(trace: Trace, cases: list[Case]) -> dict[str, Any]:
-    return {"flops": cases[0].flops, "kernels": [_entry(trace, case) for case in cases[:LISTED]]}
 
 
 def _words(trace: Trace, case: Case) -> str:

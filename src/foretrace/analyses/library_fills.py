@@ -45,16 +45,12 @@ def _check(trace: Trace) -> Iterator[Finding]:
     count, size = each(trace, len(rows)), None if moved is None else trace.order.per_step(moved)
     names = listing([bare(op) for op, _ in ops.most_common(3)])
     title = f"{plural(count, 'memset')} {per(trace)} beside a kernel of the same op"
-    purpose = _purpose(moved, len(rows))
+    small = moved is not None and moved < len(rows) * LARGE
+    purpose = "the library's own bookkeeping" if small else "buffers that its kernels add into"
     detail = f"{names} cleared {bytes_text(size)} in {time_text(ns)} {per(trace)}: {purpose}."
     makers = {op: each(trace, number) for op, number in sorted(ops.items())}
     evidence = {"count": count, "ns": ns, "bytes": size, "ops": makers}
     yield Finding(RULE.name, "found", title, detail, evidence, ids(gpu.id[rows]), ns)
-
-
-def _purpose(moved: int | None, count: int) -> str:
-    small = moved is not None and moved < count * LARGE
-    return "the library's own bookkeeping" if small else "buffers that its kernels add into"
 
 
 RULE = Rule(
