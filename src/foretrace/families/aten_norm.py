@@ -40,10 +40,9 @@ def _decode(name: str) -> KernelId | None:
     if not cpp.scope.startswith("at::native") or cpp.scope.startswith("at::native::xpu"):
         return None
     row = row_for(KERNELS, cpp.base)
-    return _norm(name, cpp, *row) if row else None
-
-
-def _norm(name: str, cpp: _cpp.Cpp, op: str, short: str) -> KernelId:
+    if not row:
+        return None
+    op, short = row
     r = NameParser(name, "aten_norm", "documented")
     r.put(cpp.base, "template", cpp.base, "ATen's kernel for this norm")
     types = [(text, dtype) for text in cpp.args if (dtype := _dtypes.cpp(text)) and dtype != "bool"]

@@ -85,7 +85,7 @@ def _decode_batchnorm(name: str) -> KernelId | None:
     r.put(cpp.base, "op", f"batch_norm_{way}", meaning)
     r.put(cpp.base, "lib", "cudnn", "a cuDNN kernel")
     dtype = _dtypes.put(r, cpp.arg(0), "dtype_in", "type of the input: {}")
-    return r.done("normalization", f"batch_norm {way}{mode} {dtype or ''}".strip())
+    return r.done("normalization", f"batch_norm {way}{mode} {dtype}")
 
 
 def _decode_fusion(name: str) -> KernelId | None:

@@ -51,8 +51,7 @@ def _decode(name: str) -> KernelId | None:
             r = NameParser(name, "nccl", "documented")
             r.note(name.partition("_")[0], "a device kernel of NCCL or RCCL")
             coll = found["coll"]
-            p2p = coll == "SendRecv"
-            r.put(coll, "op", "p2p" if p2p else "collective", "between GPUs")
+            r.put(coll, "op", "p2p" if coll == "SendRecv" else "collective", "between GPUs")
             r.put(coll, "coll", coll, "the collective; reliable")
             read(r, found.groupdict() if uncut(name) == name else _firm(found.groupdict()))
             dtype = r.fields.get("dtype") or r.fields.get("name_dtype", "")
@@ -78,20 +77,18 @@ def _generic(name: str) -> KernelId:
 
 
 def _new(r: NameParser, found: dict[str, str]) -> None:
-    if found["redop"]:
-        r.put(found["redop"], "name_redop", found["redop"], UNRELIABLE)
-        meaning = "element type; signed integers show as unsigned"
-        r.put(found["dtype"], "dtype", found["dtype"], meaning)
+    r.put(found["redop"], "name_redop", found["redop"], UNRELIABLE)
+    meaning = "element type; signed integers show as unsigned"
+    r.put(found["dtype"], "dtype", found["dtype"], meaning)
     _algorithm(r, found)
 
 
 def _old(r: NameParser, found: dict[str, str]) -> None:
     r.put("ncclKernel_", "generation", "ncclKernel_ (NCCL <= 2.18)", "an older NCCL")
     _algorithm(r, found)
-    if found["redop"]:
-        r.put(found["redop"], "name_redop", found["redop"], UNRELIABLE)
-        words = "element type; int8_t stands for bytes where nothing is reduced"
-        r.put(found["dtype"], "name_dtype", found["dtype"], words)
+    r.put(found["redop"], "name_redop", found["redop"], UNRELIABLE)
+    words = "element type; int8_t stands for bytes where nothing is reduced"
+    r.put(found["dtype"], "name_dtype", found["dtype"], words)
 
 
 def _oldest(r: NameParser, found: dict[str, str]) -> None:
@@ -105,9 +102,8 @@ def _symmetric(r: NameParser, found: dict[str, str]) -> None:
     r.put("Sym", "symmetric_memory", True, "works on symmetric memory")
     words = "the algorithm, truly (LL, LD/ST over NVLink, MC = multicast)"
     r.put(found["algo"], "algo", found["algo"], words)
-    if found["redop"]:
-        r.put(found["redop"], "redop", found["redop"], "the reduction")
-        r.put(found["dtype"], "dtype", found["dtype"], "element type")
+    r.put(found["redop"], "redop", found["redop"], "the reduction")
+    r.put(found["dtype"], "dtype", found["dtype"], "element type")
 
 
 def _algorithm(r: NameParser, found: dict[str, str]) -> None:

@@ -79,8 +79,7 @@ def _decode(name: str) -> KernelId | None:
 def _head(r: MatmulParser, found: dict[str, str]) -> None:
     r.put_arch(found["arch"], found["arch"])
     _types(r, found["types"])
-    if found["math"]:
-        r.put(found["math"], "math_dtype", "tf32", "float32 data, TF32 arithmetic")
+    r.put(found["math"], "math_dtype", found["math"], "float32 data, TF32 arithmetic")
     if found["mn"]:
         depth, stages = shape(found["ks"])
         r.put_tile(found["mn"], [*shape(found["mn"]), depth], "checked")
