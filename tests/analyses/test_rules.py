@@ -71,7 +71,7 @@ def test_worked_example(rule: Rule, example: Example, tmp_path: Path) -> None:
 @pytest.mark.parametrize("rule", EVERY)
 def test_rule_is_declared_in_full(rule: Rule) -> None:
     assert rule.check.__module__ == f"foretrace.analyses.{rule.name}"
-    assert rule.needs <= set(NEEDS)
+    assert set(rule.needs) <= set(NEEDS)
     said = [example.says is not None for example in worked(rule)]
     assert True in said, "an example that finds something"
     assert False in said, "an example that finds nothing"

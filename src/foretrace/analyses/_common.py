@@ -6,18 +6,17 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from foretrace.model.about import device_of
 from foretrace.model.costs import OpCall, Tensor, peak_flops
 from foretrace.model.costs.matmul import OPERANDS
 from foretrace.model.intervals import Bools, Ints, innermost
 from foretrace.model.order import Case, Order
-
-if TYPE_CHECKING:
-    from foretrace.model.trace import Trace
+from foretrace.model.trace import Trace
 
 # A finding names at most this many events, enough to jump to; the evidence holds the count.
 EVENTS = 50
@@ -124,6 +123,25 @@ def faster_by(trace: Trace, cases: Sequence[Case], kind: str = "") -> int | None
     return trace.order.per_step(max(sum(beyond), 0.0)) if beyond else None
 
 
+def facts(trace: Trace, cases: Sequence[Case], wanted: str) -> list[dict[str, Any]]:
+    """What the evidence says of the first of these cases: the facts that `wanted` names."""
+    return [_facts(trace, case, wanted) for case in cases[:LISTED]]
+
+
+def _facts(trace: Trace, case: Case, wanted: str) -> dict[str, Any]:
+    known = {
+        "kernel": case.id.short,
+        "name": case.name,
+        "op": case.op,
+        "arch": case.id.get("arch"),
+        "shapes": shapes_text(case.call),
+        "count": each(trace, case.count),
+        "ns": trace.order.per_step(case.ns),
+        "tflops": case.tflops,
+    }
+    return {word: known[word] for word in wanted.split()}
+
+
 @dataclass(frozen=True, slots=True)
 class Group:
     """Cases, the most expensive first: launches and time per step, their share of kernel time."""
@@ -162,6 +180,11 @@ def chains_with(trace: Trace, wanted: Callable[[tuple[str, ...]], bool]) -> Bool
         for number, at in zip(numbers.tolist(), first.tolist(), strict=True)
     ]
     return np.array(answers, bool)[inverse.reshape(-1)] if len(numbers) else np.zeros(0, bool)
+
+
+def mixed(key: NDArray[np.uint64], number: Ints) -> NDArray[np.uint64]:
+    """The hash of a sequence, one number further on."""
+    return key * np.uint64(0x9E3779B97F4A7C15) + (number + 1).astype(np.uint64)
 
 
 @cache

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import polars as pl
 
-from foretrace.analyses._common import counted
+from foretrace.analyses._common import counted, mixed
 from foretrace.analyses.casts import cast_of
 from foretrace.model.intervals import Ints
+from foretrace.model.trace import Trace
 from foretrace.schema.tables import NONE
-
-if TYPE_CHECKING:
-    from foretrace.model.trace import Trace
-
 
 MAKERS = frozenset({"aten::copy_", "aten::clone"})
 LAYOUT = "layout_transform"  # what the families call a change between NCHW and NHWC
@@ -23,19 +18,12 @@ LAYOUT = "layout_transform"  # what the families call a change between NCHW and 
 def plain_copies(trace: Trace) -> Ints:
     """Rows of `gpu` that copy within one device and keep the type."""
     gpu, order = trace.gpu, trace.order
-    copying = [
-        case.number
-        for case in order.cases
-        if case.role == "copy"
-        and not cast_of(case)
-        and (case.op in MAKERS or case.id.get("op") == LAYOUT)
-    ]
+    copies = [case for case in order.cases if case.role == "copy" and not cast_of(case)]
+    made = [case for case in copies if case.op in MAKERS or case.id.get("op") == LAYOUT]
     chosen = np.zeros(len(gpu), bool)
-    chosen[order.row[np.isin(order.case, copying)]] = True
-    on_device = trace.host.named(lambda name: name.startswith(("Memcpy DtoD", "Memcpy PtoP")))[
-        gpu.id
-    ]
-    return np.flatnonzero((chosen | (gpu.is_memcpy & on_device)) & counted(trace))
+    chosen[order.row[np.isin(order.case, [case.number for case in made])]] = True
+    on_device = trace.host.named(lambda name: name.startswith(("Memcpy DtoD", "Memcpy PtoP")))
+    return np.flatnonzero((chosen | (gpu.is_memcpy & on_device[gpu.id])) & counted(trace))
 
 
 def paths(trace: Trace, rows: Ints) -> list[tuple[Ints, tuple[str, ...]]]:
@@ -44,9 +32,7 @@ def paths(trace: Trace, rows: Ints) -> list[tuple[Ints, tuple[str, ...]]]:
     path, at = np.zeros(len(rows), np.uint64), op.copy()
     while (climbing := at >= 0).any():
         here = at[climbing]
-        path[climbing] = path[climbing] * np.uint64(0x9E3779B97F4A7C15) + (
-            host.name[here] + 1
-        ).astype(np.uint64)
+        path[climbing] = mixed(path[climbing], host.name[here])
         at[climbing] = host.nearest_op(host.parent[here])
     _, first, group = np.unique(path, return_index=True, return_inverse=True)
     return [

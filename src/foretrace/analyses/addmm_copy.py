@@ -17,17 +17,14 @@ eager code makes instead moves three times as much.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from foretrace.analyses._common import each, ids, per
 from foretrace.analyses._copies import moved_bytes, paths, plain_copies
+from foretrace.model.trace import Trace
 from foretrace.schema.finding import Finding, Rule
 from foretrace.units import bytes_text, plural, time_text
-
-if TYPE_CHECKING:
-    from foretrace.model.trace import Trace
 
 ADDING = frozenset({"aten::addmm", "aten::addmm_", "aten::baddbmm", "aten::baddbmm_"})
 
@@ -51,8 +48,5 @@ def _check(trace: Trace) -> Iterator[Finding]:
 
 
 RULE = Rule(
-    name="addmm_copy",
-    title="The matrix that addmm copies before it multiplies",
-    check=_check,
-    needs=frozenset({"gpu", "ops"}),
+    "addmm_copy", "The matrix that addmm copies before it multiplies", _check, ("gpu", "ops")
 )

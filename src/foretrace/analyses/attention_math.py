@@ -22,18 +22,15 @@ else are not counted.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from foretrace.analyses._common import chains_with, each, ids, per, product_ns
 from foretrace.model.intervals import Ints
 from foretrace.model.order import Case
+from foretrace.model.trace import Trace
 from foretrace.schema.finding import Finding, Rule
 from foretrace.units import plural, time_text
-
-if TYPE_CHECKING:
-    from foretrace.model.trace import Trace
 
 FALLBACK = "aten::_scaled_dot_product_attention_math"
 BATCHED = frozenset({"aten::bmm", "aten::baddbmm", "aten::matmul"})
@@ -82,37 +79,29 @@ def _calls(trace: Trace, rows: Ints) -> int:
 def _by_hand(trace: Trace) -> Ints:
     """Softmax kernels with their two products, and what lies between them."""
     order, cases = trace.order, trace.order.cases
-    softmax = [case.role == "softmax" and case.op == "aten::_softmax" for case in cases]
-    middle = np.array(softmax, bool)
+    middle = np.array(
+        [(case.role, case.op) == ("softmax", "aten::_softmax") for case in cases], bool
+    )
     found: list[int] = []
     for place in np.flatnonzero(middle[order.case] & order.counts).tolist():
         size = cases[order.case[place]].bytes_written
+        sizes = (size, size // 2, size * 2) if size is not None else ()
         back = range(place - 1, max(place - REACH, 0) - 1, -1)
-        before = next((at for at in back if _writes(cases[order.case[at]], size)), None)
+        before = next((at for at in back if _writes(cases[order.case[at]], sizes)), None)
         on = range(place + 1, min(place + REACH, len(order.case) - 1) + 1)
-        after = next((at for at in on if _reads(cases[order.case[at]], size)), None)
+        after = next((at for at in on if _reads(cases[order.case[at]], sizes)), None)
         if before is not None and after is not None:
             found += range(before, after + 1)
     return np.unique(np.array(found, np.int64))
 
 
-def _writes(case: Case, size: int | None) -> bool:
-    return (
-        case.role == "gemm"
-        and case.op in BATCHED
-        and size is not None
-        and case.bytes_written in (size, size // 2, size * 2)
-    )
+def _writes(case: Case, sizes: tuple[int, ...]) -> bool:
+    return case.role == "gemm" and case.op in BATCHED and case.bytes_written in sizes
 
 
-def _reads(case: Case, size: int | None) -> bool:
+def _reads(case: Case, sizes: tuple[int, ...]) -> bool:
     left = case.call.tensor(0) if case.call and case.role == "gemm" and case.op in BATCHED else None
-    return left is not None and size is not None and left.bytes in (size, size // 2, size * 2)
+    return left is not None and left.bytes in sizes
 
 
-RULE = Rule(
-    name="attention_math",
-    title="Attention computed step by step",
-    check=_check,
-    needs=frozenset({"gpu", "ops"}),
-)
+RULE = Rule("attention_math", "Attention computed step by step", _check, ("gpu", "ops"))

@@ -18,17 +18,15 @@ and a B200). In the second case only if the trace lost a GPU event, which the le
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from foretrace.analyses._common import LISTED, bare, each, listing, per, shapes_text, together
 from foretrace.model.order import Case
+from foretrace.model.trace import Trace
 from foretrace.schema.finding import Finding, Rule
 from foretrace.units import plural
-
-if TYPE_CHECKING:
-    from foretrace.model.trace import Trace
 
 ADDING = frozenset({"aten::addmm", "aten::_addmm_activation", "aten::baddbmm"})
 ACTIVATIONS = frozenset({"relu", "gelu", "swiglu", "silu"})
@@ -36,25 +34,17 @@ ACTIVATIONS = frozenset({"relu", "gelu", "swiglu", "silu"})
 
 def _check(trace: Trace) -> Iterator[Finding]:
     alone = _alone(trace)
-    proofs = {
-        case.number: _proof(case, alone)
-        for case in trace.order.cases
-        if case.role == "gemm" and case.count
-    }
-    whole = together(trace, [case for case in trace.order.cases if proofs.get(case.number)])
+    products = [case for case in trace.order.cases if case.role == "gemm" and case.count]
+    proofs = {case.number: _proof(case, alone) for case in products}
+    whole = together(trace, [case for case in products if proofs[case.number]])
     if whole is None:
         return
-    activations = sorted(
-        {word for case in whole.cases for word in _epilogue(case) if word in ACTIVATIONS}
-    )
-    title = (
-        f"{listing(['Bias', *activations])} in the epilogue of "
-        f"{plural(whole.count, 'product')} {per(trace)}: no add kernel"
-    )
+    activations = sorted(ACTIVATIONS & {word for case in whole.cases for word in _epilogue(case)})
+    count = f"{plural(whole.count, 'product')} {per(trace)}"
+    title = f"{listing(['Bias', *activations])} in the epilogue of {count}: no add kernel"
     ops = listing(sorted({bare(case.op) for case in whole.cases}))
-    detail = (
-        f"The product adds it before its result leaves the chip. {ops} launched no kernel for it."
-    )
+    where = "The product adds it before its result leaves the chip."
+    detail = f"{where} {ops} launched no kernel for it."
     kernels = [_entry(trace, case, proofs[case.number]) for case in whole.cases[:LISTED]]
     evidence = {"products": whole.count, "activations": activations, "kernels": kernels}
     yield Finding(RULE.name, "found", title, detail, evidence, whole.events)
@@ -64,14 +54,10 @@ def _alone(trace: Trace) -> frozenset[int]:
     """Cases whose op launched only this kernel (a memset may be the library's own counter)."""
     gpu, order = trace.gpu, trace.order
     busy = gpu.op[(gpu.op >= 0) & ~gpu.is_memset]
-    shared = (
-        np.bincount(busy, minlength=trace.host.count)[np.maximum(order.op, 0)] != 1
-        if len(busy)
-        else order.op >= 0
-    )
-    return frozenset(range(len(order.cases))) - frozenset(
-        np.unique(order.case[shared | (order.op < 0)]).tolist()
-    )
+    launched = np.bincount(busy, minlength=trace.host.count)
+    shared = (launched[np.maximum(order.op, 0)] != 1) if len(launched) else order.op >= 0
+    excluded = order.case[shared | (order.op < 0)].tolist()
+    return frozenset(range(len(order.cases))) - frozenset(excluded)
 
 
 def _proof(case: Case, alone: frozenset[int]) -> str:
@@ -96,9 +82,4 @@ def _entry(trace: Trace, case: Case, proof: str) -> dict[str, Any]:
     }
 
 
-RULE = Rule(
-    name="bias_epilogue",
-    title="A bias added inside a matrix product",
-    check=_check,
-    needs=frozenset({"gpu", "ops"}),
-)
+RULE = Rule("bias_epilogue", "A bias added inside a matrix product", _check, ("gpu", "ops"))

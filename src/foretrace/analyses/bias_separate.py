@@ -21,7 +21,7 @@ it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -36,11 +36,9 @@ from foretrace.analyses._common import (
     shapes_text,
 )
 from foretrace.model.order import Case
+from foretrace.model.trace import Trace
 from foretrace.schema.finding import Finding, Rule
 from foretrace.units import bytes_text, plural, time_text
-
-if TYPE_CHECKING:
-    from foretrace.model.trace import Trace
 
 PRODUCTS = frozenset({"gemm", "gemv", "conv"})
 ADDITIONS = frozenset({"aten::add", "aten::add_"})
@@ -51,9 +49,8 @@ def _check(trace: Trace) -> Iterator[Finding]:
     second = following(order, 1, lambda left, right: _kind(cases[left], cases[right]) != "")
     if not len(second):
         return
-    pairs, counts = np.unique(
-        np.stack((order.case[second - 1], order.case[second])), axis=1, return_counts=True
-    )
+    both = np.stack((order.case[second - 1], order.case[second]))
+    pairs, counts = np.unique(both, axis=1, return_counts=True)
     seen = [
         (cases[left], cases[right], count)
         for left, right, count in zip(*pairs.tolist(), counts.tolist(), strict=True)
@@ -62,9 +59,8 @@ def _check(trace: Trace) -> Iterator[Finding]:
     moved = order.per_step(sum(2 * (left.bytes_written or 0) * count for left, _, count in seen))
     saved, total = _saved(trace, second), each(trace, len(second))
     kinds = sorted({_kind(left, right) for left, right, _ in seen})
-    title = (
-        f"{plural(total, 'addition')} {per(trace)} in a kernel after the product: {listing(kinds)}"
-    )
+    additions = f"{plural(total, 'addition')} {per(trace)}"
+    title = f"{additions} in a kernel after the product: {listing(kinds)}"
     detail = (
         f"Each writes the product again. If the product added it: {bytes_text(moved)} less memory "
         f"traffic {per(trace)}, which saves at most {time_text(saved)}. The trace shows sizes and "
@@ -72,9 +68,8 @@ def _check(trace: Trace) -> Iterator[Finding]:
     )
     shown = [_entry(trace, *entry) for entry in seen[:LISTED]]
     evidence = {"additions": total, "kinds": kinds, "bytes": moved, "pairs": shown}
-    yield Finding(
-        RULE.name, "found", title, detail, evidence, ids(np.sort(order.event[second])), saved
-    )
+    events = ids(np.sort(order.event[second]))
+    yield Finding(RULE.name, "found", title, detail, evidence, events, saved)
 
 
 def _kind(product: Case, addition: Case) -> str:
@@ -105,15 +100,10 @@ def _is_vector(small: tuple[int, ...], large: tuple[int, ...]) -> bool:
 def _saved(trace: Trace, second: Any) -> int:
     """The time of the additions, less what reading the added operand takes at the least."""
     order = trace.order
-    least = np.array([bandwidth_ns(trace, _added_bytes(case)) for case in order.cases])
-    return order.per_step(
-        float(np.maximum(order.length[second] - least[order.case[second]], 0).sum())
-    )
-
-
-def _added_bytes(case: Case) -> int:
-    other = case.call.tensor(1) if case.call else None
-    return (other.bytes or 0) if other else 0
+    added = [case.call.tensor(1) if case.call else None for case in order.cases]
+    least = np.array([bandwidth_ns(trace, other.bytes if other else 0) for other in added])
+    beyond = np.maximum(order.length[second] - least[order.case[second]], 0)
+    return order.per_step(float(beyond.sum()))
 
 
 def _entry(trace: Trace, product: Case, addition: Case, count: int) -> dict[str, Any]:
@@ -126,9 +116,5 @@ def _entry(trace: Trace, product: Case, addition: Case, count: int) -> dict[str,
     }
 
 
-RULE = Rule(
-    name="bias_separate",
-    title="An addition after a matrix product, in a kernel of its own",
-    check=_check,
-    needs=frozenset({"gpu", "shapes"}),
-)
+TITLE = "An addition after a matrix product, in a kernel of its own"
+RULE = Rule("bias_separate", TITLE, _check, ("gpu", "shapes"))

@@ -17,15 +17,13 @@ recorded shapes, a cast is known only where the kernel's name states it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from foretrace.analyses._common import LISTED, dtype, each, per, together
 from foretrace.model.order import Case
+from foretrace.model.trace import Trace
 from foretrace.schema.finding import Finding, Rule
 from foretrace.units import bytes_text, plural, time_text
-
-if TYPE_CHECKING:
-    from foretrace.model.trace import Trace
 
 
 def _check(trace: Trace) -> Iterator[Finding]:
@@ -72,9 +70,4 @@ def _kind(trace: Trace, types: str, cases: list[Case]) -> dict[str, Any]:
     }
 
 
-RULE = Rule(
-    name="casts",
-    title="Kernels that only change the data type",
-    check=_check,
-    needs=frozenset({"gpu"}),
-)
+RULE = Rule("casts", "Kernels that only change the data type", _check, ("gpu",))

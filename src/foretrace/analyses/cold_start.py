@@ -16,15 +16,12 @@ lengths) differ for that reason. With two steps there is only one to compare wit
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from foretrace.model.trace import Trace
 from foretrace.schema.finding import Finding, Rule
 from foretrace.units import ratio_text, time_text
-
-if TYPE_CHECKING:
-    from foretrace.model.trace import Trace
 
 # Warm steps of the recorded traces differ by at most 1.1 from their median, cold first ones by 1.4
 # (compiled MLP) to 3.5 (matmul + add at size 64).
@@ -55,9 +52,4 @@ def _check(trace: Trace) -> Iterator[Finding]:
     yield Finding(RULE.name, "found", title, detail, evidence, (first.event,))
 
 
-RULE = Rule(
-    name="cold_start",
-    title="A first step that is slower than the others",
-    check=_check,
-    needs=frozenset({"steps"}),
-)
+RULE = Rule("cold_start", "A first step that is slower than the others", _check, ("steps",))

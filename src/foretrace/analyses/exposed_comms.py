@@ -16,18 +16,15 @@ Overlap does not mean that both ran at full speed.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from foretrace.analyses._common import counted, each, ids, per
 from foretrace.model.covered import Covered
 from foretrace.model.intervals import Bools
+from foretrace.model.trace import Trace
 from foretrace.schema.finding import Finding, Rule
 from foretrace.units import percent_text, plural, time_text
-
-if TYPE_CHECKING:
-    from foretrace.model.trace import Trace
 
 
 def _check(trace: Trace) -> Iterator[Finding]:
@@ -69,8 +66,5 @@ def _exposed(trace: Trace, talking: Bools) -> tuple[int, int]:
 
 
 RULE = Rule(
-    name="exposed_comms",
-    title="Communication that does not overlap with computation",
-    check=_check,
-    needs=frozenset({"gpu"}),
+    "exposed_comms", "Communication that does not overlap with computation", _check, ("gpu",)
 )

@@ -17,20 +17,18 @@ gain little.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
 
-from foretrace.analyses._common import LISTED, each, faster_by, per, shapes_text, together
+from foretrace.analyses._common import facts, faster_by, per, together
 from foretrace.model.about import device_of
+from foretrace.model.trace import Trace
 from foretrace.schema.finding import Finding, Rule
 from foretrace.units import percent_text, plural, time_text
 
-if TYPE_CHECKING:
-    from foretrace.model.order import Case
-    from foretrace.model.trace import Trace
-
 
 def _check(trace: Trace) -> Iterator[Finding]:
-    whole = together(trace, [case for case in trace.order.cases if _plain(case)])
+    products = [case for case in trace.order.cases if case.role in ("gemm", "conv")]
+    plain = [case for case in products if case.id.get("tensor_core") is False]
+    whole = together(trace, [case for case in plain if case.id.get("dtype_in") == "f32"])
     if whole is None:
         return
     device = device_of(trace.about)
@@ -43,35 +41,12 @@ def _check(trace: Trace) -> Iterator[Finding]:
         f"They take {time_text(whole.ns)} {per(trace)}, {percent_text(whole.share)} of "
         f"kernel time. {advice}."
     )
-    kernels = [_entry(trace, case) for case in whole.cases[:LISTED]]
+    kernels = facts(trace, whole.cases, "kernel name op shapes count ns tflops")
     evidence = {"count": whole.count, "ns": whole.ns, "share": whole.share, "kernels": kernels}
     saved = faster_by(trace, whole.cases, "tf32") if faster else None
     yield Finding(RULE.name, "found", title, detail, evidence, whole.events, saved)
 
 
-def _plain(case: Case) -> bool:
-    return (
-        case.role in ("gemm", "conv")
-        and case.id.get("tensor_core") is False
-        and case.id.get("dtype_in") == "f32"
-    )
-
-
-def _entry(trace: Trace, case: Case) -> dict[str, Any]:
-    return {
-        "kernel": case.id.short,
-        "name": case.name,
-        "op": case.op,
-        "shapes": shapes_text(case.call),
-        "count": each(trace, case.count),
-        "ns": trace.order.per_step(case.ns),
-        "tflops": case.tflops,
-    }
-
-
 RULE = Rule(
-    name="float32_products",
-    title="Float32 matrix products that leave the tensor cores idle",
-    check=_check,
-    needs=frozenset({"gpu"}),
+    "float32_products", "Float32 matrix products that leave the tensor cores idle", _check, ("gpu",)
 )

@@ -23,7 +23,7 @@ that broadcasts or reads with strides may fuse badly.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -35,17 +35,16 @@ from foretrace.analyses._common import (
     following,
     ids,
     listing,
+    mixed,
     per,
     tensor_text,
 )
 from foretrace.model.costs import Tensor
 from foretrace.model.intervals import Ints
 from foretrace.model.order import Case
+from foretrace.model.trace import Trace
 from foretrace.schema.finding import Finding, Rule
 from foretrace.units import bytes_text, plural, time_text
-
-if TYPE_CHECKING:
-    from foretrace.model.trace import Trace
 
 POINTWISE = frozenset({"pointwise", "copy"})
 PRODUCTS = frozenset({"gemm", "gemv", "conv"})
@@ -62,10 +61,8 @@ def _check(trace: Trace) -> Iterator[Finding]:
     ends, link = _links(trace)
     if not len(ends):
         return
-    groups = sorted(
-        _groups(trace, ends, link),
-        key=lambda group: (-group["at_most_ns"] * group["count"], group["ops"]),
-    )
+    groups = _groups(trace, ends, link)
+    groups.sort(key=lambda group: (-group["at_most_ns"] * group["count"], group["ops"]))
     kernels = each(trace, sum(group["kernels"] * group["count"] for group in groups))
     chains = each(trace, sum(group["count"] for group in groups))
     moved = order.per_step(sum(group["bytes_saved"] * group["count"] for group in groups))
@@ -134,9 +131,7 @@ def _groups(trace: Trace, ends: Ints, link: Ints) -> list[dict[str, Any]]:
     last = np.setdiff1d(ends, link[ends], assume_unique=True)  # where no chain goes on
     key, ns, at = np.zeros(len(last), np.uint64), np.zeros(len(last), np.int64), last
     while (going := at >= 0).any():
-        key[going] = key[going] * np.uint64(0x9E3779B97F4A7C15) + (
-            order.case[at[going]] + 1
-        ).astype(np.uint64)
+        key[going] = mixed(key[going], order.case[at[going]])
         ns[going] += order.length[at[going]]
         at = np.where(going, link[at], -1)
     _, first, group = np.unique(key, return_index=True, return_inverse=True)
@@ -158,9 +153,8 @@ def _cases(trace: Trace, place: int, link: Ints) -> list[Case]:
 
 def _group(trace: Trace, cases: list[Case], count: int, ns: int) -> dict[str, Any]:
     between = [case.bytes_written or 0 for case in cases[:-1]]
-    saved = sum(
-        size if _in_place(case) else 2 * size for case, size in zip(cases, between, strict=False)
-    )
+    sizes = zip(cases, between, strict=False)
+    saved = sum(size if _in_place(case) else 2 * size for case, size in sizes)
     rest = sum(case.bytes or 0 for case in cases) - saved
     largest = between.index(max(between))
     tensor = _operand(cases[largest], cases[largest + 1])
@@ -176,9 +170,5 @@ def _group(trace: Trace, cases: list[Case], count: int, ns: int) -> dict[str, An
     }
 
 
-RULE = Rule(
-    name="fusable_pointwise",
-    title="Neighbouring pointwise kernels that could be one",
-    check=_check,
-    needs=frozenset({"gpu", "shapes"}),
-)
+TITLE = "Neighbouring pointwise kernels that could be one"
+RULE = Rule("fusable_pointwise", TITLE, _check, ("gpu", "shapes"))

@@ -18,15 +18,13 @@ the trace has many launches.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from foretrace.analyses._common import LISTED, each, per, shapes_text, together
 from foretrace.model.order import Case
+from foretrace.model.trace import Trace
 from foretrace.schema.finding import Finding, Rule
 from foretrace.units import flops_text, plural, time_text
-
-if TYPE_CHECKING:
-    from foretrace.model.trace import Trace
 
 # A smaller product takes a few microseconds and its kernel says little: 2 GFLOP is 3 us on an H200.
 SMALL_FLOPS = 1_000_000_000
@@ -50,12 +48,12 @@ def _check(trace: Trace) -> Iterator[Finding]:
     title = f"{plural(count, 'product')} of {flops_text(first[0].flops)} {per(trace)} on {kinds}"
     listed = "; ".join(_words(trace, case) for case in first[:4])
     detail = f"{listed}. The work is equal; the library chooses by shape and layout."
-    evidence = {"groups": [_group(trace, cases) for cases in groups[:LISTED]]}
+    shown = [
+        {"flops": cases[0].flops, "kernels": [_entry(trace, case) for case in cases[:LISTED]]}
+        for cases in groups[:LISTED]
+    ]
+    evidence = {"groups": shown}
     yield Finding(RULE.name, "found", title, detail, evidence, whole.events)
-
-
-def _group(trace: Trace, cases: list[Case]) -> dict[str, Any]:
-    return {"flops": cases[0].flops, "kernels": [_entry(trace, case) for case in cases[:LISTED]]}
 
 
 def _words(trace: Trace, case: Case) -> str:
@@ -79,8 +77,5 @@ def _entry(trace: Trace, case: Case) -> dict[str, Any]:
 
 
 RULE = Rule(
-    name="gemm_choice",
-    title="Matrix products of equal size on different kernels",
-    check=_check,
-    needs=frozenset({"gpu", "shapes"}),
+    "gemm_choice", "Matrix products of equal size on different kernels", _check, ("gpu", "shapes")
 )

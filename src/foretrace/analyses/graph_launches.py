@@ -16,17 +16,14 @@ are too low.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from foretrace.analyses._common import counted, each, ids, per
 from foretrace.model import calls
+from foretrace.model.trace import Trace
 from foretrace.schema.finding import Finding, Rule
 from foretrace.units import percent_text, plural, time_text
-
-if TYPE_CHECKING:
-    from foretrace.model.trace import Trace
 
 
 def _check(trace: Trace) -> Iterator[Finding]:
@@ -60,9 +57,4 @@ def _check(trace: Trace) -> Iterator[Finding]:
     yield Finding(RULE.name, "found", title, detail, evidence, ids(launches))
 
 
-RULE = Rule(
-    name="graph_launches",
-    title="Kernels that CUDA graphs launched",
-    check=_check,
-    needs=frozenset({"gpu"}),
-)
+RULE = Rule("graph_launches", "Kernels that CUDA graphs launched", _check, ("gpu",))

@@ -19,7 +19,7 @@ so. Copies made inside a graph replay have no path and are not counted.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -27,11 +27,9 @@ from foretrace.analyses._common import LISTED, each, ids, per
 from foretrace.analyses._copies import moved_bytes, paths, plain_copies
 from foretrace.analyses.addmm_copy import ADDING
 from foretrace.model.intervals import Ints
+from foretrace.model.trace import Trace
 from foretrace.schema.finding import Finding, Rule
 from foretrace.units import bytes_text, plural, time_text
-
-if TYPE_CHECKING:
-    from foretrace.model.trace import Trace
 
 ENGINE = "autograd::engine::evaluate_function: "
 # Tried in this order: `reshape` and `contiguous` call `clone`, and all of them `copy_`.
@@ -86,9 +84,4 @@ def _entry(trace: Trace, cause: str, rows: Ints) -> dict[str, Any]:
     }
 
 
-RULE = Rule(
-    name="hidden_copies",
-    title="Copies that an op makes on its own",
-    check=_check,
-    needs=frozenset({"gpu", "ops"}),
-)
+RULE = Rule("hidden_copies", "Copies that an op makes on its own", _check, ("gpu", "ops"))

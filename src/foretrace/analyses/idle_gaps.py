@@ -20,16 +20,13 @@ launching thread did nothing.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from foretrace.analyses._common import ids, listing, per
+from foretrace.model.trace import Trace
 from foretrace.schema.finding import Finding, Rule
 from foretrace.units import percent_text, plural, time_text
-
-if TYPE_CHECKING:
-    from foretrace.model.trace import Trace
 
 # Below this share the GPU counts as busy: recorded 4096 x 4096 products, back to back, leave 2%.
 WORTH_TELLING = 0.05
@@ -79,9 +76,4 @@ def _check(trace: Trace) -> Iterator[Finding]:
     yield Finding(RULE.name, "found", title, detail, evidence, events, step(total))
 
 
-RULE = Rule(
-    name="idle_gaps",
-    title="Time in which the GPU did nothing",
-    check=_check,
-    needs=frozenset({"gpu"}),
-)
+RULE = Rule("idle_gaps", "Time in which the GPU did nothing", _check, ("gpu",))

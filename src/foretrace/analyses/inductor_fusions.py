@@ -18,16 +18,14 @@ kernel. Only a template holds a product.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from foretrace.analyses._common import LISTED, each, listing, per, together
 from foretrace.model.order import Case
 from foretrace.model.reach import VIEWS
+from foretrace.model.trace import Trace
 from foretrace.schema.finding import Finding, Rule
 from foretrace.units import plural, time_text
-
-if TYPE_CHECKING:
-    from foretrace.model.trace import Trace
 
 SPELT_OUT = 3  # kernels that the detail spells out; the evidence has more
 
@@ -68,9 +66,4 @@ def _entry(trace: Trace, case: Case) -> dict[str, Any]:
     }
 
 
-RULE = Rule(
-    name="inductor_fusions",
-    title="What TorchInductor fused",
-    check=_check,
-    needs=frozenset({"gpu"}),
-)
+RULE = Rule("inductor_fusions", "What TorchInductor fused", _check, ("gpu",))

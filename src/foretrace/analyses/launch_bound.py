@@ -20,18 +20,16 @@ tell.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from foretrace.analyses._common import counted, each, ids, per
 from foretrace.model import bounds
 from foretrace.model.intervals import Bools, Ints
+from foretrace.model.trace import Trace
 from foretrace.schema.finding import Finding, Rule
 from foretrace.units import percent_text, plural, time_text
-
-if TYPE_CHECKING:
-    from foretrace.model.trace import Trace
 
 
 def _check(trace: Trace) -> Iterator[Finding]:
@@ -72,9 +70,4 @@ def _launches(trace: Trace, starving: Bools) -> tuple[Ints, dict[str, Any]]:
     }
 
 
-RULE = Rule(
-    name="launch_bound",
-    title="Steps that are host-bound",
-    check=_check,
-    needs=frozenset({"gpu", "launches"}),
-)
+RULE = Rule("launch_bound", "Steps that are host-bound", _check, ("gpu", "launches"))

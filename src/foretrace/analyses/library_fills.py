@@ -19,18 +19,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from foretrace.analyses._common import bare, counted, each, ids, listing, per
 from foretrace.analyses._copies import moved_bytes
+from foretrace.model.trace import Trace
 from foretrace.schema.finding import Finding, Rule
 from foretrace.units import bytes_text, plural, time_text
-
-if TYPE_CHECKING:
-    from foretrace.model.trace import Trace
-
 
 # counters and semaphores are a few bytes to a few kilobytes; a buffer for sums is a tensor
 LARGE = 65_536
@@ -49,21 +45,14 @@ def _check(trace: Trace) -> Iterator[Finding]:
     count, size = each(trace, len(rows)), None if moved is None else trace.order.per_step(moved)
     names = listing([bare(op) for op, _ in ops.most_common(3)])
     title = f"{plural(count, 'memset')} {per(trace)} beside a kernel of the same op"
-    purpose = _purpose(moved, len(rows))
+    small = moved is not None and moved < len(rows) * LARGE
+    purpose = "the library's own bookkeeping" if small else "buffers that its kernels add into"
     detail = f"{names} cleared {bytes_text(size)} in {time_text(ns)} {per(trace)}: {purpose}."
     makers = {op: each(trace, number) for op, number in sorted(ops.items())}
     evidence = {"count": count, "ns": ns, "bytes": size, "ops": makers}
     yield Finding(RULE.name, "found", title, detail, evidence, ids(gpu.id[rows]), ns)
 
 
-def _purpose(moved: int | None, count: int) -> str:
-    small = moved is not None and moved < count * LARGE
-    return "the library's own bookkeeping" if small else "buffers that its kernels add into"
-
-
 RULE = Rule(
-    name="library_fills",
-    title="Fills that a library makes beside its own kernel",
-    check=_check,
-    needs=frozenset({"gpu", "ops"}),
+    "library_fills", "Fills that a library makes beside its own kernel", _check, ("gpu", "ops")
 )

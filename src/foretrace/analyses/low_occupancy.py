@@ -21,18 +21,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from foretrace.analyses._common import LISTED, ids
 from foretrace.model.costs import occupancy
 from foretrace.model.order import Case
+from foretrace.model.trace import Trace
 from foretrace.schema.finding import Finding, Rule
 from foretrace.units import percent_text, plural
-
-if TYPE_CHECKING:
-    from foretrace.model.trace import Trace
 
 LOW = 0.25
 WORTH_TELLING = 0.05
@@ -103,9 +101,4 @@ def _threads(launch: dict[str, Any]) -> int:
     return math.prod(launch["block"]) if launch["block"] else 0
 
 
-RULE = Rule(
-    name="low_occupancy",
-    title="Kernels that keep few warps on each SM",
-    check=_check,
-    needs=frozenset({"gpu", "footprint"}),
-)
+RULE = Rule("low_occupancy", "Kernels that keep few warps on each SM", _check, ("gpu", "footprint"))

@@ -19,17 +19,14 @@ overhead.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from foretrace.analyses._common import bare, each, idle_per_step, ids, inside_steps, listing, per
 from foretrace.model.reach import views
+from foretrace.model.trace import Trace
 from foretrace.schema.finding import Finding, Rule
 from foretrace.units import time_text
-
-if TYPE_CHECKING:
-    from foretrace.model.trace import Trace
 
 NAMED = 8  # the names that fit one line of the detail
 
@@ -56,9 +53,4 @@ def _check(trace: Trace) -> Iterator[Finding]:
     yield Finding(RULE.name, "found", title, detail, evidence, ids(rows), saved)
 
 
-RULE = Rule(
-    name="metadata_only",
-    title="Ops that only change shapes and strides",
-    check=_check,
-    needs=frozenset({"gpu", "ops"}),
-)
+RULE = Rule("metadata_only", "Ops that only change shapes and strides", _check, ("gpu", "ops"))

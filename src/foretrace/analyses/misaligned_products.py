@@ -21,16 +21,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from foretrace.analyses._common import LISTED, each, generation, listing, per, product_ns, together
 from foretrace.model.costs import OpCall, Tensor
 from foretrace.model.order import Case
+from foretrace.model.trace import Trace
 from foretrace.schema.finding import Finding, Rule
 from foretrace.units import percent_text, plural, time_text
-
-if TYPE_CHECKING:
-    from foretrace.model.trace import Trace
 
 # the widest load of one thread up to Hopper, and what the TMA unit demands of row starts
 LOAD_BYTES = 16
@@ -109,10 +107,8 @@ def _older(trace: Trace, kernels: list[dict[str, Any]]) -> str:
     if card is None:
         return ""
     old = {entry["arch"] for entry in kernels if (generation(entry["arch"]) or card) < card}
-    written = (
-        f"The kernels were written for {listing(sorted(old))}, the card is {trace.about.arch}. "
-    )
-    return written if old else ""
+    made = f"The kernels were written for {listing(sorted(old))}"
+    return f"{made}, the card is {trace.about.arch}. " if old else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,13 +128,11 @@ class Product:
 
 def product(call: OpCall | None) -> Product | None:
     """The product that a call computes; None for other ops and for calls without shapes."""
-    if call is None:
+    if call is None or call.name not in FIRST | SECOND:
         return None
     first = 1 if call.name in SECOND else 0
     left, right = call.tensor(first), call.tensor(first + 1)
-    if call.name not in FIRST | SECOND or not left or not right:
-        return None
-    if min(len(left.dims), len(right.dims)) < 2:
+    if not left or not right or min(len(left.dims), len(right.dims)) < 2:
         return None
     if call.name == "aten::linear":  # its weight is [N, K]
         right = Tensor(right.dims[::-1], right.type, right.strides and right.strides[::-1])
@@ -154,9 +148,5 @@ def _along(tensor: Tensor, row: str, column: str) -> str:
     return row if strides[-2] == 1 and strides[-1] != 1 else column
 
 
-RULE = Rule(
-    name="misaligned_products",
-    title="Matrix products with a dimension that does not fit the card's loads",
-    check=_check,
-    needs=frozenset({"gpu"}),
-)
+TITLE = "Matrix products with a dimension that does not fit the card's loads"
+RULE = Rule("misaligned_products", TITLE, _check, ("gpu",))

@@ -17,11 +17,9 @@ number is not judged. FlashAttention 2, written for sm80, carries no number and 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
 
 from foretrace.analyses._common import (
-    LISTED,
-    each,
+    facts,
     faster_by,
     generation,
     listing,
@@ -31,11 +29,9 @@ from foretrace.analyses._common import (
 )
 from foretrace.analyses.misaligned_products import misaligned
 from foretrace.model.order import Case
+from foretrace.model.trace import Trace
 from foretrace.schema.finding import Finding, Rule
 from foretrace.units import percent_text, plural, time_text
-
-if TYPE_CHECKING:
-    from foretrace.model.trace import Trace
 
 ROLES = frozenset({"gemm", "conv", "attention"})
 
@@ -55,7 +51,7 @@ def _check(trace: Trace) -> Iterator[Finding]:
         f"time. The largest is {first.id.short}{shape}. The library chooses such kernels for small "
         "products on purpose."
     )
-    kernels = [_entry(trace, case) for case in whole.cases[:LISTED]]
+    kernels = facts(trace, whole.cases, "kernel name arch shapes count ns tflops")
     evidence = {"count": whole.count, "ns": whole.ns, "share": whole.share, "kernels": kernels}
     saved = faster_by(trace, whole.cases)
     yield Finding(RULE.name, "found", title, detail, evidence, whole.events, saved)
@@ -66,21 +62,4 @@ def _older(case: Case, card: int) -> bool:
     return case.role in ROLES and not misaligned(case) and written_for < card
 
 
-def _entry(trace: Trace, case: Case) -> dict[str, Any]:
-    return {
-        "kernel": case.id.short,
-        "name": case.name,
-        "arch": case.id.get("arch"),
-        "shapes": shapes_text(case.call),
-        "count": each(trace, case.count),
-        "ns": trace.order.per_step(case.ns),
-        "tflops": case.tflops,
-    }
-
-
-RULE = Rule(
-    name="old_kernels",
-    title="Kernels of an older generation than the card",
-    check=_check,
-    needs=frozenset({"gpu"}),
-)
+RULE = Rule("old_kernels", "Kernels of an older generation than the card", _check, ("gpu",))

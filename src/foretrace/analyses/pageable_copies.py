@@ -16,17 +16,14 @@ about them. Small scalars cost less to copy than to pin.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from foretrace.analyses._common import counted, each, ids, per
+from foretrace.model.trace import Trace
 from foretrace.schema.finding import Finding, Rule
 from foretrace.schema.tables import NONE
 from foretrace.units import bytes_text, plural, time_text
-
-if TYPE_CHECKING:
-    from foretrace.model.trace import Trace
 
 
 def _check(trace: Trace) -> Iterator[Finding]:
@@ -57,9 +54,4 @@ def _check(trace: Trace) -> Iterator[Finding]:
     yield Finding(RULE.name, "found", title, detail, evidence, ids(gpu.id[rows]), saved)
 
 
-RULE = Rule(
-    name="pageable_copies",
-    title="Copies from memory that is not pinned",
-    check=_check,
-    needs=frozenset({"gpu"}),
-)
+RULE = Rule("pageable_copies", "Copies from memory that is not pinned", _check, ("gpu",))

@@ -20,18 +20,15 @@ tells the reason; a trace does not.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from foretrace.analyses._common import ids, listing, per
 from foretrace.model.covered import Covered
+from foretrace.model.trace import Trace
 from foretrace.schema import compiled
 from foretrace.schema.finding import Finding, Rule
 from foretrace.units import plural, time_text
-
-if TYPE_CHECKING:
-    from foretrace.model.trace import Trace
 
 
 def _check(trace: Trace) -> Iterator[Finding]:
@@ -70,9 +67,4 @@ def _recompiled(name: str) -> bool:
     return found is not None and found[1] > 0
 
 
-RULE = Rule(
-    name="recompilation",
-    title="Code that torch.compile compiled more than once",
-    check=_check,
-    needs=frozenset({"ops"}),
-)
+RULE = Rule("recompilation", "Code that torch.compile compiled more than once", _check, ("ops",))

@@ -17,15 +17,11 @@ kernel shows it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
 
-from foretrace.analyses._common import LISTED, bare, each, listing, per, shapes_text, together
+from foretrace.analyses._common import bare, facts, listing, per, shapes_text, together
+from foretrace.model.trace import Trace
 from foretrace.schema.finding import Finding, Rule
 from foretrace.units import plural, time_text
-
-if TYPE_CHECKING:
-    from foretrace.model.order import Case
-    from foretrace.model.trace import Trace
 
 REDUCERS = frozenset({"splitk_reduce", "conv_wgrad_reduce"})
 
@@ -44,24 +40,9 @@ def _check(trace: Trace) -> Iterator[Finding]:
         after = f"The kernels that add the slices take {time_text(spent)} {per(trace)}"
     title = f"{plural(whole.count, 'product')} {per(trace)} split along K"
     detail = f"{ops}{shape}: too few tiles to fill the card, so the library split K. {after}."
-    kernels = [_entry(trace, case) for case in whole.cases[:LISTED]]
+    kernels = facts(trace, whole.cases, "kernel op shapes count ns")
     evidence = {"count": whole.count, "reduce_ns": spent, "kernels": kernels}
     yield Finding(RULE.name, "found", title, detail, evidence, every.events, spent)
 
 
-def _entry(trace: Trace, case: Case) -> dict[str, Any]:
-    return {
-        "kernel": case.id.short,
-        "op": case.op,
-        "shapes": shapes_text(case.call),
-        "count": each(trace, case.count),
-        "ns": trace.order.per_step(case.ns),
-    }
-
-
-RULE = Rule(
-    name="split_k",
-    title="Matrix products that were split along K",
-    check=_check,
-    needs=frozenset({"gpu"}),
-)
+RULE = Rule("split_k", "Matrix products that were split along K", _check, ("gpu",))

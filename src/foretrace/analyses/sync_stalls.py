@@ -18,17 +18,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from foretrace.analyses._common import LISTED, each, ids, inside_steps, listing, per
+from foretrace.model.intervals import Ints
+from foretrace.model.trace import Trace
 from foretrace.schema.finding import Finding, Rule
 from foretrace.units import plural, time_text
-
-if TYPE_CHECKING:
-    from foretrace.model.intervals import Ints
-    from foretrace.model.trace import Trace
 
 
 def _check(trace: Trace) -> Iterator[Finding]:
@@ -67,9 +64,4 @@ def _name(trace: Trace, call: int, op: int) -> str:
     return f"{trace.host.names[trace.host.name[op]]}: {name}" if op >= 0 else name
 
 
-RULE = Rule(
-    name="sync_stalls",
-    title="Places where the host waits for the GPU",
-    check=_check,
-    needs=frozenset({"gpu", "ops"}),
-)
+RULE = Rule("sync_stalls", "Places where the host waits for the GPU", _check, ("gpu", "ops"))

@@ -19,17 +19,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from foretrace.analyses._common import bare, each, ids, per
 from foretrace.model.intervals import Ints
+from foretrace.model.trace import Trace
 from foretrace.schema.finding import Finding, Rule
 from foretrace.units import plural, time_text
-
-if TYPE_CHECKING:
-    from foretrace.model.trace import Trace
 
 PREFIX = "Optimizer.step#"
 HAVE_FUSED = frozenset({"Adam", "AdamW", "SGD", "Adagrad"})  # torch.optim, torch 2.11
@@ -51,11 +48,14 @@ def _check(trace: Trace) -> Iterator[Finding]:
     before = int(trace.idle.length[np.isin(trace.idle.then, rows)].sum())
     kind, count = spans[0].name.removeprefix(PREFIX).split(".", 1)[0], each(trace, len(rows))
     longest = next(iter(passes))
+    advice = "torch.compile of the step would fuse them"
+    if kind in HAVE_FUSED:
+        advice = "fused=True makes one pass over parameters and state"
     title = f"{kind} is not fused: {plural(count, 'kernel')} {per(trace)}"
     detail = (
         f"They take {time_text(step(ns))} on the GPU, and the GPU waits {time_text(step(before))} "
         f"for them {per(trace)}. The longest pass is {bare(longest)} with "
-        f"{time_text(step(passes[longest]))}. {_advice(kind)}."
+        f"{time_text(step(passes[longest]))}. {advice}."
     )
     evidence = {
         "optimizer": kind,
@@ -66,12 +66,6 @@ def _check(trace: Trace) -> Iterator[Finding]:
     }
     saved = step(max(ns + before - passes[longest], 0))
     yield Finding(RULE.name, "found", title, detail, evidence, ids(gpu.id[rows]), saved)
-
-
-def _advice(kind: str) -> str:
-    if kind in HAVE_FUSED:
-        return "fused=True makes one pass over parameters and state"
-    return "torch.compile of the step would fuse them"
 
 
 def _passes(trace: Trace, rows: Ints) -> dict[str, int]:
@@ -86,9 +80,4 @@ def _passes(trace: Trace, rows: Ints) -> dict[str, int]:
     return dict(sorted(by_name.items(), key=lambda item: (-item[1], item[0])))
 
 
-RULE = Rule(
-    name="unfused_optimizer",
-    title="Optimizer steps made of many kernels",
-    check=_check,
-    needs=frozenset({"gpu", "ops"}),
-)
+RULE = Rule("unfused_optimizer", "Optimizer steps made of many kernels", _check, ("gpu", "ops"))

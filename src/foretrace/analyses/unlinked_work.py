@@ -17,17 +17,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from foretrace import families
 from foretrace.analyses._common import ids, listing
+from foretrace.model.trace import Trace
 from foretrace.schema.finding import Finding, Rule
 from foretrace.units import percent_text, plural, time_text
-
-if TYPE_CHECKING:
-    from foretrace.model.trace import Trace
 
 
 def _check(trace: Trace) -> Iterator[Finding]:
@@ -50,9 +47,4 @@ def _check(trace: Trace) -> Iterator[Finding]:
     yield Finding(RULE.name, "found", title, detail, evidence, ids(gpu.id[rows]))
 
 
-RULE = Rule(
-    name="unlinked_work",
-    title="GPU operations without a launch in the trace",
-    check=_check,
-    needs=frozenset({"gpu"}),
-)
+RULE = Rule("unlinked_work", "GPU operations without a launch in the trace", _check, ("gpu",))

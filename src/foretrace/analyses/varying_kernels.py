@@ -18,7 +18,7 @@ launches are few; record more steps.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,11 +27,9 @@ from foretrace.analyses._common import LISTED, ids, per
 from foretrace.model.arguments import distinct_lists
 from foretrace.model.intervals import Ints
 from foretrace.model.order import Case
+from foretrace.model.trace import Trace
 from foretrace.schema.finding import Finding, Rule
 from foretrace.units import plural, ratio_text, time_text
-
-if TYPE_CHECKING:
-    from foretrace.model.trace import Trace
 
 Floats = NDArray[np.float64]
 # On the recorded H200 traces products of one shape stay within 1.05 of their median, strided
@@ -103,9 +101,4 @@ def _entry(case: Case, length: Ints) -> dict[str, Any]:
     }
 
 
-RULE = Rule(
-    name="varying_kernels",
-    title="Kernels whose launches differ widely in time",
-    check=_check,
-    needs=frozenset({"gpu"}),
-)
+RULE = Rule("varying_kernels", "Kernels whose launches differ widely in time", _check, ("gpu",))

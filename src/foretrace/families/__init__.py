@@ -38,9 +38,8 @@ def every() -> tuple[Family, ...]:
     """All families in the order they are tried: those of this package, then entry points."""
     here = sys.modules[__name__]
     found = plugins.declared(here, "FAMILY", Family, "foretrace.families")
-    found += [
-        family for module in plugins.modules(here) for family in getattr(module, "FAMILIES", ())
-    ]
+    for module in plugins.modules(here):
+        found += getattr(module, "FAMILIES", ())
     return tuple(sorted(found, key=lambda family: (family.order, family.name)))
 
 

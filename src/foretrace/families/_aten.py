@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache, lru_cache
 
 from foretrace.families import _cpp, _dtypes, _words
-from foretrace.families._parser import rx, word_set
+from foretrace.families._parser import by_role, rx, word_set
 
 VIEWS = word_set("""
     _reshape_alias _unsafe_view alias as_strided detach expand expand_as permute reshape select
@@ -172,9 +172,7 @@ def _vocabulary() -> frozenset[str]:
 
 @cache
 def _role_by_op() -> dict[str, str]:
-    entries = rx(r"\n    (?=\w+: )").split(_ROLES.rstrip())[1:]
-    pairs = (entry.partition(": ") for entry in entries)
-    return {op: role for role, _, ops in pairs for op in ops.split()}
+    return {op: role for role, ops in by_role(_ROLES) for op in ops}
 
 
 @cache

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from foretrace.families._parser import rx
+from foretrace.families._parser import NameParser, rx
 
 
 def by_spelling(table: str) -> dict[str, str]:
@@ -46,3 +46,10 @@ def cpp(text: str) -> str | None:
     """The type behind a C++ spelling, pointers and `const` ignored; None for anything else."""
     plain = rx(r"\bconst\b|[*&]").sub("", text).strip() if len(text) < 80 else ""
     return CPP.get(plain)
+
+
+def put(r: NameParser, text: str, field: str, meaning: str, certainty: str = "") -> str:
+    """State the type behind a C++ spelling, if it is one; returns it, or ""."""
+    dtype = cpp(text)
+    r.put(text, field, dtype, meaning, certainty)
+    return dtype or ""

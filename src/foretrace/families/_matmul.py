@@ -8,10 +8,10 @@ features), the second along its rows (tokens).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
-from foretrace.families._dtypes import by_spelling
-from foretrace.families._parser import NameParser, rx, word_set
+from foretrace.families._dtypes import ACCUMULATOR, WORDS, by_spelling
+from foretrace.families._parser import NameParser, rx, shape, word_set
 from foretrace.schema.kernel import KernelId
 
 # Numbers are bounded: a name of ten thousand digits is not a tile.
@@ -53,26 +53,13 @@ _HABIT = {
 }
 
 
-def shape(text: str) -> list[int]:
-    """`128x256` -> [128, 256]."""
-    return [int(number) for number in text.split("x")]
-
-
 def times(sizes: Iterable[int]) -> str:
     """[128, 256] -> `128x256`."""
     return "x".join(str(size) for size in sizes)
 
 
 def arch_meaning(arch: str) -> str:
-    generation = GENERATION.get(arch.rstrip("abf") if arch.startswith("sm") else arch, "")
-    return (
-        f"written for {arch}{f' ({generation})' if generation else ''}; it may run on a newer card"
-    )
-
-
-def put_arch(r: NameParser, text: str | None, arch: str | None, certainty: str = "") -> None:
-    """The chip generation that the name states, if it states one."""
-    r.put(text or "", "arch", arch, arch_meaning(arch or ""), certainty)
+    return f"written for {_named(arch)}; it may run on a newer card"
 
 
 def layout_meaning(letters: str) -> str:
@@ -84,37 +71,54 @@ def layout_meaning(letters: str) -> str:
     return f"{weight}; second letter, X: {second}{habit}"
 
 
-def put_layout(r: NameParser, text: str, letters: str, certainty: str = "") -> None:
-    r.put(text, "layout", letters, layout_meaning(letters), certainty)
+class MatmulParser(NameParser):
+    """A name that states chip, tile, stages and layout the way matrix products do."""
 
+    def put_arch(self, text: str | None, arch: str | None, certainty: str = "") -> None:
+        """The chip generation that the name states, if it states one."""
+        self.put(text or "", "arch", arch, arch_meaning(arch or ""), certainty)
 
-def put_tile(
-    r: NameParser, text: str, tile: list[int], certainty: str = "", field: str = "tile"
-) -> None:
-    """A block tile of two or three numbers: output features, tokens, depth."""
-    words = f"one block computes {tile[0]} output features x {tile[1]} rows (tokens)"
-    if len(tile) > 2:
-        words += f", {tile[2]} deep along K per step"
-    r.put(text, field, tile, words, certainty)
+    def put_layout(self, text: str, letters: str, certainty: str = "") -> None:
+        """The operand letters, and what they say in PyTorch's terms."""
+        self.put(text, "layout", letters, layout_meaning(letters), certainty)
 
+    def put_tile(
+        self, text: str, tile: list[int], certainty: str = "", field: str = "tile"
+    ) -> None:
+        """A block tile of two or three numbers: output features, tokens, depth."""
+        words = f"one block computes {tile[0]} output features x {tile[1]} rows (tokens)"
+        if len(tile) > 2:
+            words += f", {tile[2]} deep along K per step"
+        self.put(text, field, tile, words, certainty)
 
-def put_tile_k(r: NameParser, text: str, certainty: str = "") -> None:
-    """`64x3`: the depth of a slice of K and the slices in flight. Adds the whole tile."""
-    depth, stages = shape(text)
-    r.put(text, "tile_k", depth, f"each step takes a slice of {depth} along K", certainty)
-    r.put(text, "stages", stages, f"{stages} slices in flight (pipeline stages)", certainty)
-    if "tile_mn" in r.fields:
-        put_tile(r, text, [*r.fields["tile_mn"], depth], certainty)
+    def put_pair(self, text: str) -> None:
+        """`128x64`, then `64x3`: the tile, then the depth of a slice of K and those in flight."""
+        first, second = shape(text)
+        if "tile_mn" not in self.fields:
+            self.put_tile(text, [first, second], field="tile_mn")
+            return
+        self.put(text, "tile_k", first, "each step takes a slice of {} along K")
+        self.put(text, "stages", second, "{} slices in flight (pipeline stages)")
+        self.put_tile(text, [*self.fields["tile_mn"], first])
 
+    def put_core(self, found: Mapping[str, str]) -> None:
+        """`bf16_s16816gemm`: type of the result, accumulator and MMA shape."""
+        acc = ACCUMULATOR[found["acc"]]
+        out = WORDS.get(found["out"] or "", acc)
+        self.put(found["out"] or found["core"], "dtype_out", out, "type of the result: {}")
+        self.put(found["core"], "dtype_acc", acc, "sums are kept in {}")
+        mma = MMA.get(found["mma"])
+        self.put(found["core"], "mma", mma, "shape of one tensor-core instruction")
 
-def put_tensor_core(r: NameParser, text: str, used: bool, certainty: str = "") -> None:
-    meaning = "runs on tensor cores" if used else "runs on plain CUDA cores"
-    r.put(text, "tensor_core", used, meaning, certainty)
+    def put_tensor_core(self, text: str, used: bool) -> None:
+        """Whether it runs on tensor cores."""
+        meaning = "runs on tensor cores" if used else "runs on plain CUDA cores"
+        self.put(text, "tensor_core", used, meaning)
 
-
-def put_relu(r: NameParser, text: str, certainty: str = "") -> None:
-    words = "this kernel can apply bias and ReLU at the end; it does not prove that a ReLU ran"
-    r.put(text, "epilogue", ["relu-capable"], words, certainty)
+    def put_relu(self, text: str, certainty: str = "") -> None:
+        """The word `relu`, which promises less than it seems to."""
+        words = "this kernel can apply bias and ReLU at the end; it does not prove that a ReLU ran"
+        self.put(text, "epilogue", ["relu-capable"], words, certainty)
 
 
 def on_card(kernel: KernelId, arch: str) -> str:
@@ -125,10 +129,8 @@ def on_card(kernel: KernelId, arch: str) -> str:
         return "the name states no chip generation"
     ours, theirs = _number(stated), _number(card)
     if ours is None or theirs is None:
-        same = stated == card
-        return (
-            f"written for {_named(stated)}{', this card' if same else f', not for {_named(card)}'}"
-        )
+        other = f"not for {_named(card)}"
+        return f"written for {_named(stated)}, {'this card' if stated == card else other}"
     if ours == theirs:
         return f"written for {_named(stated)}, this card's own generation"
     if ours > theirs:
@@ -144,7 +146,6 @@ def _number(arch: str) -> int | None:
 
 
 def _named(arch: str) -> str:
-    generation = GENERATION.get(
-        rx(r"(?<=\d)[abf]$").sub("", arch) if arch.startswith("sm") else arch
-    )
+    plain = rx(r"(?<=\d)[abf]$").sub("", arch) if arch.startswith("sm") else arch
+    generation = GENERATION.get(plain)
     return f"{arch} ({generation})" if generation else arch

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
@@ -46,6 +47,23 @@ def word_set(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
+@cache
+def by_role(table: str, separator: str | None = None) -> tuple[tuple[str, list[str]], ...]:
+    """Role and entries of each `role: entry entry …`; what is indented further goes on."""
+    entries = rx(r"\n    (?=\w+: )").split(table.rstrip())[1:]
+    pairs = (" ".join(entry.split()).split(": ", 1) for entry in entries)
+    return tuple((role, text.split(separator)) for role, text in pairs)
+
+
+def shape(text: str) -> list[int]:
+    """`128x256` -> [128, 256]."""
+    return [int(number) for number in text.split("x")]
+
+
+# How a table says that a text is read.
+_READ: dict[str, Callable[[str], Any]] = {"text": str, "number": int, "shape": shape, "flag": bool}
+
+
 def row_for(table: str, text: str) -> tuple[str, ...] | None:
     """The first row whose pattern, its last cell, is the whole text; without the pattern."""
     return next((row[:-1] for row in rows(table) if rx(row[-1]).fullmatch(text)), None)
@@ -80,6 +98,22 @@ class NameParser:
         """State a field even where its value is None: the name tells that there is none."""
         self.fields[field] = value
         self._add(text, field, meaning, certainty or self.certainty)
+
+    def put_groups(self, found: Mapping[str, str | None], table: str, certainty: str = "") -> None:
+        """State what a pattern found: rows of group, its text in the name, field, kind, meaning."""
+        for group, written, field, kind, meaning in rows(table):
+            if text := found[group]:
+                value = _READ[kind](text)
+                self.put(written.replace("{}", text), field, value, meaning, certainty)
+
+    def put_word(self, word: str, table: str) -> bool:
+        """State what a word says: rows of field, kind, certainty, meaning, pattern of the word."""
+        for field, kind, certainty, meaning, pattern in rows(table):
+            if found := rx(pattern).fullmatch(word):
+                value = _READ[kind](found[found.lastindex or 0])
+                self.put(word, field, value, meaning, certainty)
+                return True
+        return False
 
     def note(self, text: str, meaning: str, certainty: str = "") -> None:
         """Explain a text that fills no field."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from functools import cache, lru_cache
+from functools import lru_cache
 
 from foretrace.families import _cpp, _dtypes
-from foretrace.families._parser import NameParser, joined, rx, word_set
+from foretrace.families._parser import NameParser, by_role, joined, rx, word_set
 from foretrace.schema.kernel import Family, KernelId
 
 # The first line with a word in the name decides, so that `attention_reduce` is attention and
@@ -46,20 +46,13 @@ _SPLIT = r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+\d*[a-z]*|[A-Z]+|\d+"
 _NOISE = r"^_+|_+$|^(?:triton|void)_|_(?:kernel|cuda|hip|triton|gpu)(?=_|$)"
 
 
-@cache
-def _marks() -> list[tuple[str, list[str]]]:
-    entries = rx(r"\n    (?=\w+: )").split(_ROLES.rstrip())[1:]
-    return [
-        (role, marks.split()) for role, _, marks in (entry.partition(": ") for entry in entries)
-    ]
-
-
 @lru_cache(maxsize=4096)
 def role(name: str) -> str:
     """The role that the words of a function's name suggest, or `other`."""
     words = [word.lower() for word in rx(_SPLIT).findall(name[:400])]
     text = f"_{'_'.join(words)}_"
-    return next((role for role, marks in _marks() if any(mark in text for mark in marks)), "other")
+    fits = (role for role, marks in by_role(_ROLES) if any(mark in text for mark in marks))
+    return next(fits, "other")
 
 
 def plain(name: str) -> str:

@@ -39,9 +39,8 @@ def _decode(name: str) -> KernelId | None:
 
 def _fmha(r: NameParser, base: str, found: dict[str, str]) -> KernelId:
     way, size = found["way"], int(found["hd"])
-    r.put(
-        base, "op", f"sdpa_{way}", f"fused attention, {'forward' if way == 'fwd' else 'backward'}"
-    )
+    words = f"fused attention, {'forward' if way == 'fwd' else 'backward'}"
+    r.put(base, "op", f"sdpa_{way}", words)
     r.put(f"hd{size}", "head_dim", size, "head dimension {}")
     dtype = WORDS.get(found["dtype"] or "", found["dtype"] or "")
     r.put(found["dtype"], "dtype_in", dtype, "type of Q, K and V: {}")
@@ -58,11 +57,7 @@ def _paged(name: str) -> KernelId:
     r = NameParser(name, "aiter")
     r.put(base, "op", "attention", "attention over a paged KV cache, for decoding")
     r.put(base, "lib", PAGED, "ROCm's paged attention")
-    return r.done(
-        "attention", "paged attention (reduce)" if "reduce" in base else "paged attention (decode)"
-    )
+    return r.done("attention", f"paged attention ({'reduce' if 'reduce' in base else 'decode'})")
 
 
-FAMILY = Family(
-    "aiter", _decode, order=22, states=word_set("op head_dim dtype_in rounding causal lib mangled")
-)
+FAMILY = Family("aiter", _decode, 22, word_set("op head_dim dtype_in rounding causal lib mangled"))

@@ -6,7 +6,7 @@ multi_tensor_apply_kernel<TensorListMetadata<lists>, <Functor><T, …>, …>
 from __future__ import annotations
 
 from foretrace.families import _cpp, _dtypes, _words
-from foretrace.families._parser import NameParser, rx, word_set
+from foretrace.families._parser import NameParser, joined, rx, word_set
 from foretrace.schema.kernel import Family, KernelId
 
 _NORMS = (
@@ -31,13 +31,10 @@ def _lists(name: str, cpp: _cpp.Cpp) -> KernelId:
     r.put("TensorListMetadata", "lists", lists, "{} tensor lists at once")
     functor = _cpp.leaf(cpp.arg(1))
     r.put(functor, "functor", functor, "the function applied to the lists")
-    types = _cpp.inside(cpp.arg(1), functor)
-    dtype = _dtypes.cpp(_cpp.nth(types, 0))
-    r.put(_cpp.nth(types, 0), "dtype", dtype, "works on {}")
+    element = _cpp.nth(_cpp.inside(cpp.arg(1), functor), 0)
+    dtype = _dtypes.put(r, element, "dtype", "works on {}")
     word = functor.removesuffix("Functor")
-    return r.done(
-        "reduction" if "Norm" in word else "optimizer", f"apex {word} {dtype or ''}".strip()
-    )
+    return r.done("reduction" if "Norm" in word else "optimizer", joined("apex", word, dtype))
 
 
-FAMILY = Family("apex", _decode, order=42, states=word_set("functor lists dtype lib"))
+FAMILY = Family("apex", _decode, 42, word_set("functor lists dtype lib"))

@@ -24,6 +24,10 @@ TEMPLATES = word_set("""
     elementwise_kernel_manual_unroll elementwise_kernel_with_index
     unrolled_elementwise_kernel_for_multi_outputs vectorized_templated_elementwise_kernel
 """)
+LOADERS = {
+    "LoadWithCast": (True, "some operand has another type"),
+    "LoadWithoutCast": (False, "no type change; the pointers are not aligned enough for vectors"),
+}
 PAIRED = ("BinaryFunctor", "AUnaryFunctor", "BUnaryFunctor")
 # functor -> (source, destination); `lambda` is the lambda's type; which fp8 the name does not tell
 COPIES = {
@@ -89,19 +93,10 @@ def _memory(r: NameParser, cpp: _cpp.Cpp) -> None:
             r.put(cpp.arg(0), "vec", vec, "{} elements per load")
     elif cpp.base == "unrolled_elementwise_kernel":
         r.put(cpp.base, "contiguous", True, "all tensors are contiguous")
-        _loader(r, cpp)
+        for word in LOADERS.keys() & {_cpp.leaf(text) for text in cpp.args}:
+            r.put(word, "cast", *LOADERS[word])
     elif cpp.base in ("elementwise_kernel", "elementwise_kernel_manual_unroll"):
         _strided(r, cpp, vec)
-
-
-def _loader(r: NameParser, cpp: _cpp.Cpp) -> None:
-    unaligned = "no type change; the pointers are not aligned enough for vectors"
-    loaders = {
-        "LoadWithCast": (True, "some operand has another type"),
-        "LoadWithoutCast": (False, unaligned),
-    }
-    for word in loaders.keys() & {_cpp.leaf(text) for text in cpp.args}:
-        r.put(word, "cast", *loaders[word])
 
 
 def _strided(r: NameParser, cpp: _cpp.Cpp, threads: int | None) -> None:
@@ -118,9 +113,8 @@ def _strided(r: NameParser, cpp: _cpp.Cpp, threads: int | None) -> None:
 
 
 def _functor(cpp: _cpp.Cpp) -> Functor | None:
-    text = next(
-        (arg for arg in cpp.args if _cpp.integer(arg) is None and arg not in _dtypes.CPP), ""
-    )
+    functors = (arg for arg in cpp.args if _cpp.integer(arg) is None and arg not in _dtypes.CPP)
+    text = next(functors, "")
     for wrapper in ("gpu_kernel_impl_nocast", "gpu_kernel_impl"):
         if f"{wrapper}<" in text:
             text = next(iter(_cpp.inside(text, wrapper)), "")
@@ -150,9 +144,8 @@ def _copy(r: NameParser, functor: Functor) -> KernelId:
         r.put(written, "dst_dtype", target, "writes {}", "checked")
     same = strided and cast is False and functor.leaf.startswith("direct")
     op = "aten::copy_ / contiguous / clone" if same else "aten::copy_"
-    r.put(
-        functor.leaf, "op", op, "a copy made by a kernel; a cast or a change of layout", "checked"
-    )
+    meaning = "a copy made by a kernel; a cast or a change of layout"
+    r.put(functor.leaf, "op", op, meaning, "checked")
     return r.done("copy", _copy_short(r, strided))
 
 
@@ -163,10 +156,8 @@ def _copy_short(r: NameParser, strided: bool) -> str:
     if not (source or target):
         return "copy"
     target = target or "fp8"  # the one copy that tells its source alone
-    kinds = ", ".join(
-        ["strided"] * strided + ["cast"] * (r.fields.get("cast") is True and not source)
-    )
-    return f"copy {source}->{target}" + (f" ({kinds})" if kinds else "")
+    kinds = ["strided"] * strided + ["cast"] * (r.fields.get("cast") is True and not source)
+    return f"copy {source}->{target}" + (f" ({', '.join(kinds)})" if kinds else "")
 
 
 def _op(r: NameParser, cpp: _cpp.Cpp, functor: Functor) -> KernelId:
@@ -209,8 +200,5 @@ def _paired_types(r: NameParser, inner: tuple[str, ...]) -> None:
 
 
 FAMILY = Family(
-    "aten_elementwise",
-    _decode,
-    order=40,
-    states=word_set("op dtype vec contiguous cast src_dtype dst_dtype"),
+    "aten_elementwise", _decode, 40, word_set("op dtype vec contiguous cast src_dtype dst_dtype")
 )

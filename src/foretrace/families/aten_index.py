@@ -54,9 +54,7 @@ def _put_value(r: NameParser, text: str) -> str:
         meaning = f"elements of {size[1]} bytes; the type is erased"
         r.put(text, "element_bytes", int(size[1]), meaning, "checked")
         return f"{size[1]}-byte dtype"
-    dtype = _dtypes.cpp(text)
-    r.put(text, "dtype", dtype, "elements of {}", "checked")
-    return dtype or ""
+    return _dtypes.put(r, text, "dtype", "elements of {}", "checked")
 
 
 def _start(name: str, cpp: _cpp.Cpp, op: str) -> NameParser:
@@ -78,7 +76,7 @@ def _cat(name: str, cpp: _cpp.Cpp) -> KernelId:
 def _select(name: str, cpp: _cpp.Cpp) -> KernelId:
     r = _start(name, cpp, "aten::index_select")
     value = _put_value(r, cpp.arg(0))
-    r.put(cpp.arg(1), "index_dtype", _dtypes.cpp(cpp.arg(1)), "indices of {}")
+    _dtypes.put(r, cpp.arg(1), "index_dtype", "indices of {}")
     return r.done("scatter_gather", joined("index_select", value, "(embedding)"))
 
 
@@ -110,4 +108,4 @@ def _plain(name: str, cpp: _cpp.Cpp, op: str, short: str) -> KernelId:
     return r.done(role, short.format(value).strip())
 
 
-FAMILY = Family(FAMILY_NAME, _decode, order=41, states=word_set("op element_bytes dims dtype"))
+FAMILY = Family(FAMILY_NAME, _decode, 41, word_set("op element_bytes dims dtype"))

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from foretrace.families import _cpp, _dtypes
 from foretrace.families._aten import op_word
-from foretrace.families._parser import NameParser, joined, rx, word_set
+from foretrace.families._parser import NameParser, joined, word_set
 from foretrace.schema.kernel import Family, KernelId
 
 TEMPLATE = "multi_tensor_apply_kernel"
@@ -55,7 +55,8 @@ def _decode(name: str) -> KernelId | None:
     r.put(functor, "functor", functor, "the function applied to the lists")
     types = _cpp.inside(cpp.arg(1), functor)
     if functor in FUSED:
-        return _fused(r, functor, _dtypes.cpp(_cpp.nth(types, 0)), _mode(cpp.arg(1)))
+        adamw = "ADAM_MODE)1" in cpp.arg(1)
+        return _fused(r, functor, _dtypes.cpp(_cpp.nth(types, 0)), adamw)
     return _foreach(r, functor, types, cpp.arg(2))
 
 
@@ -65,14 +66,9 @@ def _start(name: str) -> NameParser:
     return r
 
 
-def _mode(text: str) -> str:
-    found = rx(r"ADAM_MODE\)(\d)").search(text)
-    return found[1] if found else ""
-
-
-def _fused(r: NameParser, functor: str, dtype: str | None, mode: str) -> KernelId:
+def _fused(r: NameParser, functor: str, dtype: str | None, adamw: bool) -> KernelId:
     op, short = FUSED[functor]
-    if mode == "1":
+    if adamw:
         op, short = "aten::_fused_adamw_", "fused AdamW"
     r.put(functor, "op", op, "the whole optimizer step in one kernel")
     r.put(functor, "dtype", dtype, "works on {}")
@@ -82,21 +78,16 @@ def _fused(r: NameParser, functor: str, dtype: str | None, mode: str) -> KernelI
 def _foreach(r: NameParser, functor: str, types: tuple[str, ...], operation: str) -> KernelId:
     word = _word(functor, _cpp.leaf(operation))
     dtype = _dtypes.cpp(_cpp.nth(types, 0))
-    in_place = word in ("copy", "zero") or (
-        word != "norm" and len(types) > 3 and _cpp.integer(types[3]) == 0
-    )
+    written_to_first = word != "norm" and _cpp.integer(_cpp.nth(types, 3)) == 0
+    in_place = word in ("copy", "zero") or written_to_first
     if word:
         meaning = "the op that launches it"
         r.put(functor, "op", f"aten::_foreach_{word}{'_' * in_place}", meaning, "checked")
     if functor == "CopyFunctor":
         source = _dtypes.cpp(_cpp.nth(types, 1))
-        return r.done(
-            "copy", f"foreach copy {source}->{dtype}" if source and dtype else "foreach copy"
-        )
+        return r.done("copy", joined("foreach copy", source and dtype and f"{source}->{dtype}"))
     r.put(_cpp.nth(types, 0), "dtype", dtype, "works on {}")
-    return r.done(
-        ROLES.get(word, "optimizer"), f"foreach {word} {dtype or ''}".replace("  ", " ").strip()
-    )
+    return r.done(ROLES.get(word, "optimizer"), joined("foreach", word, dtype))
 
 
 def _word(functor: str, operation: str) -> str:
@@ -128,8 +119,8 @@ def _decode_mangled(name: str) -> KernelId | None:
     r.put(functor, "functor", functor, "the function applied to the lists")
     dtype = _cpp.type_after(name, functor)
     if functor in FUSED:
-        return _fused(r, functor, dtype, (rx(r"ADAM_MODEE(\d)E").findall(name) or [""])[0])
+        return _fused(r, functor, dtype, "ADAM_MODEE1E" in name)
     return r.done("optimizer", joined("foreach", dtype))
 
 
-FAMILY = Family("aten_multi_tensor", _decode, order=40, states=word_set("op lists dtype"))
+FAMILY = Family("aten_multi_tensor", _decode, 40, word_set("op lists dtype"))

@@ -40,10 +40,9 @@ def _decode(name: str) -> KernelId | None:
     if not cpp.scope.startswith("at::native") or cpp.scope.startswith("at::native::xpu"):
         return None
     row = row_for(KERNELS, cpp.base)
-    return _norm(name, cpp, *row) if row else None
-
-
-def _norm(name: str, cpp: _cpp.Cpp, op: str, short: str) -> KernelId:
+    if not row:
+        return None
+    op, short = row
     r = NameParser(name, "aten_norm", "documented")
     r.put(cpp.base, "template", cpp.base, "ATen's kernel for this norm")
     types = [(text, dtype) for text in cpp.args if (dtype := _dtypes.cpp(text)) and dtype != "bool"]
@@ -60,4 +59,4 @@ def _norm(name: str, cpp: _cpp.Cpp, op: str, short: str) -> KernelId:
     return r.done("normalization", f"{short} {types[0][1] if types else ''}".strip())
 
 
-FAMILY = Family("aten_norm", _decode, order=40, states=word_set("op rms_norm dtype_in"))
+FAMILY = Family("aten_norm", _decode, 40, word_set("op rms_norm dtype_in"))

@@ -51,24 +51,16 @@ KERNELS = r"""
     sort            searchsorted {}  -  searchsorted_cuda_kernel|bucketize\w*
     sort            segmented sort {}  -  segmented_sort\w*
 """
-UNSCOPED = ("compute_cuda_kernel",)
+UNSCOPED = "compute_cuda_kernel"
 
 
 def _decode(name: str) -> KernelId | None:
-    if (
-        "at::native" in name[:200]
-        or "_ZN2at6native" in name[:20]
-        or any(word in name[:60] for word in UNSCOPED)
-    ):
-        return _known(name)
-    return None
-
-
-def _known(name: str) -> KernelId | None:
-    if _cpp.is_mangled(name):
+    if "_ZN2at6native" in name[:20]:
         return _mangled_name(name)
+    if "at::native" not in name[:200] and UNSCOPED not in name[:60]:
+        return None
     cpp = _cpp.parse(name)
-    if not cpp.scope.startswith("at::native") and cpp.base not in UNSCOPED:
+    if not cpp.scope.startswith("at::native") and cpp.base != UNSCOPED:
         return None
     r = NameParser(name, "aten_other", "documented")
     r.put(cpp.base, "template", cpp.base, "ATen's kernel")
@@ -101,4 +93,4 @@ def _mangled_name(name: str) -> KernelId | None:
     return r.done(role, " ".join([_words.plain(words[2]), functor]).strip())
 
 
-FAMILY = Family("aten_other", _decode, order=49, states=word_set("op dtype"))
+FAMILY = Family("aten_other", _decode, 49, word_set("op dtype"))

@@ -52,18 +52,16 @@ def _distribution(name: str, cpp: _cpp.Cpp) -> KernelId:
     types = _cpp.inside(name, f"{transform[1]}_and_transform") if transform else ()
     if transform:
         r.put(transform[1], "distribution", transform[1], "the distribution drawn from")
-    dtype = _dtypes.cpp(_cpp.nth(types, 0))
-    r.put(_cpp.nth(types, 0), "dtype", dtype, "writes {}")
+    dtype = _dtypes.put(r, _cpp.nth(types, 0), "dtype", "writes {}")
     return r.done("random", f"{word}_ {dtype or ''}".strip() if word else "random fill")
 
 
 def _dropout(name: str, cpp: _cpp.Cpp) -> KernelId:
     r = _start(name, cpp, "aten::native_dropout")
-    dtype = _dtypes.cpp(cpp.arg(0))
-    r.put(cpp.arg(0), "dtype", dtype, "works on {}", "documented")
+    dtype = _dtypes.put(r, cpp.arg(0), "dtype", "works on {}", "documented")
     vec = _cpp.integer(cpp.arg(4)) if cpp.base.endswith("_vec") else None
     r.put(cpp.arg(4), "vec", vec, "{} elements per load", "inferred")
     return r.done("random", joined("dropout", dtype))
 
 
-FAMILY = Family(FAMILY_NAME, _decode, order=40, states=word_set("op distribution dtype vec"))
+FAMILY = Family(FAMILY_NAME, _decode, 40, word_set("op distribution dtype vec"))

@@ -3,33 +3,28 @@
 from __future__ import annotations
 
 from foretrace.families import _cpp, _dtypes
-from foretrace.families._parser import NameParser, joined, word_set
+from foretrace.families._parser import NameParser, joined, row_for, word_set
 from foretrace.schema.kernel import Family, KernelId
 
-# Op of the ReduceOp -> (aten op, short)
-OPS = {
-    "MeanOps": ("aten::mean", "mean {}"),
-    "sum_functor": ("aten::sum", "sum {}"),
-    "nansum_functor": ("aten::nansum", "nansum {}"),
-    "prod_functor": ("aten::prod", "prod {}"),
-    "xor_sum_functor": ("aten::hash_tensor", "xor sum {}"),
-    "NormTwoOps": ("aten::norm", "norm {}"),
-    "NormOps": ("aten::norm", "norm {}"),
-    "NormOneOps": ("aten::norm", "norm {}"),
-    "NormZeroOps": ("aten::norm", "norm {}"),
-    "AbsMaxOps": ("aten::norm", "norm (max) {}"),
-    "AbsMinOps": ("aten::norm", "norm (min) {}"),
-    "ArgMaxOps": ("aten::argmax", "argmax {}"),
-    "ArgMinOps": ("aten::argmin", "argmin {}"),
-    "MaxOps": ("aten::max", "max {}"),
-    "MinOps": ("aten::min", "min {}"),
-    "MaxNanFunctor": ("aten::max", "max {}"),
-    "MinNanFunctor": ("aten::min", "min {}"),
-    "MinMaxOps": ("aten::aminmax", "aminmax {}"),
-    "and_kernel_cuda": ("aten::all", "all ({})"),
-    "or_kernel_cuda": ("aten::any", "any ({})"),
-    "WelfordOps": ("aten::var / std", "var/std (Welford) {}"),
-}
+# op without `aten::`, short name, functor of the ReduceOp
+OPS = """
+    mean         mean {}               MeanOps
+    sum          sum {}                sum_functor
+    nansum       nansum {}             nansum_functor
+    prod         prod {}               prod_functor
+    hash_tensor  xor sum {}            xor_sum_functor
+    norm         norm {}               NormTwoOps|NormOps|NormOneOps|NormZeroOps
+    norm         norm (max) {}         AbsMaxOps
+    norm         norm (min) {}         AbsMinOps
+    argmax       argmax {}             ArgMaxOps
+    argmin       argmin {}             ArgMinOps
+    max          max {}                MaxOps|MaxNanFunctor
+    min          min {}                MinOps|MinNanFunctor
+    aminmax      aminmax {}            MinMaxOps
+    all          all ({})              and_kernel_cuda
+    any          any ({})              or_kernel_cuda
+    var / std    var/std (Welford) {}  WelfordOps
+"""
 # Ops whose template names the accumulator as its second type.
 ACCUMULATED = word_set(
     "sum_functor nansum_functor prod_functor MeanOps NormTwoOps NormOps NormOneOps"
@@ -52,18 +47,18 @@ def _decode(name: str) -> KernelId | None:
 
 
 def _reduce_op(r: NameParser, args: tuple[str, ...], truncated: bool) -> KernelId:
-    dtype = _dtypes.cpp(_cpp.nth(args, 0))
-    r.put(_cpp.nth(args, 0), "dtype_in", dtype, "reads {}", "checked")
+    dtype = _dtypes.put(r, _cpp.nth(args, 0), "dtype_in", "reads {}", "checked")
     if truncated:
         r.put("", "truncated", True, "a bracket does not close: the name was cut", "checked")
     functor = _functor(args)
-    if functor not in OPS:
+    row = row_for(OPS, functor)
+    if not row:
         return r.done("reduction", joined("reduce", dtype))
-    op, short = OPS[functor]
-    r.put(functor, "op", op, "what is computed along the reduced dimension", "checked")
+    op, short = row
+    r.put(functor, "op", f"aten::{op}", "what is computed along the reduced dimension", "checked")
     kept = _cpp.nth(_cpp.inside(args[1], functor), 1) if functor in ACCUMULATED else ""
-    r.put(kept, "dtype_acc", _dtypes.cpp(kept), "sums are kept in {}")
-    r.put(_cpp.nth(args, 3), "dtype_out", _dtypes.cpp(_cpp.nth(args, 3)), "writes {}")
+    _dtypes.put(r, kept, "dtype_acc", "sums are kept in {}")
+    _dtypes.put(r, _cpp.nth(args, 3), "dtype_out", "writes {}")
     return r.done("reduction", short.format(dtype or "").strip())
 
 
@@ -74,6 +69,4 @@ def _functor(args: tuple[str, ...]) -> str:
     return _cpp.leaf(wrapped[1] if len(wrapped) > 1 else args[1])
 
 
-FAMILY = Family(
-    "aten_reduce", _decode, order=40, states=word_set("op dtype_in dtype_acc max_threads out_vec")
-)
+FAMILY = Family("aten_reduce", _decode, 40, word_set("op dtype_in dtype_acc max_threads out_vec"))

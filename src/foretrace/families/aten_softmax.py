@@ -74,8 +74,5 @@ def _done(r: NameParser, cpp: _cpp.Cpp, log: bool | None, backward: bool, way: s
 
 
 FAMILY = Family(
-    "aten_softmax",
-    _decode,
-    order=40,
-    states=word_set("op dtype_in log2_elements log_softmax masked vec"),
+    "aten_softmax", _decode, 40, word_set("op dtype_in log2_elements log_softmax masked vec")
 )

@@ -42,8 +42,11 @@ def _decode(name: str) -> KernelId | None:
     words = _cpp.identifiers(name) if mangled else tuple(rx(r"\w+").findall(name))
     r = NameParser(name, "composable_kernel")
     tile = "ck_tile" in words[:2]
-    fits = (word for word in words if not tile and word.startswith("kernel_"))
-    kernel = _tile_kernel(words) if tile else next(fits, "")
+    if tile:
+        kernels = (word for word in words[2:] if row_for(TILE_KERNELS, word))
+    else:
+        kernels = (word for word in words if word.startswith("kernel_"))
+    kernel = next(kernels, "")
     if mangled:
         r.put("_Z", "mangled", True, "the name stayed mangled", "documented")
     lib = "CK Tile" if tile else "Composable Kernel"
@@ -51,10 +54,6 @@ def _decode(name: str) -> KernelId | None:
     if kernel and not tile:
         r.put(kernel, "kernel", kernel, "the kernel")
     return _tile(r, kernel, name) if tile else _plain(r, kernel)
-
-
-def _tile_kernel(words: tuple[str, ...]) -> str:
-    return next((word for word in words[2:] if row_for(TILE_KERNELS, word)), "")
 
 
 def _plain(r: NameParser, kernel: str) -> KernelId:
@@ -79,4 +78,4 @@ def _tile(r: NameParser, kernel: str, name: str) -> KernelId:
     return r.done(role, joined(short, dtype))
 
 
-FAMILY = Family("composable_kernel", _decode, order=20, states=word_set("op lib kernel mangled"))
+FAMILY = Family("composable_kernel", _decode, 20, word_set("op lib kernel mangled"))

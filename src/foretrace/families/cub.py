@@ -82,7 +82,7 @@ def _primitive(library: str, name: str) -> KernelId | None:
 
 
 FAMILIES = (
-    Family("cub", _decode, order=33, states=word_set("op template")),
-    Family("rocprim", partial(_primitive, "rocprim"), order=33, states=word_set("op")),
-    Family("thrust", partial(_primitive, "thrust"), order=33, states=word_set("op")),
+    Family("cub", _decode, 33, word_set("op template")),
+    Family("rocprim", partial(_primitive, "rocprim"), 33, word_set("op")),
+    Family("thrust", partial(_primitive, "thrust"), 33, word_set("op")),
 )

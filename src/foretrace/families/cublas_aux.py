@@ -8,8 +8,8 @@ count one product twice.
 from __future__ import annotations
 
 from foretrace.families import _cpp, _dtypes
-from foretrace.families._matmul import put_tensor_core
-from foretrace.families._parser import NameParser, joined, rx, word_set
+from foretrace.families._matmul import MatmulParser
+from foretrace.families._parser import joined, rx, word_set
 from foretrace.schema.kernel import Family, KernelId
 
 FAMILY_NAME = "cublas_aux"
@@ -36,7 +36,7 @@ def _decode(name: str) -> KernelId | None:
 
 
 def _splitk(name: str, cpp: _cpp.Cpp) -> KernelId:
-    r = NameParser(name, FAMILY_NAME)
+    r = MatmulParser(name, FAMILY_NAME)
     lib = "cublasLt" if cpp.scope == "cublasLt" else "cublas"
     meaning = "adds the partial sums of a product split along K"
     r.put(cpp.base, "op", "splitk_reduce", meaning, "checked")
@@ -53,32 +53,30 @@ def _splitk(name: str, cpp: _cpp.Cpp) -> KernelId:
 
 
 def _simple(name: str, cpp: _cpp.Cpp, op: str, lib: str, meaning: str, short: str) -> KernelId:
-    r = NameParser(name, FAMILY_NAME)
+    r = MatmulParser(name, FAMILY_NAME)
     r.put(cpp.base, "op", op, meaning)
     r.put(cpp.base, "lib", lib, "a {} kernel")
-    dtypes = {_dtypes.cpp(text) for text in cpp.args[:2]}
-    dtype = dtypes.pop() if len(dtypes) == 1 else None
-    if dtype:
-        r.put(cpp.arg(0), "dtype_in", dtype, "type of the input: {}")
-        r.put(cpp.arg(1), "dtype_out", dtype, "type of the result: {}")
+    dtype = _common(cpp.args[:2])
+    r.put(cpp.arg(0), "dtype_in", dtype, "type of the input: {}")
+    r.put(cpp.arg(1), "dtype_out", dtype, "type of the result: {}")
     return r.done("pointwise", joined(short, dtype))
 
 
 def _old_gemm(name: str, cpp: _cpp.Cpp, lib: str, short: str) -> KernelId:
-    r = NameParser(name, FAMILY_NAME)
+    r = MatmulParser(name, FAMILY_NAME)
     r.put(cpp.base, "op", "gemm", "a matrix product, old make")
     r.put(cpp.base, "lib", lib, "a cuBLAS kernel")
-    put_tensor_core(r, cpp.base, False)
-    dtypes = (
-        {_dtypes.cpp(text) for text in cpp.args[:3]} if cpp.base.startswith("magma") else {"f32"}
-    )
-    dtype = dtypes.pop() if len(dtypes) == 1 else None
-    if dtype:
-        r.put(cpp.base, "dtype_in", dtype, "type of the inputs: {}")
-        r.put(cpp.base, "dtype_out", dtype, "type of the result: {}")
+    r.put_tensor_core(cpp.base, False)
+    dtype = _common(cpp.args[:3]) if cpp.base.startswith("magma") else "f32"
+    r.put(cpp.base, "dtype_in", dtype, "type of the inputs: {}")
+    r.put(cpp.base, "dtype_out", dtype, "type of the result: {}")
     return r.done("gemm", " ".join(short.format(dtype or "").split()))
 
 
-FAMILY = Family(
-    FAMILY_NAME, _decode, order=30, states=word_set("op lib dtype_out dtype_acc tensor_core")
-)
+def _common(types: tuple[str, ...]) -> str | None:
+    """The one type that all of them are."""
+    dtypes = {_dtypes.cpp(text) for text in types}
+    return dtypes.pop() if len(dtypes) == 1 else None
+
+
+FAMILY = Family(FAMILY_NAME, _decode, 30, word_set("op lib dtype_out dtype_acc tensor_core"))

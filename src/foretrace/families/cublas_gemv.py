@@ -13,11 +13,11 @@ from __future__ import annotations
 
 from foretrace.families import _cpp, _dtypes
 from foretrace.families._matmul import layout_meaning
-from foretrace.families._parser import NameParser, rx, word_set
+from foretrace.families._parser import NameParser, joined, rx, word_set
 from foretrace.schema.kernel import Family, KernelId
 
 FAMILY_NAME = "cublas_gemv"
-_TENSOR = r"cublasGemvTensor\w*<([\w:]+)( const)?"
+_TENSOR = r"cublasGemvTensor\w*<([\w:]+)"
 _NAMES = ("gemv", "dot_kernel", "reduce_1Block_kernel", "gemmk1_kernel", "gemmSN_")
 
 
@@ -45,16 +45,12 @@ def _gemv(name: str, base: str, types: tuple[str, ...], transposed: bool | None 
     if transposed is not None:
         words = "the matrix is used transposed" if transposed else "the matrix is used as it is"
         r.put(base, "transposed", transposed, words)
-    dtypes = [_dtypes.cpp(text) for text in types]
-    for place, field, meaning in (
-        (0, "dtype_in", "type of the matrix"),
-        (2, "dtype_out", "type of the result"),
-        (3, "dtype_acc", "sums are kept in"),
-    ):
-        if len(dtypes) == 4 and dtypes[place]:
-            r.put(types[place], field, dtypes[place], f"{meaning}: {dtypes[place]}")
+    if len(types) == 4:
+        _dtypes.put(r, types[0], "dtype_in", "type of the matrix: {}")
+        _dtypes.put(r, types[2], "dtype_out", "type of the result: {}")
+        _dtypes.put(r, types[3], "dtype_acc", "sums are kept in: {}")
     kind = "gemv^T" if transposed else "gemv (NSP)" if base == "gemvNSP_kernel" else "gemv"
-    return r.done("gemv", f"{kind} {r.fields.get('dtype_in', '')}".strip())
+    return r.done("gemv", joined(kind, r.get("dtype_in")))
 
 
 def _dot(name: str, base: str) -> KernelId:
@@ -63,14 +59,15 @@ def _dot(name: str, base: str) -> KernelId:
     r.put(base, "op", "dot", "a dot product, in two launches")
     r.put(base, "lib", "cublas", "a cuBLAS kernel")
     r.put(base, "phase", 1 if first else 2, "partial sums" if first else "adds the partial sums")
-    tensors = rx(_TENSOR).findall(_head(name))
-    dtypes = [_dtypes.cpp(text) for text, _const in tensors]
-    if first and len(dtypes) == 2 and dtypes[0]:
-        r.put(tensors[0][0], "dtype_in", dtypes[0], "type of both vectors: {}", "inferred")
-    if len(dtypes) == (2 if first else 3) and dtypes[-1]:
-        r.put(tensors[-1][0], "dtype_out", dtypes[-1], "type of the result: {}", "inferred")
-    dtype = r.fields.get("dtype_in" if first else "dtype_out", "")
-    return r.done("gemv", f"dot {'' if first else '(final reduce) '}{dtype}".strip())
+    template = name[: name.find(">(") + 1 or None]  # the argument list repeats it
+    types = rx(_TENSOR).findall(template)
+    if first and len(types) == 2:
+        _dtypes.put(r, types[0], "dtype_in", "type of both vectors: {}", "inferred")
+    if len(types) == (2 if first else 3):
+        _dtypes.put(r, types[-1], "dtype_out", "type of the result: {}", "inferred")
+    if first:
+        return r.done("gemv", joined("dot", r.get("dtype_in")))
+    return r.done("gemv", joined("dot (final reduce)", r.get("dtype_out")))
 
 
 def _thin(name: str, cpp: _cpp.Cpp) -> KernelId:
@@ -81,16 +78,8 @@ def _thin(name: str, cpp: _cpp.Cpp) -> KernelId:
     if not k1:
         letters = cpp.base[7:9].lower()
         r.put(cpp.base, "layout", letters, layout_meaning(letters), "inferred")
-    dtype = _dtypes.cpp(cpp.arg(0))
-    r.put(cpp.arg(0), "dtype_in", dtype, "type of the inputs: {}", "inferred")
+    dtype = _dtypes.put(r, cpp.arg(0), "dtype_in", "type of the inputs: {}", "inferred")
     return r.done("gemm", f"{'gemm K=1' if k1 else 'gemm small N'} {dtype or ''}".strip())
 
 
-def _head(name: str) -> str:
-    """The template, without the argument list that repeats it."""
-    return name[: name.find(">(") + 1 or None]
-
-
-FAMILY = Family(
-    FAMILY_NAME, _decode, order=30, states=word_set("op transposed dtype_in dtype_out dtype_acc")
-)
+FAMILY = Family(FAMILY_NAME, _decode, 30, word_set("op transposed dtype_in dtype_out dtype_acc"))

@@ -12,21 +12,28 @@ from __future__ import annotations
 import re
 
 from foretrace.families import _cpp, _dtypes
-from foretrace.families._matmul import put_tensor_core, times
-from foretrace.families._parser import NameParser, joined, rx, uncut, word_set
+from foretrace.families._matmul import MatmulParser, times
+from foretrace.families._parser import joined, rx, uncut, word_set
 from foretrace.families.cublas_legacy import put_head, put_word
 from foretrace.schema.kernel import Family, KernelId
 
 FAMILY_NAME = "cudnn_conv_legacy"
 _TYPE = "fp16|bf16|int8|int32|tf32|fp32"
 _HEAD = (
-    rf"(?:(?P<sublib>cudnn(?:_infer|_train|_ops|_cnn)?)_)?(?P<word>maxwell|pascal|volta|turing"
-    rf"|ampere)_"
-    rf"(?:(?P<out>{_TYPE})_)?(?P<gemm>(?P<acc>[shdi])(?P<mma>\d{{1,6}})?cudnn)(?:_"
-    rf"(?P<in>{_TYPE}))?(?=_|$)"
+    r"(?:(?P<sublib>cudnn(?:_infer|_train|_ops|_cnn)?)_)?"
+    rf"(?P<word>maxwell|pascal|volta|turing|ampere)_(?:(?P<out>{_TYPE})_)?"
+    rf"(?P<core>(?P<acc>[shdi])(?P<mma>\d{{1,6}})?cudnn)(?:_(?P<in>{_TYPE}))?(?=_|$)"
 )
 PASSES = {"fprop": "forward", "dgrad": "input gradient", "wgrad": "weight gradient"}
-SIZES = ("interior", "small", "medium", "large")
+# field, kind, certainty, meaning, pattern of the word
+_WORDS = """
+    size_class     text    -        class of problem size or tile edge  interior|small|medium|large
+    algorithm      text    -        Winograd's algorithm                winograd
+    conv_dims      number  -        three spatial dimensions            (3)dconv
+    splitk         flag    checked  the sum is split over blocks        splitK
+    stridedB       flag    checked  seen in backward passes only        stridedB
+    tensor_layout  text    -        order of the tensor's dimensions    nhwc|nchw|ndhwc|nhwc2nchw
+"""
 # Engine templates: what the function's name says, pattern -> (op, short).
 ENGINES = (
     (r"implicit_convolve_[shd]gemm", "conv_fprop", "conv fprop {} (implicit GEMM, CUDA cores)"),
@@ -55,39 +62,23 @@ def _decode(name: str) -> KernelId | None:
 
 
 def _generation(name: str, head: re.Match[str]) -> KernelId:
-    r = NameParser(name, FAMILY_NAME)
+    r = MatmulParser(name, FAMILY_NAME)
     found = head.groupdict()
     if (found["sublib"] or "cudnn") != "cudnn":
         r.put(found["sublib"], "sublib", found["sublib"], "the part of cuDNN it comes from")
     put_head(r, found, ended=head.string == head[0])
-    r.put(found["gemm"], "lib", "cudnn", "a cuDNN kernel")
+    r.put(found["core"], "lib", "cudnn", "a cuDNN kernel")
     words = head.string[head.end() + 1 :].split("_")
     loads = [word for word in words if word.startswith("ldg")]
+    unread = loads if len(loads) > 1 or "winograd" in words else []
     for word in words:
-        if word not in loads or (len(loads) == 1 and "winograd" not in words):
-            _word(r, word)
+        if word not in unread and not r.put_word(word, _WORDS):
+            put_word(r, word)
     op, meaning, text = _direction(words)
     if head.string == name:  # a name that was cut may have lost the word that tells
         r.put(text, "op", op, meaning, "checked")
     tile = times(r.get("tile_mn"))
     return r.done("conv", joined("cudnn", op or "conv", tile, r.get("dtype_in")))
-
-
-def _word(r: NameParser, word: str) -> None:
-    if word in SIZES:
-        r.put(word, "size_class", word, "class of problem size or tile edge")
-    elif word == "winograd":
-        r.put(word, "algorithm", "winograd", "Winograd's algorithm")
-    elif word == "3dconv":
-        r.put(word, "conv_dims", 3, "three spatial dimensions")
-    elif word == "splitK":
-        r.put(word, "splitk", True, "the sum is split over blocks", "checked")
-    elif word == "stridedB":
-        r.put(word, "stridedB", True, "seen in backward passes only", "checked")
-    elif word in ("nhwc", "nchw", "ndhwc", "nhwc2nchw"):
-        r.put(word, "tensor_layout", word, "order of the tensor's dimensions")
-    else:
-        put_word(r, word)
 
 
 def _direction(words: list[str]) -> tuple[str, str, str]:
@@ -108,12 +99,12 @@ def _engine(name: str, cpp: _cpp.Cpp) -> KernelId | None:
     for pattern, op, short in ENGINES:
         found = rx(pattern).fullmatch(cpp.base)
         if found:
-            r = NameParser(name, FAMILY_NAME)
+            r = MatmulParser(name, FAMILY_NAME)
             r.put(cpp.base, "op", op, f"convolution, {PASSES.get(op[5:], 'direction not stated')}")
             r.put(cpp.base, "lib", "cudnn", "a cuDNN kernel")
             dtype = _dtypes.cpp(cpp.arg(0))
             if dtype == "f32":  # engines of the float32 age; the 16-bit ones do not tell
-                put_tensor_core(r, cpp.base, False)
+                r.put_tensor_core(cpp.base, False)
             r.put(cpp.arg(0), "dtype_in", dtype, "type of the input: {}")
             short = short % found["alg"] if "%s" in short else short
             return r.done("conv", " ".join(short.format(dtype or "").split()))
@@ -121,7 +112,7 @@ def _engine(name: str, cpp: _cpp.Cpp) -> KernelId | None:
 
 
 def _winograd(name: str, base: str, direction: str, stage: str) -> KernelId:
-    r = NameParser(name, FAMILY_NAME)
+    r = MatmulParser(name, FAMILY_NAME)
     forward = direction == "Forward"
     meaning = "a transform around the product of a Winograd convolution"
     r.put(base, "op", "conv_winograd_transform", meaning, "checked")
@@ -133,7 +124,7 @@ def _winograd(name: str, base: str, direction: str, stage: str) -> KernelId:
 
 
 def _fft(name: str, base: str, stage: str) -> KernelId:
-    r = NameParser(name, FAMILY_NAME)
+    r = MatmulParser(name, FAMILY_NAME)
     words = {"r2c": "real->complex", "c2r": "complex->real"}[stage]
     r.put(base, "op", "conv_fft", "a step of a convolution by Fourier transform", "checked")
     r.put(base, "lib", "cudnn", "a cuDNN kernel")
@@ -141,12 +132,5 @@ def _fft(name: str, base: str, stage: str) -> KernelId:
     return r.done("conv", f"FFT conv: {words}")
 
 
-FAMILY = Family(
-    FAMILY_NAME,
-    _decode,
-    order=10,
-    states=word_set("""
-        op splitk arch tile_mn size_class tensor_core mma dtype_in tensor_layout pass
-        stage
-    """),
-)
+_STATES = "op splitk arch tile_mn size_class tensor_core mma dtype_in tensor_layout pass stage"
+FAMILY = Family(FAMILY_NAME, _decode, 10, word_set(_STATES))

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from foretrace.families import _words
 from foretrace.families._dtypes import WORDS
-from foretrace.families._matmul import put_arch
-from foretrace.families._parser import NameParser, joined, rx, word_set
+from foretrace.families._matmul import MatmulParser
+from foretrace.families._parser import joined, rx, word_set
 from foretrace.schema.kernel import Family, KernelId
 
 _NAME = (
@@ -32,7 +32,7 @@ def _decode_user(name: str) -> KernelId | None:
     found = rx(_NAME).match(name[:600])
     if not found:
         return None
-    r = NameParser(name, "cute_dsl")
+    r = MatmulParser(name, "cute_dsl")
     r.put("kernel_cutlass", "op", "user CuTe DSL kernel", "written in the CuTe DSL")
     r.put(found["class"], "class", found["class"], "the Python class that holds the kernel")
     _dtype(r, name)
@@ -41,7 +41,7 @@ def _decode_user(name: str) -> KernelId | None:
 
 
 def _attention(name: str, kernel: str) -> KernelId:
-    r = NameParser(name, "flash_attention_4_cute")
+    r = MatmulParser(name, "flash_attention_4_cute")
     backward = "Backward" in kernel
     step = next((word for word in ("Preprocess", "Postprocess", "Combine") if word in kernel), "")
     way = f"sdpa_{'bwd' if backward else 'fwd'}{f'_{step.lower()}' if step else ''}"
@@ -50,13 +50,13 @@ def _attention(name: str, kernel: str) -> KernelId:
     r.put("kernel_cutlass", "lib", "flash-attn 4 (CuTe DSL)", "flash attention 4")
     arch = rx(r"Sm(\d{2,3})").search(kernel)
     if arch:
-        put_arch(r, arch[0], f"sm{arch[1]}")
+        r.put_arch(arch[0], f"sm{arch[1]}")
     _dtype(r, name)
     words = ("FA4", way.replace("_", " "), r.get("arch"), r.get("dtype_in"))
     return r.done("attention", joined(*words))
 
 
-def _dtype(r: NameParser, name: str) -> None:
+def _dtype(r: MatmulParser, name: str) -> None:
     pointer = rx(_POINTER).search(name)
     if pointer:
         dtype = FLOAT8.get(pointer[1]) or WORDS[pointer[1]]
@@ -64,6 +64,6 @@ def _dtype(r: NameParser, name: str) -> None:
 
 
 FAMILIES = (
-    Family("flash_attention_4_cute", _decode, order=15, states=word_set("op arch class dtype_in")),
-    Family("cute_dsl", _decode_user, order=16, states=word_set("class dtype_in")),
+    Family("flash_attention_4_cute", _decode, 15, word_set("op arch class dtype_in")),
+    Family("cute_dsl", _decode_user, 16, word_set("class dtype_in")),
 )

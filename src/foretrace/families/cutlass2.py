@@ -12,19 +12,8 @@ from __future__ import annotations
 
 from foretrace.families import _dtypes
 from foretrace.families._dtypes import ACCUMULATOR, WORDS
-from foretrace.families._matmul import (
-    MMA,
-    PAIR,
-    put_arch,
-    put_layout,
-    put_relu,
-    put_tensor_core,
-    put_tile,
-    put_tile_k,
-    shape,
-    times,
-)
-from foretrace.families._parser import NameParser, joined, rx, uncut, word_set
+from foretrace.families._matmul import PAIR, MatmulParser, times
+from foretrace.families._parser import joined, rx, uncut, word_set
 from foretrace.schema.kernel import Family, KernelId
 
 KINDS = {"gemm": "gemm", "fprop": "conv_fprop", "dgrad": "conv_dgrad", "wgrad": "conv_wgrad"}
@@ -41,14 +30,18 @@ CLASSES = {
     "sptensorop": "tensor cores, sparse",
 }
 EPILOGUES = ("gelu", "drelu", "dgelu", "bgrada", "bgradb")
-ITERATORS = ("optimized", "analytic", "few_channels", "fixed_channels")
+_ROUNDED = "inputs are rounded to {} for the multiplication"
+# field, kind, certainty, meaning, pattern of the word
+_WORDS = r"""
+    iterator  text  -  how the convolution addresses its input  optimized|analytic
+    stride    text  -  for stride 1 only                        unity
+    layout    text  -  order of the tensor's dimensions         n[hd]?hwc|nc[d]?hw|nc\d+hw\d*
+"""
 _TYPE = "f16|bf16|tf32|f32|f64|s8|u8|s4|u4|s32|b1|cf32|cf64"
 _BODY = (
-    rf"cutlass_(?:(?P<sm>\d{{2,3}})_)?(?P<opclass>simt|wmma_tensorop|sptensorop|tensorop)_(?:"
-    rf"(?P<out>{_TYPE})_)?"
-    r"(?P<core>(?P<acc>g?[cz]|[shdi])(?P<mma>\d{1,6})?(?P<math>bf16|f16|tf32|f32)?(?P<kind>gemm"
-    r"|fprop|dgrad|wgrad))"
-    r"(?=_|$|[>(])"
+    r"cutlass_(?:(?P<sm>\d{2,3})_)?(?P<opclass>simt|wmma_tensorop|sptensorop|tensorop)_"
+    rf"(?:(?P<out>{_TYPE})_)?(?P<core>(?P<acc>g?[cz]|[shdi])(?P<mma>\d{{1,6}})?"
+    r"(?P<math>bf16|f16|tf32|f32)?(?P<kind>gemm|fprop|dgrad|wgrad))(?=_|$|[>(])"
 )
 _NAMESPACE = r"(?:void )?(cutlass\w*)::Kernel2?<"
 
@@ -68,21 +61,25 @@ def _decode(name: str) -> KernelId | None:
 
 
 def _named(name: str, namespace: str, found: dict[str, str], tail: str) -> KernelId:
-    r = NameParser(name, "cutlass2x", "documented")
+    r = MatmulParser(name, "cutlass2x", "documented")
     r.put(namespace, "namespace", namespace, "whose copy of CUTLASS this is", "checked")
     op = KINDS[found["kind"]]
     if found["sm"]:
-        put_arch(r, found["sm"], f"sm{found['sm']}", "inferred")
+        r.put_arch(found["sm"], f"sm{found['sm']}", "inferred")
     _lib(r, namespace, found["sm"] or "")
     r.put(found["opclass"], "opclass", found["opclass"], CLASSES[found["opclass"]])
-    put_tensor_core(r, found["opclass"], found["opclass"] != "simt")
-    _types(r, found)
+    r.put_tensor_core(found["opclass"], found["opclass"] != "simt")
+    r.put_core(found)
+    r.put(found["core"], "math_dtype", found["math"], _ROUNDED)
     r.put(found["core"], "op", op, MEANINGS[op])
     _tail(r, tail, found)
-    return r.done("gemm" if op == "gemm" else "conv", _short(r))
+    words = (r.get("arch"), times(r.get("tile") or r.get("tile_mn")), r.get("layout"))
+    if op == "gemm":
+        return r.done("gemm", joined("cutlass", *words, r.get("dtype_in")))
+    return r.done("conv", joined("cutlass", op, *words, r.get("dtype_in")))
 
 
-def _lib(r: NameParser, namespace: str, sm: str) -> None:
+def _lib(r: MatmulParser, namespace: str, sm: str) -> None:
     if "cudnn" in namespace:
         r.put(namespace, "lib", "cudnn", "launched by cuDNN", "inferred")
     elif sm:
@@ -90,19 +87,7 @@ def _lib(r: NameParser, namespace: str, sm: str) -> None:
         r.put(sm, "lib", "cublas", meaning, "inferred")
 
 
-def _types(r: NameParser, found: dict[str, str]) -> None:
-    acc = ACCUMULATOR[found["acc"]]
-    out = WORDS.get(found["out"] or "", acc)
-    r.put(found["out"] or found["core"], "dtype_out", out, "type of the result: {}")
-    r.put(found["core"], "dtype_acc", acc, "sums are kept in {}")
-    if found["mma"] in MMA:
-        r.put(found["core"], "mma", MMA[found["mma"]], "shape of one tensor-core instruction")
-    if found["math"]:
-        words = f"inputs are rounded to {found['math']} for the multiplication"
-        r.put(found["core"], "math_dtype", found["math"], words)
-
-
-def _tail(r: NameParser, tail: str, found: dict[str, str]) -> None:
+def _tail(r: MatmulParser, tail: str, found: dict[str, str]) -> None:
     words = tail.strip("_").split("_")
     inputs = [word for word in words if rx(_TYPE).fullmatch(word)]
     # before the tile it may be cut off
@@ -121,39 +106,26 @@ def _tail(r: NameParser, tail: str, found: dict[str, str]) -> None:
             _word(r, word)
 
 
-def _word(r: NameParser, word: str) -> None:
+def _word(r: MatmulParser, word: str) -> None:
     if rx(PAIR).fullmatch(word):
-        if "tile_mn" in r.fields:
-            put_tile_k(r, word)
-        else:
-            put_tile(r, word, shape(word), field="tile_mn")
-    elif word in ITERATORS:
-        r.put(word, "iterator", word, "how the convolution addresses its input")
+        r.put_pair(word)
     elif word == "relu":
-        put_relu(r, word, "checked")
+        r.put_relu(word, "checked")
     elif word in EPILOGUES:
         r.put(word, "epilogue", [word], f"{word} is computed at the end", "inferred")
-    elif word == "unity":
-        r.put(word, "stride", "unity", "for stride 1 only")
-    elif rx(r"n[hd]?hwc|nc[d]?hw|nc\d+hw\d*").fullmatch(word):
-        r.put(word, "layout", word, "order of the tensor's dimensions")
+    elif r.put_word(word, _WORDS):
+        return
     elif rx(r"[ntch]{2,3}").fullmatch(word):
-        put_layout(r, word, word)
+        r.put_layout(word, word)
     elif rx(r"align\d{1,3}").fullmatch(word):
         count = int(word[5:])
         more = "; below 8 for 16-bit data means a misaligned dimension" if count < 8 else ""
         r.put(word, "align_elems", count, f"loads up to {count} elements at once{more}", "checked")
 
 
-def _short(r: NameParser) -> str:
-    op = "" if r.get("op") == "gemm" else r.get("op")
-    tile = times(r.get("tile") or r.get("tile_mn"))
-    return joined("cutlass", op, r.get("arch"), tile, r.get("layout"), r.get("dtype_in"))
-
-
 def _template(name: str, namespace: str) -> KernelId:
     """A CUTLASS 2 kernel spelt out as C++ templates: only what stands out is read."""
-    r = NameParser(name, "cutlass2x", "documented")
+    r = MatmulParser(name, "cutlass2x", "documented")
     if namespace:
         r.put(namespace, "namespace", namespace, "whose copy of CUTLASS this is", "checked")
         _lib(r, namespace, "")
@@ -171,25 +143,16 @@ def _template(name: str, namespace: str) -> KernelId:
         return r.done("attention", "cutlass attention")
     else:
         r.note("Kernel", "a CUTLASS kernel, a matrix product as a rule", "inferred")
-    _template_tile(r, name)
+    found = rx(r"GemmShape(?:ILi(\d+)ELi(\d+)ELi(\d+)E|<(\d+), ?(\d+), ?(\d+)>)").search(name)
+    if found:
+        r.put_tile(found[0], [int(number) for number in found.groups() if number], "inferred")
     dtype = _dtypes.cpp(next(iter(rx(r"cutlass::\w+_t\b").findall(name)), ""))
     short = joined("cutlass", r.get("op") or "gemm", dtype)
     return r.done("conv" if "conv" in r.get("op") else "gemm", short)
 
 
-def _template_tile(r: NameParser, name: str) -> None:
-    found = rx(r"GemmShape(?:ILi(\d+)ELi(\d+)ELi(\d+)E|<(\d+), ?(\d+), ?(\d+)>)").search(name)
-    if found:
-        tile = [int(number) for number in found.groups() if number]
-        put_tile(r, found[0], tile, "inferred")
-
-
-FAMILY = Family(
-    "cutlass2x",
-    _decode,
-    order=20,
-    states=word_set("""
-        namespace lib arch tile_mn tile_k stages epilogue layout align_elems dtype_in
-        math_dtype op iterator
-    """),
-)
+_STATES = """
+    namespace lib arch tile_mn tile_k stages epilogue layout align_elems dtype_in math_dtype op
+    iterator
+"""
+FAMILY = Family("cutlass2x", _decode, 20, word_set(_STATES))

@@ -14,16 +14,8 @@ import re
 
 from foretrace.families import _cpp, _dtypes
 from foretrace.families._dtypes import WORDS
-from foretrace.families._matmul import (
-    TRIPLE,
-    put_arch,
-    put_layout,
-    put_tensor_core,
-    put_tile,
-    shape,
-    times,
-)
-from foretrace.families._parser import NameParser, joined, rx, uncut, word_set
+from foretrace.families._matmul import TRIPLE, MatmulParser, times
+from foretrace.families._parser import joined, rx, shape, uncut, word_set
 from foretrace.schema.kernel import Family, KernelId
 
 ENTRY = "cutlass::device_kernel"
@@ -36,20 +28,18 @@ CLASSES = {
 }
 SCHEDULES = (
     r"warpspecialized(?:_pingpong|_cooperative)?(?:_fp8_fastaccum)?|epi_tma|epi_nosmem|stream_k"
-    r"|cpasync|[12]sm|q|"
-    r"o_vs\d{1,3}"
+    r"|cpasync|[12]sm|q|o_vs\d{1,3}"
 )
 _HEAD = (
-    r"cutlass3x_(?P<arch>sm\d{2,3}[a-z]?)_(?P<opclass>bssptensorop|bstensorop|sptensorop|tensorop"
-    r"|simt)_"
-    rf"(?P<core>(?P<acc>g?[cz]|[shdi])?(?P<mma>{TRIPLE}|\d{{2,6}})?(?P<math>bf16|f16|tf32)?gemm)"
-    rf"(?:_block_scaled)?"
+    r"cutlass3x_(?P<arch>sm\d{2,3}[a-z]?)_(?P<opclass>(?:bs)?(?:sp)?tensorop|simt)_(?P<core>"
+    rf"(?P<acc>g?[cz]|[shdi])?(?P<mma>{TRIPLE}|\d{{2,6}})?(?P<math>bf16|f16|tf32)?gemm)"
+    r"(?:_block_scaled)?"
 )
 _TYPES = r"_(?P<a>[a-z0-9]+)_(?P<b>[a-z0-9]+)_(?P<acc>[a-z0-9]+)_(?P<c>[a-z0-9]+)_(?P<d>[a-z0-9]+)"
 _SHAPES = (
-    rf"_(?P<tile>{TRIPLE})(?:_(?P<cluster>{TRIPLE}))?(?:_(?P<stages>\d{{1,3}}))?(?:_"
-    rf"(?P<layout>[nth]{{2,3}}))?"
-    r"(?:_(?P<align>align\d{1,3}))?(?=_|$|[>(])"
+    rf"_(?P<tile>{TRIPLE})(?:_(?P<cluster>{TRIPLE}))?(?:_(?P<stages>\d{{1,3}}))?"
+    r"(?:_(?P<layout>[nth]{2,3}))?"
+    r"(?:_align(?P<align>\d{1,3}))?(?=_|$|[>(])"
 )
 _GENERIC = r"(?:void )?cutlass::device_kernel<"
 _SIZE = r"(?:cute::)?C<(?:\(int\))?(\d{1,5})>"
@@ -65,13 +55,13 @@ def _decode(name: str) -> KernelId | None:
 
 
 def _named(name: str, head: re.Match[str]) -> KernelId:
-    r = NameParser(name, "cutlass3x", "documented")
+    r = MatmulParser(name, "cutlass3x", "documented")
     found, whole = head.groupdict(), head.string
     if name.startswith("void cutlass::device_kernel<"):
         r.put(ENTRY, "wrapper", ENTRY, "CUTLASS 3's common entry")
-    put_arch(r, found["arch"], found["arch"])
+    r.put_arch(found["arch"], found["arch"])
     r.put(found["opclass"], "opclass", found["opclass"], CLASSES[found["opclass"]])
-    put_tensor_core(r, found["opclass"], found["opclass"] != "simt")
+    r.put_tensor_core(found["opclass"], found["opclass"] != "simt")
     r.put(found["core"], "op", "gemm", "a matrix product")
     if found["mma"] and "x" in found["mma"]:
         r.put(found["core"], "mma", shape(found["mma"]), "shape of one matrix instruction")
@@ -81,10 +71,11 @@ def _named(name: str, head: re.Match[str]) -> KernelId:
         _shapes(r, shapes.groupdict())
         tail = rx(r"[A-Za-z0-9_]*").match(whole, shapes.end())
         _tail(r, tail[0].strip("_") if tail else "", cut=whole != name)
-    return r.done("gemm", _short(r))
+    words = (r.get("arch"), times(r.get("tile")), r.get("layout"), r.get("dtype_a"))
+    return r.done("gemm", joined("cutlass3", *words))
 
 
-def _types(r: NameParser, whole: str, end: int) -> int:
+def _types(r: MatmulParser, whole: str, end: int) -> int:
     types = rx(_TYPES).match(whole, end)
     if types:
         for key, field, meaning in (
@@ -100,23 +91,19 @@ def _types(r: NameParser, whole: str, end: int) -> int:
     return types.end() if types else end
 
 
-def _shapes(r: NameParser, found: dict[str, str]) -> None:
-    put_tile(r, found["tile"], shape(found["tile"]))
-    if found["cluster"]:
-        r.put(found["cluster"], "cluster", shape(found["cluster"]), "thread blocks that share data")
-    if found["stages"]:
-        value = int(found["stages"]) or "auto"
-        automatic = "pipeline stages, chosen automatically"
-        words = automatic if value == "auto" else "{} pipeline stages"
-        r.put(found["stages"], "stages", value, words)
+def _shapes(r: MatmulParser, found: dict[str, str]) -> None:
+    r.put_tile(found["tile"], shape(found["tile"]))
+    r.put_groups(found, "cluster  {}  cluster  shape  thread blocks that share data")
+    if found["stages"] == "0":
+        r.put("0", "stages", "auto", "pipeline stages, chosen automatically")
+    else:
+        r.put_groups(found, "stages  {}  stages  number  {} pipeline stages")
     if found["layout"]:
-        put_layout(r, found["layout"], found["layout"])
-    if found["align"]:
-        count = int(found["align"][5:])
-        r.put(found["align"], "align_elems", count, "loads up to {} elements at once")
+        r.put_layout(found["layout"], found["layout"])
+    r.put_groups(found, "align  align{}  align_elems  number  loads up to {} elements at once")
 
 
-def _tail(r: NameParser, tail: str, cut: bool) -> None:
+def _tail(r: MatmulParser, tail: str, cut: bool) -> None:
     schedule: list[str] = []
     rest: list[str] = []
     position = 0
@@ -134,12 +121,12 @@ def _tail(r: NameParser, tail: str, cut: bool) -> None:
 
 
 def _generic(name: str) -> KernelId:
-    r = NameParser(name, "cutlass3x", "documented")
+    r = MatmulParser(name, "cutlass3x", "documented")
     r.put(ENTRY, "wrapper", ENTRY, "CUTLASS 3's common entry")
     r.put("GemmUniversal", "op", "gemm", "a matrix product")
     loop = rx(r"MainloopSm(\d{2,3})\w*<").search(name)
     if loop:
-        put_arch(r, f"Sm{loop[1]}", f"sm{loop[1]}", "inferred")
+        r.put_arch(f"Sm{loop[1]}", f"sm{loop[1]}", "inferred")
         stages = _cpp.integer(_cpp.split(name[loop.end() : loop.end() + 40])[0])
         if stages:
             r.put(str(stages), "stages", stages, "{} pipeline stages", "inferred")
@@ -147,26 +134,16 @@ def _generic(name: str) -> KernelId:
     return r.done("gemm", joined("cutlass gemm", r.get("arch"), r.get("dtype_a")))
 
 
-def _tuples(r: NameParser, name: str, start: int) -> None:
+def _tuples(r: MatmulParser, name: str, start: int) -> None:
     tuples = list(rx(_TUPLE).finditer(name, start, start + 2000))[:2]
     if len(tuples) < 2:
         return
     cluster, tile = ([int(number) for number in found.groups()] for found in tuples)
     r.put(tuples[0][0], "cluster", cluster, "thread blocks that share data", "inferred")
-    put_tile(r, tuples[1][0], tile, "inferred")
+    r.put_tile(tuples[1][0], tile, "inferred")
     after = name[tuples[1].end() :].lstrip(" ,>").partition(",")[0].strip()
-    dtype = _dtypes.cpp(after)
-    r.put(after, "dtype_a", dtype, "type of A: {}", "inferred")
+    _dtypes.put(r, after, "dtype_a", "type of A: {}", "inferred")
 
 
-def _short(r: NameParser) -> str:
-    tile = times(r.get("tile"))
-    return joined("cutlass3", r.get("arch"), tile, r.get("layout"), r.get("dtype_a"))
-
-
-FAMILY = Family(
-    "cutlass3x",
-    _decode,
-    order=19,
-    states=word_set("arch tile cluster stages dtype_c schedule layout tensor_core tokens"),
-)
+_STATES = "arch tile cluster stages dtype_c schedule layout tensor_core tokens"
+FAMILY = Family("cutlass3x", _decode, 19, word_set(_STATES))

@@ -39,4 +39,4 @@ def _decode(name: str) -> KernelId | None:
     return r.done(role, short or plain)
 
 
-FAMILY = Family("fbgemm", _decode, order=39, states=word_set("op"))
+FAMILY = Family("fbgemm", _decode, 39, word_set("op"))

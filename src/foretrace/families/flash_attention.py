@@ -12,24 +12,25 @@ Flags are read only where their number is one that is known; forks of version 3 
 from __future__ import annotations
 
 from foretrace.families import _cpp, _dtypes
-from foretrace.families._matmul import put_arch
-from foretrace.families._parser import NameParser, joined, rx, word_set
+from foretrace.families._matmul import MatmulParser
+from foretrace.families._parser import joined, rx, word_set
 from foretrace.schema.kernel import Family, KernelId
 
 _MASKS = ("causal", "local", "alibi", "even_mn", "even_k")
-FLAGS = {  # kernel -> the flags after the traits, by their number
-    "flash_fwd_kernel": {
-        7: ("dropout", *_MASKS, "return_softmax"),
-        8: ("dropout", *_MASKS, "softcap", "return_softmax"),
-    },
-    "flash_fwd_splitkv_kernel": {
-        7: (*_MASKS, "split", "append_kv"),
-        8: (*_MASKS, "softcap", "split", "append_kv"),
-    },
-    "flash_bwd_dq_dk_dv_loop_seqk_parallel_kernel": {
-        6: ("dropout", *_MASKS),
-        7: ("dropout", *_MASKS, "softcap"),
-    },
+# kernel and number of flags after its traits -> the flags
+FLAGS = {
+    ("flash_fwd_kernel", 7): ("dropout", *_MASKS, "return_softmax"),
+    ("flash_fwd_kernel", 8): ("dropout", *_MASKS, "softcap", "return_softmax"),
+    ("flash_fwd_splitkv_kernel", 7): (*_MASKS, "split", "append_kv"),
+    ("flash_fwd_splitkv_kernel", 8): (*_MASKS, "softcap", "split", "append_kv"),
+    ("flash_bwd_dq_dk_dv_loop_seqk_parallel_kernel", 6): ("dropout", *_MASKS),
+    ("flash_bwd_dq_dk_dv_loop_seqk_parallel_kernel", 7): ("dropout", *_MASKS, "softcap"),
+}
+TRAITS = {
+    "head_dim": "head dimension, padded: {}",
+    "block_m": "{} query rows per block",
+    "block_n": "{} key rows per block",
+    "warps": "{} warps",
 }
 OPS = {
     "flash_fwd_kernel": ("sdpa_fwd", "flash fwd"),
@@ -64,7 +65,7 @@ def _decode(name: str) -> KernelId | None:
     cpp = _cpp.parse(name)
     if cpp.base not in OPS:
         return None
-    r = NameParser(name, "flash_attention_2", "documented")
+    r = MatmulParser(name, "flash_attention_2", "documented")
     op, short = OPS[cpp.base]
     r.put(cpp.scope, "namespace", cpp.scope, "whose copy of flash attention this is")
     r.put(cpp.base, "kernel", cpp.base, "the function")
@@ -78,39 +79,24 @@ def _decode(name: str) -> KernelId | None:
     return r.done("attention", joined(short, r.get("dtype_in"), size, causal))
 
 
-def _traits(r: NameParser, args: tuple[str, ...]) -> None:
-    for text, field, meaning in zip(
-        args,
-        ("head_dim", "block_m", "block_n", "warps"),
-        (
-            "head dimension, padded: {}",
-            "{} query rows per block",
-            "{} key rows per block",
-            "{} warps",
-        ),
-        strict=False,
-    ):
-        value = _cpp.integer(text)
-        r.put(text, field, value, meaning.format(value))
-    element = next(
-        (text for text in args if text.startswith("cutlass::") and _dtypes.cpp(text)), ""
-    )
-    if element:
-        r.put(element, "dtype_in", _dtypes.cpp(element), "type of Q, K and V: {}")
+def _traits(r: MatmulParser, args: tuple[str, ...]) -> None:
+    for text, (field, meaning) in zip(args, TRAITS.items(), strict=False):
+        r.put(text, field, _cpp.integer(text), meaning)
+    types = (text for text in args if text.startswith("cutlass::") and _dtypes.cpp(text))
+    _dtypes.put(r, next(types, ""), "dtype_in", "type of Q, K and V: {}")
 
 
-def _flags(r: NameParser, kernel: str, texts: tuple[str, ...]) -> None:
+def _flags(r: MatmulParser, kernel: str, texts: tuple[str, ...]) -> None:
     values = [value for text in texts if (value := _cpp.boolean(text)) is not None]
-    for field, value, text in zip(
-        FLAGS.get(kernel, {}).get(len(values), ()), values, texts, strict=False
-    ):
+    fields = FLAGS.get((kernel, len(values)), ())
+    for field, value, text in zip(fields, values, texts, strict=False):
         r.put(text, field, value, MEANINGS[field] if value else f"no {MEANINGS[field]}")
 
 
 def _decode3(name: str) -> KernelId | None:
     if "FlashAttn" not in name[:200] and "prepare_varlen_num_blocks_kernel" not in name[:80]:
         return None
-    r = NameParser(name, "flash_attention_3", "documented")
+    r = MatmulParser(name, "flash_attention_3", "documented")
     cpp = _cpp.parse(name)
     if cpp.base == "device_kernel":
         entry = "cutlass::device_kernel"
@@ -129,14 +115,16 @@ def _decode3(name: str) -> KernelId | None:
     return r.done("attention", joined(op.replace("_", " "), "FA3", r.get("dtype_in"), size))
 
 
-def _mainloop(r: NameParser, args: tuple[str, ...], sm: str, backward: bool) -> None:
-    put_arch(r, f"Sm{sm}", f"sm{sm}")
+def _mainloop(r: MatmulParser, args: tuple[str, ...], sm: str, backward: bool) -> None:
+    r.put_arch(f"Sm{sm}", f"sm{sm}")
     tuples = [place for place, text in enumerate(args) if rx(_TUPLE).fullmatch(text)]
     stages = _cpp.integer(args[0]) if args and not backward else None
     r.put(_cpp.nth(args, 0), "stages", stages, "{} pipeline stages")
     if len(tuples) < 2:
         return
-    cluster, tile = (_numbers(args[place]) for place in tuples[:2])
+    cluster, tile = (
+        [int(number) for number in rx(r"(\d{1,6})>").findall(args[place])] for place in tuples[:2]
+    )
     r.put(args[tuples[0]], "cluster", cluster, "thread blocks that share data")
     text = args[tuples[1]]
     r.put(text, "tile_mnk", tile, "query rows x key rows x head dimension per block")
@@ -145,7 +133,7 @@ def _mainloop(r: NameParser, args: tuple[str, ...], sm: str, backward: bool) -> 
     _types(r, args[tuples[1] + 1 :])
 
 
-def _types(r: NameParser, args: tuple[str, ...]) -> None:
+def _types(r: MatmulParser, args: tuple[str, ...]) -> None:
     size = _cpp.integer(args[0]) if args else None
     if size is not None:
         r.put(args[0], "head_dim_v", size, "head dimension of V: {}")
@@ -159,23 +147,9 @@ def _types(r: NameParser, args: tuple[str, ...]) -> None:
         r.put(text, field, value, MEANINGS[field] if value else f"no {MEANINGS[field]}")
 
 
-def _numbers(text: str) -> list[int]:
-    return [int(number) for number in rx(r"(\d{1,6})>").findall(text)]
-
-
+_STATES = "op head_dim block_m block_n dtype_in causal namespace split append_kv even_k"
+_STATES3 = "stages cluster tile_mnk head_dim causal dtype_in"
 FAMILIES = (
-    Family(
-        "flash_attention_2",
-        _decode,
-        order=21,
-        states=word_set(
-            "op head_dim block_m block_n dtype_in causal namespace split append_kv even_k"
-        ),
-    ),
-    Family(
-        "flash_attention_3",
-        _decode3,
-        order=18,
-        states=word_set("stages cluster tile_mnk head_dim causal dtype_in"),
-    ),
+    Family("flash_attention_2", _decode, 21, word_set(_STATES)),
+    Family("flash_attention_3", _decode3, 18, word_set(_STATES3)),
 )

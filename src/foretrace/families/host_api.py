@@ -46,8 +46,7 @@ HOST_ONLY = r"""
 """
 DRIVER = (
     r"cu(?:Launch|Mem|Stream|Event|Ctx|Module|Graph|Device|Func|Init|Occupancy|Pointer|TensorMap"
-    r"|Kernel|Library|Get|Link|"
-    r"Multicast|Array|Tex|Surf|IpcGet|IpcOpen)\w*"
+    r"|Kernel|Library|Get|Link|Multicast|Array|Tex|Surf|IpcGet|IpcOpen)\w*"
 )
 
 
@@ -61,8 +60,7 @@ def _decode_runtime(name: str) -> KernelId | None:
 
 
 def _decode_driver(name: str) -> KernelId | None:
-    found = rx(DRIVER).fullmatch(name)
-    if not found or len(name) >= 80:
+    if len(name) >= 80 or not rx(DRIVER).fullmatch(name):
         return None
     return _done(name, "driver_api", _purpose(name[2:]), "cuda_driver")
 
@@ -92,7 +90,7 @@ def _done(name: str, family: str, purpose: str, category: str) -> KernelId:
 
 
 FAMILIES = (
-    Family("runtime_api", _decode_runtime, order=8, states=word_set("role cat")),
-    Family("driver_api", _decode_driver, order=8, states=word_set("role")),
-    Family("xpu_api", _decode_xpu, order=8, states=word_set("role")),
+    Family("runtime_api", _decode_runtime, 8, word_set("role cat")),
+    Family("driver_api", _decode_driver, 8, word_set("role")),
+    Family("xpu_api", _decode_xpu, 8, word_set("role")),
 )

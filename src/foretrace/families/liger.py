@@ -6,62 +6,40 @@ the gradient too.
 
 from __future__ import annotations
 
-from foretrace.families._parser import NameParser, rx, word_set
+from functools import cache
+
+from foretrace.families._parser import NameParser, by_role, rx, word_set
 from foretrace.schema.kernel import Family, KernelId
 
-# The thing -> (short, role). Only functions that Liger defines: other people's `_add_kernel` is
-# theirs.
-THINGS = {
-    "geglu_tanh": ("geglu", "pointwise"),
-    "geglu": ("geglu", "pointwise"),
-    "swiglu": ("swiglu", "pointwise"),
-    "relu_squared": ("relu_squared", "pointwise"),
-    "dyt": ("dyt", "pointwise"),
-    "rms_norm": ("rms_norm", "normalization"),
-    "block_rms_norm": ("rms_norm (block)", "normalization"),
-    "layer_norm": ("layer_norm", "normalization"),
-    "group_norm": ("group_norm", "normalization"),
-    "fused_add_rms_norm": ("add+rms_norm", "normalization"),
-    "poly_norm": ("poly_norm", "normalization"),
-    "modulated_rms_norm": ("modulated rms_norm", "normalization"),
-    "grpo_loss": ("grpo_loss", "reduction"),
-    "softmax_single_block": ("softmax", "softmax"),
-    "softmax_multi_block": ("softmax (blocks)", "softmax"),
-    "sparsemax": ("sparsemax", "softmax"),
-    "embedding": ("embedding", "scatter_gather"),
-    "liger_cross_entropy": ("cross_entropy", "softmax"),
-    "kldiv": ("kl_div", "reduction"),
-    "fused_ce_tvd": ("cross_entropy+tvd", "softmax"),
-    "liger_vocab_parallel_ce": ("cross_entropy (parallel)", "softmax"),
-    "attn_res": ("attn_res", "attention"),
-    "mhc_post_res": ("mhc_post_res", "pointwise"),
-    "mhc_pre": ("mhc_pre", "pointwise"),
-    "mhc_mm_norm": ("mhc_mm_norm", "gemm"),
-    "mask": ("mask", "pointwise"),
-}
-WHOLE = {
-    "liger_cross_entropy_kernel": ("cross_entropy fwd+grad", "softmax"),
-    "_jsd_kernel": ("jsd", "reduction"),
-    "_tv_distance_kernel": ("tv_distance", "reduction"),
-    "element_mul_kernel": ("scale grad", "pointwise"),
-    "_triton_rope": ("rope", "pointwise"),
-    "_triton_qwen2vl_mrope": ("mrope", "pointwise"),
-    "_llama4_rope_kernel": ("rope (llama4)", "pointwise"),
-    "_kl_div_kernel": ("kl_div", "reduction"),
-    "_selective_log_softmax_kernel": ("selective log_softmax", "softmax"),
-    "_swiglu_from_pre_act_kernel": ("swiglu", "pointwise"),
-    "_fused_up_proj_swiglu_kernel": ("moe up+swiglu", "gemm"),
-    "_fused_down_proj_kernel": ("moe down", "gemm"),
-    "_moe_bwd_dW1_kernel": ("moe bwd dW1", "gemm"),
-    "_moe_bwd_dW2_kernel": ("moe bwd dW2", "gemm"),
-    "_moe_bwd_dX_expanded_kernel": ("moe bwd dX", "gemm"),
-    "_moe_bwd_down_proj_kernel": ("moe bwd down", "gemm"),
-    "_token_gather_weighted_sum_kernel": ("moe gather+sum", "scatter_gather"),
-    "_moe_router_histogram_kernel": ("moe router histogram", "reduction"),
-    "_moe_router_prefix_sum_kernel": ("moe router prefix sum", "reduction"),
-    "_moe_router_scatter_kernel": ("moe router scatter", "scatter_gather"),
-    "_group_norm_reduce_param_grads_kernel": ("group_norm bwd: sums", "normalization"),
-}
+# Functions by role, `function = short name` where they differ. Only functions that Liger defines:
+# other people's `_add_kernel` is theirs.
+THINGS = """
+    pointwise: geglu_tanh = geglu; geglu; swiglu; relu_squared; dyt; mhc_post_res; mhc_pre; mask
+    normalization: rms_norm; block_rms_norm = rms_norm (block); layer_norm; group_norm; poly_norm;
+        fused_add_rms_norm = add+rms_norm; modulated_rms_norm = modulated rms_norm
+    reduction: grpo_loss; kldiv = kl_div
+    softmax: softmax_single_block = softmax; softmax_multi_block = softmax (blocks); sparsemax;
+        liger_cross_entropy = cross_entropy; fused_ce_tvd = cross_entropy+tvd;
+        liger_vocab_parallel_ce = cross_entropy (parallel)
+    scatter_gather: embedding
+    attention: attn_res
+    gemm: mhc_mm_norm
+"""
+WHOLE = """
+    softmax: liger_cross_entropy_kernel = cross_entropy fwd+grad;
+        _selective_log_softmax_kernel = selective log_softmax
+    reduction: _jsd_kernel = jsd; _tv_distance_kernel = tv_distance; _kl_div_kernel = kl_div;
+        _moe_router_histogram_kernel = moe router histogram;
+        _moe_router_prefix_sum_kernel = moe router prefix sum
+    pointwise: element_mul_kernel = scale grad; _triton_rope = rope; _triton_qwen2vl_mrope = mrope;
+        _llama4_rope_kernel = rope (llama4); _swiglu_from_pre_act_kernel = swiglu
+    gemm: _fused_up_proj_swiglu_kernel = moe up+swiglu; _fused_down_proj_kernel = moe down;
+        _moe_bwd_dW1_kernel = moe bwd dW1; _moe_bwd_dW2_kernel = moe bwd dW2;
+        _moe_bwd_dX_expanded_kernel = moe bwd dX; _moe_bwd_down_proj_kernel = moe bwd down
+    scatter_gather: _token_gather_weighted_sum_kernel = moe gather+sum;
+        _moe_router_scatter_kernel = moe router scatter
+    normalization: _group_norm_reduce_param_grads_kernel = group_norm bwd: sums
+"""
 _NAME = (
     r"_?(?P<thing>[a-z][a-z0-9_]*?)_(?:kernel_(?P<late>forward|backward)"
     r"|(?P<way>forward|backward|fwd|bwd)(?:_(?P<kernel>kernel)|_rows?|_tiled|_fused_2d)"
@@ -74,17 +52,24 @@ def _decode(name: str) -> KernelId | None:
     if len(name) > 80 or not name.replace("_", "").isalnum():
         return None
     plain = rx(r"_\d{1,3}$").sub("", name)
-    if plain in WHOLE:
-        return _done(name, plain, *WHOLE[plain])
+    if whole := _functions(WHOLE).get(plain):
+        return _done(name, plain, *whole)
     if rx(_NEIGHBOURHOOD).fullmatch(plain):
         return _done(name, plain, "neighborhood attention", "attention")
     found = rx(_NAME).fullmatch(plain)
-    if not found or found["thing"] not in THINGS:
+    if not found or found["thing"] not in _functions(THINGS):
         return None
-    short, role = THINGS[found["thing"]]
+    short, role = _functions(THINGS)[found["thing"]]
     way = "fwd" if (found["late"] or found["way"]).startswith(("forward", "fwd")) else "bwd"
     tanh = " (tanh)" if found["thing"] == "geglu_tanh" else ""
     return _done(name, plain, f"{short} {way}{tanh}", role)
+
+
+@cache
+def _functions(table: str) -> dict[str, tuple[str, str]]:
+    """Function -> (short name, role)."""
+    entries = ((role, entry.split(" = ")) for role, found in by_role(table, ";") for entry in found)
+    return {words[0].strip(): (words[-1].strip(), role) for role, words in entries}
 
 
 def _done(name: str, plain: str, short: str, role: str) -> KernelId:
@@ -96,4 +81,4 @@ def _done(name: str, plain: str, short: str, role: str) -> KernelId:
     return r.done(role, short)
 
 
-FAMILY = Family("liger_triton", _decode, order=70, states=word_set("lib op"))
+FAMILY = Family("liger_triton", _decode, 70, word_set("lib op"))

@@ -9,16 +9,16 @@ F is forward, B backward. The arch is the oldest chip it fits: sm80 runs on ever
 from __future__ import annotations
 
 from foretrace.families._dtypes import WORDS
-from foretrace.families._matmul import PAIR, put_arch, shape
-from foretrace.families._parser import NameParser, rx, uncut, word_set
+from foretrace.families._matmul import PAIR, MatmulParser
+from foretrace.families._parser import rx, shape, uncut, word_set
 from foretrace.schema.kernel import Family, KernelId
 
 LIB = "pytorch mem-efficient (xformers/CUTLASS)"
+ABILITIES = {"dropout": "dropout", "seqaligned": "lengths that are multiples of the block"}
 _NAME = (
-    rf"(?:void )?fmha_cutlass(?P<way>[FB])_(?P<dtype>[a-z0-9]+)_(?P<aligned>aligned|notaligned)_"
-    rf"(?P<blocks>{PAIR})"
-    r"(?:_(?P<acc>rf|gmem|urf))?(?:_k(?P<maxk>\d{1,6}))?(?P<dropout>_dropout)?(?P<seq>_seqaligned)?"
-    r"(?:_(?P<arch>sm\d{2,3}))?"
+    r"(?:void )?fmha_cutlass(?P<way>[FB])_(?P<dtype>[a-z0-9]+)_(?P<aligned>aligned|notaligned)_"
+    rf"(?P<blocks>{PAIR})(?:_(?P<acc>rf|gmem|urf))?(?:_k(?P<maxk>\d{{1,6}}))?"
+    r"(?P<dropout>_dropout)?(?P<seqaligned>_seqaligned)?(?:_(?P<arch>sm\d{2,3}))?"
 )
 
 
@@ -26,7 +26,7 @@ def _decode(name: str) -> KernelId | None:
     found = rx(_NAME).match(uncut(name))
     if not found:
         return None
-    r = NameParser(name, "mem_efficient_attention", "documented")
+    r = MatmulParser(name, "mem_efficient_attention", "documented")
     forward = found["way"] == "F"
     op = "sdpa_fwd" if forward else "sdpa_bwd"
     text = f"fmha_cutlass{found['way']}"
@@ -37,40 +37,20 @@ def _decode(name: str) -> KernelId | None:
     aligned = found["aligned"] == "aligned"
     words = f"inputs are {'' if aligned else 'not '}aligned to 16 bytes"
     r.put(found["aligned"], "aligned", aligned, words)
-    _blocks(r, found["blocks"], forward)
-    _end(r, found.groupdict(), forward)
+    first, second = shape(found["blocks"])
+    r.put(found["blocks"], "block_q" if forward else "block_i", first, "{} query rows per block")
+    r.put(found["blocks"], "block_k" if forward else "block_j", second, "{} key rows per block")
+    where = "registers" if found["acc"] == "rf" else "memory, for large head dimensions"
+    r.put(found["acc"], "out_acc", found["acc"], f"the output is gathered in {where}")
+    largest = "maxk  k{}  max_head_dim  number  head dimension up to {}"
+    r.put_groups(found.groupdict(), largest)
+    if not forward and found["arch"]:  # without the end of the name, a missing word says nothing
+        for field, words in ABILITIES.items():
+            text = (found[field] or "").strip("_")
+            r.put(text, field, bool(text), words if text else f"no word for {words}")
+    r.put_arch(found["arch"], found["arch"])
     return r.done("attention", f"mem-efficient {op[5:]} {dtype} {found['blocks']}")
 
 
-def _blocks(r: NameParser, blocks: str, forward: bool) -> None:
-    first, second = shape(blocks)
-    names = ("block_q", "block_k") if forward else ("block_i", "block_j")
-    r.put(blocks, names[0], first, "{} query rows per block")
-    r.put(blocks, names[1], second, "{} key rows per block")
-
-
-def _end(r: NameParser, found: dict[str, str], forward: bool) -> None:
-    if found["acc"]:
-        where = "registers" if found["acc"] == "rf" else "memory, for large head dimensions"
-        r.put(found["acc"], "out_acc", found["acc"], f"the output is gathered in {where}")
-    if found["maxk"]:
-        largest = int(found["maxk"])
-        r.put(f"k{largest}", "max_head_dim", largest, "head dimension up to {}")
-    if not forward and found["arch"]:  # without the end of the name, a missing word says nothing
-        for field, text in (("dropout", found["dropout"]), ("seqaligned", found["seq"])):
-            words = {"dropout": "dropout", "seqaligned": "lengths that are multiples of the block"}[
-                field
-            ]
-            meaning = words if text else f"no word for {words}"
-            r.put((text or "").strip("_"), field, bool(text), meaning)
-    put_arch(r, found["arch"], found["arch"])
-
-
-FAMILY = Family(
-    "mem_efficient_attention",
-    _decode,
-    order=12,
-    states=word_set(
-        "block_q block_k out_acc arch aligned max_head_dim dropout seqaligned dtype_in"
-    ),
-)
+_STATES = "block_q block_k out_acc arch aligned max_head_dim dropout seqaligned dtype_in"
+FAMILY = Family("mem_efficient_attention", _decode, 12, word_set(_STATES))

@@ -64,4 +64,4 @@ def _rocm(name: str, op: str, meaning: str) -> KernelId:
     return r.done("copy", f"{op} (ROCm kernel)")
 
 
-FAMILY = Family("memcpy_memset", _decode, order=9, states=word_set("op kind src dst"))
+FAMILY = Family("memcpy_memset", _decode, 9, word_set("op kind src dst"))

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from foretrace.families import _words
 from foretrace.families._dtypes import WORDS
-from foretrace.families._matmul import PAIR, TRIPLE, put_tile, shape
-from foretrace.families._parser import NameParser, row_for, rx, uncut, word_set
+from foretrace.families._matmul import PAIR, TRIPLE, MatmulParser
+from foretrace.families._parser import row_for, rx, shape, uncut, word_set
 from foretrace.schema.kernel import Family, KernelId
 
 DIRECTIONS = {
@@ -20,17 +20,23 @@ DIRECTIONS = {
     "wrw": ("conv_wgrad", "convolution, weight gradient"),
 }
 _IGEMM = (
-    r"igemm_(?P<dir>fwd|bwd|wrw)_gtc(?P<x>x(?P<gen>\d)?)?_(?:dlops_)?(?P<layout>n[a-z]+\d*)_"
-    r"(?P<dtype>[a-z]+\d+)"
-    rf"(?:_bx\d+_ex\d+)?_bt(?P<bt>{TRIPLE})(?:_wt(?P<wt>{TRIPLE}))?(?:_ws(?P<ws>{PAIR}))?(?:_wr"
-    rf"(?P<wr>{PAIR}))?(?=_|$)"
+    r"igemm_(?P<dir>fwd|bwd|wrw)_gtc(?:x(?P<gen>\d)?)?_(?:dlops_)?(?P<layout>n[a-z]+\d*)_"
+    rf"(?P<dtype>[a-z]+\d+)(?:_bx\d+_ex\d+)?_bt(?P<bt>{TRIPLE})(?:_wt(?P<wt>{TRIPLE}))?"
+    rf"(?:_ws(?P<ws>{PAIR}))?(?:_wr(?P<wr>{PAIR}))?(?=_|$)"
 )
 _TRANSPOSE = r"batched_transpose_(?P<tile>\d{1,4}x\d{1,4})(?:_pack_\w+?)?_(?P<unit>byte|half|dword)"
-WAVES = (
-    ("wt", "wave_tile", "tile"),
-    ("ws", "wave_step", "steps"),
-    ("wr", "wave_repeat", "repeats"),
-)
+# group of the pattern, its text in the name, field, kind, meaning
+_WAVES = """
+    wt  wt{}  wave_tile    shape  tile of one wave
+    ws  ws{}  wave_step    shape  steps of one wave
+    wr  wr{}  wave_repeat  shape  repeats of one wave
+"""
+MODES = {
+    "Spatial": "spatial",
+    "PerActivation": "per activation",
+    "Train": "training",
+    "Infer": "inference",
+}
 BYTES = {"byte": 1, "half": 2, "dword": 4}
 # role, short name, op (none where the short name says it all), pattern
 LITERAL = r"""
@@ -53,32 +59,28 @@ def _decode_igemm(name: str) -> KernelId | None:
     found = rx(_IGEMM).match(whole)
     if not found:
         return None
-    r = NameParser(name, "miopen_igemm")
+    r = MatmulParser(name, "miopen_igemm", "documented")
     op, meaning = DIRECTIONS[found["dir"]]
-    r.put(found["dir"], "op", op, meaning, "documented")
+    r.put(found["dir"], "op", op, meaning)
     words = "a convolution as a matrix product, in assembly"
-    r.put("igemm", "lib", "MIOpen (asm implicit GEMM)", words, "documented")
+    r.put("igemm", "lib", "MIOpen (asm implicit GEMM)", words)
     r.put(f"gtcx{found['gen']}", "gtc_gen", found["gen"], "2 seen on MI210, 3 on MI300X", "checked")
-    r.put(
-        found["layout"], "layout", found["layout"], "order of the tensor's dimensions", "documented"
-    )
+    r.put(found["layout"], "layout", found["layout"], "order of the tensor's dimensions")
     dtype = WORDS.get(found["dtype"], found["dtype"])
-    r.put(found["dtype"], "dtype_in", dtype, "type of the input: {}", "documented")
-    put_tile(r, f"bt{found['bt']}", shape(found["bt"]), "documented")
-    for key, field, words in WAVES:
-        if found[key]:
-            r.put(key + found[key], field, shape(found[key]), f"{words} of one wave", "documented")
+    r.put(found["dtype"], "dtype_in", dtype, "type of the input: {}")
+    r.put_tile(f"bt{found['bt']}", shape(found["bt"]))
+    r.put_groups(found.groupdict(), _WAVES)
     split = "gkgs" in whole[found.end() : found.end() + 400].split("_")
     if split or whole == name:  # without the end of the name, a missing word says nothing
         words = f"K is {'' if split else 'not '}split over the grid"
-        r.put("gkgs" if split else "", "splitk", split, words, "documented")
+        r.put("gkgs" if split else "", "splitk", split, words)
     return r.done("conv", f"igemm {op} {found['bt']} {dtype}")
 
 
 def _decode(name: str) -> KernelId | None:
     plain = name.partition("(")[0]
     if plain.endswith(("...", "…")):
-        cut = NameParser(name, "miopen").done("other", "MIOpen")
+        cut = MatmulParser(name, "miopen").done("other", "MIOpen")
         return cut if plain.startswith("MIOpen") else None
     transpose = rx(_TRANSPOSE).match(plain)
     if transpose:
@@ -86,16 +88,18 @@ def _decode(name: str) -> KernelId | None:
     batch_norm = r"MIOpenBatchNorm(Fwd|Bwd)(Train|Infer)?(Spatial|PerActivation)?\w*"
     if found := rx(batch_norm).match(plain):
         return _batch_norm(name, found[0], found[1], found[2] or "", found[3] or "")
-    if row := row_for(LITERAL, plain):
-        role, short, op = row
-        return _literal(name, plain, op, short, role)
-    if plain.startswith(("MIOpen", "miopen")):
-        return _literal(name, plain, "", _words.plain(plain), _words.role(plain))
-    return None
+    role, short, op = row_for(LITERAL, plain) or ("", "", "")
+    if not role and not plain.startswith(("MIOpen", "miopen")):
+        return None
+    short = short or _words.plain(plain)
+    r = MatmulParser(name, "miopen")
+    r.put(plain, "op", op, "the name is literal")
+    r.put(plain, "lib", "MIOpen", f"a MIOpen kernel: {short}")
+    return r.done(role or _words.role(plain), short)
 
 
 def _transpose(name: str, tile: str, unit: str) -> KernelId:
-    r = NameParser(name, "miopen")
+    r = MatmulParser(name, "miopen")
     r.put("batched_transpose", "op", "layout_transform", "changes the layout around a convolution")
     r.put("batched_transpose", "lib", "MIOpen", "a MIOpen kernel")
     r.put(tile, "tile", shape(tile), "elements per block")
@@ -104,34 +108,18 @@ def _transpose(name: str, tile: str, unit: str) -> KernelId:
 
 
 def _batch_norm(name: str, text: str, way: str, mode: str, kind: str) -> KernelId:
-    r = NameParser(name, "miopen")
-    forward = way == "Fwd"
-    meaning = f"batch norm, {'forward' if forward else 'backward'}"
+    r = MatmulParser(name, "miopen")
+    meaning = f"batch norm, {'forward' if way == 'Fwd' else 'backward'}"
     r.put(text, "op", f"batch_norm_{way.lower()}", meaning)
     r.put(text, "lib", "MIOpen", "a MIOpen kernel")
-    words = [
-        {"Spatial": "spatial", "PerActivation": "per activation", "": ""}[kind],
-        {"Train": "training", "Infer": "inference", "": ""}[mode],
-    ]
-    if any(words):
-        value = ", ".join(word for word in words if word)
-        r.put(text, "mode", value, value)
+    modes = ", ".join(MODES[word] for word in (kind, mode) if word)
+    r.put(text, "mode", modes, modes)
     return r.done("normalization", f"batch_norm {way.lower()}")
-
-
-def _literal(name: str, plain: str, op: str, short: str, role: str) -> KernelId:
-    r = NameParser(name, "miopen")
-    r.put(plain, "op", op, "the name is literal")
-    r.put(plain, "lib", "MIOpen", f"a MIOpen kernel: {short}")
-    return r.done(role, short)
 
 
 FAMILIES = (
     Family(
-        "miopen_igemm",
-        _decode_igemm,
-        order=10,
-        states=word_set("op gtc_gen dtype_in tile splitk wave_step"),
+        "miopen_igemm", _decode_igemm, 10, word_set("op gtc_gen dtype_in tile splitk wave_step")
     ),
-    Family("miopen", _decode, order=50, states=word_set("tile element_bytes op mode")),
+    Family("miopen", _decode, 50, word_set("tile element_bytes op mode")),
 )

@@ -22,9 +22,8 @@ _REDOP = "Sum|Prod|MinMax|Min|Max|PreMulSum|SumPostDiv"
 _ALGO = "RING|TREE|COLLNET|COLLNET_DIRECT|COLLNET_CHAIN|NVLS|NVLS_TREE|PAT"
 _PROTO = "LL128|LL|SIMPLE"
 _NEW = (
-    rf"(?:void )?nccl(?:Dev|Sh)Kernel(?:Debug)?_(?P<coll>{COLLECTIVES})(?:_(?P<redop>{_REDOP})_"
-    rf"(?P<dtype>[a-z0-9]+))?"
-    rf"(?:_(?P<algo>{_ALGO})_(?P<proto>{_PROTO}))?"
+    rf"(?:void )?nccl(?:Dev|Sh)Kernel(?:Debug)?_(?P<coll>{COLLECTIVES})"
+    rf"(?:_(?P<redop>{_REDOP})_(?P<dtype>[a-z0-9]+))?(?:_(?P<algo>{_ALGO})_(?P<proto>{_PROTO}))?"
 )
 _OLD = (
     rf"ncclKernel_(?P<coll>{COLLECTIVES})_(?P<algo>{_ALGO})_(?P<proto>{_PROTO})"
@@ -35,9 +34,8 @@ _OLDEST = (
     r"(?P<redop>[a-z]+)_(?P<dtype>\w+)"
 )
 _SYMMETRIC = (
-    rf"nccl(?:Symk|Sym)DevKernel_(?P<coll>{COLLECTIVES})_(?P<algo>[A-Za-z0-9]+"
-    rf"(?:_[A-Z][A-Za-z0-9]*)*)"
-    r"(?:_(?P<redop>[a-z]+)_(?P<dtype>[a-z0-9]+))?"
+    rf"nccl(?:Symk|Sym)DevKernel_(?P<coll>{COLLECTIVES})_"
+    r"(?P<algo>[A-Za-z0-9]+(?:_[A-Z][A-Za-z0-9]*)*)(?:_(?P<redop>[a-z]+)_(?P<dtype>[a-z0-9]+))?"
 )
 UNRELIABLE = "what the kernel was compiled for; another may have run inside it"
 
@@ -53,8 +51,7 @@ def _decode(name: str) -> KernelId | None:
             r = NameParser(name, "nccl", "documented")
             r.note(name.partition("_")[0], "a device kernel of NCCL or RCCL")
             coll = found["coll"]
-            p2p = coll == "SendRecv"
-            r.put(coll, "op", "p2p" if p2p else "collective", "between GPUs")
+            r.put(coll, "op", "p2p" if coll == "SendRecv" else "collective", "between GPUs")
             r.put(coll, "coll", coll, "the collective; reliable")
             read(r, found.groupdict() if uncut(name) == name else _firm(found.groupdict()))
             dtype = r.fields.get("dtype") or r.fields.get("name_dtype", "")
@@ -73,28 +70,25 @@ def _generic(name: str) -> KernelId:
     r = NameParser(name, "nccl", "documented")
     r.note(name.partition("_")[0], "a device kernel of NCCL or RCCL")
     r.put("Generic", "op", "collective", "between GPUs")
-    r.state(
-        "Generic", "coll", None, "the name does not tell which collective; the event's metadata may"
-    )
+    meaning = "the name does not tell which collective; the event's metadata may"
+    r.state("Generic", "coll", None, meaning)
     r.put("Generic", "generic", True, "one kernel for everything (RCCL, or NCCL's fallback)")
     return r.done("comms", "nccl (generic)")
 
 
 def _new(r: NameParser, found: dict[str, str]) -> None:
-    if found["redop"]:
-        r.put(found["redop"], "name_redop", found["redop"], UNRELIABLE)
-        meaning = "element type; signed integers show as unsigned"
-        r.put(found["dtype"], "dtype", found["dtype"], meaning)
+    r.put(found["redop"], "name_redop", found["redop"], UNRELIABLE)
+    meaning = "element type; signed integers show as unsigned"
+    r.put(found["dtype"], "dtype", found["dtype"], meaning)
     _algorithm(r, found)
 
 
 def _old(r: NameParser, found: dict[str, str]) -> None:
     r.put("ncclKernel_", "generation", "ncclKernel_ (NCCL <= 2.18)", "an older NCCL")
     _algorithm(r, found)
-    if found["redop"]:
-        r.put(found["redop"], "name_redop", found["redop"], UNRELIABLE)
-        words = "element type; int8_t stands for bytes where nothing is reduced"
-        r.put(found["dtype"], "name_dtype", found["dtype"], words)
+    r.put(found["redop"], "name_redop", found["redop"], UNRELIABLE)
+    words = "element type; int8_t stands for bytes where nothing is reduced"
+    r.put(found["dtype"], "name_dtype", found["dtype"], words)
 
 
 def _oldest(r: NameParser, found: dict[str, str]) -> None:
@@ -108,26 +102,19 @@ def _symmetric(r: NameParser, found: dict[str, str]) -> None:
     r.put("Sym", "symmetric_memory", True, "works on symmetric memory")
     words = "the algorithm, truly (LL, LD/ST over NVLink, MC = multicast)"
     r.put(found["algo"], "algo", found["algo"], words)
-    if found["redop"]:
-        r.put(found["redop"], "redop", found["redop"], "the reduction")
-        r.put(found["dtype"], "dtype", found["dtype"], "element type")
+    r.put(found["redop"], "redop", found["redop"], "the reduction")
+    r.put(found["dtype"], "dtype", found["dtype"], "element type")
 
 
 def _algorithm(r: NameParser, found: dict[str, str]) -> None:
     if found["algo"]:
         r.put(found["algo"], "name_algo", found["algo"], UNRELIABLE)
         r.put(found["proto"], "name_proto", found["proto"], UNRELIABLE)
-        r.put(
-            found["proto"], "name_algo_proto_reliable", False, "the two words above prove nothing"
-        )
+        meaning = "the two words above prove nothing"
+        r.put(found["proto"], "name_algo_proto_reliable", False, meaning)
 
 
-FAMILY = Family(
-    "nccl",
-    _decode,
-    order=10,
-    states=word_set("""
-        coll dtype name_algo name_algo_proto_reliable name_dtype name_redop generation
-        op generic
-    """),
-)
+_STATES = """
+    coll dtype name_algo name_algo_proto_reliable name_dtype name_redop generation op generic
+"""
+FAMILY = Family("nccl", _decode, 10, word_set(_STATES))

@@ -42,4 +42,4 @@ def _decode(name: str) -> KernelId | None:
     return KernelId(name, short, "other_collectives", "comms", fields, tuple(parts))
 
 
-FAMILY = Family("other_collectives", _decode, order=60, states=word_set("lib coll"))
+FAMILY = Family("other_collectives", _decode, 60, word_set("lib coll"))

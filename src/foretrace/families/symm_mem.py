@@ -6,18 +6,9 @@ from foretrace.families import _cpp, _dtypes
 from foretrace.families._parser import NameParser, rx, word_set
 from foretrace.schema.kernel import Family, KernelId
 
-COLLECTIVES = {
-    "all_reduce": "AllReduce",
-    "all_gather": "AllGather",
-    "reduce_scatter": "ReduceScatter",
-    "all_to_all": "AllToAll",
-    "reduce": "Reduce",
-    "broadcast": "Broadcast",
-}
 _NAME = (
     r"(?P<multimem>multimem_)?(?:one_shot_|two_shot_)?(?P<coll>all_reduce|all_gather"
-    r"|reduce_scatter|all_to_all)"
-    r"(?:_out|_inplace|_copy)?_kernel(?:_inplace)?"
+    r"|reduce_scatter|all_to_all)(?:_out|_inplace|_copy)?_kernel(?:_inplace)?"
 )
 
 
@@ -29,16 +20,15 @@ def _decode(name: str) -> KernelId | None:
     if not found or not cpp.args:
         return None
     r = NameParser(name, "torch_symm_mem")
-    coll = COLLECTIVES[found["coll"]]
+    coll = found["coll"].title().replace("_", "")
     r.put(cpp.base, "op", "collective", "between GPUs")
     r.put(cpp.base, "coll", coll, "the collective")
     lib = "torch symmetric memory (multimem/NVLS)" if found["multimem"] else ""
     r.put(cpp.base, "lib", lib, "PyTorch's collectives over symmetric memory, with multicast")
-    dtype = _dtypes.cpp(cpp.arg(0))
-    r.put(cpp.arg(0), "dtype", dtype, "element type: {}")
+    dtype = _dtypes.put(r, cpp.arg(0), "dtype", "element type: {}")
     size = _cpp.integer(cpp.arg(1))
     r.put(cpp.arg(1), "bytes_per_access", size, "{} bytes at a time")
     return r.done("comms", f"symm_mem {coll} {dtype or ''}".strip())
 
 
-FAMILY = Family("torch_symm_mem", _decode, order=35, states=word_set("coll dtype bytes_per_access"))
+FAMILY = Family("torch_symm_mem", _decode, 35, word_set("coll dtype bytes_per_access"))

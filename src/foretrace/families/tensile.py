@@ -12,8 +12,8 @@ activation and scaling are what the kernel can do, not proof of it.
 from __future__ import annotations
 
 from foretrace.families._dtypes import by_spelling
-from foretrace.families._matmul import TRIPLE, arch_meaning, put_layout, put_tile, shape
-from foretrace.families._parser import NameParser, joined, rx, uncut, word_set
+from foretrace.families._matmul import TRIPLE, MatmulParser, arch_meaning
+from foretrace.families._parser import joined, rx, shape, uncut, word_set
 from foretrace.schema.kernel import Family, KernelId
 
 LIB = "hipBLASLt/rocBLAS (Tensile)"
@@ -52,22 +52,21 @@ def _decode(name: str) -> KernelId | None:
     head = rx(_HEAD).match(whole[:2000])
     if not head:
         return _helper(name, cut=whole != name)
-    r = NameParser(name, "rocm_tensile", "documented")
+    r = MatmulParser(name, "rocm_tensile", "documented")
     r.put(f"C{head['c']}", "op", "gemm", "a matrix product")
     r.put(f"C{head['c']}", "lib", LIB, "a kernel of AMD's BLAS libraries")
     a = "t" if head["a"].startswith("l") else "n"
     b = "n" if head["b"].startswith("l") else "t"
-    put_layout(r, f"A{head['a']}_B{head['b']}", a + b, "checked")
+    r.put_layout(f"A{head['a']}_B{head['b']}", a + b, "checked")
     _problem(r, head["problem"])
-    put_tile(r, f"MT{head['tile']}", shape(head["tile"]))
+    r.put_tile(f"MT{head['tile']}", shape(head["tile"]))
     _parameters(r, whole[head.end() : 4000])
     return r.done("gemm", joined("tensile", head["tile"], a + b, r.get("dtype_in")))
 
 
-def _problem(r: NameParser, problem: str) -> None:
-    types = next(
-        (m for p in (_THREE_TYPES, _SPLIT_TYPES, _ONE_TYPE) if (m := rx(p).match(problem))), None
-    )
+def _problem(r: MatmulParser, problem: str) -> None:
+    matches = (rx(pattern).match(problem) for pattern in (_THREE_TYPES, _SPLIT_TYPES, _ONE_TYPE))
+    types = next(filter(None, matches), None)
     if not types:
         return
     found = types.groupdict()
@@ -82,13 +81,12 @@ def _problem(r: NameParser, problem: str) -> None:
     _abilities(r, problem[types.end() :].strip("_"))
 
 
-def _abilities(r: NameParser, rest: str) -> None:
+def _abilities(r: MatmulParser, rest: str) -> None:
     words = rest.split("_")
     for pattern, field, meaning in ABILITIES:
         text = next((word for word in words if rx(pattern).fullmatch(word)), "")
-        r.put(
-            text, field, bool(text), meaning if text else f"it cannot: no word for it ({meaning})"
-        )
+        words_for_it = meaning if text else f"it cannot: no word for it ({meaning})"
+        r.put(text, field, bool(text), words_for_it)
     active = next((word for word in words if rx(rf"H?A(?:{_T})?").fullmatch(word)), "")
     if active:
         kind = "hipblaslt_all" if active.startswith("H") else "all"
@@ -96,7 +94,7 @@ def _abilities(r: NameParser, rest: str) -> None:
         r.put(active, "activation", f"runtime-selectable ({kind})", meaning)
 
 
-def _parameters(r: NameParser, tail: str) -> None:
+def _parameters(r: MatmulParser, tail: str) -> None:
     """A parameter is the capital letters of its name and its value; the telling ones are read."""
     for pattern, field, meaning in PARAMETERS:
         found = rx(pattern).search(tail)
@@ -119,7 +117,7 @@ def _value(field: str, text: str) -> object:
 
 def _helper(name: str, cut: bool) -> KernelId:
     """`Cijk_S_PostGSU3_VW4` adds the pieces of a product split over K; others scale C first."""
-    r = NameParser(name, "rocm_tensile", "documented")
+    r = MatmulParser(name, "rocm_tensile", "documented")
     if cut:
         return r.done("gemm", "tensile")
     r.put(name[:4], "lib", LIB, "a kernel of AMD's BLAS libraries")
@@ -129,12 +127,7 @@ def _helper(name: str, cut: bool) -> KernelId:
     return r.done("reduction", "tensile split-K reduce")
 
 
-FAMILY = Family(
-    "rocm_tensile",
-    _decode,
-    order=10,
-    states=word_set("""
-        layout tile dtype_in dtype_compute bias arch stream_k workgroup mfma dtype_out
-        global_split_u
-    """),
-)
+_STATES = """
+    layout tile dtype_in dtype_compute bias arch stream_k workgroup mfma dtype_out global_split_u
+"""
+FAMILY = Family("rocm_tensile", _decode, 10, word_set(_STATES))

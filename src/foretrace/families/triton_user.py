@@ -11,15 +11,21 @@ triton_kernels for MoE states more:
 from __future__ import annotations
 
 from foretrace.families import _words
-from foretrace.families._matmul import put_tile
-from foretrace.families._parser import NameParser, row_for, rx, word_set
+from foretrace.families._matmul import TRIPLE, MatmulParser
+from foretrace.families._parser import joined, row_for, rx, shape, word_set
 from foretrace.schema.kernel import Family, KernelId
 
 _OGS = (
     r"_p?(?P<base>matmul_ogs)_(?P<layout>[NT]{3})_(?P<out>[a-z0-9]+?)x(?P<a>[a-z0-9]+?)x"
-    r"(?P<b>[a-z0-9]+?)"
-    r"_(?P<m>\d{1,5})x(?P<n>\d{1,5})x(?P<k>\d{1,5})x(?P<split>\d{1,5})(?P<rest>(?:_[a-z0-9]+)*)"
+    rf"(?P<b>[a-z0-9]+?)_(?P<tile>{TRIPLE})x(?P<split>\d{{1,5}})(?P<rest>(?:_[a-z0-9]+)*)"
 )
+# group of the pattern, its text in the name, field, kind, meaning
+_OGS_TYPES = """
+    out  {}  dtype_out  text  type of the result: {}
+    a    {}  dtype_a    text  type of the activation: {}
+    b    {}  dtype_b    text  type of the weight: {}
+"""
+EPILOGUES = ("swiglu", "geglu", "gelu", "relu", "silu")
 _HABIT = (
     r"_[A-Za-z]\w*|\w*(?:_kernel|_fwd|_bwd|_forward|_backward|_triton|_fwd_inner)"
     r"(?:_\w{1,24})?|triton_\w+"
@@ -63,7 +69,7 @@ def _decode(name: str) -> KernelId | None:
         return _known(name, plain, *known)
     if not rx(_HABIT).fullmatch(plain):
         return None
-    r = NameParser(name, "user_triton")
+    r = MatmulParser(name, "user_triton")
     meaning = "looks like a Triton kernel: then the name is the Python function's"
     r.put(plain, "op", "user triton", meaning)
     _spec(r, name, plain)
@@ -71,7 +77,7 @@ def _decode(name: str) -> KernelId | None:
 
 
 def _known(name: str, plain: str, role: str, op: str, short: str, lib: str) -> KernelId:
-    r = NameParser(name, "user_triton")
+    r = MatmulParser(name, "user_triton")
     r.note(plain, "a Triton kernel, known by its function name")
     r.put(plain, "op", op, f"{short}, from the function's name")
     r.put(plain, "lib", lib, "{} defines a function of this name")
@@ -81,13 +87,13 @@ def _known(name: str, plain: str, role: str, op: str, short: str, lib: str) -> K
 
 def _attention(name: str, plain: str) -> KernelId:
     way = ATTENTION[plain]
-    r = NameParser(name, "user_triton")
+    r = MatmulParser(name, "user_triton")
     r.put(plain, "op", f"sdpa_{way}", f"attention, {'forward' if way == 'fwd' else 'backward'}")
     r.put(plain, "lib", "AOTriton / Triton flash attention", "what PyTorch's SDPA launches on ROCm")
     return r.done("attention", f"attn {way}")
 
 
-def _spec(r: NameParser, name: str, plain: str) -> None:
+def _spec(r: MatmulParser, name: str, plain: str) -> None:
     if plain != name:
         spec = name[len(plain) :].lstrip("_")
         meaning = "Triton 2's argument list: d = divisible by 16, c = equal to 1"
@@ -95,31 +101,17 @@ def _spec(r: NameParser, name: str, plain: str) -> None:
 
 
 def _ogs(name: str, found: dict[str, str]) -> KernelId:
-    r = NameParser(name, "user_triton")
+    r = MatmulParser(name, "user_triton")
     r.put(found["base"], "op", "gemm", "a matrix product, grouped by expert (MoE)")
     r.put(found["base"], "lib", "triton_kernels matmul_ogs", "triton_kernels")
     r.put(found["layout"], "layout", found["layout"], "layouts of the operands")
-    types = (
-        ("out", "dtype_out", "result"),
-        ("a", "dtype_a", "activation"),
-        ("b", "dtype_b", "weight"),
-    )
-    for key, field, meaning in types:
-        r.put(found[key], field, found[key], f"type of the {meaning}: {found[key]}")
-    tile = [int(found[key]) for key in "mnk"]
-    put_tile(r, "x".join(str(number) for number in tile), tile)
-    r.put(found["split"], "split_k", int(found["split"]), f"K in {found['split']} pieces")
-    rest = [
-        word
-        for word in found["rest"].split("_")
-        if word in ("swiglu", "geglu", "gelu", "relu", "silu")
-    ]
+    r.put_groups(found, _OGS_TYPES)
+    r.put_tile(found["tile"], shape(found["tile"]))
+    r.put_groups(found, "split  {}  split_k  number  K in {} pieces")
+    rest = [word for word in found["rest"].split("_") if word in EPILOGUES]
     if rest:
         r.put(rest[0], "epilogue", rest, "applied at the end")
-    short = " ".join(["matmul_ogs", "x".join(str(number) for number in tile), *rest])
-    return r.done("gemm", short)
+    return r.done("gemm", joined("matmul_ogs", found["tile"], *rest))
 
 
-FAMILY = Family(
-    "user_triton", _decode, order=90, states=word_set("tile split_k dtype_b epilogue op arg_spec")
-)
+FAMILY = Family("user_triton", _decode, 90, word_set("tile split_k dtype_b epilogue op arg_spec"))

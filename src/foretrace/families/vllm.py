@@ -73,13 +73,12 @@ def _literal(r: NameParser, cpp: _cpp.Cpp, function: str) -> KernelId:
 
 def _cache(r: NameParser, cpp: _cpp.Cpp) -> KernelId:
     r.put(cpp.base, "op", "kv_cache_write", "writes keys and values into the paged cache")
-    source, cached = _dtypes.cpp(cpp.arg(0)), _dtypes.cpp(cpp.arg(1))
-    r.put(cpp.arg(0), "dtype_in", source, "reads {}")
+    _dtypes.put(r, cpp.arg(0), "dtype_in", "reads {}")
+    cached = _dtypes.cpp(cpp.arg(1))
     kind = rx(r"Fp8KVCacheDataType\)(\d)").search(cpp.arg(2))
     if kind:
-        cached = cached if kind[1] == "0" else "fp8"
-    if kind and cached:
-        r.put(cpp.arg(2), "dtype_cache", cached, "the cache holds {}")
+        held = cached if kind[1] == "0" else "fp8"
+        r.put(cpp.arg(2), "dtype_cache", held, "the cache holds {}")
     return r.done("scatter_gather", "kv cache write")
 
 
@@ -108,6 +107,4 @@ def _mangled_name(name: str) -> KernelId | None:
     return r.done(role, short.replace("{}", "").strip())
 
 
-FAMILY = Family(
-    "vllm_cuda", _decode, order=55, states=word_set("op dtype neox dtype_in dtype_cache")
-)
+FAMILY = Family("vllm_cuda", _decode, 55, word_set("op dtype neox dtype_in dtype_cache"))

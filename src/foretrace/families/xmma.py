@@ -14,16 +14,8 @@ inferred from some 15,000 names that fit it.
 from __future__ import annotations
 
 from foretrace.families._dtypes import WORDS
-from foretrace.families._matmul import (
-    TRIPLE,
-    put_arch,
-    put_layout,
-    put_tensor_core,
-    put_tile,
-    shape,
-    times,
-)
-from foretrace.families._parser import NameParser, joined, rx, uncut, word_set
+from foretrace.families._matmul import TRIPLE, MatmulParser, times
+from foretrace.families._parser import joined, rx, shape, uncut, word_set
 from foretrace.schema.kernel import Family, KernelId
 
 OPS = {
@@ -46,15 +38,24 @@ _HEAD = (
     r"(?P<out>[ntc]|n[a-z]+\d*))?(?=_|$)"
 )
 _SIZES = (
-    rf"_tilesize(?P<tile>{TRIPLE})(?:_cgasize(?P<cluster>{TRIPLE}))?(?:_stage"
-    rf"(?P<stages>\d{{1,3}}))?"
-    rf"(?:_(?P<unit>warpgroupsize|warpsize)(?P<warps>{TRIPLE}))?(?:_g(?P<groups>\d{{1,4}}))?"
-    rf"(?:_tensor(?P<mma>{TRIPLE})|_(?P<ffma>ffma))?(?=_|$)"
+    rf"_tilesize(?P<tile>{TRIPLE})(?:_cgasize(?P<cluster>{TRIPLE}))?"
+    rf"(?:_stage(?P<stages>\d{{1,3}}))?"
+    rf"(?:_warpgroupsize(?P<warpgroups>{TRIPLE})|_warpsize(?P<warps>{TRIPLE}))?"
+    rf"(?:_g(?P<groups>\d{{1,4}}))?(?:_tensor(?P<mma>{TRIPLE})|_(?P<ffma>ffma))?(?=_|$)"
 )
 _END = (
     r"_?execute(?:_(?P<mode>segment_k_off|segment_k_on|split_k))?_kernel(?:_+(?:5x_)?"
     r"(?P<lib>cublas|cudnn))?"
 )
+# group of the pattern, its text in the name, field, kind, meaning
+_PARTS = """
+    cluster     {}               cluster     shape   thread blocks that share data
+    stages      stage{}          stages      number  pipeline stages
+    warpgroups  warpgroupsize{}  warpgroups  shape   warpgroups along M, N, K
+    warps       warpsize{}       warps       shape   warps along M, N, K
+"""
+_GROUPS = "groups  g{}  g  number  group count, presumably"
+_MMA = "mma  tensor{}  mma  shape  shape of one tensor-core instruction"
 
 
 def _decode(name: str) -> KernelId | None:
@@ -62,9 +63,9 @@ def _decode(name: str) -> KernelId | None:
     head = rx(_HEAD).match(whole)
     if not head:
         return None
-    r = NameParser(name, "xmma")
+    r = MatmulParser(name, "xmma")
     found = head.groupdict()
-    put_arch(r, found["arch"], found["arch"])
+    r.put_arch(found["arch"], found["arch"])
     op, meaning = OPS[found["kind"]]
     r.put(found["kind"], "op", op, meaning)
     if found["indexed"]:
@@ -75,10 +76,13 @@ def _decode(name: str) -> KernelId | None:
     end = _sizes(r, whole, head.end())
     if "tile" in r.fields:
         _end(r, whole[end:], cut=whole != name)
-    return r.done("gemm" if op == "gemm" else "conv", _short(r))
+    words = (times(r.get("tile")), r.get("layout"), r.get("dtype_in") or r.get("dtype_a"))
+    if op == "gemm":
+        return r.done("gemm", joined("xmma", found["arch"], *words))
+    return r.done("conv", joined("xmma", found["arch"], op, *words))
 
 
-def _types(r: NameParser, found: dict[str, str]) -> None:
+def _types(r: MatmulParser, found: dict[str, str]) -> None:
     storage = [WORDS[word] for word in rx(_TYPE).findall(found["t1"])]
     fields = ("dtype_in", "dtype_out") if len(storage) == 2 else ("dtype_a", "dtype_b", "dtype_out")
     for field, dtype in zip(fields, storage, strict=True):
@@ -87,64 +91,43 @@ def _types(r: NameParser, found: dict[str, str]) -> None:
     *math, acc = [WORDS[word] for word in rx(_TYPE).findall(found["t2"])]
     r.put(found["t2"], "math_dtype", "*".join(math), f"multiplied as {' times '.join(math)}")
     r.put(found["t2"], "dtype_acc", acc, "sums are kept in {}")
-    epilogue = WORDS[found["t3"]]
-    r.put(found["t3"], "dtype_epilogue", epilogue, "the end is computed in {}")
+    r.put(found["t3"], "dtype_epilogue", WORDS[found["t3"]], "the end is computed in {}")
 
 
-def _layouts(r: NameParser, found: dict[str, str]) -> None:
+def _layouts(r: MatmulParser, found: dict[str, str]) -> None:
     first, out = found["in"] or "", found["out"] or ""
     if rx(r"[ntc]{2}").fullmatch(first):
-        put_layout(r, first, first, "checked")
+        r.put_layout(first, first, "checked")
     elif filters := rx(r"(n[a-z0-9]+?)(k[a-z]*)").fullmatch(first):
         r.put(filters[1], "layout_in", filters[1], "order of the input's dimensions")
         r.put(filters[2], "layout_filter", filters[2], "order of the filter's dimensions")
     r.put(out, "layout_out", out, "layout of the result")
 
 
-def _sizes(r: NameParser, name: str, end: int) -> int:
+def _sizes(r: MatmulParser, name: str, end: int) -> int:
     sizes = rx(_SIZES).match(name, end)
     if not sizes:
         return end
     found = sizes.groupdict()
-    put_tile(r, found["tile"], shape(found["tile"]))
-    if found["cluster"]:
-        r.put(found["cluster"], "cluster", shape(found["cluster"]), "thread blocks that share data")
-    if found["stages"]:
-        r.put(f"stage{found['stages']}", "stages", int(found["stages"]), "pipeline stages")
-    if found["warps"]:
-        field = "warpgroups" if found["unit"] == "warpgroupsize" else "warps"
-        r.put(
-            found["unit"] + found["warps"], field, shape(found["warps"]), f"{field} along M, N, K"
-        )
-    if found["groups"]:
-        r.put(
-            f"g{found['groups']}", "g", int(found["groups"]), "group count, presumably", "unknown"
-        )
-    if found["mma"]:
-        meaning = "shape of one tensor-core instruction"
-        r.put("tensor" + found["mma"], "mma", shape(found["mma"]), meaning)
-    _tensor_core(r, found)
+    r.put_tile(found["tile"], shape(found["tile"]))
+    r.put_groups(found, _PARTS)
+    r.put_groups(found, _GROUPS, "unknown")
+    r.put_groups(found, _MMA)
+    if found["ffma"]:
+        r.put_tensor_core("ffma", False)
+    elif found["mma"]:
+        r.put_tensor_core("tensor" + found["mma"], True)
+    elif found["warpgroups"]:
+        r.put_tensor_core("warpgroupsize" + found["warpgroups"], True)
     return sizes.end()
 
 
-def _tensor_core(r: NameParser, found: dict[str, str]) -> None:
-    if found["ffma"]:
-        put_tensor_core(r, "ffma", False)
-    elif found["mma"]:
-        put_tensor_core(r, "tensor" + found["mma"], True)
-    elif found["unit"] == "warpgroupsize":
-        put_tensor_core(r, "warpgroupsize" + found["warps"], True)
-
-
-def _end(r: NameParser, tail: str, cut: bool) -> None:
+def _end(r: MatmulParser, tail: str, cut: bool) -> None:
     end = rx(_END).search(tail)
     tokens = rx(r"_?execute.*|_?kernel$").sub("", tail).strip("_")
     if tokens and (end or not cut):
-        words = (
-            "alignment, or what the end of the kernel can do (bias, gelu, …); not proof that "
-            "it was done"
-        )
-        r.put(tokens, "tokens", tokens, words)
+        ending = "what the end of the kernel can do (bias, gelu, …)"
+        r.put(tokens, "tokens", tokens, f"alignment, or {ending}; not proof that it was done")
     if not end:
         return
     mode = end["mode"] or "plain"
@@ -154,18 +137,7 @@ def _end(r: NameParser, tail: str, cut: bool) -> None:
     r.put(end["lib"], "lib", end["lib"], "launched by {}")
 
 
-def _short(r: NameParser) -> str:
-    op = "" if r.get("op") == "gemm" else r.get("op")
-    dtype = r.get("dtype_in") or r.get("dtype_a")
-    return joined("xmma", r.get("arch"), op, times(r.get("tile")), r.get("layout"), dtype)
-
-
-FAMILY = Family(
-    "xmma",
-    _decode,
-    order=12,
-    states=word_set("""
-        arch layout tile tensor_core tokens splitk lib dtype_acc op layout_in
-        layout_filter stages g
-    """),
-)
+_STATES = """
+    arch layout tile tensor_core tokens splitk lib dtype_acc op layout_in layout_filter stages g
+"""
+FAMILY = Family("xmma", _decode, 12, word_set(_STATES))

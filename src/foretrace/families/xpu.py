@@ -18,9 +18,8 @@ def _decode(name: str) -> KernelId | None:
     r = NameParser(name, "xpu")
     r.put(cpp.base, "template", cpp.base, "ATen's SYCL kernel")
     vec = _cpp.integer(cpp.arg(0))
-    functor = _cpp.leaf(
-        next((text for text in cpp.args if _cpp.integer(text) is None and "::" in text), "")
-    )
+    functors = (text for text in cpp.args if _cpp.integer(text) is None and "::" in text)
+    functor = _cpp.leaf(next(functors, ""))
     if vec is not None and cpp.base == "VectorizedElementwiseKernel":
         r.put(cpp.arg(0), "vec", vec, "{} elements per load")
     if functor:
@@ -34,4 +33,4 @@ def _decode(name: str) -> KernelId | None:
     return r.done("pointwise" if elementwise else role, joined(word, dtype))
 
 
-FAMILY = Family("xpu", _decode, order=32, states=word_set("vec op dtype"))
+FAMILY = Family("xpu", _decode, 32, word_set("vec op dtype"))

@@ -45,4 +45,4 @@ class Rule(Struct, frozen=True):
     name: str
     title: str
     check: Callable[[Any], Iterable[Finding]]
-    needs: frozenset[str] = frozenset()
+    needs: tuple[str, ...] = ()
