@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +15,8 @@ def replacing(target: Path) -> Iterator[Path]:
     The draft lies in a private folder beside the target, so that the last step is a rename within
     one file system. The folder and its parents must exist.
     """
+    import tempfile  # brings random and hashlib
+
     with tempfile.TemporaryDirectory(prefix=".foretrace-", dir=target.parent) as folder:
         draft = Path(folder) / target.name
         yield draft

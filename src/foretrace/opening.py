@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from foretrace.sources.folder import candidates, resolve
+from foretrace.sources.folder import resolve, searched
 from foretrace.sources.limits import Limits
 
 if TYPE_CHECKING:
@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 def open(  # noqa: A001 - the public name: `foretrace.open`
     path: str | os.PathLike[str], *, cache: bool = True, limits: Limits | None = None
 ) -> Trace:
-    """Open one trace: a file, a folder or zip that holds one, `archive.zip::member`, or `-` for
-    stdin.
+    """Open one trace: a file, a folder or zip that holds one, `archive.zip::member`, `-` for stdin.
 
     `.json`, gzip and zstd are recognized by content. `trace.ledger` says what was repaired or
     skipped. With `cache`, the tables of large traces are kept as Parquet in the user's cache folder
@@ -32,23 +31,19 @@ def open(  # noqa: A001 - the public name: `foretrace.open`
 def open_all(
     folder: str | os.PathLike[str], *, cache: bool = True, limits: Limits | None = None
 ) -> list[Trace]:
-    """Open every trace in a folder or zip, in order of path; each ledger also says what is odd
-    about the set as a whole.
-    """
+    """Open every trace in a folder or zip, by path; each ledger also has the notes on the set."""
     from foretrace.model.sets import note_set
 
     bounds = limits or Limits()
-    found = candidates(os.fspath(folder), bounds)
-    paths = [os.fspath(folder)] if found is None else found
+    found = searched(os.fspath(folder), bounds)
+    paths = [os.fspath(folder)] if found is None else found.traces
     opened = [open(path, cache=cache, limits=bounds) for path in paths]
     note_set(opened)
     return opened
 
 
 def is_kept(limits: Limits) -> bool:
-    """Whether a trace read under these limits may be cached: other limits may read another part of
-    the file.
-    """
+    """Whether a trace read under these limits may be cached: others may read less of the file."""
     return limits == Limits()
 
 

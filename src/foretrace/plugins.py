@@ -25,21 +25,16 @@ T = TypeVar("T")
 
 
 def modules(package: ModuleType) -> Iterator[ModuleType]:
-    """Every public module of `package`, in name order (a name that starts with `_` is shared help,
-    not an extension).
-    """
+    """Every public module of `package`, in name order; one named `_...` is shared help."""
     for info in sorted(pkgutil.iter_modules(package.__path__), key=lambda info: info.name):
         if not info.name.startswith("_"):
             yield importlib.import_module(f"{package.__name__}.{info.name}")
 
 
 def declared(package: ModuleType, attribute: str, kind: type[T], group: str) -> list[T]:
-    """The `attribute` of each module of `package` that has one, then those that entry points of
-    `group` bring.
-    """
-    found = [
-        getattr(module, attribute) for module in modules(package) if hasattr(module, attribute)
-    ]
+    """The `attribute` of each module of `package` that has one, then what `entries` brings."""
+    having = (module for module in modules(package) if hasattr(module, attribute))
+    found = [getattr(module, attribute) for module in having]
     return _checked([*found, *_loaded(group)], kind, group)
 
 

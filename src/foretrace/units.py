@@ -12,13 +12,7 @@ DASH = "–"
 
 _TIME = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us"))
 _BYTES = ((10**12, "TB"), (10**9, "GB"), (10**6, "MB"), (10**3, "kB"))
-_FLOPS = (
-    (10**15, "PFLOP"),
-    (10**12, "TFLOP"),
-    (10**9, "GFLOP"),
-    (10**6, "MFLOP"),
-    (10**3, "kFLOP"),
-)
+_FLOPS = ((10**15, "PFLOP"), *((factor, f"{unit[0]}FLOP") for factor, unit in _BYTES))
 
 
 def time_text(ns: float | None) -> str:
@@ -36,9 +30,7 @@ def span_text(seconds: float) -> str:
 
 
 def bytes_text(count: float | None) -> str:
-    """`50331648` -> `50.3 MB` (decimal units, as bandwidths are quoted); one decimal above 100 too,
-    since bytes are summed.
-    """
+    """`50331648` -> `50.3 MB`: decimal units; one decimal above 100 too, since bytes are summed."""
     return _scaled(count, _BYTES, "B", large=".1f")
 
 

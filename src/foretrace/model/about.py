@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from foretrace import devices
 from foretrace.schema.device import Device
@@ -16,8 +17,7 @@ _RANK_IN_NAME = re.compile(
 _COORDINATOR = re.compile(r"\.async_llm\.|coordinator", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
-class About:
+class About(Struct, frozen=True):
     """`device` is the first GPU's name, `arch` its generation as `sm90` or `gfx942`."""
 
     device: str | None
@@ -33,7 +33,9 @@ class About:
 
 def about(header: dict[str, Any], path: str, ledger: LedgerBuilder) -> About:
     """Read a header; a rank that it should name and does not is noted."""
-    found = [entry for entry in _list(header.get("deviceProperties")) if isinstance(entry, dict)]
+    listed = header.get("deviceProperties")
+    entries = listed if isinstance(listed, list) else []
+    found = [entry for entry in entries if isinstance(entry, dict)]
     names = tuple(str(entry.get("name") or "") for entry in found)
     first = found[0] if found else {}
     rank, world = _rank(header, path, ledger)
@@ -99,10 +101,6 @@ def _rank(
 def _rank_in_name(path: str) -> int | None:
     match = _RANK_IN_NAME.search(path.rsplit("/", 1)[-1])
     return int(next(group for group in match.groups() if group)) if match else None
-
-
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
 
 
 def _int(value: Any) -> int | None:

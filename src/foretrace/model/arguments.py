@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 import numpy as np
 import polars as pl
+from msgspec import Struct
 
+from foretrace.model.costs import OpCall
 from foretrace.model.intervals import Ints
 from foretrace.schema.tables import Tables
 
 
-@dataclass(frozen=True, slots=True)
-class Signature:
-    """One entry per argument: `dims` and `strides` are a list of numbers for a tensor, a list of
-    such lists for a TensorList, and None for what does not fit.
-    """
+class Signature(Struct, frozen=True):
+    """One entry per argument: for a tensor a list of numbers, for a TensorList a list of those."""
 
     dims: list[Any]
     types: list[str]
     strides: list[Any]
     concrete: list[str]
+
+    def call(self, name: str, kwargs: Mapping[str, Any] | None = None) -> OpCall:
+        """A call of the op `name` with these arguments, as the cost model takes it."""
+        return OpCall(name, self.dims, self.types, self.strides, self.concrete, kwargs or {})
 
     @property
     def tensors(self) -> list[list[int]]:

@@ -8,9 +8,8 @@ A step, or a call of a region, runs from its start on the host to its end there 
 last GPU work, whichever is later. It is bound by
 
     overhead   when the GPUs it uses are idle for more than half of that time: the host, or what the
-               host waits for,
-               decides how long it takes. Work of earlier steps counts as busy: a host that runs
-               ahead keeps the GPU fed.
+               host waits for, decides how long it takes. Work of earlier steps counts as busy: a
+               host that runs ahead keeps the GPU fed.
     compute, memory, comms
                else, when kernels of that bound take at least 60% of its GPU time
     unknown    when it launched nothing, or more than 40% of its GPU time is in kernels whose bound

@@ -20,9 +20,7 @@ from foretrace.schema.tables import NONE, WORK_KINDS, Tables
 
 
 class Gpu:
-    """Kernels, memcpys and memsets, one row each, in time order. `launch` and `op` are event ids or
-    -1; `delay` is NONE when unknown.
-    """
+    """One row per operation, in time order; unknown is -1 in `launch` and `op`, NONE in `delay`."""
 
     def __init__(self, tables: Tables, host: Host, ledger: LedgerBuilder) -> None:
         self.host = host
@@ -36,7 +34,9 @@ class Gpu:
         self.is_memset: Bools = host.is_kind("gpu_memset")[self.id]
         self._places(tables)
         self._links(tables["events"], ledger)
-        self._note_streams(ledger)
+        lanes, start, end = (each[self.usable] for each in (self.lane, self.start, self.end))
+        ledger.note("stream_overlap", overlapping(lanes, start, end))
+        self._note_overruns(ledger)
 
     def __len__(self) -> int:
         return len(self.id)
@@ -87,9 +87,7 @@ class Gpu:
         self._note_lost(callers, given, ledger)
 
     def _by_key(self, linkable: Bools, callers: Ints, given: Ints) -> Ints:
-        """The call with the same correlation in the same namespace, or -1. `given` is what the
-        callers carry.
-        """
+        """The call of the same namespace whose correlation (`given`) is the same, or -1."""
         found = np.full(len(self.id), -1, np.int64)
         for number in np.unique(self.device_space).tolist():
             here = self.host.namespace[callers] == number
@@ -162,16 +160,8 @@ class Gpu:
             text = f"{count:,} of {len(launches):,} launches ({share:.1%}) have no GPU event"
             ledger.note("gpu_events_missing", count, f"{text} in this trace")
 
-    def _note_streams(self, ledger: LedgerBuilder) -> None:
-        rows = self.usable
-        lanes = self.lane[rows]
-        ledger.note("stream_overlap", overlapping(lanes, self.start[rows], self.end[rows]))
-        self._note_overruns(ledger)
-
     def _note_overruns(self, ledger: LedgerBuilder) -> None:
-        """A stream runs its work in turn, so what outlasts the next has a false end (kernels of
-        graphs may overlap).
-        """
+        """A stream runs its work in turn: what outlasts the next has a false end, not in graphs."""
         rows = np.flatnonzero(self.usable & ~self.in_graph)
         rows = rows[np.lexsort((self.end[rows], self.start[rows], self.lane[rows]))]
         first, then = rows[:-1], rows[1:]

@@ -5,14 +5,12 @@ whichever is later; without steps, the time from the first to the last GPU work.
 one cause, the first that fits:
 
     sync      the host was waiting for the GPU when it ran dry, or for most of the time until the
-              next launch: nothing
-              could be launched until the wait was over
+              next launch: nothing could be launched until the wait was over
     unknown   the launch of the next work is not in the trace
     device    the next work was already launched when the gap began: the device was between two
               GPU operations, or waited for another stream
     profiler  for most of the time until the next launch the profiler was at work on itself (buffer
-              requests, lazy
-              loading)
+              requests, lazy loading)
     copy      for most of that time the host was inside a copy or a fill
     launch    for most of that time the host was inside ops and launch calls: it could not issue
               work fast enough
@@ -23,10 +21,10 @@ With several devices each has gaps of its own; times are summed over devices.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 
 from foretrace.model import calls
 from foretrace.model.covered import Covered
@@ -39,10 +37,10 @@ CAUSES = ("sync", "device", "profiler", "copy", "launch", "host", "unknown")
 _FAR = np.iinfo(np.int64).max // 4
 
 
-@dataclass(frozen=True, slots=True)
-class Idle:
-    """One row per gap: `start`, `end`, `cause` (a place in CAUSES), `then` (the row of `gpu` that
-    ended it, or -1). `window_ns` is the whole time that was looked at.
+class Idle(Struct, frozen=True):
+    """One row per gap; `cause` is a place in CAUSES, `then` the row of `gpu` that ended it, or -1.
+
+    `window_ns` is the whole time that was looked at.
     """
 
     start: Ints
@@ -129,19 +127,16 @@ def _causes(trace: Trace, start: Ints, end: Ints, then: Ints) -> Ints:
     waits, own, copying, issuing = _host_time(trace)
     waiting = waits.holds(start)
     half = (until - start) / 2
-    tests = (
-        ("sync", (waiting & (until > start)) | (waits.between(start, until) > half)),
-        ("unknown", (then >= 0) & ~known),
-        ("device", known & (launched <= start)),
-        ("profiler", own.between(start, until) > half),
-        ("copy", copying.between(start, until) > half),
-        ("launch", issuing.between(start, until) > half),
-    )
-    return np.select(
-        [test for _, test in tests],
-        [CAUSES.index(cause) for cause, _ in tests],
-        CAUSES.index("host"),
-    )
+    tests = {
+        "sync": (waiting & (until > start)) | (waits.between(start, until) > half),
+        "unknown": (then >= 0) & ~known,
+        "device": known & (launched <= start),
+        "profiler": own.between(start, until) > half,
+        "copy": copying.between(start, until) > half,
+        "launch": issuing.between(start, until) > half,
+    }
+    numbers = [CAUSES.index(cause) for cause in tests]
+    return np.select(list(tests.values()), numbers, CAUSES.index("host"))
 
 
 def _host_time(trace: Trace) -> tuple[Covered, Covered, Covered, Covered]:

@@ -14,9 +14,7 @@ def union_length(start: Ints, end: Ints) -> int:
 
 
 def union_by_group(group: Ints, start: Ints, end: Ints, groups: int) -> Ints:
-    """Covered time per group. Groups are laid end to end on one axis, so that a single sweep serves
-    all of them.
-    """
+    """Covered time per group; the groups lie end to end on one axis, for a single sweep."""
     covered = np.zeros(groups, np.int64)
     if not len(start):
         return covered
@@ -46,12 +44,7 @@ def _lanes(group: Ints, start: Ints, end: Ints) -> tuple[Ints, Ints, Ints]:
 
 
 def innermost(outer_start: Ints, outer_end: Ints, points: Ints) -> Ints:
-    """For each point the last range that starts at or before it and is still open, or -1. Ranges
-    are sorted by start.
-
-    Right for ranges that follow each other or nest; among ranges that cross, the one that started
-    last wins.
-    """
+    """For each point the last range (sorted by start) that is open there, or -1."""
     found = np.searchsorted(outer_start, points, side="right") - 1
     pending = np.flatnonzero(found >= 0)
     while len(pending):

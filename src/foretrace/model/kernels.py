@@ -21,21 +21,15 @@ from foretrace.model.gpu import numbered
 from foretrace.model.intervals import Ints
 from foretrace.model.work import work_table
 from foretrace.schema.device import Device
-from foretrace.schema.kernel import KernelId
 
 if TYPE_CHECKING:
     from foretrace.model.trace import Trace
 
 _PRICED = {
-    "flops": pl.Int64,
-    "bytes_read": pl.Int64,
-    "bytes_written": pl.Int64,
-    "bytes": pl.Int64,
-    "cost_certainty": pl.String,
-    "cost_note": pl.String,
-    "operand_type": pl.String,
+    **dict.fromkeys(("flops", "bytes_read", "bytes_written", "bytes"), pl.Int64),
+    **dict.fromkeys(("cost_certainty", "cost_note", "operand_type"), pl.String),
 }
-
+_SAME = ("short", "family", "role", "flops", "bytes", *list(_PRICED)[-3:])  # within a case
 _NO_COST = (None, None, None, None, costs.Certainty.NONE, None, None)
 _NO_SIZES = "the op's arguments have no recorded sizes"
 
@@ -52,9 +46,7 @@ def described(trace: Trace) -> pl.DataFrame:
 
 
 def grouped(trace: Trace) -> pl.DataFrame:
-    """One row per case: kernels of one name whose ops had the same shapes, with rates and bound at
-    their median time.
-    """
+    """One row per case (one name and the same shapes), with rates and bound at its median time."""
     frame = trace.kernels.group_by("name", "signature", maintain_order=True).agg(
         pl.col("id").alias("kernels"),
         pl.len().alias("count"),
@@ -66,32 +58,13 @@ def grouped(trace: Trace) -> pl.DataFrame:
         pl.col("dur_ns").max().alias("max_ns"),
         pl.col("op_name").drop_nulls().unique(maintain_order=True).alias("ops"),
         pl.col("op").drop_nulls().first(),
-        *(
-            pl.col(name).first()
-            for name in (
-                "short",
-                "family",
-                "role",
-                "flops",
-                "bytes",
-                "cost_certainty",
-                "cost_note",
-                "operand_type",
-            )
-        ),
+        pl.col(_SAME).first(),
     )
     device = device_of(trace.about)
-    places = [
-        _place(device, row)
-        for row in frame.select(
-            "name", "role", "flops", "bytes", "median_ns", "operand_type"
-        ).iter_rows(named=True)
-    ]
-    return frame.with_columns(
-        pl.Series("tflops", [place[0] for place in places], dtype=pl.Float64),
-        pl.Series("gbps", [place[1] for place in places], dtype=pl.Float64),
-        pl.Series("bound", [place[2] for place in places], dtype=pl.String),
-    )
+    known = frame.select("name", "role", "flops", "bytes", "median_ns", "operand_type")
+    places = [_place(device, row) for row in known.iter_rows(named=True)]
+    kinds = {"tflops": pl.Float64, "gbps": pl.Float64, "bound": pl.String}
+    return frame.hstack(pl.DataFrame(places, kinds, orient="row"))
 
 
 def _place(device: Device | None, row: dict[str, Any]) -> tuple[float | None, float | None, str]:
@@ -121,41 +94,29 @@ class _Cases:
         self.op_name = np.where(self.op >= 0, self.host.name[np.maximum(self.op, 0)], -1)
         self.signature = trace.arguments.numbers(self.op)
         self.chain = chain_ids(trace, self.op)
-        self.ids: dict[int, KernelId] = {
-            number: families.decode(self.host.names[number])
-            for number in np.unique(self.name).tolist()
+        self.kwargs = {
+            row["event"]: {"kernel_backend": row["backend"], "kernel_kwargs": row["kwargs"]}
+            for row in trace.tables["triton"].iter_rows(named=True)
         }
         distinct, self.grid = distinct_lists(grids)
-        self.blocks: Ints = np.array([math.prod(grid) if grid else 0 for grid in distinct])[
-            self.grid
-        ]
+        blocks = np.array([math.prod(grid) if grid else 0 for grid in distinct])
+        self.blocks: Ints = blocks[self.grid]
 
     def columns(self) -> list[pl.Series]:
         """Every column that is the same for all kernels of a case, worked out once per case."""
-        first, member = _distinct(self.name, self.op_name)
-        roles = [self._role(int(self.name[at]), int(self.op_name[at])) for at in first.tolist()]
-        role = pl.Series(roles, dtype=pl.String)[member]
-        return [
-            self._from_name("family", [self.ids[number].family for number in sorted(self.ids)]),
-            role.alias("role"),
-            self._from_name("short", [self.ids[number].short for number in sorted(self.ids)]),
-            *self._prices(roles, member),
-        ]
+        first, self.role_of = _distinct(self.name, self.op_name)
+        pairs = zip(self.name[first].tolist(), self.op_name[first].tolist(), strict=True)
+        names = [*self.host.names, ""]  # -1: no op
+        self.roles = [families.role_for(names[name], names[op]) for name, op in pairs]
+        numbers, place = np.unique(self.name, return_inverse=True)
+        decoded = [families.decode(names[number]) for number in numbers.tolist()]
+        family = pl.Series("family", [kernel.family for kernel in decoded], dtype=pl.String)
+        short = pl.Series("short", [kernel.short for kernel in decoded], dtype=pl.String)
+        role = pl.Series("role", self.roles, dtype=pl.String)
+        return [family[place], role[self.role_of], short[place], *self._prices()]
 
-    def _from_name(self, column: str, values: list[str]) -> pl.Series:
-        place = np.searchsorted(np.array(sorted(self.ids), np.int64), self.name)
-        return pl.Series(column, values, dtype=pl.String)[place]
-
-    def _role(self, name: int, op: int) -> str:
-        return families.role_for(self.host.names[name], self.host.names[op] if op >= 0 else "")
-
-    def _prices(self, roles: list[str], role_of: Ints) -> list[pl.Series]:
-        """Flops and bytes of every kernel.
-
-        Calls that launched one kernel are priced once per op, shapes and kernel name; calls that
-        launched several once per set of kernels they launched.
-        """
-        calls = _OpCalls(self.trace)
+    def _prices(self) -> list[pl.Series]:
+        """Flops and bytes: one kernel is priced per op, shapes and name, several once per set."""
         found: list[tuple[Any, ...]] = [_NO_COST]
         price = np.zeros(len(self.event), np.int64)
         shaped = np.flatnonzero((self.op >= 0) & (self.signature >= 0))
@@ -164,23 +125,15 @@ class _Cases:
         alone = shaped[launched == 1]
         first, case = _distinct(self.op_name[alone], self.signature[alone], self.name[alone])
         for at in alone[first].tolist():
-            found += self._priced(calls, [at], roles, role_of)
+            found += self._priced([at])
         price[alone] = 1 + case
-        self._price_groups(shaped[launched > 1], calls, roles, role_of, found, price)
+        self._price_groups(shaped[launched > 1], found, price)
         return [
             pl.Series(name, [row[at] for row in found], dtype=kind)[price]
             for at, (name, kind) in enumerate(_PRICED.items())
         ]
 
-    def _price_groups(
-        self,
-        rows: Ints,
-        calls: _OpCalls,
-        roles: list[str],
-        role_of: Ints,
-        found: list[tuple[Any, ...]],
-        price: Ints,
-    ) -> None:
+    def _price_groups(self, rows: Ints, found: list[tuple[Any, ...]], price: Ints) -> None:
         groups: dict[int, list[int]] = {}
         for at, op in zip(rows.tolist(), self.op[rows].tolist(), strict=True):
             groups.setdefault(op, []).append(at)
@@ -190,18 +143,17 @@ class _Cases:
             key = (int(self.op_name[members[0]]), int(self.signature[members[0]]), kernels)
             if key not in known:
                 known[key] = len(found)
-                found += self._priced(calls, members, roles, role_of)
+                found += self._priced(members)
             price[members] = known[key] + np.arange(len(members))
 
-    def _priced(
-        self, calls: _OpCalls, members: list[int], roles: list[str], role_of: Ints
-    ) -> list[tuple[Any, ...]]:
-        call = calls.call(
-            int(self.op_name[members[0]]), int(self.signature[members[0]]), int(self.op[members[0]])
-        )
+    def _priced(self, members: list[int]) -> list[tuple[Any, ...]]:
+        first = members[0]
+        signature = self.trace.arguments.signatures[self.signature[first]]
+        name = self.host.names[self.op_name[first]]
+        call = signature.call(name, self.kwargs.get(int(self.op[first]), {}))
         costed = costs.attribute(
             call,
-            [roles[role_of[at]] for at in members],
+            [self.roles[self.role_of[at]] for at in members],
             [int(self.length[at]) for at in members],
             names=[self.host.names[self.name[at]] for at in members],
             blocks=[int(self.blocks[at]) for at in members],
@@ -209,34 +161,8 @@ class _Cases:
         return [(*_priced(cost), call.operand_type) for cost in costed]
 
 
-class _OpCalls:
-    """Op calls as the cost model takes them."""
-
-    def __init__(self, trace: Trace) -> None:
-        self.names = trace.host.names
-        self.signatures = trace.arguments.signatures
-        triton = trace.tables["triton"]
-        self.kwargs = {
-            row["event"]: {"kernel_backend": row["backend"], "kernel_kwargs": row["kwargs"]}
-            for row in triton.iter_rows(named=True)
-        }
-
-    def call(self, op_name: int, signature: int, event: int) -> costs.OpCall:
-        found = self.signatures[signature]
-        return costs.OpCall(
-            self.names[op_name],
-            found.dims,
-            found.types,
-            found.strides,
-            found.concrete,
-            self.kwargs.get(int(event), {}),
-        )
-
-
 def chain_ids(trace: Trace, op: Ints) -> Ints:
-    """A number for the path of op names above each op, equal for equal paths; -1 where there is no
-    op.
-    """
+    """A number for the path of op names above each op; -1 where there is no op."""
     host = trace.host
     path = np.zeros(host.count, np.uint64)
     ops = np.flatnonzero(host.is_op & host.lasting)

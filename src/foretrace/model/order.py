@@ -6,11 +6,11 @@ launches, so a rule looks at cases one by one and at launches as whole arrays.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from msgspec import Struct
 
 from foretrace import families
 from foretrace.model.costs import OpCall
@@ -21,13 +21,10 @@ if TYPE_CHECKING:
     from foretrace.model.trace import Trace
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
-    """One case. `count` and `ns` are over the launches that count (those in steps, where there are
-    steps).
+class Case(Struct, frozen=True):
+    """`count` and `ns` are over the launches that count: those in steps, where there are steps.
 
-    `op` is the op that launched it (the first, where several did) and `call` its recorded
-    arguments; flops and bytes are per launch.
+    `op` is the (first) op that launched it; flops and bytes are per launch.
     """
 
     number: int
@@ -91,11 +88,8 @@ class Order:
         frame, size = self.trace.kernel_cases, self.trace.kernel_cases.height
         mine = self.case[self.counts]
         count = np.bincount(mine, minlength=size).tolist()
-        ns = (
-            np.bincount(mine, weights=self.length[self.counts], minlength=size)
-            .astype(np.int64)
-            .tolist()
-        )
+        time = np.bincount(mine, weights=self.length[self.counts], minlength=size)
+        ns = time.astype(np.int64).tolist()
         first = np.unique(self.case, return_index=True)[1] if size else self.case
         rows = np.searchsorted(self.trace.kernels["id"].to_numpy(), self.event[first])
         reads, writes = (
@@ -143,5 +137,4 @@ def op_call(trace: Trace, op: int) -> OpCall | None:
     found = trace.arguments.of(op)
     if found is None or not found.dims:
         return None
-    name = trace.host.names[trace.host.name[op]]
-    return OpCall(name, found.dims, found.types, found.strides, found.concrete)
+    return found.call(trace.host.names[trace.host.name[op]])

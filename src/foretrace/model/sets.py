@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from foretrace.model.about import is_coordinator
 from foretrace.schema.ledger import LedgerBuilder, Note
@@ -19,8 +20,7 @@ if TYPE_CHECKING:
     from foretrace.model.trace import Trace
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
+class Member(Struct, frozen=True):
     """The few facts of one trace that the set needs: many traces need not be open at once."""
 
     path: str

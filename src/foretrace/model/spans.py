@@ -7,17 +7,15 @@ launches from a thread of its own.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
+from msgspec import Struct
 
 from foretrace.model.gpu import Gpu
 from foretrace.model.host import Host
 from foretrace.model.intervals import Ints, innermost
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(Struct, frozen=True):
     """One step, or one call of a region. `work` are rows of `Gpu`, in order of launch."""
 
     name: str

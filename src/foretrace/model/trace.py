@@ -35,8 +35,7 @@ _WORD = np.dtypes.StringDType()  # a quarter of what a fixed width takes
 
 
 class Trace(Displayed):
-    """A recording. Tables are Polars frames, made at first use; `ledger` says what was repaired or
-    left out.
+    """Tables are Polars frames, made at first use; `ledger` says what was repaired or left out.
 
     `events` every record with parent, depth and step; `kernels` one row per GPU kernel with its
     launch, op and step; `copies` the same for memcpys and memsets; `ops` one row per host op call;
@@ -84,16 +83,9 @@ class Trace(Displayed):
     def events(self) -> pl.DataFrame:
         """One row per record, with kind, name, parent, depth and step."""
         parent, step = self.host.parent, self.spans.step_of_events()
-        columns = [
-            with_gaps(parent, parent >= 0, "parent"),
-            pl.Series("depth", self.host.depth),
-            with_gaps(step, step >= 0, "step"),
-        ]
         kept = self.tables["events"]
-        kinds, names = (
-            pl.Series("kind", KINDS, dtype=pl.String),
-            pl.Series("name", self.host.names, dtype=pl.String),
-        )
+        kinds = pl.Series("kind", KINDS, dtype=pl.String)
+        names = pl.Series("name", self.host.names, dtype=pl.String)
         return pl.DataFrame(
             [
                 pl.Series("id", np.arange(self.host.count, dtype=np.int64)),
@@ -102,7 +94,9 @@ class Trace(Displayed):
                 kinds[kept["kind_id"]],
                 names[kept["name_id"]],
                 *kept.drop("ts_ns", "dur_ns", "kind_id", "name_id"),
-                *columns,
+                with_gaps(parent, parent >= 0, "parent"),
+                pl.Series("depth", self.host.depth),
+                with_gaps(step, step >= 0, "step"),
             ]
         )
 

@@ -14,16 +14,13 @@ from foretrace.model.intervals import Bools, Ints
 
 
 def build(track: Ints, start: Ints, end: Ints, is_call: Bools) -> tuple[Ints, Ints, int]:
-    """(parent, depth, crossings) of events that are sorted by start, the longer first. Roots have
-    parent -1.
-    """
+    """(parent or -1, depth, crossings) of events that are sorted by start, the longer first."""
     count = len(start)
     parent, depth = np.full(count, -1, np.int64), np.zeros(count, np.int64)
     if not count:
         return parent, depth, 0
-    order = np.argsort(
-        track.astype(np.int16) if int(track.max()) < 1 << 15 else track, kind="stable"
-    )
+    narrow = track.astype(np.int16) if int(track.max()) < 1 << 15 else track  # sorts faster
+    order = np.argsort(narrow, kind="stable")
     lane, begin, finish = _one_axis(track[order], start[order], end[order])
     level = np.arange(count) - np.searchsorted(np.sort(finish), begin, side="right")
     above = _last_above(level)
@@ -39,9 +36,7 @@ def build(track: Ints, start: Ints, end: Ints, is_call: Bools) -> tuple[Ints, In
 
 
 def _one_axis(track: Ints, start: Ints, end: Ints) -> tuple[Ints, Ints, Ints]:
-    """Threads laid end to end. Coordinates are doubled so that an empty range still ends after it
-    starts.
-    """
+    """Threads laid end to end, coordinates doubled: an empty range still ends after its start."""
     lane = np.cumsum(np.concatenate(([0], track[1:] != track[:-1])))
     low = start.min()
     width = 2 * (end.max() - low) + 4
@@ -58,10 +53,8 @@ def _last_above(level: Ints) -> Ints:
     by_level = np.argsort(level, kind="stable")
     edges = np.searchsorted(level[by_level], np.arange(int(level.max()) + 2))
     for number in range(1, int(level.max()) + 1):
-        here, over = (
-            by_level[edges[number] : edges[number + 1]],
-            by_level[edges[number - 1] : edges[number]],
-        )
+        over = by_level[edges[number - 1] : edges[number]]
+        here = by_level[edges[number] : edges[number + 1]]
         place = np.searchsorted(over, here) - 1
         above[here] = np.where(place >= 0, over[np.maximum(place, 0)], -1) if len(over) else -1
     return above

@@ -1,4 +1,4 @@
-"""GPU work as a table: one row per piece, with its launch, op, step and footprint."""
+"""GPU work as a table: one row per operation, with its launch, op, step and footprint."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from foretrace import opening
 from foretrace.render.safe import plain
-from foretrace.sources.folder import examined, nothing_in, refusal
+from foretrace.sources.folder import nothing_in, refusal, searched
 from foretrace.sources.limits import Limits
 
 # read whole before it is served, in a few milliseconds; of a larger file the first bytes must do
@@ -37,13 +37,13 @@ def catalog(root: str, limits: Limits) -> Catalog:
     """The traces of a folder or zip, or the one trace that `root` is. Links that lead out of the
     folder are not followed.
     """
-    found = examined(root, limits)
-    if found is None:
-        if root != "-" and (_bytes(root) <= QUICK_BYTES or refusal(root, limits) is not None):
-            # says in one line why it is not a trace, before anything is served
-            opening.open(root, cache=False, limits=limits)
-        found = [(root, None)]
-    inside = [(path, problem) for path, problem in found if _inside(path, root)]
+    found = searched(root, limits)
+    files = [(root, None)] if found is None else found.files
+    is_file = found is None and root != "-"
+    if is_file and (_bytes(root) <= QUICK_BYTES or refusal(root, limits) is not None):
+        # says in one line why it is not a trace, before anything is served
+        opening.open(root, cache=False, limits=limits)
+    inside = [(path, problem) for path, problem in files if _inside(path, root)]
     paths = [path for path, problem in inside if problem is None]
     if not paths:
         raise nothing_in(root, [])

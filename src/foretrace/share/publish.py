@@ -24,7 +24,7 @@ from foretrace.schema.documents.share import SharedTrace
 from foretrace.share.handoff import PERFETTO
 from foretrace.share.redact import KEEP, REMAINS, pseudonyms_for, redact, shared_name
 from foretrace.share.stores import Store
-from foretrace.sources.folder import candidates
+from foretrace.sources.folder import searched
 from foretrace.sources.limits import Limits
 from foretrace.units import bytes_text
 
@@ -58,8 +58,8 @@ def share(
 ) -> list[SharedTrace]:
     """Share one trace, or every trace of a folder or zip."""
     bounds = limits or Limits()
-    found = candidates(path, bounds)
-    paths = [path] if found is None else found
+    found = searched(path, bounds)
+    paths = [path] if found is None else found.traces
     if not paths:
         hint = "give a folder that holds *.json or *.json.gz traces"
         raise TraceError("E_NO_EVENTS", path, "no trace in there", hint=hint)

@@ -11,24 +11,26 @@ import io
 import os
 import stat
 import sys
-import zipfile
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from itertools import pairwise
-from typing import IO
+from itertools import chain, pairwise
+from typing import IO, TYPE_CHECKING
+
+from msgspec import Struct
 
 from foretrace.errors import LimitError, TraceError
 from foretrace.schema.ledger import LedgerBuilder
 from foretrace.sources.compressed import BLOCK, GZIP, ZSTD, Ratio, gunzip, unzstd
 from foretrace.sources.limits import Limits, raised_by
 
+if TYPE_CHECKING:
+    import zipfile
+
 ZIP = b"PK\x03\x04"
 MAX_LAYERS = 2
 
 
-@dataclass(slots=True)
-class ByteStream:
+class ByteStream(Struct):
     """Blocks of plain bytes. `plain_path` is set when the blocks are the file itself."""
 
     label: str
@@ -43,7 +45,7 @@ def open_stream(path: str, limits: Limits, ledger: LedgerBuilder) -> ByteStream:
     label = "<stdin>" if path == "-" else path
     if path != "-" and "::" in path and not os.path.exists(path):
         archive, _, member = path.partition("::")
-        raw: Iterator[bytes] = _zip_member(archive, member, limits)
+        raw = _zip_member(_open_regular(archive), archive, member, limits)
         return ByteStream(label, _checked(_peel(raw, label, limits, ledger, 0), label, limits))
     handle = _open_regular(path)
     size = None if path == "-" else os.fstat(handle.fileno()).st_size
@@ -51,9 +53,9 @@ def open_stream(path: str, limits: Limits, ledger: LedgerBuilder) -> ByteStream:
     first = next(raw, b"")
     if not _container(first) and not first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         start = _skip_bom(first, ledger)
-        blocks = _checked(_chain(first[start:], raw), label, limits)
+        blocks = _checked(chain((first[start:],), raw), label, limits)
         return ByteStream(label, blocks, None if path == "-" else path, start, size)
-    plain = _peel(_chain(first, raw), label, limits, ledger, 0)
+    plain = _peel(chain((first,), raw), label, limits, ledger, 0)
     return ByteStream(label, _checked(plain, label, limits), size=size)
 
 
@@ -88,12 +90,6 @@ def _read(handle: IO[bytes], label: str) -> Iterator[bytes]:
             yield block
 
 
-def _chain(first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
-    if first:
-        yield first
-    yield from rest
-
-
 def _container(first: bytes) -> Callable[..., Iterator[bytes]] | None:
     for magic, opener in ((GZIP, gunzip), (ZSTD, unzstd), (ZIP, _unzip)):
         if first.startswith(magic):
@@ -111,11 +107,11 @@ def _peel(
         if layer >= MAX_LAYERS:
             what = f"compressed more than {MAX_LAYERS} times"
             raise TraceError("E_GZIP", label, what, offset=0, hint="unpack it by hand first")
-        inside = opener(_chain(first, raw), label, limits, ledger)
+        inside = opener(chain((first,), raw), label, limits, ledger)
         yield from _peel(inside, label, limits, ledger, layer + 1)
     elif first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         ledger.note("bom")
-        yield from _from_utf16(_chain(first, raw), ledger)
+        yield from _from_utf16(chain((first,), raw), ledger)
     else:
         yield first[_skip_bom(first, ledger) :]
         yield from raw
@@ -152,18 +148,15 @@ def _unzip(
 ) -> Iterator[bytes]:
     """A zip met as a stream (stdin, or inside another container): it must hold one trace."""
     held = io.BytesIO(b"".join(_checked(raw, label, limits)))
-    yield from _members_blocks(held, label, None, limits)
+    yield from _zip_member(held, label, None, limits)
 
 
-def _zip_member(archive: str, member: str, limits: Limits) -> Iterator[bytes]:
-    with _open_regular(archive) as handle:
-        yield from _members_blocks(handle, archive, member, limits)
-
-
-def _members_blocks(
+def _zip_member(
     handle: IO[bytes], label: str, member: str | None, limits: Limits
 ) -> Iterator[bytes]:
-    with open_zip(handle, label, limits) as archive:
+    import zipfile  # brings bz2, lzma and shutil
+
+    with handle, open_zip(handle, label, limits) as archive:
         names = [info.filename for info in archive.infolist() if not info.is_dir()]
         name = member if member is not None else (names[0] if len(names) == 1 else "")
         if name not in names:
@@ -183,6 +176,8 @@ def _members_blocks(
 
 def open_zip(handle: IO[bytes], label: str, limits: Limits) -> zipfile.ZipFile:
     """A zip whose members neither overlap (a bomb) nor are too many; none is unpacked to disk."""
+    import zipfile
+
     try:
         archive = zipfile.ZipFile(handle)
     except (zipfile.BadZipFile, OSError, ValueError) as error:

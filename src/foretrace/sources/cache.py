@@ -11,10 +11,8 @@ read are kept, and the least recently used entries go first.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import os
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,7 +22,7 @@ from foretrace.files import replacing, write_bytes
 if TYPE_CHECKING:
     from foretrace.schema.tables import Tables
 
-FORMAT = 3  # raise when the tables change
+FORMAT = 4  # raise when the tables change
 WORTHWHILE_BYTES = 1 << 20  # smaller traces are read as fast as their cache would be
 KEEP_BYTES = 4 << 30
 KEEP_DOCUMENT_BYTES = 256 << 20  # a few hundred looks; those of older versions go first
@@ -50,16 +48,19 @@ def stamp_of(path: str) -> str | None:
 
 
 def key_of(path: str, *, if_kept: bool = False) -> str | None:
-    """The cache key of a file's content; None for what is not kept (stdin, an archive member, a
-    small file) and, with `if_kept`, for a size of which nothing was ever kept.
+    """The cache key of a file's content; None for what is not kept: small files, stdin, members.
+
+    With `if_kept`, also None for a size of which nothing was ever kept.
     """
+    from hashlib import sha256
+
     stamp = stamp_of(path)
     if stamp is None:
         return None
     size = folder() / "sizes" / stamp.partition("-")[0]
     if if_kept and not size.exists():
         return None
-    memo = folder() / "seen" / hashlib.sha256(stamp.encode()).hexdigest()[:32]
+    memo = folder() / "seen" / sha256(stamp.encode()).hexdigest()[:32]
     try:
         return memo.read_text()
     except OSError:
@@ -71,7 +72,9 @@ def key_of(path: str, *, if_kept: bool = False) -> str | None:
 
 
 def _hash(path: str) -> str:
-    digest = hashlib.sha256(f"foretrace-{FORMAT}\n".encode())
+    from hashlib import sha256
+
+    digest = sha256(f"foretrace-{FORMAT}\n".encode())
     with open(path, "rb", buffering=0) as file:
         while block := file.read(4 << 20):
             digest.update(block)
@@ -94,21 +97,15 @@ def load(path: str) -> Tables | None:
         frames = {name: pl.read_parquet(place / f"{name}.parquet") for name in TABLES}
         os.utime(place)  # `_trim` goes by this
         notes = tuple(
-            Note(note[0], note[1], note[2], note[3], tuple(map(tuple, note[4])))
-            for note in meta["notes"]
+            Note(code, severity, count, text, tuple(map(tuple, where)))
+            for code, severity, count, text, where in meta["notes"]
         )
         seen, kept, repaired, skipped = meta["ledger"]
-        return Tables(
-            meta["source"],
-            frames,
-            meta["header"],
-            Ledger(seen, kept, repaired, skipped, notes),
-            meta["base_ns"],
-            meta["resolution_ns"],
-            tuple(meta["merged"]),
-        )
+        ledger = Ledger(seen, kept, repaired, skipped, notes)
+        (base, resolution), merged = meta["clock"], tuple(meta["merged"])
+        return Tables(meta["source"], frames, meta["header"], ledger, base, resolution, merged)
     except (OSError, ValueError, LookupError, TypeError, pl.exceptions.PolarsError):
-        shutil.rmtree(place, ignore_errors=True)  # damaged: it is written again
+        _delete(place)  # damaged: it is written again
         return None
 
 
@@ -134,8 +131,7 @@ def _meta(tables: Tables) -> dict[str, Any]:
     return {
         "source": tables.source,
         "header": tables.header,
-        "base_ns": tables.base_ns,
-        "resolution_ns": tables.resolution_ns,
+        "clock": (tables.base_ns, tables.resolution_ns),
         "merged": tables.merged,
         "ledger": (ledger.seen, ledger.kept, ledger.repaired, ledger.skipped),
         "notes": [
@@ -151,10 +147,17 @@ def _trim(place: Path, most: int) -> None:
     for entry in sorted(entries, key=lambda entry: entry.stat().st_mtime, reverse=True):
         files = list(entry.iterdir()) if entry.is_dir() else [entry]
         total += sum(file.stat().st_size for file in files)
-        if total > most and entry.is_dir():
-            shutil.rmtree(entry, ignore_errors=True)
-        elif total > most:
-            entry.unlink(missing_ok=True)
+        if total > most:
+            _delete(entry)
+
+
+def _delete(entry: Path) -> None:
+    import shutil
+
+    if entry.is_dir():
+        shutil.rmtree(entry, ignore_errors=True)
+    else:
+        entry.unlink(missing_ok=True)
 
 
 def load_document(path: str, what: str) -> bytes | None:

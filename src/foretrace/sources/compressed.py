@@ -25,10 +25,8 @@ class Ratio:
         """Count output; raises `LimitError` when it is too much for the input."""
         self.given += given
         if self.given > RATIO_FREE_BYTES and self.given > self.limit * max(self.taken, 1):
-            what, hint = (
-                f"expands more than {self.limit}:1",
-                f"if you trust it, {raised_by('ratio')}",
-            )
+            what, hint = f"expands more than {self.limit}:1", raised_by("ratio")
+            hint = f"if you trust it, {hint}"
             raise LimitError("E_BOMB", self.label, what, offset=self.taken, hint=hint)
 
 

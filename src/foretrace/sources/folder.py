@@ -11,8 +11,9 @@ import os
 import re
 import shlex
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
+
+from msgspec import Struct
 
 from foretrace.errors import TraceError, UsageError
 from foretrace.schema.ledger import LedgerBuilder
@@ -20,22 +21,14 @@ from foretrace.sources.bytestream import ZIP, open_stream, open_zip
 from foretrace.sources.limits import Limits
 from foretrace.sources.sniff import empty, refuse_no_events, refuse_non_json
 
-_NAMED_LIKE_A_TRACE = re.compile(
-    r"\.(?:json|trace|tmp)(?:\.(?:gz|zst|zstd|tmp))?$|\.(?:gz|zst|zstd)$", re.IGNORECASE
-)
+_NAMED_LIKE_A_TRACE = r"(?i)\.(?:json|trace|tmp)(?:\.(?:gz|zst|zstd|tmp))?$|\.(?:gz|zst|zstd|zip)$"
 _RECORD = ".run.json"  # what `foretrace run` writes beside a trace
-_ARCHIVE = re.compile(r"\.zip$", re.IGNORECASE)
-_TRACE = re.compile(
-    rb'"traceEvents"\s*:\s*\[|^\s*\[\s*\{[^{}]{0,400}"ph"\s*:|"schemaVersion"\s*:\s*\d+\s*,'
-)
+_TRACE = rb'"traceEvents"\s*:\s*\[|^\s*\[\s*\{[^{}]{0,400}"ph"\s*:|"schemaVersion"\s*:\s*\d+\s*,'
 _PEEK = 256 << 10
 
 
-@dataclass(frozen=True, slots=True)
-class FolderContents:
-    """A folder or zip: `files` are traces and files named like traces, sorted, the latter with why
-    they cannot be read; `others` counts the rest.
-    """
+class FolderContents(Struct, frozen=True):
+    """`files` are named like traces, sorted, each with why it is unreadable; `others` counts."""
 
     files: list[tuple[str, TraceError | None]]
     others: int
@@ -47,9 +40,7 @@ class FolderContents:
 
 
 def resolve(path: str, limits: Limits) -> str:
-    """The one trace that `path` means; a folder or zip with several is a usage error that lists
-    them.
-    """
+    """The one trace that `path` means; of several, a usage error lists them."""
     found = searched(path, limits)
     if found is None:
         return path
@@ -69,18 +60,6 @@ def nothing_in(path: str, reasons: Sequence[str]) -> TraceError:
     message = f"no trace in there: {reasons[0]}{more}" if reasons else "no trace in there"
     hint = "give a folder that holds *.json or *.json.gz traces"
     return TraceError("E_NO_EVENTS", path, message, hint=hint)
-
-
-def candidates(path: str, limits: Limits) -> list[str] | None:
-    """The traces in a folder or zip, sorted; None when `path` is neither."""
-    found = searched(path, limits)
-    return None if found is None else found.traces
-
-
-def examined(path: str, limits: Limits) -> list[tuple[str, TraceError | None]] | None:
-    """`FolderContents.files` of a folder or zip; None when `path` is neither."""
-    found = searched(path, limits)
-    return None if found is None else found.files
 
 
 def searched(path: str, limits: Limits) -> FolderContents | None:
@@ -108,9 +87,9 @@ def _in_folder(path: str, limits: Limits) -> FolderContents:
     unlisted: list[OSError] = []
     files = list(_walk(path, unlisted.append))
     named = [
-        (full, _archive(full) if _ARCHIVE.search(full) else refusal(full, limits))
+        (full, _archive(full) if full.lower().endswith(".zip") else refusal(full, limits))
         for full in files
-        if _NAMED_LIKE_A_TRACE.search(full) or _ARCHIVE.search(full)
+        if re.search(_NAMED_LIKE_A_TRACE, full)
     ]
     closed = [(os.fsdecode(problem.filename), _unlisted(problem)) for problem in unlisted]
     return _contents(named, closed, len(files) - len(named))
@@ -136,7 +115,7 @@ def _is_named_like_a_trace(path: str, traces: set[str]) -> bool:
     stem = path.removesuffix(_RECORD)
     if stem != path and not traces.isdisjoint((f"{stem}.json", f"{stem}.json.gz")):
         return False
-    return bool(_NAMED_LIKE_A_TRACE.search(path) or _ARCHIVE.search(path))
+    return re.search(_NAMED_LIKE_A_TRACE, path) is not None
 
 
 def _walk(path: str, unlisted: Callable[[OSError], None]) -> Iterator[str]:
@@ -160,7 +139,7 @@ def refusal(path: str, limits: Limits) -> TraceError | None:
     """Why a file cannot be a trace, told by its first bytes; None when it looks like one."""
     try:
         held = _first_bytes(path, limits)
-        if _TRACE.search(held):
+        if re.search(_TRACE, held):
             return None
         refuse_non_json(path, held, limits.depth)
     except TraceError as problem:

@@ -7,7 +7,8 @@ The defaults leave two orders of magnitude above what 56 public traces showed: d
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, fields, replace
+
+from msgspec import Struct
 
 from foretrace.errors import UsageError
 
@@ -15,8 +16,7 @@ _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9}
 _UNITS |= {"kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "tib": 1 << 40}
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(Struct, frozen=True):
     """How much of a file is read before it is refused; sizes in bytes."""
 
     bytes: int = 16 << 30  # uncompressed
@@ -39,14 +39,13 @@ def raised_by(name: str) -> str:
 
 def parse_limits(settings: tuple[str, ...]) -> Limits:
     """`("bytes=64GiB", "depth=200")` -> Limits; a usage error lists the names."""
-    names = [field.name for field in fields(Limits)]
+    names = Limits.__struct_fields__
     changes: dict[str, int] = {}
     for setting in settings:
         name, _, value = setting.partition("=")
         match = re.fullmatch(r"(\d+)\s*([a-zA-Z]*)", value.strip())
         if name not in names or match is None or match[2].lower() not in _UNITS:
-            raise UsageError(
-                f"--limit {setting!r}: write NAME=NUMBER with NAME one of {', '.join(names)}"
-            )
+            known = ", ".join(names)
+            raise UsageError(f"--limit {setting!r}: write NAME=NUMBER with NAME one of {known}")
         changes[name] = int(match[1]) * _UNITS[match[2].lower()]
-    return replace(Limits(), **changes)
+    return Limits(**changes)

@@ -73,9 +73,8 @@ def _refuse_protobuf(path: str, first: bytes) -> None:
 
 def empty(path: str) -> TraceError:
     """The error for a file without content."""
-    return TraceError(
-        "E_EMPTY", path, "empty", offset=0, hint="was the export killed? record again"
-    )
+    hint = "was the export killed? record again"
+    return TraceError("E_EMPTY", path, "empty", offset=0, hint=hint)
 
 
 def refuse_no_events(path: str, start: bytes, whole: bool) -> TraceError:

@@ -4,17 +4,17 @@ numbers are exact.
 
 import os
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
 import pytest
+from msgspec.structs import replace
 from recorded_calls import RECORDED, Launched, kernels, launched
 
 import foretrace
 from foretrace.model import costs
 from foretrace.model.costs import Certainty, Cost, OpCall, element_type, occupancy
-from foretrace.model.costs._cost import NO_SIZES
+from foretrace.model.costs._cost import UNSIZED
 
 PRODUCTS = {"aten::mm", "aten::addmm", "aten::bmm"}
 PUBLIC = os.environ.get("FORETRACE_PUBLIC_TRACES")
@@ -63,7 +63,7 @@ def test_every_kernel_whose_op_has_shapes_gets_bytes(recorded_path: Path) -> Non
     print(coverage(recorded_path))
     for op, cost in ops:
         assert cost is not None, op.call
-        assert cost.bytes is not None or cost.note == NO_SIZES, op.call
+        assert cost.bytes is not None or cost.note == UNSIZED.note, op.call
 
 
 def test_every_matrix_product_gets_flops(recorded_path: Path) -> None:

@@ -18,9 +18,10 @@ nothing, and no price list says so.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import cache
 from itertools import zip_longest
+
+from msgspec.structs import replace
 
 from foretrace import plugins
 from foretrace.model.costs._call import OpCall, Tensor, Unpriced

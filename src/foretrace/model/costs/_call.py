@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from foretrace.model.costs._types import NOT_TENSORS, SCALAR_TYPES, SIZES
 
@@ -14,8 +15,7 @@ class Unpriced(LookupError):
     """The call has no tensor where a price needs one; the call gets the general estimate."""
 
 
-@dataclass(frozen=True, slots=True)
-class Tensor:
+class Tensor(Struct, frozen=True):
     """A tensor's shape and type; without strides it counts as dense."""
 
     dims: tuple[int, ...]
@@ -51,10 +51,8 @@ class Tensor:
         return Tensor(self.dims, type_name or self.type)
 
 
-@dataclass(frozen=True, slots=True)
-class OpCall:
-    """What a trace says about one call: `Input Dims`, `Input type`, `Input Strides`, `Concrete
-    Inputs` and the rest.
+class OpCall(Struct, frozen=True):
+    """What a trace says about one call.
 
     The four lists run in parallel, one entry per argument in schema order; any may be missing
     (older traces have no concrete inputs). `list_type` is the element type of tensor lists, which
@@ -92,9 +90,8 @@ class OpCall:
         dims, strides = _at(self.dims, index), _at(self.strides, index)
         if _at(self.types, index) != "TensorList" or not isinstance(dims, list | tuple) or not dims:
             return None
-        found = [_sizes(entry) for entry in dims]
-        sizes = [entry for entry in found if entry is not None]
-        if len(sizes) < len(found):
+        sizes = [entry for each in dims if (entry := _sizes(each)) is not None]
+        if len(sizes) < len(dims):
             return None
         return tuple(
             Tensor(entry, self.list_type, _integers(_at(strides, place)))
@@ -121,9 +118,7 @@ class OpCall:
 
     @property
     def operand_type(self) -> str | None:
-        """The type of the first tensor argument with dimensions: what the op computes with, where
-        the kernel's name does not state it.
-        """
+        """The type of the first tensor with dimensions, for kernels whose name states none."""
         return next((each.type for each in self.every_tensor() if each.dims and each.type), None)
 
     def text(self, index: int) -> str:

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TypeVar
+
+from msgspec import Struct, field
+from msgspec.structs import force_setattr
 
 from foretrace.model.costs._call import OpCall, Tensor, total
 from foretrace.schema.cost import Certainty
 
-NO_SIZES = "the profiler records no sizes for lists of more than 30 tensors"
 NO_TYPE = "the element type of a tensor list is not recorded"
 _PREFIX = {Certainty.AT_LEAST: "at least: ", Certainty.ESTIMATE: "estimate: "}
 Entry = TypeVar("Entry")
 Tensors = Iterable[Tensor | None]
 
 
-@dataclass(frozen=True, slots=True)
-class Cost:
+class Cost(Struct, frozen=True):
     """What one call computes and moves: each distinct input read once, each output written once.
 
     None means not known, never zero. `touched` is the total where reads and writes are not known
@@ -36,7 +36,7 @@ class Cost:
 
     def __post_init__(self) -> None:
         if self.bytes is None:
-            object.__setattr__(self, "certainty", Certainty.NONE)
+            force_setattr(self, "certainty", Certainty.NONE)
 
     @property
     def bytes(self) -> int | None:
@@ -51,8 +51,7 @@ class Cost:
         return _PREFIX.get(self.certainty, "") + self.note
 
 
-@dataclass(frozen=True, slots=True)
-class Launch:
+class Launch(Struct, frozen=True):
     """One of the kernels that a call launched; `blocks` is its number of thread blocks, or 0."""
 
     name: str
@@ -64,8 +63,7 @@ Price = Callable[[OpCall], Cost | None]
 Share = Callable[[OpCall, Launch, Sequence[Launch]], Cost | None]
 
 
-@dataclass(frozen=True, slots=True)
-class CostKind:
+class CostKind(Struct, frozen=True):
     """The prices of one kind of op, by op name; a name that ends in `*` covers all that begin so.
 
     A price returns None for a call it cannot interpret; such a call gets the general estimate. A
@@ -93,6 +91,11 @@ def moved(
     return Cost(flops, total(reads), total(writes), note, certainty)
 
 
+def moved_lists(call: OpCall, reads: Tensors, writes: Tensors, flops: int | None = None) -> Cost:
+    """The same for tensors of lists, whose element type may not be recorded."""
+    return moved(reads, writes, flops, "" if call.list_type else NO_TYPE)
+
+
 def at_least(
     reads: Tensors | None, writes: Tensors | None, note: str, flops: int | None = None
 ) -> Cost:
@@ -113,3 +116,11 @@ def estimate(tensors: Sequence[Tensor], note: str) -> Cost | None:
 def unknown(why: str) -> Cost:
     """The cost of an op whose arguments do not say what it moves."""
     return Cost(None, None, None, why)
+
+
+UNSIZED = unknown("the profiler records no sizes for lists of more than 30 tensors")
+
+
+def unstated(why: str) -> Price:
+    """The price of ops whose arguments never say what they move."""
+    return lambda call: unknown(why)

@@ -55,11 +55,7 @@ def element_type(kernel_name: str) -> str:
 
 
 def multi_tensor(kernel_name: str, blocks: int) -> Cost | None:
-    """What a chunked multi-tensor kernel moves at most; None for any other kernel.
-
-    The last chunk of a tensor may be shorter, so this upper bound is close for tensors much larger
-    than a chunk.
-    """
+    """What a chunked multi-tensor kernel moves at most, its last chunks whole; else None."""
     found = after(kernel_name, "multi_tensor_apply_kernel<", _FUNCTOR)
     size = SIZES.get(found[1]) if found else None
     if found is None or size is None or blocks <= 0:

@@ -13,7 +13,8 @@ output, and a second kernel combines them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from foretrace.model.costs._call import OpCall, Tensor, Unpriced
 from foretrace.model.costs._cost import Cost, CostKind, Launch, Price, Share, at_least, moved
@@ -24,8 +25,7 @@ HALF = "causal: half of the query-key pairs"
 _COMBINE = "splitkv_combine"  # FlashAttention's name for the second kernel
 
 
-@dataclass(frozen=True, slots=True)
-class Places:
+class Places(Struct, frozen=True):
     """Where an op keeps its arguments. `heads_first`: [B, H, S, D] rather than [B, S, H, D].
 
     `lse` is the flag for the log-sum-exp, NONE where it is always kept; `mask_type` is a causal
@@ -50,8 +50,7 @@ class Places:
         return bool(call.flag(self.causal)) or bool(call.integer(self.mask_type))
 
 
-@dataclass(frozen=True, slots=True)
-class Shape:
+class Shape(Struct, frozen=True):
     """Sizes of one attention; `width` is that of queries and keys."""
 
     batch: int

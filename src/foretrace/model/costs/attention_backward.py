@@ -10,7 +10,8 @@ sums over query heads that share a key head.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from foretrace.model.costs._call import OpCall, Tensor
 from foretrace.model.costs._cost import Cost, CostKind, Launch, Price, Share, at_least, moved
@@ -35,8 +36,7 @@ def _price(places: Places) -> Price:
     return price
 
 
-@dataclass(frozen=True, slots=True)
-class _AttentionInputs:
+class _AttentionInputs(Struct, frozen=True):
     """The tensors of one call; `read` is what the products always read."""
 
     shape: Shape

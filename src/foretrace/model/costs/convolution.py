@@ -11,7 +11,9 @@ unknown and only reads are counted.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from foretrace.model.costs._call import OpCall, Tensor
 from foretrace.model.costs._cost import Cost, CostKind, Price, at_least, moved, table
@@ -19,8 +21,7 @@ from foretrace.model.costs._cost import Cost, CostKind, Price, at_least, moved, 
 NONE = -1
 
 
-@dataclass(frozen=True, slots=True)
-class _Places:
+class _Places(Struct, frozen=True):
     """Where an op keeps its arguments; one that always transposes has only `output_padding`."""
 
     stride: int
@@ -74,9 +75,7 @@ def _backward(call: OpCall) -> Cost | None:
 
 
 def _flops(image: Tensor, out: Tensor, weight: Tensor, transposed: bool) -> int:
-    """A filter [outer, inner per group, *taps] meets each output element once; a transposed one,
-    each input element.
-    """
+    """A filter [outer, inner per group, *taps] meets each output (transposed: input) element."""
     return 2 * (image if transposed else out).elements * math.prod(weight.dims[1:])
 
 

@@ -11,16 +11,7 @@ from __future__ import annotations
 import math
 
 from foretrace.model.costs._call import OpCall, Tensor
-from foretrace.model.costs._cost import (
-    NO_SIZES,
-    NO_TYPE,
-    Cost,
-    CostKind,
-    Price,
-    moved,
-    table,
-    unknown,
-)
+from foretrace.model.costs._cost import UNSIZED, Cost, CostKind, Price, moved, moved_lists, table
 
 
 def _copy(call: OpCall) -> Cost:
@@ -55,9 +46,8 @@ def _join(call: OpCall) -> Cost | None:
     """cat, stack, _chunk_cat (tensors, ...): every element read once and written once, densely."""
     tensors = call.tensors(0)
     if tensors is None:
-        return unknown(NO_SIZES) if "TensorList" in call.types[:1] else None
-    dense = [tensor.dense() for tensor in tensors]
-    return moved(tensors, dense, 0, "" if call.list_type else NO_TYPE)
+        return UNSIZED if "TensorList" in call.types[:1] else None
+    return moved_lists(call, tensors, [tensor.dense() for tensor in tensors], 0)
 
 
 def _pad(call: OpCall) -> Cost | None:

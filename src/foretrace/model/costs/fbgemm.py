@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from foretrace.model.costs._call import OpCall, Tensor
-from foretrace.model.costs._cost import Cost, CostKind, Launch, at_least, moved, table, unknown
+from foretrace.model.costs._cost import Cost, CostKind, Launch, at_least, moved, table, unstated
 from foretrace.model.costs._names import cub_part
 
 HIDDEN = "weights, indices and states are not among the arguments"
@@ -75,10 +75,6 @@ def _chosen(call: OpCall) -> Tensor | None:
     return Tensor((permute.elements, lengths.dims[1]), lengths.type)
 
 
-def _lookup(call: OpCall) -> Cost:
-    return unknown(HIDDEN)
-
-
 _PERMUTES = "permute_2D_sparse_data permute_sparse_features"
 
 KIND = CostKind(
@@ -86,7 +82,7 @@ KIND = CostKind(
         "fbgemm::FloatToFP8RowwiseQuantized": _quantize,
         "fbgemm::asynchronous_complete_cumsum": _offsets,
         **table(_PERMUTES, _permute, "fbgemm::"),
-        "torch::autograd::CppNode<SplitLookupFunction*": _lookup,
+        "torch::autograd::CppNode<SplitLookupFunction*": unstated(HIDDEN),
     },
     shares={
         "fbgemm::FloatToFP8RowwiseQuantized": _quantize_share,

@@ -10,34 +10,29 @@ tensors, their sizes.
 from __future__ import annotations
 
 from foretrace.model.costs._call import OpCall, Tensor
-from foretrace.model.costs._cost import NO_SIZES, NO_TYPE, Cost, CostKind, moved, unknown
+from foretrace.model.costs._cost import UNSIZED, Cost, CostKind, moved_lists
 
 
 def _foreach(call: OpCall) -> Cost | None:
     op = call.name.removeprefix("aten::_foreach_").rstrip("_")
     lists = call.tensor_lists()
     if lists is None:
-        return unknown(NO_SIZES) if "TensorList" in call.types else None
+        return UNSIZED if "TensorList" in call.types else None
     reads = {"zero": [], "fill": [], "copy": lists[1:2]}.get(op, lists)
     first = [tensor.dense() for tensor in lists[0]]
     writes = [Tensor((), tensor.type) for tensor in first] if op in ("norm", "max") else first
     flops = 0 if op in ("zero", "fill", "copy") else sum(tensor.elements for tensor in first)
-    note = "" if call.list_type else NO_TYPE
-    return moved((tensor for each in reads for tensor in each), writes, flops, note)
+    return moved_lists(call, (tensor for each in reads for tensor in each), writes, flops)
 
 
 def _unscale(call: OpCall) -> Cost:
     """_amp_foreach_non_finite_check_and_unscale_ (list, found_inf, inv_scale): in place."""
     lists = call.tensor_lists()
     if lists is None:
-        return unknown(NO_SIZES)
-    flops = sum(tensor.elements for tensor in lists[0])
-    return moved(lists[0], lists[0], flops, "" if call.list_type else NO_TYPE)
+        return UNSIZED
+    return moved_lists(call, lists[0], lists[0], sum(tensor.elements for tensor in lists[0]))
 
 
 KIND = CostKind(
-    {
-        "aten::_foreach_*": _foreach,
-        "aten::_amp_foreach_non_finite_check_and_unscale_": _unscale,
-    }
+    {"aten::_foreach_*": _foreach, "aten::_amp_foreach_non_finite_check_and_unscale_": _unscale}
 )

@@ -22,7 +22,7 @@ from foretrace.model.costs._cost import (
     at_least,
     moved,
     table,
-    unknown,
+    unstated,
 )
 from foretrace.model.costs._names import cub_part
 
@@ -46,10 +46,7 @@ def _embedding(call: OpCall) -> Cost:
 
 
 def _embedding_backward(call: OpCall) -> Cost:
-    """embedding_dense_backward (grad_output, indices, ...): rows of equal index are added up.
-
-    It sorts the indices first; those passes are not counted.
-    """
+    """embedding_dense_backward (grad_output, indices, ...): rows of equal index are added up."""
     gradient = call.need(0)
     note = "how many distinct rows are written depends on the data, and so does the sorting"
     return at_least([gradient, call.tensor(1)], None, note, gradient.elements)
@@ -116,10 +113,6 @@ def _put(call: OpCall) -> Cost:
     return at_least([call.need(2)], None, note)
 
 
-def _unrecorded(call: OpCall) -> Cost:
-    return unknown("how many elements are picked is not recorded")
-
-
 def _data_dependent(call: OpCall) -> Cost:
     """nonzero, masked_select, unique: everything is read."""
     note = "the size of the result depends on the data"
@@ -137,7 +130,7 @@ KIND = CostKind(
         **table("index_copy index_copy_ index_fill index_fill_", _rows(adds=False)),
         **table("index_add index_add_", _rows(adds=True)),
         **table("index_put index_put_ _index_put_impl_", _put),
-        **table("index _unsafe_index", _unrecorded),
+        **table("index _unsafe_index", unstated("how many elements are picked is not recorded")),
         **table(
             "nonzero masked_select _unique _unique2 unique_consecutive unique_dim", _data_dependent
         ),

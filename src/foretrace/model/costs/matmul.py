@@ -28,9 +28,7 @@ _REDUCE, _EPILOGUE, _SCALE = "splitKreduce", "epilogue::impl", "scal_kernel"
 def _product(
     left: Tensor, right: Tensor, extra: Sequence[Tensor | None] = (), out_type: str | None = None
 ) -> Cost | None:
-    """(..., M, K) x (..., K, N) with broadcast leading dimensions; a vector is a matrix with one
-    row or column.
-    """
+    """(..., M, K) x (..., K, N), leading dimensions broadcast; a vector is one row or column."""
     if not left.dims or not right.dims:
         return None
     *left_batch, rows, inner = left.dims if len(left.dims) > 1 else (1, *left.dims)

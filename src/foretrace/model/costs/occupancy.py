@@ -7,7 +7,7 @@ occupancy hides latency but is not a goal: the fastest attention kernels run at 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 WARP = 32
 REGISTERS_PER_SM = 65_536
@@ -15,8 +15,7 @@ REGISTER_UNIT = 256  # registers are allocated per warp in this unit
 WARP_UNIT = 4  # warps come in fours, one per scheduler
 
 
-@dataclass(frozen=True, slots=True)
-class _Limits:
+class _Limits(Struct, frozen=True):
     """Per SM, from the technical specifications in the CUDA programming guide."""
 
     warps: int

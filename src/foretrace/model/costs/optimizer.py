@@ -13,16 +13,7 @@ import re
 from collections.abc import Sequence
 
 from foretrace.model.costs._call import OpCall, Tensor, total
-from foretrace.model.costs._cost import (
-    NO_SIZES,
-    NO_TYPE,
-    Cost,
-    CostKind,
-    Launch,
-    Price,
-    moved,
-    unknown,
-)
+from foretrace.model.costs._cost import UNSIZED, Cost, CostKind, Launch, Price, moved_lists
 from foretrace.model.costs._names import CHUNK, after
 from foretrace.schema.cost import Certainty
 
@@ -35,10 +26,10 @@ def _step(written: tuple[int, ...], read_only: tuple[int, ...]) -> Price:
 
     def price(call: OpCall) -> Cost:
         if call.tensors(0) is None:
-            return unknown(NO_SIZES)
+            return UNSIZED
         updated = [tensor for place in written for tensor in call.tensors(place) or ()]
         others = [tensor for place in read_only for tensor in call.tensors(place) or ()]
-        return moved([*updated, *others], updated, note="" if call.list_type else NO_TYPE)
+        return moved_lists(call, [*updated, *others], updated)
 
     return price
 

@@ -72,16 +72,9 @@ _AVG_POOL = _pool(dilation=-1, ceil_mode=4, indices=False)
 _BACKWARD = """
     max_pool2d_with_indices_backward max_pool3d_with_indices_backward avg_pool2d_backward
     avg_pool3d_backward _adaptive_avg_pool2d_backward _adaptive_avg_pool3d_backward"""
-_UPSAMPLE = [
-    "nearest1d",
-    "nearest2d",
-    "nearest3d",
-    "_nearest_exact2d",
-    "linear1d",
-    "bilinear2d",
-    "bicubic2d",
-    "trilinear3d",
-]
+_UPSAMPLE = """
+    upsample_nearest1d upsample_nearest2d upsample_nearest3d upsample__nearest_exact2d
+    upsample_linear1d upsample_bilinear2d upsample_bicubic2d upsample_trilinear3d"""
 
 KIND = CostKind(
     {
@@ -89,7 +82,7 @@ KIND = CostKind(
         **table("avg_pool2d avg_pool3d", _AVG_POOL),
         **table("_adaptive_avg_pool2d _adaptive_avg_pool3d", _resized),
         **table(_BACKWARD, _backward),
-        **{f"aten::upsample_{kind}": _resized for kind in _UPSAMPLE},
-        **{f"aten::upsample_{kind}_backward": _resized_backward for kind in _UPSAMPLE},
+        **table(_UPSAMPLE, _resized),
+        **{f"aten::{name}_backward": _resized_backward for name in _UPSAMPLE.split()},
     }
 )

@@ -9,7 +9,8 @@ counted.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from foretrace.model.costs._call import OpCall, Tensor
 from foretrace.model.costs._cost import Cost, CostKind, Price, at_least, moved, table
@@ -17,8 +18,7 @@ from foretrace.model.costs._types import FLOATING, INTEGER, category, with_numbe
 from foretrace.model.costs.pointwise import pointwise
 
 
-@dataclass(frozen=True, slots=True)
-class _Reduction:
+class _Reduction(Struct, frozen=True):
     """`dims` and `dtype`: places of the dimensions and of an explicit dtype; -1 for no such place.
 
     `types` is a rule per output: `same` as the input, `sum` (integers widen to 64 bits), `float`,
@@ -73,9 +73,7 @@ def _extreme(call: OpCall) -> Cost | None:
 
 
 def _total(rule: str) -> Price:
-    """sum (self, dtype) and sum (self, dim, keepdim, dtype) share a name; two arguments are the
-    former.
-    """
+    """sum (self, dtype) and, with more than two arguments, sum (self, dim, keepdim, dtype)."""
     whole, along = _Reduction(-1, (rule,), dtype=1), _Reduction(1, (rule,), dtype=3)
     return lambda call: whole(call) if len(call.types) <= 2 else along(call)
 

@@ -11,7 +11,7 @@ times shows too low a figure.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from foretrace.schema.device import Device
 
@@ -38,8 +38,7 @@ _KEYS = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Roofline:
+class Roofline(Struct, frozen=True):
     """Rates that a kernel reached and the roofs above it; None for what is not known.
 
     `intensity` and `ridge` are FLOP per byte: below the ridge the bandwidth is the lower roof.
@@ -94,9 +93,7 @@ def position(
 def peak_flops(
     device: Device | None, dtype: str | None, tensor_core: bool | None = None
 ) -> float | None:
-    """The dense peak for operands of `dtype`; None if it is not known or depends on an unknown
-    `tensor_core`.
-    """
+    """The dense peak for `dtype`; None if unknown, or if it depends on an unknown `tensor_core`."""
     if device is None or dtype is None:
         return None
     key, peaks = _KEYS.get(dtype, dtype), device.peak_flops

@@ -18,21 +18,19 @@ from foretrace.model.costs._call import OpCall, Tensor
 from foretrace.model.costs._cost import Cost, CostKind, estimate
 
 NOTE = "each tensor argument once; an argument updated in place moves twice that"
-PICKING = re.compile(r"triton_(?:poi|per|red)_fused_.*(?:embedding|gather|index|nll_loss)")
+PICKING = r"triton_(?:poi|per|red)_fused_.*(?:embedding|gather|index|nll_loss)"
 
 
 def _fused(call: OpCall) -> Cost | None:
     tensors = call.every_tensor()
-    points = _points(call) if PICKING.match(call.name) else 0
+    points = _points(call) if re.match(PICKING, call.name) else 0
     if points > 0:
         tensors = tuple(Tensor((min(tensor.stored, points),), tensor.type) for tensor in tensors)
     return estimate(tensors, NOTE)
 
 
 def _points(call: OpCall) -> int:
-    """How many points the kernel computes: the product of its sizes (`xnumel`, `r0_numel`); 0 if
-    unknown.
-    """
+    """The product of the kernel's sizes (`xnumel`, `r0_numel`); 0 if unknown."""
     sizes = [call.integer(place) for place, kind in enumerate(call.types) if kind == "Scalar"]
     known = [size for size in sizes if size is not None]
     return math.prod(known) if sizes and len(known) == len(sizes) else 0

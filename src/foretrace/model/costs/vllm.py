@@ -8,7 +8,7 @@ through the layer's name. Most of what they move is not among the arguments, so 
 from __future__ import annotations
 
 from foretrace.model.costs._call import OpCall, Tensor
-from foretrace.model.costs._cost import Cost, CostKind, moved, table, unknown
+from foretrace.model.costs._cost import Cost, CostKind, moved, table, unstated
 
 HIDDEN = "weights and caches are not among the arguments"
 
@@ -49,10 +49,6 @@ def _cache_write(call: OpCall) -> Cost:
     return moved([key, value, call.tensor(4)], writes, 0)
 
 
-def _hidden(call: OpCall) -> Cost:
-    return unknown(HIDDEN)
-
-
 KIND = CostKind(
     {
         "_C::rms_norm": _rms_norm,
@@ -60,6 +56,10 @@ KIND = CostKind(
         "_C::rotary_embedding": _rotary,
         "_C::static_scaled_fp8_quant": _quantize,
         **table("reshape_and_cache_flash reshape_and_cache", _cache_write, "_C_cache_ops::"),
-        **table("moe_forward unified_attention unified_attention_with_output", _hidden, "vllm::"),
+        **table(
+            "moe_forward unified_attention unified_attention_with_output",
+            unstated(HIDDEN),
+            "vllm::",
+        ),
     }
 )

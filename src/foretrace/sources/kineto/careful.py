@@ -8,14 +8,12 @@ the first does not parse, is counting brackets.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 import msgspec
 
 from foretrace.schema.ledger import LedgerBuilder
 from foretrace.sources.kineto.coerce import coerce
 from foretrace.sources.kineto.records import Event, decode_any, decode_any_exact
-from foretrace.sources.kineto.repair import Unrepairable, repair
 from foretrace.sources.limits import Limits
 
 _FIRST_KEYS = rb'"(?:ph|cat|name|pid|tid|ts|dur|args|id|bp|s)"\s*:'
@@ -32,20 +30,10 @@ _ESCAPES = re.compile(rb'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})|(\\)')  # group 1: es
 _OTHER_HEADER = re.compile(rb'"(?:schemaVersion|traceEvents|deviceProperties)"\s*:')
 
 
-@dataclass(slots=True)
-class Stretch:
-    """What a careful reading of one stretch gave: `ended` is where the list of events closed, or
-    None; `full` says that one more event was there than wanted.
-    """
-
-    events: list[Event]
-    ended: int | None
-    full: bool
-
-
 class CarefulReader:
-    """Reads `data`, which starts at byte `offset` of the document; `last` says that no more bytes
-    will come.
+    """Reads `data` into `events`; `full` says that there was one event more than wanted.
+
+    `data` starts at byte `offset` of the document; `last` says that no more bytes will come.
     """
 
     def __init__(
@@ -62,30 +50,29 @@ class CarefulReader:
         self.limits, self.ledger = limits, ledger
         self.decode = decode_any_exact if exact else decode_any
         self.events: list[Event] = []
+        self.full = False
 
-    def run(self, first: bool, most: int) -> Stretch:
-        """The events, and no more than `most`; `first` says that no event came before."""
-        at, ended, full = 0, None, False
-        while not full:
+    def run(self, first: bool, most: int) -> int | None:
+        """Read at most `most` events; returns where their list ends. `first`: none came before."""
+        at = 0
+        while not self.full:
             at, stray = self._separators(at, first)
             first = False
             if at >= len(self.data):
                 break
             if self.data[at] == 0x5D:  # ]
                 if ARRAY_END.match(self.data, at):
-                    ended = at
-                    if stray:
-                        self.ledger.note("trailing_comma", stray)
-                    break
+                    self.ledger.note("trailing_comma", stray)
+                    return at
                 self.ledger.note("trailing_comma", text="a stray ] between events was ignored")
                 at += 1
             elif len(self.events) >= most:
-                full = True
+                self.full = True
             elif self.data[at] == 0x7B:  # {
                 at = self._record(at)
             else:
                 at = self._junk(at)
-        return Stretch(self.events, ended, full)
+        return None
 
     def _separators(self, at: int, first: bool) -> tuple[int, int]:
         """Where the next value starts, and the number of stray commas before a closing bracket."""
@@ -106,8 +93,10 @@ class CarefulReader:
         counted = self._balanced(at)
         if counted is not None and counted != habit and self._take(at, counted):
             return counted
-        if habit is None:
-            habit = self._last_end(at) if counted is None or self._broken_end(counted) else counted
+        if habit is None and counted is not None and not self._broken_end(counted):
+            habit = counted
+        elif habit is None and (last := _LAST_END.search(self.data, at)):
+            habit = last.start() + 1
         if habit is None:
             return self._cut(at)
         self._repaired(at, habit)
@@ -122,11 +111,7 @@ class CarefulReader:
     def _take(self, start: int, end: int) -> bool:
         """Keep `data[start:end]` if it is one sound record."""
         piece = self.data[start:end]
-        if badly_escaped(piece):
-            return False
-        if end - start > self.limits.event or (
-            end - start > self.limits.string and self._oversized(piece)
-        ):
+        if badly_escaped(piece) or self._exceeded(piece):
             return False
         try:
             found = self.decode(piece)
@@ -144,19 +129,23 @@ class CarefulReader:
         self.events.append(coerce(found, self.ledger))
         return True
 
-    def _oversized(self, piece: bytes) -> bool:
-        return any(
-            match.end() - match.start() > self.limits.string for match in _TOKEN.finditer(piece)
-        )
+    def _exceeded(self, piece: bytes) -> str | None:
+        """The limit of size that a record exceeds."""
+        most = self.limits.string
+        if len(piece) > self.limits.event:
+            return "limit_event"
+        if len(piece) > most and any(len(match[0]) > most for match in _TOKEN.finditer(piece)):
+            return "limit_string"
+        return None
 
     def _repaired(self, start: int, end: int) -> None:
+        from foretrace.sources.kineto.repair import Unrepairable, repair
+
         piece = self.data[start:end]
         self.ledger.seen += 1
         try:
-            if len(piece) > self.limits.event:
-                raise Unrepairable("limit_event")
-            if len(piece) > self.limits.string and self._oversized(piece):
-                raise Unrepairable("limit_string")
+            if exceeded := self._exceeded(piece):
+                raise Unrepairable(exceeded)
             found, repaired = repair(piece, self.limits, self.ledger, self.exact)
             if not isinstance(found, dict) or not found:
                 raise Unrepairable("ts_missing" if found == {} else "event_unparsable")
@@ -200,10 +189,6 @@ class CarefulReader:
                 if depth == 0:
                     return match.end()
         return None
-
-    def _last_end(self, at: int) -> int | None:
-        match = _LAST_END.search(self.data, at)
-        return match.start() + 1 if match else None
 
     def _cut(self, at: int) -> int:
         """The data ends inside a record: lost if nothing more will come."""

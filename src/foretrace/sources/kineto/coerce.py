@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from functools import cache
-from types import UnionType
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import Any
 
 import msgspec
 from msgspec import Raw
@@ -13,7 +11,14 @@ from msgspec import Raw
 from foretrace.schema.ledger import LedgerBuilder
 from foretrace.sources.kineto.records import ARG_FIELDS, Args, Event
 
-_TYPES: dict[str, Any] = {info.name: info.type for info in msgspec.structs.fields(Args)}
+# how a field of `Args` is declared -> the plain types that it takes
+_KINDS: dict[str, tuple[type, ...]] = {
+    "Int | None": (int,),
+    "Number": (int, float),
+    "Word": (int, str),
+    "str | None": (str,),
+    "bool | None": (bool,),
+}
 _LOWER = {key.lower(): attribute for key, attribute in ARG_FIELDS.items()}
 _INT64 = range(-(1 << 63), 1 << 63)
 
@@ -70,15 +75,15 @@ def _args(found: Any, ledger: LedgerBuilder) -> Args | None:
     for key, value in found.items():
         attribute = ARG_FIELDS.get(key) or _LOWER.get(key.lower())
         if attribute is not None and value is not None:
-            setattr(args, attribute, _fit(value, _TYPES[attribute], ledger))
+            setattr(args, attribute, _fit(value, Args.__annotations__[attribute], ledger))
     return args
 
 
-def _fit(value: Any, wanted: Any, ledger: LedgerBuilder) -> Any:
+def _fit(value: Any, declared: str, ledger: LedgerBuilder) -> Any:
     """`value` as the type a field declares, or its empty value with a note."""
-    if wanted is Raw:
+    if declared == "Raw":
         return Raw(msgspec.json.encode(value))
-    kinds = _kinds(wanted)
+    kinds = _KINDS[declared]
     if isinstance(value, kinds) and not (isinstance(value, bool) and bool not in kinds):
         if isinstance(value, int) and not isinstance(value, bool) and value not in _INT64:
             return str(value) if str in kinds else None
@@ -96,12 +101,3 @@ def _fit(value: Any, wanted: Any, ledger: LedgerBuilder) -> Any:
     if str in kinds and isinstance(value, int | float):
         return str(value)
     return None
-
-
-@cache
-def _kinds(wanted: Any) -> tuple[type, ...]:
-    """The plain types that a field takes."""
-    members = get_args(wanted) if get_origin(wanted) in (Union, UnionType) else (wanted,)
-    return tuple(
-        get_args(member)[0] if get_origin(member) is Annotated else member for member in members
-    )

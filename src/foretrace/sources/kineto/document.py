@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from foretrace.errors import TraceError
 from foretrace.schema.ledger import LedgerBuilder
@@ -23,8 +24,7 @@ from foretrace.sources.sniff import CHROME_HINT, empty, refuse_no_events, refuse
 _ABSOLUTE_DECIMAL = re.compile(rb'"ts"\s*:\s*"?(\d{14,16})\.\d*[1-9]')
 
 
-@dataclass(slots=True)
-class Document:
+class Document(Struct):
     """What reading gives: columns in file order, and every header entry."""
 
     columns: list[Columns] = field(default_factory=list)

@@ -84,7 +84,6 @@ class EventReader:
                 return False
 
     def _room(self) -> int:
-        """How many more events the limit leaves room for."""
         return self.most - len(self.columns)
 
     def _next_cut(self) -> int:
@@ -109,7 +108,7 @@ class EventReader:
             self.ledger.seen += len(events)
             stated = len(self.columns.sides["comms"]["event"]) - stated
             if stated:
-                note_comms(data, events, self.ledger)
+                _note_comms(data, events, self.ledger)
             return None
         return self._careful(data, first, last=False)
 
@@ -117,12 +116,12 @@ class EventReader:
         reader = CarefulReader(
             data, self.buffer.offset, self.limits, self.ledger, last=last, exact=self.exact
         )
-        stretch = reader.run(first, self._room())
-        self.columns.add(stretch.events)
-        self.full = stretch.full
-        if stretch.ended is not None:
-            self.buffer.drop(stretch.ended)
-        return stretch.ended
+        ended = reader.run(first, self._room())
+        self.columns.add(reader.events)
+        self.full = reader.full
+        if ended is not None:
+            self.buffer.drop(ended)
+        return ended
 
     def _finish(self, first: bool) -> bool:
         if self._careful(self.buffer.data, first, last=True) is not None:
@@ -195,7 +194,7 @@ def _holds_huge_record(body: bytes, limits: Limits) -> bool:
     return False
 
 
-def note_comms(body: bytes, events: Sequence[Event], ledger: LedgerBuilder) -> None:
+def _note_comms(body: bytes, events: Sequence[Event], ledger: LedgerBuilder) -> None:
     """Some writers append communication metadata to kernels that have it: keys are there twice."""
     stated = [event.args for event in events if event.args and event.args.dtype is not None]
     ids = [bytes(args.comms_id) for args in stated]

@@ -8,20 +8,17 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
 from typing import Any
 
+from msgspec import Struct
+
 from foretrace.schema.ledger import LedgerBuilder
-from foretrace.sources.kineto.repair import KEY, NEXT_KEY, Reader, Unrepairable, text_of
 from foretrace.sources.limits import Limits
 
 EVENTS_KEY = re.compile(rb'"traceEvents"\s*:\s*([\[{])')
-_NEXT_LINE_KEY = re.compile(r',?\s*\n\s*"[^"\n]{1,120}"\s*:')
-_SPACE_COMMAS = re.compile(r"[\s,]*")
 
 
-@dataclass(frozen=True, slots=True)
-class EventsStart:
+class EventsStart(Struct, frozen=True):
     """Where the list of events opens, the text before it, and whether it is an object instead."""
 
     at: int
@@ -52,7 +49,7 @@ def read_header(text: bytes, limits: Limits, ledger: LedgerBuilder) -> dict[str,
         entries, repeated = strict
         ledger.note("dup_key", repeated)
         return entries
-    return _repaired(text_of(text, ledger), limits, ledger)
+    return _repaired(text, limits, ledger)
 
 
 def _strict(text: bytes) -> tuple[dict[str, Any], int] | None:
@@ -72,42 +69,7 @@ def _strict(text: bytes) -> tuple[dict[str, Any], int] | None:
     return (found, repeated) if isinstance(found, dict) else None
 
 
-def _repaired(text: str, limits: Limits, ledger: LedgerBuilder) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    at = text.find("{") + 1
-    while True:
-        at = _SPACE_COMMAS.match(text, at).end()  # type: ignore[union-attr]
-        key = KEY.match(text, at)
-        if key is None:
-            if text[at : at + 1] not in ("", "}"):
-                ledger.note("repaired_header")
-            return found
-        found[key[1]], at = _entry(text, key.end(), limits, ledger)
-
-
-def _entry(text: str, at: int, limits: Limits, ledger: LedgerBuilder) -> tuple[Any, int]:
-    """One value: as JSON, as JSON with repaired quoting, or as the raw text up to the next key."""
-    for quotes in (None, NEXT_KEY):
-        scratch = LedgerBuilder()
-        reader = Reader(text, limits, scratch, quotes)
-        try:
-            value, end = reader.value(at, 0, in_list=False)
-        except Unrepairable:
-            continue
-        following = text[reader.skip(end) : reader.skip(end) + 1]
-        if following in ("", ",", "}"):
-            ledger.merge(scratch)
-            if quotes is not None or reader.repaired:
-                ledger.note("repaired_header")
-            return value, end
-    ledger.note("repaired_header")
-    match = _NEXT_LINE_KEY.search(text, at)
-    end = match.start() if match else len(text)
-    return text[at:end].strip(), end
-
-
-@dataclass(frozen=True, slots=True)
-class Tail:
+class Tail(Struct, frozen=True):
     """What follows the events: more keys, and a second list of events at `events_at`, if any."""
 
     entries: dict[str, Any]
@@ -137,7 +99,12 @@ def _closed(opened: bytes, limits: Limits, ledger: LedgerBuilder) -> Tail:
         return Tail(found, None, False, len(decoded[end:].strip()))
     except (ValueError, RecursionError):
         pass
-    if not opened.rstrip().endswith(b"}"):
-        scratch = LedgerBuilder()
-        return Tail(_repaired(text_of(opened, scratch), limits, scratch), None, True, 0)
-    return Tail(_repaired(text_of(opened, ledger), limits, ledger), None, False, 0)
+    cut = not opened.rstrip().endswith(b"}")
+    entries = _repaired(opened, limits, LedgerBuilder() if cut else ledger)
+    return Tail(entries, None, cut, 0)
+
+
+def _repaired(text: bytes, limits: Limits, ledger: LedgerBuilder) -> dict[str, Any]:
+    from foretrace.sources.kineto.repair import repair_header  # compiles many patterns
+
+    return repair_header(text, limits, ledger)

@@ -118,10 +118,9 @@ class ExactEvent(Event, gc=False, forbid_unknown_fields=True):
 
 
 # JSON key -> attribute of Args, for the careful path.
-ARG_FIELDS: dict[str, str] = {info.encode_name: info.name for info in msgspec.structs.fields(Args)}
+ARG_FIELDS = dict(zip(Args.__struct_encode_fields__, Args.__struct_fields__, strict=True))
 # Header of a record as every producer writes it: what may follow a string that was not escaped.
-_KEYS = "ph cat name pid tid ts dur id args bp s tts cname sf stack"
-EVENT_KEYS = tuple(_KEYS.split())
+EVENT_KEYS = "ph cat name pid tid ts dur id args bp s tts cname sf stack"
 
 decode_events = msgspec.json.Decoder(list[Event]).decode
 decode_exact_events = msgspec.json.Decoder(list[ExactEvent]).decode

@@ -23,12 +23,10 @@ _NONFINITE = re.compile(r"-?(?:NaN|nan|Infinity|infinity|inf|Inf|N/A)(?=[\s,\]}]
 _WORD = re.compile(r"true|false|null")
 _PLAIN = re.compile(r'[^"\\\x00-\x1f]*')
 _ESCAPES = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
-KEY = re.compile(r'"((?:[^"\\\n]|\\.){0,120})"\s*:')
-_KNOWN = "|".join(
-    re.escape(key) for key in (*EVENT_KEYS, *ARG_FIELDS, "Op count", "sort_index", "External Id")
-)
+_KEY = re.compile(r'"((?:[^"\\\n]|\\.){0,120})"\s*:')
+_KNOWN = "|".join(map(re.escape, (*EVENT_KEYS.split(), *ARG_FIELDS, "Op count", "sort_index")))
 _NEXT_KNOWN_KEY = re.compile(rf'"\s*,\s*"(?:{_KNOWN})"\s*:')
-NEXT_KEY = re.compile(r'"\s*,\s*"[^"\\\n]{1,80}"\s*:')
+_NEXT_KEY = re.compile(r'"\s*,\s*"[^"\\\n]{1,80}"\s*:')
 _CLOSES_OBJECT = re.compile(r'"\s*\}\s*(?:[,}\]]|$)')
 _NEXT_ELEMENT = re.compile(r'"\s*,\s*(?:["\[{\d-]|true|false|null)')
 _CLOSES_LIST = re.compile(r'"\s*\]\s*(?:[,}\]]|$)')
@@ -36,6 +34,8 @@ _CONTROL = re.compile(r"[\x00-\x1f]")
 # group 1: a backslash that escapes nothing
 _ESCAPE = re.compile(r'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})|(\\)')
 _UNICODE = re.compile(r"(?:\\u[0-9a-fA-F]{4})+")
+_NEXT_LINE_KEY = re.compile(r',?\s*\n\s*"[^"\n]{1,120}"\s*:')
+_SEPARATORS = re.compile(r"[\s,]*")
 BAD_BYTE = "�"
 
 
@@ -69,7 +69,7 @@ def repair(
     """
     scratch = LedgerBuilder()
     text = text_of(record, scratch)
-    for quotes in (None, _NEXT_KNOWN_KEY, NEXT_KEY):
+    for quotes in (None, _NEXT_KNOWN_KEY, _NEXT_KEY):
         attempt = LedgerBuilder()
         reader = Reader(text, limits, attempt, quotes, exact)
         try:
@@ -147,7 +147,7 @@ class Reader:
         if self.text[at : at + 1] == "}":
             return found, at + 1
         while True:
-            match = KEY.match(self.text, self.skip(at))
+            match = _KEY.match(self.text, self.skip(at))
             if match is None:
                 raise Unrepairable
             key = _unescape(match[1])
@@ -226,7 +226,7 @@ class Reader:
             return True
         if in_list:
             return bool(_NEXT_ELEMENT.match(self.text, at) or _CLOSES_LIST.match(self.text, at))
-        follows = self.quotes if event_level else NEXT_KEY
+        follows = self.quotes if event_level else _NEXT_KEY
         return bool(follows.match(self.text, at) or _CLOSES_OBJECT.match(self.text, at))
 
 
@@ -242,3 +242,39 @@ def _unicode(match: re.Match[str]) -> str:
     """A run of `\\uXXXX`, surrogate pairs joined; a lone surrogate is not a character."""
     units = bytes.fromhex(match[0].replace("\\u", ""))
     return units.decode("utf-16-be", errors="replace")
+
+
+def repair_header(header: bytes, limits: Limits, ledger: LedgerBuilder) -> dict[str, Any]:
+    """The entries of an object of which some are no valid JSON, or which is cut off."""
+    text = text_of(header, ledger)
+    found: dict[str, Any] = {}
+    at = text.find("{") + 1
+    while True:
+        at = _SEPARATORS.match(text, at).end()  # type: ignore[union-attr]
+        key = _KEY.match(text, at)
+        if key is None:
+            if text[at : at + 1] not in ("", "}"):
+                ledger.note("repaired_header")
+            return found
+        found[key[1]], at = _header_entry(text, key.end(), limits, ledger)
+
+
+def _header_entry(text: str, at: int, limits: Limits, ledger: LedgerBuilder) -> tuple[Any, int]:
+    """One value: as JSON, as JSON with repaired quoting, or as the raw text up to the next key."""
+    for quotes in (None, _NEXT_KEY):
+        scratch = LedgerBuilder()
+        reader = Reader(text, limits, scratch, quotes)
+        try:
+            value, end = reader.value(at, 0, in_list=False)
+        except Unrepairable:
+            continue
+        following = text[reader.skip(end) : reader.skip(end) + 1]
+        if following in ("", ",", "}"):
+            ledger.merge(scratch)
+            if quotes is not None or reader.repaired:
+                ledger.note("repaired_header")
+            return value, end
+    ledger.note("repaired_header")
+    match = _NEXT_LINE_KEY.search(text, at)
+    end = match.start() if match else len(text)
+    return text[at:end].strip(), end

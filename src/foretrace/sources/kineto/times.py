@@ -9,10 +9,10 @@ more is lost here, and the resolution is stated.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from foretrace.schema.gaps import Bools, Floats, Ints
 from foretrace.schema.ledger import LedgerBuilder
@@ -27,8 +27,7 @@ _OUTER = ("user_annotation", "python_function", "cpu_op", "cuda_runtime", "cuda_
 _FAR = np.iinfo(np.int64).max
 
 
-@dataclass(frozen=True, slots=True)
-class Clock:
+class Clock(Struct, frozen=True):
     """How this trace counts: what its times start from, and how fine they are."""
 
     base_ns: int | None

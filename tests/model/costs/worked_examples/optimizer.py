@@ -1,11 +1,11 @@
 """Worked examples of `foretrace.model.costs.optimizer`."""
 
 from foretrace.model.costs import Certainty, Cost, Launch
-from foretrace.model.costs._cost import NO_SIZES
+from foretrace.model.costs._cost import UNSIZED
 
 EXAMPLES = {
     "aten::_fused_adamw_(f32{8,4}*4 f32{} f32{()})": Cost(None, 4 * (4 * 32 + 1), 4 * 3 * 32),
-    "aten::_fused_sgd_({}*3)": Cost(None, None, None, NO_SIZES),
+    "aten::_fused_sgd_({}*3)": UNSIZED,
 }
 SPLIT = {
     "aten::_fused_adamw_({}*6)": {
