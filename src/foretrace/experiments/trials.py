@@ -15,12 +15,7 @@ from typing import TYPE_CHECKING
 from foretrace.comparison.measure import Change, Sample, measured
 from foretrace.comparison.worth import on_the_gpu, worth
 from foretrace.schema.documents.compare import Worth
-from foretrace.schema.documents.worth import (
-    CompiledShape,
-    CompileMode,
-    EagerCompiled,
-    WorthVerdict,
-)
+from foretrace.schema.documents.worth import CompiledShape, CompileMode, EagerCompiled, WorthVerdict
 from foretrace.units import count_text, percent_text, plural, ratio_text, span_text, time_text
 
 if TYPE_CHECKING:

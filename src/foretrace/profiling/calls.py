@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from foretrace.profiling.environment import on_cuda
+from foretrace.profiling.export import stem_of
 from foretrace.profiling.record import CallTimes
 from foretrace.profiling.window import Capture, refuse_second_profiler, synchronize
 
@@ -47,15 +48,11 @@ def capture_call(
     _time(call, window.record.timing)
     _record(call, window)
     if timing_pass:
-        again = Capture(
-            _timing_name(window),
-            steps=steps,
-            warmup=0,
-            region=region,
-            shapes=False,
-            overwrite=options.get("overwrite", False),
-            facts=window.record.facts,
-        )
+        stem = stem_of(window.target)
+        beside = window.target.with_name(window.target.name.replace(stem, f"{stem}.timing", 1))
+        plain: dict[str, Any] = {"shapes": False, "overwrite": window.overwrite}
+        facts = window.record.facts
+        again = Capture(beside, steps=steps, warmup=0, region=region, facts=facts, **plain)
         again.record.timing, again.record.compiling = window.record.timing, window.record.compiling
         _record(call, again)
     return window
@@ -101,9 +98,3 @@ def batch(call: Callable[[], object], count: int) -> tuple[int, int]:
     issued = perf_counter_ns()
     synchronize()
     return (perf_counter_ns() - began) // count, (issued - began) // count
-
-
-def _timing_name(window: Capture) -> str:
-    name = window.target.name
-    suffix = ".json.gz" if name.endswith(".gz") else ".json"
-    return str(window.target.with_name(name.removesuffix(suffix) + ".timing" + suffix))

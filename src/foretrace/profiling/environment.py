@@ -61,7 +61,12 @@ def environment() -> dict[str, Any]:
             "deterministic": torch.are_deterministic_algorithms_enabled(),
             "cudnn_benchmark": cudnn.benchmark,
         },
-        "variables": {name: value for name, value in sorted(os.environ.items()) if _stored(name)},
+        # a path says who, not how
+        "variables": {
+            name: value
+            for name, value in sorted(os.environ.items())
+            if _VARIABLES.match(name) and not name.endswith("_DIR")
+        },
     }
 
 
@@ -99,9 +104,9 @@ def clocks() -> dict[str, Any]:
 
 def parse_smi(text: str) -> dict[str, Any]:
     """The first line of nvidia-smi's answer by our names; what the card does not report is None."""
-    first = next(iter(text.strip().splitlines()), "")
-    cells = [cell.strip() for cell in first.split(",")] if first else []
-    return {name: _number(cell) for name, cell in zip(_SMI_FIELDS.values(), cells, strict=False)}
+    cells = text.strip().splitlines()[0].split(",") if text.strip() else []
+    named = zip(_SMI_FIELDS.values(), cells, strict=False)
+    return {name: _number(cell.strip()) for name, cell in named}
 
 
 def command_line() -> list[str]:
@@ -132,11 +137,6 @@ def version_of(*packages: str) -> str | None:
         with contextlib.suppress(metadata.PackageNotFoundError):
             return metadata.version(package)
     return None
-
-
-def _stored(name: str) -> bool:
-    # a path says who, not how
-    return _VARIABLES.match(name) is not None and not name.endswith("_DIR")
 
 
 def _same_card() -> list[str]:

@@ -10,7 +10,7 @@ import json
 import os
 import resource
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ import torch
 from foretrace import files
 from foretrace.profiling.compiling import CompileWatch
 from foretrace.profiling.environment import card, clocks, command_line, environment, on_cuda
-from foretrace.profiling.export import record_path
+from foretrace.profiling.export import export, make_folder, record_path, trace_path
 from foretrace.version import __version__
 
 KIND = "foretrace-run"
@@ -108,6 +108,28 @@ class RunRecord:
         path = record_path(trace)
         files.write_text(path, json.dumps(self.as_json(trace), indent=1) + "\n")
         return path
+
+
+def handler(folder: str | os.PathLike[str], *, name: str = "run") -> Callable[[object], None]:
+    """An `on_trace_ready` that writes each trace and its record, for a user's own profiler.
+
+    For `torch.profiler.profile`, Accelerate's `ProfileKwargs`, Lightning's `PyTorchProfiler`. Each
+    recording goes to `folder/name.json.gz`, then `name_2`, `name_3`, ...; nothing is replaced.
+    """
+    target = trace_path(os.path.join(os.fspath(folder), name))
+    record = RunRecord({})
+
+    def write(profiler: object) -> None:
+        make_folder(target.parent)  # hours may have passed since `trace_path` made it
+        record.profile = profile_options(profiler)
+        record.write(export(profiler, target))
+
+    return write
+
+
+def profile_options(profiler: Any) -> dict[str, Any]:
+    """What another profiler records, under the names of our options."""
+    return {ours: bool(getattr(profiler, theirs, False)) for ours, theirs in TORCH_NAMES.items()}
 
 
 def _peak_memory() -> dict[str, int | None]:

@@ -18,8 +18,7 @@ from torch.profiler import record_function
 
 from foretrace.profiling.export import export, place
 from foretrace.profiling.foreign import ForeignProfilers
-from foretrace.profiling.record import TORCH_NAMES, RunRecord
-from foretrace.profiling.trace_handler import profile_options
+from foretrace.profiling.record import TORCH_NAMES, RunRecord, profile_options
 from foretrace.profiling.window import Capture, activities, quiet_profiler, torch_options
 
 
@@ -102,8 +101,8 @@ class Recorder:
         """The time limit of the early recording is over; a window may still come."""
         if self._early_runs:
             self._stop_early()
-            limit = self.options.limit_s
-            self.result.notes.append(f"stopped recording everything after {limit} s (--limit)")
+            note = f"stopped recording everything after {self.options.limit_s} s (--limit)"
+            self.result.notes.append(note)
 
     def fail(self, problem: str) -> None:
         """The script raised: the record of the kept trace has its error."""
@@ -125,14 +124,13 @@ class Recorder:
 
     def _start_window(self) -> None:
         self._stage = "window"
-        self._window = Capture(
-            self.target,
-            steps=self.options.steps,
-            warmup=self.options.wait,
-            wait=1,
-            overwrite=self._replaces(),
-            **self.options.recording(),
-        )
+        steps: dict[str, Any] = {
+            "steps": self.options.steps,
+            "warmup": self.options.wait,
+            "wait": 1,
+        }
+        recording = self.options.recording()
+        self._window = Capture(self.target, overwrite=self._replaces(), **steps, **recording)
         self._window.record.compiling = self._record.compiling
         with self._ours():
             self._window.start()
@@ -155,8 +153,8 @@ class Recorder:
         self._stage = "over"
         done, asked = self._window.step_num - self._window.plain_steps, self.options.steps
         if done < asked:
-            recorded = f"{done} of {asked} steps are recorded"
-            self._window.record.note = f"the script ended inside the window: {recorded}"
+            early = "the script ended inside the window"
+            self._window.record.note = f"{early}: {done} of {asked} steps are recorded"
         with self._ours():
             self._window.stop()
         if self._window.trace is not None:

@@ -66,18 +66,13 @@ class Capture(torch.profiler.profile):  # type: ignore[misc]
         self._began = self._recording_since = 0
         # The clock is read at these step counts; the other steps pay for torch's profiler alone.
         self._borders: frozenset[int] = frozenset()
-        schedule = None
+        how: dict[str, Any] = {"activities": activities(), **torch_options(options)}
         if steps is not None:
             plain = self.plain_steps
             self._borders = frozenset((1, plain, plain + 1, plain + 1 + steps))
             waits = {"skip_first": warmup, "wait": wait, "warmup": 1, "repeat": 1}
-            schedule = torch.profiler.schedule(active=steps, **waits)
-        super().__init__(
-            activities=activities(),
-            schedule=schedule,
-            on_trace_ready=lambda _: self._save(),
-            **torch_options(options),
-        )
+            how["schedule"] = torch.profiler.schedule(active=steps, **waits)
+        super().__init__(on_trace_ready=lambda _: self._save(), **how)
 
     def prepare_trace(self) -> None:
         """As torch's, without its warnings."""
@@ -120,7 +115,10 @@ class Capture(torch.profiler.profile):  # type: ignore[misc]
         if problem is not None:
             self.record.error = f"{type(problem).__name__}: {problem}"
         if self.steps is not None and self.whole_steps < self.steps:
-            self.record.note = self._ended_early(self.steps)
+            self.record.note = (
+                f"{self.whole_steps} of {self.steps} steps were recorded: the block ended early; "
+                f"warmup+wait+1+steps = {self.plain_steps + 1 + self.steps} steps are needed"
+            )
             self._empty = problem is None and self.whole_steps == 0
         try:
             super().__exit__(kind, problem, where)
@@ -171,12 +169,6 @@ class Capture(torch.profiler.profile):  # type: ignore[misc]
             synchronize()
         elif self.steps is not None and done == self.plain_steps + 1 + self.steps:
             timing.profiled_host_ns = (now - self._recording_since) // self.steps
-
-    def _ended_early(self, steps: int) -> str:
-        return (
-            f"{self.whole_steps} of {steps} steps were recorded: the block ended early; "
-            f"warmup+wait+1+steps = {self.plain_steps + 1 + steps} steps are needed"
-        )
 
     def _nothing_recorded(self) -> str:
         nothing = f"nothing was recorded for {self.target}"

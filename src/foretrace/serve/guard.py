@@ -1,9 +1,7 @@
-"""Which requests are answered: those of our own page, on this machine, with the token of this run,
-that only read.
+"""Which requests are answered: those of our own page, on this machine, with this run's token.
 
 Checked before anything is looked up: the Host (against rebinding of names), the Origin (against
-other pages), the method, a body (there is none to read), and the token, which is the first part of
-every path.
+other pages), the method, a body (there is none to read), and the token, the first part of a path.
 """
 
 from __future__ import annotations
@@ -42,14 +40,10 @@ class Guard:
         if refused is None:
             return await self.inner(scope, receive, _with_headers(send))
         status, words = refused
-        headers = [
-            (b"content-type", b"text/plain"),
-            (b"content-length", str(len(words)).encode()),
-            *HEADERS.items(),
-        ]
-        if status == 405:
-            headers.append((b"allow", b"GET"))
-        await send({"type": "http.response.start", "status": status, "headers": headers})
+        headers = {b"content-type": b"text/plain", b"content-length": b"%d" % len(words)}
+        headers |= HEADERS | ({b"allow": b"GET"} if status == 405 else {})
+        start = {"type": "http.response.start", "status": status, "headers": [*headers.items()]}
+        await send(start)
         return await send({"type": "http.response.body", "body": words.encode()})
 
     def refusal(
@@ -80,10 +74,8 @@ def _with_headers(send: Send) -> Send:
     async def wrapped(message: Message) -> None:
         if message["type"] == "http.response.start":
             given = {name.lower() for name, _ in message["headers"]}
-            message["headers"] = [
-                *message["headers"],
-                *((name, value) for name, value in HEADERS.items() if name not in given),
-            ]
+            more = [(name, value) for name, value in HEADERS.items() if name not in given]
+            message["headers"] = [*message["headers"], *more]
         await send(message)
 
     return wrapped

@@ -1,6 +1,4 @@
-"""Traces that are open, and those being opened: reading happens in a thread, so that the page can
-show progress.
-"""
+"""Traces that are open or being opened, in a thread, so that the page can show progress."""
 
 from __future__ import annotations
 
@@ -37,9 +35,7 @@ class SearchResult(Struct):
 
 
 class OpenTrace:
-    """One trace that requests read. A large trace itself is not kept, but opened again
-    when a request needs it.
-    """
+    """One trace that requests read; a large one is not kept, but opened `again` when needed."""
 
     def __init__(
         self, prepared: PreparedTrace, trace: Trace | None, again: Callable[[], Trace]
@@ -147,8 +143,7 @@ class Library:
             self._opening.pop(number, None)
             while len(self._open) > MOST_OPEN:
                 closed, _ = self._open.popitem(last=False)
-                kept = {key: value for key, value in self._marks.items() if closed not in key[:2]}
-                self._marks = kept
+                self._marks = {key: of for key, of in self._marks.items() if closed not in key[:2]}
 
     def _again(self, entry: Entry) -> Trace:
         return opening.open(entry.path, cache=self.cache, limits=self.limits)

@@ -25,9 +25,7 @@ LARGE_BYTES = 32 << 20
 
 
 class PreparedTrace(msgspec.Struct, frozen=True):
-    """One trace as the viewer keeps it: where its events are, their names, and everything else as
-    the JSON the page reads.
-    """
+    """One trace: where its events are, their names, and the rest as the JSON the page reads."""
 
     timeline: Timeline
     names: list[str]

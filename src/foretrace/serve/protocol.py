@@ -12,9 +12,7 @@ _LATE = b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0
 
 
 class Prompt(H11Protocol):
-    """Closes a connection that has not sent a whole request in time; each connection serves one
-    request (see `guard`).
-    """
+    """Closes a connection that has not sent its one request (see `guard`) in time."""
 
     def connection_made(self, transport: Any) -> None:
         """Start the clock."""

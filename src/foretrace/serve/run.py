@@ -1,6 +1,4 @@
-"""Starts the viewer: on the loopback addresses of this machine, on a free port, with a token that
-only this run knows.
-"""
+"""Starts the viewer: on the loopback addresses, on a free port, with a token of this run alone."""
 
 from __future__ import annotations
 
