@@ -57,7 +57,7 @@ def command(
     from pathlib import Path
 
     from foretrace.errors import UsageError
-    from foretrace.ladder import climb_here, climb_recorded
+    from foretrace.ladder.climb import climb_here, climb_recorded
     from foretrace.render.climb import climb_markdown, climb_text
     from foretrace.schema.documents import encode
 

@@ -61,16 +61,16 @@ def _here() -> str:
     import tempfile
     from pathlib import Path
 
-    from foretrace import ladder
     from foretrace.cli._options import say
+    from foretrace.ladder.climb import climb_here
     from foretrace.render.tour import climb_summary
 
     with tempfile.TemporaryDirectory(prefix="foretrace-tour-") as folder:
-        return climb_summary(ladder.climb_here(Path(folder), "auto", (), say), "foretrace ladder")
+        return climb_summary(climb_here(Path(folder), "auto", (), say), "foretrace ladder")
 
 
 def _recorded(card: str) -> str:
-    from foretrace.ladder import climb_recorded
+    from foretrace.ladder.climb import climb_recorded
     from foretrace.render.tour import climb_summary
 
     return climb_summary(climb_recorded(card), f"foretrace ladder --recorded {card}")
@@ -82,7 +82,7 @@ def _report(card: str, out: str, cache: bool) -> str:
     import msgspec
 
     from foretrace import opening, recordings
-    from foretrace.ladder import climb_recorded
+    from foretrace.ladder.climb import climb_recorded
     from foretrace.render.html import write_report
 
     Path(out).parent.mkdir(parents=True, exist_ok=True)

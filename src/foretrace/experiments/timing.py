@@ -67,14 +67,11 @@ def paces(calls: Mapping[str, Call], *, on_gpu: bool) -> dict[str, Pace]:
         for name in _rotated(calls, turn):
             taken[name].append(batch(calls[name], counts[name]))
     gpu = device_times(calls, rounds, cold=False) if on_gpu else {}
-    return {
-        name: Pace(
-            sample([wall for wall, _ in batches], 1),
-            sample([host for _, host in batches], 1),
-            gpu_sample(gpu.get(name)),
-        )
-        for name, batches in taken.items()
-    }
+    found = {}
+    for name, batches in taken.items():
+        wall, host = (sample(list(times), 1) for times in zip(*batches, strict=True))
+        found[name] = Pace(wall, host, gpu_sample(gpu.get(name)))
+    return found
 
 
 def gpu_sample(times: Quartiles | None) -> Sample:
@@ -90,7 +87,9 @@ def device_times(
     calls: Mapping[str, Call], repeats: int = 21, *, cold: bool = True
 ) -> dict[str, Quartiles]:
     """Device time of each warm call over `repeats` rounds; `cold` empties L2 before each."""
-    ahead = {name: _cycles_to_queue(call) for name, call in calls.items()}
+    # GPU cycles, at 2 GHz, while the host queues one warm call, with a margin
+    queueing = {name: _warm_call_us(call, wait=False) for name, call in calls.items()}
+    ahead = {name: int((min(us, 5000.0) * 1.5 + 60.0) * 2000) for name, us in queueing.items()}
     taken: dict[str, list[float]] = {name: [] for name in calls}
     for turn in range(repeats):
         marks = []
@@ -98,8 +97,8 @@ def device_times(
             start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
             # The GPU waits here while the host queues the rest: the launches are not timed.
             torch.cuda._sleep(ahead[name])
-            if cold:
-                _empty_l2()
+            if cold:  # reading four times what L2 holds leaves nothing to write back
+                _flood(torch.cuda.current_device()).sum()
             start.record()
             calls[name]()
             end.record()
@@ -148,17 +147,7 @@ def _warm_call_us(call: Call, *, wait: bool) -> float:
     return taken
 
 
-def _cycles_to_queue(call: Call) -> int:
-    """GPU cycles, at 2 GHz, while the host queues one warm call, with a margin."""
-    return int((min(_warm_call_us(call, wait=False), 5000.0) * 1.5 + 60.0) * 2000)
-
-
 @lru_cache
 def _flood(device: int) -> torch.Tensor:
     size = torch.cuda.get_device_properties(device).L2_cache_size
     return torch.zeros(size, dtype=torch.float32, device=f"cuda:{device}")
-
-
-def _empty_l2() -> None:
-    """Read four times what L2 holds: a read leaves nothing to write back into the next time."""
-    _flood(torch.cuda.current_device()).sum()

@@ -44,8 +44,8 @@ def run(
     `keep` gets the results so far after every row, so that an interrupted run leaves what it had.
     """
     if not torch.cuda.is_available():
-        message = "a benchmark needs a CUDA GPU with torch and Triton: pip install"
-        raise MissingError(f"{message} 'foretrace[bench]'")
+        needs = "a CUDA GPU with torch and Triton: pip install 'foretrace[bench]'"
+        raise MissingError(f"a benchmark needs {needs}")
     torch.manual_seed(0)
     start = time.perf_counter()
     warm(dtype)
@@ -104,15 +104,6 @@ def measure(
     del inputs, calls
     gc.collect()
     torch.cuda.empty_cache()
-    return _row(subject, dtype, timings, left_out)
-
-
-def _row(
-    subject: BenchSubject,
-    dtype: torch.dtype,
-    timings: dict[str, ContenderTimes],
-    left_out: dict[str, str],
-) -> BenchRow:
     size = (subject.m, subject.d, subject.h)
     routes = plan(torch.cuda.current_device(), dtype, size) if subject.d else ()
     route = "; ".join(part.text() for part in routes)
