@@ -17,7 +17,7 @@ import foretrace
 from foretrace.errors import MissingError, TraceError
 from foretrace.recordings import traces
 from foretrace.render.html.timeline import Timeline
-from foretrace.serve import protocol
+from foretrace.serve import guard
 from foretrace.serve.catalog import catalog
 from foretrace.serve.tiles import Tiles
 from foretrace.sources.limits import Limits
@@ -345,7 +345,7 @@ def test_large_requests_are_refused_unread(served: Viewer) -> None:
 def test_slow_clients_hold_up_nobody(served: Viewer, monkeypatch: pytest.MonkeyPatch) -> None:
     import socket
 
-    monkeypatch.setattr(protocol, "SLOWEST_S", 0.3)
+    monkeypatch.setattr(guard, "SLOWEST_S", 0.3)
     slow = [socket.create_connection(("127.0.0.1", served.port), timeout=10) for _ in range(50)]
     for line in slow:
         line.sendall(b"GET / HTTP/1.1\r\nHost: ")

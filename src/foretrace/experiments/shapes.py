@@ -76,10 +76,7 @@ def shapes(
     keep_cache: bool = False,
     say: Callable[[str], None] = print,
 ) -> ShapesDocument:
-    """Run the rung over a sweep of shapes (`name=value,value`) with each contender of `names`.
-
-    `choice` gives device, dtype, sizes and seed; `say` gets a line for each visit.
-    """
+    """Run the rung over a sweep of shapes (`name=value,value`) with each contender of `names`."""
     choice = choice or Choice()
     visited = swept(rung, sweeps, small=choice.small)
     if len(visited) < 2 and not sweeps:

@@ -109,10 +109,7 @@ def write_table(path: Path, card: str, rows: Iterable[MeasuredRoute]) -> None:
 
 
 def warm(dtype: torch.dtype = torch.bfloat16, activation: str = "gelu_tanh") -> None:
-    """Compile and load every kernel that this GPU's table can choose, before the first call.
-
-    The first time on a machine it takes some seconds; later Triton's cache on disk has them.
-    """
+    """Compile and load every kernel that this GPU's table can choose, before the first call."""
     table = routes.rows_for(routes.card_name(torch.cuda.current_device()))
     jobs = {(row.part, Route.parse(row.route)) for row in table if row.route != LIBRARY.text()}
     _compile(jobs, dtype, activation)

@@ -69,8 +69,7 @@ def climb_here(
 ) -> LadderDocument:
     """Run every stop on this machine, keep the traces in `folder`, and mark the claims on them.
 
-    A stop that cannot run here is skipped with its reason, and its claims are inconclusive. `say`
-    gets a line for each stop.
+    A stop that cannot run here is skipped with its reason, and its claims are inconclusive.
     """
     need_torch()
     import torch
@@ -106,7 +105,6 @@ def climb_here(
 
 
 def _visit(stop: Stop, device: str, folder: Path) -> Path:
-    """Run a stop and capture it."""
     import torch
 
     from foretrace.ladder.running import capture_rung, in_one_line

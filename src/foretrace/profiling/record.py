@@ -66,10 +66,7 @@ class CallTimes:
 
 @dataclass(slots=True)
 class RunRecord:
-    """Collects the record during a run; `write` puts it beside the trace.
-
-    `note` is what a reader of the trace should know, for example that it ended early.
-    """
+    """Collects the record during a run; `note` is what a reader of the trace should know."""
 
     profile: Mapping[str, Any]
     facts: dict[str, Any] = field(default_factory=dict)

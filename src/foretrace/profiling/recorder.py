@@ -73,7 +73,7 @@ class Recorder:
             activities=activities(), **torch_options(options.recording())
         )
         self._early_runs = False
-        self._range: Any = None
+        self._range = contextlib.ExitStack()  # of the step that the early recording is in
         self._window: Capture | None = None
 
     def start(self) -> None:
@@ -91,9 +91,8 @@ class Recorder:
             self._stop_early()
             self._start_window()
         elif self._early_runs:
-            self._close_range()
-            self._range = record_function(f"ProfilerStep#{number}")
-            self._range.__enter__()
+            self._range.close()
+            self._range.enter_context(record_function(f"ProfilerStep#{number}"))
         if self._stage != "over":
             self.say(f"step {number + 1} of {self._steps_needed()}")
 
@@ -163,7 +162,7 @@ class Recorder:
     def _stop_early(self) -> None:
         if self._early_runs:
             self._early_runs = False
-            self._close_range()
+            self._range.close()
             with self._ours():
                 self._early.stop()
 
@@ -180,11 +179,6 @@ class Recorder:
         self._record.facts = self._facts()
         self._record.write(trace)
         self._keep(trace, self._record.note)
-
-    def _close_range(self) -> None:
-        if self._range is not None:
-            self._range.__exit__(None, None, None)
-            self._range = None
 
     def _stand_aside(self) -> None:
         self._stop_early()

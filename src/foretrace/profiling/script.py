@@ -41,11 +41,7 @@ def record_script(
     options: ScriptOptions | None = None,
     say: Callable[[str], None] = lambda text: None,
 ) -> RecordedScript:
-    """Run `script` (a file, or a module with `module`) as `__main__`, and record it to `path`.
-
-    The traceback of a script that raises goes to stderr without our frames; `exit_code` is
-    Python's.
-    """
+    """Run `script` (a file, or a module with `module`) as `__main__`, and record it to `path`."""
     if module and not _is_module(script):
         raise UsageError(f"there is no module {script} to run: install it, or remove -m for a file")
     if not module and os.path.isdir(script):

@@ -61,7 +61,7 @@ class Capture(torch.profiler.profile):  # type: ignore[misc]
         options = {"shapes": shapes, "stacks": stacks, "memory": memory, "modules": modules}
         profile = {"steps": steps, "wait": wait, "warmup": warmup, **options}
         self.record = RunRecord(profile, facts=dict(facts or {}))
-        self._range: Any = None
+        self._range = contextlib.ExitStack()
         self._empty = False  # the block is over, and no step of it is whole
         self._began = self._recording_since = 0
         # The clock is read at these step counts; the other steps pay for torch's profiler alone.
@@ -88,7 +88,7 @@ class Capture(torch.profiler.profile):  # type: ignore[misc]
 
     def step(self) -> None:
         """The end of a step; also reads the clock for the times of the run record."""
-        self._leave_region()
+        self._range.close()
         done = self.step_num + 1
         if done in self._borders:
             self._clock(done)
@@ -99,7 +99,7 @@ class Capture(torch.profiler.profile):  # type: ignore[misc]
 
     def stop(self) -> None:
         """As torch's; ends the region of the step."""
-        self._leave_region()
+        self._range.close()
         super().stop()
 
     def __enter__(self) -> Self:
@@ -144,13 +144,7 @@ class Capture(torch.profiler.profile):  # type: ignore[misc]
 
     def _enter_region(self) -> None:
         if self.region is not None:
-            self._range = record_function(self.region)
-            self._range.__enter__()
-
-    def _leave_region(self) -> None:
-        if self._range is not None:
-            self._range.__exit__(None, None, None)
-            self._range = None
+            self._range.enter_context(record_function(self.region))
 
     def _clock(self, done: int) -> None:
         """Times at the end of the first step, the last one without the profiler, the last one."""
@@ -189,11 +183,8 @@ def torch_options(options: Mapping[str, bool]) -> dict[str, bool]:
 
 @contextlib.contextmanager
 def quiet_profiler() -> Iterator[None]:
-    """Without torch's warning that a second cycle clears the first: every recording has one.
-
-    Kineto reads its log level once, with the first profiler. Without an accelerator it logs only
-    two lines for each recording.
-    """
+    """Without torch's warning that a second cycle clears the first: every recording has one."""
+    # Kineto reads its level with the first profiler; on a CPU it logs two lines per recording.
     name = "KINETO_LOG_LEVEL"
     silence = name not in os.environ and activities() == [ProfilerActivity.CPU]
     with warnings.catch_warnings():

@@ -6,9 +6,12 @@ other pages), the method, a body (there is none to read), and the token, the fir
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from secrets import compare_digest
 from typing import Any
+
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -24,6 +27,28 @@ HEADERS = {
     b"cross-origin-resource-policy": b"same-origin",
     b"connection": b"close",
 }
+SLOWEST_S = 10.0
+_LATE = b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+
+
+class Prompt(H11Protocol):
+    """HTTP as uvicorn speaks it; closes a connection that has not sent its request in time."""
+
+    def connection_made(self, transport: Any) -> None:
+        """Start the clock."""
+        super().connection_made(transport)
+        self._timer: asyncio.TimerHandle | None = self.loop.call_later(SLOWEST_S, self._late)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stop the clock."""
+        if self._timer is not None:
+            self._timer.cancel()
+        super().connection_lost(exc)
+
+    def _late(self) -> None:
+        if self.cycle is None and not self.transport.is_closing():
+            self.transport.write(_LATE)
+            self.transport.close()
 
 
 class Guard:

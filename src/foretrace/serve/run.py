@@ -39,11 +39,10 @@ def prepare(
         import uvicorn
 
         from foretrace.serve.app import application
-        from foretrace.serve.protocol import Prompt
+        from foretrace.serve.guard import Guard, Prompt
     except ImportError as problem:
         words = f"the viewer needs {problem.name}: pip install 'foretrace[serve]'"
         raise MissingError(words) from None
-    from foretrace.serve.guard import Guard
     from foretrace.serve.library import Library
 
     bounds = limits or Limits()

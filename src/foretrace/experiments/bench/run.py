@@ -39,10 +39,7 @@ def run(
     say: Callable[[str], None],
     keep: Callable[[BenchDocument], None],
 ) -> BenchDocument:
-    """Measure `subjects` with the contenders `names`; autotuning stops after `autotune_s`.
-
-    `keep` gets the results so far after every row, so that an interrupted run leaves what it had.
-    """
+    """Measure `subjects`; `keep` gets the results after each row, `autotune_s` limits autotuning."""
     if not torch.cuda.is_available():
         needs = "a CUDA GPU with torch and Triton: pip install 'foretrace[bench]'"
         raise MissingError(f"a benchmark needs {needs}")

@@ -125,10 +125,7 @@ def _random(*shapes: tuple[int, ...], dtype: torch.dtype) -> Tensors:
 
 
 def _mlp_inputs(size: Size, dtype: torch.dtype, count: int) -> Tensors:
-    """The first `count` of x, the gate, up and down weights, scaled as in a layer, and dy.
-
-    Gate and up share a storage.
-    """
+    """The first `count` of x, the gate, up and down weights, scaled as in a layer, and dy."""
     m, d, h = size
     x, both, down, dy = _random((m, d), (2 * h, d), (d, h), (m, d), dtype=dtype)
     both /= d**0.5

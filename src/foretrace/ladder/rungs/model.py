@@ -59,18 +59,19 @@ def _config(transformers: Any, setup: Setup) -> Any:
     )
 
 
+DECODER_SIZES = (
+    Option("batch", 4, "sequences", small=1),
+    Option("seq", 512, "tokens per sequence", small=32),
+    Option("layers", 4, "transformer layers", small=2),
+    Option("dim", 768, "features", small=64),
+    Option("heads", 12, "heads", small=4),
+    Option("hidden", 3072, "features inside the MLP", small=128),
+    Option("vocab", 32000, "vocabulary", small=512),
+)
 RUNG = Rung(
     name="model",
     title="a Hugging Face model from its configuration, random weights",
-    options=(
-        Option("batch", 4, "sequences", small=1),
-        Option("seq", 512, "tokens per sequence", small=32),
-        Option("layers", 4, "transformer layers", small=2),
-        Option("dim", 768, "features", small=64),
-        Option("heads", 12, "heads", small=4),
-        Option("hidden", 3072, "features inside the MLP", small=128),
-        Option("vocab", 32000, "vocabulary", small=512),
-    ),
+    options=DECODER_SIZES,
     variants={
         "llama": "Llama-shaped: RMSNorm, rotary positions, SwiGLU",
         "gemma": "Gemma-shaped: RMSNorm, rotary positions, GeGLU, tied embeddings",
