@@ -450,9 +450,9 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch, home: Path)
 def test_a_large_file_is_read_apart_and_still_answers(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from foretrace.serve import prepared
+    from foretrace.serve import library
 
-    monkeypatch.setattr(prepared, "LARGE_BYTES", 0)
+    monkeypatch.setattr(library, "LARGE_BYTES", 0)
     with viewer(str(home)) as running:
         assert running.json("trace/1")["entry"]["look"]["totals"]["kernels"] == 15
         assert running.json("trace/1/sql?q=select+count(*)+as+n+from+kernels")["rows"] == [[15]]

@@ -84,9 +84,9 @@ def _time(call: Callable[[], object], timing: CallTimes) -> None:
     batches = [batch(call, count) for _ in range(SAMPLES if one * SAMPLES < 4 * BUDGET_NS else 2)]
     walls, hosts = zip(*batches, strict=True)
     wall_ns = int(statistics.median(walls))
-    timing.wall_ns, timing.host_ns = wall_ns, int(statistics.median(hosts))
+    timing.wall_ns_per_call, timing.host_ns_per_call = wall_ns, int(statistics.median(hosts))
     timing.wall_spread = round((max(walls) - min(walls)) / wall_ns, 4) if wall_ns else None
-    timing.calls = count * len(batches)
+    timing.calls_timed = count * len(batches)
 
 
 def batch(call: Callable[[], object], count: int) -> tuple[int, int]:

@@ -11,7 +11,7 @@ import os
 import resource
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -42,26 +42,18 @@ class CallTimes:
     """
 
     first_call_ns: int | None = None
-    wall_ns: int | None = None
+    wall_ns_per_call: int | None = None
     wall_spread: float | None = None
-    host_ns: int | None = None
-    profiled_host_ns: int | None = None
-    calls: int = 0
+    host_ns_per_call: int | None = None
+    profiled_host_ns_per_call: int | None = None
+    calls_timed: int = 0
 
     def as_json(self) -> dict[str, Any]:
         """The `timing` part of the record."""
         overhead = None
-        if self.host_ns and self.profiled_host_ns:
-            overhead = round(self.profiled_host_ns / self.host_ns - 1, 4)
-        return {
-            "first_call_ns": self.first_call_ns,
-            "wall_ns_per_call": self.wall_ns,
-            "wall_spread": self.wall_spread,
-            "host_ns_per_call": self.host_ns,
-            "profiled_host_ns_per_call": self.profiled_host_ns,
-            "profiler_overhead": overhead,
-            "calls_timed": self.calls,
-        }
+        if self.host_ns_per_call and self.profiled_host_ns_per_call:
+            overhead = round(self.profiled_host_ns_per_call / self.host_ns_per_call - 1, 4)
+        return {**asdict(self), "profiler_overhead": overhead}
 
 
 @dataclass(slots=True)

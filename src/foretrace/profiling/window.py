@@ -155,14 +155,14 @@ class Capture(torch.profiler.profile):  # type: ignore[misc]
             self._began = perf_counter_ns()
         elif done == self.plain_steps and done > 1:
             synchronize()
-            timing.calls = done - 1
-            timing.host_ns = (now - self._began) // timing.calls
-            timing.wall_ns = (perf_counter_ns() - self._began) // timing.calls
+            timing.calls_timed = done - 1
+            timing.host_ns_per_call = (now - self._began) // (done - 1)
+            timing.wall_ns_per_call = (perf_counter_ns() - self._began) // (done - 1)
         elif done == self.plain_steps + 1:
             # the recorded steps start on an idle device; this wait is before the recording
             synchronize()
         elif self.steps is not None and done == self.plain_steps + 1 + self.steps:
-            timing.profiled_host_ns = (now - self._recording_since) // self.steps
+            timing.profiled_host_ns_per_call = (now - self._recording_since) // self.steps
 
     def _nothing_recorded(self) -> str:
         nothing = f"nothing was recorded for {self.target}"

@@ -1,13 +1,21 @@
-"""Traces that are open or being opened, in a thread, so that the page can show progress."""
+"""Traces that are open or being opened, in a thread, so that the page can show progress.
+
+Reading a trace takes several times the memory that looking at it does. So the viewer keeps a
+`PreparedTrace`: the timeline's columns and the facts, plain data. Large files are read in a process
+of their own, which gives all its memory back when it ends.
+"""
 
 from __future__ import annotations
 
+import multiprocessing
 import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from functools import cached_property
 
+import msgspec
 import numpy as np
 from msgspec import Struct
 
@@ -15,16 +23,27 @@ from foretrace import opening
 from foretrace.errors import ForetraceError, UsageError
 from foretrace.model.intervals import Ints
 from foretrace.model.trace import Trace
-from foretrace.render.html.changes import comparison, marks
+from foretrace.render.html.changes import MARKS, comparison, marks
 from foretrace.render.html.packing import Packed
+from foretrace.render.html.tables import facts
+from foretrace.render.html.timeline import CONFIG, Timeline
 from foretrace.schema.documents.compare import CompareDocument
 from foretrace.serve.catalog import Entry
-from foretrace.serve.prepared import PreparedTrace, read
 from foretrace.serve.tiles import Tiles
 from foretrace.sources.limits import Limits
 
 MOST_OPEN = 4  # the least recently used is closed for the next
 MOST_RELATED, MOST_FOUND = 300, 5000
+# a few hundred thousand events, compressed or not: about half a second of reading
+LARGE_BYTES = 32 << 20
+
+
+class PreparedTrace(Struct, frozen=True):
+    """One trace: where its events are, their names, and the rest as the JSON the page reads."""
+
+    timeline: Timeline
+    names: list[str]
+    facts: bytes
 
 
 class SearchResult(Struct):
@@ -94,6 +113,28 @@ class OpenTrace:
         rows = np.flatnonzero(named[self.timeline.columns["name"]])
         first = rows[np.argsort(self.timeline.start[rows], kind="stable")[:MOST_FOUND]]
         return SearchResult(len(rows), self.timeline.packed(first))
+
+
+def prepared(entry: Entry, limits: Limits, cache: bool) -> tuple[PreparedTrace, Trace]:
+    """What the viewer keeps of a trace, and the trace."""
+    trace = opening.open(entry.path, cache=cache, limits=limits)
+    timeline = Timeline(trace)
+    shown = facts(trace, entry.label, timeline.outline(timeline.typical_step))
+    answer = {"state": "ready", "entry": shown, "config": CONFIG, "marks": MARKS}
+    kept = msgspec.json.encode(answer, enc_hook=str)
+    return PreparedTrace(timeline, trace.host.names, kept), trace
+
+
+def _without_trace(entry: Entry, limits: Limits, cache: bool) -> PreparedTrace:
+    return prepared(entry, limits, cache)[0]
+
+
+def read(entry: Entry, limits: Limits, cache: bool) -> tuple[PreparedTrace, Trace | None]:
+    """What the viewer keeps, and the trace itself where it is small enough to keep."""
+    if entry.bytes <= LARGE_BYTES:
+        return prepared(entry, limits, cache)
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(_without_trace, entry, limits, cache).result(), None
 
 
 class Library:

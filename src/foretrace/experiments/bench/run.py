@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import importlib.metadata
 import shlex
 import sys
 import time
@@ -20,6 +19,7 @@ from foretrace.experiments.bench.subjects import BenchSubject, Tensors
 from foretrace.experiments.timing import call_times, device_times
 from foretrace.experiments.tune import warm
 from foretrace.kernels.routes import plan
+from foretrace.profiling.environment import version_of
 from foretrace.schema.documents.bench import SCHEMA, BenchDocument, BenchRow, ContenderTimes
 
 
@@ -39,7 +39,7 @@ def run(
     say: Callable[[str], None],
     keep: Callable[[BenchDocument], None],
 ) -> BenchDocument:
-    """Measure `subjects`; `keep` gets the results after each row, `autotune_s` limits autotuning."""
+    """Measure `subjects`; `keep` gets the results after each row; `autotune_s` limits tuning."""
     if not torch.cuda.is_available():
         needs = "a CUDA GPU with torch and Triton: pip install 'foretrace[bench]'"
         raise MissingError(f"a benchmark needs {needs}")
@@ -147,6 +147,5 @@ def environment() -> dict[str, str]:
         "cuda": str(torch.version.cuda),
         "python": sys.version.split()[0],
     }
-    with suppress(importlib.metadata.PackageNotFoundError):
-        found["liger-kernel"] = importlib.metadata.version("liger-kernel")
-    return found
+    liger = version_of("liger-kernel")
+    return found | ({"liger-kernel": liger} if liger else {})

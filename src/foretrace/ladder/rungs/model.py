@@ -47,16 +47,9 @@ def _config(transformers: Any, setup: Setup) -> Any:
         tokens = {"vocab_size": vocab, "bos_token_id": 0, "eos_token_id": 0}
         return transformers.GPT2Config(**sizes, **tokens, n_positions=max(seq, 1024))
     kind = transformers.GemmaConfig if setup.variant == "gemma" else transformers.LlamaConfig
-    return kind(
-        num_hidden_layers=layers,
-        hidden_size=dim,
-        num_attention_heads=heads,
-        num_key_value_heads=heads,
-        head_dim=features,
-        intermediate_size=hidden,
-        vocab_size=vocab,
-        max_position_embeddings=max(seq, 2048),
-    )
+    sizes = {"num_hidden_layers": layers, "hidden_size": dim, "intermediate_size": hidden}
+    sizes |= {"num_attention_heads": heads, "num_key_value_heads": heads, "head_dim": features}
+    return kind(**sizes, vocab_size=vocab, max_position_embeddings=max(seq, 2048))
 
 
 DECODER_SIZES = (
