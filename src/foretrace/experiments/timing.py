@@ -9,7 +9,6 @@ long the host takes to launch a call.
 from __future__ import annotations
 
 import statistics
-import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -88,8 +87,8 @@ def device_times(
 ) -> dict[str, Quartiles]:
     """Device time of each warm call over `repeats` rounds; `cold` empties L2 before each."""
     # GPU cycles, at 2 GHz, while the host queues one warm call, with a margin
-    queueing = {name: _warm_call_us(call, wait=False) for name, call in calls.items()}
-    ahead = {name: int((min(us, 5000.0) * 1.5 + 60.0) * 2000) for name, us in queueing.items()}
+    queueing = {name: _second_call_ns(call)[1] for name, call in calls.items()}
+    ahead = {name: int((min(ns, 5e6) * 1.5 + 6e4) * 2) for name, ns in queueing.items()}
     taken: dict[str, list[float]] = {name: [] for name in calls}
     for turn in range(repeats):
         marks = []
@@ -113,19 +112,12 @@ def call_times(
     calls: Mapping[str, Call], rounds: int = 5, at_least_s: float = 0.01
 ) -> dict[str, Quartiles]:
     """Time per call in rows of calls without waiting in between: host and device together."""
-    lengths = {
-        name: min(300, max(3, int(at_least_s * 1e6 / _warm_call_us(call, wait=True))))
-        for name, call in calls.items()
-    }
+    ones = {name: _second_call_ns(call)[0] for name, call in calls.items()}
+    lengths = {name: min(300, max(3, int(at_least_s * 1e9 / ns))) for name, ns in ones.items()}
     taken: dict[str, list[float]] = {name: [] for name in calls}
     for _ in range(rounds):
         for name, call in calls.items():
-            torch.cuda.synchronize()
-            start = time.perf_counter()
-            for _ in range(lengths[name]):
-                call()
-            torch.cuda.synchronize()
-            taken[name].append((time.perf_counter() - start) * 1e6 / lengths[name])
+            taken[name].append(batch(call, lengths[name])[0] / 1e3)
     return {name: Quartiles.of(values) for name, values in taken.items()}
 
 
@@ -134,17 +126,10 @@ def _rotated(calls: Mapping[str, Call], turn: int) -> Iterator[str]:
     return iter(names[turn % len(names) :] + names[: turn % len(names)])
 
 
-def _warm_call_us(call: Call, *, wait: bool) -> float:
-    """Microseconds of one warm call; `wait` until the device is idle, or until it is launched."""
+def _second_call_ns(call: Call) -> tuple[int, int]:
+    """Nanoseconds of one warm call, until the device is idle and until it is launched."""
     call()
-    torch.cuda.synchronize()
-    start = time.perf_counter()
-    call()
-    if wait:
-        torch.cuda.synchronize()
-    taken = (time.perf_counter() - start) * 1e6
-    torch.cuda.synchronize()
-    return taken
+    return batch(call, 1)
 
 
 @lru_cache

@@ -174,7 +174,6 @@ def _breaks(trial: ModeTrial) -> str:
 
 
 def _shapes(trial: ModeTrial) -> str:
-    """What the change of shapes costs."""
     visits, lines = trial.visits, []
     if len(visits) > 1:
         later = visits[1:]

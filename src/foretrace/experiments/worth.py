@@ -86,7 +86,6 @@ def worth(
 
 
 def _of_rung(rung: Rung, visited: Sequence[Shape], choice: Choice) -> CompileSubject:
-    """The rung's first variant at these shapes."""
     setups = [prepare(rung, replace(choice, values=shape)) for shape in visited]
 
     def make(at: int, compiler: Compiler) -> Call:

@@ -44,7 +44,8 @@ def capture_call(
         torch.cuda.reset_peak_memory_stats()
     window = Capture(path, steps=steps, warmup=0, region=region, facts=facts, **options)
     window.record.profile = {**window.record.profile, "warmup": warmup}
-    window.record.timing = _warm(call, warmup)
+    warm = [batch(call, 1)[0] for _ in range(warmup)]
+    window.record.timing = CallTimes(first_call_ns=warm[0] if warm else None)
     _time(call, window.record.timing)
     _record(call, window)
     if timing_pass:
@@ -63,18 +64,6 @@ def _record(call: Callable[[], object], window: Capture) -> None:
         for _ in range(window.plain_steps + 1 + (window.steps or 0)):
             call()
             window.step()
-
-
-def _warm(call: Callable[[], object], warmup: int) -> CallTimes:
-    timing = CallTimes()
-    for done in range(warmup):
-        synchronize()
-        began = perf_counter_ns()
-        call()
-        synchronize()
-        if done == 0:
-            timing.first_call_ns = perf_counter_ns() - began
-    return timing
 
 
 def _time(call: Callable[[], object], timing: CallTimes) -> None:

@@ -94,8 +94,11 @@ def clocks() -> dict[str, Any]:
     tool = shutil.which("nvidia-smi")
     if tool is None or not on_cuda():
         return {}
+    # CUDA_VISIBLE_DEVICES renumbers what torch sees; the UUID names the same card to both.
+    uuid = str(getattr(torch.cuda.get_device_properties(torch.cuda.current_device()), "uuid", ""))
+    same = ["-i", uuid if uuid.startswith("GPU-") else f"GPU-{uuid}"] if uuid else []
     query = (f"--query-gpu={','.join(_SMI_FIELDS)}", "--format=csv,noheader,nounits")
-    command = [tool, *query, *_same_card()]
+    command = [tool, *query, *same]
     with contextlib.suppress(OSError, subprocess.SubprocessError):
         answer = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
         return parse_smi(answer.stdout)
@@ -137,12 +140,6 @@ def version_of(*packages: str) -> str | None:
         with contextlib.suppress(metadata.PackageNotFoundError):
             return metadata.version(package)
     return None
-
-
-def _same_card() -> list[str]:
-    # CUDA_VISIBLE_DEVICES renumbers what torch sees; the UUID names the same card to both.
-    uuid = str(getattr(torch.cuda.get_device_properties(torch.cuda.current_device()), "uuid", ""))
-    return ["-i", uuid if uuid.startswith("GPU-") else f"GPU-{uuid}"] if uuid else []
 
 
 def _number(cell: str) -> int | float | str | None:

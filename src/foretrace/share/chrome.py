@@ -180,7 +180,6 @@ def _arrows(trace: Trace, places: list[tuple[int, int]], base: int) -> Iterator[
 
 
 def _arguments(trace: Trace, private: Pseudonyms, keep: frozenset[str]) -> dict[int, Record]:
-    """The `args` of every event, from the side tables."""
     found: dict[int, Record] = {}
 
     def take(fields: list[tuple[str, str, str]], shown: Callable[[Any], Any]) -> None:

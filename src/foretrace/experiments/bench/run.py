@@ -25,8 +25,6 @@ from foretrace.schema.documents.bench import SCHEMA, BenchDocument, BenchRow, Co
 
 @dataclass(slots=True)
 class _AutotuneBudget:
-    """Seconds of autotuning left."""
-
     left_s: float
 
 
