@@ -92,14 +92,8 @@ def _metadata(sources: dict[str, str]) -> dict[str, object]:
     """`id` names the loaded module and its operators, so it changes with the sources."""
     content = "".join(f"{name}\n{text}" for name, text in sources.items())
     digest = hashlib.sha256(content.encode()).hexdigest()[:8]
-    return {
-        "id": f"{PYTHON_NAME}_{digest}",
-        "name": NAME,
-        "version": VERSION,
-        "license": LICENSE,
-        "python-depends": [],
-        "backend": {"type": "cuda"},
-    }
+    about = {"id": f"{PYTHON_NAME}_{digest}", "name": NAME, "version": VERSION, "license": LICENSE}
+    return {**about, "python-depends": [], "backend": {"type": "cuda"}}
 
 
 if __name__ == "__main__":

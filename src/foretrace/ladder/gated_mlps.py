@@ -39,17 +39,13 @@ def liger_layer(device: str) -> tuple[Any, dict[str, Any]]:
     problem = "the Hub does not answer"
     if _hub_may_answer():
         try:
-            return _from_hub()
+            from kernels import get_kernel
+
+            source = {"source": "hub", "name": HUB_REPO, "version": HUB_VERSION}
+            return get_kernel(HUB_REPO, version=HUB_VERSION).layers.LigerGEGLUMLP, source
         except Exception as error:  # noqa: BLE001 (PyPI has the same class: any failure falls back)
             problem = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
     return _from_pypi(problem)
-
-
-def _from_hub() -> tuple[Any, dict[str, Any]]:
-    from kernels import get_kernel
-
-    loaded = get_kernel(HUB_REPO, version=HUB_VERSION)
-    return loaded.layers.LigerGEGLUMLP, {"source": "hub", "name": HUB_REPO, "version": HUB_VERSION}
 
 
 def _from_pypi(problem: str) -> tuple[Any, dict[str, Any]]:

@@ -69,9 +69,8 @@ class Recorder:
         self._stage = "early"
         self._driving = False  # one of our own profilers is being driven right now
         self._record = RunRecord({"steps": None, **options.recording()})
-        self._early: Any = torch.profiler.profile(
-            activities=activities(), **torch_options(options.recording())
-        )
+        recording = torch_options(options.recording())
+        self._early: Any = torch.profiler.profile(activities=activities(), **recording)
         self._early_runs = False
         self._range = contextlib.ExitStack()  # of the step that the early recording is in
         self._window: Capture | None = None

@@ -6,7 +6,6 @@ other pages), the method, a body (there is none to read), and the token, the fir
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from secrets import compare_digest
 from typing import Any
@@ -37,12 +36,11 @@ class Prompt(H11Protocol):
     def connection_made(self, transport: Any) -> None:
         """Start the clock."""
         super().connection_made(transport)
-        self._timer: asyncio.TimerHandle | None = self.loop.call_later(SLOWEST_S, self._late)
+        self._timer = self.loop.call_later(SLOWEST_S, self._late)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop the clock."""
-        if self._timer is not None:
-            self._timer.cancel()
+        self._timer.cancel()
         super().connection_lost(exc)
 
     def _late(self) -> None:

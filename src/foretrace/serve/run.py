@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from foretrace.errors import MissingError, UsageError
@@ -79,13 +80,11 @@ def listen(port: int) -> list[socket.socket]:
         words = f"port {port} is not available: {problem}; omit --port to use a free one"
         raise UsageError(words) from None
     sockets = [first]
-    try:
+    with suppress(OSError):  # no IPv6 here, or that port is taken there: 127.0.0.1 is enough
         second = socket.socket(socket.AF_INET6)
         second.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         second.bind(("::1", first.getsockname()[1]))
         sockets.append(second)
-    except OSError:
-        pass  # no IPv6 here, or that port is taken there: 127.0.0.1 is enough
     for each in sockets:
         each.listen(128)  # from here on a browser waits for its answer instead of being turned away
     return sockets
