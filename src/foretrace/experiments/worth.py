@@ -42,8 +42,8 @@ Say = Callable[[str], None]
 class CompileSubject:
     """What is tried: `make` builds the call of a shape, by number, with the compiler it is given.
 
-    `blame` surrounds eager calls and says whose error it is. Device and dtype are None for a
-    user's code, which decides them.
+    `blame` surrounds eager calls and says whose error it is. A user's code has no `device` and no
+    `dtype`: it decides them itself.
     """
 
     name: str
