@@ -12,7 +12,7 @@ import pytest
 
 import foretrace
 from browser.conftest import Browser
-from foretrace.ladder import climb_recorded
+from foretrace.ladder.climb import climb_recorded
 from foretrace.recordings import traces
 from foretrace.render.html import write_report
 

@@ -14,6 +14,7 @@ from foretrace import ladder
 from foretrace.cli import main
 from foretrace.errors import UsageError
 from foretrace.guess.claims import claims
+from foretrace.ladder import climb as climbing
 from foretrace.ladder.climb import by_recording
 from foretrace.ladder.stops import STOPS
 from foretrace.recordings import folder
@@ -26,7 +27,7 @@ H200 = {"matmul_add": (21, 8, 0), "linear": (25, 3, 0), "mlp": (46, 15, 1), "att
 
 @pytest.fixture(scope="module")
 def climb() -> LadderDocument:
-    return ladder.climb_recorded("h200")
+    return climbing.climb_recorded("h200")
 
 
 @pytest.fixture(scope="module")
@@ -159,11 +160,11 @@ def test_every_claim_names_a_stop_and_every_stop_has_its_recording() -> None:
 
 
 def test_only_one_rung() -> None:
-    found = ladder.climb_recorded("h200", ["linear"])
+    found = climbing.climb_recorded("h200", ["linear"])
     assert {claim.rung for claim in found.claims} == {"linear"}
     assert [row.setup for row in found.article] == ["linear compiled, 1024x32x64, against eager"]
     with pytest.raises(UsageError, match="did you mean linear"):
-        ladder.climb_recorded("h200", ["liner"])
+        climbing.climb_recorded("h200", ["liner"])
 
 
 def test_text(climb: LadderDocument) -> None:

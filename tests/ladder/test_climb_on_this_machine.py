@@ -14,8 +14,8 @@ import pytest
 pytest.importorskip("torch")
 pytestmark = pytest.mark.torch
 
-from foretrace import ladder  # noqa: E402
 from foretrace.cli import main  # noqa: E402
+from foretrace.ladder import climb as climbing  # noqa: E402
 from foretrace.render.climb import climb_text  # noqa: E402
 
 NO_COMPILER = "torch.compile needs a C++ compiler on a CPU: install g++ (apt install g++)"
@@ -56,7 +56,7 @@ def test_what_cannot_run_is_skipped_in_one_line(
 ) -> None:
     monkeypatch.setattr(shutil, "which", lambda name: None)
     said: list[str] = []
-    found = ladder.climb_here(tmp_path, "cpu", ["attention", "linear"], said.append)
+    found = climbing.climb_here(tmp_path, "cpu", ["attention", "linear"], said.append)
     reasons = Counter(entry.why for entry in found.skipped)
     assert reasons[NO_COMPILER] == 2
     assert len(found.skipped) == 4  # and attention's two backends without a CPU form
@@ -78,9 +78,9 @@ def test_the_tour_climbs_every_rung(
 
     def climb_here(folder: Path, device: str, only: tuple[str, ...], say: object) -> object:
         asked.append((device, only))
-        return ladder.climb_recorded("h200", ("linear",))
+        return climbing.climb_recorded("h200", ("linear",))
 
-    monkeypatch.setattr(ladder, "climb_here", climb_here)
+    monkeypatch.setattr(climbing, "climb_here", climb_here)
     assert main(["tour", "-o", str(tmp_path / "tour.html")]) == 0
     assert asked == [("auto", ())]
     assert "is left out" not in capsys.readouterr().out

@@ -17,7 +17,7 @@ import foretrace
 from foretrace.errors import MissingError, TraceError
 from foretrace.recordings import traces
 from foretrace.render.html.timeline import Timeline
-from foretrace.serve import protocol
+from foretrace.serve import guard
 from foretrace.serve.catalog import catalog
 from foretrace.serve.tiles import Tiles
 from foretrace.sources.limits import Limits
@@ -345,7 +345,7 @@ def test_large_requests_are_refused_unread(served: Viewer) -> None:
 def test_slow_clients_hold_up_nobody(served: Viewer, monkeypatch: pytest.MonkeyPatch) -> None:
     import socket
 
-    monkeypatch.setattr(protocol, "SLOWEST_S", 0.3)
+    monkeypatch.setattr(guard, "SLOWEST_S", 0.3)
     slow = [socket.create_connection(("127.0.0.1", served.port), timeout=10) for _ in range(50)]
     for line in slow:
         line.sendall(b"GET / HTTP/1.1\r\nHost: ")
@@ -450,9 +450,9 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch, home: Path)
 def test_a_large_file_is_read_apart_and_still_answers(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from foretrace.serve import prepared
+    from foretrace.serve import library
 
-    monkeypatch.setattr(prepared, "LARGE_BYTES", 0)
+    monkeypatch.setattr(library, "LARGE_BYTES", 0)
     with viewer(str(home)) as running:
         assert running.json("trace/1")["entry"]["look"]["totals"]["kernels"] == 15
         assert running.json("trace/1/sql?q=select+count(*)+as+n+from+kernels")["rows"] == [[15]]

@@ -49,7 +49,7 @@ def command(
     from contextlib import nullcontext
     from pathlib import Path
 
-    from foretrace.ladder import climb_here, climb_recorded
+    from foretrace.ladder.climb import climb_here, climb_recorded
     from foretrace.render.climb import climb_markdown, climb_text
     from foretrace.schema.documents import encode
 

@@ -55,11 +55,11 @@ def _here() -> str:
     import tempfile
     from pathlib import Path
 
-    from foretrace import ladder
+    from foretrace.ladder.climb import climb_here
     from foretrace.render.tour import climb_summary
 
     with tempfile.TemporaryDirectory(prefix="foretrace-tour-") as folder:
-        return climb_summary(ladder.climb_here(Path(folder), "auto", (), say), "foretrace ladder")
+        return climb_summary(climb_here(Path(folder), "auto", (), say), "foretrace ladder")
 
 
 def _report(card: str, out: str, reading: Reading) -> str:
@@ -68,7 +68,7 @@ def _report(card: str, out: str, reading: Reading) -> str:
     import msgspec
 
     from foretrace import recordings
-    from foretrace.ladder import climb_recorded
+    from foretrace.ladder.climb import climb_recorded
     from foretrace.render.html import write_report
 
     Path(out).parent.mkdir(parents=True, exist_ok=True)

@@ -7,6 +7,7 @@ server that sees one shape after another.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import torch
@@ -52,19 +53,18 @@ class Contender:
 
 def contenders(rung: Rung, names: Sequence[str] = ()) -> list[Contender]:
     """The first variant, eager and compiled in three ways, and the other variants; or `names`."""
-    first, *others = rung.variants
+    eager, *variants = (
+        Contender(name, what, Choice(variant=name)) for name, what in rung.variants.items()
+    )
     compiled = [
-        Contender(name, what, Choice(variant=first, compile=True, dynamic=dynamic))
+        Contender(name, what, Choice(variant=rung.first, compile=True, dynamic=dynamic))
         for name, (dynamic, what) in COMPILED.items()
     ]
-    eager, *variants = (
-        Contender(name, rung.variants[name], Choice(variant=name)) for name in (first, *others)
-    )
     known = {contender.name: contender for contender in (eager, *compiled, *variants)}
     unknown = [name for name in names if name not in known]
     if unknown:
-        listed = ", ".join(known)
-        raise UsageError(f"{rung.name} has no contender {unknown[0]!r}: there are {listed}")
+        message = f"{rung.name} has no contender {unknown[0]!r}: there are {', '.join(known)}"
+        raise UsageError(message)
     return [known[name] for name in names or known]
 
 
@@ -76,10 +76,7 @@ def shapes(
     keep_cache: bool = False,
     say: Callable[[str], None] = print,
 ) -> ShapesDocument:
-    """Run the rung over a sweep of shapes (`name=value,value`) with each contender of `names`.
-
-    `choice` gives device, dtype, sizes and seed; `say` gets a line for each visit.
-    """
+    """Run the rung over a sweep of shapes (`name=value,value`) with each contender of `names`."""
     choice = choice or Choice()
     visited = swept(rung, sweeps, small=choice.small)
     if len(visited) < 2 and not sweeps:
@@ -87,9 +84,11 @@ def shapes(
     chosen = contenders(rung, names)
     device, named = device_name(choice.device)
     bases = [_first_variant(rung, choice, shape) for shape in visited]
-    started = _start(chosen, device, say)
-    found: list[ContenderVisits] = []
-    left_out: list[LeftOutContender] = []
+    started = None
+    if any(contender.choice.compile for contender in chosen):
+        with suppress(MissingError):  # each contender that compiles reports it
+            started = start_compiler(device, say)
+    found, left_out = list[ContenderVisits](), list[LeftOutContender]()
     for contender in chosen:
         try:
             visits = _visit_all(rung, contender, visited, bases, choice, device, keep_cache, say)
@@ -98,30 +97,12 @@ def shapes(
             left_out.append(LeftOutContender(contender.name, str(problem)))
             say(f"{contender.name} is left out: {problem}")
     own = rung.values(choice.values, small=choice.small)
+    fixed = {name: value for name, value in own.items() if name not in visited[0]}
     return ShapesDocument(
-        SCHEMA,
-        rung.name,
-        named,
-        str(torch.__version__),
-        find_dtype(choice.dtype, device),
-        [dict(shape) for shape in visited],
-        {name: value for name, value in own.items() if name not in visited[0]},
-        rung.first,
-        "kept" if keep_cache else "empty",
-        started,
-        recompile_limit(),
-        found,
-        left_out,
-    )
-
-
-def _start(chosen: Sequence[Contender], device: str, say: Callable[[str], None]) -> int | None:
-    if not any(contender.choice.compile for contender in chosen):
-        return None
-    try:
-        return start_compiler(device, say)
-    except MissingError:
-        return None  # each contender that compiles reports it
+        SCHEMA, rung.name, named, str(torch.__version__), find_dtype(choice.dtype, device),
+        [dict(shape) for shape in visited], fixed, rung.first, "kept" if keep_cache else "empty",
+        started, recompile_limit(), found, left_out,
+    )  # fmt: skip
 
 
 def _first_variant(rung: Rung, choice: Choice, shape: Shape) -> Call:
@@ -165,15 +146,13 @@ def _build(rung: Rung, choice: Choice, shape: Shape) -> Call:
 
 
 def _entry(contender: Contender, visits: Sequence[Visit]) -> ContenderVisits:
-    graphs = sum(visit.first.graphs for visit in visits)
-    recompiles = sum(len(visit.first.recompiles) for visit in visits)
-    stall_ns = sum(visit.stall_ns for visit in visits)
-    entries = [_shape_visit(visit) for visit in visits]
+    entries = []
+    for each in visits:
+        pace, against = each.pace, measured(each.base.wall, each.pace.wall)
+        times = (pace.wall.median, pace.wall.spread, pace.host.median, pace.gpu.median)
+        ratio = AgainstFirst(against.ratio, against.noise, against.beyond)
+        entries.append(ShapeVisit(*each.compilation, *times, ratio))
+    graphs = sum(entry.graphs for entry in entries)
+    recompiles = sum(len(entry.recompiles) for entry in entries)
+    stall_ns = sum(entry.stall_ns for entry in entries)
     return ContenderVisits(contender.name, contender.what, graphs, recompiles, stall_ns, entries)
-
-
-def _shape_visit(visit: Visit) -> ShapeVisit:
-    pace, against = visit.pace, measured(visit.base.wall, visit.pace.wall)
-    times = (pace.wall.median, pace.wall.spread, pace.host.median, pace.gpu.median)
-    ratio = AgainstFirst(against.ratio, against.noise, against.beyond)
-    return ShapeVisit(*visit.compilation, *times, ratio)

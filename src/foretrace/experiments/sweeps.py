@@ -68,7 +68,6 @@ def _parsed(rung: Rung, text: str) -> tuple[str, list[Any]]:
 
 
 def _value(option: Option, text: str) -> Any:
-    """One value of the option's own type."""
     words: Mapping[str, Any] = {choice: choice for choice in option.choices}
     if isinstance(option.default, bool):
         words = {"true": True, "false": False}

@@ -9,7 +9,6 @@ long the host takes to launch a call.
 from __future__ import annotations
 
 import statistics
-import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -67,14 +66,11 @@ def paces(calls: Mapping[str, Call], *, on_gpu: bool) -> dict[str, Pace]:
         for name in _rotated(calls, turn):
             taken[name].append(batch(calls[name], counts[name]))
     gpu = device_times(calls, rounds, cold=False) if on_gpu else {}
-    return {
-        name: Pace(
-            sample([wall for wall, _ in batches], 1),
-            sample([host for _, host in batches], 1),
-            gpu_sample(gpu.get(name)),
-        )
-        for name, batches in taken.items()
-    }
+    found = {}
+    for name, batches in taken.items():
+        wall, host = (sample(list(times), 1) for times in zip(*batches, strict=True))
+        found[name] = Pace(wall, host, gpu_sample(gpu.get(name)))
+    return found
 
 
 def gpu_sample(times: Quartiles | None) -> Sample:
@@ -90,7 +86,9 @@ def device_times(
     calls: Mapping[str, Call], repeats: int = 21, *, cold: bool = True
 ) -> dict[str, Quartiles]:
     """Device time of each warm call over `repeats` rounds; `cold` empties L2 before each."""
-    ahead = {name: _cycles_to_queue(call) for name, call in calls.items()}
+    # GPU cycles, at 2 GHz, while the host queues one warm call, with a margin
+    queueing = {name: _second_call_ns(call)[1] for name, call in calls.items()}
+    ahead = {name: int((min(ns, 5e6) * 1.5 + 6e4) * 2) for name, ns in queueing.items()}
     taken: dict[str, list[float]] = {name: [] for name in calls}
     for turn in range(repeats):
         marks = []
@@ -98,8 +96,8 @@ def device_times(
             start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
             # The GPU waits here while the host queues the rest: the launches are not timed.
             torch.cuda._sleep(ahead[name])
-            if cold:
-                _empty_l2()
+            if cold:  # reading four times what L2 holds leaves nothing to write back
+                _flood(torch.cuda.current_device()).sum()
             start.record()
             calls[name]()
             end.record()
@@ -114,19 +112,12 @@ def call_times(
     calls: Mapping[str, Call], rounds: int = 5, at_least_s: float = 0.01
 ) -> dict[str, Quartiles]:
     """Time per call in rows of calls without waiting in between: host and device together."""
-    lengths = {
-        name: min(300, max(3, int(at_least_s * 1e6 / _warm_call_us(call, wait=True))))
-        for name, call in calls.items()
-    }
+    ones = {name: _second_call_ns(call)[0] for name, call in calls.items()}
+    lengths = {name: min(300, max(3, int(at_least_s * 1e9 / ns))) for name, ns in ones.items()}
     taken: dict[str, list[float]] = {name: [] for name in calls}
     for _ in range(rounds):
         for name, call in calls.items():
-            torch.cuda.synchronize()
-            start = time.perf_counter()
-            for _ in range(lengths[name]):
-                call()
-            torch.cuda.synchronize()
-            taken[name].append((time.perf_counter() - start) * 1e6 / lengths[name])
+            taken[name].append(batch(call, lengths[name])[0] / 1e3)
     return {name: Quartiles.of(values) for name, values in taken.items()}
 
 
@@ -135,30 +126,13 @@ def _rotated(calls: Mapping[str, Call], turn: int) -> Iterator[str]:
     return iter(names[turn % len(names) :] + names[: turn % len(names)])
 
 
-def _warm_call_us(call: Call, *, wait: bool) -> float:
-    """Microseconds of one warm call; `wait` until the device is idle, or until it is launched."""
+def _second_call_ns(call: Call) -> tuple[int, int]:
+    """Nanoseconds of one warm call, until the device is idle and until it is launched."""
     call()
-    torch.cuda.synchronize()
-    start = time.perf_counter()
-    call()
-    if wait:
-        torch.cuda.synchronize()
-    taken = (time.perf_counter() - start) * 1e6
-    torch.cuda.synchronize()
-    return taken
-
-
-def _cycles_to_queue(call: Call) -> int:
-    """GPU cycles, at 2 GHz, while the host queues one warm call, with a margin."""
-    return int((min(_warm_call_us(call, wait=False), 5000.0) * 1.5 + 60.0) * 2000)
+    return batch(call, 1)
 
 
 @lru_cache
 def _flood(device: int) -> torch.Tensor:
     size = torch.cuda.get_device_properties(device).L2_cache_size
     return torch.zeros(size, dtype=torch.float32, device=f"cuda:{device}")
-
-
-def _empty_l2() -> None:
-    """Read four times what L2 holds: a read leaves nothing to write back into the next time."""
-    _flood(torch.cuda.current_device()).sum()

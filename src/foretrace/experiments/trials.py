@@ -8,19 +8,14 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from foretrace.comparison.measure import Change, Sample, measured
 from foretrace.comparison.worth import on_the_gpu, worth
 from foretrace.schema.documents.compare import Worth
-from foretrace.schema.documents.worth import (
-    CompiledShape,
-    CompileMode,
-    EagerCompiled,
-    WorthVerdict,
-)
+from foretrace.schema.documents.worth import CompiledShape, CompileMode, EagerCompiled, WorthVerdict
 from foretrace.units import count_text, percent_text, plural, ratio_text, span_text, time_text
 
 if TYPE_CHECKING:
@@ -34,9 +29,9 @@ WORTH, NOT_WORTH, UNKNOWN, FAILED = "worth", "not worth", "unknown", "failed"
 class CallChanges:
     """What eager (a) and compiled (b) do in a call: counts of kernels, and sentences."""
 
-    kernels: Mapping[str, int]
-    changed: Sequence[str]
-    unchanged: Sequence[str]
+    kernels: dict[str, int] | None
+    changed: list[str]
+    unchanged: list[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +61,8 @@ class ModeTrial:
     @property
     def worth(self) -> Worth:
         """What a call saves against the stalls of all shapes."""
-        return worth(
-            self.wall, self.gpu, sum(visit.stall_ns for visit in self.visits) / 1e9, "call"
-        )
+        stalls_s = sum(visit.stall_ns for visit in self.visits) / 1e9
+        return worth(self.wall, self.gpu, stalls_s, "call")
 
     @property
     def graph_breaks(self) -> Counter[str]:
@@ -99,25 +93,16 @@ class ModeTrial:
         head = (self.mode, self.state, self.text)
         if self.failed:
             return CompileMode(*head, self.failed)
-        changes, weighed, visits = self.changes, self.worth, self.visits
+        shapes = [_shape(visit) for visit in self.visits]
+        weighed, changes = self.worth, self.changes or CallChanges(None, [], [])
+        host = self.measured(lambda pace: pace.host)
         return CompileMode(
-            *head,
-            None,
-            weighed.saves_ns_per_call,
-            weighed.cost_s,
-            weighed.break_even_calls,
-            _numbers(self.wall),
-            _numbers(self.measured(lambda pace: pace.host)),
-            _numbers(self.gpu),
-            sum(visit.first.compile_s for visit in visits),
-            sum(visit.first.graphs for visit in visits),
-            dict(self.graph_breaks),
-            sum(len(visit.first.recompiles) for visit in visits),
-            dict(changes.kernels) if changes else None,
-            list(changes.changed) if changes else [],
-            list(changes.unchanged) if changes else [],
-            [_shape(visit) for visit in visits],
-        )
+            *head, None, weighed.saves_ns_per_call, weighed.cost_s, weighed.break_even_calls,
+            _numbers(self.wall), _numbers(host), _numbers(self.gpu),
+            sum(shape.compile_s for shape in shapes), sum(shape.graphs for shape in shapes),
+            dict(self.graph_breaks), sum(len(shape.recompiles) for shape in shapes),
+            changes.kernels, changes.changed, changes.unchanged, shapes,
+        )  # fmt: skip
 
 
 def verdict(trials: Sequence[ModeTrial]) -> WorthVerdict:
@@ -174,8 +159,8 @@ def _gpu_time(trial: ModeTrial) -> str:
 
 def _kernels(trial: ModeTrial) -> str:
     """Whether the kernels are the same; a CPU has none."""
-    kernels = trial.changes.kernels if trial.changes else {}
-    if not kernels.get("a") and not kernels.get("b"):
+    kernels = trial.changes.kernels if trial.changes else None
+    if not kernels or not (kernels["a"] or kernels["b"]):
         return ""
     a, b, same = (count_text(kernels[name]) for name in ("a", "b", "same"))
     if a == b == same:
@@ -189,7 +174,6 @@ def _breaks(trial: ModeTrial) -> str:
 
 
 def _shapes(trial: ModeTrial) -> str:
-    """What the change of shapes costs."""
     visits, lines = trial.visits, []
     if len(visits) > 1:
         later = visits[1:]
@@ -207,14 +191,12 @@ def _shapes(trial: ModeTrial) -> str:
 
 
 def _mean(samples: list[Sample]) -> Sample:
-    return Sample(
-        _mean_of([each.median for each in samples]), _mean_of([each.spread for each in samples])
-    )
-
-
-def _mean_of(values: list[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return statistics.fmean(known) if known and len(known) == len(values) else None
+    """The mean of medians and of spreads, each None where one of them is."""
+    means = []
+    for values in ([each.median for each in samples], [each.spread for each in samples]):
+        known = [value for value in values if value is not None]
+        means.append(statistics.fmean(known) if known and len(known) == len(values) else None)
+    return Sample(*means)
 
 
 def _shape(visit: Visit) -> CompiledShape:

@@ -12,6 +12,7 @@ import multiprocessing
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -108,10 +109,7 @@ def write_table(path: Path, card: str, rows: Iterable[MeasuredRoute]) -> None:
 
 
 def warm(dtype: torch.dtype = torch.bfloat16, activation: str = "gelu_tanh") -> None:
-    """Compile and load every kernel that this GPU's table can choose, before the first call.
-
-    The first time on a machine it takes some seconds; later Triton's cache on disk has them.
-    """
+    """Compile and load every kernel that this GPU's table can choose, before the first call."""
     table = routes.rows_for(routes.card_name(torch.cuda.current_device()))
     jobs = {(row.part, Route.parse(row.route)) for row in table if row.route != LIBRARY.text()}
     _compile(jobs, dtype, activation)
@@ -125,12 +123,12 @@ def warm(dtype: torch.dtype = torch.bfloat16, activation: str = "gelu_tanh") -> 
 def measure(size: Size, dtype: torch.dtype, activation: str) -> Iterator[MeasuredRoute]:
     """The best route of every part at one size."""
     for part, compute in zip(PARTS, _parts(size, dtype, activation), strict=True):
-        wanted = compute(LIBRARY)
-        tried = {LIBRARY.text(): LIBRARY}
+        wanted = compute(LIBRARY).float()
+        calls = {LIBRARY.text(): partial(compute, LIBRARY)}
         for route in candidates(part, size[0]):
-            if _agrees(compute, route, wanted):
-                tried[route.text()] = route
-        calls = {name: _bound(compute, route) for name, route in tried.items()}
+            distance = (compute(route).float() - wanted).norm() / wanted.norm()
+            if distance < CLOSE:
+                calls[route.text()] = partial(compute, route)
         device = device_times(calls, repeats=11)
         call = call_times(calls, rounds=3, at_least_s=0.004)
         cost = {name: max(device[name].median, call[name].median) for name in calls}
@@ -166,16 +164,6 @@ def _parts(size: Size, dtype: torch.dtype, activation: str) -> tuple[Compute, ..
         lambda route: steps.down_part(middle, weights.down, x, size, route),
         lambda route: steps.gradient_part(dy, weights.down, pre, activation, size, route),
     )
-
-
-def _bound(compute: Compute, route: Route) -> Callable[[], torch.Tensor]:
-    return lambda: compute(route)
-
-
-def _agrees(compute: Compute, route: Route, wanted: torch.Tensor) -> bool:
-    got = compute(route).float()
-    distance = (got - wanted.float()).norm() / wanted.float().norm()
-    return bool(distance < CLOSE)
 
 
 def _compile(jobs: Iterable[tuple[str, Route]], dtype: torch.dtype, activation: str) -> None:

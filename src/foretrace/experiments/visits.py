@@ -48,10 +48,7 @@ class FirstCalls:
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """A program at a shape, timed in turns with a baseline; `compiled`: whether it runs compiled.
-
-    `compiled` is None for a program without torch.compile.
-    """
+    """A program at a shape, timed in turns with a baseline; `compiled` is None without compiler."""
 
     shape: str
     first: FirstCalls

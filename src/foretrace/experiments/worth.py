@@ -42,8 +42,8 @@ Say = Callable[[str], None]
 class CompileSubject:
     """What is tried: `make` builds the call of a shape, by number, with the compiler it is given.
 
-    `blame` surrounds eager calls and says whose error it is. Without a
-    `device` and a `dtype` the user's code decides.
+    `blame` surrounds eager calls and says whose error it is. A user's code has no `device` and no
+    `dtype`: it decides them itself.
     """
 
     name: str
@@ -86,7 +86,6 @@ def worth(
 
 
 def _of_rung(rung: Rung, visited: Sequence[Shape], choice: Choice) -> CompileSubject:
-    """The rung's first variant at these shapes."""
     setups = [prepare(rung, replace(choice, values=shape)) for shape in visited]
 
     def make(at: int, compiler: Compiler) -> Call:
@@ -125,19 +124,10 @@ def _try_modes(
         notes.append("No GPU was used: there are no GPU times and no kernels. Ops are compared.")
         notes += [f"{GRAPHS}: here it is the default mode."] if "reduce-overhead" in modes else []
     return WorthDocument(
-        SCHEMA,
-        subject.name,
-        named,
-        str(torch.__version__),
-        subject.dtype,
-        list(subject.shapes),
-        "kept" if keep_cache else "empty",
-        started,
-        recompile_limit(),
-        verdict(trials),
-        [trial.document() for trial in trials],
-        notes,
-    )
+        SCHEMA, subject.name, named, str(torch.__version__), subject.dtype, list(subject.shapes),
+        "kept" if keep_cache else "empty", started, recompile_limit(), verdict(trials),
+        [trial.document() for trial in trials], notes,
+    )  # fmt: skip
 
 
 def _rehearse(subject: CompileSubject, say: Say) -> tuple[list[Call], list[str]]:
@@ -163,20 +153,16 @@ def _try(
     keep_cache: bool,
     say: Say,
 ) -> ModeTrial:
-    compiled = compiler(mode, device)
-    visits: list[Visit] = []
-    alive: list[Call] = []
-    changes = None
+    compiled, changes = compiler(mode, device), None
+    visits, alive = list[Visit](), list[Call]()
+    options = {"compiles": True, "on_gpu": device == "cuda"}
     try:
         with fresh_compiler(keep_cache):
             for at, shape in enumerate(subject.shapes):
                 say(f"{mode}: {shape}")
                 with in_one_line():
                     alive.append(call := subject.make(at, compiled))
-                    on_gpu = device == "cuda"
-                    visits.append(
-                        visit(shape, call, eager[at], visits, compiles=True, on_gpu=on_gpu)
-                    )
+                    visits.append(visit(shape, call, eager[at], visits, **options))
                     traced = _trace(call, subject, plain.parent, mode) if at == 0 else None
                 if traced:
                     a, b = (opening.open(path, cache=False) for path in (plain, traced))

@@ -25,25 +25,17 @@ class Activation:
     aliases: tuple[str, ...]
 
 
-def _gelu_tanh(a: Tensor) -> Tensor:
-    return F.gelu(a, approximate="tanh")
-
-
-def _gelu_tanh_back(grad: Tensor, a: Tensor) -> Tensor:
-    return torch.ops.aten.gelu_backward(grad, a, approximate="tanh")
-
-
-def _relu_back(grad: Tensor, a: Tensor) -> Tensor:
-    return torch.ops.aten.threshold_backward(grad, a, 0)
-
-
+_aten = torch.ops.aten
 _ROWS = (
     Activation(
-        "gelu_tanh", _gelu_tanh, _gelu_tanh_back, ("gelu_pytorch_tanh", "gelu_new", "gelu_fast")
+        "gelu_tanh",
+        lambda a: F.gelu(a, approximate="tanh"),
+        lambda grad, a: _aten.gelu_backward(grad, a, approximate="tanh"),
+        ("gelu_pytorch_tanh", "gelu_new", "gelu_fast"),
     ),
-    Activation("gelu_erf", F.gelu, torch.ops.aten.gelu_backward, ("gelu", "gelu_python")),
-    Activation("silu", F.silu, torch.ops.aten.silu_backward, ("swish",)),
-    Activation("relu", F.relu, _relu_back, ()),
+    Activation("gelu_erf", F.gelu, _aten.gelu_backward, ("gelu", "gelu_python")),
+    Activation("silu", F.silu, _aten.silu_backward, ("swish",)),
+    Activation("relu", F.relu, lambda grad, a: _aten.threshold_backward(grad, a, 0), ()),
 )
 
 ACTIVATIONS: Mapping[str, Activation] = MappingProxyType({row.name: row for row in _ROWS})
@@ -53,12 +45,9 @@ _BY_ALIAS = {alias: row.name for row in _ROWS for alias in (row.name, *row.alias
 
 def activation_named(name: str) -> str:
     """Our name of an activation of a configuration: `gelu_pytorch_tanh` -> `gelu_tanh`."""
-    try:
-        return _BY_ALIAS[name]
-    except KeyError:
-        raise ValueError(
-            f"unknown activation {name!r}; known: {', '.join(sorted(_BY_ALIAS))}"
-        ) from None
+    if name not in _BY_ALIAS:
+        raise ValueError(f"unknown activation {name!r}; known: {', '.join(sorted(_BY_ALIAS))}")
+    return _BY_ALIAS[name]
 
 
 def gated_reference(gate: Tensor, up: Tensor, activation: str = "gelu_tanh") -> Tensor:

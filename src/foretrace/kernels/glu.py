@@ -29,7 +29,8 @@ def gated(gate: Tensor, up: Tensor, activation: str = "gelu_tanh") -> Tensor:
     if traced(gate, up):
         return gated_reference(gate, up, activation)
     if gate.shape != up.shape or gate.dtype != up.dtype or gate.get_device() != up.get_device():
-        raise ValueError(f"gate and up differ: {_text(gate)} and {_text(up)}")
+        texts = (f"{tuple(each.shape)} {each.dtype} on {each.device}" for each in (gate, up))
+        raise ValueError(f"gate and up differ: {' and '.join(texts)}")
     if activation not in ACTIVATIONS:
         activation = activation_named(activation)
     reason = why_not(gate.device, gate.dtype)
@@ -76,7 +77,3 @@ class _Gated(torch.autograd.Function):
         grad_gate, grad_up = torch.empty_like(gate), torch.empty_like(up)
         gated_backward(grad, gate, up, grad_gate, grad_up, ctx.activation)
         return grad_gate, grad_up, None
-
-
-def _text(tensor: Tensor) -> str:
-    return f"{tuple(tensor.shape)} {tensor.dtype} on {tensor.device}"

@@ -81,26 +81,19 @@ def _sources() -> dict[str, str]:
     """Relative path and text of every file of the repository's package: all but this one."""
     here = Path(__file__).parent
     paths = sorted(path for pattern in FILES for path in here.glob(pattern))
-    names = [path.relative_to(here) for path in paths if path.name != "hub.py"]
-    return {name.as_posix(): _relative(here / name, len(name.parts)) for name in names}
-
-
-def _relative(path: Path, depth: int) -> str:
-    return _ABSOLUTE.sub(rf"\1{'.' * depth}\2 import", path.read_text())
+    sources = {path.relative_to(here): path.read_text() for path in paths if path.name != "hub.py"}
+    return {
+        name.as_posix(): _ABSOLUTE.sub(rf"\1{'.' * len(name.parts)}\2 import", text)
+        for name, text in sources.items()
+    }
 
 
 def _metadata(sources: dict[str, str]) -> dict[str, object]:
     """`id` names the loaded module and its operators, so it changes with the sources."""
     content = "".join(f"{name}\n{text}" for name, text in sources.items())
     digest = hashlib.sha256(content.encode()).hexdigest()[:8]
-    return {
-        "id": f"{PYTHON_NAME}_{digest}",
-        "name": NAME,
-        "version": VERSION,
-        "license": LICENSE,
-        "python-depends": [],
-        "backend": {"type": "cuda"},
-    }
+    about = {"id": f"{PYTHON_NAME}_{digest}", "name": NAME, "version": VERSION, "license": LICENSE}
+    return {**about, "python-depends": [], "backend": {"type": "cuda"}}
 
 
 if __name__ == "__main__":

@@ -38,8 +38,13 @@ def gated_mlp(
     if activation not in ACTIVATIONS:
         activation = activation_named(activation)
     compiling = torch.compiler.is_compiling()
-    # A compiler gets the plain expression on a CPU, else the operator, which knows the GPU.
-    plain = not x.is_cuda and not INTERPRETED if compiling else _says_plain(x)
+    if compiling:  # on a CPU the plain expression, else the operator, which knows the GPU
+        plain = not x.is_cuda and not INTERPRETED
+    else:
+        reason = why_not(x.device, x.dtype)
+        plain = reason is not None
+        if reason is not None:
+            note_once(reason)
     if plain:
         return mlp_reference(x, w_gate, w_up, w_down, activation)
     if torch.is_autocast_enabled("cuda"):
@@ -54,14 +59,6 @@ def gated_mlp(
     if save:
         return _Mlp.apply(x, w_gate, w_up, w_down, activation)
     return _forward(x, steps.Weights(w_gate, w_up, w_down), activation, size)
-
-
-def _says_plain(x: Tensor) -> bool:
-    """Whether plain torch runs for this tensor; the first time, says why."""
-    reason = why_not(x.device, x.dtype)
-    if reason is not None:
-        note_once(reason)
-    return reason is not None
 
 
 def _size(x: Tensor, w_gate: Tensor, w_up: Tensor, w_down: Tensor) -> Size:
@@ -129,15 +126,11 @@ class _Mlp(torch.autograd.Function):
             dy, x, steps.Weights(w_gate, w_up, w_down), steps.Saved(*saved), ctx.activation,
             (need_x, need_gate or need_up, need_down),
         )  # fmt: skip
-        return (*_as_inputs(grads, x, w_gate.shape[0]), None)
-
-
-def _as_inputs(grads: steps.Gradients, x: Tensor, h: int) -> tuple[Tensor | None, ...]:
-    """Gradients in the order and the shapes of (x, gate, up, down)."""
-    dx = None if grads.x is None else grads.x.view(x.shape)
-    if grads.gate_up is None:
-        return dx, None, None, grads.down
-    return dx, grads.gate_up[:h], grads.gate_up[h:], grads.down
+        dx = None if grads.x is None else grads.x.view(x.shape)
+        if grads.gate_up is None:
+            return dx, None, None, grads.down, None
+        h = w_gate.shape[0]
+        return dx, grads.gate_up[:h], grads.gate_up[h:], grads.down, None
 
 
 # `foretrace`; a copy loaded under another name registers its operators under that one.

@@ -29,9 +29,8 @@ def note_once(reason: str) -> None:
     """Say why plain torch runs, the first time this reason comes up."""
     if reason not in _noted:
         _noted.add(reason)
-        warnings.warn(
-            f"foretrace.kernels: plain torch runs here: {reason}", PlainRoute, stacklevel=3
-        )
+        message = f"foretrace.kernels: plain torch runs here: {reason}"
+        warnings.warn(message, PlainRoute, stacklevel=3)
 
 
 @lru_cache
@@ -52,10 +51,7 @@ def why_not(device: torch.device, dtype: torch.dtype) -> str | None:
 
 
 def traced(*tensors: torch.Tensor) -> bool:
-    """Whether a compiler, a tensor subclass or a dispatch mode is active.
-
-    Kernels are then launched through registered operators or left to the compiler, never directly.
-    """
+    """Whether a compiler, a tensor subclass or a dispatch mode is active: no direct launch then."""
     if torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack():
         return True
     for tensor in tensors:  # noqa: SIM110 (a generator costs more than the test)

@@ -1,7 +1,7 @@
 """The ladder: from one matrix product to a training step, one file per rung in `ladder.rungs`.
 
-`run` runs one rung. `climb_recorded` and `climb_here` climb all rungs and mark the articles'
-claims. Listing rungs needs no torch: only `Rung.build` imports it.
+`run` runs one rung, `climb` all of them to mark the articles' claims. Listing rungs needs no torch:
+only `Rung.build` imports it.
 """
 
 from __future__ import annotations
@@ -14,13 +14,9 @@ from foretrace.profiling import need_torch
 from foretrace.schema.rung import Choice, Rung
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
-
     from foretrace.profiling.window import Capture
-    from foretrace.schema.documents.ladder import LadderDocument
 
-__all__ = ["ORDER", "climb_here", "climb_recorded", "run", "rung", "rungs"]
+__all__ = ["ORDER", "run", "rung", "rungs"]
 
 
 def run(
@@ -32,20 +28,3 @@ def run(
 
     with refusals(rung.name):
         return capture_rung(rung, choice, folder, **options)
-
-
-def climb_recorded(card: str = "h200", only: Sequence[str] = ()) -> LadderDocument:
-    """Mark the claims of the rungs in `only`, or of all, on recorded traces; needs no torch."""
-    from foretrace.ladder import climb
-
-    return climb.climb_recorded(card, only)
-
-
-def climb_here(
-    folder: Path, device: str = "auto", only: Sequence[str] = (), say: Callable[[str], None] = print
-) -> LadderDocument:
-    """Run the rungs on this machine, keep the traces in `folder`, and mark the claims on them."""
-    need_torch()
-    from foretrace.ladder import climb
-
-    return climb.climb_here(folder, device, only, say)

@@ -20,6 +20,7 @@ from foretrace.ladder.article import setup_row
 from foretrace.ladder.rungs import rung, rungs
 from foretrace.ladder.stops import STOPS, Stop
 from foretrace.model.trace import Trace
+from foretrace.profiling import need_torch
 from foretrace.schema.documents.ladder import (
     ClaimCounts,
     LadderDocument,
@@ -46,7 +47,7 @@ def stops(only: Sequence[str] = ()) -> list[Stop]:
     return [stop for stop in STOPS if not wanted or stop.rung in wanted]
 
 
-def climb_recorded(card: str, only: Sequence[str] = ()) -> LadderDocument:
+def climb_recorded(card: str = "h200", only: Sequence[str] = ()) -> LadderDocument:
     """Climb the traces inside the package; needs neither torch nor a GPU."""
     chosen, folder = stops(only), recordings.folder(card)
 
@@ -64,13 +65,13 @@ def climb_recorded(card: str, only: Sequence[str] = ()) -> LadderDocument:
 
 
 def climb_here(
-    folder: Path, device: str, only: Sequence[str], say: Callable[[str], None]
+    folder: Path, device: str = "auto", only: Sequence[str] = (), say: Callable[[str], None] = print
 ) -> LadderDocument:
     """Run every stop on this machine, keep the traces in `folder`, and mark the claims on them.
 
-    A stop that cannot run here is skipped with its reason, and its claims are inconclusive. `say`
-    gets a line for each stop.
+    A stop that cannot run here is skipped with its reason, and its claims are inconclusive.
     """
+    need_torch()
     import torch
 
     from foretrace.ladder.running import device_name
@@ -104,7 +105,6 @@ def climb_here(
 
 
 def _visit(stop: Stop, device: str, folder: Path) -> Path:
-    """Run a stop and capture it."""
     import torch
 
     from foretrace.ladder.running import capture_rung, in_one_line

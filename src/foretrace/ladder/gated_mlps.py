@@ -22,30 +22,30 @@ def gated_mlp(variant: str, dim: int, hidden: int, device: str) -> tuple[Any, di
         layer, source = liger_layer(device)
         shape = {"hidden_size": dim, "intermediate_size": hidden}
         return layer(SimpleNamespace(**shape, hidden_act="gelu_pytorch_tanh")), {"liger": source}
-    if variant == "fused":
-        return _own(dim, hidden), {}
-    return GeGLU(dim, hidden), {}
+    if variant != "fused":
+        return GeGLU(dim, hidden), {}
+    try:
+        from foretrace.kernels import GeGLUMLP
+    except ImportError as error:
+        message = "foretrace's own kernels need Triton: pip install 'foretrace[kernels]'"
+        raise MissingError(message) from error
+    return GeGLUMLP(dim, hidden), {}
 
 
 def liger_layer(device: str) -> tuple[Any, dict[str, Any]]:
     """LigerGEGLUMLP from the Hub when it answers, else from PyPI, and which one it was."""
     if device == "cpu":
-        message = "Liger's Triton kernels need a GPU: use the eager variant on a CPU"
-        raise MissingError(message)
+        raise MissingError("Liger's Triton kernels need a GPU: use the eager variant on a CPU")
     problem = "the Hub does not answer"
     if _hub_may_answer():
         try:
-            return _from_hub()
+            from kernels import get_kernel
+
+            source = {"source": "hub", "name": HUB_REPO, "version": HUB_VERSION}
+            return get_kernel(HUB_REPO, version=HUB_VERSION).layers.LigerGEGLUMLP, source
         except Exception as error:  # noqa: BLE001 (PyPI has the same class: any failure falls back)
             problem = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
     return _from_pypi(problem)
-
-
-def _from_hub() -> tuple[Any, dict[str, Any]]:
-    from kernels import get_kernel
-
-    loaded = get_kernel(HUB_REPO, version=HUB_VERSION)
-    return loaded.layers.LigerGEGLUMLP, {"source": "hub", "name": HUB_REPO, "version": HUB_VERSION}
 
 
 def _from_pypi(problem: str) -> tuple[Any, dict[str, Any]]:
@@ -71,12 +71,3 @@ def _hub_may_answer() -> bool:
         return True  # it answered
     except (OSError, ValueError):
         return False
-
-
-def _own(dim: int, hidden: int) -> Any:
-    try:
-        from foretrace.kernels import GeGLUMLP
-    except ImportError as error:
-        message = "foretrace's own kernels need Triton: pip install 'foretrace[kernels]'"
-        raise MissingError(message) from error
-    return GeGLUMLP(dim, hidden)

@@ -106,10 +106,7 @@ def forward_only(module: Any, *inputs: Tensor) -> Callable[[], object]:
 
 
 def sequence_step(setup: Setup, module: Any, name: str, facts: dict[str, Any]) -> Built:
-    """A module over (batch, seq, dim): its forward, or with `--backward` also the sum's backward.
-
-    Gradients accumulate, as in an accumulation loop.
-    """
+    """A module over (batch, seq, dim): forward, or with `--backward` also the sum's backward."""
     module = module.to(**place(setup)).train(setup["backward"])
     x = torch.randn(setup["batch"], setup["seq"], setup["dim"], **place(setup))
     facts = {**facts, "parameters": parameters_of(module)}
@@ -120,7 +117,7 @@ def sequence_step(setup: Setup, module: Any, name: str, facts: dict[str, Any]) -
 
     def call() -> object:
         loss = compiled(x).sum()
-        loss.backward()
+        loss.backward()  # gradients accumulate, as in an accumulation loop
         return loss
 
     return Built(call, region=f"{name}_train", facts=facts)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from foretrace.errors import MissingError
 
 if TYPE_CHECKING:
-    from foretrace.profiling.trace_handler import handler
+    from foretrace.profiling.record import handler
     from foretrace.profiling.window import Capture as capture
 
 __all__ = ["capture", "handler", "need_torch"]
@@ -28,9 +28,9 @@ def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     need_torch()
-    from foretrace.profiling import trace_handler, window
+    from foretrace.profiling import record, window
 
-    return window.Capture if name == "capture" else trace_handler.handler
+    return window.Capture if name == "capture" else record.handler
 
 
 def need_torch() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from foretrace.profiling.environment import on_cuda
+from foretrace.profiling.export import stem_of
 from foretrace.profiling.record import CallTimes
 from foretrace.profiling.window import Capture, refuse_second_profiler, synchronize
 
@@ -43,19 +44,16 @@ def capture_call(
         torch.cuda.reset_peak_memory_stats()
     window = Capture(path, steps=steps, warmup=0, region=region, facts=facts, **options)
     window.record.profile = {**window.record.profile, "warmup": warmup}
-    window.record.timing = _warm(call, warmup)
+    warm = [batch(call, 1)[0] for _ in range(warmup)]
+    window.record.timing = CallTimes(first_call_ns=warm[0] if warm else None)
     _time(call, window.record.timing)
     _record(call, window)
     if timing_pass:
-        again = Capture(
-            _timing_name(window),
-            steps=steps,
-            warmup=0,
-            region=region,
-            shapes=False,
-            overwrite=options.get("overwrite", False),
-            facts=window.record.facts,
-        )
+        stem = stem_of(window.target)
+        beside = window.target.with_name(window.target.name.replace(stem, f"{stem}.timing", 1))
+        plain: dict[str, Any] = {"shapes": False, "overwrite": window.overwrite}
+        facts = window.record.facts
+        again = Capture(beside, steps=steps, warmup=0, region=region, facts=facts, **plain)
         again.record.timing, again.record.compiling = window.record.timing, window.record.compiling
         _record(call, again)
     return window
@@ -68,18 +66,6 @@ def _record(call: Callable[[], object], window: Capture) -> None:
             window.step()
 
 
-def _warm(call: Callable[[], object], warmup: int) -> CallTimes:
-    timing = CallTimes()
-    for done in range(warmup):
-        synchronize()
-        began = perf_counter_ns()
-        call()
-        synchronize()
-        if done == 0:
-            timing.first_call_ns = perf_counter_ns() - began
-    return timing
-
-
 def _time(call: Callable[[], object], timing: CallTimes) -> None:
     """Median wall and host time per call over a few batches; each ends with the device idle."""
     one = batch(call, 1)[0]
@@ -87,9 +73,9 @@ def _time(call: Callable[[], object], timing: CallTimes) -> None:
     batches = [batch(call, count) for _ in range(SAMPLES if one * SAMPLES < 4 * BUDGET_NS else 2)]
     walls, hosts = zip(*batches, strict=True)
     wall_ns = int(statistics.median(walls))
-    timing.wall_ns, timing.host_ns = wall_ns, int(statistics.median(hosts))
+    timing.wall_ns_per_call, timing.host_ns_per_call = wall_ns, int(statistics.median(hosts))
     timing.wall_spread = round((max(walls) - min(walls)) / wall_ns, 4) if wall_ns else None
-    timing.calls = count * len(batches)
+    timing.calls_timed = count * len(batches)
 
 
 def batch(call: Callable[[], object], count: int) -> tuple[int, int]:
@@ -101,9 +87,3 @@ def batch(call: Callable[[], object], count: int) -> tuple[int, int]:
     issued = perf_counter_ns()
     synchronize()
     return (perf_counter_ns() - began) // count, (issued - began) // count
-
-
-def _timing_name(window: Capture) -> str:
-    name = window.target.name
-    suffix = ".json.gz" if name.endswith(".gz") else ".json"
-    return str(window.target.with_name(name.removesuffix(suffix) + ".timing" + suffix))

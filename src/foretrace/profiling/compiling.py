@@ -30,27 +30,25 @@ class CompileWatch:
         A frame that Dynamo gave up on, for example at its recompile limit, runs eagerly from then
         on; `gave_up` is the only sign of it.
         """
-        metrics = [each for each in _metrics() if _seconds(each, *STARTED) >= self.begun_s]
+        listed: list[Any] = getattr(_dynamo(), "get_compilation_metrics", list)()
+        metrics = [metric for metric in listed if _seconds(metric, *STARTED) >= self.begun_s]
         failures = [getattr(metric, "fail_reason", None) for metric in metrics]
         reasons = [
             getattr(metric, "recompile_reason", None)
             for metric, why in zip(metrics, failures, strict=True)
             if not why
         ]
+        breaks: Counter[str] = Counter()
+        for why in _counters().get("graph_break", {}):
+            breaks[_first_line(why)] += self._since("graph_break", why)
         return {
             "seconds": round(sum(_seconds(metric, *TAKEN) for metric in metrics), 6),
             "frames": self._since("frames", "ok"),
             "graphs": self._since("stats", "unique_graphs"),
-            "graph_breaks": self._graph_breaks(),
+            "graph_breaks": dict(+breaks),
             "recompiles": [_first_line(str(reason)) for reason in reasons if reason],
             "gave_up": [_first_line(str(why)) for why in failures if why],
         }
-
-    def _graph_breaks(self) -> dict[str, int]:
-        breaks: Counter[str] = Counter()
-        for why in _counters().get("graph_break", {}):
-            breaks[_first_line(why)] += self._since("graph_break", why)
-        return dict(+breaks)
 
     def _since(self, group: str, name: str) -> int:
         return _counters().get(group, {}).get(name, 0) - self.before.get(group, {}).get(name, 0)
@@ -67,11 +65,6 @@ def _counters() -> dict[str, dict[str, int]]:
         str(group): {str(name): int(count) for name, count in values.items()}
         for group, values in counters.items()
     }
-
-
-def _metrics() -> list[Any]:
-    listed = getattr(_dynamo(), "get_compilation_metrics", None)
-    return list(listed()) if listed else []
 
 
 def _seconds(metric: Any, in_us: str, in_s: str) -> float:

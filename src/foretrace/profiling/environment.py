@@ -61,7 +61,12 @@ def environment() -> dict[str, Any]:
             "deterministic": torch.are_deterministic_algorithms_enabled(),
             "cudnn_benchmark": cudnn.benchmark,
         },
-        "variables": {name: value for name, value in sorted(os.environ.items()) if _stored(name)},
+        # a path says who, not how
+        "variables": {
+            name: value
+            for name, value in sorted(os.environ.items())
+            if _VARIABLES.match(name) and not name.endswith("_DIR")
+        },
     }
 
 
@@ -89,8 +94,11 @@ def clocks() -> dict[str, Any]:
     tool = shutil.which("nvidia-smi")
     if tool is None or not on_cuda():
         return {}
+    # CUDA_VISIBLE_DEVICES renumbers what torch sees; the UUID names the same card to both.
+    uuid = str(getattr(torch.cuda.get_device_properties(torch.cuda.current_device()), "uuid", ""))
+    same = ["-i", uuid if uuid.startswith("GPU-") else f"GPU-{uuid}"] if uuid else []
     query = (f"--query-gpu={','.join(_SMI_FIELDS)}", "--format=csv,noheader,nounits")
-    command = [tool, *query, *_same_card()]
+    command = [tool, *query, *same]
     with contextlib.suppress(OSError, subprocess.SubprocessError):
         answer = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
         return parse_smi(answer.stdout)
@@ -99,9 +107,9 @@ def clocks() -> dict[str, Any]:
 
 def parse_smi(text: str) -> dict[str, Any]:
     """The first line of nvidia-smi's answer by our names; what the card does not report is None."""
-    first = next(iter(text.strip().splitlines()), "")
-    cells = [cell.strip() for cell in first.split(",")] if first else []
-    return {name: _number(cell) for name, cell in zip(_SMI_FIELDS.values(), cells, strict=False)}
+    cells = text.strip().splitlines()[0].split(",") if text.strip() else []
+    named = zip(_SMI_FIELDS.values(), cells, strict=False)
+    return {name: _number(cell.strip()) for name, cell in named}
 
 
 def command_line() -> list[str]:
@@ -132,17 +140,6 @@ def version_of(*packages: str) -> str | None:
         with contextlib.suppress(metadata.PackageNotFoundError):
             return metadata.version(package)
     return None
-
-
-def _stored(name: str) -> bool:
-    # a path says who, not how
-    return _VARIABLES.match(name) is not None and not name.endswith("_DIR")
-
-
-def _same_card() -> list[str]:
-    # CUDA_VISIBLE_DEVICES renumbers what torch sees; the UUID names the same card to both.
-    uuid = str(getattr(torch.cuda.get_device_properties(torch.cuda.current_device()), "uuid", ""))
-    return ["-i", uuid if uuid.startswith("GPU-") else f"GPU-{uuid}"] if uuid else []
 
 
 def _number(cell: str) -> int | float | str | None:

@@ -8,6 +8,7 @@ renamed into place. An existing trace is replaced only on request: the next one 
 from __future__ import annotations
 
 import gzip
+import itertools
 import os
 import shutil
 import tempfile
@@ -61,11 +62,9 @@ def record_path(trace: Path) -> Path:
 
 def free_path(path: Path) -> Path:
     """`path`, or the first of `run_2`, `run_3`, ... that is free."""
-    stem, suffix, number = stem_of(path), path.name.removeprefix(stem_of(path)), 2
-    free = path
-    while free.exists():
-        free, number = path.with_name(f"{stem}_{number}{suffix}"), number + 1
-    return free
+    stem, suffix = stem_of(path), path.name.removeprefix(stem_of(path))
+    numbered = (path.with_name(f"{stem}_{number}{suffix}") for number in itertools.count(2))
+    return next(free for free in itertools.chain([path], numbered) if not free.exists())
 
 
 def export(profiler: Any, path: Path, *, overwrite: bool = False) -> Path:

@@ -7,6 +7,7 @@ goes to a private file first, from which both copies are made.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import tempfile
 from collections.abc import Callable
@@ -34,23 +35,22 @@ class ForeignProfilers:
     ) -> None:
         self._ours, self._began, self._exported = ours, began, exported
         self._unsaved: Any = None  # stopped, and not exported yet
-        self._originals = {
-            (_KinetoProfile, "prepare_trace"): _KinetoProfile.prepare_trace,
-            (_KinetoProfile, "stop_trace"): _KinetoProfile.stop_trace,
-            (_KinetoProfile, "export_chrome_trace"): _KinetoProfile.export_chrome_trace,
-            (LegacyProfile, "__enter__"): LegacyProfile.__enter__,
-        }
+        self._patches = contextlib.ExitStack()
 
     def __enter__(self) -> ForeignProfilers:
-        _KinetoProfile.prepare_trace = self._before(_KinetoProfile.prepare_trace)
-        LegacyProfile.__enter__ = self._before(LegacyProfile.__enter__)
-        _KinetoProfile.stop_trace = self._after_stop(_KinetoProfile.stop_trace)
-        _KinetoProfile.export_chrome_trace = self._around_export(_KinetoProfile.export_chrome_trace)
+        for owner, name, watched in (
+            (_KinetoProfile, "prepare_trace", self._before),
+            (_KinetoProfile, "stop_trace", self._after_stop),
+            (_KinetoProfile, "export_chrome_trace", self._around_export),
+            (LegacyProfile, "__enter__", self._before),
+        ):
+            original = getattr(owner, name)
+            self._patches.callback(setattr, owner, name, original)
+            setattr(owner, name, watched(original))
         return self
 
     def __exit__(self, *problem: object) -> None:
-        for (owner, name), original in self._originals.items():
-            setattr(owner, name, original)
+        self._patches.close()
 
     def finish(self) -> None:
         """Export what a profiler of the program recorded and the program did not write."""

@@ -10,8 +10,8 @@ import json
 import os
 import resource
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ import torch
 from foretrace import files
 from foretrace.profiling.compiling import CompileWatch
 from foretrace.profiling.environment import card, clocks, command_line, environment, on_cuda
-from foretrace.profiling.export import record_path
+from foretrace.profiling.export import export, make_folder, record_path, trace_path
 from foretrace.version import __version__
 
 KIND = "foretrace-run"
@@ -42,34 +42,23 @@ class CallTimes:
     """
 
     first_call_ns: int | None = None
-    wall_ns: int | None = None
+    wall_ns_per_call: int | None = None
     wall_spread: float | None = None
-    host_ns: int | None = None
-    profiled_host_ns: int | None = None
-    calls: int = 0
+    host_ns_per_call: int | None = None
+    profiled_host_ns_per_call: int | None = None
+    calls_timed: int = 0
 
     def as_json(self) -> dict[str, Any]:
         """The `timing` part of the record."""
         overhead = None
-        if self.host_ns and self.profiled_host_ns:
-            overhead = round(self.profiled_host_ns / self.host_ns - 1, 4)
-        return {
-            "first_call_ns": self.first_call_ns,
-            "wall_ns_per_call": self.wall_ns,
-            "wall_spread": self.wall_spread,
-            "host_ns_per_call": self.host_ns,
-            "profiled_host_ns_per_call": self.profiled_host_ns,
-            "profiler_overhead": overhead,
-            "calls_timed": self.calls,
-        }
+        if self.host_ns_per_call and self.profiled_host_ns_per_call:
+            overhead = round(self.profiled_host_ns_per_call / self.host_ns_per_call - 1, 4)
+        return {**asdict(self), "profiler_overhead": overhead}
 
 
 @dataclass(slots=True)
 class RunRecord:
-    """Collects the record during a run; `write` puts it beside the trace.
-
-    `note` is what a reader of the trace should know, for example that it ended early.
-    """
+    """Collects the record during a run; `note` is what a reader of the trace should know."""
 
     profile: Mapping[str, Any]
     facts: dict[str, Any] = field(default_factory=dict)
@@ -108,6 +97,28 @@ class RunRecord:
         path = record_path(trace)
         files.write_text(path, json.dumps(self.as_json(trace), indent=1) + "\n")
         return path
+
+
+def handler(folder: str | os.PathLike[str], *, name: str = "run") -> Callable[[object], None]:
+    """An `on_trace_ready` that writes each trace and its record, for a user's own profiler.
+
+    For `torch.profiler.profile`, Accelerate's `ProfileKwargs`, Lightning's `PyTorchProfiler`. Each
+    recording goes to `folder/name.json.gz`, then `name_2`, `name_3`, ...; nothing is replaced.
+    """
+    target = trace_path(os.path.join(os.fspath(folder), name))
+    record = RunRecord({})
+
+    def write(profiler: object) -> None:
+        make_folder(target.parent)  # hours may have passed since `trace_path` made it
+        record.profile = profile_options(profiler)
+        record.write(export(profiler, target))
+
+    return write
+
+
+def profile_options(profiler: Any) -> dict[str, Any]:
+    """What another profiler records, under the names of our options."""
+    return {ours: bool(getattr(profiler, theirs, False)) for ours, theirs in TORCH_NAMES.items()}
 
 
 def _peak_memory() -> dict[str, int | None]:

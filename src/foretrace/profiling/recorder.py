@@ -18,8 +18,7 @@ from torch.profiler import record_function
 
 from foretrace.profiling.export import export, place
 from foretrace.profiling.foreign import ForeignProfilers
-from foretrace.profiling.record import TORCH_NAMES, RunRecord
-from foretrace.profiling.trace_handler import profile_options
+from foretrace.profiling.record import TORCH_NAMES, RunRecord, profile_options
 from foretrace.profiling.window import Capture, activities, quiet_profiler, torch_options
 
 
@@ -70,11 +69,10 @@ class Recorder:
         self._stage = "early"
         self._driving = False  # one of our own profilers is being driven right now
         self._record = RunRecord({"steps": None, **options.recording()})
-        self._early: Any = torch.profiler.profile(
-            activities=activities(), **torch_options(options.recording())
-        )
+        recording = torch_options(options.recording())
+        self._early: Any = torch.profiler.profile(activities=activities(), **recording)
         self._early_runs = False
-        self._range: Any = None
+        self._range = contextlib.ExitStack()  # of the step that the early recording is in
         self._window: Capture | None = None
 
     def start(self) -> None:
@@ -92,9 +90,8 @@ class Recorder:
             self._stop_early()
             self._start_window()
         elif self._early_runs:
-            self._close_range()
-            self._range = record_function(f"ProfilerStep#{number}")
-            self._range.__enter__()
+            self._range.close()
+            self._range.enter_context(record_function(f"ProfilerStep#{number}"))
         if self._stage != "over":
             self.say(f"step {number + 1} of {self._steps_needed()}")
 
@@ -102,8 +99,8 @@ class Recorder:
         """The time limit of the early recording is over; a window may still come."""
         if self._early_runs:
             self._stop_early()
-            limit = self.options.limit_s
-            self.result.notes.append(f"stopped recording everything after {limit} s (--limit)")
+            note = f"stopped recording everything after {self.options.limit_s} s (--limit)"
+            self.result.notes.append(note)
 
     def fail(self, problem: str) -> None:
         """The script raised: the record of the kept trace has its error."""
@@ -125,14 +122,13 @@ class Recorder:
 
     def _start_window(self) -> None:
         self._stage = "window"
-        self._window = Capture(
-            self.target,
-            steps=self.options.steps,
-            warmup=self.options.wait,
-            wait=1,
-            overwrite=self._replaces(),
-            **self.options.recording(),
-        )
+        steps: dict[str, Any] = {
+            "steps": self.options.steps,
+            "warmup": self.options.wait,
+            "wait": 1,
+        }
+        recording = self.options.recording()
+        self._window = Capture(self.target, overwrite=self._replaces(), **steps, **recording)
         self._window.record.compiling = self._record.compiling
         with self._ours():
             self._window.start()
@@ -155,8 +151,8 @@ class Recorder:
         self._stage = "over"
         done, asked = self._window.step_num - self._window.plain_steps, self.options.steps
         if done < asked:
-            recorded = f"{done} of {asked} steps are recorded"
-            self._window.record.note = f"the script ended inside the window: {recorded}"
+            early = "the script ended inside the window"
+            self._window.record.note = f"{early}: {done} of {asked} steps are recorded"
         with self._ours():
             self._window.stop()
         if self._window.trace is not None:
@@ -165,7 +161,7 @@ class Recorder:
     def _stop_early(self) -> None:
         if self._early_runs:
             self._early_runs = False
-            self._close_range()
+            self._range.close()
             with self._ours():
                 self._early.stop()
 
@@ -182,11 +178,6 @@ class Recorder:
         self._record.facts = self._facts()
         self._record.write(trace)
         self._keep(trace, self._record.note)
-
-    def _close_range(self) -> None:
-        if self._range is not None:
-            self._range.__exit__(None, None, None)
-            self._range = None
 
     def _stand_aside(self) -> None:
         self._stop_early()

@@ -41,12 +41,13 @@ def record_script(
     options: ScriptOptions | None = None,
     say: Callable[[str], None] = lambda text: None,
 ) -> RecordedScript:
-    """Run `script` (a file, or a module with `module`) as `__main__`, and record it to `path`.
-
-    The traceback of a script that raises goes to stderr without our frames; `exit_code` is
-    Python's.
-    """
-    _refuse_missing(script, module)
+    """Run `script` (a file, or a module with `module`) as `__main__`, and record it to `path`."""
+    if module and not _is_module(script):
+        raise UsageError(f"there is no module {script} to run: install it, or remove -m for a file")
+    if not module and os.path.isdir(script):
+        raise UsageError(f"{script} is a folder: name the script in it")
+    if not module and not os.path.isfile(script):
+        raise UsageError(f"no such script: {script}")
     refuse_second_profiler()
     options = options or ScriptOptions()
     recorder = Recorder(trace_path(path), options, say)
@@ -56,15 +57,6 @@ def record_script(
             recorder.result.exit_code = _run(script, list(arguments), module, recorder.fail)
         recorder.finish()
     return recorder.result
-
-
-def _refuse_missing(script: str, module: bool) -> None:
-    if module and not _is_module(script):
-        raise UsageError(f"there is no module {script} to run: install it, or remove -m for a file")
-    if not module and os.path.isdir(script):
-        raise UsageError(f"{script} is a folder: name the script in it")
-    if not module and not os.path.isfile(script):
-        raise UsageError(f"no such script: {script}")
 
 
 def _is_module(name: str) -> bool:
@@ -94,8 +86,11 @@ def _run(script: str, arguments: list[str], module: bool, fail: Callable[[str], 
             runpy.run_path(script, run_name="__main__")
     except WindowDone:
         return 0
-    except SystemExit as leaving:
-        return _exit_code(leaving.code)
+    except SystemExit as leaving:  # as in the interpreter
+        if leaving.code is None or isinstance(leaving.code, int):
+            return leaving.code or 0
+        print(leaving.code, file=sys.stderr)
+        return 1
     except BaseException as problem:  # noqa: BLE001 (reported as Python would)
         fail(f"{type(problem).__name__}: {problem}")
         traceback.print_exception(type(problem), problem, their_frames(problem.__traceback__))
@@ -103,14 +98,6 @@ def _run(script: str, arguments: list[str], module: bool, fail: Callable[[str], 
     finally:
         sys.argv, sys.path[0] = before
     return 0
-
-
-def _exit_code(code: object) -> int:
-    """As the interpreter: None is 0, a number is itself, anything else is printed and is 1."""
-    if code is None or isinstance(code, int):
-        return code or 0
-    print(code, file=sys.stderr)
-    return 1
 
 
 def their_frames(where: TracebackType | None) -> TracebackType | None:

@@ -61,23 +61,18 @@ class Capture(torch.profiler.profile):  # type: ignore[misc]
         options = {"shapes": shapes, "stacks": stacks, "memory": memory, "modules": modules}
         profile = {"steps": steps, "wait": wait, "warmup": warmup, **options}
         self.record = RunRecord(profile, facts=dict(facts or {}))
-        self._range: Any = None
+        self._range = contextlib.ExitStack()
         self._empty = False  # the block is over, and no step of it is whole
         self._began = self._recording_since = 0
         # The clock is read at these step counts; the other steps pay for torch's profiler alone.
         self._borders: frozenset[int] = frozenset()
-        schedule = None
+        how: dict[str, Any] = {"activities": activities(), **torch_options(options)}
         if steps is not None:
             plain = self.plain_steps
             self._borders = frozenset((1, plain, plain + 1, plain + 1 + steps))
             waits = {"skip_first": warmup, "wait": wait, "warmup": 1, "repeat": 1}
-            schedule = torch.profiler.schedule(active=steps, **waits)
-        super().__init__(
-            activities=activities(),
-            schedule=schedule,
-            on_trace_ready=lambda _: self._save(),
-            **torch_options(options),
-        )
+            how["schedule"] = torch.profiler.schedule(active=steps, **waits)
+        super().__init__(on_trace_ready=lambda _: self._save(), **how)
 
     def prepare_trace(self) -> None:
         """As torch's, without its warnings."""
@@ -93,7 +88,7 @@ class Capture(torch.profiler.profile):  # type: ignore[misc]
 
     def step(self) -> None:
         """The end of a step; also reads the clock for the times of the run record."""
-        self._leave_region()
+        self._range.close()
         done = self.step_num + 1
         if done in self._borders:
             self._clock(done)
@@ -104,7 +99,7 @@ class Capture(torch.profiler.profile):  # type: ignore[misc]
 
     def stop(self) -> None:
         """As torch's; ends the region of the step."""
-        self._leave_region()
+        self._range.close()
         super().stop()
 
     def __enter__(self) -> Self:
@@ -120,7 +115,10 @@ class Capture(torch.profiler.profile):  # type: ignore[misc]
         if problem is not None:
             self.record.error = f"{type(problem).__name__}: {problem}"
         if self.steps is not None and self.whole_steps < self.steps:
-            self.record.note = self._ended_early(self.steps)
+            self.record.note = (
+                f"{self.whole_steps} of {self.steps} steps were recorded: the block ended early; "
+                f"warmup+wait+1+steps = {self.plain_steps + 1 + self.steps} steps are needed"
+            )
             self._empty = problem is None and self.whole_steps == 0
         try:
             super().__exit__(kind, problem, where)
@@ -146,13 +144,7 @@ class Capture(torch.profiler.profile):  # type: ignore[misc]
 
     def _enter_region(self) -> None:
         if self.region is not None:
-            self._range = record_function(self.region)
-            self._range.__enter__()
-
-    def _leave_region(self) -> None:
-        if self._range is not None:
-            self._range.__exit__(None, None, None)
-            self._range = None
+            self._range.enter_context(record_function(self.region))
 
     def _clock(self, done: int) -> None:
         """Times at the end of the first step, the last one without the profiler, the last one."""
@@ -163,20 +155,14 @@ class Capture(torch.profiler.profile):  # type: ignore[misc]
             self._began = perf_counter_ns()
         elif done == self.plain_steps and done > 1:
             synchronize()
-            timing.calls = done - 1
-            timing.host_ns = (now - self._began) // timing.calls
-            timing.wall_ns = (perf_counter_ns() - self._began) // timing.calls
+            timing.calls_timed = done - 1
+            timing.host_ns_per_call = (now - self._began) // (done - 1)
+            timing.wall_ns_per_call = (perf_counter_ns() - self._began) // (done - 1)
         elif done == self.plain_steps + 1:
             # the recorded steps start on an idle device; this wait is before the recording
             synchronize()
         elif self.steps is not None and done == self.plain_steps + 1 + self.steps:
-            timing.profiled_host_ns = (now - self._recording_since) // self.steps
-
-    def _ended_early(self, steps: int) -> str:
-        return (
-            f"{self.whole_steps} of {steps} steps were recorded: the block ended early; "
-            f"warmup+wait+1+steps = {self.plain_steps + 1 + steps} steps are needed"
-        )
+            timing.profiled_host_ns_per_call = (now - self._recording_since) // self.steps
 
     def _nothing_recorded(self) -> str:
         nothing = f"nothing was recorded for {self.target}"
@@ -197,11 +183,8 @@ def torch_options(options: Mapping[str, bool]) -> dict[str, bool]:
 
 @contextlib.contextmanager
 def quiet_profiler() -> Iterator[None]:
-    """Without torch's warning that a second cycle clears the first: every recording has one.
-
-    Kineto reads its log level once, with the first profiler. Without an accelerator it logs only
-    two lines for each recording.
-    """
+    """Without torch's warning that a second cycle clears the first: every recording has one."""
+    # Kineto reads its level with the first profiler; on a CPU it logs two lines per recording.
     name = "KINETO_LOG_LEVEL"
     silence = name not in os.environ and activities() == [ProfilerActivity.CPU]
     with warnings.catch_warnings():

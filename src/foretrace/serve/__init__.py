@@ -1,7 +1,6 @@
-"""The local viewer: a folder of traces, or one of millions of events, in the browser of this
-machine only.
+"""The local viewer: a folder of traces, or one of millions of events, in this machine's browser.
 
-`catalog` lists what may be opened, `library` holds what is open, `prepared` is what it keeps of a
-trace, `tiles` answers with what fits on the screen, `guard` refuses whatever does not come from our
-own page, `app` puts them together, `run` starts it.
+`catalog` lists what may be opened, `library` holds what is open, `tiles` answers with what fits on
+the screen, `guard` refuses whatever does not come from our own page, `app` puts them together,
+`run` starts it.
 """

@@ -23,9 +23,7 @@ WIDEST, MOST_ROWS = 8192, 1000
 
 
 def application(library: Library, left_out: list[tuple[str, str]], token: str) -> Starlette:
-    """The application, without its guard; `left_out` are the files that cannot be read, each with
-    the reason.
-    """
+    """The application, without its guard; `left_out`: (label, why) of unreadable files."""
     routes = _Routes(library, left_out)
     paths: dict[str, Callable[[Request], Response]] = {
         "/": routes.viewer,
@@ -46,11 +44,7 @@ def application(library: Library, left_out: list[tuple[str, str]], token: str) -
 
 
 class _Pending(Exception):
-    """The trace is still being opened; carries the answer that says so."""
-
-    def __init__(self, answer: object) -> None:
-        super().__init__()
-        self.answer = answer
+    """The trace is still being opened; its one argument is the answer that says so."""
 
 
 class _NotFound(ForetraceError):
@@ -58,7 +52,7 @@ class _NotFound(ForetraceError):
 
 
 def _in_progress(_: Request, pending: _Pending) -> Response:
-    return _json(pending.answer, 202)
+    return _json(pending.args[0], 202)
 
 
 def _in_words(_: Request, problem: ForetraceError) -> Response:
@@ -130,19 +124,17 @@ class _Routes:
         return _json(self._opened(request).search(request.query_params.get("q", "")))
 
     def sql(self, request: Request) -> Response:
-        opened = self._opened(request)
-        frame = opened.trace.sql(request.query_params.get("q", ""))
+        frame = self._opened(request).trace.sql(request.query_params.get("q", ""))
         rows = json_rows(frame.head(MOST_ROWS))
         return _json({"columns": frame.columns, "rows": rows, "count": frame.height})
 
     def table(self, request: Request) -> Response:
         """A table of the trace as CSV, to keep."""
-        opened = self._opened(request)
-        name = request.path_params["name"].removesuffix(".csv")
-        if name not in opened.trace.table_names():
-            raise _NotFound(f"tables: {', '.join(opened.trace.table_names())}")
+        trace, name = self._opened(request).trace, request.path_params["name"].removesuffix(".csv")
+        if name not in trace.table_names():
+            raise _NotFound(f"tables: {', '.join(trace.table_names())}")
         headers = {"Content-Disposition": f'attachment; filename="{name}.csv"'}
-        return Response(csv_text(opened.trace.table(name)), media_type="text/csv", headers=headers)
+        return Response(csv_text(trace.table(name)), media_type="text/csv", headers=headers)
 
     def file(self, request: Request) -> Response:
         """The trace itself, for Perfetto's page: passed on from window to window."""

@@ -1,6 +1,4 @@
-"""What may be opened: a table from number to file, made once at the start. No path ever comes from
-a request.
-"""
+"""What may be opened: a table from number to file, made once; no path comes from a request."""
 
 from __future__ import annotations
 
@@ -34,9 +32,7 @@ class Catalog(Struct, frozen=True):
 
 
 def catalog(root: str, limits: Limits) -> Catalog:
-    """The traces of a folder or zip, or the one trace that `root` is. Links that lead out of the
-    folder are not followed.
-    """
+    """The traces of a folder or zip, or the one trace `root`; links out of it are not followed."""
     found = searched(root, limits)
     files = [(root, None)] if found is None else found.files
     is_file = found is None and root != "-"
@@ -47,12 +43,10 @@ def catalog(root: str, limits: Limits) -> Catalog:
     paths = [path for path, problem in inside if problem is None]
     if not paths:
         raise nothing_in(root, [])
-    entries = [
-        Entry(number, plain(_label(path, root)), path, _bytes(path))
-        for number, path in enumerate(paths)
-    ]
+    numbered = enumerate(paths)
+    entries = [Entry(number, _label(path, root), path, _bytes(path)) for number, path in numbered]
     left_out = [
-        (plain(_label(path, root)), plain(f"{problem.message} [{problem.code}]"))
+        (_label(path, root), plain(f"{problem.message} [{problem.code}]"))
         for path, problem in inside
         if problem
     ]
@@ -65,7 +59,7 @@ def _inside(path: str, root: str) -> bool:
 
 
 def _label(path: str, root: str) -> str:
-    return os.path.relpath(path, root) if os.path.isdir(root) else os.path.basename(path)
+    return plain(os.path.relpath(path, root) if os.path.isdir(root) else os.path.basename(path))
 
 
 def _bytes(path: str) -> int:

@@ -1,9 +1,7 @@
-"""Which requests are answered: those of our own page, on this machine, with the token of this run,
-that only read.
+"""Which requests are answered: those of our own page, on this machine, with this run's token.
 
 Checked before anything is looked up: the Host (against rebinding of names), the Origin (against
-other pages), the method, a body (there is none to read), and the token, which is the first part of
-every path.
+other pages), the method, a body (there is none to read), and the token, the first part of a path.
 """
 
 from __future__ import annotations
@@ -11,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from secrets import compare_digest
 from typing import Any
+
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -26,6 +26,27 @@ HEADERS = {
     b"cross-origin-resource-policy": b"same-origin",
     b"connection": b"close",
 }
+SLOWEST_S = 10.0
+_LATE = b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+
+
+class Prompt(H11Protocol):
+    """HTTP as uvicorn speaks it; closes a connection that has not sent its request in time."""
+
+    def connection_made(self, transport: Any) -> None:
+        """Start the clock."""
+        super().connection_made(transport)
+        self._timer = self.loop.call_later(SLOWEST_S, self._late)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stop the clock."""
+        self._timer.cancel()
+        super().connection_lost(exc)
+
+    def _late(self) -> None:
+        if self.cycle is None and not self.transport.is_closing():
+            self.transport.write(_LATE)
+            self.transport.close()
 
 
 class Guard:
@@ -42,14 +63,10 @@ class Guard:
         if refused is None:
             return await self.inner(scope, receive, _with_headers(send))
         status, words = refused
-        headers = [
-            (b"content-type", b"text/plain"),
-            (b"content-length", str(len(words)).encode()),
-            *HEADERS.items(),
-        ]
-        if status == 405:
-            headers.append((b"allow", b"GET"))
-        await send({"type": "http.response.start", "status": status, "headers": headers})
+        headers = {b"content-type": b"text/plain", b"content-length": b"%d" % len(words)}
+        headers |= HEADERS | ({b"allow": b"GET"} if status == 405 else {})
+        start = {"type": "http.response.start", "status": status, "headers": [*headers.items()]}
+        await send(start)
         return await send({"type": "http.response.body", "body": words.encode()})
 
     def refusal(
@@ -80,10 +97,8 @@ def _with_headers(send: Send) -> Send:
     async def wrapped(message: Message) -> None:
         if message["type"] == "http.response.start":
             given = {name.lower() for name, _ in message["headers"]}
-            message["headers"] = [
-                *message["headers"],
-                *((name, value) for name, value in HEADERS.items() if name not in given),
-            ]
+            more = [(name, value) for name, value in HEADERS.items() if name not in given]
+            message["headers"] = [*message["headers"], *more]
         await send(message)
 
     return wrapped

@@ -1,15 +1,21 @@
-"""Traces that are open, and those being opened: reading happens in a thread, so that the page can
-show progress.
+"""Traces that are open or being opened, in a thread, so that the page can show progress.
+
+Reading a trace takes several times the memory that looking at it does. So the viewer keeps a
+`PreparedTrace`: the timeline's columns and the facts, plain data. Large files are read in a process
+of their own, which gives all its memory back when it ends.
 """
 
 from __future__ import annotations
 
+import multiprocessing
 import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from functools import cached_property
 
+import msgspec
 import numpy as np
 from msgspec import Struct
 
@@ -17,16 +23,27 @@ from foretrace import opening
 from foretrace.errors import ForetraceError, UsageError
 from foretrace.model.intervals import Ints
 from foretrace.model.trace import Trace
-from foretrace.render.html.changes import comparison, marks
+from foretrace.render.html.changes import MARKS, comparison, marks
 from foretrace.render.html.packing import Packed
+from foretrace.render.html.tables import facts
+from foretrace.render.html.timeline import CONFIG, Timeline
 from foretrace.schema.documents.compare import CompareDocument
 from foretrace.serve.catalog import Entry
-from foretrace.serve.prepared import PreparedTrace, read
 from foretrace.serve.tiles import Tiles
 from foretrace.sources.limits import Limits
 
 MOST_OPEN = 4  # the least recently used is closed for the next
 MOST_RELATED, MOST_FOUND = 300, 5000
+# a few hundred thousand events, compressed or not: about half a second of reading
+LARGE_BYTES = 32 << 20
+
+
+class PreparedTrace(Struct, frozen=True):
+    """One trace: where its events are, their names, and the rest as the JSON the page reads."""
+
+    timeline: Timeline
+    names: list[str]
+    facts: bytes
 
 
 class SearchResult(Struct):
@@ -37,9 +54,7 @@ class SearchResult(Struct):
 
 
 class OpenTrace:
-    """One trace that requests read. A large trace itself is not kept, but opened again
-    when a request needs it.
-    """
+    """One trace that requests read; a large one is not kept, but opened `again` when needed."""
 
     def __init__(
         self, prepared: PreparedTrace, trace: Trace | None, again: Callable[[], Trace]
@@ -100,6 +115,28 @@ class OpenTrace:
         return SearchResult(len(rows), self.timeline.packed(first))
 
 
+def prepared(entry: Entry, limits: Limits, cache: bool) -> tuple[PreparedTrace, Trace]:
+    """What the viewer keeps of a trace, and the trace."""
+    trace = opening.open(entry.path, cache=cache, limits=limits)
+    timeline = Timeline(trace)
+    shown = facts(trace, entry.label, timeline.outline(timeline.typical_step))
+    answer = {"state": "ready", "entry": shown, "config": CONFIG, "marks": MARKS}
+    kept = msgspec.json.encode(answer, enc_hook=str)
+    return PreparedTrace(timeline, trace.host.names, kept), trace
+
+
+def _without_trace(entry: Entry, limits: Limits, cache: bool) -> PreparedTrace:
+    return prepared(entry, limits, cache)[0]
+
+
+def read(entry: Entry, limits: Limits, cache: bool) -> tuple[PreparedTrace, Trace | None]:
+    """What the viewer keeps, and the trace itself where it is small enough to keep."""
+    if entry.bytes <= LARGE_BYTES:
+        return prepared(entry, limits, cache)
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(_without_trace, entry, limits, cache).result(), None
+
+
 class Library:
     """The traces of a catalog; each is opened at the first request for it."""
 
@@ -147,8 +184,7 @@ class Library:
             self._opening.pop(number, None)
             while len(self._open) > MOST_OPEN:
                 closed, _ = self._open.popitem(last=False)
-                kept = {key: value for key, value in self._marks.items() if closed not in key[:2]}
-                self._marks = kept
+                self._marks = {key: of for key, of in self._marks.items() if closed not in key[:2]}
 
     def _again(self, entry: Entry) -> Trace:
         return opening.open(entry.path, cache=self.cache, limits=self.limits)

@@ -1,12 +1,11 @@
-"""Starts the viewer: on the loopback addresses of this machine, on a free port, with a token that
-only this run knows.
-"""
+"""Starts the viewer: on the loopback addresses, on a free port, with a token of this run alone."""
 
 from __future__ import annotations
 
 import secrets
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from foretrace.errors import MissingError, UsageError
@@ -41,11 +40,10 @@ def prepare(
         import uvicorn
 
         from foretrace.serve.app import application
-        from foretrace.serve.protocol import Prompt
+        from foretrace.serve.guard import Guard, Prompt
     except ImportError as problem:
         words = f"the viewer needs {problem.name}: pip install 'foretrace[serve]'"
         raise MissingError(words) from None
-    from foretrace.serve.guard import Guard
     from foretrace.serve.library import Library
 
     bounds = limits or Limits()
@@ -82,13 +80,11 @@ def listen(port: int) -> list[socket.socket]:
         words = f"port {port} is not available: {problem}; omit --port to use a free one"
         raise UsageError(words) from None
     sockets = [first]
-    try:
+    with suppress(OSError):  # no IPv6 here, or that port is taken there: 127.0.0.1 is enough
         second = socket.socket(socket.AF_INET6)
         second.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         second.bind(("::1", first.getsockname()[1]))
         sockets.append(second)
-    except OSError:
-        pass  # no IPv6 here, or that port is taken there: 127.0.0.1 is enough
     for each in sockets:
         each.listen(128)  # from here on a browser waits for its answer instead of being turned away
     return sockets

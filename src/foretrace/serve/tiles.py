@@ -21,9 +21,7 @@ ENOUGH = 20_000  # a level this small needs no coarser one
 
 
 class _Level(Struct, frozen=True):
-    """`rows` of the timeline that are drawn when a pixel is `pixel_ns` long, and where each lane's
-    rows begin among them.
-    """
+    """`rows` drawn when a pixel is `pixel_ns` long, and where each lane's rows begin among them."""
 
     pixel_ns: int
     rows: Ints
@@ -51,9 +49,7 @@ class Tiles:
         return _Level(pixel_ns, rows, bounds)
 
     def _drawn(self, rows: Ints, pixel_ns: float, origin: int = 0) -> Bools:
-        """Which of these rows are at least a pixel wide, or the first of their stretch on their
-        pixel.
-        """
+        """Which of these rows are a pixel wide or more, or the first of their stretch on theirs."""
         pixel = ((self.timeline.start[rows] - origin) // pixel_ns).astype(np.int64)
         first = np.ones(len(rows), bool)
         stretch = self._stretch[rows]

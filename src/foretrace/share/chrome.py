@@ -93,13 +93,12 @@ def _header(trace: Trace, private: Pseudonyms, keep: frozenset[str]) -> Record:
     """The card, the versions, the rank, and where times count from."""
     found = trace.tables.header
     cards = found.get("deviceProperties")
-    header: Record = _integers(found, HEADER) | {
-        "deviceProperties": [
-            {"name": private.clean(str(card.get("name", "")))} | _integers(card, CARD)
-            for card in (cards if isinstance(cards, list) else [])
-            if isinstance(card, dict)
-        ]
-    }
+    header: Record = _integers(found, HEADER)
+    header["deviceProperties"] = [
+        {"name": private.clean(str(card.get("name", "")))} | _integers(card, CARD)
+        for card in (cards if isinstance(cards, list) else [])
+        if isinstance(card, dict)
+    ]
     if trace.about.rank is not None:
         header["distributedInfo"] = {"rank": trace.about.rank, "world_size": trace.about.world_size}
     if "stacks" in keep:
@@ -117,15 +116,13 @@ def _integers(values: dict[str, Any], allowed: frozenset[str]) -> Record:
 
 def _records(trace: Trace, private: Pseudonyms, keep: frozenset[str]) -> Iterator[Record]:
     """Tracks, then every event that may be shared, then an arrow from each launch."""
-    places = _places(trace)
+    places, base = _places(trace), trace.tables.base_ns or 0
     yield from _tracks(trace, places, private, keep)
     arguments = _arguments(trace, private, keep)
     kinds = KINDS | {"python_function"} if "stacks" in keep else KINDS
-    base = trace.tables.base_ns or 0
-    wanted = trace.events.select(
-        *("id", "ts_ns", "dur_ns", "kind", "name", "track", "correlation", "external_id")
-    )
-    for event, ts, dur, kind, name, track, correlation, external in wanted.iter_rows():
+    columns = ("id", "ts_ns", "dur_ns", "kind", "name", "track", "correlation", "external_id")
+    rows = trace.events.select(*columns).iter_rows()
+    for event, ts, dur, kind, name, track, correlation, external in rows:
         if kind in kinds and ts is not None and dur is not None:
             ids = {"correlation": correlation, "External id": external}
             known = {key: value for key, value in ids.items() if value is not None}
@@ -149,9 +146,7 @@ def metadata(kind: str, pid: int, tid: int, **args: str | int) -> Record:
 
 
 def _places(trace: Trace) -> list[tuple[int, int]]:
-    """A numeric pid and tid for every track; words in the file may name a host, so a number takes
-    their place.
-    """
+    """A numeric pid and tid for every track: words in the file may name a host."""
     rows = trace.tracks.select("id", "pid", "tid").iter_rows()
     return [(_number(pid, 1_000_000 + track), _number(tid, track)) for track, pid, tid in rows]
 
@@ -175,18 +170,16 @@ def _tracks(
 
 def _arrows(trace: Trace, places: list[tuple[int, int]], base: int) -> Iterator[Record]:
     host, gpu = trace.host, trace.gpu
-    ends = zip(gpu.id.tolist(), gpu.launch.tolist(), gpu.usable.tolist(), strict=True)
-    for event, launch, usable in ends:
-        if launch >= 0 and usable and host.timed[launch]:
-            for phase, end, more in (("s", launch, {}), ("f", event, {"bp": "e"})):
-                pid, tid = places[int(host.track[end])]
-                arrow = {"ph": phase, "id": _FLOWS + event, "cat": "ac2g", "name": "ac2g"}
-                at = {"pid": pid, "tid": tid, "ts": (int(host.start[end]) - base) / 1000}
-                yield arrow | at | more
+    drawn = (gpu.launch >= 0) & gpu.usable & host.timed[gpu.launch]
+    for event, launch in zip(gpu.id[drawn].tolist(), gpu.launch[drawn].tolist(), strict=True):
+        for phase, end, more in (("s", launch, {}), ("f", event, {"bp": "e"})):
+            pid, tid = places[int(host.track[end])]
+            arrow = {"ph": phase, "id": _FLOWS + event, "cat": "ac2g", "name": "ac2g"}
+            at = {"pid": pid, "tid": tid, "ts": (int(host.start[end]) - base) / 1000}
+            yield arrow | at | more
 
 
 def _arguments(trace: Trace, private: Pseudonyms, keep: frozenset[str]) -> dict[int, Record]:
-    """The `args` of every event, from the side tables."""
     found: dict[int, Record] = {}
 
     def take(fields: list[tuple[str, str, str]], shown: Callable[[Any], Any]) -> None:

@@ -1,5 +1,4 @@
-"""The way into Perfetto's page without an upload: two small servers on this machine, each for one
-trace and then gone.
+"""The way into Perfetto's page without an upload: two small local servers, each for one trace.
 
 `page` serves a page whose button opens Perfetto and passes the trace from window to window;
 Perfetto trusts such pages on 127.0.0.1. `one_file` serves the file itself on port 9001, the only
@@ -73,9 +72,7 @@ class _Answer(BaseHTTPRequestHandler):
 
 
 def page(trace: Path, title: str, origin: str = PERFETTO) -> OneTrace:
-    """Serves the page at `/TOKEN/` and the trace at `/TOKEN/trace`; started with
-    `serve_until_fetched`.
-    """
+    """Serves a page at `/TOKEN/`, the trace at `/TOKEN/trace`; `serve_until_fetched` starts it."""
     root = f"/{secrets.token_urlsafe(16)}/"
     data = {"title": title, "file": trace.name, "perfetto": origin}
     text = html_page(title, data, connect="'self'", main="handoff").encode()
@@ -92,16 +89,13 @@ def page(trace: Path, title: str, origin: str = PERFETTO) -> OneTrace:
 def one_file(trace: Path, origin: str = PERFETTO, port: int = PORT) -> OneTrace:
     """Serves the trace, once, to Perfetto's page alone."""
     path = f"/{quote(trace.name)}"
-    headers = {
-        "Access-Control-Allow-Origin": origin,
-        "Access-Control-Allow-Private-Network": "true",
-    }
+    allow = "Access-Control-Allow"
+    headers = {f"{allow}-Origin": origin, f"{allow}-Private-Network": "true"}
     try:
         server = OneTrace(port, {path: (BINARY, trace.read_bytes(), headers)}, path, origin)
     except OSError as problem:
-        raise UsageError(
-            f"port {port} is in use, and Perfetto fetches from no other: {problem}"
-        ) from None
+        words = f"port {port} is in use, and Perfetto fetches from no other: {problem}"
+        raise UsageError(words) from None
     server.address = f"{origin}/#!/?url=http://127.0.0.1:{server.port}{path}"
     return server
 

@@ -99,15 +99,9 @@ def _one(
         store.put(copy, name, partial(sent, name))
         report = write_report(folder / page, [opening.open(copy, cache=False)])
         store.put(report, page, partial(sent, page))
-    return SharedTrace(
-        path,
-        name,
-        page,
-        _perfetto(store, name),
-        regions=tuple(dict.fromkeys(private.clean(span.name) for span in trace.spans.regions)),
-        was_there=was_there,
-        lost_data=trace.ledger.lost_data,
-    )
+    regions = tuple(dict.fromkeys(private.clean(span.name) for span in trace.spans.regions))
+    perfetto, lost = _perfetto(store, name), trace.ledger.lost_data
+    return SharedTrace(path, name, page, perfetto, regions, was_there, lost)
 
 
 def _perfetto(store: Store, name: str) -> str | None:
@@ -132,10 +126,8 @@ def index_page(names: set[str], store: Store) -> str:
     found = [match for match in matches if f"{match['stem']}.html" in names]
     kept = sorted({word for match in found for word in match["kept"].split("-") if word})
     remains = (*REMAINS, *(f"in some: {KEEP[word]}" for word in kept))
-    return _INDEX_PAGE.format(
-        rows="\n".join(_row(match, store) for match in found),
-        remains="".join(f"<li>{escape(text)}</li>" for text in remains),
-    )
+    listed = "".join(f"<li>{escape(text)}</li>" for text in remains)
+    return _INDEX_PAGE.format(rows="\n".join(_row(each, store) for each in found), remains=listed)
 
 
 def _row(match: re.Match[str], store: Store) -> str:

@@ -1,6 +1,4 @@
-"""A copy of a trace that others may see: what is needed to read it, and nothing that says whose it
-is.
-"""
+"""A copy of a trace that others may see: enough to read it, and nothing that says whose it is."""
 
 from __future__ import annotations
 

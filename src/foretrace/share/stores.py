@@ -28,9 +28,7 @@ class StoreError(UsageError):
 
 
 class Store(ABC):
-    """A place for files. `root` is its address, `web` the one that browsers fetch from, if any; a
-    file's name follows either.
-    """
+    """A place for files: a file's name follows `root`, or `web` where browsers can fetch it."""
 
     root: str
     web: str | None = None
@@ -85,10 +83,8 @@ def store_for(url: str) -> Store:
     if scheme == "file":
         return Folder(Path("/" + rest.lstrip("/")))
     if scheme not in _DRIVERS:
-        raise UsageError(
-            f"{url}: traces go to a folder, s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or "
-            "hf://buckets/USER/NAME"
-        )
+        known = "s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or hf://buckets/USER/NAME"
+        raise UsageError(f"{url}: traces go to a folder, {known}")
     return CloudBucket(scheme, rest.rstrip("/"))
 
 
@@ -100,9 +96,8 @@ class Folder(Store):
         try:
             path.mkdir(parents=True, exist_ok=True)
         except OSError as problem:
-            raise StoreError(
-                f"{path}: cannot make this folder: {problem.strerror}; choose another place"
-            ) from None
+            why = f"cannot make this folder: {problem.strerror}; choose another place"
+            raise StoreError(f"{path}: {why}") from None
 
     def place(self, name: str) -> str:
         """The path of a file."""
@@ -117,9 +112,7 @@ class Folder(Store):
 
 
 class CloudBucket(Store):
-    """A bucket behind fsspec; credentials and address come from where its driver takes them
-    (`AWS_ENDPOINT_URL`, ...).
-    """
+    """A bucket behind fsspec; its driver finds the credentials and the address."""
 
     def __init__(self, scheme: str, where: str) -> None:
         try:
@@ -135,10 +128,8 @@ class CloudBucket(Store):
             try:
                 self.files: Any = fsspec.filesystem(scheme)
             except ImportError:
-                driver = _DRIVERS[scheme]
-                raise MissingError(
-                    f"sharing to {scheme}:// needs {driver}: pip install {driver}"
-                ) from None
+                needs = f"needs {_DRIVERS[scheme]}: pip install {_DRIVERS[scheme]}"
+                raise MissingError(f"sharing to {scheme}:// {needs}") from None
 
     def _names(self) -> set[str]:
         try:
@@ -164,17 +155,14 @@ def _web_address(scheme: str, bucket: str, prefix: str) -> str:
 
 
 class HubBucket(Store):
-    """A bucket of the Hugging Face Hub, made when it is not there; `where` is USER/NAME[/FOLDER],
-    or NAME for one's own.
-    """
+    """A Hub bucket, made if it is missing; `where` is USER/NAME[/FOLDER], or NAME for one's own."""
 
     def __init__(self, where: str) -> None:
         try:
             from huggingface_hub import HfApi
         except ImportError:
-            raise MissingError(
-                f"sharing to the Hugging Face Hub needs huggingface_hub: {_INSTALL}"
-            ) from None
+            words = f"sharing to the Hugging Face Hub needs huggingface_hub: {_INSTALL}"
+            raise MissingError(words) from None
         self.api: Any = HfApi()
         parts = where.strip("/").split("/")
         login = " (log in with: hf auth login)"

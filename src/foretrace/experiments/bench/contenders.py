@@ -17,9 +17,8 @@ from torch import Tensor
 
 from foretrace.experiments.bench.subjects import BenchSubject, Tensors
 from foretrace.kernels import steps
-from foretrace.kernels.activations import gated_reference
 from foretrace.kernels.glu import gated
-from foretrace.kernels.mlp import gated_mlp, mlp_reference
+from foretrace.kernels.mlp import gated_mlp
 from foretrace.kernels.routes import plan
 
 Call = Callable[[], Tensors]
@@ -31,49 +30,39 @@ NAMES = ("eager", "compiled", *AUTOTUNED, "liger", "ours")
 
 def call_for(name: str, subject: BenchSubject, inputs: Tensors) -> Call:
     """The call by which contender `name` computes `subject` on these inputs."""
-    plain, liger, ours = _FUNCTIONS[subject.name]
-    if name == "liger":
-        if subject.name.endswith("backward"):  # Liger's backward overwrites its forward's inputs
-            inputs = tuple(tensor.clone() for tensor in inputs)
-        return _bound(subject, liger, inputs)
-    if name == "ours":
-        return _bound(subject, ours, inputs)
+    if name == "liger" and subject.trains:  # Liger's backward overwrites its forward's inputs
+        inputs = tuple(tensor.clone() for tensor in inputs)
+    liger, ours = _FUNCTIONS[subject.name]
     makers: dict[str, Callable[[Function], Function]] = {
-        "eager": lambda function: function,
-        "compiled": lambda function: torch.compile(function, dynamic=False),
-        "autotuned": lambda function: torch.compile(function, dynamic=False, mode="max-autotune"),
+        "eager": lambda plain: plain,
+        "compiled": lambda plain: torch.compile(plain, dynamic=False),
+        "autotuned": lambda plain: torch.compile(plain, dynamic=False, mode="max-autotune"),
         "autotuned_tma": _autotuned_with_tma,
+        "liger": lambda plain: liger,
+        "ours": lambda plain: ours,
     }
-    return _bound(subject, makers[name](plain), inputs, fresh_graph=name == "autotuned")
+    function = makers[name](subject.function)
+    # a backward takes the last input as the gradient of the result
+    leaves = tuple(tensor.detach().requires_grad_() for tensor in inputs[:-1])
+
+    def forward() -> Tensors:
+        if name == "autotuned":
+            torch.compiler.cudagraph_mark_step_begin()
+        with torch.no_grad():
+            return (function(*inputs),)
+
+    def training() -> Tensors:
+        if name == "autotuned":
+            torch.compiler.cudagraph_mark_step_begin()
+        y = function(*leaves)
+        return (y, *torch.autograd.grad(y, leaves, inputs[-1]))
+
+    return training if subject.trains else forward
 
 
 def available(name: str) -> bool:
     """Whether a contender is installed."""
     return name != "liger" or importlib.util.find_spec("liger_kernel") is not None
-
-
-def _bound(
-    subject: BenchSubject, function: Function, inputs: Tensors, fresh_graph: bool = False
-) -> Call:
-    """A call of `function` on `inputs`; a backward takes the last one as the result's gradient."""
-
-    def forward() -> Tensors:
-        if fresh_graph:
-            torch.compiler.cudagraph_mark_step_begin()
-        with torch.no_grad():
-            return (function(*inputs),)
-
-    if not subject.name.endswith("backward"):
-        return forward
-    leaves = tuple(tensor.detach().requires_grad_() for tensor in inputs[:-1])
-
-    def training() -> Tensors:
-        if fresh_graph:
-            torch.compiler.cudagraph_mark_step_begin()
-        y = function(*leaves)
-        return (y, *torch.autograd.grad(y, leaves, inputs[-1]))
-
-    return training
 
 
 def _autotuned_with_tma(function: Function) -> Function:
@@ -92,10 +81,6 @@ def _autotuned_with_tma(function: Function) -> Function:
             return compiled(*inputs)
 
     return run
-
-
-def _plain_gate_up(x: Tensor, gate: Tensor, up: Tensor) -> Tensor:
-    return gated_reference(F.linear(x, gate), F.linear(x, up))
 
 
 def _liger_glu(gate: Tensor, up: Tensor) -> Tensor:
@@ -121,11 +106,11 @@ def _our_gate_up(x: Tensor, gate: Tensor, up: Tensor) -> Tensor:
     return out
 
 
-# By subject: plain torch, Liger, and this package.
-_FUNCTIONS: dict[str, tuple[Function, Function, Function]] = {
-    "glu forward": (gated_reference, _liger_glu, gated),
-    "glu forward and backward": (gated_reference, _liger_glu, gated),
-    "gate, up and activation": (_plain_gate_up, _liger_gate_up, _our_gate_up),
-    "MLP forward": (mlp_reference, _liger_mlp, gated_mlp),
-    "MLP forward and backward": (mlp_reference, _liger_mlp, gated_mlp),
+# By subject: Liger, and this package.
+_FUNCTIONS: dict[str, tuple[Function, Function]] = {
+    "glu forward": (_liger_glu, gated),
+    "glu forward and backward": (_liger_glu, gated),
+    "gate, up and activation": (_liger_gate_up, _our_gate_up),
+    "MLP forward": (_liger_mlp, gated_mlp),
+    "MLP forward and backward": (_liger_mlp, gated_mlp),
 }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import importlib.metadata
 import shlex
 import sys
 import time
@@ -20,13 +19,12 @@ from foretrace.experiments.bench.subjects import BenchSubject, Tensors
 from foretrace.experiments.timing import call_times, device_times
 from foretrace.experiments.tune import warm
 from foretrace.kernels.routes import plan
+from foretrace.profiling.environment import version_of
 from foretrace.schema.documents.bench import SCHEMA, BenchDocument, BenchRow, ContenderTimes
 
 
 @dataclass(slots=True)
 class _AutotuneBudget:
-    """Seconds of autotuning left."""
-
     left_s: float
 
 
@@ -39,13 +37,10 @@ def run(
     say: Callable[[str], None],
     keep: Callable[[BenchDocument], None],
 ) -> BenchDocument:
-    """Measure `subjects` with the contenders `names`; autotuning stops after `autotune_s`.
-
-    `keep` gets the results so far after every row, so that an interrupted run leaves what it had.
-    """
+    """Measure `subjects`; `keep` gets the results after each row; `autotune_s` limits tuning."""
     if not torch.cuda.is_available():
-        message = "a benchmark needs a CUDA GPU with torch and Triton: pip install"
-        raise MissingError(f"{message} 'foretrace[bench]'")
+        needs = "a CUDA GPU with torch and Triton: pip install 'foretrace[bench]'"
+        raise MissingError(f"a benchmark needs {needs}")
     torch.manual_seed(0)
     start = time.perf_counter()
     warm(dtype)
@@ -104,15 +99,6 @@ def measure(
     del inputs, calls
     gc.collect()
     torch.cuda.empty_cache()
-    return _row(subject, dtype, timings, left_out)
-
-
-def _row(
-    subject: BenchSubject,
-    dtype: torch.dtype,
-    timings: dict[str, ContenderTimes],
-    left_out: dict[str, str],
-) -> BenchRow:
     size = (subject.m, subject.d, subject.h)
     routes = plan(torch.cuda.current_device(), dtype, size) if subject.d else ()
     route = "; ".join(part.text() for part in routes)
@@ -159,6 +145,5 @@ def environment() -> dict[str, str]:
         "cuda": str(torch.version.cuda),
         "python": sys.version.split()[0],
     }
-    with suppress(importlib.metadata.PackageNotFoundError):
-        found["liger-kernel"] = importlib.metadata.version("liger-kernel")
-    return found
+    liger = version_of("liger-kernel")
+    return found | ({"liger-kernel": liger} if liger else {})

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from foretrace.kernels.activations import gated_reference
@@ -51,104 +53,81 @@ GLU_SIZES = ((8192, 3072), (8192, 8192), (16384, 14336), (1000, 3000), (64, 3072
 
 @dataclass(frozen=True, slots=True)
 class BenchSubject:
-    """`inputs` makes them fresh; `plain` computes the result from them in any dtype, as a tuple."""
+    """`function` in plain torch; `inputs` makes them fresh, a backward's with `dy` as the last."""
 
     name: str
     m: int
     d: int
     h: int
     inputs: Callable[[], Tensors]
-    plain: Callable[..., Tensors]
+    function: Callable[..., Tensor]
     flops: int
     elements: int
 
+    @property
+    def trains(self) -> bool:
+        """Whether the gradients of all inputs are results too."""
+        return self.name.endswith("backward")
+
     def truth(self, inputs: Tensors) -> Tensors:
-        """The result in float64."""
-        exact = (tensor.detach().double() for tensor in inputs)
+        """The results in float64."""
+        exact = tuple(tensor.detach().double() for tensor in inputs)
+        if not self.trains:
+            return (self.function(*exact).detach(),)
+        leaves = tuple(tensor.requires_grad_() for tensor in exact[:-1])
         with torch.enable_grad():
-            return tuple(out.detach() for out in self.plain(*exact))
+            y = self.function(*leaves)
+        return (y.detach(), *torch.autograd.grad(y, leaves, exact[-1]))
 
 
 def glu_forward(m: int, h: int, dtype: torch.dtype) -> BenchSubject:
     """`gelu(gate) * up` alone."""
-
-    def plain(gate: Tensor, up: Tensor) -> Tensors:
-        return (gated_reference(gate, up),)
-
-    inputs = _inputs((m, h), (m, h), dtype=dtype)
-    return BenchSubject("glu forward", m, 0, h, inputs, plain, 0, 3 * m * h)
+    inputs = partial(_random, *[(m, h)] * 2, dtype=dtype)
+    return BenchSubject("glu forward", m, 0, h, inputs, gated_reference, 0, 3 * m * h)
 
 
 def glu_backward(m: int, h: int, dtype: torch.dtype) -> BenchSubject:
     """Forward and backward of `gelu(gate) * up`."""
-
-    def plain(gate: Tensor, up: Tensor, dy: Tensor) -> Tensors:
-        return _with_gradients(gated_reference, (gate, up), dy)
-
-    inputs = _inputs((m, h), (m, h), (m, h), dtype=dtype)
-    return BenchSubject("glu forward and backward", m, 0, h, inputs, plain, 0, 8 * m * h)
+    inputs = partial(_random, *[(m, h)] * 3, dtype=dtype)
+    return BenchSubject("glu forward and backward", m, 0, h, inputs, gated_reference, 0, 8 * m * h)
 
 
 def gate_up(size: Size, dtype: torch.dtype) -> BenchSubject:
     """`gelu(x Wg^T) * (x Wu^T)`: the first half of the MLP."""
     m, d, h = size
 
-    def plain(x: Tensor, gate: Tensor, up: Tensor) -> Tensors:
-        return (gated_reference(x @ gate.t(), x @ up.t()),)
+    def plain(x: Tensor, gate: Tensor, up: Tensor) -> Tensor:
+        return gated_reference(F.linear(x, gate), F.linear(x, up))
 
-    def inputs() -> Tensors:
-        return _mlp_inputs(size, dtype)[:3]
-
-    flops, elements = 4 * m * d * h, m * d + 2 * d * h + m * h
-    return BenchSubject("gate, up and activation", *size, inputs, plain, flops, elements)
+    work = (4 * m * d * h, m * d + 2 * d * h + m * h)
+    inputs = partial(_mlp_inputs, size, dtype, 3)
+    return BenchSubject("gate, up and activation", *size, inputs, plain, *work)
 
 
 def mlp_forward(size: Size, dtype: torch.dtype) -> BenchSubject:
     """The whole MLP, inference."""
     m, d, h = size
-
-    def plain(*tensors: Tensor) -> Tensors:
-        return (mlp_reference(*tensors),)
-
-    def inputs() -> Tensors:
-        return _mlp_inputs(size, dtype)
-
-    flops, elements = 6 * m * d * h, 2 * m * d + 3 * d * h
-    return BenchSubject("MLP forward", *size, inputs, plain, flops, elements)
+    work = (6 * m * d * h, 2 * m * d + 3 * d * h)
+    inputs = partial(_mlp_inputs, size, dtype, 4)
+    return BenchSubject("MLP forward", *size, inputs, mlp_reference, *work)
 
 
 def mlp_training(size: Size, dtype: torch.dtype) -> BenchSubject:
     """The whole MLP, forward and backward, gradients of the input and all weights."""
     m, d, h = size
-
-    def plain(*tensors: Tensor) -> Tensors:
-        return _with_gradients(mlp_reference, tensors[:4], tensors[4])
-
-    def inputs() -> Tensors:
-        return (*_mlp_inputs(size, dtype), *_random((m, d), dtype=dtype))
-
-    flops, elements = 18 * m * d * h, 6 * m * d + 9 * d * h
-    return BenchSubject("MLP forward and backward", *size, inputs, plain, flops, elements)
-
-
-def _with_gradients(function: Callable[..., Tensor], inputs: Tensors, dy: Tensor) -> Tensors:
-    leaves = tuple(tensor.detach().requires_grad_() for tensor in inputs)
-    y = function(*leaves)
-    return (y, *torch.autograd.grad(y, leaves, dy))
+    work = (18 * m * d * h, 6 * m * d + 9 * d * h)
+    inputs = partial(_mlp_inputs, size, dtype, 5)
+    return BenchSubject("MLP forward and backward", *size, inputs, mlp_reference, *work)
 
 
 def _random(*shapes: tuple[int, ...], dtype: torch.dtype) -> Tensors:
     return tuple(torch.randn(shape, dtype=dtype, device="cuda") for shape in shapes)
 
 
-def _inputs(*shapes: tuple[int, ...], dtype: torch.dtype) -> Callable[[], Tensors]:
-    return lambda: _random(*shapes, dtype=dtype)
-
-
-def _mlp_inputs(size: Size, dtype: torch.dtype) -> Tensors:
-    """x and the gate, up and down weights, scaled as in a layer; gate and up share a storage."""
+def _mlp_inputs(size: Size, dtype: torch.dtype, count: int) -> Tensors:
+    """The first `count` of x, the gate, up and down weights, scaled as in a layer, and dy."""
     m, d, h = size
-    x, both, down = _random((m, d), (2 * h, d), (d, h), dtype=dtype)
+    x, both, down, dy = _random((m, d), (2 * h, d), (d, h), (m, d), dtype=dtype)
     both /= d**0.5
     down /= h**0.5
-    return x, both[:h], both[h:], down
+    return (x, both[:h], both[h:], down, dy)[:count]

@@ -13,12 +13,7 @@ from typing import Any
 from foretrace.errors import MissingError
 from foretrace.schema.rung import Built, Option, Rung, Setup
 
-_BACKENDS = {
-    "math": "MATH",
-    "efficient": "EFFICIENT_ATTENTION",
-    "flash": "FLASH_ATTENTION",
-    "cudnn": "CUDNN_ATTENTION",
-}
+_BACKENDS = ("math", "efficient", "flash", "cudnn")
 _NEED_GPU = ("efficient", "cudnn")
 
 
@@ -29,8 +24,8 @@ def build(setup: Setup) -> Built:
     from foretrace.ladder.modules import place
 
     if setup.device == "cpu" and setup.variant in _NEED_GPU:
-        message = f"the {setup.variant} backend has no CPU form: choose naive, inplace, math, flash"
-        raise MissingError(message)
+        choices = "choose naive, inplace, math, flash"
+        raise MissingError(f"the {setup.variant} backend has no CPU form: {choices}")
     shape = (setup["batch"], setup["heads"], setup["seq"], setup["head_dim"])
     qkv = [torch.randn(shape, **place(setup)) for _ in range(3)]
     if setup.variant in _BACKENDS:
@@ -60,7 +55,8 @@ def _pinned(setup: Setup, query: Any, key: Any, value: Any) -> Callable[[], obje
     import torch
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
-    backend = getattr(SDPBackend, _BACKENDS[setup.variant])
+    name = setup.variant.upper()
+    backend = getattr(SDPBackend, name if name == "MATH" else f"{name}_ATTENTION")
 
     def attend(query: Any, key: Any, value: Any) -> Any:
         return torch.nn.functional.scaled_dot_product_attention(query, key, value, is_causal=True)

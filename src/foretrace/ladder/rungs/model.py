@@ -47,30 +47,24 @@ def _config(transformers: Any, setup: Setup) -> Any:
         tokens = {"vocab_size": vocab, "bos_token_id": 0, "eos_token_id": 0}
         return transformers.GPT2Config(**sizes, **tokens, n_positions=max(seq, 1024))
     kind = transformers.GemmaConfig if setup.variant == "gemma" else transformers.LlamaConfig
-    return kind(
-        num_hidden_layers=layers,
-        hidden_size=dim,
-        num_attention_heads=heads,
-        num_key_value_heads=heads,
-        head_dim=features,
-        intermediate_size=hidden,
-        vocab_size=vocab,
-        max_position_embeddings=max(seq, 2048),
-    )
+    sizes = {"num_hidden_layers": layers, "hidden_size": dim, "intermediate_size": hidden}
+    sizes |= {"num_attention_heads": heads, "num_key_value_heads": heads, "head_dim": features}
+    return kind(**sizes, vocab_size=vocab, max_position_embeddings=max(seq, 2048))
 
 
+DECODER_SIZES = (
+    Option("batch", 4, "sequences", small=1),
+    Option("seq", 512, "tokens per sequence", small=32),
+    Option("layers", 4, "transformer layers", small=2),
+    Option("dim", 768, "features", small=64),
+    Option("heads", 12, "heads", small=4),
+    Option("hidden", 3072, "features inside the MLP", small=128),
+    Option("vocab", 32000, "vocabulary", small=512),
+)
 RUNG = Rung(
     name="model",
     title="a Hugging Face model from its configuration, random weights",
-    options=(
-        Option("batch", 4, "sequences", small=1),
-        Option("seq", 512, "tokens per sequence", small=32),
-        Option("layers", 4, "transformer layers", small=2),
-        Option("dim", 768, "features", small=64),
-        Option("heads", 12, "heads", small=4),
-        Option("hidden", 3072, "features inside the MLP", small=128),
-        Option("vocab", 32000, "vocabulary", small=512),
-    ),
+    options=DECODER_SIZES,
     variants={
         "llama": "Llama-shaped: RMSNorm, rotary positions, SwiGLU",
         "gemma": "Gemma-shaped: RMSNorm, rotary positions, GeGLU, tied embeddings",

@@ -6,7 +6,8 @@ foreach a few per group of weights, fused about one per group.
 
 from __future__ import annotations
 
-from foretrace.schema.rung import Built, Option, Rung, Setup
+from foretrace.ladder.rungs.model import DECODER_SIZES
+from foretrace.schema.rung import Built, Rung, Setup
 
 
 def build(setup: Setup) -> Built:
@@ -39,15 +40,7 @@ def build(setup: Setup) -> Built:
 RUNG = Rung(
     name="train_step",
     title="a training step: forward, backward and AdamW",
-    options=(
-        Option("batch", 4, "sequences", small=1),
-        Option("seq", 512, "tokens per sequence", small=32),
-        Option("layers", 4, "transformer blocks", small=2),
-        Option("dim", 768, "features", small=64),
-        Option("heads", 12, "heads", small=4),
-        Option("hidden", 3072, "features inside the MLP", small=128),
-        Option("vocab", 32000, "vocabulary", small=512),
-    ),
+    options=DECODER_SIZES,
     variants={
         "foreach": "AdamW over groups of weights (torch's default on a GPU)",
         "forloop": "AdamW weight by weight",
