@@ -36,7 +36,7 @@ site: $(DEV_STAMP)
 docs: $(DEV_STAMP)
 	@$(MKDOCS) --site-dir site && echo "wrote site/index.html"
 
-# Generated pages, example output and pictures. `pictures.py` needs a Chromium.
+# Generated pages, example output and the picture of the report, which needs a Chromium.
 pages: $(DEV_STAMP)
 	@for tool in tools/*_page.py tools/examples.py tools/pictures.py; do echo "$$tool"; $(BIN)/python $$tool || exit 1; done
 
