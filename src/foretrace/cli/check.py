@@ -25,7 +25,9 @@ from foretrace.cli._options import PATH, as_json, opens_trace
     metavar="FILE.toml",
     help="A file of predictions with their reasons.",
 )
-@click.option("--against", metavar="OTHER", help="The trace that predictions call A.")
+@click.option(
+    "--against", metavar="OTHER", help="The trace to compare with; predictions call it A."
+)
 @click.option("--need-data", is_flag=True, help="Exit 1 for unknown predictions as well.")
 @as_json
 @opens_trace
@@ -48,7 +50,7 @@ def command(
 
     A miss shows the part of the trace that decides it, and the likely reason where one is known.
     The exit code is 1 when a prediction missed. A prediction is unknown when the trace does not
-    have the data, or when it is cut or damaged. docs/guess.md lists every word.
+    have the data, or when the trace is truncated or damaged.
     """
     from foretrace import opening
     from foretrace.errors import UsageError

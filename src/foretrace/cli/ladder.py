@@ -50,7 +50,7 @@ def command(
 
     A claim holds, does not hold, or is inconclusive here. A claim that does not hold is shown with
     what was measured, why it was claimed, and what is right. The article's table follows: what
-    changed with each setup, and what stayed the same. See docs/ladder.md.
+    changed with each setup, and what stayed the same.
     """
     import tempfile
     from contextlib import nullcontext

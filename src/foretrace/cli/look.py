@@ -47,7 +47,7 @@ def command(
     """Show what ran on the GPU, which ops launched it, what it cost, and possible savings.
 
     Opens with a short summary. Then lists what each region launches, in launch order, the steps,
-    kernels and host ops, the findings of the rules (docs/findings.md), and what was read.
+    kernels and host ops, the findings of the rules (`foretrace docs findings`), and what was read.
 
     TRACE is a file, a folder or zip, ARCHIVE.zip::MEMBER, or - for stdin. A folder or zip that
     holds several traces gives an overview: a row for each, how far its ranks differ, and which

@@ -24,7 +24,11 @@ from foretrace.cli.run import recording_options, show
 )
 @recording_options
 @click.option(
-    "--wait", type=click.IntRange(0), default=1, show_default=True, help="Steps to time first."
+    "--wait",
+    type=click.IntRange(0),
+    default=1,
+    show_default=True,
+    help="Steps timed before profiling.",
 )
 @click.option(
     "--steps-at",
@@ -38,8 +42,7 @@ from foretrace.cli.run import recording_options, show
     type=click.IntRange(0),
     default=60,
     show_default=True,
-    help="Seconds after which it stops recording everything when it finds no steps; 0 for none. "
-    "(Commands that read traces have another --limit, NAME=NUMBER.)",
+    help="A script without steps: stop recording after this many seconds; 0 for no limit.",
 )
 @click.option("--stop", is_flag=True, help="End the script once its steps are recorded.")
 @click.argument("script", type=PATH)
@@ -47,10 +50,10 @@ from foretrace.cli.run import recording_options, show
 def command(
     script: str, arguments: tuple[str, ...], folder: str, no_look: bool, as_json: bool, **given: Any
 ) -> int:
-    """Run SCRIPT with its ARGUMENTS under the profiler, write its trace and record, and show it.
+    """Run SCRIPT with its ARGUMENTS under the profiler, write trace and run record, and show them.
 
-    The script needs no change: foretrace finds its steps. A script that raises keeps the trace
-    recorded so far; its traceback and exit code are its own.
+    The script needs no change: foretrace finds its steps. If the script raises, the trace
+    recorded so far is kept, and the traceback and exit code are those of the script.
     """
     from foretrace.profiling import need_torch
 

@@ -64,7 +64,7 @@ def _flag(name: str, text: str) -> Decorator:
 
 _RECORDING: tuple[Decorator, ...] = (
     _count("--steps", 1, 3, "Steps to record."),
-    _count("--warmup", 0, 3, "Calls before it starts."),
+    _count("--warmup", 0, 3, "Calls before recording starts."),
     click.option(
         "--shapes/--no-shapes", default=True, show_default=True, help="Record the shapes of inputs."
     ),
@@ -75,7 +75,7 @@ _RECORDING: tuple[Decorator, ...] = (
         "-o", "--out", "folder", default="traces", show_default=True, help="Folder of both files."
     ),
     _flag("--overwrite", "Replace a trace of that name; without it, number the new one."),
-    _flag("--no-look", "Write the files and stop: needs torch alone."),
+    _flag("--no-look", "Write the files and stop; this needs torch alone."),
     click.option(
         "--json", "as_json", is_flag=True, help="Print what was written as one JSON document."
     ),

@@ -56,7 +56,7 @@ def command(
 
     The contenders are the rung's first variant, eager and compiled (static, dynamic, automatic),
     and its other variants. Each visits the same shapes in the same order and starts with nothing
-    compiled, like a server that sees one shape after another. See docs/shapes.md.
+    compiled, like a server that sees one shape after another.
     """
     from foretrace.ladder import rung as find
     from foretrace.profiling import need_torch

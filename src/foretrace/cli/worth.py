@@ -68,7 +68,7 @@ def command(
     foretrace worth mlp --small --markdown
 
     Eager and compiled calls are timed in turns without a profiler. A difference within the noise
-    is inconclusive. See docs/worth.md.
+    is inconclusive.
     """
     import sys
     import tempfile
