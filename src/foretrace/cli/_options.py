@@ -25,8 +25,8 @@ def opens_trace(command: F) -> F:
             "limit",
             multiple=True,
             metavar="NAME=NUMBER",
-            help="Raise a limit on what a file may hold: bytes, ratio, events, depth, string, args, "
-            "event, members. `foretrace docs look` has the defaults.",
+            help="Raise a limit on what a file may hold: bytes, ratio, events, depth, string, "
+            "args, event, members. `foretrace docs look` has the defaults.",
         ),
         click.option(
             "--strict", is_flag=True, help="Exit 1 when anything was repaired, skipped or odd."
