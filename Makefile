@@ -34,9 +34,9 @@ site: $(DEV_STAMP)
 	@folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && $(MKDOCS) --site-dir "$$folder" && echo "site: builds"
 
 docs: $(DEV_STAMP)
-	@$(MKDOCS) --site-dir site && echo "wrote site/index.html"
+	@$(MKDOCS) --site-dir site && echo "wrote site/index.html (with search: python3 -m http.server -d site)"
 
-# Generated pages, example output and pictures. `pictures.py` needs a Chromium.
+# Generated pages, example output and the picture of the report, which needs a Chromium.
 pages: $(DEV_STAMP)
 	@for tool in tools/*_page.py tools/examples.py tools/pictures.py; do echo "$$tool"; $(BIN)/python $$tool || exit 1; done
 

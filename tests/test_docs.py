@@ -69,6 +69,12 @@ def test_every_option_says_what_it_does(name: str) -> None:
 
 
 @pytest.mark.parametrize("page", WRITTEN, ids=lambda page: page.name)
+def test_no_text_is_read_as_an_html_tag(page: Path) -> None:
+    prose = re.sub(r"^```.*?^ *```|^ {4}.*?$|`[^`]*`", "", page.read_text(), flags=re.M | re.S)
+    assert re.findall(r"<[a-zA-Z][^>\n]*>", prose) == []  # a browser would drop `<dtype>` silently
+
+
+@pytest.mark.parametrize("page", WRITTEN, ids=lambda page: page.name)
 def test_only_commands_and_pages_that_exist_are_named(page: Path) -> None:
     text = page.read_text()
     named = set(re.findall(r"(?:^ {4}|^\$ |`)foretrace ([a-z]+)\b", text, re.MULTILINE))

@@ -51,6 +51,7 @@ def test_torch_is_set_up_once_and_then_the_tour_begins(checkout: Path) -> None:
     assert [words.split()[-1] for words in calls] == [
         "requirements/run.txt",
         ".",
+        "src/foretrace",
         "requirements/ladder.txt",
         "tour",
     ]

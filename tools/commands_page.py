@@ -21,7 +21,7 @@ HEAD = """# Commands
 | code | meaning |
 |---|---|
 | 0 | fine |
-| 1 | a guess missed, a comparison regressed, or `--strict` met lost data |
+| 1 | a guess missed, a comparison regressed, `--strict` met lost data, or your own code raised |
 | 2 | wrong usage, or the operating system refused a file |
 | 3 | not a readable trace |
 | 4 | a device or an optional package is missing; the message names the install command |

@@ -11,30 +11,26 @@ from foretrace.schema.finding import Rule
 PAGE = Path(__file__).parents[1] / "docs" / "findings.md"
 HEAD = """# Findings
 
-What `foretrace look` looks for. Every rule is one file in `src/foretrace/analyses/`. This page is
-made from their docstrings:
-
-    python tools/rules_page.py
-
-A finding has a state:
+`foretrace look` runs every rule on this page over a trace. A rule looks for one thing and reports a
+finding. A finding has a state:
 
 - `found`: worth reading.
 - `clear`: the rule looked and found nothing.
 - `skipped`: the trace lacks the data. The detail names the capture option that supplies it.
 - `crashed`: the rule failed. It hides no other rule.
 
-`at_most_ns` is an upper bound of what a repair can save. It is per step where the trace has steps,
-and for the whole recording where it has none. It is never a promise, and the bounds of two findings
-may count the same time. `evidence` holds the numbers behind the sentence, `events` the ids of
+`at_most_ns` is an upper bound on the time that a repair can save. It is per step where the trace
+has steps, and for the whole trace where it has none. It is never a promise, and two findings may
+count the same time. `evidence` holds the numbers behind the sentence. `events` holds the ids of the
 events that prove it.
 
-To add a rule, write one file: a docstring with the four paragraphs that every rule here has, a
-function that takes a trace and yields findings, and `RULE = Rule(...)`. Its worked examples are a
-file of the same name in `tests/analyses/examples/`: at least one that finds something and one that
-does not. Another package brings rules through the entry point group `foretrace.analyses`.
+"""
+TAIL = """
+## Add a rule
 
-## What a rule may need
-
+Every rule is one file in `src/foretrace/analyses/`; this page is made from their docstrings
+(`python tools/rules_page.py`). `CONTRIBUTING.md` has a worked example. Another package brings rules
+through the entry point group `foretrace.analyses`.
 """
 
 
@@ -44,7 +40,8 @@ def page() -> str:
     rows = "\n".join(f"| [{rule.name}](#{rule.name}) | {rule.title} |" for rule in rules())
     entries = "\n".join(_entry(rule) for rule in rules())
     table = f"| rule | looks for |\n|:---|:---|\n{rows}"
-    return f"{HEAD}{needs}\n\n## The rules\n\n{table}\n\n{entries}"
+    needed = f"## What a rule may need\n\n{needs}"
+    return f"{HEAD}## The rules\n\n{table}\n\n{needed}\n\n## Each rule\n\n{entries}{TAIL}"
 
 
 def manual(rule: Rule) -> str:

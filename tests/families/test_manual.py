@@ -12,6 +12,7 @@ from foretrace import families, plugins
 
 ROOT = Path(__file__).parents[2]
 MANUAL = ROOT / "docs" / "kernel-names.md"
+HOW_TO = ROOT / "docs" / "how-to-kernel-family.md"
 page = runpy.run_path(str(ROOT / "tools" / "families_page.py"))["page"]
 MODULES = [
     module
@@ -30,28 +31,24 @@ def test_a_family_documents_itself(module: object) -> None:
     assert page().count((module.__doc__ or "").strip()) == 1
 
 
-def test_the_file_that_the_page_tells_to_write(
+def test_the_file_that_the_how_to_page_tells_to_write(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """One new file and no other: the page's own example, dropped into the package's path, decodes
-    its name.
-    """
-    code = MANUAL.read_text("utf-8").partition('    """Frob')[2].partition("\n\n- `tests")[0]
-    lines = f'    """Frob{code}'.split("\n")
-    (tmp_path / "frob.py").write_text(
-        "\n".join(line.removeprefix("    ") for line in lines), "utf-8"
-    )
+    """One new file and no other: the page's example, on the package's path, decodes its name."""
+    code = HOW_TO.read_text("utf-8").partition("```python\n")[2].partition("```")[0]
+    (tmp_path / "acme.py").write_text(code, "utf-8")
     monkeypatch.setattr(families, "__path__", [*families.__path__, str(tmp_path)])
+    name = "acme_attn_bwd_f16_hd64"
     _forget()
     try:
-        kernel = families.decode("frob_f16_64x64")
+        kernel = families.decode(name)
     finally:
-        sys.modules.pop("foretrace.families.frob", None)
-        vars(families).pop("frob", None)
+        sys.modules.pop("foretrace.families.acme", None)
+        vars(families).pop("acme", None)
         monkeypatch.undo()
         _forget()
-    assert (kernel.family, kernel.role, kernel.fields["dtype_in"]) == ("frob", "gemm", "f16")
-    assert families.decode("frob_f16_64x64").family == "unknown"
+    assert (kernel.family, kernel.role, kernel.fields["dtype_in"]) == ("acme", "attention", "f16")
+    assert families.decode(name).family != "acme"
 
 
 def _forget() -> None:

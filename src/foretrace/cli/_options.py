@@ -73,9 +73,8 @@ def opens_trace(command: Command) -> Command:
         return command(reading=Reading(not no_cache, strict, parse_limits(limit)), **given)
 
     limits = (
-        "Raise a limit against hostile files: bytes, ratio, events, depth, string, args, event, "
-        "members (see: foretrace docs look; the --limit of foretrace record is another, in "
-        "seconds)."
+        "Raise a limit on what a file may hold: bytes, ratio, events, depth, string, args, event, "
+        "members. `foretrace docs look` has the defaults."
     )
     return joined(
         flag("--no-cache", "Neither use nor write the cache."),

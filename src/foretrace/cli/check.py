@@ -21,7 +21,9 @@ from foretrace.errors import UsageError
 @click.option(
     "--guesses", "files", multiple=True, metavar="FILE.toml", help="Predictions and their reasons."
 )
-@click.option("--against", metavar="OTHER", help="The trace that predictions call A.")
+@click.option(
+    "--against", metavar="OTHER", help="The trace to compare with; predictions call it A."
+)
 @flag("--need-data", "Exit 1 for unknown predictions as well.")
 @as_json
 @opens_trace
@@ -42,7 +44,7 @@ def command(
 
     A miss shows the part of the trace that decides it, and the likely reason where one is known.
     The exit code is 1 when a prediction missed. A prediction is unknown when the trace does not
-    have the data, or when it is cut or damaged.
+    have the data, or when the trace is truncated or damaged.
     """
     from foretrace.guess import check, parse
     from foretrace.guess.guess_files import load

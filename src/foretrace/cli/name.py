@@ -64,7 +64,7 @@ def _arch(card: str) -> str:
     if len(fits) != 1:
         known = ", ".join(sorted(device.name for device in devices.every()))
         raise UsageError(
-            f"--gpu {plain(card)}: not one card; say a chip (sm_90, gfx942) or one of: {known}"
+            f"--gpu {plain(card)}: not one known card; give a chip (sm_90, gfx942) or one: {known}"
         )
     return fits.pop()
 

@@ -23,7 +23,7 @@ from foretrace.cli.run import recording_options, show
     "-m", "--module", is_flag=True, help="SCRIPT is the name of a module, as in python -m."
 )
 @recording_options
-@shown("--wait", type=click.IntRange(0), default=1, help="Steps to time first.")
+@shown("--wait", type=click.IntRange(0), default=1, help="Steps timed before profiling.")
 @shown(
     "--steps-at",
     type=click.Choice(("auto", "forward", "optimizer", "none")),
@@ -34,8 +34,7 @@ from foretrace.cli.run import recording_options, show
     "--limit",
     type=click.IntRange(0),
     default=60,
-    help="Seconds after which it stops recording everything when it finds no steps; 0 for none. "
-    "(Commands that read traces have another --limit, NAME=NUMBER.)",
+    help="A script without steps: stop recording after this many seconds; 0 for no limit.",
 )
 @flag("--stop", "End the script once its steps are recorded.")
 @click.argument("script", type=PATH)
@@ -43,10 +42,10 @@ from foretrace.cli.run import recording_options, show
 def command(
     script: str, arguments: tuple[str, ...], folder: str, no_look: bool, as_json: bool, **given: Any
 ) -> int:
-    """Run SCRIPT with its ARGUMENTS under the profiler, write its trace and record, and show it.
+    """Run SCRIPT with its ARGUMENTS under the profiler, write trace and run record, and show them.
 
-    The script needs no change: foretrace finds its steps. A script that raises keeps the trace
-    recorded so far; its traceback and exit code are its own.
+    The script needs no change: foretrace finds its steps. If the script raises, the trace
+    recorded so far is kept, and the traceback and exit code are those of the script.
     """
     from foretrace.profiling import need_torch
 

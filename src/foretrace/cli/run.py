@@ -54,14 +54,14 @@ def show(trace: Path) -> None:
 # the options of every command that records
 recording_options = joined(
     shown("--steps", type=click.IntRange(1), default=3, help="Steps to record."),
-    shown("--warmup", type=click.IntRange(0), default=3, help="Calls before it starts."),
+    shown("--warmup", type=click.IntRange(0), default=3, help="Calls before recording starts."),
     shown("--shapes/--no-shapes", default=True, help="Record the shapes of inputs."),
     flag("--stacks", "Record Python stacks (slow)."),
     flag("--memory", "Record allocations."),
     flag("--modules", "Record the module of each op (with --stacks)."),
     shown("-o", "--out", "folder", default="traces", help="Folder of both files."),
     flag("--overwrite", "Replace a trace of that name; without it, number the new one."),
-    flag("--no-look", "Write the files and stop: needs torch alone."),
+    flag("--no-look", "Write the files and stop; this needs torch alone."),
     as_json,
 )
 _VARIANT = joined(

@@ -22,11 +22,11 @@ from foretrace.errors import UsageError
 def command(
     path: str, url: str | None, bucket: str | None, keep: str, as_json: bool, reading: Reading
 ) -> int:
-    """Put the traces in PATH where others can see them, with a report for each and an index page.
+    """Publish the traces in PATH, with a report for each and an index page.
 
-    What is shared is a copy made from a list of what may be in it: host names, user names, paths,
-    stacks and the values of arguments stay on this machine. Files that are already there are left
-    as they are, and nothing is ever deleted.
+    It publishes a copy that holds listed fields only: host names, user names, paths, stacks and
+    the values of arguments stay on this machine. It never changes or deletes a file that is
+    already there.
 
     \b
     foretrace share traces --to hf://buckets/me/traces

@@ -22,7 +22,7 @@ def command(card: str, no_climb: bool, out: str, reading: Reading) -> int:
     report on the MLP, eager and compiled.
     """
     from foretrace import recordings
-    from foretrace.ladder import climb_recorded
+    from foretrace.ladder.climb import climb_recorded
     from foretrace.overview.reading import overview_of
     from foretrace.render.tour import climb_summary, next_text, tour_text
 

@@ -1,6 +1,8 @@
 """AMD's AITER (assembly attention, fused norms, MoE), and the paged attention it shares with vLLM.
 
-aiter::fmha_(fwd|bwd)_hd<D>_<dtype>[_causal][_a16|_a32][_rtne|_rtz|_rtna]…
+Names:
+
+    aiter::fmha_(fwd|bwd)_hd<D>_<dtype>[_causal][_a16|_a32][_rtne|_rtz|_rtna]…
 """
 
 from __future__ import annotations

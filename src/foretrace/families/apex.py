@@ -1,6 +1,8 @@
 """Apex: multi-tensor optimizers without ATen's namespace, and its layer norm.
 
-multi_tensor_apply_kernel<TensorListMetadata<lists>, <Functor><T, …>, …>
+Names:
+
+    multi_tensor_apply_kernel<TensorListMetadata<lists>, <Functor><T, …>, …>
 """
 
 from __future__ import annotations

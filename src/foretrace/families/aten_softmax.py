@@ -1,7 +1,9 @@
 """ATen's softmax: a warp per row up to 1024 elements, a block per row above.
 
-softmax_warp_(forward|backward)<Tin, Tout, acc, log2_elements, is_log_softmax, is_masked>
-cunn_SoftMax(Forward|Backward)[Smem|Reg|…]<[vector width,] Tin, acc, Tout, Epilogue, …>
+Names:
+
+    softmax_warp_(forward|backward)<Tin, Tout, acc, log2_elements, is_log_softmax, is_masked>
+    cunn_SoftMax(Forward|Backward)[Smem|Reg|…]<[vector width,] Tin, acc, Tout, Epilogue, …>
 """
 
 from __future__ import annotations

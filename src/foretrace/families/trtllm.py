@@ -1,9 +1,11 @@
 """TensorRT-LLM's kernels, which FlashInfer and vLLM launch too: attention, products, MoE.
 
-fmhaSm100aKernel_Qkv<T>O<T>H<D>PagedKv<mask>P<page>[VarSeq]Q<q>Kv<k>(Persistent|Static)
-    (Context|…ForGen)
-bmm_<out>_<A><B>_<acc>_t<M>x<N>x<K>[u<unroll>]_s<stages>_et<…>_m<…>_(c|cga)<…>_…_<layout>
-    _[transOut]_…_sm<arch>
+Names:
+
+    fmhaSm100aKernel_Qkv<T>O<T>H<D>PagedKv<mask>P<page>[VarSeq]Q<q>Kv<k>(Persistent|Static)
+        (Context|…ForGen)
+    bmm_<out>_<A><B>_<acc>_t<M>x<N>x<K>[u<unroll>]_s<stages>_et<…>_m<…>_(c|cga)<…>_…_<layout>
+        _[transOut]_…_sm<arch>
 """
 
 from __future__ import annotations

@@ -35,11 +35,12 @@ _WORD = np.dtypes.StringDType()  # a quarter of what a fixed width takes
 
 
 class Trace(Displayed):
-    """Tables are Polars frames, made at first use; `ledger` says what was repaired or left out.
+    """One trace. Tables are Polars frames, made at first use; `ledger` says what was repaired or
+    skipped.
 
-    `events` every record with parent, depth and step; `kernels` one row per GPU kernel with its
-    launch, op and step; `copies` the same for memcpys and memsets; `ops` one row per host op call;
-    `steps`, `regions`, `tracks`.
+    `events` has one row per record, with parent, depth and step. `kernels` has one row per kernel
+    launch, with op and step; `copies` has the same for memcpys and memsets. `ops` has one row per
+    call of an op. `steps`, `regions` and `tracks` have one row each.
     """
 
     def __init__(self, tables: Tables, path: str) -> None:

@@ -16,7 +16,7 @@ from foretrace.schema.ledger import ABSENT
 from foretrace.units import count_text, percent_text, plural, time_text
 
 BOUNDS = {
-    "overhead": "It is host-bound: the GPU waits for the host more than half of the time.",
+    "overhead": "It is host-bound: the GPU is idle for more than half of a call or step.",
     "compute": "It is compute-bound: most GPU time is in kernels near the GPU's peak FLOP/s.",
     "memory": "It is memory-bound: most GPU time is in kernels near the GPU's peak bandwidth.",
     "comms": "It is communication-bound: most GPU time is in collectives.",

@@ -70,7 +70,7 @@ def _open_regular(path: str) -> IO[bytes]:
             raise TraceError("E_NOT_REGULAR", path, "not a regular file", hint=hint)
         return open(path, "rb", buffering=0)
     except (OSError, ValueError) as error:
-        raise _unreadable(path, error, "check the path and its rights") from None
+        raise _unreadable(path, error, "check the path and its permissions") from None
 
 
 def _unreadable(path: str, error: Exception, hint: str) -> TraceError:

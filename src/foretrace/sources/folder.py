@@ -132,7 +132,7 @@ def _archive(path: str) -> TraceError:
 
 def _unlisted(problem: OSError) -> TraceError:
     what = f"cannot be listed: {problem.strerror}"
-    return TraceError("E_UNREADABLE", os.fsdecode(problem.filename), what, hint="check its rights")
+    return TraceError("E_UNREADABLE", os.fsdecode(problem.filename), what, hint="check permissions")
 
 
 def refusal(path: str, limits: Limits) -> TraceError | None:

@@ -1,4 +1,4 @@
-"""The document of `foretrace compare --json`."""
+"""`foretrace compare --json`: what changed between two traces, and whether it pays off."""
 
 from __future__ import annotations
 

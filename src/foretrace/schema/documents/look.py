@@ -112,7 +112,7 @@ class FindingEntry(Struct, frozen=True):
 
 
 class Look(Displayed, Struct, dict=True):
-    """The document. `sentences` is for people and not part of it: a notebook shows them."""
+    """What one trace holds. The JSON omits `sentences`, the summary that a notebook shows."""
 
     schema: int
     trace: TraceEntry

@@ -1,4 +1,4 @@
-"""The document of `foretrace name --json`; names from stdin give a list of them."""
+"""`foretrace name --json`: the parts of a kernel name; names from stdin give a list."""
 
 from __future__ import annotations
 

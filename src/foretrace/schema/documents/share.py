@@ -1,4 +1,4 @@
-"""The document of `foretrace share --json`."""
+"""`foretrace share --json`: what was published, and where."""
 
 from __future__ import annotations
 
