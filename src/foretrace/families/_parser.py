@@ -92,7 +92,9 @@ class NameParser:
         A value of "" or None states nothing.
         """
         if value not in ("", None):
-            self.state(text, field, value, meaning.replace("{}", str(value)), certainty)
+            # a list that grows word by word must not be written out at each of them
+            meaning = meaning.replace("{}", str(value)) if "{}" in meaning else meaning
+            self.state(text, field, value, meaning, certainty)
 
     def state(self, text: str, field: str, value: Any, meaning: str, certainty: str = "") -> None:
         """State a field even where its value is None: the name tells that there is none."""
