@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from itertools import islice
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from foretrace.model.about import device_of
@@ -142,8 +142,7 @@ def _facts(trace: Trace, case: Case, wanted: str) -> dict[str, Any]:
     return {word: known[word] for word in wanted.split()}
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(Struct, frozen=True):
     """Cases, the most expensive first: launches and time per step, their share of kernel time."""
 
     cases: list[Case]

@@ -20,8 +20,9 @@ memory-bound product gains less from a faster kernel than the peak suggests.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from foretrace.analyses._common import LISTED, each, generation, listing, per, product_ns, together
 from foretrace.model.costs import OpCall, Tensor
@@ -111,8 +112,7 @@ def _older(trace: Trace, kernels: list[dict[str, Any]]) -> str:
     return f"{made}, the card is {trace.about.arch}. " if old else ""
 
 
-@dataclass(frozen=True, slots=True)
-class Product:
+class Product(Struct, frozen=True):
     """M rows, N columns, K summed; `contiguous`: the dimensions that run along memory somewhere."""
 
     m: int

@@ -13,8 +13,9 @@ exact prefixes (8 to 16), library templates (18 to 42), everything of ATen (40 t
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from functools import cache, lru_cache
+
+from msgspec.structs import replace
 
 from foretrace import plugins
 from foretrace.families._aten import PRODUCTS, VIEWS, VOCABULARY, role_of_op

@@ -8,8 +8,9 @@ by a tool: `truncated`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
+
+from msgspec import Struct
 
 from foretrace.families import _dtypes
 from foretrace.families._parser import rx
@@ -35,8 +36,7 @@ _NAMED = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Cpp:
+class Cpp(Struct, frozen=True):
     """`void a::f<4, float>(int)`: scope `a`, base `f`, args `4` and `float`, params `(int)`."""
 
     scope: str

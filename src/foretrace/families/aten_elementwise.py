@@ -12,7 +12,7 @@ the name.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from foretrace.families import _aten, _cpp, _dtypes
 from foretrace.families._aten import is_op
@@ -56,8 +56,7 @@ SPECIAL = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Functor:
+class Functor(Struct, frozen=True):
     """The functor of a kernel: its text, its plain name, its name with the op that it wraps."""
 
     text: str

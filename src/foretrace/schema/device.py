@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class Device:
+class Device(Struct, frozen=True):
     """Dense peaks by data type in FLOP/s, and bandwidth. `devices/peaks.toml` explains the fields.
 
     `memory_bytes` is the nominal size; it tells cards apart where the name does not.

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 _ROLES = (
     "gemm gemv conv attention pointwise reduction normalization softmax copy scatter_gather "
@@ -14,8 +15,7 @@ ROLES = tuple(_ROLES.split())
 CERTAINTIES = ("documented", "checked", "inferred", "unknown")
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(Struct, frozen=True):
     """A piece of a name: its text, the field it fills (or ""), its meaning, and how sure we are."""
 
     text: str
@@ -24,8 +24,7 @@ class Part:
     certainty: str
 
 
-@dataclass(frozen=True, slots=True)
-class KernelId:
+class KernelId(Struct, frozen=True):
     """A decoded kernel name. A field that the name does not state is absent, never a guess."""
 
     name: str
@@ -40,8 +39,7 @@ class KernelId:
         return self.fields.get(name)
 
 
-@dataclass(frozen=True, slots=True)
-class Family:
+class Family(Struct, frozen=True):
     """One kernel-name family: `decode` returns None for a name that is not its own.
 
     Families are tried in `order`, low first: narrow prefixes come before broad templates. `states`

@@ -7,9 +7,8 @@ severity and a count, so that nothing is dropped without a note.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 SEVERITIES = ("info", "notice", "data_loss", "error")
@@ -158,8 +157,7 @@ class Ledger(LedgerEntry, frozen=True):
         return next((note.count for note in self.notes if note.code == code), 0)
 
 
-@dataclass(slots=True)
-class LedgerBuilder:
+class LedgerBuilder(Struct):
     """Collects notes while reading; frozen into a `Ledger` at the end."""
 
     seen: int = 0

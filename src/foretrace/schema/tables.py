@@ -30,8 +30,9 @@ the trace has no such record. `types` and `concrete` are lists of text.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
 
 if TYPE_CHECKING:
     import polars as pl
@@ -54,8 +55,7 @@ WORK_KINDS = ("kernel", "gpu_memcpy", "gpu_memset")
 NONE = -(1 << 63)  # stands for null where a column is a NumPy array
 
 
-@dataclass(frozen=True, slots=True)
-class Tables:
+class Tables(Struct, frozen=True):
     """The tables of one trace; absolute times start from `base_ns`, None where it is not stated."""
 
     source: str
