@@ -89,7 +89,7 @@ def test_a_row_for_each_in_order_of_path(week: Path) -> None:
     assert rows[2][1:] == ["1", "17", "2", "4", "140", "us", "9.2%", "150", "us"]
     assert "3 traces · 4 left out" in ran.out
     assert "! trace_truncated" in ran.out
-    assert f"Look at one: foretrace look {week}/deep/cut.json" in " ".join(ran.out.split())
+    assert f"For one trace: foretrace look {week}/deep/cut.json" in " ".join(ran.out.split())
 
 
 def test_what_is_left_out_is_said_with_its_reason(week: Path) -> None:
@@ -126,7 +126,9 @@ def test_a_zip_is_a_set_too(week: Path) -> None:
     assert "info: other_files (1)" in ran.out, (
         "by its name notes.txt was never to be a trace, as in a folder"
     )
-    assert f"Look at one: foretrace look {week}/more.zip::a/rank0.json" in " ".join(ran.out.split())
+    assert f"For one trace: foretrace look {week}/more.zip::a/rank0.json" in " ".join(
+        ran.out.split()
+    )
 
 
 def test_notes_of_the_set(tmp_path: Path) -> None:
@@ -138,8 +140,8 @@ def test_notes_of_the_set(tmp_path: Path) -> None:
         "rank_missing": 3,
     }
     page = look(tmp_path).out
-    assert "! rank_duplicate (1): ranks claimed more than once: 0" in page
-    assert "Between the ranks" not in page, "two traces of one rank are two runs"
+    assert "! rank_duplicate (1): several traces have the same rank: rank 0" in page
+    assert "Ranks, by largest difference" not in page, "two traces of one rank are two runs"
 
 
 def test_where_the_ranks_differ_most_comes_first(week: Path) -> None:
@@ -152,7 +154,7 @@ def test_where_the_ranks_differ_most_comes_first(week: Path) -> None:
     )
     assert (found[0].least, found[0].most) == (40_000, 50_000)
     page = " ".join(look(week / "more.zip").out.split())
-    assert "Between the ranks" in page
+    assert "Ranks, by largest difference" in page
     assert "keeps the others waiting" in page
     assert "kernels per step 2 – 2 – 1.00x" in page, "of equals, none has the least"
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from foretrace.model.costs import OpCall, Tensor, peak_flops
 from foretrace.model.costs.matmul import OPERANDS
 from foretrace.model.intervals import Bools, Ints, innermost
 from foretrace.model.order import Case, Order
+from foretrace.units import bytes_text, time_text
 
 if TYPE_CHECKING:
     from foretrace.model.trace import Trace
@@ -70,6 +71,12 @@ def bare(op: str) -> str:
 def listing(words: Sequence[str]) -> str:
     """`a, b and c`."""
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+
+
+def amount_text(entry: dict[str, Any]) -> str:
+    """`277 us, 204.5 MB` of an entry with `ns` and `bytes`; the time alone without bytes."""
+    size = entry["bytes"]
+    return time_text(entry["ns"]) + ("" if size is None else f", {bytes_text(size)}")
 
 
 def each(trace: Trace, count: float) -> float:

@@ -58,7 +58,7 @@ def _sequence(entry: LaunchSequence, top: int) -> Section:
     how = "by kind, in order of first launch" if entry.folded else "in launch order"
     title = (
         f"{shorten(entry.region, NAME)}: {plural(entry.operations, 'GPU operation')} {how}, "
-        f"medians of {calls}"
+        f"{'' if same == 1 else 'medians of '}{calls}"
     )
     return Section(title, head=head, rows=rows[:top], left=(0, 1), after=after)
 
@@ -92,7 +92,8 @@ def _totals(look: Look) -> Section:
     ]
     share = ""
     if busy is not None and span:
-        share = f", {percent_text(busy / span)} of the {time_text(span)} from first to last"
+        window = f"{time_text(span)} from the first to the last GPU operation"
+        share = f", {percent_text(busy / span)} of the {window}"
     return Section("Totals", [f"{', '.join(counts)}; GPU busy {time_text(busy)}{share}"])
 
 
@@ -189,7 +190,7 @@ def _skipped(look: Look) -> str:
     for row in look.findings:
         if row.state == "skipped":
             lacks.setdefault(row.detail, []).append(row.rule)
-    return " ".join(f"Skipped, {detail}: {', '.join(names)}." for detail, names in lacks.items())
+    return " ".join(f"Skipped: {', '.join(names)} ({detail})." for detail, names in lacks.items())
 
 
 def _ledger(look: Look) -> Section:

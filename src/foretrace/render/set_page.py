@@ -91,7 +91,7 @@ def _ranks(found: LookSet) -> Section:
         "keeps the others waiting."
     )
     return Section(
-        "Between the ranks, largest difference first (medians over the steps)",
+        "Ranks, by largest difference (medians over the steps)",
         head=["", "least", "rank", "most", "rank", "most/least"],
         rows=[_spread_cells(each) for each in spread],
         after=waits if any("collectives" in each.what for each in spread) else "",
@@ -115,7 +115,7 @@ def _spread_cells(spread: Spread) -> list[str]:
 
 def _left_out(root: str, found: LookSet) -> Section:
     bullets = [(_label(each.path, root), f"{each.text} [{each.code}]") for each in found.left_out]
-    return Section("Left out: files named like traces that cannot be read", bullets=bullets)
+    return Section("Not read: files named like traces that cannot be read", bullets=bullets)
 
 
 def _notes(found: LookSet) -> Section:
@@ -126,4 +126,4 @@ def _notes(found: LookSet) -> Section:
 def _one(found: LookSet) -> Section:
     """How to see one of them in full: the first with data loss, else the first."""
     first = next((look for look in found.traces if look.ledger.banner), found.traces[0])
-    return Section("", [f"Look at one: foretrace look {shlex.quote(first.trace.path)}"])
+    return Section("", [f"For one trace: foretrace look {shlex.quote(first.trace.path)}"])
