@@ -87,7 +87,7 @@ def test_a_row_for_each_in_order_of_path(week: Path) -> None:
     rows = [line.split() for line in lines[lines.index("Traces") + 2 :][:3]]
     assert [row[0] for row in rows] == ["deep/cut.json", "rank0.json", "rank1.json"]
     assert rows[2][1:] == ["1", "17", "2", "4", "140", "us", "9.2%", "150", "us"]
-    assert "3 traces · 4 left out" in ran.out
+    assert "3 traces · 4 not read" in ran.out
     assert "! trace_truncated" in ran.out
     assert f"For one trace: foretrace look {week}/deep/cut.json" in " ".join(ran.out.split())
 
@@ -122,7 +122,7 @@ def test_a_zip_is_a_set_too(week: Path) -> None:
     ran = look(week / "more.zip")
     assert ran.code == 0
     assert "\n  a/rank0.json " in ran.out
-    assert "2 traces · 0 left out" in ran.out
+    assert "2 traces · 0 not read" in ran.out
     assert "info: other_files (1)" in ran.out, (
         "by its name notes.txt was never to be a trace, as in a folder"
     )
@@ -215,7 +215,7 @@ def test_run_records_are_no_loss(tmp_path: Path) -> None:
     assert (ran.code, document["left_out"]) == (0, [])
     assert [(note["code"], note["count"]) for note in document["notes"]] == [("other_files", 2)]
     (tmp_path / "0.run.json").write_bytes(rank(2))
-    assert "3 traces · 0 left out" in look(tmp_path).out, "a trace is one whatever its name"
+    assert "3 traces · 0 not read" in look(tmp_path).out, "a trace is one whatever its name"
     (tmp_path / "gone.run.json").write_text('{"kind": "run"}')
     assert look(tmp_path, "--strict").code == 1, "a record without its trace"
 
@@ -230,7 +230,7 @@ def test_none_that_can_be_read(tmp_path: Path) -> None:
         (tmp_path / f"{name}.json").write_bytes(rank(0))  # looks like a trace, and is too long
     ran = look(tmp_path, "--limit", "bytes=1k")
     assert (ran.code, ran.out, ran.err.count("\n")) == (3, "", 1)
-    assert "no trace in there" in ran.err
+    assert "contains no trace" in ran.err
 
 
 @pytest.mark.parametrize("name", HOSTILE, ids=range(len(HOSTILE)))

@@ -65,7 +65,7 @@ def command(
     path = source or trace
     if path is None or (source and (trace or answers)):
         raise UsageError(
-            "say either `foretrace guess TRACE [--answers FILE]` or `foretrace guess --from TRACE`"
+            "use `foretrace guess TRACE [--answers FILE]` or `foretrace guess --from TRACE`"
         )
     opened = opening.open(path, cache=not no_cache, limits=parse_limits(limit))
     lost = strict and opened.ledger.lost_data
@@ -76,7 +76,7 @@ def command(
         return 1 if lost else 0
     asked = questions(opened)
     if not asked:
-        raise UsageError(f"this trace decides no question: {opened.ledger.gap or NOTHING}")
+        raise UsageError(f"no question can be marked on this trace: {opened.ledger.gap or NOTHING}")
     warn_of_loss(opened)
     verdicts = check(opened, _scripted(asked, answers) if answers else _asked(asked))
     click.echo(encode(document(verdicts)) if as_json else lesson_text(verdicts))

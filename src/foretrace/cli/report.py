@@ -55,7 +55,7 @@ def command(
     from foretrace.sources.limits import parse_limits
 
     if len(traces) > 2:
-        raise UsageError("a report is about one trace or two; use foretrace compare for more")
+        raise UsageError("a report takes one or two traces; use foretrace compare for more")
     target = new_file(out, overwrite=overwrite)
     limits = parse_limits(limit)
     opened = [opening.open(trace, cache=not no_cache, limits=limits) for trace in traces]

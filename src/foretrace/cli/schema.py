@@ -28,6 +28,6 @@ def command(name: str | None) -> int:
             click.echo(f"{each:<10} {(module.__doc__ or '').splitlines()[0]}")
         return 0
     if name not in modules:
-        raise UsageError(f"there is no document {name!r}; choose one of: {', '.join(modules)}")
+        raise UsageError(f"no document named {name!r}; choose from {', '.join(modules)}")
     click.echo(json.dumps(documents.json_schema(modules[name].DOCUMENT), indent=2))
     return 0

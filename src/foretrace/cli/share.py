@@ -55,7 +55,7 @@ def command(
     from foretrace.sources.limits import parse_limits
 
     if (url is None) == (bucket is None):
-        raise UsageError("say where to: --to URL, or -b BUCKET")
+        raise UsageError("no destination: pass --to URL or -b BUCKET")
     wanted = parse_keep(keep)
     store = store_for(url or f"hf://buckets/{bucket}")
     shared = share(path, store, wanted, parse_limits(limit), _progress, cache=not no_cache)

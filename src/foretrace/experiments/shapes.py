@@ -64,7 +64,7 @@ def contenders(rung: Rung, names: Sequence[str] = ()) -> list[Contender]:
     unknown = [name for name in names if name not in known]
     if unknown:
         listed = ", ".join(known)
-        raise UsageError(f"{rung.name} has no contender {unknown[0]!r}: there are {listed}")
+        raise UsageError(f"{rung.name} has no contender {unknown[0]!r}: choose from {listed}")
     return [known[name] for name in names or known]
 
 

@@ -60,9 +60,9 @@ def record_script(
 
 def _refuse_missing(script: str, module: bool) -> None:
     if module and not _is_module(script):
-        raise UsageError(f"there is no module {script} to run: install it, or remove -m for a file")
+        raise UsageError(f"no module named {script}: install it, or remove -m for a file")
     if not module and os.path.isdir(script):
-        raise UsageError(f"{script} is a folder: name the script in it")
+        raise UsageError(f"{script} is a folder: give the script in it")
     if not module and not os.path.isfile(script):
         raise UsageError(f"no such script: {script}")
 

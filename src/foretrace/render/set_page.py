@@ -32,7 +32,7 @@ def _label(path: str, root: str) -> str:
 
 
 def _head(root: str, found: LookSet) -> Section:
-    counts = f"{plural(len(found.traces), 'trace')} · {len(found.left_out)} left out"
+    counts = f"{plural(len(found.traces), 'trace')} · {len(found.left_out)} not read"
     devices = {device_text(look.trace) for look in found.traces}
     return Section(root, [f"{counts} · {devices.pop()}" if len(devices) == 1 else counts])
 

@@ -86,7 +86,7 @@ def store_for(url: str) -> Store:
         return Folder(Path("/" + rest.lstrip("/")))
     if scheme not in _DRIVERS:
         raise UsageError(
-            f"{url}: traces go to a folder, s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or "
+            f"{url}: not a destination; give a folder, s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or "
             "hf://buckets/USER/NAME"
         )
     return CloudBucket(scheme, rest.rstrip("/"))
@@ -101,7 +101,7 @@ class Folder(Store):
             path.mkdir(parents=True, exist_ok=True)
         except OSError as problem:
             raise StoreError(
-                f"{path}: cannot make this folder: {problem.strerror}; choose another place"
+                f"{path}: cannot create this folder: {problem.strerror}; choose another place"
             ) from None
 
     def place(self, name: str) -> str:

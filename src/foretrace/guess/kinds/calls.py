@@ -32,7 +32,7 @@ def _preceded(names: list[str] | None, call: str, window: Window) -> bool | None
 
 
 def _shown(names: list[str] | None) -> str:
-    return _NO_LAUNCH if names is None else " and ".join(names) or "nothing"
+    return _NO_LAUNCH if names is None else " and ".join(names) or "no call"
 
 
 def _earlier(window: Window, row: int) -> list[str] | None:

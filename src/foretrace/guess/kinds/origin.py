@@ -27,7 +27,7 @@ def _from(window: Window, query: Query) -> Measurement:
     verdict = judge_all(query.args["quantifier"], answers, found.unclear)
     lacking = "some launches were not recorded" if answers else f"no {query.what.text}"
     why = window.gap or f"{lacking} in {window.label}" if verdict == "unknown" else ""
-    measured = tally([" > ".join(chain) if chain else "nothing" for chain in chains])
+    measured = tally([" > ".join(chain) if chain else "no caller" for chain in chains])
     return from_selection(found, verdict, measured, why)
 
 

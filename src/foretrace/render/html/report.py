@@ -87,7 +87,7 @@ def _drawn(trace: Trace, step: int | None, mark: Ints | None) -> TraceFacts:
     wanted = timeline.typical_step if step is None else step
     if step is not None and step not in range(len(timeline.steps)):
         raise UsageError(
-            f"{trace.path} has {len(timeline.steps)} steps, counted from 0: there is no step {step}"
+            f"{trace.path} has {len(timeline.steps)} steps, numbered from 0: no step {step}"
         )
     rows, shown = _shown(timeline, wanted), timeline.outline(wanted)
     shown.events, shown.left_out = timeline.packed(rows), len(timeline) - len(rows)
