@@ -109,8 +109,8 @@ def _region_ran(region: RegionRow, own: LaunchSequence | None) -> str:
     busy = None if region.gpu_busy_ns is None else region.gpu_busy_ns / region.count
     each = "It" if region.count == 1 else "Each call"
     return (
-        f"{region.name} ran {times_text(region.count)}. {each} launched {launched} and kept the "
-        f"GPU busy for {time_text(busy)}."
+        f"{region.name} ran {times_text(region.count)}. {each} launched {launched}: "
+        f"{time_text(busy)} of GPU time."
     )
 
 
