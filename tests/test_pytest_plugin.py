@@ -182,7 +182,7 @@ def test_another_machine_skips_and_says_so(pytester: pytest.Pytester) -> None:
     other.write_text("# foretrace kernels\n1  something\n")
     result = run(pytester, "-rs")
     result.assert_outcomes(skipped=1)
-    result.stdout.fnmatch_lines(["*no kernel snapshot for sm90; there are sm80-torch2.11*"])
+    result.stdout.fnmatch_lines(["*no kernel snapshot for sm90; found sm80-torch2.11*"])
 
 
 def test_settings_of_the_ini_file(pytester: pytest.Pytester) -> None:
@@ -262,7 +262,7 @@ def test_a_file_that_is_no_trace(pytester: pytest.Pytester) -> None:
 
 
 def test_rounds_that_make_no_sense(kernel_trace: object) -> None:
-    with pytest.raises(UsageError, match="at least 0 and 1"):
+    with pytest.raises(UsageError, match="warmup must be at least 0, steps at least 1"):
         kernel_trace(steps=0)  # type: ignore[operator]
 
 
@@ -383,7 +383,7 @@ class TestWithTorch:
         assert t.kernels == {}
 
     def test_too_few_rounds(self, kernel_trace: object) -> None:
-        with pytest.raises(UsageError, match="1 rounds ran"), kernel_trace(warmup=3) as t:  # type: ignore[operator]
+        with pytest.raises(UsageError, match="1 round ran"), kernel_trace(warmup=3) as t:  # type: ignore[operator]
             t.step()
 
     def test_gpu_predictions_on_a_cpu_are_unknown(self, kernel_trace: object) -> None:

@@ -61,6 +61,11 @@ def plural(count: float, one: str, many: str = "") -> str:
     return f"{count_text(count)} {one if count == 1 else many or one + 's'}"
 
 
+def times_text(count: float) -> str:
+    """`1` -> `once`, `3` -> `3 times`."""
+    return "once" if count == 1 else plural(count, "time")
+
+
 def change_text(
     before: float | None, after: float | None, text: Callable[[float | None], str] = time_text
 ) -> str:

@@ -303,12 +303,12 @@ def test_nothing_is_served_of_a_path_that_cannot_be_read(
     [
         (
             ["report", MLP, "-o", "{here}/no/x.html"],
-            "{here}/no/x.html: there is no folder {here}/no",
+            "{here}/no/x.html: no folder {here}/no",
         ),
         (["report", MLP, "-o", "{here}", "--overwrite"], "{here} is a folder"),
         (
             ["perfetto", MLP, "--annotated", "{here}/no/x.json.gz", "--no-browser"],
-            "{here}/no/x.json.gz: there is no folder",
+            "{here}/no/x.json.gz: no folder",
         ),
         (["share", MLP, "--to", "{here}/file/x"], "{here}/file/x"),
         (["share", MLP, "--to", "ftp://host/x"], "ftp://host/x"),

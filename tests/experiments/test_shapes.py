@@ -138,7 +138,7 @@ def test_contenders_come_in_the_order_named() -> None:
         "eager",
     ]
     with pytest.raises(
-        UsageError, match="mlp has no contender 'compiled': there are eager, static"
+        UsageError, match="mlp has no contender 'compiled': choose from eager, static"
     ):
         contenders(mlp, ["compiled"])
 

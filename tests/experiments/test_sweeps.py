@@ -56,7 +56,7 @@ def test_every_rung_has_a_usual_sweep_of_different_shapes() -> None:
         (["batch"], "'batch' is not a sweep of mlp"),
         (["batch=8,x"], "batch cannot be 'x': it must be a whole number"),
         (["batch=-1"], "it must be a whole number"),
-        (["backward=maybe"], "backward cannot be 'maybe': there are true, false"),
+        (["backward=maybe"], "backward cannot be 'maybe': choose from true, false"),
         (["batch=8", "batch=16"], "batch is swept twice"),
     ],
 )

@@ -91,7 +91,7 @@ def test_the_net_as_a_document(capsys: Out, tmp_path: Path) -> None:
     assert document["schema"] == 1
     first = {
         "text": "in mlp_fwd: kernels == 5",
-        "reason": "as many kernels, in each of 3 calls of mlp_fwd",
+        "reason": "number of kernels, the same in each of 3 calls of mlp_fwd",
     }
     assert document["guesses"][0] == first
     assert main(["guess", "--from", MLP, "--no-cache"]) == 0
@@ -115,7 +115,7 @@ def test_a_miss_for_people(capsys: Out) -> None:
     assert _check(MLP, "-g", "in mlp_fwd: gate, up, gelu, mul, down") == 1
     shown = capsys.readouterr().out
     assert shown.startswith("MISS    in mlp_fwd: gate, up, gelu, mul, down\n")
-    assert "why: The same kernels in another order" in shown
+    assert "why: The kernels are the same, the order differs." in shown
     assert "33.2 us  gelu · cudaLaunchKernel · aten::gelu" in shown
     assert shown.endswith("1 guess: 0 hit, 1 missed, 0 unknown\n")
 
@@ -139,7 +139,7 @@ def test_a_file_and_another_trace(tmp_path: Path, capsys: Out) -> None:
     assert _check(MLP, "--guesses", str(file), "--against", COMPILED) == 1
     shown = capsys.readouterr().out
     assert "expected because: nothing is fused here" in shown
-    assert "5 against 4 of A (1.25x)" in shown
+    assert "5, A: 4 (1.25x)" in shown
 
 
 def test_hostile_names_do_not_reach_the_terminal(tmp_path: Path, capsys: Out) -> None:

@@ -105,7 +105,7 @@ def test_what_was_seen_is_still_there(tmp_path: Path) -> None:
     assert verdicts[2].measured == "15 or more"
     assert verdicts[2].why == trace.ledger.gap == verdicts[4].why
     assert trace.ledger.gap.startswith(
-        "the trace is not whole (trace_truncated): the input ends inside the document"
+        "the trace is incomplete (trace_truncated): the input ends inside the document"
     )
 
 
@@ -125,7 +125,7 @@ def test_the_other_trace_must_be_whole(tmp_path: Path) -> None:
         ft.open(cut(tmp_path, 0.95), cache=False),
     )
     assert {(verdict.verdict, verdict.why[:29]) for verdict in verdicts} == {
-        ("unknown", "in A: the trace is not whole ")
+        ("unknown", "in A: the trace is incomplete")
     }
 
 
@@ -138,7 +138,7 @@ def test_no_net_and_no_questions(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert main(["guess", str(path)]) == 2
     said = capsys.readouterr()
     assert said.out == ""
-    assert "not whole (trace_truncated)" in said.err
+    assert "incomplete (trace_truncated)" in said.err
 
 
 @pytest.mark.parametrize(

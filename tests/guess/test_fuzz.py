@@ -36,7 +36,7 @@ def _marked(text: str) -> None:
         assert read.word in read.text
         assert read.at <= len(read.text) + 1
         assert read.nearest or any(
-            words in str(read) for words in ("ends too early", "too much", "no meaning")
+            words in str(read) for words in ("ends too early", "is unexpected", "is not valid")
         )
 
 

@@ -144,7 +144,7 @@ def test_from_a_module_it_cannot_stand_for() -> None:
         GeGLUMLP.from_module(nn.Linear(4, 4))
     odd = SimpleGeGLUMLP(4, 8)
     odd.act_fn = nn.Mish()
-    with pytest.raises(ValueError, match="is none of gelu_tanh"):
+    with pytest.raises(ValueError, match="pass activation= one of gelu_tanh"):
         GeGLUMLP.from_module(odd)
     assert GeGLUMLP.from_module(odd, activation="silu").activation == "silu"
 

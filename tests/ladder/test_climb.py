@@ -67,7 +67,7 @@ def test_what_the_h200_showed(document: dict[str, Any]) -> None:
     )
     assert (
         measured["B42", "liger", "in mlp_fwd: pointwise time <= 1.05x of A"]
-        == "44.5 us against 37.4 us of A (1.19x)"
+        == "44.5 us, A: 37.4 us (1.19x)"
     )
     assert measured["B29", "eager", "every pointwise has vec 4"] == "6 x vec 8"
     assert (
@@ -177,7 +177,7 @@ def test_text(climb: LadderDocument) -> None:
     assert "  holds          B18 eager, 64x128x768x3072: in mlp_fwd: kernels == 5\n" in text
     missed = "  does not hold  B29 eager, 64x128x768x3072: every pointwise has vec 4\n"
     assert f"{missed}                     measured: 6 x vec 8\n" in text
-    assert "                     right: the width is 8 on this card\n" in text
+    assert "                     correction: the width is 8 on this card\n" in text
     assert "  inconclusive   B74: not every one states it" in text
     assert "mlp compiled, 64x128x768x3072, against eager\n  + Kernels 5 to 4 per call." in text
 
@@ -230,4 +230,4 @@ def test_the_command(capsys: pytest.CaptureFixture[str], document: dict[str, Any
     ):
         assert main(["ladder", "--recorded", "h200", *wrong]) == 2
     assert main(["ladder", "--recorded", "abacus"]) == 2
-    assert "there are: h200" in capsys.readouterr().err
+    assert "choose from h200" in capsys.readouterr().err

@@ -121,7 +121,7 @@ def test_what_needs_a_gpu_says_so_in_one_line(name: str, variant: str, tmp_path:
 @pytest.mark.torch
 def test_a_wrong_variant_is_told_the_right_ones(tmp_path: Path) -> None:
     pytest.importorskip("torch")
-    with pytest.raises(UsageError, match="there are eager, addmm, compiled"):
+    with pytest.raises(UsageError, match="choose from eager, addmm, compiled"):
         ladder.run(ladder.rung("matmul_add"), Choice(variant="liger"), tmp_path)
 
 

@@ -52,7 +52,7 @@ def test_a_rank_outside_of_the_world_is_none_of_it(tmp_path: Path) -> None:
         if note.code == "rank_missing"
     ]
     assert [(note.count, note.text) for note in notes] == [
-        (2, "1 of 3 ranks are here; outside of that world: 5")
+        (2, "1 of 3 ranks found; not in that world size: rank 5")
     ]
 
 

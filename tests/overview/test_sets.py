@@ -87,9 +87,9 @@ def test_a_row_for_each_in_order_of_path(week: Path) -> None:
     rows = [line.split() for line in lines[lines.index("Traces") + 2 :][:3]]
     assert [row[0] for row in rows] == ["deep/cut.json", "rank0.json", "rank1.json"]
     assert rows[2][1:] == ["1", "17", "2", "4", "140", "us", "9.2%", "150", "us"]
-    assert "3 traces · 4 left out" in ran.out
+    assert "3 traces · 4 not read" in ran.out
     assert "! trace_truncated" in ran.out
-    assert f"Look at one: foretrace look {week}/deep/cut.json" in " ".join(ran.out.split())
+    assert f"For one trace: foretrace look {week}/deep/cut.json" in " ".join(ran.out.split())
 
 
 def test_what_is_left_out_is_said_with_its_reason(week: Path) -> None:
@@ -122,11 +122,13 @@ def test_a_zip_is_a_set_too(week: Path) -> None:
     ran = look(week / "more.zip")
     assert ran.code == 0
     assert "\n  a/rank0.json " in ran.out
-    assert "2 traces · 0 left out" in ran.out
+    assert "2 traces · 0 not read" in ran.out
     assert "info: other_files (1)" in ran.out, (
         "by its name notes.txt was never to be a trace, as in a folder"
     )
-    assert f"Look at one: foretrace look {week}/more.zip::a/rank0.json" in " ".join(ran.out.split())
+    assert f"For one trace: foretrace look {week}/more.zip::a/rank0.json" in " ".join(
+        ran.out.split()
+    )
 
 
 def test_notes_of_the_set(tmp_path: Path) -> None:
@@ -138,8 +140,8 @@ def test_notes_of_the_set(tmp_path: Path) -> None:
         "rank_missing": 3,
     }
     page = look(tmp_path).out
-    assert "! rank_duplicate (1): ranks claimed more than once: 0" in page
-    assert "Between the ranks" not in page, "two traces of one rank are two runs"
+    assert "! rank_duplicate (1): several traces have the same rank: rank 0" in page
+    assert "Ranks, by largest difference" not in page, "two traces of one rank are two runs"
 
 
 def test_where_the_ranks_differ_most_comes_first(week: Path) -> None:
@@ -152,7 +154,7 @@ def test_where_the_ranks_differ_most_comes_first(week: Path) -> None:
     )
     assert (found[0].least, found[0].most) == (40_000, 50_000)
     page = " ".join(look(week / "more.zip").out.split())
-    assert "Between the ranks" in page
+    assert "Ranks, by largest difference" in page
     assert "keeps the others waiting" in page
     assert "kernels per step 2 – 2 – 1.00x" in page, "of equals, none has the least"
 
@@ -213,7 +215,7 @@ def test_run_records_are_no_loss(tmp_path: Path) -> None:
     assert (ran.code, document["left_out"]) == (0, [])
     assert [(note["code"], note["count"]) for note in document["notes"]] == [("other_files", 2)]
     (tmp_path / "0.run.json").write_bytes(rank(2))
-    assert "3 traces · 0 left out" in look(tmp_path).out, "a trace is one whatever its name"
+    assert "3 traces · 0 not read" in look(tmp_path).out, "a trace is one whatever its name"
     (tmp_path / "gone.run.json").write_text('{"kind": "run"}')
     assert look(tmp_path, "--strict").code == 1, "a record without its trace"
 
@@ -228,7 +230,7 @@ def test_none_that_can_be_read(tmp_path: Path) -> None:
         (tmp_path / f"{name}.json").write_bytes(rank(0))  # looks like a trace, and is too long
     ran = look(tmp_path, "--limit", "bytes=1k")
     assert (ran.code, ran.out, ran.err.count("\n")) == (3, "", 1)
-    assert "no trace in there" in ran.err
+    assert "contains no trace" in ran.err
 
 
 @pytest.mark.parametrize("name", HOSTILE, ids=range(len(HOSTILE)))

@@ -34,13 +34,13 @@ def test_a_suffix_is_kept(tmp_path: Path, name: str) -> None:
 
 
 def test_a_folder_is_not_a_file(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="names a folder"):
+    with pytest.raises(UsageError, match="is a folder"):
         export.trace_path(f"{tmp_path}/")
 
 
 def test_a_file_where_the_folder_should_be_is_said(tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("")
-    with pytest.raises(UsageError, match="cannot make the folder"):
+    with pytest.raises(UsageError, match="cannot create the folder"):
         export.trace_path(tmp_path / "taken" / "run")
 
 

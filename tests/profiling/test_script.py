@@ -224,7 +224,7 @@ def test_a_module_runs_as_main(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 def test_a_missing_script_is_said(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no such script"):
         record_script(str(tmp_path / "none.py"), [], tmp_path / "out")
-    with pytest.raises(UsageError, match="is a folder: name the script in it"):
+    with pytest.raises(UsageError, match="is a folder: give the script in it"):
         record_script(str(tmp_path), [], tmp_path / "out")
 
 
@@ -238,7 +238,7 @@ def test_a_missing_module_is_said_before_anything_is_recorded(
     (tmp_path / "somebody" / "__init__.py").write_text("")
     monkeypatch.chdir(tmp_path)
     monkeypatch.delitem(sys.modules, "somebody", raising=False)
-    with pytest.raises(UsageError, match=f"there is no module {name} to run"):
+    with pytest.raises(UsageError, match=f"no module named {name}: install it"):
         record_script(name, [], tmp_path / "out" / "m", module=True)
     assert not (tmp_path / "out").exists()
 

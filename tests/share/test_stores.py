@@ -289,5 +289,5 @@ def test_a_hub_that_cannot_be_reached_is_an_error_in_words(tmp_path: Path) -> No
 
 
 def test_an_empty_folder_is_said_to_be_one(tmp_path: Path) -> None:
-    with pytest.raises(TraceError, match="no trace in there"):
+    with pytest.raises(TraceError, match="contains no trace"):
         share(str(tmp_path), Folder(tmp_path / "out"))

@@ -17,6 +17,7 @@ from foretrace.model.costs.matmul import OPERANDS
 from foretrace.model.intervals import Bools, Ints, innermost
 from foretrace.model.order import Case, Order
 from foretrace.model.trace import Trace
+from foretrace.units import bytes_text, time_text
 
 # A finding names at most this many events, enough to jump to; the evidence holds the count.
 EVENTS = 50
@@ -69,6 +70,12 @@ def bare(op: str) -> str:
 def listing(words: Sequence[str]) -> str:
     """`a, b and c`."""
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+
+
+def amount_text(entry: dict[str, Any]) -> str:
+    """`277 us, 204.5 MB` of an entry with `ns` and `bytes`; the time alone without bytes."""
+    size = entry["bytes"]
+    return time_text(entry["ns"]) + ("" if size is None else f", {bytes_text(size)}")
 
 
 def each(trace: Trace, count: float) -> float:

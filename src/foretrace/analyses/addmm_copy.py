@@ -24,7 +24,7 @@ from foretrace.analyses._common import each, ids, per
 from foretrace.analyses._copies import moved_bytes, paths, plain_copies
 from foretrace.model.trace import Trace
 from foretrace.schema.finding import Finding, Rule
-from foretrace.units import bytes_text, plural, time_text
+from foretrace.units import bytes_text, time_text, times_text
 
 ADDING = frozenset({"aten::addmm", "aten::addmm_", "aten::baddbmm", "aten::baddbmm_"})
 
@@ -38,7 +38,7 @@ def _check(trace: Trace) -> Iterator[Finding]:
     mine = np.sort(np.concatenate(chosen))
     ns, moved = trace.order.per_step(int(trace.gpu.length[mine].sum())), moved_bytes(trace, mine)
     count, size = each(trace, len(mine)), None if moved is None else trace.order.per_step(moved)
-    title = f"addmm copies its two-dimensional bias first: {plural(count, 'time')} {per(trace)}"
+    title = f"addmm copies its two-dimensional bias first, {times_text(count)} {per(trace)}"
     detail = (
         f"The copies read and write {bytes_text(size)} in {time_text(ns)} {per(trace)}. A product "
         "adds a bias vector in its epilogue, without a copy."

@@ -30,7 +30,7 @@ from foretrace.model.intervals import Ints
 from foretrace.model.order import Case
 from foretrace.model.trace import Trace
 from foretrace.schema.finding import Finding, Rule
-from foretrace.units import plural, time_text
+from foretrace.units import plural, time_text, times_text
 
 FALLBACK = "aten::_scaled_dot_product_attention_math"
 BATCHED = frozenset({"aten::bmm", "aten::baddbmm", "aten::matmul"})
@@ -58,7 +58,7 @@ def _finding(trace: Trace, rows: Ints, calls: int, what: str) -> Finding:
     ns = order.per_step(int(order.length[rows].sum()))
     saved = order.per_step(max(float((order.length[rows] - least).sum()), 0.0))
     count, kernels = each(trace, calls), each(trace, len(rows))
-    title = f"{what}: {plural(count, 'time')} {per(trace)}"
+    title = f"{what} {times_text(count)} {per(trace)}"
     detail = (
         f"{plural(kernels, 'kernel')} and {time_text(ns)} {per(trace)}. Fused attention is one "
         "kernel and writes no scores."

@@ -19,11 +19,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from foretrace.analyses._common import LISTED, dtype, each, per, together
+from foretrace.analyses._common import LISTED, amount_text, dtype, each, per, together
 from foretrace.model.order import Case
 from foretrace.model.trace import Trace
 from foretrace.schema.finding import Finding, Rule
-from foretrace.units import bytes_text, plural, time_text
+from foretrace.units import plural
 
 
 def _check(trace: Trace) -> Iterator[Finding]:
@@ -37,12 +37,10 @@ def _check(trace: Trace) -> Iterator[Finding]:
     kinds = [_kind(trace, types, cases) for types, cases in pairs.items()]
     kinds.sort(key=lambda kind: (-kind["ns"], kind["cast"]))
     words = [
-        f"{kind['cast']} {plural(kind['count'], 'time')} ({time_text(kind['ns'])}, "
-        f"{bytes_text(kind['bytes'])})"
-        for kind in kinds
+        f"{kind['cast']} ({plural(kind['count'], 'cast')}, {amount_text(kind)})" for kind in kinds
     ]
-    title = f"Only the data type changes in {plural(whole.count, 'kernel')} {per(trace)}"
-    advice = "A kernel before or after that reads or writes the other type would save them."
+    title = f"{plural(whole.count, 'kernel')} {per(trace)} for casts alone"
+    advice = "A kernel before or after could read or write the other type."
     detail = f"{', '.join(words[:3])}. {advice}"
     evidence = {"count": whole.count, "ns": whole.ns, "casts": kinds[:LISTED]}
     yield Finding(RULE.name, "found", title, detail, evidence, whole.events, whole.ns)

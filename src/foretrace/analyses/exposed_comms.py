@@ -35,11 +35,11 @@ def _check(trace: Trace) -> Iterator[Finding]:
         return
     rows = np.flatnonzero(talking)
     count, share = each(trace, len(rows)), round(exposed / total, 4)
-    title = f"{time_text(step(exposed))} of communication {per(trace)} overlaps with nothing"
+    title = f"{time_text(step(exposed))} of communication {per(trace)} without overlap"
     detail = (
-        f"{plural(count, 'collective')} in {time_text(step(total))} {per(trace)}. "
-        f"{percent_text(share)} of it overlaps with no other GPU operation. Part of it is waiting "
-        "for other ranks."
+        f"{plural(count, 'collective')} {per(trace)}: {time_text(step(total))}. "
+        f"{percent_text(share)} of it overlaps with no other GPU operation. Part of it may be "
+        "waiting for other ranks."
     )
     evidence = {
         "collectives": count,

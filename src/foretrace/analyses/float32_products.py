@@ -38,7 +38,7 @@ def _check(trace: Trace) -> Iterator[Finding]:
         advice = "TF32 (torch.set_float32_matmul_precision) or bf16 would use the tensor cores"
     title = f"{plural(whole.count, 'float32 product')} {per(trace)} without tensor cores"
     detail = (
-        f"They take {time_text(whole.ns)} {per(trace)}, {percent_text(whole.share)} of "
+        f"Total: {time_text(whole.ns)} {per(trace)}, {percent_text(whole.share)} of "
         f"kernel time. {advice}."
     )
     kernels = facts(trace, whole.cases, "kernel name op shapes count ns tflops")

@@ -44,7 +44,7 @@ from foretrace.model.intervals import Ints
 from foretrace.model.order import Case
 from foretrace.model.trace import Trace
 from foretrace.schema.finding import Finding, Rule
-from foretrace.units import bytes_text, plural, time_text
+from foretrace.units import bytes_text, plural, time_text, times_text
 
 POINTWISE = frozenset({"pointwise", "copy"})
 PRODUCTS = frozenset({"gemm", "gemv", "conv"})
@@ -73,7 +73,7 @@ def _check(trace: Trace) -> Iterator[Finding]:
     if len(groups) > 1:
         could = plural(chains, "kernel")
         title = f"{plural(kernels, 'pointwise kernel')} {per(trace)} could be {could}"
-        worst = f" Most of it: {ops}, {plural(shown[0]['count'], 'time')} {per(trace)}."
+        worst = f" Most of it: {ops}, {times_text(shown[0]['count'])} {per(trace)}."
     detail = (
         f"{shown[0]['intermediate']} is written and read again. In one kernel, memory traffic "
         f"falls by at most {bytes_text(moved)} {per(trace)} and time by at most "

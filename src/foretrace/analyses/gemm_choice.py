@@ -58,10 +58,10 @@ def _check(trace: Trace) -> Iterator[Finding]:
 
 def _words(trace: Trace, case: Case) -> str:
     count = each(trace, case.count)
-    share = "share" if count > 1 else "runs"
+    use, every = ("uses", "") if count == 1 else ("use", " each")
     return (
-        f"{plural(count, 'product')} {shapes_text(case.call)} {share} {case.id.short} "
-        f"({time_text(case.median_ns)} each)"
+        f"{plural(count, 'product')} {shapes_text(case.call)} {use} {case.id.short} "
+        f"({time_text(case.median_ns)}{every})"
     )
 
 

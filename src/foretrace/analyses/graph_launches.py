@@ -42,9 +42,9 @@ def _check(trace: Trace) -> Iterator[Finding]:
         f"{plural(work, 'GPU operation')}"
     )
     detail = (
-        f"{time_text(step(ns))} {per(trace)}, {percent_text(share)} of GPU time, for "
-        f"{time_text(step(host_ns))} of host time in the launch calls. Kernels inside a graph have "
-        "no op above them, so their FLOP and bytes are unknown."
+        f"Graphs take {time_text(step(ns))} {per(trace)}, {percent_text(share)} of GPU time. The "
+        f"launch calls take {time_text(step(host_ns))} of host time. Kernels inside a graph have "
+        "no op above them, so their FLOPs and bytes are unknown."
     )
     evidence = {
         "launches": count,

@@ -23,13 +23,13 @@ from typing import Any
 
 import numpy as np
 
-from foretrace.analyses._common import LISTED, each, ids, per
+from foretrace.analyses._common import LISTED, amount_text, each, ids, per
 from foretrace.analyses._copies import moved_bytes, paths, plain_copies
 from foretrace.analyses.addmm_copy import ADDING
 from foretrace.model.intervals import Ints
 from foretrace.model.trace import Trace
 from foretrace.schema.finding import Finding, Rule
-from foretrace.units import bytes_text, plural, time_text
+from foretrace.units import plural
 
 ENGINE = "autograd::engine::evaluate_function: "
 # Tried in this order: `reshape` and `contiguous` call `clone`, and all of them `copy_`.
@@ -56,12 +56,11 @@ def _check(trace: Trace) -> Iterator[Finding]:
     every = np.sort(np.concatenate([mine for parts in by_cause.values() for mine in parts]))
     ns, count = trace.order.per_step(int(trace.gpu.length[every].sum())), each(trace, len(every))
     words = [
-        f"{entry['cause']} {plural(entry['count'], 'time')} ({time_text(entry['ns'])}, "
-        f"{bytes_text(entry['bytes'])})"
+        f"{entry['cause']} ({plural(entry['count'], 'copy', 'copies')}, {amount_text(entry)})"
         for entry in causes
     ]
     title = f"{plural(count, 'hidden copy', 'hidden copies')} {per(trace)}"
-    detail = f"By cause: {', '.join(words[:4])}. They move data and compute nothing."
+    detail = f"By cause: {', '.join(words[:4])}. A copy moves data and computes nothing."
     evidence = {"count": count, "ns": ns, "causes": causes[:LISTED]}
     yield Finding(RULE.name, "found", title, detail, evidence, ids(trace.gpu.id[every]), ns)
 

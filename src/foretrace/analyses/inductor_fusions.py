@@ -25,7 +25,7 @@ from foretrace.model.order import Case
 from foretrace.model.reach import VIEWS
 from foretrace.model.trace import Trace
 from foretrace.schema.finding import Finding, Rule
-from foretrace.units import plural, time_text
+from foretrace.units import plural, time_text, times_text
 
 SPELT_OUT = 3  # kernels that the detail spells out; the evidence has more
 
@@ -37,15 +37,15 @@ def _check(trace: Trace) -> Iterator[Finding]:
         return
     kernels = [_entry(trace, case) for case in whole.cases]
     lines = [
-        f"{_ops(entry)} in one {entry['kind'] or 'unknown'} kernel" for entry in kernels[:SPELT_OUT]
+        f"{_ops(entry)} in one {entry['kind'] or 'other'} kernel" for entry in kernels[:SPELT_OUT]
     ]
     rest = max(len(kernels) - SPELT_OUT, 0)
     more = f"; {plural(rest, 'more kernel')} in the evidence" if rest else ""
-    times = f"{plural(whole.count, 'time')} {per(trace)}"
+    times = f"{times_text(whole.count)} {per(trace)}"
     title = f"Inductor generated {plural(len(kernels), 'kernel')}, launched {times}"
     if len(kernels) == 1 and kernels[0]["ops"]:
         title = f"Inductor fused {_ops(kernels[0])} into one kernel"
-    detail = f"{'; '.join(lines)}{more}: {time_text(whole.ns)} {per(trace)}."
+    detail = f"{'; '.join(lines)}{more}. Total: {time_text(whole.ns)} {per(trace)}."
     evidence = {"kernels": kernels[: 4 * LISTED], "launches": whole.count, "ns": whole.ns}
     yield Finding(RULE.name, "found", title, detail, evidence, whole.events)
 

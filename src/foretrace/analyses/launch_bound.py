@@ -41,16 +41,22 @@ def _check(trace: Trace) -> Iterator[Finding]:
     saved, busy = order.per_step(starved), order.per_step(idle.window_ns - total)
     launches, seen = _launches(trace, starving)
     count = f"{plural(seen['launches'], 'launch', 'launches')} {per(trace)}"
-    how = "without the ops in front" if seen["launches"] <= 1 else "with one launch"
+    how = "without the host ops before them" if seen["launches"] <= 1 else "with one launch"
     title = f"Host-bound: {count} for {time_text(busy)} of GPU time"
     detail = (
-        f"Launches are {time_text(seen['launch_interval_ns'])} apart, kernels take "
-        f"{time_text(seen['kernel_ns'])} (medians). {percent_text(seen['empty_queue_share'])} of "
-        f"the GPU operations found the GPU idle. A CUDA graph would replay them {how} and save at "
-        f"most {time_text(saved)} {per(trace)}. The GPU time itself is {time_text(busy)}."
+        f"{_medians(seen)}The GPU was idle before {percent_text(seen['empty_queue_share'])} of "
+        f"its operations. A CUDA graph would replay them {how} and save at most {time_text(saved)} "
+        f"{per(trace)}. The GPU time itself is {time_text(busy)}."
     )
     evidence = seen | {"busy_ns": busy, "idle_share": round(total / idle.window_ns, 4)}
     yield Finding(RULE.name, "found", title, detail, evidence, ids(launches), saved)
+
+
+def _medians(seen: dict[str, Any]) -> str:
+    if seen["launch_interval_ns"] is None:
+        return ""
+    apart, length = time_text(seen["launch_interval_ns"]), time_text(seen["kernel_ns"])
+    return f"Launches are {apart} apart, kernels take {length} (medians). "
 
 
 def _launches(trace: Trace, starving: Bools) -> tuple[Ints, dict[str, Any]]:

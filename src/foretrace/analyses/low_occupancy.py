@@ -51,17 +51,17 @@ def _check(trace: Trace) -> Iterator[Finding]:
     low.sort(key=lambda at: (-large[at].ns, large[at].name))
     first, unmeasured = seen[low[0]], sum(entry["source"] == "footprint" for entry in seen)
     at_roof = first["bound"] in ("compute", "memory", "mixed")
-    roofs = f"{first['bound']}-bound" if at_roof else "near neither roof"
+    bound = f"It is {first['bound']}-bound" if at_roof else "Its bound is unknown"
     title = f"{plural(len(low), 'large kernel')} with low occupancy, which does not mean slow"
     detail = (
         f"{first['kernel']} holds {percent_text(first['occupancy'])} of the warps that an SM could "
-        f"({first['registers']} registers, {first['threads']} threads, "
-        f"{first['shared_bytes']:,} bytes of shared memory per block) and is {roofs}."
+        f"({first['registers']} registers per thread, {first['threads']} threads and "
+        f"{first['shared_bytes']:,} bytes of shared memory per block). {bound}."
     )
     if unmeasured:
         detail += (
             f" The profiler reported 0 (not measured) for {plural(unmeasured, 'kernel')}: the "
-            "occupancy is computed from the footprint."
+            "occupancy is computed from registers, threads and shared memory."
         )
     evidence = {"kernels": [seen[at] for at in low[:LISTED]], "unmeasured": unmeasured}
     events = ids(int(order.event[places[at]]) for at in low)

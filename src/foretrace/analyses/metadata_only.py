@@ -26,7 +26,7 @@ from foretrace.analyses._common import bare, each, idle_per_step, ids, inside_st
 from foretrace.model.reach import views
 from foretrace.model.trace import Trace
 from foretrace.schema.finding import Finding, Rule
-from foretrace.units import time_text
+from foretrace.units import plural, time_text
 
 NAMED = 8  # the names that fit one line of the detail
 
@@ -44,11 +44,11 @@ def _check(trace: Trace) -> Iterator[Finding]:
     }
     host_ns = trace.order.per_step(int(own.sum()))
     names = list(dict.fromkeys(bare(name) for name in calls))
-    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    total = f"{sum(calls.values()):,g} op calls {per(trace)}"
-    title = f"{total} change no data, only shapes and strides"
+    more = [f"{len(names) - NAMED} more"] if len(names) > NAMED else []
+    total = f"{plural(sum(calls.values()), 'op call')} {per(trace)}"
+    title = f"{total} only for shapes and strides"
     spent = f"{time_text(host_ns)} of host time {per(trace)}"
-    detail = f"{listing(names[:NAMED])}{more} launched nothing. They took {spent}."
+    detail = f"{listing([*names[:NAMED], *more])} launched nothing and took {spent}."
     saved, evidence = min(host_ns, idle_per_step(trace)), {"calls": calls, "host_ns": host_ns}
     yield Finding(RULE.name, "found", title, detail, evidence, ids(rows), saved)
 

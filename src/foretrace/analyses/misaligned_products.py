@@ -57,9 +57,9 @@ def _check(trace: Trace) -> Iterator[Finding]:
     if culprits:
         sizes = listing([str(size) for size in culprits[:4]])
         verb = "is not a multiple" if len(culprits) == 1 else "are not multiples"
-        title = f"{sizes} {verb} of {kernels[0]['multiple_of']}: {products} on slow kernels"
+        title = f"{sizes} {verb} of {kernels[0]['multiple_of']}: {products} on slower kernels"
     detail = (
-        f"{_older(trace, kernels)}They take {time_text(whole.ns)} {per(trace)}, "
+        f"{_older(trace, kernels)}Total: {time_text(whole.ns)} {per(trace)}, "
         f"{percent_text(whole.share)} of kernel time. At the card's peak the same arithmetic would "
         f"save at most {time_text(saved)}. Pad the dimension."
     )
@@ -108,8 +108,8 @@ def _older(trace: Trace, kernels: list[dict[str, Any]]) -> str:
     if card is None:
         return ""
     old = {entry["arch"] for entry in kernels if (generation(entry["arch"]) or card) < card}
-    made = f"The kernels were written for {listing(sorted(old))}"
-    return f"{made}, the card is {trace.about.arch}. " if old else ""
+    written = f"Kernels written for {listing(sorted(old))} run on an {trace.about.arch} card. "
+    return written if old else ""
 
 
 class Product(Struct, frozen=True):

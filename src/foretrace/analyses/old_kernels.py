@@ -47,7 +47,7 @@ def _check(trace: Trace) -> Iterator[Finding]:
     count = f"{plural(whole.count, 'kernel')} {per(trace)}"
     title = f"{count} written for {made} on an {trace.about.arch} card"
     detail = (
-        f"They take {time_text(whole.ns)} {per(trace)}, {percent_text(whole.share)} of kernel "
+        f"Total: {time_text(whole.ns)} {per(trace)}, {percent_text(whole.share)} of kernel "
         f"time. The largest is {first.id.short}{shape}. The library chooses such kernels for small "
         "products on purpose."
     )

@@ -28,7 +28,7 @@ from foretrace.model.covered import Covered
 from foretrace.model.trace import Trace
 from foretrace.schema import compiled
 from foretrace.schema.finding import Finding, Rule
-from foretrace.units import plural, time_text
+from foretrace.units import time_text, times_text
 
 
 def _check(trace: Trace) -> Iterator[Finding]:
@@ -44,13 +44,13 @@ def _check(trace: Trace) -> Iterator[Finding]:
     spent = Covered(host.start[compiling], host.end[compiling])
     ns = trace.order.per_step(int((spent.end - spent.start).sum()))
     times = sum(seen[-1] for seen in again.values())
-    now = "None of it happened during the recording. "
+    now = "The recording contains no compilation. "
     if len(compiling):
         now = f"Compiling took {time_text(ns)} {per(trace)}. "
     frames = [f"frame {frame} ran {_versions(seen)}" for frame, seen in list(again.items())[:4]]
     title = "torch.compile compiled code during the recording"
     if again:
-        title = f"torch.compile recompiled {plural(times, 'time')}"
+        title = f"torch.compile recompiled {times_text(times)}"
     detail = f"{now}{listing(frames).capitalize()} (0 is the first)." if frames else now.strip()
     evidence = {"recompilations": times, "versions": again, "compile_ns": ns}
     events = np.union1d(compiling, np.flatnonzero(host.named(_recompiled)))

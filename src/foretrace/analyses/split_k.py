@@ -37,7 +37,7 @@ def _check(trace: Trace) -> Iterator[Finding]:
     shape = f" ({shapes_text(whole.cases[0].call)} and more)" if whole.cases[0].call else ""
     after = "No separate kernel adds the slices"
     if reducing:
-        after = f"The kernels that add the slices take {time_text(spent)} {per(trace)}"
+        after = f"Adding the slices takes {time_text(spent)} {per(trace)}"
     title = f"{plural(whole.count, 'product')} {per(trace)} split along K"
     detail = f"{ops}{shape}: too few tiles to fill the card, so the library split K. {after}."
     kernels = facts(trace, whole.cases, "kernel op shapes count ns")

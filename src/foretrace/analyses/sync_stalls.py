@@ -25,7 +25,7 @@ from foretrace.analyses._common import LISTED, each, ids, inside_steps, listing,
 from foretrace.model.intervals import Ints
 from foretrace.model.trace import Trace
 from foretrace.schema.finding import Finding, Rule
-from foretrace.units import plural, time_text
+from foretrace.units import time_text, times_text
 
 
 def _check(trace: Trace) -> Iterator[Finding]:
@@ -39,11 +39,11 @@ def _check(trace: Trace) -> Iterator[Finding]:
     lost = order.per_step(int(idle.length[idle.of("sync")].sum()))
     waited, count = order.per_step(int(host.length[waits].sum())), each(trace, len(waits))
     calls = {name: each(trace, number) for name, number in names.most_common(LISTED)}
-    title = f"The host waits for the GPU {plural(count, 'time')} {per(trace)}"
+    title = f"The host waits for the GPU {times_text(count)} {per(trace)}"
     listed = listing([f"{name} ({number:g})" for name, number in list(calls.items())[:3]])
     detail = (
-        f"{listed}: the host waits {time_text(waited)} {per(trace)}, and then the GPU is idle for "
-        f"{time_text(lost)}."
+        f"Calls: {listed}. The host waits {time_text(waited)} {per(trace)}. The GPU is then idle "
+        f"for {time_text(lost)}."
     )
     evidence = {"waits": count, "waited_ns": waited, "idle_ns": lost, "calls": calls}
     yield Finding(RULE.name, "found", title, detail, evidence, ids(np.sort(waits)), lost)

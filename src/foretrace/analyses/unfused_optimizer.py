@@ -53,8 +53,8 @@ def _check(trace: Trace) -> Iterator[Finding]:
         advice = "fused=True makes one pass over parameters and state"
     title = f"{kind} is not fused: {plural(count, 'kernel')} {per(trace)}"
     detail = (
-        f"They take {time_text(step(ns))} on the GPU, and the GPU waits {time_text(step(before))} "
-        f"for them {per(trace)}. The longest pass is {bare(longest)} with "
+        f"{time_text(step(ns))} in these kernels and {time_text(step(before))} of idle GPU time "
+        f"before them {per(trace)}. The longest pass is {bare(longest)} with "
         f"{time_text(step(passes[longest]))}. {advice}."
     )
     evidence = {

@@ -42,7 +42,7 @@ def _check(trace: Trace) -> Iterator[Finding]:
     often = listing([name for name, _ in shorts.most_common(3)])
     title = f"{plural(len(rows), 'GPU operation')} without a launch in the trace"
     spent = f"{time_text(ns)}, {percent_text(share)} of GPU time"
-    detail = f"{spent}, in no step and under no op{before}. Most often: {often}."
+    detail = f"{spent}, outside every step and op{before}. Most often: {often}."
     evidence = {"count": len(rows), "ns": ns, "share": share, "before_first_launch": early}
     yield Finding(RULE.name, "found", title, detail, evidence, ids(gpu.id[rows]))
 

@@ -56,7 +56,7 @@ def _check(trace: Trace) -> Iterator[Finding]:
     kinds = [_entry(order.cases[int(order.case[rows[mine[0]]])], length[mine]) for mine in members]
     first, extra = kinds[0], order.per_step(float(above[wide].sum()))
     ratio = ratio_text(first["max_ns"] / max(first["median_ns"], 1))
-    title = f"{plural(len(wide), 'kernel')} with launches that differ widely: do not use the mean"
+    title = f"{plural(len(wide), 'kernel')} with widely varying times: use the median, not the mean"
     detail = (
         f"{first['kernel']}: median {time_text(first['median_ns'])}, longest "
         f"{time_text(first['max_ns'])} ({ratio}), mean {time_text(first['mean_ns'])} over "

@@ -157,9 +157,7 @@ def new_file(path: str, *, overwrite: bool) -> Path:
     if target.exists() and not overwrite:
         raise UsageError(f"{target} exists already: choose another name, or pass --overwrite")
     if not target.parent.is_dir():
-        raise UsageError(
-            f"{target}: there is no folder {target.parent}: create it first, or choose another"
-        )
+        raise UsageError(f"{target}: no folder {target.parent}: create it first, or choose another")
     return target
 
 

@@ -124,7 +124,7 @@ def _measure(
     unknown = sorted(set(names) - set(contenders.NAMES))
     if unknown:
         known = ", ".join(contenders.NAMES)
-        raise UsageError(f"there is no contender {unknown[0]!r}: there are {known}")
+        raise UsageError(f"no contender named {unknown[0]!r}: choose from {known}")
 
     say = partial(click.echo, err=True)
 
@@ -159,5 +159,5 @@ def _size(text: str, parts: int) -> tuple[int, ...]:
     except ValueError as error:
         raise UsageError(str(error)) from error
     if len(size) != parts:
-        raise UsageError(f"{text!r} has {len(size)} parts where {parts} are needed")
+        raise UsageError(f"{text!r} has {len(size)} parts; {parts} are expected")
     return size

@@ -53,7 +53,7 @@ def command(
     path = source or trace
     if path is None or (source and (trace or answers)):
         raise UsageError(
-            "say either `foretrace guess TRACE [--answers FILE]` or `foretrace guess --from TRACE`"
+            "use `foretrace guess TRACE [--answers FILE]` or `foretrace guess --from TRACE`"
         )
     opened = reading.trace(path)
     lost = reading.fails(opened)
@@ -64,7 +64,7 @@ def command(
         return 1 if lost else 0
     asked = questions(opened)
     if not asked:
-        raise UsageError(f"this trace decides no question: {opened.ledger.gap or NOTHING}")
+        raise UsageError(f"no question can be marked on this trace: {opened.ledger.gap or NOTHING}")
     warn_of_loss(opened)
     verdicts = check(opened, _scripted(asked, answers) if answers else _asked(asked))
     click.echo(encode(document(verdicts)) if as_json else lesson_text(verdicts))

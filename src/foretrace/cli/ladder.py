@@ -42,7 +42,7 @@ def command(
     foretrace ladder --only mlp --keep t    one rung; its traces stay in t/
 
     A claim holds, does not hold, or is inconclusive here. A claim that does not hold is shown with
-    what was measured, why it was claimed, and what is right. The article's table follows: what
+    what was measured, why it was claimed, and the correction. The article's table follows: what
     changed with each setup, and what stayed the same.
     """
     import tempfile
@@ -54,7 +54,7 @@ def command(
     from foretrace.schema.documents import encode
 
     if recorded and (keep or device):
-        raise UsageError("--keep and --device need a climb on this machine: remove --recorded")
+        raise UsageError("--keep and --device need a run on this machine: remove --recorded")
     if recorded:
         document = climb_recorded(recorded, only)
     else:

@@ -64,7 +64,8 @@ def _arch(card: str) -> str:
     if len(fits) != 1:
         known = ", ".join(sorted(device.name for device in devices.every()))
         raise UsageError(
-            f"--gpu {plain(card)}: not one known card; give a chip (sm_90, gfx942) or one: {known}"
+            f"--gpu {plain(card)}: names no single GPU; give an architecture (sm_90, gfx942) or "
+            f"one of: {known}"
         )
     return fits.pop()
 

@@ -43,7 +43,7 @@ def command(
             click.echo(f"{count:8,}  {ascii(label)[1:-1]}", err=True)
         click.echo(str(path))
     elif not path.is_file():
-        raise UsageError(f"{trace} is not a file of its own: pass --annotated FILE to write one")
+        raise UsageError(f"{trace} is not a plain file: pass --annotated FILE to write one")
     failed = 1 if reading.fails(opened) else 0
     if copy is not None and no_browser:
         return failed

@@ -45,7 +45,7 @@ def command(
     from foretrace.render.html.extras import climbed, marked
 
     if len(traces) > 2:
-        raise UsageError("a report is about one trace or two; use foretrace compare for more")
+        raise UsageError("a report takes one or two traces; use foretrace compare for more")
     target = new_file(out, overwrite=overwrite)
     opened = [reading.trace(trace) for trace in traces]
     written = write_report(

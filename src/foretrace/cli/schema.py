@@ -29,4 +29,4 @@ def command(name: str | None) -> None:
     elif name in modules:
         click.echo(json.dumps(documents.json_schema(modules[name].DOCUMENT), indent=2))
     else:
-        raise UsageError(f"there is no document {name!r}; choose one of: {', '.join(modules)}")
+        raise UsageError(f"no document named {name!r}; choose from {', '.join(modules)}")

@@ -30,7 +30,7 @@ def command(path: str, port: int, no_browser: bool, reading: Reading) -> int:
     for trace in odd:
         notes = [note.text for note in trace.ledger.notes if note.severity != "info"]
         why = notes[0] if notes else "records were repaired or skipped"
-        words = f"foretrace: {trace.path}: {why}; nothing is served: omit --strict"
+        words = f"foretrace: {trace.path}: {why}; nothing is served; omit --strict to serve it"
         click.echo(plain(words), err=True)
     if odd:
         return 1

@@ -42,7 +42,7 @@ def command(
     from foretrace.share.stores import store_for
 
     if bool(url) == bool(bucket):
-        raise UsageError("say where to: --to URL, or -b BUCKET")
+        raise UsageError("no destination: pass --to URL or -b BUCKET")
     wanted = parse_keep(keep)
     store = store_for(url or f"hf://buckets/{bucket}")
     shared = share(path, store, wanted, reading.limits, _progress, cache=reading.cache)

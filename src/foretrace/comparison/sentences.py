@@ -155,7 +155,9 @@ def _copies(a: Sequence[Copy], b: Sequence[Copy], per: str) -> list[str]:
             what = f"{copy.name} of {bytes_text(copy.bytes)}"
             lines.append(f"{what}: {before} to {after} {per}, {time_text(copy.ns)} each.")
     more = len(lines) - FEW
-    rest = [f"{more} more kinds of memcpy and memset differ in number."] if more > 0 else []
+    rest = (
+        [f"{plural(more, 'more kind')} of memcpy or memset with another count."] if more > 0 else []
+    )
     return lines[:FEW] + rest
 
 

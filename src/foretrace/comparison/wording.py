@@ -80,7 +80,7 @@ def changed_kernels(rows: Sequence[KernelPair]) -> list[str]:
         before = sum((row.ns.a or 0) * row.count for row in rest)
         after = sum((row.ns.b or 0) * row.count for row in rest)
         more = plural(sum(row.count for row in rest), "more kernel")
-        lines.append(f"{more} changed: {change_text(before, after)} together.")
+        lines.append(f"{more} changed: {change_text(before, after)} in total.")
     return lines
 
 

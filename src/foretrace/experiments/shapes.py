@@ -63,8 +63,8 @@ def contenders(rung: Rung, names: Sequence[str] = ()) -> list[Contender]:
     known = {contender.name: contender for contender in (eager, *compiled, *variants)}
     unknown = [name for name in names if name not in known]
     if unknown:
-        message = f"{rung.name} has no contender {unknown[0]!r}: there are {', '.join(known)}"
-        raise UsageError(message)
+        listed = ", ".join(known)
+        raise UsageError(f"{rung.name} has no contender {unknown[0]!r}: choose from {listed}")
     return [known[name] for name in names or known]
 
 

@@ -73,7 +73,7 @@ def _value(option: Option, text: str) -> Any:
         words = {"true": True, "false": False}
     if words:
         if text not in words:
-            raise UsageError(f"{option.name} cannot be {text!r}: there are {', '.join(words)}")
+            raise UsageError(f"{option.name} cannot be {text!r}: choose from {', '.join(words)}")
         return words[text]
     if not text.isdecimal():
         raise UsageError(f"{option.name} cannot be {text!r}: it must be a whole number")

@@ -72,13 +72,15 @@ def worth(
     choice = choice or Choice()
     if ":" not in subject:
         if shapes:
-            message = "--shapes is for your own module:callable: for a rung use --sweep NAME=VALUE"
+            message = (
+                "--shapes is only for your own module:callable; for a rung use --sweep NAME=VALUE"
+            )
             raise UsageError(message)
         chosen = rung(subject)
         visited = swept(chosen, sweeps, small=choice.small) if sweeps else ({},)
         made = _of_rung(chosen, visited, choice)
     elif sweeps or choice != Choice():
-        message = "sizes, device, dtype and seed are for rungs: your own code decides them"
+        message = "sizes, device, dtype and seed are only for rungs: your own code sets them"
         raise UsageError(f"{message}; --shapes passes it numbers")
     else:
         made = _of_code(subject, user_code.parse_shapes(shapes))

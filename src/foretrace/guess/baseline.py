@@ -38,7 +38,7 @@ def holding(trace: Trace) -> list[tuple[str, str]]:
         raise TraceError(
             "E_NOT_WHOLE",
             trace.path,
-            f"{trace.ledger.gap}, so later runs may contain more",
+            f"{trace.ledger.gap}, so another run may contain more",
             hint="record it again, or raise the limit that cut it",
         )
     evidence = Evidence(trace)
@@ -62,10 +62,8 @@ def document(trace: Trace) -> GuessDocument:
 def _candidates(evidence: Evidence) -> Iterator[tuple[str, str]]:
     for scope in _places(evidence):
         windows = scope.windows(evidence)
-        several = len(windows) > 1
-        held = (
-            f"in each of {len(windows)} {scope.unit}" if several else "when this file was written"
-        )
+        several = f"the same in each of {len(windows)} {scope.unit}"
+        held = several if len(windows) > 1 else "as recorded"
         for text, reason in [*_gpu(windows), *_host(windows[0])]:
             yield scope.prefix + text, f"{reason}, {held}"
 
@@ -84,36 +82,36 @@ def _gpu(windows: list[Window]) -> Iterator[tuple[str, str]]:
     operations = [[evidence.operation(row) for row in each.rows.tolist()] for each in windows]
     kernels = [[one for one in found if one.kind == "kernel"] for found in operations]
     first = kernels[0]
-    yield f"kernels == {len(first)}", "as many kernels"
+    yield f"kernels == {len(first)}", "number of kernels"
     for role in sorted({one.role for found in kernels for one in found}):
-        yield f"{role} == {sum(one.role == role for one in first)}", f"as many of role {role}"
+        yield f"{role} == {sum(one.role == role for one in first)}", f"number of {role} kernels"
     for kind in ("memcpy", "memset"):
-        yield f"{kind} == {sum(one.kind == kind for one in operations[0])}", f"as many {kind}s"
-    yield f"sync == {len(windows[0].events(evidence.trace.host.is_wait))}", "as many syncs"
+        yield f"{kind} == {sum(one.kind == kind for one in operations[0])}", f"number of {kind}s"
+    yield f"sync == {len(windows[0].events(evidence.trace.host.is_wait))}", "number of syncs"
     yield from _products([one for found in kernels for one in found if one.role == "gemm"], first)
     for operation in {id(one): one for found in kernels for one in found}.values():
         yield from _fusion(operation.ident.get("ops") or ())
     if 1 < len(first) <= ORDERED:
-        yield ", ".join(_word(operation) for operation in first), "launched in this order"
+        yield ", ".join(_word(operation) for operation in first), "launch order"
 
 
 def _products(products: list[GpuOperation], first: list[GpuOperation]) -> Iterator[tuple[str, str]]:
     if not products:
         return
     names = {operation.name for operation in first if operation.role == "gemm"}
-    yield f"distinct gemm kernels == {len(names)}", "as many names"
-    yield f"every gemm has family {products[0].ident.family}", "one family of names"
+    yield f"distinct gemm kernels == {len(names)}", "number of different GEMM kernels"
+    yield f"every gemm has family {products[0].ident.family}", "kernel family of the GEMMs"
     for field, keys in (("layout", ("layout",)), ("dtype", ("dtype_in", "dtype"))):
         stated = [[one.ident.get(key) for key in keys] for one in products]
         values = {next((value for value in found if value), None) for found in stated}
         if len(values) == 1 and isinstance(value := values.pop(), str):
-            yield f"every gemm has {field} {value}", f"one {field}"
+            yield f"every gemm has {field} {value}", f"{field} of the GEMMs"
 
 
 def _fusion(ops: Sequence[str]) -> Iterator[tuple[str, str]]:
     named = [op for op in dict.fromkeys(ops) if op in op_words() and op not in VIEWS]
     if len(named) > 1:
-        yield f"{' and '.join(named)} are fused", "one kernel does all of it"
+        yield f"{' and '.join(named)} are fused", "one kernel for these ops"
 
 
 def _word(operation: GpuOperation) -> str:
@@ -125,12 +123,12 @@ def _word(operation: GpuOperation) -> str:
 def _host(window: Window) -> Iterator[tuple[str, str]]:
     host, on_cpu = window.evidence.trace.host, window.evidence.runs_on_cpu
     if on_cpu:
-        yield f"cpu kernels == {len(cpu_kernels(window))}", "as many ops that compute"
+        yield f"cpu kernels == {len(cpu_kernels(window))}", "number of ops that compute"
     numbers = host.name[window.events(host.is_op & host.lasting)].tolist()
     counts = Counter(host.names[number] for number in numbers)
     for name, count in sorted(counts.items()):
         if compiled := compiled_name(name):
-            yield f'op "*{compiled}_*" == {count}', "a kernel that Inductor made"
+            yield f'op "*{compiled}_*" == {count}', "launches of a kernel that Inductor generated"
             yield from _fusion(families.decode(name).get("ops") or ()) if on_cpu else ()
         elif re.fullmatch(r"\w+::[\w.]+", name):
-            yield f"{name} == {count}", "as many calls of this op"
+            yield f"{name} == {count}", "number of calls of this op"

@@ -100,7 +100,7 @@ def _gpu_time(window: Window) -> float:
     window.need_whole()
     gpu = window.evidence.trace.gpu
     if window.lost:
-        raise Unknown("some launches have no GPU event: the time is not complete")
+        raise Unknown("some launches have no GPU event: the time is incomplete")
     if not len(window.rows):
         raise Unknown(f"no GPU operations in {window.label}")
     if not gpu.usable[window.rows].all():
@@ -112,7 +112,7 @@ def _cpu_time(window: Window) -> float:
     window.need_whole()
     if window.start_ns is None or window.end_ns is None:
         raise Unknown(
-            "`cpu time` is that of a step, a region or an op: say where, as in `per step: cpu "
+            "`cpu time` needs a step, a region or an op: say which, as in `per step: cpu "
             "time < 1 ms`"
         )
     return window.end_ns - window.start_ns

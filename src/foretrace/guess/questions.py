@@ -37,7 +37,7 @@ class Question:
         if self.choices:
             return parse(self.choices[self._choice(word, shown)], self.lesson)
         if not (word.isascii() and word.isdigit() and len(word) < 10):
-            raise UsageError(f"{shown} is not an answer: say a whole number")
+            raise UsageError(f"{shown} is not an answer: enter a whole number")
         return parse(self.template.format(int(word)), self.lesson)
 
     def _choice(self, word: str, shown: str) -> str:
@@ -45,7 +45,7 @@ class Question:
         if word in self.choices or len(chosen) == 1:
             return word if word in self.choices else chosen[0]
         near, options = nearest(word, self.choices, 0.0), ", ".join(self.choices)
-        raise UsageError(f"{shown} is not an answer: say {options} (nearest: {near})")
+        raise UsageError(f"{shown} is not an answer: enter {options} (nearest: {near})")
 
     @property
     def trial(self) -> str:

@@ -158,8 +158,8 @@ def _compiled_overhead(miss: Miss) -> bool:
 
 @_reason(
     "in mlp_fwd: gate, up, gelu, mul, down",
-    "The same kernels in another order: launches follow the order in which Python evaluates, "
-    "so gelu(gate(x)) * up(x) launches gelu before up. A compiler can group them differently.",
+    "The kernels are the same, the order differs. Launches follow Python's evaluation order: "
+    "gelu(gate(x)) * up(x) launches gelu before up. A compiler can group them differently.",
     "an H200, torch 2.11: eager launches gate, gelu, up, mul, down; compiled gate, up, "
     "gelu+mul, down",
 )
@@ -222,7 +222,7 @@ def _hopper_names(miss: Miss) -> bool:
     "in mlp_fwd: pointwise time <= 1.05x of A",
     "Liger gives each row one program whose block is the next power of two: at 3072 columns a "
     "quarter of the 4096 lanes do nothing.",
-    "liger-kernel 0.8.5; an H200, torch 2.11: 44 us against 37 us of Inductor's kernel",
+    "liger-kernel 0.8.5; an H200, torch 2.11: 44 us, Inductor's kernel 37 us",
 )
 def _masked_lanes(miss: Miss) -> bool:
     """Only Liger's kernels are slower than predicted, and their rows are not a power of two."""
@@ -239,8 +239,8 @@ def _masked_lanes(miss: Miss) -> bool:
 
 @_reason(
     "every gemm is preceded by cudaOccupancyMaxActiveBlocksPerMultiprocessor",
-    "No occupancy query on Hopper: cuBLAS launches its nvjet kernels through cuLaunchKernelEx "
-    "without one. The query belongs to the Ampere kernels of the articles.",
+    "On Hopper, cuBLAS launches its nvjet kernels through cuLaunchKernelEx without an occupancy "
+    "query. The query belongs to the Ampere kernels of the articles.",
     "an H200, torch 2.11: no such call in any recorded trace",
 )
 def _occupancy_query(miss: Miss) -> bool:
@@ -253,8 +253,8 @@ def _occupancy_query(miss: Miss) -> bool:
 
 @_reason(
     "in mlp_fwd: memset == 0",
-    "cuBLAS clears a few bytes before some products (its 256x128 nvjet kernels on Hopper): a "
-    "memset that no op states.",
+    "cuBLAS clears a few bytes before some products (its 256x128 nvjet kernels on Hopper). This "
+    "memset is not an op of the program.",
     "an H200, torch 2.11: 4 bytes, cudaMemsetAsync inside aten::mm, before each 256x128 kernel "
     "and no other",
 )
@@ -265,7 +265,7 @@ def _product_memset(miss: Miss) -> bool:
 
 @_reason(
     "every pointwise is launched by cudaLaunchKernel",
-    "Triton launches through the driver: cuLaunchKernel from Inductor's launcher, "
+    "Triton launches through the driver API: cuLaunchKernel from Inductor's launcher, "
     "cuLaunchKernelEx from Triton's own.",
     "an H200, torch 2.11, Triton 3.6: both recorded",
 )
@@ -289,7 +289,7 @@ def _vector_width(miss: Miss) -> bool:
 
 @_reason(
     "kernels == 5",
-    "That is the number per step: the trace has several steps. Say `per step: …`, or name a "
+    "This is the number per step, and the trace has several steps. Write `per step: …`, or name a "
     "region.",
     "any trace with steps",
 )

@@ -64,8 +64,8 @@ class Window:
         """For what only GPU events decide."""
         if not self.evidence.trace.has("gpu"):
             raise Unknown(
-                "no GPU events in this trace: record on a machine with a GPU, with the GPU "
-                "activity on"
+                "no GPU events in this trace: record with ProfilerActivity.CUDA on a machine "
+                "with a GPU"
             )
 
     def events(self, mask: Bools) -> Ints:

@@ -19,7 +19,7 @@ from foretrace.guess.selectors import DTYPES, Selector, Trait
 from foretrace.model.intervals import Bools, Ints
 from foretrace.units import plural
 
-NO_CALLS = "no runtime or driver calls in this trace: they are recorded with the GPU activity"
+NO_CALLS = "no runtime or driver calls in this trace: record with ProfilerActivity.CUDA"
 _CPP = "inductor_cpp"
 # They rename, allocate or pass on; none computes an element.
 _FREE_OPS = """
@@ -159,7 +159,9 @@ def _host_mask(evidence: Evidence, kind: str) -> Bools:
         return {"call": host.is_call, "launch": host.is_launch, "sync": host.is_wait}[kind]
     if kind == "op":
         if not host.is_op.any():
-            raise Unknown("no host ops in this trace: record the CPU activity")
+            raise Unknown(
+                "no host ops in this trace: ProfilerActivity.CPU was off, or a CUDA graph ran"
+            )
         return host.is_op & host.lasting
     mask = host.is_step if kind == "step" else host.is_region
     if not mask.any():
@@ -185,7 +187,7 @@ def label(window: Window, found: Selection, item: int) -> str:
 def cpu_kernels(window: Window) -> list[int]:
     """Event ids of the ops in this window that compute on the CPU, in time order."""
     if not window.evidence.runs_on_cpu:
-        raise Unknown("this trace is of a GPU program: its host ops do not say what ran on the CPU")
+        raise Unknown("the program runs on a GPU: its host ops do not say what ran on the CPU")
     return working_ops(window)
 
 

@@ -61,15 +61,15 @@ class Token:
 def split(text: str) -> list[Token]:
     """`in mlp_fwd: kernels == 5` -> six tokens."""
     if len(text) > LONGEST:
-        raise UsageError(f"a guess of {len(text):,} characters; the limit is {LONGEST:,}")
+        raise UsageError(f"the guess has {len(text):,} characters; the limit is {LONGEST:,}")
     tokens = []
     for found in _TOKEN.finditer(text):
         kind = str(found.lastgroup)
         if kind == "odd":
-            raise GuessError(text, found[kind], found.start(kind), "has no meaning here")
+            raise GuessError(text, found[kind], found.start(kind), "is not valid here")
         tokens.append(Token(found[kind], found.start(kind), kind == "quoted"))
     if not tokens:
-        raise UsageError("an empty text: write for example `in mlp_fwd: kernels == 5`")
+        raise UsageError("the guess is empty: write for example `in mlp_fwd: kernels == 5`")
     return tokens
 
 
@@ -92,7 +92,7 @@ def wrong(text: str, tokens: Sequence[Token], place: int, expected: Iterable[str
         return GuessError(text, "", end, f"ends too early; expected {wanted}")
     word, at = tokens[place].text, tokens[place].at
     if not words:
-        return GuessError(text, word, at, f"`{word}` is too much: the sentence is complete before")
+        return GuessError(text, word, at, f"`{word}` is unexpected: the prediction ends before it")
     problem = f"`{word}` is not understood" + (f"; expected {wanted}" if len(words) <= 8 else "")
     return GuessError(text, word, at, problem, nearest(word, words, 0.0))
 

@@ -100,4 +100,6 @@ def recognised(act_fn: Callable[[Tensor], Tensor]) -> str:
     for name, row in ACTIVATIONS.items():
         if torch.allclose(act_fn(points), row.torch(points), rtol=0.0, atol=1e-7):
             return name
-    raise ValueError(f"{act_fn!r} is none of {', '.join(ACTIVATIONS)}; pass activation=")
+    raise ValueError(
+        f"unknown activation {act_fn!r}: pass activation= one of {', '.join(ACTIVATIONS)}"
+    )

@@ -53,7 +53,7 @@ def prepare(rung: Rung, choice: Choice) -> Setup:
     variant = rung.first if choice.variant in (None, COMPILED) else str(choice.variant)
     if variant not in rung.variants:
         known = ", ".join([*rung.variants, COMPILED])
-        raise UsageError(f"{rung.name} has no variant {variant!r}: there are {known}")
+        raise UsageError(f"{rung.name} has no variant {variant!r}: choose from {known}")
     device = find_device(choice.device)
     values = rung.values(choice.values, small=choice.small)
     setup = (device, find_dtype(choice.dtype, device), variant, values)

@@ -17,6 +17,7 @@ from foretrace.model.intervals import Bools, Ints, overlapping, union_by_group
 from foretrace.schema.gaps import Narrow, filled
 from foretrace.schema.ledger import LedgerBuilder
 from foretrace.schema.tables import NONE, WORK_KINDS, Tables
+from foretrace.units import plural
 
 
 class Gpu:
@@ -142,7 +143,7 @@ class Gpu:
         launch, count = np.unique(kernels, return_counts=True)
         graph = self.host.named(calls.launches_graph)[launch]
         many, graphs = int(count[graph].sum()), int(graph.sum())
-        text = f"{many:,} GPU kernels came from {graphs:,} graph launches"
+        text = f"{plural(graphs, 'graph launch', 'graph launches')} started {many:,} GPU events"
         ledger.note("graph_launch", graphs, text)
         plain = ~graph & (count > 1) & self.host.is_launch[launch]
         ledger.note("corr_duplicate", int(plain.sum()))

@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from foretrace.model.about import is_coordinator
 from foretrace.schema.ledger import LedgerBuilder, Note
+from foretrace.units import plural
 
 if TYPE_CHECKING:
     from foretrace.model.trace import Trace
@@ -47,16 +48,16 @@ def set_notes(members: Sequence[Member]) -> tuple[Note, ...]:
         return ()
     notes = LedgerBuilder()
     bases = {member.base_ns for member in ranks}
-    text = f"{len(bases)} time bases in {len(ranks)} traces: aligned by base + ts"
+    text = f"{len(bases)} time bases in {len(ranks)} traces: aligned by baseTimeNanoseconds + ts"
     notes.note("base_mismatch", len(bases) - 1, text)
     claimed = Counter(member.rank for member in ranks if member.rank is not None)
     twice = sorted(rank for rank, count in claimed.items() if count > 1)
-    text = f"ranks claimed more than once: {', '.join(map(str, twice))}"
+    text = f"several traces have the same rank: {', '.join(f'rank {rank}' for rank in twice)}"
     notes.note("rank_duplicate", len(twice), text)
     world = max(member.world_size or 0 for member in ranks)
     outside = sorted(rank for rank in claimed if not 0 <= rank < world)
     here = len(claimed) - len(outside)  # counted: a file may claim any world
-    stray = f"; outside of that world: {', '.join(map(str, outside))}" if outside else ""
-    text = f"{here} of {world} ranks are here{stray}"
+    stray = f"; not in that world size: rank {', '.join(map(str, outside))}" if outside else ""
+    text = f"{here} of {plural(world, 'rank')} found{stray}"
     notes.note("rank_missing", world - here if claimed else 0, text)
     return notes.freeze().notes

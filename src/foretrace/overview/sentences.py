@@ -13,7 +13,7 @@ from foretrace.overview.page import EACH_STEP, WHOLE, LaunchSequence
 from foretrace.schema import compiled
 from foretrace.schema.documents.look import KernelRow, Look, RegionRow, StepRow, Totals, TraceEntry
 from foretrace.schema.ledger import ABSENT
-from foretrace.units import count_text, percent_text, plural, time_text
+from foretrace.units import count_text, percent_text, plural, time_text, times_text
 
 BOUNDS = {
     "overhead": "It is host-bound: the GPU is idle for more than half of a call or step.",
@@ -38,7 +38,7 @@ def sentences(look: Look, sequences: Sequence[LaunchSequence]) -> list[str]:
     """The sentences, in order."""
     if not look.totals.kernels:
         ops = plural(look.totals.cpu_ops, "host op")
-        found = [_gap(look), f"The trace has no GPU kernels. It holds {ops}.", _unknown(look)]
+        found = [_gap(look), f"The trace has no GPU kernels. It has {ops}.", _unknown(look)]
     else:
         region = _main_region(look)
         about = region.name if region else EACH_STEP if look.steps else WHOLE
@@ -67,7 +67,7 @@ def roles_text(roles: Mapping[str, float], most: int = ROLES) -> str:
     ordered = sorted(roles.items(), key=lambda item: (-item[1], item[0]))
     words = [_role_count(role, count) for role, count in ordered[:most]]
     rest = sum(count for _, count in ordered[most:])
-    return ", ".join([*words, f"{count_text(rest)} others"] if rest else words)
+    return ", ".join([*words, f"{plural(rest, 'other')}"] if rest else words)
 
 
 def _role_count(role: str, count: float) -> str:
@@ -85,11 +85,13 @@ def _gap(look: Look) -> str:
 def _ran(look: Look) -> str:
     totals, steps = look.totals, look.steps
     if not steps:
-        return f"{_work(totals)} ran; the GPU was busy for {time_text(totals.gpu_busy_ns)}."
+        busy = time_text(totals.gpu_busy_ns)
+        return f"The recording has {_work(totals)} and {busy} of GPU time."
     middle = sorted(steps, key=lambda step: step.kernels)[len(steps) // 2]
     about = "with" if len(steps) == 1 else "each with about"
     busy = time_text(middle.gpu_busy_ns)
-    return f"{plural(len(steps), 'step')} ran, {about} {_work(middle)} and {busy} of GPU time."
+    count = plural(len(steps), "step")
+    return f"The recording has {count}, {about} {_work(middle)} and {busy} of GPU time."
 
 
 def _work(row: StepRow | Totals) -> str:
@@ -104,9 +106,9 @@ def _region_ran(region: RegionRow, own: LaunchSequence | None) -> str:
     if others:
         launched = " and ".join([", ".join([launched, *others[:-1]]), others[-1]])
     busy = None if region.gpu_busy_ns is None else region.gpu_busy_ns / region.count
-    each = "it" if region.count == 1 else "each call"
-    ran = f"{region.name} ran {plural(region.count, 'time')}"
-    return f"{ran}; {each} launched {launched}, and kept the GPU busy for {time_text(busy)}."
+    each = "It" if region.count == 1 else "Each call"
+    ran = f"{region.name} ran {times_text(region.count)}."
+    return f"{ran} {each} launched {launched}: {time_text(busy)} of GPU time."
 
 
 def _launched_by(sequence: LaunchSequence | None) -> str:
@@ -127,7 +129,7 @@ def _bound(look: Look, region: RegionRow | None) -> str:
     if not busy or not span:
         return said
     share = f"{percent_text(busy / span)} of the time"
-    return f"{said} From the first to the last kernel the GPU was busy for {share}."
+    return f"{said} From its first to its last operation the GPU was busy for {share}."
 
 
 def _by_role(kernels: Sequence[KernelRow]) -> str:
@@ -178,15 +180,15 @@ def _unknown(look: Look) -> str:
     """Rules that lacked data, and GPU operations of unknown origin or cost."""
     findings, kernels = look.findings, look.kernels
     needs = [row.detail.removeprefix("needs ") for row in findings if row.state == "skipped"]
-    words = [f"the trace has no {what}" for what in sorted({need.split(":")[0] for need in needs})]
+    words = sorted({need.split(":")[0] for need in needs})
     unlinked = sum(row.evidence.get("count", 0) for row in findings if row.rule == "unlinked_work")
     if unlinked:
-        words.append(f"{plural(unlinked, 'GPU operation')} without a launch belong to no op")
+        words.append(f"the launch of {plural(unlinked, 'GPU operation')}")
     total = sum(row.total_ns or 0 for row in kernels)
     without = sum(row.total_ns or 0 for row in kernels if row.flops is None and row.bytes is None)
     if total and without >= UNKNOWN_SHARE * total:
         words.append(f"FLOPs and bytes of {percent_text(without / total)} of kernel time")
-    return f"Unknown: {'; '.join(words)}." if words else ""
+    return f"Not in the trace: {'; '.join(words)}." if words else ""
 
 
 def _main_region(look: Look) -> RegionRow | None:

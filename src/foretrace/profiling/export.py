@@ -31,7 +31,7 @@ def trace_path(path: str | os.PathLike[str]) -> Path:
     text = os.fspath(path)
     if not text or text.endswith(os.sep):
         example = os.path.join(text, "run")
-        raise UsageError(f"{text!r} names a folder: name a file, for example {example!r}")
+        raise UsageError(f"{text!r} is a folder: give a file, for example {example!r}")
     suffix = next((suffix for suffix in SUFFIXES if text.endswith(suffix)), "")
     target = Path(text.removesuffix(suffix) + _rank_suffix() + (suffix or SUFFIXES[0]))
     make_folder(target.parent)
@@ -43,7 +43,7 @@ def make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as problem:
-        reason = f"cannot make the folder {folder}: {problem.strerror}"
+        reason = f"cannot create the folder {folder}: {problem.strerror}"
         raise UsageError(f"{reason}; choose another with -o") from problem
     if not os.access(folder, os.W_OK):
         raise UsageError(f"the folder {folder} is not writable; choose another with -o")

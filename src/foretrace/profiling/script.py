@@ -43,9 +43,9 @@ def record_script(
 ) -> RecordedScript:
     """Run `script` (a file, or a module with `module`) as `__main__`, and record it to `path`."""
     if module and not _is_module(script):
-        raise UsageError(f"there is no module {script} to run: install it, or remove -m for a file")
+        raise UsageError(f"no module named {script}: install it, or remove -m for a file")
     if not module and os.path.isdir(script):
-        raise UsageError(f"{script} is a folder: name the script in it")
+        raise UsageError(f"{script} is a folder: give the script in it")
     if not module and not os.path.isfile(script):
         raise UsageError(f"no such script: {script}")
     refuse_second_profiler()

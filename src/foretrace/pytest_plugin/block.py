@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pytest
 
 from foretrace.errors import UsageError
+from foretrace.units import plural
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -45,7 +46,10 @@ class RecordedBlock:
         self, owner: Judge, path: Path, *, warmup: int = 0, steps: int = 1, shapes: bool = True
     ) -> None:
         if warmup < 0 or steps < 1:
-            raise UsageError(f"kernel_trace(warmup={warmup}, steps={steps}): at least 0 and 1")
+            raise UsageError(
+                f"kernel_trace(warmup={warmup}, steps={steps}): warmup must be at least 0, "
+                "steps at least 1"
+            )
         self.owner, self.path, self.shapes = owner, path, shapes
         self.warmup, self.steps = warmup, steps
         self.rounds = 0
@@ -65,8 +69,8 @@ class RecordedBlock:
         self._end(keep=True)
         if problem is None and not self.path.exists():
             raise UsageError(
-                f"nothing was recorded: {self.rounds} rounds ran, and warmup={self.warmup} with "
-                f"steps={self.steps} needs {self.warmup + self.steps}"
+                f"nothing was recorded: {plural(self.rounds, 'round')} ran; "
+                f"warmup={self.warmup} and steps={self.steps} need {self.warmup + self.steps}"
             )
 
     def __iter__(self) -> Iterator[int]:

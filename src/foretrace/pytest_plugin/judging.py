@@ -101,7 +101,7 @@ class KernelTraces:
         elif file.others():
             self.snapshots.append("skipped")
             pytest.skip(
-                f"no kernel snapshot for {file.key}; there are {', '.join(file.others())} "
+                f"no kernel snapshot for {file.key}; found {', '.join(file.others())} "
                 "(--foretrace-update writes this one)"
             )
         else:

@@ -17,7 +17,7 @@ def cards() -> list[str]:
 def folder(card: str) -> Path:
     """Where the recordings of one card lie; those of the ladder are in `ladder/`."""
     if card not in cards():
-        raise UsageError(f"no recordings of {card!r}; there are: {', '.join(cards())}")
+        raise UsageError(f"no recordings of {card!r}; choose from {', '.join(cards())}")
     return Path(__file__).parent / card
 
 

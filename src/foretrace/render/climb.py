@@ -15,9 +15,9 @@ _TABLE = "The article's table"
 _WHERE = re.compile(r" \(call \d+ of [^()]*\)$")  # every call of a region lacks the same data
 # What a verdict is explained with; Markdown has a column for what was measured.
 _NOTES = {
-    "hit": ("right",),
+    "hit": ("correction",),
     "unknown": ("why",),
-    "miss": ("measured", "claimed because", "why", "right"),
+    "miss": ("measured", "claimed because", "why", "correction"),
 }
 
 
@@ -77,7 +77,7 @@ def _key(claim: MarkedClaim) -> tuple[str, ...]:
 
 
 def _claim(claim: MarkedClaim, setup: str) -> list[str]:
-    """One line for a claim that holds; a miss adds what was measured, why, and what is right."""
+    """One line for a claim that holds; a miss adds what was measured, why, and the correction."""
     first = f"{MARKS[claim.verdict]:<14} {claim.number:<3} {setup}: {claim.guess}"
     notes = (wrapped(f"{name}: {text}", " " * 21, " " * 23) for name, text in _notes(claim))
     return [wrapped(first, "  ", " " * 21), *notes]

@@ -48,7 +48,7 @@ def _sequence(entry: LaunchSequence, top: int) -> Section:
     calls = plural(every, "call") if same == every else f"{same} of {every} calls"
     how = "by kind, in order of first launch" if entry.folded else "in launch order"
     what = f"{shorten(entry.region, NAME)}: {plural(entry.operations, 'GPU operation')}"
-    title = f"{what} {how}, medians of {calls}"
+    title = f"{what} {how}, {'' if same == 1 else 'medians of '}{calls}"
     return Section(title, head=head, rows=rows[:top], left=(0, 1), after=after)
 
 
@@ -75,7 +75,8 @@ def _totals(look: Look) -> Section:
     counts += [plural(totals.syncs, "sync"), plural(totals.cpu_ops, "host op")]
     share = ""
     if busy is not None and span:
-        share = f", {percent_text(busy / span)} of the {time_text(span)} from first to last"
+        window = f"{time_text(span)} from the first to the last GPU operation"
+        share = f", {percent_text(busy / span)} of the {window}"
     return Section("Totals", [f"{', '.join(counts)}; GPU busy {time_text(busy)}{share}"])
 
 
@@ -158,7 +159,7 @@ def _skipped(look: Look) -> str:
     for row in look.findings:
         if row.state == "skipped":
             lacks.setdefault(row.detail, []).append(row.rule)
-    return " ".join(f"Skipped, {detail}: {', '.join(names)}." for detail, names in lacks.items())
+    return " ".join(f"Skipped: {', '.join(names)} ({detail})." for detail, names in lacks.items())
 
 
 def _ledger(look: Look) -> Section:

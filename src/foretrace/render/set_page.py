@@ -23,7 +23,7 @@ def sections(root: str, found: LookSet) -> list[Section]:
     left_out = [(_label(each.path, root), f"{each.text} [{each.code}]") for each in found.left_out]
     notes = [(f"{note.severity}: {note_text(note)}", "") for note in found.notes]
     parts += [
-        Section("Left out: files named like traces that cannot be read", bullets=left_out),
+        Section("Not read: files named like traces that cannot be read", bullets=left_out),
         Section("The set", bullets=notes),
         _one(found),
     ]
@@ -37,7 +37,7 @@ def _label(path: str, root: str) -> str:
 
 
 def _head(root: str, found: LookSet) -> Section:
-    counts = f"{plural(len(found.traces), 'trace')} · {len(found.left_out)} left out"
+    counts = f"{plural(len(found.traces), 'trace')} · {len(found.left_out)} not read"
     devices = {device_text(look.trace) for look in found.traces}
     return Section(root, [f"{counts} · {devices.pop()}" if len(devices) == 1 else counts])
 
@@ -94,7 +94,7 @@ def _ranks(found: LookSet) -> Section:
         "keeps the others waiting."
     )
     return Section(
-        "Between the ranks, largest difference first (medians over the steps)",
+        "Ranks, by largest difference (medians over the steps)",
         head=["", "least", "rank", "most", "rank", "most/least"],
         rows=[_spread_cells(each) for each in spread],
         after=waits if any("collectives" in each.what for each in spread) else "",
@@ -113,4 +113,4 @@ def _spread_cells(spread: Spread) -> list[str]:
 def _one(found: LookSet) -> Section:
     """How to see one of them in full: the first with data loss, else the first."""
     first = next((look for look in found.traces if look.ledger.banner), found.traces[0])
-    return Section("", [f"Look at one: foretrace look {shlex.quote(first.trace.path)}"])
+    return Section("", [f"For one trace: foretrace look {shlex.quote(first.trace.path)}"])

@@ -22,7 +22,7 @@ def need_matplotlib(path: Path) -> None:
     if path.suffix.lstrip(".") not in known:
         raise UsageError(f"{path}: a plot ends in .svg or .png")
     if not path.parent.is_dir():
-        raise UsageError(f"{path}: there is no folder {path.parent}")
+        raise UsageError(f"{path}: no folder {path.parent}: create it first")
 
 
 def plot_shapes(document: ShapesDocument, path: Path) -> None:

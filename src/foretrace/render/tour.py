@@ -58,7 +58,7 @@ def climb_summary(document: LadderDocument, command: str) -> str:
     lines = [heading(document), f"  {score(document)}", marks]
     lines += ["  skipped:", *skipped_lines(document)] if document.skipped else []
     misses = [claim for claim in document.claims if claim.verdict == "miss"]
-    lines += ["  what does not hold, and what is right:"] if misses else []
+    lines += ["  claims that do not hold, and the correction:"] if misses else []
     for claim in misses:
         text = f"{claim.number:<3} {claim.guess}: {claim.correction or claim.measured}"
         lines.append(wrapped(text, "    ", " " * 8))

@@ -46,24 +46,24 @@ ts_out_of_window error: times outside the recording: counted, never summed
 stream_overlap notice: GPU events overlap on one stream; busy time uses the union
 dur_overrun error: GPU events run far past the next one on their stream
 cpu_crossing notice: host ranges cross; the parent is the nearest range that contains the event
-kernel_before_launch error: GPU work starts before its launch (clock skew): its delay is unknown
-kernel_unlinked notice: GPU events have no launch in this trace and belong to no step
+kernel_before_launch error: GPU events start before their launch (clock skew): delay unknown
+kernel_unlinked notice: GPU events without a launch in this trace belong to no step
 graph_launch info: one launch started several GPU events (CUDA graph)
-corr_duplicate error: launches share a correlation id; links go to the nearest earlier one
+corr_duplicate error: launches share a correlation id; a kernel links to the nearest earlier one
 corr_zero notice: GPU events with correlation 0 are not linked
-flow_orphan info: flow arrows with one end only (normal in Kineto)
-unfinished_event notice: ranges that were still open when recording stopped
+flow_orphan info: flow arrows with only one end (normal in Kineto)
+unfinished_event notice: ranges still open when the recording stopped
 name_replaced notice: the producer wrote `unknown` for names that were not plain ASCII
 unknown_category info: events of a category that this version does not know
 unknown_phase info: events of a phase that this version does not read
 unknown_device info: the GPU is not in the table of devices
-rank_unknown notice: the rank is not stated
-rank_duplicate error: two traces of the set claim one rank
+rank_unknown notice: the trace does not state its rank
+rank_duplicate error: two traces have the same rank
 rank_missing data_loss: ranks of the set are missing
-merged_trace info: the file holds several merged ranks; ids are kept apart per rank
+merged_trace info: the file holds several merged ranks; each rank keeps its own ids
 no_gpu_events notice: no GPU events: there are no GPU results
 no_steps notice: no ProfilerStep ranges: there are no results per step
-no_complete_events notice: no complete events (did the profiler step?)
+no_complete_events notice: no complete events; check that prof.step() was called
 seq_duplicate notice: a sequence number is used by several backward ops
 limit_depth error: values nested too deeply were dropped
 limit_string error: records with a string beyond the limit were skipped
@@ -146,7 +146,7 @@ class Ledger(LedgerEntry, frozen=True):
     def gap(self) -> str:
         """Why the trace is incomplete; empty when every event that was written is here."""
         missing = (note for note in self.notes if note.code in ABSENT)
-        return next((f"the trace is not whole ({note.code}): {note.text}" for note in missing), "")
+        return next((f"the trace is incomplete ({note.code}): {note.text}" for note in missing), "")
 
     def with_notes(self, notes: tuple[Note, ...]) -> Ledger:
         """The ledger with further notes in their place."""

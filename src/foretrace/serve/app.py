@@ -140,7 +140,7 @@ class _Routes:
         """The trace itself, for Perfetto's page: passed on from window to window."""
         number, entries = request.path_params["number"], self.library.entries
         if number >= len(entries) or "::" in entries[number].path:
-            raise _NotFound("not a file of its own")
+            raise _NotFound("not a plain file")
         return FileResponse(entries[number].path, media_type="application/octet-stream")
 
     def report(self, request: Request) -> Response:
@@ -164,5 +164,5 @@ def _page(text: str, allowed: str) -> Response:
 def _number(request: Request, name: str) -> int:
     text = request.query_params.get(name, "")
     if not re.fullmatch(r"-?\d{1,18}(?:\.\d*)?", text):
-        raise UsageError(f"{name}: a number is needed")
+        raise UsageError(f"{name} must be a number")
     return int(float(text)) if "." in text else int(text)

@@ -94,7 +94,7 @@ def one_file(trace: Path, origin: str = PERFETTO, port: int = PORT) -> OneTrace:
     try:
         server = OneTrace(port, {path: (BINARY, trace.read_bytes(), headers)}, path, origin)
     except OSError as problem:
-        words = f"port {port} is in use, and Perfetto fetches from no other: {problem}"
+        words = f"port {port} is in use, and Perfetto fetches only from it: {problem}"
         raise UsageError(words) from None
     server.address = f"{origin}/#!/?url=http://127.0.0.1:{server.port}{path}"
     return server

@@ -61,8 +61,8 @@ def share(
     found = searched(path, bounds)
     paths = [path] if found is None else found.traces
     if not paths:
-        hint = "give a folder that holds *.json or *.json.gz traces"
-        raise TraceError("E_NO_EVENTS", path, "no trace in there", hint=hint)
+        hint = "give a folder with *.json or *.json.gz traces"
+        raise TraceError("E_NO_EVENTS", path, "contains no trace", hint=hint)
     shared, there = list[SharedTrace](), store.names()
     with tempfile.TemporaryDirectory(prefix="foretrace-share-") as folder:
         for done, each in enumerate(paths):

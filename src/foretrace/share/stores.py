@@ -84,7 +84,7 @@ def store_for(url: str) -> Store:
         return Folder(Path("/" + rest.lstrip("/")))
     if scheme not in _DRIVERS:
         known = "s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or hf://buckets/USER/NAME"
-        raise UsageError(f"{url}: traces go to a folder, {known}")
+        raise UsageError(f"{url}: not a destination; give a folder, {known}")
     return CloudBucket(scheme, rest.rstrip("/"))
 
 
@@ -96,7 +96,7 @@ class Folder(Store):
         try:
             path.mkdir(parents=True, exist_ok=True)
         except OSError as problem:
-            why = f"cannot make this folder: {problem.strerror}; choose another place"
+            why = f"cannot create this folder: {problem.strerror}; choose another place"
             raise StoreError(f"{path}: {why}") from None
 
     def place(self, name: str) -> str:

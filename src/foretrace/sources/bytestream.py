@@ -106,7 +106,7 @@ def _peel(
     if opener is not None:
         if layer >= MAX_LAYERS:
             what = f"compressed more than {MAX_LAYERS} times"
-            raise TraceError("E_GZIP", label, what, offset=0, hint="unpack it by hand first")
+            raise TraceError("E_GZIP", label, what, offset=0, hint="unpack it first")
         inside = opener(chain((first,), raw), label, limits, ledger)
         yield from _peel(inside, label, limits, ledger, layer + 1)
     elif first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
@@ -160,8 +160,8 @@ def _zip_member(
         names = [info.filename for info in archive.infolist() if not info.is_dir()]
         name = member if member is not None else (names[0] if len(names) == 1 else "")
         if name not in names:
-            what = f"holds {len(names)} members: {', '.join(names[:8])}"
-            raise TraceError("E_ZIP", label, what, hint=f"name one: {label}::MEMBER")
+            what = f"contains {len(names)} members: {', '.join(names[:8])}"
+            raise TraceError("E_ZIP", label, what, hint=f"choose one: {label}::MEMBER")
         ratio = Ratio(label, limits)
         ratio.taken = archive.getinfo(name).compress_size
         try:
@@ -171,7 +171,7 @@ def _zip_member(
                     yield block
         except (zipfile.BadZipFile, zlib.error, RuntimeError, EOFError) as error:
             what = f"damaged or locked zip member ({error})"
-            raise TraceError("E_ZIP", f"{label}::{name}", what, hint="unpack it by hand") from None
+            raise TraceError("E_ZIP", f"{label}::{name}", what, hint="unpack it first") from None
 
 
 def open_zip(handle: IO[bytes], label: str, limits: Limits) -> zipfile.ZipFile:

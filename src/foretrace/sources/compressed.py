@@ -133,7 +133,7 @@ def _gzip_damage(
     while len(feed.held) < 4 << 20 and feed.more():
         pass
     if any(GZIP + b"\x08" + flag in feed.held for flag in (b"\x00", b"\x08")):
-        what = "damaged gzip: looks like several ranks wrote one file"
+        what = "damaged gzip: several ranks may have written to one file"
         hint = "give each rank its own file and record again"
         raise TraceError("E_GZIP", label, what, offset=offset, hint=hint)
     _damage("gzip", error, offset, label, ledger, started)
@@ -146,7 +146,7 @@ def _damage(
     if not started:
         what, hint = f"damaged {kind} ({error})", "copy the file again"
         raise TraceError("E_GZIP", label, what, offset=at, hint=hint) from None
-    text = f"the {kind} stream is damaged near byte {at:,}; what came before it was kept"
+    text = f"the {kind} stream is damaged near byte {at:,}; the data before it was kept"
     ledger.note("gzip_crc", text=text)
 
 

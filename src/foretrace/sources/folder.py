@@ -50,15 +50,17 @@ def resolve(path: str, limits: Limits) -> str:
     if len(traces) > 1:
         listed = "\n  ".join(traces[:64])
         overview = f"`foretrace look {shlex.quote(path)}` gives an overview"
-        raise UsageError(f"{path} holds {len(traces)} traces ({overview}); name one:\n  {listed}")
+        raise UsageError(
+            f"{path} contains {len(traces)} traces ({overview}); choose one:\n  {listed}"
+        )
     return traces[0]
 
 
 def nothing_in(path: str, reasons: Sequence[str]) -> TraceError:
     """The error for a folder without a trace; of `reasons`, one per file, the first is shown."""
     more = f" (and {len(reasons) - 1:,} more)" if len(reasons) > 1 else ""
-    message = f"no trace in there: {reasons[0]}{more}" if reasons else "no trace in there"
-    hint = "give a folder that holds *.json or *.json.gz traces"
+    message = f"contains no trace: {reasons[0]}{more}" if reasons else "contains no trace"
+    hint = "give a folder with *.json or *.json.gz traces"
     return TraceError("E_NO_EVENTS", path, message, hint=hint)
 
 
@@ -126,8 +128,8 @@ def _walk(path: str, unlisted: Callable[[OSError], None]) -> Iterator[str]:
 
 
 def _archive(path: str) -> TraceError:
-    hint = f"look into it: foretrace look {shlex.quote(path)}"
-    return TraceError("E_ZIP", path, "a zip is a set of its own", hint=hint)
+    hint = f"read it by itself: foretrace look {shlex.quote(path)}"
+    return TraceError("E_ZIP", path, "a zip inside a folder is not read", hint=hint)
 
 
 def _unlisted(problem: OSError) -> TraceError:

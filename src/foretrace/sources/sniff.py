@@ -55,7 +55,7 @@ def refuse_non_json(path: str, first: bytes, depth_limit: int) -> None:
     if first.startswith(b"\n") and (not text.startswith((b"{", b"[")) or b"\x12" in first[:64]):
         _refuse_protobuf(path, first)
     if not text.startswith((b"{", b"[")):
-        what = f"does not begin with {{ or [ but with {text[:12].decode('latin-1')!a}"
+        what = f"begins with neither {{ nor [ but {text[:12].decode('latin-1')!a}"
         offset = len(first) - len(text)
         raise TraceError("E_NOT_A_TRACE", path, what, offset=offset, hint=CHROME_HINT)
     if re.match(rb"\s*(\[\s*){%d}" % (depth_limit + 1), first):
@@ -73,14 +73,14 @@ def _refuse_protobuf(path: str, first: bytes) -> None:
 
 def empty(path: str) -> TraceError:
     """The error for a file without content."""
-    hint = "was the export killed? record again"
+    hint = "the export may have been killed: record again"
     return TraceError("E_EMPTY", path, "empty", offset=0, hint=hint)
 
 
 def refuse_no_events(path: str, start: bytes, whole: bool) -> TraceError:
     """The error for a JSON document in which no list of events was found."""
     code, offset = "E_NO_EVENTS", 0
-    what, hint = "holds no list `traceEvents`", CHROME_HINT
+    what, hint = "has no list `traceEvents`", CHROME_HINT
     if re.match(rb'\s*\{\s*"[^"]+"\s*:.*\}\s*\n\s*\{\s*"', start) and b'"ph"' in start[:4096]:
         what = "JSON-lines: one event per line, without a list around them"
         hint = "wrap them: `jq -s . FILE > trace.json`"
@@ -89,5 +89,5 @@ def refuse_no_events(path: str, start: bytes, whole: bool) -> TraceError:
         hint = "record with torch.profiler.profile"
     elif not whole:
         what, offset = "the file was cut in the header, before its first event", len(start)
-        hint = "record again; nothing can be saved from this file"
+        hint = "record again; this file cannot be recovered"
     return TraceError(code, path, what, offset=offset, hint=hint)

@@ -24,7 +24,7 @@ def _judge(window: Window, query: Query) -> Measurement:
     for names in [_earlier(window, row) for row in found.sure]:
         preceded = any(named(call, name) for name in names or ())
         answers.append(preceded or (None if names is None or window.gap else False))
-        texts.append(_NO_LAUNCH if names is None else " and ".join(names) or "nothing")
+        texts.append(_NO_LAUNCH if names is None else " and ".join(names) or "no call")
     return judged(found, query, answers, texts)
 
 

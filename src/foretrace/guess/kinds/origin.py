@@ -20,7 +20,7 @@ def _from(window: Window, query: Query) -> Measurement:
     verdict = kinds.judge_all(query.args["quantifier"], answers, found.unclear)
     lacking = "some launches were not recorded" if answers else f"no {query.what.text}"
     why = window.gap or f"{lacking} in {window.label}" if verdict == "unknown" else ""
-    measured = kinds.tally([" > ".join(chain) if chain else "nothing" for chain in chains])
+    measured = kinds.tally([" > ".join(chain) if chain else "no caller" for chain in chains])
     return kinds.from_selection(found, verdict, measured, why)
 
 

@@ -32,7 +32,7 @@ def measure(query: Query) -> Measurement:
         right, theirs = replace(left, text="A"), left.median(query.need_others())
     verdict = _verdict(query, mine, theirs)
     ratio = f" ({ratio_text(mine / theirs)})" if theirs else ""
-    measured = f"{left.shown(mine)} against {right.shown(theirs)} of {right.text}{ratio}"
+    measured = f"{left.shown(mine)}, {right.text}: {right.shown(theirs)}{ratio}"
     window = query.windows[0]
     return Measurement(verdict, measured, window=window, rows=left.rows(window))
 

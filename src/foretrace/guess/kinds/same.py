@@ -24,7 +24,7 @@ def measure(query: Query) -> Measurement:
     selector, footprint = query.what, "footprints" in query.args
     bags = [_bag(other, selector, footprint) for other in query.need_others()]
     if any(bag != bags[0] for bag in bags):
-        raise Unknown("the calls in A differ among themselves")
+        raise Unknown("the calls in A differ from each other")
     if not bags[0]:
         raise Unknown(f"no {selector.text} in A")
     return per_window(lambda window, _: _against(window, selector, bags[0], footprint))(query)

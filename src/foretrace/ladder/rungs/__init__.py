@@ -26,5 +26,5 @@ def rung(name: str) -> Rung:
     if name in known:
         return known[name]
     close = get_close_matches(name, known, n=1)
-    hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}"
-    raise UsageError(f"there is no rung {name!r}: {hint}")
+    hint = f"did you mean {close[0]}?" if close else f"choose from {', '.join(known)}"
+    raise UsageError(f"no rung named {name!r}: {hint}")

@@ -82,8 +82,9 @@ def _drawn(trace: Trace, step: int | None, mark: Ints | None) -> TraceFacts:
     timeline = Timeline(trace)
     wanted = timeline.typical_step if step is None else step
     if step is not None and step not in range(len(timeline.steps)):
-        steps = f"{trace.path} has {len(timeline.steps)} steps, counted from 0"
-        raise UsageError(f"{steps}: there is no step {step}")
+        raise UsageError(
+            f"{trace.path} has {len(timeline.steps)} steps, numbered from 0: no step {step}"
+        )
     rows, shown = _shown(timeline, wanted), timeline.outline(wanted)
     shown.events, shown.left_out = timeline.packed(rows), len(timeline) - len(rows)
     if mark is not None:
