@@ -28,6 +28,8 @@ _PACKAGES = {"backports": "backports.zstd", "liger_kernel": "liger-kernel"}
 class SuggestingGroup(click.Group):
     """A group whose commands are found when they are used; a mistyped one gets a suggestion."""
 
+    what = "command"
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
@@ -37,7 +39,7 @@ class SuggestingGroup(click.Group):
             return super().resolve_command(ctx, args)
         close = get_close_matches(name, names, n=1)
         hint = f"did you mean {close[0]}?" if close else f"choose one of {', '.join(names)}"
-        raise click.UsageError(f"no command {name!r}: {hint}", ctx)
+        raise click.UsageError(f"no {self.what} {name!r}: {hint}", ctx)
 
 
 class Commands(SuggestingGroup):

@@ -99,7 +99,9 @@ def _scripted(questions: list[Question], path: str) -> Iterator[Guess]:
     try:
         lines = Path(path).read_text(encoding="utf-8").splitlines()
     except (OSError, ValueError) as problem:
-        raise UsageError(f"{path}: cannot read the answers: {problem}") from problem
+        raise UsageError(
+            f"{path}: cannot read the answers: {getattr(problem, 'strerror', None) or problem}"
+        ) from problem
     for number, (question, line) in enumerate(zip(questions, lines, strict=False), 1):
         if line.strip().lower() in QUIT:
             return

@@ -20,6 +20,8 @@ _CHOICE = ("variant", "mode", "device", "dtype", "small", "seed")
 class _Rungs(SuggestingGroup):
     """One subcommand per rung, with that rung's own options."""
 
+    what = "rung"
+
     def list_commands(self, ctx: click.Context) -> list[str]:
         from foretrace.ladder import rungs
 
