@@ -17,9 +17,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from foretrace.model.trace import Trace
 from foretrace.schema.finding import Finding, Rule
-from foretrace.schema.gaps import median
 from foretrace.units import ratio_text, time_text
 
 # Warm steps of the recorded traces differ by at most 1.1 from their median, cold first ones by 1.4
@@ -31,9 +32,9 @@ def _check(trace: Trace) -> Iterator[Finding]:
     if len(trace.spans.steps) < 2:
         return
     first, *rest = trace.spans.steps
-    usual = int(median([span.cpu_ns for span in rest]))
+    usual = int(np.median([span.cpu_ns for span in rest]))
     busy = trace.gpu.busy(first.work)
-    usual_busy = int(median([trace.gpu.busy(span.work) for span in rest]))
+    usual_busy = int(np.median([trace.gpu.busy(span.work) for span in rest]))
     ratio, gpu_ratio = first.cpu_ns / max(usual, 1), busy / usual_busy if usual_busy else 0.0
     if max(ratio, gpu_ratio) < COLD:
         return

@@ -29,7 +29,6 @@ from foretrace.model import bounds
 from foretrace.model.intervals import Bools, Ints
 from foretrace.model.trace import Trace
 from foretrace.schema.finding import Finding, Rule
-from foretrace.schema.gaps import median
 from foretrace.units import percent_text, plural, time_text
 
 
@@ -71,8 +70,8 @@ def _launches(trace: Trace, starving: Bools) -> tuple[Ints, dict[str, Any]]:
     return launches, {
         "launches": each(trace, len(launches)),
         "kernels": each(trace, int(order.counts.sum())),
-        "launch_interval_ns": int(median(apart)) if len(apart) else None,
-        "kernel_ns": int(median(length)) if len(length) else None,
+        "launch_interval_ns": int(np.median(apart)) if len(apart) else None,
+        "kernel_ns": int(np.median(length)) if len(length) else None,
         "empty_queue_share": round(float(ended[rows].mean()), 4) if len(rows) else 0.0,
     }
 

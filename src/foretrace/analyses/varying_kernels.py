@@ -29,7 +29,6 @@ from foretrace.model.intervals import Ints
 from foretrace.model.order import Case
 from foretrace.model.trace import Trace
 from foretrace.schema.finding import Finding, Rule
-from foretrace.schema.gaps import median
 from foretrace.units import plural, ratio_text, time_text
 
 Floats = NDArray[np.float64]
@@ -95,7 +94,7 @@ def _entry(case: Case, length: Ints) -> dict[str, Any]:
         "op": case.op,
         "role": case.role,
         "count": len(length),
-        "median_ns": int(median(length)),
+        "median_ns": int(np.median(length)),
         "mean_ns": round(float(length.mean())),
         "min_ns": int(length.min()),
         "max_ns": int(length.max()),

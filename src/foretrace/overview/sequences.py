@@ -18,7 +18,6 @@ from foretrace.model.intervals import Ints
 from foretrace.model.spans import Span
 from foretrace.model.trace import Trace
 from foretrace.overview.page import EACH_STEP, WHOLE, LaunchRow, LaunchSequence
-from foretrace.schema.gaps import median
 from foretrace.schema.tables import NONE
 
 # A sequence of more GPU operations than this is folded: it does not fit a page, and layers repeat.
@@ -137,4 +136,4 @@ class _Describer:
 
 
 def _median(values: Ints) -> float | None:
-    return median(values) if len(values) else None
+    return float(np.median(values)) if len(values) else None

@@ -1,7 +1,7 @@
 """Between NumPy columns, which have no gaps, and Polars columns, which do.
 
 Polars runs most operations on a column through its query engine, which costs a millisecond however
-small the column is; a trace has dozens of columns. `with_gaps` and `filled` go past it.
+small the column is; a trace has dozens of columns. These two go past it.
 """
 
 from __future__ import annotations
@@ -31,12 +31,3 @@ def filled(series: pl.Series, value: int) -> Ints:
     if series.null_count():
         series = series.fill_null(value)
     return series.to_numpy().astype(np.int64, copy=False)
-
-
-def median(values: Any) -> float:
-    """The median of at least one number; `np.median` would load numpy.ma, 15 ms of each start."""
-    middle = len(values) // 2
-    parts = np.partition(values, [max(middle - 1, 0), middle])
-    if len(values) % 2:
-        return float(parts[middle])
-    return (float(parts[middle - 1]) + float(parts[middle])) / 2

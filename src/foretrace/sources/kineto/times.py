@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from msgspec import Struct
 
-from foretrace.schema.gaps import Bools, Floats, Ints, median
+from foretrace.schema.gaps import Bools, Floats, Ints
 from foretrace.schema.ledger import LedgerBuilder
 from foretrace.schema.tables import KIND, KINDS
 from foretrace.sources.kineto.joined import GPU_WORK, Joined, is_one_of
@@ -54,7 +54,7 @@ def clock_of(header: dict[str, Any], ts: Floats, origin_us: int, ledger: LedgerB
         return Clock(0, origin_us * 1000, 250, origin_us)
     usable = ts[np.abs(ts) < _MAX_US]
     positive = usable[usable > 0]
-    typical = median(positive) if positive.size else 0.0
+    typical = float(np.median(positive)) if positive.size else 0.0
     base = _base(header)
     if typical >= _EPOCH_US:
         ledger.note("ts_precision", text="times are whole microseconds: +-1000 ns")
@@ -82,7 +82,7 @@ class EventTimes:
         gpu = is_one_of(joined.kind, GPU_WORK)
         written = ts + clock.origin_us
         positive = written[ranged & (written > 0)]
-        typical = median(positive) if positive.size else 0.0
+        typical = float(np.median(positive)) if positive.size else 0.0
         stamped = ~((written == 0) & ((clock.base_ns is not None) or typical > 1e12) & ranged)
         missing = np.isnan(ts)
         inside = (np.abs(np.where(missing, 0, written)) < 9.0e15) & (written >= 0) | missing
