@@ -11,7 +11,6 @@ import errno
 import os
 import pkgutil
 import sys
-from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
 
@@ -37,6 +36,8 @@ class SuggestingGroup(click.Group):
         name, names = args[0], self.list_commands(ctx)
         if name in names or name.startswith("-") or ctx.resilient_parsing:
             return super().resolve_command(ctx, args)
+        from difflib import get_close_matches
+
         close = get_close_matches(name, names, n=1)
         hint = f"did you mean {close[0]}?" if close else f"choose one of {', '.join(names)}"
         raise click.UsageError(f"no {self.what} {name!r}: {hint}", ctx)
