@@ -132,9 +132,9 @@ class LedgerEntry(Struct, frozen=True):
         return self.repaired > 0 or self.skipped > 0 or odd
 
     @property
-    def banner(self) -> list[NoteEntry]:
+    def banner(self) -> tuple[NoteEntry, ...]:
         """The notes that every table, page and comparison made from this trace must show."""
-        return [note for note in self.notes if note.severity in GRAVE]
+        return tuple(note for note in self.notes if note.severity in GRAVE)
 
 
 class Ledger(LedgerEntry, frozen=True):
