@@ -137,7 +137,6 @@ def test_the_page_of_commands_is_up_to_date() -> None:
 
 
 def test_the_worked_example_of_a_family_decodes_its_example() -> None:
-    pytest.importorskip("foretrace.families._parser")
     page = _page("how-to-kernel-family.md")
     code, example = (
         re.findall(rf"```{kind}\n(.*?)```", page, re.DOTALL) for kind in ("python", "json")

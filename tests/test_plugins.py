@@ -51,3 +51,8 @@ def test_a_package_brings_a_family(tmp_path: Path, packed: bool) -> None:
             (place / name).write_text(text)
     assert family_of("frob_256x128", place) == "frobnicator"
     assert family_of("frob_256x128", None) != "frobnicator"
+
+
+def test_metadata_that_cannot_be_read_is_passed_over(tmp_path: Path) -> None:
+    (tmp_path / "odd-1.0.dist-info" / "entry_points.txt").mkdir(parents=True)
+    assert family_of("frob_256x128", tmp_path) != "frobnicator"

@@ -67,7 +67,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_large_report_is_small_and_whole(browser: Browser, page: Path) -> None:
     assert page.stat().st_size < 3_000_000
     browser.open(page.as_uri())
-    assert browser.run("return panes[0].facts.left_out ?? 0") == 0
+    assert browser.run("return panes[0].facts.left_out") == 0
     assert browser.run("return panes[0].timeline.events.count") > 120_000
     browser.run("panes[0].timeline.move(0, panes[0].facts.end)")
     frames = browser.run("""

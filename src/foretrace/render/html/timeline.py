@@ -61,7 +61,7 @@ class Outline(Struct, omit_defaults=True):
     step: int | None
     configs: list[list[object]]
     events: Packed | None = None
-    left_out: int = 0
+    left_out: int | None = None
     marks: Packed | None = None
 
 
