@@ -7,6 +7,8 @@ launches from a thread of its own.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from msgspec import Struct
 
@@ -77,6 +79,16 @@ class Spans:
         owner[rows] = innermost(start, end, host.start[rows])
         owner[self.gpu.id] = self.step_of_work()
         return owner
+
+    def median_busy(self, spans: Sequence[Span]) -> float | None:
+        """GPU time of one step or call: the median over those that launched anything.
+
+        This is the one figure that pages, guesses and comparisons give. None where no GPU event of
+        them has a time.
+        """
+        gpu = self.gpu
+        timed = [span.work for span in spans if bool(gpu.usable[span.work].any())]
+        return float(np.median([gpu.busy(work) for work in timed])) if timed else None
 
     def region_groups(self) -> dict[str, list[Span]]:
         """Calls by region name, in order of first call."""

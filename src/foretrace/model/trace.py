@@ -17,6 +17,7 @@ from foretrace.model.spans import Spans
 from foretrace.schema.display import Displayed
 from foretrace.schema.gaps import with_gaps
 from foretrace.schema.ledger import LedgerBuilder
+from foretrace.schema.run_record import RecordedRun, read_run
 from foretrace.schema.tables import KINDS, TABLES, Tables
 
 if TYPE_CHECKING:
@@ -100,6 +101,11 @@ class Trace(Displayed):
                 with_gaps(step, step >= 0, "step"),
             ]
         )
+
+    @cached_property
+    def run(self) -> RecordedRun:
+        """The run record beside the file: times without the profiler."""
+        return read_run(self.path)
 
     @cached_property
     def arguments(self) -> Arguments:
