@@ -172,22 +172,6 @@ def together(trace: Trace, cases: Sequence[Case]) -> Group | None:
     return Group(seen, count, order.per_step(ns), round(ns / every, 4), ids(order.events_of(rows)))
 
 
-def idle_per_step(trace: Trace) -> int:
-    """GPU idle time of a step: no saving on the host alone can exceed it."""
-    return trace.order.per_step(int(trace.idle.length.sum()))
-
-
-def chains_with(trace: Trace, wanted: Callable[[tuple[str, ...]], bool]) -> Bools:
-    """Which launches have an op path that passes `wanted`, tested once per distinct path."""
-    order = trace.order
-    numbers, first, inverse = np.unique(order.chain, return_index=True, return_inverse=True)
-    answers = [
-        number >= 0 and bool(wanted(trace.host.op_chain(int(order.op[at]))))
-        for number, at in zip(numbers.tolist(), first.tolist(), strict=True)
-    ]
-    return np.array(answers, bool)[inverse.reshape(-1)] if len(numbers) else np.zeros(0, bool)
-
-
 def mixed(key: NDArray[np.uint64], number: Ints) -> NDArray[np.uint64]:
     """The hash of a sequence, one number further on."""
     return key * np.uint64(0x9E3779B97F4A7C15) + (number + 1).astype(np.uint64)
