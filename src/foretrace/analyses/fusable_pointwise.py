@@ -38,8 +38,8 @@ from foretrace.analyses._common import (
     each,
     following,
     ids,
-    listing,
     per,
+    shortened,
     tensor_text,
 )
 from foretrace.analyses.unfused_optimizer import optimizer_rows
@@ -65,7 +65,6 @@ WRITERS = frozenset(
 REACH = 6
 # The shortest time of any kernel: an addition of 64 x 64 elements takes 0.9 us on an H200.
 SHORTEST_NS = 800
-NAMED = 6  # ops of one group that fit a line
 
 
 def _check(trace: Trace) -> Iterator[Finding]:
@@ -80,7 +79,7 @@ def _check(trace: Trace) -> Iterator[Finding]:
     saved = order.per_step(sum(group["at_most_ns"] * group["count"] for group in groups))
     shown = [group | {"count": each(trace, group["count"])} for group in groups[:LISTED]]
     first = shown[0]
-    ops = _short(first["ops"])
+    ops = shortened(first["ops"])
     title = f"{ops} could be one kernel"
     most = f"{first['intermediate']} is written and read again. "
     if len(groups) > 1:
@@ -95,11 +94,6 @@ def _check(trace: Trace) -> Iterator[Finding]:
     events = ids(order.events_of(places))
     repair = "fuse with torch.compile"
     yield Finding(RULE.name, "found", title, detail, evidence, events, saved, repair)
-
-
-def _short(ops: list[str]) -> str:
-    more = len(ops) - NAMED
-    return listing([*ops[:NAMED], f"{more} more"] if more > 0 else ops)
 
 
 def _groups(trace: Trace) -> tuple[list[dict[str, Any]], Ints]:

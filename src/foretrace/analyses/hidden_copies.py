@@ -44,6 +44,14 @@ CAUSES = {
 }
 
 
+# What removes the copies of the costliest cause; the path of the others does not tell.
+REPAIRS = {
+    "convolution": "use channels_last (memory_format=torch.channels_last)",
+    "contiguous": "avoid contiguous() (other strides, or torch.compile)",
+    "reshape": "avoid the copy of reshape() (other strides, or torch.compile)",
+}
+
+
 def _check(trace: Trace) -> Iterator[Finding]:
     by_cause: dict[str, list[Ints]] = {}
     for mine, path in paths(trace, plain_copies(trace)):
@@ -62,7 +70,8 @@ def _check(trace: Trace) -> Iterator[Finding]:
     title = f"{plural(count, 'hidden copy', 'hidden copies')} {per(trace)}"
     detail = f"By cause: {', '.join(words[:4])}. A copy moves data and computes nothing."
     evidence = {"count": count, "ns": ns, "causes": causes[:LISTED]}
-    yield Finding(RULE.name, "found", title, detail, evidence, ids(trace.gpu.id[every]), ns)
+    events, repair = ids(trace.gpu.id[every]), REPAIRS.get(causes[0]["cause"], "")
+    yield Finding(RULE.name, "found", title, detail, evidence, events, ns, repair)
 
 
 def _cause(path: tuple[str, ...]) -> str:

@@ -9,11 +9,10 @@ waits, CUDA graphs or larger work, pinned memory, a faster data loader, or a lon
 profiler.
 
 How it is computed: see `foretrace.model.idle`. Each gap between GPU operations has one cause. It
-follows from where the next launch lies and what the host did before it. The part of a gap after
-that launch, beyond the latency of a launch, counts as queued whatever the cause. The figures are
-those of the step with the median idle time, so the first step, which fills the queue, does not
-count. The saving is at most the idle time of that step without the queued part, and at most what
-the run record beside the trace leaves of it.
+follows from where the next launch lies and what the host did before it. What follows that launch is
+time in the queue. The figures are those of the step with the median idle time, so the first step,
+which fills the queue, does not count. The saving is at most the idle time of that step without the
+time in the queue, and at most what the run record beside the trace leaves of it.
 
 When it is wrong: the profiler makes every op and launch slower, so a trace shows more idle time
 than a run without it. Host threads are taken together: an op on another thread can hide that the
@@ -31,12 +30,12 @@ import numpy as np
 from foretrace.analyses._common import ids, listing, per
 from foretrace.analyses._idle import (
     host_note,
-    host_part,
     limited,
-    typical_step,
+    typical_idle,
     unproven,
     untold,
 )
+from foretrace.model import wall
 from foretrace.model.idle import CAUSES
 from foretrace.model.trace import Trace
 from foretrace.schema.finding import Finding, Rule
@@ -47,7 +46,8 @@ WORTH_TELLING = 0.05
 WORTH_NAMING = 0.02  # of the idle time: smaller causes are in the evidence
 WORDS = {
     "sync": "after the host waited for the GPU",
-    "device": "with the next operation already launched",
+    "queue": "while launched work waited in the queue",
+    "capture": "while the host captured a CUDA graph",
     "profiler": "while the profiler did its own work",
     "copy": "while the host copied data",
     "launch": "while the host issued ops",
@@ -55,7 +55,7 @@ WORDS = {
     "unknown": "before a GPU operation whose launch is not in the trace",
 }
 # Work that the profiler did not record may have run meanwhile.
-UNPROVEN = frozenset({"device", "unknown"})
+UNPROVEN = frozenset({"queue", "unknown"})
 NO_OPS = "before the next operation was launched"  # where the trace has no ops to tell more
 # The other causes have a rule of their own, or a repair that the trace cannot name.
 REPAIRS = {"host": "profile the host code between the ops (with_stack=True)"}
@@ -65,44 +65,40 @@ def _check(trace: Trace) -> Iterator[Finding]:
     if nothing := untold(trace, RULE):
         yield nothing
         return
-    idle, step, lost = trace.idle, typical_step(trace), unproven(trace)
-    length = idle.length * ~lost
-    total, unknown = step.total(length), step.total(idle.length * lost)
-    share = total / max(step.window_ns - unknown, 1)
+    idle = typical_idle(trace)
+    proven = ~unproven(trace, idle)
+    length, total = idle.length[proven], int(idle.length[proven].sum())
+    share = total / max(idle.window_ns - int(idle.length[~proven].sum()), 1)
     if share < WORTH_TELLING:
         return
-    by_cause = _by_cause(trace)
+    by_cause = {cause: int(length[idle.of(cause)[proven]].sum()) for cause in CAUSES}
     causes = sorted(by_cause.items(), key=lambda item: (-item[1], item[0]))
     words = WORDS if trace.host.is_op.any() else WORDS | {"host": NO_OPS, "launch": NO_OPS}
     lines = [
         f"{time_text(ns)} {words[cause]}" for cause, ns in causes if ns >= WORTH_NAMING * total
     ]
-    gaps = plural(int((length[step.gaps] > 0).sum()), "gap")
     steps = "a step" if trace.order.steps else "the time"
     cause = causes[0][0]
     what = "The trace shows no GPU work for" if cause in UNPROVEN else "The GPU is idle for"
     title = f"{what} {percent_text(share)} of {steps}, mostly {words[cause]}"
-    detail = f"{time_text(total)} {per(trace)} in {gaps}: {listing(lines)}. {host_note(trace)}"
+    saved = limited(trace, total - by_cause["queue"])
+    real = saved / max(idle.window_ns - total + saved, 1)
+    if wall.idle_limit_ns(trace) is not None:
+        title += f"; without the profiler for at most {percent_text(real)}"
+    gaps = len(np.unique(idle.end[proven]))
+    count = plural(gaps, "gap")
+    detail = f"{time_text(total)} {per(trace)} in {count}: {listing(lines)}. {host_note(trace)}"
     evidence = {
         "idle_ns": total,
         "share": round(share, 4),
-        "gaps": int((length > 0).sum()),
+        "gaps": gaps,
         "longest_ns": int(length.max()),
         "causes": {cause: ns for cause, ns in causes if ns},
     }
-    longest = idle.then[np.argsort(-length, kind="stable")]
+    longest = idle.then[proven][np.argsort(-length, kind="stable")]
     events = ids(trace.gpu.id[longest[longest >= 0]])
-    saved = limited(trace, total - by_cause["device"])
-    repair = REPAIRS.get(cause, "") if words is WORDS else ""
+    repair = REPAIRS.get(cause, "") if words is WORDS and real >= WORTH_TELLING else ""
     yield Finding(RULE.name, "found", title, detail, evidence, events, saved or None, repair)
-
-
-def _by_cause(trace: Trace) -> dict[str, int]:
-    """Idle time of the typical step by cause; what was queued is never blamed on the host."""
-    idle, step, proven = trace.idle, typical_step(trace), ~unproven(trace)
-    part = np.where(idle.of("device"), 0, host_part(trace)) * proven
-    found = {cause: step.total(part * idle.of(cause)) for cause in CAUSES}
-    return found | {"device": step.total(idle.length * proven - part)}
 
 
 RULE = Rule("idle_gaps", "Time in which the GPU did nothing", _check, ("gpu",))

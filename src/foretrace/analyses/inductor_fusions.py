@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from foretrace.analyses._common import LISTED, each, listing, per, together
+from foretrace.analyses._common import LISTED, each, per, shortened, together
 from foretrace.model.order import Case
 from foretrace.model.reach import VIEWS
 from foretrace.model.trace import Trace
@@ -45,7 +45,7 @@ def _check(trace: Trace) -> Iterator[Finding]:
         return
     libraries = {case.role for case in trace.order.cases if not _is_generated(case)}
     kernels = [_entry(trace, case, libraries) for case in whole.cases]
-    lines = [f"{_ops(entry)} ({entry['kind'] or 'other'})" for entry in kernels[:SPELT_OUT]]
+    lines = [f"{_ops(entry)} ({_kind(entry)})" for entry in kernels[:SPELT_OUT]]
     rest = max(len(kernels) - SPELT_OUT, 0)
     more = f"; {plural(rest, 'more kernel')} in the evidence" if rest else ""
     times = f"{times_text(whole.count)} {per(trace)}"
@@ -62,8 +62,12 @@ def _is_generated(case: Case) -> bool:
     return case.id.family.startswith("inductor")
 
 
+def _kind(entry: dict[str, Any]) -> str:
+    return str(entry["kind"] or "other").replace("_", " ")
+
+
 def _ops(entry: dict[str, Any]) -> str:
-    return listing(entry["ops"]) or "no op in the name"
+    return shortened(entry["ops"]) or "no op in the name"
 
 
 def _entry(trace: Trace, case: Case, libraries: set[str]) -> dict[str, Any]:

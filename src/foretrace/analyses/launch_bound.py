@@ -28,17 +28,10 @@ from typing import Any
 import numpy as np
 
 from foretrace.analyses._common import counted, each, ids, per
-from foretrace.analyses._idle import (
-    host_note,
-    host_part,
-    limited,
-    typical_step,
-    unproven,
-    untold,
-)
+from foretrace.analyses._idle import host_note, limited, typical_idle, unproven, untold
 from foretrace.analyses.graph_launches import graph_rows
 from foretrace.model import bounds
-from foretrace.model.intervals import Bools, Ints
+from foretrace.model.intervals import Ints
 from foretrace.model.trace import Trace
 from foretrace.schema.finding import Finding, Rule
 from foretrace.units import percent_text, plural, time_text
@@ -53,24 +46,26 @@ def _check(trace: Trace) -> Iterator[Finding]:
     if nothing := untold(trace, RULE):
         yield nothing
         return
-    idle, step, busy = trace.idle, typical_step(trace), _busy(trace)
-    proven = idle.length * ~unproven(trace)
-    short = idle.of("launch", "host") & (idle.length < ISSUING_NS)
-    starved = np.where(short & (proven > 0), host_part(trace), 0)
-    total, saved = limited(trace, step.total(proven)), limited(trace, step.total(starved))
+    idle, busy = typical_idle(trace), _busy(trace)
+    proven = ~unproven(trace, idle) & ~idle.of("queue")
+    starving = proven & idle.of("launch", "host") & (idle.length < ISSUING_NS)
+    total, saved = (limited(trace, idle.length[part].sum()) for part in (proven, starving))
     idle_share = total / max(total + busy, 1)
-    if idle_share <= bounds.OVERHEAD_IDLE or saved < MOSTLY * total or _by_graphs(trace):
+    if idle_share <= bounds.MOSTLY_IDLE or saved < MOSTLY * total or _by_graphs(trace):
         return
-    launches, seen = _launches(trace, starved > 0)
+    launches, seen = _launches(trace)
     title = _title(trace, seen)
+    several = seen["kernels"] > 1
+    advice = "A CUDA graph replays the kernels of a step with one launch and"
+    if not several:
+        advice = "More work in one launch, or fewer ops before it,"
     detail = (
         f"The GPU time is {time_text(busy)} {per(trace)}, and the GPU was idle before "
-        f"{percent_text(seen['empty_queue_share'])} of its kernels. A CUDA graph replays the "
-        f"kernels of a step with one launch and saves at most {time_text(saved)} {per(trace)}. "
-        f"{host_note(trace)}"
+        f"{percent_text(seen['empty_queue_share'])} of its kernels. {advice} saves at most "
+        f"{time_text(saved)} {per(trace)}. {host_note(trace)}"
     )
-    evidence = seen | {"busy_ns": busy, "idle_share": round(idle_share, 4)}
-    repair = 'CUDA graph (mode="reduce-overhead")'
+    evidence: dict[str, Any] = seen | {"busy_ns": busy, "idle_share": round(idle_share, 4)}
+    repair = 'CUDA graph (mode="reduce-overhead")' if several else ""
     yield Finding(RULE.name, "found", title, detail, evidence, ids(launches), saved, repair)
 
 
@@ -94,12 +89,12 @@ def _title(trace: Trace, seen: dict[str, Any]) -> str:
     return f"{count}{spread}; the median kernel takes {time_text(seen['kernel_ns'])}"
 
 
-def _launches(trace: Trace, starving: Bools) -> tuple[Ints, dict[str, Any]]:
+def _launches(trace: Trace) -> tuple[Ints, dict[str, Any]]:
     """The calls that launch kernels: how many, how far apart, how often into an empty queue."""
-    gpu, order = trace.gpu, trace.order
+    gpu, order, idle = trace.gpu, trace.order, trace.idle
     rows = np.flatnonzero(counted(trace) & gpu.usable & gpu.is_kernel & (gpu.launch >= 0))
     ended = np.zeros(len(gpu), bool)
-    ended[trace.idle.then[starving & (trace.idle.then >= 0)]] = True
+    ended[idle.then[idle.of("launch", "host") & (idle.then >= 0)]] = True
     launches = np.unique(gpu.launch[rows])
     apart, length = np.diff(np.sort(trace.host.start[launches])), order.length[order.counts]
     return launches, {

@@ -26,6 +26,7 @@ from foretrace.analyses._common import bare, each, ids, inside_steps, listing, p
 from foretrace.analyses._idle import host_note, most_idle
 from foretrace.model.reach import views
 from foretrace.model.trace import Trace
+from foretrace.schema import compiled
 from foretrace.schema.finding import Finding, Rule
 from foretrace.units import plural, time_text
 
@@ -52,7 +53,8 @@ def _check(trace: Trace) -> Iterator[Finding]:
     shown = listing([*names[:NAMED], *more])
     detail = f"{shown} launched nothing and took {spent}. {host_note(trace)}"
     saved, evidence = min(host_ns, most_idle(trace)), {"calls": calls, "host_ns": host_ns}
-    repair = "resolve views once with torch.compile" if saved else ""
+    compiled_already = bool(trace.host.named(compiled.is_row).any())
+    repair = "" if compiled_already or not saved else "resolve views once with torch.compile"
     yield Finding(RULE.name, "found", title, detail, evidence, ids(rows), saved or None, repair)
 
 

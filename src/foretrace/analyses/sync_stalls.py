@@ -22,7 +22,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from foretrace.analyses._common import LISTED, each, ids, inside_steps, listing, per
-from foretrace.analyses._idle import host_note, host_part, limited, typical_step, unproven
+from foretrace.analyses._idle import host_note, limited, typical_idle, unproven
 from foretrace.model.intervals import Ints
 from foretrace.model.trace import Trace
 from foretrace.schema.finding import Finding, Rule
@@ -45,8 +45,9 @@ def _check(trace: Trace) -> Iterator[Finding]:
     makers = host.nearest_op(host.parent[waits])
     pairs = zip(waits.tolist(), makers.tolist(), strict=True)
     names = Counter(_name(trace, call, op) for call, op in pairs)
-    after, step = _after(trace), typical_step(trace)
-    lost = limited(trace, step.total(after))
+    idle = typical_idle(trace)
+    after = idle.length * (idle.of("sync") & (idle.then >= 0) & ~unproven(trace, idle))
+    lost = limited(trace, after.sum())
     waited, count = order.per_step(int(host.length[waits].sum())), each(trace, len(waits))
     calls = {name: each(trace, number) for name, number in names.most_common(LISTED)}
     then = f"the GPU is then idle for {time_text(lost)}" if lost else "no GPU time is lost by it"
@@ -55,7 +56,7 @@ def _check(trace: Trace) -> Iterator[Finding]:
     detail = f"Calls: {listed}. The host waits {time_text(waited)} {per(trace)}. "
     detail += host_note(trace) if lost else "The next work was already queued, or none followed."
     evidence = {"waits": count, "waited_ns": waited, "idle_ns": lost, "calls": calls}
-    repair = _repair(_costliest(trace, waits, after * step.gaps)) if lost else ""
+    repair = _repair(_costliest(trace, waits, idle.end, after)) if lost else ""
     events = ids(np.sort(waits))
     yield Finding(RULE.name, "found", title, detail, evidence, events, lost or None, repair)
 
@@ -70,20 +71,11 @@ def _inside(trace: Trace) -> Ints:
     return waits[host.end[waits] <= launches.max()] if len(launches) else waits[:0]
 
 
-def _after(trace: Trace) -> Ints:
-    """Of each gap what a wait cost: from where the GPU ran dry to the launch of its next work."""
-    idle = trace.idle
-    followed = idle.of("sync") & (idle.then >= 0) & ~unproven(trace)
-    return np.where(followed, host_part(trace), 0)
-
-
-def _costliest(trace: Trace, waits: Ints, cost: Ints) -> str:
-    """The wait that the GPU was idle after for longest."""
+def _costliest(trace: Trace, waits: Ints, end: Ints, cost: Ints) -> str:
+    """The wait that the GPU was idle after for longest, of gaps with their end and cost."""
     host, lost = trace.host, Counter[str]()
     waits = waits[np.argsort(host.start[waits], kind="stable")]
-    last = (
-        np.searchsorted(host.start[waits], trace.idle.end) - 1
-    )  # the last one before the gap's end
+    last = np.searchsorted(host.start[waits], end) - 1
     for at, ns in zip(last[cost > 0].tolist(), cost[cost > 0].tolist(), strict=True):
         call = int(waits[max(at, 0)])
         lost[_name(trace, call, int(host.nearest_op(host.parent[[call]])[0]))] += ns

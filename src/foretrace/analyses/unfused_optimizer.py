@@ -25,7 +25,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from foretrace.analyses._common import bare, counted, each, ids, per
-from foretrace.analyses._idle import host_note, host_part, limited, typical_step, unproven
+from foretrace.analyses._idle import host_note, limited, typical_idle, unproven
 from foretrace.model.intervals import Ints
 from foretrace.model.trace import Trace
 from foretrace.schema.finding import Finding, Rule
@@ -54,8 +54,9 @@ def _check(trace: Trace) -> Iterator[Finding]:
     if len(rows) <= FEW * len(spans) or any(re.search(FUSED, name) for name in names):
         return
     ns, passes = int(gpu.length[rows].sum()), _passes(trace, rows)
-    gaps = host_part(trace) * (np.isin(trace.idle.then, rows) & ~unproven(trace))
-    before = limited(trace, typical_step(trace).total(gaps))
+    idle = typical_idle(trace)
+    gaps = np.isin(idle.then, rows) & ~idle.of("queue") & ~unproven(trace, idle)
+    before = limited(trace, idle.length[gaps].sum())
     count = each(trace, len(rows))
     longest = next(iter(passes))
     repair, advice = "torch.compile(optimizer.step)", "torch.compile fuses this optimizer's step."
