@@ -184,6 +184,15 @@ def together(trace: Trace, cases: Sequence[Case]) -> Group | None:
     return Group(seen, count, order.per_step(ns), round(ns / every, 4), ids(order.events_of(rows)))
 
 
+def within(trace: Trace, at: Ints, wanted: Callable[[str], bool]) -> Ints:
+    """The nearest range of a wanted name around each of these host events, or -1."""
+    host, at = trace.host, at.copy()
+    found = host.named(wanted)
+    while (climbing := (at >= 0) & ~found[np.maximum(at, 0)]).any():
+        at[climbing] = host.parent[at[climbing]]
+    return at
+
+
 def mixed(key: NDArray[np.uint64], number: Ints) -> NDArray[np.uint64]:
     """The hash of a sequence, one number further on."""
     return key * np.uint64(0x9E3779B97F4A7C15) + (number + 1).astype(np.uint64)

@@ -27,7 +27,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from foretrace.analyses._common import counted, each, ids, per
+from foretrace.analyses._common import counted, each, ids, per, within
 from foretrace.model.about import device_of
 from foretrace.model.costs import peak_flops
 from foretrace.model.intervals import Ints
@@ -45,7 +45,7 @@ LEAST_SHARE = 0.5
 
 
 def _check(trace: Trace) -> Iterator[Finding]:
-    call = _fallback_calls(trace)
+    call = within(trace, trace.gpu.op, lambda name: name == FALLBACK)
     fallback = np.flatnonzero((call >= 0) & counted(trace))
     if len(fallback):
         what = "scaled_dot_product_attention fell back to the math path"
@@ -80,15 +80,6 @@ def _least_ns(trace: Trace, rows: Ints) -> float:
     products = np.array([case.role == "gemm" for case in order.cases], bool)[order.case]
     work = float(flops[products & np.isin(order.row, rows)].sum())
     return work * LEAST_SHARE / top * 1e9 if top else 0.0
-
-
-def _fallback_calls(trace: Trace) -> Ints:
-    """The call of the fallback op above each row of `gpu`, or -1."""
-    host, at = trace.host, trace.gpu.op.copy()
-    above = host.named(lambda name: name == FALLBACK)
-    while (climbing := (at >= 0) & ~above[np.maximum(at, 0)]).any():
-        at[climbing] = host.parent[at[climbing]]
-    return at
 
 
 def _by_hand(trace: Trace) -> list[tuple[int, int]]:

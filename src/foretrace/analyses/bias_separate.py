@@ -41,7 +41,7 @@ from foretrace.schema.finding import Finding, Rule
 from foretrace.units import bytes_text, plural, time_text
 
 PRODUCTS = frozenset({"gemm", "gemv", "conv"})
-VECTOR = "a bias vector"
+VECTOR, MATRIX = "a bias vector", "a whole matrix"
 ADDITIONS = frozenset({"aten::add", "aten::add_"})
 
 
@@ -62,10 +62,13 @@ def _check(trace: Trace) -> Iterator[Finding]:
     kinds = sorted({_kind(left, right) for left, right, _ in seen})
     additions = f"{plural(total, 'addition')} {per(trace)}"
     title = f"{additions} in a kernel after the product: {listing(kinds)}"
+    copied = (
+        " PyTorch's addmm copies a whole matrix before it adds to it." if MATRIX in kinds else ""
+    )
     detail = (
         f"Each writes the product again. If the product added it: {bytes_text(moved)} less memory "
         f"traffic {per(trace)}, which saves at most {time_text(saved)}. The trace shows sizes and "
-        "order, not that it is the same tensor."
+        f"order, not that it is the same tensor.{copied}"
     )
     shown = [_entry(trace, *entry) for entry in seen[:LISTED]]
     evidence = {"additions": total, "kinds": kinds, "bytes": moved, "pairs": shown}
@@ -89,7 +92,7 @@ def _kind(product: Case, addition: Case) -> str:
     if large.bytes != product.bytes_written:
         return ""
     if small.bytes == product.bytes_written:
-        return "a whole matrix"
+        return MATRIX
     return VECTOR if _is_vector(small.dims, large.dims) else ""
 
 

@@ -33,7 +33,7 @@ def _check(trace: Trace) -> Iterator[Finding]:
         return
     device = device_of(trace.about)
     faster = device is None or "tf32" in device.peak_flops
-    repair, advice = "torch.autocast", "This card's tensor cores take 16-bit types only"
+    repair, advice = "torch.autocast (float16)", "This card's tensor cores take 16-bit types only"
     if faster:
         repair = _tf32({case.role for case in whole.cases})
         advice = f"TF32 ({repair}) or bf16 would use the tensor cores"

@@ -14,7 +14,8 @@ A matrix product may lie between two of them if it makes the other operand (gelu
 then the gating mul). One kernel for the group must still read every operand that comes from outside
 once, and write every result that nobody in the group reads. The saving is at most the time of the
 kernels, less that traffic at the card's full bandwidth (where it fits the cache: less the 0.8 us
-that any kernel takes). Kernels of an optimizer step are in `unfused_optimizer`.
+that any kernel takes). Kernels of an optimizer step are in `unfused_optimizer`. Those that compiled
+code launched are left out.
 
 When it is wrong: a trace records sizes, not which tensor is which. An intermediate that is also
 needed later (by the backward pass) must still be written; then only the read is saved. A reduction
@@ -41,12 +42,14 @@ from foretrace.analyses._common import (
     per,
     shortened,
     tensor_text,
+    within,
 )
 from foretrace.analyses.unfused_optimizer import optimizer_rows
 from foretrace.model.costs import Tensor
 from foretrace.model.intervals import Ints
 from foretrace.model.order import Case
 from foretrace.model.trace import Trace
+from foretrace.schema import compiled
 from foretrace.schema.finding import Finding, Rule
 from foretrace.units import bytes_text, plural, time_text, times_text
 
@@ -54,6 +57,7 @@ from foretrace.units import bytes_text, plural, time_text, times_text
 _FUSABLE = "pointwise copy reduction normalization softmax scatter_gather random"
 FUSABLE = frozenset(_FUSABLE.split())
 PRODUCTS = frozenset({"gemm", "gemv", "conv"})
+OPAQUE = PRODUCTS | {"attention"}
 # Results that have the size of the first operand, whatever else the kernel writes.
 LIKE_FIRST = frozenset({"normalization", "softmax"})
 # Write their operand without reading it.
@@ -107,14 +111,18 @@ def _groups(trace: Trace) -> tuple[list[dict[str, Any]], Ints]:
     seen: dict[bytes, list[Ints]] = {}
     for mine in np.split(places, cuts) if len(places) else ():
         seen.setdefault(order.case[mine].tobytes(), []).append(mine)
-    return [_group(trace, found) for found in seen.values()], places
+    groups = [_group(trace, found) for found in seen.values()]
+    return [group for group in groups if group["at_most_ns"]], places
 
 
 def _links(trace: Trace) -> tuple[Ints, Ints]:
     """(readers, their writers) among the kernels, as places in launch order."""
     order, cases = trace.order, trace.order.cases
-    reads = cache(lambda left, right: _reads(cases[left], cases[right]))
-    run = np.cumsum(~np.array([case.role in FUSABLE for case in cases], bool)[order.case])
+    # kernels that help a product (a split-K sum, a bias) stay with it
+    products = {case.op for case in cases if case.role in OPAQUE}
+    fusable = [case.role in FUSABLE and case.op not in products for case in cases]
+    reads = cache(lambda left, right: fusable[left] and _reads(cases[left], cases[right]))
+    run = np.cumsum(~np.array(fusable, bool)[order.case])
     pairs = []
     for distance in range(1, REACH + 1):
         right = following(order, distance, reads)
@@ -124,8 +132,10 @@ def _links(trace: Trace) -> tuple[Ints, Ints]:
     fed = far[np.isin(far, feeds) & (run[far] > run[far - 2])]
     reader = np.concatenate([fed, *(right for right, _ in pairs)])
     writer = np.concatenate([fed - 2, *(right - distance for right, distance in pairs)])
-    other = ~np.isin(order.row, optimizer_rows(trace))
-    kept = other[reader] & other[writer]
+    # what torch.compile left apart stays apart
+    other = within(trace, order.op, compiled.is_row) < 0
+    other &= ~np.isin(order.row, optimizer_rows(trace))
+    kept = other[reader] & other[writer] & np.array(fusable, bool)[order.case[reader]]
     return reader[kept], writer[kept]
 
 
@@ -144,7 +154,8 @@ def _joined(size: int, reader: Ints, writer: Ints) -> Ints:
 def _reads(left: Case, right: Case) -> bool:
     """Whether the second may read what the first wrote: not if both do one thing in place."""
     same = left.op == right.op and left.op.endswith("_") and left.op != "aten::copy_"
-    both = left.role in FUSABLE and right.role in FUSABLE
+    # torch.compile knows what ATen's ops compute; others it calls as they are
+    both = left.op.startswith("aten::") and right.op.startswith("aten::")
     return both and not same and bool(right.bytes_written) and _operand(left, right) is not None
 
 

@@ -54,15 +54,16 @@ def _check(trace: Trace) -> Iterator[Finding]:
     if idle_share <= bounds.MOSTLY_IDLE or saved < MOSTLY * total or _by_graphs(trace):
         return
     launches, seen = _launches(trace)
-    title = _title(trace, seen)
+    count = f"{plural(seen['launches'], 'launch', 'launches')} {per(trace)}"
+    unit = "a step" if trace.order.steps else "the recording"
+    title = f"{count}; {unit} cannot go below its {time_text(busy)} of GPU time"
     several = seen["kernels"] > 1
     advice = "A CUDA graph replays the kernels of a step with one launch and"
     if not several:
         advice = "More work in one launch, or fewer ops before it,"
     detail = (
-        f"The GPU time is {time_text(busy)} {per(trace)}, and the GPU was idle before "
-        f"{percent_text(seen['empty_queue_share'])} of its kernels. {advice} saves at most "
-        f"{time_text(saved)} {per(trace)}. {host_note(trace)}"
+        f"{_medians(seen)}The GPU was idle before {percent_text(seen['empty_queue_share'])} of its "
+        f"kernels. {advice} saves at most {time_text(saved)} {per(trace)}. {host_note(trace)}"
     )
     evidence: dict[str, Any] = seen | {"busy_ns": busy, "idle_share": round(idle_share, 4)}
     repair = 'CUDA graph (mode="reduce-overhead")' if several else ""
@@ -82,11 +83,11 @@ def _by_graphs(trace: Trace) -> bool:
     return int(length[graph_rows(trace)].sum()) > MOSTLY * int(length[counted(trace)].sum())
 
 
-def _title(trace: Trace, seen: dict[str, Any]) -> str:
-    count = f"{plural(seen['launches'], 'launch', 'launches')} {per(trace)}"
-    apart = seen["launch_interval_ns"]
-    spread = f", one every {time_text(apart)}" if apart is not None else ""
-    return f"{count}{spread}; the median kernel takes {time_text(seen['kernel_ns'])}"
+def _medians(seen: dict[str, Any]) -> str:
+    if seen["launch_interval_ns"] is None:
+        return ""
+    apart, length = time_text(seen["launch_interval_ns"]), time_text(seen["kernel_ns"])
+    return f"Launches are {apart} apart, kernels take {length} (medians). "
 
 
 def _launches(trace: Trace) -> tuple[Ints, dict[str, Any]]:

@@ -55,9 +55,10 @@ def _check(trace: Trace) -> Iterator[Finding]:
     unnamed = "" if trace.has("shapes") else " (record_shapes=True would name the dimension)"
     title = f"{products} with narrow loads{unnamed}"
     if culprits:
-        sizes = listing([str(size) for size in culprits[:4]])
+        costly = dict.fromkeys(size for entry in kernels for size in entry["dimensions"].values())
+        sizes = listing([str(size) for size in list(costly)[:4]])
         verb = "is not a multiple" if len(culprits) == 1 else "are not multiples"
-        title = f"{sizes} {verb} of {kernels[0]['multiple_of']}: {products} on slower kernels"
+        title = f"{sizes} {verb} of {kernels[0]['multiple_of']}: {products} with narrow loads"
     detail = (
         f"{_older(trace, kernels)}Total: {time_text(whole.ns)} {per(trace)}, "
         f"{percent_text(whole.share)} of kernel time. At the card's peak the same arithmetic would "

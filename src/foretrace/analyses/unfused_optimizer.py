@@ -62,12 +62,13 @@ def _check(trace: Trace) -> Iterator[Finding]:
     repair, advice = "torch.compile(optimizer.step)", "torch.compile fuses this optimizer's step."
     if kind in HAVE_FUSED:
         repair = f"torch.optim.{kind}(..., fused=True)"
-        advice = "fused=True makes one pass over parameters and state."
+        since = " (torch 2.3 or later)" if kind == "SGD" else ""
+        advice = f"fused=True{since} makes one pass over parameters and state."
     title = f"{kind} runs {plural(count, 'kernel')} {per(trace)} instead of one pass"
+    gap = f" and {time_text(before)} of idle GPU time before them" if before else ""
     detail = (
-        f"{time_text(step(ns))} in these kernels and {time_text(before)} of idle GPU time "
-        f"before them {per(trace)}. The longest pass is {bare(longest)} with "
-        f"{time_text(step(passes[longest]))}. {advice} {host_note(trace)}"
+        f"{time_text(step(ns))} in these kernels{gap} {per(trace)}. The longest pass is "
+        f"{bare(longest)} with {time_text(step(passes[longest]))}. {advice} {host_note(trace)}"
     )
     evidence = {
         "optimizer": kind,

@@ -38,7 +38,7 @@ def _check(trace: Trace) -> Iterator[Finding]:
     early = int(gpu.before_recording.sum()) if host.is_launch.any() else None
     names = [host.names[name] for name in host.name[gpu.id[rows]].tolist()]
     shorts = Counter(families.decode(name).short for name in names)
-    before = f"; {early:,} of them were launched before the recording" if early else ""
+    before = f" ({early:,} launched before the recording)" if early else ""
     often = listing([name for name, _ in shorts.most_common(3)])
     title = f"{plural(len(rows), 'GPU operation')} without a launch in the trace"
     spent = f"{time_text(ns)}, {percent_text(share)} of GPU time"
