@@ -32,12 +32,11 @@ from foretrace.schema.finding import Finding, Rule
 from foretrace.units import plural
 
 ENGINE = "autograd::engine::evaluate_function: "
-# Tried in this order: `reshape` and `contiguous` call `clone`, and all of them `copy_`.
+# Tried in this order: all of them call `clone`, and that calls `copy_`.
 CAUSES = {
     "aten::contiguous": "contiguous",
     "aten::reshape": "reshape",
     "aten::flatten": "reshape",
-    "aten::clone": "clone",
     "aten::cudnn_convolution": "convolution",
     "aten::miopen_convolution": "convolution",
     "aten::convolution_backward": "convolution",
@@ -47,8 +46,8 @@ CAUSES = {
 # What removes the copies of the costliest cause; the path of the others does not tell.
 REPAIRS = {
     "convolution": "use channels_last (memory_format=torch.channels_last)",
-    "contiguous": "avoid contiguous() (other strides, or torch.compile)",
-    "reshape": "avoid the copy of reshape() (other strides, or torch.compile)",
+    "contiguous": "avoid contiguous() (keep strides that the next op takes)",
+    "reshape": "avoid the copy of reshape() (keep strides that it takes)",
 }
 
 
@@ -78,6 +77,8 @@ def _cause(path: tuple[str, ...]) -> str:
     """Why a copy below this path was made; "" for an explicit copy or another rule's."""
     if len(path) < 2 or path[-1] in ADDING:
         return ""
+    if path[0] == "aten::clone":
+        return "clone"
     known = (cause for op, cause in CAUSES.items() if op in path)
     return next(known, f"inside {path[0].removeprefix(ENGINE)}")
 

@@ -96,7 +96,7 @@ def _medians(seen: dict[str, Any]) -> str:
 
 def _launches(trace: Trace) -> tuple[Ints, dict[str, Any]]:
     """The calls that launch kernels: how many, how far apart, how often into an empty queue."""
-    gpu, order, idle = trace.gpu, trace.order, trace.idle
+    gpu, order, idle = trace.gpu, trace.order, trace.gaps.every
     rows = np.flatnonzero(counted(trace) & gpu.usable & gpu.is_kernel & (gpu.launch >= 0))
     ended = np.zeros(len(gpu), bool)
     ended[idle.then[idle.of("launch", "host") & (idle.then >= 0)]] = True
