@@ -1,0 +1,21 @@
+"""GeGLU: gelu of one half times the other, in one kernel or two."""
+
+from __future__ import annotations
+
+from foretrace.model.groups._group import GpuWork, Pattern, WorkGroup, named, word_test
+
+_KERNEL = word_test(r"gelu_?(and_?)?mul|geglu|act_and_mul.*gelu")
+
+
+def _test(work: GpuWork) -> object:
+    if work.origins:
+        return work.origins >= {"gelu", "mul"} and not work.reduces
+    return _KERNEL(work.words) or any(_KERNEL(op) for op in work.ops)
+
+
+GROUP = WorkGroup(
+    "GeGLU",
+    52,
+    named("GeGLU", _test),
+    (Pattern("gelu gemm* mul", same_size=True),),
+)
