@@ -87,7 +87,8 @@ class _Naming:
         self.call: Ints = modules.own.copy()
         backward = np.array([work.backward for work in distinct.kinds], bool)
         self.backward: Bools = backward[distinct.kind]
-        self.sequence = Sequence(trace, distinct)
+        copied = trace.gpu.is_memcpy & self._flags("weak", True)[self.group]
+        self.sequence = Sequence(trace, distinct, trace.gpu.is_kernel | copied)
 
     def done(self) -> Grouped:
         for group in every():

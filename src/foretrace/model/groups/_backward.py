@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from foretrace.model import paths
+from foretrace.model.groups._group import ENGINE, RERUN
 from foretrace.model.intervals import Bools, Ints
 from foretrace.schema.gaps import filled
 
@@ -29,7 +30,7 @@ class Nodes:
         self.sequence[event] = filled(table["sequence"], -1)
         self.is_node: Bools = np.zeros(host.count, bool)
         self.is_node[event] = filled(table["forward_thread"], 0) != 0
-        self.is_node |= (self.sequence >= 0) & host.named(_is_node)
+        self.is_node |= (self.sequence >= 0) & host.named(lambda name: name.startswith(ENGINE))
         made = np.flatnonzero((self.sequence >= 0) & ~self.is_node)
         made = made[np.lexsort((host.start[made], self.sequence[made]))]
         last = np.flatnonzero(np.diff(self.sequence[made], append=-2))
@@ -50,7 +51,8 @@ class Nodes:
         if not self.is_node.any() or not len(self.op):
             return np.full(len(gpu), -1, np.int64)
         node = paths.nearest(host, gpu.launch, self.is_node)
-        wanted = np.where(node >= 0, self.sequence[np.maximum(node, 0)], -1)
+        node[host.named(RERUN.search)[node]] = -1
+        wanted = np.where(node >= 0, self.sequence[node], -1)
         place = np.minimum(np.searchsorted(self.number, wanted), len(self.number) - 1)
         return np.where((wanted >= 0) & (self.number[place] == wanted), self.op[place], -1)
 
@@ -64,11 +66,10 @@ class Nodes:
         low = min(int(gpu.launched[rows].min()), int(host.start[ops].min()))
         width = max(int(gpu.launched[rows].max()), int(host.end[ops].max())) - low + 1
         key = track * width + gpu.launched[rows] - low
-        at = np.searchsorted(key, host.track[ops] * width + host.end[ops] - low, side="right")
+        thread = host.track[ops].astype(np.int64)
+        at = np.searchsorted(key, thread * width + host.end[ops] - low, side="right")
         before, after = np.maximum(at - 1, 0), np.minimum(at, len(rows) - 1)
-        same = [track[place] == host.track[ops] for place in (before, after)]
-        return np.where(same[0], rows[before], -1), np.where(same[1], rows[after], -1)
-
-
-def _is_node(name: str) -> bool:
-    return name.startswith("autograd::engine::evaluate_function")
+        return (
+            np.where(track[before] == thread, rows[before], -1),
+            np.where(track[after] == thread, rows[after], -1),
+        )

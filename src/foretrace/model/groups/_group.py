@@ -14,9 +14,10 @@ from foretrace.model.costs import OpCall
 from foretrace.schema.kernel import KernelId
 
 PRODUCTS = frozenset({"gemm", "gemv"})
-_NODE = re.compile(r"(?:autograd::engine::evaluate_function: )?([\w:]+Backward\d*)")
-# These run forward kernels in the backward pass, or kernels whose names say what they are.
-_RERUN = re.compile(r"Checkpoint|CompiledFunction")
+ENGINE = "autograd::engine::evaluate_function: "
+_NODE = re.compile(rf"{ENGINE}|Backward\d*$")
+# One node for many ops: a checkpoint runs them forward again, a compiled graph has all of them.
+RERUN = re.compile(r"Checkpoint|CompiledFunction")
 
 
 class GpuWork(Struct, frozen=True, dict=True):
@@ -35,7 +36,7 @@ class GpuWork(Struct, frozen=True, dict=True):
     @cached_property
     def ops(self) -> frozenset[str]:
         """Names in the path as plain words: `aten::_fused_adamw_` is `fused_adamw`."""
-        return frozenset(plain(name) for name in self.path)
+        return frozenset(plain(name) for name in self.path if not name.startswith("triton_"))
 
     @cached_property
     def origins(self) -> frozenset[str]:
@@ -58,15 +59,14 @@ class GpuWork(Struct, frozen=True, dict=True):
     @cached_property
     def backward(self) -> bool:
         """Launched by a node of autograd's backward pass."""
-        nodes = (_NODE.fullmatch(name) for name in self.path)
-        found = [node[1] for node in nodes if node]
-        return bool(found) and not _RERUN.search(found[-1])
+        nodes = [name for name in self.path if _NODE.search(name)]
+        return bool(nodes) and "Checkpoint" not in nodes[-1]
 
 
 class Pattern(Struct, frozen=True):
     """A sequence of kernels on one stream, as a regular expression over words.
 
-    The words are ops; `gemm` is any matrix product, `cast` a copy that changes the type. With
+    The words are ops; `gemm` is a matrix product, `bmm` a batched one, `cast` a copy that changes the type. With
     `same_size`, the first and the last kernel work on equally many elements. Products in a match
     stay products unless `products` is set.
     """

@@ -6,6 +6,7 @@ regular expression: a million kernels take a fraction of a second.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from functools import cached_property
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from foretrace.model.groups._distinct import Distinct
-from foretrace.model.groups._group import PRODUCTS, GpuWork, Pattern, plain
+from foretrace.model.groups._group import PRODUCTS, GpuWork, Pattern, plain, words
 from foretrace.model.intervals import Bools, Ints
 
 if TYPE_CHECKING:
@@ -22,30 +23,23 @@ if TYPE_CHECKING:
 
 _FIRST = 0x100  # characters below are regular expression syntax
 _ABSENT = "\x01"
-# of the ops that Inductor's kernels come from, those that a pattern needs
-_LOSSES = {"nll_loss_forward": "nll_loss", "_log_softmax": "log_softmax"}
-_MOVES = frozenset(
-    [
-        "copy",
-        "to",
-        "contiguous",
-        "clone",
-        "reshape",
-        "flatten",
-        "type",
-        "float",
-        "half",
-        "bfloat16",
-        "type_as",
-    ]
-)
+# Of the ops that Inductor's kernels come from, those that a pattern needs; the first counts.
+_ORIGINS = {
+    "nll_loss_forward": "nll_loss",
+    "_log_softmax": "log_softmax",
+    "_softmax": "softmax",
+}
+_MOVES = words("copy to contiguous clone reshape flatten type float half bfloat16 type_as")
 
 
 class Sequence:
-    """The kernels of a trace by stream, in the order of their launches, as words."""
+    """The chosen GPU rows by stream, in the order of their launches, as words."""
 
-    def __init__(self, trace: Trace, distinct: Distinct) -> None:
-        self.trace, self.row = trace, trace.order.row
+    def __init__(self, trace: Trace, distinct: Distinct, chosen: Bools) -> None:
+        gpu = self.gpu = trace.gpu
+        self.arguments = trace.arguments
+        order = gpu.launch_order[chosen[gpu.launch_order]]
+        self.row: Ints = order[np.argsort(gpu.lane[order], kind="stable")]
         written = [word(work) for work in distinct.kinds]
         self.letter = {each: chr(_FIRST + at) for at, each in enumerate(dict.fromkeys(written))}
         letters = np.array([ord(self.letter[each]) for each in written], np.uint32)
@@ -53,7 +47,7 @@ class Sequence:
         text = letters[kind] if len(letters) else np.zeros(0, np.uint32)
         product = np.array([is_product(work) for work in distinct.kinds], bool)
         self.product: Bools = product[kind] if len(product) else np.zeros(0, bool)
-        edges = np.flatnonzero(np.diff(trace.order.lane)) + 1
+        edges = np.flatnonzero(np.diff(gpu.lane[self.row])) + 1
         self.streams = [
             (int(part[0]), text[part].tobytes().decode("utf-32-le"))
             for part in np.split(np.arange(len(self.row)), edges)
@@ -63,12 +57,11 @@ class Sequence:
     @cached_property
     def elements(self) -> Ints:
         """Elements of the largest tensor of each kernel's op; -1 where not recorded."""
-        arguments = self.trace.arguments
         sizes = [
-            max((int(np.prod(size)) for size in each.tensors), default=-1)
-            for each in arguments.signatures
+            max((math.prod(size) for size in each.tensors), default=-1)
+            for each in self.arguments.signatures
         ]
-        return np.array([*sizes, -1], np.int64)[arguments.numbers(self.trace.order.op)]
+        return np.array([*sizes, -1], np.int64)[self.arguments.numbers(self.gpu.op[self.row])]
 
     def matches(self, pattern: Pattern) -> Iterator[tuple[int, int]]:
         """(first, end) in the order of `row` of every match."""
@@ -91,11 +84,10 @@ def word(work: GpuWork) -> str:
     if work.backward:
         return ""
     if is_product(work):
-        return "gemm"
+        return "bmm" if work.ops & {"bmm", "baddbmm"} else "gemm"
     if work.origins:
-        return next(
-            (each for each in ("nll_loss_forward", "_log_softmax") if each in work.origins), ""
-        )
+        found = (name for op, name in _ORIGINS.items() if op in work.origins and work.reduces)
+        return next(found, "")
     found = plain(_called(work))
     if found in _MOVES:
         return "cast" if changes_type(work) else "copy"
@@ -103,7 +95,7 @@ def word(work: GpuWork) -> str:
 
 
 def _called(work: GpuWork) -> str:
-    """The outermost of the ATen ops that end the path, else the op that the kernel's name states."""
+    """The outermost of the ATen ops that end the path, else the op that the name states."""
     called = ""
     for name in reversed(work.path):
         if not name.startswith("aten::"):
@@ -118,4 +110,4 @@ def changes_type(work: GpuWork) -> bool:
     if target and source:
         return target.type != source.type
     stated = work.id.get("src_dtype"), work.id.get("dst_dtype")
-    return "(cast)" in work.id.short or (all(stated) and stated[0] != stated[1])
+    return "cast)" in work.id.short or (all(stated) and stated[0] != stated[1])

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from foretrace.model.groups._group import GpuWork, WorkGroup
+from foretrace.model.groups._group import GpuWork, Pattern, WorkGroup
 
 _NAMES = {
     "gelu": "GELU",
     "relu": "ReLU",
     "threshold": "ReLU",
-    "clamp_min": "ReLU",
     "silu": "SiLU",
     "sigmoid": "sigmoid",
     "tanh": "tanh",
@@ -22,19 +21,11 @@ _NAMES = {
 
 def _name(work: GpuWork) -> str:
     """By op, by its backward op, or by the only such op that an Inductor kernel comes from."""
-    known = {plain_forward(op) for op in (*work.ops, *work.origins)} & {*_NAMES}
-    pointwise = work.role == "pointwise"
-    return _NAMES[known.pop()] if pointwise and len(known) == 1 else ""
+    forward = (op.removesuffix("_backward") for op in (*work.ops, *work.origins))
+    known = {_NAMES[op] for op in forward if op in _NAMES}
+    return known.pop() if work.role == "pointwise" and len(known) == 1 else ""
 
 
-def plain_forward(op: str) -> str:
-    """`gelu_backward` -> `gelu`."""
-    return op.removesuffix("_backward")
-
-
-GROUP = WorkGroup(
-    "activation",
-    75,
-    _name,
-    weak=True,
-)
+# GPT-2's GELU by hand: 0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x**3)))
+_BY_HAND = Pattern("mul pow mul add mul tanh add mul", same_size=True)
+GROUP = WorkGroup("GELU", 75, _name, (_BY_HAND,), weak=True)

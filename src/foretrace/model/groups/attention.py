@@ -10,7 +10,7 @@ from foretrace.model.groups._group import GpuWork, Pattern, WorkGroup, named, wo
 _OPS = word_test(
     r"scaled_dot_product|(flash|efficient|cudnn|flex|paged|unified|mla)_attention|fmha"
 )
-_SCALE = "((mul|div|add|masked_fill|where|cast|copy) )*"
+_SCALE = "(mul|div|add|masked_fill|where|cast|copy)"
 
 
 def _test(work: GpuWork) -> object:
@@ -21,5 +21,5 @@ GROUP = WorkGroup(
     "attention",
     30,
     named("attention", _test),
-    (Pattern(f"gemm {_SCALE} softmax ((cast|dropout|native_dropout|copy) )* gemm", products=True),),
+    (Pattern(f"bmm {_SCALE}* softmax (cast|dropout|native_dropout|copy)* bmm", products=True),),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from foretrace.model.groups._group import PRODUCTS, GpuWork, WorkGroup, word_test
 
-_LINEAR = word_test(r"(Addmm|Linear|Convolution\w*)Backward\d*$")
+_LINEAR = word_test(r"(Addmm|Linear|Convolution)Backward\d*$|convolution_backward")
 
 
 def _name(work: GpuWork) -> str:
@@ -12,7 +12,7 @@ def _name(work: GpuWork) -> str:
         return ""
     if work.role in PRODUCTS:
         return "GEMM backward"
-    summed = work.role == "reduction" and any(_LINEAR(name) for name in work.path)
+    summed = work.path[-1] == "aten::sum" and any(_LINEAR(name) for name in work.path)
     return "bias gradient" if summed else ""
 
 

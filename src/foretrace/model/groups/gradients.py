@@ -6,15 +6,13 @@ to the gradient that a parameter has from before.
 
 from __future__ import annotations
 
-from foretrace.model.groups._group import GpuWork, WorkGroup
-
-_ENGINE = "autograd::engine::evaluate_function: "
+from foretrace.model.groups._group import ENGINE, GpuWork, WorkGroup
 
 
 def _name(work: GpuWork) -> str:
     if any(name.endswith("AccumulateGrad") for name in work.path):
         return "gradient accumulation"
-    sums = len(work.path) > 1 and work.path[-2].startswith(_ENGINE)
+    sums = len(work.path) > 1 and work.path[-2].startswith(ENGINE)
     return "gradient sums" if sums and work.path[-1] in ("aten::add", "aten::add_") else ""
 
 

@@ -35,4 +35,4 @@ def _writes(call: OpCall) -> bool:
     return len(cache) == len(new) == 4 and [*cache[:2], cache[3]] == [*new[:2], new[3]]
 
 
-GROUP = WorkGroup("KV cache", 54, named("KV cache", _test))
+GROUP = WorkGroup("KV cache", 28, named("KV cache", _test))

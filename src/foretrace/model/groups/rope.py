@@ -35,7 +35,7 @@ GROUP = WorkGroup(
     named("RoPE", _test),
     (
         Pattern("mul neg cat mul add", same_size=True),
-        Pattern("(cast cast?)? gemm cat cos mul? sin mul? (cast cast)?"),
+        Pattern("(cast cast?)? (gemm|bmm) cat cos mul? sin mul? (cast cast)?"),
         Pattern("(cast cast?)? mul cat cos mul? sin mul? (cast cast)?"),
     ),
 )
