@@ -10,7 +10,7 @@ from msgspec import Struct
 from foretrace.schema.display import Displayed
 from foretrace.schema.ledger import LedgerEntry
 
-SCHEMA = 1
+SCHEMA = 2
 
 
 class TraceEntry(Struct):
@@ -37,6 +37,41 @@ class Totals(Struct, frozen=True):
     gpu_busy_ns: int | None
     gpu_span_ns: int | None
     cpu_ops: int
+
+
+class LookVerdict(Struct, frozen=True):
+    """The answer: what bounds a step or call, what to do first, and what then.
+
+    `first` and `then` are empty where the trace proves no repair.
+    """
+
+    bound: str
+    text: str
+    first: str = ""
+    then: str = ""
+
+
+class GroupRow(Struct, frozen=True, rename={"time_ns": "time"}):
+    """GPU work under the name that the model's author would use.
+
+    `time` is in nanoseconds and, like `count`, per step where there are steps. `share` is of GPU
+    time.
+    """
+
+    name: str
+    time_ns: int
+    share: float
+    count: int | float
+    limited_by: str
+
+
+class ModuleRow(Struct, frozen=True):
+    """One nn.Module: its calls, and the kernels launched inside them with their time."""
+
+    name: str
+    calls: int
+    kernels: int
+    gpu_ns: int
 
 
 class StepRow(Struct, frozen=True):
@@ -86,6 +121,11 @@ class KernelRow(Struct, frozen=True):
     tflops: float | None
     gbps: float | None
     bound: str
+    roof_percent: float | None = None
+    limited_by: str = ""
+    cost_certainty: str = "none"
+    modules: list[str] = []
+    source: str | None = None
 
 
 class OpRow(Struct, frozen=True):
@@ -109,10 +149,15 @@ class FindingEntry(Struct, frozen=True):
     at_most_ns: int | None
     evidence: Mapping[str, Any]
     events: list[int]
+    repair: str = ""
 
 
 class Look(Displayed, Struct, dict=True):
-    """What one trace holds. The JSON omits `sentences`, the summary that a notebook shows."""
+    """What one trace holds. The JSON omits `sentences`, the summary that a notebook shows.
+
+    `mfu` and `mbu` are fractions of the GPU's peaks over wall time, `mfu_gpu` and `mbu_gpu` over
+    GPU time. `host_times_profiled`: host times come from a profiled run, which slows the host.
+    """
 
     schema: int
     trace: TraceEntry
@@ -123,6 +168,14 @@ class Look(Displayed, Struct, dict=True):
     kernels: list[KernelRow]
     ops: list[OpRow]
     findings: list[FindingEntry]
+    verdict: LookVerdict = LookVerdict("unknown", "")
+    groups: list[GroupRow] = []
+    modules: list[ModuleRow] = []
+    mfu: float | None = None
+    mbu: float | None = None
+    mfu_gpu: float | None = None
+    mbu_gpu: float | None = None
+    host_times_profiled: bool = True
 
     @property
     def sentences(self) -> list[str]:
