@@ -26,7 +26,6 @@ from foretrace.model.groups._distinct import Distinct
 from foretrace.model.groups._group import GpuWork, Pattern, WorkGroup
 from foretrace.model.groups._sequence import Sequence
 from foretrace.model.intervals import Bools, Ints
-from foretrace.model.modules import Modules
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -41,12 +40,14 @@ OTHER = "other kernels"
 class Grouped(Struct, frozen=True):
     """The place in `names` of each GPU row's group, and which call of the group it belongs to.
 
-    `call` numbers matches of patterns and calls of modules; -1 where neither is known.
+    `call` numbers matches of patterns and calls of modules that are the group's own; -1 where
+    neither is known. `backward` is the work of the backward pass.
     """
 
     names: list[str]
     group: Ints
     call: Ints
+    backward: Bools
 
     @property
     def text(self) -> NDArray[Any]:
@@ -70,7 +71,8 @@ def of_work(trace: Trace) -> NDArray[Any]:
 def found(trace: Trace) -> Grouped:
     """Every row's group, and its call."""
     if not len(trace.gpu):
-        return Grouped([OTHER], np.zeros(0, np.int64), np.zeros(0, np.int64))
+        none = np.zeros(0, np.int64)
+        return Grouped([OTHER], none, none, none.astype(bool))
     return _Naming(trace).done()
 
 
@@ -78,13 +80,13 @@ class _Naming:
     """Names the work of one trace; `names[group]` is a name, `by[group]` the group that gave it."""
 
     def __init__(self, trace: Trace) -> None:
-        self.trace, modules = trace, Modules(trace)
-        distinct = Distinct(trace, modules)
+        self.trace = trace
+        distinct = Distinct(trace)
         self.names: list[str] = [OTHER]
         self.by: list[WorkGroup | None] = [None]
         kinds = np.array([self._named(work) for work in distinct.kinds], np.int64)
         self.group: Ints = kinds[distinct.kind]
-        self.call: Ints = modules.own.copy()
+        self.call: Ints = trace.modules.own.copy()
         backward = np.array([work.backward for work in distinct.kinds], bool)
         self.backward: Bools = backward[distinct.kind]
         copied = trace.gpu.is_memcpy & self._flags("weak", True)[self.group]
@@ -95,7 +97,8 @@ class _Naming:
             for pattern in group.patterns:
                 self._match(group, pattern)
         self._follow_forward()
-        return Grouped(self.names, self.group, self.call)
+        own = ~self._flags("weak", True)[self.group] | (self.call > self.trace.host.count)
+        return Grouped(self.names, self.group, np.where(own, self.call, -1), self.backward)
 
     def _named(self, work: GpuWork) -> int:
         for group in every():

@@ -11,7 +11,7 @@ from foretrace.model import paths
 from foretrace.model.gpu import numbered
 from foretrace.model.groups._group import GpuWork
 from foretrace.model.intervals import Bools, Ints
-from foretrace.model.modules import Modules, class_of
+from foretrace.model.modules import class_of
 
 if TYPE_CHECKING:
     from foretrace.model.trace import Trace
@@ -23,9 +23,8 @@ SIZED = frozenset({"aten::cat", "aten::copy_", "aten::index_copy_", "aten::index
 class Distinct:
     """`kinds` has one entry per kind; `kind` is the place in it of every row of `gpu`."""
 
-    def __init__(self, trace: Trace, modules: Modules) -> None:
-        self.trace, self.modules = trace, modules
-        gpu, host = trace.gpu, trace.host
+    def __init__(self, trace: Trace) -> None:
+        self.trace, gpu, host = trace, trace.gpu, trace.host
         self.above: Bools = (host.is_op | host.is_region) & host.lasting
         self.event: Ints = paths.nearest(host, gpu.launch, self.above)
         lost = (self.event < 0) & (gpu.op >= 0)  # linked to an op, not to a launch
@@ -44,7 +43,7 @@ class Distinct:
 
     def _classes(self) -> tuple[list[str], Ints]:
         """Classes of modules, "" last, and the place of each row's: -1 without a module."""
-        host, own = self.trace.host, self.modules.own
+        host, own = self.trace.host, self.trace.modules.own
         name = np.where(own >= 0, host.name[np.maximum(own, 0)], -1)
         numbers, place = np.unique(name, return_inverse=True)
         written = [class_of(host.names[number]) if number >= 0 else "" for number in numbers]

@@ -66,9 +66,9 @@ class GpuWork(Struct, frozen=True, dict=True):
 class Pattern(Struct, frozen=True):
     """A sequence of kernels on one stream, as a regular expression over words.
 
-    The words are ops; `gemm` is a matrix product, `bmm` a batched one, `cast` a copy that changes the type. With
-    `same_size`, the first and the last kernel work on equally many elements. Products in a match
-    stay products unless `products` is set.
+    The words are ops; `gemm` is a matrix product, `bmm` a batched one, `cast` a copy that changes
+    the type. With `same_size`, the first and the last kernel work on equally many elements.
+    Products in a match stay products unless `products` is set.
     """
 
     text: str

@@ -86,8 +86,8 @@ def word(work: GpuWork) -> str:
     if is_product(work):
         return "bmm" if work.ops & {"bmm", "baddbmm"} else "gemm"
     if work.origins:
-        found = (name for op, name in _ORIGINS.items() if op in work.origins and work.reduces)
-        return next(found, "")
+        known = (name for op, name in _ORIGINS.items() if op in work.origins and work.reduces)
+        return next(known, "")
     found = plain(_called(work))
     if found in _MOVES:
         return "cast" if changes_type(work) else "copy"

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from foretrace.model.groups._group import PRODUCTS, GpuWork, WorkGroup, named, word_test, words
+from foretrace.model.groups._group import (
+    PRODUCTS,
+    GpuWork,
+    Pattern,
+    WorkGroup,
+    named,
+    word_test,
+    words,
+)
 
 _KERNEL = word_test(r"layer_?norm|ln_(fwd|bwd)")
 _CLASS = word_test(r"LayerNorm")
@@ -16,4 +24,5 @@ def _test(work: GpuWork) -> object:
     return in_module or work.ops & _OPS or _KERNEL(work.words)
 
 
-GROUP = WorkGroup("LayerNorm", 46, named("LayerNorm", _test))
+_BY_HAND = "mean sub cast? (pow|square) mean add (rsqrt mul|sqrt div) (mul add|mul)?"
+GROUP = WorkGroup("LayerNorm", 46, named("LayerNorm", _test), (Pattern(_BY_HAND),))

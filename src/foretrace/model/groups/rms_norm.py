@@ -20,6 +20,7 @@ _KERNEL = word_test(r"rms_?norm|rms_norm|add_rms")
 _CLASS = word_test(r"RMSNorm|RmsNorm|T5LayerNorm")
 _OPS = words("rms_norm fused_rms_norm fused_rms_norm_backward fused_add_rms_norm")
 _FUSED = words("_fused_rms_norm _fused_rms_norm_backward rms_norm fused_add_rms_norm")
+_CENTRED = words("sub var var_mean std")
 _BY_HAND = words("mean pow rsqrt")
 _BACKWARD = words("div expand mul pow sum")  # the gradient of mean expands and divides
 
@@ -32,12 +33,18 @@ def _test(work: GpuWork) -> object:
 
 
 def _compiled(origins: frozenset[str]) -> bool:
-    return origins >= _BY_HAND or origins >= _BACKWARD
+    """A norm that subtracts the mean is another one."""
+    return (origins >= _BY_HAND or origins >= _BACKWARD) and not origins & _CENTRED
 
 
 GROUP = WorkGroup(
     "RMSNorm",
     45,
     named("RMSNorm", _test),
-    (Pattern("cast? (pow|square) mean add rsqrt mul (cast? add mul cast?|cast mul|mul)?"),),
+    (
+        Pattern(
+            "(?<!sub) (?<!sub cast) cast? (pow|square) mean add (rsqrt mul|sqrt div)"
+            "(cast? add mul cast?|cast mul|mul)?"
+        ),
+    ),
 )
