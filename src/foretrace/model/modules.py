@@ -45,12 +45,16 @@ class Modules:
     def __init__(self, trace: Trace) -> None:
         self.trace, host = trace, trace.host
         is_python = host.is_kind("python_function") & host.lasting
-        self.is_module: Bools = is_python & host.named(lambda name: name.startswith(PREFIX))
+        self.is_module: Bools = is_python & host.named(self.is_ours)
         launches = trace.gpu.launch
         none = np.full(len(launches), -1, np.int64)
         self.own: Ints = (
             paths.nearest(host, launches, self.is_module) if self.is_module.any() else none
         )
+
+    def is_ours(self, name: str) -> bool:
+        """Whether an event of this name is a call of a module."""
+        return name.startswith(PREFIX)
 
     @cached_property
     def rows(self) -> list[ModuleWork]:
