@@ -48,9 +48,7 @@ class Modules:
         self.is_module: Bools = is_python & host.named(self.is_ours)
         launches = trace.gpu.launch
         none = np.full(len(launches), -1, np.int64)
-        self.own: Ints = (
-            paths.nearest(host, launches, self.is_module) if self.is_module.any() else none
-        )
+        self.own: Ints = host.nearest(launches, self.is_module) if self.is_module.any() else none
 
     def is_ours(self, name: str) -> bool:
         """Whether an event of this name is a call of a module."""
@@ -72,7 +70,7 @@ class Modules:
         ]
 
     def _row(self, event: int, calls: int, kernels: int, time: int) -> ModuleWork:
-        path = paths.names(self.trace.host, event, self.is_module)
+        path = self.trace.host.path(event, self.is_module)
         path = tuple(name.removeprefix(PREFIX) for name in path)
         return ModuleWork(path[-1], class_of(path[-1]), path[:-1], calls, kernels, time)
 
@@ -86,6 +84,6 @@ class Modules:
             kernels += np.bincount(at[gpu.is_kernel[rows]], minlength=host.count)
             weights = gpu.length[rows].astype(np.float64)  # exact below 2**53 ns, 104 days
             time += np.bincount(at, weights, host.count).astype(np.int64)
-            at = paths.nearest(host, host.parent[at], self.is_module)
+            at = host.nearest(host.parent[at], self.is_module)
             rows, at = rows[at >= 0], at[at >= 0]
         return kernels[events], time[events]

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from foretrace.model.intervals import Ints
+from foretrace.model.modules import PREFIX
 from foretrace.model.spans import Span
 from foretrace.model.trace import Trace
 from foretrace.overview.group_limits import limited_by
@@ -50,6 +51,18 @@ def module_rows(trace: Trace) -> list[ModuleRow]:
         ModuleRow(module.name, module.calls, module.kernels, module.gpu_ns)
         for module in trace.modules.rows
     ]
+
+
+def case_modules(trace: Trace) -> list[list[str]]:
+    """For every row of `kernel_cases`, the modules that launched it, in order of first launch."""
+    order, host, own = trace.order, trace.host, trace.modules.own
+    found: list[dict[str, None]] = [{} for _ in range(trace.kernel_cases.height)]
+    inside = own[order.row] >= 0
+    case, name = order.case[inside], host.name[own[order.row[inside]]]
+    _, first = np.unique(case * len(host.names) + name, return_index=True)
+    for at in np.sort(first).tolist():
+        found[case[at]][host.names[name[at]].removeprefix(PREFIX)] = None
+    return [list(names) for names in found]
 
 
 def _row(work: GroupWork, parts: int, total: int) -> GroupRow:

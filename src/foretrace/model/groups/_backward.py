@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from foretrace.model import paths
 from foretrace.model.groups._group import ENGINE, RERUN
 from foretrace.model.intervals import Bools, Ints
 from foretrace.schema.gaps import filled
@@ -40,8 +39,9 @@ class Nodes:
     def _drop_shared(self, made: Ints) -> None:
         """Threads count on their own: a number that two of them used leads to no op."""
         host = self.trace.host
-        pairs = np.unique(np.stack([self.sequence[made], host.track[made]]), axis=1)
-        shared = pairs[0][1:][pairs[0][1:] == pairs[0][:-1]]
+        threads = int(host.track.max(initial=0)) + 1
+        number = np.unique(self.sequence[made] * threads + host.track[made]) // threads
+        shared = number[1:][number[1:] == number[:-1]]
         alone = ~np.isin(self.number, shared)
         self.number, self.op = self.number[alone], self.op[alone]
 
@@ -50,7 +50,7 @@ class Nodes:
         gpu, host = self.trace.gpu, self.trace.host
         if not self.is_node.any() or not len(self.op):
             return np.full(len(gpu), -1, np.int64)
-        node = paths.nearest(host, gpu.launch, self.is_node)
+        node = host.nearest(gpu.launch, self.is_node)
         node[host.named(RERUN.search)[node]] = -1
         wanted = np.where(node >= 0, self.sequence[node], -1)
         place = np.minimum(np.searchsorted(self.number, wanted), len(self.number) - 1)

@@ -26,7 +26,7 @@ class Distinct:
     def __init__(self, trace: Trace) -> None:
         self.trace, gpu, host = trace, trace.gpu, trace.host
         self.above: Bools = (host.is_op | host.is_region) & host.lasting
-        self.event: Ints = paths.nearest(host, gpu.launch, self.above)
+        self.event: Ints = host.nearest(gpu.launch, self.above)
         lost = (self.event < 0) & (gpu.op >= 0)  # linked to an op, not to a launch
         self.event[lost] = gpu.op[lost]
         sized = host.named(SIZED.__contains__)[np.maximum(gpu.op, 0)] & (gpu.op >= 0)
@@ -53,7 +53,7 @@ class Distinct:
     def _work(self, row: int, module: str) -> GpuWork:
         trace, host = self.trace, self.trace.host
         event, number = int(self.event[row]), int(self.signature[row])
-        path = paths.names(host, event, self.above)
+        path = host.path(event, self.above)
         op = int(trace.gpu.op[row])
         name = host.names[host.name[trace.gpu.id[row]]]
         call = None
