@@ -120,6 +120,13 @@ def test_attention_by_hand_includes_the_copy_of_masked_fill(tmp_path: Path) -> N
     assert named(sketch, tmp_path) == ["attention"] * 5
 
 
+def test_a_residual_add_stands_before_a_norm(tmp_path: Path) -> None:
+    norm = "cast pow mean add rsqrt mul cast mul"
+    assert found(f"mm add {norm}", tmp_path)[:2] == ["GEMM", "residual add"]
+    assert found("mm add mm", tmp_path) == ["GEMM", "pointwise", "GEMM"]
+    assert found(f"mm add {norm}", tmp_path, [X, [768]])[1] == "pointwise"  # a bias
+
+
 def test_foreach_outside_the_optimizer_is_not_the_optimizer(tmp_path: Path) -> None:
     sketch = Sketch().step().op("aten::_foreach_mul_", kernel(MUL, 2))
     sketch.region("Optimizer.step#AdamW.step").op("aten::_foreach_mul_", kernel(MUL, 2))

@@ -68,11 +68,13 @@ class Pattern(Struct, frozen=True):
 
     The words are ops; `gemm` is a matrix product, `bmm` a batched one, `cast` a copy that changes
     the type. With `same_size`, the first and the last kernel work on equally many elements.
-    Products in a match stay products unless `products` is set.
+    With `one_size`, all tensors of the first op have one size. Products in a match stay products
+    unless `products` is set.
     """
 
     text: str
     same_size: bool = False
+    one_size: bool = False
     products: bool = False
 
 

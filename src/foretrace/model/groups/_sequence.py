@@ -47,7 +47,8 @@ class Sequence:
         text = letters[kind] if len(letters) else np.zeros(0, np.uint32)
         product = np.array([is_product(work) for work in distinct.kinds], bool)
         self.product: Bools = product[kind] if len(product) else np.zeros(0, bool)
-        edges = np.flatnonzero(np.diff(gpu.lane[self.row])) + 1
+        step = trace.spans.step_of_work()[self.row]  # no pattern joins two of them
+        edges = np.flatnonzero((np.diff(gpu.lane[self.row]) != 0) | (np.diff(step) != 0)) + 1
         self.streams = [
             (int(part[0]), text[part].tobytes().decode("utf-32-le"))
             for part in np.split(np.arange(len(self.row)), edges)
@@ -63,6 +64,13 @@ class Sequence:
         ]
         return np.array([*sizes, -1], np.int64)[self.arguments.numbers(self.gpu.op[self.row])]
 
+    @cached_property
+    def one_size(self) -> Bools:
+        """Whether each op has several tensors, all of one size; True where not recorded."""
+        sizes = [each.tensors for each in self.arguments.signatures]
+        one = [len(each) > 1 and all(size == each[0] for size in each) for each in sizes]
+        return np.array([*one, True], bool)[self.arguments.numbers(self.gpu.op[self.row])]
+
     def matches(self, pattern: Pattern) -> Iterator[tuple[int, int]]:
         """(first, end) in the order of `row` of every match."""
         written = re.sub(r"\w+", lambda word: self.letter.get(word[0], _ABSENT), pattern.text)
@@ -70,7 +78,8 @@ class Sequence:
         for base, text in self.streams:
             for match in found.finditer(text):
                 first, end = base + match.start(), base + match.end()
-                if not pattern.same_size or self.elements[first] == self.elements[end - 1]:
+                same = not pattern.same_size or self.elements[first] == self.elements[end - 1]
+                if same and (not pattern.one_size or self.one_size[first]):
                     yield first, end
 
 

@@ -12,6 +12,8 @@ _KERNEL = word_test(r"reshape_and_cache|kv_?cache|store_cache|set_kv_buffer|appe
 
 
 def _test(work: GpuWork) -> object:
+    if work.role == "attention":
+        return False  # it reads the cache
     if _KERNEL(work.words) or any(_KERNEL(op) for op in work.ops):
         return True
     return work.call is not None and (_joins(work.call) or _writes(work.call))
