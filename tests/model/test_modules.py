@@ -8,7 +8,7 @@ import foretrace as ft
 from corpus.places import RECORDED
 from foretrace.model.modules import class_of
 
-MODULES = Path(__file__).parent / "groups" / "llama_train_modules.json.gz"
+MODULES = Path(__file__).parents[1] / "recorded" / "llama_train_modules.json.gz"
 
 
 def test_modules_count_what_their_submodules_launch() -> None:

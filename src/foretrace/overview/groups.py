@@ -19,9 +19,6 @@ from foretrace.overview.group_names import shown_name
 from foretrace.overview.group_work import GroupWork, works
 from foretrace.schema.documents.look import GroupRow, ModuleRow
 
-SMALL = 0.01  # of GPU time: a group below has no row of its own on the first screen
-REST = "other"
-
 
 def group_rows(trace: Trace, spans: Sequence[Span] = ()) -> list[GroupRow]:
     """Every group, the most time first: per step or call of `spans`, else for the recording."""
@@ -33,16 +30,6 @@ def group_rows(trace: Trace, spans: Sequence[Span] = ()) -> list[GroupRow]:
     total = int(trace.gpu.length[rows].sum())
     found = [_row(work, len(parts), total) for work in works(trace, rows)]
     return sorted(found, key=lambda row: (-row.time_ns, row.name))
-
-
-def folded(rows: Sequence[GroupRow], most: int = 6) -> list[GroupRow]:
-    """The first rows; those below 1% and those beyond `most` are one row, `other`."""
-    shown = [row for row in rows if row.share >= SMALL][:most]
-    rest = [row for row in rows if row not in shown]
-    if len(rest) < 2:
-        return list(rows)
-    time, count = sum(row.time_ns for row in rest), sum(row.count for row in rest)
-    return [*shown, GroupRow(REST, time, sum(row.share for row in rest), count, "")]
 
 
 def module_rows(trace: Trace) -> list[ModuleRow]:
