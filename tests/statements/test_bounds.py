@@ -35,7 +35,7 @@ def test_three_streams_with_a_pageable_copy_are_bound_by_the_copy(tmp_path: Path
     """99% of GPU time is one pageable copy: not "most GPU time in kernels near the bandwidth"."""
     builder = TraceBuilder().step(1, 0, 1_000_000).op("aten::copy_", 0, 990_000)
     builder.call("cudaMemcpyAsync", 1_000, 980_000)
-    builder.memcpy(5_000, 975_000, bytes=1_300_000, stream=7)
+    builder.memcpy(5_000, 975_000, stream=7)
     for stream in (20, 24):
         builder.op("aten::relu", 2_000, 1_000).launch(2_100, 500)
         builder.kernel("relu", 10_000, 3_500, stream=stream)
