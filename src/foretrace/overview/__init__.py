@@ -44,11 +44,13 @@ def summarize(trace: Trace) -> Overview:
     """The document, what each region launches, and the summary in sentences."""
     from foretrace.overview import sentences
     from foretrace.overview.document import document
+    from foretrace.overview.groups import group_rows
     from foretrace.overview.sequences import sequences
-    from foretrace.overview.unit import measured
+    from foretrace.overview.unit import chosen, measured
     from foretrace.overview.verdict import WORTH, verdict, whole_ns
 
     found, unit = document(trace), measured(trace)
+    found.groups = group_rows(trace, chosen(trace)[1])
     found.verdict = verdict(unit, found)
     found.host_times_profiled = unit is None or unit.profiled
     lines, notes = sentences.lines(found, unit), sentences.notes(found, unit)

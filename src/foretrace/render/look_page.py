@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 
+from foretrace.overview.folding import folded
 from foretrace.overview.page import LaunchRow, LaunchSequence, Overview, RegionOverview
 from foretrace.overview.sentences import headline, roles_text
 from foretrace.render.section import WIDTH, Section, drawn
@@ -24,7 +25,7 @@ def first_screen(overview: Overview, width: int = WIDTH) -> list[Section]:
     """The verdict, what to do, where the time goes, and how to see more: at most 25 lines."""
     look = overview.look
     head = _head(overview)
-    rows = [_group_cells(row) for row in look.groups]
+    rows = [_group_cells(row) for row in folded(look.groups)]
     titles = [f"GPU {overview.per}", "time", "share", "n", "limited by"]
     while True:
         table = Section(
