@@ -107,15 +107,20 @@ def placed(trace: Trace, cases: pl.DataFrame) -> pl.DataFrame:
 
 
 def _work(row: dict[str, Any], kernel: KernelId) -> Work:
-    stated = kernel.get("dtype_in") or kernel.get("dtype")
     return Work(
         row["flops"],
         row["bytes"],
         row["cost_ns"],
-        stated if isinstance(stated, str) else row["operand_type"],
+        dtype_of(row, kernel),
         kernel.get("tensor_core"),
         row["cost_certainty"],
     )
+
+
+def dtype_of(case: dict[str, Any], kernel: KernelId) -> str | None:
+    """The type that a kernel computes on: what its name states, else that of its op's operands."""
+    stated = kernel.get("dtype_in") or kernel.get("dtype")
+    return stated if isinstance(stated, str) else case["operand_type"]
 
 
 def _footprint(row: dict[str, Any]) -> Footprint:
