@@ -44,14 +44,14 @@ def _check(trace: Trace) -> Iterator[Finding]:
     places = [int(np.flatnonzero(order.case == case.number)[0]) for case in large]
     pairs = zip(large, places, strict=True)
     seen = [_entry(trace, case, place, case.ns / whole) for case, place in pairs]
-    known = [(at, entry["occupancy"]) for at, entry in enumerate(seen)]
-    low = [at for at, share in known if share is not None and share < LOW]
+    shares = [(at, entry["occupancy"]) for at, entry in enumerate(seen)]
+    low = [at for at, share in shares if share is not None and share < LOW]
     if not low:
         return
     low.sort(key=lambda at: (-large[at].ns, large[at].name))
     first, unmeasured = seen[low[0]], sum(entry["source"] == "footprint" for entry in seen)
-    at_roof = first["bound"] in ("compute", "memory", "mixed")
-    bound = f"It is {first['bound']}-bound" if at_roof else "Its bound is unknown"
+    known = first["bound"] != "unknown"
+    bound = f"It is {first['bound']}-bound" if known else "Its bound is unknown"
     title = f"{plural(len(low), 'large kernel')} with low occupancy, which does not mean slow"
     detail = (
         f"{first['kernel']} holds {percent_text(first['occupancy'])} of the warps that an SM could "
