@@ -194,9 +194,7 @@ def _nearest(
 
 
 def _ops_in_name(kernel: Kernel) -> frozenset[str]:
-    ops = families.decode(kernel.name).get("ops")
-    named = ops if isinstance(ops, list | tuple) else ()
-    return frozenset(str(op).strip("_") for op in named)
+    return frozenset(op.strip("_") for op in families.own_ops(families.decode(kernel.name)))
 
 
 def _bare(op: str) -> str:
