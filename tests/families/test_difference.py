@@ -6,7 +6,7 @@ import pytest
 
 from families.test_contract import EXAMPLES
 from foretrace import families
-from foretrace.schema.kernel import Change
+from foretrace.schema.kernel import FieldChange
 
 WIDE = "nvjet_sm90_tst_64x8_64x16_2x4_h_bz_TNT"
 TALL = "nvjet_sm90_tst_64x8_64x16_4x1_v_bz_TNT"
@@ -19,7 +19,7 @@ def shorts(*names: str) -> list[str]:
 
 def test_the_fields_that_changed() -> None:
     found = families.changed(families.decode(WIDE), families.decode(TALL))
-    assert found == (Change("cluster", [2, 4], [4, 1]), Change("raster", "h", "v"))
+    assert found == (FieldChange("cluster", [2, 4], [4, 1]), FieldChange("raster", "h", "v"))
 
 
 def test_a_field_that_one_name_does_not_state() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from foretrace.families._parser import SHORT_LIMIT
-from foretrace.schema.kernel import Change, KernelId
+from foretrace.schema.kernel import FieldChange, KernelId
 
 # Fields that tell two kernels of one short name apart, the most telling first; any other field
 # comes after them. How each is written behind the short name: `{}` is the value.
@@ -51,11 +51,11 @@ def own_ops(kernel: KernelId) -> list[str]:
     return [op for op in kernel.get("ops") or () if op not in away]
 
 
-def changed(a: KernelId, b: KernelId) -> tuple[Change, ...]:
+def changed(a: KernelId, b: KernelId) -> tuple[FieldChange, ...]:
     """What differs from A to B: family, role, then every field; None where a name states none."""
     heads = (("family", a.family, b.family), ("role", a.role, b.role))
     fields = ((field, a.get(field), b.get(field)) for field in {**a.fields, **b.fields})
-    return tuple(Change(*row) for row in (*heads, *fields) if row[1] != row[2])
+    return tuple(FieldChange(*row) for row in (*heads, *fields) if row[1] != row[2])
 
 
 def told_apart(names: Iterable[KernelId]) -> dict[str, KernelId]:

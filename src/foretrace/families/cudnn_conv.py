@@ -78,7 +78,7 @@ def _generation(name: str, head: re.Match[str]) -> KernelId:
     if head.string == name:  # a name that was cut may have lost the word that tells
         r.put(text, "op", op, meaning, "checked")
     tile, kind = times(r.get("tile_mn")), (op or "conv").replace("_", " ")
-    return r.done("conv", joined("cudnn", kind, tile, r.get("dtype_in")))
+    return r.done("conv", joined("cudnn", kind, r.get("algorithm"), tile, r.get("dtype_in")))
 
 
 def _direction(words: list[str]) -> tuple[str, str, str]:

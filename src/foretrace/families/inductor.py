@@ -142,7 +142,9 @@ def _template_role(ops: list[str]) -> str:
 
 
 def _short(backend: str, ops: list[str], away: list[str], category: str) -> str:
-    work = [op.strip("_") for op in ops if op not in VIEWS and op not in away]
+    # the gradient of a norm or a softmax lists the op itself too
+    again = {op for op in NORMS | SOFTMAXES if any(each.startswith(f"{op}_back") for each in ops)}
+    work = [op.strip("_") for op in ops if op not in VIEWS and op not in away and op not in again]
     shown = [op[:32] for op in work[:1]]
     for op in work[1:]:
         if len("+".join([*shown, op])) > 32:

@@ -129,6 +129,9 @@ def _end(r: MatmulParser, tail: str, cut: bool) -> None:
         ending = "what the end of the kernel can do (bias, gelu, …)"
         r.put(tokens, "tokens", tokens, f"alignment, or {ending}; not proof that it was done")
         r.put_abilities(tokens)
+        for operand, number in rx(r"align([ac])(\d{1,3})").findall(tokens):
+            words = "alignment, in bytes or elements"
+            r.put(tokens, f"align_{operand}", int(number), words, "unknown")
     if not end:
         return
     mode = end["mode"] or "plain"

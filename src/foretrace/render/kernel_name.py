@@ -11,7 +11,7 @@ from foretrace.families import value_text
 from foretrace.render.safe import plain
 from foretrace.render.section import WIDTH
 from foretrace.schema.documents.name import DecodedName
-from foretrace.schema.kernel import Change
+from foretrace.schema.kernel import FieldChange
 from foretrace.units import plural
 
 ABSENT = "(not there)"  # how a part is shown that speaks by being left out
@@ -72,7 +72,7 @@ def _rows(document: DecodedName) -> list[tuple[str, str, str]]:
     return found
 
 
-def _differences(a: DecodedName, b: DecodedName, changes: tuple[Change, ...]) -> list[str]:
+def _differences(a: DecodedName, b: DecodedName, changes: tuple[FieldChange, ...]) -> list[str]:
     """Field, both values, and what the value of B means."""
     meanings = _HEADS | {part.field: plain(part.meaning) for part in (*a.parts, *b.parts)}
     rows = [

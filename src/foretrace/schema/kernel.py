@@ -39,7 +39,7 @@ class KernelId(Struct, frozen=True):
         return self.fields.get(name)
 
 
-class Change(Struct, frozen=True):
+class FieldChange(Struct, frozen=True):
     """A field that two names state differently; None where a name does not state it."""
 
     field: str

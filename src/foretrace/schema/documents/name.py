@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from msgspec import UNSET, Struct, UnsetType
 
-from foretrace.schema.kernel import Change, KernelId, Part
+from foretrace.schema.kernel import FieldChange, KernelId, Part
 
 
 class OnCard(Struct, frozen=True):
@@ -29,7 +29,7 @@ class DecodedName(Struct, frozen=True):
     parts: tuple[Part, ...]
     gpu: OnCard | UnsetType = UNSET
     other: DecodedName | UnsetType = UNSET
-    changed: tuple[Change, ...] | UnsetType = UNSET
+    changed: tuple[FieldChange, ...] | UnsetType = UNSET
 
     @classmethod
     def of(cls, kernel: KernelId, gpu: OnCard | UnsetType = UNSET) -> DecodedName:
