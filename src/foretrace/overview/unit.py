@@ -19,6 +19,7 @@ from foretrace.model.trace import Trace
 
 # A region stands for the recording when it holds this share of all GPU time.
 MAIN = 0.5
+NAME = 32
 
 
 class Unit(Struct, frozen=True):
@@ -105,8 +106,13 @@ def _chosen(trace: Trace, region: str) -> tuple[str, list[Span]]:
     calls = [(name, _working(trace, spans)) for name, spans in groups.items()]
     main = max(calls, key=lambda each: _busy(trace, each[1]), default=("", []))
     if main[1] and _busy(trace, main[1]) >= MAIN * busy:
-        return f"per call of {main[0]}", main[1]
+        return f"per call of {shortened(main[0])}", main[1]
     return "in the recording", []
+
+
+def shortened(name: str) -> str:
+    """A name that leaves room for the rest of the line; serving engines write long ones."""
+    return name if len(name) <= NAME else f"{name[: NAME - 1]}…"
 
 
 def _working(trace: Trace, spans: Sequence[Span]) -> list[Span]:

@@ -14,7 +14,8 @@ from foretrace.units import DASH, count_text, percent_text, plural, time_text
 
 # Rows of steps and regions that a page has room for; `--json` has all.
 ROWS = 24
-NAME = 40  # of a region, in a heading that is to fit one line
+NAME = 40  # of a region or a file, in a heading that is to fit one line
+HEADLINE = 120  # cut only where a file names its GPU at length
 LINES = 25  # of the first screen
 BANNER = 2  # warnings that the first screen has room for; --findings has all
 
@@ -74,7 +75,7 @@ def _head(overview: Overview) -> Section:
     name = look.trace.path.replace("\\", "/").rsplit("/", 1)[-1]
     for end in (".gz", ".json", ".pt.trace"):
         name = name.removesuffix(end)
-    title = f"{name or look.trace.path} · {headline(look)}"
+    title = f"{shorten(name, NAME) or look.trace.path} · {shorten(headline(look), HEADLINE)}"
     labelled = [(line.label, line.text) for line in overview.lines]
     warnings = [(f"! {note_text(note)}", "") for note in look.ledger.banner[:BANNER]]
     return Section(title, labelled=labelled, bullets=warnings)
