@@ -1,9 +1,11 @@
 """vLLM's CUDA and HIP kernels, and SGLang's, which began as copies. Names are literal.
 
-vllm::act_and_mul_kernel<T, &vllm::silu_kernel<T>, act_first>
-vllm::paged_attention_v1_kernel<T, T of the cache, head_dim, page_size, threads, …>
-vllm::paged_attention_v2_kernel<…the same…, partition>
-vllm::paged_attention_v2_reduce_kernel<T, head_dim, threads, partition>
+    vllm::act_and_mul_kernel<T, &vllm::silu_kernel<T>, act_first>
+    vllm::paged_attention_v1_kernel<T, T of the cache, head_dim, page_size, threads, …>
+    vllm::paged_attention_v2_kernel<…the same…, partition>
+    vllm::paged_attention_v2_reduce_kernel<T, head_dim, threads, partition>
+
+Paged attention gets half data as `unsigned short`.
 """
 
 from __future__ import annotations
