@@ -43,6 +43,7 @@ REDUCTIONS = word_set("""
 """)
 # Libraries and templates run these; another generated kernel holds their bias, cast or layout.
 LIBRARY_WORK = ("gemm", "gemv", "conv", "attention", "comms")
+_OPAQUE = ("moe_forward", "moe_forward_shared")  # vLLM's, which Inductor does not look into
 FUSED = "nodes of the ops that follow run as one kernel, be they several or one"
 ARGUMENTS = "Triton 2's argument list: number, d = divisible by 16, c = 1, e = divisible by 8"
 _TRITON = r"triton_(?P<cat>poi|red|per|tem|for|spl|unk)_fused(?:_(?P<rest>\w*))?"
@@ -109,7 +110,8 @@ def _put_ops(r: NameParser, text: str, ops: list[str], suffix: str) -> None:
 
 def _elsewhere(ops: list[str]) -> list[str]:
     """The origin ops whose main work libraries and templates do."""
-    return [op for op in ops if op in PRODUCTS or role_of_op(f"aten::{op}") in LIBRARY_WORK]
+    known = (*PRODUCTS, *_OPAQUE)
+    return [op for op in ops if op in known or role_of_op(f"aten::{op}") in LIBRARY_WORK]
 
 
 def _put_elsewhere(r: NameParser, text: str, ops: list[str]) -> None:

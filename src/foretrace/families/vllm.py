@@ -46,7 +46,7 @@ UNSCOPED = word_set("""
     cross_device_reduce_1stage cross_device_reduce_2stage act_and_mul moe_align_block_size
 """)
 _ACTIVATION = r"((?:\w+::)?(\w+?)_kernel)<"
-_SCOPES = ("vllm", "marlin", "marlin_moe_wna16", "sgl_hip", "sgl", "device")
+_SCOPES = ("vllm", "sglang", "marlin", "marlin_moe_wna16", "sgl_hip", "sgl", "device")
 
 
 def _decode(name: str) -> KernelId | None:
