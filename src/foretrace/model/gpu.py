@@ -149,11 +149,15 @@ class Gpu:
         ledger.note("corr_duplicate", int(plain.sum()))
 
     def _note_lost(self, callers: Ints, given: Ints, ledger: LedgerBuilder) -> None:
-        """Launches without their GPU event: the profiler dropped records and left no other mark."""
+        """Launches without their GPU event: the profiler dropped records and left no other mark.
+
+        A launch during a graph capture has none.
+        """
         if not len(self.id):
             ledger.note("no_gpu_events")
             return
         launching = self.host.is_launch[callers]
+        launching &= ~self.host.captures.holds(self.host.start[callers])
         launches = callers[launching]
         lost = ~np.isin(given[launching], self.correlation) & ~np.isin(launches, self.launch)
         if lost.any():
