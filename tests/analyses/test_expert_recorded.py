@@ -26,6 +26,7 @@ RULES = {
     in {
         "activation_epilogue",
         "compile_triage",
+        "cudnn_plans",
         "dense_mask",
         "drifting_steps",
         "flash2_on_hopper",
@@ -47,7 +48,7 @@ GOLDEN: dict[str, dict[str, dict[str, Any]]] = {
     "linear_relu_compiled": {"activation_epilogue": {"activations": 1}},
     "linear_relu_eager": {"activation_epilogue": {"activations": 1}},
     "masked_fill_and_mul": {"masked_fill": FILL},
-    "steps_drift_growing_cache": {"drifting_steps": {}},
+    "steps_drift_growing_cache": {"drifting_steps": {}, "cudnn_plans": {"plans": 8}},
     "streams_host_bound": {"serial_streams": {"waited": 0}},
     "streams_never_overlap": {"serial_streams": {"waited": 0}},
     "streams_wait_for_each_other": {"serial_streams": {"streams": [13, 17]}},

@@ -13,9 +13,10 @@ same model written with `is_causal=True` takes 49.0 us compiled.
 
 How it is computed: attention ops whose recorded mask has as many rows as there are queries and
 columns as there are keys, where a kernel of Inductor has a tensor of this shape and is named after
-a comparison of positions (`le`, `lt`, `ge`, `gt`). Copied heads: a kernel of Inductor whose last
-tensor has the shape of the keys, and whose largest other tensor is smaller by a whole factor. The
-saving is at most the time of all these kernels, less the time of half the FLOPs at the card's peak.
+positions and a comparison (`arange`, `le`) or a triangle (`tril`). Copied heads: a kernel of
+Inductor whose last tensor has the shape of the keys, and whose largest other tensor is smaller by a
+whole factor. The saving is at most the time of all these kernels, less the time of half the FLOPs
+at the card's peak.
 
 When it is wrong: the mask may hold more than a causal mask (padding, packed sequences, a window).
 Then it is needed, in whole or as `flex_attention`. A trace does not hold the values of a mask.
@@ -34,7 +35,8 @@ from foretrace.units import bytes_text, time_text, times_text
 
 # The argument that is the mask.
 MASKS = {"aten::_cudnn_attention_forward": 3, "aten::_efficient_attention_forward": 3}
-BY_POSITION = frozenset({"le", "lt", "ge", "gt", "tril", "triu"})
+COMPARISONS = frozenset({"le", "lt", "ge", "gt"})
+POSITIONS, TRIANGLES = frozenset({"arange", "iota"}), frozenset({"tril", "triu"})
 HALVES = "bf16"  # fused attention takes 16-bit inputs, and both types have one peak
 HEADS = 1  # the dimension of the heads in cuDNN's layout
 
@@ -105,7 +107,8 @@ def _mask(case: Case) -> Tensor | None:
 
 
 def _makes(case: Case, dims: tuple[int, ...]) -> bool:
-    compares = BY_POSITION.intersection(case.id.get("ops") or ())
+    ops = frozenset(case.id.get("ops") or ())
+    compares = ops & TRIANGLES or (ops & POSITIONS and ops & COMPARISONS)
     return bool(compares) and dims in _shapes(case)
 
 
