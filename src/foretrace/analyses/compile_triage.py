@@ -116,7 +116,7 @@ def _verdict(parts: Parts) -> tuple[str, str]:
         rest = percent_text(parts.product_ns / parts.busy_ns)
         return f"Compiling can hardly help: {most}; products are {rest} of the GPU time", ""
     if parts.dispatch_ns > parts.small_ns:
-        repair = 'compile with a CUDA graph (torch.compile(mode="reduce-overhead"))'
+        repair = 'CUDA graph (mode="reduce-overhead")'
         return f"Compiling can help: {most}, mostly dispatch", repair
     return f"Compiling can help: {most}, mostly small kernels", "fuse with torch.compile"
 

@@ -63,7 +63,7 @@ def _device(trace: Trace, rows: Ints) -> Iterator[Finding]:
     streams = sorted({int(stream) for stream in gpu.stream[rows].tolist()})
     waits = queued > late
     advice = (
-        f"Full overlap would save at most {time_text(saved)} {per(trace)}."
+        f"Unless one needs the other's result, overlap saves at most {time_text(saved)} {per(trace)}."
         if waits
         else "Streams gain nothing before the host launches sooner."
     )

@@ -12,6 +12,13 @@ CAT = (
 )
 
 
+def _host(*pauses: float) -> dict[str, Any]:
+    sketch = Sketch()
+    for us in pauses:
+        sketch.step().op("aten::mm", kernel(GEMM, 20)).pause(us)
+    return sketch.document()
+
+
 def _sketch(*lengths: float) -> dict[str, Any]:
     sketch = Sketch()
     for number, us in enumerate(lengths):
@@ -26,6 +33,11 @@ EXAMPLES = (
         "a cache that grows",
         lambda: _sketch(10, 20, 30, 40, 50, 60),
         {"step_ns": [30000, 40000, 50000, 60000, 70000, 80000]},
+    ),
+    Example(
+        "a host that slows down",
+        lambda: _host(100, 200, 300, 400, 500, 600),
+        {"step_ns": [110000, 210000, 310000, 410000, 510000, 610000], "growing": []},
     ),
     Example("equal steps", lambda: _sketch(10, 11, 10, 11, 10, 11), None),
     Example("too few steps", lambda: _sketch(10, 20, 30), None),
