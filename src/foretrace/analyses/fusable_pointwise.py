@@ -154,8 +154,12 @@ def _joined(size: int, reader: Ints, writer: Ints) -> Ints:
 
 
 def _reads(left: Case, right: Case) -> bool:
-    """Whether the second may read what the first wrote: not if both do one thing in place."""
-    same = left.op == right.op and left.op.endswith("_") and left.op != "aten::copy_"
+    """Whether the second may read what the first wrote.
+
+    Not if both do one thing in place, or normalize tensors of one shape: those are two calls.
+    """
+    in_place = left.op.endswith("_") and left.op != "aten::copy_"
+    same = left.op == right.op and (in_place or left.role not in POINTWISE)
     # torch.compile knows what ATen's ops compute; others it calls as they are
     both = left.op.startswith("aten::") and right.op.startswith("aten::")
     return both and not same and bool(right.bytes_written) and _operand(left, right) is not None
