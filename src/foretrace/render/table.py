@@ -31,14 +31,15 @@ def table(
 
 
 def _narrow(sizes: list[int], left: Sequence[int], room: int) -> None:
-    """Narrow the widest column of words until all fit; the first one counts as narrower."""
+    """Narrow the widest column of words until all fit; the first counts least, then the last."""
     for at in left:
         sizes[at] = min(sizes[at], max(room, NARROWEST))
     while sum(sizes) > room and left:
         able = [at for at in left if sizes[at] > NARROWEST]
         if not able:
             return
-        widest = max(able, key=lambda at: sizes[at] * (2 if at == left[0] else 3))
+        weight = dict.fromkeys(left, 4) | {left[-1]: 3, left[0]: 2}
+        widest = max(able, key=lambda at: sizes[at] * weight[at])
         sizes[widest] -= 1
 
 
@@ -86,6 +87,6 @@ def shorten(text: str, size: int, tail: int | None = None) -> str:
     first, last = text[: size - 1 - end], text[-end:]
     if " " in first and text[len(first)] != " ":
         first = first.rpartition(" ")[0]
-    if " " in last and text[-end - 1] != " ":
+    if " " in first and text[-end - 1] != " ":
         last = last.partition(" ")[2]
-    return f"{first}…{last}"
+    return f"{first.rstrip()}…{last}"
