@@ -109,7 +109,7 @@ def _decode_fusion(name: str) -> KernelId | None:
     r.put(found["graph"], "op", op, "what the fused graph computes")
     if not rx(r"kernel\d+_\d+$").search(name):
         r.put("", "truncated", True, "the name was cut: it does not end in kernel<n>_<m>")
-    return r.done(role, f"cudnn {op}")
+    return r.done(role, f"cudnn {op.replace('gemm', 'GEMM').replace('_', ' ')}")
 
 
 def _graph_op(graph: list[str]) -> tuple[str, str]:
