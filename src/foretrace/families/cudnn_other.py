@@ -63,7 +63,7 @@ def _decode_aux(name: str) -> KernelId | None:
 
 def _layout(name: str, cpp: _cpp.Cpp, change: str) -> KernelId:
     r = MatmulParser(name, "cudnn_aux")
-    meaning = f"copies the tensor from {change}: not channels_last yet"
+    meaning = f"copies the tensor, {change}: a sign that the model is not in channels_last"
     r.put(cpp.base, "op", "layout_transform", meaning, "checked")
     r.put(cpp.base, "lib", "cudnn", "a cuDNN kernel", "checked")
     dtypes = [_dtypes.cpp(text) for text in cpp.args[:2]]
