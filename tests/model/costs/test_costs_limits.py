@@ -99,8 +99,14 @@ def test_next_to_no_work() -> None:
 
 def test_a_lower_bound_of_little_work_proves_nothing_about_a_longer_kernel() -> None:
     work = Work(None, 2_000_000, 6000, BF16, certainty=Certainty.AT_LEAST)
-    assert limited(work) == ("memory", "at least 6% of HBM")
+    assert limited(work) == ("unknown", "at least 6% of HBM, FLOP not known")
     assert limited(Work(None, 2_000_000, 2900, BF16, certainty=Certainty.AT_LEAST))[0] == "latency"
+
+
+def test_few_bytes_of_an_estimate_do_not_explain_a_long_kernel() -> None:
+    """A fused loss that loops over 65 million points and reads 25 kB moves nothing to speak of."""
+    work = Work(None, 24_568, 16_000, BF16, certainty=Certainty.ESTIMATE)
+    assert limited(work) == ("unknown", "under 1% of HBM, FLOP not known")
 
 
 def test_faster_than_the_memory() -> None:
