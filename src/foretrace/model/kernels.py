@@ -89,7 +89,9 @@ class _Cases:
         numbers, place = np.unique(self.name, return_inverse=True)
         decoded = [families.decode(names[number]) for number in numbers.tolist()]
         family = pl.Series("family", [kernel.family for kernel in decoded], dtype=pl.String)
-        short = pl.Series("short", [kernel.short for kernel in decoded], dtype=pl.String)
+        apart = families.told_apart(decoded)
+        shorts = [apart[kernel.name].short for kernel in decoded]
+        short = pl.Series("short", shorts, dtype=pl.String)
         role = pl.Series("role", self.roles, dtype=pl.String)
         return [family[place], role[self.role_of], short[place], *self._prices()]
 

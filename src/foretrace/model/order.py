@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from foretrace import families
 from foretrace.model.arguments import op_call
@@ -114,7 +115,7 @@ class Order:
         op = row["op"]
         return Case(
             row["index"],
-            families.decode(row["name"]),
+            replace(families.decode(row["name"]), short=row["short"]),
             row["role"],
             row["ops"][0] if row["ops"] else "",
             None if op is None else op_call(self.trace, op),
