@@ -13,6 +13,7 @@ import foretrace as ft
 from corpus.builder import TraceBuilder
 from foretrace.model.about import device_of
 from foretrace.model.utilization import utilization
+from foretrace.overview.sequences import sequences
 from foretrace.schema.cost import Certainty
 from statements.places import every, ladder, name_of
 
@@ -102,7 +103,10 @@ def test_what_holds_on_every_trace(path: Path) -> None:
         assert share is None or 0 <= share < 1
     if device is None:
         return
-    assert (cases["gbps"].max() or 0) <= device.bytes_per_s / 1e9
-    assert (cases["tflops"].max() or 0) <= max(device.peak_flops.values()) / 1e12
+    rows = [row for sequence in sequences(trace) for row in sequence.rows]
+    gbps = [*cases["gbps"].drop_nulls(), *(row.gbps or 0 for row in rows)]
+    tflops = [*cases["tflops"].drop_nulls(), *(row.tflops or 0 for row in rows)]
+    assert max(gbps, default=0) <= device.bytes_per_s / 1e9
+    assert max(tflops, default=0) <= max(device.peak_flops.values()) / 1e12
     exact = known.filter(pl.col("median_ns") > 0, pl.col("cost_certainty") == "exact")
     assert "unknown" not in set(exact["bound"])
