@@ -1,5 +1,5 @@
-"""Which groups have a row of their own on the first screen. This needs no trace, so that a page of a
-cached document loads fast.
+"""Which groups have a row of their own on the first screen. This needs no trace, so that the page
+of a cached document loads fast.
 """
 
 from __future__ import annotations
