@@ -45,8 +45,6 @@ class Sequence:
         letters = np.array([ord(self.letter[each]) for each in written], np.uint32)
         kind = distinct.kind[self.row]
         text = letters[kind] if len(letters) else np.zeros(0, np.uint32)
-        product = np.array([is_product(work) for work in distinct.kinds], bool)
-        self.product: Bools = product[kind] if len(product) else np.zeros(0, bool)
         step = trace.spans.step_of_work()[self.row]  # no pattern joins two of them
         edges = np.flatnonzero((np.diff(gpu.lane[self.row]) != 0) | (np.diff(step) != 0)) + 1
         self.streams = [
