@@ -92,7 +92,8 @@ class _Naming:
         self.backward: Bools = backward[distinct.kind]
         self.product: Bools = product[distinct.kind]
         copied = trace.gpu.is_memcpy & self._flags("weak", True)[self.group]
-        self.sequence = Sequence(trace, distinct, trace.gpu.is_kernel | copied)
+        patterns = [pattern for group in every() for pattern in group.patterns]
+        self.sequence = Sequence(trace, distinct, trace.gpu.is_kernel | copied, patterns)
 
     def done(self) -> Grouped:
         for group in every():
