@@ -32,7 +32,7 @@ from collections.abc import Iterator
 import numpy as np
 from msgspec import Struct
 
-from foretrace.analyses._common import bandwidth_ns, bare, each, following, ids, listing, per
+from foretrace.analyses._common import bandwidth_ns, each, following, ids, listing, per
 from foretrace.model import bounds, wall
 from foretrace.model.intervals import Bools, Ints
 from foretrace.model.order import Case
@@ -42,6 +42,7 @@ from foretrace.units import percent_text, plural, time_text
 
 PRODUCTS = ("gemm", "gemv", "conv", "attention")
 BATCHED = frozenset({"aten::bmm", "aten::baddbmm"})
+OPTIMIZER = "optimizer"  # the group; compiling a model leaves its optimizer as it is
 REACH = (1, 2)  # a product may lie between two kernels that fuse: gelu, then a product, then mul
 ADDITIONS = frozenset({"aten::add", "aten::add_"})
 # Below this share of the step the gain is within what two recordings differ by: on an H200 a
@@ -133,7 +134,8 @@ def _eager(trace: Trace) -> bool:
 
 def _parts(trace: Trace) -> Parts:
     order, cases = trace.order, trace.order.cases
-    small = _rows(trace, _fusable(trace)) | _copied(trace)
+    model = trace.work_groups != OPTIMIZER
+    small = (_rows(trace, _fusable(trace)) | _copied(trace)) & model
     products = _rows(trace, np.array([case.role in PRODUCTS for case in cases])[order.case])
     softmax = any(case.role == "softmax" for case in cases if case.count)
     replaced = _rows(
@@ -216,12 +218,10 @@ def _copied(trace: Trace) -> Bools:
 
 
 def _where(trace: Trace, rows: Ints) -> str:
-    """` (most in mul, copy_ and mean)`: the ops with most of the time."""
-    gpu, host = trace.gpu, trace.host
-    rows = rows[gpu.op[rows] >= 0]
-    names, place = np.unique(host.name[gpu.op[rows]], return_inverse=True)
-    time = np.bincount(place.reshape(-1), weights=gpu.length[rows], minlength=len(names))
-    most = [bare(host.names[names[at]]) for at in np.argsort(-time, kind="stable")[:NAMED]]
+    """` (most in RMSNorm, RoPE and SwiGLU)`: the groups with most of the time."""
+    names, place = np.unique(trace.work_groups[rows], return_inverse=True)
+    time = np.bincount(place.reshape(-1), weights=trace.gpu.length[rows], minlength=len(names))
+    most = [str(names[at]) for at in np.argsort(-time, kind="stable")[:NAMED]]
     return f" (most in {listing(most)})" if most else ""
 
 
