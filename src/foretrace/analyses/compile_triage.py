@@ -111,15 +111,18 @@ def _check(trace: Trace) -> Iterator[Finding]:
 
 
 def _verdict(parts: Parts) -> tuple[str, str]:
-    """The answer, and the repair where there is one."""
+    """The answer, and the repair where no other rule names it: `launch_bound` does for steps that
+    are mostly idle, `fusable_pointwise` for small kernels.
+    """
     most = f"at most {percent_text(parts.saved_ns / parts.step_ns)} of the step"
     if parts.dispatch_ns + parts.small_ns < HARDLY * parts.step_ns:
         rest = percent_text(parts.product_ns / parts.busy_ns)
         return f"Compiling can hardly help: {most}; products are {rest} of the GPU time", ""
-    if parts.dispatch_ns > parts.small_ns:
-        repair = 'CUDA graph (mode="reduce-overhead")'
-        return f"Compiling can help: {most}, mostly dispatch", repair
-    return f"Compiling can help: {most}, mostly small kernels", "fuse with torch.compile"
+    if parts.dispatch_ns <= parts.small_ns:
+        return f"Compiling can help: {most}, mostly small kernels", ""
+    told = parts.dispatch_ns > bounds.MOSTLY_IDLE * parts.step_ns
+    repair = "" if told else 'CUDA graph (mode="reduce-overhead")'
+    return f"Compiling can help: {most}, mostly dispatch", repair
 
 
 def _eager(trace: Trace) -> bool:
