@@ -95,7 +95,7 @@ def _check(trace: Trace) -> Iterator[Finding]:
     detail = (
         f"{per(trace).capitalize()}: dispatch {time_text(parts.dispatch_ns)}{note}; "
         f"{plural(small, 'fusable small kernel')} {time_text(parts.small_ns)}"
-        f"{_where(trace, parts.small)}; {plural(products, 'product')} "
+        f"{_where(trace, parts.small)}; {plural(products, 'kernel')} of products and attention "
         f"{time_text(parts.product_ns)}.{bound}"
     )
     evidence = {
@@ -117,7 +117,8 @@ def _verdict(parts: Parts) -> tuple[str, str]:
     most = f"at most {percent_text(parts.saved_ns / parts.step_ns)} of the step"
     if parts.dispatch_ns + parts.small_ns < HARDLY * parts.step_ns:
         rest = percent_text(parts.product_ns / parts.busy_ns)
-        return f"Compiling can hardly help: {most}; products are {rest} of the GPU time", ""
+        kept = f"products and attention are {rest} of the GPU time"
+        return f"Compiling can hardly help: {most}; {kept}", ""
     if parts.dispatch_ns <= parts.small_ns:
         return f"Compiling can help: {most}, mostly small kernels", ""
     told = parts.dispatch_ns > bounds.MOSTLY_IDLE * parts.step_ns
