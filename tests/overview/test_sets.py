@@ -112,7 +112,7 @@ def test_what_is_left_out_is_said_with_its_reason(week: Path) -> None:
 def test_json_holds_the_document_of_each(week: Path) -> None:
     document = json.loads(look(week, "--json").out)
     assert list(document) == ["schema", "traces", "notes", "left_out"]
-    assert document["schema"] == 1
+    assert document["schema"] == 2
     for each in document["traces"]:
         assert each == json.loads(look(each["trace"]["path"], "--json").out)
     assert [note["code"] for note in document["notes"]] == ["other_files"]

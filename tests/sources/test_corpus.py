@@ -82,7 +82,7 @@ def check_ledger(ledger: Ledger) -> None:
 def check_document(opened: Opened) -> None:
     """I2, and that the JSON form says what the tables say."""
     text = json.dumps(opened.doc, allow_nan=False)
-    assert json.loads(text)["schema"] == 1
+    assert json.loads(text)["schema"] == 2
     ledger = opened.doc["ledger"]
     assert ledger["seen"] == ledger["kept"] + ledger["repaired"] + ledger["skipped"]
     assert {note["code"]: note["count"] for note in ledger["notes"]} == {
@@ -156,7 +156,7 @@ def test_exit_code(case: Case, tmp_path: Path) -> None:
             case.expect.says
         )
     elif expected == 0:
-        assert ran.doc["schema"] == 1
+        assert ran.doc["schema"] == 2
         strict = look_json(path, case, "--strict")
         assert strict.code == (1 if lost(ran.doc) or "left out" in ran.err else 0)
     else:

@@ -33,7 +33,8 @@ WORTH_TELLING = 0.05
 WORTH_NAMING = 0.02  # of the idle time: smaller causes are in the evidence
 WORDS = {
     "sync": "after the host waited for the GPU",
-    "device": "between two GPU operations that were both launched",
+    "queue": "while launched work waited in the queue",
+    "capture": "while the host captured a CUDA graph",
     "profiler": "while the profiler did its own work",
     "copy": "while the host copied data",
     "launch": "while the host issued ops",

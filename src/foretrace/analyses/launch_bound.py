@@ -36,7 +36,7 @@ def _check(trace: Trace) -> Iterator[Finding]:
     idle, order = trace.idle, trace.order
     starving = idle.of("launch", "host")
     starved, total = int(idle.length[starving].sum()), int(idle.length.sum())
-    if not idle.window_ns or total / idle.window_ns <= bounds.OVERHEAD_IDLE or starved < total / 2:
+    if not idle.window_ns or total / idle.window_ns <= bounds.MOSTLY_IDLE or starved < total / 2:
         return
     saved, busy = order.per_step(starved), order.per_step(idle.window_ns - total)
     launches, seen = _launches(trace, starving)

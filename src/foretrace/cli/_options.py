@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Callable
 from functools import wraps
@@ -166,3 +167,8 @@ def new_file(path: str, *, overwrite: bool) -> Path:
 def shows_bold() -> bool:
     """Whether stdout is a terminal and NO_COLOR is not set."""
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+
+
+def width() -> int:
+    """Columns of the terminal, or 100 where the output goes elsewhere; never below 80."""
+    return min(max(shutil.get_terminal_size((100, 25)).columns, 80), 200)

@@ -1,23 +1,24 @@
-"""What a stretch of time is bound by: host, arithmetic, memory, communication, several, or unknown.
+"""What a step or call is bound by: host, compute, memory, copies, communication, waits, or mixed.
 
-A kernel's bound comes from the roofline (`costs.position`): compute or memory when it comes near
-that roof, mixed near both, comms for collectives, unknown where neither roof explains its time or
-its cost is not known. Copies and fills are memory-bound.
+A kernel's bound comes from its roofs (`costs.position`). Memcpys and memsets are `copy`.
 
-A step, or a call of a region, runs from its start on the host to its end there or to the end of its
-last GPU work, whichever is later. It is bound by
+A step, or a call of a region, takes the time of its window (`Spans.window`), less the long waits of
+launched work in the queue (`model.idle`): the GPU then did what is not in the trace. Where
+a run record beside the trace has the wall time of the call without the profiler, that decides how
+long it takes. It is bound by
 
-    overhead   when the GPUs it uses are idle for more than half of that time: the host, or what the
-               host waits for, decides how long it takes. Work of earlier steps counts as busy: a
-               host that runs ahead keeps the GPU fed.
-    compute, memory, comms
-               else, when kernels of that bound take at least 60% of its GPU time
-    unknown    when it launched nothing, or more than 40% of its GPU time is in kernels whose bound
-               is not known
-    mixed      in all other cases
+    host     when the GPUs it uses are idle for more than half of that time, mostly while the host
+             issued ops, copied, or ran none
+    sync     the same, mostly after the host waited for the GPU
+    compute, memory, copy, comms
+             when they are busy for most of it, and work of that bound takes at least 60% of it;
+             work whose data came from L2 counts as memory
+    unknown  when it launched nothing, when the launches that ended the gaps are not in the trace,
+             or when more than 40% of its GPU time is in kernels whose cost is not known
+    mixed    in all other cases
 
-A region that is called several times has the bound that most of its calls have. The profiler itself
-slows the host down, so a stretch near the limit may be bound by overhead in the recording alone.
+A region that is called several times has the bound that most of its calls have. The profiler slows
+the host by two to four times: without a run record, a bound of `host` is that of the recording.
 """
 
 from __future__ import annotations
@@ -26,32 +27,110 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
+from foretrace.model.idle import LATENCY_NS, Idle, windows_of
 from foretrace.model.intervals import Ints
 from foretrace.model.spans import Span
+from foretrace.model.wall import unprofiled_ns
 
 if TYPE_CHECKING:
     from foretrace.model.trace import Trace
 
-BOUNDS = ("overhead", "compute", "memory", "comms", "mixed", "unknown")
+BOUNDS = ("host", "sync", "compute", "memory", "copy", "comms", "mixed", "unknown")
 # More idle than busy: whatever the kernels do, making them faster cannot even halve the time. On
 # the recorded H200 traces matmul + add is idle for 95 to 99% of a step at size 64 and for 2% at
-# size 4096 (38% in the cold first step), the eager MLP for 28 to 53%, the Llama training step for
-# 73 to 75%.
-OVERHEAD_IDLE = 0.5
+# size 4096, the Llama training step for 73 to 75%.
+MOSTLY_IDLE = 0.5
+# Above this the host takes a visible part of a step, and no kind of work bounds it alone.
+PARTLY_IDLE = 1 / 3
 # One kind of bound explains a stretch when kernels of that bound take this share of its GPU time.
 # In the recorded eager MLP the three products take 70% of it; where two kinds share it evenly
 # neither explains it.
 DOMINANT = 0.6
 
+IDLE_BOUND = {"sync": "sync", "unknown": "unknown", "capture": "unknown", "queue": "unknown"}
+
+
+class Spent(Struct, frozen=True):
+    """Where the time of a step or call goes, summed over the devices that it uses.
+
+    `wall_ns` leaves out `queued_ns`, long waits of launched work in the queue. `profiled` is False
+    where a run record gave the wall time.
+    """
+
+    wall_ns: float
+    busy_ns: int
+    queued_ns: int
+    idle_by_cause: dict[str, int]
+    profiled: bool = True
+
+    @property
+    def idle_share(self) -> float:
+        """Share of the wall time in which the GPUs were idle."""
+        return max(1.0 - self.busy_ns / self.wall_ns, 0.0) if self.wall_ns > 0 else 0.0
+
+    @property
+    def idle_bound(self) -> str:
+        """What an idle GPU waits for: host, sync, or unknown."""
+        causes = Counter[str]()
+        for cause, ns in self.idle_by_cause.items():
+            kind = (
+                cause
+                if cause in ("sync", "unknown")
+                else "unknown"
+                if cause == "capture"
+                else "host"
+            )
+            causes[kind] += ns
+        return max(causes, key=lambda kind: (causes[kind], kind), default="host")
+
+
+def spent(trace: Trace, span: Span) -> Spent | None:
+    """The time of one step or call; None where it launched nothing that has a time."""
+    windows = windows_of(trace, span)
+    if not windows:
+        return None
+    time = spent_in(trace.gaps.inside(windows))
+    known = unprofiled_ns(trace, span.name) or _record_of_step(trace, span)
+    if known is None:
+        return time
+    return replace(time, wall_ns=max(known * len(windows), time.busy_ns), profiled=False)
+
+
+def spent_in(idle: Idle) -> Spent:
+    """The time of a stretch whose gaps are known."""
+    long = idle.of("queue") & (idle.length > LATENCY_NS)
+    queued, by_cause = int(idle.length[long].sum()), idle.by_cause()
+    if queued:
+        by_cause["queue"] -= queued
+    busy = idle.window_ns - int(idle.length.sum())
+    return Spent(idle.window_ns - queued, busy, queued, by_cause)
+
+
+def _record_of_step(trace: Trace, span: Span) -> float | None:
+    """The wall time of a step that is one call of the run record's region and nothing else."""
+    calls = [
+        call
+        for call in trace.spans.region_groups().get(trace.run.rung.region or "", [])
+        if span.start_ns <= call.start_ns and call.end_ns <= span.end_ns
+    ]
+    whole = len(calls) == 1 and len(calls[0].work) == len(span.work)
+    return unprofiled_ns(trace, calls[0].name) if whole else None
+
 
 def of_span(trace: Trace, span: Span) -> str:
     """The bound of one step or region call."""
-    if not len(span.work):
-        return "unknown"
-    if idle_share(trace, span) > OVERHEAD_IDLE:
-        return "overhead"
-    return of_work(trace, span.work)
+    time = spent(trace, span)
+    return "unknown" if time is None else of_time(trace, time, span.work)
+
+
+def of_time(trace: Trace, time: Spent, work: Ints) -> str:
+    """The bound of a stretch that spent this time, on this work."""
+    if time.idle_share > MOSTLY_IDLE:
+        return time.idle_bound
+    return "mixed" if time.idle_share > PARTLY_IDLE else of_work(trace, work)
 
 
 def of_spans(trace: Trace, spans: list[Span]) -> str:
@@ -61,26 +140,28 @@ def of_spans(trace: Trace, spans: list[Span]) -> str:
 
 
 def idle_share(trace: Trace, span: Span) -> float:
-    """Share of the stretch in which the GPUs it uses were idle; the mean over several GPUs."""
-    gpu = trace.gpu
-    usable = span.work[gpu.usable[span.work]]
-    if not len(usable):
-        return 1.0
-    begin, end = span.start_ns, max(span.end_ns, int(gpu.end[usable].max()))
-    devices = np.unique(gpu.device_number[usable]).tolist()
-    edges = np.array([begin, end])
-    busy = sum(int(np.diff(trace.busy[device].up_to(edges))[0]) for device in devices)
-    return 1.0 - busy / (max(end - begin, 1) * len(devices))
+    """Share of a step or call in which the GPUs it uses were idle; 1 where it launched nothing."""
+    time = spent(trace, span)
+    return 1.0 if time is None else time.idle_share
 
 
 def of_work(trace: Trace, rows: Ints) -> str:
     """The bound of some GPU work by the time that each kind of bound takes, idle time aside."""
-    kinds, length = trace.work_bounds[rows], trace.gpu.length[rows]
-    time = {bound: int(length[kinds == bound].sum()) for bound in BOUNDS}
+    time = time_by_bound(trace, rows)
     total = sum(time.values())
     if not total:
         return "unknown"
-    most = max(BOUNDS, key=lambda bound: time[bound])
+    most = max(time, key=lambda bound: (time[bound], bound))
     if time[most] >= DOMINANT * total:
-        return most
-    return "unknown" if time["unknown"] > total * (1 - DOMINANT) else "mixed"
+        return "mixed" if most == "latency" else most
+    return "unknown" if time.get("unknown", 0) > total * (1 - DOMINANT) else "mixed"
+
+
+def time_by_bound(trace: Trace, rows: Ints) -> dict[str, int]:
+    """GPU time of each bound; what came from L2 counts as memory."""
+    kinds, length = trace.work_bounds[rows], trace.gpu.length[rows]
+    time: dict[str, int] = {}
+    for bound in np.unique(kinds).tolist():
+        name = "memory" if bound == "l2" else str(bound)
+        time[name] = time.get(name, 0) + int(length[kinds == bound].sum())
+    return time

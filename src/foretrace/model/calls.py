@@ -18,6 +18,9 @@ _COPY = re.compile(
     r"(?:cuda|cu|hip)(?:Memcpy|Memset)\w*|urEnqueue(?:USM|Mem)\w*|zeCommandListAppendMemory\w*"
 )
 
+_BEGINS = re.compile(r"(?:cuda|cu|hip)StreamBeginCapture\w*")
+_ENDS = re.compile(r"(?:cuda|cu|hip)StreamEndCapture\w*")
+
 
 def launches(name: str) -> bool:
     """Launches a kernel or a graph."""
@@ -37,3 +40,13 @@ def waits(name: str) -> bool:
 def copies(name: str) -> bool:
     """Copies or fills memory."""
     return _COPY.fullmatch(name) is not None
+
+
+def begins_capture(name: str) -> bool:
+    """Launches on this thread go into a graph from here on; nothing runs."""
+    return _BEGINS.fullmatch(name) is not None
+
+
+def ends_capture(name: str) -> bool:
+    """The graph is complete; launches run again."""
+    return _ENDS.fullmatch(name) is not None

@@ -11,7 +11,6 @@ from functools import cached_property
 import numpy as np
 import polars as pl
 
-from foretrace.model import calls
 from foretrace.model.host import Host
 from foretrace.model.intervals import Bools, Ints, overlapping, union_by_group
 from foretrace.schema.gaps import Narrow, filled
@@ -141,7 +140,7 @@ class Gpu:
         if not len(kernels):
             return
         launch, count = np.unique(kernels, return_counts=True)
-        graph = self.host.named(calls.launches_graph)[launch]
+        graph = self.host.is_graph_launch[launch]
         many, graphs = int(count[graph].sum()), int(graph.sum())
         text = f"{plural(graphs, 'graph launch', 'graph launches')} started {many:,} GPU events"
         ledger.note("graph_launch", graphs, text)
@@ -149,11 +148,15 @@ class Gpu:
         ledger.note("corr_duplicate", int(plain.sum()))
 
     def _note_lost(self, callers: Ints, given: Ints, ledger: LedgerBuilder) -> None:
-        """Launches without their GPU event: the profiler dropped records and left no other mark."""
+        """Launches without their GPU event: the profiler dropped records and left no other mark.
+
+        A launch during a graph capture has none.
+        """
         if not len(self.id):
             ledger.note("no_gpu_events")
             return
         launching = self.host.is_launch[callers]
+        launching &= ~self.host.captures.holds(self.host.start[callers])
         launches = callers[launching]
         lost = ~np.isin(given[launching], self.correlation) & ~np.isin(launches, self.launch)
         if lost.any():
@@ -188,6 +191,23 @@ class Gpu:
     def launch_order(self) -> Ints:
         """Rows in the order of their launches."""
         return np.lexsort((self.start, self.launched))
+
+    @cached_property
+    def before_recording(self) -> Bools:
+        """What was launched before the recording: it belongs to no step.
+
+        A stream runs in order, so this is what has no launch here and ran before the first that
+        has one. On a stream without any launch it is what began before the first recorded call.
+        """
+        found, unlinked = np.zeros(len(self.id), bool), self.launch < 0
+        calls = self.host.start[self.host.is_call & self.host.timed]
+        if not unlinked.any() or not len(calls):
+            return found
+        first = np.full(int(self.lane.max()) + 1, calls.min(), np.int64)
+        linked = np.flatnonzero(~unlinked & self.usable)
+        lanes, at = np.unique(self.lane[linked], return_index=True)  # rows are in time order
+        first[lanes] = self.start[linked[at]]
+        return unlinked & self.usable & (self.start < first[self.lane])
 
     @cached_property
     def lane(self) -> Ints:

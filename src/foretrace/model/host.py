@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from foretrace.model import calls, tree
+from foretrace.model.covered import Covered
 from foretrace.model.intervals import Bools, Ints
 from foretrace.schema.gaps import Narrow, filled
 from foretrace.schema.ledger import LedgerBuilder
@@ -80,9 +81,25 @@ class Host:
         return self.is_call & self.named(calls.launches)
 
     @cached_property
+    def is_graph_launch(self) -> Bools:
+        """Calls that launch a whole graph."""
+        return self.is_call & self.named(calls.launches_graph)
+
+    @cached_property
     def is_wait(self) -> Bools:
         """Calls that wait for the GPU."""
         return self.is_call & self.named(calls.waits)
+
+    @cached_property
+    def captures(self) -> Covered:
+        """When a CUDA graph was being captured: what is launched then runs nothing."""
+        begins = np.flatnonzero(self.is_call & self.named(calls.begins_capture) & self.lasting)
+        ends = np.flatnonzero(self.is_call & self.named(calls.ends_capture) & self.lasting)
+        start, end = self.start[begins], self.end[begins]
+        for at, row in enumerate(begins.tolist()):
+            later = ends[(self.track[ends] == self.track[row]) & (ends > row)]
+            end[at] = self.end[later[0]] if len(later) else end[at]
+        return Covered(start, end)
 
     @cached_property
     def is_step(self) -> Bools:

@@ -1,14 +1,19 @@
-"""When no work ran on the GPU, and what the host was doing meanwhile.
+"""When no work ran on a GPU, and what the host was doing meanwhile.
 
-Looked at is the time of the steps, each from its start to its end or the end of its last GPU work,
-whichever is later; without steps, the time from the first to the last GPU work. Every gap goes to
-one cause, the first that fits:
+A gap lasts from the end of one operation to the start of the next. From the moment the next one is
+launched, it is no longer the host's: a launch reaches the GPU within microseconds, and what takes
+longer waits in the queue. So a gap has up to two parts. The second, from the launch on, is the
+queue's; where it is the longer one, all of the gap is:
+
+    queue     launched work waited: for another stream, or for work that is not in the trace, such
+              as what was launched before the recording
+
+and the first goes to one cause, the first that fits:
 
     sync      the host was waiting for the GPU when it ran dry, or for most of the time until the
               next launch: nothing could be launched until the wait was over
     unknown   the launch of the next work is not in the trace
-    device    the next work was already launched when the gap began: the device was between two
-              GPU operations, or waited for another stream
+    capture   the host was capturing a CUDA graph: what is launched then runs nothing
     profiler  for most of the time until the next launch the profiler was at work on itself (buffer
               requests, lazy loading)
     copy      for most of that time the host was inside a copy or a fill
@@ -16,11 +21,17 @@ one cause, the first that fits:
               work fast enough
     host      the host was in no op at all: Python between ops, data loading, logging
 
+`trace.gaps` has the gaps of the whole recording. `trace.idle` has those of the steps, each in its
+window (`Spans.window`), or without steps those between the first and the last GPU work. The time
+before the first GPU operation fills the pipeline once: it counts only where there is one step.
 With several devices each has gaps of its own; times are summed over devices.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -28,30 +39,37 @@ from msgspec import Struct
 
 from foretrace.model import calls
 from foretrace.model.covered import Covered
+from foretrace.model.host import HOST_KINDS
 from foretrace.model.intervals import Bools, Ints
+from foretrace.model.spans import Span
 
 if TYPE_CHECKING:
     from foretrace.model.trace import Trace
 
-CAUSES = ("sync", "device", "profiler", "copy", "launch", "host", "unknown")
-_FAR = np.iinfo(np.int64).max // 4
+CAUSES = ("sync", "queue", "capture", "profiler", "copy", "launch", "host", "unknown")
+QUEUE = CAUSES.index("queue")
+# What a launch takes to reach an idle GPU after the call returned. On recorded traces: H200, B200,
+# H100 and A100 at most 10 us, MI300X at most 84 us.
+LATENCY_NS, LATENCY_AMD_NS = 20_000, 100_000
 
 
 class Idle(Struct, frozen=True):
-    """One row per gap; `cause` is a place in CAUSES, `then` the row of `gpu` that ended it, or -1.
+    """One row per part of a gap; `cause` is a place in CAUSES, `device` a `Gpu.device_number`.
 
-    `window_ns` is the whole time that was looked at.
+    `then` is the row of `gpu` that ended the gap, or -1. `window_ns` is the whole time that was
+    looked at.
     """
 
     start: Ints
     end: Ints
     cause: Ints
     then: Ints
+    device: Ints
     window_ns: int
 
     @property
     def length(self) -> Ints:
-        """How long each gap lasts."""
+        """How long each part lasts."""
         return self.end - self.start
 
     def by_cause(self) -> dict[str, int]:
@@ -60,8 +78,37 @@ class Idle(Struct, frozen=True):
         return {cause: int(total[at]) for at, cause in enumerate(CAUSES) if total[at]}
 
     def of(self, *causes: str) -> Bools:
-        """Which gaps have one of these causes."""
+        """Which parts have one of these causes."""
         return np.isin(self.cause, [CAUSES.index(cause) for cause in causes])
+
+
+class Gaps:
+    """All gaps of a recording, to be asked about any stretch of time."""
+
+    def __init__(self, trace: Trace) -> None:
+        self.trace = trace
+        self.every = _every(trace)
+
+    def inside(self, windows: Sequence[tuple[int, int, int]]) -> Idle:
+        """The gaps inside these windows: device, start and end of each."""
+        every, rows, start, end = self.every, [], [], []
+        for device, begin, finish in windows:
+            here = slice(*self._places[device])
+            low = here.start + int(np.searchsorted(every.end[here], begin, side="right"))
+            high = here.start + int(np.searchsorted(every.start[here], finish, side="left"))
+            rows.append(np.arange(low, max(high, low)))
+            start.append(np.maximum(every.start[low:high], begin))
+            end.append(np.minimum(every.end[low:high], finish))
+        at = np.concatenate([np.empty(0, np.int64), *rows])
+        first, last = (np.concatenate([np.empty(0, np.int64), *part]) for part in (start, end))
+        length = sum(finish - begin for _, begin, finish in windows)
+        return Idle(first, last, every.cause[at], every.then[at], every.device[at], length)
+
+    @cached_property
+    def _places(self) -> list[tuple[int, int]]:
+        """The rows of each device."""
+        edges = np.searchsorted(self.every.device, np.arange(len(self.trace.busy) + 1)).tolist()
+        return list(pairwise(edges))
 
 
 def busy_by_device(trace: Trace) -> tuple[Covered, ...]:
@@ -76,61 +123,96 @@ def busy_by_device(trace: Trace) -> tuple[Covered, ...]:
 
 
 def find(trace: Trace) -> Idle:
-    """All gaps of a trace."""
-    parts = [
-        _device(trace, number, busy) for number, busy in enumerate(trace.busy) if len(busy.start)
-    ]
-    if not parts:
-        empty = np.empty(0, np.int64)
-        return Idle(empty, empty, empty, empty, 0)
-    start, end, then = (np.concatenate([part[at] for part in parts]) for at in range(3))
-    return Idle(start, end, _causes(trace, start, end, then), then, sum(part[3] for part in parts))
-
-
-def _device(trace: Trace, number: int, busy: Covered) -> tuple[Ints, Ints, Ints, int]:
-    """The gaps of one device inside the windows, and what ended each of them."""
-    gpu = trace.gpu
-    windows = _windows(trace, number, busy)
-    outside = Covered(
-        np.concatenate(([-_FAR], windows.end)), np.concatenate((windows.start, [_FAR]))
-    )
-    taken = Covered(
-        np.concatenate((busy.start, outside.start)), np.concatenate((busy.end, outside.end))
-    )
-    start, end = taken.end[:-1], taken.start[1:]
-    rows = np.flatnonzero(gpu.usable & (gpu.device_number == number))
-    place = np.searchsorted(gpu.start[rows], end)  # gpu rows are in time order
-    found = np.minimum(place, len(rows) - 1)
-    then = np.where(gpu.start[rows[found]] == end, rows[found], -1)
-    return start, end, then, int((windows.end - windows.start).sum())
-
-
-def _windows(trace: Trace, number: int, busy: Covered) -> Covered:
-    gpu = trace.gpu
-    limits = []
+    """The gaps of the steps; without steps, those between the first and the last GPU work."""
+    windows = []
+    several = len(trace.spans.steps) > 1
     for span in trace.spans.steps:
-        mine = span.work[gpu.usable[span.work] & (gpu.device_number[span.work] == number)]
-        if len(mine):
-            limits.append((span.start_ns, max(span.end_ns, int(gpu.end[mine].max()))))
-    if not limits:
-        return Covered(busy.start[:1], busy.end[-1:])
-    edges = np.array(limits, np.int64)
-    return Covered(edges[:, 0], edges[:, 1])
+        for device, begin, end in windows_of(trace, span):
+            first = int(trace.busy[device].start[0])
+            start = max(begin, first) if several else begin
+            windows.append((device, min(start, end), end))
+    if not windows:
+        windows = [
+            (device, int(busy.start[0]), int(busy.end[-1]))
+            for device, busy in enumerate(trace.busy)
+            if len(busy.start)
+        ]
+    return trace.gaps.inside(windows)
 
 
-def _causes(trace: Trace, start: Ints, end: Ints, then: Ints) -> Ints:
-    host, launch = trace.host, trace.gpu.launch[np.maximum(then, 0)]
-    known = (then >= 0) & (launch >= 0)
-    launched = np.where(known, host.start[np.maximum(launch, 0)], end)
-    # the host had until here; what follows is the launch on its way
-    until = np.clip(launched, start, end)
+def windows_of(trace: Trace, span: Span) -> list[tuple[int, int, int]]:
+    """The window of a step or call on each device that it uses."""
+    gpu = trace.gpu
+    mine = span.work[gpu.usable[span.work]]
+    begin, end = trace.spans.window(span)
+    return [(device, begin, end) for device in np.unique(gpu.device_number[mine]).tolist()]
+
+
+def _every(trace: Trace) -> Idle:
+    parts = [_device(trace, number) for number, busy in enumerate(trace.busy) if len(busy.start)]
+    empty = np.empty(0, np.int64)
+    start, end, then, device = (
+        np.concatenate([empty, *(part[at] for part in parts)]) for at in range(4)
+    )
+    return _split(trace, Idle(start, end, np.zeros_like(start), then, device, 0))
+
+
+def _device(trace: Trace, number: int) -> tuple[Ints, Ints, Ints, Ints]:
+    """The gaps of one device, those before its first and after its last work included."""
+    gpu, busy, (begin, finish) = trace.gpu, trace.busy[number], _limits(trace)
+    start = np.concatenate(([min(begin, int(busy.start[0]))], busy.end))
+    end = np.concatenate((busy.start, [max(finish, int(busy.end[-1]))]))
+    rows = np.flatnonzero(gpu.usable & (gpu.device_number == number))
+    found = np.searchsorted(gpu.start[rows], busy.start)  # gpu rows are in time order
+    return start, end, np.append(rows[found], -1), np.full(len(start), number, np.int64)
+
+
+def _limits(trace: Trace) -> tuple[int, int]:
+    """From the first step, or else the first host event, to the end of the last."""
+    host = trace.host
+    rows = np.flatnonzero(host.lasting & host.is_kind(*HOST_KINDS))
+    if not len(rows):
+        return np.iinfo(np.int64).max, np.iinfo(np.int64).min
+    begins = [span.start_ns for span in trace.spans.steps] or [int(host.start[rows].min())]
+    return min(begins), int(host.end[rows].max())
+
+
+def _split(trace: Trace, gaps: Idle) -> Idle:
+    """Each gap until its next work is launched, with its cause, and the time in the queue."""
+    if not len(gaps.start):
+        return gaps
+    host, launch = trace.host, trace.gpu.launch[np.maximum(gaps.then, 0)]
+    known = (gaps.then >= 0) & (launch >= 0)
+    call = np.maximum(launch, 0)
+    launched = np.where(known, host.start[call], gaps.end)
+    waiting = host.is_wait[call]
+    latency = LATENCY_AMD_NS if (trace.about.arch or "").startswith("gfx") else LATENCY_NS
+    arrives = np.where(waiting, host.start[call], host.end[call]) + latency
+    arrives = np.where(launched <= gaps.start, gaps.start, arrives)  # it was in the queue already
+    until = np.clip(np.where(known, arrives, gaps.end), gaps.start, gaps.end)
+    # work that waited longer than the host took to launch it found the GPU busy: with what, the
+    # trace does not say
+    until = np.where(gaps.end - until > until - gaps.start, gaps.start, until)
+    cause = _causes(trace, gaps, known, np.clip(launched, gaps.start, gaps.end))
+    queue = np.full_like(cause, QUEUE)
+    start = np.stack((gaps.start, until), 1).reshape(-1)
+    end = np.stack((until, gaps.end), 1).reshape(-1)
+    both = np.stack((cause, queue), 1).reshape(-1)
+    kept = end > start
+    then, device = np.repeat(gaps.then, 2), np.repeat(gaps.device, 2)
+    return Idle(start[kept], end[kept], both[kept], then[kept], device[kept], 0)
+
+
+def _causes(trace: Trace, gaps: Idle, known: Bools, until: Ints) -> Ints:
+    """What the host did from the start of each gap until the next launch."""
+    start = gaps.start
     waits, own, copying, issuing = _host_time(trace)
-    waiting = waits.holds(start)
+    captures = trace.host.captures
     half = (until - start) / 2
     tests = {
-        "sync": (waiting & (until > start)) | (waits.between(start, until) > half),
-        "unknown": (then >= 0) & ~known,
-        "device": known & (launched <= start),
+        "sync": (waits.holds(start) & (until > start)) | (waits.between(start, until) > half),
+        "unknown": (gaps.then >= 0) & ~known,
+        "capture": captures.between(start, until) > half,
         "profiler": own.between(start, until) > half,
         "copy": copying.between(start, until) > half,
         "launch": issuing.between(start, until) > half,

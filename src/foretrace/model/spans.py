@@ -7,11 +7,14 @@ launches from a thread of its own.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import cached_property
+
 import numpy as np
 from msgspec import Struct
 
 from foretrace.model.gpu import Gpu
-from foretrace.model.host import Host
+from foretrace.model.host import HOST_KINDS, Host
 from foretrace.model.intervals import Ints, innermost
 
 
@@ -58,6 +61,36 @@ class Spans:
         rows = self._work[low:high]
         return rows[self._space[low:high] == self.host.namespace[event]] if self._merged else rows
 
+    def window(self, span: Span) -> tuple[int, int]:
+        """The time that a step or call takes.
+
+        It begins on the host, or where the GPU finishes what was launched earlier: a host that runs
+        ahead waits for nothing. It ends with its last GPU work or on the host, whichever is later.
+        A range that outlasts everything recorded ends with the last recorded event.
+        """
+        launched, reach = self._reach
+        earlier = int(np.searchsorted(launched, span.start_ns, side="left"))
+        begin = max(span.start_ns, int(reach[earlier - 1]) if earlier else span.start_ns)
+        ends = self.gpu.end[span.work][self.gpu.usable[span.work]]
+        end = max(int(ends.max(initial=span.start_ns)), min(span.end_ns, self._last))
+        return min(begin, end), end
+
+    @cached_property
+    def _reach(self) -> tuple[Ints, Ints]:
+        """Launch times in order, and how long the GPU is busy with all that was launched so far."""
+        gpu = self.gpu
+        rows = np.flatnonzero(gpu.usable)
+        launched = np.where(gpu.before_recording, np.iinfo(np.int64).min, gpu.launched)[rows]
+        order = np.argsort(launched, kind="stable")
+        return launched[order], np.maximum.accumulate(gpu.end[rows[order]])
+
+    @cached_property
+    def _last(self) -> int:
+        """When the host was last seen doing anything; steps and regions are only frames."""
+        host = self.host
+        seen = host.lasting & host.is_kind(*HOST_KINDS) & ~host.is_step & ~host.is_region
+        return int(host.end[seen].max()) if seen.any() else np.iinfo(np.int64).max
+
     def step_of_work(self) -> Ints:
         """The index of the step each GPU operation belongs to, or -1."""
         owner = np.full(len(self.gpu), -1, np.int64)
@@ -77,6 +110,16 @@ class Spans:
         owner[rows] = innermost(start, end, host.start[rows])
         owner[self.gpu.id] = self.step_of_work()
         return owner
+
+    def median_busy(self, spans: Sequence[Span]) -> float | None:
+        """GPU time of one step or call: the median over those that launched anything.
+
+        This is the one figure that pages, guesses and comparisons give. None where no GPU event of
+        them has a time.
+        """
+        gpu = self.gpu
+        timed = [span.work for span in spans if bool(gpu.usable[span.work].any())]
+        return float(np.median([gpu.busy(work) for work in timed])) if timed else None
 
     def region_groups(self) -> dict[str, list[Span]]:
         """Calls by region name, in order of first call."""

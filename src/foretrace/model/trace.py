@@ -17,6 +17,7 @@ from foretrace.model.spans import Spans
 from foretrace.schema.display import Displayed
 from foretrace.schema.gaps import with_gaps
 from foretrace.schema.ledger import LedgerBuilder
+from foretrace.schema.run_record import RecordedRun, read_run
 from foretrace.schema.tables import KINDS, TABLES, Tables
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from foretrace.model.covered import Covered
-    from foretrace.model.idle import Idle
+    from foretrace.model.idle import Gaps, Idle
     from foretrace.model.order import Order
 
 
@@ -102,6 +103,11 @@ class Trace(Displayed):
         )
 
     @cached_property
+    def run(self) -> RecordedRun:
+        """The run record beside the file: times without the profiler."""
+        return read_run(self.path)
+
+    @cached_property
     def arguments(self) -> Arguments:
         """The recorded arguments of op calls."""
         return Arguments(self.tables)
@@ -129,8 +135,8 @@ class Trace(Displayed):
 
     @cached_property
     def work_bounds(self) -> NDArray[Any]:
-        """The bound of every row of `gpu`: that of its case; copies and fills are memory-bound."""
-        bounds = np.full(len(self.gpu), "memory", _WORD)
+        """The bound of every row of `gpu`: that of its case; memcpys and memsets are `copy`."""
+        bounds = np.full(len(self.gpu), "copy", _WORD)
         order = self.order
         bounds[order.row] = self.kernel_cases["bound"].to_numpy()[order.case]
         return bounds
@@ -150,8 +156,15 @@ class Trace(Displayed):
         return busy_by_device(self)
 
     @cached_property
+    def gaps(self) -> Gaps:
+        """When each was not, over the whole recording, and why."""
+        from foretrace.model.idle import Gaps
+
+        return Gaps(self)
+
+    @cached_property
     def idle(self) -> Idle:
-        """When no device was, and why."""
+        """The gaps inside the steps."""
         from foretrace.model.idle import find
 
         return find(self)

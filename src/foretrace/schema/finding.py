@@ -19,6 +19,8 @@ class Finding(Displayed, Struct, frozen=True):
     data; `detail` names the capture option that supplies it), crashed (the rule failed; shown, and
     hides no other rule). `at_most_ns` is an upper bound of what a repair can save, per step where
     there are steps; never a promise. `events` are ids into the events table that prove it.
+    `repair` is the change that a user would make, as an order (`CUDA graph
+    (mode="reduce-overhead")`); empty where the finding calls for none.
     """
 
     rule: str
@@ -28,6 +30,7 @@ class Finding(Displayed, Struct, frozen=True):
     evidence: Mapping[str, Any] = field(default_factory=dict)
     events: tuple[int, ...] = ()
     at_most_ns: int | None = None
+    repair: str = ""
 
 
 class Findings(Displayed, list[Finding]):

@@ -10,7 +10,7 @@ from msgspec import Struct
 from foretrace.schema.display import Displayed
 from foretrace.schema.ledger import LedgerEntry
 
-SCHEMA = 1
+SCHEMA = 2
 
 
 class TraceEntry(Struct):
@@ -39,6 +39,41 @@ class Totals(Struct, frozen=True):
     cpu_ops: int
 
 
+class LookVerdict(Struct, frozen=True):
+    """The answer: what bounds a step or call, what to do first, and what then.
+
+    `first` and `then` are empty where the trace proves no repair.
+    """
+
+    bound: str
+    text: str
+    first: str = ""
+    then: str = ""
+
+
+class GroupRow(Struct, frozen=True, rename={"time_ns": "time"}):
+    """GPU work under the name that the model's author would use.
+
+    `time` is in nanoseconds and, like `count`, per step where there are steps. `share` is of GPU
+    time.
+    """
+
+    name: str
+    time_ns: int
+    share: float
+    count: int | float
+    limited_by: str
+
+
+class ModuleRow(Struct, frozen=True):
+    """One nn.Module: its calls, and the kernels launched inside them with their time."""
+
+    name: str
+    calls: int
+    kernels: int
+    gpu_ns: int
+
+
 class StepRow(Struct, frozen=True):
     """One profiler step."""
 
@@ -54,7 +89,7 @@ class StepRow(Struct, frozen=True):
 
 
 class RegionRow(Struct, frozen=True):
-    """All calls of one `record_function` region."""
+    """All calls of one `record_function` region; `gpu_ns_per_call` is the median call's."""
 
     name: str
     count: int
@@ -63,6 +98,7 @@ class RegionRow(Struct, frozen=True):
     roles_per_call: dict[str, int | float]
     gpu_busy_ns: int | None
     bound: str
+    gpu_ns_per_call: float | None = None
 
 
 class KernelRow(Struct, frozen=True):
@@ -86,6 +122,11 @@ class KernelRow(Struct, frozen=True):
     tflops: float | None
     gbps: float | None
     bound: str
+    roof_percent: float | None = None
+    limited_by: str = ""
+    cost_certainty: str = "none"
+    modules: list[str] = []
+    source: str | None = None
 
 
 class OpRow(Struct, frozen=True):
@@ -109,10 +150,16 @@ class FindingEntry(Struct, frozen=True):
     at_most_ns: int | None
     evidence: Mapping[str, Any]
     events: list[int]
+    repair: str = ""
 
 
 class Look(Displayed, Struct, dict=True):
-    """What one trace holds. The JSON omits `sentences`, the summary that a notebook shows."""
+    """What one trace holds. The JSON omits `sentences`, the summary that a notebook shows.
+
+    `mfu` and `mbu` are fractions of the GPU's peaks over wall time, `mfu_gpu` and `mbu_gpu` over
+    GPU time. `host_times_profiled`: the profiler slowed the host, and no run record has wall times
+    without it. `options` are the profiler's options that were on.
+    """
 
     schema: int
     trace: TraceEntry
@@ -123,6 +170,15 @@ class Look(Displayed, Struct, dict=True):
     kernels: list[KernelRow]
     ops: list[OpRow]
     findings: list[FindingEntry]
+    verdict: LookVerdict = LookVerdict("unknown", "")
+    groups: list[GroupRow] = []
+    modules: list[ModuleRow] = []
+    mfu: float | None = None
+    mbu: float | None = None
+    mfu_gpu: float | None = None
+    mbu_gpu: float | None = None
+    host_times_profiled: bool = True
+    options: list[str] = []
 
     @property
     def sentences(self) -> list[str]:

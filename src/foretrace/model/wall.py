@@ -1,0 +1,32 @@
+"""How long a call takes without the profiler, where a run record beside the trace says so.
+
+The profiler slows the host by two to four times, so idle time in a trace is an upper bound of the
+idle time without it. A run record has the wall time of one call of its region; what that leaves
+beside the GPU time of the call is all that a faster host can save.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from foretrace.model.trace import Trace
+
+
+def unprofiled_ns(trace: Trace, region: str) -> float | None:
+    """Wall time of one call of this region without the profiler; None without a run record."""
+    run = trace.run
+    return run.timing.wall_ns_per_call if run.rung.region == region else None
+
+
+def idle_limit_ns(trace: Trace) -> float | None:
+    """The most that the GPU idles in a step without the profiler; None without a run record.
+
+    Known where every step calls the record's region equally often.
+    """
+    region, steps = trace.run.rung.region or "", trace.spans.steps
+    calls = trace.spans.region_groups().get(region, [])
+    wall, busy = unprofiled_ns(trace, region), trace.spans.median_busy(calls)
+    if wall is None or busy is None or len(calls) % max(len(steps), 1):
+        return None
+    return max(wall - busy, 0.0) * len(calls) / max(len(steps), 1)
