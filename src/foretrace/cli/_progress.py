@@ -14,7 +14,7 @@ PATIENCE_S = 0.5  # a shorter wait needs no explanation
 EVERY_S = 0.1  # often enough to be seen to move
 
 
-class Line:
+class ProgressLine:
     """Draws reports over each other; an empty one clears the line."""
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ def on_terminal() -> Iterator[None]:
     if not sys.stderr.isatty():
         yield
         return
-    progress.show_with(Line())
+    progress.show_with(ProgressLine())
     try:
         yield
     finally:

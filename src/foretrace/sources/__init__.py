@@ -49,7 +49,8 @@ def _read(
     from foretrace.sources.kineto.parallel import read_apart
 
     def watch(done: int, size: int) -> None:
-        progress.report(f"reading {path}: {bytes_text(done)} of {bytes_text(size)}")
+        of = f" of {bytes_text(size)}" if size else ""  # standard input has none
+        progress.report(f"reading {bytes_text(done)}{of}: {path}")
 
     def apart(stream: ByteStream, buffer: Buffer, origin_us: int) -> list[Columns]:
         return read_apart(stream, buffer, limits, ledger, origin_us, meanwhile) if meanwhile else []

@@ -13,7 +13,7 @@ import stat
 import sys
 import zlib
 from collections.abc import Callable, Iterator
-from itertools import chain, count, pairwise
+from itertools import chain, pairwise
 from typing import IO, TYPE_CHECKING
 
 from msgspec import Struct
@@ -85,15 +85,17 @@ def _unreadable(path: str, error: Exception, hint: str) -> TraceError:
 
 
 def _read(handle: IO[bytes], label: str, watch: Callable[[int], None]) -> Iterator[bytes]:
+    done = 0
     with handle:
-        for done in count(0, BLOCK):
-            watch(done)
+        while True:
             try:
                 block = handle.read(BLOCK)
             except OSError as error:
                 raise _unreadable(label, error, "copy the file again") from None
             if not block:
                 return
+            done += len(block)
+            watch(done)
             yield block
 
 

@@ -24,7 +24,7 @@ from foretrace.sources.bytestream import ByteStream
 from foretrace.sources.compressed import BLOCK
 from foretrace.sources.kineto.columns import Columns
 from foretrace.sources.kineto.events import Buffer, EventReader, last_boundary
-from foretrace.sources.kineto.transport import Part, receive, send
+from foretrace.sources.kineto.transport import DecodedPiece, receive, send
 from foretrace.sources.limits import Limits
 
 WORTHWHILE = 24 << 20  # below this a fork costs about what it saves (measured on two cores)
@@ -128,12 +128,14 @@ def _feed(pieces: Pieces, buffer: Buffer) -> int:
         os.close(pieces.added)
 
 
-def _answers(pipe: IO[bytes]) -> Iterator[Part]:
+def _answers(pipe: IO[bytes]) -> Iterator[DecodedPiece]:
     while part := receive(pipe):
         yield part
 
 
-def _joined(parts: list[Part], sent: int, limits: Limits, ledger: LedgerBuilder) -> list[Columns]:
+def _joined(
+    parts: list[DecodedPiece], sent: int, limits: Limits, ledger: LedgerBuilder
+) -> list[Columns]:
     """The columns in the order of the file, unless a worker died, or met a limit or the tail."""
     parts.sort(key=lambda part: part.number)
     events = sum(len(part.columns) for part in parts)
@@ -185,7 +187,7 @@ def _work(pieces: Pieces, sink: int, limits: Limits, origin_us: int) -> None:
         reader = EventReader(buffer, limits, ledger, room, origin_us)
         closed = reader.run(first=number == 0)
         room -= len(reader.columns)
-        parts.append(Part(number, reader.columns, ledger, closed))
+        parts.append(DecodedPiece(number, reader.columns, ledger, closed))
     with os.fdopen(sink, "wb") as pipe:
         for part in parts:
             send(pipe, part)

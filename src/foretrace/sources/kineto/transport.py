@@ -14,7 +14,7 @@ from foretrace.schema.ledger import LedgerBuilder
 from foretrace.sources.kineto.columns import Columns, Pool
 
 
-class Part(msgspec.Struct):
+class DecodedPiece(msgspec.Struct):
     """What one piece of a file holds; `number` is its place, `closed` that the list ended in it."""
 
     number: int
@@ -34,7 +34,7 @@ def _pools(columns: Columns) -> tuple[Pool, ...]:
     return columns.sites, columns.names, columns.texts
 
 
-def send(pipe: IO[bytes], part: Part) -> None:
+def send(pipe: IO[bytes], part: DecodedPiece) -> None:
     """Write one part."""
     columns = part.columns
     arrays = _arrays(columns)
@@ -50,7 +50,7 @@ def send(pipe: IO[bytes], part: Part) -> None:
 _Head = tuple[int, bool, list[int], list[list[Any]], tuple[int, int, int], LedgerBuilder]
 
 
-def receive(pipe: IO[bytes]) -> Part | None:
+def receive(pipe: IO[bytes]) -> DecodedPiece | None:
     """What `send` wrote, or None at the end of the pipe, also when it comes inside a part."""
     size = int.from_bytes(pipe.read(8), "little")
     head = pipe.read(size)
@@ -69,4 +69,4 @@ def receive(pipe: IO[bytes]) -> Part | None:
             (tuple(item) if isinstance(item, list) else item, index)
             for index, item in enumerate(items)
         )
-    return Part(number, columns, ledger, closed)
+    return DecodedPiece(number, columns, ledger, closed)
