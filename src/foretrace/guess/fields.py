@@ -18,6 +18,10 @@ from foretrace.guess.amounts import EQUALS, NUMBER, UNITS, Amount, Compare
 from foretrace.guess.evidence import Evidence, GpuOperation
 from foretrace.guess.selectors import DTYPES
 from foretrace.guess.tokens import ParseFailure, Token, key_at, text_at
+from foretrace.model.costs.attention import FORWARD
+from foretrace.model.costs.attention import described as described_call
+from foretrace.model.costs.attention_backward import BACKWARD
+from foretrace.model.order import op_call
 
 ABSENT = object()  # the kernel has no such thing
 UNSTATED = object()  # it may have it; nothing in the trace says
@@ -76,6 +80,7 @@ _OTHER_FIELDS = (
     Field("stream", "the stream it ran on", source="launch"),
     Field("bound", "compute or memory, from shapes and time under the roofline", source="bound"),
 )
+_ATTENTION = FORWARD | BACKWARD
 _SPACED = ("shared_memory", "tensor_core", "head_dim", "batch_mode")
 _PHRASES = {name.replace("_", " "): name for name in _SPACED}
 _PHRASES |= {"vector width": "vec", "split k": "splitk"}
@@ -142,7 +147,17 @@ def value_of(evidence: Evidence, row: int, field: Field) -> Any:
     if field.source == "launch":
         value = evidence.footprint(row, field.name)
         return UNSTATED if value is None else value
-    return _stated(operation, field)
+    stated = _stated(operation, field)
+    return _from_arguments(evidence, row, field) if stated is UNSTATED else stated
+
+
+def _from_arguments(evidence: Evidence, row: int, field: Field) -> Any:
+    """What the op that launched the kernel was called with."""
+    call = op_call(evidence.trace, int(evidence.trace.gpu.op[row]))
+    places = _ATTENTION.get(call.name) if call and field.name in ("head_dim", "causal") else None
+    said = described_call(call, places) if call and places else None
+    value = said and getattr(said, field.name)
+    return UNSTATED if value is None else value
 
 
 def _stated(operation: GpuOperation, field: Field) -> Any:

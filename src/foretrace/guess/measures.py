@@ -1,17 +1,19 @@
-"""Quantities of a window: GPU or CPU time; time, FLOPs, bytes or number of a selector's matches."""
+"""Quantities of a window: GPU, CPU or wall time; time, FLOPs, bytes or number of a selector's
+matches.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from statistics import median
 
-from foretrace.guess.scope import Unknown, Window
+from foretrace.guess.scope import Unknown, Window, named
 from foretrace.guess.selection import Selection, certain
 from foretrace.guess.selectors import Selector
 from foretrace.schema.cost import INEXACT
 from foretrace.units import bytes_text, count_text, flops_text, time_text
 
-CLOCKS = ("gpu", "cpu")
+CLOCKS = ("gpu", "cpu", "wall")
 PER_KERNEL = ("time", "flops", "bytes")
 _TEXTS = {"flops": flops_text, "bytes": bytes_text, "count": count_text}
 _NO_TIME = "some GPU operations have no time"
@@ -19,7 +21,7 @@ _NO_TIME = "some GPU operations have no time"
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """`name` is gpu time, cpu time, time, flops, bytes or count, of what `selector` matches."""
+    """`name` is gpu, cpu or wall time, or time, flops, bytes or count of `selector`'s matches."""
 
     text: str
     name: str
@@ -28,13 +30,15 @@ class Measure:
     def of(self, window: Window) -> float:
         """The quantity in one window; `Unknown` when the trace does not say."""
         if self.selector is None:
-            return _gpu_time(window) if self.name == "gpu time" else _cpu_time(window)
+            return _TIMES[self.name](window)
         if self.name == "count":
             return len(certain(window, self.selector).sure)
         return sum(each(window, self.selector, self.name))
 
     def median(self, windows: list[Window]) -> float:
-        """The median over several windows."""
+        """The median over several windows; GPU time over those that launched anything."""
+        if self.name == "gpu time":
+            windows = [window for window in windows if len(window.rows)] or windows
         return median(self.of(window) for window in windows)
 
     def rows(self, window: Window) -> list[int]:
@@ -116,3 +120,17 @@ def _cpu_time(window: Window) -> float:
             "time < 1 ms`"
         )
     return window.end_ns - window.start_ns
+
+
+def _wall_time(window: Window) -> float:
+    """The run record beside the trace has the wall time of one call of its region."""
+    run, where = window.evidence.trace.run, window.region
+    wall, region = run.timing.wall_ns_per_call, run.rung.region
+    if wall is None or region is None:
+        raise Unknown("wall time needs a run record beside the trace: record with `foretrace run`")
+    if not named(where or region, region):
+        raise Unknown(f"the run record has the wall time of a call of {region} alone")
+    return wall
+
+
+_TIMES = {"gpu time": _gpu_time, "cpu time": _cpu_time, "wall time": _wall_time}
