@@ -124,13 +124,18 @@ def _matches(operation: GpuOperation, selector: Selector) -> bool:
         names = (operation.name, operation.function, operation.ident.short)
         return any(named(selector.name, name) for name in names)
     if selector.word:
-        return selector.word in operation.does or _below(operation, selector.word)
+        return _does(operation, selector.word)
     return not selector.under or any(named(selector.under, op) for op in operation.chain)
 
 
-def _below(operation: GpuOperation, word: str) -> bool:
-    """Whether a kernel is a part of the op `word`; a copy below a product is no product."""
-    return word not in PRODUCTS and f"aten::{word}" in operation.chain
+def _does(operation: GpuOperation, word: str) -> bool:
+    """Whether a kernel does the op `word`, or is a part of it.
+
+    Neither a copy below a product nor attention, which multiplies inside, is a product.
+    """
+    if word in PRODUCTS:
+        return word in operation.does and operation.role in ("gemm", "gemv")
+    return word in operation.does or f"aten::{word}" in operation.chain
 
 
 def has_trait(evidence: Evidence, row: int, trait: Trait) -> bool | None:
@@ -143,6 +148,8 @@ def has_trait(evidence: Evidence, row: int, trait: Trait) -> bool | None:
         return trait.value in family if family != "unknown" else None
     if trait.kind == "direction":
         return trait.value in operation.name.lower()
+    if trait.kind == "group":
+        return trait.value == str(evidence.trace.work_groups[row])
     if trait.kind == "work":
         return operation.role != "comms"
     if trait.kind == "cast":

@@ -19,6 +19,7 @@ from foretrace.guess.scope import Unknown, Window
 from foretrace.guess.selection import Selection, cpu_does, cpu_kernels, label
 from foretrace.guess.selectors import Selector
 
+_LISTED = 4  # names of kernels in an answer; the evidence has the rest
 # Roles that are ops, by the op that stands for them.
 _ROLE_OPS = {
     "gemm": "matmul",
@@ -40,7 +41,9 @@ class _KernelOps:
     opaque: str = ""
 
     def names(self, window: Window, items: list[int]) -> str:
-        return ", ".join(dict.fromkeys(label(window, self.found, item) for item in items))
+        found = list(dict.fromkeys(label(window, self.found, item) for item in items))
+        more = f" and {len(found) - _LISTED} more" if len(found) > _LISTED else ""
+        return ", ".join(found[:_LISTED]) + more
 
 
 def _op(selector: Selector) -> str:
