@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from foretrace import families
-from foretrace.model import costs
+from foretrace.model import costs, paths
 from foretrace.model.about import device_of
 from foretrace.model.arguments import distinct_lists
 from foretrace.model.gpu import numbered
@@ -163,22 +163,7 @@ class _Cases:
 
 def chain_ids(trace: Trace, op: Ints) -> Ints:
     """A number for the path of op names above each op; -1 where there is no op."""
-    host = trace.host
-    path = np.zeros(host.count, np.uint64)
-    ops = np.flatnonzero(host.is_op & host.lasting)
-    above = host.nearest_op(host.parent[ops])
-    depth = host.depth[ops]
-    for level in np.unique(depth).tolist():
-        here = depth == level
-        over = above[here]
-        inherited = np.where(over >= 0, path[np.maximum(over, 0)], np.uint64(0))
-        path[ops[here]] = (inherited * np.uint64(1_000_003)) ^ (
-            host.name[ops[here]].astype(np.uint64) + np.uint64(1)
-        ) * np.uint64(0x9E3779B97F4A7C15)
-    if not len(op):
-        return op
-    _, number = np.unique(path[np.maximum(op, 0)], return_inverse=True)
-    return np.where(op >= 0, number.reshape(-1), -1)
+    return paths.numbers(trace.host, op, trace.host.is_op)
 
 
 def _distinct(*columns: Ints) -> tuple[Ints, Ints]:

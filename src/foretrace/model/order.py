@@ -42,6 +42,8 @@ class Case(Struct, frozen=True):
     gbps: float | None
     tflops: float | None
     bound: str
+    roof_percent: float | None = None
+    limited_by: str = ""
 
     @property
     def name(self) -> str:

@@ -29,14 +29,14 @@ def look_region(trace: Trace, name: str) -> RegionOverview:
     """One region: its verdict, and what a call launches."""
     from foretrace.overview.sequences import of_region
     from foretrace.overview.unit import measured
-    from foretrace.overview.verdict import label, verdict
+    from foretrace.overview.verdict import label, of_unit
 
     groups = trace.spans.region_groups()
     if name not in groups:
         known = ", ".join(list(groups)[:MOST_REGIONS]) or "none"
         raise UsageError(f"no region {name!r} in this trace; regions: {known}")
     unit = measured(trace, name)
-    found = verdict(unit, None, [])
+    found = of_unit(unit)
     return RegionOverview(name, Line(label(found.bound, unit), found.text), of_region(trace, name))
 
 
@@ -44,12 +44,14 @@ def summarize(trace: Trace) -> Overview:
     """The document, what each region launches, and the summary in sentences."""
     from foretrace.overview import sentences
     from foretrace.overview.document import document
+    from foretrace.overview.groups import group_rows
     from foretrace.overview.sequences import sequences
-    from foretrace.overview.unit import measured
+    from foretrace.overview.unit import chosen, measured
     from foretrace.overview.verdict import WORTH, verdict, whole_ns
 
     found, unit = document(trace), measured(trace)
-    found.verdict = verdict(unit, found.totals, found.findings)
+    found.groups = group_rows(trace, chosen(trace)[1])
+    found.verdict = verdict(unit, found)
     found.host_times_profiled = unit is None or unit.profiled
     lines, notes = sentences.lines(found, unit), sentences.notes(found, unit)
     found.sentences = [

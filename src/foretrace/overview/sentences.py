@@ -17,6 +17,7 @@ from foretrace.units import count_text, percent_text, plural
 
 UNKNOWN_SHARE = 0.1  # of kernel time without a known cost that is worth a word
 ROLES = 4  # that one phrase can name
+SLOW = ("record_shapes", "with_stack", "profile_memory")  # what slows the host most
 
 
 def lines(look: Look, unit: Unit | None) -> list[Line]:
@@ -41,17 +42,22 @@ def headline(look: Look) -> str:
     rank = f", rank {trace.rank}" if trace.rank is not None else ""
     parts = [f"{device_text(trace)}{rank}"]
     parts += [plural(trace.steps, "step")] if trace.steps else []
-    options = f", {', '.join(look.options)} on" if look.options else ""
-    times = (
-        "host times inflated" if look.host_times_profiled else "wall times are from a run without"
-    )
-    return " · ".join([*parts, f"profiled{options}: {times}"])
+    return " · ".join([*parts, _recorded(look)])
+
+
+def _recorded(look: Look) -> str:
+    """How far host times can be trusted; the options named are those that slow the host."""
+    if not look.host_times_profiled:
+        return "wall times from the run record"
+    slow = [option for option in SLOW if option in look.options]
+    options = f", {', '.join(slow)} on" if slow else ""
+    return f"profiled{options}: host times inflated"
 
 
 def device_text(trace: TraceEntry) -> str:
     """`NVIDIA H200 (sm90)`."""
     arch = f" ({trace.arch})" if trace.arch else ""
-    return f"{trace.device or 'no GPU named'}{arch}"
+    return f"{trace.device or 'GPU not named'}{arch}"
 
 
 def roles_text(roles: Mapping[str, float], most: int = ROLES) -> str:
@@ -81,7 +87,7 @@ def _nothing(look: Look, unit: Unit | None) -> Iterator[Line]:
         return
     skipped = sum(row.state == "skipped" for row in look.findings)
     lacking = f"; {plural(skipped, 'rule')} lacked data (--findings)" if skipped else ""
-    yield Line("DO FIRST", f"no rule found a repair that saves 1% {unit.per}{lacking}")
+    yield Line("DO FIRST", f"no rule found a repair worth 1% of the time{lacking}")
 
 
 def _rates(look: Look) -> Iterator[str]:

@@ -19,6 +19,7 @@ from foretrace.model.trace import Trace
 
 # A region stands for the recording when it holds this share of all GPU time.
 MAIN = 0.5
+NAME = 32
 
 
 class Unit(Struct, frozen=True):
@@ -53,7 +54,7 @@ class Unit(Struct, frozen=True):
 
 def measured(trace: Trace, region: str = "") -> Unit | None:
     """The unit of a trace, or a call of one region; None where no GPU event has a time."""
-    per, spans = _chosen(trace, region)
+    per, spans = chosen(trace, region)
     if spans:
         times = [time for span in spans if (time := bounds.spent(trace, span)) is not None]
         bound, works = bounds.of_spans(trace, spans), [span.work for span in spans]
@@ -95,7 +96,8 @@ def _unit(
     )
 
 
-def _chosen(trace: Trace, region: str) -> tuple[str, list[Span]]:
+def chosen(trace: Trace, region: str = "") -> tuple[str, list[Span]]:
+    """The word for a unit, and the steps or calls that it is measured over; none: the recording."""
     groups = trace.spans.region_groups()
     if region:
         return "per call", _working(trace, groups[region])
@@ -105,8 +107,13 @@ def _chosen(trace: Trace, region: str) -> tuple[str, list[Span]]:
     calls = [(name, _working(trace, spans)) for name, spans in groups.items()]
     main = max(calls, key=lambda each: _busy(trace, each[1]), default=("", []))
     if main[1] and _busy(trace, main[1]) >= MAIN * busy:
-        return f"per call of {main[0]}", main[1]
+        return f"per call of {shortened(main[0])}", main[1]
     return "in the recording", []
+
+
+def shortened(name: str) -> str:
+    """A name that leaves room for the rest of the line; serving engines write long ones."""
+    return name if len(name) <= NAME else f"{name[: NAME - 1]}…"
 
 
 def _working(trace: Trace, spans: Sequence[Span]) -> list[Span]:

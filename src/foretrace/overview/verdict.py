@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from foretrace.model.bounds import MOSTLY_IDLE, PARTLY_IDLE
 from foretrace.overview.unit import Unit
-from foretrace.schema.documents.look import FindingEntry, LookVerdict, Totals
+from foretrace.schema.documents.look import FindingEntry, Look, LookVerdict, OpRow, Totals
 from foretrace.units import count_text, percent_text, plural, time_text
 
 LABELS = {
@@ -35,21 +35,27 @@ SURELY_IDLE = MOSTLY_IDLE / 4
 KIND_SHARE, KINDS_NAMED = 0.05, 3
 
 
-def verdict(
-    unit: Unit | None, totals: Totals | None, findings: Sequence[FindingEntry]
-) -> LookVerdict:
-    """The verdict on one trace, or without totals on one region."""
+def of_unit(unit: Unit | None, findings: Sequence[FindingEntry] = ()) -> LookVerdict:
+    """The verdict on a step, a call or a recording; None launched nothing."""
     if unit is None:
-        return LookVerdict("unknown", _without_gpu(totals) if totals else "it launched nothing")
-    text = "".join(_evidence(unit))
+        return LookVerdict("unknown", "it launched nothing")
     lines = [_order(row) for row in repairs(unit, findings)]
     first, then = (*lines, "", "")[:2]
-    return LookVerdict(unit.bound, text, first, then)
+    return LookVerdict(unit.bound, "".join(_evidence(unit)), first, then)
+
+
+def verdict(unit: Unit | None, look: Look) -> LookVerdict:
+    """The verdict on one trace."""
+    if unit is None:
+        return LookVerdict("unknown", _without_gpu(look.totals, look.ops))
+    return of_unit(unit, look.findings)
 
 
 def label(bound: str, unit: Unit | None) -> str:
     """The word in front: `HOST-BOUND`. A busy GPU bounds a step, whatever its kernels do."""
     busy = unit is not None and unit.busy_share >= 1 - PARTLY_IDLE
+    if unit is None:
+        return "NO GPU TIME"
     return "GPU-BOUND" if busy and bound in ("mixed", "unknown") else LABELS[bound]
 
 
@@ -111,8 +117,10 @@ def _kinds(by_bound: dict[str, int]) -> str:
     return ", ".join(words).replace(" in ", " of GPU time in ", 1)
 
 
-def _without_gpu(totals: Totals) -> str:
-    ops = plural(totals.cpu_ops, "host op")
+def _without_gpu(totals: Totals, rows: Sequence[OpRow]) -> str:
+    ops, total = plural(totals.cpu_ops, "host op"), sum(row.self_cpu_ns for row in rows)
+    if total:
+        ops += f", most self time in {rows[0].name} ({percent_text(rows[0].self_cpu_ns / total)})"
     if totals.kernels or totals.memcpys or totals.memsets:
         return f"no GPU event has a usable time; {ops}"
     if totals.launches:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 
+from foretrace.overview.folding import folded
 from foretrace.overview.page import LaunchRow, LaunchSequence, Overview, RegionOverview
 from foretrace.overview.sentences import headline, roles_text
 from foretrace.render.section import WIDTH, Section, drawn
@@ -14,7 +15,8 @@ from foretrace.units import DASH, count_text, percent_text, plural, time_text
 
 # Rows of steps and regions that a page has room for; `--json` has all.
 ROWS = 24
-NAME = 40  # of a region, in a heading that is to fit one line
+NAME = 40  # of a region or a file, in a heading that is to fit one line
+HEADLINE = 120  # cut only where a file names its GPU at length
 LINES = 25  # of the first screen
 BANNER = 2  # warnings that the first screen has room for; --findings has all
 
@@ -23,7 +25,7 @@ def first_screen(overview: Overview, width: int = WIDTH) -> list[Section]:
     """The verdict, what to do, where the time goes, and how to see more: at most 25 lines."""
     look = overview.look
     head = _head(overview)
-    rows = [_group_cells(row) for row in look.groups]
+    rows = [_group_cells(row) for row in folded(look.groups)]
     titles = [f"GPU {overview.per}", "time", "share", "n", "limited by"]
     while True:
         table = Section(
@@ -74,7 +76,7 @@ def _head(overview: Overview) -> Section:
     name = look.trace.path.replace("\\", "/").rsplit("/", 1)[-1]
     for end in (".gz", ".json", ".pt.trace"):
         name = name.removesuffix(end)
-    title = f"{name or look.trace.path} · {headline(look)}"
+    title = f"{shorten(name, NAME) or look.trace.path} · {shorten(headline(look), HEADLINE)}"
     labelled = [(line.label, line.text) for line in overview.lines]
     warnings = [(f"! {note_text(note)}", "") for note in look.ledger.banner[:BANNER]]
     return Section(title, labelled=labelled, bullets=warnings)
