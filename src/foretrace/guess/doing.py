@@ -45,6 +45,9 @@ _NAME_DOES = {
 _ONE_KERNEL_ATTENTION = ("flash", "mem_efficient", "cudnn_sdpa", "fmha")
 ATTENTION_DOES = ("matmul", "bmm", "softmax", "scaled_dot_product_attention")
 _EPILOGUES = {"bias": "add", "relu": "relu", "gelu": "gelu", "silu": "silu"}
+# In older names of cuBLAS and cuDNN `relu` is what a kernel can do, not what it did: AlexNet's
+# convolutions are called scudnn_128x64_relu and ATen clamps after them.
+_EXACT_EPILOGUES = ("nvjet", "cutlass3")
 _MATRIX = ("gemm", "gemv")
 _LIBRARY = (*_MATRIX, "conv", "attention")  # Inductor calls another kernel for these, or a template
 _ROWWISE = ("reduction", "normalization", "softmax", "sort")
@@ -72,14 +75,20 @@ def listed(ident: KernelId) -> tuple[list[str], list[str]]:
     return [op for op in ops if op not in open_ones], open_ones
 
 
-def performed(ident: KernelId, role: str, callers: Iterable[str]) -> frozenset[str]:
+def performed(
+    ident: KernelId, role: str, callers: Iterable[str], chain: Sequence[str]
+) -> frozenset[str]:
     """The ops that a kernel surely does; `callers` are ops that launched this kernel alone."""
     stated = ident.get("op")
     ops = [*listed(ident)[0], *map(bare, callers)]
     ops += [bare(stated)] if isinstance(stated, str) and "::" in stated else []
     more = [word for op in ops for word in OP_DOES.get(op, ())]
+    for op in map(bare, _by_role(role, chain)):
+        # Of several kernels below a product with bias, another one may add the bias.
+        more += [op, *(word for word in OP_DOES.get(op, ()) if word != "add")]
     more += [word for part, words in _NAME_DOES.items() if part in ident.name for word in words]
-    more += [_EPILOGUES[word] for word in _words(ident.get("epilogue")) if word in _EPILOGUES]
+    if ident.family.startswith(_EXACT_EPILOGUES):
+        more += [_EPILOGUES[word] for word in _words(ident.get("epilogue")) if word in _EPILOGUES]
     if role == "attention" and ident.family.startswith(_ONE_KERNEL_ATTENTION):
         more += ATTENTION_DOES
     return frozenset([*ops, *more])
@@ -140,7 +149,7 @@ def _climb(trace: Trace, ops: Ints) -> Iterable[Ints]:
         at = host.nearest_op(above)
 
 
-def by_role(role: str, chain: Sequence[str]) -> list[str]:
+def _by_role(role: str, chain: Sequence[str]) -> list[str]:
     """Ops of a chain that a kernel does by its role: the innermost, and products around one."""
     inner = [op for op in chain[-1:] if role == "other" or role_of_op(op) in (role, "other")]
     products = [op for op in chain if role in _MATRIX and bare(op) in PRODUCTS]

@@ -74,8 +74,8 @@ class Evidence:
         for row, ident, chain, own, more in zip(first, idents, chains, alone, listed, strict=True):
             role = str(roles[row])
             kind = "kernel" if gpu.is_kernel[row] else "memcpy" if gpu.is_memcpy[row] else "memset"
-            by_op = [] if ident.get("ops") else [*own, *doing.by_role(role, chain)]
-            does = doing.performed(ident, role, by_op) | more[0]
+            by_op = ([], ()) if ident.get("ops") else (own, chain)
+            does = doing.performed(ident, role, *by_op) | more[0]
             found.append(GpuOperation(ident.name, kind, ident, role, chain, does, more[1]))
         return found
 

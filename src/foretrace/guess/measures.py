@@ -36,9 +36,13 @@ class Measure:
         return sum(each(window, self.selector, self.name))
 
     def median(self, windows: list[Window]) -> float:
-        """The median over several windows; GPU time over those that launched anything."""
-        if self.name == "gpu time":
-            windows = [window for window in windows if len(window.rows)] or windows
+        """The median over several windows.
+
+        What is on the GPU is that of the window with the median GPU time, of those that launched
+        anything: the parts of a step then add up to it, as `foretrace look` shows them.
+        """
+        if self.name == "gpu time" or (self.selector and self.name == "time"):
+            windows = _middle(windows)
         return median(self.of(window) for window in windows)
 
     def rows(self, window: Window) -> list[int]:
@@ -51,6 +55,13 @@ class Measure:
     def shown(self, value: float) -> str:
         """A value for people."""
         return _TEXTS.get(self.name, time_text)(value)
+
+
+def _middle(windows: list[Window]) -> list[Window]:
+    """The window with the median GPU time, or the two in the middle."""
+    working = [window for window in windows if len(window.rows)]
+    working.sort(key=lambda window: window.evidence.trace.gpu.busy(window.rows))
+    return working[(len(working) - 1) // 2 : len(working) // 2 + 1] or windows
 
 
 def each(window: Window, selector: Selector, quantity: str) -> list[float]:

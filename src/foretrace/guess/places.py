@@ -11,9 +11,9 @@ from foretrace.guess.scope import NoSuchPlace, Scope, Unknown, Window, named
 from foretrace.guess.tokens import nearest
 from foretrace.model.host import step_number
 from foretrace.model.intervals import Ints
+from foretrace.model.modules import PREFIX
 from foretrace.model.spans import Span
 
-MODULE = "nn.Module: "  # how the profiler names the range of a module's forward
 _LISTED = 12  # names in a message; nobody reads more
 
 
@@ -67,7 +67,7 @@ def _modules(evidence: Evidence, name: str) -> list[Window]:
     wanted = re.compile(r"_\d+$")
 
     def fits(text: str) -> bool:
-        module = text.removeprefix(MODULE)
+        module = text.removeprefix(PREFIX)
         return module != text and (named(name, module) or named(name, wanted.sub("", module)))
 
     events = np.flatnonzero(host.is_kind("python_function") & host.lasting & host.named(fits))
@@ -78,8 +78,8 @@ def _modules(evidence: Evidence, name: str) -> list[Window]:
 
 def modules(evidence: Evidence) -> list[str]:
     """The classes of the modules in a trace, in order of name."""
-    names = [name for name in evidence.trace.host.names if name.startswith(MODULE)]
-    return sorted({re.sub(r"_\d+$", "", name.removeprefix(MODULE)) for name in names})
+    names = [name for name in evidence.trace.host.names if name.startswith(PREFIX)]
+    return sorted({re.sub(r"_\d+$", "", name.removeprefix(PREFIX)) for name in names})
 
 
 def _no_region(name: str, evidence: Evidence) -> str:

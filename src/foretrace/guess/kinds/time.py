@@ -1,7 +1,8 @@
 """Time: of the GPU (the union of its operations), of the host (the length of the window), of
 kernels (the sum of durations), of a call without the profiler (`wall time`, from a run record).
 
-Several calls are judged by their median. `median`, `mean`, `longest`, `shortest` before a kernel
+Several calls are judged by the one with the median GPU time. `median`, `mean`, `longest` and
+`shortest` before a kernel
 word are over all its launches in the scope. Host times include profiler overhead. `each` judges
 every launch. `== 56 us` holds for what rounds to 56; state a tolerance with `+- 10%` or `+- 3 us`,
 or write `about`. `varies by` is the spread of the durations of one kernel with the same shapes:
