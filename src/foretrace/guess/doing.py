@@ -49,13 +49,10 @@ _EPILOGUES = {"bias": "add", "relu": "relu", "gelu": "gelu", "silu": "silu"}
 # convolutions are called scudnn_128x64_relu and ATen clamps after them.
 _EXACT_EPILOGUES = ("nvjet", "cutlass3")
 _MATRIX = ("gemm", "gemv")
-_LIBRARY = (*_MATRIX, "conv", "attention")  # Inductor calls another kernel for these, or a template
 _ROWWISE = ("reduction", "normalization", "softmax", "sort")
 _TEMPLATES = ("template", None)  # None: a backend other than Triton, which makes templates alone
 # Ops of serving engines; each is a kernel of its own.
-_CUSTOM = re.compile(
-    r"fused_add_rms_norm|rotary_emb|silu_and_mul|moe_|fp8_quant|fmha|all_|reduce_s"
-)
+_CUSTOM = re.compile(r"fused_add_rms_norm|rotary_emb|silu_and_mul|fp8_quant|fmha")
 
 
 def bare(op: str) -> str:
@@ -70,9 +67,10 @@ def listed(ident: KernelId) -> tuple[list[str], list[str]]:
     if category in _TEMPLATES and ident.family != "inductor_cpp":
         return ops, []
     pointwise = category in ("pointwise", "foreach/combo") or ident.role == "pointwise"
-    beyond = (*_LIBRARY, *(_ROWWISE if pointwise else ()))
-    open_ones = [op for op in ops if role_of_op(op) in beyond or _CUSTOM.search(op)]
-    return [op for op in ops if op not in open_ones], open_ones
+    beyond = _ROWWISE if pointwise else ()
+    elsewhere = {bare(op) for op in ident.get("elsewhere") or ()}
+    elsewhere |= {op for op in ops if role_of_op(op) in beyond or _CUSTOM.search(op)}
+    return [op for op in ops if op not in elsewhere], [op for op in ops if op in elsewhere]
 
 
 def performed(

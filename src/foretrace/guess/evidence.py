@@ -14,6 +14,7 @@ from foretrace.analyses.casts import cast_of
 from foretrace.guess import doing
 from foretrace.model.intervals import Bools, Ints
 from foretrace.model.kernels import chain_ids
+from foretrace.model.order import Case
 from foretrace.model.trace import Trace
 from foretrace.schema import compiled
 from foretrace.schema.kernel import KernelId
@@ -141,12 +142,19 @@ class Evidence:
         return self._columns[column][self._kernel_at[row]]
 
     @cached_property
-    def is_cast(self) -> Bools:
-        """Which rows are kernels that only change the data type."""
-        found, order = np.zeros(len(self.trace.gpu), bool), self.trace.order
-        cast = np.array([bool(cast_of(case)) for case in order.cases], bool)
-        found[order.row] = cast[order.case]
-        return found
+    def _cases(self) -> dict[int, Case]:
+        """The case of each row that is a kernel."""
+        order = self.trace.order
+        pairs = zip(order.row.tolist(), order.case.tolist(), strict=True)
+        return {row: order.cases[case] for row, case in pairs}
+
+    def is_cast(self, row: int) -> bool:
+        """Whether a row is a kernel that only changes the data type."""
+        return row in self._cases and bool(cast_of(self._cases[row]))
+
+    def roof(self, row: int) -> float | None:
+        """Percent of the nearest roof that a kernel reaches; None where it is not known."""
+        return self._cases[row].roof_percent if row in self._cases else None
 
     def footprint(self, row: int, column: str) -> Any:
         """How a kernel was launched: grid, block, registers, shared memory, occupancy, stream."""

@@ -106,6 +106,8 @@ of total gpu time = of gpu time ; of kernels = of kernel time ; of all kernels =
 of total|all kernel time = of kernel time ; of runtime = of gpu time
 most expensive kernel = top kernel ; biggest|largest|heaviest kernel = top kernel
 longest|slowest kernel = longest kernel
+is|are at roof = has roof >= 70 ; is|are not at roof = has roof < 70
+is|are near roof = has roof >= 70
 takes up = takes ; take up = take ; accounts|account for = takes ; makes|make up = takes
 consumes|consume|costs|cost = takes
 fuses|fused with|into = is fused with ; is|are fused with|into = is fused with

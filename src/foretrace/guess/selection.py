@@ -153,7 +153,7 @@ def has_trait(evidence: Evidence, row: int, trait: Trait) -> bool | None:
     if trait.kind == "work":
         return operation.role != "comms"
     if trait.kind == "cast":
-        return bool(evidence.is_cast[row])
+        return evidence.is_cast(row)
     field = "tensor_core" if trait.kind == "core" else trait.kind
     value = value_of(evidence, row, fields()[field])
     if value is UNSTATED:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 
-from foretrace.overview.folding import folded
+from foretrace.overview.folding import MOST, folded
 from foretrace.overview.page import LaunchRow, LaunchSequence, Overview, RegionOverview
 from foretrace.overview.sentences import headline, roles_text
 from foretrace.render.section import WIDTH, Section, drawn
@@ -25,22 +25,21 @@ def first_screen(overview: Overview, width: int = WIDTH) -> list[Section]:
     """The verdict, what to do, where the time goes, and how to see more: at most 25 lines."""
     look = overview.look
     head = _head(overview)
-    rows = [_group_cells(row) for row in folded(look.groups)]
-    titles = [f"GPU {overview.per}", "time", "share", "n", "limited by"]
-    while True:
+    titles = [f"GPU {' '.join(overview.per.split()[:2])}", "time", "share", "n", "limited by"]
+    for most in range(MOST, -1, -1):
         table = Section(
             head.title,
             labelled=head.labelled,
             bullets=head.bullets,
             head=titles,
-            rows=rows,
+            rows=[_group_cells(row) for row in folded(look.groups, most)],
             left=(0, 4),
             after=overview.notes,
         )
         page = [table, Section("", [_options(look)])]
-        if not rows or drawn(page, width=width).count("\n") < LINES:
-            return page
-        rows = rows[:-1]  # --json has all groups
+        if drawn(page, width=width).count("\n") < LINES:
+            break
+    return page
 
 
 def sections(overview: Overview, wanted: Collection[str], top: int) -> list[Section]:
