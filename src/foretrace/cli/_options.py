@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Callable
 from functools import wraps
@@ -164,3 +165,8 @@ def new_file(path: str, *, overwrite: bool) -> Path:
 def shows_bold() -> bool:
     """Whether stdout is a terminal and NO_COLOR is not set."""
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+
+
+def page_width() -> int:
+    """The columns of the terminal, 80 to 200; 100 where there is none."""
+    return min(max(shutil.get_terminal_size((100, 25)).columns, 80), 200)

@@ -41,8 +41,10 @@ class Unit(Struct, frozen=True):
 
 
 class Repeats(Struct, frozen=True):
-    """The repeats of one trace. Counts and orders are those of `typical`: the last repeat with the
-    kernels of most repeats (`agreeing`). `idle` ones launched nothing while others did: left out.
+    """The repeats of one trace. Counts, orders and the times of single operations are those of
+    `typical`: of the repeats with the kernels of most (`agreeing`), the one with the median GPU
+    time, so that its parts add up to what is reported. `idle` ones launched nothing while others
+    did: left out.
     """
 
     spans: tuple[Span, ...]
@@ -84,7 +86,10 @@ def repeats(trace: Trace, unit: Unit) -> Repeats:
     forms = [tuple(trace.host.name[trace.gpu.id[rows]].tolist()) for rows in kernels]
     often = Counter(forms)
     best = max(range(len(busy)), key=lambda at: (often[forms[at]], len(forms[at]), at))
-    return Repeats(tuple(busy), busy[best], often[forms[best]], len(every) - len(busy))
+    agreeing = [span for span, form in zip(busy, forms, strict=True) if form == forms[best]]
+    ranked = sorted(agreeing, key=lambda span: trace.gpu.busy(span.work))
+    typical = ranked[(len(ranked) - 1) // 2]
+    return Repeats(tuple(busy), typical, len(agreeing), len(every) - len(busy))
 
 
 def _share(trace: Trace, name: str) -> float:

@@ -28,29 +28,32 @@ class Section(Struct, frozen=True):
     after: str = ""
 
 
-def drawn(sections: Sequence[Section], *, bold: bool = False) -> str:
-    """For a terminal: at most 100 columns, readable without colour; `bold` marks the titles."""
-    return "\n\n".join(_drawn(section, bold) for section in sections)
+def drawn(
+    sections: Sequence[Section], *, bold: bool = False, width: int = WIDTH, gap: str = "\n\n"
+) -> str:
+    """For a terminal, readable without colour; `bold` marks the titles, `gap` parts sections."""
+    return gap.join(_drawn(section, bold, width) for section in sections)
 
 
-def _drawn(section: Section, bold: bool) -> str:
-    title = _wrapped(section.title, "", "") if section.title else ""
+def _drawn(section: Section, bold: bool, width: int) -> str:
+    title = _wrapped(section.title, "", "", width) if section.title else ""
     indent, deep = "  " if title else "", " " * 6
     parts = [f"{BOLD}{title}{NORMAL}" if bold else title] if title else []
-    parts += [_wrapped(text, indent, indent) for text in section.paragraphs]
+    parts += [_wrapped(text, indent, indent, width) for text in section.paragraphs]
     for line, text in section.bullets:
-        parts += [_wrapped(line, "  ", deep), *([_wrapped(text, deep, deep)] if text else [])]
+        below = [_wrapped(text, deep, deep, width)] if text else []
+        parts += [_wrapped(line, "  ", deep, width), *below]
     if section.rows:
-        parts.append(table(section.head, section.rows, left=section.left, width=WIDTH))
-    parts += [_wrapped(section.after, "  ", "  ")] if section.after else []
+        parts.append(table(section.head, section.rows, left=section.left, width=width))
+    parts += [_wrapped(section.after, "  ", "  ", width)] if section.after else []
     return "\n".join(parts)
 
 
-def _wrapped(text: str, first: str, rest: str) -> str:
+def _wrapped(text: str, first: str, rest: str, width: int) -> str:
     """Broken at blanks, but not between a number and its unit."""
     held = _QUANTITY.sub("\u00a0", plain(text))
     lines = textwrap.fill(
-        held, WIDTH, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False
+        held, width, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False
     )
     return lines.replace("\u00a0", " ")
 
