@@ -86,96 +86,26 @@ def test_json_is_one_document_with_the_fixed_names(capsys: pytest.CaptureFixture
     captured = capsys.readouterr()
     document = json.loads(captured.out)
     assert captured.err == ""
-    assert list(document) == [
-        "schema",
-        "trace",
-        "ledger",
-        "totals",
-        "steps",
-        "regions",
-        "kernels",
-        "ops",
-        "findings",
-    ]
-    assert list(document["trace"]) == [
-        "path",
-        "source",
-        "device",
-        "arch",
-        "rank",
-        "events",
-        "steps",
-        "regions",
-    ]
-    assert list(document["ledger"]) == ["seen", "kept", "repaired", "skipped", "notes"]
-    assert list(document["totals"]) == [
-        "kernels",
-        "memcpys",
-        "memsets",
-        "launches",
-        "syncs",
-        "gpu_busy_ns",
-        "gpu_span_ns",
-        "cpu_ops",
-    ]
-    assert list(document["steps"][0]) == [
-        "name",
-        "index",
-        "cpu_ns",
-        "kernels",
-        "memcpys",
-        "memsets",
-        "gpu_busy_ns",
-        "gpu_idle_ns",
-        "bound",
-    ]
-    assert list(document["regions"][0]) == [
-        "name",
-        "count",
-        "cpu_ns",
-        "kernels_per_call",
-        "roles_per_call",
-        "gpu_busy_ns",
-        "bound",
-    ]
-    assert list(document["kernels"][0]) == [
-        "name",
-        "short",
-        "family",
-        "role",
-        "fields",
-        "count",
-        "per_step",
-        "total_ns",
-        "median_ns",
-        "min_ns",
-        "max_ns",
-        "ops",
-        "chain",
-        "flops",
-        "bytes",
-        "tflops",
-        "gbps",
-        "bound",
-    ]
-    assert list(document["ops"][0]) == [
-        "name",
-        "count",
-        "self_cpu_ns",
-        "total_cpu_ns",
-        "kernels",
-        "metadata_only",
-    ]
-    for finding in document["findings"]:
-        assert list(finding) == [
-            "rule",
-            "state",
-            "title",
-            "detail",
-            "at_most_ns",
-            "evidence",
-            "events",
-        ]
+    fields = {
+        "": "schema trace ledger totals steps regions kernels ops findings verdict groups modules mfu "
+        "mbu mfu_gpu mbu_gpu host_times_profiled options",
+        "verdict": "bound text first then",
+        "groups": "name time share count limited_by",
+        "trace": "path source device arch rank events steps regions",
+        "ledger": "seen kept repaired skipped notes",
+        "totals": "kernels memcpys memsets launches syncs gpu_busy_ns gpu_span_ns cpu_ops",
+        "steps": "name index cpu_ns kernels memcpys memsets gpu_busy_ns gpu_idle_ns bound",
+        "regions": "name count cpu_ns kernels_per_call roles_per_call gpu_busy_ns bound "
+        "gpu_ns_per_call",
+        "kernels": "name short family role fields count per_step total_ns median_ns min_ns max_ns ops "
+        "chain flops bytes tflops gbps bound roof_percent limited_by cost_certainty modules source",
+        "ops": "name count self_cpu_ns total_cpu_ns kernels metadata_only",
+        "findings": "rule state title detail at_most_ns evidence events repair",
+    }
+    for part, names in fields.items():
+        rows = document[part] if part else document
+        for row in rows if isinstance(rows, list) else [rows]:
+            assert list(row) == names.split(), part
 
 
 def test_the_mlp(capsys: pytest.CaptureFixture[str]) -> None:

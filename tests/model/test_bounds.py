@@ -60,8 +60,9 @@ def test_more_than_half_idle_is_host(length: int, bound: str, tmp_path: Path) ->
 
 def test_work_that_outlives_its_step_stretches_it(tmp_path: Path) -> None:
     trace = opened(one_kernel(50_000, 150_000), tmp_path)
-    # the kernel waited in the queue from 21.5 us on: the GPU did what is not in the trace
-    assert bounds.idle_share(trace, trace.spans.steps[0]) == pytest.approx(21.5 / 171.5)
+    # the kernel waited in the queue for most of the time before: the GPU was busy, with what the
+    # trace does not say
+    assert bounds.idle_share(trace, trace.spans.steps[0]) == 0.0
 
 
 def test_earlier_work_counts_as_busy(tmp_path: Path) -> None:

@@ -73,10 +73,16 @@ def test_work_already_queued_is_not_the_hosts(opened: Open) -> None:
     assert gaps(opened(builder)) == [(3_000, "launch"), (2_000, "queue")]
 
 
-def test_a_launch_that_waits_in_the_queue_is_the_hosts_only_until_it_arrives(opened: Open) -> None:
+def test_a_launch_is_the_hosts_only_until_it_arrives(opened: Open) -> None:
+    builder = TraceBuilder().step(1, 0, 90_000).op("aten::mm", 0, 90_000)
+    launched(builder, 80_000, 150_000, 20_000)
+    assert gaps(opened(builder)) == [(100_500, "launch"), (49_500, "queue")]
+
+
+def test_a_long_wait_in_the_queue_is_not_the_hosts(opened: Open) -> None:
     builder = TraceBuilder().step(1, 0, 50_000).op("aten::mm", 0, 9_000)
     launched(builder, 5_000, 400_000, 20_000)
-    assert gaps(opened(builder)) == [(25_500, "launch"), (374_500, "queue")]
+    assert gaps(opened(builder)) == [(400_000, "queue")]
 
 
 def test_launches_during_a_capture_run_nothing(opened: Open) -> None:

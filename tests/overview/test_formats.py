@@ -15,7 +15,7 @@ from foretrace import recordings
 from foretrace.overview import summarize
 from foretrace.overview.sentences import headline
 from foretrace.render.html import notebook, report
-from foretrace.render.look_page import sections
+from foretrace.render.look_page import first_screen
 from foretrace.render.section import drawn, marked
 
 NAMES = ("linear_eager", "mlp_eager", "mlp_compiled", "mlp_eager_train", "llama_train_eager")
@@ -24,11 +24,13 @@ NAMES = ("linear_eager", "mlp_eager", "mlp_compiled", "mlp_eager_train", "llama_
 def shown_everywhere(trace: ft.Trace) -> list[str]:
     """The sentences, after a check that each form shows them in this order and no other summary."""
     overview = summarize(trace)
-    page, said, head = sections(overview, 20), overview.sentences, headline(overview.look.trace)
-    together = " ".join(said)
-    for text in (drawn(page), re.sub(r"\\(.)", r"\1", marked(page))):
-        assert together in " ".join(text.split())
-        assert head in text
+    page, said, head = first_screen(overview), overview.look.sentences, headline(overview.look)
+    for text in (drawn(page), re.sub(r"\\(.)", r"\1", marked(page)).replace("**", "")):
+        flat = " ".join(text.split())
+        places = [flat.index(line.text) for line in overview.lines]
+        assert places == sorted(places)
+        assert overview.notes in flat
+        assert head in flat
     data = re.search(r'id="data">(.*?)</script>', report([trace]), re.DOTALL)
     assert data is not None
     shown = json.loads(data[1])["traces"][0]
@@ -43,21 +45,11 @@ def shown_everywhere(trace: ft.Trace) -> list[str]:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_same_sentences_in_every_form(name: str) -> None:
-    assert len(shown_everywhere(ft.open(recordings.traces()[name], cache=False))) > 3
+    assert len(shown_everywhere(ft.open(recordings.traces()[name], cache=False))) > 2
 
 
 def test_an_incomplete_trace_says_so_in_every_form(tmp_path: Path) -> None:
     whole = gn(50).bytes()
     (tmp_path / "cut.json").write_bytes(cut(whole, len(whole) // 2))
     said = shown_everywhere(ft.open(tmp_path / "cut.json", cache=False))
-    assert said[0].startswith("The trace is incomplete: ")
-
-
-def test_the_summary_names_what_can_be_changed_first() -> None:
-    """Idle time is the largest finding, and no remedy: the summary names the fusion."""
-    overview = summarize(ft.open(recordings.traces()["mlp_eager"], cache=False))
-    assert overview.look.findings[0].rule == "idle_gaps"
-    saving = next(each for each in overview.sentences if each.startswith("Possible savings"))
-    assert saving == (
-        "Possible savings: gelu and mul could be one kernel (at most 38.5 us per step)."
-    )
+    assert said[0].startswith("INCOMPLETE: ")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import re
 import sys
 from functools import cache
@@ -18,13 +17,13 @@ from corpus.builder import TraceBuilder
 from foretrace import recordings
 from foretrace.cli import main
 from foretrace.cli._options import shows_bold
+from foretrace.cli.look import EVERY
 from foretrace.overview import summarize
 from foretrace.overview.page import Overview
-from foretrace.render.look_page import sections
+from foretrace.render.look_page import first_screen, sections
 from foretrace.render.section import drawn, marked
 from foretrace.schema.documents import encode
 
-PUBLIC = os.environ.get("FORETRACE_PUBLIC_TRACES", "")
 HOSTILE = [
     "<img src=x onerror=alert(1)>",
     "</script><script>alert(1)</script>",
@@ -46,11 +45,11 @@ ESCAPED = re.compile(r"\\.")
 
 
 def look_text(found: Overview, top: int, *, bold: bool = False) -> str:
-    return drawn(sections(found, top), bold=bold)
+    return drawn(sections(found, EVERY, top), bold=bold)
 
 
 def look_markdown(found: Overview, top: int) -> str:
-    return marked(sections(found, top))
+    return marked(sections(found, EVERY, top))
 
 
 @cache
@@ -86,21 +85,20 @@ def test_fits_a_hundred_columns(name: str, top: int) -> None:
     assert text.isprintable() or text.replace("\n", "").isprintable()
 
 
-def test_the_summary_of_the_mlp() -> None:
+@pytest.mark.parametrize("width", [80, 100, 200])
+@pytest.mark.parametrize("name", sorted(recordings.traces()))
+def test_the_first_screen_is_a_screen(name: str, width: int) -> None:
+    lines = drawn(first_screen(document(name), width), width=width).split("\n")
+    assert len(lines) <= 25
+    assert max(map(len, lines)) <= width
+    assert lines[0].startswith(f"{name} · NVIDIA H200")
+    assert any(line.startswith(("GPU-BOUND", "HOST-BOUND", "MIXED")) for line in lines[1:3])
+    assert lines[-1].startswith("more: --kernels --ops")
+
+
+def test_what_the_mlp_shows_on_demand() -> None:
     text = look_text(document("mlp_eager"), 20)
     flat = " ".join(text.split())
-    assert (
-        "mlp_fwd ran 3 times. Each call launched 5 kernels (3 GEMMs, 2 pointwise) and 2 memsets"
-        in flat
-    )
-    assert (
-        "Launched by: aten::linear (3 GEMMs); aten::gelu (1 pointwise); aten::mul (1 pointwise)."
-        in flat
-    )
-    assert "It is compute-bound" in flat
-    assert "Kernel time by role: 70.0% gemm, 30.0% pointwise." in flat
-    assert "The largest cost is nvjet 256x128x64 tn bf16 (aten::mm)" in flat
-    assert "Possible savings: gelu and mul could be one kernel" in flat
     assert "50.3 MB intermediate" in text
     assert "at most 100.7 MB" in flat
     assert "2 products [8192, 768] x [768, 3072] use nvjet 256x128x64 tn bf16" in flat
@@ -109,6 +107,16 @@ def test_the_summary_of_the_mlp() -> None:
     assert quiet == {
         f"aten::{op}" for op in ("t", "transpose", "as_strided", "reshape", "view", "_unsafe_view")
     }
+
+
+@pytest.mark.parametrize("part", EVERY)
+def test_an_option_shows_its_part_below_the_verdict(part: str) -> None:
+    found = document("mlp_eager")
+    text = drawn(sections(found, [part], 20))
+    assert text.startswith("mlp_eager · NVIDIA H200")
+    heads = {"Kernels": "kernels", "Host ops": "ops", "Steps": "steps", "Findings": "findings"}
+    shown = {name for head, name in heads.items() if f"\n{head}" in text}
+    assert shown == {part} & set(heads.values())
 
 
 def test_the_mlp_lists_its_kernels_in_launch_order() -> None:
@@ -129,36 +137,25 @@ def test_the_mlp_lists_its_kernels_in_launch_order() -> None:
 def test_the_linear_adds_its_bias_in_the_epilogue() -> None:
     text = look_text(document("linear_eager"), 20)
     assert "Bias in the epilogue of 1 product per step: no add kernel [bias_epilogue]" in text
-    assert "Each call launched 1 kernel (1 GEMM)" in text
 
 
 def test_sections_come_in_reading_order() -> None:
     text = look_text(document("mlp_eager"), 20)
-    heads = [
-        "mlp_fwd ran",
-        "mlp_fwd: 7 GPU operations",
-        "Totals",
-        "Steps",
-        "Regions",
-        "Kernels",
-        "Host ops",
-        "Findings",
-        "Checked and not found",
-    ]
-    heads.append("Read")
+    heads = ["mlp_fwd: 7 GPU operations", "Totals", "Steps", "Regions", "Kernels", "Host ops"]
+    heads += ["Findings", "Checked and not found", "Read"]
     places = [text.index(f"\n{head}") for head in heads]
     assert places == sorted(places)
 
 
-def test_a_column_says_which_time_it_shows() -> None:
-    text = look_text(document("mlp_eager"), 20)
-    assert "\nRegions (per call: means over the calls)\n" in text, (
-        "340 us of 3 calls, of which two took less than 318"
-    )
-    assert "idle between" in text, (
-        "the wait for the first work of a step is told by idle_gaps alone"
-    )
-    assert "gpu idle" not in text
+def test_the_host_column_adds_up_to_no_more_than_the_host_took() -> None:
+    for name in recordings.traces():
+        found = document(name)
+        regions = {row.name: row for row in found.look.regions}
+        for entry in found.sequences:
+            if entry.region in regions and not entry.left_out:
+                row = regions[entry.region]
+                spent = sum((each.host_ns or 0) * each.times for each in entry.rows)
+                assert spent <= 1.2 * row.cpu_ns / row.count, (name, entry.region)
 
 
 def test_findings_come_by_what_they_could_save() -> None:
@@ -169,7 +166,9 @@ def test_findings_come_by_what_they_could_save() -> None:
         if row.at_most_ns is not None
     ]
     assert bounds == sorted(bounds, reverse=True)
-    assert len(re.findall(r"^  at most ", text, re.MULTILINE)) == len(bounds)
+    large = [ns for ns in bounds if ns >= document("llama_train_eager").worth_ns]
+    assert len(re.findall(r"^  at most ", text, re.MULTILINE)) == len(large)
+    assert len(large) == len(bounds) or "below 1% of the time: " in text
 
 
 def test_rules_that_lack_data_are_named_together(tmp_path: Path) -> None:
@@ -186,16 +185,15 @@ def test_rules_that_lack_data_are_named_together(tmp_path: Path) -> None:
         "Skipped: bias_separate, fusable_pointwise, gemm_choice (needs shapes: record with "
         "record_shapes=True)."
     ) in text
-    assert "Not in the trace: " in text
-    assert "shapes; steps" in text
 
 
 def test_a_trace_without_gpu_work_says_so(tmp_path: Path) -> None:
     path = tmp_path / "trace.json"
     path.write_bytes(TraceBuilder().op("aten::mm", 0, 5_000).bytes())
-    assert "The trace has no GPU kernels. It has 1 host op." in look_text(
-        summarize(ft.open(path, cache=False)), 20
-    )
+    found = summarize(ft.open(path, cache=False))
+    text = " ".join(drawn(first_screen(found)).split())
+    assert "the trace has no GPU events; 1 host op, most self time in aten::mm (100.0%)" in text
+    assert found.look.verdict.bound == "unknown"
 
 
 def test_lost_data_is_a_banner_on_top(tmp_path: Path) -> None:
@@ -203,16 +201,19 @@ def test_lost_data_is_a_banner_on_top(tmp_path: Path) -> None:
     whole = gn(50).bytes()
     path.write_bytes(cut(whole, len(whole) // 2))
     found = summarize(ft.open(path, cache=False))
-    for text in (look_text(found, 20), look_markdown(found, 20)):
-        lines = [line for line in text.split("\n") if line]
-        assert any("trace" in line and "truncated" in line for line in lines[:4]), lines[:4]
+    for text in (drawn(first_screen(found)), look_text(found, 20), look_markdown(found, 20)):
+        assert "INCOMPLETE" in "".join(text.split("\n")[:3])
+        assert "trace_truncated" in text.replace("\\", "")
 
 
 @pytest.mark.parametrize("name", HOSTILE, ids=range(len(HOSTILE)))
 def test_a_hostile_name_cannot_act_on_a_terminal(name: str, tmp_path: Path) -> None:
+    found = hostile(name, tmp_path)
+    assert drawn(first_screen(found)).count("\n") < 25
     for text in (
-        look_text(hostile(name, tmp_path), 20),
-        look_text(hostile(name, tmp_path), 20, bold=True),
+        drawn(first_screen(found)),
+        look_text(found, 20),
+        look_text(found, 20, bold=True),
     ):
         bare = text.replace("\x1b[1m", "").replace("\x1b[0m", "") if "\x1b[1m" in text else text
         assert bare.replace("\n", "").isprintable()
@@ -241,9 +242,9 @@ def test_a_hostile_name_is_no_markdown(name: str, tmp_path: Path) -> None:
 def test_markdown_says_what_the_terminal_says() -> None:
     terminal = " ".join(look_text(document("mlp_eager"), 20).split())
     marked = re.sub(r"\\(.)", r"\1", look_markdown(document("mlp_eager"), 20)).replace("**", "")
-    for sentence in document("mlp_eager").sentences:
-        assert sentence in terminal
-        assert sentence in marked
+    for line in document("mlp_eager").lines:
+        assert f"{line.label} {line.text}" in terminal
+        assert f"{line.label}: {line.text}" in marked
     assert "| nvjet 192x128x64 tn bf16 | linear > matmul > mm |" in marked
 
 
@@ -253,17 +254,6 @@ def test_the_command_prints_the_contract_and_nothing_else(
     path = str(recordings.traces()["mlp_eager"])
     assert main(["look", path, "--json", "--no-cache"]) == 0
     printed = json.loads(capsys.readouterr().out)
-    assert set(printed) == {
-        "schema",
-        "trace",
-        "ledger",
-        "totals",
-        "steps",
-        "regions",
-        "kernels",
-        "ops",
-        "findings",
-    }
     assert printed == json.loads(encode(document("mlp_eager").look))
 
 
@@ -289,12 +279,3 @@ def test_bold_only_on_a_terminal_that_wants_it(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("NO_COLOR", "1")
     assert not shows_bold()
     assert look_text(document("mlp_eager"), 20, bold=True).count("\x1b[1m") > 5
-
-
-@pytest.mark.public
-@pytest.mark.skipif(not PUBLIC, reason="FORETRACE_PUBLIC_TRACES names no folder of public traces")
-def test_public_traces_fit_too() -> None:
-    for path in sorted(Path(PUBLIC).glob("*.json.gz")):
-        found = summarize(ft.open(path, cache=False))
-        assert max(map(len, look_text(found, 20).split("\n"))) <= 100, path.name
-        assert look_markdown(found, 20)

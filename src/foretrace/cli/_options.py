@@ -167,6 +167,6 @@ def shows_bold() -> bool:
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
 
 
-def page_width() -> int:
-    """The columns of the terminal, 80 to 200; 100 where there is none."""
+def width() -> int:
+    """Columns of the terminal, or 100 where the output goes elsewhere; never below 80."""
     return min(max(shutil.get_terminal_size((100, 25)).columns, 80), 200)

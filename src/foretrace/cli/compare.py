@@ -10,10 +10,10 @@ from foretrace.cli._options import (
     flag,
     in_forms,
     opens_trace,
-    page_width,
     shown,
     shows_bold,
     warn_of_loss,
+    width,
 )
 from foretrace.errors import UsageError
 
@@ -91,7 +91,7 @@ def command(
         if form == "markdown":
             click.echo(comparison_markdown(found, top, wanted))
         else:
-            page = comparison_text(found, top, wanted, width=page_width(), bold=shows_bold())
+            page = comparison_text(found, top, wanted, width=width(), bold=shows_bold())
             click.echo(page)
     for outcome in outcomes:
         sign = "FAIL" if outcome.met else "ok"

@@ -5,32 +5,53 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from foretrace.cli._options import PATH, Reading, in_forms, opens_trace, say, shown, shows_bold
+from foretrace.cli._options import (
+    PATH,
+    Reading,
+    flag,
+    in_forms,
+    opens_trace,
+    say,
+    shown,
+    shows_bold,
+    width,
+)
 
 if TYPE_CHECKING:
     from msgspec import Struct
 
+    from foretrace.overview.page import Overview
     from foretrace.render.section import Section
     from foretrace.sources.folder import FolderContents
 
     # the document, what draws it, and whether --strict must fail
     Answer = tuple[Struct, Callable[[], list[Section]], bool]
 
+EVERY = ("regions", "steps", "kernels", "ops", "findings")
+
 
 @click.command("look", epilog="See: foretrace docs look")
 @click.argument("trace", type=PATH)
 @in_forms
+@flag("--kernels", "Every kernel: time, rates, its roof, what limits it.")
+@flag("--ops", "Host ops: self and total time, kernels launched below.")
+@flag("--steps", "Steps and regions.")
+@flag("--findings", "All findings with their evidence, and what was read.")
+@click.option("--region", metavar="NAME", help="One region: its verdict, and what it launches.")
+@flag("--all", "Everything.")
 @shown("--top", default=20, type=click.IntRange(0), help="How many kernels and ops to list.")
 @opens_trace
-def command(trace: str, form: str, top: int, reading: Reading) -> int:
-    """Show what ran on the GPU, which ops launched it, what it cost, and possible savings.
+def command(
+    trace: str, form: str, region: str | None, top: int, reading: Reading, **wanted: bool
+) -> int:
+    """Show what bounds a step, what to do first, and where the GPU time goes.
 
-    Opens with a short summary. Then lists what each region launches, in launch order, the steps,
-    kernels and host ops, the findings of the rules, and what was read.
+    The first screen has the verdict, its evidence and the GPU time by what the model's author
+    would call it. The options show the rest.
 
     TRACE is a file, a folder or zip, ARCHIVE.zip::MEMBER, or - for stdin. A folder or zip that
     holds several traces gives an overview: a row for each, how far its ranks differ, and which
@@ -43,17 +64,34 @@ def command(trace: str, form: str, top: int, reading: Reading) -> int:
     if inside is not None and len(inside.traces) > 1:
         document, page, odd = _look_set(trace, inside, reading)
     else:
-        document, page, odd = _look(trace, inside, reading, top)
+        document, page, odd = _look(trace, inside, reading, _Wanted(wanted, region, top))
     if form == "json":
         click.echo(encode(document))
     else:
         from foretrace.render.section import drawn, marked
 
-        click.echo(marked(page()) if form == "markdown" else drawn(page(), bold=shows_bold()))
+        text = drawn(page(), bold=shows_bold(), width=width())
+        click.echo(marked(page()) if form == "markdown" else text)
     return 1 if reading.strict and odd else 0
 
 
-def _look(trace: str, inside: FolderContents | None, reading: Reading, top: int) -> Answer:
+class _Wanted(NamedTuple):
+    """What the page is to show; `parts` has the options `--kernels` to `--all`."""
+
+    parts: dict[str, bool]
+    region: str | None
+    top: int
+
+    def page(self, found: Overview) -> list[Section]:
+        from foretrace.render.look_page import first_screen, sections
+
+        if self.parts["all"]:
+            return sections(found, EVERY, self.top)
+        names = [name for name, on in self.parts.items() if on]
+        return sections(found, names, self.top) if names else first_screen(found, width())
+
+
+def _look(trace: str, inside: FolderContents | None, reading: Reading, wanted: _Wanted) -> Answer:
     """One trace; files beside it that cannot be read are odd."""
     from foretrace.overview.reading import overview_of
     from foretrace.render.safe import plain
@@ -69,9 +107,12 @@ def _look(trace: str, inside: FolderContents | None, reading: Reading, top: int)
         say(plain(f"warning: left out: {left_out[0]}{more}"))
 
     def page() -> list[Section]:
-        from foretrace.render.look_page import sections
+        if wanted.region is None:
+            return wanted.page(found)
+        from foretrace.overview import look_region
+        from foretrace.render.look_page import region_page
 
-        return sections(found, top)
+        return region_page(look_region(reading.trace(trace), wanted.region), wanted.top)
 
     return found.look, page, bool(left_out) or found.look.ledger.lost_data
 

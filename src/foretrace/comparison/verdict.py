@@ -28,7 +28,7 @@ def judge(
     """The verdict on B against A; `wall` is one call without the profiler, where both have it."""
     per = f"per {a.unit.word}"
     if likeness is not None and not likeness.one_program:
-        return CompareVerdict("different", f"different programs: {likeness.text}", TRACES)
+        return CompareVerdict("different", f"two programs: {likeness.text}", TRACES)
     if wall.saved is not None:
         return _by_records(wall, per)
     times = [measured(a.gpu, b.gpu), measured(a.cpu, b.cpu), measured(a.wall, b.wall)]

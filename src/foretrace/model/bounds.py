@@ -28,8 +28,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
-from foretrace.model.idle import LATENCY_NS, windows_of
+from foretrace.model.idle import LATENCY_NS, Idle, windows_of
 from foretrace.model.intervals import Ints
 from foretrace.model.spans import Span
 from foretrace.model.wall import unprofiled_ns
@@ -91,16 +92,21 @@ def spent(trace: Trace, span: Span) -> Spent | None:
     windows = windows_of(trace, span)
     if not windows:
         return None
-    idle = trace.gaps.inside(windows)
+    time = spent_in(trace.gaps.inside(windows))
+    known = unprofiled_ns(trace, span.name) or _record_of_step(trace, span)
+    if known is None:
+        return time
+    return replace(time, wall_ns=max(known * len(windows), time.busy_ns), profiled=False)
+
+
+def spent_in(idle: Idle) -> Spent:
+    """The time of a stretch whose gaps are known."""
     long = idle.of("queue") & (idle.length > LATENCY_NS)
     queued, by_cause = int(idle.length[long].sum()), idle.by_cause()
     if queued:
         by_cause["queue"] -= queued
-    busy, wall = idle.window_ns - int(idle.length.sum()), idle.window_ns - queued
-    known = unprofiled_ns(trace, span.name) or _record_of_step(trace, span)
-    if known is None:
-        return Spent(wall, busy, queued, by_cause)
-    return Spent(max(known * len(windows), busy), busy, queued, by_cause, profiled=False)
+    busy = idle.window_ns - int(idle.length.sum())
+    return Spent(idle.window_ns - queued, busy, queued, by_cause)
 
 
 def _record_of_step(trace: Trace, span: Span) -> float | None:
@@ -117,11 +123,14 @@ def _record_of_step(trace: Trace, span: Span) -> float | None:
 def of_span(trace: Trace, span: Span) -> str:
     """The bound of one step or region call."""
     time = spent(trace, span)
-    if time is None:
-        return "unknown"
+    return "unknown" if time is None else of_time(trace, time, span.work)
+
+
+def of_time(trace: Trace, time: Spent, work: Ints) -> str:
+    """The bound of a stretch that spent this time, on this work."""
     if time.idle_share > MOSTLY_IDLE:
         return time.idle_bound
-    return "mixed" if time.idle_share > PARTLY_IDLE else of_work(trace, span.work)
+    return "mixed" if time.idle_share > PARTLY_IDLE else of_work(trace, work)
 
 
 def of_spans(trace: Trace, spans: list[Span]) -> str:

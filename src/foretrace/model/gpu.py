@@ -11,7 +11,6 @@ from functools import cached_property
 import numpy as np
 import polars as pl
 
-from foretrace.model import calls
 from foretrace.model.host import Host
 from foretrace.model.intervals import Bools, Ints, overlapping, union_by_group
 from foretrace.schema.gaps import Narrow, filled
@@ -141,7 +140,7 @@ class Gpu:
         if not len(kernels):
             return
         launch, count = np.unique(kernels, return_counts=True)
-        graph = self.host.named(calls.launches_graph)[launch]
+        graph = self.host.is_graph_launch[launch]
         many, graphs = int(count[graph].sum()), int(graph.sum())
         text = f"{plural(graphs, 'graph launch', 'graph launches')} started {many:,} GPU events"
         ledger.note("graph_launch", graphs, text)

@@ -81,6 +81,11 @@ class Host:
         return self.is_call & self.named(calls.launches)
 
     @cached_property
+    def is_graph_launch(self) -> Bools:
+        """Calls that launch a whole graph."""
+        return self.is_call & self.named(calls.launches_graph)
+
+    @cached_property
     def is_wait(self) -> Bools:
         """Calls that wait for the GPU."""
         return self.is_call & self.named(calls.waits)

@@ -2,7 +2,8 @@
 
 A gap lasts from the end of one operation to the start of the next. From the moment the next one is
 launched, it is no longer the host's: a launch reaches the GPU within microseconds, and what takes
-longer waits in the queue. So a gap has up to two parts. The second, from the launch on, is
+longer waits in the queue. So a gap has up to two parts. The second, from the launch on, is the
+queue's; where it is the longer one, all of the gap is:
 
     queue     launched work waited: for another stream, or for work that is not in the trace, such
               as what was launched before the recording
@@ -189,6 +190,9 @@ def _split(trace: Trace, gaps: Idle) -> Idle:
     arrives = np.where(waiting, host.start[call], host.end[call]) + latency
     arrives = np.where(launched <= gaps.start, gaps.start, arrives)  # it was in the queue already
     until = np.clip(np.where(known, arrives, gaps.end), gaps.start, gaps.end)
+    # work that waited longer than the host took to launch it found the GPU busy: with what, the
+    # trace does not say
+    until = np.where(gaps.end - until > until - gaps.start, gaps.start, until)
     cause = _causes(trace, gaps, known, np.clip(launched, gaps.start, gaps.end))
     queue = np.full_like(cause, QUEUE)
     start = np.stack((gaps.start, until), 1).reshape(-1)

@@ -1,19 +1,23 @@
 """The overview of one trace or of a folder of traces: data and sentences, nothing drawn.
 
-`document` makes the answer of `foretrace look --json`, `sequences` lists what each region launches,
-`sentences` is the only author of the summary, `sets` and `ranks` look at several traces together,
-and `reading` takes overviews from the cache or from processes of their own.
+`document` makes the answer of `foretrace look --json`. `unit` measures a step or call, `verdict`
+judges it, and `sentences` is the only author of the first screen. `sequences` lists what a region
+launches. `sets` and `ranks` look at several traces together. `reading` takes overviews from the
+cache, or from processes of their own.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from foretrace.overview.page import Overview
+from foretrace.errors import UsageError
+from foretrace.overview.page import Line, Overview, RegionOverview
 from foretrace.schema.documents.look import Look
 
 if TYPE_CHECKING:
     from foretrace.model.trace import Trace
+
+MOST_REGIONS = 12  # that an error names
 
 
 def look(trace: Trace) -> Look:
@@ -21,13 +25,37 @@ def look(trace: Trace) -> Look:
     return summarize(trace).look
 
 
+def look_region(trace: Trace, name: str) -> RegionOverview:
+    """One region: its verdict, and what a call launches."""
+    from foretrace.overview.sequences import of_region
+    from foretrace.overview.unit import measured
+    from foretrace.overview.verdict import label, of_unit
+
+    groups = trace.spans.region_groups()
+    if name not in groups:
+        known = ", ".join(list(groups)[:MOST_REGIONS]) or "none"
+        raise UsageError(f"no region {name!r} in this trace; regions: {known}")
+    unit = measured(trace, name)
+    found = of_unit(unit)
+    return RegionOverview(name, Line(label(found.bound, unit), found.text), of_region(trace, name))
+
+
 def summarize(trace: Trace) -> Overview:
     """The document, what each region launches, and the summary in sentences."""
+    from foretrace.overview import sentences
     from foretrace.overview.document import document
-    from foretrace.overview.sentences import sentences
     from foretrace.overview.sequences import sequences
+    from foretrace.overview.unit import measured
+    from foretrace.overview.verdict import WORTH, verdict, whole_ns
 
-    found, launched = document(trace), sequences(trace)
-    found.sentences = sentences(found, launched)
+    found, unit = document(trace), measured(trace)
+    found.verdict = verdict(unit, found)
+    found.host_times_profiled = unit is None or unit.profiled
+    lines, notes = sentences.lines(found, unit), sentences.notes(found, unit)
+    found.sentences = [
+        *(f"{line.label}: {line.text}" for line in lines),
+        *([notes] if notes else []),
+    ]
+    per, worth = (unit.per, WORTH * whole_ns(unit)) if unit else ("", 0.0)
     world, base = trace.about.world_size, trace.tables.base_ns
-    return Overview(found, found.sentences, launched, world, base)
+    return Overview(found, lines, notes, per, worth, sequences(trace), world, base)

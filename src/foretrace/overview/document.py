@@ -18,7 +18,7 @@ from foretrace.schema.documents import look
 from foretrace.schema.ledger import LedgerEntry
 
 # what a row of the document has under the name that the model gives it
-_SAME = "name short family role count min_ns max_ns ops flops bytes bound"
+_SAME = "name short family role count min_ns max_ns ops flops bytes bound cost_certainty"
 SAME = tuple(_SAME.split())
 
 
@@ -37,6 +37,7 @@ def document(trace: Trace) -> look.Look:
         _kernel_rows(trace),
         _op_rows(trace),
         [convert(each, look.FindingEntry, from_attributes=True) for each in run_all(trace)],
+        options=list(about.options),
     )
 
 
@@ -85,6 +86,7 @@ def _region(trace: Trace, name: str, calls: list[Span]) -> look.RegionRow:
         roles_per_call={role: _per_call(number, count) for role, number in by_role},
         gpu_busy_ns=gpu.busy(np.unique(work)) if len(gpu) else None,
         bound=bounds.of_spans(trace, calls),
+        gpu_ns_per_call=trace.spans.median_busy(calls),
     )
 
 

@@ -46,11 +46,33 @@ class LaunchSequence(Struct, frozen=True):
     left_out: int
 
 
+class Line(Struct, frozen=True):
+    """One line of the first screen: a word in front, and what it says."""
+
+    label: str
+    text: str
+
+
+class RegionOverview(Struct):
+    """The verdict on one region, and what its calls launch."""
+
+    name: str
+    line: Line
+    sequences: list[LaunchSequence]
+
+
 class Overview(Struct):
-    """The document of `--json`, what is for people, and what a set needs to know of each trace."""
+    """The document of `--json`, what is for people, and what a set needs to know of each trace.
+
+    `lines` and `notes` stand above and below the table of groups, whose times are `per` step, call
+    or recording. A finding that saves less than `worth_ns` is small.
+    """
 
     look: Look
-    sentences: list[str]
+    lines: list[Line]
+    notes: str
+    per: str
+    worth_ns: float
     sequences: list[LaunchSequence]
     world_size: int | None
     base_ns: int | None

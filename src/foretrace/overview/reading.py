@@ -112,7 +112,8 @@ def one(path: str, limits: Limits, cache: bool) -> Overview | LeftOut:
         found = overview_of(path, cache=cache, limits=limits)
     except TraceError as problem:
         return refused(path, problem)
-    return Overview(found.look, [], [], found.world_size, found.base_ns)
+    found.sequences = []
+    return found
 
 
 def _in_processes(

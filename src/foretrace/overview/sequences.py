@@ -10,11 +10,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from foretrace import families
 from foretrace.model.intervals import Ints
+from foretrace.model.reach import work_below
 from foretrace.model.spans import Span
 from foretrace.model.trace import Trace
 from foretrace.overview.page import EACH_STEP, WHOLE, LaunchRow, LaunchSequence
@@ -37,6 +40,13 @@ def sequences(trace: Trace) -> list[LaunchSequence]:
             seen.add(key)
             found.append(describe.sequence(name, len(calls), usual))
     return found
+
+
+def of_region(trace: Trace, name: str) -> list[LaunchSequence]:
+    """The sequence that most calls of one region have; none where they launch nothing."""
+    calls = trace.spans.region_groups()[name]
+    usual = _usual(trace, calls)
+    return [_Describer(trace).sequence(name, len(calls), usual)] if usual else []
 
 
 def _groups(trace: Trace) -> Iterator[tuple[str, list[Span]]]:
@@ -67,6 +77,7 @@ class _Describer:
         self.case, self.chain = np.full(size, -1, np.int64), np.full(size, -1, np.int64)
         self.case[order.row], self.chain[order.row] = order.case, order.chain
         self.timed = trace.host.is_op | trace.host.is_call
+        self.below = work_below(trace)[1]
 
     def sequence(self, name: str, calls: int, usual: list[Span]) -> LaunchSequence:
         """The sequence that `usual` calls share."""
@@ -125,15 +136,20 @@ class _Describer:
         return None if size == NONE else size * (2 if within else 1)
 
     def _host_ns(self, launches: Ints) -> float | None:
-        """The median self CPU time of the launch and all ops above it."""
+        """The median host time of the launch and of all ops above it.
+
+        What launches several operations shares its time among them, so the column adds up to no
+        more than the host took.
+        """
         host, place = self.trace.host, launches[launches >= 0]
-        total = np.zeros(len(place), np.int64)
+        total = np.zeros(len(place))
         while (going := place >= 0).any():
             here = place[going]
-            total[going] += np.where(self.timed[here], host.self_length[here], 0)
+            share = host.self_length[here] / np.maximum(self.below[here], 1)
+            total[going] += np.where(self.timed[here], share, 0)
             place = np.where(going, host.parent[place], -1)
         return _median(total)
 
 
-def _median(values: Ints) -> float | None:
+def _median(values: NDArray[Any]) -> float | None:
     return float(np.median(values)) if len(values) else None

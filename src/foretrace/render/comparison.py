@@ -18,8 +18,7 @@ from foretrace.render.section import WIDTH, Section, drawn, marked
 from foretrace.render.table import shorten
 from foretrace.units import change_text, count_text, plural, time_text
 
-SCREEN = 25  # lines of the first screen
-FEWEST = 4  # changes that it lists, however long the rest of it is
+LINES = 25  # of the first screen
 PARTS = ("times", "kernels", "ops")  # shown on demand
 GROUP = 34  # columns of a change's name
 MORE = "more: --times --kernels --ops --region NAME --all"
@@ -34,14 +33,14 @@ def comparison_text(
     bold: bool = False,
 ) -> str:
     """The page for a terminal; `shown` are the parts wanted beside the first screen."""
-    rows = SCREEN if "all" in shown else FEWEST
-    screen = drawn(_screen(found, rows, width), width=width, bold=bold, gap="\n")
-    if "all" not in shown:
-        room = rows + max(SCREEN - 1 - len(screen.splitlines()), 0)
-        screen = drawn(_screen(found, room, width), width=width, bold=bold, gap="\n")
-    rest = _rest(found, top, shown)
-    parts = [screen, drawn(rest, width=width, bold=bold)] if rest else [f"{screen}\n{MORE}"]
-    return "\n\n".join(parts)
+    rest, rows = _rest(found, top, shown), len(found.work)
+    if rest:
+        return drawn([*_screen(found, rows, width), *rest], width=width, bold=bold)
+    while True:
+        page = [*_screen(found, rows, width), Section("", [MORE])]
+        if not rows or drawn(page, width=width).count("\n") < LINES:
+            return drawn(page, width=width, bold=bold)
+        rows = min(rows - 1, LINES)
 
 
 def comparison_markdown(found: Comparison, top: int, shown: Collection[str] = ()) -> str:
@@ -52,51 +51,43 @@ def comparison_markdown(found: Comparison, top: int, shown: Collection[str] = ()
 def _screen(found: Comparison, rows: int, width: int) -> list[Section]:
     every = (found, *found.others)
     sides = list(zip(LETTERS, (found.a, *(each.b for each in every)), strict=False))
-    lost = [
-        f"! {letter} {note_text(note)}: differences may come from that"
-        for letter, side in sides
-        for note in side.trace.ledger.banner
-    ]
-    sections = [
-        Section("", bullets=_bullets(_heading(letter, side, width) for letter, side in sides)),
-        Section("", bullets=_bullets(lost)),
-    ]
+    lines = [(letter, _heading(side, width)) for letter, side in sides]
     if found.others:
-        for letter, each in zip(LETTERS[1:], every, strict=False):
-            sections.append(Section(f"{letter} against A: {_verdict(each)}"))
-        return _filled([*sections, quantities(every)])
-    notes = [*circumstances(found), *_cost(found)]
-    sections += [Section(_verdict(found), bullets=_bullets(notes))]
-    if found.verdict.answer != "different":
-        sections.append(_changes(found, rows, width))
-    return _filled([*sections, Section("", _times(found))])
+        lines += [
+            (f"{letter} against A", f"{_answer(each)}: {each.verdict.text}")
+            for letter, each in zip(LETTERS[1:], every, strict=False)
+        ]
+        return [Section("", labelled=[*lines, *_lost(sides)]), quantities(every)]
+    lines += [(_answer(found), found.verdict.text), *(("", text) for text in _cost(found))]
+    lines += [("NOTE", text) for text in circumstances(found)]
+    lines += _lost(sides)
+    if found.verdict.answer == "different":
+        return [Section("", labelled=lines, after=_times(found))]
+    return [_changes(found, rows, width, lines)]
 
 
-def _filled(sections: Iterable[Section]) -> list[Section]:
-    return [each for each in sections if each.title or each.bullets or each.rows or each.paragraphs]
+def _lost(sides: Iterable[tuple[str, Side]]) -> list[tuple[str, str]]:
+    """Lost data looks like a difference."""
+    notes = [(letter, note) for letter, side in sides for note in side.trace.ledger.banner]
+    return [(f"! {letter}", f"{note_text(note)}: a difference may come from that")
+            for letter, note in notes]  # fmt: skip
 
 
-def _bullets(lines: Iterable[str]) -> list[tuple[str, str]]:
-    return [(line, "") for line in lines]
-
-
-def _heading(letter: str, side: Side, width: int) -> str:
+def _heading(side: Side, width: int) -> str:
     """One line; the path gives way."""
     about, repeats, count = side.trace.about, side.repeats, len(side.repeats.spans)
     what = plural(count, {"region": "call", "step": "step", "trace": "recording"}[side.unit.kind])
     name = f" of {shorten(side.unit.name, 24)}" if side.unit.name else ""
-    agreeing = f", {repeats.agreeing} of them with the compared kernels"
-    odd = agreeing if repeats.agreeing < count else ""
+    odd = f" ({repeats.agreeing} with the kernels compared)" if repeats.agreeing < count else ""
     idle = f", {repeats.idle} more launched nothing" if repeats.idle else ""
     rank = f", rank {about.rank}" if about.rank is not None else ""
-    device = f"{about.device or 'no GPU named'}{rank}"
+    device = f"{shorten(about.device or 'no GPU named', 32)}{rank}"
     rest = f" · {device} · {what}{name}{odd}{idle}"
-    return f"{letter}: {shorten(side.trace.path, max(width - len(rest) - 6, 24))}{rest}"
+    return f"{shorten(side.trace.path, max(width - len(rest) - 14, 24))}{rest}"
 
 
-def _verdict(found: Comparison) -> str:
-    answer, text = found.verdict.answer, found.verdict.text
-    return f"{answer.upper()}  {text}" if answer != "different" else f"DIFFERENT {text[10:]}"
+def _answer(found: Comparison) -> str:
+    return found.verdict.answer.upper()
 
 
 def _cost(found: Comparison) -> list[str]:
@@ -105,11 +96,11 @@ def _cost(found: Comparison) -> list[str]:
     if found.verdict.answer != "faster" or calls is None or not cost:
         return []
     spent = time_text(cost * 1e9)
-    return [f"Compile time ({spent}) breaks even after {plural(calls, found.unit.word)}."]
+    return [f"compile time ({spent}) breaks even after {plural(calls, found.unit.word)}"]
 
 
-def _changes(found: Comparison, most: int, width: int) -> Section:
-    """One row a change, then what is the same, then the whole: the rows add up."""
+def _changes(found: Comparison, most: int, width: int, lines: Sequence[tuple[str, str]]) -> Section:
+    """Below the verdict one row a change, what is the same, and the whole: the rows add up."""
     work = [row for row in found.work if row.fate != "same"]
     same = [row for row in found.work if row.fate == "same"]
     rows = [_change(row) for row in work[:most]]
@@ -122,7 +113,8 @@ def _changes(found: Comparison, most: int, width: int) -> Section:
     sizes = [max(len(row[at]) for row in (head, *rows)) for at in range(len(head) - 1)]
     room = width - sum(sizes) - 2 * len(head)
     fitted = [[*row[:-1], _fit(row[-1], room)] for row in rows]
-    return Section("", head=head, rows=fitted, left=(0, 6))
+    after = _times(found)
+    return Section("", labelled=lines, head=head, rows=fitted, left=(0, 6), after=after)
 
 
 def _change(row: WorkChange) -> list[str]:
@@ -152,14 +144,14 @@ def _fit(text: str, size: int) -> str:
     return shorten(text, size) if cut == "…" and size > 12 else cut
 
 
-def _times(found: Comparison) -> list[str]:
+def _times(found: Comparison) -> str:
     gpu, host, idle = found.gpu_ns, found.cpu_ns, found.idle_ns
     parts = [f"GPU busy {_both(gpu.a, gpu.b)}"] if gpu.saved is not None else []
     parts += [f"idle between {_both(idle.a, idle.b)}"] if idle.saved is not None else []
     if host.saved is not None:
         parts.append(f"host {_both(host.a, host.b)} (includes profiler overhead)")
     launches = _both(found.a.launches, found.b.launches, count_text)
-    return [f"per {found.unit.word}: {' · '.join([*parts, f'launches {launches}'])}"]
+    return " · ".join([*parts, f"launches {launches}"])
 
 
 def _both(a: float | None, b: float | None, text: Callable[[float | None], str] = time_text) -> str:

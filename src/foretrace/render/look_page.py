@@ -1,31 +1,96 @@
-"""The page of `look`: summary, launch sequences, steps, regions, kernels, ops, findings, ledger."""
+"""The pages of `look`: the first screen, and what its options show."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
-from foretrace.overview.page import LaunchRow, LaunchSequence, Overview
+from foretrace.overview.page import LaunchRow, LaunchSequence, Overview, RegionOverview
 from foretrace.overview.sentences import headline, roles_text
-from foretrace.render.section import Section
+from foretrace.render.section import WIDTH, Section, drawn
 from foretrace.render.table import shorten
-from foretrace.schema.documents.look import FindingEntry, Look
+from foretrace.schema.documents.look import FindingEntry, GroupRow, Look
 from foretrace.schema.ledger import NoteEntry
 from foretrace.units import DASH, count_text, percent_text, plural, time_text
 
 # Rows of steps and regions that a page has room for; `--json` has all.
 ROWS = 24
-NAME = 40  # of a region, in a heading that is to fit one line
+NAME = 40  # of a region or a file, in a heading that is to fit one line
+HEADLINE = 120  # cut only where a file names its GPU at length
+LINES = 25  # of the first screen
+BANNER = 2  # warnings that the first screen has room for; --findings has all
 
 
-def sections(overview: Overview, top: int) -> list[Section]:
-    """The whole page, in reading order."""
+def first_screen(overview: Overview, width: int = WIDTH) -> list[Section]:
+    """The verdict, what to do, where the time goes, and how to see more: at most 25 lines."""
     look = overview.look
-    head = Section(look.trace.path, [headline(look.trace)])
-    parts = [head, banner(look.ledger.banner), Section("", overview.sentences)]
-    parts += [_sequence(entry, top) for entry in overview.sequences]
-    parts += [_totals(look), _steps(look), _regions(look), _kernels(look, top), _ops(look, top)]
-    parts += [*_findings(look), _ledger(look)]
-    return [part for part in parts if part.paragraphs or part.bullets or part.rows]
+    head = _head(overview)
+    rows = [_group_cells(row) for row in look.groups]
+    titles = [f"GPU {overview.per}", "time", "share", "n", "limited by"]
+    while True:
+        table = Section(
+            head.title,
+            labelled=head.labelled,
+            bullets=head.bullets,
+            head=titles,
+            rows=rows,
+            left=(0, 4),
+            after=overview.notes,
+        )
+        page = [table, Section("", [_options(look)])]
+        if not rows or drawn(page, width=width).count("\n") < LINES:
+            return page
+        rows = rows[:-1]  # --json has all groups
+
+
+def sections(overview: Overview, wanted: Collection[str], top: int) -> list[Section]:
+    """The parts of the page that the options name, below the verdict."""
+    look = overview.look
+    parts: dict[str, list[Section]] = {
+        "regions": [_sequence(entry, top) for entry in overview.sequences],
+        "steps": [_totals(look), _steps(look), _regions(look)],
+        "kernels": [_kernels(look, top)],
+        "ops": [_ops(look, top)],
+        "findings": [*_findings(overview), _ledger(look)],
+    }
+    chosen = [part for name, part in parts.items() if name in wanted]
+    shown = [part for each in chosen for part in each]
+    return [part for part in [_head(overview), *shown] if _filled(part)]
+
+
+def region_page(overview: RegionOverview, top: int) -> list[Section]:
+    """One region: its verdict, and what a call launches."""
+    line = overview.line
+    return [Section(overview.name, labelled=[(line.label, line.text)])] + [
+        _sequence(entry, top) for entry in overview.sequences
+    ]
+
+
+def _filled(part: Section) -> bool:
+    return bool(part.paragraphs or part.labelled or part.bullets or part.rows)
+
+
+def _head(overview: Overview) -> Section:
+    """Every page begins with the trace and its verdict."""
+    look = overview.look
+    name = look.trace.path.replace("\\", "/").rsplit("/", 1)[-1]
+    for end in (".gz", ".json", ".pt.trace"):
+        name = name.removesuffix(end)
+    title = f"{shorten(name, NAME) or look.trace.path} · {shorten(headline(look), HEADLINE)}"
+    labelled = [(line.label, line.text) for line in overview.lines]
+    warnings = [(f"! {note_text(note)}", "") for note in look.ledger.banner[:BANNER]]
+    return Section(title, labelled=labelled, bullets=warnings)
+
+
+def _group_cells(row: GroupRow) -> list[str]:
+    share = f"{row.share:.0%}" if row.share >= 0.01 else "<1%"
+    return [row.name, time_text(row.time_ns), share, count_text(row.count), row.limited_by]
+
+
+def _options(look: Look) -> str:
+    region = " --region NAME" if look.regions else ""
+    steps = " --steps" if look.steps or look.regions else ""
+    kernels = " --kernels" if look.kernels else ""
+    return f"more:{kernels} --ops{steps} --findings{region} --all"
 
 
 def banner(notes: Sequence[NoteEntry]) -> Section:
@@ -95,26 +160,27 @@ def _regions(look: Look) -> Section:
     head = ["region", "calls", "host/call", "kernels/call", "roles/call", "gpu/call", "bound"]
     rows = []
     for row in look.regions[:ROWS]:
-        busy = None if row.gpu_busy_ns is None else row.gpu_busy_ns / row.count
         host, kernels = time_text(row.cpu_ns / row.count), count_text(row.kernels_per_call)
         roles = roles_text(row.roles_per_call, 3) or DASH
         calls = count_text(row.count)
-        rows.append([row.name, calls, host, kernels, roles, time_text(busy), row.bound])
+        rows.append(
+            [row.name, calls, host, kernels, roles, time_text(row.gpu_ns_per_call), row.bound]
+        )
     after = _more(len(look.regions), ROWS, "--json has all")
-    title = "Regions (per call: means over the calls)"
+    title = "Regions (per call: GPU time is the median, the rest are means)"
     return Section(title, head=head, rows=rows, left=(0, 4), after=after)
 
 
 def _kernels(look: Look, top: int) -> Section:
-    head = ["kernel", "role", "op", "count", "total", "median", "TFLOP/s", "TB/s", "bound"]
+    head = ["kernel", "op", "count", "total", "median", "TFLOP/s", "TB/s", "bound", "limited by"]
     rows = []
     for row in look.kernels[:top]:
         op = row.ops[0].removeprefix("aten::") if row.ops else DASH
         cost = [count_text(row.count), time_text(row.total_ns), time_text(row.median_ns)]
         rates = [_tflops(row.tflops), _tbps(row.gbps)]
-        rows.append([row.short or row.name, row.role, op, *cost, *rates, row.bound])
+        rows.append([row.short or row.name, op, *cost, *rates, row.bound, row.limited_by])
     after = _more(len(look.kernels), top, f"--top {len(look.kernels)}")
-    return Section("Kernels", head=head, rows=rows, left=(0, 1, 2), after=after)
+    return Section("Kernels", head=head, rows=rows, left=(0, 1, 8), after=after)
 
 
 def _ops(look: Look, top: int) -> Section:
@@ -128,14 +194,20 @@ def _ops(look: Look, top: int) -> Section:
     return Section("Host ops", head=head, rows=rows, after=after)
 
 
-def _findings(look: Look) -> list[Section]:
+def _findings(overview: Overview) -> list[Section]:
     """What was found, by largest possible saving, then the rules that found nothing, and why."""
+    look = overview.look
     found = [row for row in look.findings if row.state == "found"]
+    small = [row for row in found if _is_small(row, overview.worth_ns)]
     per = "per step" if look.steps else "in the whole recording"
     bullets = []
     for row in found:
         saving = f"at most {time_text(row.at_most_ns)}: " if row.at_most_ns is not None else ""
-        bullets.append((f"{saving}{row.title} [{row.rule}]", row.detail))
+        if row not in small:
+            bullets.append((f"{saving}{row.title} [{row.rule}]", row.detail))
+    if small:
+        words = [f"{row.rule} ({time_text(row.at_most_ns)})" for row in small]
+        bullets.append((f"below 1% of the time: {', '.join(words)}", ""))
     rest = [
         _named(look, "clear", "Checked and not found", lambda row: row.rule),
         _skipped(look),
@@ -145,6 +217,10 @@ def _findings(look: Look) -> list[Section]:
         Section(f"Findings, by largest possible saving {per}", bullets=bullets),
         Section("", [text for text in rest if text]),
     ]
+
+
+def _is_small(row: FindingEntry, worth_ns: float) -> bool:
+    return row.at_most_ns is not None and row.at_most_ns < worth_ns
 
 
 def _named(look: Look, state: str, title: str, words: Callable[[FindingEntry], str]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
@@ -17,10 +17,14 @@ _QUANTITY = re.compile(r"(?<=\d) (?=(?:ns|us|ms|s|[kMGT]?B|[kMGTP]?FLOP|[GT]B/s|
 
 
 class Section(Struct, frozen=True):
-    """A title with paragraphs, bullets (a line, a text below it), a table, and a line after it."""
+    """A title with labelled lines, paragraphs, bullets, a table, and a line after it.
+
+    A bullet is a line and a text below it. A labelled line is a word in front and what it says.
+    """
 
     title: str
     paragraphs: Sequence[str] = ()
+    labelled: Sequence[tuple[str, str]] = ()
     bullets: Sequence[tuple[str, str]] = ()
     head: Sequence[str] = ()
     rows: Sequence[Sequence[str]] = ()
@@ -28,34 +32,50 @@ class Section(Struct, frozen=True):
     after: str = ""
 
 
-def drawn(
-    sections: Sequence[Section], *, bold: bool = False, width: int = WIDTH, gap: str = "\n\n"
-) -> str:
-    """For a terminal, readable without colour; `bold` marks the titles, `gap` parts sections."""
-    return gap.join(_drawn(section, bold, width) for section in sections)
+def drawn(sections: Sequence[Section], *, bold: bool = False, width: int = WIDTH) -> str:
+    """For a terminal of this width, readable without colour; `bold` marks titles and labels."""
+    return "\n\n".join("\n".join(_Drawn(width, bold).lines(section)) for section in sections)
 
 
-def _drawn(section: Section, bold: bool, width: int) -> str:
-    title = _wrapped(section.title, "", "", width) if section.title else ""
-    indent, deep = "  " if title else "", " " * 6
-    parts = [f"{BOLD}{title}{NORMAL}" if bold else title] if title else []
-    parts += [_wrapped(text, indent, indent, width) for text in section.paragraphs]
-    for line, text in section.bullets:
-        below = [_wrapped(text, deep, deep, width)] if text else []
-        parts += [_wrapped(line, "  ", deep, width), *below]
-    if section.rows:
-        parts.append(table(section.head, section.rows, left=section.left, width=width))
-    parts += [_wrapped(section.after, "  ", "  ", width)] if section.after else []
-    return "\n".join(parts)
+class _Drawn(Struct, frozen=True):
+    """How a terminal shows text."""
 
+    width: int
+    bold: bool
 
-def _wrapped(text: str, first: str, rest: str, width: int) -> str:
-    """Broken at blanks, but not between a number and its unit."""
-    held = _QUANTITY.sub("\u00a0", plain(text))
-    lines = textwrap.fill(
-        held, width, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False
-    )
-    return lines.replace("\u00a0", " ")
+    def lines(self, section: Section) -> Iterator[str]:
+        indent, deep = "  " if section.title else "", " " * 6
+        if section.title:
+            yield self.marked(self.wrapped(section.title, "", ""))
+        for text in section.paragraphs:
+            yield self.wrapped(text, indent, indent)
+        yield from self.labelled(section.labelled)
+        for line, text in section.bullets:
+            yield self.wrapped(line, "  ", deep)
+            if text:
+                yield self.wrapped(text, deep, deep)
+        if section.rows:
+            yield table(section.head, section.rows, left=section.left, width=self.width)
+        if section.after:
+            yield self.wrapped(section.after, "  ", "  ")
+
+    def labelled(self, lines: Sequence[tuple[str, str]]) -> Iterator[str]:
+        """Words in front in one column, what they say beside it."""
+        column = max((len(label) for label, _ in lines), default=0) + 2
+        for label, text in lines:
+            body = self.wrapped(text, " " * column, " " * column)
+            yield self.marked(label) + body[len(label) :]
+
+    def marked(self, text: str) -> str:
+        return f"{BOLD}{text}{NORMAL}" if self.bold else text
+
+    def wrapped(self, text: str, first: str, rest: str) -> str:
+        """Broken at blanks, but not between a number and its unit."""
+        held = _QUANTITY.sub("\u00a0", plain(text))
+        lines = textwrap.fill(
+            held, self.width, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False
+        )
+        return lines.replace("\u00a0", " ")
 
 
 def marked(sections: Sequence[Section]) -> str:
@@ -66,6 +86,7 @@ def marked(sections: Sequence[Section]) -> str:
 def _marked(section: Section) -> str:
     parts = [f"## {markdown(section.title)}"] if section.title else []
     parts += [markdown(text) for text in section.paragraphs]
+    parts += [f"**{markdown(label)}**: {markdown(text)}" for label, text in section.labelled]
     bullets = [
         f"- **{markdown(line)}** {markdown(text)}" if text else f"- {markdown(line)}"
         for line, text in section.bullets

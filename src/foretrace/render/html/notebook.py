@@ -55,7 +55,7 @@ def look_html(document: Look) -> str:
 
 def _overview(document: Look, picture: str, *, findings: bool) -> str:
     trace = document.trace
-    title = f"{os.path.basename(trace.path)}: {headline(trace)}"
+    title = f"{os.path.basename(trace.path)}: {headline(document)}"
     notes = [f"<strong>! {_text(note_text(note))}</strong>" for note in document.ledger.banner]
     summary = [_text(title), *notes, *map(_text, document.sentences)]
     text = "".join(f"<p>{line}</p>" for line in summary)

@@ -90,7 +90,7 @@ def facts(trace: Trace, title: str, timeline: Outline) -> TraceFacts:
     number = {name: at for at, name in enumerate(names)}
     cases = trace.kernel_cases.iter_rows(named=True)
     return TraceFacts(
-        *(title, headline(document.trace), document.sentences, timeline, document, names, KINDS),
+        *(title, headline(document), document.sentences, timeline, document, names, KINDS),
         # an event's `case` is a place in this list
         kernels=[_case_row(trace, case, number) for case in cases],
         decoded=_decoded(trace),

@@ -89,7 +89,7 @@ class StepRow(Struct, frozen=True):
 
 
 class RegionRow(Struct, frozen=True):
-    """All calls of one `record_function` region."""
+    """All calls of one `record_function` region; `gpu_ns_per_call` is the median call's."""
 
     name: str
     count: int
@@ -98,6 +98,7 @@ class RegionRow(Struct, frozen=True):
     roles_per_call: dict[str, int | float]
     gpu_busy_ns: int | None
     bound: str
+    gpu_ns_per_call: float | None = None
 
 
 class KernelRow(Struct, frozen=True):
@@ -156,7 +157,8 @@ class Look(Displayed, Struct, dict=True):
     """What one trace holds. The JSON omits `sentences`, the summary that a notebook shows.
 
     `mfu` and `mbu` are fractions of the GPU's peaks over wall time, `mfu_gpu` and `mbu_gpu` over
-    GPU time. `host_times_profiled`: host times come from a profiled run, which slows the host.
+    GPU time. `host_times_profiled`: the profiler slowed the host, and no run record has wall times
+    without it. `options` are the profiler's options that were on.
     """
 
     schema: int
@@ -176,6 +178,7 @@ class Look(Displayed, Struct, dict=True):
     mfu_gpu: float | None = None
     mbu_gpu: float | None = None
     host_times_profiled: bool = True
+    options: list[str] = []
 
     @property
     def sentences(self) -> list[str]:

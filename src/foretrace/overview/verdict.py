@@ -1,0 +1,129 @@
+"""The verdict: what bounds a step or call, the evidence, what to do first, and what then."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from foretrace.model.bounds import MOSTLY_IDLE, PARTLY_IDLE
+from foretrace.overview.unit import Unit
+from foretrace.schema.documents.look import FindingEntry, Look, LookVerdict, OpRow, Totals
+from foretrace.units import count_text, percent_text, plural, time_text
+
+LABELS = {
+    "host": "HOST-BOUND",
+    "sync": "SYNC-BOUND",
+    "copy": "COPY-BOUND",
+    "comms": "COMMS-BOUND",
+    "compute": "GPU-BOUND",
+    "memory": "GPU-BOUND",
+    "mixed": "MIXED",
+    "unknown": "UNKNOWN",
+}
+KINDS = {
+    "compute": "compute-bound kernels",
+    "memory": "memory-bound kernels",
+    "latency": "kernels too small for the GPU",
+    "copy": "memcpys and memsets",
+    "comms": "collectives",
+    "unknown": "kernels of unknown cost",
+}
+# A repair that saves less of the step than this is not worth a line of the first screen.
+WORTH = 0.01
+# The profiler slows the host by two to four times (H200, torch 2.11, record_shapes on): a GPU that
+# is busy for less than this would idle for most of the step without it too.
+SURELY_IDLE = MOSTLY_IDLE / 4
+KIND_SHARE, KINDS_NAMED = 0.05, 3
+
+
+def of_unit(unit: Unit | None, findings: Sequence[FindingEntry] = ()) -> LookVerdict:
+    """The verdict on a step, a call or a recording; None launched nothing."""
+    if unit is None:
+        return LookVerdict("unknown", "it launched nothing")
+    lines = [_order(row) for row in repairs(unit, findings)]
+    first, then = (*lines, "", "")[:2]
+    return LookVerdict(unit.bound, "".join(_evidence(unit)), first, then)
+
+
+def verdict(unit: Unit | None, look: Look) -> LookVerdict:
+    """The verdict on one trace."""
+    if unit is None:
+        return LookVerdict("unknown", _without_gpu(look.totals, look.ops))
+    return of_unit(unit, look.findings)
+
+
+def label(bound: str, unit: Unit | None) -> str:
+    """The word in front: `HOST-BOUND`. A busy GPU bounds a step, whatever its kernels do."""
+    busy = unit is not None and unit.busy_share >= 1 - PARTLY_IDLE
+    if unit is None:
+        return "NO GPU TIME"
+    return "GPU-BOUND" if busy and bound in ("mixed", "unknown") else LABELS[bound]
+
+
+def repairs(unit: Unit, findings: Sequence[FindingEntry]) -> list[FindingEntry]:
+    """Findings that name a repair worth doing, by largest possible saving."""
+    least = WORTH * whole_ns(unit)
+    return [row for row in findings if row.repair and (row.at_most_ns or 0) >= max(least, 1)]
+
+
+def whole_ns(unit: Unit) -> float:
+    """What the savings of findings are of: a step, or without steps the recording."""
+    return unit.wall_ns if unit.per == "per step" else unit.wall_ns * unit.calls
+
+
+def _order(row: FindingEntry) -> str:
+    return f"{row.repair}: {row.title}; saves at most {time_text(row.at_most_ns)}"
+
+
+def _evidence(unit: Unit) -> Iterator[str]:
+    """How busy the GPU is, then what the bound rests on."""
+    gpus = "" if unit.devices == 1 else f"{unit.devices} GPUs together: "
+    yield f"{gpus}GPU busy {_part(unit.busy_ns, unit.wall_ns)} {unit.per}"
+    yield f" ({percent_text(unit.busy_share)})"
+    if unit.bound == "host":
+        yield f": {_launches(unit)}"
+    elif unit.bound == "sync":
+        yield ", idle mostly after the host waited for it"
+    elif unit.idle_by_cause.get("capture", 0) > unit.wall_ns / 2:
+        yield f": the host captured CUDA graphs for {time_text(unit.idle_by_cause['capture'])}"
+    else:
+        yield f": {_kinds(unit.by_bound)}"
+    if unit.queued_ns:
+        yield f"; launched work waited {time_text(unit.queued_ns)} more in the queue"
+    if unit.bound == "host" and unit.profiled and unit.busy_share > SURELY_IDLE:
+        yield "; without the profiler the GPU may keep busy"
+
+
+def _part(part: float, whole: float) -> str:
+    """`1.07 of 30.4 ms`; both units where they differ."""
+    (number, _, unit), total = time_text(part).partition(" "), time_text(whole)
+    return f"{number if total.endswith(f' {unit}') else time_text(part)} of {total}"
+
+
+def _launches(unit: Unit) -> str:
+    words = plural(unit.launches, "launch", "launches")
+    if unit.graph_launches:
+        words += f" ({count_text(unit.graph_launches)} of a CUDA graph)"
+    if unit.apart_ns is not None:
+        words += f", one every {time_text(unit.apart_ns)}"
+    return f"{words}; median kernel {time_text(unit.kernel_ns)}"
+
+
+def _kinds(by_bound: dict[str, int]) -> str:
+    """`71.3% of GPU time in compute-bound kernels, 20.1% in memcpys and memsets`."""
+    total = max(sum(by_bound.values()), 1)
+    ordered = sorted(by_bound.items(), key=lambda item: (-item[1], item[0]))
+    shares = [(ns / total, KINDS[kind]) for kind, ns in ordered if ns >= KIND_SHARE * total]
+    words = [f"{percent_text(share)} in {kind}" for share, kind in shares[:KINDS_NAMED]]
+    return ", ".join(words).replace(" in ", " of GPU time in ", 1)
+
+
+def _without_gpu(totals: Totals, rows: Sequence[OpRow]) -> str:
+    ops, total = plural(totals.cpu_ops, "host op"), sum(row.self_cpu_ns for row in rows)
+    if total:
+        ops += f", most self time in {rows[0].name} ({percent_text(rows[0].self_cpu_ns / total)})"
+    if totals.kernels or totals.memcpys or totals.memsets:
+        return f"no GPU event has a usable time; {ops}"
+    if totals.launches:
+        launches = plural(totals.launches, "launch", "launches")
+        return f"the trace has {launches} and no GPU events: they were not recorded, or nothing ran"
+    return f"the trace has no GPU events; {ops}"

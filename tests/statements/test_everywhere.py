@@ -1,0 +1,92 @@
+"""What holds on every trace: one number for one fact, parts that add up, nobody blamed falsely."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import foretrace as ft
+from foretrace.model.idle import LATENCY_AMD_NS
+from foretrace.overview import summarize
+from foretrace.overview.page import Overview
+from foretrace.render.look_page import first_screen
+from foretrace.render.section import drawn
+from statements.places import every, name_of
+
+TRACES = pytest.mark.parametrize("path", every(), ids=name_of)
+BOUNDS = {"host", "compute", "memory", "copy", "comms", "sync", "mixed", "unknown"}
+KERNEL_BOUNDS = {"compute", "memory", "l2", "latency", "comms", "unknown"}
+
+
+@lru_cache(maxsize=2)
+def opened(path: Path) -> tuple[ft.Trace, Overview]:
+    trace = ft.open(path, cache=False)
+    return trace, summarize(trace)
+
+
+@TRACES
+def test_every_statement_holds(path: Path) -> None:
+    """One opening for all properties: a trace takes longer to read than to check."""
+    trace, found = opened(path)
+    _fits_a_screen(found)
+    _bounds_are_words_of_the_contract(found)
+    _parts_add_up(trace, found)
+    _savings_fit_the_time(trace, found)
+    _queued_work_is_nobodys_fault(trace)
+
+
+def _fits_a_screen(found: Overview) -> None:
+    for width in (80, 100, 200):
+        lines = drawn(first_screen(found, width), width=width).split("\n")
+        assert len(lines) <= 25
+        assert max(map(len, lines)) <= width
+
+
+def _bounds_are_words_of_the_contract(found: Overview) -> None:
+    look = found.look
+    spans = [look.verdict, *look.steps, *look.regions]
+    assert {row.bound for row in spans} <= BOUNDS
+    assert {row.bound for row in look.kernels} <= KERNEL_BOUNDS
+
+
+def _parts_add_up(trace: ft.Trace, found: Overview) -> None:
+    look = found.look
+    kernels = int(trace.gpu.length[trace.gpu.is_kernel & trace.gpu.usable].sum())
+    assert sum(row.total_ns or 0 for row in look.kernels) == kernels
+    assert sum(row.count for row in look.kernels) == look.totals.kernels
+    if look.groups:
+        assert sum(row.share for row in look.groups) == pytest.approx(1, abs=0.01)
+    for step, span in zip(look.steps, trace.spans.steps, strict=True):
+        start, end = trace.spans.window(span)
+        assert (step.gpu_busy_ns or 0) <= max(end - start, 0) + _overlap(trace, span.work)
+
+
+def _overlap(trace: ft.Trace, work: np.ndarray) -> int:
+    """What of a step's work ran while earlier work still did, or on another GPU."""
+    return trace.gpu.busy(work) if len(np.unique(trace.gpu.lane[work])) > 1 else 0
+
+
+def _savings_fit_the_time(trace: ft.Trace, found: Overview) -> None:
+    """No saving is larger than the steps, or the recording, that it is taken from."""
+    rows = np.flatnonzero(trace.gpu.usable)
+    if not len(rows):
+        assert all(row.at_most_ns is None for row in found.look.findings)
+        return
+    busy = int(trace.gpu.length[rows].sum())
+    whole = trace.order.per_step(trace.idle.window_ns + busy)
+    for row in found.look.findings:
+        assert (row.at_most_ns or 0) <= whole, row.title
+        assert row.at_most_ns is None or row.at_most_ns > 0, row.title
+
+
+def _queued_work_is_nobodys_fault(trace: ft.Trace) -> None:
+    """Idle time that is the host's ends when the next work is launched, but for the way there."""
+    gaps, host, gpu = trace.gaps.every, trace.host, trace.gpu
+    blamed = gaps.of("sync", "launch", "host", "copy", "profiler") & (gaps.then >= 0)
+    launch = gpu.launch[gaps.then[blamed]]
+    known = launch >= 0
+    arrived = host.end[launch[known]] + LATENCY_AMD_NS
+    assert (gaps.end[blamed][known] <= arrived).all()
