@@ -58,14 +58,27 @@ class WorkChange(Struct, frozen=True):
         return f"{name}: {self.counts}, {change_text(self.ns_a, self.ns_b)}{how}"
 
     @property
+    def kernels(self) -> tuple[int, int]:
+        """Kernels in A and in B: of one place where all have as many, else of all."""
+        return self._each(self.a - self.copies_a, self.b - self.copies_b)
+
+    @property
+    def copies(self) -> tuple[int, int]:
+        """The same for memcpys and memsets."""
+        return self._each(self.copies_a, self.copies_b)
+
+    def _each(self, a: int, b: int) -> tuple[int, int]:
+        counts = (self.a, self.b, self.copies_a, self.copies_b)
+        places = self.times if all(count % self.times == 0 for count in counts) else 1
+        return a // places, b // places
+
+    @property
     def counts(self) -> str:
-        """`8 kernels to 1`, of one place where all are equal; memcpys and memsets follow."""
-        copies = (self.copies_a, self.copies_b)
-        kernels = (self.a - self.copies_a, self.b - self.copies_b)
-        each = self.times if all(n % self.times == 0 for n in (*kernels, *copies)) else 1
-        counted = ((kernels, "kernel", "kernels"), (copies, COPY, COPY))
-        texts = [_count(a // each, b // each, *what) for (a, b), *what in counted if a or b]
-        return ", ".join(texts)
+        """`8 kernels to 1`; memcpys and memsets follow."""
+        kernels = [_count(*self.kernels, "kernel", "kernels")] if any(self.kernels) else []
+        return ", ".join(
+            [*kernels, *([_count(*self.copies, COPY, COPY)] if any(self.copies) else [])]
+        )
 
 
 def _count(a: int, b: int, one: str, many: str) -> str:

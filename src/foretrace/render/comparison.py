@@ -7,7 +7,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Callable, Collection, Iterable, Sequence
 
-from foretrace.comparison.changes import WorkChange
+from foretrace.comparison.changes import COPY, WorkChange
 from foretrace.comparison.comparison import Comparison
 from foretrace.comparison.fusion import total
 from foretrace.comparison.sentences import circumstances
@@ -21,6 +21,7 @@ from foretrace.units import change_text, count_text, plural, time_text
 LINES = 25  # of the first screen
 PARTS = ("times", "kernels", "ops")  # shown on demand
 GROUP = 34  # columns of a change's name
+NAME = 48  # of a file's name
 MORE = "more: --times --kernels --ops --region NAME --all"
 
 
@@ -51,7 +52,11 @@ def comparison_markdown(found: Comparison, top: int, shown: Collection[str] = ()
 def _screen(found: Comparison, rows: int, width: int) -> list[Section]:
     every = (found, *found.others)
     sides = list(zip(LETTERS, (found.a, *(each.b for each in every)), strict=False))
-    lines = [(letter, _heading(side, width)) for letter, side in sides]
+    paths = _short([side.trace.path for _, side in sides])
+    lines = [
+        (letter, f"{shorten(path, NAME)}{_heading(side)}")
+        for path, (letter, side) in zip(paths, sides, strict=True)
+    ]
     if found.others:
         lines += [
             (f"{letter} against A", f"{_answer(each)}: {each.verdict.text}")
@@ -66,6 +71,10 @@ def _screen(found: Comparison, rows: int, width: int) -> list[Section]:
     return [_changes(found, rows, width, lines)]
 
 
+def _bullets(lines: Iterable[str]) -> list[tuple[str, str]]:
+    return [(line, "") for line in lines]
+
+
 def _lost(sides: Iterable[tuple[str, Side]]) -> list[tuple[str, str]]:
     """Lost data looks like a difference."""
     notes = [(letter, note) for letter, side in sides for note in side.trace.ledger.banner]
@@ -73,8 +82,16 @@ def _lost(sides: Iterable[tuple[str, Side]]) -> list[tuple[str, str]]:
             for letter, note in notes]  # fmt: skip
 
 
-def _heading(side: Side, width: int) -> str:
-    """One line; the path gives way."""
+def _short(paths: Sequence[str]) -> Sequence[str]:
+    """File names without what all traces end with; whole paths where two names are equal."""
+    names = [path.replace("\\", "/").rsplit("/", 1)[-1] for path in paths]
+    for end in (".gz", ".json", ".pt.trace"):
+        names = [name.removesuffix(end) for name in names]
+    return names if all(names) and len({*names}) == len({*paths}) else paths
+
+
+def _heading(side: Side) -> str:
+    """The GPU, and what is compared."""
     about, repeats, count = side.trace.about, side.repeats, len(side.repeats.spans)
     what = plural(count, {"region": "call", "step": "step", "trace": "recording"}[side.unit.kind])
     name = f" of {shorten(side.unit.name, 24)}" if side.unit.name else ""
@@ -82,8 +99,7 @@ def _heading(side: Side, width: int) -> str:
     idle = f", {repeats.idle} more launched nothing" if repeats.idle else ""
     rank = f", rank {about.rank}" if about.rank is not None else ""
     device = f"{shorten(about.device or 'no GPU named', 32)}{rank}"
-    rest = f" · {device} · {what}{name}{odd}{idle}"
-    return f"{shorten(side.trace.path, max(width - len(rest) - 14, 24))}{rest}"
+    return f" · {device} · {what}{name}{odd}{idle}"
 
 
 def _answer(found: Comparison) -> str:
@@ -109,7 +125,7 @@ def _changes(found: Comparison, most: int, width: int, lines: Sequence[tuple[str
     if same:
         rows.append(_sum("same work", same, _listed(same)))
     rows += [_sum("all GPU work", found.work)] if len(rows) > 1 else []
-    head = [f"GPU work per {found.unit.word}", "x", "operations", "A", "B", "saved", ""]
+    head = [f"GPU work per {found.unit.word}", "x", "count", "A", "B", "saved", ""]
     sizes = [max(len(row[at]) for row in (head, *rows)) for at in range(len(head) - 1)]
     room = width - sum(sizes) - 2 * len(head)
     fitted = [[*row[:-1], _fit(row[-1], room)] for row in rows]
@@ -119,7 +135,11 @@ def _changes(found: Comparison, most: int, width: int, lines: Sequence[tuple[str
 
 def _change(row: WorkChange) -> list[str]:
     times = count_text(row.times) if row.times > 1 else ""
-    return [_fit(row.group, GROUP), times, row.counts, *_spent([row]), row.how]
+    counts = _both(*(row.kernels if any(row.kernels) else row.copies), count_text)
+    moved = any(row.kernels) and row.copies[0] != row.copies[1]
+    copies = f"{_both(*row.copies, count_text)} {COPY}" if moved else ""
+    how = ", ".join(filter(None, (row.how, copies)))
+    return [_fit(row.group, GROUP), times, counts, *_spent([row]), how]
 
 
 def _sum(name: str, rows: Sequence[WorkChange], how: str = "") -> list[str]:
