@@ -128,7 +128,7 @@ def test_one_record_does_not_decide(tmp_path: Path) -> None:
 def test_the_spread_of_the_records_is_noise(tmp_path: Path) -> None:
     found = compare(*with_records(tmp_path, (3_000, 2_900), (0.3, 0.1)))
     assert (found.worth.saves_ns_per_call, found.worth.break_even_calls) == (None, None)
-    assert found.worth.text.startswith("Inconclusive: 3.00 to 2.90 us without the profiler")
+    assert found.worth.text.startswith("Inconclusive: 3.00 to 2.90 us per step without the")
 
 
 def test_the_records_must_have_timed_the_unit(tmp_path: Path) -> None:

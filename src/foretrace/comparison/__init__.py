@@ -23,7 +23,7 @@ from foretrace.comparison.launched import launch_recorded
 from foretrace.comparison.measure import Sample, measured
 from foretrace.comparison.ops import compare_ops
 from foretrace.comparison.program import likeness
-from foretrace.comparison.repeats import Unit, choose
+from foretrace.comparison.repeats import RepeatUnit, choose
 from foretrace.comparison.sentences import changed, unchanged
 from foretrace.comparison.side import side
 from foretrace.comparison.verdict import judge
@@ -60,7 +60,7 @@ def compare(
     return replace(first, others=tuple(others))
 
 
-def _compare_two(a: Trace, b: Trace, unit: Unit, compile_seconds: float | None) -> Comparison:
+def _compare_two(a: Trace, b: Trace, unit: RepeatUnit, compile_seconds: float | None) -> Comparison:
     """Compare the repeats of `unit` in B with those in A."""
     launch = launch_recorded(a, b)
     left, right = side(a, unit, launch), side(b, unit, launch)

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from msgspec import Struct
 
-from foretrace.comparison.fusion import spent, total
+from foretrace.comparison.fusion import Fusion, spent, total
 from foretrace.comparison.kernels import KernelPair, KernelTable, WorkPart, differences
 from foretrace.comparison.launched import Kernel
 from foretrace.units import change_text, count_text, plural
@@ -20,6 +20,7 @@ from foretrace.units import change_text, count_text, plural
 BACKENDS = {"cublas": "cuBLAS", "cudnn": "cuDNN"}
 BACKENDS |= {"inductor": "Inductor", "liger": "Liger", "triton": "Triton"}
 COPY = "memcpy/memset"
+FUSED = {"epilogue": "in the epilogue of the GEMM", "merged": "in one GEMM"}
 MOST_GROUPS = 3  # that name one change
 MINOR = 0.1  # of the time of a change: groups below it are not part of its name
 SHOWN = 0.01  # of the GPU time: a same kernel whose time changed by less has no row of its own
@@ -100,7 +101,7 @@ def _changed(parts: Sequence[WorkPart]) -> list[WorkChange]:
     """One row for all places with one kind of work and one kind of change."""
     by_kind: defaultdict[tuple[str, str, str], list[WorkPart]] = defaultdict(list)
     for part in parts:
-        by_kind[_groups(part)[0], _fate(part), _kind(part)].append(part)
+        by_kind[_label(part), _fate(part), _kind(part)].append(part)
     return [_row(fate, kind, members) for (_, fate, kind), members in by_kind.items()]
 
 
@@ -108,10 +109,9 @@ def _row(fate: str, kind: str, parts: Sequence[WorkPart]) -> WorkChange:
     a = tuple(each for part in parts for each in part.a)
     b = tuple(each for part in parts for each in part.b)
     details = {_detail(part) for part in parts}
-    several = {"same kernel": "launched differently", "": "other kernels"}.get(kind, "")
-    detail = details.pop() if len(details) == 1 else several
-    how = ", ".join(filter(None, (kind, detail)))
-    group = ", ".join(_groups(WorkPart(a, b, None, None))[:MOST_GROUPS])
+    several = "launched differently" if kind == "same kernel" else ""
+    how = ", ".join(filter(None, (kind, details.pop() if len(details) == 1 else several)))
+    group = _label(WorkPart(a, b, parts[0].fusion, parts[0].undone), MOST_GROUPS)
     ops = frozenset(op for each in (*a, *b) for op in each.path)
     old, new = (sum(not each.is_kernel for each in side) for side in (a, b))
     times = len(parts)
@@ -137,15 +137,23 @@ def _same_row(group: str, how: str, rows: Sequence[KernelPair]) -> WorkChange:
     return WorkChange(group, fate, how, 1, count, count, copies, copies, a, b, ops)
 
 
-def _groups(part: WorkPart) -> list[str]:
-    """Names of the work, the longest first. The side with more operations names it, else the one
-    with more time: the other holds several names in one kernel.
-    """
+def _label(part: WorkPart, most: int = 1) -> str:
+    """What the work is called; both names where other work took a place."""
+    a, b = _groups(part.a), _groups(part.b)
+    fused = part.fusion is not None or part.undone is not None
+    if fused or not a or not b or a[0] == b[0]:
+        # the side with more kernels, or more time, names what the other holds in one kernel
+        return ", ".join((a if max(part.a, part.b, key=_weight) is part.a else b)[:most])
+    return f"{a[0]} to {b[0]}"
+
+
+def _groups(work: Sequence[Kernel]) -> list[str]:
+    """The groups of some work, the longest first, without small ones."""
     times: Counter[str] = Counter()
-    for each in max(part.a, part.b, key=_weight):
+    for each in work:
         times[each.group] += each.length_ns or 0
     ranked = sorted(times.items(), key=lambda item: (-item[1], item[0]))
-    return [name for name, ns in ranked if ns >= MINOR * times.total()] or [""]
+    return [name for name, ns in ranked if ns >= MINOR * times.total()]
 
 
 def _weight(work: Sequence[Kernel]) -> tuple[int, int]:
@@ -155,27 +163,37 @@ def _weight(work: Sequence[Kernel]) -> tuple[int, int]:
 def _fate(part: WorkPart) -> str:
     if not part.a or not part.b:
         return "removed" if part.a else "added"
-    return "changed" if len(part.a) == len(part.b) == 1 else "replaced"
+    return "changed" if _one(part.a) and _one(part.b) else "replaced"
+
+
+def _one(work: Sequence[Kernel]) -> Kernel | None:
+    """The kernel, beside memcpys and memsets, or the memcpy or memset alone; None for several."""
+    kernels = [each for each in work if each.is_kernel] or work
+    return kernels[0] if len(kernels) == 1 else None
 
 
 def _kind(part: WorkPart) -> str:
     """What the trace shows about the change, in a few words."""
-    for fusion, words in ((part.fusion, "fused by"), (part.undone, "no longer fused by")):
-        if fusion is not None:
-            return f"{words} {BACKENDS.get(fusion.backend, fusion.backend)}"
-    if _fate(part) == "changed":
-        (a,), (b,) = part.a, part.b
-        return "" if not a.is_kernel else "same kernel" if a.name == b.name else "another kernel"
-    return ""
+    if part.fusion is not None:
+        return _fused(part.fusion)
+    if part.undone is not None:
+        return f"no longer {_fused(part.undone)}"
+    a, b = _one(part.a), _one(part.b)
+    if a is None or b is None:
+        return "other kernels" if part.a and part.b else ""
+    return "" if not a.is_kernel else "same kernel" if a.name == b.name else "another kernel"
+
+
+def _fused(fusion: Fusion) -> str:
+    maker = BACKENDS.get(fusion.backend, "")
+    return FUSED.get(fusion.sign, f"fused by {maker}" if maker else "fused")
 
 
 def _detail(part: WorkPart) -> str:
-    """What differs between two kernels; empty where several changed, or one side fused them."""
-    if part.fusion is not None or part.undone is not None or not (part.a and part.b):
+    """What differs between two kernels; empty where several changed."""
+    a, b = _one(part.a), _one(part.b)
+    if a is None or b is None:
         return ""
-    a, b = (
-        max(side, key=lambda each: (each.length_ns or 0, each.name)) for side in (part.a, part.b)
-    )
     if a.short != b.short:
         return f"{a.short} to {b.short}"
     found = differences(a, b)

@@ -8,7 +8,7 @@ from foretrace.comparison.changes import WorkChange
 from foretrace.comparison.kernels import KernelTable
 from foretrace.comparison.measure import Change
 from foretrace.comparison.ops import OpTable
-from foretrace.comparison.repeats import Unit
+from foretrace.comparison.repeats import RepeatUnit
 from foretrace.comparison.side import Side
 from foretrace.comparison.worth import weigh
 from foretrace.schema.display import Displayed
@@ -25,7 +25,7 @@ class Comparison(Displayed, Struct, frozen=True):
     with A.
     """
 
-    unit: Unit
+    unit: RepeatUnit
     a: Side
     b: Side
     verdict: CompareVerdict

@@ -5,7 +5,7 @@ What `replaced` joined counts as a fusion when the trace shows one of four signs
 - `name`: the kernels of B are Inductor's, and their names list ops that the kernels of A ran.
 - `place`: a Triton kernel, an attention, norm, softmax or optimizer kernel runs, with few others,
   where A had more kernels of the roles that it can hold.
-- `epilogue`, `merged`: as `replaced` says.
+- `epilogue`, `merged`: as `absorbed` says.
 
 Times and counts are those of the whole replacement: every kernel, memcpy and memset of both sides.
 `bytes_saved` is the memory traffic of A less that of B, from shapes. Where B's kernel has only an
@@ -22,8 +22,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from foretrace import families
-from foretrace.comparison.launched import Kernel
-from foretrace.comparison.replaced import (
+from foretrace.comparison.absorbed import (
     COMPILED,
     TRITON,
     WHOLE_OPS,
@@ -31,6 +30,7 @@ from foretrace.comparison.replaced import (
     can_hold,
     ops_in_name,
 )
+from foretrace.comparison.launched import Kernel
 
 # A place counts only where little else is new: at most CROWD kernels, or one for every MANY removed
 # ones. (A flash attention's backward is three kernels, a fused optimizer six for forty or for 248.
@@ -83,12 +83,11 @@ def fusion_of(old: Sequence[Kernel], new: Sequence[Kernel], sign: str) -> Fusion
     after = [each for each in new if each.is_kernel]
     if not after or len(before) <= len(after):
         return None
-    held = [kernel for kernel in before if any(can_hold(each, kernel) for each in after)]
-    sign = _sign(before, after, sign) if len(held) == len(before) else ""
+    sign = _sign(before, after, sign)
     if not sign:
         return None
     named = frozenset().union(*map(ops_in_name, after)) if sign == "name" else frozenset()
-    longest = max(after, key=lambda kernel: (kernel.ns.median or 0, kernel.name))
+    longest = max(after, key=lambda kernel: (_whole(kernel), kernel.length_ns or 0, kernel.name))
     return Fusion(
         longest.name,
         longest.short,
@@ -131,15 +130,27 @@ def _sign(before: Sequence[Kernel], after: Sequence[Kernel], sign: str) -> str:
     """What shows a fusion, or nothing."""
     if sign in ("epilogue", "merged"):
         return sign
-    names = [ops_in_name(each) for each in after]
-    if any(names):
-        named = frozenset().union(*names)
-        held = sum(any(bare(op) in named for op in kernel.path) for kernel in before)
-        return "name" if all(names) and held >= NAMED * len(before) else ""
-    may_fuse = any(each.family in TRITON or each.role in WHOLE_OPS for each in after)
+    if any(map(ops_in_name, after)):
+        return "name" if _named(before, after) else ""
+    holders = [each for each in after if _whole(each)]
+    held = all(any(can_hold(each, kernel) for each in holders) for kernel in before)
     crowded = len(after) > max(CROWD, len(before) // MANY)
     known = all(each.op is not None and each.family not in COMPILED for each in before)
-    return "place" if may_fuse and known and not crowded else ""
+    return "place" if held and known and not crowded else ""
+
+
+def _whole(kernel: Kernel) -> bool:
+    """Whether a kernel may be the fusion of several, whoever wrote it."""
+    return kernel.family in TRITON or kernel.role in WHOLE_OPS
+
+
+def _named(before: Sequence[Kernel], after: Sequence[Kernel]) -> bool:
+    """Whether compiled kernels can hold all others, and name the ops of most of them."""
+    names = [ops_in_name(each) for each in after]
+    ops = frozenset().union(*names)
+    named = sum(any(bare(op) in ops for op in kernel.path) for kernel in before)
+    held = all(any(can_hold(each, kernel) for each in after) for kernel in before)
+    return all(names) and held and named >= NAMED * len(before)
 
 
 def _replaced(before: Sequence[Kernel], named: frozenset[str]) -> tuple[str, ...]:

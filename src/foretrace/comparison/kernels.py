@@ -14,7 +14,7 @@ from foretrace.comparison.align import Alignment, Pair, align, pair_by_place
 from foretrace.comparison.fusion import Fusion, fusion_of, spent, summed
 from foretrace.comparison.launched import Kernel
 from foretrace.comparison.measure import Change, Sample, measured
-from foretrace.comparison.replaced import Replacement, replacements
+from foretrace.comparison.replaced import Replacement, by_group, replacements
 from foretrace.schema.documents.compare import LaunchConfig
 
 
@@ -83,7 +83,7 @@ class KernelTable(Struct, frozen=True):
 def compare_kernels(a: Sequence[Kernel], b: Sequence[Kernel]) -> KernelTable:
     """Align the GPU work of two typical repeats."""
     found = align(a, b)
-    replaced = replacements(found)
+    replaced = [part for each in replacements(found) for part in _divided(found, each)]
     parts = tuple(_part(found, each) for each in replaced)
     why_gone, why_new = dict[int, str](), dict[int, str]()
     for part, at in zip(parts, replaced, strict=True):
@@ -114,6 +114,13 @@ def compare_kernels(a: Sequence[Kernel], b: Sequence[Kernel]) -> KernelTable:
         summed([part.undone for part in parts if part.undone is not None]),
         parts,
     )
+
+
+def _divided(found: Alignment, at: Replacement) -> list[Replacement]:
+    """By group, unless one side fused the other's work: a fused kernel has one group for all."""
+    part = _part(found, at)
+    divisible = at.sign == "place" and part.fusion is None and part.undone is None
+    return by_group(at, found) if divisible else [at]
 
 
 def _part(found: Alignment, at: Replacement) -> WorkPart:

@@ -1,8 +1,9 @@
 """Whether two traces show one program: how much of the work of one has a counterpart in the other.
 
-A kernel corresponds where its name, its op's shapes or its FLOPs agree with those of its partner,
-or where one side fused it. Ops correspond by name and number of calls. An eager and a compiled
-program share few ops and most kernels; one program at two sizes or on two GPUs shares its ops.
+A kernel corresponds where its name, its op with the shapes, or a product's FLOPs agree with those
+of its partner, or where one side fused it. Ops correspond by name and number of calls. An eager and
+a compiled program share few ops and most kernels; one program at two sizes or on two GPUs shares
+its ops.
 """
 
 from __future__ import annotations
@@ -11,14 +12,15 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
+from foretrace.comparison.align import PRODUCTS
 from foretrace.comparison.fusion import spent
 from foretrace.comparison.kernels import KernelTable
 from foretrace.comparison.launched import Kernel
 from foretrace.comparison.ops import OpCalls
 from foretrace.units import percent_text
 
-# Recorded pairs of one program on an H200 share 54% or more of the GPU time of one side, or 71% of
-# their ops; an H100's and an MI300X's share 91%. Unrelated pairs share at most 35% and 39%.
+# Recorded pairs of one program on an H200 share 94% or more of the GPU time of one side, or 71% of
+# their ops; an H100's and an MI300X's share 99%. Unrelated pairs share at most 42% and 39%.
 ENOUGH = 0.5
 
 
@@ -62,8 +64,9 @@ def likeness(
 
 
 def _corresponds(a: Kernel, b: Kernel) -> bool:
-    pairs = ((a.name, b.name), (a.shapes, b.shapes), (a.flops, b.flops))
-    return any(old is not None and old == new for old, new in pairs)
+    same_call = a.op == b.op and a.shapes is not None and a.shapes == b.shapes
+    same_product = bool(a.flops) and a.flops == b.flops and a.role == b.role in PRODUCTS
+    return a.name == b.name or same_call or same_product
 
 
 def _shared(a: Mapping[str, OpCalls], b: Mapping[str, OpCalls]) -> float:

@@ -28,7 +28,7 @@ from foretrace.schema import compiled
 WHOLE = 0.9
 
 
-class Unit(Struct, frozen=True):
+class RepeatUnit(Struct, frozen=True):
     """What repeats: `kind` is region, step or trace; `name` is the region's, else empty."""
 
     kind: str
@@ -53,7 +53,7 @@ class Repeats(Struct, frozen=True):
     idle: int
 
 
-def choose(traces: Sequence[Trace], region: str | None = None) -> Unit:
+def choose(traces: Sequence[Trace], region: str | None = None) -> RepeatUnit:
     """The unit that all the traces share."""
     groups = [trace.spans.region_groups() for trace in traces]
     if region is not None:
@@ -61,7 +61,7 @@ def choose(traces: Sequence[Trace], region: str | None = None) -> Unit:
             if region not in found:
                 known = ", ".join([*found][:8]) or "none"
                 raise UsageError(f"{trace.path} has no region {region!r}; it has {known}")
-        return Unit("region", region)
+        return RepeatUnit("region", region)
     whole = [
         name
         for name in groups[0]
@@ -71,11 +71,11 @@ def choose(traces: Sequence[Trace], region: str | None = None) -> Unit:
     ]
     if whole:
         calls = {name: [found[name] for found in groups] for name in whole}
-        return Unit("region", max(whole, key=lambda name: _preference(calls[name], name)))
-    return Unit("step") if all(trace.spans.steps for trace in traces) else Unit("trace")
+        return RepeatUnit("region", max(whole, key=lambda name: _preference(calls[name], name)))
+    return RepeatUnit("step") if all(trace.spans.steps for trace in traces) else RepeatUnit("trace")
 
 
-def repeats(trace: Trace, unit: Unit) -> Repeats:
+def repeats(trace: Trace, unit: RepeatUnit) -> Repeats:
     """The repeats of `unit` in one trace."""
     if unit.kind == "region":
         every = trace.spans.region_groups()[unit.name]

@@ -9,7 +9,7 @@ from msgspec import Struct
 from foretrace.comparison.launched import Kernel, launched
 from foretrace.comparison.measure import Sample, sample
 from foretrace.comparison.ops import OpCalls, host_ops, started_inside
-from foretrace.comparison.repeats import Repeats, Unit, repeats
+from foretrace.comparison.repeats import Repeats, RepeatUnit, repeats
 from foretrace.model.spans import Span
 from foretrace.model.trace import Trace
 
@@ -22,7 +22,7 @@ class Side(Struct, frozen=True):
     """One trace of a comparison; `work` and counts are those of a typical repeat."""
 
     trace: Trace
-    unit: Unit
+    unit: RepeatUnit
     repeats: Repeats
     gpu: Sample
     cpu: Sample
@@ -49,7 +49,7 @@ class Side(Struct, frozen=True):
         return sum(each.role == "memset" for each in self.work)
 
 
-def side(trace: Trace, unit: Unit, launch: Sequence[str]) -> Side:
+def side(trace: Trace, unit: RepeatUnit, launch: Sequence[str]) -> Side:
     """Measure the repeats of `unit`; `launch` are the parts of a launch that both traces record."""
     found = repeats(trace, unit)
     tick = COARSE_TICK_NS if trace.ledger.count("ts_precision") else TICK_NS

@@ -44,14 +44,14 @@ def differs(value: Change) -> bool:
 
 def _by_records(wall: Change, per: str) -> CompareVerdict:
     saved, times = wall.saved or 0.0, change_text(wall.a, wall.b)
-    how = f"{times} without the profiler ({ratio_text(wall.ratio)})"
+    how = f"without the profiler ({ratio_text(wall.ratio)})"
     if saved == 0:
         return CompareVerdict("same", f"{time_text(wall.a)} {per} in both run records", RECORDS)
     if not wall.beyond:
         noise = "the noise is unknown" if wall.noise is None else _within(wall.noise)
-        return CompareVerdict("inconclusive", f"{how} {per}: {noise}", RECORDS)
+        return CompareVerdict("inconclusive", f"{times} {per} {how}: {noise}", RECORDS)
     word = "less" if saved > 0 else "more"
-    text = f"{time_text(abs(saved))} {word} {per}: {how}"
+    text = f"{time_text(abs(saved))} {word} {per}: {times} {how}"
     return CompareVerdict("faster" if saved > 0 else "slower", text, RECORDS, saved, saved)
 
 

@@ -64,10 +64,9 @@ def _screen(found: Comparison, rows: int, width: int) -> list[Section]:
         ]
         return [Section("", labelled=[*lines, *_lost(sides)]), quantities(every)]
     lines += [(_answer(found), found.verdict.text), *(("", text) for text in _cost(found))]
-    lines += [("NOTE", text) for text in circumstances(found)]
-    lines += _lost(sides)
     if found.verdict.answer == "different":
-        return [Section("", labelled=lines, after=_times(found))]
+        return [Section("", labelled=[*lines, *_lost(sides)], after=_times(found))]
+    lines += [("NOTE", text) for text in circumstances(found)] + _lost(sides)
     return [_changes(found, rows, width, lines)]
 
 
