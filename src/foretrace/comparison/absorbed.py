@@ -43,10 +43,8 @@ SUMS = ("bias", "badd")  # an epilogue that adds
 
 
 def ops_in_name(kernel: Kernel) -> frozenset[str]:
-    """The ops that an Inductor kernel's name lists; they are its origins, not what it computes."""
-    ops = families.decode(kernel.name).get("ops")
-    named = ops if isinstance(ops, list | tuple) else ()
-    return frozenset(str(op).strip("_") for op in named)
+    """The origin ops in an Inductor kernel's name that the kernel itself may compute."""
+    return frozenset(op.strip("_") for op in families.own_ops(families.decode(kernel.name)))
 
 
 def bare(op: str) -> str:
@@ -117,7 +115,7 @@ def epilogues(found: Alignment) -> Iterator[Pair]:
 def _taken_in(before: Kernel, after: Kernel) -> frozenset[str]:
     """The pointwise ops that a product does and its counterpart does not."""
     old, new = (set(families.decode(each.name).get("epilogue") or ()) for each in (before, after))
-    taken = {str(word) for word in new - old}
+    taken = {word for word in new - old if not word.endswith("-capable")}  # ability, not work
     if before.op in PLAIN_PRODUCTS and after.op not in PLAIN_PRODUCTS:
         taken |= {"bias"} | ({"relu", "gelu"} if "activation" in (after.op or "") else set())
     return frozenset(taken | ({"add"} if taken.intersection(SUMS) else set()))

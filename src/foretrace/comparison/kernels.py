@@ -162,10 +162,13 @@ def differences(a: Kernel, b: Kernel) -> list[str]:
 
 
 def _fields(a: str, b: str) -> list[str]:
-    """The fields of two names with one short form that differ; the names where none does."""
-    old, new = families.decode(a).fields, families.decode(b).fields
-    changed = [key for key in dict.fromkeys([*old, *new]) if old.get(key) != new.get(key)]
-    return [f"{key} {_known(old.get(key))} to {_known(new.get(key))}" for key in changed]
+    """What differs between two names that have one short form."""
+    found = families.changed(families.decode(a), families.decode(b))
+    return [f"{each.field} {_stated(each.a)} to {_stated(each.b)}" for each in found]
+
+
+def _stated(value: object) -> str:
+    return families.value_text(value) or "not stated"
 
 
 def _known(value: object) -> str:

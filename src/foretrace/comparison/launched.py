@@ -9,7 +9,6 @@ from typing import Any
 import polars as pl
 from msgspec import Struct
 
-from foretrace.comparison.groups import work_groups
 from foretrace.comparison.measure import Sample, sample
 from foretrace.comparison.repeats import Repeats
 from foretrace.model.arguments import json_text
@@ -86,7 +85,6 @@ def launched(
             lengths[kinds.of(rows[at])].append(rows[at]["dur_ns"])
     samples = {kind: sample(values, tick_ns) for kind, values in lengths.items()}
     calls = Counter(row["op"] for row in rows if row["role"] not in COPIES.values())
-    groups = work_groups(trace)
 
     def kernel(at: int) -> Kernel:
         known, kind = rows[at], kinds.of(rows[at])
@@ -101,7 +99,7 @@ def launched(
             known["role"] not in COPIES.values() and calls[op] == 1,
             known["dur_ns"],
             -1 if op is None else op,
-            str(groups[at]),
+            str(trace.work_groups[at]),
         )
 
     return tuple(kernel(at) for at in found.typical.work.tolist())
