@@ -109,7 +109,7 @@ def _check(trace: Trace) -> Iterator[Finding]:
         "busy_ns": round(parts.busy_ns),
     }
     events = ids(trace.order.events_of(trace.order.counts))
-    yield Finding(RULE.name, "found", title, detail, evidence, events, saved, repair)
+    yield Finding(RULE.name, "found", title, detail, evidence, events, saved or None, repair)
 
 
 def _verdict(parts: Parts) -> tuple[str, str]:
