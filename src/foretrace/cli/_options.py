@@ -20,8 +20,27 @@ if TYPE_CHECKING:
 
 Command = Callable[..., Any]
 Decorator = Callable[[Command], Command]
-# The shell completes file names; nothing is checked, so that `-` and `ARCHIVE.zip::MEMBER` pass.
-PATH = click.Path(readable=False)
+
+
+class TracePath(click.Path):
+    """A path, or the short name of a recording that ships with foretrace (`mlp_eager`).
+
+    The shell completes file names. Nothing is checked, so that `-` and `ARCHIVE.zip::MEMBER` pass.
+    """
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> str | bytes | os.PathLike[str]:
+        """Replace a short name by the path of the recording; a file of that name comes first."""
+        if isinstance(value, str) and value.replace("-", "_").isidentifier():
+            from foretrace import recordings
+
+            if not os.path.exists(value) and (found := recordings.find(value)):
+                return str(found)
+        return super().convert(value, param, ctx)
+
+
+PATH = TracePath(readable=False)
 DEVICES = click.Choice(("auto", "cpu", "cuda"))
 
 

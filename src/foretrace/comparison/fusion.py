@@ -194,9 +194,7 @@ def _nearest(
 
 
 def _ops_in_name(kernel: Kernel) -> frozenset[str]:
-    ops = families.decode(kernel.name).get("ops")
-    named = ops if isinstance(ops, list | tuple) else ()
-    return frozenset(str(op).strip("_") for op in named)
+    return frozenset(op.strip("_") for op in families.own_ops(families.decode(kernel.name)))
 
 
 def _bare(op: str) -> str:
@@ -233,7 +231,8 @@ def _merged(found: Alignment) -> list[Taken]:
 def _adds(before: Kernel, after: Kernel) -> bool:
     """Whether a product does more than it did."""
     old, new = (set(families.decode(each.name).get("epilogue") or ()) for each in (before, after))
-    return bool(new - old) or (before.op in PLAIN_PRODUCTS and after.op not in PLAIN_PRODUCTS)
+    added = {word for word in new - old if not word.endswith("-capable")}  # ability, not work
+    return bool(added) or (before.op in PLAIN_PRODUCTS and after.op not in PLAIN_PRODUCTS)
 
 
 def _fusion(found: Alignment, taken: Taken) -> Fusion:

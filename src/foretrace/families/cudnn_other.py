@@ -56,6 +56,8 @@ def _decode_aux(name: str) -> KernelId | None:
     r = MatmulParser(name, "cudnn_aux")
     r.put(cpp.base, "op", op, meaning)
     r.put(cpp.base, "lib", "cudnn", f"a cuDNN kernel: {meaning}")
+    function = cpp.base.removeprefix("compute").removesuffix("Kernel")
+    r.put(cpp.base, "function", function if function != cpp.base else "", "the function: {}")
     return r.done(role, short)
 
 
@@ -85,6 +87,10 @@ def _decode_batchnorm(name: str) -> KernelId | None:
     r.put(cpp.base, "op", f"batch_norm_{way}", meaning)
     r.put(cpp.base, "lib", "cudnn", "a cuDNN kernel")
     dtype = _dtypes.put(r, cpp.arg(0), "dtype_in", "type of the input: {}")
+    kind = cpp.base.rpartition("1C11_")[2] if "1C11_" in cpp.base else ""
+    r.put(kind, "function", kind.removeprefix("kernel_"), "which of cuDNN's variants")
+    number = next((text for text in cpp.args if _cpp.integer(text) is not None), "")
+    r.put(number, "threads", _cpp.integer(number), "{} threads per block")
     return r.done("normalization", f"batch_norm {way}{mode} {dtype}")
 
 
@@ -113,7 +119,7 @@ def _graph_op(graph: list[str]) -> tuple[str, str]:
 
 
 FAMILIES = (
-    Family("cudnn_aux", _decode_aux, 31, word_set("op dtype_in dtype_out")),
-    Family("cudnn_batchnorm", _decode_batchnorm, 30, word_set("op dtype_in")),
+    Family("cudnn_aux", _decode_aux, 31, word_set("op dtype_in dtype_out function")),
+    Family("cudnn_batchnorm", _decode_batchnorm, 30, word_set("op dtype_in function threads")),
     Family("cudnn_runtime_fusion", _decode_fusion, 14, word_set("graph op truncated")),
 )

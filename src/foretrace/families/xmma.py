@@ -14,7 +14,7 @@ inferred from some 15,000 names that fit it.
 from __future__ import annotations
 
 from foretrace.families._dtypes import WORDS
-from foretrace.families._matmul import TRIPLE, MatmulParser, times
+from foretrace.families._matmul import TRIPLE, ConvParser, MatmulParser, times
 from foretrace.families._parser import joined, rx, shape, uncut, word_set
 from foretrace.schema.kernel import Family, KernelId
 
@@ -63,8 +63,8 @@ def _decode(name: str) -> KernelId | None:
     head = rx(_HEAD).match(whole)
     if not head:
         return None
-    r = MatmulParser(name, "xmma")
     found = head.groupdict()
+    r = (MatmulParser if found["kind"] == "gemm" else ConvParser)(name, "xmma")
     r.put_arch(found["arch"], found["arch"])
     op, meaning = OPS[found["kind"]]
     r.put(found["kind"], "op", op, meaning)
@@ -79,7 +79,7 @@ def _decode(name: str) -> KernelId | None:
     words = (times(r.get("tile")), r.get("layout"), r.get("dtype_in") or r.get("dtype_a"))
     if op == "gemm":
         return r.done("gemm", joined("xmma", found["arch"], *words))
-    return r.done("conv", joined("xmma", found["arch"], op, *words))
+    return r.done("conv", joined("xmma", found["arch"], op.replace("_", " "), *words))
 
 
 def _types(r: MatmulParser, found: dict[str, str]) -> None:
@@ -128,6 +128,10 @@ def _end(r: MatmulParser, tail: str, cut: bool) -> None:
     if tokens and (end or not cut):
         ending = "what the end of the kernel can do (bias, gelu, …)"
         r.put(tokens, "tokens", tokens, f"alignment, or {ending}; not proof that it was done")
+        r.put_abilities(tokens)
+        for operand, number in rx(r"align([ac])(\d{1,3})").findall(tokens):
+            words = "alignment, in bytes or elements"
+            r.put(tokens, f"align_{operand}", int(number), words, "unknown")
     if not end:
         return
     mode = end["mode"] or "plain"

@@ -90,7 +90,7 @@ def _gpu(windows: list[Window]) -> Iterator[tuple[str, str]]:
     yield f"sync == {len(windows[0].events(evidence.trace.host.is_wait))}", "number of syncs"
     yield from _products([one for found in kernels for one in found if one.role == "gemm"], first)
     for operation in {id(one): one for found in kernels for one in found}.values():
-        yield from _fusion(operation.ident.get("ops") or ())
+        yield from _fusion(families.own_ops(operation.ident))
     if 1 < len(first) <= ORDERED:
         yield ", ".join(_word(operation) for operation in first), "launch order"
 
@@ -129,6 +129,6 @@ def _host(window: Window) -> Iterator[tuple[str, str]]:
     for name, count in sorted(counts.items()):
         if compiled := compiled_name(name):
             yield f'op "*{compiled}_*" == {count}', "launches of a kernel that Inductor generated"
-            yield from _fusion(families.decode(name).get("ops") or ()) if on_cpu else ()
+            yield from _fusion(families.own_ops(families.decode(name))) if on_cpu else ()
         elif re.fullmatch(r"\w+::[\w.]+", name):
             yield f"{name} == {count}", "number of calls of this op"

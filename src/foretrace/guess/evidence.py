@@ -188,7 +188,7 @@ def bare(op: str) -> str:
 
 def _does(ident: KernelId, role: str, chain: tuple[str, ...]) -> frozenset[str]:
     stated = ident.get("op")
-    ops = [bare(op) for op in (ident.get("ops") or ()) if isinstance(op, str)]
+    ops = [bare(op) for op in families.own_ops(ident)]
     ops += [bare(stated)] if isinstance(stated, str) and "::" in stated else []
     ops += [bare(chain[-1])] if chain and not ident.get("ops") else []
     more = [word for op in ops for word in OP_DOES.get(op, ())]

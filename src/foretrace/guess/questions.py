@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from foretrace import families
 from foretrace.errors import UsageError
 from foretrace.guess.evidence import Evidence
 from foretrace.guess.marking import Guess, mark, parse
@@ -145,7 +146,7 @@ def _pair(evidence: Evidence) -> tuple[str, str] | None:
     operations = [evidence.operation(row) for row in evidence.by_launch[0].tolist()]
     pointwise = [operation for operation in operations if operation.role == "pointwise"]
     for operation in pointwise:
-        ops = operation.ident.get("ops") or sorted(operation.does)
+        ops = families.own_ops(operation.ident) or sorted(operation.does)
         fused = [op for op in ops if op in op_words() and not op.endswith("view")]
         if len(fused) > 1:
             return fused[0], fused[1]

@@ -206,7 +206,7 @@ def cpu_does(name: str) -> frozenset[str]:
     """Ops that a CPU kernel performs."""
     decoded = families.decode(name)
     if decoded.family == _CPP:
-        return frozenset(decoded.get("ops") or ())
+        return frozenset(families.own_ops(decoded))
     op = bare(name)
     return frozenset((op, *(ATTENTION_DOES if op in _CPU_ATTENTION else OP_DOES.get(op, ()))))
 

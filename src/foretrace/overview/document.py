@@ -19,7 +19,7 @@ from foretrace.schema.documents import look
 from foretrace.schema.ledger import LedgerEntry
 
 # what a row of the document has under the name that the model gives it
-_SAME = "name short family role count min_ns max_ns ops flops bytes bound cost_certainty"
+_SAME = "name short family role count min_ns max_ns ops flops bytes bound limited_by cost_certainty"
 SAME = tuple(_SAME.split())
 
 
@@ -117,6 +117,7 @@ def _kernel_row(trace: Trace, case: dict[str, Any], modules: list[str]) -> look.
         chain=list(trace.host.op_chain(op)) if op is not None else [],
         tflops=_rounded(case["tflops"]),
         gbps=_rounded(case["gbps"]),
+        roof_percent=_rounded(case["roof_percent"]),
         modules=modules,
     )
 

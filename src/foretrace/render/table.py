@@ -31,14 +31,15 @@ def table(
 
 
 def _narrow(sizes: list[int], left: Sequence[int], room: int) -> None:
-    """Narrow the widest column of words until all fit; the first one counts as narrower."""
+    """Narrow the widest column of words until all fit; the first counts least, then the last."""
     for at in left:
         sizes[at] = min(sizes[at], max(room, NARROWEST))
     while sum(sizes) > room and left:
         able = [at for at in left if sizes[at] > NARROWEST]
         if not able:
             return
-        widest = max(able, key=lambda at: sizes[at] * (2 if at == left[0] else 3))
+        weight = dict.fromkeys(left, 4) | {left[-1]: 3, left[0]: 2}
+        widest = max(able, key=lambda at: sizes[at] * weight[at])
         sizes[widest] -= 1
 
 
@@ -51,10 +52,13 @@ def _line(cells: Sequence[str], sizes: Sequence[int], left: Sequence[int], inden
 
 
 def _distinct(names: Sequence[str], size: int) -> list[str]:
-    """Names cut so that different ones stay different, if any cut at one place of all does that."""
-    different = len(set(names))
-    cuts = (cut for cut in _cuts(names, size) if len(set(cut)) == different)
-    return next(cuts, [shorten(name, size) for name in names])
+    """Names cut so that different ones stay different, if any cut at one place of all does that.
+
+    Of such cuts the one that shows most.
+    """
+    usual, different = [shorten(name, size) for name in names], len(set(names))
+    cuts = [cut for cut in _cuts(names, size) if len(set(cut)) == different]
+    return max([*cuts[:1], *cuts], key=lambda cut: sum(map(len, cut)), default=usual)
 
 
 def _cuts(names: Sequence[str], size: int) -> Iterator[list[str]]:
@@ -73,8 +77,16 @@ def _tail(size: int) -> int:
 
 
 def shorten(text: str, size: int, tail: int | None = None) -> str:
-    """The beginning and the end (a third, or `tail`) of a long text: names differ at both."""
+    """The beginning and the end (a third, or `tail`) of a long text: names differ at both.
+
+    Whole words where the text has them; a name without blanks is cut anywhere.
+    """
     if len(text) <= size:
         return text
     end = tail or _tail(size)
-    return text[: size - 1 - end] + "…" + text[-end:]
+    first, last = text[: size - 1 - end], text[-end:]
+    if " " in first and text[len(first)] != " ":
+        first = first.rpartition(" ")[0]
+    if " " in first and text[-end - 1] != " ":
+        last = last.partition(" ")[2]
+    return f"{first.rstrip()}…{last}"
