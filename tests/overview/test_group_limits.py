@@ -69,7 +69,7 @@ def test_few_blocks(tmp_path: Path) -> None:
 
 def test_small_kernels(tmp_path: Path) -> None:
     assert said(tmp_path, case_time(100, "latency", 1.0, "latency: only 2.1 kB")) == (
-        "latency: 10.0 us each on average"
+        "latency: mean 10.0 us"
     )
 
 

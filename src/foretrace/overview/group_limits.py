@@ -115,7 +115,7 @@ def _latency(cases: Sequence[CaseTime]) -> str:
         count = plural(high, "block") if low == high else f"{low} to {high} blocks"
         return f"{count} on {few[0][0][2]} SMs"
     mean = _time(cases) / sum(each.launches for each in cases)
-    return f"latency: {time_text(mean)} each on average"
+    return f"latency: mean {time_text(mean)}"
 
 
 def _copied(trace: Trace, rows: Ints) -> str:
