@@ -16,7 +16,8 @@ finding. A finding has a state:
 
 - `found`: worth reading.
 - `clear`: the rule looked and found nothing.
-- `skipped`: the trace lacks the data. The detail names the capture option that supplies it.
+- `skipped`: the trace lacks the data, and the detail names the capture option that supplies it. Or
+  the trace is incomplete, so that finding nothing proves nothing.
 - `crashed`: the rule failed. It hides no other rule.
 
 `at_most_ns` is an upper bound on the time that a repair can save. It is per step where the trace

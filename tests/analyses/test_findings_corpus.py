@@ -14,6 +14,7 @@ from foretrace.render.look_page import sections
 from foretrace.render.section import drawn, marked
 from foretrace.sources.limits import Limits
 
+PARTS = ("regions", "steps", "kernels", "ops", "findings")
 # large ones are made when used
 SMALL = [case for case in OPENING if isinstance(case.content, bytes) and not case.needs]
 
@@ -22,7 +23,8 @@ SMALL = [case for case in OPENING if isinstance(case.content, bytes) and not cas
 def test_no_rule_fails(case: Case, tmp_path: Path) -> None:
     found = summarize(ft.open(case.put(tmp_path), cache=False, limits=Limits(**case.limits)))
     assert [row for row in found.look.findings if row.state == "crashed"] == []
-    text = drawn(sections(found, 20))
+    page = sections(found, PARTS, 20)
+    text = drawn(page)
     assert max(map(len, text.split("\n"))) <= 100
     assert text.replace("\n", "").isprintable()
-    assert marked(sections(found, 20))
+    assert marked(page)

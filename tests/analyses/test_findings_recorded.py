@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import foretrace as ft
@@ -30,7 +31,7 @@ GOLDEN: dict[str, dict[str, dict[str, Any]]] = {
     "linear_compiled": COLD | FED | BIAS,
     "matmul_add_64_eager": COLD | FED | {"bias_separate": {"additions": 1, "kinds": ["a whole matrix"], "bytes": 16_384}},
     "matmul_add_64_compiled": COLD | FED | {"addmm_copy": {"count": 1, "bytes": 16_384}, "metadata_only": {}},
-    "matmul_add_4096_eager": COLD
+    "matmul_add_4096_eager": {"cold_start": {}, "low_occupancy": {}}
     | {"bias_separate": {"additions": 1, "bytes": 67_108_864}, "library_fills": {"count": 1, "ops": {"aten::mm": 1}}},
     "matmul_add_4096_compiled": COLD
     | FED
@@ -56,7 +57,7 @@ GOLDEN: dict[str, dict[str, dict[str, Any]]] = {
         "idle_gaps": {},
         "low_occupancy": {"unmeasured": 6},
         "metadata_only": {},
-        "fusable_pointwise": {"kernels": 8, "could_be": 4},
+        "fusable_pointwise": {"kernels": 6, "could_be": 3},
         "hidden_copies": {"count": 2},
         "bias_separate": {"additions": 1},
         "library_fills": {"count": 4},
@@ -64,7 +65,7 @@ GOLDEN: dict[str, dict[str, dict[str, Any]]] = {
     },
     "llama_train_eager": FED
     | {
-        "idle_gaps": {"gaps": 5069},
+        "idle_gaps": {"gaps": 1689},
         "metadata_only": {},
         "unfused_optimizer": {"optimizer": "AdamW", "kernels": 80},
         "fusable_pointwise": {},
@@ -73,7 +74,6 @@ GOLDEN: dict[str, dict[str, dict[str, Any]]] = {
         "bias_separate": {"additions": 60},
         "library_fills": {"count": 97},
         "float32_products": {"count": 1},
-        "old_kernels": {"count": 1},
         "gemm_choice": {},
     },
 }  # fmt: skip
@@ -90,9 +90,10 @@ def findings(name: str) -> dict[str, Finding]:
 @pytest.mark.parametrize("name", GOLDEN)
 def test_recorded(name: str) -> None:
     found = findings(name)
+    eager = set() if name.endswith("compiled") else {"compile_triage"}
     assert {rule for rule, finding in found.items() if finding.state == "found"} == set(
         GOLDEN[name]
-    )
+    ) | eager
     assert {finding.state for finding in found.values()} == {"found", "clear"}
     for rule, evidence in GOLDEN[name].items():
         assert {key: found[rule].evidence[key] for key in evidence} == evidence, rule
@@ -102,7 +103,7 @@ def test_the_intermediate_of_the_mlp_is_named() -> None:
     finding = findings("mlp_eager")["fusable_pointwise"]
     assert finding.title == "gelu and mul could be one kernel"
     assert "The 50.3 MB intermediate that gelu makes ([64, 128, 3072] bf16)" in finding.detail
-    assert "at most 100.7 MB per step" in finding.detail
+    assert "at most 100.7 MB of memory traffic" in finding.detail
     # What compiling saved in this very trace's twin, 33.0 + 36.9 - 37.5 us, is within the bound.
     assert finding.at_most_ns is not None
     assert 32_000 < finding.at_most_ns < 40_000
@@ -135,7 +136,7 @@ def test_an_occupancy_of_zero_is_worked_out_from_the_footprint() -> None:
 @pytest.mark.parametrize("name", GOLDEN)
 def test_no_saving_exceeds_the_time_there_is(name: str) -> None:
     trace = ft.open(recordings.traces()[name], cache=False)
-    step = trace.idle.window_ns / trace.order.steps
+    step = np.median([np.ptp(trace.spans.window(span)) for span in trace.spans.steps])
     for finding in findings(name).values():
         assert finding.at_most_ns is None or 0 <= finding.at_most_ns <= step, finding.rule
 

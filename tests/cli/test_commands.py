@@ -322,3 +322,10 @@ def test_without_arguments_the_help_is_shown(capsys: pytest.CaptureFixture[str])
     shown = capsys.readouterr()
     assert shown.out.startswith("Usage: foretrace [OPTIONS] COMMAND")
     assert shown.err == ""
+
+
+def test_a_recording_can_be_named(capsys: pytest.CaptureFixture[str]) -> None:
+    """`mlp_eager` is the recording that ships, and a file of that name comes first."""
+    assert main(["look", "mlp_eager"]) == 0
+    assert capsys.readouterr().out.startswith("mlp_eager · NVIDIA H200")
+    assert main(["look", "mlp_nothing"]) == 3

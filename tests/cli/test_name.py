@@ -141,3 +141,31 @@ def test_the_installed_command() -> None:
     done = subprocess.run(words, capture_output=True, text=True, check=True)
     assert json.loads(done.stdout)["family"] == "nvjet"
     assert done.stderr == ""
+
+
+def test_two_names() -> None:
+    other = NVJET.replace("64x4", "64x3").replace("_bias", "")
+    document = json.loads(run(NVJET, other, "--json"))
+    assert (document["schema"], document["name"], document["family"]) == (1, NVJET, "nvjet")
+    assert document["other"]["name"] == other
+    assert document["changed"] == [
+        {"field": "stages", "before": 4, "after": 3},
+        {"field": "epilogue", "before": ["bias"], "after": None},
+    ]
+    text = run(NVJET, other)
+    assert "2 differences, first name -> second:" in text
+    assert "stages    4 -> 3" in text
+    assert "epilogue  bias -> (not stated)" in text
+
+
+def test_two_names_that_no_field_tells_apart() -> None:
+    assert "The names are identical." in run(NVJET, NVJET)
+    text = run("void frob::a(int)", "void frob::b(int)")
+    assert "No decoded field differs." in text
+    assert "`d frob::a(int)` and `d frob::b(int)`" in text
+
+
+@pytest.mark.parametrize("names", [("a", "b", "c"), ("-", "a"), ("a", " ")])
+def test_wrong_numbers_of_names(names: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["name", *names]) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 1

@@ -37,7 +37,7 @@ def test_the_numbers_are_those_of_the_datasheet() -> None:
     assert h200 is not None
     assert h200.peak_flops["bf16"] == 989.4e12
     assert h200.bytes_per_s == 4.8e12
-    assert (h200.l2_bytes, h200.memory_bytes, h200.sms) == (50 * 2**20, 141 * 2**30, 132)
+    assert (h200.l2_bytes, h200.memory_bytes, h200.sms) == (60 * 2**20, 141 * 2**30, 132)
 
 
 def test_names_are_unique() -> None:

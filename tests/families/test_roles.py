@@ -62,6 +62,15 @@ def test_the_name_decides_and_the_op_helps() -> None:
         ("triton_red_fused__softmax_native_layer_norm_1", "reduction"),
         ("triton_red_fused_sum_1", "reduction"),
         ("triton_tem_fused_mm_3", "gemm"),
+        ("triton_poi_fused__scaled_dot_product_cudnn_attention__to_copy_bmm_mul_3", "pointwise"),
+        ("triton_per_fused__to_copy_addmm_mean_pow_view_7", "reduction"),
+        (
+            "void transformer_engine::normalization::rmsnorm_bwd_finalize_tuned_kernel<"
+            "transformer_engine::normalization::Kernel_traits_finalize<4096u> >(P)",
+            "normalization",
+        ),
+        ("rmsnorm_bwd_finalize_kernel", "normalization"),
+        ("_finalize_matmul_scatter_bf16", "scatter_gather"),
         ("triton_tem_fused_convolution_3", "conv"),
         ("triton_tem_fused_flex_attention_3", "attention"),
         ("triton_for_fused_1", "pointwise"),

@@ -88,7 +88,7 @@ def document(**more: Any) -> ShapesDocument:
 
 
 def test_the_page_says_order_cache_stalls_times_limit_and_reasons() -> None:
-    text = shapes_text(document())
+    text = shapes_text(document(), every=True)
     lines = [" ".join(line.split()) for line in text.splitlines()]
     assert lines[0] == "mlp, 2 shapes: CPU (x86_64), torch 2.13.0, fp32"
     assert "in this order and starts with nothing compiled and an empty" in text
@@ -115,7 +115,7 @@ def test_markdown_has_the_same_tables_escaped() -> None:
 
 def test_what_was_not_there_is_not_said() -> None:
     quiet = document(left_out=[], compiler_start_ns=None, compiler_cache="kept", contenders=[])
-    text = shapes_text(quiet)
+    text = shapes_text(quiet, every=True)
     assert "which hides stalls" in text
     assert "Left out" not in text
     assert "gave up" not in text

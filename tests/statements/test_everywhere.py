@@ -76,7 +76,9 @@ def _savings_fit_the_time(trace: ft.Trace, found: Overview) -> None:
         assert all(row.at_most_ns is None for row in found.look.findings)
         return
     busy = int(trace.gpu.length[rows].sum())
-    whole = trace.order.per_step(trace.idle.window_ns + busy)
+    windows = [np.ptp(trace.spans.window(span)) for span in trace.spans.steps if len(span.work)]
+    usual = np.median(windows) * len(trace.busy) if windows else trace.idle.window_ns
+    whole = usual + trace.order.per_step(busy)
     for row in found.look.findings:
         assert (row.at_most_ns or 0) <= whole, row.title
         assert row.at_most_ns is None or row.at_most_ns > 0, row.title

@@ -12,8 +12,11 @@ from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from foretrace import plugins
 from foretrace.schema.finding import Finding, Findings, Rule
+from foretrace.schema.ledger import ABSENT
 
 if TYPE_CHECKING:
     from foretrace.model.trace import Trace
@@ -46,9 +49,12 @@ NEEDS: dict[str, tuple[Callable[[Trace], bool], str]] = {
     ),
     "footprint": (
         _has_footprint,
-        "registers and shared memory per kernel: only traces of CUDA cards carry them",
+        "registers and shared memory per kernel, which this trace lacks (AMD's never have them)",
     ),
 }
+
+
+INCOMPLETE = ABSENT | {"gpu_events_missing"}
 
 
 @cache
@@ -74,11 +80,32 @@ def _place(finding: Finding) -> tuple[bool, int, str]:
 
 
 def run(rule: Rule, trace: Trace) -> list[Finding]:
-    """What one rule says: its findings, or one finding that says why it has no others."""
+    """What one rule says: its findings, or one finding that says why it has no others.
+
+    Where events are missing, finding nothing proves nothing.
+    """
     for need, (has, advice) in NEEDS.items():
         if need in rule.needs and not has(trace):
             return [Finding(rule.name, "skipped", rule.title, f"needs {advice}")]
     try:
-        return list(rule.check(trace)) or [Finding(rule.name, "clear", rule.title)]
+        found = [_limited(finding, trace) for finding in rule.check(trace)]
+        return found or [_nothing(rule, trace)]
     except Exception as error:  # noqa: BLE001 - one bad rule must not hide the others
         return [Finding(rule.name, "crashed", rule.title, f"{type(error).__name__}: {error}")]
+
+
+def _limited(finding: Finding, trace: Trace) -> Finding:
+    """At most the time of a step: kernels that overlap take more than that together."""
+    from foretrace.analyses._idle import step_ns
+
+    most = finding.at_most_ns
+    if most is None or not (limit := step_ns(trace)):
+        return finding
+    return replace(finding, at_most_ns=min(most, limit))
+
+
+def _nothing(rule: Rule, trace: Trace) -> Finding:
+    missing = next((note for note in trace.ledger.notes if note.code in INCOMPLETE), None)
+    if missing is None:
+        return Finding(rule.name, "clear", rule.title)
+    return Finding(rule.name, "skipped", rule.title, f"needs a complete trace: {missing.text}")

@@ -72,6 +72,12 @@ def listing(words: Sequence[str]) -> str:
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
+def shortened(words: Sequence[str], most: int = 6) -> str:
+    """`a, b, c and 12 more`: no more than fit a line."""
+    more = len(words) - most
+    return listing([*words[:most], f"{more} more"] if more > 1 else words)
+
+
 def amount_text(entry: dict[str, Any]) -> str:
     """`277 us, 204.5 MB` of an entry with `ns` and `bytes`; the time alone without bytes."""
     size = entry["bytes"]
@@ -124,10 +130,16 @@ def _peak_key(case: Case) -> str:
 
 
 def faster_by(trace: Trace, cases: Sequence[Case], kind: str = "") -> int | None:
-    """Time per step beyond the least for the arithmetic of these products; None if unknown."""
-    least = [(case, product_ns(trace, case, kind)) for case in cases]
-    beyond = [case.ns - ns * case.count for case, ns in least if ns is not None]
-    return trace.order.per_step(max(sum(beyond), 0.0)) if beyond else None
+    """Time per step beyond the least for the arithmetic of these products; None if unknown.
+
+    A product of unknown FLOP among the others counts in full: the bound must hold.
+    """
+    least = [product_ns(trace, case, kind) for case in cases]
+    if all(ns is None for ns in least):
+        return None
+    pairs = zip(cases, least, strict=True)
+    beyond = sum(max(case.ns - (ns or 0.0) * case.count, 0.0) for case, ns in pairs)
+    return trace.order.per_step(beyond)
 
 
 def facts(trace: Trace, cases: Sequence[Case], wanted: str) -> list[dict[str, Any]]:
@@ -172,20 +184,13 @@ def together(trace: Trace, cases: Sequence[Case]) -> Group | None:
     return Group(seen, count, order.per_step(ns), round(ns / every, 4), ids(order.events_of(rows)))
 
 
-def idle_per_step(trace: Trace) -> int:
-    """GPU idle time of a step: no saving on the host alone can exceed it."""
-    return trace.order.per_step(int(trace.idle.length.sum()))
-
-
-def chains_with(trace: Trace, wanted: Callable[[tuple[str, ...]], bool]) -> Bools:
-    """Which launches have an op path that passes `wanted`, tested once per distinct path."""
-    order = trace.order
-    numbers, first, inverse = np.unique(order.chain, return_index=True, return_inverse=True)
-    answers = [
-        number >= 0 and bool(wanted(trace.host.op_chain(int(order.op[at]))))
-        for number, at in zip(numbers.tolist(), first.tolist(), strict=True)
-    ]
-    return np.array(answers, bool)[inverse.reshape(-1)] if len(numbers) else np.zeros(0, bool)
+def within(trace: Trace, at: Ints, wanted: Callable[[str], bool]) -> Ints:
+    """The nearest range of a wanted name around each of these host events, or -1."""
+    host, at = trace.host, at.copy()
+    found = host.named(wanted)
+    while (climbing := (at >= 0) & ~found[np.maximum(at, 0)]).any():
+        at[climbing] = host.parent[at[climbing]]
+    return at
 
 
 def mixed(key: NDArray[np.uint64], number: Ints) -> NDArray[np.uint64]:

@@ -7,7 +7,7 @@ epilogue as a separate kernel.
 Why it matters: the product could add it before its result leaves the chip. Now the result is
 written, read and written again. A vector fits any GEMM's epilogue (`nn.Linear` with its bias,
 `addmm`). A matrix can be added as beta times C, which in PyTorch today costs a copy of that matrix
-first (see `hidden_copies`): measure before you change it.
+first (see `addmm_copy`): measure before you change it.
 
 How it is computed: in launch order on one stream, an `add` that follows a product directly and has
 one operand of exactly the product's size. The saving is at most the time of the additions, less the
@@ -41,6 +41,7 @@ from foretrace.schema.finding import Finding, Rule
 from foretrace.units import bytes_text, plural, time_text
 
 PRODUCTS = frozenset({"gemm", "gemv", "conv"})
+VECTOR, MATRIX = "a bias vector", "a whole matrix"
 ADDITIONS = frozenset({"aten::add", "aten::add_"})
 
 
@@ -61,15 +62,19 @@ def _check(trace: Trace) -> Iterator[Finding]:
     kinds = sorted({_kind(left, right) for left, right, _ in seen})
     additions = f"{plural(total, 'addition')} {per(trace)}"
     title = f"{additions} in a kernel after the product: {listing(kinds)}"
+    copied = (
+        " PyTorch's addmm copies a whole matrix before it adds to it." if MATRIX in kinds else ""
+    )
     detail = (
         f"Each writes the product again. If the product added it: {bytes_text(moved)} less memory "
         f"traffic {per(trace)}, which saves at most {time_text(saved)}. The trace shows sizes and "
-        "order, not that it is the same tensor."
+        f"order, not that it is the same tensor.{copied}"
     )
     shown = [_entry(trace, *entry) for entry in seen[:LISTED]]
     evidence = {"additions": total, "kinds": kinds, "bytes": moved, "pairs": shown}
     events = ids(np.sort(order.event[second]))
-    yield Finding(RULE.name, "found", title, detail, evidence, events, saved)
+    repair = "give the bias to the product (nn.Linear, addmm)" if VECTOR in kinds else ""
+    yield Finding(RULE.name, "found", title, detail, evidence, events, saved, repair)
 
 
 def _kind(product: Case, addition: Case) -> str:
@@ -87,8 +92,8 @@ def _kind(product: Case, addition: Case) -> str:
     if large.bytes != product.bytes_written:
         return ""
     if small.bytes == product.bytes_written:
-        return "a whole matrix"
-    return "a bias vector" if _is_vector(small.dims, large.dims) else ""
+        return MATRIX
+    return VECTOR if _is_vector(small.dims, large.dims) else ""
 
 
 def _is_vector(small: tuple[int, ...], large: tuple[int, ...]) -> bool:

@@ -43,7 +43,8 @@ def _check(trace: Trace) -> Iterator[Finding]:
     advice = "A kernel before or after could read or write the other type."
     detail = f"{', '.join(words[:3])}. {advice}"
     evidence = {"count": whole.count, "ns": whole.ns, "casts": kinds[:LISTED]}
-    yield Finding(RULE.name, "found", title, detail, evidence, whole.events, whole.ns)
+    repair = "keep one data type, or fuse the casts with a neighbour"
+    yield Finding(RULE.name, "found", title, detail, evidence, whole.events, whole.ns, repair)
 
 
 def cast_of(case: Case) -> str:

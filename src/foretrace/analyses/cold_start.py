@@ -6,11 +6,11 @@ Why it matters: the first step pays for what is done once: loading kernels, grow
 algorithms, filling caches. A mean over all steps includes that. Warm up before the profiler starts,
 give its schedule a `warmup` step, or leave the first step out.
 
-How it is computed: the host time of the first step over the median host time of the others, and the
-same for GPU time.
+How it is computed: the host time of the first step over the median host time of the others with as
+many GPU operations, and the same for GPU time.
 
-When it is wrong: steps that do different work (an occasional evaluation, sequences of different
-lengths) differ for that reason. With two steps there is only one to compare with.
+When it is wrong: steps that do different work (sequences of different lengths) differ for that
+reason. With two steps there is only one to compare with.
 """
 
 from __future__ import annotations
@@ -31,7 +31,10 @@ COLD = 1.25
 def _check(trace: Trace) -> Iterator[Finding]:
     if len(trace.spans.steps) < 2:
         return
-    first, *rest = trace.spans.steps
+    first, *others = trace.spans.steps
+    rest = [span for span in others if len(span.work) == len(first.work)]
+    if not rest:
+        return
     usual = int(np.median([span.cpu_ns for span in rest]))
     busy = trace.gpu.busy(first.work)
     usual_busy = int(np.median([trace.gpu.busy(span.work) for span in rest]))
@@ -40,11 +43,11 @@ def _check(trace: Trace) -> Iterator[Finding]:
         return
     where = "host" if ratio >= gpu_ratio else "GPU"
     slower = ratio_text(max(ratio, gpu_ratio))
-    title = f"The first step is cold: {slower} the {where} time of the others"
+    title = f"The first step takes {slower} the {where} time of the others"
     gpu = f"; GPU time {time_text(busy)} against {time_text(usual_busy)}" if len(trace.gpu) else ""
     detail = (
         f"{first.name} took {time_text(first.cpu_ns)} on the host, the others {time_text(usual)} "
-        f"(median){gpu}. Leave it out of means, or warm up longer."
+        f"(median){gpu}. Leave it out of means, or warm up longer before the recording."
     )
     evidence = {"first_ns": first.cpu_ns, "usual_ns": usual, "ratio": round(ratio, 3)} | (
         {"first_busy_ns": busy, "usual_busy_ns": usual_busy} if len(trace.gpu) else {}

@@ -47,7 +47,8 @@ def _check(trace: Trace) -> Iterator[Finding]:
         "exposed_ns": step(exposed),
         "exposed_share": share,
     }
-    yield Finding(RULE.name, "found", title, detail, evidence, ids(gpu.id[rows]), step(exposed))
+    events, repair = ids(gpu.id[rows]), "overlap the collectives with computation"
+    yield Finding(RULE.name, "found", title, detail, evidence, events, step(exposed), repair)
 
 
 def _exposed(trace: Trace, talking: Bools) -> tuple[int, int]:

@@ -33,9 +33,10 @@ def _check(trace: Trace) -> Iterator[Finding]:
         return
     device = device_of(trace.about)
     faster = device is None or "tf32" in device.peak_flops
-    advice = "This card's tensor cores take 16-bit types only"
+    repair, advice = "torch.autocast (float16)", "This card's tensor cores take 16-bit types only"
     if faster:
-        advice = "TF32 (torch.set_float32_matmul_precision) or bf16 would use the tensor cores"
+        repair = _tf32({case.role for case in whole.cases})
+        advice = f"TF32 ({repair}) or bf16 would use the tensor cores"
     title = f"{plural(whole.count, 'float32 product')} {per(trace)} without tensor cores"
     detail = (
         f"Total: {time_text(whole.ns)} {per(trace)}, {percent_text(whole.share)} of "
@@ -44,7 +45,14 @@ def _check(trace: Trace) -> Iterator[Finding]:
     kernels = facts(trace, whole.cases, "kernel name op shapes count ns tflops")
     evidence = {"count": whole.count, "ns": whole.ns, "share": whole.share, "kernels": kernels}
     saved = faster_by(trace, whole.cases, "tf32") if faster else None
-    yield Finding(RULE.name, "found", title, detail, evidence, whole.events, saved)
+    yield Finding(RULE.name, "found", title, detail, evidence, whole.events, saved, repair)
+
+
+def _tf32(roles: set[str]) -> str:
+    """The setting that allows TF32 for these kernels."""
+    if roles == {"conv"}:
+        return "torch.backends.cudnn.allow_tf32 = True"
+    return 'torch.set_float32_matmul_precision("high")'
 
 
 RULE = Rule(

@@ -21,6 +21,7 @@ import numpy as np
 
 from foretrace.analyses._common import counted, each, ids, per
 from foretrace.model import calls
+from foretrace.model.intervals import Ints
 from foretrace.model.trace import Trace
 from foretrace.schema.finding import Finding, Rule
 from foretrace.units import percent_text, plural, time_text
@@ -28,9 +29,7 @@ from foretrace.units import percent_text, plural, time_text
 
 def _check(trace: Trace) -> Iterator[Finding]:
     gpu, host, step = trace.gpu, trace.host, trace.order.per_step
-    graphs = host.is_launch & host.named(calls.launches_graph)
-    mine = counted(trace)
-    rows = np.flatnonzero(mine & (gpu.launch >= 0) & graphs[np.maximum(gpu.launch, 0)])
+    rows, mine = graph_rows(trace), counted(trace)
     if not len(rows):
         return
     launches = np.unique(gpu.launch[rows])
@@ -55,6 +54,14 @@ def _check(trace: Trace) -> Iterator[Finding]:
         "host_ns": step(host_ns),
     }
     yield Finding(RULE.name, "found", title, detail, evidence, ids(launches))
+
+
+def graph_rows(trace: Trace) -> Ints:
+    """Rows of `gpu` that a graph launch started."""
+    gpu, host = trace.gpu, trace.host
+    graphs = host.is_launch & host.named(calls.launches_graph)
+    linked = counted(trace) & (gpu.launch >= 0)
+    return np.flatnonzero(linked & graphs[np.maximum(gpu.launch, 0)])
 
 
 RULE = Rule("graph_launches", "Kernels that CUDA graphs launched", _check, ("gpu",))

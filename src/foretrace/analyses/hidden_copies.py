@@ -32,15 +32,22 @@ from foretrace.schema.finding import Finding, Rule
 from foretrace.units import plural
 
 ENGINE = "autograd::engine::evaluate_function: "
-# Tried in this order: `reshape` and `contiguous` call `clone`, and all of them `copy_`.
+# Tried in this order: all of them call `clone`, and that calls `copy_`.
 CAUSES = {
     "aten::contiguous": "contiguous",
     "aten::reshape": "reshape",
     "aten::flatten": "reshape",
-    "aten::clone": "clone",
     "aten::cudnn_convolution": "convolution",
     "aten::miopen_convolution": "convolution",
     "aten::convolution_backward": "convolution",
+}
+
+
+# What removes the copies of the costliest cause; the path of the others does not tell.
+REPAIRS = {
+    "convolution": "use channels_last (memory_format=torch.channels_last)",
+    "contiguous": "avoid contiguous() (keep strides that the next op takes)",
+    "reshape": "avoid the copy of reshape() (keep strides that it takes)",
 }
 
 
@@ -62,13 +69,16 @@ def _check(trace: Trace) -> Iterator[Finding]:
     title = f"{plural(count, 'hidden copy', 'hidden copies')} {per(trace)}"
     detail = f"By cause: {', '.join(words[:4])}. A copy moves data and computes nothing."
     evidence = {"count": count, "ns": ns, "causes": causes[:LISTED]}
-    yield Finding(RULE.name, "found", title, detail, evidence, ids(trace.gpu.id[every]), ns)
+    events, repair = ids(trace.gpu.id[every]), REPAIRS.get(causes[0]["cause"], "")
+    yield Finding(RULE.name, "found", title, detail, evidence, events, ns, repair)
 
 
 def _cause(path: tuple[str, ...]) -> str:
     """Why a copy below this path was made; "" for an explicit copy or another rule's."""
     if len(path) < 2 or path[-1] in ADDING:
         return ""
+    if path[0] == "aten::clone":
+        return "clone"
     known = (cause for op, cause in CAUSES.items() if op in path)
     return next(known, f"inside {path[0].removeprefix(ENGINE)}")
 

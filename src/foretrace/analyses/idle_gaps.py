@@ -9,12 +9,16 @@ waits, CUDA graphs or larger work, pinned memory, a faster data loader, or a lon
 profiler.
 
 How it is computed: see `foretrace.model.idle`. Each gap between GPU operations has one cause. It
-follows from where the next launch lies and what the host did before it. The saving is at most all
-idle time of a step.
+follows from where the next launch lies and what the host did before it. What follows that launch is
+time in the queue. The figures are those of the step with the median idle time, so the first step,
+which fills the queue, does not count. The saving is at most the idle time of that step without the
+time in the queue, and at most what the run record beside the trace leaves of it.
 
 When it is wrong: the profiler makes every op and launch slower, so a trace shows more idle time
 than a run without it. Host threads are taken together: an op on another thread can hide that the
-launching thread did nothing.
+launching thread did nothing. Where the host made launches without a GPU event (captured into a
+graph, or lost), the trace does not tell whether the GPU was idle, and that time is left out. While
+launched work waits, the GPU may be busy with work that the profiler did not record.
 """
 
 from __future__ import annotations
@@ -24,6 +28,15 @@ from collections.abc import Iterator
 import numpy as np
 
 from foretrace.analyses._common import ids, listing, per
+from foretrace.analyses._idle import (
+    host_note,
+    limited,
+    typical_idle,
+    unproven,
+    untold,
+)
+from foretrace.model import wall
+from foretrace.model.idle import CAUSES
 from foretrace.model.trace import Trace
 from foretrace.schema.finding import Finding, Rule
 from foretrace.units import percent_text, plural, time_text
@@ -41,40 +54,51 @@ WORDS = {
     "host": "while the host ran no op",
     "unknown": "before a GPU operation whose launch is not in the trace",
 }
+# Work that the profiler did not record may have run meanwhile.
+UNPROVEN = frozenset({"queue", "unknown"})
+NO_OPS = "before the next operation was launched"  # where the trace has no ops to tell more
+# The other causes have a rule of their own, or a repair that the trace cannot name.
+REPAIRS = {"host": "profile the host code between the ops (with_stack=True)"}
 
 
 def _check(trace: Trace) -> Iterator[Finding]:
-    idle, step = trace.idle, trace.order.per_step
-    total = int(idle.length.sum())
-    share = total / idle.window_ns if idle.window_ns else 0.0
+    if nothing := untold(trace, RULE):
+        yield nothing
+        return
+    idle = typical_idle(trace)
+    proven = ~unproven(trace, idle)
+    length, total = idle.length[proven], int(idle.length[proven].sum())
+    share = total / max(idle.window_ns - int(idle.length[~proven].sum()), 1)
     if share < WORTH_TELLING:
         return
-    causes = sorted(idle.by_cause().items(), key=lambda item: (-item[1], item[0]))
+    by_cause = {cause: int(length[idle.of(cause)[proven]].sum()) for cause in CAUSES}
+    causes = sorted(by_cause.items(), key=lambda item: (-item[1], item[0]))
+    words = WORDS if trace.host.is_op.any() else WORDS | {"host": NO_OPS, "launch": NO_OPS}
     lines = [
-        f"{time_text(step(ns))} {WORDS[cause]}"
-        for cause, ns in causes
-        if ns >= WORTH_NAMING * total
+        f"{time_text(ns)} {words[cause]}" for cause, ns in causes if ns >= WORTH_NAMING * total
     ]
-    steps = bool(trace.order.steps)
-    span = "the steps" if steps else "the time"
-    title = f"The GPU is idle for {percent_text(share)} of {span}, mostly {WORDS[causes[0][0]]}"
-    window = "from the first GPU operation on"
-    if steps:
-        window = "a step counts from its start on the host to the end of its last GPU operation"
-    detail = (
-        f"{time_text(step(total))} {per(trace)} in {plural(len(idle.start), 'gap')}: "
-        f"{listing(lines)} ({window})."
-    )
+    steps = "a step" if trace.order.steps else "the time"
+    cause = causes[0][0]
+    what = "The trace shows no GPU work for" if cause in UNPROVEN else "The GPU is idle for"
+    title = f"{what} {percent_text(share)} of {steps}, mostly {words[cause]}"
+    saved = limited(trace, total - by_cause["queue"])
+    real = saved / max(idle.window_ns - total + saved, 1)
+    if wall.idle_limit_ns(trace) is not None:
+        title += f"; without the profiler for at most {percent_text(real)}"
+    gaps = len(np.unique(idle.end[proven]))
+    count = plural(gaps, "gap")
+    detail = f"{time_text(total)} {per(trace)} in {count}: {listing(lines)}. {host_note(trace)}"
     evidence = {
-        "idle_ns": step(total),
+        "idle_ns": total,
         "share": round(share, 4),
-        "gaps": len(idle.start),
-        "longest_ns": int(idle.length.max()),
-        "causes": {cause: step(ns) for cause, ns in causes},
+        "gaps": gaps,
+        "longest_ns": int(length.max()),
+        "causes": {cause: ns for cause, ns in causes if ns},
     }
-    longest = idle.then[np.argsort(-idle.length, kind="stable")]
+    longest = idle.then[proven][np.argsort(-length, kind="stable")]
     events = ids(trace.gpu.id[longest[longest >= 0]])
-    yield Finding(RULE.name, "found", title, detail, evidence, events, step(total))
+    repair = REPAIRS.get(cause, "") if words is WORDS and real >= WORTH_TELLING else ""
+    yield Finding(RULE.name, "found", title, detail, evidence, events, saved or None, repair)
 
 
 RULE = Rule("idle_gaps", "Time in which the GPU did nothing", _check, ("gpu",))

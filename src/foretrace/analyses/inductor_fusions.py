@@ -1,18 +1,19 @@
-"""What TorchInductor fused, op by op.
+"""The kernels that TorchInductor generated, and the ops they stem from.
 
-What it shows: for every kernel that Inductor generated, the ATen ops behind it, with views listed
-apart, how often it ran and how long.
+What it shows: for every kernel that Inductor generated, its origin ops, with views listed apart,
+how often it ran and how long.
 
-Why it matters: this is what `torch.compile` did to the model. The ops of one line no longer pass
+Why it matters: this is what `torch.compile` did to the model. Ops that share a kernel need not pass
 tensors to each other through memory.
 
-How it is computed: from the kernel's name, which lists the ops in alphabetical order (not in the
-order of execution), and its kind: pointwise, reduction, persistent reduction, or template (a matrix
-product or attention written in Triton).
+How it is computed: from the kernel's name, which lists the ops of the graph that the kernel stems
+from, in alphabetical order (not in the order of execution), and its kind: pointwise, reduction,
+persistent reduction, or template (a matrix product or attention written in Triton).
 
-When it is wrong: the name lists every op that has a part in the kernel. `addmm` in the name of a
-pointwise kernel means that the bias of a product was added there. The product itself ran in another
-kernel. Only a template holds a product.
+When it is wrong: an origin op need not run in the kernel, or not all of it. `addmm` in the name of
+a pointwise kernel means that something of that op ended up there, often its bias. Where the trace
+has kernels of a library for products or attention, such ops are left out of kernels that are not
+templates. `TORCH_LOGS=output_code` shows what a kernel computes.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from foretrace.analyses._common import LISTED, each, listing, per, together
+from foretrace.analyses._common import LISTED, each, per, shortened, together
 from foretrace.model.order import Case
 from foretrace.model.reach import VIEWS
 from foretrace.model.trace import Trace
@@ -28,42 +29,68 @@ from foretrace.schema.finding import Finding, Rule
 from foretrace.units import plural, time_text, times_text
 
 SPELT_OUT = 3  # kernels that the detail spells out; the evidence has more
+# Ops that a library runs, by the role of its kernels; attention ops begin with the prefix.
+_PRODUCTS = "mm addmm bmm baddbmm _scaled_mm _int_mm matmul linear"
+RUN_BY = {
+    **dict.fromkeys(_PRODUCTS.split(), "gemm"),
+    **dict.fromkeys(("convolution", "convolution_backward"), "conv"),
+}
+ATTENTION = ("_scaled_dot_product", "_flash_attention", "_efficient_attention", "_cudnn_attention")
 
 
 def _check(trace: Trace) -> Iterator[Finding]:
-    generated = [case for case in trace.order.cases if case.id.family.startswith("inductor")]
+    generated = [case for case in trace.order.cases if _is_generated(case)]
     whole = together(trace, generated)
     if whole is None:
         return
-    kernels = [_entry(trace, case) for case in whole.cases]
-    lines = [
-        f"{_ops(entry)} in one {entry['kind'] or 'other'} kernel" for entry in kernels[:SPELT_OUT]
-    ]
+    libraries = {case.role for case in trace.order.cases if not _is_generated(case)}
+    kernels = [_entry(trace, case, libraries) for case in whole.cases]
+    lines = [f"{_ops(entry)} ({_kind(entry)})" for entry in kernels[:SPELT_OUT]]
     rest = max(len(kernels) - SPELT_OUT, 0)
     more = f"; {plural(rest, 'more kernel')} in the evidence" if rest else ""
     times = f"{times_text(whole.count)} {per(trace)}"
     title = f"Inductor generated {plural(len(kernels), 'kernel')}, launched {times}"
-    if len(kernels) == 1 and kernels[0]["ops"]:
-        title = f"Inductor fused {_ops(kernels[0])} into one kernel"
-    detail = f"{'; '.join(lines)}{more}. Total: {time_text(whole.ns)} {per(trace)}."
+    detail = (
+        f"Origin ops by kernel: {'; '.join(lines)}{more}. Total: {time_text(whole.ns)} "
+        f"{per(trace)}. A name lists the ops that a kernel stems from, not what it computes."
+    )
     evidence = {"kernels": kernels[: 4 * LISTED], "launches": whole.count, "ns": whole.ns}
     yield Finding(RULE.name, "found", title, detail, evidence, whole.events)
 
 
+def _is_generated(case: Case) -> bool:
+    return case.id.family.startswith("inductor")
+
+
+def _kind(entry: dict[str, Any]) -> str:
+    return str(entry["kind"] or "other").replace("_", " ")
+
+
 def _ops(entry: dict[str, Any]) -> str:
-    return listing(entry["ops"]) or "ops that the name does not list"
+    return shortened(entry["ops"]) or "no op in the name"
 
 
-def _entry(trace: Trace, case: Case) -> dict[str, Any]:
+def _entry(trace: Trace, case: Case, libraries: set[str]) -> dict[str, Any]:
     ops = case.id.get("ops") or []
+    outside = [op for op in ops if not _is_template(case) and _run_by(op) in libraries]
     return {
         "kernel": case.name,
         "kind": case.id.get("category"),
-        "ops": [op for op in ops if op not in VIEWS],
+        "ops": [op for op in ops if op not in VIEWS and op not in outside],
         "views": [op for op in ops if op in VIEWS],
+        "run_by_a_library": outside,
         "count": each(trace, case.count),
         "median_ns": case.median_ns,
     }
 
 
-RULE = Rule("inductor_fusions", "What TorchInductor fused", _check, ("gpu",))
+def _is_template(case: Case) -> bool:
+    return str(case.id.get("category")) == "template"
+
+
+def _run_by(op: str) -> str:
+    """The role of the library kernels that run this op; "" for ops that Inductor generates."""
+    return "attention" if op.startswith(ATTENTION) else RUN_BY.get(op, "")
+
+
+RULE = Rule("inductor_fusions", "Kernels that TorchInductor generated", _check, ("gpu",))

@@ -46,7 +46,8 @@ def _check(trace: Trace) -> Iterator[Finding]:
     names = listing([bare(op) for op, _ in ops.most_common(3)])
     title = f"{plural(count, 'memset')} {per(trace)} beside a kernel of the same op"
     small = moved is not None and moved < len(rows) * LARGE
-    purpose = "the library's own bookkeeping" if small else "buffers that its kernels add into"
+    whose = "its" if len(ops) == 1 else "their"
+    purpose = "the library's own bookkeeping" if small else f"buffers that {whose} kernels add into"
     detail = f"{names} cleared {bytes_text(size)} in {time_text(ns)} {per(trace)}: {purpose}."
     makers = {op: each(trace, number) for op, number in sorted(ops.items())}
     evidence = {"count": count, "ns": ns, "bytes": size, "ops": makers}

@@ -34,6 +34,12 @@ from foretrace.units import percent_text, plural
 
 LOW = 0.25
 WORTH_TELLING = 0.05
+BOUNDS = {
+    "compute": "It is compute-bound all the same",
+    "memory": "It is memory-bound all the same",
+    "l2": "Its data comes from L2",
+    "latency": "It is too short to come near a roof",
+}
 WARPS_SHOWN = 0.32  # half a percent of the 64 warps that an SM holds
 
 
@@ -50,8 +56,7 @@ def _check(trace: Trace) -> Iterator[Finding]:
         return
     low.sort(key=lambda at: (-large[at].ns, large[at].name))
     first, unmeasured = seen[low[0]], sum(entry["source"] == "footprint" for entry in seen)
-    at_roof = first["bound"] in ("compute", "memory", "mixed")
-    bound = f"It is {first['bound']}-bound" if at_roof else "Its bound is unknown"
+    bound = BOUNDS.get(first["bound"], "Its bound is unknown")
     title = f"{plural(len(low), 'large kernel')} with low occupancy, which does not mean slow"
     detail = (
         f"{first['kernel']} holds {percent_text(first['occupancy'])} of the warps that an SM could "

@@ -22,9 +22,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from foretrace.analyses._common import bare, each, idle_per_step, ids, inside_steps, listing, per
+from foretrace.analyses._common import bare, each, ids, inside_steps, listing, per
+from foretrace.analyses._idle import host_note, most_idle
 from foretrace.model.reach import views
 from foretrace.model.trace import Trace
+from foretrace.schema import compiled
 from foretrace.schema.finding import Finding, Rule
 from foretrace.units import plural, time_text
 
@@ -48,9 +50,12 @@ def _check(trace: Trace) -> Iterator[Finding]:
     total = f"{plural(sum(calls.values()), 'op call')} {per(trace)}"
     title = f"{total} only for shapes and strides"
     spent = f"{time_text(host_ns)} of host time {per(trace)}"
-    detail = f"{listing([*names[:NAMED], *more])} launched nothing and took {spent}."
-    saved, evidence = min(host_ns, idle_per_step(trace)), {"calls": calls, "host_ns": host_ns}
-    yield Finding(RULE.name, "found", title, detail, evidence, ids(rows), saved)
+    shown = listing([*names[:NAMED], *more])
+    detail = f"{shown} launched nothing and took {spent}. {host_note(trace)}"
+    saved, evidence = min(host_ns, most_idle(trace)), {"calls": calls, "host_ns": host_ns}
+    compiled_already = bool(trace.host.named(compiled.is_row).any())
+    repair = "" if compiled_already or not saved else "resolve views once with torch.compile"
+    yield Finding(RULE.name, "found", title, detail, evidence, ids(rows), saved or None, repair)
 
 
 RULE = Rule("metadata_only", "Ops that only change shapes and strides", _check, ("gpu", "ops"))

@@ -10,7 +10,8 @@ makes Dynamo compile again. The second time it leaves that dimension open, so th
 costs nothing more.
 
 How it is computed: from the names of the host ranges that Dynamo records, and from its own timing
-ranges (`... (dynamo_timed)`). The saving is at most the time spent compiling in the recording.
+ranges (`... (dynamo_timed)`). Where code was compiled again in the recording, the saving is at most
+the time spent compiling there.
 
 When it is wrong: a version number counts compilations since the program started, so the first
 recording after a deliberate warm-up with several sizes shows them too. `TORCH_LOGS=recompiles`
@@ -29,6 +30,8 @@ from foretrace.model.trace import Trace
 from foretrace.schema import compiled
 from foretrace.schema.finding import Finding, Rule
 from foretrace.units import time_text, times_text
+
+REPAIR = "mark the size that changes (torch._dynamo.mark_dynamic)"
 
 
 def _check(trace: Trace) -> Iterator[Finding]:
@@ -54,8 +57,8 @@ def _check(trace: Trace) -> Iterator[Finding]:
     detail = f"{now}{listing(frames).capitalize()} (0 is the first)." if frames else now.strip()
     evidence = {"recompilations": times, "versions": again, "compile_ns": ns}
     events = np.union1d(compiling, np.flatnonzero(host.named(_recompiled)))
-    saved = ns if len(compiling) else None
-    yield Finding(RULE.name, "found", title, detail, evidence, ids(events), saved)
+    saved, repair = (ns, REPAIR) if len(compiling) and again else (None, "")
+    yield Finding(RULE.name, "found", title, detail, evidence, ids(events), saved, repair)
 
 
 def _versions(seen: list[int]) -> str:

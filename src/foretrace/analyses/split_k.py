@@ -34,15 +34,17 @@ def _check(trace: Trace) -> Iterator[Finding]:
         return
     spent = trace.order.per_step(sum(case.ns for case in reducing))
     ops = listing(sorted({bare(case.op) for case in whole.cases if case.op})[:4]) or "Products"
-    shape = f" ({shapes_text(whole.cases[0].call)} and more)" if whole.cases[0].call else ""
-    after = "No separate kernel adds the slices"
+    more = " and more" if len(whole.cases) > 1 else ""
+    shape = f" ({shapes_text(whole.cases[0].call)}{more})" if whole.cases[0].call else ""
+    after = "The names show no separate kernel that adds the slices"
     if reducing:
         after = f"Adding the slices takes {time_text(spent)} {per(trace)}"
     title = f"{plural(whole.count, 'product')} {per(trace)} split along K"
-    detail = f"{ops}{shape}: too few tiles to fill the card, so the library split K. {after}."
+    why = "A library splits K where M x N alone gives too few tiles to fill the card."
+    detail = f"{ops}{shape}. {after}. {why}"
     kernels = facts(trace, whole.cases, "kernel op shapes count ns")
     evidence = {"count": whole.count, "reduce_ns": spent, "kernels": kernels}
-    yield Finding(RULE.name, "found", title, detail, evidence, every.events, spent)
+    yield Finding(RULE.name, "found", title, detail, evidence, every.events, spent or None)
 
 
 RULE = Rule("split_k", "Matrix products that were split along K", _check, ("gpu",))

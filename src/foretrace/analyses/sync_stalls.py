@@ -8,7 +8,7 @@ Why it matters: a waiting host launches nothing, so the GPU runs out of work and
 the host has launched again. One `.item()` per step for a log line is enough.
 
 How it is computed: wait calls inside the steps (without steps: those with launches after them), and
-the idle time that began during one of them. The saving is at most that idle time.
+the idle time after them until more work was launched. The saving is at most that idle time.
 
 When it is wrong: a wait that a program needs (to pass a result to the host) can only be moved, not
 dropped. A wait inside a library call that the profiler does not show is not seen.
@@ -22,31 +22,43 @@ from collections.abc import Iterator
 import numpy as np
 
 from foretrace.analyses._common import LISTED, each, ids, inside_steps, listing, per
+from foretrace.analyses._idle import host_note, limited, typical_idle, unproven
 from foretrace.model.intervals import Ints
 from foretrace.model.trace import Trace
 from foretrace.schema.finding import Finding, Rule
 from foretrace.units import time_text, times_text
 
+# As a program writes the op or call.
+NAMES = {
+    "aten::_local_scalar_dense": "item()",
+    "aten::nonzero": "nonzero()",
+    "cudaDeviceSynchronize": "torch.cuda.synchronize()",
+    "hipDeviceSynchronize": "torch.cuda.synchronize()",
+}
+
 
 def _check(trace: Trace) -> Iterator[Finding]:
-    host, order, idle = trace.host, trace.order, trace.idle
+    host, order = trace.host, trace.order
     waits = _inside(trace)
     if not len(waits):
         return
     makers = host.nearest_op(host.parent[waits])
     pairs = zip(waits.tolist(), makers.tolist(), strict=True)
     names = Counter(_name(trace, call, op) for call, op in pairs)
-    lost = order.per_step(int(idle.length[idle.of("sync")].sum()))
+    idle = typical_idle(trace)
+    after = idle.length * (idle.of("sync") & (idle.then >= 0) & ~unproven(trace, idle))
+    lost = limited(trace, after.sum())
     waited, count = order.per_step(int(host.length[waits].sum())), each(trace, len(waits))
     calls = {name: each(trace, number) for name, number in names.most_common(LISTED)}
-    title = f"The host waits for the GPU {times_text(count)} {per(trace)}"
+    then = f"the GPU is then idle for {time_text(lost)}" if lost else "no GPU time is lost by it"
+    title = f"The host waits for the GPU {times_text(count)} {per(trace)}; {then}"
     listed = listing([f"{name} ({number:g})" for name, number in list(calls.items())[:3]])
-    detail = (
-        f"Calls: {listed}. The host waits {time_text(waited)} {per(trace)}. The GPU is then idle "
-        f"for {time_text(lost)}."
-    )
+    detail = f"Calls: {listed}. The host waits {time_text(waited)} {per(trace)}. "
+    detail += host_note(trace) if lost else "The next work was already queued, or none followed."
     evidence = {"waits": count, "waited_ns": waited, "idle_ns": lost, "calls": calls}
-    yield Finding(RULE.name, "found", title, detail, evidence, ids(np.sort(waits)), lost)
+    repair = _repair(_costliest(trace, waits, idle.end, after)) if lost else ""
+    events = ids(np.sort(waits))
+    yield Finding(RULE.name, "found", title, detail, evidence, events, lost or None, repair)
 
 
 def _inside(trace: Trace) -> Ints:
@@ -57,6 +69,24 @@ def _inside(trace: Trace) -> Ints:
         return inside_steps(trace, waits)
     launches = host.start[host.is_launch]
     return waits[host.end[waits] <= launches.max()] if len(launches) else waits[:0]
+
+
+def _costliest(trace: Trace, waits: Ints, end: Ints, cost: Ints) -> str:
+    """The wait that the GPU was idle after for longest, of gaps with their end and cost."""
+    host, lost = trace.host, Counter[str]()
+    waits = waits[np.argsort(host.start[waits], kind="stable")]
+    last = np.searchsorted(host.start[waits], end) - 1
+    for at, ns in zip(last[cost > 0].tolist(), cost[cost > 0].tolist(), strict=True):
+        call = int(waits[max(at, 0)])
+        lost[_name(trace, call, int(host.nearest_op(host.parent[[call]])[0]))] += ns
+    return lost.most_common(1)[0][0]
+
+
+def _repair(call: str) -> str:
+    op, _, api = call.rpartition(": ")
+    if op == "aten::copy_":
+        return "copy without waiting (non_blocking=True, pinned memory)"
+    return f"avoid {NAMES.get(op or api, op or api)} inside the step"
 
 
 def _name(trace: Trace, call: int, op: int) -> str:

@@ -6,7 +6,8 @@ long, which.
 Why it matters: they belong to no op and no step, so every figure per step or per region leaves them
 out. Most were queued before the recording began: the profiler started while the GPU was still busy.
 
-How it is computed: GPU events whose correlation id no runtime or driver call carries.
+How it is computed: GPU events whose correlation id no runtime or driver call carries. A stream runs
+in order, so what ran before its first recorded launch was launched before the recording.
 
 When it is wrong: the count is certain. The trace holds their names, but not what they were for.
 Wait for the GPU before the profiler starts (`torch.cuda.synchronize()`), or give the schedule a
@@ -33,12 +34,11 @@ def _check(trace: Trace) -> Iterator[Finding]:
     if not len(rows):
         return
     ns = int(gpu.length[rows].sum())
-    share, early = round(ns / max(int(gpu.length.sum()), 1), 4), None
-    if host.is_launch.any():
-        early = int((gpu.start[rows] < host.start[host.is_launch].min()).sum())
+    share = round(ns / max(int(gpu.length.sum()), 1), 4)
+    early = int(gpu.before_recording.sum()) if host.is_launch.any() else None
     names = [host.names[name] for name in host.name[gpu.id[rows]].tolist()]
     shorts = Counter(families.decode(name).short for name in names)
-    before = f"; {early:,} of them began before the first recorded launch" if early else ""
+    before = f" ({early:,} launched before the recording)" if early else ""
     often = listing([name for name, _ in shorts.most_common(3)])
     title = f"{plural(len(rows), 'GPU operation')} without a launch in the trace"
     spent = f"{time_text(ns)}, {percent_text(share)} of GPU time"

@@ -20,8 +20,27 @@ if TYPE_CHECKING:
 
 Command = Callable[..., Any]
 Decorator = Callable[[Command], Command]
-# The shell completes file names; nothing is checked, so that `-` and `ARCHIVE.zip::MEMBER` pass.
-PATH = click.Path(readable=False)
+
+
+class TracePath(click.Path):
+    """A path, or the short name of a recording that ships with foretrace (`mlp_eager`).
+
+    The shell completes file names. Nothing is checked, so that `-` and `ARCHIVE.zip::MEMBER` pass.
+    """
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> str | bytes | os.PathLike[str]:
+        """Replace a short name by the path of the recording; a file of that name comes first."""
+        if isinstance(value, str) and value.replace("-", "_").isidentifier():
+            from foretrace import recordings
+
+            if not os.path.exists(value) and (found := recordings.find(value)):
+                return str(found)
+        return super().convert(value, param, ctx)
+
+
+PATH = TracePath(readable=False)
 DEVICES = click.Choice(("auto", "cpu", "cuda"))
 
 
@@ -142,7 +161,10 @@ def say(text: str) -> None:
 
 
 def warn_of_loss(*traces: Trace | None) -> None:
-    """Print one line for each trace whose ledger holds a note that every answer must show."""
+    """Print one line for each trace whose ledger holds a note that every answer must show.
+
+    An entry of the run record beside it that is not valid is one of these.
+    """
     from foretrace.render.safe import plain
     from foretrace.units import count_text
 
@@ -150,6 +172,9 @@ def warn_of_loss(*traces: Trace | None) -> None:
         if trace is not None and (banner := trace.ledger.banner):
             notes = [f"{note.code} ({count_text(note.count)}): {note.text}" for note in banner]
             say(plain(f"warning: {trace.path}: {'; '.join(notes)}"))
+        if trace is not None and trace.run.ignored:
+            entries = ", ".join(trace.run.ignored)
+            say(plain(f"warning: {trace.path}: its run record has no valid {entries}"))
 
 
 def new_file(path: str, *, overwrite: bool) -> Path:

@@ -21,6 +21,7 @@ from foretrace.errors import UsageError
 )
 @click.option("--device", type=DEVICES, help="Where to climb; the GPU where there is one.")
 @click.option("--keep", metavar="DIR", help="Keep the traces and run records in this folder.")
+@flag("--all", "Every claim, why it holds or not, and what each setup changed.")
 @flag("--strict", "Exit 1 when a claim does not hold.")
 @click.option(
     "--no-cache", is_flag=True, expose_value=False, help="No effect: a climb never uses the cache."
@@ -33,6 +34,7 @@ def command(
     keep: str | None,
     strict: bool,
     form: str,
+    **wanted: bool,
 ) -> int:
     """Climb every rung of the ladder and mark the claims of the articles.
 
@@ -41,16 +43,16 @@ def command(
     foretrace ladder --recorded h200        on the traces inside the package
     foretrace ladder --only mlp --keep t    one rung; its traces stay in t/
 
-    A claim holds, does not hold, or is inconclusive here. A claim that does not hold is shown with
-    what was measured, why it was claimed, and the correction. The article's table follows: what
-    changed with each setup, and what stayed the same.
+    A claim holds, does not hold, or is inconclusive here. With --all a claim that does not hold is
+    shown with what was measured, why it was claimed, and the correction. The article's table
+    follows: what changed with each setup, and what stayed the same.
     """
     import tempfile
     from contextlib import nullcontext
     from pathlib import Path
 
     from foretrace.ladder.climb import climb_here, climb_recorded
-    from foretrace.render.climb import climb_markdown, climb_text
+    from foretrace.render.climb import climb_markdown, climb_summary, climb_text
     from foretrace.schema.documents import encode
 
     if recorded and (keep or device):
@@ -61,6 +63,10 @@ def command(
         temporary = tempfile.TemporaryDirectory(prefix="foretrace-ladder-")
         with nullcontext(keep) if keep else temporary as folder:
             document = climb_here(Path(folder), device or "auto", only, say)
-    draw = {"json": encode, "markdown": climb_markdown, "text": climb_text}[form]
+    draw = {
+        "json": encode,
+        "markdown": climb_markdown,
+        "text": climb_text if wanted["all"] else climb_summary,
+    }[form]
     click.echo(draw(document))
     return 1 if strict and document.counts.miss else 0

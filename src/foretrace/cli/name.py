@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import click
 
 from foretrace.cli._options import as_json
 from foretrace.errors import UsageError
 
+if TYPE_CHECKING:
+    from foretrace.schema.documents.name import DecodedName
+
 
 @click.command("name", epilog="See: foretrace docs kernel-names")
-@click.argument("name")
+@click.argument("names", nargs=-1, required=True, metavar="NAME [OTHER]")
 @as_json
 @click.option(
     "--gpu", metavar="CARD", help="Relate it to a card: a name (H200) or a chip (sm_90, gfx942)."
 )
-def command(name: str, as_json: bool, gpu: str | None) -> None:
-    """Explain a kernel's name, part by part.
+def command(names: tuple[str, ...], as_json: bool, gpu: str | None) -> None:
+    """Explain a kernel's name, part by part; of two names, say which fields differ.
 
     Each part comes with its meaning and how sure that is: documented, checked against traces,
     inferred, or unknown. NAME is a kernel name as a trace prints it, in quotes; - reads names from
@@ -28,27 +33,56 @@ def command(name: str, as_json: bool, gpu: str | None) -> None:
 
     import msgspec
 
-    from foretrace import families
     from foretrace.render import kernel_name
-    from foretrace.schema.documents.name import DecodedName, OnCard
 
-    if not name.strip(" \t\r\n"):
-        usage = "give a kernel's name as a trace prints it, in quotes, or - for stdin"
-        raise UsageError(f"the name is empty: {usage}")
+    _checked(names)
     arch = _arch(gpu) if gpu else ""
-    names, documents = [name], []
-    if name == "-":
-        text = sys.stdin.buffer.read().decode("utf-8", "replace")
-        names = [line for line in text.split("\n") if line.strip()]
-    for kernel in map(families.decode, names):
-        card = OnCard(arch, families.on_card(kernel, arch)) if arch else msgspec.UNSET
-        documents.append(DecodedName.of(kernel, card))
+    stdin = names == ("-",)
+    documents = _documents(_lines() if stdin else names, arch)
+    if len(names) == 2:
+        documents = [_compared(*documents)]
     if as_json:
-        answer = msgspec.to_builtins(documents if name == "-" else documents[0])
+        answer = msgspec.to_builtins(documents if stdin else documents[0])
         click.echo(json.dumps(answer))  # ASCII: a name may hold what a terminal acts on
     else:
         for document in documents:
             click.echo(kernel_name.text(document))
+
+
+def _checked(names: tuple[str, ...]) -> None:
+    usage = "give a kernel's name as a trace prints it, in quotes, or - for stdin"
+    if not all(name.strip(" \t\r\n") for name in names):
+        raise UsageError(f"the name is empty: {usage}")
+    if len(names) > 2:
+        raise UsageError(f"{len(names)} names: give one, or two to compare, each in quotes")
+    if len(names) == 2 and "-" in names:
+        raise UsageError("- reads every name from stdin: give it alone")
+
+
+def _lines() -> list[str]:
+    text = sys.stdin.buffer.read().decode("utf-8", "replace")
+    return [line for line in text.split("\n") if line.strip()]
+
+
+def _documents(names: Iterable[str], arch: str) -> list[DecodedName]:
+    from msgspec import UNSET
+
+    from foretrace import families
+    from foretrace.schema.documents.name import DecodedName, OnCard
+
+    return [
+        DecodedName.of(kernel, OnCard(arch, families.on_card(kernel, arch)) if arch else UNSET)
+        for kernel in map(families.decode, names)
+    ]
+
+
+def _compared(first: DecodedName, second: DecodedName) -> DecodedName:
+    from msgspec.structs import replace
+
+    from foretrace import families
+
+    changes = families.changed(families.decode(first.name), families.decode(second.name))
+    return replace(first, other=second, changed=changes)
 
 
 def _arch(card: str) -> str:

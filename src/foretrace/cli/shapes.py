@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from foretrace.cli._options import in_forms, rung_names, say, shows_bold, sweeps_rung
+from foretrace.cli._options import flag, in_forms, rung_names, say, shows_bold, sweeps_rung
 from foretrace.schema.rung import Choice
 
 
@@ -21,6 +21,7 @@ from foretrace.schema.rung import Choice
 )
 @sweeps_rung()
 @click.option("--plot", type=click.Path(path_type=Path), help="Also draw a plot (.svg, .png).")
+@flag("--all", "Every shape of every contender, and why each was recompiled.")
 @in_forms
 def command(
     rung: str,
@@ -29,7 +30,7 @@ def command(
     keep_cache: bool,
     plot: Path | None,
     form: str,
-    **choice: Any,
+    **rest: Any,
 ) -> None:
     """Show what each way of running RUNG pays when the shape changes, and its speed after that.
 
@@ -54,11 +55,12 @@ def command(
 
     if plot:
         need_matplotlib(plot)
+    every = rest.pop("all")
     names = [name.strip() for name in contenders.split(",") if name.strip()]
-    document = shapes(find(rung), sweeps, names, Choice(**choice), keep_cache, say)
+    document = shapes(find(rung), sweeps, names, Choice(**rest), keep_cache, say)
     if plot:
         plot_shapes(document, plot)
     if form == "text":
-        click.echo(shapes_text(document, bold=shows_bold()))
+        click.echo(shapes_text(document, bold=shows_bold(), every=every))
     else:
         click.echo(encode(document) if form == "json" else shapes_markdown(document))

@@ -17,25 +17,25 @@ from foretrace.cli._options import Reading, flag, opens_trace, say, shown
 def command(card: str, no_climb: bool, out: str, reading: Reading) -> int:
     """Read the recorded traces, climb the ladder, and write a report. Needs no torch and no GPU.
 
-    It prints one line per recording, then which claims of the articles hold: on this machine where
-    torch is installed (two minutes on two cores), and as recorded. The last line is the path of a
-    report on the MLP, eager and compiled.
+    It prints one line per recording, then how many claims of the articles hold: on this machine
+    where torch is installed (two minutes on two cores), and as recorded. It also writes a report on
+    the MLP, eager and compiled.
     """
     from foretrace import recordings
     from foretrace.ladder.climb import climb_recorded
     from foretrace.overview.reading import overview_of
-    from foretrace.render.tour import climb_summary, next_text, tour_text
+    from foretrace.render.tour import climb_line, next_text, tour_text
 
     paths = recordings.traces(card)
     looks = {
         name: overview_of(str(path), cache=reading.cache, limits=reading.limits).look
         for name, path in paths.items()
     }
-    click.echo(tour_text(looks))
+    click.echo(f"{tour_text(looks)}\n")
     recorded = f"foretrace ladder --recorded {card}"
     if not no_climb:
         _part("The climb on this machine", _here)
-    _part("The recorded climb", lambda: climb_summary(climb_recorded(card), recorded))
+    _part("The recorded climb", lambda: climb_line(climb_recorded(card), recorded))
     _part("The report", lambda: _report(card, out, reading))
     click.echo(f"\n{next_text(str(recordings.folder(card)))}")
     return 1 if reading.strict and any(look.ledger.lost_data for look in looks.values()) else 0
@@ -46,9 +46,9 @@ def _part(name: str, text: Callable[[], str]) -> None:
     from foretrace.errors import ForetraceError
 
     try:
-        click.echo(f"\n{text()}")
+        click.echo(text())
     except (ForetraceError, OSError) as problem:
-        click.echo(f"\n{name} is left out: {str(problem).splitlines()[0]}")
+        click.echo(f"{name} is left out: {str(problem).splitlines()[0]}")
 
 
 def _here() -> str:
@@ -56,10 +56,10 @@ def _here() -> str:
     from pathlib import Path
 
     from foretrace.ladder.climb import climb_here
-    from foretrace.render.tour import climb_summary
+    from foretrace.render.tour import climb_line
 
     with tempfile.TemporaryDirectory(prefix="foretrace-tour-") as folder:
-        return climb_summary(climb_here(Path(folder), "auto", (), say), "foretrace ladder")
+        return climb_line(climb_here(Path(folder), "auto", (), say), "foretrace ladder")
 
 
 def _report(card: str, out: str, reading: Reading) -> str:

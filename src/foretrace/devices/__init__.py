@@ -36,6 +36,7 @@ def every() -> tuple[Device, ...]:
 
 def _device(name: str, card: dict[str, Any]) -> Device:
     l2, memory = card.get("l2_mib"), card.get("memory_gib")
+    cache = card.get("cache_mib", l2)
     return Device(
         name,
         card["arch"],
@@ -47,6 +48,7 @@ def _device(name: str, card: dict[str, Any]) -> Device:
         card["sms"],
         card["source"],
         None if memory is None else memory * 2**30,
+        None if cache is None else cache * 2**20,
     )
 
 

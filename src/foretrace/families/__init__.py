@@ -19,6 +19,7 @@ from msgspec.structs import replace
 
 from foretrace import plugins
 from foretrace.families._aten import PRODUCTS, VIEWS, VOCABULARY, role_of_op
+from foretrace.families._difference import changed, own_ops, told_apart, value_text
 from foretrace.families._matmul import on_card
 from foretrace.schema.kernel import Family, KernelId, Part
 
@@ -26,11 +27,15 @@ __all__ = [
     "PRODUCTS",
     "VIEWS",
     "VOCABULARY",
+    "changed",
     "decode",
     "every",
     "on_card",
+    "own_ops",
     "role_for",
     "role_of_op",
+    "told_apart",
+    "value_text",
 ]
 
 

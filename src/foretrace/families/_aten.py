@@ -81,8 +81,10 @@ VOCABULARY = """
     _foreach_maximum _foreach_minimum _foreach_mul _foreach_neg _foreach_norm _foreach_pow
     _foreach_reciprocal _foreach_rsqrt _foreach_sign _foreach_sqrt _foreach_sub
     _fused_moving_avg_obs_fq_helper _fused_moving_avg_obs_fq_helper_functional _fused_rms_norm
-    _fused_rms_norm_backward _grouped_mm _int_mm _linear_pointwise _log_softmax
-    _log_softmax_backward_data _mkl_linear _native_batch_norm_legit
+    _fused_rms_norm_backward _grouped_mm _inductor_bucketize _int_mm _linear_pointwise
+    _log_softmax _log_softmax_backward_data _low_memory_max_pool2d_offsets_to_indices
+    _low_memory_max_pool2d_with_offsets _low_memory_max_pool_offsets_to_indices
+    _low_memory_max_pool_with_offsets _mkl_linear _native_batch_norm_legit
     _native_batch_norm_legit_functional _native_batch_norm_legit_no_training
     _native_multi_head_attention _neg_view _pad_circular _pad_enum _prelu_kernel
     _prelu_kernel_backward _reshape_alias _safe_softmax _scaled_dot_product_attention_math
@@ -117,20 +119,21 @@ VOCABULARY = """
     embedding_dense_backward embedding_sparse_backward empty empty_like empty_permuted
     empty_strided eq erf erfc erfcx erfinv exp exp2 expand expand_as expand_copy expm1 exponential
     eye fake_quantize_per_channel_affine fake_quantize_per_tensor_affine fill flatten
-    flex_attention flex_attention_backward flip fliplr flipud float_power floor floor_divide fmax
-    fmha_v3_bwd fmha_v3_fwd fmin fmod frac full full_like fused_add_rms_norm gather
+    flex_attention flex_attention_backward flip fliplr flipud float_power floor floor_divide fma
+    fmax fmha_v3_bwd fmha_v3_fwd fmin fmod frac full full_like fused_add_rms_norm gather
     gather_backward gcd ge gelu gelu_backward geometric glu glu_backward grid_sampler
     grid_sampler_2d grid_sampler_2d_backward group_norm grouped_gemm gt hardshrink hardsigmoid
     hardsigmoid_backward hardswish hardswish_backward hardtanh hardtanh_backward hash_tensor
     heaviside histc huber_loss huber_loss_backward hypot i0 igamma igammac im2col imag index
     index_add index_copy index_fill index_put index_reduce index_select index_select_backward
-    inductor_lookup_seed inductor_random inductor_seeds inner instance_norm iota isfinite isin
-    isinf isnan isneginf isposinf kl_div kthvalue l1_loss layer_norm lcm ldexp le leaky_relu
-    leaky_relu_backward lerp lgamma linalg_cross linalg_norm linalg_vector_norm linear
-    linear_backward linspace log log10 log1p log2 log_normal log_sigmoid log_sigmoid_backward
-    log_sigmoid_forward log_softmax logaddexp logaddexp2 logcumsumexp logical_and logical_not
-    logical_or logical_xor logit logit_backward logspace logsumexp lt masked_fill masked_scatter
-    masked_scatter_backward masked_select_backward matmul max max_pool1d max_pool1d_with_indices
+    inductor_force_stride_order inductor_lookup_seed inductor_randint inductor_random
+    inductor_seed inductor_seeds inner instance_norm iota isfinite isin isinf isnan isneginf
+    isposinf kl_div kthvalue l1_loss layer_norm lcm ldexp le leaky_relu leaky_relu_backward lerp
+    lgamma linalg_cross linalg_norm linalg_vector_norm linear linear_backward linspace log log10
+    log1p log2 log_normal log_sigmoid log_sigmoid_backward log_sigmoid_forward log_softmax
+    logaddexp logaddexp2 logcumsumexp logical_and logical_not logical_or logical_xor logit
+    logit_backward logspace logsumexp lt masked_fill masked_scatter masked_scatter_backward
+    masked_scatter_with_index masked_select_backward matmul max max_pool1d max_pool1d_with_indices
     max_pool2d max_pool2d_with_indices max_pool2d_with_indices_backward max_pool3d
     max_pool3d_with_indices max_pool3d_with_indices_backward max_unpool2d max_unpool3d maximum
     mean median meshgrid min minimum miopen_batch_norm miopen_batch_norm_backward mish
@@ -142,26 +145,27 @@ VOCABULARY = """
     nll_loss2d_backward nll_loss2d_forward nll_loss_backward nll_loss_forward nll_loss_nd nonzero
     nonzero_numpy norm normal_functional one_hot ones ones_like outer pad pad_sequence
     pairwise_distance per_token_group_fp8_quant permute permute_copy pixel_shuffle pixel_unshuffle
-    polar polygamma pow prelu prod put quantize_per_channel quantize_per_tensor rad2deg rand
-    rand_like randint randint_like randn randn_like random randperm real reciprocal
-    reduce_scatter_tensor reflection_pad1d reflection_pad1d_backward reflection_pad2d
-    reflection_pad2d_backward reflection_pad3d reflection_pad3d_backward relu relu6 remainder
-    repeat repeat_interleave replication_pad1d replication_pad1d_backward replication_pad2d
-    replication_pad2d_backward replication_pad3d reshape rms_norm roll rotary_embedding round
-    rrelu rsqrt rsub scalar_tensor scaled_dot_product_attention scaled_mm scatter scatter_add
-    scatter_reduce searchsorted segment_reduce select select_backward select_scatter selu sgn
-    sigmoid sigmoid_backward sign signbit silu silu_and_mul silu_backward sin sinc sinh slice
-    slice_backward slice_scatter smooth_l1_loss smooth_l1_loss_backward softmax softplus
-    softplus_backward softshrink sort split split_with_sizes split_with_sizes_copy sqrt square
-    squeeze squeeze_copy stack static_scaled_fp8_quant std std_mean sub sum sum_to_size t t_copy
-    take tan tanh tanh_backward threshold threshold_backward tile topk trace trace_backward
-    transpose transpose_copy tril triu trunc unbind unbind_copy unflatten unfold unfold_backward
-    unified_attention unified_attention_with_output uniform unique_consecutive unsafe_chunk
-    unsafe_split unsafe_split_with_sizes unsqueeze unsqueeze_copy upsample_bicubic2d
-    upsample_bicubic2d_backward upsample_bilinear2d upsample_bilinear2d_backward upsample_linear1d
-    upsample_linear1d_backward upsample_nearest1d upsample_nearest2d upsample_nearest2d_backward
-    upsample_nearest3d upsample_trilinear3d upsample_trilinear3d_backward var var_mean view
-    view_as_complex view_copy wait_tensor where xlogy zero zeros zeros_like
+    polar polygamma pow prelu prepare_softmax_online prod put quantize_per_channel
+    quantize_per_tensor rad2deg rand rand_like randint randint_like randn randn_like random
+    randperm real reciprocal reduce_scatter_tensor reflection_pad1d reflection_pad1d_backward
+    reflection_pad2d reflection_pad2d_backward reflection_pad3d reflection_pad3d_backward relu
+    relu6 remainder repeat repeat_interleave replication_pad1d replication_pad1d_backward
+    replication_pad2d replication_pad2d_backward replication_pad3d reshape rms_norm roll
+    rotary_embedding round rrelu rsqrt rsub scalar_tensor scaled_dot_product_attention scaled_mm
+    scatter scatter_add scatter_reduce searchsorted segment_reduce select select_backward
+    select_scatter selu sgn sigmoid sigmoid_backward sign signbit silu silu_and_mul silu_backward
+    sin sinc sinh slice slice_backward slice_scatter smooth_l1_loss smooth_l1_loss_backward
+    softmax softplus softplus_backward softshrink sort split split_with_sizes
+    split_with_sizes_copy sqrt square squeeze squeeze_copy stack static_scaled_fp8_quant std
+    std_mean sub sum sum_to_size t t_copy take tan tanh tanh_backward threshold threshold_backward
+    tile topk trace trace_backward transpose transpose_copy tril triu trunc unbind unbind_copy
+    unflatten unfold unfold_backward unified_attention unified_attention_with_output uniform
+    unique_consecutive unsafe_chunk unsafe_split unsafe_split_with_sizes unsqueeze unsqueeze_copy
+    upsample_bicubic2d upsample_bicubic2d_backward upsample_bilinear2d
+    upsample_bilinear2d_backward upsample_linear1d upsample_linear1d_backward upsample_nearest1d
+    upsample_nearest2d upsample_nearest2d_backward upsample_nearest3d upsample_trilinear3d
+    upsample_trilinear3d_backward var var_mean view view_as_complex view_copy wait_tensor where
+    xlogy zero zeros zeros_like
 """
 
 

@@ -118,7 +118,9 @@ def inside(text: str, template: str) -> tuple[str, ...]:
 
 def _whole(args: tuple[str, ...], cut: bool) -> tuple[str, ...]:
     """The arguments, less the last where the name was cut inside it: `1` may have been `128`."""
-    return args[:-1] if cut and args and not rx(_BRACKETS).search(args[-1]) else args
+    last = args[-1] if args else ""
+    half = cut and (integer(last) is not None or not rx(_BRACKETS).search(last))
+    return args[:-1] if half else args
 
 
 def leaf(text: str) -> str:

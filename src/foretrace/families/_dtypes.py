@@ -30,7 +30,7 @@ CPP = by_spelling("""
 WORDS = by_spelling("""
     f16 = fp16, f16; bf16 = bf16; f32 = fp32, f32; f64 = f64, fp64; tf32 = tf32
     i8 = int8, s8, i8; u8 = u8; i32 = int32, s32, i32; i4 = s4; u4 = u4; b1 = b1
-    e4m3 = e4m3; e5m2 = e5m2; e2m1 = e2m1; e3m2 = e3m2; e2m3 = e2m3
+    e4m3 = e4m3; e5m2 = e5m2; e2m1 = e2m1, f4; e3m2 = e3m2; e2m3 = e2m3
     c64 = cf32; c128 = cf64; void = void
 """)
 # The letter before `gemm` in the names of cuBLAS and CUTLASS.

@@ -25,6 +25,7 @@ MMA = {
         8x8x128 16x8x256
     """)
 }
+ABILITIES = word_set("bias relu gelu aux drelu dgelu bgrada bgradb")
 ARCH = {"volta": "sm70", "turing": "sm75", "ampere": "sm80"}
 GENERATION = by_spelling("""
     Maxwell = sm50, sm52; Pascal = sm60, sm61; Volta = sm70; Turing = sm75; Ada = sm89
@@ -74,6 +75,8 @@ def layout_meaning(letters: str) -> str:
 class MatmulParser(NameParser):
     """A name that states chip, tile, stages and layout the way matrix products do."""
 
+    TILE = "one block computes {} output features x {} rows (tokens)"
+
     def put_arch(self, text: str | None, arch: str | None, certainty: str = "") -> None:
         """The chip generation that the name states, if it states one."""
         self.put(text or "", "arch", arch, arch_meaning(arch or ""), certainty)
@@ -86,7 +89,7 @@ class MatmulParser(NameParser):
         self, text: str, tile: list[int], certainty: str = "", field: str = "tile"
     ) -> None:
         """A block tile of two or three numbers: output features, tokens, depth."""
-        words = f"one block computes {tile[0]} output features x {tile[1]} rows (tokens)"
+        words = self.TILE.format(*tile)
         if len(tile) > 2:
             words += f", {tile[2]} deep along K per step"
         self.put(text, field, tile, words, certainty)
@@ -115,10 +118,29 @@ class MatmulParser(NameParser):
         meaning = "runs on tensor cores" if used else "runs on plain CUDA cores"
         self.put(text, "tensor_core", used, meaning)
 
+    def put_abilities(self, tokens: str) -> None:
+        """`bias_f32_relu`: what a kernel of cuBLAS can do at the end; none of it need have run."""
+        able = [f"{word}-capable" for word in tokens.split("_") if word in ABILITIES]
+        words = "what the kernel can apply at the end; not proof that it was applied"
+        self.put(tokens, "epilogue", able or "", words, "inferred")
+        if bias := rx(r"(?:^|_)bias_([a-z]+\d+)(?:_|$)").search(tokens):
+            self.put(tokens, "dtype_bias", WORDS.get(bias[1]), "type of the bias: {}", "inferred")
+
     def put_relu(self, text: str, certainty: str = "") -> None:
         """The word `relu`, which promises less than it seems to."""
         words = "this kernel can apply bias and ReLU at the end; it does not prove that a ReLU ran"
         self.put(text, "epilogue", ["relu-capable"], words, certainty)
+
+
+class ConvParser(MatmulParser):
+    """A convolution computed as a matrix product: its rows are pixels and filters, not tokens."""
+
+    TILE = "one block computes {} x {} elements of the matrix product that stands for it"
+
+    def put_layout(self, text: str, letters: str, certainty: str = "") -> None:
+        """The operand letters: which tensor each of them is, is not public."""
+        words = "operand letters of the matrix product that stands for the convolution"
+        self.put(text, "layout", letters, words, certainty or "unknown")
 
 
 def on_card(kernel: KernelId, arch: str) -> str:

@@ -15,7 +15,6 @@ _ROLES = """
     comms: _allreduce _all_reduce_ _allgather _all_gather_ _reducescatter _reduce_scatter_
         _alltoall _all_to_all_ _nccl _rccl _nvshmem _cross_device_reduce_ _multimem
         _send_recv_ _sendrecv _oneshot _twoshot _deep_ep_ _barrier_
-    scatter_gather: _finalize_
     attention: _attention _attn _fmha _flash_ _mha_ _mla_ _sdpa_ _paged_ _pagedattention
         _unified_attention_ _batchprefill _batch_prefill_ _batch_decode_ _single_decode_
         _single_prefill_
@@ -24,6 +23,7 @@ _ROLES = """
         _l2norm_
     softmax: _softmax _soft_max_ _cross_entropy_ _crossentropy _logsumexp
     optimizer: _adam _adagrad _sgd_ _lamb_ _lion_ _optimizer _adafactor _muon_
+    scatter_gather: _finalize_matmul_
     conv: _conv_ _conv1d _conv2d _conv3d _convolution _winograd _dgrad _wgrad _fprop
         _im2col _im2d2_col_ _igemm
     gemv: _gemv

@@ -59,7 +59,12 @@ def _paged(name: str) -> KernelId:
     r = NameParser(name, "aiter")
     r.put(base, "op", "attention", "attention over a paged KV cache, for decoding")
     r.put(base, "lib", PAGED, "ROCm's paged attention")
-    return r.done("attention", f"paged attention ({'reduce' if 'reduce' in base else 'decode'})")
+    args, reduce = _cpp.parse(name).args, "reduce" in base
+    kind = next((place for place, text in enumerate(args) if "Fp8KVCacheDataType" in text), 0)
+    sizes = [(text, size) for text in args[kind:] if (size := _cpp.integer(text)) is not None]
+    for text, size in sizes[:1] if reduce else sizes[1:2]:  # the page size comes before it
+        r.put(text, "head_dim", size, "head dimension {}")
+    return r.done("attention", f"paged attention ({'reduce' if reduce else 'decode'})")
 
 
 FAMILY = Family("aiter", _decode, 22, word_set("op head_dim dtype_in rounding causal lib mangled"))

@@ -69,6 +69,7 @@ def _cat(name: str, cpp: _cpp.Cpp) -> KernelId:
     value = _put_value(r, cpp.arg(0))
     dims = _cpp.integer(cpp.arg(2))
     r.put(cpp.arg(2), "dims", dims, "{}-dimensional")
+    r.put(cpp.arg(3), "batch", _cpp.integer(cpp.arg(3)), "up to {} tensors per launch")
     words = f"cat ({value}, {dims}D)" if "byte" in value else f"cat {value} {dims}D"
     return r.done("copy", words if value and dims else "cat")
 
@@ -108,4 +109,4 @@ def _plain(name: str, cpp: _cpp.Cpp, op: str, short: str) -> KernelId:
     return r.done(role, short.format(value).strip())
 
 
-FAMILY = Family(FAMILY_NAME, _decode, 41, word_set("op element_bytes dims dtype"))
+FAMILY = Family(FAMILY_NAME, _decode, 41, word_set("op element_bytes dims dtype batch"))

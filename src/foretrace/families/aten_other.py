@@ -64,16 +64,22 @@ def _decode(name: str) -> KernelId | None:
         return None
     r = NameParser(name, "aten_other", "documented")
     r.put(cpp.base, "template", cpp.base, "ATen's kernel")
-    types = [(text, dtype) for text in cpp.args if (dtype := _dtypes.cpp(text)) and dtype != "bool"]
-    if types:
-        r.put(types[0][0], "dtype", types[0][1], "works on {}")
-    dtype = types[0][1] if types else ""
+    # a bool among several types is a mask
+    types = [cpp.arg(0)] if cpp.arg(0) == "bool" else [t for t in cpp.args if t != "bool"]
+    dtype = _dtypes.put(r, next(filter(_dtypes.cpp, types), ""), "dtype", "works on {}")
     if row := row_for(KERNELS, cpp.base):
         role, short, op = row
-        op = op or _upsample(cpp.base)
+        op = op or _upsample(cpp.base) or _triangle(cpp)
+        short = short.replace("triu/tril", op or "triu/tril")
         r.put(cpp.base, "op", op and f"aten::{op}", "the op that launches it", "inferred")
         return r.done(role, short.format(dtype, base=cpp.base).strip())
     return r.done(_words.role(cpp.base), f"{_words.plain(cpp.base)} {dtype}".strip())
+
+
+def _triangle(cpp: _cpp.Cpp) -> str:
+    """`triu_tril_kernel<T, index, upper, …>`."""
+    upper = _cpp.boolean(cpp.arg(2)) if cpp.base == "triu_tril_kernel" else None
+    return "" if upper is None else "triu" if upper else "tril"
 
 
 def _upsample(function: str) -> str:

@@ -25,6 +25,10 @@ KERNELS = r"""
     copy            batch memcpy       batch memcpy       DeviceBatchMemcpy\w*
         |MultiBlockBatchMemcpy\w*
 """
+_STEP = (
+    r"Device(?:Segmented)?(?:RadixSort|MergeSort|ScanByKey|Scan|ReduceByKey|Reduce|UniqueByKey|Select)"
+    r"(?!ByKey)(\w+?)Kernel"
+)
 WORDS = r"""
     radix_sort  sort
     merge_sort  sort
@@ -51,6 +55,8 @@ def _decode(name: str) -> KernelId | None:
         return r.done("other", f"cub {cpp.base.removesuffix('Kernel')}")
     role, op, short = row
     r.put(cpp.base, "op", f"cub {op}", "what the primitive does")
+    if step := rx(_STEP).fullmatch(cpp.base):
+        r.put(step[1], "step", step[1].lower(), "the step of the primitive: {}")
     return r.done(role, f"{short}{_types(cpp)}")
 
 
@@ -82,7 +88,7 @@ def _primitive(library: str, name: str) -> KernelId | None:
 
 
 FAMILIES = (
-    Family("cub", _decode, 33, word_set("op template")),
+    Family("cub", _decode, 33, word_set("op template step")),
     Family("rocprim", partial(_primitive, "rocprim"), 33, word_set("op")),
     Family("thrust", partial(_primitive, "thrust"), 33, word_set("op")),
 )

@@ -5,7 +5,8 @@
 - `gemv2N_kernel<…>`: the same with A as it is
 - `gemvNSP_kernel<TA, Tx, Ty, Tc, …>`: the same; nobody explains NSP
 - `dot_kernel<…>`, then `reduce_1Block_kernel<…>`: a dot product in two launches
-- `gemmk1_kernel<…>`: a product with K = 1
+- `gemmk1_kernel<Tc, …, tensor<TA const>, tensor<TB const>, tensor<TC>, …>`: a product with K = 1;
+  the first type is that of the arithmetic, the tensors have their own
 - `gemmSN_TN_kernel<T, …>`: a product with a small N
 """
 
@@ -78,8 +79,21 @@ def _thin(name: str, cpp: _cpp.Cpp) -> KernelId:
     if not k1:
         letters = cpp.base[7:9].lower()
         r.put(cpp.base, "layout", letters, layout_meaning(letters), "inferred")
-    dtype = _dtypes.put(r, cpp.arg(0), "dtype_in", "type of the inputs: {}", "inferred")
-    return r.done("gemm", f"{'gemm K=1' if k1 else 'gemm small N'} {dtype or ''}".strip())
+    if k1:
+        _tensor_types(r, cpp)
+    else:
+        _dtypes.put(r, cpp.arg(0), "dtype_in", "type of the inputs: {}", "inferred")
+    return r.done("gemm", joined("GEMM K=1" if k1 else "GEMM small N", r.get("dtype_in")))
+
+
+def _tensor_types(r: NameParser, cpp: _cpp.Cpp) -> None:
+    """The first template argument is the arithmetic; inputs and result say their own types."""
+    _dtypes.put(r, cpp.arg(0), "dtype_acc", "computed in {}", "inferred")
+    types = [found[1] for text in cpp.args if (found := rx(_TENSOR).match(text))]
+    inputs = {_dtypes.cpp(text) for text in types[:2]}
+    if len(types) >= 3 and len(inputs) == 1:
+        _dtypes.put(r, types[0], "dtype_in", "type of the inputs: {}", "inferred")
+        _dtypes.put(r, types[2], "dtype_out", "type of the result: {}", "inferred")
 
 
 FAMILY = Family(FAMILY_NAME, _decode, 30, word_set("op transposed dtype_in dtype_out dtype_acc"))

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 
 from foretrace.families import _cpp, _dtypes
-from foretrace.families._matmul import MatmulParser, times
+from foretrace.families._matmul import ConvParser, MatmulParser, times
 from foretrace.families._parser import joined, rx, uncut, word_set
 from foretrace.families.cublas_legacy import put_head, put_word
 from foretrace.schema.kernel import Family, KernelId
@@ -62,7 +62,7 @@ def _decode(name: str) -> KernelId | None:
 
 
 def _generation(name: str, head: re.Match[str]) -> KernelId:
-    r = MatmulParser(name, FAMILY_NAME)
+    r = ConvParser(name, FAMILY_NAME)
     found = head.groupdict()
     if (found["sublib"] or "cudnn") != "cudnn":
         r.put(found["sublib"], "sublib", found["sublib"], "the part of cuDNN it comes from")
@@ -77,8 +77,8 @@ def _generation(name: str, head: re.Match[str]) -> KernelId:
     op, meaning, text = _direction(words)
     if head.string == name:  # a name that was cut may have lost the word that tells
         r.put(text, "op", op, meaning, "checked")
-    tile = times(r.get("tile_mn"))
-    return r.done("conv", joined("cudnn", op or "conv", tile, r.get("dtype_in")))
+    tile, kind = times(r.get("tile_mn")), (op or "conv").replace("_", " ")
+    return r.done("conv", joined("cudnn", kind, r.get("algorithm"), tile, r.get("dtype_in")))
 
 
 def _direction(words: list[str]) -> tuple[str, str, str]:

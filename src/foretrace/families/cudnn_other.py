@@ -56,12 +56,14 @@ def _decode_aux(name: str) -> KernelId | None:
     r = MatmulParser(name, "cudnn_aux")
     r.put(cpp.base, "op", op, meaning)
     r.put(cpp.base, "lib", "cudnn", f"a cuDNN kernel: {meaning}")
+    function = cpp.base.removeprefix("compute").removesuffix("Kernel")
+    r.put(cpp.base, "function", function if function != cpp.base else "", "the function: {}")
     return r.done(role, short)
 
 
 def _layout(name: str, cpp: _cpp.Cpp, change: str) -> KernelId:
     r = MatmulParser(name, "cudnn_aux")
-    meaning = f"copies the tensor from {change}: not channels_last yet"
+    meaning = f"copies the tensor, {change}: a sign that the model is not in channels_last"
     r.put(cpp.base, "op", "layout_transform", meaning, "checked")
     r.put(cpp.base, "lib", "cudnn", "a cuDNN kernel", "checked")
     dtypes = [_dtypes.cpp(text) for text in cpp.args[:2]]
@@ -85,6 +87,10 @@ def _decode_batchnorm(name: str) -> KernelId | None:
     r.put(cpp.base, "op", f"batch_norm_{way}", meaning)
     r.put(cpp.base, "lib", "cudnn", "a cuDNN kernel")
     dtype = _dtypes.put(r, cpp.arg(0), "dtype_in", "type of the input: {}")
+    kind = cpp.base.rpartition("1C11_")[2] if "1C11_" in cpp.base else ""
+    r.put(kind, "function", kind.removeprefix("kernel_"), "which of cuDNN's variants")
+    number = next((text for text in cpp.args if _cpp.integer(text) is not None), "")
+    r.put(number, "threads", _cpp.integer(number), "{} threads per block")
     return r.done("normalization", f"batch_norm {way}{mode} {dtype}")
 
 
@@ -103,7 +109,7 @@ def _decode_fusion(name: str) -> KernelId | None:
     r.put(found["graph"], "op", op, "what the fused graph computes")
     if not rx(r"kernel\d+_\d+$").search(name):
         r.put("", "truncated", True, "the name was cut: it does not end in kernel<n>_<m>")
-    return r.done(role, f"cudnn {op}")
+    return r.done(role, f"cudnn {op.replace('gemm', 'GEMM').replace('_', ' ')}")
 
 
 def _graph_op(graph: list[str]) -> tuple[str, str]:
@@ -113,7 +119,7 @@ def _graph_op(graph: list[str]) -> tuple[str, str]:
 
 
 FAMILIES = (
-    Family("cudnn_aux", _decode_aux, 31, word_set("op dtype_in dtype_out")),
-    Family("cudnn_batchnorm", _decode_batchnorm, 30, word_set("op dtype_in")),
+    Family("cudnn_aux", _decode_aux, 31, word_set("op dtype_in dtype_out function")),
+    Family("cudnn_batchnorm", _decode_batchnorm, 30, word_set("op dtype_in function threads")),
     Family("cudnn_runtime_fusion", _decode_fusion, 14, word_set("graph op truncated")),
 )

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from foretrace.families import _dtypes
 from foretrace.families._dtypes import ACCUMULATOR, WORDS
-from foretrace.families._matmul import PAIR, MatmulParser, times
+from foretrace.families._matmul import PAIR, ConvParser, MatmulParser, times
 from foretrace.families._parser import joined, rx, uncut, word_set
 from foretrace.schema.kernel import Family, KernelId
 
@@ -61,9 +61,10 @@ def _decode(name: str) -> KernelId | None:
 
 
 def _named(name: str, namespace: str, found: dict[str, str], tail: str) -> KernelId:
-    r = MatmulParser(name, "cutlass2x", "documented")
-    r.put(namespace, "namespace", namespace, "whose copy of CUTLASS this is", "checked")
     op = KINDS[found["kind"]]
+    parser = MatmulParser if op == "gemm" else ConvParser
+    r = parser(name, "cutlass2x", "documented")
+    r.put(namespace, "namespace", namespace, "whose copy of CUTLASS this is", "checked")
     if found["sm"]:
         r.put_arch(found["sm"], f"sm{found['sm']}", "inferred")
     _lib(r, namespace, found["sm"] or "")
@@ -76,7 +77,7 @@ def _named(name: str, namespace: str, found: dict[str, str], tail: str) -> Kerne
     words = (r.get("arch"), times(r.get("tile") or r.get("tile_mn")), r.get("layout"))
     if op == "gemm":
         return r.done("gemm", joined("cutlass", *words, r.get("dtype_in")))
-    return r.done("conv", joined("cutlass", op, *words, r.get("dtype_in")))
+    return r.done("conv", joined("cutlass", op.replace("_", " "), *words, r.get("dtype_in")))
 
 
 def _lib(r: MatmulParser, namespace: str, sm: str) -> None:
@@ -125,7 +126,8 @@ def _word(r: MatmulParser, word: str) -> None:
 
 def _template(name: str, namespace: str) -> KernelId:
     """A CUTLASS 2 kernel spelt out as C++ templates: only what stands out is read."""
-    r = MatmulParser(name, "cutlass2x", "documented")
+    parser = ConvParser if "Conv" in name else MatmulParser
+    r = parser(name, "cutlass2x", "documented")
     if namespace:
         r.put(namespace, "namespace", namespace, "whose copy of CUTLASS this is", "checked")
         _lib(r, namespace, "")
@@ -147,7 +149,8 @@ def _template(name: str, namespace: str) -> KernelId:
     if found:
         r.put_tile(found[0], [int(number) for number in found.groups() if number], "inferred")
     dtype = _dtypes.cpp(next(iter(rx(r"cutlass::\w+_t\b").findall(name)), ""))
-    short = joined("cutlass", r.get("op") or "gemm", dtype)
+    kind = r.get("op").replace("_", " ") or "GEMM"
+    short = joined("cutlass", kind, times(r.get("tile")), dtype)
     return r.done("conv" if "conv" in r.get("op") else "gemm", short)
 
 

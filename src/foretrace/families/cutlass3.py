@@ -3,6 +3,8 @@
     cutlass3x_sm<arch>_<opclass>_[<acc><MxNxK>][<math>]gemm_<A>_<B>_<acc>_<C>_<D>_<M>x<N>x<K>
         [_<cluster>]_<stages>_<layout of A, B, C>_align<E>[_<schedule>][_<epilogue words>]
 
+A block-scaled type has the type of its scales in front: `ue8m0xe4m3`.
+
 Stages `0` mean chosen automatically. On sm100 the tile of a two-SM kernel spans two thread blocks.
 Words such as `bias_bf16_relu` at the end are what cuBLAS kernels can do, not proof that it was
 done.
@@ -25,6 +27,10 @@ CLASSES = {
     "sptensorop": "tensor cores, sparse",
     "bstensorop": "tensor cores, block-scaled",
     "bssptensorop": "tensor cores, block-scaled and sparse",
+}
+BLOCK_SCALES = {
+    "ue8m0": "one scale per block of elements, a power of two (microscaling formats)",
+    "ue4m3": "one scale per block of elements, of type e4m3 without a sign (NVFP4)",
 }
 SCHEDULES = (
     r"warpspecialized(?:_pingpong|_cooperative)?(?:_fp8_fastaccum)?|epi_tma|epi_nosmem|stream_k"
@@ -59,6 +65,7 @@ def _named(name: str, head: re.Match[str]) -> KernelId:
     found, whole = head.groupdict(), head.string
     if name.startswith("void cutlass::device_kernel<"):
         r.put(ENTRY, "wrapper", ENTRY, "CUTLASS 3's common entry")
+    r.note("cutlass3x", "CUTLASS 3, as its generator writes names")
     r.put_arch(found["arch"], found["arch"])
     r.put(found["opclass"], "opclass", found["opclass"], CLASSES[found["opclass"]])
     r.put_tensor_core(found["opclass"], found["opclass"] != "simt")
@@ -78,6 +85,7 @@ def _named(name: str, head: re.Match[str]) -> KernelId:
 def _types(r: MatmulParser, whole: str, end: int) -> int:
     types = rx(_TYPES).match(whole, end)
     if types:
+        listed = types[0].strip("_")  # one piece: a type that is repeated has no place of its own
         for key, field, meaning in (
             ("a", "dtype_a", "type of A (the weight)"),
             ("b", "dtype_b", "type of B (the activation)"),
@@ -85,9 +93,10 @@ def _types(r: MatmulParser, whole: str, end: int) -> int:
             ("c", "dtype_c", "type of the matrix added in"),
             ("d", "dtype_out", "type of the result"),
         ):
-            text = types[key]
+            scale, _, text = types[key].rpartition("x")
             value = WORDS.get(text, text)
-            r.put(text, field, value, f"{meaning}: {'none' if value == 'void' else value}")
+            r.put(listed, field, value, f"{meaning}: {'none' if value == 'void' else value}")
+            r.put(listed, f"scale_{key}", scale, BLOCK_SCALES.get(scale, "block scales in {}"))
     return types.end() if types else end
 
 
@@ -118,6 +127,7 @@ def _tail(r: MatmulParser, tail: str, cut: bool) -> None:
     if tokens and tokens in tail and not cut:
         meaning = "what the end of the kernel can do, not proof that it was done"
         r.put(tokens, "tokens", tokens, meaning, "inferred")
+        r.put_abilities(tokens)
 
 
 def _generic(name: str) -> KernelId:
@@ -131,7 +141,8 @@ def _generic(name: str) -> KernelId:
         if stages:
             r.put(str(stages), "stages", stages, "{} pipeline stages", "inferred")
         _tuples(r, name, loop.end())
-    return r.done("gemm", joined("cutlass gemm", r.get("arch"), r.get("dtype_a")))
+    words = (r.get("arch"), times(r.get("tile")), r.get("dtype_a"))
+    return r.done("gemm", joined("cutlass GEMM", *words))
 
 
 def _tuples(r: MatmulParser, name: str, start: int) -> None:
@@ -145,5 +156,8 @@ def _tuples(r: MatmulParser, name: str, start: int) -> None:
     _dtypes.put(r, after, "dtype_a", "type of A: {}", "inferred")
 
 
-_STATES = "arch tile cluster stages dtype_c schedule layout tensor_core tokens"
+_STATES = """
+    arch tile cluster stages dtype_a dtype_c schedule layout tensor_core tokens epilogue dtype_bias
+    scale_a
+"""
 FAMILY = Family("cutlass3x", _decode, 19, word_set(_STATES))

@@ -3,13 +3,16 @@
     flash_fwd_kernel<Flash_fwd_kernel_traits<D, BM, BN, warps, …, elem, …>, dropout, causal, local,
         alibi, even_mn, even_k, [softcap,] return_softmax>
     cutlass::device_kernel<flash::enable_sm90<flash::FlashAttnFwdSm90<flash::CollectiveMainloop…<
-        stages, cluster, tuple<BM, BN, D>, Dv, elem, acc, Sm90, causal, local, …>>>>
+        stages, cluster, tuple<BM, BN, D>, Dv, elem, acc, Sm90, causal, local, softcap, varlen,
+        paged_kv, append_kv, has_qv, pv_in_registers, overlap, pack_gqa, split, v_colmajor>>>>
 
-Flags are read only where their number is one that is known; forks of version 3 insert more after
-`local`.
+Flags are read only where their number is one that is known. Forks of version 3 insert more: then
+`causal` and `local`, the first two, are all that is read.
 """
 
 from __future__ import annotations
+
+from itertools import takewhile
 
 from foretrace.families import _cpp, _dtypes
 from foretrace.families._matmul import MatmulParser
@@ -25,6 +28,18 @@ FLAGS = {
     ("flash_fwd_splitkv_kernel", 8): (*_MASKS, "softcap", "split", "append_kv"),
     ("flash_bwd_dq_dk_dv_loop_seqk_parallel_kernel", 6): ("dropout", *_MASKS),
     ("flash_bwd_dq_dk_dv_loop_seqk_parallel_kernel", 7): ("dropout", *_MASKS, "softcap"),
+}
+_COMMON3 = ("causal", "local", "softcap", "varlen")
+_BACKWARD3 = (*_COMMON3, "deterministic", "swap_sdp", "swap_dkv", "swap_dq")
+# way, chip and number of flags after version 3's types -> the flags
+FLAGS3 = {
+    ("Fwd", "90", 12): (
+        *(*_COMMON3, "paged_kv", "append_kv", "has_qv", "pv_in_registers", "overlap"),
+        *("pack_gqa", "split", "v_colmajor"),
+    ),
+    ("Fwd", "80", 8): (*_COMMON3, "paged_kv", "append_kv", "pack_gqa", "split"),
+    ("Bwd", "90", 8): _BACKWARD3,
+    ("Bwd", "80", 8): _BACKWARD3,
 }
 TRAITS = {
     "head_dim": "head dimension, padded: {}",
@@ -54,6 +69,17 @@ MEANINGS = {
     "return_softmax": "returns the scores",
     "split": "keys split over blocks",
     "append_kv": "appends to the KV cache",
+    "varlen": "sequences of different lengths",
+    "paged_kv": "loads a paged KV cache without TMA",
+    "has_qv": "second query part (Qv, for MLA)",
+    "pv_in_registers": "P stays in registers for P @ V",
+    "overlap": "softmax and products overlap within a warpgroup",
+    "pack_gqa": "query heads of one KV head are packed into rows",
+    "v_colmajor": "V is column-major",
+    "deterministic": "deterministic sums",
+    "swap_sdp": "operands of S and dP are swapped",
+    "swap_dkv": "operands of dK and dV are swapped",
+    "swap_dq": "operands of dQ are swapped",
 }
 _TUPLE = r"cute::tuple<((?:cute::)?C<[^<>]*>(?:, ?(?:cute::)?C<[^<>]*>){2}) ?>"
 _MAINLOOP = r"(?:flash::)?CollectiveMainloop(Fwd|Bwd)Sm(\d{2,3})"
@@ -108,19 +134,22 @@ def _decode3(name: str) -> KernelId | None:
     r.put(kernel[0] if kernel else "", "op", "" if helper else op, "fused attention")
     loop = rx(_MAINLOOP).search(name)
     if loop:
-        _mainloop(r, _cpp.inside(name, loop[0]), loop[2], loop[1] == "Bwd")
+        args = _cpp.inside(name, loop[0])
+        _mainloop(r, args, loop[2], loop[1] == "Bwd")
+        _flags3(r, args, loop[1], loop[2])
     if cpp.truncated:
         r.put("", "truncated", True, "a bracket does not close: the name was cut", "checked")
     size = f"hd{r.fields.get('head_dim', '?')}" if loop else "helper"
-    return r.done("attention", joined(op.replace("_", " "), "FA3", r.get("dtype_in"), size))
+    words = (r.get("dtype_in"), size, "causal" if r.get("causal") else "")
+    return r.done("attention", joined(op.replace("_", " "), "FA3", *words))
 
 
 def _mainloop(r: MatmulParser, args: tuple[str, ...], sm: str, backward: bool) -> None:
     r.put_arch(f"Sm{sm}", f"sm{sm}")
     tuples = [place for place, text in enumerate(args) if rx(_TUPLE).fullmatch(text)]
-    stages = _cpp.integer(args[0]) if args and not backward else None
+    stages = _cpp.integer(args[0]) if args and not backward and sm == "90" else None
     r.put(_cpp.nth(args, 0), "stages", stages, "{} pipeline stages")
-    if len(tuples) < 2:
+    if len(tuples) < 2:  # the kernels of older chips have no clusters
         return
     cluster, tile = (
         [int(number) for number in rx(r"(\d{1,6})>").findall(args[place])] for place in tuples[:2]
@@ -142,13 +171,24 @@ def _types(r: MatmulParser, args: tuple[str, ...]) -> None:
     for text, field, meaning in zip(args, ("dtype_in", "dtype_acc"), meanings, strict=False):
         dtype = _dtypes.cpp(text)
         r.put(text, field, dtype, f"{meaning}: {dtype}")
-    for text, field in zip(args[3:], ("causal", "local"), strict=False):
+
+
+def _flags3(r: MatmulParser, args: tuple[str, ...], way: str, chip: str) -> None:
+    """The flags after the chip's tag: all where their number is known and no cut hides some."""
+    tag = next((place for place, text in enumerate(args) if "arch::Sm" in text), len(args))
+    texts = tuple(takewhile(lambda text: _cpp.boolean(text) is not None, args[tag + 1 :]))
+    cut = r.name.count("<") != r.name.count(">") and tag + 1 + len(texts) == len(args)
+    fields = () if cut else FLAGS3.get((way, chip, len(texts)), ())
+    for text, field in zip(texts, fields or ("causal", "local"), strict=False):
         value = _cpp.boolean(text)
-        r.put(text, field, value, MEANINGS[field] if value else f"no {MEANINGS[field]}")
+        r.put(text, field, value, MEANINGS[field] if value else f"not: {MEANINGS[field]}")
 
 
 _STATES = "op head_dim block_m block_n dtype_in causal namespace split append_kv even_k"
-_STATES3 = "stages cluster tile_mnk head_dim causal dtype_in"
+_STATES3 = """
+    stages cluster tile_mnk head_dim causal dtype_in local softcap varlen paged_kv append_kv has_qv
+    pack_gqa split v_colmajor deterministic
+"""
 FAMILIES = (
     Family("flash_attention_2", _decode, 21, word_set(_STATES)),
     Family("flash_attention_3", _decode3, 18, word_set(_STATES3)),

@@ -1,10 +1,11 @@
 """TorchInductor: `triton_<category>_fused_<ops>_<n>`, its C++ sibling and its other backends.
 
-The op list is every ATen op that the fused nodes came from, sorted by name: the order says nothing
-about execution, and an op whose main work is elsewhere may be in it
-(`triton_poi_fused_addmm_silu_2` adds a bias and applies silu after a product that another kernel
-did). Only `tem` kernels hold a matrix product, a convolution or attention. Views cost nothing. The
-number is a counter: the same name may be other code in another graph.
+The op list holds origins, not work: every ATen op that the fused nodes came from, sorted by name.
+The order says nothing about execution, and the main work of an op may be in another kernel:
+`triton_poi_fused_addmm_silu_2` adds a bias and applies silu after a product that another kernel
+did. Only `tem` kernels hold a matrix product, a convolution or attention; in any other kernel such
+an origin is listed as `elsewhere`. Views cost nothing. The number is a counter: the same name may
+be other code in another graph.
 
 Op names hold underscores, so the list is split with a vocabulary, longest match first, in
 alphabetical order; a double underscore begins an op such as `_to_copy`. Words that the vocabulary
@@ -13,8 +14,8 @@ lacks are kept as they are.
 
 from __future__ import annotations
 
-from foretrace.families._aten import PRODUCTS, VIEWS, is_op, split_ops
-from foretrace.families._parser import NameParser, rx, uncut, word_set
+from foretrace.families._aten import PRODUCTS, VIEWS, is_op, role_of_op, split_ops
+from foretrace.families._parser import NameParser, joined, rx, uncut, word_set
 from foretrace.schema.kernel import Family, KernelId
 
 CATEGORIES = {
@@ -35,12 +36,15 @@ NORMS = word_set("""
 """)
 SOFTMAXES = word_set("""
     _log_softmax _log_softmax_backward_data _safe_softmax _softmax _softmax_backward_data
-    log_softmax softmax
+    log_softmax prepare_softmax_online softmax
 """)
 REDUCTIONS = word_set("""
     all amax amin any argmax argmin cumsum logsumexp max mean min norm prod std sum var var_mean
 """)
-FUSED = "the ops that follow run as one kernel, be they several or one"
+# Libraries and templates run these; another generated kernel holds their bias, cast or layout.
+LIBRARY_WORK = ("gemm", "gemv", "conv", "attention", "comms")
+_OPAQUE = ("moe_forward", "moe_forward_shared")  # vLLM's, which Inductor does not look into
+FUSED = "nodes of the ops that follow run as one kernel, be they several or one"
 ARGUMENTS = "Triton 2's argument list: number, d = divisible by 16, c = 1, e = divisible by 8"
 _TRITON = r"triton_(?P<cat>poi|red|per|tem|for|spl|unk)_fused(?:_(?P<rest>\w*))?"
 _SPEC = r"0[dce]*(?:\d{1,4}[dce]*)*"
@@ -78,8 +82,11 @@ def _fused(name: str, cat: str, rest: str, cut: bool) -> KernelId:
         r.note(text, f"the first of the ATen ops behind it: {', '.join(ops)}")
     else:
         _put_ops(r, text, ops, suffix)
+    away = _elsewhere(ops) if category != "template" else []
+    if not cut:
+        _put_elsewhere(r, text, away)
     r.put(spec, "arg_spec", spec, ARGUMENTS)
-    return r.done(role(category, ops), _short("triton", ops, category))
+    return r.done(role(category, ops), _short("triton", ops, away, category))
 
 
 def _tail(rest: str) -> tuple[str, str, str]:
@@ -92,13 +99,26 @@ def _tail(rest: str) -> tuple[str, str, str]:
 
 
 def _put_ops(r: NameParser, text: str, ops: list[str], suffix: str) -> None:
-    listed = "ATen ops behind it, sorted by name: the order is not that of execution"
+    listed = "origin ops: the ATen ops its nodes come from, sorted by name, not by execution"
     r.put(text, "ops", ops, listed if ops else "no ops recorded")
     views = [op for op in ops if op in VIEWS]
     if views:
         r.note(text, f"views, which cost nothing: {', '.join(views)}")
     if suffix:
         r.put(suffix, "suffix", int(suffix), "a counter; not the same code in another graph")
+
+
+def _elsewhere(ops: list[str]) -> list[str]:
+    """The origin ops whose main work libraries and templates do."""
+    known = (*PRODUCTS, *_OPAQUE)
+    return [op for op in ops if op in known or role_of_op(f"aten::{op}") in LIBRARY_WORK]
+
+
+def _put_elsewhere(r: NameParser, text: str, ops: list[str]) -> None:
+    if ops:
+        here = "here a bias, a cast, a layout or a thin product"
+        words = f"{', '.join(ops)}: as a rule the main work is in another kernel; {here}"
+        r.put(text, "elsewhere", ops, words, "inferred")
 
 
 def role(category: str, ops: list[str]) -> str:
@@ -123,15 +143,18 @@ def _template_role(ops: list[str]) -> str:
     return "gemm" if any(op in PRODUCTS for op in ops) else "other"
 
 
-def _short(backend: str, ops: list[str], category: str) -> str:
-    work = [op for op in ops if op not in VIEWS] or ops
-    shown = work[:1]
+def _short(backend: str, ops: list[str], away: list[str], category: str) -> str:
+    # the gradient of a norm or a softmax lists the op itself too
+    again = {op for op in NORMS | SOFTMAXES if any(each.startswith(f"{op}_back") for each in ops)}
+    work = [op.strip("_") for op in ops if op not in VIEWS and op not in away and op not in again]
+    shown = [op[:32] for op in work[:1]]
     for op in work[1:]:
         if len("+".join([*shown, op])) > 32:
             break
         shown.append(op)
     more = f"+{len(work) - len(shown)} more" if len(work) > len(shown) else ""
-    return f"{backend} {'+'.join(shown) or category}{more}"
+    around = joined(category, f"of {away[0].strip('_')[:24]}" if away else "")
+    return f"{backend} {'+'.join(shown) or around}{more}"
 
 
 def _decode_cpp(name: str) -> KernelId | None:
@@ -147,8 +170,10 @@ def _decode_cpp(name: str) -> KernelId | None:
     text, suffix, _ = _tail(found["rest"] or "")
     ops = split_ops(text)
     _put_ops(r, text, ops, suffix)
-    reduces = set(ops) & (NORMS | SOFTMAXES | REDUCTIONS)
-    return r.done(role("reduction" if reduces else "pointwise", ops), _short("cpp", ops, "fused"))
+    away = _elsewhere(ops)
+    _put_elsewhere(r, text, away)
+    kind = "reduction" if set(ops) & (NORMS | SOFTMAXES | REDUCTIONS) else "pointwise"
+    return r.done(role(kind, ops), _short("cpp", ops, away, "fused"))
 
 
 def _decode_other(name: str) -> KernelId | None:
@@ -162,11 +187,11 @@ def _decode_other(name: str) -> KernelId | None:
         r.note("fused", FUSED)
         _put_ops(r, found[2].removeprefix("fused_"), ops, "")
     product = _template_role(ops) if ops else "gemm"
-    return r.done("pointwise" if found[1] == "pallas" else product, _short(found[1], ops, ""))
+    return r.done("pointwise" if found[1] == "pallas" else product, _short(found[1], ops, [], ""))
 
 
 FAMILIES = (
-    Family("inductor_triton", _decode, 10, word_set("category ops suffix arg_spec")),
-    Family("inductor_cpp", _decode_cpp, 10, word_set("ops suffix")),
+    Family("inductor_triton", _decode, 10, word_set("category ops elsewhere suffix arg_spec")),
+    Family("inductor_cpp", _decode_cpp, 10, word_set("ops elsewhere suffix")),
     Family("inductor_backend", _decode_other, 10, word_set("op ops")),
 )

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from foretrace.families import _words
 from foretrace.families._dtypes import WORDS
-from foretrace.families._matmul import PAIR, TRIPLE, MatmulParser
+from foretrace.families._matmul import PAIR, TRIPLE, ConvParser, MatmulParser
 from foretrace.families._parser import row_for, rx, shape, uncut, word_set
 from foretrace.schema.kernel import Family, KernelId
 
@@ -59,7 +59,7 @@ def _decode_igemm(name: str) -> KernelId | None:
     found = rx(_IGEMM).match(whole)
     if not found:
         return None
-    r = MatmulParser(name, "miopen_igemm", "documented")
+    r = ConvParser(name, "miopen_igemm", "documented")
     op, meaning = DIRECTIONS[found["dir"]]
     r.put(found["dir"], "op", op, meaning)
     words = "a convolution as a matrix product, in assembly"
@@ -74,7 +74,7 @@ def _decode_igemm(name: str) -> KernelId | None:
     if split or whole == name:  # without the end of the name, a missing word says nothing
         words = f"K is {'' if split else 'not '}split over the grid"
         r.put("gkgs" if split else "", "splitk", split, words)
-    return r.done("conv", f"igemm {op} {found['bt']} {dtype}")
+    return r.done("conv", f"igemm {op.replace('_', ' ')} {found['bt']} {dtype}")
 
 
 def _decode(name: str) -> KernelId | None:

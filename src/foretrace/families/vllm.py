@@ -1,4 +1,12 @@
-"""vLLM's CUDA and HIP kernels, and SGLang's, which began as copies. Names are literal."""
+"""vLLM's CUDA and HIP kernels, and SGLang's, which began as copies. Names are literal.
+
+    vllm::act_and_mul_kernel<T, &vllm::silu_kernel<T>, act_first>
+    vllm::paged_attention_v1_kernel<T, T of the cache, head_dim, page_size, threads, …>
+    vllm::paged_attention_v2_kernel<…the same…, partition>
+    vllm::paged_attention_v2_reduce_kernel<T, head_dim, threads, partition>
+
+Paged attention gets half data as `unsigned short`.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +22,8 @@ KERNELS = {
     "rotary_embedding": ("rope", "rope {}", "pointwise"),
     "batched_rotary_embedding": ("rope", "rope {}", "pointwise"),
     "act_and_mul": ("", "act_and_mul {}", "pointwise"),
+    "batched_act_and_mul": ("", "act_and_mul (batched) {}", "pointwise"),
+    "act_and_mul_kernel_with_param": ("", "act_and_mul {}", "pointwise"),
     "activation": ("", "activation {}", "pointwise"),
     "paged_attention_v1": ("attention", "paged attention v1 {}", "attention"),
     "paged_attention_v2": ("attention", "paged attention v2 {}", "attention"),
@@ -23,7 +33,7 @@ KERNELS = {
     "moe_align_block_size": ("", "moe align blocks", "scatter_gather"),
     "moe_sum": ("", "moe sum {}", "reduction"),
     "copy_blocks": ("", "kv cache copy", "copy"),
-    "Marlin": ("gemm", "marlin gemm", "gemm"),
+    "Marlin": ("gemm", "marlin GEMM", "gemm"),
     "cross_device_reduce_1stage": ("collective", "custom all-reduce {}", "comms"),
     "cross_device_reduce_2stage": ("collective", "custom all-reduce {}", "comms"),
     "clamp_position": ("", "clamp position", "pointwise"),
@@ -35,7 +45,8 @@ UNSCOPED = word_set("""
     rotary_embedding store_kvcache clamp_position resolve_future_token_ids
     cross_device_reduce_1stage cross_device_reduce_2stage act_and_mul moe_align_block_size
 """)
-_SCOPES = ("vllm", "marlin", "marlin_moe_wna16", "sgl_hip", "sgl", "device")
+_ACTIVATION = r"((?:\w+::)?(\w+?)_kernel)<"
+_SCOPES = ("vllm", "sglang", "marlin", "marlin_moe_wna16", "sgl_hip", "sgl", "device")
 
 
 def _decode(name: str) -> KernelId | None:
@@ -63,12 +74,43 @@ def _literal(r: NameParser, cpp: _cpp.Cpp, function: str) -> KernelId:
     if not op:
         r.note(cpp.base, f"the name is literal: {plain}")
     dtype = _dtypes.cpp(cpp.arg(0))
+    if dtype == "u16" and function.startswith("paged_attention_v"):
+        dtype = "f16"  # vLLM passes half as 16-bit words, bfloat16 as itself
     if dtype and "{}" in short:
         r.put(cpp.arg(0), "dtype", dtype, "works on {}")
     if function == "rotary_embedding" and (neox := _cpp.boolean(cpp.arg(1))) is not None:
         words = "rotates halves (NeoX style)" if neox else "rotates pairs (GPT-J style)"
         r.put(cpp.arg(1), "neox", neox, words)
+    if function.startswith("paged_attention_v"):
+        _paged(r, cpp, reduce=function.endswith("_reduce"))
+        short += f" hd{r.get('head_dim')}" if r.get("head_dim") else ""
+    elif "act" in function:
+        short = _activation(r, cpp, short)
     return r.done(role, short.replace("{}", dtype or "").strip())  # the name's own braces stay
+
+
+def _activation(r: NameParser, cpp: _cpp.Cpp, short: str) -> str:
+    """The function that the template gets: `&vllm::silu_kernel<T>`; the short name with it."""
+    found = next(filter(None, (rx(_ACTIVATION).search(text) for text in cpp.args[1:])), None)
+    if not found:
+        return short
+    r.put(found[1], "activation", found[2], "the activation: {}")
+    first = _cpp.boolean(cpp.arg(2)) if len(cpp.args) == 3 else None
+    if "and_mul" not in short or first is None:
+        return short.replace("act_and_mul", f"{found[2]}_and_mul").replace("activation", found[2])
+    words = "activation of the first half times the second" if first else "the reverse"
+    r.put(cpp.arg(2), "act_first", first, words)
+    both = f"{found[2]}_and_mul" if first else f"mul_and_{found[2]}"
+    return short.replace("act_and_mul", both)
+
+
+def _paged(r: NameParser, cpp: _cpp.Cpp, reduce: bool) -> None:
+    """Sizes of paged attention, the first numbers of the template."""
+    numbers = [(text, size) for text in cpp.args if (size := _cpp.integer(text)) is not None]
+    if numbers:
+        r.put(numbers[0][0], "head_dim", numbers[0][1], "head dimension {}")
+    if len(numbers) > 1 and not reduce:
+        r.put(numbers[1][0], "page_size", numbers[1][1], "pages of {} tokens")
 
 
 def _cache(r: NameParser, cpp: _cpp.Cpp) -> KernelId:
@@ -107,4 +149,5 @@ def _mangled_name(name: str) -> KernelId | None:
     return r.done(role, short.replace("{}", "").strip())
 
 
-FAMILY = Family("vllm_cuda", _decode, 55, word_set("op dtype neox dtype_in dtype_cache"))
+_STATES = "op dtype neox dtype_in dtype_cache activation act_first head_dim page_size"
+FAMILY = Family("vllm_cuda", _decode, 55, word_set(_STATES))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
@@ -14,6 +14,9 @@ from foretrace.model.costs import OpCall
 from foretrace.model.intervals import Ints
 from foretrace.schema.tables import Tables
 
+if TYPE_CHECKING:
+    from foretrace.model.trace import Trace
+
 
 class Signature(Struct, frozen=True):
     """One entry per argument: for a tensor a list of numbers, for a TensorList a list of those."""
@@ -23,9 +26,9 @@ class Signature(Struct, frozen=True):
     strides: list[Any]
     concrete: list[str]
 
-    def call(self, name: str, kwargs: Mapping[str, Any] | None = None) -> OpCall:
+    def call(self, name: str) -> OpCall:
         """A call of the op `name` with these arguments, as the cost model takes it."""
-        return OpCall(name, self.dims, self.types, self.strides, self.concrete, kwargs or {})
+        return OpCall(name, self.dims, self.types, self.strides, self.concrete)
 
     @property
     def tensors(self) -> list[list[int]]:
@@ -63,6 +66,14 @@ class Arguments:
         """The arguments of one call; None where the trace recorded none."""
         number = int(self._number[event]) if event >= 0 else -1
         return self.signatures[number] if number >= 0 else None
+
+
+def op_call(trace: Trace, op: int) -> OpCall | None:
+    """The recorded arguments of one op call; None where the trace recorded none."""
+    found = trace.arguments.of(op)
+    if found is None or not found.dims:
+        return None
+    return found.call(trace.host.names[trace.host.name[op]])
 
 
 def distinct_lists(column: pl.Series) -> tuple[list[list[int] | None], Ints]:

@@ -127,20 +127,29 @@ class Host:
         del spent, held, inside  # a long trace has no room for one more copy
         return np.maximum(np.subtract(self.length, own, out=own), 0, out=own)
 
+    def nearest(self, rows: Ints, chosen: Bools) -> Ints:
+        """The innermost chosen event at or above each event, or -1."""
+        found = rows.astype(np.int64)
+        climbing = np.flatnonzero(found >= 0)
+        while len(climbing):
+            climbing = climbing[~chosen[found[climbing]]]
+            found[climbing] = self.parent[found[climbing]]
+            climbing = climbing[found[climbing] >= 0]
+        return found
+
     def nearest_op(self, rows: Ints) -> Ints:
         """The innermost op at or above each event, or -1."""
-        found = rows.copy()
-        while True:
-            climbing = (found >= 0) & ~self.is_op[np.maximum(found, 0)]
-            if not climbing.any():
-                return found
-            found[climbing] = self.parent[found[climbing]]
+        return self.nearest(rows, self.is_op)
+
+    def path(self, event: int, chosen: Bools) -> tuple[str, ...]:
+        """Names of the chosen events at and above this one, outermost first."""
+        found = []
+        while event >= 0:
+            if chosen[event]:
+                found.append(self.names[self.name[event]])
+            event = int(self.parent[event])
+        return tuple(reversed(found))
 
     def op_chain(self, op: int) -> tuple[str, ...]:
         """Names of the ops around `op`, outermost first."""
-        chain = []
-        while op >= 0:
-            if self.is_op[op]:
-                chain.append(self.names[self.name[op]])
-            op = int(self.parent[op])
-        return tuple(reversed(chain))
+        return self.path(op, self.is_op)

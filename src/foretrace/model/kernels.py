@@ -14,13 +14,11 @@ import numpy as np
 import polars as pl
 
 from foretrace import families
-from foretrace.model import costs
-from foretrace.model.about import device_of
+from foretrace.model import costs, roofs
 from foretrace.model.arguments import distinct_lists
 from foretrace.model.gpu import numbered
 from foretrace.model.intervals import Ints
 from foretrace.model.work import work_table
-from foretrace.schema.device import Device
 
 if TYPE_CHECKING:
     from foretrace.model.trace import Trace
@@ -29,7 +27,7 @@ _PRICED = {
     **dict.fromkeys(("flops", "bytes_read", "bytes_written", "bytes"), pl.Int64),
     **dict.fromkeys(("cost_certainty", "cost_note", "operand_type"), pl.String),
 }
-_SAME = ("short", "family", "role", "flops", "bytes", *list(_PRICED)[-3:])  # within a case
+_SAME = ("short", "family", "role", "operand_type")  # within a case
 _NO_COST = (None, None, None, None, costs.Certainty.NONE, None, None)
 _NO_SIZES = "the op's arguments have no recorded sizes"
 
@@ -38,16 +36,17 @@ def described(trace: Trace) -> pl.DataFrame:
     """The kernels of a trace, one row per launch."""
     frame = work_table(trace, trace.gpu.is_kernel).drop("kind", "bytes")
     cases = _Cases(trace, frame["grid"])
-    return frame.with_columns(
+    frame = frame.with_columns(
         pl.Series("signature", cases.signature),
         pl.Series("chain_id", cases.chain),
         *cases.columns(),
     )
+    return roofs.believed(trace, frame)
 
 
 def grouped(trace: Trace) -> pl.DataFrame:
-    """One row per case (one name and the same shapes), with rates and bound at its median time."""
-    frame = trace.kernels.group_by("name", "signature", maintain_order=True).agg(
+    """One row per case (one name and the same shapes), with rates, bound and what limits it."""
+    frame = trace.kernels.group_by(roofs.CASE, maintain_order=True).agg(
         pl.col("id").alias("kernels"),
         pl.len().alias("count"),
         pl.col("step").is_not_null().sum().alias("in_steps"),
@@ -59,27 +58,10 @@ def grouped(trace: Trace) -> pl.DataFrame:
         pl.col("op_name").drop_nulls().unique(maintain_order=True).alias("ops"),
         pl.col("op").drop_nulls().first(),
         pl.col(_SAME).first(),
+        *roofs.cost_of_case(),
+        *roofs.launch_of_case(),
     )
-    device = device_of(trace.about)
-    known = frame.select("name", "role", "flops", "bytes", "median_ns", "operand_type")
-    places = [_place(device, row) for row in known.iter_rows(named=True)]
-    kinds = {"tflops": pl.Float64, "gbps": pl.Float64, "bound": pl.String}
-    return frame.hstack(pl.DataFrame(places, kinds, orient="row"))
-
-
-def _place(device: Device | None, row: dict[str, Any]) -> tuple[float | None, float | None, str]:
-    decoded = families.decode(row["name"])
-    stated = decoded.get("dtype_in") or decoded.get("dtype")
-    dtype = stated if isinstance(stated, str) else row["operand_type"]
-    place = costs.position(
-        device,
-        dtype,
-        row["flops"],
-        row["bytes"],
-        row["median_ns"],
-        tensor_core=decoded.get("tensor_core"),
-    )
-    return place.tflops, place.gbps, "comms" if row["role"] == "comms" else place.bound
+    return roofs.placed(trace, frame)
 
 
 class _Cases:
@@ -94,10 +76,6 @@ class _Cases:
         self.op_name = np.where(self.op >= 0, self.host.name[np.maximum(self.op, 0)], -1)
         self.signature = trace.arguments.numbers(self.op)
         self.chain = chain_ids(trace, self.op)
-        self.kwargs = {
-            row["event"]: {"kernel_backend": row["backend"], "kernel_kwargs": row["kwargs"]}
-            for row in trace.tables["triton"].iter_rows(named=True)
-        }
         distinct, self.grid = distinct_lists(grids)
         blocks = np.array([math.prod(grid) if grid else 0 for grid in distinct])
         self.blocks: Ints = blocks[self.grid]
@@ -111,7 +89,9 @@ class _Cases:
         numbers, place = np.unique(self.name, return_inverse=True)
         decoded = [families.decode(names[number]) for number in numbers.tolist()]
         family = pl.Series("family", [kernel.family for kernel in decoded], dtype=pl.String)
-        short = pl.Series("short", [kernel.short for kernel in decoded], dtype=pl.String)
+        apart = families.told_apart(decoded)
+        shorts = [apart[kernel.name].short for kernel in decoded]
+        short = pl.Series("short", shorts, dtype=pl.String)
         role = pl.Series("role", self.roles, dtype=pl.String)
         return [family[place], role[self.role_of], short[place], *self._prices()]
 
@@ -150,7 +130,7 @@ class _Cases:
         first = members[0]
         signature = self.trace.arguments.signatures[self.signature[first]]
         name = self.host.names[self.op_name[first]]
-        call = signature.call(name, self.kwargs.get(int(self.op[first]), {}))
+        call = signature.call(name)
         costed = costs.attribute(
             call,
             [self.roles[self.role_of[at]] for at in members],

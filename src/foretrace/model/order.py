@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from foretrace import families
+from foretrace.model.arguments import op_call
 from foretrace.model.costs import OpCall
 from foretrace.model.intervals import Bools, Ints
 from foretrace.schema.kernel import KernelId
@@ -24,7 +26,9 @@ if TYPE_CHECKING:
 class Case(Struct, frozen=True):
     """`count` and `ns` are over the launches that count: those in steps, where there are steps.
 
-    `op` is the (first) op that launched it; flops and bytes are per launch.
+    `op` is the (first) op that launched it; flops and bytes are per launch. `roof_percent` is of
+    the nearest roof, and `limited_by` says what holds the kernel there or below; "" if nothing is
+    known.
     """
 
     number: int
@@ -42,6 +46,10 @@ class Case(Struct, frozen=True):
     gbps: float | None
     tflops: float | None
     bound: str
+    roof_percent: float | None = None
+    limited_by: str = ""
+    cost_certainty: str = "none"
+    cost_note: str = ""
 
     @property
     def name(self) -> str:
@@ -107,7 +115,7 @@ class Order:
         op = row["op"]
         return Case(
             row["index"],
-            families.decode(row["name"]),
+            replace(families.decode(row["name"]), short=row["short"]),
             row["role"],
             row["ops"][0] if row["ops"] else "",
             None if op is None else op_call(self.trace, op),
@@ -121,6 +129,10 @@ class Order:
             row["gbps"],
             row["tflops"],
             row["bound"],
+            row["roof_percent"],
+            row["limited_by"],
+            row["cost_certainty"],
+            row["cost_note"] or "",
         )
 
     def events_of(self, rows: Bools | Ints) -> Ints:
@@ -130,11 +142,3 @@ class Order:
     def per_step(self, total: float) -> int:
         """A total over the launches that count, per step; without steps, for the recording."""
         return round(total / max(self.steps, 1))
-
-
-def op_call(trace: Trace, op: int) -> OpCall | None:
-    """The recorded arguments of one op call; None where the trace recorded none."""
-    found = trace.arguments.of(op)
-    if found is None or not found.dims:
-        return None
-    return found.call(trace.host.names[trace.host.name[op]])

@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from foretrace.model.covered import Covered
+    from foretrace.model.groups import Grouped
     from foretrace.model.idle import Gaps, Idle
+    from foretrace.model.modules import Modules
     from foretrace.model.order import Order
 
 
@@ -140,6 +142,25 @@ class Trace(Displayed):
         order = self.order
         bounds[order.row] = self.kernel_cases["bound"].to_numpy()[order.case]
         return bounds
+
+    @cached_property
+    def modules(self) -> Modules:
+        """The nn.Modules and what was launched in them, where the profiler recorded them."""
+        from foretrace.model.modules import Modules
+
+        return Modules(self)
+
+    @cached_property
+    def grouped(self) -> Grouped:
+        """The group of every row of `gpu`, and which of its calls the row belongs to."""
+        from foretrace.model.groups import found
+
+        return found(self)
+
+    @cached_property
+    def work_groups(self) -> NDArray[Any]:
+        """What the model's author would call every row of `gpu`: GEMM, RMSNorm, attention."""
+        return self.grouped.text
 
     @cached_property
     def order(self) -> Order:

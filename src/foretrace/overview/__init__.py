@@ -42,14 +42,21 @@ def look_region(trace: Trace, name: str) -> RegionOverview:
 
 def summarize(trace: Trace) -> Overview:
     """The document, what each region launches, and the summary in sentences."""
+    from foretrace.model.utilization import utilization
     from foretrace.overview import sentences
     from foretrace.overview.document import document
+    from foretrace.overview.groups import group_rows
     from foretrace.overview.sequences import sequences
     from foretrace.overview.unit import measured
     from foretrace.overview.verdict import WORTH, verdict, whole_ns
 
     found, unit = document(trace), measured(trace)
     found.verdict = verdict(unit, found)
+    if unit is not None:
+        found.groups = group_rows(trace, unit.spans)
+        used = utilization(trace, unit.spans)
+        found.mfu, found.mbu = used.mfu_wall, used.mbu_wall
+        found.mfu_gpu, found.mbu_gpu = used.mfu_gpu, used.mbu_gpu
     found.host_times_profiled = unit is None or unit.profiled
     lines, notes = sentences.lines(found, unit), sentences.notes(found, unit)
     found.sentences = [

@@ -14,11 +14,12 @@ from foretrace.model.host import step_number
 from foretrace.model.reach import is_view, work_below
 from foretrace.model.spans import Span
 from foretrace.model.trace import Trace
+from foretrace.overview.groups import case_modules, module_rows
 from foretrace.schema.documents import look
 from foretrace.schema.ledger import LedgerEntry
 
 # what a row of the document has under the name that the model gives it
-_SAME = "name short family role count min_ns max_ns ops flops bytes bound cost_certainty"
+_SAME = "name short family role count min_ns max_ns ops flops bytes bound limited_by cost_certainty"
 SAME = tuple(_SAME.split())
 
 
@@ -38,6 +39,7 @@ def document(trace: Trace) -> look.Look:
         _op_rows(trace),
         [convert(each, look.FindingEntry, from_attributes=True) for each in run_all(trace)],
         options=list(about.options),
+        modules=module_rows(trace),
     )
 
 
@@ -96,14 +98,15 @@ def _per_call(count: int, calls: int) -> int | float:
 
 def _kernel_rows(trace: Trace) -> list[look.KernelRow]:
     """One row per distinct kernel name and op shapes, the most expensive first."""
-    rows = [_kernel_row(trace, case) for case in trace.kernel_cases.iter_rows(named=True)]
+    cases = zip(trace.kernel_cases.iter_rows(named=True), case_modules(trace), strict=True)
+    rows = [_kernel_row(trace, case, modules) for case, modules in cases]
     rows.sort(
         key=lambda row: (-(row.total_ns or 0), row.name, row.chain, row.flops or 0, row.count)
     )
     return rows
 
 
-def _kernel_row(trace: Trace, case: dict[str, Any]) -> look.KernelRow:
+def _kernel_row(trace: Trace, case: dict[str, Any], modules: list[str]) -> look.KernelRow:
     steps, op, median = len(trace.spans.steps), case["op"], case["median_ns"]
     return look.KernelRow(
         **{name: case[name] for name in SAME},
@@ -114,6 +117,8 @@ def _kernel_row(trace: Trace, case: dict[str, Any]) -> look.KernelRow:
         chain=list(trace.host.op_chain(op)) if op is not None else [],
         tflops=_rounded(case["tflops"]),
         gbps=_rounded(case["gbps"]),
+        roof_percent=_rounded(case["roof_percent"]),
+        modules=modules,
     )
 
 

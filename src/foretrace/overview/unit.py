@@ -27,7 +27,7 @@ class Unit(Struct, frozen=True):
 
     `per` is the word for it ("per step"). `idle_by_cause` is that of one of middle length.
     `apart_ns` is the usual distance of two launches, `kernel_ns` the usual length of a kernel.
-    `by_bound` divides the GPU time of all of them.
+    `by_bound` divides the GPU time of all `spans`, which are empty for a whole recording.
     """
 
     per: str
@@ -45,6 +45,7 @@ class Unit(Struct, frozen=True):
     kernel_ns: float | None
     by_bound: dict[str, int]
     devices: int
+    spans: list[Span]
 
     @property
     def busy_share(self) -> float:
@@ -63,11 +64,16 @@ def measured(trace: Trace, region: str = "") -> Unit | None:
         bound = bounds.of_time(trace, times[0], works[0])
     else:
         return None
-    return _unit(trace, per, bound, times, works)
+    return _unit(trace, per, bound, times, works, spans)
 
 
 def _unit(
-    trace: Trace, per: str, bound: str, times: Sequence[Spent], works: Sequence[Ints]
+    trace: Trace,
+    per: str,
+    bound: str,
+    times: Sequence[Spent],
+    works: Sequence[Ints],
+    spans: list[Span],
 ) -> Unit:
     gpu, host = trace.gpu, trace.host
     rows = np.concatenate(works)
@@ -93,10 +99,12 @@ def _unit(
         kernel_ns=float(np.median(lengths)) if len(lengths) else None,
         by_bound=bounds.time_by_bound(trace, rows),
         devices=len(np.unique(gpu.device_number[rows])),
+        spans=spans,
     )
 
 
-def _chosen(trace: Trace, region: str) -> tuple[str, list[Span]]:
+def _chosen(trace: Trace, region: str = "") -> tuple[str, list[Span]]:
+    """The word for a unit, and the steps or calls that it is measured over; none: the recording."""
     groups = trace.spans.region_groups()
     if region:
         return "per call", _working(trace, groups[region])

@@ -26,3 +26,10 @@ def traces(card: str = "h200") -> dict[str, Path]:
     return {
         path.name.removesuffix(".json.gz"): path for path in sorted(folder(card).glob("*.json.gz"))
     }
+
+
+def find(name: str) -> Path | None:
+    """The recording of this name on any card, those of the ladder included."""
+    places = [place for card in cards() for place in (folder(card), folder(card) / "ladder")]
+    paths = (place / f"{name}.json.gz" for place in places)
+    return next((path for path in paths if path.is_file()), None)

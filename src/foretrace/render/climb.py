@@ -8,7 +8,9 @@ from collections import Counter, defaultdict
 
 from foretrace.render.safe import markdown, plain
 from foretrace.render.section import WIDTH
+from foretrace.render.table import table
 from foretrace.schema.documents.ladder import LadderDocument, MarkedClaim, SetupRow
+from foretrace.units import count_text, plural
 
 MARKS = {"hit": "holds", "miss": "does not hold", "unknown": "inconclusive"}
 _TABLE = "The article's table"
@@ -21,8 +23,22 @@ _NOTES = {
 }
 
 
+def climb_summary(document: LadderDocument) -> str:
+    """The first screen: how many claims hold, by rung, and which do not."""
+    counts = Counter((claim.rung, claim.verdict) for claim in document.claims)
+    names = dict.fromkeys(claim.rung for claim in document.claims)
+    rows = [[name, *(count_text(counts[name, verdict]) for verdict in MARKS)] for name in names]
+    misses = dict.fromkeys(claim.number for claim in document.claims if claim.verdict == "miss")
+    lines = [heading(document), score(document), table(["rung", *MARKS.values()], rows)]
+    if misses:
+        lines.append(wrapped(f"does not hold: {', '.join(misses)}", "  ", "    "))
+    if document.skipped:
+        lines.append(f"  {plural(len(document.skipped), 'setup')} skipped")
+    return "\n".join([*lines, "", "more: --all (each claim, why, and what each setup changed)"])
+
+
 def climb_text(document: LadderDocument) -> str:
-    """For a terminal."""
+    """For a terminal: every claim."""
     parts = [f"{heading(document)}\n{score(document)}"]
     setups = _setups(document)
     for rung, claims in _by_rung(document).items():

@@ -13,9 +13,12 @@ from foretrace.units import count_text, ratio_text, time_text
 EAGERLY = "*"
 
 
-def shapes_text(document: ShapesDocument, *, bold: bool = False) -> str:
-    """For a terminal; `bold` marks the headings."""
-    return drawn(_sections(document), bold=bold)
+def shapes_text(document: ShapesDocument, *, bold: bool = False, every: bool = False) -> str:
+    """For a terminal: the verdict and a line per contender, or `every` table."""
+    page = _sections(document)
+    if not every:
+        page = [*page[:2], Section("", ["more: --all (every shape, and why it was recompiled)"])]
+    return drawn(page, bold=bold)
 
 
 def shapes_markdown(document: ShapesDocument) -> str:
@@ -37,7 +40,7 @@ def _sections(document: ShapesDocument) -> list[Section]:
     where = f"{document.device}, torch {document.torch}, {document.dtype}"
     heading = f"{document.rung}, {len(document.shapes)} shapes: {where}"
     found = [
-        Section(heading, _circumstances(document)),
+        Section(heading, _circumstances(document), labelled=_verdict(document)),
         _summary(document),
         _table(document, stall, lambda visit: _if_any(visit.stall_ns, time_text, "none")),
         _table(document, "Graphs compiled", lambda visit: _if_any(visit.graphs, count_text, "")),
@@ -47,6 +50,29 @@ def _sections(document: ShapesDocument) -> list[Section]:
         Section("Left out", bullets=left_out),
     ]
     return [section for section in found if section.rows or section.bullets or section.paragraphs]
+
+
+def _verdict(document: ShapesDocument) -> list[tuple[str, str]]:
+    """Who is fastest once warm, and who pays least for new shapes."""
+    warm = {entry.name: _mean_ns(entry) for entry in document.contenders if entry.visits}
+    if not warm:
+        return []
+    stalls = {entry.name: entry.stall_ns for entry in document.contenders}
+    fastest, calm = min(warm, key=warm.__getitem__), min(stalls, key=stalls.__getitem__)
+    shapes = f"{len(document.shapes)} shapes"
+    said = f"{time_text(warm[fastest])} a warm call (mean of {shapes})"
+    ratio = warm[fastest] / warm[document.first] if warm.get(document.first) else None
+    against = "" if fastest == document.first else f", {ratio_text(ratio)} of {document.first}"
+    lines = [
+        ("FASTEST", f"{fastest}: {said}{against}, after {time_text(stalls[fastest])} of stalls")
+    ]
+    if calm != fastest:
+        lines.append(("CALMEST", f"{calm}: {time_text(stalls[calm])} of stalls at {shapes}"))
+    return lines
+
+
+def _mean_ns(entry: ContenderVisits) -> float:
+    return fmean(visit.wall_ns or 0 for visit in entry.visits)
 
 
 def _if_any(value: float, text: Callable[[float], str], none: str) -> str:
@@ -71,8 +97,8 @@ def _summary(document: ShapesDocument) -> Section:
     rows = []
     for entry in document.contenders:
         counts = map(count_text, (entry.graphs, entry.recompiles))
-        warm = fmean(visit.wall_ns or 0 for visit in entry.visits)
-        rows.append([entry.name, *counts, time_text(entry.stall_ns), time_text(warm), entry.what])
+        times = [time_text(entry.stall_ns), time_text(_mean_ns(entry))]
+        rows.append([entry.name, *counts, *times, entry.what])
     return Section("Summary", head=head, rows=rows, left=(0, 5), after=_limit(document))
 
 

@@ -10,7 +10,8 @@ from msgspec import Struct
 class Device(Struct, frozen=True):
     """Dense peaks by data type in FLOP/s, and bandwidth. `devices/peaks.toml` explains the fields.
 
-    `memory_bytes` is the nominal size; it tells cards apart where the name does not.
+    `memory_bytes` is the nominal size; it tells cards apart where the name does not. `cache_bytes`
+    is the largest cache in front of the memory, the L2 on most cards.
     """
 
     name: str
@@ -22,3 +23,4 @@ class Device(Struct, frozen=True):
     sms: int
     source: str
     memory_bytes: int | None = None
+    cache_bytes: int | None = None

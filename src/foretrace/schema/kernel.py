@@ -39,6 +39,14 @@ class KernelId(Struct, frozen=True):
         return self.fields.get(name)
 
 
+class FieldChange(Struct, frozen=True):
+    """A field that two names state differently; None where a name does not state it."""
+
+    field: str
+    before: str | int | bool | list[int | str] | None
+    after: str | int | bool | list[int | str] | None
+
+
 class Family(Struct, frozen=True):
     """One kernel-name family: `decode` returns None for a name that is not its own.
 

@@ -16,7 +16,7 @@ EXAMPLES = (
     Example(
         "the host does something else for 400 us after each launch",
         lambda: _sketch(400).document(),
-        {"gaps": 5},
+        {"gaps": 4},
     ),
     Example("the host runs ahead", lambda: _sketch(0).document(), None),
 )

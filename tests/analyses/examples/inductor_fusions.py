@@ -24,6 +24,7 @@ EXAMPLES = (
                     "kind": "pointwise",
                     "ops": ["gelu", "mul"],
                     "views": ["_unsafe_view"],
+                    "run_by_a_library": [],
                     "count": 1,
                     "median_ns": 37000.0,
                 }

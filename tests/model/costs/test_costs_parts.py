@@ -36,6 +36,8 @@ def shaped(request: pytest.FixtureRequest) -> pl.DataFrame:
 
 def test_every_kernel_has_bytes_save_those_whose_size_is_data(shaped: pl.DataFrame) -> None:
     left = shaped.filter(pl.col("bytes").is_null())
+    cut = left["cost_note"].str.contains("their sizes are not recorded")
+    left = left.filter(~cut)
     assert set(left["op_name"]) <= {"aten::embedding_dense_backward"}
     assert all(any(mark in name for mark in DATA) for name in left["name"])
     assert left["cost_note"].null_count() == 0
@@ -44,16 +46,11 @@ def test_every_kernel_has_bytes_save_those_whose_size_is_data(shaped: pl.DataFra
 
 
 def test_no_cost_exceeds_what_the_memory_gives(shaped: pl.DataFrame) -> None:
-    """Within what the cache explains; a wrong part would show as a rate that no memory has. Upper
-    bounds may exceed it.
-    """
+    """Within what the cache explains; a wrong part would show as a rate that no memory has."""
     h200 = devices.find("NVIDIA H200")
     assert h200 is not None
-    note = pl.col("cost_note").fill_null("")
     rate = pl.col("bytes") / pl.col("dur_ns") / (h200.bytes_per_s / 1e9)
-    of_peak = shaped.filter(~note.str.contains("at most")).select(
-        "cost_certainty", rate.alias("rate")
-    )
+    of_peak = shaped.select("cost_certainty", rate.alias("rate"))
     assert of_peak["rate"].max() < 1.5
     assert of_peak.filter(pl.col("cost_certainty") == Certainty.AT_LEAST)["rate"].max() < 1
 

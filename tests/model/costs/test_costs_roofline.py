@@ -1,82 +1,115 @@
-"""Rates, fractions of the roofs, and the word for what binds."""
+"""Rates, shares of the roofs, the nearest roof, and costs that no GPU could have done."""
 
 import pytest
 
 from foretrace import devices
-from foretrace.model.costs import position
-from foretrace.model.costs.roofline import NEAR, peak_flops
+from foretrace.model.costs import Certainty, Work, position
+from foretrace.model.costs.roofline import impossible, peak_flops
 from foretrace.schema.device import Device
 
 PEAKS = {"bf16": 1000e12, "tf32": 500e12, "fp32": 50e12}
-ROUND = Device("Round", "sm_90", (("round",),), PEAKS, 5e12, None, 100, "round numbers")
+# 1 TFLOP/s of bf16 is 0.1% of the roof, and so are 5 GB/s; 1 us moves 5 MB at most
+ROUND = Device(
+    "Round", "sm_90", (("round",),), PEAKS, 5e12, None, 100, "round numbers", cache_bytes=2_000_000
+)
 BF16 = "c10::BFloat16"
 
 
 def test_a_matrix_product_on_an_h200() -> None:
     """The MLP's gate projection: 38.65 GFLOP and 67.6 MB in 56 us."""
-    place = position(devices.find("NVIDIA H200"), BF16, 38_654_705_664, 67_633_152, 56_000)
+    place = position(devices.find("NVIDIA H200"), Work(38_654_705_664, 67_633_152, 56_000, BF16))
     assert place.tflops == pytest.approx(690.26, abs=0.01)
     assert place.gbps == pytest.approx(1207.7, abs=0.1)
-    assert place.intensity == pytest.approx(571.5, abs=0.1)
-    assert place.ridge == pytest.approx(206.1, abs=0.1)
-    assert place.of_peak_flops == pytest.approx(0.698, abs=0.001)
-    assert place.of_peak_bandwidth == pytest.approx(0.252, abs=0.001)
-    assert place.bound == "compute"
+    assert (place.nearest, place.share) == ("compute", pytest.approx(0.698, abs=0.001))
+    assert place.work_ns == pytest.approx(39_069, abs=1)
 
 
 def test_mul_on_an_h200() -> None:
-    place = position(
-        devices.find("NVIDIA H200"), BF16, 25_165_824, 150_994_944, 36_700, tensor_core=False
-    )
-    assert place.of_peak_bandwidth == pytest.approx(0.857, abs=0.001)
-    assert place.bound == "memory"
-    assert place.why == "86% of the bandwidth"
+    work = Work(25_165_824, 150_994_944, 36_700, BF16, tensor_core=False)
+    place = position(devices.find("NVIDIA H200"), work)
+    assert (place.nearest, place.share) == ("memory", pytest.approx(0.857, abs=0.001))
 
 
 @pytest.mark.parametrize(
-    ("compute", "memory", "bound"),
+    ("compute", "memory", "nearest", "share"),
     [
-        (0.8, 0.2, "compute"),
-        (0.2, 0.8, "memory"),
-        (0.5, 0.4, "mixed"),
-        (0.6, 0.3, "compute"),
-        (0.1, 0.1, "unknown"),
-        (0.0, NEAR, "memory"),
-        (NEAR, 0.0, "compute"),
-        (0.0, 1.3, "memory"),
+        (0.8, 0.2, "compute", 0.8),
+        (0.2, 0.8, "memory", 0.8),
+        (0.5, 0.4, "compute", 0.5),
+        (0.26, 0.1, "compute", 0.26),
+        (0.23, 0.1, "compute", 0.23),
+        (0.0, 0.01, "memory", 0.01),
+        (0.5, 1.3, "l2", None),
     ],
 )
-def test_the_nearer_roof_binds(compute: float, memory: float, bound: str) -> None:
-    micro = 1e-6
-    place = position(
-        ROUND, BF16, round(compute * 1000e12 * micro), round(memory * 5e12 * micro), 1000
-    )
-    assert place.bound == bound
+def test_the_nearest_roof_has_no_threshold(
+    compute: float, memory: float, nearest: str, share: float | None
+) -> None:
+    work = Work(round(compute * 1e9), round(memory * 5e6), 1000, BF16)
+    place = position(ROUND, work)
+    assert place.nearest == nearest
+    assert place.share == (None if share is None else pytest.approx(share))
 
 
-def test_cached_data_can_exceed_the_bandwidth_and_says_so() -> None:
-    place = position(ROUND, BF16, None, 6_000_000, 1000)
-    assert place.of_peak_bandwidth == pytest.approx(1.2)
-    assert place.why == "120% of the bandwidth, more than the memory gives: partly from cache"
+def test_bytes_from_the_cache_have_no_rate() -> None:
+    place = position(ROUND, Work(None, 6_000_000, 1000, BF16))
+    assert (place.nearest, place.gbps, place.share) == ("l2", None, None)
 
 
-def test_half_a_cost_still_decides() -> None:
-    assert position(ROUND, BF16, None, 4_000_000, 1000).bound == "memory"
-    assert position(ROUND, BF16, 800_000_000, None, 1000).bound == "compute"
+def test_bytes_alone_decide_and_few_flops_alone_do_not() -> None:
+    assert position(ROUND, Work(None, 4_000_000, 1000, BF16)).nearest == "memory"
+    assert position(ROUND, Work(800_000_000, None, 1000, BF16)).nearest == "compute"
+    assert position(ROUND, Work(200_000_000, None, 1000, BF16)).nearest == "unknown"
+
+
+def test_units_that_the_name_does_not_state() -> None:
+    """Of float32, an addition is nearer to the memory on any units; a product may be on either."""
+    assert position(ROUND, Work(1_000_000, 4_000_000, 1000, "float")).nearest == "memory"
+    assert position(ROUND, Work(40_000_000, 4_000, 1000, "float")).nearest == "unknown"
 
 
 @pytest.mark.parametrize("dur", [None, 0, -5])
 def test_without_time_nothing_is_known(dur: int | None) -> None:
-    place = position(ROUND, BF16, 1000, 1000, dur)
-    assert (place.tflops, place.gbps, place.of_peak_flops, place.of_peak_bandwidth) == (None,) * 4
-    assert place.bound == "unknown"
-    assert place.intensity == 1
+    place = position(ROUND, Work(1000, 1000, dur, BF16))
+    assert (place.tflops, place.gbps, place.nearest) == (None, None, "unknown")
+    assert impossible(ROUND, Work(10**15, 10**15, dur, BF16)) == ""
 
 
 def test_without_a_device_the_rates_remain() -> None:
-    place = position(None, BF16, 2_000_000, 1_000_000, 1000)
-    assert (place.tflops, place.gbps, place.intensity) == (2.0, 1000.0, 2.0)
-    assert (place.ridge, place.of_peak_flops, place.bound) == (None, None, "unknown")
+    place = position(None, Work(2_000_000, 1_000_000, 1000, BF16))
+    assert (place.tflops, place.gbps, place.nearest) == (2.0, 1000.0, "unknown")
+    assert impossible(None, Work(10**15, 10**15, 1, BF16)) == ""
+
+
+class TestImpossible:
+    def test_more_flop_than_the_peak(self) -> None:
+        why = "the counted FLOP exceed the GPU's peak rate: no cost"
+        assert impossible(ROUND, Work(1_100_000_000, 1, 1000, BF16)) == why
+        assert impossible(ROUND, Work(900_000_000, 1, 1000, BF16)) == ""
+
+    def test_without_a_type_the_highest_peak_counts(self) -> None:
+        assert impossible(ROUND, Work(900_000_000, 1, 1000)) == ""
+        assert impossible(ROUND, Work(1_100_000_000, 1, 1000)) != ""
+
+    @pytest.mark.parametrize(
+        ("moved", "certainty", "possible"),
+        [
+            (5_000_000, Certainty.EXACT, True),
+            (6_900_000, Certainty.EXACT, True),  # 2 MB of it can come from the cache
+            (6_900_000, Certainty.AT_LEAST, True),
+            (6_900_000, Certainty.ESTIMATE, False),
+            (7_100_000, Certainty.EXACT, False),
+        ],
+    )
+    def test_more_bytes_than_memory_and_cache_give(
+        self, moved: int, certainty: Certainty, possible: bool
+    ) -> None:
+        why = impossible(ROUND, Work(None, moved, 1000, BF16, certainty=certainty))
+        assert why == ("" if possible else "the counted bytes exceed the GPU's bandwidth: no cost")
+
+    def test_a_cache_is_not_infinitely_fast(self) -> None:
+        assert impossible(ROUND, Work(None, 900_000, 100, BF16)) == ""
+        assert impossible(ROUND, Work(None, 1_100_000, 100, BF16)) != ""
 
 
 class TestPeaks:

@@ -3,7 +3,15 @@
 import pytest
 from worked_examples import call
 
-from foretrace.model.costs import Certainty, Cost, OpCall, attribute, element_type, multi_tensor
+from foretrace.model.costs import (
+    Certainty,
+    Cost,
+    Launch,
+    OpCall,
+    attribute,
+    element_type,
+    multi_tensor,
+)
 
 MM = call("aten::mm(f32[64,32] f32[32,16])")
 CAT = call("aten::cat({8;8} ?)")
@@ -63,18 +71,38 @@ def test_the_name_supplies_the_element_type_of_a_list() -> None:
     assert attribute(CAT, ["copy"], [3], names=[name]) == [Cost(0, 32, 32)]
 
 
-def test_chunked_kernels_are_bounded_one_by_one() -> None:
-    name = FOREACH.format(lists=1, functor="BinaryOpScalarFunctor<c10::BFloat16, 1, 1, 0>")
-    first, second = attribute(MUL, ["optimizer"] * 2, [3, 1], names=[name] * 2, blocks=[320, 7])
-    note = "at most 320 whole chunks of 65,536 elements"
-    assert first == Cost(320 * 65_536, 320 * 131_072, 320 * 131_072, note, Certainty.ESTIMATE)
-    note = "at most 7 whole chunks of 65,536 elements"
-    assert second == Cost(7 * 65_536, 7 * 131_072, 7 * 131_072, note, Certainty.ESTIMATE)
+MUL_KERNEL = FOREACH.format(lists=1, functor="BinaryOpScalarFunctor<c10::BFloat16, 1, 1, 0>")
 
 
-def test_a_bound_of_the_ops_bytes_is_none_of_an_unknown_kernel() -> None:
+def chunks(*blocks: int) -> list[Cost | None]:
+    roles, names = ["optimizer"] * len(blocks), [MUL_KERNEL] * len(blocks)
+    return attribute(MUL, roles, list(blocks), names=names, blocks=blocks)
+
+
+def test_only_whole_chunks_of_a_multi_tensor_kernel_count() -> None:
+    """A launch of 320 blocks is full, so the build passes 110 tensors at most: 210 are whole."""
+    first, second = chunks(320, 7)
+    note = "210 of 320 chunks of 65,536 elements; the others may be cut"
+    assert first == Cost(210 * 65_536, 210 * 131_072, 210 * 131_072, note, Certainty.AT_LEAST)
+    note = "7 chunks of up to 65,536 elements; their sizes are not recorded"
+    assert second == Cost(None, None, None, note)
+
+
+def test_larger_launches_hold_more_tensors() -> None:
+    (found,) = chunks(2240)
+    assert found is not None
+    assert found.flops == (2240 - 770) * 65_536
+
+
+def test_chunks_of_a_launch_that_is_not_full_may_all_be_cut() -> None:
+    """31 step counters are 31 chunks of one element each."""
+    assert [found and found.bytes for found in chunks(31)] == [None]
+
+
+def test_the_kernels_of_an_op_without_a_cost_model_have_none() -> None:
     assert {cost.note for cost in attribute(OTHER, ["other"] * 2, [1, 2]) if cost} == {
-        "one of 2 kernels of the op; the trace does not say which bytes it moves"
+        "this op has no cost model; one of 2 kernels of the op; the trace does not say which "
+        "bytes it moves"
     }
 
 
@@ -88,8 +116,7 @@ def test_two_products_beside_each_other_are_not_told_apart() -> None:
 
 
 def test_grids_beyond_any_gpu_are_not_believed() -> None:
-    name = FOREACH.format(lists=1, functor="BinaryOpScalarFunctor<c10::BFloat16, 1, 1, 0>")
-    (found,) = attribute(MUL, ["optimizer"], [3], names=[name], blocks=[2**60])
+    (found,) = chunks(2**60)
     assert found == Cost(None, None, None, "the recorded shapes exceed any memory")
 
 
@@ -144,15 +171,19 @@ class TestCub:
     ],
 )
 def test_a_functor_states_how_many_lists_it_reads(functor: str, reads: int) -> None:
-    found = multi_tensor(FOREACH.format(lists=reads, functor=functor), 2)
+    kernel = Launch(FOREACH.format(lists=reads, functor=functor), "optimizer", 320)
+    found = multi_tensor(kernel, [kernel])
     assert found is not None
-    assert (found.bytes_read, found.bytes_written) == (reads * 2 * 65_536 * 4, 2 * 65_536 * 4)
+    assert found.bytes_read is not None
+    assert found.bytes_written is not None
+    assert found.bytes_read == reads * found.bytes_written > 0
 
 
 def test_other_kernels_are_not_chunked() -> None:
-    assert multi_tensor("nvjet_sm90_tst_64x8_64x16_1x2_h_bz_bias_TNT", 132) is None
-    adam = "FusedAdamMathFunctor<float, 4, (AdamMode)0, false>"
-    assert multi_tensor(FOREACH.format(lists=4, functor=adam), 8) is None
+    adam = FOREACH.format(lists=4, functor="FusedAdamMathFunctor<float, 4, (AdamMode)0, false>")
+    for name in ("nvjet_sm90_tst_64x8_64x16_1x2_h_bz_bias_TNT", adam):
+        kernel = Launch(name, "", 320)
+        assert multi_tensor(kernel, [kernel]) is None
 
 
 @pytest.mark.parametrize(

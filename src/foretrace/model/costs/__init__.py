@@ -32,21 +32,20 @@ from foretrace.model.costs._cost import (
     Launch,
     Price,
     Share,
-    estimate,
     unknown,
 )
 from foretrace.model.costs._names import cub_part, element_type, multi_tensor
 from foretrace.model.costs.occupancy import occupancy
-from foretrace.model.costs.roofline import Roofline, peak_flops, position
+from foretrace.model.costs.roofline import Roofline, Work, peak_flops, position
 from foretrace.schema.cost import Certainty
 
 __all__ = [
     "Certainty", "Cost", "CostKind", "Launch", "OpCall", "Price", "Roofline", "Share", "Tensor",
-    "attribute", "cost", "element_type", "kinds", "multi_tensor", "occupancy", "peak_flops",
+    "Work", "attribute", "cost", "element_type", "kinds", "multi_tensor", "occupancy", "peak_flops",
     "position",
 ]  # fmt: skip
 
-GENERAL = "this op has no price; each tensor argument counted once"
+UNPRICED = "this op has no cost model"
 # No GPU comes near it. A damaged or hostile trace can, and tables hold 64-bit integers.
 LARGEST = 2**63 - 1
 # The roles that compute a matrix product. The other kernels of such an op help (a split-K
@@ -58,25 +57,25 @@ LONGEST_NAME = 4096  # real names end before; a pattern may read a name once for
 def cost(call: OpCall) -> Cost | None:
     """The cost of one call; None when the trace recorded no shapes for it.
 
-    An op without a price, or a call that its price cannot interpret, gets the general estimate:
-    every tensor argument touched once. It leaves out results that are not arguments and counts
-    arguments that are used in part as a whole.
+    An op without a price has none, and neither has a call that its price cannot interpret: its
+    arguments may be used in part (a key-value cache, an embedding table), and its results may not
+    be among them.
     """
     price = _price(call.name)
-    if price is None and call.kwargs.get("kernel_backend") == "triton":
-        price = _price("triton_")
     try:
         found = price(call) if price else None
     except Unpriced:
         found = None
-    found = found or estimate(call.every_tensor(), GENERAL)
-    return None if found is None else _believable(found)
+    if found is None:
+        return unknown(UNPRICED) if call.every_tensor() else None
+    return _believable(found)
 
 
 def _believable(found: Cost) -> Cost:
-    if max(found.flops or 0, found.bytes or 0) > LARGEST:
+    amounts = (found.flops or 0, found.bytes_read or 0, found.bytes_written or 0, found.bytes or 0)
+    if max(amounts) > LARGEST:
         return unknown("the recorded shapes exceed any memory")
-    return found
+    return unknown("a recorded size is negative") if min(amounts) < 0 else found
 
 
 def attribute(
@@ -95,7 +94,7 @@ def attribute(
     to none of them alone: a kernel gets what its name says that it moves at least.
 
     `names` and `blocks` (thread blocks in the grid) are optional. They identify those parts, the
-    element type of lists, and the upper bound of chunked multi-tensor kernels.
+    element type of lists, and the whole chunks of multi-tensor kernels.
     """
     names = [name[:LONGEST_NAME] for name in names]
     if names and not call.list_type:
@@ -128,12 +127,12 @@ def _part(
     call: OpCall, kernel: Launch, kernels: Sequence[Launch], share: Cost, flops_note: str
 ) -> Cost:
     """The bytes that the kernel's name states, with its share of the FLOP."""
-    chunk = multi_tensor(kernel.name, kernel.blocks)
+    chunk = multi_tensor(kernel, kernels)
     if chunk is not None:
         return chunk
     found = _share(call, kernel, kernels) or cub_part(kernel)
     if found is None or found.bytes is None:
-        return share
+        return share if found is None or share.flops is not None else found
     notes = (found.note, flops_note if share.flops is not None else "")
     return replace(found, flops=share.flops, note="; ".join(note for note in notes if note))
 

@@ -12,7 +12,7 @@ from foretrace.model.costs._types import NOT_TENSORS, SCALAR_TYPES, SIZES
 
 
 class Unpriced(LookupError):
-    """The call has no tensor where a price needs one; the call gets the general estimate."""
+    """The call has no tensor where a price needs one; the call then has no cost."""
 
 
 class Tensor(Struct, frozen=True):

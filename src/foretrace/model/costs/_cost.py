@@ -66,9 +66,8 @@ Share = Callable[[OpCall, Launch, Sequence[Launch]], Cost | None]
 class CostKind(Struct, frozen=True):
     """The prices of one kind of op, by op name; a name that ends in `*` covers all that begin so.
 
-    A price returns None for a call it cannot interpret; such a call gets the general estimate. A
-    share states what one of several kernels of a call moves at least; None if its name does not
-    say.
+    A price returns None for a call that it cannot interpret; such a call has no cost. A share
+    states what one of several kernels of a call moves at least; None if its name does not say.
     """
 
     prices: Mapping[str, Price]

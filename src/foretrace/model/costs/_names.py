@@ -8,6 +8,7 @@ but the last can hold. Names come from the trace and may be long and odd: every 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from foretrace.model.costs._call import Tensor
 from foretrace.model.costs._cost import Cost, Launch, at_least
@@ -17,6 +18,11 @@ from foretrace.schema.cost import Certainty
 # ATen's multi-tensor kernels give each block one chunk of this many elements (kChunkSize in
 # MultiTensorApply.cuh).
 CHUNK = 65_536
+# Blocks of one launch at most, and tensors of one launch at most by the number of lists
+# (depth_to_max_blocks and depth_to_max_tensors there). Kernel arguments hold 4 KiB, or 32 KiB in
+# builds for CUDA 13 and later.
+_FEW, _MANY = 320, 2240
+_TENSORS = {_FEW: (110, 64, 48, 36, 30), _MANY: (770, 448, 336, 252, 210)}
 # A radix sort takes 8 bits of the keys per sweep (ONESWEEP_RADIX_BITS in dispatch_radix_sort.cuh).
 BINS = 256
 # Nominal items per thread are for 4-byte values; others scale (MemBoundScaling, util_arch.cuh).
@@ -54,16 +60,38 @@ def element_type(kernel_name: str) -> str:
     return typed[1] if typed and typed[1] in SIZES else ""
 
 
-def multi_tensor(kernel_name: str, blocks: int) -> Cost | None:
-    """What a chunked multi-tensor kernel moves at most, its last chunks whole; else None."""
-    found = after(kernel_name, "multi_tensor_apply_kernel<", _FUNCTOR)
+def multi_tensor(kernel: Launch, kernels: Sequence[Launch]) -> Cost | None:
+    """What a chunked multi-tensor kernel moves at least; None for any other kernel."""
+    found = after(kernel.name, "multi_tensor_apply_kernel<", _FUNCTOR)
     size = SIZES.get(found[1]) if found else None
-    if found is None or size is None or blocks <= 0:
+    if found is None or size is None:
         return None
-    elements = blocks * CHUNK
-    note = f"at most {blocks} whole chunks of {CHUNK:,} elements"
+    chunks = whole_chunks(kernel, kernels, int(found[2]))
+    elements, note = chunks * CHUNK, chunk_note(kernel, chunks)
+    if not chunks:
+        return Cost(None, None, None, note)
     read, written = int(found[3]) * elements * size, elements * size
-    return Cost(elements, read, written, note, Certainty.ESTIMATE)
+    return Cost(elements, read, written, note, Certainty.AT_LEAST)
+
+
+def whole_chunks(kernel: Launch, kernels: Sequence[Launch], lists: int) -> int:
+    """How many of a launch's chunks are whole for certain; 0 if none is.
+
+    Each block has one chunk, and only the last chunk of a tensor is cut. A launch that reached the
+    limit of blocks, or exceeded that of the smaller one, tells which limits the build has.
+    """
+    most = max((each.blocks for each in kernels if each.name == kernel.name), default=0)
+    limit = _FEW if most == _FEW else _MANY if most > _FEW else 0
+    if not limit or not 0 < lists <= len(_TENSORS[limit]):
+        return 0
+    return max(0, kernel.blocks - _TENSORS[limit][lists - 1])
+
+
+def chunk_note(kernel: Launch, chunks: int) -> str:
+    """How many chunks are counted, of how many."""
+    if not chunks:
+        return f"{kernel.blocks} chunks of up to {CHUNK:,} elements; their sizes are not recorded"
+    return f"{chunks} of {kernel.blocks} chunks of {CHUNK:,} elements; the others may be cut"
 
 
 def cub_part(kernel: Launch, items: int | None = None) -> Cost | None:

@@ -36,8 +36,28 @@ LIMITS: dict[str, _Limits] = {
 }
 
 
+class Residence(Struct, frozen=True):
+    """How many blocks of a footprint an SM holds at once, and what allows no more."""
+
+    blocks: int
+    warps: int
+    of_warps: int
+    limited_by: str
+
+    @property
+    def share(self) -> float:
+        """The occupancy, 0 to 1."""
+        return self.warps / self.of_warps
+
+
 def occupancy(registers: int, shared_bytes: int, threads: int, arch: str) -> float | None:
-    """The share of an SM's warps that blocks of this footprint can fill, 0 to 1.
+    """The share of an SM's warps that blocks of this footprint can fill, 0 to 1; see `residence`"""
+    found = residence(registers, shared_bytes, threads, arch)
+    return None if found is None else found.share
+
+
+def residence(registers: int, shared_bytes: int, threads: int, arch: str) -> Residence | None:
+    """What an SM holds of blocks of this footprint.
 
     `registers` per thread, `shared_bytes` static and dynamic per block, `threads` per block. None
     for an architecture without known limits (AMD among them), for an empty block, and for a block
@@ -47,9 +67,15 @@ def occupancy(registers: int, shared_bytes: int, threads: int, arch: str) -> flo
     if limits is None or threads <= 0 or registers < 0 or shared_bytes < 0:
         return None
     warps = -(-threads // WARP)
-    by_footprint = min(_by_registers(registers, warps), _by_shared(shared_bytes, limits))
-    blocks = min(limits.blocks, limits.warps // warps, by_footprint)
-    return blocks * warps / limits.warps if blocks > 0 else None
+    fitting = {
+        "warps": limits.warps // warps,
+        "blocks": limits.blocks,
+        "registers": _by_registers(registers, warps),
+        "shared memory": _by_shared(shared_bytes, limits),
+    }
+    least = min(fitting, key=lambda limit: fitting[limit])
+    blocks = fitting[least]
+    return Residence(blocks, blocks * warps, limits.warps, least) if blocks > 0 else None
 
 
 def _by_registers(registers: int, warps: int) -> int:

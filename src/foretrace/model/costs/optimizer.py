@@ -2,9 +2,9 @@
 once.
 
 The profiler records neither the sizes of lists beyond 30 tensors nor their element type (see
-`foreach`), so most real models leave these unknown. Each kernel is then bounded by its blocks: one
-chunk of every list each. FLOP per parameter depends on the options of the optimizer and is not
-counted.
+`foreach`), so most real models leave these unknown. Of each kernel the chunks count that are whole
+for certain: a block has one chunk of every list. FLOP per parameter depends on the options of the
+optimizer and is not counted.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from foretrace.model.costs._call import OpCall, Tensor, total
 from foretrace.model.costs._cost import UNSIZED, Cost, CostKind, Launch, Price, moved_lists
-from foretrace.model.costs._names import CHUNK, after
+from foretrace.model.costs._names import CHUNK, after, chunk_note, whole_chunks
 from foretrace.schema.cost import Certainty
 
 # `FusedAdamMathFunctor<T, lists, ...>`: parameters, gradients and states, all of one type.
@@ -35,16 +35,17 @@ def _step(written: tuple[int, ...], read_only: tuple[int, ...]) -> Price:
 
 
 def _share(call: OpCall, kernel: Launch, kernels: Sequence[Launch]) -> Cost | None:
-    """At most whole chunks. Gradients are written too if the call has a scale for them."""
+    """Chunks that are whole. Gradients are written too if the call has a scale for them."""
     found = after(kernel.name, "multi_tensor_apply_kernel<", _FUNCTOR)
-    if found is None or kernel.blocks <= 0:
+    if found is None:
         return None
-    chunk, lists = total([Tensor((kernel.blocks, CHUNK), found[1])]), int(found[2])
-    if chunk is None:
-        return None
+    lists = int(found[2])
+    chunks = whole_chunks(kernel, kernels, lists)
+    each, note = total([Tensor((chunks, CHUNK), found[1])]), chunk_note(kernel, chunks)
+    if not each:
+        return Cost(None, None, None, note)
     writes = lists if any(call.arguments()) else lists - 1
-    note = f"at most {kernel.blocks} whole chunks of {CHUNK:,} elements of {lists} lists"
-    return Cost(None, lists * chunk, writes * chunk, note, Certainty.ESTIMATE)
+    return Cost(None, lists * each, writes * each, note, Certainty.AT_LEAST)
 
 
 # (self, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps, ...); without amsgrad the

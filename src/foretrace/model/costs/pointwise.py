@@ -9,14 +9,19 @@ written once.
 - The result's type follows PyTorch's promotion. A 0-d operand beside larger ones is most often a
   Python number (`x * 0.5` shows a 0-d double): it decides the type as a number would, and its 8
   bytes are not counted.
-- One operand given twice (`x * x`) counts twice: a trace records shapes, not addresses.
+- One operand given twice (`x * x`) counts twice: a trace records shapes, not addresses. Optimizers
+  call `addcmul_` with one gradient as both factors, so equal factors count once there, as a lower
+  bound.
 """
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from foretrace.model.costs._call import OpCall, Tensor, broadcast
 from foretrace.model.costs._cost import Cost, CostKind, Price, moved, table
 from foretrace.model.costs._types import BOOL, FLOATING, INTEGER, category, promote, with_number
+from foretrace.schema.cost import Certainty
 
 ARITHMETIC, SELECTION = 1, 0  # FLOP per result element
 
@@ -41,7 +46,7 @@ _BINARY_TO_FLOAT = (
 )
 _LOGIC = "bitwise_and bitwise_or bitwise_xor __and__ __or__ __xor__"
 _COMPARE = "eq ne lt le gt ge logical_and logical_or logical_xor"
-_TERNARY = "addcmul addcdiv lerp clamp clip clamp_min clamp_max"
+_TERNARY = "addcdiv lerp clamp clip clamp_min clamp_max"
 # Of a gradient (or prediction) and the saved input (or target).
 _PAIRS = """
     gelu_backward silu_backward sigmoid_backward tanh_backward threshold_backward
@@ -95,6 +100,18 @@ def _number_category(text: str) -> int:
     return INTEGER if text.lstrip("+-").isdigit() else FLOATING
 
 
+def _addcmul(call: OpCall) -> Cost | None:
+    """addcmul (self, tensor1, tensor2): equal factors may be one tensor."""
+    whole, factor = pointwise((0, 1, 2))(call), call.tensor(1)
+    if whole is None or factor is None or factor != call.tensor(2) or not factor.dims:
+        return whole
+    read, once = whole.bytes_read, factor.bytes
+    if read is None or once is None:
+        return whole
+    note = "the factors may be one tensor, which is read once"
+    return replace(whole, bytes_read=read - once, note=note, certainty=Certainty.AT_LEAST)
+
+
 def _glu(call: OpCall) -> Cost:
     """glu (self, dim): the output has half the size."""
     whole = call.need(0)
@@ -123,6 +140,7 @@ KIND = CostKind(
         **_both(_LOGIC, pointwise((0, 1), flop=SELECTION)),
         **_both(_COMPARE, pointwise((0, 1), "bool", SELECTION)),
         **_both(_TERNARY, pointwise((0, 1, 2))),
+        **_both("addcmul", _addcmul),
         **_both("masked_fill", pointwise((0, 1), flop=SELECTION, typed=(0,))),
         **_both("tril triu", pointwise((0,), flop=SELECTION)),
         **_both(_PAIRS, pointwise((0, 1))),

@@ -1,29 +1,28 @@
-"""Where a kernel lies under the roofline of its GPU: how near to the peak rate and to the
-bandwidth, and which of them limits it.
+"""Where a kernel lies under the roofline of its GPU: its rates, and the roof nearest to it.
 
-A kernel that comes near neither is `unknown`: its time goes into something that FLOP and bytes do
-not show (too little work to fill the GPU, latency, scattered access).
+The nearest roof is the one of which it reaches the larger share: the time that its FLOP take at the
+peak rate, or its bytes at the memory's bandwidth, divided by its own time. A trace does not always
+say which units a product ran on (TF32 or plain float32). The lowest peak then decides whether the
+arithmetic can be nearer than the memory at all; if it can, neither roof is the nearest for certain.
 
-Both fractions use what the op must do. A kernel whose data is still in the cache moves it faster
-than the memory could, so `of_peak_bandwidth` may exceed 1; a kernel that moves its data several
-times shows too low a figure.
+Bytes are what the op must move. A kernel that finds them in the L2 cache moves them faster than the
+memory could: its roof is then `l2`, whose rate no vendor states.
 """
 
 from __future__ import annotations
 
 from msgspec import Struct
 
+from foretrace.schema.cost import Certainty
 from foretrace.schema.device import Device
 
-# On an H200 (torch 2.11, the recorded traces, medians per shape): matrix products of 8 GFLOP and
-# more reach 0.60 to 0.87 of the compute roof; vectorized element-by-element kernels of 10 MB and
-# more reach 0.55 to 1.08 of the bandwidth, strided ones 0.24 to 0.51; kernels that move less than 1
-# MB stay below 0.12 of either.
-NEAR = 0.25
-# Near both roofs, the higher fraction binds unless the other is within this factor: in the same
-# traces the two fractions of a product lie 2.2 apart or more at 8 GFLOP, and 1.1 or less at 2 GFLOP
-# (4096x1024x256: 0.33 and 0.35).
-CLOSE = 1.5
+# How many times the memory's bandwidth a cache may give before the cost is wrong instead. In the
+# H200's traces (torch 2.11) exact costs reach 1.14 times.
+CACHE_GAIN = 2.0
+# From this share on a kernel is at its roof: in the same traces products of 8 GFLOP and more reach
+# 0.60 to 0.87 of the peak rate, vectorized element-by-element kernels of 50 MB and more reach 0.63
+# to 0.98 of the bandwidth.
+AT_ROOF = 0.7
 
 # Element types as traces and kernel names write them, by the key of `Device.peak_flops`.
 _KEYS = {
@@ -39,55 +38,74 @@ _KEYS = {
 
 
 class Roofline(Struct, frozen=True):
-    """Rates that a kernel reached and the roofs above it; None for what is not known.
+    """Rates that a kernel reached, and shares of the roofs above it; None for what is not known.
 
-    `intensity` and `ridge` are FLOP per byte: below the ridge the bandwidth is the lower roof.
-    `bound` is compute, memory, mixed or unknown, and `why` says what decided it.
+    `nearest` is compute, memory, l2 or unknown, and `share` is of that roof, 0 to 1. `work_ns` is
+    the time that its work takes at the roof.
     """
 
-    tflops: float | None
-    gbps: float | None
-    intensity: float | None
-    ridge: float | None
-    of_peak_flops: float | None
-    of_peak_bandwidth: float | None
-    bound: str
-    why: str = ""
+    tflops: float | None = None
+    gbps: float | None = None
+    nearest: str = "unknown"
+    share: float | None = None
+    work_ns: float | None = None
 
 
-def position(
-    device: Device | None,
-    dtype: str | None,
-    flops: int | None,
-    moved_bytes: int | None,
-    dur_ns: float | None,
-    *,
-    tensor_core: bool | None = None,
-) -> Roofline:
-    """The place of a kernel that computed `flops` and moved `moved_bytes` in `dur_ns`.
+class Work(Struct, frozen=True):
+    """What a kernel computed and moved in `ns`; None for what is not known.
 
     `dtype` is the type of its operands, as a trace or a kernel name writes it. `tensor_core` says
     whether it ran on matrix units, which only the kernel's name states: float32 and float64 have a
     peak for either case, and with None the peak is unknown where the two differ. 16-bit types count
     as matrix work unless it is False; off the matrix units PyTorch computes them in float32.
     """
-    seconds = dur_ns / 1e9 if dur_ns and dur_ns > 0 else None
-    rate = flops / seconds if flops is not None and seconds else None
-    traffic = moved_bytes / seconds if moved_bytes is not None and seconds else None
-    top = peak_flops(device, dtype, tensor_core)
-    of_flops = rate / top if rate is not None and top else None
-    of_bandwidth = traffic / device.bytes_per_s if traffic is not None and device else None
-    bound, why = _bound(of_flops, of_bandwidth)
-    return Roofline(
-        None if rate is None else rate / 1e12,
-        None if traffic is None else traffic / 1e9,
-        flops / moved_bytes if flops is not None and moved_bytes else None,
-        top / device.bytes_per_s if top and device else None,
-        of_flops,
-        of_bandwidth,
-        bound,
-        why,
-    )
+
+    flops: int | None
+    bytes: int | None
+    ns: float | None
+    dtype: str | None = None
+    tensor_core: bool | None = None
+    certainty: str = Certainty.EXACT
+
+
+def position(device: Device | None, work: Work) -> Roofline:
+    """The place of a kernel under the roofs of its GPU."""
+    if not work.ns or work.ns <= 0:
+        return Roofline()
+    tflops = None if work.flops is None else work.flops / work.ns / 1e3
+    gbps = None if work.bytes is None else work.bytes / work.ns
+    if device is None:
+        return Roofline(tflops, gbps)
+    peak = peak_flops(device, work.dtype, work.tensor_core)
+    lowest = peak or device.peak_flops.get("fp32") or min(device.peak_flops.values())
+    compute = (work.flops or 0) / lowest * 1e9
+    memory = (work.bytes or 0) / device.bytes_per_s * 1e9
+    if memory > work.ns:
+        return Roofline(tflops, None, "l2")
+    if work.bytes is not None and memory >= compute:
+        return Roofline(tflops, gbps, "memory", memory / work.ns, memory)
+    if peak is None or (work.bytes is None and compute < AT_ROOF * work.ns):
+        return Roofline(tflops, gbps)
+    return Roofline(tflops, gbps, "compute", compute / work.ns, compute)
+
+
+def impossible(device: Device | None, work: Work) -> str:
+    """Why no kernel of this time can have this cost; "" if it can.
+
+    Bytes beyond the bandwidth are possible where the cache can hold what exceeds it. An estimate
+    beyond the bandwidth is wrong: it counts what is not moved.
+    """
+    if device is None or not work.ns or work.ns <= 0:
+        return ""
+    peak = peak_flops(device, work.dtype, work.tensor_core) or max(device.peak_flops.values())
+    if (work.flops or 0) > peak * work.ns / 1e9:
+        return "the counted FLOP exceed the GPU's peak rate: no cost"
+    most = device.bytes_per_s * work.ns / 1e9
+    exact = work.certainty != Certainty.ESTIMATE
+    cached = min(device.cache_bytes or 0, most * (CACHE_GAIN - 1)) if exact else 0
+    if (work.bytes or 0) > most + cached:
+        return "the counted bytes exceed the GPU's bandwidth: no cost"
+    return ""
 
 
 def peak_flops(
@@ -106,17 +124,3 @@ def peak_flops(
     if key in ("bf16", "fp16") and tensor_core is False:
         return peaks.get("fp32")
     return peaks.get(key)
-
-
-def _bound(of_flops: float | None, of_bandwidth: float | None) -> tuple[str, str]:
-    if of_flops is None and of_bandwidth is None:
-        return "unknown", "the cost, the time or the device is not known"
-    compute, memory = of_flops or 0.0, of_bandwidth or 0.0
-    if max(compute, memory) < NEAR:
-        return "unknown", f"below {NEAR:.0%} of both roofs: neither explains its time"
-    if min(compute, memory) >= NEAR and max(compute, memory) < CLOSE * min(compute, memory):
-        return "mixed", "near both roofs"
-    if compute > memory:
-        return "compute", f"{compute:.0%} of the peak rate"
-    cached = ", more than the memory gives: partly from cache" if memory > 1 else ""
-    return "memory", f"{memory:.0%} of the bandwidth{cached}"

@@ -1,12 +1,17 @@
 """Compiled Triton kernels, from the arguments that Inductor's launcher records: each tensor
 argument counted once.
 
-The record does not say which arguments are inputs, outputs or both, nor which part of each is
-touched, so this is an estimate. An argument that is read and written in place moves twice what is
-counted (a fused gelu and mul that reuses its input's buffer moves 151 MB, of which 101 MB are
-counted); one that is used in part moves less. FLOP are not known. A kernel that picks rows or
-elements by an index (an embedding, the loss of the right class) reaches at most one element of a
-table for each point of its grid, whose sizes follow the tensors among the arguments.
+The record does not say which arguments are inputs, outputs or both. An argument that is read and
+written in place moves twice what is counted: a fused gelu and mul that reuses its input's buffer
+moves 151 MB, of which 101 MB are counted. A kernel reaches at most one element of an argument for
+each point of its grid, whose sizes follow the tensors among the arguments: a slice of a larger
+buffer counts at the size of the slice. FLOP are not known.
+
+The count is a lower bound where every argument covers the grid or one of its sizes, as a pointwise
+kernel and the rows and weights of a reduction do. Elsewhere it is an estimate: an argument may be
+used in part, and so may a table whose rows or elements an index picks (an embedding, the loss of
+the right class). A kernel whose sizes are not recorded has no cost, and neither has one that a
+person wrote: it may take a cache or a table of which it uses little.
 """
 
 from __future__ import annotations
@@ -14,26 +19,45 @@ from __future__ import annotations
 import math
 import re
 
-from foretrace.model.costs._call import OpCall, Tensor
-from foretrace.model.costs._cost import Cost, CostKind, estimate
+from msgspec.structs import replace
 
-NOTE = "each tensor argument once; an argument updated in place moves twice that"
-PICKING = r"triton_(?:poi|per|red)_fused_.*(?:embedding|gather|index|nll_loss)"
+from foretrace.model.costs._call import OpCall, Tensor
+from foretrace.model.costs._cost import Cost, CostKind, estimate, unknown
+from foretrace.schema.cost import Certainty
+
+NOTE = "each tensor argument once; one that is updated in place moves twice that"
+_PICKING = re.compile(r"triton_(?:poi|per|red)_fused_.*(?:embedding|gather|index|nll_loss|scatter)")
+# How many sizes a kernel has at least: `xnumel`, and `r0_numel` where it reduces.
+_FEWEST = {"poi": 1, "per": 2, "red": 2}
 
 
 def _fused(call: OpCall) -> Cost | None:
     tensors = call.every_tensor()
-    points = _points(call) if re.match(PICKING, call.name) else 0
-    if points > 0:
-        tensors = tuple(Tensor((min(tensor.stored, points),), tensor.type) for tensor in tensors)
-    return estimate(tensors, NOTE)
+    sizes = _sizes(call, {tensor.stored for tensor in tensors})
+    if not sizes:
+        return unknown("the kernel may use its arguments in part")
+    points = math.prod(sizes)
+    reached = [Tensor((min(tensor.stored, points),), tensor.type) for tensor in tensors]
+    found = estimate(reached, NOTE)
+    covered = all(tensor.stored in {points, *sizes} for tensor in tensors)
+    if found is None or not covered or _PICKING.match(call.name):
+        return found
+    return replace(found, certainty=Certainty.AT_LEAST)
 
 
-def _points(call: OpCall) -> int:
-    """The product of the kernel's sizes (`xnumel`, `r0_numel`); 0 if unknown."""
-    sizes = [call.integer(place) for place, kind in enumerate(call.types) if kind == "Scalar"]
-    known = [size for size in sizes if size is not None]
-    return math.prod(known) if sizes and len(known) == len(sizes) else 0
+def _sizes(call: OpCall, stored: set[int]) -> tuple[int, ...]:
+    """The sizes of the kernel's grid (`xnumel`, `r0_numel`), which come last; () if unknown.
+
+    Other numbers may precede them. The last ones whose product is the size of a tensor are the
+    sizes; where no product is, all numbers are if there are no more than a kernel has at least.
+    """
+    fewest = _FEWEST.get(call.name.split("_")[1], 0)
+    found = [call.integer(place) for place, kind in enumerate(call.types) if kind == "Scalar"]
+    numbers = tuple(number or 0 for number in found)
+    for count in range(len(numbers), fewest - 1 if fewest else len(numbers), -1):
+        if math.prod(numbers[-count:]) in stored - {0}:
+            return numbers[-count:]
+    return numbers if 0 < len(numbers) <= fewest and all(size > 0 for size in numbers) else ()
 
 
 KIND = CostKind({"triton_*": _fused})

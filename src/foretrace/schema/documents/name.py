@@ -1,10 +1,13 @@
-"""`foretrace name --json`: the parts of a kernel name; names from stdin give a list."""
+"""`foretrace name --json`: the parts of a kernel name; names from stdin give a list.
+
+Two names give the document of the first, with the second as `other` and what differs as `changed`.
+"""
 
 from __future__ import annotations
 
 from msgspec import UNSET, Struct, UnsetType
 
-from foretrace.schema.kernel import KernelId, Part
+from foretrace.schema.kernel import FieldChange, KernelId, Part
 
 
 class OnCard(Struct, frozen=True):
@@ -25,6 +28,8 @@ class DecodedName(Struct, frozen=True):
     fields: dict[str, str | int | bool | list[int | str] | None]
     parts: tuple[Part, ...]
     gpu: OnCard | UnsetType = UNSET
+    other: DecodedName | UnsetType = UNSET
+    changed: tuple[FieldChange, ...] | UnsetType = UNSET
 
     @classmethod
     def of(cls, kernel: KernelId, gpu: OnCard | UnsetType = UNSET) -> DecodedName:

@@ -110,7 +110,7 @@ export function showLadder(node, climb) {
   const { hit, miss, unknown } = climb.counts;
   replace(node, make("h2", {}, "Ladder"),
     make("p", { class: "faint" }, nameOf(`${climb.source ?? ""}: ${climb.device ?? "no device named"}, torch ${climb.torch ?? "unknown"}`)),
-    make("p", {}, `${numberText(climb.claims.length)} claims: ${hit ?? 0} hold, ${miss ?? 0} do not hold, ${unknown ?? 0} unknown.`),
+    make("p", {}, `${numberText(climb.claims.length)} claims: ${hit ?? 0} hold, ${miss ?? 0} do not hold, ${unknown ?? 0} inconclusive here.`),
     wordTable(["setup", "what changed", "what stayed the same"], climb.article.map((row) => [row.setup, sentencesOf(row.changed), sentencesOf(row.same)])),
     make("details", {}, make("summary", {}, "Every claim"), claimTable(climb.claims).node));
 }

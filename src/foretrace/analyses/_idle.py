@@ -1,0 +1,77 @@
+"""Idle GPU time as the rules count it: that of a typical step, and only what the trace proves.
+
+The typical step is the one with the median idle time, so a cold first step counts for nothing and
+the parts of a figure add up. Without steps, it is the whole recording. A run record beside the
+trace limits what a faster host can save.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from foretrace.model import wall
+from foretrace.model.idle import Idle, windows_of
+from foretrace.model.intervals import Bools, Ints
+from foretrace.model.trace import Trace
+from foretrace.schema.finding import Finding, Rule
+from foretrace.units import plural, time_text
+
+
+def typical_idle(trace: Trace) -> Idle:
+    """The gaps of the step with the median idle time; of the recording where there are no steps."""
+    windows = [windows_of(trace, span) for span in trace.spans.steps]
+    found = [trace.gaps.inside(mine) for mine in windows if mine]
+    if not found:
+        return trace.idle
+    found.sort(key=lambda idle: int(idle.length.sum()))
+    return found[(len(found) - 1) // 2]
+
+
+def step_ns(trace: Trace) -> int:
+    """How long a step takes on all its GPUs together, busy or idle; or the recording."""
+    windows = [windows_of(trace, span) for span in trace.spans.steps]
+    times = [sum(end - begin for _, begin, end in mine) for mine in windows if mine]
+    return int(np.median(times)) if times else trace.idle.window_ns
+
+
+def lost_launches(trace: Trace) -> Ints:
+    """Launches without GPU work in the trace: captured into a graph, or their events were lost."""
+    host = trace.host
+    return np.setdiff1d(np.flatnonzero(host.is_launch & host.timed), trace.gpu.launch)
+
+
+def unproven(trace: Trace, idle: Idle) -> Bools:
+    """Gaps in which the host made such launches: what they launched may have run in the gap."""
+    made = np.sort(trace.host.start[lost_launches(trace)])
+    return np.searchsorted(made, idle.start) < np.searchsorted(made, idle.end)
+
+
+def untold(trace: Trace, rule: Rule) -> Finding | None:
+    """The finding of a rule that has no answer because most idle time is not proven."""
+    idle = typical_idle(trace)
+    if idle.length[unproven(trace, idle)].sum() <= idle.length.sum() / 2:
+        return None
+    count = plural(len(lost_launches(trace)), "launch has", "launches have")
+    detail = f"needs GPU events: {count} none here (captured into a CUDA graph, or lost)"
+    return Finding(rule.name, "skipped", rule.title, detail)
+
+
+def limited(trace: Trace, ns: float) -> int:
+    """A saving of host time, at most what the run record leaves of it."""
+    limit = wall.idle_limit_ns(trace)
+    return round(ns if limit is None else min(ns, limit))
+
+
+def most_idle(trace: Trace) -> int:
+    """GPU idle time of a step: no saving on the host alone can exceed it."""
+    idle = typical_idle(trace)
+    return limited(trace, idle.length[~unproven(trace, idle) & ~idle.of("queue")].sum())
+
+
+def host_note(trace: Trace) -> str:
+    """What every figure of host time needs beside it."""
+    limit = wall.idle_limit_ns(trace)
+    if limit is None:
+        return "Host times include profiler overhead."
+    text = time_text(round(limit))
+    return f"Without the profiler the GPU is idle for at most {text} (run record)."

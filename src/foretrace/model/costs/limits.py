@@ -1,0 +1,187 @@
+"""What holds a kernel back from the roof nearest to it, as far as the trace has evidence.
+
+A kernel is at its roof from 70% of it on. Below, its bound is
+
+    latency   when its work takes next to no time at the roof, or more than 30% of the SMs have no
+              block: neither roof can be reached
+    l2        when its bytes exceed the memory's bandwidth, so that a cache gave part of them
+    compute, memory
+              else, the nearest roof, whatever the distance. What holds it back is named where the
+              launch, the kernel's name or the strides of its operands show it, in this order:
+              little time beside the work, a last wave that is mostly empty, an operand that is
+              strided or broadcast, a cast, few resident warps, split K. Otherwise the cause is
+              not in the trace.
+    unknown   when its cost is not known, or too little of it is: few bytes for certain and no FLOP
+
+Each cause must be able to explain the distance alone: SMs without a block and an empty last wave
+count from 30% of the GPU on. Few warps are no cause for products and attention, whose fastest
+kernels run at 12% occupancy. Grids of AMD's traces count threads or blocks, depending on how the
+kernel was launched, and are no evidence.
+"""
+
+from __future__ import annotations
+
+import math
+
+from msgspec import Struct
+
+from foretrace.model.costs.occupancy import WARP, Residence, residence
+from foretrace.model.costs.roofline import AT_ROOF, Roofline, Work
+from foretrace.schema.cost import Certainty
+from foretrace.schema.device import Device
+from foretrace.units import bytes_text, plural, time_text
+
+# On an H200 (torch 2.11, the recorded traces): no kernel with less work than 1.25 us at the roof
+# reaches 70% of it, and kernels with next to none (0.25 us) take 1 to 4.5 us in all.
+SMALL_NS, TINY_NS, SETUP_NS = 1250, 250, 5000
+# Bytes that may be more, at less than this share of the bandwidth: arithmetic that is not counted
+# may take the time as well.
+FAINT = 0.1
+# What an almost empty kernel takes in most cases (the median of 160 is 1.5 us): a kernel that takes
+# no longer beside its work at the roof spends the difference on starting and ending.
+START_NS = 1500
+# Products fill and drain a pipeline of tiles as well: those with less than 17 us of work at the
+# roof take 3 to 8 us beside it, and none of them reaches 70%. The same tiles reach 87% of compute
+# with 310 us of work.
+PRODUCT_START_NS = 8000
+# Up to here a kernel is short whatever it moved: enough for costs that are lower bounds.
+SHORT_NS = 3000
+# To keep 4.8 TB/s busy for 0.7 us of latency takes about 25 KB in flight per SM; 12 of 64 warps
+# with 16 bytes a thread hold 6 KB. In the same traces 16 warps still reach 68% of the bandwidth.
+FEW_WARPS = 0.2
+
+_ROOFS = {"compute": "compute", "memory": "HBM"}
+_ABOUT = {Certainty.AT_LEAST: "at least ", Certainty.ESTIMATE: "about "}
+NOT_IN_TRACE = "cause not in the trace"
+
+
+class Footprint(Struct, frozen=True):
+    """How a kernel was launched; 0 for what is not recorded. `blocks` is of its largest grid."""
+
+    blocks: int = 0
+    threads: int = 0
+    registers: int = 0
+    shared_bytes: int = 0
+
+
+class Traits(Struct, frozen=True):
+    """What the role, the name and the operands of a kernel say about how it works."""
+
+    role: str = ""
+    strided: bool = False
+    broadcast: bool = False
+    cast: bool = False
+    split_k: bool = False
+
+
+def limit(
+    device: Device | None, work: Work, place: Roofline, launch: Footprint, traits: Traits
+) -> tuple[str, str]:
+    """The bound of a kernel, and a phrase for what limits it; "" where no cost is known."""
+    if traits.role == "comms":
+        return "comms", "the links, or ranks that wait"
+    if work.flops is None and work.bytes is None:
+        return "unknown", ""
+    if device is None:
+        return "unknown", "the GPU's peaks are not known"
+    if not work.ns:
+        return "unknown", "its time is not recorded"
+    if place.nearest == "l2":
+        return "l2", "from L2, faster than HBM"
+    if place.share is None or place.work_ns is None:
+        return _half_known(work)
+    if place.share >= AT_ROOF:
+        return place.nearest, _at_roof(place, work)
+    starved = _starved(device, work, place, launch)
+    if starved:
+        return "latency", f"latency: {starved}"
+    if work.flops is None and work.certainty != Certainty.EXACT and place.share < FAINT:
+        return "unknown", f"{_reached(place, work)}, FLOP not known"
+    return place.nearest, _below(device, work, place, launch, traits)
+
+
+def _half_known(work: Work) -> tuple[str, str]:
+    """Without the bytes, or without the peak of its units, no roof is the nearest for certain."""
+    if work.bytes is None:
+        return "unknown", "far from compute, bytes not known"
+    return "compute", "the peak of its units is not known"
+
+
+def _at_roof(place: Roofline, work: Work) -> str:
+    share, _, roof = _reached(place, work).rpartition(" of ")
+    return f"at the {roof} roof ({share})"
+
+
+def _about(place: Roofline, work: Work) -> str:
+    """A lower bound is one of bytes: the FLOP beside it are exact."""
+    if place.nearest == "compute" and work.certainty == Certainty.AT_LEAST:
+        return ""
+    return _ABOUT.get(Certainty(work.certainty), "")
+
+
+def _reached(place: Roofline, work: Work) -> str:
+    """Rounded down, so that 69.9% is not taken for a kernel at its roof."""
+    whole, roof = math.floor(round(100 * (place.share or 0), 6)), _ROOFS[place.nearest]
+    return f"{_about(place, work)}{whole}% of {roof}" if whole else f"under 1% of {roof}"
+
+
+def _starved(device: Device, work: Work, place: Roofline, launch: Footprint) -> str:
+    """Too little work, or too few blocks, to keep the GPU busy."""
+    ns, needed = work.ns or 0, place.work_ns or 0
+    few = 0 < launch.blocks < AT_ROOF * device.sms and device.arch.startswith("sm_")
+    short = ns - needed <= SETUP_NS if work.certainty == Certainty.EXACT else ns <= SHORT_NS
+    if few and (needed >= TINY_NS or not short):
+        return f"{plural(launch.blocks, 'block')} on {device.sms} SMs"
+    if (needed < TINY_NS and work.certainty == Certainty.EXACT) or (needed < SMALL_NS and short):
+        return _little(work, place)
+    return ""
+
+
+def _little(work: Work, place: Roofline) -> str:
+    if place.nearest == "memory":
+        return f"only {bytes_text(work.bytes)}"
+    return f"{time_text(place.work_ns)} of work at the roof"
+
+
+def _below(device: Device, work: Work, place: Roofline, launch: Footprint, traits: Traits) -> str:
+    beside = (work.ns or 0) - (place.work_ns or 0)
+    start = PRODUCT_START_NS if traits.role in ("gemm", "gemv") else START_NS
+    short = "" if beside > start else f"only {time_text(work.ns)} long"
+    cause = short or _cause(device, launch, traits)
+    reached = _reached(place, work)
+    if cause:
+        return f"{reached}: {cause}"
+    return reached if _about(place, work) else f"{reached}, {NOT_IN_TRACE}"
+
+
+def _cause(device: Device, launch: Footprint, traits: Traits) -> str:
+    held = residence(launch.registers, launch.shared_bytes, launch.threads, device.arch)
+    products = traits.role in ("gemm", "gemv", "conv", "attention")
+    return (
+        _last_wave(device, launch, held)
+        or ("strided operand" if traits.strided else "")
+        or ("broadcast operand" if traits.broadcast else "")
+        or ("unvectorized cast" if traits.cast else "")
+        or ("" if products else _few_warps(device, launch, held))
+        or ("split K" if traits.split_k else "")
+    )
+
+
+def _last_wave(device: Device, launch: Footprint, held: Residence | None) -> str:
+    """Blocks run in waves of as many as the SMs hold; an almost empty one takes as long."""
+    if held is None or not launch.blocks or not launch.registers:
+        return ""
+    waves = launch.blocks / (device.sms * held.blocks)
+    if waves <= 1 or waves / math.ceil(waves) >= AT_ROOF:
+        return ""
+    return f"last wave {waves % 1:.0%} full"
+
+
+def _few_warps(device: Device, launch: Footprint, held: Residence | None) -> str:
+    if held is None or not launch.registers:
+        return ""
+    if held.share <= FEW_WARPS:
+        return f"{held.warps} of {held.of_warps} warps ({held.limited_by})"
+    warps = launch.blocks * -(-launch.threads // WARP) / device.sms
+    few = 0 < warps <= FEW_WARPS * held.of_warps
+    return f"{warps:.0f} of {held.of_warps} warps per SM" if few else ""

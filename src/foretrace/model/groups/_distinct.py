@@ -1,0 +1,64 @@
+"""The distinct kinds of GPU work of a trace: a million launches are some hundred of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from foretrace import families
+from foretrace.model import paths
+from foretrace.model.gpu import numbered
+from foretrace.model.groups._group import GpuWork
+from foretrace.model.intervals import Bools, Ints
+from foretrace.model.modules import class_of
+
+if TYPE_CHECKING:
+    from foretrace.model.trace import Trace
+
+# Ops whose sizes say what they are for; the arguments of the others do not matter here.
+SIZED = frozenset({"aten::cat", "aten::copy_", "aten::index_copy_", "aten::index_put_"})
+
+
+class Distinct:
+    """`kinds` has one entry per kind; `kind` is the place in it of every row of `gpu`."""
+
+    def __init__(self, trace: Trace) -> None:
+        self.trace, gpu, host = trace, trace.gpu, trace.host
+        self.above: Bools = (host.is_op | host.is_region) & host.lasting
+        self.event: Ints = host.nearest(gpu.launch, self.above)
+        lost = (self.event < 0) & (gpu.op >= 0)  # linked to an op, not to a launch
+        self.event[lost] = gpu.op[lost]
+        sized = host.named(SIZED.__contains__)[np.maximum(gpu.op, 0)] & (gpu.op >= 0)
+        self.signature: Ints = np.where(sized, trace.arguments.numbers(gpu.op), -1)
+        classes, module = self._classes()
+        columns = (
+            host.name[gpu.id],
+            paths.numbers(host, self.event, self.above),
+            self.signature,
+            module,
+        )
+        _, first, self.kind = np.unique(numbered(*columns), return_index=True, return_inverse=True)
+        self.kinds = [self._work(row, classes[module[row]]) for row in first.tolist()]
+
+    def _classes(self) -> tuple[list[str], Ints]:
+        """Classes of modules, "" last, and the place of each row's: -1 without a module."""
+        host, own = self.trace.host, self.trace.modules.own
+        name = np.where(own >= 0, host.name[np.maximum(own, 0)], -1)
+        numbers, place = np.unique(name, return_inverse=True)
+        written = [class_of(host.names[number]) if number >= 0 else "" for number in numbers]
+        classes = sorted({*written, ""}, reverse=True)
+        return classes, np.array([classes.index(each) for each in written], np.int64)[place]
+
+    def _work(self, row: int, module: str) -> GpuWork:
+        trace, host = self.trace, self.trace.host
+        event, number = int(self.event[row]), int(self.signature[row])
+        path = host.path(event, self.above)
+        op = int(trace.gpu.op[row])
+        name = host.names[host.name[trace.gpu.id[row]]]
+        call = None
+        if number >= 0:
+            call = trace.arguments.signatures[number].call(host.names[host.name[op]])
+        decoded = families.decode(name)
+        role = families.role_for(name, host.names[host.name[op]] if op >= 0 else None)
+        return GpuWork(decoded, role, path, call, module)

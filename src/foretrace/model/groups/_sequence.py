@@ -1,0 +1,126 @@
+"""Patterns of kernels: which of them stand in a row on a stream.
+
+Every kernel is one word, every word one character, so that a stream is a text and a pattern a
+regular expression: a million kernels take a fraction of a second.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from foretrace.model.groups._distinct import Distinct
+from foretrace.model.groups._group import PRODUCTS, GpuWork, Pattern, plain, words
+from foretrace.model.intervals import Bools, Ints
+
+if TYPE_CHECKING:
+    from foretrace.model.trace import Trace
+
+_FIRST = 0x100  # characters below are regular expression syntax
+_OTHER = "\x01"  # any word that no pattern has
+_WORD = re.compile(r"\w+")
+_LARGEST = 1 << 62  # sizes beyond are no tensor's, and no number of NumPy's
+# Of the ops that Inductor's kernels come from, those that a pattern needs; the first counts.
+_ORIGINS = {
+    "nll_loss_forward": "nll_loss",
+    "_log_softmax": "log_softmax",
+    "_softmax": "softmax",
+}
+_MOVES = words("copy to contiguous clone reshape flatten type float half bfloat16 type_as")
+
+
+class Sequence:
+    """The chosen GPU rows by stream, in the order of their launches, as words."""
+
+    def __init__(
+        self, trace: Trace, distinct: Distinct, chosen: Bools, patterns: Iterable[Pattern]
+    ) -> None:
+        gpu = self.gpu = trace.gpu
+        self.arguments = trace.arguments
+        order = gpu.launch_order[chosen[gpu.launch_order]]
+        self.row: Ints = order[np.argsort(gpu.lane[order], kind="stable")]
+        used = sorted({each for pattern in patterns for each in _WORD.findall(pattern.text)})
+        self.letter = {each: chr(_FIRST + at) for at, each in enumerate(used)}
+        letters = np.array(
+            [ord(self.letter.get(word(work), _OTHER)) for work in distinct.kinds], np.uint32
+        )
+        kind = distinct.kind[self.row]
+        text = letters[kind]
+        step = trace.spans.step_of_work()[self.row]  # no pattern joins two of them
+        edges = np.flatnonzero((np.diff(gpu.lane[self.row]) != 0) | (np.diff(step) != 0)) + 1
+        self.streams = [
+            (int(part[0]), text[part].tobytes().decode("utf-32-le"))
+            for part in np.split(np.arange(len(self.row)), edges)
+            if len(part)
+        ]
+
+    @cached_property
+    def elements(self) -> Ints:
+        """Elements of the largest tensor of each kernel's op; -1 where not recorded."""
+        sizes = [
+            min(max((math.prod(size) for size in each.tensors), default=-1), _LARGEST)
+            for each in self.arguments.signatures
+        ]
+        return np.array([*sizes, -1], np.int64)[self.arguments.numbers(self.gpu.op[self.row])]
+
+    @cached_property
+    def one_size(self) -> Bools:
+        """Whether each op has several tensors, all of one size; True where not recorded."""
+        sizes = [each.tensors for each in self.arguments.signatures]
+        one = [len(each) > 1 and all(size == each[0] for size in each) for each in sizes]
+        return np.array([*one, True], bool)[self.arguments.numbers(self.gpu.op[self.row])]
+
+    def matches(self, pattern: Pattern) -> Iterator[tuple[int, int]]:
+        """(first, end) in the order of `row` of every match."""
+        written = _WORD.sub(lambda found: self.letter[found[0]], pattern.text)
+        found = re.compile(written.replace(" ", ""))
+        for base, text in self.streams:
+            for match in found.finditer(text):
+                first, end = base + match.start(), base + match.end()
+                same = not pattern.same_size or self.elements[first] == self.elements[end - 1]
+                if same and (not pattern.one_size or self.one_size[first]):
+                    yield first, end
+
+
+def is_product(work: GpuWork) -> bool:
+    """A matrix product, or the sum of its split-K parts."""
+    return work.role in PRODUCTS or work.id.get("op") == "splitk_reduce"
+
+
+def word(work: GpuWork) -> str:
+    """The op as a plain word; "" in the backward pass, which follows its forward ops."""
+    if work.backward:
+        return ""
+    if is_product(work):
+        return "bmm" if work.ops & {"bmm", "baddbmm"} else "gemm"
+    if work.origins:
+        known = (name for op, name in _ORIGINS.items() if op in work.origins and work.reduces)
+        return next(known, "")
+    found = plain(_called(work))
+    if found in _MOVES:
+        return "cast" if changes_type(work) else "copy"
+    return found
+
+
+def _called(work: GpuWork) -> str:
+    """The outermost of the ATen ops that end the path, else the op that the name states."""
+    called = ""
+    for name in reversed(work.path):
+        if not name.startswith("aten::"):
+            break
+        called = name
+    return called or str(work.id.get("op") or "").split(" ")[0]
+
+
+def changes_type(work: GpuWork) -> bool:
+    """A copy from one element type to another."""
+    target, source = (work.call.tensor(0), work.call.tensor(1)) if work.call else (None, None)
+    if target and source:
+        return target.type != source.type
+    stated = work.id.get("src_dtype"), work.id.get("dst_dtype")
+    return "cast)" in work.id.short or (all(stated) and stated[0] != stated[1])

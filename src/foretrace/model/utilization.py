@@ -1,0 +1,156 @@
+"""MFU and MBU: how much of what the GPU can do at most a step makes use of.
+
+MFU (model FLOPs utilization) is the time that the FLOP of products, convolutions and attention take
+at the peak of their types, over the time of the step. What is computed twice (activation
+checkpointing, the scores in the backward of attention) counts twice. MBU (memory bandwidth
+utilization) is the time that the known bytes of kernels take at the memory's bandwidth. Both are
+over GPU time and over wall time. A FLOP or byte that is not known lowers them: below `MOST` of the
+time no figure is given, and the note says what is covered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+from foretrace import families
+from foretrace.model import bounds
+from foretrace.model.about import device_of
+from foretrace.model.costs import MAIN, peak_flops
+from foretrace.model.intervals import Ints
+from foretrace.model.roofs import dtype_of
+from foretrace.model.spans import Span
+from foretrace.schema.device import Device
+from foretrace.units import percent_text
+
+if TYPE_CHECKING:
+    from foretrace.model.trace import Trace
+
+# With less of the time covered a figure says more about the trace than about the program.
+MOST = 0.5
+# From here on what is left out is less than a figure of two digits shows.
+NEARLY_ALL = 0.99
+Floats = NDArray[np.float64]
+
+
+class Utilization(Struct, frozen=True):
+    """Shares of the peaks, 0 to 1, and FLOP per step; None where most of it is not known.
+
+    `profiled` says that the wall time is that of a profiled run. `note` says what is covered.
+    """
+
+    model_flops: int | None = None
+    mfu_gpu: float | None = None
+    mfu_wall: float | None = None
+    mbu_gpu: float | None = None
+    mbu_wall: float | None = None
+    profiled: bool = True
+    note: str = ""
+
+
+class _Ideal(Struct, frozen=True):
+    """Of every row of `gpu`: FLOP, and the time that FLOP and bytes take at the roofs.
+
+    NaN where it is not known. `product` marks the rows whose FLOP count.
+    """
+
+    flops: Floats
+    flop_ns: Floats
+    byte_ns: Floats
+    product: NDArray[np.bool_]
+
+
+def utilization(trace: Trace, spans: Sequence[Span] = ()) -> Utilization:
+    """Of one of these steps or calls; by default of a step, else of the whole recording."""
+    device = device_of(trace.about)
+    spans = spans or trace.spans.steps
+    pairs = [(bounds.spent(trace, span), span.work) for span in spans]
+    if not spans and trace.gpu.usable.any():
+        pairs = [(bounds.spent_in(trace.idle), trace.gpu.launch_order)]
+    known = [(time, work) for time, work in pairs if time is not None and time.busy_ns > 0]
+    if device is None or not known:
+        return Utilization(note="no peaks of the GPU" if device is None else "no GPU work")
+    ideal, works = _ideal(trace, device), [work for _, work in known]
+    busy = median(trace.gpu.busy(work) for work in works)
+    wall = median(time.wall_ns for time, _ in known)
+    flop_ns, flops, flop_note = _flops(trace, ideal, works)
+    byte_ns, byte_note = _bytes(trace, ideal, works)
+    return Utilization(
+        None if flops is None else round(flops),
+        _share(flop_ns, busy),
+        _share(flop_ns, wall),
+        _share(byte_ns, busy),
+        _share(byte_ns, wall),
+        profiled=any(time.profiled for time, _ in known),
+        note="; ".join((flop_note, byte_note)),
+    )
+
+
+def _share(ideal_ns: float | None, ns: float) -> float | None:
+    return None if ideal_ns is None or ns <= 0 else min(ideal_ns / ns, 1.0)
+
+
+def _ideal(trace: Trace, device: Device) -> _Ideal:
+    order, cases = trace.order, trace.kernel_cases
+    found = [_roofs(device, row) for row in cases.iter_rows(named=True)]
+    columns = np.array(found, np.float64).reshape(-1, 3)
+    spread = np.full((len(trace.gpu), 3), np.nan)
+    spread[order.row] = columns[order.case]
+    product = np.isin(trace.work_roles, sorted(MAIN)) & trace.gpu.is_kernel
+    unknown, op = np.isnan(spread[:, 0]), trace.gpu.op
+    # what helps a product (a sum, a conversion) has its role; the FLOP are with another of its op
+    product &= ~(unknown & np.isin(op, op[product & ~unknown]) & (op >= 0))
+    return _Ideal(spread[:, 0], spread[:, 1], spread[:, 2], product)
+
+
+def _roofs(device: Device, row: dict[str, Any]) -> tuple[float, float, float]:
+    kernel = families.decode(row["name"])
+    peak = peak_flops(device, dtype_of(row, kernel), kernel.get("tensor_core"))
+    flops = np.nan if row["flops"] is None else float(row["flops"])
+    moved = np.nan if row["bytes"] is None else row["bytes"] / device.bytes_per_s * 1e9
+    # what came from the cache did not take longer than the kernel
+    moved = min(moved, row["median_ns"] or np.nan) if row["bound"] == "l2" else moved
+    return flops, flops / peak * 1e9 if peak else np.nan, moved
+
+
+def _flops(
+    trace: Trace, ideal: _Ideal, works: Sequence[Ints]
+) -> tuple[float | None, float | None, str]:
+    """(time at the peak, FLOP, what is covered) of one step."""
+    products = [work[ideal.product[work]] for work in works]
+    covered = _covered(trace, ideal.flop_ns, products)
+    if covered is None:
+        return None, None, "no products"
+    if covered < MOST:
+        return None, None, f"FLOP known for {percent_text(covered)} of the time of products"
+    note = "FLOP of products and attention"
+    if covered < NEARLY_ALL:
+        note = f"at least: FLOP known for {percent_text(covered)} of the time of products"
+    at_peak, flops = (
+        median(float(np.nansum(column[work])) for work in products)
+        for column in (ideal.flop_ns, ideal.flops)
+    )
+    return at_peak, flops, note
+
+
+def _bytes(trace: Trace, ideal: _Ideal, works: Sequence[Ints]) -> tuple[float | None, str]:
+    """(time at the bandwidth, what is covered) of one step."""
+    kernels = [work[trace.gpu.is_kernel[work]] for work in works]
+    covered = _covered(trace, ideal.byte_ns, kernels)
+    note = f"bytes known for {percent_text(covered or 0.0)} of kernel time"
+    if covered is None or covered < MOST:
+        return None, note
+    return median(float(np.nansum(ideal.byte_ns[work])) for work in kernels), f"at least: {note}"
+
+
+def _covered(trace: Trace, column: Floats, works: Sequence[Ints]) -> float | None:
+    """Share of the time of these rows for which the column is known; None without any."""
+    rows = np.concatenate(works)
+    length = trace.gpu.length[rows]
+    total = int(length.sum())
+    return float(length[~np.isnan(column[rows])].sum() / total) if total else None

@@ -1,0 +1,128 @@
+"""What limits the kernels of a group, in a phrase: from the limits of its cases, their rates, and
+how many kernels one call takes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import numpy as np
+
+from foretrace import families
+from foretrace.model.intervals import Ints
+from foretrace.model.trace import Trace
+from foretrace.overview.group_work import CaseTime, GroupWork
+from foretrace.units import plural, time_text
+
+# Kernels that torch.compile joins: it made one of each RMSNorm, SwiGLU and RoPE in the recorded
+# models. A library's kernel stays as it is.
+FUSABLE = frozenset({"pointwise", "copy", "reduction"})
+AT_ROOF = 70  # percent, from which on a kernel is at its roof
+PART = 0.2  # of a group's time: a bound below is not worth a word
+MINOR = 0.02  # of the time of a bound: cases below do not widen its range
+_ROOFS = {"compute": "compute", "memory": "HBM"}
+_COUNTED = {"last wave": "last wave partly full", "only ": "short kernels"}
+_BLOCKS = re.compile(r"([\d,]+) blocks? on (\d+) SMs")
+
+
+def limited_by(work: GroupWork) -> str:
+    """`8 kernels each, fusable`, `4 blocks on 132 SMs`, `at the HBM roof (82%)`, or ""."""
+    if not work.cases:
+        return _copied(work.trace, work.rows)
+    return _many(work) or _bounds(work)
+
+
+def _many(work: GroupWork) -> str:
+    """Calls of several kernels, all of which could be one."""
+    calls, fusable = work.calls, all(each.case.role in FUSABLE for each in work.cases)
+    if not len(calls) or calls.max() < 2:
+        return ""
+    low, high = int(calls.min()), int(calls.max())
+    count = f"{high}" if low == high else f"{low} to {high}"
+    backward = bool(work.trace.grouped.backward[work.rows].any())
+    every = "each forward" if backward else "each"
+    if fusable:
+        return f"{count} kernels {every}, fusable"
+    by_hand = work.name == "attention" and any(each.case.role == "softmax" for each in work.cases)
+    return f"{count} kernels {every}, not fused" if by_hand else ""
+
+
+def _bounds(work: GroupWork) -> str:
+    """The bounds that take a fifth of the group's time and more, the most first; at most two, and
+    none where they do not explain half of it.
+    """
+    by_bound: dict[str, list[CaseTime]] = {}
+    for each in work.cases:
+        by_bound.setdefault(each.case.bound, []).append(each)
+    times = {bound: _time(cases) for bound, cases in by_bound.items()}
+    main = sorted((b for b in times if times[b] >= PART * work.ns), key=lambda b: -times[b])
+    texts = {bound: _text(bound, by_bound[bound]) for bound in main[:2]}
+    explained = sum(times[bound] for bound, text in texts.items() if text)
+    return "; ".join(filter(None, texts.values())) if explained >= work.ns / 2 else ""
+
+
+def _time(cases: Sequence[CaseTime]) -> int:
+    return sum(each.ns for each in cases)
+
+
+def _text(bound: str, cases: Sequence[CaseTime]) -> str:
+    main = [each for each in cases if each.ns >= MINOR * _time(cases)]
+    if bound in _ROOFS:
+        return _near(_ROOFS[bound], main)
+    if bound == "latency":
+        return _latency(main)
+    said = {each.case.limited_by for each in main}
+    return said.pop() if len(said) == 1 and bound != "unknown" else ""
+
+
+def _near(roof: str, cases: Sequence[CaseTime]) -> str:
+    """Percent of the roof, and the cause that most of the time shares."""
+    reached = [each.case.roof_percent for each in cases]
+    percents = [percent for percent in reached if percent is not None]
+    if not percents:
+        return ""
+    low, high = int(min(percents)), int(max(percents))
+    span = f"{high}%" if low == high else f"{low} to {high}%"
+    if low >= AT_ROOF:
+        return f"at the {roof} roof ({span})"
+    cause = _shared_cause(cases)
+    return f"{span} of {roof}" + (f": {cause}" if cause else "")
+
+
+def _shared_cause(cases: Sequence[CaseTime]) -> str:
+    """A cause that holds for more than half of the time; those with a number of each kernel's own
+    are named without it.
+    """
+    times: dict[str, int] = {}
+    for each in cases:
+        cause = each.case.limited_by.partition(": ")[2]
+        cause = next((text for start, text in _COUNTED.items() if cause.startswith(start)), cause)
+        times[cause] = times.get(cause, 0) + each.ns
+    most = max(times, key=lambda cause: times[cause])
+    return most if times[most] > _time(cases) / 2 else ""
+
+
+def _latency(cases: Sequence[CaseTime]) -> str:
+    """Few blocks, or little work, whichever takes more of the time."""
+    few = [(found, each.ns) for each in cases if (found := _BLOCKS.search(each.case.limited_by))]
+    if 2 * sum(ns for _, ns in few) > _time(cases):
+        blocks = [int(found[1].replace(",", "")) for found, _ in few]
+        low, high = min(blocks), max(blocks)
+        count = plural(high, "block") if low == high else f"{low} to {high} blocks"
+        return f"{count} on {few[0][0][2]} SMs"
+    mean = _time(cases) / sum(each.launches for each in cases)
+    return f"latency: {time_text(mean)} each on average"
+
+
+def _copied(trace: Trace, rows: Ints) -> str:
+    """`1.3 GB/s, pageable` for memcpys between the host and a GPU; "" for others."""
+    gpu, host = trace.gpu, trace.host
+    names = [host.names[number] for number in np.unique(host.name[gpu.id[rows]]).tolist()]
+    decoded = [families.decode(name) for name in names]
+    memory = {side for each in decoded for side in (each.get("src"), each.get("dst"))}
+    kinds = sorted(side.lower() for side in memory if side in ("Pageable", "Pinned"))
+    moved, time = gpu.bytes[rows], int(gpu.length[rows].sum())
+    if not kinds or not time or bool((moved < 0).any()):
+        return ", ".join(kinds)
+    return f"{int(moved.sum()) / time:.3g} GB/s, {' and '.join(kinds)}"

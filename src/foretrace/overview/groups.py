@@ -1,0 +1,71 @@
+"""Where GPU time goes: the groups of a trace as rows, with what limits each.
+
+The rows of several steps are those of the step with the median GPU time (of two steps in the
+middle, their mean), so that they add up to what is shown for a step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from foretrace.model.intervals import Ints
+from foretrace.model.modules import PREFIX
+from foretrace.model.spans import Span
+from foretrace.model.trace import Trace
+from foretrace.overview.group_limits import limited_by
+from foretrace.overview.group_names import shown_name
+from foretrace.overview.group_work import GroupWork, works
+from foretrace.schema.documents.look import GroupRow, ModuleRow
+
+
+def group_rows(trace: Trace, spans: Sequence[Span] = ()) -> list[GroupRow]:
+    """Every group, the most time first: per step or call of `spans`, else for the recording."""
+    usable = trace.gpu.usable
+    if not bool(usable.any()):
+        return []
+    parts = _middle(trace, spans) if spans else [np.flatnonzero(usable)]
+    rows = np.concatenate([part[usable[part]] for part in parts])
+    total = int(trace.gpu.length[rows].sum())
+    found = [_row(work, len(parts), total) for work in works(trace, rows)]
+    return sorted(found, key=lambda row: (-row.time_ns, row.name))
+
+
+def module_rows(trace: Trace) -> list[ModuleRow]:
+    """Every nn.Module in order of its first call; a nested module counts for those around it."""
+    return [
+        ModuleRow(module.name, module.calls, module.kernels, module.gpu_ns)
+        for module in trace.modules.rows
+    ]
+
+
+def case_modules(trace: Trace) -> list[list[str]]:
+    """For every row of `kernel_cases`, the modules that launched it, in order of first launch."""
+    order, host, own = trace.order, trace.host, trace.modules.own
+    found: list[dict[str, None]] = [{} for _ in range(trace.kernel_cases.height)]
+    inside = own[order.row] >= 0
+    case, name = order.case[inside], host.name[own[order.row[inside]]]
+    _, first = np.unique(case * len(host.names) + name, return_index=True)
+    for at in np.sort(first).tolist():
+        found[case[at]][host.names[name[at]].removeprefix(PREFIX)] = None
+    return [list(names) for names in found]
+
+
+def _row(work: GroupWork, parts: int, total: int) -> GroupRow:
+    count = len(work.rows) // parts if len(work.rows) % parts == 0 else len(work.rows) / parts
+    return GroupRow(
+        shown_name(work),
+        round(work.ns / parts),
+        work.ns / max(total, 1),
+        count,
+        limited_by(work),
+    )
+
+
+def _middle(trace: Trace, spans: Sequence[Span]) -> list[Ints]:
+    """The work of the step or call with the median GPU time; of two where they are even."""
+    gpu = trace.gpu
+    timed = [span.work for span in spans if bool(gpu.usable[span.work].any())]
+    timed.sort(key=gpu.busy)
+    return timed[(len(timed) - 1) // 2 : len(timed) // 2 + 1] or [np.zeros(0, np.int64)]

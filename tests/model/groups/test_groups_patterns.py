@@ -1,0 +1,195 @@
+"""Groups of made-up launches: what makes a pattern, and what only looks like one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import foretrace as ft
+from analyses.sketch import ADD, COPY, GEMM, MUL, Sketch, kernel, memcpy
+from foretrace.model import groups
+
+X, ROW = [4, 512, 768], [4, 512, 1]
+HEADS, HALF = [4, 12, 512, 64], [4, 12, 512, 32]
+SOFTMAX = (
+    "void (anonymous namespace)::softmax_warp_forward<c10::BFloat16, c10::BFloat16, float, 10, "
+    "false, false>(c10::BFloat16*, c10::BFloat16 const*, int, int, int, bool const*, int, bool)"
+)
+REDUCE = (
+    "void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, at::native::MeanOps<float, "
+    "float, float, float>, unsigned int, float, 4, 4> >(at::native::ReduceOp<float, "
+    "at::native::MeanOps<float, float, float, float>, unsigned int, float, 4, 4>)"
+)
+# op, then the kernel that it launches where it is not a plain pointwise one
+KERNELS = {"mean": REDUCE, "mm": GEMM, "bmm": GEMM, "addmm": GEMM, "softmax": SOFTMAX}
+BF16, F32 = "c10::BFloat16", "float"
+
+
+def add_op(sketch: Sketch, word: str, dims: list[list[int]]) -> Sketch:
+    if word == "cast":
+        path = "aten::to > aten::_to_copy > aten::copy_"
+        return sketch.op(path, kernel(COPY, 2), dims=[X, X], types=[F32, BF16])
+    return sketch.op(f"aten::{word}", kernel(KERNELS.get(word, MUL), 2), dims=dims)
+
+
+def found(words: str, folder: Path, dims: list[list[int]] | None = None) -> list[str]:
+    """The groups of one kernel per word, in order of launch; all ops have the same sizes."""
+    sketch = Sketch().step()
+    for word in words.split():
+        add_op(sketch, word, dims or [X, X])
+    return named(sketch, folder)
+
+
+def named(sketch: Sketch, folder: Path) -> list[str]:
+    path = folder / "trace.json"
+    path.write_text(json.dumps(sketch.document()))
+    trace = ft.open(path, cache=False)
+    text = groups.of_work(trace)
+    return [str(text[row]) for row in trace.gpu.launch_order]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "cast pow mean add rsqrt mul cast mul",  # Llama
+        "cast pow mean add rsqrt mul add mul cast",  # Gemma adds 1 to its weight
+        "pow mean add rsqrt mul mul",
+        "pow mean add sqrt div",
+    ],
+)
+def test_rms_norm_by_hand(words: str, tmp_path: Path) -> None:
+    assert set(found(words, tmp_path)) == {"RMSNorm"}
+
+
+def test_two_norms_in_a_row_share_no_kernel(tmp_path: Path) -> None:
+    words = "cast pow mean add rsqrt mul cast mul"
+    sketch = Sketch().step()
+    for word in (*words.split(), *words.split()):
+        add_op(sketch, word, [X, X])
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps(sketch.document()))
+    trace = ft.open(path, cache=False)
+    call = trace.grouped.call[trace.gpu.launch_order]
+    assert len(set(call[:8].tolist())) == len(set(call[8:].tolist())) == 1
+    assert call[0] != call[8]
+
+
+def test_a_norm_that_subtracts_the_mean_is_a_layer_norm(tmp_path: Path) -> None:
+    assert set(found("mean sub pow mean add rsqrt mul mul add", tmp_path)) == {"LayerNorm"}
+
+
+def test_rope(tmp_path: Path) -> None:
+    sketch = Sketch().step()
+    for word, dims in (
+        ("mul", [HEADS, [1, 1, 512, 64]]),
+        ("neg", [HALF]),
+        ("cat", [[HALF, HALF]]),
+        ("mul", [HEADS, [1, 1, 512, 64]]),
+        ("add", [HEADS, HEADS]),
+    ):
+        add_op(sketch, word, dims)
+    assert named(sketch, tmp_path) == ["RoPE"] * 5
+
+
+def test_a_product_between_silu_and_mul_stays_a_product(tmp_path: Path) -> None:
+    assert found("silu mm mul mm", tmp_path) == ["SwiGLU", "GEMM", "SwiGLU", "GEMM"]
+    assert found("gelu mm mul mm", tmp_path) == ["GeGLU", "GEMM", "GeGLU", "GEMM"]
+
+
+def test_silu_and_a_mul_of_another_size_are_no_swiglu(tmp_path: Path) -> None:
+    sketch = Sketch().step()
+    sketch.op("aten::silu", kernel(MUL, 2), dims=[[4, 768]])
+    sketch.op("aten::mul", kernel(MUL, 2), dims=[X, X])
+    assert named(sketch, tmp_path) == ["SiLU", "pointwise"]
+
+
+def test_sizes_that_no_tensor_has(tmp_path: Path) -> None:
+    assert found("silu mul", tmp_path, [[1 << 40, 1 << 40]]) == ["SwiGLU", "SwiGLU"]
+
+
+def test_attention_by_hand_has_batched_products(tmp_path: Path) -> None:
+    assert set(found("bmm div add softmax bmm", tmp_path)) == {"attention"}
+    assert found("mm softmax mm", tmp_path) == ["GEMM", "softmax", "GEMM"]
+
+
+def test_attention_by_hand_includes_the_copy_of_masked_fill(tmp_path: Path) -> None:
+    sketch = Sketch().step()
+    add_op(sketch, "bmm", [X, X])
+    copied = memcpy("Memcpy DtoD (Device -> Device)", 2, 100)
+    sketch.op("aten::masked_fill > aten::clone > aten::copy_", copied)
+    for word in ("masked_fill", "softmax", "bmm"):
+        add_op(sketch, word, [X, X])
+    assert named(sketch, tmp_path) == ["attention"] * 5
+
+
+def test_a_residual_add_stands_before_a_norm(tmp_path: Path) -> None:
+    norm = "cast pow mean add rsqrt mul cast mul"
+    assert found(f"mm add {norm}", tmp_path)[:2] == ["GEMM", "residual add"]
+    assert found("mm add mm", tmp_path) == ["GEMM", "pointwise", "GEMM"]
+    assert found(f"mm add {norm}", tmp_path, [X, [768]])[1] == "pointwise"  # a bias
+
+
+def test_foreach_outside_the_optimizer_is_not_the_optimizer(tmp_path: Path) -> None:
+    sketch = Sketch().step().op("aten::_foreach_mul_", kernel(MUL, 2))
+    sketch.region("Optimizer.step#AdamW.step").op("aten::_foreach_mul_", kernel(MUL, 2))
+    assert named(sketch, tmp_path) == ["pointwise", "optimizer"]
+
+
+def test_kv_cache_by_the_sizes_of_a_cat(tmp_path: Path) -> None:
+    sketch = Sketch().step()
+    for sizes, dim in (([[1, 4, 9, 64], [1, 4, 1, 64]], "-2"), ([HALF, HALF], "-1")):
+        sketch.op(
+            "aten::cat",
+            kernel(COPY, 2),
+            dims=[sizes, []],
+            types=["TensorList", "Scalar"],
+            concrete=["", dim],
+        )
+    assert named(sketch, tmp_path) == ["KV cache", "copies"]
+
+
+@pytest.mark.parametrize(
+    ("name", "group"),
+    [
+        ("triton_poi_fused__unsafe_view_mul_silu_7", "SwiGLU"),
+        ("triton_poi_fused__unsafe_view_gelu_mul_2", "GeGLU"),
+        ("triton_red_fused__to_copy_add_mean_mul_pow_rsqrt_0", "RMSNorm"),
+        ("triton_red_fused_add_mean_mul_pow_rsqrt_sub_0", "normalization"),
+        ("triton_poi_fused__scaled_dot_product_cudnn_attention_cat_cos_mul_neg_sin_4", "RoPE"),
+        ("triton_poi_fused__unsafe_view_add_3", "pointwise"),
+        ("triton_poi_fused_addmm_relu_1", "ReLU"),
+        ("triton_red_fused_embedding_dense_backward_nll_loss_forward_sum_1", "reductions"),
+        ("_geglu_tanh_forward_kernel", "GeGLU"),
+        ("void vllm::rms_norm_kernel<c10::BFloat16, 8>(c10::BFloat16*, float)", "RMSNorm"),
+        ("void vllm::rotary_embedding_kernel<c10::BFloat16, true>(long const*)", "RoPE"),
+        ("Memcpy HtoD (Pageable -> Device)", "copy HtoD"),
+        ("a_name_that_says_nothing", "other kernels"),
+    ],
+)
+def test_by_the_name_alone(name: str, group: str, tmp_path: Path) -> None:
+    work = memcpy(name, 2, 4) if name.startswith("Memcpy") else kernel(name, 2)
+    assert named(Sketch().step().stray(work), tmp_path) == [group]
+
+
+def test_a_bias_is_not_the_product(tmp_path: Path) -> None:
+    sketch = Sketch().step().op("aten::linear > aten::addmm", kernel(GEMM, 9), kernel(ADD, 2))
+    assert named(sketch, tmp_path) == ["GEMM", "bias"]
+
+
+def test_products_of_the_backward_pass(tmp_path: Path) -> None:
+    engine = "autograd::engine::evaluate_function: "
+    sketch = Sketch().step()
+    sketch.op(f"{engine}MmBackward0 > MmBackward0 > aten::mm", kernel(GEMM, 9))
+    sketch.op(f"{engine}AddmmBackward0 > aten::sum", kernel(REDUCE, 2))
+    sketch.op(f"{engine}ViewBackward0 > aten::add_", kernel(ADD, 2))
+    sketch.op(f"{engine}torch::autograd::AccumulateGrad > aten::add_", kernel(ADD, 2))
+    sketch.op(f"{engine}CheckpointFunctionBackward > aten::mm", kernel(GEMM, 9))
+    assert named(sketch, tmp_path) == [
+        "GEMM backward",
+        "bias gradient",
+        "gradient sums",
+        "gradient accumulation",
+        "GEMM",
+    ]

@@ -1,0 +1,109 @@
+"""Groups of recorded traces: exact counts, and patterns against the truth of recorded modules."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import foretrace as ft
+from corpus.places import RECORDED, public_traces
+from foretrace.model import groups
+from foretrace.model.modules import Modules
+from foretrace.model.trace import Trace
+
+MODULES = Path(__file__).parents[2] / "recorded" / "llama_train_modules.json.gz"
+EVERY = sorted((*RECORDED.glob("*.json.gz"), *RECORDED.glob("ladder/*.json.gz")))
+_MODEL = "4x512x4x768x12x3072x32000_bf16"
+
+
+def counts(trace: Trace) -> dict[str, int]:
+    return dict(Counter(groups.of_work(trace).tolist()))
+
+
+def recording(name: str) -> Trace:
+    return ft.open(RECORDED / "ladder" / f"{name}_{_MODEL}.json.gz", cache=False)
+
+
+@pytest.mark.parametrize("path", [*EVERY, MODULES, *public_traces()], ids=lambda path: path.stem)
+def test_every_row_has_one_group(path: Path) -> None:
+    trace = ft.open(path, cache=False)
+    found = groups.found(trace)
+    assert len(found.group) == len(found.call) == len(trace.gpu)
+    assert all(found.names[number] for number in np.unique(found.group).tolist())
+    assert len(set(found.names)) == len(found.names)
+
+
+@pytest.mark.parametrize("path", EVERY, ids=lambda path: path.stem)
+def test_steps_that_launch_the_same_have_the_same_groups(path: Path) -> None:
+    trace = ft.open(path, cache=False)
+    text, name = groups.of_work(trace), trace.host.name[trace.gpu.id]
+    found: dict[bytes, list[str]] = {}
+    for span in trace.spans.steps:
+        named = text[span.work].tolist()
+        assert found.setdefault(name[span.work].tobytes(), named) == named
+
+
+def test_patterns_agree_with_the_modules(monkeypatch: pytest.MonkeyPatch) -> None:
+    by_module = groups.of_work(ft.open(MODULES, cache=False))
+    monkeypatch.setattr(Modules, "is_ours", lambda self, name: False)
+    trace = ft.open(MODULES, cache=False)
+    assert not trace.modules.is_module.any()
+    assert groups.of_work(trace).tolist() == by_module.tolist()
+
+
+def test_a_training_step_with_modules() -> None:
+    """Two steps of two layers: five norms of 8 kernels forward and 16 backward."""
+    found = counts(ft.open(MODULES, cache=False))
+    assert found["RMSNorm"] == 2 * 5 * (8 + 16)
+    assert found["SwiGLU"] == 2 * 2 * (2 + 3)
+    assert found["GEMM"] == 2 * (2 * 7 + 1 + 1)  # with the product of RoPE's tables
+    assert found["GEMM backward"] == 2 * 2 * (2 * 7 + 1)
+    assert found["KV cache"] == 2 * 2 * 2
+    assert "casts" not in found
+
+
+def test_eager_models() -> None:
+    llama, gemma, gpt2 = (counts(recording(f"model_{name}")) for name in ("llama", "gemma", "gpt2"))
+    assert llama["RMSNorm"] == 3 * 9 * 8
+    assert gemma["RMSNorm"] == 3 * 9 * 10
+    assert llama["GEMM"] == gemma["GEMM"] == 3 * (4 * 7 + 1 + 1)
+    assert llama["SwiGLU"] == gemma["GeGLU"] == 3 * 4 * 2
+    assert gpt2["GELU"] == 3 * 4 * 8
+    assert gpt2["LayerNorm"] == 3 * (4 * 2 + 1)
+
+
+def test_a_compiled_model() -> None:
+    """The kernel that lists attention among its origins turns queries and keys."""
+    found = counts(recording("model_compiled"))
+    assert found["attention"] == 3 * 4 * 2  # cuDNN's kernel and its memset
+    assert found["RoPE"] == 3 * (4 + 1)
+    assert found["RMSNorm"] == 3 * 9
+    assert found["SwiGLU"] == 3 * 4
+    assert found["GEMM"] == 3 * (4 * 7 + 1 + 1)
+
+
+@pytest.mark.parametrize("kind", ["foreach", "forloop", "fused", "compiled"])
+def test_training_steps_have_the_same_products(kind: str) -> None:
+    found = counts(recording(f"train_step_{kind}"))
+    assert found["GEMM"] == 3 * 21
+    assert found["GEMM backward"] == 2 * found["GEMM"]
+    assert found["attention"] == 3 * 4 * 6
+
+
+def test_the_backward_pass_follows_its_forward_ops() -> None:
+    """Twelve layers by hand: nothing of the norms is left among pointwise kernels."""
+    found = counts(ft.open(RECORDED / "llama_train_eager.json.gz", cache=False))
+    assert found["RMSNorm"] == 3 * 25 * (8 + 16)
+    assert found["SwiGLU"] == 3 * 12 * (2 + 3)
+    assert found["residual add"] == 3 * 12 * 2
+    assert "pointwise" not in found
+
+
+def test_attention_by_hand_is_whole() -> None:
+    """Products, mask, softmax and the copy between them; cuBLAS's memset is not part of it."""
+    name = "attention_naive_8x16x1024x64_bf16.json.gz"
+    found = counts(ft.open(RECORDED / "ladder" / name, cache=False))
+    assert found == {"attention": 3 * 6, "fills": 3}

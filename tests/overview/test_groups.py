@@ -1,0 +1,91 @@
+"""Rows of groups: they add up, they fold, and their limits say what the kernels prove."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import foretrace as ft
+from corpus.places import RECORDED, public_traces
+from foretrace.model.trace import Trace
+from foretrace.overview.folding import folded
+from foretrace.overview.groups import group_rows, module_rows
+from foretrace.schema.documents.look import GroupRow
+
+EVERY = sorted((*RECORDED.glob("*.json.gz"), *RECORDED.glob("ladder/*.json.gz")))
+MODULES = Path(__file__).parents[1] / "recorded" / "llama_train_modules.json.gz"
+_MODEL = "4x512x4x768x12x3072x32000_bf16"
+
+
+def rows(name: str) -> dict[str, GroupRow]:
+    trace = ft.open(RECORDED / "ladder" / f"{name}_{_MODEL}.json.gz", cache=False)
+    return {row.name: row for row in group_rows(trace, trace.spans.steps)}
+
+
+def overlaps(trace: Trace) -> bool:
+    work = [span.work for span in trace.spans.steps]
+    return any(trace.gpu.busy(rows) < int(trace.gpu.length[rows].sum()) for rows in work)
+
+
+@pytest.mark.parametrize("path", [*EVERY, *public_traces()], ids=lambda path: path.stem)
+def test_groups_add_up(path: Path) -> None:
+    trace = ft.open(path, cache=False)
+    found = group_rows(trace, trace.spans.steps)
+    if trace.spans.steps and not overlaps(trace):
+        median = trace.spans.median_busy(trace.spans.steps) or 0
+        assert sum(row.time_ns for row in found) == pytest.approx(median, abs=len(found))
+    if found:
+        assert sum(row.share for row in found) == pytest.approx(1)
+    few = folded(found)
+    assert len(few) <= 11
+    assert few == found or few[-1].share < 0.1 or len(few) == 11
+    assert sum(row.time_ns for row in few) == sum(row.time_ns for row in found)
+    assert sum(row.count for row in few) == sum(row.count for row in found)
+
+
+def test_what_an_expert_says_of_an_eager_model() -> None:
+    found = rows("model_llama")
+    assert found["GEMM, M=2048"].count == 30
+    assert found["attention (cuDNN)"].count == 8
+    assert found["RMSNorm"].limited_by == "8 kernels each, fusable"
+    assert found["SwiGLU"].limited_by == "2 kernels each, fusable"
+    assert found["RoPE"].limited_by == "5 to 9 kernels each, fusable"  # 9 for the tables
+
+
+def test_kernels_of_one_module_are_not_said_to_be_fusable() -> None:
+    """Keys and values are two caches: one cat each, in the module of attention."""
+    trace = ft.open(MODULES, cache=False)
+    found = {row.name: row for row in group_rows(trace, trace.spans.steps)}
+    assert found["KV cache"].count == 4
+    assert "fusable" not in found["KV cache"].limited_by
+    assert found["RMSNorm"].limited_by == "8 kernels each forward, fusable"
+
+
+def test_a_compiled_model_is_not_said_to_be_fusable() -> None:
+    found = rows("model_compiled")
+    assert not [row.name for row in found.values() if "fusable" in row.limited_by]
+
+
+def test_optimizers_by_class_and_kind() -> None:
+    for name, shown in (("foreach", "foreach"), ("forloop", "for loop"), ("fused", "fused")):
+        assert f"optimizer (AdamW, {shown})" in rows(f"train_step_{name}")
+
+
+def test_attention_that_is_not_fused() -> None:
+    trace = ft.open(RECORDED / "ladder" / "attention_naive_8x16x1024x64_bf16.json.gz", cache=False)
+    first = group_rows(trace, trace.spans.steps)[0]
+    assert (first.name, first.count) == ("attention (unfused)", 6)
+    assert first.limited_by == "5 kernels each, not fused"
+
+
+def test_a_single_small_group_keeps_its_row() -> None:
+    found = [GroupRow("GEMM", 990, 0.995, 1, ""), GroupRow("fills", 5, 0.005, 1, "")]
+    assert folded(found) == found
+
+
+def test_modules_of_a_trace() -> None:
+    trace = ft.open(RECORDED / "linear_eager_stack.json.gz", cache=False)
+    assert [(row.name, row.calls, row.kernels) for row in module_rows(trace)] == [
+        ("Linear_0", 3, 3)
+    ]

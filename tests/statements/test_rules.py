@@ -1,0 +1,230 @@
+"""Statements of rules that were false on some trace; one test each, named by what is true."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import foretrace as ft
+from analyses.sketch import ADD, COPY, GELU, GEMM, Sketch, kernel, memcpy, memset
+from corpus.places import RECORDED
+from foretrace import analyses
+from foretrace.model import wall
+from foretrace.model.trace import Trace
+from foretrace.schema.finding import Finding
+
+LADDER = RECORDED / "ladder"
+MLP = "64x128x768x3072"
+MODEL = "4x512x4x768x12x3072x32000"
+ATTENTION = "8x16x1024x64"
+
+
+def said(source: Path | Trace, rule: str) -> Finding:
+    """The (first) finding of one rule."""
+    trace = source if isinstance(source, Trace) else ft.open(source, cache=False)
+    chosen = next(each for each in analyses.rules() if each.name == rule)
+    return analyses.run(chosen, trace)[0]
+
+
+def sketched(sketch: Sketch, folder: Path) -> Trace:
+    path = folder / "trace.json"
+    path.write_text(json.dumps(sketch.document()))
+    return ft.open(path, cache=False)
+
+
+def ladder(name: str) -> Path:
+    return LADDER / f"{name}_bf16.json.gz"
+
+
+def test_a_step_that_is_one_graph_launch_needs_no_graph(tmp_path: Path) -> None:
+    """CUDA-graph decode: "A CUDA graph would replay it with one launch"; it already does."""
+    sketch = Sketch()
+    for _ in range(3):
+        sketch.step().graph(*(kernel(ADD, 5) for _ in range(20))).pause(2000)
+    found = said(sketched(sketch, tmp_path), "launch_bound")
+    assert (found.state, found.repair) == ("clear", "")
+
+
+def test_work_that_waits_in_the_queue_is_not_blamed_on_the_host(tmp_path: Path) -> None:
+    """SGLang decode: "The host cannot feed the GPU ... at most 464 ms"; kernels were queued."""
+    sketch = Sketch().op("aten::add", kernel(ADD, 5))
+    sketch.gpu_free += 463_000  # the GPU is busy with work that is not in the trace
+    for _ in range(20):
+        sketch.op("aten::add", kernel(ADD, 5))
+    trace = sketched(sketch, tmp_path)
+    assert said(trace, "launch_bound").state == "clear"
+    found = said(trace, "idle_gaps")
+    assert found.title.startswith("The trace shows no GPU work for 100.0%")
+    assert found.title.endswith("while launched work waited in the queue")
+    assert (found.at_most_ns or 0) < 1_000_000
+
+
+def test_origin_ops_of_inductor_are_not_what_a_kernel_computes(tmp_path: Path) -> None:
+    """Gemma, Llama compiled: "_scaled_dot_product_cudnn_attention, bmm in one pointwise kernel"."""
+    name = "triton_poi_fused__scaled_dot_product_cudnn_attention_bmm_mul_3"
+    cudnn = "cudnn_generated_fort_native_sdpa_sm90_flash_fprop_wgmma_f16_knob_3_64x128x64_4x1x1"
+    sketch = Sketch().step()
+    for each in (name, cudnn, GEMM):
+        sketch.op("aten::bmm", kernel(each, 10))
+    found = said(sketched(sketch, tmp_path), "inductor_fusions")
+    (entry,) = found.evidence["kernels"]
+    assert (entry["ops"], len(entry["run_by_a_library"])) == (["mul"], 2)
+    assert "Origin ops by kernel: mul (pointwise)" in found.detail
+
+
+def test_no_attention_or_product_is_in_a_generated_kernel_of_the_compiled_model() -> None:
+    """The same on the recording of the compiled model."""
+    found = said(ladder(f"model_compiled_{MODEL}"), "inductor_fusions")
+    ops = {op for entry in found.evidence["kernels"] for op in entry["ops"]}
+    assert not [op for op in ops if "attention" in op or op in ("mm", "bmm", "addmm")]
+
+
+def test_the_copy_between_the_products_of_attention_counts() -> None:
+    """Attention by hand: "at most 929 us"; cuDNN saves 1,018 us in the recordings."""
+    before, after = (
+        ft.open(ladder(f"attention_{form}_{ATTENTION}"), cache=False) for form in ("naive", "cudnn")
+    )
+    realised = busy(before) - busy(after)
+    promised = said(before, "attention_math").at_most_ns
+    assert promised is not None
+    assert 1_000_000 < realised <= promised <= before.idle.window_ns
+
+
+def test_a_run_record_limits_what_a_graph_can_save() -> None:
+    """Compiled MLP: "bound by overhead ... at most 295 us"; 225 us of GPU in a 230 us call."""
+    trace = ft.open(ladder(f"mlp_compiled_{MLP}"), cache=False)
+    assert said(trace, "launch_bound").state == "clear"
+    found = said(trace, "idle_gaps")
+    assert found.at_most_ns is not None
+    assert found.at_most_ns <= 6_000
+    assert "without the profiler for at most 1.8%" in found.title
+
+
+def test_a_training_step_saves_no_more_than_it_takes_without_the_profiler() -> None:
+    """Training step of the compiled MLP: "at most 1.41 ms" of a step that takes less."""
+    trace = ft.open(ladder(f"mlp_compiled_{MLP}_backward"), cache=False)
+    found, limit = said(trace, "launch_bound"), wall.idle_limit_ns(trace)
+    assert found.at_most_ns == round(limit or 0)
+    assert "(run record)" in found.detail
+
+
+def test_profiled_host_times_are_said_to_be_profiled() -> None:
+    """... and the page does not say so."""
+    found = said(RECORDED / "llama_train_eager.json.gz", "launch_bound")
+    assert "Host times include profiler overhead." in found.detail
+
+
+def test_the_first_step_fills_the_queue_once(tmp_path: Path) -> None:
+    """linear fp32: "idle for 10.9%" beside "busy 99.9%"; the first step's pipeline fill."""
+    sketch = Sketch()
+    for place in range(4):
+        sketch.step().pause(900 if place == 0 else 0)
+        for _ in range(5):
+            sketch.op("aten::mm", kernel(GEMM, 300))
+    assert said(sketched(sketch, tmp_path), "idle_gaps").state == "clear"
+
+
+def test_a_scalar_is_no_intermediate() -> None:
+    """Training step: "The 2 B intermediate that fill_ makes ([64, 128, 768] bf16)"."""
+    found = said(RECORDED / "mlp_eager_train.json.gz", "fusable_pointwise")
+    assert min(chain["intermediate_bytes"] for chain in found.evidence["chains"]) > 1024
+    assert "fill_ makes" not in str(found.evidence)
+
+
+def test_launches_during_a_capture_run_nothing(tmp_path: Path) -> None:
+    """CUDA-graph capture: "The host cannot feed the GPU ... at most 55.2 ms"."""
+    sketch = Sketch().op("aten::add", kernel(ADD, 2))
+    sketch.host("cuda_runtime", "cudaStreamBeginCapture", 5)
+    for _ in range(100):
+        sketch.host("cuda_runtime", "cudaLaunchKernel", 5).pause(20)
+    sketch.host("cuda_runtime", "cudaStreamEndCapture", 5).op("aten::add", kernel(ADD, 2))
+    trace = sketched(sketch, tmp_path)
+    for rule in ("launch_bound", "idle_gaps"):
+        found = said(trace, rule)
+        assert (found.state, found.at_most_ns) == ("skipped", None)
+        assert "100 launches have none here (captured into a CUDA graph, or lost)" in found.detail
+
+
+def test_memcpys_are_no_launches(tmp_path: Path) -> None:
+    """B200: "929 launches" where the trace has 768 kernels."""
+    sketch = Sketch().step()
+    for _ in range(10):
+        sketch.op("aten::add", kernel(ADD, 2), us=40)
+        sketch.op("aten::copy_", memcpy("Memcpy DtoD (Device -> Device)", 2, 4096), us=40)
+    found = said(sketched(sketch, tmp_path), "launch_bound")
+    assert (found.evidence["launches"], found.evidence["kernels"]) == (10, 10)
+    assert found.title.startswith("10 launches per step; ")
+
+
+def test_one_launch_in_a_long_step_calls_for_no_graph(tmp_path: Path) -> None:
+    """triton_example: a graph saves "at most 13.3 s" for one launch."""
+    sketch = Sketch().step().pause(13_000_000).op("aten::add", kernel(ADD, 2))
+    trace = sketched(sketch, tmp_path)
+    assert said(trace, "launch_bound").state == "clear"
+    assert "while the host ran no op" in said(trace, "idle_gaps").title
+
+
+def test_a_wait_that_costs_nothing_saves_nothing(tmp_path: Path) -> None:
+    """ "at most 0 ns: The host waits for the GPU"."""
+    sketch = Sketch().step().op("aten::add", kernel(ADD, 2)).sync()
+    found = said(sketched(sketch, tmp_path), "sync_stalls")
+    assert (found.at_most_ns, found.repair) == (None, "")
+    assert found.title.endswith("no GPU time is lost by it")
+
+
+def test_two_ops_have_their_kernels(tmp_path: Path) -> None:
+    """V100: "convolution_backward and cudnn_convolution cleared 57.5 MB: ... its kernels"."""
+    sketch = Sketch().step()
+    for op in ("aten::convolution_backward", "aten::cudnn_convolution"):
+        sketch.op(op, memset(5, 1 << 20), kernel(GEMM, 50))
+    found = said(sketched(sketch, tmp_path), "library_fills")
+    assert found.detail.endswith("buffers that their kernels add into.")
+
+
+def test_varying_times_promise_no_saving() -> None:
+    """varying_kernels had a saving and no repair; lists of tensors do not vary."""
+    trace = ft.open(ladder(f"train_step_fused_{MODEL}"), cache=False)
+    assert said(trace, "varying_kernels").state == "clear"
+
+
+def test_a_cut_trace_lacks_what_the_rest_would_have(tmp_path: Path) -> None:
+    """Truncated H200 trace: "Checked and not found", "only traces of CUDA cards carry them"."""
+    whole = gzip.decompress((RECORDED / "llama_train_eager.json.gz").read_bytes())
+    path = tmp_path / "cut.json"
+    path.write_bytes(whole[: len(whole) // 8])
+    found = analyses.run_all(ft.open(path, cache=False))
+    assert not [finding for finding in found if finding.state == "clear"]
+    assert any("needs a complete trace: the input ends" in finding.detail for finding in found)
+    assert not any("only traces of CUDA cards" in finding.detail for finding in found)
+
+
+def test_two_steps_of_different_work_are_not_cold_and_warm(tmp_path: Path) -> None:
+    """MI250: "The first step is cold: 189.27x"; the second launched nothing."""
+    sketch = Sketch().step().op("aten::add", kernel(ADD, 5)).pause(900).step().pause(5)
+    assert said(sketched(sketch, tmp_path), "cold_start").state == "clear"
+
+
+def test_a_small_pageable_copy_needs_no_pinned_memory(tmp_path: Path) -> None:
+    """B200: "16 B at 0.0 GB/s ... Pinned memory copies faster"."""
+    name = "Memcpy HtoD (Pageable -> Device)"
+    small = Sketch().step().op("aten::copy_", memcpy(name, 2, 16))
+    assert said(sketched(small, tmp_path), "pageable_copies").state == "clear"
+    large = Sketch().step().op("aten::copy_", memcpy(name, 200, 1 << 20))
+    assert "pin_memory=True" in said(sketched(large, tmp_path), "pageable_copies").repair
+
+
+@pytest.mark.parametrize("op", ["mylib::fused", "aten::mm"])
+def test_what_torch_compile_cannot_open_is_not_fusable(op: str, tmp_path: Path) -> None:
+    """B200: "copy_ and _C_cache_ops::reshape_and_cache_flash could be one kernel"."""
+    dims: dict[str, Any] = {"dims": [[64, 1024]] * 2}
+    sketch = Sketch().step().op("aten::mm", kernel(GEMM, 10), **dims)
+    sketch.op("aten::gelu", kernel(GELU, 10), dims=[[64, 1024]]).op(op, kernel(COPY, 10), **dims)
+    assert said(sketched(sketch, tmp_path), "fusable_pointwise").state == "clear"
+
+
+def busy(trace: Trace) -> float:
+    return trace.spans.median_busy(trace.spans.steps) or 0.0
