@@ -22,7 +22,7 @@ BACKENDS |= {"inductor": "Inductor", "liger": "Liger", "triton": "Triton"}
 COPY = "memcpy/memset"
 FUSED = {"epilogue": "in the epilogue of the GEMM", "merged": "in one GEMM"}
 MOST_GROUPS = 3  # that name one change
-MINOR = 0.1  # of the time of a change: groups below it are not part of its name
+MINOR = 0.05  # of the time of a change: groups below it are not part of its name
 SHOWN = 0.01  # of the GPU time: a same kernel whose time changed by less has no row of its own
 
 
@@ -101,17 +101,19 @@ def _changed(parts: Sequence[WorkPart]) -> list[WorkChange]:
     """One row for all places with one kind of work and one kind of change."""
     by_kind: defaultdict[tuple[str, str, str], list[WorkPart]] = defaultdict(list)
     for part in parts:
-        by_kind[_label(part), _fate(part), _kind(part)].append(part)
-    return [_row(fate, kind, members) for (_, fate, kind), members in by_kind.items()]
+        fused = part.fusion is not None or part.undone is not None
+        by_kind[_label(part.a, part.b, fused=fused), _fate(part), _kind(part)].append(part)
+    return [_row(*kind, members) for kind, members in by_kind.items()]
 
 
-def _row(fate: str, kind: str, parts: Sequence[WorkPart]) -> WorkChange:
+def _row(label: str, fate: str, kind: str, parts: Sequence[WorkPart]) -> WorkChange:
     a = tuple(each for part in parts for each in part.a)
     b = tuple(each for part in parts for each in part.b)
     details = {_detail(part) for part in parts}
     several = "launched differently" if kind == "same kernel" else ""
     how = ", ".join(filter(None, (kind, details.pop() if len(details) == 1 else several)))
-    group = _label(WorkPart(a, b, parts[0].fusion, parts[0].undone), MOST_GROUPS)
+    names = _names(a, b)
+    group = ", ".join(names) if names[0] == label else label
     ops = frozenset(op for each in (*a, *b) for op in each.path)
     old, new = (sum(not each.is_kernel for each in side) for side in (a, b))
     times = len(parts)
@@ -137,23 +139,27 @@ def _same_row(group: str, how: str, rows: Sequence[KernelPair]) -> WorkChange:
     return WorkChange(group, fate, how, 1, count, count, copies, copies, a, b, ops)
 
 
-def _label(part: WorkPart, most: int = 1) -> str:
-    """What the work is called; both names where other work took a place."""
-    a, b = _groups(part.a), _groups(part.b)
-    fused = part.fusion is not None or part.undone is not None
-    if fused or not a or not b or a[0] == b[0]:
-        # the side with more kernels, or more time, names what the other holds in one kernel
-        return ", ".join((a if max(part.a, part.b, key=_weight) is part.a else b)[:most])
-    return f"{a[0]} to {b[0]}"
+def _label(a: Sequence[Kernel], b: Sequence[Kernel], *, fused: bool) -> str:
+    """What the work is mostly called; both names where other work took a place."""
+    old, new = _groups(a), _groups(b)
+    if fused or not old or not new or old[0] == new[0]:
+        return _names(a, b)[0]
+    return f"{old[0]} to {new[0]}"
+
+
+def _names(a: Sequence[Kernel], b: Sequence[Kernel]) -> list[str]:
+    """By the side with more kernels, or more time: the other holds several names in one kernel."""
+    return _groups(max(a, b, key=_weight))
 
 
 def _groups(work: Sequence[Kernel]) -> list[str]:
-    """The groups of some work, the longest first, without small ones."""
+    """The groups of some work, the longest first; small ones are an ellipsis."""
     times: Counter[str] = Counter()
     for each in work:
         times[each.group] += each.length_ns or 0
     ranked = sorted(times.items(), key=lambda item: (-item[1], item[0]))
-    return [name for name, ns in ranked if ns >= MINOR * times.total()]
+    names = [name for name, ns in ranked if ns >= MINOR * times.total()][:MOST_GROUPS]
+    return [*names, "…"] if len(names) < len(times) else names
 
 
 def _weight(work: Sequence[Kernel]) -> tuple[int, int]:

@@ -164,7 +164,7 @@ def differences(a: Kernel, b: Kernel) -> list[str]:
 def _fields(a: str, b: str) -> list[str]:
     """What differs between two names that have one short form."""
     found = families.changed(families.decode(a), families.decode(b))
-    return [f"{each.field} {_stated(each.a)} to {_stated(each.b)}" for each in found]
+    return [f"{each.field} {_stated(each.before)} to {_stated(each.after)}" for each in found]
 
 
 def _stated(value: object) -> str:
