@@ -14,7 +14,7 @@ from foretrace.comparison.worth import weigh
 from foretrace.errors import UsageError
 from foretrace.model.trace import Trace
 from foretrace.schema.documents.compare import CompareVerdict
-from foretrace.schema.run_record import NO_RECORD, read_run
+from foretrace.schema.run_record import NO_RECORD, RunCompile, RunRung, RunTiming, read_run
 
 UNKNOWN = Change(None, None, None)
 
@@ -192,7 +192,17 @@ def test_the_recorded_mlp_pays_without_the_profiler() -> None:
 )
 def test_a_file_that_is_no_record_says_nothing(tmp_path: Path, text: str) -> None:
     (tmp_path / "t.run.json").write_text(text)
-    assert read_run(str(tmp_path / "t.json.gz")) == NO_RECORD
+    found = read_run(str(tmp_path / "t.json.gz"))
+    stated = (found.timing, found.compile, found.rung, found.device, found.torch)
+    assert stated == (RunTiming(), RunCompile(), RunRung(), None, None)
+
+
+def test_one_invalid_entry_of_a_record_costs_no_other(tmp_path: Path) -> None:
+    text = '{"kind": "foretrace-run", "timing": {"wall_ns_per_call": 5e3, "wall_spread": -1}}'
+    (tmp_path / "t.run.json").write_text(text)
+    found = read_run(str(tmp_path / "t.json.gz"))
+    assert found.timing == RunTiming(wall_ns_per_call=5_000)
+    assert found.ignored == ("timing.wall_spread",)
 
 
 def test_no_record_for_an_archive_member(tmp_path: Path) -> None:

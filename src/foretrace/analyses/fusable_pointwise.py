@@ -56,6 +56,7 @@ from foretrace.units import bytes_text, plural, time_text, times_text
 # What TorchInductor generates as one kernel: pointwise code, and reductions along with it.
 _FUSABLE = "pointwise copy reduction normalization softmax scatter_gather random"
 FUSABLE = frozenset(_FUSABLE.split())
+POINTWISE = frozenset({"pointwise", "copy"})
 PRODUCTS = frozenset({"gemm", "gemv", "conv"})
 OPAQUE = PRODUCTS | {"attention"}
 # Results that have the size of the first operand, whatever else the kernel writes.
@@ -84,10 +85,10 @@ def _check(trace: Trace) -> Iterator[Finding]:
     shown = [group | {"count": each(trace, group["count"])} for group in groups[:LISTED]]
     first = shown[0]
     ops = shortened(first["ops"])
-    title = f"{ops} could be one kernel"
+    title = f"{ops} could be {first['could_be']}"
     most = f"{first['intermediate']} is written and read again. "
     if len(groups) > 1:
-        title = f"{plural(kernels, 'kernel')} {per(trace)} could be {fewest:,}"
+        title = f"{plural(kernels, 'kernel')} {per(trace)} could be as few as {fewest:,}"
         most += f"Most of the time: {ops}, {times_text(first['count'])} {per(trace)}. "
     detail = (
         f"{most}One kernel for each group avoids at most {bytes_text(moved)} of memory traffic "
@@ -129,7 +130,8 @@ def _links(trace: Trace) -> tuple[Ints, Ints]:
         pairs.append((right[run[right] == run[right - distance]], distance))
     far = following(order, 2, reads)
     feeds = following(order, 1, lambda left, right: _feeds(cases[left], cases[right]))
-    fed = far[np.isin(far, feeds) & (run[far] > run[far - 2])]
+    eats = following(order, 1, lambda left, right: _eats(cases[left], cases[right]))
+    fed = far[np.isin(far, feeds) & ~np.isin(far - 1, eats) & (run[far] > run[far - 2])]
     reader = np.concatenate([fed, *(right for right, _ in pairs)])
     writer = np.concatenate([fed - 2, *(right - distance for right, distance in pairs)])
     # what torch.compile left apart stays apart
@@ -152,15 +154,26 @@ def _joined(size: int, reader: Ints, writer: Ints) -> Ints:
 
 
 def _reads(left: Case, right: Case) -> bool:
-    """Whether the second may read what the first wrote: not if both do one thing in place."""
-    same = left.op == right.op and left.op.endswith("_") and left.op != "aten::copy_"
+    """Whether the second may read what the first wrote.
+
+    Not if both do one thing in place, or normalize tensors of one shape: those are two calls.
+    """
+    in_place = left.op.endswith("_") and left.op != "aten::copy_"
+    same = left.op == right.op and (in_place or left.role not in POINTWISE)
     # torch.compile knows what ATen's ops compute; others it calls as they are
     both = left.op.startswith("aten::") and right.op.startswith("aten::")
     return both and not same and bool(right.bytes_written) and _operand(left, right) is not None
 
 
 def _feeds(left: Case, right: Case) -> bool:
-    return left.role in PRODUCTS and _operand(left, right) is not None
+    """Whether a product makes one of several operands."""
+    several = len(_operands(right)) > 1
+    return left.role in PRODUCTS and several and _operand(left, right) is not None
+
+
+def _eats(left: Case, right: Case) -> bool:
+    """Whether a product reads what the kernel before it wrote."""
+    return right.role in PRODUCTS and _operand(left, right) is not None
 
 
 def _operand(left: Case, right: Case) -> Tensor | None:
@@ -173,9 +186,10 @@ def _operand(left: Case, right: Case) -> Tensor | None:
 def _made(case: Case) -> int:
     """Bytes of the result; 0 for a scalar, whose size says nothing about who reads it."""
     first = case.call.tensor(0) if case.call else None
-    if first is None or not case.bytes_written or (case.op in WRITERS and not first.dims):
+    if case.op in WRITERS and (first is None or not first.dims):
         return 0
-    return first.bytes or 0 if case.role in LIKE_FIRST else case.bytes_written
+    like_first = first is not None and case.role in LIKE_FIRST
+    return (first.bytes if first and like_first else case.bytes_written) or 0
 
 
 def _operands(case: Case) -> list[tuple[Tensor, int]]:
@@ -201,10 +215,11 @@ class Traffic(Struct, frozen=True):
 def _traffic(cases: Sequence[Case], products: Counter[int]) -> Traffic:
     """`products` counts the products that wrote a tensor of some size before the group.
 
-    Operands of one shape from outside count as one tensor, or as many as products made of it.
+    Operands of one shape from outside count as one tensor, or as many as products made of it. A
+    slice counts as part of the largest.
     """
     made: Counter[int] = Counter()
-    outside: Counter[tuple[Any, ...]] = Counter()
+    outside: Counter[tuple[Tensor, int]] = Counter()
     read: dict[int, Tensor] = {}  # what is made and read inside, by size
     for case in cases:
         inside = made.copy()
@@ -213,21 +228,35 @@ def _traffic(cases: Sequence[Case], products: Counter[int]) -> Traffic:
                 inside[size] -= 1
                 read[size] = tensor
             else:
-                outside[tensor.dims, tensor.type, size] += 1
+                outside[tensor, size] += 1
         made[_made(case)] += 1
-    least = sum(key[-1] * min(times, products[key[-1]] or 1) for key, times in outside.items())
+    largest = max((size for tensor, size in outside), default=0)
+    least = sum(
+        size * min(times, products[size] or 1)
+        for (tensor, size), times in outside.items()
+        if size == largest or not _is_slice(tensor)
+    )
     final = sum(case.bytes_written or 0 for case in cases if _made(case) not in read)
-    largest = max(read, default=0)
-    maker = next((bare(case.op) for case in cases if _made(case) == largest), "")
-    name = f"The {bytes_text(largest)} intermediate that {maker} makes"
-    if (shown := read.get(largest)) and shown.elements == shown.stored:
+    size = max(read, default=0)
+    maker = next((bare(case.op) for case in cases if _made(case) == size), "")
+    name = f"The {bytes_text(size)} intermediate that {maker} makes"
+    if (shown := read.get(size)) and shown.elements == shown.stored:
         name += f" ({tensor_text(shown)})"
-    return Traffic(least + max(final, cases[-1].bytes_written or 0), largest, name)
+    return Traffic(least + max(final, cases[-1].bytes_written or 0), size, name)
+
+
+def _is_slice(tensor: Tensor) -> bool:
+    """Whether it may be part of a tensor that is read anyway: half of a head, an item of a list."""
+    if not tensor.type:
+        return True
+    pairs = zip(tensor.dims, tensor.strides or (), strict=False)
+    return 1 + sum((size - 1) * abs(stride) for size, stride in pairs) > tensor.stored
 
 
 def _group(trace: Trace, found: list[Ints]) -> dict[str, Any]:
     order, first, count = trace.order, found[0], len(found)
     cases = [order.cases[number] for number in order.case[first].tolist()]
+    roles = {case.role for case in cases}
     near = order.case[max(int(first[0]) - REACH, 0) : int(first[-1])].tolist()
     before = [order.cases[number] for number in near]
     traffic = _traffic(cases, Counter(_made(case) for case in before if case.role in PRODUCTS))
@@ -236,6 +265,7 @@ def _group(trace: Trace, found: list[Ints]) -> dict[str, Any]:
     return {
         "ops": [bare(case.op) for case in cases],
         "kernels": len(cases),
+        "could_be": "one kernel" if roles <= POINTWISE else "fused",
         "count": count,
         "bytes_saved": max(sum(case.bytes or 0 for case in cases) - traffic.least, 0),
         "intermediate": traffic.name,

@@ -76,10 +76,6 @@ class _Cases:
         self.op_name = np.where(self.op >= 0, self.host.name[np.maximum(self.op, 0)], -1)
         self.signature = trace.arguments.numbers(self.op)
         self.chain = chain_ids(trace, self.op)
-        self.kwargs = {
-            row["event"]: {"kernel_backend": row["backend"], "kernel_kwargs": row["kwargs"]}
-            for row in trace.tables["triton"].iter_rows(named=True)
-        }
         distinct, self.grid = distinct_lists(grids)
         blocks = np.array([math.prod(grid) if grid else 0 for grid in distinct])
         self.blocks: Ints = blocks[self.grid]
@@ -134,7 +130,7 @@ class _Cases:
         first = members[0]
         signature = self.trace.arguments.signatures[self.signature[first]]
         name = self.host.names[self.op_name[first]]
-        call = signature.call(name, self.kwargs.get(int(self.op[first]), {}))
+        call = signature.call(name)
         costed = costs.attribute(
             call,
             [self.roles[self.role_of[at]] for at in members],

@@ -44,18 +44,22 @@ def _many(work: GroupWork) -> str:
     every = "each forward" if backward else "each"
     if fusable:
         return f"{count} kernels {every}, fusable"
-    return f"{count} kernels {every}, not fused" if work.name == "attention" else ""
+    by_hand = work.name == "attention" and any(each.case.role == "softmax" for each in work.cases)
+    return f"{count} kernels {every}, not fused" if by_hand else ""
 
 
 def _bounds(work: GroupWork) -> str:
-    """The bounds that take a fifth of the group's time and more, the most first; at most two."""
+    """The bounds that take a fifth of the group's time and more, the most first; at most two, and
+    none where they do not explain half of it.
+    """
     by_bound: dict[str, list[CaseTime]] = {}
     for each in work.cases:
         by_bound.setdefault(each.case.bound, []).append(each)
     times = {bound: _time(cases) for bound, cases in by_bound.items()}
     main = sorted((b for b in times if times[b] >= PART * work.ns), key=lambda b: -times[b])
-    texts = [_text(bound, by_bound[bound]) for bound in main[:2]]
-    return "; ".join(text for text in texts if text)
+    texts = {bound: _text(bound, by_bound[bound]) for bound in main[:2]}
+    explained = sum(times[bound] for bound, text in texts.items() if text)
+    return "; ".join(filter(None, texts.values())) if explained >= work.ns / 2 else ""
 
 
 def _time(cases: Sequence[CaseTime]) -> int:
@@ -69,7 +73,7 @@ def _text(bound: str, cases: Sequence[CaseTime]) -> str:
     if bound == "latency":
         return _latency(main)
     said = {each.case.limited_by for each in main}
-    return said.pop() if len(said) == 1 else ""
+    return said.pop() if len(said) == 1 and bound != "unknown" else ""
 
 
 def _near(roof: str, cases: Sequence[CaseTime]) -> str:

@@ -18,7 +18,7 @@ ROWS = 24
 NAME = 40  # of a region or a file, in a heading that is to fit one line
 HEADLINE = 120  # cut only where a file names its GPU at length
 LINES = 25  # of the first screen
-UNTOLD = ": cause not in the trace"  # a share of a roof that stands alone says as much
+UNTOLD = ", cause not in the trace"  # a share of a roof that stands alone says as much
 BANNER = 2  # warnings that the first screen has room for; --findings has all
 
 

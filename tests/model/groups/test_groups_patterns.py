@@ -105,6 +105,10 @@ def test_silu_and_a_mul_of_another_size_are_no_swiglu(tmp_path: Path) -> None:
     assert named(sketch, tmp_path) == ["SiLU", "pointwise"]
 
 
+def test_sizes_that_no_tensor_has(tmp_path: Path) -> None:
+    assert found("silu mul", tmp_path, [[1 << 40, 1 << 40]]) == ["SwiGLU", "SwiGLU"]
+
+
 def test_attention_by_hand_has_batched_products(tmp_path: Path) -> None:
     assert set(found("bmm div add softmax bmm", tmp_path)) == {"attention"}
     assert found("mm softmax mm", tmp_path) == ["GEMM", "softmax", "GEMM"]
