@@ -172,6 +172,13 @@ def no_saving_exceeds_its_time(found: Comparison) -> None:
     assert (found.verdict.saves_at_most_ns or 0) <= max(found.bare_wall_ns.a or 0, longest(found.a))
 
 
+def fits_the_first_screen(found: Comparison) -> None:
+    for width in (80, 200):
+        lines = comparison_text(found, 12, width=width).splitlines()
+        assert len(lines) <= 25
+        assert max(map(len, lines)) <= width
+
+
 def longest(side: Side) -> float:
     return max(side.pace.median or 0, side.gpu.median or 0)
 
@@ -182,6 +189,7 @@ def test_recorded_pairs_mirror(a: str, b: str) -> None:
     is_mirror(there, back)
     accounts_for_everything(there)
     no_saving_exceeds_its_time(there)
+    fits_the_first_screen(there)
     host_parts_add_up(there)
 
 
@@ -196,7 +204,7 @@ def test_public_pairs_mirror(a: str, b: str) -> None:
     is_mirror(there, compare(second, first))
     accounts_for_everything(there)
     no_saving_exceeds_its_time(there)
-    assert len(comparison_text(there, 12).splitlines()) <= 25
+    fits_the_first_screen(there)
 
 
 @pytest.mark.public
