@@ -46,9 +46,12 @@ def test_a_miss_is_false_and_shows_what_was_measured(mlp: Trace) -> None:
 
 
 def test_unknown_is_false_too(mlp: Trace) -> None:
-    answer = ft.expect(mlp).region("nowhere").kernels == 0
+    answer = ft.expect(mlp)("peak memory < 6 GB")
     assert not answer
     assert answer.verdict == "unknown"
+    answer = ft.expect(mlp).region("nowhere").kernels == 0
+    assert not answer
+    assert answer.verdict == "error"
 
 
 def test_the_text_is_the_same_prediction(mlp: Trace) -> None:

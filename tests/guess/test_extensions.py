@@ -49,7 +49,7 @@ def test_a_kind_and_a_reason_of_another_package(tmp_path: Path) -> None:
     )
     assert found.returncode == 1, found.stderr
     first, second = found.stdout.split("hit     in mlp_fwd: kernels == 5\n")
-    assert first.startswith("MISS    per step: an even number of rows\n")
+    assert "MISS    per step: an even number of rows\n" in first
     assert "measured 7 rows in each of 3 steps" in first
     assert "why: Odd day." in first
     assert "MISS    in mlp_fwd: kernels == 4\n" in second

@@ -35,9 +35,8 @@ def _marked(text: str) -> None:
     elif isinstance(read, GuessError):
         assert read.word in read.text
         assert read.at <= len(read.text) + 1
-        assert read.nearest or any(
-            words in str(read) for words in ("ends too early", "is unexpected", "is not valid")
-        )
+        assert read.nearest or read.example or "is not valid" in str(read)
+        assert not read.example or isinstance(_read(read.example), Guess)
 
 
 @QUICK

@@ -69,7 +69,7 @@ def test_the_threshold_decides_and_the_noise_is_told(tmp_path: Path) -> None:
     ("text", "says", "under"),
     [
         ("gpus > 1.05x", "expected gpu, cpu, wall, idle, kernels, memcpys, launches", "  ^^^^"),
-        ("gpu as 1.05x", "`as` is not understood; the nearest valid word is", "      ^^"),
+        ("gpu as 1.05x", "`as` is not understood; did you mean `at`?", "      ^^"),
         (
             "gpu > fast",
             "expected a number with a unit (x), a number with a unit (ns",

@@ -57,3 +57,14 @@ def test_the_last_step_of_a_norm_gradient_is_a_normalization() -> None:
     scope = "void transformer_engine::normalization::"
     for name in ("rmsnorm_bwd_finalize_tuned_kernel", "rmsnorm_bwd_finalize_general_kernel"):
         assert families.decode(f"{scope}{name}<P>(P)").role == "normalization"
+
+
+def test_a_split_k_sum_of_bf16_writes_bf16() -> None:
+    """`splitKreduce_kernel` under a bf16 `mm` on an H200: f32, the type of its workspace."""
+    shorts = {
+        families.decode(name).short
+        for path in RECORDED
+        for name in kernels(path)
+        if "splitKreduce_kernel<32, 16, int, float, __nv_bfloat16" in name
+    }
+    assert shorts == {"split-K reduce bf16"}

@@ -88,9 +88,11 @@ def opens_trace(command: Command) -> Command:
 
     @wraps(command)
     def opening(no_cache: bool, strict: bool, limit: tuple[str, ...], **given: Any) -> Any:
+        from foretrace.cli._progress import on_terminal
         from foretrace.sources.limits import parse_limits
 
-        return command(reading=Reading(not no_cache, strict, parse_limits(limit)), **given)
+        with on_terminal():
+            return command(reading=Reading(not no_cache, strict, parse_limits(limit)), **given)
 
     limits = (
         "Raise a limit on what a file may hold: bytes, ratio, events, depth, string, args, event, "
@@ -159,7 +161,10 @@ def say(text: str) -> None:
 
 
 def warn_of_loss(*traces: Trace | None) -> None:
-    """Print one line for each trace whose ledger holds a note that every answer must show."""
+    """Print one line for each trace whose ledger holds a note that every answer must show.
+
+    An entry of the run record beside it that is not valid is one of these.
+    """
     from foretrace.render.safe import plain
     from foretrace.units import count_text
 
@@ -167,6 +172,9 @@ def warn_of_loss(*traces: Trace | None) -> None:
         if trace is not None and (banner := trace.ledger.banner):
             notes = [f"{note.code} ({count_text(note.count)}): {note.text}" for note in banner]
             say(plain(f"warning: {trace.path}: {'; '.join(notes)}"))
+        if trace is not None and trace.run.ignored:
+            entries = ", ".join(trace.run.ignored)
+            say(plain(f"warning: {trace.path}: its run record has no valid {entries}"))
 
 
 def new_file(path: str, *, overwrite: bool) -> Path:

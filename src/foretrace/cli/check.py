@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from foretrace.cli._options import PATH, Reading, as_json, flag, opens_trace, warn_of_loss
 from foretrace.errors import UsageError
+from foretrace.schema.verdict import in_ci
+
+if TYPE_CHECKING:
+    from foretrace.schema.verdict import Verdict
 
 
 @click.command("check", epilog="See: foretrace docs guess")
@@ -24,7 +30,10 @@ from foretrace.errors import UsageError
 @click.option(
     "--against", metavar="OTHER", help="The trace to compare with; predictions call it A."
 )
-@flag("--need-data", "Exit 1 for unknown predictions as well.")
+@click.option(
+    "--all", "whole", is_flag=True, help="Show every prediction and the evidence of every miss."
+)
+@flag("--need-data", "Exit 1 for unknown predictions as well, as with --strict or in CI.")
 @as_json
 @opens_trace
 def command(
@@ -32,6 +41,7 @@ def command(
     texts: tuple[str, ...],
     files: tuple[str, ...],
     against: str | None,
+    whole: bool,
     need_data: bool,
     as_json: bool,
     reading: Reading,
@@ -43,23 +53,34 @@ def command(
     foretrace check t.json.gz --guesses guesses.toml --against before.json.gz
 
     A miss shows the part of the trace that decides it, and the likely reason where one is known.
-    The exit code is 1 when a prediction missed. A prediction is unknown when the trace does not
-    have the data, or when the trace is truncated or damaged.
+    Where that does not fit one screen, --all shows it. The exit code is 1 when a prediction missed.
+    A prediction is unknown when the trace does not have the data, or is truncated or damaged: exit
+    1 with --strict, with --need-data, and where the variable CI is set. One that cannot be parsed,
+    or names a region that the trace does not have, stops no other: exit 2.
     """
-    from foretrace.guess import check, parse
+    from foretrace.guess import check
     from foretrace.guess.guess_files import load
-    from foretrace.guess.marking import document
-    from foretrace.render.verdicts import verdicts_text
+    from foretrace.guess.marking import document, parse_or_error
+    from foretrace.render.verdicts import verdicts_page, verdicts_text
     from foretrace.schema.documents import encode
 
-    guesses = [parse(text) for text in texts] + [guess for file in files for guess in load(file)]
+    guesses = [parse_or_error(text) for text in texts]
+    guesses += [guess for file in files for guess in load(file)]
     if not guesses:
         raise UsageError("nothing to check: give -g TEXT or --guesses FILE.toml")
     opened = reading.trace(trace)
     other = reading.trace(against) if against else None
     warn_of_loss(opened, other)
     verdicts = check(opened, guesses, other)
-    click.echo(encode(document(verdicts)) if as_json else verdicts_text(verdicts))
-    failing = ("miss", "unknown") if need_data else ("miss",)
-    failed = any(verdict.verdict in failing for verdict in verdicts)
-    return 1 if failed or reading.fails(opened, other) else 0
+    shown = verdicts_text if whole else verdicts_page
+    click.echo(encode(document(verdicts)) if as_json else shown(verdicts))
+    return _exit_code(
+        verdicts, reading.strict or need_data or in_ci(), reading.fails(opened, other)
+    )
+
+
+def _exit_code(verdicts: list[Verdict], need_data: bool, lost: bool) -> int:
+    found = {verdict.verdict for verdict in verdicts}
+    if "error" in found:
+        return 2
+    return 1 if "miss" in found or (need_data and "unknown" in found) or lost else 0

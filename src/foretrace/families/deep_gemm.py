@@ -93,7 +93,7 @@ def _sizes(r: MatmulParser, texts: list[str], grouped_first: bool, whole: bool) 
     if whole and len(sizes) >= 7:
         _tile(r, texts[at : at + 3], sizes[at : at + 3])
         place = 3 if grouped_first else 6
-        r.put(texts[place], "groups", sizes[place], "{} groups (experts)")
+        r.put(texts[place], "groups", sizes[place], "number of groups, such as experts")
 
 
 def _tile(r: MatmulParser, texts: Sequence[str], tile: list[int]) -> None:
@@ -104,8 +104,9 @@ def _tile(r: MatmulParser, texts: Sequence[str], tile: list[int]) -> None:
 def _types(r: MatmulParser, args: tuple[str, ...], base: str, kind: str) -> None:
     types = [text for text in args if _dtypes.cpp(text)]
     if len(types) == 3:  # A, B and the result
-        for text, field in zip(types, ("dtype_a", "dtype_b", "dtype_out"), strict=True):
-            _dtypes.put(r, text, field, f"{field.replace('dtype_', 'type of ')}: {{}}")
+        _dtypes.put(r, types[0], "dtype_a", "type of A (the activation): {}")
+        _dtypes.put(r, types[1], "dtype_b", "type of B (the weight): {}")
+        _dtypes.put(r, types[2], "dtype_out", "type of the result: {}")
     elif kind in TYPES:
         r.put(base, "dtype_in", TYPES[kind], "type of both inputs: {}")
 

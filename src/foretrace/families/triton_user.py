@@ -51,7 +51,7 @@ KNOWN = r"""
     scatter_gather  user triton  kv indices  -  create_flashinfer_kv_indices_triton
     scatter_gather  user triton  MoE routing  -  _combined_routing_compute
     copy            user triton  MoE routing (memset)  -  _combined_routing_memset
-    gemm            -  fused MoE gemm  -  fused_moe_kernel
+    gemm            -  fused MoE GEMM  -  fused_moe_kernel
     gemm            -  matmul  -  matmul_kernel
 """
 

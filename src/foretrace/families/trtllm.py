@@ -117,7 +117,8 @@ def _decode_gemm(name: str) -> KernelId | None:
     r.put_tile(f"t{found['tile']}", shape(found["tile"]))
     r.put_groups(found.groupdict(), GEMM_SHAPES)
     _gemm_rest(r, found["rest"].strip("_").split("_"))
-    return r.done("gemm", joined("trtllm", found["kind"], found["tile"], TYPES[found["a"]]))
+    kind = found["kind"].replace("gemm", "GEMM")
+    return r.done("gemm", joined("trtllm", kind, found["tile"], TYPES[found["a"]]))
 
 
 def _gemm_rest(r: MatmulParser, words: list[str]) -> None:

@@ -24,6 +24,7 @@ UNITS: dict[str, dict[str, float]] = {
     "flops": {"FLOP": 1, "kFLOP": 1e3, "MFLOP": 1e6, "GFLOP": 1e9, "TFLOP": 1e12, "PFLOP": 1e15},
     "share": {"%": 0.01},
     "ratio": {"x": 1},
+    "part": {"x": 1, "%": 0.01},
     "rate": {"GFLOP/s": 1e9, "TFLOP/s": 1e12, "PFLOP/s": 1e15},
     "bandwidth": {"MB/s": 1e6, "GB/s": 1e9, "TB/s": 1e12},
     "count": {"": 1},
@@ -94,10 +95,13 @@ EQUALS = Compare("==")
 
 
 def read_compare(tokens: Sequence[Token], place: int) -> tuple[Compare, int]:
-    """`==`, `is at most`, `under`, …"""
+    """`==`, `is at most`, `under`, …; `is` before a number is `==`."""
     start = place + 1 if key_at(tokens, place) in ("is", "are") else place
-    if key_at(tokens, start) in SYMBOLS:
-        return Compare(SYMBOLS[key_at(tokens, start)]), start + 1
+    word = key_at(tokens, start)
+    if word in SYMBOLS:
+        return Compare(SYMBOLS[word]), start + 1
+    if start > place and (word in COUNTS or NUMBER.match(word)):
+        return EQUALS, start
     return read_phrase(tokens, start)
 
 

@@ -12,14 +12,14 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 
-from foretrace import families
 from foretrace.errors import TraceError
 from foretrace.families import VIEWS
 from foretrace.guess.evidence import Evidence, GpuOperation
 from foretrace.guess.guess_files import dump
 from foretrace.guess.marking import mark, parse
-from foretrace.guess.scope import Scope, Window, quotable_regions
-from foretrace.guess.selection import cpu_kernels
+from foretrace.guess.places import quotable_regions, windows_of
+from foretrace.guess.scope import Scope, Window
+from foretrace.guess.selection import cpu_does, cpu_kernels
 from foretrace.guess.selectors import op_words
 from foretrace.guess.snapshots import compiled_name
 from foretrace.model.trace import Trace
@@ -61,7 +61,7 @@ def document(trace: Trace) -> GuessDocument:
 
 def _candidates(evidence: Evidence) -> Iterator[tuple[str, str]]:
     for scope in _places(evidence):
-        windows = scope.windows(evidence)
+        windows = windows_of(scope, evidence)
         several = f"the same in each of {len(windows)} {scope.unit}"
         held = several if len(windows) > 1 else "as recorded"
         for text, reason in [*_gpu(windows), *_host(windows[0])]:
@@ -90,7 +90,7 @@ def _gpu(windows: list[Window]) -> Iterator[tuple[str, str]]:
     yield f"sync == {len(windows[0].events(evidence.trace.host.is_wait))}", "number of syncs"
     yield from _products([one for found in kernels for one in found if one.role == "gemm"], first)
     for operation in {id(one): one for found in kernels for one in found}.values():
-        yield from _fusion(families.own_ops(operation.ident))
+        yield from _fusion([op for op in operation.ident.get("ops") or () if op in operation.does])
     if 1 < len(first) <= ORDERED:
         yield ", ".join(_word(operation) for operation in first), "launch order"
 
@@ -129,6 +129,6 @@ def _host(window: Window) -> Iterator[tuple[str, str]]:
     for name, count in sorted(counts.items()):
         if compiled := compiled_name(name):
             yield f'op "*{compiled}_*" == {count}', "launches of a kernel that Inductor generated"
-            yield from _fusion(families.own_ops(families.decode(name))) if on_cpu else ()
+            yield from _fusion(sorted(cpu_does(name))) if on_cpu else ()
         elif re.fullmatch(r"\w+::[\w.]+", name):
             yield f"{name} == {count}", "number of calls of this op"

@@ -10,35 +10,15 @@ from typing import Any
 import numpy as np
 
 from foretrace import families
+from foretrace.analyses.casts import cast_of
+from foretrace.guess import doing
 from foretrace.model.intervals import Bools, Ints
 from foretrace.model.kernels import chain_ids
+from foretrace.model.order import Case
 from foretrace.model.trace import Trace
 from foretrace.schema import compiled
 from foretrace.schema.kernel import KernelId
 
-# What an op does besides its own name: a product with bias is one kernel that multiplies and adds.
-OP_DOES = {
-    "mm": ("matmul",),
-    "bmm": ("matmul",),
-    "addmm": ("mm", "matmul", "add"),
-    "baddbmm": ("bmm", "matmul", "add"),
-    "linear": ("matmul",),
-    "silu_and_mul": ("silu", "mul"),
-    "_softmax": ("softmax",),
-    "_safe_softmax": ("softmax",),
-    "native_layer_norm": ("layer_norm",),
-    "fused_add_rms_norm": ("add", "rms_norm"),
-}
-# A part of a hand-written kernel's name -> ops it stands for, by the authors' own naming.
-_NAME_DOES = {
-    "geglu": ("gelu", "mul"),
-    "swiglu": ("silu", "mul"),
-    "silu_and_mul": OP_DOES["silu_and_mul"],
-    "fused_add_rms_norm": OP_DOES["fused_add_rms_norm"],
-}
-# Attention in one kernel: both products and the softmax between them.
-_ONE_KERNEL_ATTENTION = ("flash", "mem_efficient", "cudnn_sdpa", "fmha")
-ATTENTION_DOES = ("matmul", "bmm", "softmax", "scaled_dot_product_attention")
 _COLUMNS = (
     "flops bytes cost_certainty cost_note grid block registers shared_memory occupancy stream "
     "launch_name"
@@ -49,7 +29,8 @@ _COLUMNS = (
 class GpuOperation:
     """One distinct kernel, memcpy or memset.
 
-    `does` are the ops it performs, `chain` the ops above it, outermost first.
+    `does` are the ops it performs, `may_do` those of which the trace does not say, `chain` the ops
+    above it, outermost first.
     """
 
     name: str
@@ -58,6 +39,7 @@ class GpuOperation:
     role: str
     chain: tuple[str, ...]
     does: frozenset[str]
+    may_do: frozenset[str] = frozenset()
 
     @property
     def function(self) -> str:
@@ -80,15 +62,23 @@ class Evidence:
         _, first, inverse = np.unique(keys, axis=0, return_index=True, return_inverse=True)
         self._number: Ints = inverse.reshape(-1)
         self._masks: dict[Hashable, Bools] = {}
-        self.operations = [self._decode(row) for row in first.tolist()]
+        self.operations = self._decoded(first.tolist())
 
-    def _decode(self, row: int) -> GpuOperation:
-        gpu, host = self.trace.gpu, self.trace.host
-        name = self.name(gpu.id[row])
-        kind = "kernel" if gpu.is_kernel[row] else "memcpy" if gpu.is_memcpy[row] else "memset"
-        chain = host.op_chain(int(gpu.op[row]))
-        ident, role = families.decode(name), self.trace.work_roles[row]
-        return GpuOperation(name, kind, ident, role, chain, _does(ident, role, chain))
+    def _decoded(self, first: list[int]) -> list[GpuOperation]:
+        """Each distinct operation, of which `first` has a row."""
+        gpu, roles = self.trace.gpu, self.trace.work_roles
+        chains = [self.trace.host.op_chain(int(gpu.op[row])) for row in first]
+        idents = [families.decode(self.name(gpu.id[row])) for row in first]
+        alone = doing.callers(self.trace, self._number, chains)
+        listed = doing.settled(list(zip(idents, roles[first].tolist(), strict=True)))
+        found = []
+        for row, ident, chain, own, more in zip(first, idents, chains, alone, listed, strict=True):
+            role = str(roles[row])
+            kind = "kernel" if gpu.is_kernel[row] else "memcpy" if gpu.is_memcpy[row] else "memset"
+            by_op = ([], ()) if ident.get("ops") else (own, chain)
+            does = doing.performed(ident, role, *by_op) | more[0]
+            found.append(GpuOperation(ident.name, kind, ident, role, chain, does, more[1]))
+        return found
 
     def name(self, event: int) -> str:
         """The name of one event."""
@@ -123,8 +113,12 @@ class Evidence:
 
     @cached_property
     def stray(self) -> Ints:
-        """Start times of GPU operations without a launch in the trace, in order."""
-        return np.sort(self.trace.gpu.start[self.trace.gpu.launch < 0])
+        """Start times of GPU operations that lack their launch in the trace, in order.
+
+        What was launched before the recording belongs to no step and lacks nothing.
+        """
+        gpu = self.trace.gpu
+        return np.sort(gpu.start[(gpu.launch < 0) & ~gpu.before_recording])
 
     @cached_property
     def by_launch(self) -> tuple[Ints, Ints]:
@@ -146,6 +140,21 @@ class Evidence:
         if not self.trace.gpu.is_kernel[row]:
             return None
         return self._columns[column][self._kernel_at[row]]
+
+    @cached_property
+    def _cases(self) -> dict[int, Case]:
+        """The case of each row that is a kernel."""
+        order = self.trace.order
+        pairs = zip(order.row.tolist(), order.case.tolist(), strict=True)
+        return {row: order.cases[case] for row, case in pairs}
+
+    def is_cast(self, row: int) -> bool:
+        """Whether a row is a kernel that only changes the data type."""
+        return row in self._cases and bool(cast_of(self._cases[row]))
+
+    def roof(self, row: int) -> float | None:
+        """Percent of the nearest roof that a kernel reaches; None where it is not known."""
+        return self._cases[row].roof_percent if row in self._cases else None
 
     def footprint(self, row: int, column: str) -> Any:
         """How a kernel was launched: grid, block, registers, shared memory, occupancy, stream."""
@@ -178,21 +187,3 @@ class Evidence:
         """Nothing hints at a GPU: no GPU operations, no runtime calls, no device in the header."""
         trace = self.trace
         return not trace.has("gpu") and not trace.host.is_call.any() and trace.about.device is None
-
-
-def bare(op: str) -> str:
-    """`aten::mul_` -> `mul`."""
-    name = op.rpartition("::")[2]
-    return name.rstrip("_") or name
-
-
-def _does(ident: KernelId, role: str, chain: tuple[str, ...]) -> frozenset[str]:
-    stated = ident.get("op")
-    ops = [bare(op) for op in families.own_ops(ident)]
-    ops += [bare(stated)] if isinstance(stated, str) and "::" in stated else []
-    ops += [bare(chain[-1])] if chain and not ident.get("ops") else []
-    more = [word for op in ops for word in OP_DOES.get(op, ())]
-    more += [word for part, words in _NAME_DOES.items() if part in ident.name for word in words]
-    if role == "attention" and ident.family.startswith(_ONE_KERNEL_ATTENTION):
-        more += ATTENTION_DOES
-    return frozenset([*ops, *more])

@@ -18,6 +18,10 @@ from foretrace.guess.amounts import EQUALS, NUMBER, UNITS, Amount, Compare
 from foretrace.guess.evidence import Evidence, GpuOperation
 from foretrace.guess.selectors import DTYPES
 from foretrace.guess.tokens import ParseFailure, Token, key_at, text_at
+from foretrace.model.arguments import op_call
+from foretrace.model.costs.attention import FORWARD
+from foretrace.model.costs.attention import described as described_call
+from foretrace.model.costs.attention_backward import BACKWARD
 
 ABSENT = object()  # the kernel has no such thing
 UNSTATED = object()  # it may have it; nothing in the trace says
@@ -74,8 +78,10 @@ _OTHER_FIELDS = (
     Field("shared_memory", "bytes of shared memory per block", source="launch"),
     Field("occupancy", "percent, as the profiler estimates it; 0: not estimated", source="launch"),
     Field("stream", "the stream it ran on", source="launch"),
-    Field("bound", "compute or memory, from shapes and time under the roofline", source="bound"),
+    Field("bound", "compute, memory, l2, latency or comms, by the roofs", source="bound"),
+    Field("roof", "percent of the nearest roof; from 70 on the kernel is at it", source="bound"),
 )
+_ATTENTION = FORWARD | BACKWARD
 _SPACED = ("shared_memory", "tensor_core", "head_dim", "batch_mode")
 _PHRASES = {name.replace("_", " "): name for name in _SPACED}
 _PHRASES |= {"vector width": "vec", "split k": "splitk"}
@@ -136,13 +142,26 @@ def value_of(evidence: Evidence, row: int, field: Field) -> Any:
     operation = evidence.operation(row)
     if field.source == "case":
         return operation.ident.family if field.name == "family" else operation.role
+    if field.name == "roof":
+        roof = evidence.roof(row)
+        return UNSTATED if roof is None else roof
     if field.source == "bound":
         bound = evidence.trace.work_bounds[row]
         return UNSTATED if bound == "unknown" else bound
     if field.source == "launch":
         value = evidence.footprint(row, field.name)
         return UNSTATED if value is None else value
-    return _stated(operation, field)
+    stated = _stated(operation, field)
+    return _from_arguments(evidence, row, field) if stated is UNSTATED else stated
+
+
+def _from_arguments(evidence: Evidence, row: int, field: Field) -> Any:
+    """What the op that launched the kernel was called with."""
+    call = op_call(evidence.trace, int(evidence.trace.gpu.op[row]))
+    places = _ATTENTION.get(call.name) if call and field.name in ("head_dim", "causal") else None
+    said = described_call(call, places) if call and places else None
+    value = said and getattr(said, field.name)
+    return UNSTATED if value is None else value
 
 
 def _stated(operation: GpuOperation, field: Field) -> Any:
@@ -203,4 +222,6 @@ def value_text(actual: Any) -> str:
     if isinstance(actual, list):
         sizes = all(isinstance(item, int) for item in actual)
         return ("x" if sizes else "+").join(str(item) for item in actual)
+    if isinstance(actual, float):
+        return f"{actual:.0f}"
     return "not stated" if actual is UNSTATED else "none" if actual is ABSENT else str(actual)

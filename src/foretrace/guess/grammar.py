@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from foretrace.guess import amounts
 from foretrace.guess.amounts import PHRASES, UNITS
-from foretrace.guess.fields import read_field, read_value
+from foretrace.guess.fields import Field, read_field, read_value
 from foretrace.guess.measures import CLOCKS, PER_KERNEL, Measure
 from foretrace.guess.selectors import HEADS, LINEAR_WORDS, Selector, read_selector
 from foretrace.guess.tokens import ParseFailure, Token, key_at, text_at, wrong
@@ -26,7 +26,10 @@ Owner = TypeVar("Owner")
 Args = dict[str, Any]
 Read = Callable[[Sequence[Token], int], tuple[Any, int]]
 
-BOUNDS = ("overhead", "compute", "memory", "comms", "mixed")
+# what a step or a region can be bound by; `gpu` is any of the kernels' bounds
+BOUNDS = ("host", "compute", "memory", "copy", "comms", "sync", "mixed", "gpu")
+_BOUND_WORDS = {f"{bound}{end}": bound for bound in BOUNDS for end in ("", "-bound")}
+_BOUND_WORDS["overhead"] = "host"  # its name before version 2
 QUANTIFIERS = {
     **dict.fromkeys(("every", "each", "all"), "every"),
     **dict.fromkeys(("some", "a", "any"), "some"),
@@ -122,6 +125,14 @@ def _link(tokens: Sequence[Token], place: int) -> tuple[Selector, int]:
         raise ParseFailure(failure.place, [*failure.wanted, *LINEAR_WORDS]) from None
 
 
+def _own_field(tokens: Sequence[Token], place: int) -> tuple[Field, int]:
+    """A field that says by itself which kernels are meant."""
+    field, after = read_field(tokens, place)
+    if not field.roles:
+        raise ParseFailure(place, ["a field of one role of kernels, such as head_dim"])
+    return field, after
+
+
 SLOTS: dict[str, Slot] = {
     "selector": Slot("what is counted or judged; see Selectors", read_selector),
     "compare": Slot("==, !=, <, <=, >, >=, ~, or " + ", ".join(PHRASES), amounts.read_compare),
@@ -130,6 +141,7 @@ SLOTS: dict[str, Slot] = {
     "count": Slot("a whole number, or zero to twelve", amounts.read_count),
     "number": Slot("a number, or zero to twelve", amounts.read_number),
     "field": Slot("a field of a kernel; see Fields", read_field),
+    "own_field": Slot("a field that one role of kernels has, such as head_dim", _own_field),
     "value": Slot("a value of that field: a word, a number, a shape such as 256x128", read_value),
     "name": Slot("a name as in the trace; `*` matches anything; quote one with spaces", _name),
     "measure": Slot(
@@ -144,7 +156,11 @@ SLOTS: dict[str, Slot] = {
     "shapes": Slot(
         "one or more shapes such as 8192x768, with commas or `and`", _list(_shape, least=1)
     ),
-    "bound": Slot(", ".join(BOUNDS), _same(*BOUNDS)),
+    "bound": Slot(", ".join(BOUNDS), one_of(_BOUND_WORDS)),
+    "bounded": Slot(
+        ", ".join(f"{bound}-bound" for bound in BOUNDS),
+        one_of({f"{bound}-bound": bound for bound in BOUNDS}),
+    ),
     "other": Slot("A: the trace given with --against", _same("a", "other")),
     **{
         name: Slot(

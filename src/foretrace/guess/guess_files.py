@@ -15,18 +15,23 @@ import json
 import os
 import tomllib
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from foretrace.errors import UsageError
-from foretrace.guess.marking import Guess, parse
-from foretrace.guess.tokens import GuessError, nearest
+from foretrace.guess.marking import Guess, parse_or_error
+from foretrace.guess.tokens import nearest
+from foretrace.schema.verdict import Verdict
 
 _TOP, _EACH = ("schema", "guess"), ("text", "reason")
 
 
-def load(path: str | os.PathLike[str]) -> list[Guess]:
-    """The predictions of a guess file; `UsageError` names the file and the number of the guess."""
+def load(path: str | os.PathLike[str]) -> list[Guess | Verdict]:
+    """The predictions of a guess file; one that cannot be parsed is a verdict `error`.
+
+    `UsageError` names the file, and the number of a guess that is not well formed.
+    """
     name = os.fspath(path)
     try:
         document = tomllib.loads(Path(name).read_text(encoding="utf-8"))
@@ -43,16 +48,14 @@ def load(path: str | os.PathLike[str]) -> list[Guess]:
     return [_guess(f"{name}: guess {number}", entry) for number, entry in enumerate(entries, 1)]
 
 
-def _guess(where: str, entry: Any) -> Guess:
+def _guess(where: str, entry: Any) -> Guess | Verdict:
     if not isinstance(entry, dict) or not isinstance(entry.get("text"), str):
         raise UsageError(f'{where}: write text = "…"')
     _only(where, entry, _EACH)
     if not isinstance(entry.get("reason", ""), str):
         raise UsageError(f'{where}: write reason = "…"')
-    try:
-        return parse(entry["text"], entry.get("reason", ""))
-    except GuessError as error:
-        raise error.within(where) from None
+    found = parse_or_error(entry["text"], entry.get("reason", ""))
+    return replace(found, why=f"{found.why} ({where})") if isinstance(found, Verdict) else found
 
 
 def _only(where: str, table: Mapping[str, Any], keys: tuple[str, ...]) -> None:

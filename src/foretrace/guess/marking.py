@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 
-from foretrace.guess import kinds
+from foretrace.errors import UsageError
+from foretrace.guess import kinds, phrasing
 from foretrace.guess.evidence import Evidence
 from foretrace.guess.grammar import match
 from foretrace.guess.kinds import GuessKind, Measurement, Query
+from foretrace.guess.places import windows_of
 from foretrace.guess.reasons import Miss, likely
-from foretrace.guess.scope import Scope, Unknown, split_scope
-from foretrace.guess.tokens import split, wrong
+from foretrace.guess.scope import NoSuchPlace, Scope, Unknown, split_scope
+from foretrace.guess.suggestions import suggestion
+from foretrace.guess.tokens import GuessError, split, wrong
 from foretrace.model.trace import Trace
 from foretrace.schema.documents.check import CheckDocument, MarkedGuess
 from foretrace.schema.verdict import Verdict, Verdicts
@@ -37,30 +41,53 @@ class Guess:
 
 def parse(text: str, reason: str = "") -> Guess:
     """Parse one prediction; `GuessError` (a `UsageError`) points at the wrong word."""
-    tokens = split(text)
-    scope, words = split_scope(text, tokens)
-    if not words:
-        raise wrong(text, tokens, len(tokens), ["a prediction, such as kernels == 5"])
-    patterns = [(kind, pattern) for kind in kinds.every() for pattern in kind.patterns]
-    kind, args = match(text, words, patterns)
-    first, last = words[0], words[-1]
-    prediction = text[first.at - first.quoted : last.at + len(last.text) + last.quoted].strip()
+    tokens = phrasing.scoped(text, split(text.rstrip(" ?.!")))
+    try:
+        scope, left = split_scope(text, tokens)
+        words = phrasing.plain(text, left)
+        if not words:
+            raise wrong(text, tokens, len(tokens), ["a prediction, such as kernels == 5"])
+        kind, args = match(text, words, _patterns())
+    except GuessError as error:
+        raise error.suggesting(suggestion(text)) from None
+    first, last = min(words, key=lambda word: word.at), max(words, key=lambda word: word.end)
+    prediction = text[first.at - first.quoted : last.end].strip()
     return Guess(text, reason, kind, scope, args, prediction)
 
 
+@cache
+def _patterns() -> tuple[tuple[GuessKind, str], ...]:
+    return tuple((kind, pattern) for kind in kinds.every() for pattern in kind.patterns)
+
+
+def parse_or_error(text: str, reason: str = "") -> Guess | Verdict:
+    """Parse one prediction; one that cannot be parsed is a verdict `error` and stops no other."""
+    try:
+        return parse(text, reason)
+    except GuessError as error:
+        carets = " " * error.at + "^" * max(len(error.word), 1)
+        return Verdict(text, "error", why=error.advice, slice=(carets,), reason=reason)
+    except UsageError as error:
+        return Verdict(text, "error", why=str(error), reason=reason)
+
+
 def check(
-    trace: Trace, guesses: str | Guess | Iterable[str | Guess], against: Trace | None = None
+    trace: Trace,
+    guesses: str | Guess | Verdict | Iterable[str | Guess | Verdict],
+    against: Trace | None = None,
 ) -> Verdicts:
-    """Mark each prediction on `trace`: hit, miss or unknown, with what was measured.
+    """Mark each prediction on `trace`: hit, miss, unknown or error, with what was measured.
 
     `against` is the trace that predictions call `A`. Missing data is unknown, never a hit. A text
-    that cannot be parsed raises `foretrace.errors.UsageError` before anything is measured.
+    that cannot be parsed, or a region that is not in the trace, is an error and stops no other.
     """
-    listed = [guesses] if isinstance(guesses, str | Guess) else list(guesses)
-    parsed = [guess if isinstance(guess, Guess) else parse(guess) for guess in listed]
+    listed = [guesses] if isinstance(guesses, str | Guess | Verdict) else list(guesses)
+    parsed = [parse_or_error(guess) if isinstance(guess, str) else guess for guess in listed]
     evidence = Evidence(trace)
     other = Evidence(against) if against is not None else None
-    return Verdicts(mark(guess, evidence, other) for guess in parsed)
+    return Verdicts(
+        guess if isinstance(guess, Verdict) else mark(guess, evidence, other) for guess in parsed
+    )
 
 
 def mark(guess: Guess, evidence: Evidence, other: Evidence | None = None) -> Verdict:
@@ -70,6 +97,8 @@ def mark(guess: Guess, evidence: Evidence, other: Evidence | None = None) -> Ver
         found = guess.kind.measure(query)
     except Unknown as missing:
         found = Measurement("unknown", "", str(missing))
+    except NoSuchPlace as problem:
+        return Verdict(guess.text, "error", "", guess.expected, str(problem), reason=guess.reason)
     facts = (guess.text, found.verdict, found.measured, guess.expected)
     if found.verdict == "miss":
         reasons = (found.why, likely(Miss(guess.kind.name, query, found)))
@@ -83,12 +112,12 @@ def mark(guess: Guess, evidence: Evidence, other: Evidence | None = None) -> Ver
 
 
 def _query(guess: Guess, evidence: Evidence, other: Evidence | None) -> Query:
-    windows = guess.scope.windows(evidence)
+    windows = windows_of(guess.scope, evidence)
     if other is None:
         return Query(guess.args, guess.scope, windows)
     try:
-        return Query(guess.args, guess.scope, windows, guess.scope.windows(other))
-    except Unknown as missing:
+        return Query(guess.args, guess.scope, windows, windows_of(guess.scope, other))
+    except (Unknown, NoSuchPlace) as missing:
         return Query(guess.args, guess.scope, windows, None, f"in A: {missing}")
 
 

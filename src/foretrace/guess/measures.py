@@ -1,17 +1,19 @@
-"""Quantities of a window: GPU or CPU time; time, FLOPs, bytes or number of a selector's matches."""
+"""Quantities of a window: GPU, CPU or wall time; time, FLOPs, bytes or number of a selector's
+matches.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from statistics import median
 
-from foretrace.guess.scope import Unknown, Window
+from foretrace.guess.scope import Unknown, Window, named
 from foretrace.guess.selection import Selection, certain
 from foretrace.guess.selectors import Selector
 from foretrace.schema.cost import INEXACT
 from foretrace.units import bytes_text, count_text, flops_text, time_text
 
-CLOCKS = ("gpu", "cpu")
+CLOCKS = ("gpu", "cpu", "wall")
 PER_KERNEL = ("time", "flops", "bytes")
 _TEXTS = {"flops": flops_text, "bytes": bytes_text, "count": count_text}
 _NO_TIME = "some GPU operations have no time"
@@ -19,7 +21,7 @@ _NO_TIME = "some GPU operations have no time"
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """`name` is gpu time, cpu time, time, flops, bytes or count, of what `selector` matches."""
+    """`name` is gpu, cpu or wall time, or time, flops, bytes or count of `selector`'s matches."""
 
     text: str
     name: str
@@ -28,13 +30,19 @@ class Measure:
     def of(self, window: Window) -> float:
         """The quantity in one window; `Unknown` when the trace does not say."""
         if self.selector is None:
-            return _gpu_time(window) if self.name == "gpu time" else _cpu_time(window)
+            return _TIMES[self.name](window)
         if self.name == "count":
             return len(certain(window, self.selector).sure)
         return sum(each(window, self.selector, self.name))
 
     def median(self, windows: list[Window]) -> float:
-        """The median over several windows."""
+        """The median over several windows.
+
+        What is on the GPU is that of the window with the median GPU time, of those that launched
+        anything: the parts of a step then add up to it, as `foretrace look` shows them.
+        """
+        if self.name == "gpu time" or (self.selector and self.name == "time"):
+            windows = _middle(windows)
         return median(self.of(window) for window in windows)
 
     def rows(self, window: Window) -> list[int]:
@@ -47,6 +55,13 @@ class Measure:
     def shown(self, value: float) -> str:
         """A value for people."""
         return _TEXTS.get(self.name, time_text)(value)
+
+
+def _middle(windows: list[Window]) -> list[Window]:
+    """The window with the median GPU time, or the two in the middle."""
+    working = [window for window in windows if len(window.rows)]
+    working.sort(key=lambda window: window.evidence.trace.gpu.busy(window.rows))
+    return working[(len(working) - 1) // 2 : len(working) // 2 + 1] or windows
 
 
 def each(window: Window, selector: Selector, quantity: str) -> list[float]:
@@ -116,3 +131,17 @@ def _cpu_time(window: Window) -> float:
             "time < 1 ms`"
         )
     return window.end_ns - window.start_ns
+
+
+def _wall_time(window: Window) -> float:
+    """The run record beside the trace has the wall time of one call of its region."""
+    run, where = window.evidence.trace.run, window.region
+    wall, region = run.timing.wall_ns_per_call, run.rung.region
+    if wall is None or region is None:
+        raise Unknown("wall time needs a run record beside the trace: record with `foretrace run`")
+    if not named(where or region, region):
+        raise Unknown(f"the run record has the wall time of a call of {region} alone")
+    return wall
+
+
+_TIMES = {"gpu time": _gpu_time, "cpu time": _cpu_time, "wall time": _wall_time}

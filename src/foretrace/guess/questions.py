@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from foretrace import families
 from foretrace.errors import UsageError
 from foretrace.guess.evidence import Evidence
 from foretrace.guess.marking import Guess, mark, parse
-from foretrace.guess.scope import Scope, quotable_regions
+from foretrace.guess.places import quotable_regions
+from foretrace.guess.scope import Scope
 from foretrace.guess.selectors import op_words
 from foretrace.guess.tokens import nearest
 from foretrace.model.trace import Trace
@@ -45,8 +45,9 @@ class Question:
         chosen = [choice for choice in self.choices if word and choice.startswith(word)]
         if word in self.choices or len(chosen) == 1:
             return word if word in self.choices else chosen[0]
-        near, options = nearest(word, self.choices, 0.0), ", ".join(self.choices)
-        raise UsageError(f"{shown} is not an answer: enter {options} (nearest: {near})")
+        near, options = nearest(word, self.choices), ", ".join(self.choices)
+        hint = f" (did you mean {near}?)" if near else ""
+        raise UsageError(f"{shown} is not an answer: enter {options}{hint}")
 
     @property
     def trial(self) -> str:
@@ -96,11 +97,10 @@ def _all(evidence: Evidence, scope: Scope) -> Iterator[Question]:
             name: f"{scope.prefix}every gemm has layout {name}" for name in ("tn", "nn", "nt")
         },
     )
-    bounds = ("overhead", "compute", "memory", "mixed")
+    bounds = ("host", "compute", "memory", "copy", "mixed")
     yield Question(
         f"What bounds {where}? ({', '.join(bounds)})",
-        "Overhead: the GPU is idle for more than half of the time, and faster kernels would "
-        "change nothing.",
+        "Host: the GPU waits for launches, and faster kernels would change nothing.",
         choices={bound: f"{scope.prefix}bound is {bound}" for bound in bounds},
     )
 
@@ -146,7 +146,8 @@ def _pair(evidence: Evidence) -> tuple[str, str] | None:
     operations = [evidence.operation(row) for row in evidence.by_launch[0].tolist()]
     pointwise = [operation for operation in operations if operation.role == "pointwise"]
     for operation in pointwise:
-        ops = families.own_ops(operation.ident) or sorted(operation.does)
+        ops = [op for op in operation.ident.get("ops") or () if op in operation.does]
+        ops = ops or sorted(operation.does)
         fused = [op for op in ops if op in op_words() and not op.endswith("view")]
         if len(fused) > 1:
             return fused[0], fused[1]

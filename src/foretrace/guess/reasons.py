@@ -12,6 +12,7 @@ from foretrace.guess.evidence import Evidence, GpuOperation
 from foretrace.guess.fields import Field
 from foretrace.guess.kinds import Measurement, Query
 from foretrace.guess.measures import Measure
+from foretrace.guess.places import windows_of
 from foretrace.guess.scope import Scope
 from foretrace.guess.selection import select
 from foretrace.guess.selectors import Selector
@@ -302,7 +303,7 @@ def _whole_trace(miss: Miss) -> bool:
     compare = miss.query.args.get("compare", EQUALS)
     if not isinstance(wanted, Amount) or wanted.value <= 0:
         return False
-    steps = Scope("steps").windows(miss.evidence)
+    steps = windows_of(Scope("steps"), miss.evidence)
     counts = [len(select(window, selector).sure) for window in steps]
     return compare.symbol in ("==", "<=", "~") and all(count == wanted.value for count in counts)
 

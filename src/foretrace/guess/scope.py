@@ -14,28 +14,32 @@ from itertools import groupby
 
 import numpy as np
 
+from foretrace.errors import UsageError
 from foretrace.guess.evidence import Evidence
-from foretrace.guess.tokens import Token, nearest, wrong
-from foretrace.model.host import step_number
+from foretrace.guess.tokens import Token, wrong
 from foretrace.model.intervals import Bools, Ints
-from foretrace.model.spans import Span
 from foretrace.units import time_text
 
 LINES = 16  # of the evidence under a miss; the rest is counted
 _FILLERS = ("every", "each", "region", "call", "of", "the")
-_RESERVED = (*_FILLERS, "step", "steps", "in", "per")
+_IN = ("in", "per")
+_RESERVED = (*_FILLERS, *_IN, "step", "steps")
 
 
 class Unknown(Exception):
     """The trace does not decide this; the text says what is missing."""
 
 
+class NoSuchPlace(UsageError):
+    """The trace has no region, module or step of this name; the text names those that it has."""
+
+
 @dataclass(frozen=True)
 class Window:
     """One step, one call of a region or an op, or the whole trace (`start_ns` is None).
 
-    `rows` are GPU operations in launch order. `track` is set for ops: what other threads did
-    meanwhile does not belong to them.
+    `rows` are GPU operations in launch order. `track` is set for ops and modules: what other
+    threads did meanwhile does not belong to them. `region` is the name of a region, or of a step.
     """
 
     evidence: Evidence
@@ -44,6 +48,7 @@ class Window:
     start_ns: int | None = None
     end_ns: int | None = None
     track: int | None = None
+    region: str = ""
 
     @property
     def whole(self) -> bool:
@@ -126,7 +131,10 @@ def _folded(lines: list[tuple[str, int]]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """`kind` is trace, steps, step, region or op; `name` a name with `*`, or a step's number."""
+    """`kind` is trace, steps, step, region or op; `name` a name with `*`, or a step's number.
+
+    A region is a `record_function` range, else a module. `places.windows_of` finds them in a trace.
+    """
 
     kind: str = "trace"
     name: str = ""
@@ -158,42 +166,37 @@ class Scope:
         """Whether it means every call there is, of which an incomplete trace may lack some."""
         return self.kind not in ("trace", "step")
 
-    def windows(self, evidence: Evidence) -> list[Window]:
-        """The windows to look at; `Unknown` when the trace has none of them."""
-        if self.kind == "trace":
-            return [Window(evidence, "the whole trace", evidence.by_launch[0])]
-        if self.kind in ("steps", "step"):
-            return _steps(evidence, self)
-        return _ops(evidence, self.name) if "::" in self.name else _regions(evidence, self.name)
-
 
 def split_scope(text: str, tokens: Sequence[Token]) -> tuple[Scope, list[Token]]:
-    """The scope of a prediction and the words that are left."""
+    """The scope of a prediction and the words that are left.
+
+    It stands before a colon, at the end, or behind what it belongs to: `kernels per step > 500`.
+    """
     keys = [token.key for token in tokens]
-    if keys[0] in ("in", "per"):
-        if ":" not in keys:
-            raise wrong(text, tokens, len(tokens), [":"])
-        colon = keys.index(":")
-        return _scope(text, tokens, 1, colon), list(tokens[colon + 1 :])
-    last = max((place for place, key in enumerate(keys) if key in ("in", "per")), default=0)
+    if ":" in keys or keys[:1] in (["in"], ["per"]):
+        scope, after = _scope(text, tokens, int(keys[0] in _IN))
+        if ":" in keys and keys[after : after + 1] != [":"]:
+            raise wrong(text, tokens, min(after, len(tokens) - 1), [":"])
+        return scope, list(tokens[after + (keys[after : after + 1] in ([":"], [","])) :])
+    last = max((place for place, key in enumerate(keys) if key in _IN), default=0)
     if last and last + 1 < len(tokens):
-        return _scope(text, tokens, last + 1, len(tokens)), list(tokens[:last])
+        scope, after = _scope(text, tokens, last + 1)
+        return scope, [*tokens[:last], *tokens[after:]]
     return Scope(), list(tokens)
 
 
-def _scope(text: str, tokens: Sequence[Token], begin: int, end: int) -> Scope:
-    while begin < end and tokens[begin].key in _FILLERS:
+def _scope(text: str, tokens: Sequence[Token], begin: int) -> tuple[Scope, int]:
+    """The scope whose name begins at `begin` or behind filler words, and the place after it."""
+    while begin < len(tokens) and tokens[begin].key in _FILLERS:
         begin += 1
-    words = tokens[begin:end]
-    if not words:
+    if begin >= len(tokens) or tokens[begin].key == ":":
         raise wrong(text, tokens, begin, ["step", "the name of a region"])
-    if words[0].key in ("step", "steps") and len(words) == 1:
-        return Scope("steps")
-    if words[0].key == "step" and len(words) == 2 and re.fullmatch(r"[0-9]{1,9}", words[1].key):
-        return Scope("step", str(int(words[1].key)))
-    if len(words) > 1 or words[0].key == ":":
-        raise wrong(text, tokens, begin + min(1, len(words) - 1), [":"])
-    return Scope("op" if "::" in words[0].text else "region", words[0].text)
+    word, follower = tokens[begin], tokens[begin + 1].key if begin + 1 < len(tokens) else ""
+    if word.key == "step" and re.fullmatch(r"[0-9]{1,9}", follower):
+        return Scope("step", str(int(follower))), begin + 2
+    if word.key in ("step", "steps"):
+        return Scope("steps"), begin + 1
+    return Scope("op" if "::" in word.text else "region", word.text), begin + 1
 
 
 def named(pattern: str, name: str) -> bool:
@@ -202,68 +205,3 @@ def named(pattern: str, name: str) -> bool:
         return pattern == name
     regex = ".*".join(re.escape(part) for part in pattern.split("*"))
     return re.fullmatch(regex, name, re.DOTALL) is not None
-
-
-def _window(evidence: Evidence, span: Span, label: str) -> Window:
-    return Window(evidence, label, span.work, span.start_ns, span.end_ns)
-
-
-def _steps(evidence: Evidence, scope: Scope) -> list[Window]:
-    steps = evidence.trace.spans.steps
-    if not steps:
-        raise Unknown("no steps in this trace: record with a schedule and call step()")
-    number = None if scope.kind == "steps" else int(scope.name)
-    wanted = [span for span in steps if number in (None, step_number(span.name))]
-    if not wanted:
-        numbers = ", ".join(str(step_number(span.name)) for span in steps[:12])
-        raise Unknown(f"no step {scope.name} in this trace; it has {numbers}")
-    return [_window(evidence, span, span.name) for span in wanted]
-
-
-def _regions(evidence: Evidence, name: str) -> list[Window]:
-    groups = evidence.trace.spans.region_groups()
-    spans = [span for group, calls in groups.items() if named(name, group) for span in calls]
-    if not spans:
-        raise Unknown(_no_region(name, [group for group in groups if not group.startswith("##")]))
-    labels = [f"call {number} of {span.name}" for number, span in enumerate(spans, 1)]
-    return [_window(evidence, *pair) for pair in zip(spans, labels, strict=True)]
-
-
-def _no_region(name: str, there: list[str]) -> str:
-    if not there:
-        return f"no region {name!r}: this trace has no record_function ranges"
-    near = nearest(name, there)
-    hint = f" (did you mean {near}?)" if near else ""
-    return f"no region {name!r} in this trace; it has {', '.join(there[:12])}{hint}"
-
-
-def _ops(evidence: Evidence, name: str) -> list[Window]:
-    host = evidence.trace.host
-    events = np.flatnonzero(host.is_op & host.lasting & host.named(lambda text: named(name, text)))
-    if not len(events):
-        why = "" if host.is_op.any() else ": it has no host ops"
-        raise Unknown(f"no op {name} in this trace{why}")
-    return op_windows(evidence, name, events.tolist())
-
-
-def op_windows(evidence: Evidence, name: str, events: list[int]) -> list[Window]:
-    """One window per call of an op: what its own thread did and launched during the call."""
-    host, gpu = evidence.trace.host, evidence.trace.gpu
-    rows, launched = evidence.by_launch
-    windows = []
-    for number, event in enumerate(events, 1):
-        begin, end, track = int(host.start[event]), int(host.end[event]), int(host.track[event])
-        first, last = np.searchsorted(launched, (begin, end))
-        held = rows[first:last]
-        held = held[(gpu.launch[held] >= 0) & (host.track[gpu.launch[held]] == track)]
-        windows.append(Window(evidence, f"call {number} of {name}", held, begin, end, track))
-    return windows
-
-
-def quotable_regions(evidence: Evidence) -> dict[str, int]:
-    """Names of regions that a prediction can spell, and how many GPU operations each launches."""
-    return {
-        name: sum(len(call.work) for call in calls)
-        for name, calls in evidence.trace.spans.region_groups().items()
-        if name.isprintable() and '"' not in name and "::" not in name
-    }

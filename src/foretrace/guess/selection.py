@@ -10,9 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cache
 
+import numpy as np
+
 from foretrace import families
 from foretrace.families import PRODUCTS, VIEWS
-from foretrace.guess.evidence import ATTENTION_DOES, OP_DOES, Evidence, GpuOperation, bare
+from foretrace.guess.doing import ATTENTION_DOES, OP_DOES, bare, listed
+from foretrace.guess.evidence import Evidence, GpuOperation
 from foretrace.guess.fields import UNSTATED, fields, value_of
 from foretrace.guess.scope import Unknown, Window, named
 from foretrace.guess.selectors import DTYPES, Selector, Trait
@@ -101,11 +104,13 @@ def _distinct(window: Window, found: Selection) -> list[int]:
 
 def _on_gpu(window: Window, selector: Selector) -> Selection:
     window.need_gpu()
-    mask = window.evidence.where(selector, lambda operation: _matches(operation, selector))
+    evidence = window.evidence
+    mask = evidence.where(selector, lambda operation: _matches(operation, selector))
+    may = evidence.where((selector, "may"), lambda operation: selector.word in operation.may_do)
     sure, maybe = [], []
-    for row in window.rows[mask[window.rows]].tolist():
-        answers = [has_trait(window.evidence, row, trait) for trait in selector.traits]
-        if all(answers):
+    for row in window.rows[(mask | may)[window.rows]].tolist():
+        answers = [has_trait(evidence, row, trait) for trait in selector.traits]
+        if all(answers) and mask[row]:
             sure.append(row)
         elif False not in answers:
             maybe.append(row)
@@ -119,8 +124,18 @@ def _matches(operation: GpuOperation, selector: Selector) -> bool:
         names = (operation.name, operation.function, operation.ident.short)
         return any(named(selector.name, name) for name in names)
     if selector.word:
-        return selector.word in operation.does or f"aten::{selector.word}" in operation.chain
+        return _does(operation, selector.word)
     return not selector.under or any(named(selector.under, op) for op in operation.chain)
+
+
+def _does(operation: GpuOperation, word: str) -> bool:
+    """Whether a kernel does the op `word`, or is a part of it.
+
+    Neither a copy below a product nor attention, which multiplies inside, is a product.
+    """
+    if word in PRODUCTS:
+        return word in operation.does and operation.role in ("gemm", "gemv")
+    return word in operation.does or f"aten::{word}" in operation.chain
 
 
 def has_trait(evidence: Evidence, row: int, trait: Trait) -> bool | None:
@@ -133,6 +148,12 @@ def has_trait(evidence: Evidence, row: int, trait: Trait) -> bool | None:
         return trait.value in family if family != "unknown" else None
     if trait.kind == "direction":
         return trait.value in operation.name.lower()
+    if trait.kind == "group":
+        return trait.value == str(evidence.trace.work_groups[row])
+    if trait.kind == "work":
+        return operation.role != "comms"
+    if trait.kind == "cast":
+        return evidence.is_cast(row)
     field = "tensor_core" if trait.kind == "core" else trait.kind
     value = value_of(evidence, row, fields()[field])
     if value is UNSTATED:
@@ -144,10 +165,22 @@ def _on_host(window: Window, selector: Selector) -> list[int]:
     if selector.kind == "cpu":
         _host_mask(window.evidence, "op")
         return cpu_kernels(window)
+    if selector.kind == "stream":
+        return _streams(window)
     mask = _host_mask(window.evidence, selector.kind)
     if selector.name:
         mask = mask & window.evidence.trace.host.named(lambda name: named(selector.name, name))
     return [int(event) for event in window.events(mask)]
+
+
+def _streams(window: Window) -> list[int]:
+    """The first GPU event of each stream."""
+    window.need_gpu()
+    if window.lost:
+        raise Unknown("some launches have no GPU event: their stream is not known")
+    gpu = window.evidence.trace.gpu
+    _, first = np.unique(gpu.lane[window.rows], return_index=True)
+    return [int(event) for event in gpu.id[window.rows[np.sort(first)]]]
 
 
 def _host_mask(evidence: Evidence, kind: str) -> Bools:
@@ -206,7 +239,7 @@ def cpu_does(name: str) -> frozenset[str]:
     """Ops that a CPU kernel performs."""
     decoded = families.decode(name)
     if decoded.family == _CPP:
-        return frozenset(families.own_ops(decoded))
+        return frozenset(listed(decoded)[0])
     op = bare(name)
     return frozenset((op, *(ATTENTION_DOES if op in _CPU_ATTENTION else OP_DOES.get(op, ()))))
 

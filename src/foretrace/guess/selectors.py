@@ -22,7 +22,7 @@ from foretrace.schema.kernel import ROLES
 class Trait:
     """An adjective: `bf16`, `nvjet`, `memory-bound`.
 
-    `kind` is dtype, family, bound, role, core or direction.
+    `kind` is dtype, family, bound, role, work (not a collective), core, direction, cast or group.
     """
 
     kind: str
@@ -31,7 +31,7 @@ class Trait:
 
 @dataclass(frozen=True, slots=True)
 class Selector:
-    """`kind` is kernel, memcpy, memset, op, call, launch, sync, region, step or cpu.
+    """`kind` is kernel, memcpy, memset, op, call, launch, sync, region, step, stream or cpu.
 
     The other fields narrow it down: `name` is a name with `*`, `word` an op that a kernel does,
     `under` an op above a kernel, `ordinal` a place in the order of launch.
@@ -60,15 +60,16 @@ _DTYPE_WORDS = (
 DTYPES = {word: dtype for word, _, dtype in (pair.partition("=") for pair in _DTYPE_WORDS.split())}
 # A word stands for every family whose name contains it.
 _FAMILIES = """
-nvjet cutlass cublas xmma cudnn aten inductor triton liger flash nccl tensile miopen vllm cub
-composable
+nvjet cutlass cublas xmma cudnn aten inductor triton liger flash mem_efficient nccl tensile miopen
+vllm cub composable
 """
 FAMILY_WORDS = tuple(_FAMILIES.split())
+KERNEL_BOUNDS = ("compute", "memory", "l2", "latency", "comms")
 DIRECTIONS = ("dtod", "htod", "dtoh", "ptop")
 TRAITS: dict[str, Trait] = {
     **{word: Trait("dtype", dtype) for word, dtype in DTYPES.items()},
     **{word: Trait("family", word) for word in FAMILY_WORDS},
-    **{f"{bound}-bound": Trait("bound", bound) for bound in ("compute", "memory", "comms")},
+    **{f"{bound}-bound": Trait("bound", bound) for bound in KERNEL_BOUNDS},
     **{word: Trait("direction", word) for word in DIRECTIONS},
     "tensor-core": Trait("core", "true"),
 }
@@ -78,8 +79,19 @@ _LAYERS = """
 gate up down gate_proj up_proj down_proj q_proj k_proj v_proj o_proj qkv fc1 fc2 lm_head
 """
 LINEAR_WORDS = tuple(_LAYERS.split())
+# What a model's author calls a part -> the name of the group (`Trace.work_groups`).
+GROUPS = {
+    "rmsnorm": "RMSNorm",
+    "rope": "RoPE",
+    "swiglu": "SwiGLU",
+    "geglu": "GeGLU",
+    "loss": "loss",
+}
 _PLURALS = {"copy": "copies", "softmax": "softmaxes", "launch": "launches"}
-_KINDS = ("memcpy", "memset", "op", "call", "launch", "sync", "region", "step")
+_KINDS = ("memcpy", "memset", "op", "call", "launch", "sync", "region", "step", "stream")
+# Words for a host call or a host op whose own name few remember.
+_CALLS = {"graphs": Selector("graphs", "call", name="*GraphLaunch*")}
+_OPS = {"item": Selector("item", "op", name="aten::item")}
 
 
 def _forms(word: str) -> tuple[str, str]:
@@ -94,6 +106,15 @@ HEADS: dict[str, Selector] = {
         for word in _forms(role)
     },
     **{word: Selector(word, kind) for kind in _KINDS for word in _forms(kind)},
+    **{word: Selector(word, "kernel", traits=(Trait("cast", "true"),)) for word in _forms("cast")},
+    **{
+        word: Selector(word, "kernel", traits=(Trait("group", group),))
+        for word, group in GROUPS.items()
+    },
+    "compute": Selector("compute", "kernel", traits=(Trait("work", "compute"),)),
+    "backward": Selector("backward", "kernel", under="autograd::engine*"),
+    **_CALLS,
+    **_OPS,
 }
 _NAMED = {word: kind for kind in ("kernel", "op", "call", "region") for word in _forms(kind)}
 _CALL = re.compile(r"(?:cuda|cu|hip)[A-Z]\w*\*?")

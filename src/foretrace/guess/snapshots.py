@@ -19,7 +19,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from foretrace import families, files
-from foretrace.guess.evidence import Evidence, bare
+from foretrace.guess.doing import bare
+from foretrace.guess.evidence import Evidence
+from foretrace.guess.places import windows_of
 from foretrace.guess.scope import Scope, Unknown, Window
 from foretrace.guess.selection import working_ops
 from foretrace.model.trace import Trace
@@ -38,7 +40,7 @@ def kernels(trace: Trace) -> Counter[str]:
 
     `Unknown` when the GPU was not recorded.
     """
-    windows = Scope("steps" if trace.has("steps") else "trace").windows(Evidence(trace))
+    windows = windows_of(Scope("steps" if trace.has("steps") else "trace"), Evidence(trace))
     bags = [_bag(window) for window in windows]
     return bags[0] if all(bag == bags[0] for bag in bags) else sum(bags, Counter())
 

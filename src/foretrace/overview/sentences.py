@@ -29,7 +29,7 @@ def lines(look: Look, unit: Unit | None) -> list[Line]:
         Line(label(verdict.bound, unit), verdict.text),
         *([Line("DO FIRST", verdict.first)] if verdict.first else _nothing(look, unit)),
         *([Line("THEN", verdict.then)] if verdict.then else []),
-        *([Line("COMPILE?", answer)] if (answer := triage(look.findings)) else []),
+        *([Line("COMPILE", answer)] if (answer := triage(look.findings)) else []),
     ]
 
 

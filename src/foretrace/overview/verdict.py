@@ -33,6 +33,9 @@ WORTH = 0.01
 # is busy for less than this would idle for most of the step without it too.
 SURELY_IDLE = MOSTLY_IDLE / 4
 KIND_SHARE, KINDS_NAMED = 0.05, 3
+# A graph saves all dispatch, so no part of it is a second repair. How far a decode step is from
+# reading its weights once says more than the next repair.
+GRAPH, DISPATCH, FLOOR = "launch_bound", frozenset({"metadata_only"}), "weights_floor"
 TRIAGE = "compile_triage"  # has a line of its own; a rule that names the same repair knows more
 
 
@@ -40,9 +43,10 @@ def of_unit(unit: Unit | None, findings: Sequence[FindingEntry] = ()) -> LookVer
     """The verdict on a step, a call or a recording; None launched nothing."""
     if unit is None:
         return LookVerdict("unknown", "it launched nothing")
-    lines = [_order(row) for row in repairs(unit, findings)]
-    first, then = (*lines, "", "")[:2]
-    return LookVerdict(unit.bound, "".join(_evidence(unit)), first, then)
+    orders = [_order(row) for row in repairs(unit, findings)]
+    first, then = (*orders, "", "")[:2]
+    floor = next((row.title for row in findings if row.rule == FLOOR and row.state == "found"), "")
+    return LookVerdict(unit.bound, "".join(_evidence(unit)), first, floor or then)
 
 
 def verdict(unit: Unit | None, look: Look) -> LookVerdict:
@@ -66,7 +70,9 @@ def repairs(unit: Unit, findings: Sequence[FindingEntry]) -> list[FindingEntry]:
     for row in sorted(findings, key=lambda row: row.rule == TRIAGE):
         if row.repair and (row.at_most_ns or 0) >= least:
             found.setdefault(row.repair, row)
-    return sorted(found.values(), key=lambda row: -(row.at_most_ns or 0))
+    rules = {row.rule for row in found.values()}
+    worth = [row for row in found.values() if not (row.rule in DISPATCH and GRAPH in rules)]
+    return sorted(worth, key=lambda row: -(row.at_most_ns or 0))
 
 
 def triage(findings: Sequence[FindingEntry]) -> str:

@@ -13,7 +13,7 @@
 
 `kernel_trace("trace.json.gz")` opens a file instead. Nothing here imports torch or reads a trace
 before the fixture is used. A prediction that the trace does not decide (no GPU here) is listed as
-unknown; `--foretrace-unknown` makes it skip or fail the test.
+unknown, and fails the test where the variable CI is set; `--foretrace-unknown` says otherwise.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ OPTIONS: dict[str, tuple[bool | str, str]] = {
     "update": (False, "write the kernel snapshots of this run instead of comparing with them"),
     "snapshots": ("__kernels__", "folder beside each test file for its kernel snapshots"),
     "keep": (".foretrace", "folder, relative to the root, for the traces of failing tests"),
-    "unknown": ("report", "what an unknown prediction does: report, skip or fail"),
+    "unknown": ("", "what an unknown prediction does: report, skip or fail [fail in CI]"),
 }
 _FORMS: dict[str, dict[str, Any]] = {
     "update": {"action": "store_true"},
@@ -53,7 +53,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options and the ini settings."""
     group = parser.getgroup("foretrace", "predictions about GPU kernels")
     for name, (default, text) in OPTIONS.items():
-        setting, shown = f"foretrace_{name}", f"{text} [{default}]"
+        setting = f"foretrace_{name}"
+        shown = text if default == "" else f"{text} [{default}]"
         how = _FORMS.get(name, {"metavar": name.upper()})
         group.addoption(f"--foretrace-{name}", dest=setting, default=None, help=shown, **how)
         kind = "bool" if default is False else "string"

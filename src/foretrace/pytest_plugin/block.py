@@ -160,10 +160,11 @@ class RecordedBlock:
         self, *guesses: str, against: RecordedBlock | None = None, reason: str = ""
     ) -> list[Verdict]:
         """Mark predictions; a miss fails the test."""
-        from foretrace.guess import check, parse
+        from foretrace.guess import check
+        from foretrace.guess.marking import parse_or_error
 
         __tracebackhide__ = True
-        parsed = [parse(text, reason) for text in guesses]
+        parsed = [parse_or_error(text, reason) for text in guesses]
         return self.owner.judge(check(self.trace, parsed, against.trace if against else None))
 
     def check_snapshot(self, name: str = "") -> None:

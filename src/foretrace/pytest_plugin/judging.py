@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from foretrace.pytest_plugin.block import RecordedBlock
+from foretrace.schema.verdict import in_ci
 
 if TYPE_CHECKING:
     from foretrace.guess.snapshots import SnapshotFile
     from foretrace.schema.verdict import Verdict
 
 JUDGED = ("max_kernels", "no_sync", "guess")
-_OFF = ("", "0", "false")
 
 
 class KernelTraces:
@@ -52,8 +52,8 @@ class KernelTraces:
 
         __tracebackhide__ = True
         self.verdicts += verdicts
-        policy = option(self.config, "unknown")
-        failing = ("miss", "unknown") if policy == "fail" else ("miss",)
+        policy = option(self.config, "unknown") or ("fail" if in_ci() else "report")
+        failing = ("error", "miss", "unknown") if policy == "fail" else ("error", "miss")
         failed = [verdict for verdict in verdicts if verdict.verdict in failing]
         if failed:
             raise AssertionError(verdicts_text(failed))
@@ -64,7 +64,8 @@ class KernelTraces:
 
     def judge_marks(self) -> None:
         """Judge `max_kernels`, `no_sync` and `guess` on every block of the test."""
-        from foretrace.guess import check, parse
+        from foretrace.guess import check
+        from foretrace.guess.marking import parse_or_error
 
         __tracebackhide__ = True
         marks = list(self.item.iter_markers())
@@ -76,7 +77,9 @@ class KernelTraces:
         for block in self.blocks if said else []:
             # A file without steps is judged as a whole.
             prefix = "" if block.trace.has("steps") else "per step: "
-            guesses = [parse(text.removeprefix(prefix), str(reason)) for text, reason in said]
+            guesses = [
+                parse_or_error(text.removeprefix(prefix), str(reason)) for text, reason in said
+            ]
             self.judge(check(block.trace, guesses))
 
     def compare(self, block: RecordedBlock, name: str) -> None:
@@ -92,8 +95,7 @@ class KernelTraces:
             kernels = block.kernels
         except Unknown as missing:
             raise AssertionError(f"no snapshot: {missing}") from None
-        in_ci = any(os.environ.get(name, "") not in _OFF for name in ("CI", "BUILD_NUMBER"))
-        known = file.path.exists() or file.others() or in_ci
+        known = file.path.exists() or file.others() or in_ci()
         if option(self.config, "update") or not known:
             self.snapshots.append(f"written {file.write(kernels)}")
         elif file.path.exists():

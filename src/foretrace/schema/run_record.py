@@ -54,7 +54,10 @@ class RunTorch(Struct, frozen=True):
 
 
 class RecordedRun(Struct, frozen=True):
-    """What a run record says; None where it was not measured or is not stated."""
+    """What a run record says; None where it was not measured or is not stated.
+
+    `ignored` names the entries whose value is not valid (a negative time, a word for a number).
+    """
 
     kind: Literal["foretrace-run"]
     timing: RunTiming = RunTiming()
@@ -62,8 +65,16 @@ class RecordedRun(Struct, frozen=True):
     rung: RunRung = RunRung()
     device: RunDevice | None = None
     torch: RunTorch | None = None
+    ignored: tuple[str, ...] = ()
 
 
+_PARTS: dict[str, type[Struct]] = {
+    "timing": RunTiming,
+    "compile": RunCompile,
+    "rung": RunRung,
+    "device": RunDevice,
+    "torch": RunTorch,
+}
 NO_RECORD = RecordedRun("foretrace-run")
 
 
@@ -76,6 +87,35 @@ def read_run(trace: str) -> RecordedRun:
     try:
         with open(stem + SUFFIX, "rb") as file:
             content = file.read() if os.fstat(file.fileno()).st_size <= MOST_BYTES else b""
-        return msgspec.json.decode(content, type=RecordedRun)
+        return _decoded(content)
     except (OSError, msgspec.DecodeError, RecursionError):
         return NO_RECORD
+
+
+def _decoded(content: bytes) -> RecordedRun:
+    """The record, entry by entry: one that is not valid costs no other."""
+    given = msgspec.json.decode(content, type=dict[str, msgspec.Raw])
+    if bytes(given.get("kind", b"")) != b'"foretrace-run"':
+        return NO_RECORD
+    parts: dict[str, Struct] = {}
+    ignored: list[str] = []
+    for name, kind in _PARTS.items():
+        if bytes(given.get(name, b"null")) != b"null":
+            parts[name] = _part(name, kind, given[name], ignored)
+    return msgspec.structs.replace(NO_RECORD, **parts, ignored=tuple(ignored))
+
+
+def _part(name: str, kind: type[Struct], content: msgspec.Raw, ignored: list[str]) -> Struct:
+    try:
+        given = msgspec.json.decode(content, type=dict[str, msgspec.Raw])
+    except msgspec.DecodeError:
+        ignored.append(name)
+        return kind()
+    found = {}
+    for field in msgspec.structs.fields(kind):
+        try:
+            if field.name in given:
+                found[field.name] = msgspec.json.decode(given[field.name], type=field.type)
+        except msgspec.DecodeError:
+            ignored.append(f"{name}.{field.name}")
+    return kind(**found)

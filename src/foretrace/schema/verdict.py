@@ -1,12 +1,22 @@
-"""How a prediction fared: `Verdict`. Lack of data is `unknown`, never a hit."""
+"""How a prediction fared: `Verdict`. Lack of data is `unknown`, never a hit.
+
+A prediction that cannot be parsed, or names a region that is not there, is an `error`.
+"""
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 
 from foretrace.schema.display import Displayed
 
-VERDICTS = ("hit", "miss", "unknown")
+VERDICTS = ("hit", "miss", "unknown", "error")
+_OFF = ("", "0", "false")
+
+
+def in_ci() -> bool:
+    """Whether a build machine runs this: nobody reads there that a prediction is undecided."""
+    return any(os.environ.get(name, "").lower() not in _OFF for name in ("CI", "BUILD_NUMBER"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,8 +25,8 @@ class Verdict(Displayed):
 
     `measured` is a text for people; `why` explains a miss or says what data is missing. `expected`
     is what was predicted in symbols (`== 5`, `< 0.9x of A`, `fused`), else the prediction without
-    its place. `slice` holds the lines of the trace that decide a miss (kernels, chains); `reason`
-    is why the author expected it.
+    its place. `slice` holds the lines of the trace that decide a miss (kernels, chains), or the
+    mark under the wrong word of an error; `reason` is why the author expected it.
     """
 
     text: str

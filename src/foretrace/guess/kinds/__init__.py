@@ -40,7 +40,7 @@ class Query:
 
     def judge(self, value: float) -> str:
         """The verdict on a measured value."""
-        verdict: str = self.args["compare"].of(value, self.args["amount"])
+        verdict: str = self.args.get("compare", EQUALS).of(value, self.args["amount"])
         return verdict
 
     def need_others(self) -> list[Window]:

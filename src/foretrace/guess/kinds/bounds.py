@@ -1,21 +1,26 @@
-"""What limits the time: the host, compute, memory or communication.
+"""What limits the time: the host, compute, memory, copies, communication or waiting.
 
-`bound` is that of most calls (or steps): `overhead` when the GPU is idle for more than half of the
-time, else what bounds the kernels under the roofline, which needs recorded shapes and a card with
-known peaks. `gpu idle` is the share of the time from the start of the window to the end of its last
-GPU operation in which no GPU operation ran, as the median over calls.
+`bound` is that of most calls (or steps), as `foretrace look` gives it: `host` where the GPU waits
+for launches, else what bounds the GPU work, which needs recorded shapes and a card with known
+peaks. `gpu` stands for compute, memory and mixed. `gpu idle` is the share of the time from the
+start of the window to the end of its last GPU operation in which no GPU operation ran, as the
+median over calls.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from statistics import median
+from typing import Any
 
 from foretrace.guess.kinds import GuessKind, Measurement, Query, comparison
 from foretrace.guess.scope import Unknown, Window
 from foretrace.model import bounds
 from foretrace.model.spans import Span
 from foretrace.units import percent_text
+
+_GPU = ("compute", "memory", "mixed")
 
 
 def measure(query: Query) -> Measurement:
@@ -33,9 +38,14 @@ def _bound(query: Query) -> Measurement:
     if found == "unknown":
         raise Unknown("the bound needs recorded shapes and a card with known peaks")
     several = f" in {votes[found]} of {len(windows)} {query.scope.unit}" if windows[1:] else ""
-    right = (found == query.args["bound"]) is ("not" not in query.args)
+    wanted = query.args["bound"]
+    right = (found in _GPU if wanted == "gpu" else found == wanted) is not _denied(query.args)
     measured = f"{found}{several}, gpu idle {percent_text(_median_idle(query))}"
     return _decided(query, "hit" if right else "miss", measured)
+
+
+def _denied(args: Mapping[str, Any]) -> bool:
+    return "not" in args or "!=" in args
 
 
 def _share(query: Query) -> Measurement:
@@ -79,12 +89,14 @@ KIND = GuessKind(
     "bounds",
     50,
     (
-        "bound is [not] {bound:bound}",
-        "gpu idle {compare:compare} {amount:share}",
-        "gpu busy {compare:compare} {amount:share}",
+        "bound is|== [not] {bound:bound}",
+        "bound != {bound:bound}",
+        "[not] {bound:bounded}",
+        "gpu idle [{compare:compare}] {amount:share} [of] [gpu] [time]",
+        "gpu busy [{compare:compare}] {amount:share} [of] [gpu] [time]",
     ),
     measure,
     expected=lambda args: (
-        f"{'not ' if 'not' in args else ''}{args['bound']}" if "bound" in args else comparison(args)
+        f"{'not ' if _denied(args) else ''}{args['bound']}" if "bound" in args else comparison(args)
     ),
 )

@@ -36,8 +36,8 @@ KIND = GuessKind(
     10,
     (
         "{what:selector} {compare:compare} {number:count}",
-        "[{compare:phrase}] {number:count} {what:selector}",
-        "no {what:selector}",
+        "[uses|use] [{compare:phrase}] {number:count} {what:selector}",
+        "[uses|use] no {what:selector}",
     ),
     per_window(_count),
     expected=lambda args: comparison(args) or "== 0",

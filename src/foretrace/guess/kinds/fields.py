@@ -1,20 +1,25 @@
 """What kernel names state, how kernels were launched, and what bounds them.
 
-`every gemm has layout tn` judges each kernel. A field that does not apply to a kernel is absent;
+`every gemm has layout tn` judges each kernel, and so does `gemm is compute-bound` without `every`.
+`head_dim` and `causal` come from the recorded arguments of the op where the name does not state
+them. A field that does not apply to a kernel is absent;
 one that applies and that the name does not state leaves the prediction unknown. `every` of nothing
 is unknown, not true.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from foretrace.guess.fields import Field, agrees, value_of, value_text
 from foretrace.guess.kinds import GuessKind, Measurement, Query, judge_all, per_window, tally
 from foretrace.guess.scope import Unknown, Window
 from foretrace.guess.selection import Selection, has_trait, select
-from foretrace.guess.selectors import Selector
+from foretrace.guess.selectors import HEADS, Selector
 
 
 def _judge(window: Window, query: Query) -> Measurement:
+    query = _complete(query)
     found = kernels(window, query.what)
     if "trait" in query.args:
         answers = [_fits(window, row, query.args["trait"]) for row in found.sure]
@@ -25,6 +30,22 @@ def _judge(window: Window, query: Query) -> Measurement:
     values = [value_of(window.evidence, row, field) for row in found.sure]
     answers = [agrees(value, compare, wanted) for value in values]
     return judged(found, query, answers, [f"{field.name} {value_text(value)}" for value in values])
+
+
+def _complete(query: Query) -> Query:
+    """The query with what its wording leaves out: `every`, or `no`, and the kernels of a field."""
+    denied = {"not", "no"} & set(query.args)
+    added: dict[str, object] = {"quantifier": "no" if denied else "every"}
+    if "what" not in query.args:
+        roles = query.args["field"].roles
+        heads = [HEADS[role] for role in roles if select_any(query.windows[0], HEADS[role])]
+        added["what"] = heads[0] if heads else HEADS[roles[0]]
+    return replace(query, args=added | dict(query.args))
+
+
+def select_any(window: Window, selector: Selector) -> bool:
+    """Whether the window has such a kernel."""
+    return bool(select(window, selector).sure)
 
 
 def _fits(window: Window, row: int, trait: Selector) -> bool | None:
@@ -65,6 +86,14 @@ KIND = GuessKind(
         "{quantifier:quantifier} {what:selector} has|have {field:field} [{compare:compare}] "
         "[{value:value}]",
         "{quantifier:quantifier} {what:selector} is|are {trait:selector}",
+        "[{quantifier:quantifier}] {what:selector} uses|use [no] {trait:selector}",
+        "{what:selector} is|are [not] {trait:selector}",
+        "{what:selector} is|are [not] {field:field}",
+        "{what:selector} has|have {field:field} [{compare:compare}] [{value:value}]",
+        "{what:selector} {field:field} {compare:compare} {value:value}",
+        "{what:selector} {field:field} is {value:value}",
+        "{field:own_field} {compare:compare} {value:value}",
+        "{field:own_field} is {value:value}",
     ),
     per_window(_judge),
 )

@@ -1,21 +1,25 @@
 """Whether several ops run as one kernel.
 
-They are fused when one kernel does all of them: Inductor's names list the ops that were fused,
-hand-written kernels say it in their own names (`geglu` is gelu and mul), and a product that adds
-its bias does both. Not fused means that each is done by some kernel and no kernel does all. On a
-CPU trace Inductor's C++ kernels are judged the same way.
+They are fused when one kernel does all of them: hand-written kernels say it in their own names
+(`geglu` is gelu and mul), a product that adds its bias does both, and Inductor's names list the ops
+that the fused nodes came from. That list alone is no proof for a product, a convolution or
+attention, nor for a reduction in a pointwise kernel: such an op counts only where no other kernel
+can have done it. Not fused means that each is done by some kernel and no kernel does all. On a CPU
+trace Inductor's C++ kernels are judged the same way.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from foretrace.guess.evidence import GpuOperation, bare
+from foretrace.guess.doing import bare
+from foretrace.guess.evidence import GpuOperation
 from foretrace.guess.kinds import GuessKind, Measurement, Query, from_selection, per_window
 from foretrace.guess.scope import Unknown, Window
 from foretrace.guess.selection import Selection, cpu_does, cpu_kernels, label
 from foretrace.guess.selectors import Selector
 
+_LISTED = 4  # names of kernels in an answer; the evidence has the rest
 # Roles that are ops, by the op that stands for them.
 _ROLE_OPS = {
     "gemm": "matmul",
@@ -27,14 +31,19 @@ _ROLE_OPS = {
 
 @dataclass(frozen=True, slots=True)
 class _KernelOps:
-    """Kernels of a window, the ops of each, and the name of one whose ops are unknown."""
+    """Kernels of a window, the ops of each, those of which nothing says whether it does them, and
+    the name of one whose ops are unknown.
+    """
 
     found: Selection
     does: dict[int, frozenset[str]]
+    may_do: dict[int, frozenset[str]] = field(default_factory=dict)
     opaque: str = ""
 
     def names(self, window: Window, items: list[int]) -> str:
-        return ", ".join(dict.fromkeys(label(window, self.found, item) for item in items))
+        found = list(dict.fromkeys(label(window, self.found, item) for item in items))
+        more = f" and {len(found) - _LISTED} more" if len(found) > _LISTED else ""
+        return ", ".join(found[:_LISTED]) + more
 
 
 def _op(selector: Selector) -> str:
@@ -47,7 +56,8 @@ def _op(selector: Selector) -> str:
 
 
 def _fused(window: Window, query: Query) -> Measurement:
-    wanted = {_op(selector) for selector in query.args["parts"]}
+    parts = query.args.get("parts") or [query.args["first"], query.args["second"]]
+    wanted = {_op(selector) for selector in parts}
     if "" in wanted:
         raise Unknown("fusion is about ops: say for example `gelu and mul are fused`")
     kernels = (_on_cpu if window.evidence.runs_on_cpu else _on_gpu)(window)
@@ -58,6 +68,11 @@ def _fused(window: Window, query: Query) -> Measurement:
         window.need_whole()
     if not whole and kernels.opaque:
         raise Unknown(f"the name {kernels.opaque} does not say which ops the kernel does")
+    doubt = [item for item, may in kernels.may_do.items() if wanted <= may | kernels.does[item]]
+    if not whole and doubt:
+        named = " and ".join(sorted(wanted & kernels.may_do[doubt[0]]))
+        short = kernels.names(window, doubt[:1])
+        raise Unknown(f"{short} lists {named}, and another kernel may do the work")
     if whole:
         measured = f"one kernel: {kernels.names(window, whole)}"
     elif missing:
@@ -76,7 +91,8 @@ def _on_gpu(window: Window) -> _KernelOps:
     kernels = {row: found for row, found in operations.items() if found.kind == "kernel"}
     opaque = next((found.ident.short for found in kernels.values() if _opaque(found)), "")
     does = {row: found.does for row, found in kernels.items()}
-    return _KernelOps(Selection(True, list(kernels), []), does, opaque)
+    may_do = {row: found.may_do for row, found in kernels.items() if found.may_do}
+    return _KernelOps(Selection(True, list(kernels), []), does, may_do, opaque)
 
 
 def _opaque(operation: GpuOperation) -> bool:
@@ -93,7 +109,11 @@ def _on_cpu(window: Window) -> _KernelOps:
 KIND = GuessKind(
     "fusion",
     40,
-    ("{parts:parts} are|is [not] fused", "{parts:parts} are|is [not] fused into one kernel"),
+    (
+        "{parts:parts} are|is [not] fused",
+        "{parts:parts} are|is [not] fused into one kernel",
+        "{first:selector} is|are [not] fused with {second:selector}",
+    ),
     per_window(_fused),
     expected=lambda args: "not fused" if "not" in args else "fused",
 )

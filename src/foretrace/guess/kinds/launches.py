@@ -8,7 +8,8 @@ from __future__ import annotations
 from foretrace.guess.amounts import EQUALS, Amount, Compare
 from foretrace.guess.kinds import GuessKind, Measurement, Query, comparison, per_window, together
 from foretrace.guess.kinds.inputs import host_ops
-from foretrace.guess.scope import Scope, Unknown, Window, op_windows
+from foretrace.guess.places import op_windows
+from foretrace.guess.scope import Scope, Unknown, Window
 from foretrace.guess.selection import select
 from foretrace.guess.selectors import Selector
 from foretrace.units import count_text

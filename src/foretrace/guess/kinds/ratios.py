@@ -1,9 +1,10 @@
 """One quantity against another: of the other trace (`A`, given with --against), or of something
 else in the same trace.
 
-`gpu time < 0.9x of A` compares medians over the same scope in both traces.
-`last gemm time < 0.95x of first gemm` stays within this one. A selector without a quantity is
-counted: `kernels < A`.
+`gpu time < 0.9x of A` compares medians over the same scope in both traces; `10% faster than A`
+means at least that much less GPU time. `last gemm time < 0.95x of first gemm` stays within this
+one, and so does a share: `gemm time > 40% of kernel time`. What dominates takes more than half of
+the GPU time. A selector without a quantity is counted: `kernels < A`.
 """
 
 from __future__ import annotations
@@ -12,15 +13,20 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from foretrace.guess.amounts import Amount, Compare
+from foretrace.guess.amounts import EQUALS, Amount, Compare
 from foretrace.guess.kinds import GuessKind, Measurement, Query
 from foretrace.guess.measures import Measure
 from foretrace.guess.scope import Unknown
-from foretrace.units import ratio_text
+from foretrace.guess.selectors import Selector
+from foretrace.units import percent_text, ratio_text
+
+_GPU_TIME = Measure("gpu time", "gpu time")
+_SPEEDS = {"faster": Compare("<="), "slower": Compare(">=")}
 
 
 def measure(query: Query) -> Measurement:
     """Judge `LEFT < 0.9x of RIGHT`, `LEFT < A` or `1 fewer LEFT than A`."""
+    query = replace(query, args=_complete(query.args))
     left: Measure = query.args["left"]
     mine = left.median(query.windows)
     if "right" in query.args:
@@ -31,14 +37,45 @@ def measure(query: Query) -> Measurement:
     else:
         right, theirs = replace(left, text="A"), left.median(query.need_others())
     verdict = _verdict(query, mine, theirs)
-    ratio = f" ({ratio_text(mine / theirs)})" if theirs else ""
+    in_percent = "%" in getattr(query.args.get("ratio"), "text", "")
+    shown = percent_text if in_percent else ratio_text
+    ratio = f" ({shown(mine / theirs)})" if theirs else ""
     measured = f"{left.shown(mine)}, {right.text}: {right.shown(theirs)}{ratio}"
     window = query.windows[0]
     return Measurement(verdict, measured, window=window, rows=left.rows(window))
 
 
+def _complete(args: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The arguments with what the wording leaves out: `mostly gemm`, `10% faster than A`."""
+    added: dict[str, Any] = {}
+    if "what" in args:
+        what: Selector = args["what"]
+        added = {"left": Measure(f"{what.text} time", "time", what), "compare": EQUALS}
+    if {"mostly", "dominates"} & set(args):
+        more = {"compare": Compare(">"), "ratio": Amount("50%", 0.5), "right": _GPU_TIME}
+        added |= more
+    if "fewer" in args and "count" not in args:
+        added = {"compare": Compare(">" if args["fewer"] == "more" else "<")}
+    if "faster" in args:
+        added = {"left": _GPU_TIME, **_speed(args["faster"], args.get("ratio"))}
+        return {**args, **added}
+    return {**added, **args}
+
+
+def _speed(word: str, by: Amount | None) -> dict[str, Any]:
+    """`1.5x faster` is at most 1/1.5 of the time, `10% slower` at least 1.1x."""
+    compare = Compare("<" if word == "faster" else ">") if by is None else _SPEEDS[word]
+    if by is None:
+        return {"compare": compare}
+    change = -by.value if word == "faster" else by.value
+    in_percent = by.text.endswith("%")
+    ratio = 1 + change if in_percent else by.value if word == "slower" else 1 / (by.value or 1)
+    return {"compare": compare, "ratio": Amount(ratio_text(ratio), ratio)}
+
+
 def expected(args: Mapping[str, Any]) -> str:
     """`< 0.9x of A`, `< A`, `1 fewer than A`."""
+    args = _complete(args)
     other = args["right"].text if "right" in args else "A"
     if "count" in args:
         return f"{args['count'].text} {'fewer' if 'fewer' in args else 'more'} than {other}"
@@ -62,11 +99,16 @@ KIND = GuessKind(
     "ratios",
     80,
     (
-        "{left:measure} {compare:compare} {ratio:ratio} of {other:other}",
-        "{left:measure} {compare:compare} {ratio:ratio} of {right:measure}",
+        "{left:measure} {compare:compare} {ratio:part} of {other:other}",
+        "{left:measure} {compare:compare} {ratio:part} of {right:measure}",
         "{left:measure} {compare:compare} {other:other}",
         "{count:count} fewer {left:measure} than {other:other}",
         "{count:count} more {left:measure} than {other:other}",
+        "fewer|less|more {left:measure} than {other:other}",
+        "{what:selector} takes|take|is|are [{compare:compare}] {ratio:part} of {right:measure}",
+        "{what:selector} dominates|dominate",
+        "mostly {what:selector}",
+        "[gpu] [time] [is|be] [{ratio:part}] faster|slower than {other:other}",
     ),
     measure,
     expected=expected,

@@ -81,7 +81,7 @@ KIND = GuessKind(
     (
         "same {what:selector} as {other:other}",
         "same {what:selector} footprints as {other:other}",
-        "{first:selector} and {second:selector} are the same kernel",
+        "{first:selector} and {second:selector} are same kernel",
         "{first:selector} and {second:selector} are different kernels",
     ),
     measure,

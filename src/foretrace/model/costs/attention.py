@@ -50,6 +50,13 @@ class Places(Struct, frozen=True):
         return bool(call.flag(self.causal)) or bool(call.integer(self.mask_type))
 
 
+class AttentionCall(Struct, frozen=True):
+    """What a call says about itself; `causal` is None where the argument was not recorded."""
+
+    head_dim: int
+    causal: bool | None
+
+
 class Shape(Struct, frozen=True):
     """Sizes of one attention; `width` is that of queries and keys."""
 
@@ -125,7 +132,7 @@ def without(kernels: Sequence[Launch], *marks: str) -> list[Launch]:
 
 
 _SDPA = "aten::_scaled_dot_product_"
-_FORWARD = {
+FORWARD = {
     f"{_SDPA}flash_attention": Places(heads_first=True, causal=4),
     f"{_SDPA}efficient_attention": Places(heads_first=True, bias=3, lse=4, causal=6),
     f"{_SDPA}cudnn_attention": Places(heads_first=True, bias=3, lse=4, causal=6),
@@ -136,7 +143,17 @@ _FORWARD = {
     "aten::_cudnn_attention_forward": Places(heads_first=True, bias=3, packed=4, lse=8, causal=10),
 }
 
+
+def described(call: OpCall, places: Places) -> AttentionCall | None:
+    """Head size and mask of a call; None without recorded shapes."""
+    query = call.tensor(places.query)
+    if query is None or not query.dims:
+        return None
+    flag = call.flag(places.causal) if places.causal != NONE else call.integer(places.mask_type)
+    return AttentionCall(query.dims[-1], None if flag is None else bool(flag))
+
+
 KIND = CostKind(
-    prices={name: _forward(places) for name, places in _FORWARD.items()},
-    shares={name: _forward_share(places) for name, places in _FORWARD.items()},
+    prices={name: _forward(places) for name, places in FORWARD.items()},
+    shares={name: _forward_share(places) for name, places in FORWARD.items()},
 )

@@ -117,8 +117,9 @@ _OPS = {
     ),
     "_cudnn_attention": _CUDNN,
 }
+BACKWARD = {f"aten::{name}_backward": places for name, places in _OPS.items()}
 
 KIND = CostKind(
-    prices={f"aten::{name}_backward": _price(places) for name, places in _OPS.items()},
-    shares={f"aten::{name}_backward": _share(places) for name, places in _OPS.items()},
+    prices={name: _price(places) for name, places in BACKWARD.items()},
+    shares={name: _share(places) for name, places in BACKWARD.items()},
 )

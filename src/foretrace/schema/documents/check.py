@@ -8,10 +8,12 @@ from msgspec import Meta, Struct
 
 
 class MarkedGuess(Struct, frozen=True):
-    """One prediction; `verdict` is hit, miss or unknown, `expected` what it wants in symbols."""
+    """One prediction; `verdict` is hit, miss, unknown or error (it cannot be parsed, or names a
+    region or step that the trace does not have), `expected` what it wants in symbols.
+    """
 
     text: str
-    verdict: Annotated[str, Meta(pattern="^(hit|miss|unknown)$")]
+    verdict: Annotated[str, Meta(pattern="^(hit|miss|unknown|error)$")]
     measured: str
     expected: str
     why: str
