@@ -35,7 +35,8 @@ SURELY_IDLE = MOSTLY_IDLE / 4
 KIND_SHARE, KINDS_NAMED = 0.05, 3
 # A graph saves all dispatch, so no part of it is a second repair. How far a decode step is from
 # reading its weights once says more than the next repair.
-GRAPH, DISPATCH, FLOOR = "launch_bound", frozenset({"metadata_only"}), "weights_floor"
+GRAPH, FLOOR = "launch_bound", "weights_floor"
+DISPATCH = frozenset({"metadata_only", "idle_gaps"})
 TRIAGE = "compile_triage"  # has a line of its own; a rule that names the same repair knows more
 
 
@@ -70,9 +71,16 @@ def repairs(unit: Unit, findings: Sequence[FindingEntry]) -> list[FindingEntry]:
     for row in sorted(findings, key=lambda row: row.rule == TRIAGE):
         if row.repair and (row.at_most_ns or 0) >= least:
             found.setdefault(row.repair, row)
-    rules = {row.rule for row in found.values()}
-    worth = [row for row in found.values() if not (row.rule in DISPATCH and GRAPH in rules)]
+    left_out = _left_out(unit, {row.rule for row in found.values()})
+    worth = [row for row in found.values() if row.rule not in left_out]
     return sorted(worth, key=lambda row: -(row.at_most_ns or 0))
+
+
+def _left_out(unit: Unit, rules: set[str]) -> frozenset[str]:
+    """Rules whose saving is host time that the profiler inflated, or that a graph saves already."""
+    if unit.profiled and unit.bound != "host" and unit.busy_share > 1 - MOSTLY_IDLE:
+        return DISPATCH | {GRAPH}
+    return DISPATCH if GRAPH in rules else frozenset()
 
 
 def triage(findings: Sequence[FindingEntry]) -> str:
