@@ -42,9 +42,9 @@ def _check(trace: Trace) -> Iterator[Finding]:
     activations = sorted(ACTIVATIONS & {word for case in whole.cases for word in _epilogue(case)})
     count = f"{plural(whole.count, 'product')} {per(trace)}"
     title = f"{listing(['Bias', *activations])} in the epilogue of {count}: no add kernel"
-    ops = listing(sorted({bare(case.op) for case in whole.cases}))
+    ops = listing(sorted({bare(case.op) for case in whole.cases if case.op}))
     where = "The product adds it before its result leaves the chip."
-    detail = f"{where} {ops} launched no kernel for it."
+    detail = f"{where} {ops} launched no kernel for it." if ops else where
     kernels = [_entry(trace, case, proofs[case.number]) for case in whole.cases[:LISTED]]
     evidence = {"products": whole.count, "activations": activations, "kernels": kernels}
     yield Finding(RULE.name, "found", title, detail, evidence, whole.events)

@@ -33,6 +33,7 @@ import numpy as np
 from msgspec import Struct
 
 from foretrace.analyses._common import bandwidth_ns, each, following, ids, listing, per
+from foretrace.analyses._idle import limited, step_ns, typical_idle
 from foretrace.model import bounds, wall
 from foretrace.model.intervals import Bools, Ints
 from foretrace.model.order import Case
@@ -78,7 +79,7 @@ class Parts(Struct, frozen=True):
     def saved_ns(self) -> float:
         """The most that compiling can save."""
         kernels = self.small_ns + self.replaced_ns + self.lone_ns
-        return self.dispatch_ns + min(kernels, self.busy_ns)
+        return min(self.dispatch_ns + min(kernels, self.busy_ns), self.step_ns)
 
 
 def _check(trace: Trace) -> Iterator[Finding]:
@@ -124,7 +125,7 @@ def _verdict(parts: Parts) -> tuple[str, str]:
     if parts.dispatch_ns <= parts.small_ns:
         return f"Compiling can help: {most}, mostly small kernels", ""
     told = parts.dispatch_ns > bounds.MOSTLY_IDLE * parts.step_ns
-    repair = "" if told else 'CUDA graph (mode="reduce-overhead")'
+    repair = "" if told else 'torch.compile(mode="reduce-overhead")'
     return f"Compiling can help: {most}, mostly dispatch", repair
 
 
@@ -157,9 +158,8 @@ def _parts(trace: Trace) -> Parts:
 
     counted = trace.spans.step_of_work() >= 0
     busy, limit = median(every), wall.idle_limit_ns(trace)
-    window = trace.order.per_step(trace.idle.window_ns)
     return Parts(
-        window if limit is None else limit + busy,
+        step_ns(trace) if limit is None else limit + busy,
         _dispatch(trace),
         busy,
         np.flatnonzero(small & counted),
@@ -173,10 +173,9 @@ def _parts(trace: Trace) -> Parts:
 
 def _dispatch(trace: Trace) -> float:
     """Idle time of a step while the host ran ops, or Python between them."""
-    idle, limit = trace.idle, wall.idle_limit_ns(trace)
+    idle = typical_idle(trace)
     waits = idle.of("launch", "host") & (idle.length <= LONGEST_NS)
-    measured = trace.order.per_step(int(idle.length[waits].sum()))
-    return measured if limit is None else min(limit, measured)
+    return limited(trace, idle.length[waits].sum())
 
 
 def _rows(trace: Trace, launches: Bools) -> Bools:

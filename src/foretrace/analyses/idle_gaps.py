@@ -27,7 +27,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from foretrace.analyses._common import ids, listing, per
+from foretrace.analyses._common import bare, ids, listing, per
 from foretrace.analyses._idle import (
     host_note,
     limited,
@@ -36,13 +36,15 @@ from foretrace.analyses._idle import (
     untold,
 )
 from foretrace.model import wall
-from foretrace.model.idle import CAUSES
+from foretrace.model.idle import CAUSES, Idle
+from foretrace.model.intervals import Bools
 from foretrace.model.trace import Trace
 from foretrace.schema.finding import Finding, Rule
 from foretrace.units import percent_text, plural, time_text
 
 # Below this share the GPU counts as busy: recorded 4096 x 4096 products, back to back, leave 2%.
 WORTH_TELLING = 0.05
+LONG = 0.25  # of the idle time: one gap that is worth a sentence
 WORTH_NAMING = 0.02  # of the idle time: smaller causes are in the evidence
 WORDS = {
     "sync": "after the host waited for the GPU",
@@ -86,8 +88,9 @@ def _check(trace: Trace) -> Iterator[Finding]:
     if wall.idle_limit_ns(trace) is not None:
         title += f"; without the profiler for at most {percent_text(real)}"
     gaps = len(np.unique(idle.end[proven]))
-    count = plural(gaps, "gap")
-    detail = f"{time_text(total)} {per(trace)} in {count}: {listing(lines)}. {host_note(trace)}"
+    count, by = plural(gaps, "gap"), "each by what takes most of it"
+    detail = f"{time_text(total)} {per(trace)} in {count}, {by}: {listing(lines)}. "
+    detail += f"{_longest(trace, idle, proven)}{host_note(trace)}"
     evidence = {
         "idle_ns": total,
         "share": round(share, 4),
@@ -99,6 +102,18 @@ def _check(trace: Trace) -> Iterator[Finding]:
     events = ids(trace.gpu.id[longest[longest >= 0]])
     repair = REPAIRS.get(cause, "") if words is WORDS and real >= WORTH_TELLING else ""
     yield Finding(RULE.name, "found", title, detail, evidence, events, saved or None, repair)
+
+
+def _longest(trace: Trace, idle: Idle, proven: Bools) -> str:
+    """A gap that takes much of the idle time, and what was launched after it."""
+    length = np.where(proven & ~idle.of(*UNPROVEN), idle.length, 0)
+    at = int(np.argmax(length))
+    alone = len(length) > 1 and length[at] > LONG * idle.length[proven].sum()
+    row = int(idle.then[at])
+    if not alone or row < 0 or trace.gpu.op[row] < 0:
+        return ""
+    op = trace.host.names[trace.host.name[trace.gpu.op[row]]]
+    return f"The longest, {time_text(int(length[at]))}, ends with a launch of {bare(op)}. "
 
 
 RULE = Rule("idle_gaps", "Time in which the GPU did nothing", _check, ("gpu",))

@@ -8,8 +8,9 @@ microseconds each, which counts only while the GPU waits for the host. `torch.co
 once, at compile time.
 
 How it is computed: the calls of ops from a list of view ops below which no kernel, copy or fill was
-launched. The saving is at most their own host time in a step, and never more than the time that the
-GPU was idle in it.
+launched. Those inside the capture of a CUDA graph run once for all replays, so they are left out.
+The saving is at most their own host time in a step, and never more than the time that the GPU was
+idle in it.
 
 When it is wrong: `contiguous`, `reshape` and `to` are on the list and counted only in calls that
 launched nothing. A custom op that returns a view is not on it. Part of the host time is profiler
@@ -36,6 +37,7 @@ NAMED = 8  # the names that fit one line of the detail
 def _check(trace: Trace) -> Iterator[Finding]:
     host = trace.host
     rows = inside_steps(trace, views(trace))
+    rows = rows[~host.captures.holds(host.start[rows])]
     if not len(rows):
         return
     numbers, inverse, count = np.unique(host.name[rows], return_inverse=True, return_counts=True)

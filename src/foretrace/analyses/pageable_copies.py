@@ -6,10 +6,11 @@ Why it matters: the driver copies pageable memory through a pinned buffer of its
 calling thread until it has read the source, even where the call says asynchronous.
 `pin_memory=True` in the data loader with `non_blocking=True` makes the copy overlap with kernels.
 
-How it is computed: from the names of the memcpys (`Memcpy HtoD (Pageable -> Device)`). The saving
-is at most the larger of their time on the GPU and the time that the host spent in the calls, and at
-most that GPU time and the idle time of a step. Copies up to 64 KiB are left out: they do not block
-the host, and pinning costs more than they do.
+How it is computed: from the names of the memcpys (`Memcpy HtoD (Pageable -> Device)`); bytes and
+times are those of a step, the median over steps. The saving is at most the larger of their time on
+the GPU and the time that the host spent in the calls, and at most that GPU time and the idle time
+of a step. Copies up to 64 KiB are left out: they do not block the host, and pinning costs more than
+they do.
 
 When it is wrong: traces of AMD cards do not tell pageable from pinned memory, so nothing is said
 about them.
@@ -23,6 +24,7 @@ import numpy as np
 
 from foretrace.analyses._common import counted, each, ids, per
 from foretrace.analyses._idle import most_idle
+from foretrace.model.intervals import Ints
 from foretrace.model.trace import Trace
 from foretrace.schema.finding import Finding, Rule
 from foretrace.units import bytes_text, plural, time_text
@@ -32,32 +34,43 @@ STAGED = 65_536
 
 
 def _check(trace: Trace) -> Iterator[Finding]:
-    gpu, host, step = trace.gpu, trace.host, trace.order.per_step
+    gpu, host = trace.gpu, trace.host
     pageable = host.named(lambda name: name.startswith("Memcpy") and "Pageable" in name)[gpu.id]
     rows = np.flatnonzero(gpu.is_memcpy & pageable & (gpu.bytes > STAGED) & counted(trace))
     if not len(rows):
         return
-    moved, ns = int(gpu.bytes[rows].sum()), int(gpu.length[rows].sum())
-    calls = np.unique(gpu.launch[rows][gpu.launch[rows] >= 0])
-    held, count = int(host.length[calls].sum()), each(trace, len(rows))
+    launch, first = np.unique(gpu.launch[rows], return_index=True)
+    calls = rows[first[launch >= 0]]  # a row for each call
+    moved, ns = (_typical(trace, rows, values[rows]) for values in (gpu.bytes, gpu.length))
+    held, count = _typical(trace, calls, host.length[gpu.launch[calls]]), each(trace, len(rows))
     rate = round(moved / ns, 2) if ns else None
     speed = f" at {rate:.1f} GB/s" if rate is not None else ""
     title = f"{plural(count, 'copy', 'copies')} {per(trace)} through pageable host memory"
     detail = (
-        f"{bytes_text(step(moved))}{speed}: {time_text(step(ns))} on the GPU, "
-        f"{time_text(step(held))} in the host calls {per(trace)}. Pinned memory copies faster and "
+        f"{bytes_text(moved)}{speed}: {time_text(ns)} on the GPU, "
+        f"{time_text(held)} in the host calls {per(trace)}. Pinned memory copies faster and "
         "does not block the host."
     )
     evidence = {
         "count": count,
-        "bytes": step(moved),
-        "ns": step(ns),
-        "host_ns": step(held),
+        "bytes": moved,
+        "ns": ns,
+        "host_ns": held,
         "gb_per_s": rate,
     }
-    saved = min(step(max(ns, held)), step(ns) + most_idle(trace))
+    saved = min(max(ns, held), ns + most_idle(trace))
     repair = "pin the host memory (pin_memory=True, non_blocking=True)"
     yield Finding(RULE.name, "found", title, detail, evidence, ids(gpu.id[rows]), saved, repair)
+
+
+def _typical(trace: Trace, rows: Ints, values: Ints) -> int:
+    """The sum in a step, the median over steps: copies vary more than kernels do."""
+    if not trace.order.steps:
+        return int(values.sum())
+    step = trace.spans.step_of_work()[rows]
+    sums = np.bincount(step, weights=values, minlength=len(trace.spans.steps))
+    worked = [span.index for span in trace.spans.steps if len(span.work)]
+    return round(float(np.median(sums[worked])))
 
 
 RULE = Rule("pageable_copies", "Copies from memory that is not pinned", _check, ("gpu",))

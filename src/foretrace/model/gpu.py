@@ -12,7 +12,14 @@ import numpy as np
 import polars as pl
 
 from foretrace.model.host import Host
-from foretrace.model.intervals import Bools, Ints, overlapping, union_by_group
+from foretrace.model.intervals import (
+    Bools,
+    Floats,
+    Ints,
+    overlapping,
+    shared_lengths,
+    union_by_group,
+)
 from foretrace.schema.gaps import Narrow, filled
 from foretrace.schema.ledger import LedgerBuilder
 from foretrace.schema.tables import NONE, WORK_KINDS, Tables
@@ -224,6 +231,15 @@ class Gpu:
         chosen = self._usable(rows)
         device, devices = self.device_number[chosen], int(self.device_number.max(initial=0)) + 1
         return int(union_by_group(device, self.start[chosen], self.end[chosen], devices).sum())
+
+    def shared(self, rows: Bools | Ints) -> Floats:
+        """The time of every operation, 0 for others than these: what runs at once on a device
+        shares it, so that they add up to `busy`.
+        """
+        chosen, time = self._usable(rows), np.zeros(len(self.id))
+        device = self.device_number[chosen]
+        time[chosen] = shared_lengths(device, self.start[chosen], self.end[chosen])
+        return time
 
     def span(self, rows: Bools | Ints) -> int:
         """First start to last end, per device, summed over devices."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from foretrace.schema.gaps import Bools as Bools
+from foretrace.schema.gaps import Floats as Floats
 from foretrace.schema.gaps import Ints as Ints
 
 
@@ -24,6 +25,20 @@ def union_by_group(group: Ints, start: Ints, end: Ints, groups: int) -> Ints:
     gained = np.maximum(shifted_end - np.maximum(shifted_start, before), 0)
     np.add.at(covered, group[order], gained)
     return covered
+
+
+def shared_lengths(group: Ints, start: Ints, end: Ints) -> Floats:
+    """The time of each interval, divided evenly among those of its group that run at once."""
+    if not len(start):
+        return np.zeros(0)
+    order, first, last = _lanes(group, start, end)
+    edges = np.unique(np.concatenate((first, last)))
+    began, ended = (np.searchsorted(np.sort(each), edges[:-1], "right") for each in (first, last))
+    parts = np.diff(edges) / np.maximum(began - ended, 1)
+    before = np.concatenate(([0.0], np.cumsum(np.where(began > ended, parts, 0.0))))
+    lengths = np.empty(len(start))
+    lengths[order] = before[np.searchsorted(edges, last)] - before[np.searchsorted(edges, first)]
+    return lengths
 
 
 def overlapping(group: Ints, start: Ints, end: Ints) -> int:

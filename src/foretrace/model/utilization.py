@@ -77,7 +77,7 @@ def utilization(trace: Trace, spans: Sequence[Span] = ()) -> Utilization:
         return Utilization(note="no peaks of the GPU" if device is None else "no GPU work")
     ideal, works = _ideal(trace, device), [work for _, work in known]
     busy = median(trace.gpu.busy(work) for work in works)
-    wall = median(time.wall_ns for time, _ in known)
+    wall = max(median(time.wall_ns for time, _ in known), busy)
     flop_ns, flops, flop_note = _flops(trace, ideal, works)
     byte_ns, byte_note = _bytes(trace, ideal, works)
     return Utilization(

@@ -13,7 +13,7 @@ from foretrace import families
 from foretrace.model.intervals import Ints
 from foretrace.model.trace import Trace
 from foretrace.overview.group_work import CaseTime, GroupWork
-from foretrace.units import plural, time_text
+from foretrace.units import plural
 
 # Kernels that torch.compile joins: it made one of each RMSNorm, SwiGLU and RoPE in the recorded
 # models. A library's kernel stays as it is.
@@ -114,8 +114,7 @@ def _latency(cases: Sequence[CaseTime]) -> str:
         low, high = min(blocks), max(blocks)
         count = plural(high, "block") if low == high else f"{low} to {high} blocks"
         return f"{count} on {few[0][0][2]} SMs"
-    mean = _time(cases) / sum(each.launches for each in cases)
-    return f"latency: mean {time_text(mean)}"
+    return "latency: little work"
 
 
 def _copied(trace: Trace, rows: Ints) -> str:

@@ -1,7 +1,8 @@
 """Where GPU time goes: the groups of a trace as rows, with what limits each.
 
 The rows of several steps are those of the step with the median GPU time (of two steps in the
-middle, their mean), so that they add up to what is shown for a step.
+middle, their mean). Kernels that run at once share their time. So the rows add up to the GPU time
+that is shown for a step.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from foretrace.model.intervals import Ints
+from foretrace.model.intervals import Floats, Ints
 from foretrace.model.modules import PREFIX
 from foretrace.model.spans import Span
 from foretrace.model.trace import Trace
@@ -27,8 +28,8 @@ def group_rows(trace: Trace, spans: Sequence[Span] = ()) -> list[GroupRow]:
         return []
     parts = _middle(trace, spans) if spans else [np.flatnonzero(usable)]
     rows = np.concatenate([part[usable[part]] for part in parts])
-    total = int(trace.gpu.length[rows].sum())
-    found = [_row(work, len(parts), total) for work in works(trace, rows)]
+    time = np.sum([trace.gpu.shared(part) for part in parts], axis=0)
+    found = [_row(work, time, len(parts)) for work in works(trace, rows)]
     return sorted(found, key=lambda row: (-row.time_ns, row.name))
 
 
@@ -52,12 +53,13 @@ def case_modules(trace: Trace) -> list[list[str]]:
     return [list(names) for names in found]
 
 
-def _row(work: GroupWork, parts: int, total: int) -> GroupRow:
+def _row(work: GroupWork, time: Floats, parts: int) -> GroupRow:
+    ns = float(time[work.rows].sum())
     count = len(work.rows) // parts if len(work.rows) % parts == 0 else len(work.rows) / parts
     return GroupRow(
         shown_name(work),
-        round(work.ns / parts),
-        work.ns / max(total, 1),
+        round(ns / parts),
+        ns / max(float(time.sum()), 1.0),
         count,
         limited_by(work),
     )

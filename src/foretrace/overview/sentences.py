@@ -11,7 +11,16 @@ from collections.abc import Iterator, Mapping
 
 from foretrace.overview.page import Line
 from foretrace.overview.unit import Unit
-from foretrace.overview.verdict import label, repairs, triage
+from foretrace.overview.verdict import (
+    COMPILING,
+    HARDLY,
+    WORTH,
+    captured,
+    label,
+    repairs,
+    triage,
+    whole_ns,
+)
 from foretrace.schema.documents.look import KernelRow, Look, TraceEntry
 from foretrace.schema.ledger import ABSENT
 from foretrace.units import count_text, percent_text, plural
@@ -87,9 +96,20 @@ def _nothing(look: Look, unit: Unit | None) -> Iterator[Line]:
     """No repair: said only where the rules could look."""
     if unit is None:
         return
+    if captured(unit):
+        yield Line("DO FIRST", "record the replays: a capture runs nothing on the GPU")
+        return
+    if triage(look.findings).startswith(HARDLY) and _by_compiling(look, unit):
+        yield Line("DO FIRST", "no repair but compiling is worth 1% of the time")
+        return
     skipped = sum(row.state == "skipped" for row in look.findings)
     lacking = f"; {plural(skipped, 'rule')} lacked data (--findings)" if skipped else ""
     yield Line("DO FIRST", f"no rule found a repair worth 1% of the time{lacking}")
+
+
+def _by_compiling(look: Look, unit: Unit) -> bool:
+    least = WORTH * whole_ns(unit)
+    return any(COMPILING in row.repair and (row.at_most_ns or 0) >= least for row in look.findings)
 
 
 def _rates(look: Look) -> Iterator[str]:

@@ -26,7 +26,7 @@ class Unit(Struct, frozen=True):
     """One step, call or recording: where its time goes.
 
     `per` is the word for it ("per step"). `idle_by_cause` is that of one of middle length.
-    `apart_ns` is the usual distance of two launches, `kernel_ns` the usual length of a kernel.
+    `busy_ns` is the time of the work launched in it, `kernel_ns` the usual length of a kernel.
     `by_bound` divides the GPU time of all `spans`, which are empty for a whole recording.
     """
 
@@ -41,7 +41,6 @@ class Unit(Struct, frozen=True):
     launches: float
     graph_launches: float
     kernels: float
-    apart_ns: float | None
     kernel_ns: float | None
     by_bound: dict[str, int]
     devices: int
@@ -76,26 +75,24 @@ def _unit(
     spans: list[Span],
 ) -> Unit:
     gpu, host = trace.gpu, trace.host
-    rows = np.concatenate(works)
+    rows, busy = np.concatenate(works), median(gpu.busy(work) for work in works)
     kernels = [work[gpu.is_kernel[work]] for work in works]
     launches = [np.unique(gpu.launch[work[gpu.launch[work] >= 0]]) for work in kernels]
-    apart = [np.diff(np.sort(host.start[each])) for each in launches]
     lengths = gpu.length[rows[gpu.is_kernel[rows] & gpu.usable[rows]]]
     middle = sorted(times, key=lambda time: time.wall_ns)[len(times) // 2]
-    distances = np.concatenate(apart)
     return Unit(
         per,
         len(works),
         bound,
-        wall_ns=median(time.wall_ns for time in times),
-        busy_ns=median(time.busy_ns for time in times),
+        # work of two streams may begin in the window of the step before
+        wall_ns=max(median(time.wall_ns for time in times), busy),
+        busy_ns=busy,
         queued_ns=median(time.queued_ns for time in times),
         idle_by_cause=middle.idle_by_cause,
         profiled=middle.profiled,
         launches=median(len(each) for each in launches),
         graph_launches=median(int(host.is_graph_launch[each].sum()) for each in launches),
         kernels=median(len(each) for each in kernels),
-        apart_ns=float(np.median(distances)) if len(distances) else None,
         kernel_ns=float(np.median(lengths)) if len(lengths) else None,
         by_bound=bounds.time_by_bound(trace, rows),
         devices=len(np.unique(gpu.device_number[rows])),

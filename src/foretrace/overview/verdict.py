@@ -33,11 +33,13 @@ WORTH = 0.01
 # is busy for less than this would idle for most of the step without it too.
 SURELY_IDLE = MOSTLY_IDLE / 4
 KIND_SHARE, KINDS_NAMED = 0.05, 3
-# A graph saves all dispatch, so no part of it is a second repair. How far a decode step is from
-# reading its weights once says more than the next repair.
+# A graph saves all dispatch, so no part of it is a second repair; with a run record its saving has
+# all idle time in it, that after waits too. How far a decode step is from reading its weights once
+# says more than the next repair.
 GRAPH, FLOOR = "launch_bound", "weights_floor"
-DISPATCH = frozenset({"metadata_only", "idle_gaps"})
+DISPATCH, WAITS = frozenset({"metadata_only", "idle_gaps"}), frozenset({"sync_stalls"})
 TRIAGE = "compile_triage"  # has a line of its own; a rule that names the same repair knows more
+HARDLY, COMPILING = "can hardly help", "torch.compile"
 
 
 def of_unit(unit: Unit | None, findings: Sequence[FindingEntry] = ()) -> LookVerdict:
@@ -66,10 +68,17 @@ def label(bound: str, unit: Unit | None) -> str:
 
 
 def repairs(unit: Unit, findings: Sequence[FindingEntry]) -> list[FindingEntry]:
-    """Findings that name a repair worth doing, by largest possible saving; no repair twice."""
+    """Findings that name a repair worth doing, by largest possible saving; no repair twice.
+
+    None where the host captured a graph: it does so once, and what counts is the replay.
+    """
     least, found = max(WORTH * whole_ns(unit), 1), dict[str, FindingEntry]()
+    if captured(unit):
+        return []
+    idle_compiler = triage(findings).startswith(HARDLY)
     for row in sorted(findings, key=lambda row: row.rule == TRIAGE):
-        if row.repair and (row.at_most_ns or 0) >= least:
+        refused = idle_compiler and COMPILING in row.repair
+        if row.repair and not refused and (row.at_most_ns or 0) >= least:
             found.setdefault(row.repair, row)
     left_out = _left_out(unit, {row.rule for row in found.values()})
     worth = [row for row in found.values() if row.rule not in left_out]
@@ -79,8 +88,14 @@ def repairs(unit: Unit, findings: Sequence[FindingEntry]) -> list[FindingEntry]:
 def _left_out(unit: Unit, rules: set[str]) -> frozenset[str]:
     """Rules whose saving is host time that the profiler inflated, or that a graph saves already."""
     if unit.profiled and unit.bound != "host" and unit.busy_share > 1 - MOSTLY_IDLE:
-        return DISPATCH | {GRAPH}
-    return DISPATCH if GRAPH in rules else frozenset()
+        return DISPATCH | {GRAPH, TRIAGE}
+    known = WAITS if not unit.profiled else frozenset[str]()
+    return DISPATCH | known if GRAPH in rules else frozenset()
+
+
+def captured(unit: Unit) -> bool:
+    """Whether capturing CUDA graphs took most of the time."""
+    return unit.idle_by_cause.get("capture", 0) > unit.wall_ns / 2
 
 
 def triage(findings: Sequence[FindingEntry]) -> str:
@@ -95,7 +110,11 @@ def whole_ns(unit: Unit) -> float:
 
 
 def _order(row: FindingEntry) -> str:
-    return f"{row.repair}: {_inside(row.title)}; saves at most {time_text(row.at_most_ns)}"
+    why = _inside(row.title)
+    if row.rule == TRIAGE:  # a line of its own says that compiling helps
+        dispatch, small = (time_text(row.evidence[name]) for name in ("dispatch_ns", "small_ns"))
+        why = f"dispatch takes {dispatch}, fusable small kernels {small}"
+    return f"{row.repair}: {why}; saves at most {time_text(row.at_most_ns)}"
 
 
 def _inside(title: str) -> str:
@@ -113,7 +132,7 @@ def _evidence(unit: Unit) -> Iterator[str]:
         yield f": {_launches(unit)}"
     elif unit.bound == "sync":
         yield ", idle mostly after the host waited for it"
-    elif unit.idle_by_cause.get("capture", 0) > unit.wall_ns / 2:
+    elif captured(unit):
         yield f": the host captured CUDA graphs for {time_text(unit.idle_by_cause['capture'])}"
     else:
         yield f": {_kinds(unit.by_bound)}"
@@ -133,8 +152,8 @@ def _launches(unit: Unit) -> str:
     words = plural(unit.launches, "launch", "launches")
     if unit.graph_launches:
         words += f" ({count_text(unit.graph_launches)} of a CUDA graph)"
-    if unit.apart_ns is not None:
-        words += f", one every {time_text(unit.apart_ns)}"
+    if unit.launches > 1:
+        words += f", one every {time_text(unit.wall_ns / unit.launches)}"
     return f"{words}; median kernel {time_text(unit.kernel_ns)}"
 
 

@@ -1,0 +1,98 @@
+"""Statements of the first screen that were wrong once, each on the trace that showed it."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+import foretrace as ft
+from foretrace.model.intervals import shared_lengths
+from foretrace.overview import summarize
+from foretrace.overview.page import Overview
+from foretrace.render.look_page import first_screen
+from foretrace.render.section import drawn
+from statements.places import LADDER, OWN, overview
+
+
+def recorded(name: str) -> Overview:
+    return overview(OWN / f"{name}.json.gz")
+
+
+def lines(found: Overview) -> dict[str, str]:
+    return {line.label: line.text for line in found.lines}
+
+
+def detail(found: Overview, rule: str) -> str:
+    return next(row.detail for row in found.look.findings if row.rule == rule)
+
+
+def test_two_streams_share_the_time_in_which_both_run() -> None:
+    """Products 3.49 ms of a step of 3.30 ms, busy 3.23 ms here and 3.36 ms there, MFU of wall time
+    above that of GPU time: two kernels ran at once.
+    """
+    found = recorded("streams_full_card").look
+    busy = float(np.median([step.gpu_busy_ns or 0 for step in found.steps]))
+    assert sum(row.time_ns for row in found.groups) == pytest.approx(busy, abs=2)
+    assert found.verdict.text.startswith("GPU busy 3.36 of 3.36 ms")
+    assert (found.mfu or 0) <= (found.mfu_gpu or 0)
+
+
+def test_shared_time_adds_up_to_the_union() -> None:
+    device = np.array([0, 0, 0, 1])
+    start, end = np.array([0, 10, 20, 0]), np.array([20, 20, 30, 7])
+    assert shared_lengths(device, start, end).tolist() == [15, 5, 10, 7]
+
+
+@pytest.mark.parametrize("name", ["copies_pinned", "attention_decode_flash"])
+def test_compiling_is_not_advised_where_it_can_hardly_help(name: str) -> None:
+    """ "DO FIRST fuse with torch.compile" stood above "COMPILE can hardly help"."""
+    said = lines(recorded(name))
+    assert said["COMPILE"].startswith("can hardly help")
+    assert "torch.compile" not in said["DO FIRST"] + said.get("THEN", "")
+
+
+def test_launches_are_as_far_apart_as_the_time_says() -> None:
+    """537 launches, one every 25.1 us, were 13.5 ms in a step of 9.01 ms."""
+    text = recorded("gemma_eager").look.verdict.text
+    match = re.search(r"of ([\d.]+) ms .* ([\d,]+) launches, one every ([\d.]+) us", text)
+    assert match is not None
+    wall, launches, apart = (float(each) for each in match.groups())
+    assert launches * apart == pytest.approx(wall * 1e3, rel=0.01)
+
+
+def test_a_graph_saves_the_idle_time_after_waits_as_well() -> None:
+    """All idle time of the run record is the graph's saving, and was promised twice."""
+    assert "synchronize" not in lines(recorded("gemma_compiled"))["THEN"]
+
+
+def test_views_inside_a_capture_are_not_repeated() -> None:
+    """ "Resolve views once with torch.compile": the capture of a graph does."""
+    found = recorded("graph_capture_in_steps")
+    assert "views" not in lines(found)["DO FIRST"]
+    assert "  " not in detail(found, "bias_epilogue")
+
+
+def test_a_pageable_copy_has_one_time_and_one_rate() -> None:
+    """8.33 GB/s in the table, 8.2 GB/s in the finding; 33.0 ms saved of a copy of 32.2 ms."""
+    found = recorded("copies_pageable").look
+    copy = found.groups[0]
+    assert copy.limited_by == "8.33 GB/s, pageable"
+    (finding,) = [row for row in found.findings if row.rule == "pageable_copies"]
+    assert finding.evidence["gb_per_s"] == 8.33
+    assert finding.evidence["ns"] == copy.time_ns
+    assert (finding.at_most_ns or 0) < found.steps[0].gpu_busy_ns  # type: ignore[operator]
+
+
+def test_compiling_with_graphs_is_what_saves_dispatch_and_kernels() -> None:
+    """A graph alone cannot save 560 us where the GPU is idle for 501 us."""
+    (path,) = LADDER.glob("mlp_liger_64x128*_backward_bf16.json.gz")
+    first = lines(overview(path))["DO FIRST"]
+    assert first.startswith('torch.compile(mode="reduce-overhead"): dispatch takes 501 us')
+
+
+def test_the_table_of_a_recording_says_so() -> None:
+    """Its title was cut to "GPU in the"."""
+    trace = ft.open(OWN / "graph_capture.json.gz", cache=False)
+    assert "GPU in the recording" in drawn(first_screen(summarize(trace), 80), width=80)
