@@ -108,6 +108,12 @@ most expensive kernel = top kernel ; biggest|largest|heaviest kernel = top kerne
 longest|slowest kernel = longest kernel
 is|are at roof = has roof >= 70 ; is|are not at roof = has roof < 70
 is|are near roof = has roof >= 70
+number of = ; total number of = ; num = ; kernel count = kernels ; total kernels = kernels
+tensor-core is|are used = gemm uses tensor-core ; attention|sdpa backend is = attention uses
+memcpy htod = htod memcpy ; memcpy dtoh = dtoh memcpy ; memcpy dtod = dtod memcpy
+gpu|cuda|device memory = peak memory ; gpu is starved = bound is host
+runs at = reaches ; achieves|achieve|hits|hit|reach = reaches
+of roof = of peak ; of its roof|peak = of peak
 takes up = takes ; take up = take ; accounts|account for = takes ; makes|make up = takes
 consumes|consume|costs|cost = takes
 fuses|fused with|into = is fused with ; is|are fused with|into = is fused with
@@ -167,7 +173,10 @@ def scoped(text: str, tokens: Sequence[Token]) -> list[Token]:
 
 def plain(text: str, tokens: Sequence[Token]) -> list[Token]:
     """What is left without the scope, in the language's words; twice, for phrases of phrases."""
-    return _said(text, _said(text, tokens, _plain()), _plain())
+    first = _said(text, tokens, _plain())
+    if len(first) > 2 and first[0].key in ("is", "are"):  # are gelu and mul fused?
+        first = [*first[1:-1], first[0], first[-1]]
+    return _said(text, first, _plain())
 
 
 def _said(text: str, tokens: Sequence[Token], table: dict[Words, Words]) -> list[Token]:
