@@ -108,7 +108,7 @@ most expensive kernel = top kernel ; biggest|largest|heaviest kernel = top kerne
 longest|slowest kernel = longest kernel
 is|are at roof = has roof >= 70 ; is|are not at roof = has roof < 70
 is|are near roof = has roof >= 70
-number of = ; total number of = ; num = ; kernel count = kernels ; total kernels = kernels
+kernel count = kernels ; total kernels = kernels
 tensor-core is|are used = gemm uses tensor-core ; attention|sdpa backend is = attention uses
 memcpy htod = htod memcpy ; memcpy dtoh = dtoh memcpy ; memcpy dtod = dtod memcpy
 gpu|cuda|device memory = peak memory ; gpu is starved = bound is host
@@ -143,6 +143,8 @@ data loading|loader is bottleneck = bound is host ; dataloader is bottleneck = b
 compute kernels = compute ; backward pass = backward ; backward kernels = backward
 """
 
+_COUNTED = (["total", "number", "of"], ["number", "of"], ["num"])  # before what is counted
+
 
 def _table(text: str) -> dict[Words, Words]:
     found: dict[Words, Words] = {}
@@ -173,7 +175,9 @@ def scoped(text: str, tokens: Sequence[Token]) -> list[Token]:
 
 def plain(text: str, tokens: Sequence[Token]) -> list[Token]:
     """What is left without the scope, in the language's words; twice, for phrases of phrases."""
-    first = _said(text, tokens, _plain())
+    keys = [token.key for token in tokens[:3]]
+    counted = next((len(words) for words in _COUNTED if keys[: len(words)] == words), 0)
+    first = _said(text, tokens[counted:], _plain())
     if len(first) > 2 and first[0].key in ("is", "are"):  # are gelu and mul fused?
         first = [*first[1:-1], first[0], first[-1]]
     return _said(text, first, _plain())
