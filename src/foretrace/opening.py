@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from foretrace import progress
 from foretrace.sources.folder import resolve, searched
 from foretrace.sources.limits import Limits
 
@@ -73,7 +74,10 @@ def load(
     tables = store.load(wanted) if use_kept else None
     if tables is None:
         stamp = store.stamp_of(wanted)
-        tables = sources.read(wanted, bounds, meanwhile)
+        try:
+            tables = sources.read(wanted, bounds, meanwhile)
+        finally:
+            progress.report()
         if keep:
             store.save(wanted, stamp, tables)
     from foretrace.model.trace import Trace

@@ -74,7 +74,6 @@ GOLDEN: dict[str, dict[str, dict[str, Any]]] = {
         "bias_separate": {"additions": 60},
         "library_fills": {"count": 97},
         "float32_products": {"count": 1},
-        "old_kernels": {"count": 1},
         "gemm_choice": {},
     },
 }  # fmt: skip

@@ -110,7 +110,7 @@ def test_sql_answers_and_mistakes_are_said(browser: Browser, served: Viewer) -> 
         "[...document.querySelectorAll('#traces button')].find((each) => each.textContent === "
         "'run').click()"
     )
-    browser.wait("document.querySelector('.sql .banner')?.textContent.includes('tables:')")
+    browser.wait("document.querySelector('.sql .banner')?.textContent.includes('SELECT')")
 
 
 def test_a_hostile_trace_is_text(browser: Browser, served: Viewer) -> None:

@@ -55,6 +55,7 @@ def test_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
         ["look"],
         ["look", MLP, "--bad"],
         ["look", MLP, "--limit", "depth=x"],
+        ["look", MLP, "--limit", "depth=0"],
         ["sql", MLP, "select 1", "--rows", "-1"],
         ["share", MLP, "--to", ""],
     ):

@@ -38,6 +38,7 @@ def test_help_lists_every_command_in_its_group_uncut(capsys: pytest.CaptureFixtu
         (["bench", "gelu"], "geglu"),
         (["shapes", "mpl"], "mlp"),
         (["docs", "sq"], "sql"),
+        (["schema", "loook"], "look"),
     ],
 )
 def test_a_mistyped_word_gets_a_suggestion(

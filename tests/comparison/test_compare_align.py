@@ -7,8 +7,6 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from corpus.places import examples
-from foretrace.comparison.align import align
-from foretrace.comparison.fusion import fuse
 from foretrace.comparison.kernels import compare_kernels
 from foretrace.comparison.launched import Kernel
 from foretrace.comparison.measure import Sample
@@ -29,8 +27,7 @@ PLAIN = Kernel(
     False,
     Sample(1_000, 32),
     True,
-    0,
-    0,
+    1_000,
 )
 
 
@@ -112,8 +109,8 @@ def test_a_bias_in_the_epilogue() -> None:
         path=("aten::addmm",),
         bytes=10,
     )
-    found = align([gemm("nvjet_sm90_tst_64x8_64x16_1x2_h_bz_TNT"), kernel("add")], [fused])
-    (fusion,) = fuse(found).fusions
+    plain = [gemm("nvjet_sm90_tst_64x8_64x16_1x2_h_bz_TNT"), kernel("add")]
+    (fusion,) = compare_kernels(plain, [fused]).fusions
     assert (fusion.replaces, fusion.sign, fusion.bytes_saved) == (
         ("aten::mm", "aten::add"),
         "epilogue",
@@ -149,8 +146,9 @@ def test_an_inductor_kernel_names_what_it_took_up() -> None:
     )
     (fusion,) = compare_kernels([kernel("gelu"), kernel("tanh"), kernel("mul")], [inductor]).fusions
     assert fusion.replaces == ("aten::gelu", "aten::mul")  # tanh is not in the name
-    # what gelu wrote, once written and once read
-    assert (fusion.bytes_before, fusion.bytes_saved) == (16, 8)
+    assert (fusion.kernels, fusion.ns_before, fusion.ns_after) == (3, 3_000, 1_000)
+    # what gelu and tanh wrote, once written and once read
+    assert (fusion.bytes_before, fusion.bytes_saved) == (24, 16)
 
 
 def test_one_for_one_is_no_fusion() -> None:

@@ -44,6 +44,8 @@ def test_the_document_has_the_names_of_the_contract(capsys: pytest.CaptureFixtur
         "changed",
         "unchanged",
         "worth",
+        "verdict",
+        "work",
     ]
     assert set(found["a"]) >= TRACE
     assert set(found["kernels"]) == {"same", "changed", "removed", "added"}
@@ -69,7 +71,7 @@ def test_a_changed_kernel_says_what_it_became(capsys: pytest.CaptureFixture[str]
 
 
 def test_the_page_fits_and_tells_the_story(capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, _ = run(capsys, EAGER, COMPILED)
+    code, out, _ = run(capsys, EAGER, COMPILED, "--all")
     assert code == 0
     assert max(map(len, out.splitlines())) <= 100
     assert "\x1b" not in out
@@ -80,10 +82,34 @@ def test_the_page_fits_and_tells_the_story(capsys: pytest.CaptureFixture[str]) -
         "kernels 5 4 0.80x",
     ):
         assert row in rows
-    assert "replaces aten::gelu and aten::mul: 69.8 to" in out
-    assert (
-        "Worth it?\n  No: the host takes 132 us more per call (includes profiler overhead)."
-    ) in out
+    assert "2 kernels to 1, 69.0 to 37.2 us (fused by Inductor)." in out
+
+
+@pytest.mark.parametrize("columns", [80, 100, 140, 200])
+def test_the_first_screen_fits(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, columns: int
+) -> None:
+    """The verdict comes before anything else is said, and the rest is named."""
+    monkeypatch.setenv("COLUMNS", str(columns))
+    code, out, _ = run(capsys, EAGER, COMPILED)
+    lines = out.splitlines()
+    assert code == 0
+    assert len(lines) <= 25
+    assert max(map(len, lines)) <= columns
+    assert lines[2].startswith("INCONCLUSIVE  GPU time 234 to 206 us per call (0.88x)")
+    assert lines[-1] == "more: --times --kernels --ops --region NAME --all"
+    whole = next(line.split() for line in lines if "all GPU work" in line)
+    assert whole[3:] == ["7", "to", "6", "234", "us", "206", "us", "28.6", "us"]
+
+
+def test_parts_of_the_page_are_shown_on_demand(capsys: pytest.CaptureFixture[str]) -> None:
+    for option, title in (
+        ("--times", "\n\nPer call\n"),
+        ("--kernels", "\n\nKernels per call: ="),
+        ("--ops", "\n\nOps per call: "),
+    ):
+        assert title in run(capsys, EAGER, COMPILED, option)[1]
+        assert title not in run(capsys, EAGER, COMPILED)[1]
 
 
 def test_one_column_for_each_trace(capsys: pytest.CaptureFixture[str]) -> None:
@@ -93,7 +119,8 @@ def test_one_column_for_each_trace(capsys: pytest.CaptureFixture[str]) -> None:
     assert "GPU time 234 us 206 us 0.88x 209 us 0.89x" in [
         " ".join(line.split()) for line in out.splitlines()
     ]
-    assert "Changed (C against A)" in out
+    assert "C against A INCONCLUSIVE: GPU time 234 to 209 us" in " ".join(out.split())
+    assert "Changed (C against A)" in run(capsys, EAGER, COMPILED, LIGER, "--all")[1]
     assert (
         json.loads(run(capsys, EAGER, COMPILED, LIGER, "--json")[1])["others"][0]["gpu_ns"]["b"]
         == 208_960
@@ -156,8 +183,9 @@ def test_lost_data_is_shown_and_strict_fails(
     )
     code, out, _ = run(capsys, str(whole), str(lossy))
     assert code == 0
-    assert "Data was lost: differences below may come from that" in out
-    assert "! B gpu_events_missing (1)" in out
+    page = " ".join(out.split())
+    assert "! B gpu_events_missing (1)" in page
+    assert "a difference may come from that" in page
     assert run(capsys, str(whole), str(lossy), "--strict")[0] == 1
     found = json.loads(run(capsys, str(whole), str(lossy), "--json")[1])
     assert found["b"]["ledger"]["notes"][0]["code"] == "gpu_events_missing"
@@ -197,8 +225,9 @@ def test_hostile_names_stay_inside_a_markdown_cell(
 
 
 def test_markdown_has_the_same_sections(capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, _ = run(capsys, EAGER, COMPILED, "--markdown")
+    code, out, _ = run(capsys, EAGER, COMPILED, "--markdown", "--all")
     assert code == 0
+    assert "**INCONCLUSIVE**: GPU time 234 to 206 us" in out
     assert "## Changed\n\n- GPU time falls by 12.2%" in out
     assert "| GPU time | 234 us | 206 us | 0.88x | 0.3% | less |" in out
 

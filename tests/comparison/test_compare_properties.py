@@ -17,7 +17,7 @@ from corpus.build import g0
 from corpus.places import RECORDED, public_traces
 from foretrace.comparison import Comparison, compare, document
 from foretrace.comparison.kernels import KernelPair
-from foretrace.comparison.launched import Kernel
+from foretrace.comparison.side import Side
 from foretrace.errors import TraceError
 from foretrace.model.trace import Trace
 from foretrace.render.comparison import comparison_markdown, comparison_text
@@ -39,6 +39,7 @@ PAIRS = [
     ("mlp eager", "mlp fused"),
     ("mlp compiled", "mlp graph"),
 ]
+MIRROR = {"faster": "slower", "slower": "faster"}
 PUBLIC_PAIRS = [
     ("h100_bert_small", "mi300_bert_small"),
     ("h100_qwen", "mi300_qwen"),
@@ -58,7 +59,8 @@ def is_empty(trace: Trace) -> None:
         (),
         (),
     )
-    assert sum(row.count for row in kernels.same) == len(found.a.kernels)
+    assert sum(row.count for row in kernels.same) == len(found.a.work)
+    assert found.verdict.answer == "same"
     assert (ops.removed, ops.added, found.changed) == ((), (), ())
     for value in (found.gpu_ns, found.cpu_ns, found.wall_ns):
         assert value.ratio in (1.0, None)
@@ -83,16 +85,21 @@ def test_a_public_trace_compared_with_itself(path: Path) -> None:
     is_empty(ft.open(path, cache=False))
 
 
-def pairs(
-    rows: tuple[KernelPair, ...], *, turned: bool
-) -> list[tuple[Kernel | None, Kernel | None, int]]:
-    ends = [(row.b, row.a, row.count) if turned else (row.a, row.b, row.count) for row in rows]
+def pairs(rows: tuple[KernelPair, ...], *, turned: bool) -> list[tuple[object, ...]]:
+    """Which kinds stand for which, how often, and for how long."""
+    ends = []
+    for row in rows:
+        kinds = (row.a and row.a.kind, row.b and row.b.kind)
+        times = (row.spent_a, row.spent_b)
+        ends.append(
+            (*(kinds[::-1] if turned else kinds), row.count, times[::-1] if turned else times)
+        )
     return sorted(ends, key=repr)
 
 
 def is_mirror(there: Comparison, back: Comparison) -> None:
     assert there.unit == back.unit
-    for name in ("gpu_ns", "cpu_ns", "wall_ns", "idle_ns", "pace_ns"):
+    for name in ("gpu_ns", "cpu_ns", "wall_ns", "idle_ns"):
         one, other = getattr(there, name), getattr(back, name)
         assert (one.a, one.b, one.noise, one.beyond) == (
             other.b,
@@ -116,6 +123,10 @@ def is_mirror(there: Comparison, back: Comparison) -> None:
             (row.name, row.b, row.a) for row in getattr(back.ops, theirs)
         }
     assert len(there.changed) == len(back.changed)
+    assert back.verdict.answer == MIRROR.get(there.verdict.answer, there.verdict.answer)
+    assert sorted((row.a, row.b, row.ns_a, row.ns_b) for row in there.work) == sorted(
+        (row.b, row.a, row.ns_b, row.ns_a) for row in back.work
+    )
     assert [-part for part in host_parts(there)] == pytest.approx(host_parts(back))
 
 
@@ -142,10 +153,34 @@ def host_parts_add_up(found: Comparison) -> None:
 
 
 def accounts_for_everything(found: Comparison) -> None:
+    """Removed, changed and same are the whole of each side; so are the rows of changes."""
     kernels = found.kernels
-    both = sum(row.count for row in (*kernels.same, *kernels.changed))
-    assert both + sum(row.count for row in kernels.removed) == len(found.a.kernels)
-    assert both + sum(row.count for row in kernels.added) == len(found.b.kernels)
+    both = (*kernels.same, *kernels.changed)
+    for side, lone in (("a", kernels.removed), ("b", kernels.added)):
+        whole = getattr(found, side).work
+        spent = sum(each.length_ns or 0 for each in whole)
+        assert sum(row.count for row in (*both, *lone)) == len(whole)
+        assert sum(getattr(row, f"spent_{side}") or 0 for row in (*both, *lone)) == spent
+        assert sum(getattr(row, side) for row in found.work) == len(whole)
+        assert sum(getattr(row, f"ns_{side}") or 0 for row in found.work) == spent
+
+
+def no_saving_exceeds_its_time(found: Comparison) -> None:
+    for fusion in (*found.kernels.fusions, *found.kernels.undone):
+        assert (fusion.ns_saved or 0) <= (fusion.ns_before or 0)
+        assert (fusion.bytes_saved or 0) <= (fusion.bytes_before or 0)
+    assert (found.verdict.saves_at_most_ns or 0) <= max(found.bare_wall_ns.a or 0, longest(found.a))
+
+
+def fits_the_first_screen(found: Comparison) -> None:
+    for width in (80, 200):
+        lines = comparison_text(found, 12, width=width).splitlines()
+        assert len(lines) <= 25
+        assert max(map(len, lines)) <= width
+
+
+def longest(side: Side) -> float:
+    return max(side.pace.median or 0, side.gpu.median or 0)
 
 
 @pytest.mark.parametrize(("a", "b"), PAIRS, ids=[f"{a}-{b}" for a, b in PAIRS])
@@ -153,6 +188,8 @@ def test_recorded_pairs_mirror(a: str, b: str) -> None:
     there, back = compare(recorded(a), recorded(b)), compare(recorded(b), recorded(a))
     is_mirror(there, back)
     accounts_for_everything(there)
+    no_saving_exceeds_its_time(there)
+    fits_the_first_screen(there)
     host_parts_add_up(there)
 
 
@@ -166,6 +203,8 @@ def test_public_pairs_mirror(a: str, b: str) -> None:
     there = compare(first, second)
     is_mirror(there, compare(second, first))
     accounts_for_everything(there)
+    no_saving_exceeds_its_time(there)
+    fits_the_first_screen(there)
 
 
 @pytest.mark.public
@@ -183,11 +222,9 @@ def test_two_cards_compare_by_op() -> None:
     assert found.changed[0].startswith(
         "The GPUs differ: NVIDIA H100 80GB HBM3 and AMD Instinct MI300X VF."
     )
-    assert sum(row.count for row in found.kernels.changed) == 60
-    assert all(
-        row.a is not None and row.b is not None and row.a.op == row.b.op
-        for row in found.kernels.changed
-    )
+    changed = [row for row in found.kernels.changed if row.kernel.is_kernel]
+    assert sum(row.count for row in changed) == 60
+    assert all(row.a is not None and row.b is not None and row.a.op == row.b.op for row in changed)
     assert found.gpu_ns.beyond is None  # one step each: inconclusive
 
 

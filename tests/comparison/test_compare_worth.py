@@ -10,78 +10,63 @@ import pytest
 from comparison.traces import made, recorded, steps
 from foretrace.comparison import compare
 from foretrace.comparison.measure import Change
-from foretrace.comparison.worth import pace_setter, worth
+from foretrace.comparison.worth import weigh
 from foretrace.errors import UsageError
+from foretrace.model.trace import Trace
+from foretrace.schema.documents.compare import CompareVerdict
 from foretrace.schema.run_record import NO_RECORD, RunCompile, RunRung, RunTiming, read_run
 
 UNKNOWN = Change(None, None, None)
 
 
+def verdict(answer: str, least: float | None = None, most: float | None = None) -> CompareVerdict:
+    return CompareVerdict(answer, "because", "run records", least, most)
+
+
 def test_break_even_is_rounded_up() -> None:
-    found = worth(Change(300, 200, 0.1), UNKNOWN, 1e-6, "call")
+    found = weigh(verdict("faster", 100, 100), UNKNOWN, 1e-6, "call")
     assert (found.saves_ns_per_call, found.break_even_calls) == (100, 10)
-    assert worth(Change(300, 200, 0.1), UNKNOWN, 1.01e-6, "call").break_even_calls == 11
+    assert weigh(verdict("faster", 100, 150), UNKNOWN, 1.01e-6, "call").break_even_calls == 11
 
 
 @pytest.mark.parametrize(
-    ("pace", "cost_s", "begins"),
+    ("answer", "begins"),
     [
-        (
-            Change(300, 290, 0.1),
-            1.0,
-            "Inconclusive: 10 ns less per step (includes profiler overhead) is within the noise of",
-        ),
-        (Change(300, 200, None), 1.0, "Inconclusive: one repeat only"),
-        (UNKNOWN, 1.0, "Inconclusive: the times are not recorded"),
-        (
-            Change(200, 300, 0.1),
-            1.0,
-            "No: each step takes 100 ns more (includes profiler overhead).",
-        ),
-        (Change(200, 200, 0.1), 1.0, "No change: each step takes the same time ("),
+        ("inconclusive", "Inconclusive: because."),
+        ("slower", "No: because."),
+        ("same", "No change: because."),
+        ("different", "Not comparable: because."),
     ],
 )
-def test_no_break_even(pace: Change, cost_s: float, begins: str) -> None:
-    found = worth(pace, UNKNOWN, cost_s, "step")
+def test_no_break_even(answer: str, begins: str) -> None:
+    found = weigh(verdict(answer), UNKNOWN, 1.0, "step")
     assert found.break_even_calls is None
-    assert found.text.startswith(begins)
-
-
-@pytest.mark.parametrize(
-    ("host", "gpu", "who"),
-    [
-        ((200, 300), (100, 100), "the host"),
-        ((100, 100), (200, 300), "the GPU"),
-        ((100, 300), (200, 250), "the slower of host and GPU"),
-    ],
-)
-def test_the_text_says_whose_time_it_is(
-    host: tuple[int, int], gpu: tuple[int, int], who: str
-) -> None:
-    """The larger of host and GPU time is not the wall time, which waits for both."""
-    pace, known = Change(200, 300, 0.1), Change(*gpu, 0.1)
-    assert pace_setter(pace, Change(*host, 0.1), known) == who
-    assert worth(pace, known, 1.0, "call", who=who).text.startswith(
-        f"No: {who} takes 100 ns more per call (includes profiler overhead)"
-    )
-    back = worth(Change(300, 200, 0.1), known, 1e-6, "call", who=who).text
-    assert back.lower().startswith(f"{who.lower()} takes 100 ns less per call (includes")
+    assert found.text == begins
 
 
 def test_an_unknown_cost_asks_for_it() -> None:
-    found = worth(Change(300, 200, 0.1), UNKNOWN, None, "call")
+    found = weigh(verdict("faster", 100, 100), UNKNOWN, None, "call")
     assert (found.cost_s, found.break_even_calls) == (None, None)
     assert "--compile-seconds" in found.text
 
 
-def test_the_record_beside_the_trace(tmp_path: Path) -> None:
-    a, b = made(tmp_path, steps([9_000] * 3), "a"), made(tmp_path, steps([5_000] * 3), "b")
+def test_a_faster_gpu_under_a_slower_host_is_named() -> None:
+    found = weigh(verdict("slower", -50, -20), Change(300, 200, 0.1), 1e-6, "call")
+    assert found.saves_ns_per_call == -20
+    assert found.text.endswith("saves 100 ns of GPU time and breaks even after 10 calls.")
+
+
+def test_the_cost_is_in_the_record_beside_the_trace(tmp_path: Path) -> None:
+    a, b = (
+        made(tmp_path, steps([9_000] * 3, kernel_ns=ns), name)
+        for name, ns in (("a", 8_999), ("b", 3))
+    )
     (tmp_path / "b.run.json").write_text(
         json.dumps({"kind": "foretrace-run", "compile": {"seconds": 0.4}})
     )
-    assert compare(a, b).worth.break_even_calls == 100_000
-    assert compare(a, b, compile_seconds=0.8).worth.break_even_calls == 200_000
-    assert compare(b, a).worth.cost_s is None
+    assert compare(a, b).cost_s == 0.4
+    assert compare(a, b, compile_seconds=0.8).cost_s == 0.8
+    assert compare(b, a).cost_s is None
 
 
 def record(
@@ -105,57 +90,83 @@ def record(
     )
 
 
+def with_records(
+    folder: Path,
+    walls: tuple[float, float],
+    spreads: tuple[float, float] = (0.01, 0.01),
+    **more: str,
+) -> tuple[Trace, Trace]:
+    """Two traces with a record beside each; the profiled host of the second takes longer."""
+    made_ = []
+    for name, length, wall, spread in zip("ab", (5_000, 9_000), walls, spreads, strict=True):
+        record(folder, name, wall, spread, more.get("record_region"))
+        made_.append(made(folder, steps([length] * 3, region=more.get("region", "")), name))
+    return made_[0], made_[1]
+
+
 def test_times_without_the_profiler_decide(tmp_path: Path) -> None:
-    """The profiled host takes longer, the program does not."""
-    a, b = made(tmp_path, steps([5_000] * 3), "a"), made(tmp_path, steps([9_000] * 3), "b")
-    assert "(includes profiler overhead)" in compare(a, b).worth.text
-    record(tmp_path, "a", 3_000)
-    assert compare(a, b).worth.saves_ns_per_call == -4_000
-    record(tmp_path, "b", 2_000)
+    a, b = with_records(tmp_path, (3_000, 2_000))
     found = compare(a, b)
+    assert (found.verdict.answer, found.verdict.basis) == ("faster", "run records")
     assert (found.worth.saves_ns_per_call, found.worth.break_even_calls) == (1_000, 400_000)
-    assert (
-        "(measured without the profiler: 3.00 to 2.00 us, host 100 to 100 ns)" in found.worth.text
-    )
+    assert "3.00 to 2.00 us without the profiler" in found.worth.text
     assert any(
         line.startswith("Wall time without the profiler falls by 33.3%") for line in found.changed
     )
-    assert compare(b, a).worth.saves_ns_per_call == -1_000
+    back = compare(b, a)
+    assert (back.verdict.answer, back.worth.saves_ns_per_call) == ("slower", -1_000)
+
+
+def test_one_record_does_not_decide(tmp_path: Path) -> None:
+    a, b = with_records(tmp_path, (3_000, 2_000))
+    (tmp_path / "b.run.json").unlink()
+    found = compare(a, b)
+    assert (found.verdict.answer, found.worth.saves_ns_per_call) == ("inconclusive", None)
+    assert "includes profiler overhead" in found.verdict.text
 
 
 def test_the_spread_of_the_records_is_noise(tmp_path: Path) -> None:
-    a, b = made(tmp_path, steps([5_000] * 3), "a"), made(tmp_path, steps([9_000] * 3), "b")
-    record(tmp_path, "a", 3_000, 0.3)
-    record(tmp_path, "b", 2_900, 0.1)
-    found = compare(a, b).worth
-    assert (found.saves_ns_per_call, found.break_even_calls) == (100, None)
-    assert found.text.startswith(
-        "Inconclusive: 100 ns less per step (measured without the profiler: 3.00 to 2.90 us"
-    )
+    found = compare(*with_records(tmp_path, (3_000, 2_900), (0.3, 0.1)))
+    assert (found.worth.saves_ns_per_call, found.worth.break_even_calls) == (None, None)
+    assert found.worth.text.startswith("Inconclusive: 3.00 to 2.90 us per step without the")
 
 
 def test_the_records_must_have_timed_the_unit(tmp_path: Path) -> None:
-    a, b = (
-        made(tmp_path, steps(lengths, region="fwd"), name)
-        for name, lengths in (("a", [5_000] * 3), ("b", [9_000] * 3))
-    )
-    for name, wall in (("a", 3_000), ("b", 2_000)):
-        record(tmp_path, name, wall, region="train")
-    assert compare(a, b, region="fwd").worth.saves_ns_per_call == -4_000
-    for name, wall in (("a", 3_000), ("b", 2_000)):
-        record(tmp_path, name, wall, region="fwd")
+    a, b = with_records(tmp_path, (3_000, 2_000), region="fwd", record_region="train")
+    assert compare(a, b, region="fwd").verdict.answer == "inconclusive"
+    a, b = with_records(tmp_path, (3_000, 2_000), region="fwd", record_region="fwd")
     assert compare(a, b, region="fwd").worth.saves_ns_per_call == 1_000
+
+
+def test_ranges_that_do_not_meet_decide(tmp_path: Path) -> None:
+    """A keeps the GPU busy for longer than B takes with the profiler on."""
+    a = made(tmp_path, steps([9_500] * 3, kernel_ns=9_000), "a")
+    b = made(tmp_path, steps([5_000] * 3, kernel_ns=4_000), "b")
+    found, back = compare(a, b).verdict, compare(b, a).verdict
+    assert (found.answer, found.basis) == ("faster", "bounds")
+    assert (found.saves_at_least_ns, found.saves_at_most_ns) == (4_000, 5_500)
+    assert found.text.startswith("4.00 to 5.50 us less per step: A takes 9.00 to 9.50 us, B takes")
+    assert (back.answer, back.saves_at_least_ns, back.saves_at_most_ns) == (
+        "slower",
+        -5_500,
+        -4_000,
+    )
+
+
+def test_ranges_that_meet_do_not_decide(tmp_path: Path) -> None:
+    a = made(tmp_path, steps([9_500] * 3, kernel_ns=9_000), "a")
+    b = made(tmp_path, steps([9_200] * 3, kernel_ns=4_000), "b")
+    assert compare(a, b).verdict.answer == "inconclusive"
 
 
 def test_the_recorded_mlp_pays_without_the_profiler() -> None:
     """241,862 ns to 229,899 ns in the run records; profiled, the compiled host takes longer."""
     found = compare(recorded("mlp eager"), recorded("mlp compiled"))
-    assert found.pace_ns.saved is not None
-    assert found.pace_ns.saved < 0
+    assert found.cpu_ns.saved is not None
+    assert found.cpu_ns.saved < 0
     assert (found.worth.saves_ns_per_call, found.worth.break_even_calls) == (11_963, 97_878)
-    assert (
-        compare(recorded("mlp compiled"), recorded("mlp eager")).worth.saves_ns_per_call == -11_963
-    )
+    back = compare(recorded("mlp compiled"), recorded("mlp eager"))
+    assert back.worth.saves_ns_per_call == -11_963
 
 
 @pytest.mark.parametrize(
@@ -210,9 +221,7 @@ def test_the_largest_times_of_records_compare(tmp_path: Path) -> None:
     """A cost of 30 years, paid by a billionth of a nanosecond a call: large numbers, and no
     infinity.
     """
-    a, b = made(tmp_path, steps([5_000] * 3), "a"), made(tmp_path, steps([5_000] * 3), "b")
-    record(tmp_path, "a", 1 + 1e-9, 0)
-    record(tmp_path, "b", 1, 0)
+    a, b = with_records(tmp_path, (1 + 1e-9, 1), (0, 0))
     calls = compare(a, b, compile_seconds=1e9).worth.break_even_calls
     assert calls is not None
     assert calls > 10**26

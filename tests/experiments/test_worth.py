@@ -89,7 +89,7 @@ def test_their_own_code_over_shapes(capsys: pytest.CaptureFixture[str]) -> None:
 def test_what_they_print_is_no_part_of_the_page(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["worth", "bench_this.py:training", "--markdown"]) == 0
     captured = capsys.readouterr()
-    assert captured.out.startswith("## Is torch.compile worth it for bench\\_this.py:training?")
+    assert captured.out.startswith("## bench\\_this.py:training · ")
     assert "The result requires gradients" in captured.out
     assert "loading" not in captured.out
     assert "loading" in captured.err

@@ -14,6 +14,7 @@ from foretrace.overview.groups import group_rows, module_rows
 from foretrace.schema.documents.look import GroupRow
 
 EVERY = sorted((*RECORDED.glob("*.json.gz"), *RECORDED.glob("ladder/*.json.gz")))
+MODULES = Path(__file__).parents[1] / "recorded" / "llama_train_modules.json.gz"
 _MODEL = "4x512x4x768x12x3072x32000_bf16"
 
 
@@ -50,6 +51,15 @@ def test_what_an_expert_says_of_an_eager_model() -> None:
     assert found["RMSNorm"].limited_by == "8 kernels each, fusable"
     assert found["SwiGLU"].limited_by == "2 kernels each, fusable"
     assert found["RoPE"].limited_by == "5 to 9 kernels each, fusable"  # 9 for the tables
+
+
+def test_kernels_of_one_module_are_not_said_to_be_fusable() -> None:
+    """Keys and values are two caches: one cat each, in the module of attention."""
+    trace = ft.open(MODULES, cache=False)
+    found = {row.name: row for row in group_rows(trace, trace.spans.steps)}
+    assert found["KV cache"].count == 4
+    assert "fusable" not in found["KV cache"].limited_by
+    assert found["RMSNorm"].limited_by == "8 kernels each forward, fusable"
 
 
 def test_a_compiled_model_is_not_said_to_be_fusable() -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import zipfile
@@ -76,7 +77,33 @@ def week(tmp_path: Path) -> Path:
 
 
 def look(path: Path | str, *flags: str) -> Ran:
-    return run("look", os.fspath(path), "--no-cache", *flags)
+    return run("look", os.fspath(path), "--no-cache", "--all", *flags)
+
+
+def test_the_first_screen_has_a_row_for_each(week: Path) -> None:
+    ran = run("look", os.fspath(week), "--no-cache")
+    head, job, differ, lost, titles, *rows = ran.out.split("\n")
+    assert head.startswith("week · 3 traces · 4 not read · NVIDIA")
+    assert job.split() == ["ONE", "JOB", "2", "ranks"]
+    assert "host time per step: 100 us (rank 0) to 150 us (rank 1), 1.50x" in differ
+    assert lost == "  ! 1 of 3 traces lost data: deep/cut.json (trace_truncated)"
+    assert titles.split()[:3] == ["trace", "rank", "kernels"]
+    assert [row.split()[0] for row in rows[:3]] == ["deep/cut", "rank0", "rank1"]
+
+
+def test_the_first_screen_fits(tmp_path: Path) -> None:
+    for number in range(40):
+        (tmp_path / f"{number:02}.json").write_bytes(rank(number % 5, world=40))
+    lines = run("look", os.fspath(tmp_path), "--no-cache").out.rstrip("\n").split("\n")
+    assert len(lines) == 25
+    (left,) = [line.split() for line in lines if line.endswith(" traces more")]
+    rows = [line for line in lines if re.match(r"  \d\d ", line)]
+    assert int(left[1]) == 40 - len(rows) > 0
+
+
+def test_a_region_is_of_one_trace(week: Path) -> None:
+    ran = run("look", os.fspath(week), "--no-cache", "--region", "x")
+    assert (ran.code, "choose one for --region" in ran.err) == (2, True)
 
 
 def test_a_row_for_each_in_order_of_path(week: Path) -> None:
@@ -111,7 +138,8 @@ def test_what_is_left_out_is_said_with_its_reason(week: Path) -> None:
 
 def test_json_holds_the_document_of_each(week: Path) -> None:
     document = json.loads(look(week, "--json").out)
-    assert list(document) == ["schema", "traces", "notes", "left_out"]
+    assert list(document) == ["schema", "traces", "notes", "left_out", "job"]
+    assert [Path(path).name for path in document["job"]] == ["rank0.json", "rank1.json"]
     assert document["schema"] == 2
     for each in document["traces"]:
         assert each == json.loads(look(each["trace"]["path"], "--json").out)
@@ -146,7 +174,7 @@ def test_notes_of_the_set(tmp_path: Path) -> None:
 
 def test_where_the_ranks_differ_most_comes_first(week: Path) -> None:
     document = msgspec.json.decode(look(week / "more.zip", "--json").out, type=LookSet)
-    found = spreads(document.traces)
+    found = spreads(document)
     assert (found[0].what, found[0].least_rank, found[0].most_rank) == (
         "in collectives per step (mean)",
         1,
@@ -286,13 +314,15 @@ def test_stopped_by_ctrl_c(week: Path) -> None:
     """
     code = f"""
 import os, signal, sys
+from foretrace import progress
 from foretrace.overview import reading
 from foretrace.cli import main
 reading.WORTHWHILE = 0
-def tell(*given): os.killpg(0, signal.SIGINT)
+def tell(text):
+    if text.startswith("read "):
+        os.killpg(0, signal.SIGINT)
 if __name__ == "__main__":
-    import foretrace.cli.look as look
-    look._progress = tell
+    progress.show_with(tell)
     sys.exit(main(["look", {str(week)!r}, "--no-cache"]))
 """
     script = week.parent / "stopped.py"

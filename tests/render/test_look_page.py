@@ -181,10 +181,9 @@ def test_rules_that_lack_data_are_named_together(tmp_path: Path) -> None:
         .bytes()
     )
     text = " ".join(look_text(summarize(ft.open(path, cache=False)), 20).split())
-    assert (
-        "Skipped: bias_separate, fusable_pointwise, gemm_choice (needs shapes: record with "
-        "record_shapes=True)."
-    ) in text
+    skipped = re.search(r"Skipped: ([^(]*) \(needs shapes: record with record_shapes=True\)", text)
+    assert skipped is not None
+    assert {"bias_separate", "fusable_pointwise", "gemm_choice"} <= set(skipped[1].split(", "))
 
 
 def test_a_trace_without_gpu_work_says_so(tmp_path: Path) -> None:

@@ -68,12 +68,27 @@ def document(*modes: dict[str, Any], **more: Any) -> WorthDocument:
     return msgspec.convert(made, WorthDocument)
 
 
+def spaced(line: str) -> str:
+    return " ".join(line.split())
+
+
+def test_the_screen_holds_25_lines_however_much_changed() -> None:
+    """The state is said once."""
+    verdict = {"mode": "default", "state": "not worth", "text": "Not worth it: slower."}
+    found = document(mode("default", changed=["A change."] * 40), verdict=verdict)
+    screen = worth_text(found, width=80).splitlines()
+    assert len(screen) == 25
+    assert screen[1] == "NOT WORTH IT  slower."
+    assert screen[-1].startswith("more: --all")
+
+
 def test_the_verdict_comes_first_and_then_what_it_rests_on() -> None:
-    lines = [" ".join(line.split()) for line in worth_text(document(mode("default"))).splitlines()]
-    assert lines[:2] == [
-        "Is torch.compile worth it for bench:setup? CPU (x86_64), torch 2.13.0",
-        "Worth it.",
-    ]
+    screen = worth_text(document(mode("default"))).splitlines()
+    assert screen[:2] == ["bench:setup · CPU (x86_64) · torch 2.13.0", "WORTH IT  Worth it."]
+    assert "default 200 us 100 us 0.50x 1.0% 2.5 hours 20,000 calls" in map(spaced, screen)
+    assert "  + Fused." in screen
+    assert len(screen) <= 25
+    lines = [*map(spaced, worth_text(document(mode("default")), everything=True).splitlines())]
     assert "default wall time 200 us 100 us 0.50x 1.0%" in lines
     assert not any("GPU time" in line for line in lines)  # none was measured
     assert "default 1.90 s 2.5 hours 2 1 2 20,000" in lines
@@ -92,7 +107,8 @@ def test_each_mode_has_its_line_and_a_failed_one_no_numbers() -> None:
         "text": "Cannot be compiled: no.",
         "failed": "no",
     }
-    text = worth_text(document(mode("default", gpu_ns=both(90_000, 80_000)), failed))
+    found = document(mode("default", gpu_ns=both(90_000, 80_000)), failed)
+    text = worth_text(found, everything=True)
     assert "max-autotune\n      Cannot be compiled: no." in text
     assert text.count("max-autotune") == 1
     assert "GPU time" in text

@@ -12,6 +12,8 @@ from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from foretrace import plugins
 from foretrace.schema.finding import Finding, Findings, Rule
 from foretrace.schema.ledger import ABSENT
@@ -86,9 +88,20 @@ def run(rule: Rule, trace: Trace) -> list[Finding]:
         if need in rule.needs and not has(trace):
             return [Finding(rule.name, "skipped", rule.title, f"needs {advice}")]
     try:
-        return list(rule.check(trace)) or [_nothing(rule, trace)]
+        found = [_limited(finding, trace) for finding in rule.check(trace)]
+        return found or [_nothing(rule, trace)]
     except Exception as error:  # noqa: BLE001 - one bad rule must not hide the others
         return [Finding(rule.name, "crashed", rule.title, f"{type(error).__name__}: {error}")]
+
+
+def _limited(finding: Finding, trace: Trace) -> Finding:
+    """At most the time of a step: kernels that overlap take more than that together."""
+    from foretrace.analyses._idle import step_ns
+
+    most = finding.at_most_ns
+    if most is None or not (limit := step_ns(trace)):
+        return finding
+    return replace(finding, at_most_ns=min(most, limit))
 
 
 def _nothing(rule: Rule, trace: Trace) -> Finding:

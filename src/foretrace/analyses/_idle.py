@@ -27,6 +27,13 @@ def typical_idle(trace: Trace) -> Idle:
     return found[(len(found) - 1) // 2]
 
 
+def step_ns(trace: Trace) -> int:
+    """How long a step takes on all its GPUs together, busy or idle; or the recording."""
+    windows = [windows_of(trace, span) for span in trace.spans.steps]
+    times = [sum(end - begin for _, begin, end in mine) for mine in windows if mine]
+    return int(np.median(times)) if times else trace.idle.window_ns
+
+
 def lost_launches(trace: Trace) -> Ints:
     """Launches without GPU work in the trace: captured into a graph, or their events were lost."""
     host = trace.host

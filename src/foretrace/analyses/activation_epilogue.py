@@ -13,8 +13,8 @@ The saving is at most the time of the activation's kernel. `torch._addmm_activat
 `torch.compile` does it with `mode="max-autotune"` if its own products win the measurement.
 
 When it is wrong: a training step needs the values before GELU. A trace with a backward pass is
-passed over. The trace shows sizes and order, not that it is the same tensor. GELU without the
-approximation has no epilogue.
+passed over, and so are cards that cuBLASLt does not run on. The trace shows sizes and order, not
+that it is the same tensor. GELU without the approximation has no epilogue.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ RELU = frozenset({"aten::relu", "aten::relu_", "aten::clamp_min", "aten::clamp_m
 
 def _check(trace: Trace) -> Iterator[Finding]:
     order, cases = trace.order, trace.order.cases
-    if any(name.startswith(BACKWARD) for name in trace.host.names):
+    backward = any(name.startswith(BACKWARD) for name in trace.host.names)
+    if backward or not (trace.about.arch or "").startswith("sm"):
         return
     rows = following(order, 1, lambda left, right: _follows(cases[left], cases[right]))
     if not len(rows):

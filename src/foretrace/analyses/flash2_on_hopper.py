@@ -36,7 +36,8 @@ NAMESPACE = "pytorch_flash::"
 # cuDNN was measured with head sizes 64 and 128.
 LARGEST_HEAD = 128
 FEWEST_QUERIES = 128
-QUERIES = 1  # the dimension of the tokens in the layout that flash attention takes
+# Batch, tokens, heads, head size; sequences packed into one batch have three dimensions.
+DIMENSIONS, QUERIES = 4, 1
 OTHERWISE = ("dropout", "alibi", "local", "softcap")
 # The largest of the measured ratios, the backward of 4 x 32 heads x 2048 tokens x 128 (an H200,
 # torch 2.11; tests/recorded/measured.json).
@@ -70,7 +71,7 @@ def _replaceable(case: Case) -> bool:
         and not any(case.id.get(word) for word in OTHERWISE)
         and (head is None or head <= LARGEST_HEAD)
         and query is not None
-        and len(query.dims) > QUERIES
+        and len(query.dims) == DIMENSIONS
         and query.dims[QUERIES] >= FEWEST_QUERIES
         and case.id.get("dtype_in") in (None, "bf16", "f16")
     )

@@ -25,12 +25,11 @@ over the whole tensor ends a kernel. On an H200 the recorded pairs realise 30 to
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
 import numpy as np
-from msgspec import Struct
 
 from foretrace.analyses._common import (
     LISTED,
@@ -41,9 +40,9 @@ from foretrace.analyses._common import (
     ids,
     per,
     shortened,
-    tensor_text,
     within,
 )
+from foretrace.analyses._traffic import made, operands, traffic_of
 from foretrace.analyses.unfused_optimizer import optimizer_rows
 from foretrace.model.costs import Tensor
 from foretrace.model.intervals import Ints
@@ -56,14 +55,9 @@ from foretrace.units import bytes_text, plural, time_text, times_text
 # What TorchInductor generates as one kernel: pointwise code, and reductions along with it.
 _FUSABLE = "pointwise copy reduction normalization softmax scatter_gather random"
 FUSABLE = frozenset(_FUSABLE.split())
+POINTWISE = frozenset({"pointwise", "copy"})
 PRODUCTS = frozenset({"gemm", "gemv", "conv"})
 OPAQUE = PRODUCTS | {"attention"}
-# Results that have the size of the first operand, whatever else the kernel writes.
-LIKE_FIRST = frozenset({"normalization", "softmax"})
-# Write their operand without reading it.
-WRITERS = frozenset(
-    {"aten::fill_", "aten::zero_", "aten::normal_", "aten::uniform_", "aten::bernoulli_"}
-)
 # Kernels from a writer to its reader: RoPE adds q * cos to a product that is 4 kernels on, and the
 # RMSNorm of a Gemma multiplies by x 5 kernels after x was cast.
 REACH = 6
@@ -84,10 +78,10 @@ def _check(trace: Trace) -> Iterator[Finding]:
     shown = [group | {"count": each(trace, group["count"])} for group in groups[:LISTED]]
     first = shown[0]
     ops = shortened(first["ops"])
-    title = f"{ops} could be one kernel"
+    title = f"{ops} could be {first['could_be']}"
     most = f"{first['intermediate']} is written and read again. "
     if len(groups) > 1:
-        title = f"{plural(kernels, 'kernel')} {per(trace)} could be {fewest:,}"
+        title = f"{plural(kernels, 'kernel')} {per(trace)} could be as few as {fewest:,}"
         most += f"Most of the time: {ops}, {times_text(first['count'])} {per(trace)}. "
     detail = (
         f"{most}One kernel for each group avoids at most {bytes_text(moved)} of memory traffic "
@@ -129,7 +123,8 @@ def _links(trace: Trace) -> tuple[Ints, Ints]:
         pairs.append((right[run[right] == run[right - distance]], distance))
     far = following(order, 2, reads)
     feeds = following(order, 1, lambda left, right: _feeds(cases[left], cases[right]))
-    fed = far[np.isin(far, feeds) & (run[far] > run[far - 2])]
+    eats = following(order, 1, lambda left, right: _eats(cases[left], cases[right]))
+    fed = far[np.isin(far, feeds) & ~np.isin(far - 1, eats) & (run[far] > run[far - 2])]
     reader = np.concatenate([fed, *(right for right, _ in pairs)])
     writer = np.concatenate([fed - 2, *(right - distance for right, distance in pairs)])
     # what torch.compile left apart stays apart
@@ -152,90 +147,48 @@ def _joined(size: int, reader: Ints, writer: Ints) -> Ints:
 
 
 def _reads(left: Case, right: Case) -> bool:
-    """Whether the second may read what the first wrote: not if both do one thing in place."""
-    same = left.op == right.op and left.op.endswith("_") and left.op != "aten::copy_"
+    """Whether the second may read what the first wrote.
+
+    Not if both do one thing in place, or normalize tensors of one shape: those are two calls.
+    """
+    in_place = left.op.endswith("_") and left.op != "aten::copy_"
+    same = left.op == right.op and (in_place or left.role not in POINTWISE)
     # torch.compile knows what ATen's ops compute; others it calls as they are
     both = left.op.startswith("aten::") and right.op.startswith("aten::")
     return both and not same and bool(right.bytes_written) and _operand(left, right) is not None
 
 
 def _feeds(left: Case, right: Case) -> bool:
-    return left.role in PRODUCTS and _operand(left, right) is not None
+    """Whether a product makes one of several operands."""
+    several = len(operands(right)) > 1
+    return left.role in PRODUCTS and several and _operand(left, right) is not None
+
+
+def _eats(left: Case, right: Case) -> bool:
+    """Whether a product reads what the kernel before it wrote."""
+    return right.role in PRODUCTS and _operand(left, right) is not None
 
 
 def _operand(left: Case, right: Case) -> Tensor | None:
     """The operand of the second that has exactly the size that the first one writes."""
-    made = _made(left)
-    found = (tensor for tensor, size in _operands(right) if size == made)
-    return next(found, None) if made else None
-
-
-def _made(case: Case) -> int:
-    """Bytes of the result; 0 for a scalar, whose size says nothing about who reads it."""
-    first = case.call.tensor(0) if case.call else None
-    if first is None or not case.bytes_written or (case.op in WRITERS and not first.dims):
-        return 0
-    return first.bytes or 0 if case.role in LIKE_FIRST else case.bytes_written
-
-
-def _operands(case: Case) -> list[tuple[Tensor, int]]:
-    """The tensors that a kernel reads and their bytes, without scalars and expanded scalars."""
-    if case.call is None or case.op in WRITERS:
-        return []
-    given = (case.call.tensor(1),) if case.op == "aten::copy_" else case.call.every_tensor()
-    tensors = [tensor for tensor in given if tensor and tensor.dims]
-    tensors = [tensor for tensor in tensors if tensor.stored > 1 or tensor.elements == 1]
-    # a list of tensors has no recorded type: `cat` writes as many elements as it reads
-    width = (case.bytes_written or 0) // max(sum(tensor.elements for tensor in tensors), 1)
-    return [(tensor, tensor.bytes or tensor.elements * width) for tensor in tensors]
-
-
-class Traffic(Struct, frozen=True):
-    """What one kernel for a group must move, and the largest tensor that it need not."""
-
-    least: int
-    largest: int
-    name: str
-
-
-def _traffic(cases: Sequence[Case], products: Counter[int]) -> Traffic:
-    """`products` counts the products that wrote a tensor of some size before the group.
-
-    Operands of one shape from outside count as one tensor, or as many as products made of it.
-    """
-    made: Counter[int] = Counter()
-    outside: Counter[tuple[Any, ...]] = Counter()
-    read: dict[int, Tensor] = {}  # what is made and read inside, by size
-    for case in cases:
-        inside = made.copy()
-        for tensor, size in _operands(case):
-            if inside[size]:
-                inside[size] -= 1
-                read[size] = tensor
-            else:
-                outside[tensor.dims, tensor.type, size] += 1
-        made[_made(case)] += 1
-    least = sum(key[-1] * min(times, products[key[-1]] or 1) for key, times in outside.items())
-    final = sum(case.bytes_written or 0 for case in cases if _made(case) not in read)
-    largest = max(read, default=0)
-    maker = next((bare(case.op) for case in cases if _made(case) == largest), "")
-    name = f"The {bytes_text(largest)} intermediate that {maker} makes"
-    if (shown := read.get(largest)) and shown.elements == shown.stored:
-        name += f" ({tensor_text(shown)})"
-    return Traffic(least + max(final, cases[-1].bytes_written or 0), largest, name)
+    written = made(left)
+    found = (tensor for tensor, size in operands(right) if size == written)
+    return next(found, None) if written else None
 
 
 def _group(trace: Trace, found: list[Ints]) -> dict[str, Any]:
     order, first, count = trace.order, found[0], len(found)
     cases = [order.cases[number] for number in order.case[first].tolist()]
+    roles = {case.role for case in cases}
     near = order.case[max(int(first[0]) - REACH, 0) : int(first[-1])].tolist()
     before = [order.cases[number] for number in near]
-    traffic = _traffic(cases, Counter(_made(case) for case in before if case.role in PRODUCTS))
+    traffic = traffic_of(cases, Counter(made(case) for case in before if case.role in PRODUCTS))
     ns = int(order.length[np.concatenate(found)].sum())
     least_ns = max(bandwidth_ns(trace, traffic.least), SHORTEST_NS)
     return {
         "ops": [bare(case.op) for case in cases],
         "kernels": len(cases),
+        "could_be": "one kernel" if roles <= POINTWISE else "fused",
         "count": count,
         "bytes_saved": max(sum(case.bytes or 0 for case in cases) - traffic.least, 0),
         "intermediate": traffic.name,

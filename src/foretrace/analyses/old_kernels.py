@@ -1,7 +1,8 @@
 """Matrix products and attention on kernels of an older generation than the card.
 
 What it shows: kernels written for an earlier generation (`sm80` on an H100), with their share of
-the time. Those that a misaligned dimension explains are in `misaligned_products`.
+the time. Those that a misaligned dimension explains are in `misaligned_products`, float32 products
+on the plain cores in `float32_products`.
 
 Why it matters: they run, but without what the newer card brought (on Hopper: wgmma, TMA, clusters).
 For small products the library chooses them on purpose, because a large tile would leave most of the
@@ -48,8 +49,8 @@ def _check(trace: Trace) -> Iterator[Finding]:
     title = f"{count} written for {made} on an {trace.about.arch} card"
     detail = (
         f"Total: {time_text(whole.ns)} {per(trace)}, {percent_text(whole.share)} of kernel "
-        f"time. The largest is {first.id.short}{shape}. The library chooses such kernels for small "
-        "products on purpose."
+        f"time. The largest is {first.id.short}{shape}. For small products the library chooses "
+        "such kernels on purpose."
     )
     kernels = facts(trace, whole.cases, "kernel name arch shapes count ns tflops")
     evidence = {"count": whole.count, "ns": whole.ns, "share": whole.share, "kernels": kernels}
@@ -59,7 +60,9 @@ def _check(trace: Trace) -> Iterator[Finding]:
 
 def _older(case: Case, card: int) -> bool:
     written_for = generation(case.id.get("arch")) or card
-    return case.role in ROLES and not misaligned(case) and written_for < card
+    # float32 on the plain cores has no newer kernels; `float32_products` tells what to do
+    plain = case.id.get("dtype_in") == "f32" and case.id.get("tensor_core") is False
+    return case.role in ROLES and not misaligned(case) and not plain and written_for < card
 
 
 RULE = Rule("old_kernels", "Kernels of an older generation than the card", _check, ("gpu",))

@@ -7,13 +7,14 @@ end of the one before.
 Why it matters: streams without overlap cost events and waits and save nothing. Either each waits
 for the other, or a kernel fills the card, or the host launches the second when the first is done.
 
-How it is computed: streams of one device with at least 5% of the kernel time each, collectives left
-out. Overlap is the sum of their busy times less the time in which any of them is busy; below 1% of
-the smaller one it counts as none. Where kernels waited at most of the changes, the saving is at
-most the busy time of all streams but the longest; where the host came late, it is not known.
+How it is computed: streams of one device with at least 5% of the kernel time each, collectives and
+kernels of graphs left out. Overlap is the sum of their busy times less the time in which any of
+them is busy; below 1% of the smaller one it counts as none. Where kernels waited at most of the
+changes, the saving is at most the busy time of all streams but the longest; where the host came
+late, it is not known.
 
 When it is wrong: if one stream needs the result of the other, they cannot overlap. Two kernels that
-each fill the card gain little from overlap. Graphs move independent work to streams of their own.
+each fill the card gain little from overlap.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def _check(trace: Trace) -> Iterator[Finding]:
     gpu = trace.gpu
     kernels = np.zeros(len(gpu), bool)
     kernels[trace.order.row[trace.order.counts]] = True
-    chosen = kernels & gpu.usable & (trace.work_roles != "comms")
+    chosen = kernels & gpu.usable & ~gpu.in_graph & (trace.work_roles != "comms")
     for device in np.unique(gpu.device_number[chosen]).tolist():
         yield from _device(trace, np.flatnonzero(chosen & (gpu.device_number == device)))
 

@@ -88,9 +88,11 @@ def opens_trace(command: Command) -> Command:
 
     @wraps(command)
     def opening(no_cache: bool, strict: bool, limit: tuple[str, ...], **given: Any) -> Any:
+        from foretrace.cli._progress import on_terminal
         from foretrace.sources.limits import parse_limits
 
-        return command(reading=Reading(not no_cache, strict, parse_limits(limit)), **given)
+        with on_terminal():
+            return command(reading=Reading(not no_cache, strict, parse_limits(limit)), **given)
 
     limits = (
         "Raise a limit on what a file may hold: bytes, ratio, events, depth, string, args, event, "

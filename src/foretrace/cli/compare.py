@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import click
 
-from foretrace.cli._options import PATH, Reading, in_forms, opens_trace, shown, warn_of_loss
+from foretrace.cli._options import (
+    PATH,
+    Reading,
+    flag,
+    in_forms,
+    opens_trace,
+    shown,
+    shows_bold,
+    warn_of_loss,
+    width,
+)
 from foretrace.errors import UsageError
 
 MOST = 26  # one letter each
@@ -32,6 +42,10 @@ MOST = 26  # one letter each
     help='Exit 1 when this holds: "gpu > 1.05x", "kernels > 4", "wall > 2ms". Quantities: gpu, '
     "cpu, wall, idle, kernels, memcpys, launches. Repeatable.",
 )
+@flag("--times", "Also every time and count, with the noise.")
+@flag("--kernels", "Also every kernel: same, changed, removed, added.")
+@flag("--ops", "Also the host ops.")
+@flag("--all", "Everything: each change as a sentence, times, kernels, ops.")
 @shown("--top", default=12, type=click.IntRange(1), help="Kernels of each kind, and ops, to list.")
 @opens_trace
 def command(
@@ -44,12 +58,14 @@ def command(
     conditions: tuple[str, ...],
     top: int,
     reading: Reading,
+    **parts: bool,
 ) -> int:
-    """Say what changed between two traces, what stayed the same, and whether it is worth its cost.
+    """Say which of two traces is faster, and what changed on the GPU, one line a change.
 
     A is the baseline; B, and each trace after it, is compared with A. Repeats inside each trace
-    (calls of a region that both have, else steps) give the medians and the noise. A change within
-    the noise is inconclusive.
+    (calls of a region that both have, else steps) give the medians and the noise. Times without the
+    profiler decide where both traces have a run record; a difference within the noise is
+    inconclusive.
 
     \b
     foretrace compare eager.json.gz compiled.json.gz
@@ -71,8 +87,12 @@ def command(
     if form == "json":
         click.echo(encode(document(found)))
     else:
-        draw = comparison_markdown if form == "markdown" else comparison_text
-        click.echo(draw(found, top))
+        wanted = [part for part, is_shown in parts.items() if is_shown]
+        if form == "markdown":
+            click.echo(comparison_markdown(found, top, wanted))
+        else:
+            page = comparison_text(found, top, wanted, width=width(), bold=shows_bold())
+            click.echo(page)
     for outcome in outcomes:
         sign = "FAIL" if outcome.met else "ok"
         click.echo(f"{sign}  {plain(outcome.gate.text)}: {outcome.text}", err=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -20,6 +19,7 @@ from foretrace.cli._options import (
     shows_bold,
     width,
 )
+from foretrace.errors import UsageError
 
 if TYPE_CHECKING:
     from msgspec import Struct
@@ -62,7 +62,11 @@ def command(
 
     inside = searched(trace, reading.limits)
     if inside is not None and len(inside.traces) > 1:
-        document, page, odd = _look_set(trace, inside, reading)
+        if region is not None:
+            raise UsageError(
+                f"{trace} contains {len(inside.traces)} traces; choose one for --region"
+            )
+        document, page, odd = _look_set(trace, inside, reading, whole=any(wanted.values()))
     else:
         document, page, odd = _look(trace, inside, reading, _Wanted(wanted, region, top))
     if form == "json":
@@ -117,23 +121,18 @@ def _look(trace: str, inside: FolderContents | None, reading: Reading, wanted: _
     return found.look, page, bool(left_out) or found.look.ledger.lost_data
 
 
-def _look_set(trace: str, inside: FolderContents, reading: Reading) -> Answer:
+def _look_set(trace: str, inside: FolderContents, reading: Reading, *, whole: bool) -> Answer:
     from foretrace.opening import shown
     from foretrace.overview.sets import look_set
 
-    found = look_set(trace, inside, reading.limits, cache=reading.cache, progress=_progress)
+    found = look_set(trace, inside, reading.limits, cache=reading.cache)
 
     def page() -> list[Section]:
-        from foretrace.render.set_page import sections
+        from foretrace.render.set_page import first_screen, sections
 
-        return sections(shown(trace), found)
+        root = shown(trace)
+        return sections(root, found) if whole else first_screen(root, found, width())
 
     odd = any(note.severity != "info" for note in found.notes)
     lost = any(look.ledger.lost_data for look in found.traces)
     return found, page, bool(found.left_out) or odd or lost
-
-
-def _progress(done: int, every: int, last: str) -> None:
-    if sys.stderr.isatty():
-        text = f"read {done} of {every}: {ascii(last)[1:-1]}" if done < every else ""
-        click.echo(f"\r\x1b[K{text}", err=True, nl=False)

@@ -29,4 +29,8 @@ def command(name: str | None) -> None:
     elif name in modules:
         click.echo(json.dumps(documents.json_schema(modules[name].DOCUMENT), indent=2))
     else:
-        raise UsageError(f"no document named {name!r}; choose from {', '.join(modules)}")
+        from difflib import get_close_matches
+
+        close = get_close_matches(name, modules, n=1)
+        hint = f"did you mean {close[0]}?" if close else f"choose from {', '.join(modules)}"
+        raise UsageError(f"no document named {name!r}: {hint}")

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from foretrace.cli._options import in_forms, rung_names, say, shows_bold, sweeps_rung
+from foretrace.cli._options import in_forms, rung_names, say, shows_bold, sweeps_rung, width
 from foretrace.schema.rung import MODES, Choice
 
 
@@ -29,6 +29,9 @@ from foretrace.schema.rung import MODES, Choice
 )
 @sweeps_rung("For a rung. ")
 @click.option("--keep", metavar="DIR", help="Keep the traces and run records in this folder.")
+@click.option(
+    "--all", "everything", is_flag=True, help="Each mode, each shape, what changed, and notes."
+)
 @in_forms
 def command(
     subject: str,
@@ -37,6 +40,7 @@ def command(
     sweeps: tuple[str, ...],
     keep_cache: bool,
     keep: str | None,
+    everything: bool,
     form: str,
     **options: Any,
 ) -> None:
@@ -73,6 +77,7 @@ def command(
     with nullcontext(keep) if keep else temporary as folder, redirect_stdout(sys.stderr):
         document = worth(subject, Path(folder), tried, sweeps, shapes, choice, keep_cache, say)
     if form == "text":
-        click.echo(worth_text(document, bold=shows_bold()))
+        page = worth_text(document, everything=everything, width=width(), bold=shows_bold())
+        click.echo(page)
     else:
         click.echo(encode(document) if form == "json" else worth_markdown(document))

@@ -2,30 +2,34 @@
 
     a, b = ft.open("mlp_eager.json.gz"), ft.open("mlp_compiled.json.gz")
     found = ft.compare(a, b)
+    found.verdict.answer                        # faster, slower, same, inconclusive, different
     found.gpu_ns.ratio, found.gpu_ns.noise      # 0.88, 0.01
-    found.kernels.fusions, found.changed        # what B fused; one sentence for each change
+    found.work                                  # one row for each change on the GPU
     document(found)                             # what `foretrace compare --json` prints
 
 `repeats` decides what is compared, `measure` what the noise is, `align` which kernel is which,
-`fusion` which kernels were fused.
+`replaced` what stands in whose place, `fusion` which of that is a fusion, `verdict` who is faster.
 """
 
 from __future__ import annotations
 
 from msgspec.structs import replace
 
+from foretrace.comparison.changes import work_changes
 from foretrace.comparison.comparison import Comparison
 from foretrace.comparison.document import document
 from foretrace.comparison.kernels import compare_kernels
 from foretrace.comparison.launched import launch_recorded
 from foretrace.comparison.measure import Sample, measured
 from foretrace.comparison.ops import compare_ops
-from foretrace.comparison.repeats import Unit, choose
+from foretrace.comparison.program import likeness
+from foretrace.comparison.repeats import RepeatUnit, choose
 from foretrace.comparison.sentences import changed, unchanged
 from foretrace.comparison.side import side
+from foretrace.comparison.verdict import judge
 from foretrace.errors import TraceError, UsageError
 from foretrace.model.trace import Trace
-from foretrace.schema.run_record import MOST_S, NO_RECORD, RecordedRun, read_run
+from foretrace.schema.run_record import MOST_S, NO_RECORD, RecordedRun
 
 __all__ = ["Comparison", "compare", "document"]
 
@@ -56,26 +60,29 @@ def compare(
     return replace(first, others=tuple(others))
 
 
-def _compare_two(a: Trace, b: Trace, unit: Unit, compile_seconds: float | None) -> Comparison:
+def _compare_two(a: Trace, b: Trace, unit: RepeatUnit, compile_seconds: float | None) -> Comparison:
     """Compare the repeats of `unit` in B with those in A."""
     launch = launch_recorded(a, b)
     left, right = side(a, unit, launch), side(b, unit, launch)
-    runs = [read_run(trace.path) for trace in (a, b)]
+    runs = [trace.run for trace in (a, b)]
     # a record times the step, which is one call, and the region that it names
     timed = unit.kind == "step" or all(
         unit.kind == "region" and unit.name == run.rung.region for run in runs
     )
     bare = runs if timed else [NO_RECORD, NO_RECORD]
+    table, wall = compare_kernels(left.work, right.work), measured(*map(_wall, bare))
+    work = work_changes(table, left.gpu.median or 0)
     found = Comparison(
         *(unit, left, right),
-        compare_kernels(left.kernels, right.kernels),
+        judge(left, right, likeness(table, left.ops, right.ops), wall, work),
+        work,
+        table,
         compare_ops(left.ops, right.ops),
         gpu_ns=measured(left.gpu, right.gpu),
         cpu_ns=measured(left.cpu, right.cpu),
         wall_ns=measured(left.wall, right.wall),
         idle_ns=measured(left.idle, right.idle),
-        pace_ns=measured(left.pace, right.pace),
-        bare_wall_ns=measured(*map(_wall, bare)),
+        bare_wall_ns=wall,
         bare_host_ns=measured(*(Sample(run.timing.host_ns_per_call) for run in bare)),
         cost_s=compile_seconds if compile_seconds is not None else runs[1].compile.seconds,
     )

@@ -4,34 +4,38 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from foretrace.comparison.changes import WorkChange
 from foretrace.comparison.kernels import KernelTable
 from foretrace.comparison.measure import Change
 from foretrace.comparison.ops import OpTable
-from foretrace.comparison.repeats import Unit
+from foretrace.comparison.repeats import RepeatUnit
 from foretrace.comparison.side import Side
-from foretrace.comparison.worth import pace_setter, unprofiled, worth
+from foretrace.comparison.worth import weigh
 from foretrace.schema.display import Displayed
-from foretrace.schema.documents.compare import Worth
+from foretrace.schema.documents.compare import CompareVerdict, Worth
 
 
 class Comparison(Displayed, Struct, frozen=True):
     """B compared with A: medians over the repeats of `unit`, counts of a typical repeat.
 
-    `bare_wall_ns` and `bare_host_ns` are one unit without the profiler, unknown unless both run
-    records have them. `changed` and `unchanged` (within the noise) have one sentence each. With
-    more than two traces `others` compares each further one with A.
+    `verdict` says whether B is faster. `work` has one row for each change on the GPU; its rows add
+    up to the GPU work of both sides. `bare_wall_ns` and `bare_host_ns` are one unit without the
+    profiler, unknown unless both run records have them. `changed` and `unchanged` (within the
+    noise) have one sentence each. With more than two traces `others` compares each further one
+    with A.
     """
 
-    unit: Unit
+    unit: RepeatUnit
     a: Side
     b: Side
+    verdict: CompareVerdict
+    work: tuple[WorkChange, ...]
     kernels: KernelTable
     ops: OpTable
     gpu_ns: Change
     cpu_ns: Change
     wall_ns: Change
     idle_ns: Change
-    pace_ns: Change
     bare_wall_ns: Change
     bare_host_ns: Change
     cost_s: float | None
@@ -41,9 +45,5 @@ class Comparison(Displayed, Struct, frozen=True):
 
     @property
     def worth(self) -> Worth:
-        """By times without the profiler where both run records have them, else by the traces."""
-        if self.bare_wall_ns.saved is None:
-            who = pace_setter(self.pace_ns, self.cpu_ns, self.gpu_ns)
-            return worth(self.pace_ns, self.gpu_ns, self.cost_s, self.unit.word, who=who)
-        how = unprofiled(self.bare_wall_ns, self.bare_host_ns)
-        return worth(self.bare_wall_ns, self.gpu_ns, self.cost_s, self.unit.word, how)
+        """What the change saves against what it costs once."""
+        return weigh(self.verdict, self.gpu_ns, self.cost_s, self.unit.word)

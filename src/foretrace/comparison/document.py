@@ -36,6 +36,8 @@ def document(found: Comparison) -> documents.CompareDocument:
         changed=list(found.changed),
         unchanged=list(found.unchanged),
         worth=found.worth,
+        verdict=found.verdict,
+        work=[documents.WorkEntry(**_own(documents.WorkEntry, row)) for row in found.work],
         bare_wall_ns=_change(found.bare_wall_ns) if bare else UNSET,
         bare_host_ns=_change(found.bare_host_ns) if bare else UNSET,
         others=[document(other) for other in found.others] or UNSET,
@@ -61,7 +63,8 @@ def _change(value: Change) -> documents.ChangeEntry:
 
 def _kernels(table: KernelTable) -> documents.ComparedKernels:
     every = (table.same, table.changed, table.removed, table.added)
-    return documents.ComparedKernels(*([_kernel(row) for row in rows] for rows in every))
+    kernels = ([row for row in rows if row.kernel.is_kernel] for rows in every)
+    return documents.ComparedKernels(*([_kernel(row) for row in rows] for rows in kernels))
 
 
 def _kernel(row: KernelPair) -> documents.ComparedKernel:

@@ -1,26 +1,35 @@
-"""The kernels of a comparison, each of a typical repeat once: same, changed, removed, added."""
+"""The GPU work of a comparison, each operation of a typical repeat once: same, changed, removed,
+added.
+"""
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Container, Mapping, Sequence
 
 from msgspec import Struct
 
+from foretrace import families
 from foretrace.comparison.align import Alignment, Pair, align, pair_by_place
-from foretrace.comparison.fusion import Fusion, fuse
+from foretrace.comparison.fusion import Fusion, fusion_of, spent, summed
 from foretrace.comparison.launched import Kernel
 from foretrace.comparison.measure import Change, Sample, measured
+from foretrace.comparison.replaced import Replacement, by_group, replacements, unlike_groups
 from foretrace.schema.documents.compare import LaunchConfig
 
 
 class KernelPair(Struct, frozen=True):
-    """One kernel of A and its partner in B; `why` names what differs, or the fusion it is in."""
+    """One kernel of A and its partner in B; `why` names what differs, or the fusion it is in.
+
+    `spent_a` and `spent_b` are the times of all its launches in the typical repeats.
+    """
 
     count: int
     a: Kernel | None
     b: Kernel | None
     why: tuple[str, ...] = ()
+    spent_a: int | None = 0
+    spent_b: int | None = 0
 
     @property
     def kernel(self) -> Kernel:
@@ -37,16 +46,30 @@ class KernelPair(Struct, frozen=True):
     @property
     def total_ns(self) -> float:
         """The time of all launches per unit, in A or in B, whichever is larger."""
-        return max(self.ns.a or 0, self.ns.b or 0) * self.count
+        return max(self.spent_a or 0, self.spent_b or 0)
 
     @property
     def saved_ns(self) -> float:
         """What this row takes less in B, per unit; a removed or added kernel counts in full."""
-        return ((self.ns.a or 0) - (self.ns.b or 0)) * self.count
+        return (self.spent_a or 0) - (self.spent_b or 0)
+
+
+class WorkPart(Struct, frozen=True):
+    """Work of A, and the work of B that stands in its place. `fusion` is that of B, `undone` one
+    that only A has.
+    """
+
+    a: tuple[Kernel, ...]
+    b: tuple[Kernel, ...]
+    fusion: Fusion | None
+    undone: Fusion | None
 
 
 class KernelTable(Struct, frozen=True):
-    """Rows in launch order. `fusions` are those of B; `undone` are fusions that only A has."""
+    """Rows in launch order, memcpys and memsets included; `parts` divides all that is not the same.
+
+    `fusions` are those of B; `undone` are fusions that only A has.
+    """
 
     same: tuple[KernelPair, ...]
     changed: tuple[KernelPair, ...]
@@ -54,65 +77,99 @@ class KernelTable(Struct, frozen=True):
     added: tuple[KernelPair, ...]
     fusions: tuple[Fusion, ...]
     undone: tuple[Fusion, ...]
+    parts: tuple[WorkPart, ...]
 
 
 def compare_kernels(a: Sequence[Kernel], b: Sequence[Kernel]) -> KernelTable:
-    """Align the kernels of two typical repeats."""
+    """Align the GPU work of two typical repeats."""
     found = align(a, b)
-    forward, backward = fuse(found), fuse(found.mirrored())
-    gone, new = {*forward.absorbed, *backward.absorbing}, {*backward.absorbed, *forward.absorbing}
-    left_a = [i for i in found.left_a if i not in gone]
-    left_b = [j for j in found.left_b if j not in new]
-    plain = Alignment(a, b, found.same, found.changed, left_a, left_b)
-    renewed = sorted({*forward.renewed, *((i, j) for j, i in backward.renewed)})
-    in_a, in_b = Counter(i for i, _ in renewed), Counter(j for _, j in renewed)
-    undisputed = [(i, j) for i, j in renewed if in_a[i] == in_b[j] == 1]
-    plain.take([(i, j) for i, j in undisputed if i not in gone and j not in new], plain.changed)
+    unlike = unlike_groups(found)
+    replaced = [part for each in replacements(found) for part in _divided(found, each, unlike)]
+    parts = tuple(_part(found, each) for each in replaced)
+    why_gone, why_new = dict[int, str](), dict[int, str]()
+    for part, at in zip(parts, replaced, strict=True):
+        if part.fusion is not None:
+            why_gone |= dict.fromkeys(at.a, f"fused into {part.fusion.short}")
+            why_new |= dict.fromkeys(at.b, "fuses several kernels")
+        if part.undone is not None:
+            why_gone |= dict.fromkeys(at.a, "fused several kernels")
+            why_new |= dict.fromkeys(at.b, f"was fused in {part.undone.short}")
+    loose_a = [i for i in found.left_a if i not in why_gone]
+    loose_b = [j for j in found.left_b if j not in why_new]
+    plain = Alignment(a, b, found.same, found.changed, loose_a, loose_b)
     pair_by_place(plain)
-    why_gone = dict.fromkeys(backward.absorbing, "fused several kernels")
-    why_gone |= {i: f"fused into {b[j].short}" for i, j in forward.absorbed.items()}
-    why_new = dict.fromkeys(forward.absorbing, "fuses several kernels")
-    why_new |= {j: f"was fused in {a[i].short}" for j, i in backward.absorbed.items()}
+    gone = sorted({*found.left_a} - {i for i, _ in plain.changed})
+    new = sorted({*found.left_b} - {j for _, j in plain.changed})
     return KernelTable(
         _pairs(plain, plain.same),
         _pairs(plain, plain.changed),
         tuple(
-            KernelPair(len(at), a[at[0]], None, why)
-            for at, why in _single(a, {*plain.left_a, *gone}, why_gone)
+            KernelPair(len(at), at[0], None, why, spent_a=spent(at))
+            for at, why in _single(a, gone, why_gone)
         ),
         tuple(
-            KernelPair(len(at), None, b[at[0]], why)
-            for at, why in _single(b, {*plain.left_b, *new}, why_new)
+            KernelPair(len(at), None, at[0], why, spent_b=spent(at))
+            for at, why in _single(b, new, why_new)
         ),
-        forward.fusions,
-        backward.fusions,
+        summed([part.fusion for part in parts if part.fusion is not None]),
+        summed([part.undone for part in parts if part.undone is not None]),
+        parts,
     )
 
 
+def _divided(found: Alignment, at: Replacement, unlike: Container[str]) -> list[Replacement]:
+    """By group, unless one side fused the other's work: a fused kernel has one group for all."""
+    part = _part(found, at)
+    divisible = at.sign == "place" and part.fusion is None and part.undone is None
+    return by_group(at, found, unlike) if divisible else [at]
+
+
+def _part(found: Alignment, at: Replacement) -> WorkPart:
+    a, b = tuple(found.a[i] for i in at.a), tuple(found.b[j] for j in at.b)
+    return WorkPart(a, b, fusion_of(a, b, at.sign), fusion_of(b, a, at.sign))
+
+
 def _pairs(found: Alignment, pairs: list[Pair]) -> tuple[KernelPair, ...]:
-    """One row for each pair of kinds."""
+    """One row for each pair of kinds and what they work for."""
     groups: defaultdict[object, list[tuple[Kernel, Kernel]]] = defaultdict(list)
     for i, j in sorted(pairs):
         a, b = found.a[i], found.b[j]
-        groups[a.kind, b.kind].append((a, b))
+        groups[a.kind, b.kind, a.group, b.group].append((a, b))
     return tuple(
-        KernelPair(len(members), *members[0], tuple(_differences(*members[0])))
+        KernelPair(
+            len(members),
+            *members[0],
+            tuple(differences(*members[0])),
+            *(spent(side) for side in zip(*members, strict=True)),
+        )
         for members in groups.values()
     )
 
 
-def _differences(a: Kernel, b: Kernel) -> list[str]:
+def differences(a: Kernel, b: Kernel) -> list[str]:
     """What differs, in words; empty for the same kernel."""
     found = ["another kernel"] if a.name != b.name else []
+    if a.name != b.name and a.short == b.short:
+        found += _fields(a.name, b.name)
     for part in LaunchConfig.__struct_fields__:
         old, new = getattr(a.config, part), getattr(b.config, part)
         if old != new:
             found.append(f"{part.replace('_', ' ')} {_known(old)} to {_known(new)}")
     if a.shapes is not None and b.shapes is not None and a.shapes != b.shapes:
-        found.append("other shapes")
+        found.append("other shapes" if a.is_kernel else "other size")
     if found and a.op != b.op:
         found.append(f"op {_known(a.op)} to {_known(b.op)}")
     return found
+
+
+def _fields(a: str, b: str) -> list[str]:
+    """What differs between two names that have one short form."""
+    found = families.changed(families.decode(a), families.decode(b))
+    return [f"{each.field} {_stated(each.before)} to {_stated(each.after)}" for each in found]
+
+
+def _stated(value: object) -> str:
+    return families.value_text(value) or "not stated"
 
 
 def _known(value: object) -> str:
@@ -120,10 +177,10 @@ def _known(value: object) -> str:
 
 
 def _single(
-    kernels: Sequence[Kernel], left: set[int], why: Mapping[int, str]
-) -> list[tuple[list[int], tuple[str, ...]]]:
-    """Places without a partner by kind of kernel and reason, and the reason."""
-    groups: defaultdict[object, list[int]] = defaultdict(list)
-    for at in sorted(left):
-        groups[kernels[at].kind, why.get(at)].append(at)
-    return [(at, (why[at[0]],) if at[0] in why else ()) for at in groups.values()]
+    kernels: Sequence[Kernel], left: Sequence[int], why: Mapping[int, str]
+) -> list[tuple[list[Kernel], tuple[str, ...]]]:
+    """Kernels without a partner by kind and reason, and the reason."""
+    groups: defaultdict[tuple[object, tuple[str, ...]], list[Kernel]] = defaultdict(list)
+    for at in left:
+        groups[kernels[at].kind, (why[at],) if at in why else ()].append(kernels[at])
+    return [(members, reason) for (_, reason), members in groups.items()]

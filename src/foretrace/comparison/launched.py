@@ -1,36 +1,38 @@
-"""The kernels of a trace's repeats: what they are, how they were launched, what they cost."""
+"""The GPU work of a trace's repeats: what it is, how it was launched, what it costs."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
+import polars as pl
 from msgspec import Struct
 
 from foretrace.comparison.measure import Sample, sample
 from foretrace.comparison.repeats import Repeats
 from foretrace.model.arguments import json_text
 from foretrace.model.costs.matmul import OPERANDS
-from foretrace.model.spans import Span
 from foretrace.model.trace import Trace
 from foretrace.schema import compiled
 from foretrace.schema.cost import INEXACT
 from foretrace.schema.documents.compare import LaunchConfig
 
 LAUNCH = LaunchConfig.__struct_fields__
-IDENTITY = ("name", "short", "family", "role", "op", "op_name", "signature")
+IDENTITY = ("id", "name", "short", "family", "role", "op", "op_name", "signature")
 COST = ("dur_ns", "flops", "bytes", "bytes_written", "cost_certainty")
+COPIES = {"gpu_memcpy": "memcpy", "gpu_memset": "memset"}  # role of work that is no kernel
 
 Kind = tuple[str, LaunchConfig, str | None]
 
 
 class Kernel(Struct, frozen=True):
-    """One kernel of a typical repeat; `ns` is over every launch of its kind in every repeat.
+    """One kernel, memcpy or memset of a typical repeat. `length_ns` is its own time, `ns` that of
+    every launch of its kind.
 
-    `bytes` is the memory traffic of its op, a mere estimate where `estimated`; `alone` when the
-    op's call launched no other kernel; `beside_ns` and `beside_bytes` are the memcpys of that call.
+    `bytes` is its memory traffic as `look` shows it, a mere estimate where `estimated`; `alone`
+    when the op's call launched no other kernel. `call` is the op's call, -1 without one; `group`
+    is what the model's author would call the work.
     """
 
     name: str
@@ -47,13 +49,19 @@ class Kernel(Struct, frozen=True):
     estimated: bool
     ns: Sample
     alone: bool
-    beside_ns: float
-    beside_bytes: int
+    length_ns: int | None = None
+    call: int = -1
+    group: str = ""
 
     @property
     def kind(self) -> Kind:
         """Two kernels are the same only when these agree."""
         return self.name, self.config, self.shapes
+
+    @property
+    def is_kernel(self) -> bool:
+        """Whether it is a kernel, not a memcpy or memset."""
+        return self.role not in COPIES.values()
 
 
 def launch_recorded(a: Trace, b: Trace) -> list[str]:
@@ -68,72 +76,85 @@ def launch_recorded(a: Trace, b: Trace) -> list[str]:
 def launched(
     trace: Trace, found: Repeats, tick_ns: int, launch: Sequence[str]
 ) -> tuple[Kernel, ...]:
-    """The kernels of a typical repeat in launch order; `launch` are the parts that count."""
-    is_kernel = trace.gpu.is_kernel
-    place = np.cumsum(is_kernel) - 1  # of GPU work among the kernels
-
-    def kernels_of(span: Span) -> list[int]:
-        at: list[int] = place[span.work[is_kernel[span.work]]].tolist()
-        return at
-
-    rows = trace.kernels.select(*IDENTITY, *LAUNCH, *COST).to_dicts()
-    kinds = _kinds(trace, rows, launch)
+    """The GPU work of a typical repeat in launch order; `launch` are the parts that count."""
+    rows = _rows(trace)
+    kinds = _Kinds(trace, launch)
     lengths: defaultdict[Kind, list[float | None]] = defaultdict(list)
     for span in found.spans:
-        for row in kernels_of(span):
-            lengths[kinds[row]].append(rows[row]["dur_ns"])
+        for at in span.work.tolist():
+            lengths[kinds.of(rows[at])].append(rows[at]["dur_ns"])
     samples = {kind: sample(values, tick_ns) for kind, values in lengths.items()}
-    calls, beside = Counter(row["op"] for row in rows), _beside(trace, found.typical)
+    calls = Counter(row["op"] for row in rows if row["role"] not in COPIES.values())
 
-    def kernel(row: int) -> Kernel:
-        known, (name, config, shapes) = rows[row], kinds[row]
-        op = known["op"]
+    def kernel(at: int) -> Kernel:
+        known, kind = rows[at], kinds.of(rows[at])
+        (name, config, shapes), op = kind, known["op"]
         chain = trace.host.op_chain(op) if op is not None else ()
         return Kernel(
             *(name, known["short"], known["family"], known["role"], known["op_name"]),
             *(tuple(compiled.label(each) for each in chain), shapes, config),
             *(known["flops"], known["bytes"], known["bytes_written"]),
             known["cost_certainty"] in INEXACT,
-            samples[kinds[row]],
-            calls[op] == 1,
-            *beside.get(op, (0, 0)),
+            samples[kind],
+            known["role"] not in COPIES.values() and calls[op] == 1,
+            known["dur_ns"],
+            -1 if op is None else op,
+            str(trace.work_groups[at]),
         )
 
-    return tuple(kernel(row) for row in kernels_of(found.typical))
+    return tuple(kernel(at) for at in found.typical.work.tolist())
 
 
-def _kinds(trace: Trace, rows: Iterable[Mapping[str, Any]], launch: Sequence[str]) -> list[Kind]:
-    """The kind of every kernel; operands and configurations are made once for each distinct one."""
-    operands: dict[tuple[str | None, int], str | None] = {}
-    kinds = []
-    for row in rows:
+def _rows(trace: Trace) -> list[dict[str, Any]]:
+    """One row for each row of `trace.gpu`; memcpys and memsets have a role of their own."""
+    kernels = trace.kernels.select(*IDENTITY, *LAUNCH, *COST)
+    role = pl.col("kind").replace_strict(COPIES, default="memcpy", return_dtype=pl.String)
+    size = pl.col("bytes")
+    both_ways = pl.when(pl.col("name").str.contains("DtoD")).then(2).otherwise(1)
+    copies = trace.copies.select(
+        "id",
+        "name",
+        "op",
+        "op_name",
+        "dur_ns",
+        pl.col("name").alias("short"),
+        pl.lit("").alias("family"),
+        role.alias("role"),
+        (size * both_ways).alias("bytes"),
+        size.alias("bytes_written"),
+    )
+    every = pl.concat([kernels, copies], how="diagonal_relaxed")
+    return every.sort("id").to_dicts()
+
+
+class _Kinds:
+    """The kind of every row; operands are made once for each distinct signature."""
+
+    def __init__(self, trace: Trace, launch: Sequence[str]) -> None:
+        self.trace, self.launch = trace, launch
+        self.operands: dict[tuple[str | None, int], str | None] = {}
+        self.known: dict[int, Kind] = {}
+
+    def of(self, row: Mapping[str, Any]) -> Kind:
+        event = row["id"]
+        if event not in self.known:
+            self.known[event] = self._kind(row)
+        return self.known[event]
+
+    def _kind(self, row: Mapping[str, Any]) -> Kind:
+        if row["role"] in COPIES.values():
+            return row["name"], LaunchConfig(), str(row["bytes"])
         form = row["op_name"], row["signature"]
-        if form not in operands:
-            operands[form] = _operands(*form, trace)
-        parts = {part: row[part] for part in launch}
+        if form not in self.operands:
+            self.operands[form] = self._operands(*form)
+        parts = {part: row[part] for part in self.launch}
         # grids and blocks are JSON text in the document
         texts = {part: json_text(value) for part, value in parts.items() if type(value) is list}
-        kinds.append((row["name"], LaunchConfig(**parts | texts), operands[form]))
-    return kinds
+        return row["name"], LaunchConfig(**parts | texts), self.operands[form]
 
-
-def _operands(op: str | None, signature: int, trace: Trace) -> str | None:
-    """Sizes and types of an op's operands as text; None when they were not recorded."""
-    if signature < 0:
-        return None
-    found, count = trace.arguments.signatures[signature], OPERANDS.get(op or "")
-    return " ".join(json_text(each[:count]) for each in (found.dims, found.types))
-
-
-def _beside(trace: Trace, span: Span) -> dict[int | None, tuple[float, int]]:
-    """Per op call: time and memory traffic of its memcpys; one on the device reads and writes."""
-    gpu = trace.gpu
-    rows = span.work[gpu.is_memcpy[span.work] & (gpu.op[span.work] >= 0)]
-    sizes = dict(trace.copies.select("id", "bytes").iter_rows())
-    found: dict[int | None, tuple[float, int]] = {}
-    for row in rows.tolist():
-        op, event = int(gpu.op[row]), int(gpu.id[row])
-        ns, size = found.get(op, (0, 0))
-        times = 2 if "DtoD" in trace.host.names[trace.host.name[event]] else 1
-        found[op] = ns + int(gpu.length[row]), size + times * int(sizes.get(event) or 0)
-    return found
+    def _operands(self, op: str | None, signature: int) -> str | None:
+        """Sizes and types of an op's operands as text; None when they were not recorded."""
+        if signature < 0:
+            return None
+        found, count = self.trace.arguments.signatures[signature], OPERANDS.get(op or "")
+        return " ".join(json_text(each[:count]) for each in (found.dims, found.types))

@@ -65,7 +65,7 @@ def host_ops(trace: Trace, found: Repeats, kernels: Iterable[Kernel]) -> dict[st
     gpu_ns: defaultdict[str, float] = defaultdict(float)
     for kernel in kernels:
         if kernel.op is not None:
-            gpu_ns[compiled.label(kernel.op)] += kernel.ns.median or 0
+            gpu_ns[compiled.label(kernel.op)] += kernel.length_ns or 0
     median = {name: statistics.median(spent[name] for spent in self_ns) for name in calls}
     return {name: OpCalls(calls[name], median[name], gpu_ns.get(name, 0)) for name in calls}
 

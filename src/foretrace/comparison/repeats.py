@@ -28,7 +28,7 @@ from foretrace.schema import compiled
 WHOLE = 0.9
 
 
-class Unit(Struct, frozen=True):
+class RepeatUnit(Struct, frozen=True):
     """What repeats: `kind` is region, step or trace; `name` is the region's, else empty."""
 
     kind: str
@@ -41,8 +41,10 @@ class Unit(Struct, frozen=True):
 
 
 class Repeats(Struct, frozen=True):
-    """The repeats of one trace. Counts and orders are those of `typical`: the last repeat with the
-    kernels of most repeats (`agreeing`). `idle` ones launched nothing while others did: left out.
+    """The repeats of one trace. Counts, orders and the times of single operations are those of
+    `typical`: of the repeats with the kernels of most (`agreeing`), the one with the median GPU
+    time, so that its parts add up to what is reported. `idle` ones launched nothing while others
+    did: left out.
     """
 
     spans: tuple[Span, ...]
@@ -51,7 +53,7 @@ class Repeats(Struct, frozen=True):
     idle: int
 
 
-def choose(traces: Sequence[Trace], region: str | None = None) -> Unit:
+def choose(traces: Sequence[Trace], region: str | None = None) -> RepeatUnit:
     """The unit that all the traces share."""
     groups = [trace.spans.region_groups() for trace in traces]
     if region is not None:
@@ -59,7 +61,7 @@ def choose(traces: Sequence[Trace], region: str | None = None) -> Unit:
             if region not in found:
                 known = ", ".join([*found][:8]) or "none"
                 raise UsageError(f"{trace.path} has no region {region!r}; it has {known}")
-        return Unit("region", region)
+        return RepeatUnit("region", region)
     whole = [
         name
         for name in groups[0]
@@ -69,11 +71,11 @@ def choose(traces: Sequence[Trace], region: str | None = None) -> Unit:
     ]
     if whole:
         calls = {name: [found[name] for found in groups] for name in whole}
-        return Unit("region", max(whole, key=lambda name: _preference(calls[name], name)))
-    return Unit("step") if all(trace.spans.steps for trace in traces) else Unit("trace")
+        return RepeatUnit("region", max(whole, key=lambda name: _preference(calls[name], name)))
+    return RepeatUnit("step") if all(trace.spans.steps for trace in traces) else RepeatUnit("trace")
 
 
-def repeats(trace: Trace, unit: Unit) -> Repeats:
+def repeats(trace: Trace, unit: RepeatUnit) -> Repeats:
     """The repeats of `unit` in one trace."""
     if unit.kind == "region":
         every = trace.spans.region_groups()[unit.name]
@@ -84,7 +86,10 @@ def repeats(trace: Trace, unit: Unit) -> Repeats:
     forms = [tuple(trace.host.name[trace.gpu.id[rows]].tolist()) for rows in kernels]
     often = Counter(forms)
     best = max(range(len(busy)), key=lambda at: (often[forms[at]], len(forms[at]), at))
-    return Repeats(tuple(busy), busy[best], often[forms[best]], len(every) - len(busy))
+    agreeing = [span for span, form in zip(busy, forms, strict=True) if form == forms[best]]
+    ranked = sorted(agreeing, key=lambda span: trace.gpu.busy(span.work))
+    typical = ranked[(len(ranked) - 1) // 2]
+    return Repeats(tuple(busy), typical, len(agreeing), len(every) - len(busy))
 
 
 def _share(trace: Trace, name: str) -> float:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from foretrace.comparison import wording
 from foretrace.comparison.comparison import Comparison
 from foretrace.comparison.measure import Change
 from foretrace.comparison.ops import OpPair
-from foretrace.comparison.side import Copy
+from foretrace.comparison.verdict import differs
 from foretrace.comparison.wording import FEW, joined, listed
 from foretrace.units import (
-    bytes_text,
     change_text,
     count_text,
     percent_text,
@@ -25,32 +23,26 @@ SHOWN = 0.01  # three digits are shown: nobody misses less of a sum than this
 
 def changed(found: Comparison) -> tuple[str, ...]:
     """Everything that differs; empty for a trace compared with itself."""
-    per, kernels = f"per {found.unit.word}", found.kernels
-    lines = _circumstances(found)
+    per = f"per {found.unit.word}"
+    lines = [*circumstances(found), *_once(found)]
     for name, value in _times(found):
-        if _differs(value):
+        if differs(value):
             lines.append(_time(name, value, per))
             lines += _host_parts(found) if value is found.cpu_ns else []
     counts = [f"{count_text(a)} to {_many(b, name)}" for name, a, b in _counts(found) if a != b]
     lines += [f"Counts {per}: {joined(counts)}."] if counts else []
-    lines += wording.fusions(kernels.fusions, per, undone=False)
-    lines += wording.fusions(kernels.undone, per, undone=True)
-    lines += wording.changed_kernels(kernels.changed)
-    lines += wording.other_times(kernels.same, found.gpu_ns.a or 0)
-    lines += wording.lone_kernels(kernels.removed, "removed", per)
-    lines += wording.lone_kernels(kernels.added, "added", per)
-    lines += _copies(found.a.copies, found.b.copies, per)
+    lines += [f"{row.text}." for row in found.work if row.fate != "same"]
     return (*lines, *_ops(found.ops.removed, "fewer", per), *_ops(found.ops.added, "more", per))
 
 
 def unchanged(found: Comparison) -> tuple[str, ...]:
     """What stayed the same, and what changed by no more than the noise."""
     per = f"per {found.unit.word}"
-    lines = wording.same_kernels(found.kernels.same, per)
+    lines = [f"{row.text} (same)." for row in found.work if row.fate == "same"]
     lines += [
         _time(name, value, per)
         for name, value in _times(found)
-        if value.saved is not None and not _differs(value)
+        if value.saved is not None and not differs(value)
     ]
     counts = [_many(a, name) for name, a, b in _counts(found) if a == b and a]
     lines += [f"Same counts {per}: {joined(counts)}."] if counts else []
@@ -67,11 +59,6 @@ def _times(found: Comparison) -> tuple[tuple[str, Change], ...]:
         ("Wall time", found.wall_ns),
         ("Wall time without the profiler", found.bare_wall_ns),
     )
-
-
-def _differs(value: Change) -> bool:
-    """Larger than the noise; where the noise is unknown, any difference."""
-    return value.saved not in (None, 0) and value.beyond is not False
 
 
 def _time(name: str, value: Change, per: str) -> str:
@@ -92,7 +79,7 @@ def _time(name: str, value: Change, per: str) -> str:
     return f"{name} {word} by {percent}: {times} {per} ({ratio_text(ratio)}, noise {noise})."
 
 
-def _circumstances(found: Comparison) -> list[str]:
+def circumstances(found: Comparison) -> list[str]:
     """How two recordings differ before the program does."""
     a, b, lines = found.a.trace.about, found.b.trace.about, []
     if (a.device, a.arch) != (b.device, b.arch):
@@ -107,11 +94,15 @@ def _circumstances(found: Comparison) -> list[str]:
             only = f"Only {'A' if option in a.options else 'B'} was recorded with {option}=True"
             adds = "which adds host time: host and wall times are not comparable"
             lines.append(f"{only}, {adds}.")
-    lone = [name for name, side in (("A", found.a), ("B", found.b)) if len(side.repeats.spans) == 1]
-    if lone and any(value.noise is None and _differs(value) for _, value in _times(found)):
-        have = f"{joined(lone)} {'has' if len(lone) == 1 else 'have'} one repeat only"
-        lines.append(f"{have}: the noise is unknown, and every time below is inconclusive.")
     return lines
+
+
+def _once(found: Comparison) -> list[str]:
+    lone = [name for name, side in (("A", found.a), ("B", found.b)) if len(side.repeats.spans) == 1]
+    if not lone or not any(value.noise is None and differs(value) for _, value in _times(found)):
+        return []
+    have = f"{joined(lone)} {'has' if len(lone) == 1 else 'have'} one repeat only"
+    return [f"{have}: the noise is unknown, and every time below is inconclusive."]
 
 
 def _host_parts(found: Comparison) -> list[str]:
@@ -144,21 +135,6 @@ def _counts(found: Comparison) -> list[tuple[str, int, int]]:
 
 def _many(count: int, name: str) -> str:
     return plural(count, name, "launches" if name == "launch" else "")
-
-
-def _copies(a: Sequence[Copy], b: Sequence[Copy], per: str) -> list[str]:
-    old, new = ({(copy.name, copy.bytes): copy for copy in side} for side in (a, b))
-    lines = []
-    for key, copy in (old | new).items():
-        before, after = (side[key].count if key in side else 0 for side in (old, new))
-        if before != after:
-            what = f"{copy.name} of {bytes_text(copy.bytes)}"
-            lines.append(f"{what}: {before} to {after} {per}, {time_text(copy.ns)} each.")
-    more = len(lines) - FEW
-    rest = (
-        [f"{plural(more, 'more kind')} of memcpy or memset with another count."] if more > 0 else []
-    )
-    return lines[:FEW] + rest
 
 
 def _ops(rows: Sequence[OpPair], word: str, per: str) -> list[str]:

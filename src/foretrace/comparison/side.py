@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
-from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
@@ -11,7 +9,7 @@ from msgspec import Struct
 from foretrace.comparison.launched import Kernel, launched
 from foretrace.comparison.measure import Sample, sample
 from foretrace.comparison.ops import OpCalls, host_ops, started_inside
-from foretrace.comparison.repeats import Repeats, Unit, repeats
+from foretrace.comparison.repeats import Repeats, RepeatUnit, repeats
 from foretrace.model.spans import Span
 from foretrace.model.trace import Trace
 
@@ -20,53 +18,47 @@ from foretrace.model.trace import Trace
 TICK_NS, COARSE_TICK_NS = 32, 1000
 
 
-class Copy(Struct, frozen=True):
-    """Memcpys or memsets of one name and size in a typical repeat; `ns` is the time of one."""
-
-    name: str
-    bytes: int | None
-    count: int
-    ns: float | None
-    is_memset: bool
-
-
 class Side(Struct, frozen=True):
-    """One trace of a comparison; counts are those of a typical repeat."""
+    """One trace of a comparison; `work` and counts are those of a typical repeat."""
 
     trace: Trace
-    unit: Unit
+    unit: RepeatUnit
     repeats: Repeats
     gpu: Sample
     cpu: Sample
     wall: Sample
     idle: Sample
     pace: Sample
-    kernels: tuple[Kernel, ...]
-    copies: tuple[Copy, ...]
+    work: tuple[Kernel, ...]
     ops: Mapping[str, OpCalls]
     launches: int
 
     @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        """Kernels of a typical repeat, in launch order."""
+        return tuple(each for each in self.work if each.is_kernel)
+
+    @property
     def memcpys(self) -> int:
         """Memcpys of a typical repeat."""
-        return sum(copy.count for copy in self.copies if not copy.is_memset)
+        return sum(each.role == "memcpy" for each in self.work)
 
     @property
     def memsets(self) -> int:
         """Memsets of a typical repeat."""
-        return sum(copy.count for copy in self.copies if copy.is_memset)
+        return sum(each.role == "memset" for each in self.work)
 
 
-def side(trace: Trace, unit: Unit, launch: Sequence[str]) -> Side:
+def side(trace: Trace, unit: RepeatUnit, launch: Sequence[str]) -> Side:
     """Measure the repeats of `unit`; `launch` are the parts of a launch that both traces record."""
     found = repeats(trace, unit)
     tick = COARSE_TICK_NS if trace.ledger.count("ts_precision") else TICK_NS
     times = [_times(trace, span) for span in found.spans]
     gpu, cpu, wall, idle, pace = (sample(values, tick) for values in zip(*times, strict=True))
-    kernels, copies = launched(trace, found, tick, launch), _copies(trace, found)
-    ops = host_ops(trace, found, kernels)
+    work = launched(trace, found, tick, launch)
+    ops = host_ops(trace, found, [each for each in work if each.is_kernel])
     launches = len(started_inside(trace, found.typical, trace.host.is_launch))
-    return Side(trace, unit, found, gpu, cpu, wall, idle, pace, kernels, copies, ops, launches)
+    return Side(trace, unit, found, gpu, cpu, wall, idle, pace, work, ops, launches)
 
 
 def _times(trace: Trace, span: Span) -> tuple[int | None, ...]:
@@ -87,29 +79,5 @@ def _times(trace: Trace, span: Span) -> tuple[int | None, ...]:
     starts = [span.start_ns] if host is not None else gpu.start[usable].tolist()
     ends = [*([span.end_ns] if host is not None else []), *gpu.end[usable].tolist()]
     wall = max(ends) - min(starts) if starts and ends else None
-    return busy, host, wall, gpu.span(usable) - busy, max(busy, host or 0)
-
-
-def _copies(trace: Trace, found: Repeats) -> tuple[Copy, ...]:
-    """Memcpys and memsets of a typical repeat by name and size, in order of appearance."""
-    gpu = trace.gpu
-    columns = trace.copies.select("id", "name", "bytes", "dur_ns")
-    known = {row[0]: row[1:] for row in columns.iter_rows()}
-
-    def copies_of(span: Span) -> list[int]:
-        events: list[int] = gpu.id[span.work[~gpu.is_kernel[span.work]]].tolist()
-        return events
-
-    lengths: defaultdict[tuple[str, int | None], list[int]] = defaultdict(list)
-    for event in (event for span in found.spans for event in copies_of(span)):
-        name, size, length = known[event]
-        if length is not None:
-            lengths[name, size].append(length)
-    typical = found.typical.work
-    memsets = {known[event][0] for event in gpu.id[typical[gpu.is_memset[typical]]].tolist()}
-    counts = Counter(known[event][:2] for event in copies_of(found.typical))
-    medians = {key: statistics.median(values) for key, values in lengths.items()}
-    return tuple(
-        Copy(name, size, count, medians.get((name, size)), name in memsets)
-        for (name, size), count in counts.items()
-    )
+    pace = max(busy, host) if host is not None else None
+    return busy, host, wall, gpu.span(usable) - busy, pace

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from foretrace.comparison.measure import Change, Sample, measured
-from foretrace.comparison.worth import on_the_gpu, worth
+from foretrace.comparison.worth import break_even, on_the_gpu
 from foretrace.schema.documents.compare import Worth
 from foretrace.schema.documents.worth import CompiledShape, CompileMode, EagerCompiled, WorthVerdict
 from foretrace.units import count_text, percent_text, plural, ratio_text, span_text, time_text
@@ -62,7 +62,8 @@ class ModeTrial:
     def worth(self) -> Worth:
         """What a call saves against the stalls of all shapes."""
         stalls_s = sum(visit.stall_ns for visit in self.visits) / 1e9
-        return worth(self.wall, self.gpu, stalls_s, "call")
+        calls = break_even(self.wall.saved, stalls_s) if self.wall.beyond else None
+        return Worth(self.wall.saved, stalls_s, calls, "")
 
     @property
     def graph_breaks(self) -> Counter[str]:

@@ -186,5 +186,6 @@ def _trace(call: Call, subject: CompileSubject, folder: Path, name: str) -> Path
 def _changes(found: Comparison) -> CallChanges:
     kernels = {"a": len(found.a.kernels), "b": len(found.b.kernels)}
     for fate in ("same", "changed", "removed", "added"):
-        kernels[fate] = sum(row.count for row in getattr(found.kernels, fate))
+        rows = [row for row in getattr(found.kernels, fate) if row.kernel.is_kernel]
+        kernels[fate] = sum(row.count for row in rows)
     return CallChanges(kernels, changed_work(found), same_work(found))

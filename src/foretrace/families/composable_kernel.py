@@ -16,7 +16,7 @@ KERNELS = r"""
     normalization  layer_norm   layer_norm   layernorm|normalization
     softmax        softmax      softmax      softmax
     attention      attention    attention    attention|fmha
-    gemm           gemm         gemm         gemm|contraction|flatmm
+    gemm           gemm         GEMM         gemm|contraction|flatmm
     reduction      reduce       reduce       reduce
     pointwise      elementwise  elementwise  elementwise
     copy           transpose    transpose    permute|transpose
@@ -26,7 +26,7 @@ TILE_KERNELS = r"""
     normalization  layer_norm      layer_norm    Layernorm2d\w*
     attention      sdpa_fwd        fmha fwd      FmhaFwd\w*|UnifiedAttention\w*
     attention      sdpa_bwd        fmha bwd      FmhaBwd\w*
-    gemm           gemm            gemm          (?:Fused)?Moe\w*Gemm\w*|\w*Gemm\w*Kernel
+    gemm           gemm            GEMM          (?:Fused)?Moe\w*Gemm\w*|\w*Gemm\w*Kernel
         |FlatmmKernel
     sort           sort            moe sort      MoeSorting\w*
     softmax        topk + softmax  topk softmax  TopkSoftmax\w*

@@ -27,7 +27,7 @@ KERNELS = r"""
 """
 _STEP = (
     r"Device(?:Segmented)?(?:RadixSort|MergeSort|ScanByKey|Scan|ReduceByKey|Reduce|UniqueByKey|Select)"
-    r"(\w+?)Kernel"
+    r"(?!ByKey)(\w+?)Kernel"
 )
 WORDS = r"""
     radix_sort  sort

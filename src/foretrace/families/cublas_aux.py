@@ -2,7 +2,8 @@
 
 `splitKreduce_kernel` adds the partial sums of a product that was split along K, under the same op
 as the product. Its role is `reduction`, not `gemm`: a count of products that included it would
-count one product twice.
+count one product twice. `splitKreduce_kernel<32, 16, int, partial, C, compute, result, …>` states
+its types in the template; older names have four types only.
 """
 
 from __future__ import annotations
@@ -41,15 +42,13 @@ def _splitk(name: str, cpp: _cpp.Cpp) -> KernelId:
     meaning = "adds the partial sums of a product split along K"
     r.put(cpp.base, "op", "splitk_reduce", meaning, "checked")
     r.put(cpp.scope or cpp.base, "lib", lib, "launched by {}", "checked")
-    acc = _dtypes.cpp(cpp.arg(5)) if _cpp.integer(cpp.arg(0)) is not None else None
-    r.put(cpp.arg(5), "dtype_acc", acc, "added in {}")
-    pointers = (text for text in _cpp.split(cpp.params[1:-1]) if text.endswith("*"))
-    written = next((text for text in pointers if "const" not in text), "")
-    out = _dtypes.cpp(written)
-    if out and out != "void":
-        words = f"type of the result: {out}, from the first pointer it writes"
-        r.put(written, "dtype_out", out, words, "checked")
-    return r.done("reduction", f"split-K reduce {out or ''}".strip())
+    sized = _cpp.integer(cpp.arg(0)) is not None  # newer: two sizes and an index type come first
+    if sized:
+        _dtypes.put(r, cpp.arg(3), "dtype_partial", "partial sums in {}")
+        _dtypes.put(r, cpp.arg(5), "dtype_acc", "added in {}")
+    written, sure = (cpp.arg(6), "checked") if sized else (cpp.arg(3), "inferred")
+    out = _dtypes.put(r, written, "dtype_out", "type of the result: {}", sure)
+    return r.done("reduction", joined("split-K reduce", out))
 
 
 def _simple(name: str, cpp: _cpp.Cpp, op: str, lib: str, meaning: str, short: str) -> KernelId:
@@ -79,4 +78,6 @@ def _common(types: tuple[str, ...]) -> str | None:
     return dtypes.pop() if len(dtypes) == 1 else None
 
 
-FAMILY = Family(FAMILY_NAME, _decode, 30, word_set("op lib dtype_out dtype_acc tensor_core"))
+FAMILY = Family(
+    FAMILY_NAME, _decode, 30, word_set("op lib dtype_partial dtype_out dtype_acc tensor_core")
+)

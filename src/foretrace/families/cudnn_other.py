@@ -63,7 +63,7 @@ def _decode_aux(name: str) -> KernelId | None:
 
 def _layout(name: str, cpp: _cpp.Cpp, change: str) -> KernelId:
     r = MatmulParser(name, "cudnn_aux")
-    meaning = f"copies the tensor from {change}: not channels_last yet"
+    meaning = f"copies the tensor, {change}: a sign that the model is not in channels_last"
     r.put(cpp.base, "op", "layout_transform", meaning, "checked")
     r.put(cpp.base, "lib", "cudnn", "a cuDNN kernel", "checked")
     dtypes = [_dtypes.cpp(text) for text in cpp.args[:2]]
@@ -109,7 +109,7 @@ def _decode_fusion(name: str) -> KernelId | None:
     r.put(found["graph"], "op", op, "what the fused graph computes")
     if not rx(r"kernel\d+_\d+$").search(name):
         r.put("", "truncated", True, "the name was cut: it does not end in kernel<n>_<m>")
-    return r.done(role, f"cudnn {op}")
+    return r.done(role, f"cudnn {op.replace('gemm', 'GEMM').replace('_', ' ')}")
 
 
 def _graph_op(graph: list[str]) -> tuple[str, str]:

@@ -49,7 +49,7 @@ _END = (
 )
 # group of the pattern, its text in the name, field, kind, meaning
 _PARTS = """
-    cluster     {}               cluster     shape   thread blocks that share data
+    cluster     cgasize{}        cluster     shape   thread blocks that share data
     stages      stage{}          stages      number  pipeline stages
     warpgroups  warpgroupsize{}  warpgroups  shape   warpgroups along M, N, K
     warps       warpsize{}       warps       shape   warps along M, N, K
@@ -66,8 +66,11 @@ def _decode(name: str) -> KernelId | None:
     found = head.groupdict()
     r = (MatmulParser if found["kind"] == "gemm" else ConvParser)(name, "xmma")
     r.put_arch(found["arch"], found["arch"])
+    r.note("xmma", "a kernel library that cuBLAS and cuDNN share")
     op, meaning = OPS[found["kind"]]
     r.put(found["kind"], "op", op, meaning)
+    if found["implicit"]:
+        r.note("implicit_gemm", "a convolution as a matrix product, without a copy of its input")
     if found["indexed"]:
         r.put("indexed", "indexed", True, "input addressed through an index, presumably", "unknown")
     if found["t1"]:
@@ -83,15 +86,16 @@ def _decode(name: str) -> KernelId | None:
 
 
 def _types(r: MatmulParser, found: dict[str, str]) -> None:
+    types = f"{found['t1']}_{found['t2']}_{found['t3']}"  # one piece: they may be equal
     storage = [WORDS[word] for word in rx(_TYPE).findall(found["t1"])]
     fields = ("dtype_in", "dtype_out") if len(storage) == 2 else ("dtype_a", "dtype_b", "dtype_out")
     for field, dtype in zip(fields, storage, strict=True):
         meaning = "type of the result" if field == "dtype_out" else "type of the input"
-        r.put(found["t1"], field, dtype, f"{meaning}: {dtype}")
+        r.put(types, field, dtype, f"{meaning}: {dtype}")
     *math, acc = [WORDS[word] for word in rx(_TYPE).findall(found["t2"])]
-    r.put(found["t2"], "math_dtype", "*".join(math), f"multiplied as {' times '.join(math)}")
-    r.put(found["t2"], "dtype_acc", acc, "sums are kept in {}")
-    r.put(found["t3"], "dtype_epilogue", WORDS[found["t3"]], "the end is computed in {}")
+    r.put(types, "math_dtype", "*".join(math), f"multiplied as {' times '.join(math)}")
+    r.put(types, "dtype_acc", acc, "sums are kept in {}")
+    r.put(types, "dtype_epilogue", WORDS[found["t3"]], "the end is computed in {}")
 
 
 def _layouts(r: MatmulParser, found: dict[str, str]) -> None:
@@ -109,7 +113,7 @@ def _sizes(r: MatmulParser, name: str, end: int) -> int:
     if not sizes:
         return end
     found = sizes.groupdict()
-    r.put_tile(found["tile"], shape(found["tile"]))
+    r.put_tile(f"tilesize{found['tile']}", shape(found["tile"]))
     r.put_groups(found, _PARTS)
     r.put_groups(found, _GROUPS, "unknown")
     r.put_groups(found, _MMA)

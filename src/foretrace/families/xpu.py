@@ -11,7 +11,7 @@ def _decode(name: str) -> KernelId | None:
     if name == "gemm_kernel":
         r = NameParser(name, "xpu")
         r.put(name, "op", "gemm", "oneDNN's matrix product; the name tells no more")
-        return r.done("gemm", "oneDNN gemm")
+        return r.done("gemm", "oneDNN GEMM")
     if "at::native::xpu::" not in name[:200]:
         return None
     cpp = _cpp.parse(name)

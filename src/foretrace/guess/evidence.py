@@ -69,6 +69,9 @@ class Evidence:
         gpu, roles = self.trace.gpu, self.trace.work_roles
         chains = [self.trace.host.op_chain(int(gpu.op[row])) for row in first]
         idents = [families.decode(self.name(gpu.id[row])) for row in first]
+        pairs = zip(idents, gpu.is_kernel[first].tolist(), strict=True)
+        apart = families.told_apart(ident for ident, kernel in pairs if kernel)
+        idents = [apart.get(ident.name, ident) for ident in idents]
         alone = doing.callers(self.trace, self._number, chains)
         listed = doing.settled(list(zip(idents, roles[first].tolist(), strict=True)))
         found = []

@@ -125,7 +125,9 @@ def _matches(operation: GpuOperation, selector: Selector) -> bool:
     if operation.kind != selector.kind:
         return False
     if selector.name:
-        names = (operation.name, operation.function, operation.ident.short)
+        # a short name from the page, or the one that it shares with other kernels of the trace
+        shared = families.decode(operation.name).short
+        names = (operation.name, operation.function, operation.ident.short, shared)
         return any(named(selector.name, name) for name in names)
     if selector.word:
         return _does(operation, selector.word)

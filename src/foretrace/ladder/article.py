@@ -5,7 +5,7 @@ from __future__ import annotations
 from foretrace.comparison.comparison import Comparison
 from foretrace.comparison.measure import Change
 from foretrace.comparison.ops import OpPair
-from foretrace.comparison.wording import changed_kernels, fusions, listed, same_kernels
+from foretrace.comparison.wording import listed
 from foretrace.schema.documents.ladder import SetupRow
 from foretrace.units import count_text, ratio_text, time_text
 
@@ -26,8 +26,7 @@ def changed_work(found: Comparison) -> list[str]:
     per = f"per {found.unit.word}"
     return [
         *_counts(found, per),
-        *fusions(found.kernels.fusions, per, undone=False)[:MOST],
-        *changed_kernels(found.kernels.changed)[:MOST],
+        *[f"{row.text}." for row in found.work if row.fate != "same"][: 2 * MOST],
         *([] if _on_gpu(found) else _changed_ops(found, per)),
         *_compiler_rows(found, per),
     ]
@@ -37,7 +36,7 @@ def same_work(found: Comparison) -> list[str]:
     """What both do, without times."""
     per = f"per {found.unit.word}"
     ops = [] if _on_gpu(found) or not found.ops.same else [_named(found.ops.same)]
-    kernels = same_kernels(found.kernels.same, per)
+    kernels = [f"{row.text} {per}, the same." for row in found.work if row.fate == "same"]
     return [*kernels, *(f"Called as often {per}: {names}." for names in ops)]
 
 

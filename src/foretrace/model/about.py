@@ -29,6 +29,7 @@ class About(Struct, frozen=True):
     world_size: int | None
     options: tuple[str, ...]
     versions: dict[str, Any]
+    job: str = ""  # the same text in all ranks of a job; empty where nothing is stated
 
 
 def about(header: dict[str, Any], path: str, ledger: LedgerBuilder) -> About:
@@ -59,6 +60,7 @@ def about(header: dict[str, Any], path: str, ledger: LedgerBuilder) -> About:
         world,
         options,
         versions,
+        _job(header.get("distributedInfo")),
     )
 
 
@@ -96,6 +98,17 @@ def _rank(
         ledger.note("rank_unknown")
         return _rank_in_name(path), world
     return _rank_in_name(path), None
+
+
+def _job(info: Any) -> str:
+    """What every rank of a job states: the size and the libraries of its default group."""
+    if not isinstance(info, dict):
+        return ""
+    groups = info.get("pg_config")
+    first = groups[0] if isinstance(groups, list) and groups else {}
+    size = first.get("pg_size") if isinstance(first, dict) else None
+    stated = (info.get("world_size"), info.get("backend"), info.get("nccl_version"), size)
+    return " ".join(map(str, stated))
 
 
 def _rank_in_name(path: str) -> int | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -26,9 +26,9 @@ class Signature(Struct, frozen=True):
     strides: list[Any]
     concrete: list[str]
 
-    def call(self, name: str, kwargs: Mapping[str, Any] | None = None) -> OpCall:
+    def call(self, name: str) -> OpCall:
         """A call of the op `name` with these arguments, as the cost model takes it."""
-        return OpCall(name, self.dims, self.types, self.strides, self.concrete, kwargs or {})
+        return OpCall(name, self.dims, self.types, self.strides, self.concrete)
 
     @property
     def tensors(self) -> list[list[int]]:

@@ -46,7 +46,9 @@ def described(trace: Trace) -> pl.DataFrame:
 
 def grouped(trace: Trace) -> pl.DataFrame:
     """One row per case (one name and the same shapes), with rates, bound and what limits it."""
-    frame = trace.kernels.group_by(roofs.CASE, maintain_order=True).agg(
+    launches = roofs.numbered_cases(trace, trace.kernels)
+    frame = launches.group_by("case", maintain_order=True).agg(
+        pl.col("name", "signature").first(),
         pl.col("id").alias("kernels"),
         pl.len().alias("count"),
         pl.col("step").is_not_null().sum().alias("in_steps"),
@@ -61,7 +63,7 @@ def grouped(trace: Trace) -> pl.DataFrame:
         *roofs.cost_of_case(),
         *roofs.launch_of_case(),
     )
-    return roofs.placed(trace, frame)
+    return roofs.placed(trace, roofs.settled(launches, frame).drop("case"))
 
 
 class _Cases:
@@ -76,10 +78,6 @@ class _Cases:
         self.op_name = np.where(self.op >= 0, self.host.name[np.maximum(self.op, 0)], -1)
         self.signature = trace.arguments.numbers(self.op)
         self.chain = chain_ids(trace, self.op)
-        self.kwargs = {
-            row["event"]: {"kernel_backend": row["backend"], "kernel_kwargs": row["kwargs"]}
-            for row in trace.tables["triton"].iter_rows(named=True)
-        }
         distinct, self.grid = distinct_lists(grids)
         blocks = np.array([math.prod(grid) if grid else 0 for grid in distinct])
         self.blocks: Ints = blocks[self.grid]
@@ -134,7 +132,7 @@ class _Cases:
         first = members[0]
         signature = self.trace.arguments.signatures[self.signature[first]]
         name = self.host.names[self.op_name[first]]
-        call = signature.call(name, self.kwargs.get(int(self.op[first]), {}))
+        call = signature.call(name)
         costed = costs.attribute(
             call,
             [self.roles[self.role_of[at]] for at in members],

@@ -1,8 +1,9 @@
-"""Several traces of one run: what can be said only of all of them together.
+"""Several traces: whether they are ranks of one job, and what that job shows as a whole.
 
-Ranks may carry different time bases (a quarter of a year apart, when one process started just after
-midnight of a quarter) or claim the same rank; a rank may be missing. `open_all` puts such notes
-into the ledger of every trace of the set.
+Traces are ranks of one job only if their headers say the same about it. Ranks may carry different
+time bases (a quarter of a year apart, when one process started just after midnight of a quarter) or
+claim the same rank; a rank may be missing. `open_all` puts such notes into the ledger of every
+trace of the set.
 """
 
 from __future__ import annotations
@@ -28,12 +29,19 @@ class Member(Struct, frozen=True):
     rank: int | None
     world_size: int | None
     base_ns: int | None
+    job: str = ""
 
 
 def note_set(traces: Sequence[Trace]) -> None:
     """Add to each ledger what the set as a whole shows."""
     members = [
-        Member(each.path, each.about.rank, each.about.world_size, each.tables.base_ns)
+        Member(
+            each.path,
+            each.about.rank,
+            each.about.world_size,
+            each.tables.base_ns,
+            each.about.job,
+        )
         for each in traces
     ]
     notes = set_notes(members)
@@ -41,10 +49,22 @@ def note_set(traces: Sequence[Trace]) -> None:
         trace.ledger = trace.ledger.with_notes(notes)
 
 
+def ranks_of_one_job(members: Sequence[Member]) -> list[Member]:
+    """The members that are ranks of one job; empty when the traces are separate.
+
+    Traces without a header of ranks count by the ranks in their names, unless others have one. A
+    serving engine's coordinator is no rank, and a job of one process has no other ranks.
+    """
+    named = [each for each in members if each.rank is not None and not is_coordinator(each.path)]
+    ranks = [each for each in named if each.world_size is not None] or named
+    one_job = len({each.job for each in ranks}) == 1 and ranks[0].world_size != 1
+    return ranks if one_job and len(ranks) > 1 else []
+
+
 def set_notes(members: Sequence[Member]) -> tuple[Note, ...]:
-    """What is odd about the set. A serving engine's coordinator is no rank."""
-    ranks = [member for member in members if not is_coordinator(member.path)]
-    if len(ranks) < 2:
+    """What is odd about the job that the set holds; nothing about separate traces."""
+    ranks = ranks_of_one_job(members)
+    if not ranks:
         return ()
     notes = LedgerBuilder()
     bases = {member.base_ns for member in ranks}

@@ -64,5 +64,6 @@ def summarize(trace: Trace) -> Overview:
         *([notes] if notes else []),
     ]
     per, worth = (unit.per, WORTH * whole_ns(unit)) if unit else ("", 0.0)
-    world, base = trace.about.world_size, trace.tables.base_ns
-    return Overview(found, lines, notes, per, worth, sequences(trace), world, base)
+    about, base = trace.about, trace.tables.base_ns
+    job = (about.world_size, base, about.job)
+    return Overview(found, lines, notes, per, worth, sequences(trace), *job)

@@ -76,3 +76,4 @@ class Overview(Struct):
     sequences: list[LaunchSequence]
     world_size: int | None
     base_ns: int | None
+    job: str = ""

@@ -1,14 +1,16 @@
-"""How far the ranks of one run differ, from their documents of `look`."""
+"""Whether several traces are one job, and how far its ranks differ, from their documents."""
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from msgspec import Struct
 
-from foretrace.model.about import is_coordinator
+from foretrace.overview.page import Line
 from foretrace.schema.documents.look import Look, StepRow
+from foretrace.schema.documents.sets import LookSet
+from foretrace.units import count_text, plural, ratio_text, time_text
 
 
 class Spread(Struct, frozen=True):
@@ -27,17 +29,36 @@ class Spread(Struct, frozen=True):
         return self.most / self.least if self.least else None
 
 
-def spreads(looks: Sequence[Look]) -> list[Spread]:
-    """The largest difference first; empty unless these are ranks of one run, each there once."""
+def lines(found: LookSet) -> list[Line]:
+    """What the traces are to each other, and where the ranks of one job differ most."""
+    if not found.job:
+        return [
+            Line(
+                "SEPARATE TRACES",
+                "their headers name no common job; compare two: foretrace compare A B",
+            )
+        ]
+    said = [Line("ONE JOB", plural(len(found.job), "rank"))]
+    for worst in spreads(found)[:1]:
+        text = time_text if worst.unit == "ns" else count_text
+        least = f"{text(worst.least)} (rank {worst.least_rank})"
+        most = f"{text(worst.most)} (rank {worst.most_rank})"
+        said.append(Line("DIFFER", f"{worst.what}: {least} to {most}, {ratio_text(worst.ratio)}"))
+    return said
+
+
+def spreads(found: LookSet) -> list[Spread]:
+    """The largest difference first; empty unless these are ranks of one job, each there once."""
+    job = set(found.job)
     ranks = [
         (look.trace.rank, look)
-        for look in looks
-        if look.trace.rank is not None and not is_coordinator(look.trace.path)
+        for look in found.traces
+        if look.trace.rank is not None and look.trace.path in job
     ]
     if len({rank for rank, _ in ranks}) < len(ranks):
         return []
-    found = [_spread(what, unit, measure, ranks) for what, unit, measure in MEASURES]
-    return sorted(filter(None, found), key=lambda spread: -(spread.ratio or 0))
+    measured = [_spread(what, unit, measure, ranks) for what, unit, measure in MEASURES]
+    return sorted(filter(None, measured), key=lambda spread: -(spread.ratio or 0))
 
 
 def _spread(

@@ -15,7 +15,7 @@ from threading import Thread
 
 import msgspec
 
-from foretrace import opening
+from foretrace import opening, progress
 from foretrace.errors import TraceError
 from foretrace.overview.page import Overview
 from foretrace.schema.documents.sets import LeftOut
@@ -56,7 +56,9 @@ def _made(wanted: str, bounds: Limits, cache: bool) -> Overview:
     hashing = Thread(target=store.key_of, args=(wanted,)) if cache and stamp else None
     if hashing:
         hashing.start()  # the summary keeps one core busy; the key is ready when it is
+    progress.report("applying the rules")
     found = summarize(trace)
+    progress.report()
     if hashing:
         hashing.join()
         store.save_document(wanted, stamp, _program(), lambda: msgspec.json.encode(found))

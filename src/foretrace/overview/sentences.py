@@ -6,11 +6,12 @@ as the trace wrote them; renderers escape them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 
 from foretrace.overview.page import Line
 from foretrace.overview.unit import Unit
-from foretrace.overview.verdict import label, repairs
+from foretrace.overview.verdict import label, repairs, triage
 from foretrace.schema.documents.look import KernelRow, Look, TraceEntry
 from foretrace.schema.ledger import ABSENT
 from foretrace.units import count_text, percent_text, plural
@@ -28,6 +29,7 @@ def lines(look: Look, unit: Unit | None) -> list[Line]:
         Line(label(verdict.bound, unit), verdict.text),
         *([Line("DO FIRST", verdict.first)] if verdict.first else _nothing(look, unit)),
         *([Line("THEN", verdict.then)] if verdict.then else []),
+        *([Line("COMPILE", answer)] if (answer := triage(look.findings)) else []),
     ]
 
 
@@ -113,7 +115,7 @@ def _other_findings(look: Look, unit: Unit | None) -> Iterator[str]:
 def _unknown(look: Look) -> Iterator[str]:
     """What the trace lacks: data of rules, launches, costs."""
     details = [row.detail for row in look.findings if row.state == "skipped"]
-    words = sorted({detail.removeprefix("needs ").split(":")[0] for detail in details})
+    words = sorted({re.split("[:,]", detail.removeprefix("needs "))[0] for detail in details})
     found = [row.evidence for row in look.findings if row.rule == "unlinked_work"]
     unlinked = sum(evidence.get("count", 0) for evidence in found)
     if unlinked:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from foretrace import families
+from foretrace.model.about import device_of
 from foretrace.model.intervals import Ints
 from foretrace.model.reach import work_below
 from foretrace.model.spans import Span
@@ -78,6 +79,8 @@ class _Describer:
         self.case[order.row], self.chain[order.row] = order.case, order.chain
         self.timed = trace.host.is_op | trace.host.is_call
         self.below = work_below(trace)[1]
+        device = device_of(trace.about)
+        self.most = device.bytes_per_s / 1e9 if device else None
 
     def sequence(self, name: str, calls: int, usual: list[Span]) -> LaunchSequence:
         """The sequence that `usual` calls share."""
@@ -126,8 +129,13 @@ class _Describer:
             flops=flops,
             bytes=moved,
             tflops=flops / ns / 1e3 if flops and ns else None,
-            gbps=moved / ns if moved and ns else None,
+            gbps=self._rate(moved, ns),
         )
+
+    def _rate(self, moved: int | None, ns: float | None) -> float | None:
+        """None beyond the bandwidth of the memory: a cache gave part of it."""
+        rate = moved / ns if moved and ns else None
+        return None if rate is None or (self.most and rate > self.most) else rate
 
     def _copied(self, row: int) -> int | None:
         """Bytes that a memcpy or memset moves: a copy within the device reads and writes."""

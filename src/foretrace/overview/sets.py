@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from foretrace.model.sets import Member, set_notes
+from foretrace import progress
+from foretrace.model.sets import Member, ranks_of_one_job, set_notes
 from foretrace.overview.reading import overviews, refused
 from foretrace.schema.documents.look import SCHEMA
 from foretrace.schema.documents.sets import LeftOut, LookSet
@@ -13,27 +12,26 @@ from foretrace.sources.folder import FolderContents, nothing_in
 from foretrace.sources.limits import Limits
 
 OTHERS = "run records, and files not named like traces (*.json, *.trace, *.tmp, *.gz, *.zst, *.zip)"
-Progress = Callable[[int, int, str], None]  # how many are done, of how many, and the last one
 
 
-def look_set(
-    path: str, inside: FolderContents, limits: Limits, *, cache: bool, progress: Progress
-) -> LookSet:
+def look_set(path: str, inside: FolderContents, limits: Limits, *, cache: bool) -> LookSet:
     """Look at each trace in a folder or zip. Raises `TraceError` when none can be read."""
     left_out = [refused(each, problem) for each, problem in inside.files if problem]
     paths, looks, members = inside.traces, [], []
     for done, found in enumerate(overviews(paths, limits, cache), start=1):
-        progress(done, len(paths), paths[done - 1])
+        progress.report(f"read {done} of {len(paths)}: {paths[done - 1]}")
         if isinstance(found, LeftOut):
             left_out.append(found)
             continue
         looks.append(found.look)
         trace = found.look.trace
-        members.append(Member(trace.path, trace.rank, found.world_size, found.base_ns))
+        members.append(Member(trace.path, trace.rank, found.world_size, found.base_ns, found.job))
+    progress.report()
     left_out.sort(key=lambda each: each.path)
     if not looks:
         raise nothing_in(path, [f"{each.path}: {each.text} [{each.code}]" for each in left_out])
     notes = [NoteEntry.of(note) for note in set_notes(members)]
     if inside.others:
         notes.append(NoteEntry("other_files", "info", inside.others, OTHERS))
-    return LookSet(SCHEMA, looks, notes, left_out)
+    job = [member.path for member in ranks_of_one_job(members)]
+    return LookSet(SCHEMA, looks, notes, left_out, job)

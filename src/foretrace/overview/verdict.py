@@ -33,15 +33,20 @@ WORTH = 0.01
 # is busy for less than this would idle for most of the step without it too.
 SURELY_IDLE = MOSTLY_IDLE / 4
 KIND_SHARE, KINDS_NAMED = 0.05, 3
+# A graph saves all dispatch, so no part of it is a second repair. How far a decode step is from
+# reading its weights once says more than the next repair.
+GRAPH, DISPATCH, FLOOR = "launch_bound", frozenset({"metadata_only"}), "weights_floor"
+TRIAGE = "compile_triage"  # has a line of its own; a rule that names the same repair knows more
 
 
 def of_unit(unit: Unit | None, findings: Sequence[FindingEntry] = ()) -> LookVerdict:
     """The verdict on a step, a call or a recording; None launched nothing."""
     if unit is None:
         return LookVerdict("unknown", "it launched nothing")
-    lines = [_order(row) for row in repairs(unit, findings)]
-    first, then = (*lines, "", "")[:2]
-    return LookVerdict(unit.bound, "".join(_evidence(unit)), first, then)
+    orders = [_order(row) for row in repairs(unit, findings)]
+    first, then = (*orders, "", "")[:2]
+    floor = next((row.title for row in findings if row.rule == FLOOR and row.state == "found"), "")
+    return LookVerdict(unit.bound, "".join(_evidence(unit)), first, floor or then)
 
 
 def verdict(unit: Unit | None, look: Look) -> LookVerdict:
@@ -60,9 +65,20 @@ def label(bound: str, unit: Unit | None) -> str:
 
 
 def repairs(unit: Unit, findings: Sequence[FindingEntry]) -> list[FindingEntry]:
-    """Findings that name a repair worth doing, by largest possible saving."""
-    least = WORTH * whole_ns(unit)
-    return [row for row in findings if row.repair and (row.at_most_ns or 0) >= max(least, 1)]
+    """Findings that name a repair worth doing, by largest possible saving; no repair twice."""
+    least, found = max(WORTH * whole_ns(unit), 1), dict[str, FindingEntry]()
+    for row in sorted(findings, key=lambda row: row.rule == TRIAGE):
+        if row.repair and (row.at_most_ns or 0) >= least:
+            found.setdefault(row.repair, row)
+    rules = {row.rule for row in found.values()}
+    worth = [row for row in found.values() if not (row.rule in DISPATCH and GRAPH in rules)]
+    return sorted(worth, key=lambda row: -(row.at_most_ns or 0))
+
+
+def triage(findings: Sequence[FindingEntry]) -> str:
+    """Whether compiling helps, where a rule could tell."""
+    found = (row.title for row in findings if row.rule == TRIAGE and row.state == "found")
+    return next(found, "").removeprefix("Compiling ")
 
 
 def whole_ns(unit: Unit) -> float:
@@ -71,7 +87,13 @@ def whole_ns(unit: Unit) -> float:
 
 
 def _order(row: FindingEntry) -> str:
-    return f"{row.repair}: {row.title}; saves at most {time_text(row.at_most_ns)}"
+    return f"{row.repair}: {_inside(row.title)}; saves at most {time_text(row.at_most_ns)}"
+
+
+def _inside(title: str) -> str:
+    """A title within a sentence: its first word small, unless it is a name such as ReLU or CUDA."""
+    word = title.partition(" ")[0]
+    return title[:1].lower() + title[1:] if word[1:].islower() or len(word) == 1 else title
 
 
 def _evidence(unit: Unit) -> Iterator[str]:
@@ -87,7 +109,7 @@ def _evidence(unit: Unit) -> Iterator[str]:
         yield f": the host captured CUDA graphs for {time_text(unit.idle_by_cause['capture'])}"
     else:
         yield f": {_kinds(unit.by_bound)}"
-    if unit.queued_ns:
+    if unit.queued_ns > WORTH * unit.wall_ns:
         yield f"; launched work waited {time_text(unit.queued_ns)} more in the queue"
     if unit.bound == "host" and unit.profiled and unit.busy_share > SURELY_IDLE:
         yield "; without the profiler the GPU may keep busy"

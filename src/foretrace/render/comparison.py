@@ -1,195 +1,197 @@
-"""A comparison for people, as sections for a terminal or for Markdown."""
+"""A comparison for people: a first screen with the verdict and one line a change, the rest on
+demand.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import textwrap
+from collections.abc import Callable, Collection, Iterable, Sequence
 
+from foretrace.comparison.changes import COPY, WorkChange
 from foretrace.comparison.comparison import Comparison
-from foretrace.comparison.kernels import KernelPair
-from foretrace.comparison.launched import Kernel
-from foretrace.comparison.measure import Change
-from foretrace.comparison.ops import OpPair
+from foretrace.comparison.fusion import total
+from foretrace.comparison.sentences import circumstances
 from foretrace.comparison.side import Side
-from foretrace.comparison.wording import called
+from foretrace.render.comparison_tables import LETTERS, kernels, ops, quantities
 from foretrace.render.look_page import note_text
-from foretrace.render.section import Section, drawn, marked
+from foretrace.render.section import WIDTH, Section, drawn, marked
 from foretrace.render.table import shorten
-from foretrace.units import DASH, count_text, percent_text, plural, ratio_text, time_text
+from foretrace.units import change_text, count_text, plural, time_text
 
-MOST_COLUMNS = 4  # traces beside A that fit as columns
-LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-TITLES = {"region": "Per call", "step": "Per step", "trace": "In the whole recording"}
-BARE = "wall, no profiler"  # known where both traces have a run record
-TIMES: dict[str, Callable[[Comparison], Change]] = {
-    "GPU time": lambda found: found.gpu_ns,
-    "host time": lambda found: found.cpu_ns,
-    "wall time": lambda found: found.wall_ns,
-    "GPU idle": lambda found: found.idle_ns,
-    BARE: lambda found: found.bare_wall_ns,
-}
-COUNTS: dict[str, Callable[[Side], int]] = {
-    "kernels": lambda side: len(side.kernels),
-    "memcpys": lambda side: side.memcpys,
-    "memsets": lambda side: side.memsets,
-    "launches": lambda side: side.launches,
-}
+LINES = 25  # of the first screen
+PARTS = ("times", "kernels", "ops")  # shown on demand
+GROUP = 34  # columns of a change's name
+NAME = 48  # of a file's name
+MORE = "more: --times --kernels --ops --region NAME --all"
 
 
-def comparison_text(found: Comparison, top: int) -> str:
-    """The page for a terminal; readable without colour."""
-    return drawn(_sections(found, top))
+def comparison_text(
+    found: Comparison,
+    top: int,
+    shown: Collection[str] = (),
+    *,
+    width: int = WIDTH,
+    bold: bool = False,
+) -> str:
+    """The page for a terminal; `shown` are the parts wanted beside the first screen."""
+    rest, rows = _rest(found, top, shown), len(found.work)
+    if rest:
+        return drawn([*_screen(found, rows, width), *rest], width=width, bold=bold)
+    while True:
+        page = [*_screen(found, rows, width), Section("", [MORE])]
+        if not rows or drawn(page, width=width).count("\n") < LINES:
+            return drawn(page, width=width, bold=bold)
+        rows = min(rows - 1, LINES)
 
 
-def comparison_markdown(found: Comparison, top: int) -> str:
+def comparison_markdown(found: Comparison, top: int, shown: Collection[str] = ()) -> str:
     """The page as Markdown; every name is escaped."""
-    return marked(_sections(found, top))
+    return marked([*_screen(found, top, WIDTH), *_rest(found, top, shown)])
 
 
-def _sections(found: Comparison, top: int) -> list[Section]:
+def _screen(found: Comparison, rows: int, width: int) -> list[Section]:
     every = (found, *found.others)
     sides = list(zip(LETTERS, (found.a, *(each.b for each in every)), strict=False))
-    lost = [
-        f"! {letter} {note_text(note)}"
-        for letter, side in sides
-        for note in side.trace.ledger.banner
+    paths = _short([side.trace.path for _, side in sides])
+    lines = [
+        (letter, f"{shorten(path, NAME)}{_heading(side)}")
+        for path, (letter, side) in zip(paths, sides, strict=True)
     ]
-    sections = [
-        Section("", bullets=_bullets(_heading(letter, side) for letter, side in sides)),
-        Section("Data was lost: differences below may come from that", bullets=_bullets(lost)),
-        _quantities(every),
-    ]
-    for letter, each in zip(LETTERS[1:], every, strict=False):
-        sections += _pair(each, letter, f" ({letter} against A)" if found.others else "", top)
-    return [section for section in sections if section.bullets or section.rows]
+    if found.others:
+        lines += [
+            (f"{letter} against A", f"{_answer(each)}: {each.verdict.text}")
+            for letter, each in zip(LETTERS[1:], every, strict=False)
+        ]
+        return [Section("", labelled=[*lines, *_lost(sides)]), quantities(every)]
+    lines += [(_answer(found), found.verdict.text), *(("", text) for text in _cost(found))]
+    if found.verdict.answer == "different":
+        return [Section("", labelled=[*lines, *_lost(sides)], after=_times(found))]
+    lines += [("NOTE", text) for text in circumstances(found)] + _lost(sides)
+    return [_changes(found, rows, width, lines)]
 
 
 def _bullets(lines: Iterable[str]) -> list[tuple[str, str]]:
     return [(line, "") for line in lines]
 
 
-def _heading(letter: str, side: Side) -> str:
+def _lost(sides: Iterable[tuple[str, Side]]) -> list[tuple[str, str]]:
+    """Lost data looks like a difference."""
+    notes = [(letter, note) for letter, side in sides for note in side.trace.ledger.banner]
+    return [(f"! {letter}", f"{note_text(note)}: a difference may come from that")
+            for letter, note in notes]  # fmt: skip
+
+
+def _short(paths: Sequence[str]) -> Sequence[str]:
+    """File names without what all traces end with; whole paths where two names are equal."""
+    names = [path.replace("\\", "/").rsplit("/", 1)[-1] for path in paths]
+    for end in (".gz", ".json", ".pt.trace"):
+        names = [name.removesuffix(end) for name in names]
+    return names if all(names) and len({*names}) == len({*paths}) else paths
+
+
+def _heading(side: Side) -> str:
+    """The GPU, and what is compared."""
     about, repeats, count = side.trace.about, side.repeats, len(side.repeats.spans)
     what = plural(count, {"region": "call", "step": "step", "trace": "recording"}[side.unit.kind])
-    name = f" of {side.unit.name}" if side.unit.name else ""
-    agreeing = f", {repeats.agreeing} of them with the compared kernels"
-    odd = agreeing if repeats.agreeing < count else ""
+    name = f" of {shorten(side.unit.name, 24)}" if side.unit.name else ""
+    odd = f" ({repeats.agreeing} with the kernels compared)" if repeats.agreeing < count else ""
     idle = f", {repeats.idle} more launched nothing" if repeats.idle else ""
     rank = f", rank {about.rank}" if about.rank is not None else ""
-    device = f"{about.device or 'no GPU named'}{rank}"
-    return f"{letter}: {side.trace.path} · {device} · {what}{name}{odd}{idle}"
+    device = f"{shorten(about.device or 'no GPU named', 32)}{rank}"
+    return f" · {device} · {what}{name}{odd}{idle}"
 
 
-def _quantities(every: Sequence[Comparison]) -> Section:
-    title = TITLES[every[0].unit.kind]
-    if len(every) > MOST_COLUMNS:
-        return _one_row_each(every, f"{title} (~ within the noise)")
-    times = {name: [time(each) for each in every] for name, time in TIMES.items()}
-    if all(value.saved is None for value in times[BARE]):
-        del times[BARE]
-    counts = {
-        name: [Change(count(each.a), count(each.b)) for each in every]
-        for name, count in COUNTS.items()
-    }
-    if len(every) == 1:
-        rows = [[name, *_cells(each, time_text), *_noise(*each)] for name, each in times.items()]
-        rows += [[name, *_cells(values, count_text), "", ""] for name, values in counts.items()]
-        return Section(title, head=["", "A", "B", "B/A", "noise", ""], rows=rows, left=(0, 5))
-    rows = [[name, *_cells(values, time_text, mark=" ~")] for name, values in times.items()]
-    rows += [[name, *_cells(values, count_text)] for name, values in counts.items()]
-    heads = [cell for letter in LETTERS[1 : len(every) + 1] for cell in (letter, f"{letter}/A")]
-    return Section(f"{title} (~ within the noise)", head=["", "A", *heads], rows=rows)
+def _answer(found: Comparison) -> str:
+    return found.verdict.answer.upper()
 
 
-def _one_row_each(every: Sequence[Comparison], title: str) -> Section:
-    """The same turned around, for more traces than columns fit."""
-    shown = {name: TIMES[name] for name in ("GPU time", "host time", "wall time")}
-    base = [cell for time in shown.values() for cell in (time_text(time(every[0]).a), "")]
-    rows = [["A", *base, count_text(len(every[0].a.kernels))]]
-    for letter, each in zip(LETTERS[1:], every, strict=False):
-        pairs = [_cells([time(each)], time_text, mark=" ~")[1:] for time in shown.values()]
-        cells = [cell for pair in pairs for cell in pair]
-        rows.append([letter, *cells, count_text(len(each.b.kernels))])
-    head = ["", *(cell for name in shown for cell in (name, "/A")), "kernels"]
-    return Section(title, head=head, rows=rows)
+def _cost(found: Comparison) -> list[str]:
+    """The break-even of a change that saves."""
+    calls, cost = found.worth.break_even_calls, found.cost_s
+    if found.verdict.answer != "faster" or calls is None or not cost:
+        return []
+    spent = time_text(cost * 1e9)
+    return [f"compile time ({spent}) breaks even after {plural(calls, found.unit.word)}"]
 
 
-def _cells(
-    values: Sequence[Change], text: Callable[[float | None], str], mark: str = ""
-) -> list[str]:
-    """A, then each other trace and its ratio to A; `mark` follows a ratio within the noise."""
-    cells = [text(values[0].a)]
-    for value in values:
-        within = mark if value.beyond is False and value.ratio != 1 else ""
-        cells += [text(value.b), ratio_text(value.ratio) + within]
-    return cells
+def _changes(found: Comparison, most: int, width: int, lines: Sequence[tuple[str, str]]) -> Section:
+    """Below the verdict one row a change, what is the same, and the whole: the rows add up."""
+    work = [row for row in found.work if row.fate != "same"]
+    same = [row for row in found.work if row.fate == "same"]
+    rows = [_change(row) for row in work[:most]]
+    if work[most:]:
+        rows.append(_sum(f"… {plural(len(work) - most, 'more change')}", work[most:]))
+    if same:
+        rows.append(_sum("same work", same, _listed(same)))
+    rows += [_sum("all GPU work", found.work)] if len(rows) > 1 else []
+    head = [f"GPU work per {found.unit.word}", "x", "count", "A", "B", "saved", ""]
+    sizes = [max(len(row[at]) for row in (head, *rows)) for at in range(len(head) - 1)]
+    room = width - sum(sizes) - 2 * len(head)
+    fitted = [[*row[:-1], _fit(row[-1], room)] for row in rows]
+    after = _times(found)
+    return Section("", labelled=lines, head=head, rows=fitted, left=(0, 6), after=after)
 
 
-def _noise(value: Change) -> tuple[str, str]:
-    """The noise, and what it makes of the change."""
-    noise = percent_text(value.noise)
-    if value.ratio is None or value.ratio == 1:
-        return noise, "same" if value.ratio == 1 else ""
-    if value.beyond is None:
-        return noise, "inconclusive: one repeat"
-    return noise, ("more" if value.ratio > 1 else "less") if value.beyond else "within the noise"
+def _change(row: WorkChange) -> list[str]:
+    times = count_text(row.times) if row.times > 1 else ""
+    whole = (row.a - row.copies_a, row.b - row.copies_b)
+    each, every = (row.kernels, whole) if any(whole) else (row.copies, (row.copies_a, row.copies_b))
+    in_all = " in all" if row.times > 1 else ""
+    counts = _both(*each, count_text) + (in_all if each == every else "")
+    moved = any(whole) and row.copies_a != row.copies_b
+    copies = (
+        f"{change_text(row.copies_a, row.copies_b, count_text)} {COPY}{in_all}" if moved else ""
+    )
+    how = ", ".join(filter(None, (row.how, copies)))
+    return [_fit(row.group, GROUP), times, counts, *_spent([row]), how]
 
 
-def _pair(found: Comparison, letter: str, which: str, top: int) -> list[Section]:
-    return [
-        Section(f"Changed{which}", bullets=_bullets(found.changed or ["nothing"])),
-        Section(f"Unchanged{which}", bullets=_bullets(found.unchanged or ["nothing"])),
-        _kernels(found, letter, which, top),
-        _ops(found, letter, which, top),
-        Section(f"Worth it?{which}", bullets=_bullets([found.worth.text])),
-    ]
+def _sum(name: str, rows: Sequence[WorkChange], how: str = "") -> list[str]:
+    counts = _both(sum(row.a for row in rows), sum(row.b for row in rows), count_text)
+    return [name, "", counts, *_spent(rows), how]
 
 
-def _kernels(found: Comparison, letter: str, which: str, top: int) -> Section:
-    """Each kernel once; the new one below a changed one; times of one launch."""
-    table, rows = found.kernels, list[list[str]]()
-    signs = {"=": table.same, "~": table.changed, "-": table.removed, "+": table.added}
-    for sign, members in signs.items():
-        for row in sorted(members, key=lambda row: -row.total_ns)[:top]:
-            rows += _kernel(sign, row)
-        more = len(members) - top
-        rows += [["", f"… and {more} more", *[""] * 5]] if more > 0 else []
-    title = f"Kernels per {found.unit.word}{which}: = same, ~ changed, - removed, + added"
-    head = ["", "kernel", "op", "count", "A", letter, f"{letter}/A"]
-    return Section(title, head=head, rows=rows, left=(1, 0, 2))
+def _spent(rows: Sequence[WorkChange]) -> list[str]:
+    """Time in A, in B, and the difference; a dash where a part is unknown."""
+    a, b = total([row.ns_a for row in rows]), total([row.ns_b for row in rows])
+    saved = "" if a is None or b is None else time_text(a - b)
+    return [time_text(a), time_text(b), saved]
 
 
-def _kernel(sign: str, row: KernelPair) -> list[list[str]]:
-    kernel, ns = row.kernel, row.ns
-    a, b = (time_text(value) if value is not None else "" for value in (ns.a, ns.b))
-    first = [sign, called(kernel.name, kernel.short), _op(kernel), count_text(row.count), a]
-    ratio = ratio_text(ns.ratio) if ns.ratio is not None else ""
-    if sign != "~" or row.b is None:
-        return [[*first, b, ratio]]
-    other = row.b.name != kernel.name
-    new = called(row.b.name, row.b.short) if other else ", ".join(row.why)
-    op = _op(row.b) if row.b.op != kernel.op else ""
-    return [[*first, "", ""], ["", f"> {new}", op, "", "", b, ratio]]
+def _listed(rows: Sequence[WorkChange]) -> str:
+    return ", ".join(f"{row.group} {count_text(row.a)}" for row in rows)
 
 
-def _op(kernel: Kernel) -> str:
-    """The op, cut so that the kernel keeps its room; Inductor's ops have the kernels' names."""
-    return DASH if kernel.op is None else "" if kernel.op == kernel.name else shorten(kernel.op, 28)
+def _fit(text: str, size: int) -> str:
+    """Cut between words; one long word keeps its beginning and its end."""
+    cut = textwrap.shorten(text, max(size, 2), placeholder=" …")
+    return shorten(text, size) if cut == "…" and size > 12 else cut
 
 
-def _ops(found: Comparison, letter: str, which: str, top: int) -> Section:
-    """Ops whose calls differ or that launch kernels, the largest difference in time first."""
-    every = (*found.ops.removed, *found.ops.added, *found.ops.same)
-    rows = [row for row in every if row.a != row.b or row.a_gpu_ns or row.b_gpu_ns]
-    cells = []
-    for row in sorted(rows, key=_weight, reverse=True)[:top]:
-        times = (row.a_ns, row.b_ns, row.a_gpu_ns, row.b_gpu_ns)
-        spent = (time_text(ns) if ns else "" for ns in times)
-        cells.append([row.name, count_text(row.a), count_text(row.b), *spent])
-    cells += [[f"… and {len(rows) - top} more", *[""] * 6]] if len(rows) > top else []
-    heads = [f"{what} {name}" for what in ("calls", "host", "GPU") for name in ("A", letter)]
-    title = f"Ops per {found.unit.word}{which}: calls, self CPU time, time of their kernels"
-    return Section(title, head=["op", *heads], rows=cells)
+def _times(found: Comparison) -> str:
+    gpu, host, idle = found.gpu_ns, found.cpu_ns, found.idle_ns
+    parts = [f"GPU busy {_both(gpu.a, gpu.b)}"] if gpu.saved is not None else []
+    parts += [f"idle between {_both(idle.a, idle.b)}"] if idle.saved is not None else []
+    if host.saved is not None:
+        parts.append(f"host {_both(host.a, host.b)} (includes profiler overhead)")
+    launches = _both(found.a.launches, found.b.launches, count_text)
+    return " · ".join([*parts, f"launches {launches}"])
 
 
-def _weight(row: OpPair) -> float:
-    return abs(row.a_ns - row.b_ns) + max(row.a_gpu_ns, row.b_gpu_ns)
+def _both(a: float | None, b: float | None, text: Callable[[float | None], str] = time_text) -> str:
+    return text(a) if text(a) == text(b) else change_text(a, b, text)
+
+
+def _rest(found: Comparison, top: int, shown: Collection[str]) -> list[Section]:
+    wanted = PARTS if "all" in shown else [part for part in PARTS if part in shown]
+    sections = [quantities((found, *found.others))] if "times" in wanted else []
+    for letter, each in zip(LETTERS[1:], (found, *found.others), strict=False):
+        which = f" ({letter} against A)" if found.others else ""
+        if "all" in shown:
+            sections += [
+                Section(f"Changed{which}", bullets=_bullets(each.changed or ["nothing"])),
+                Section(f"Unchanged{which}", bullets=_bullets(each.unchanged or ["nothing"])),
+            ]
+        sections += [kernels(each, letter, which, top)] if "kernels" in wanted else []
+        sections += [ops(each, letter, which, top)] if "ops" in wanted else []
+    return [each for each in sections if each.bullets or each.rows]

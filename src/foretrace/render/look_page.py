@@ -9,7 +9,7 @@ from foretrace.overview.page import LaunchRow, LaunchSequence, Overview, RegionO
 from foretrace.overview.sentences import headline, roles_text
 from foretrace.render.section import WIDTH, Section, drawn
 from foretrace.render.table import shorten
-from foretrace.schema.documents.look import FindingEntry, GroupRow, Look
+from foretrace.schema.documents.look import FindingEntry, GroupRow, KernelRow, Look
 from foretrace.schema.ledger import NoteEntry
 from foretrace.units import DASH, count_text, percent_text, plural, time_text
 
@@ -18,6 +18,7 @@ ROWS = 24
 NAME = 40  # of a region or a file, in a heading that is to fit one line
 HEADLINE = 120  # cut only where a file names its GPU at length
 LINES = 25  # of the first screen
+UNTOLD = ", cause not in the trace"  # a share of a roof that stands alone says as much
 BANNER = 2  # warnings that the first screen has room for; --findings has all
 
 
@@ -172,15 +173,15 @@ def _regions(look: Look) -> Section:
 
 
 def _kernels(look: Look, top: int) -> Section:
-    head = ["kernel", "op", "count", "total", "median", "TFLOP/s", "TB/s", "bound", "limited by"]
+    head = ["kernel", "op", "n", "total", "median", "rate", "limited by"]
     rows = []
     for row in look.kernels[:top]:
         op = row.ops[0].removeprefix("aten::") if row.ops else DASH
         cost = [count_text(row.count), time_text(row.total_ns), time_text(row.median_ns)]
-        rates = [_tflops(row.tflops), _tbps(row.gbps)]
-        rows.append([row.short or row.name, op, *cost, *rates, row.bound, row.limited_by])
+        limit = row.limited_by.removesuffix(UNTOLD) or row.bound
+        rows.append([row.short or row.name, op, *cost, _rate(row), limit])
     after = _more(len(look.kernels), top, f"--top {len(look.kernels)}")
-    return Section("Kernels", head=head, rows=rows, left=(0, 1, 8), after=after)
+    return Section("Kernels", head=head, rows=rows, left=(0, 1, 6), after=after)
 
 
 def _ops(look: Look, top: int) -> Section:
@@ -244,6 +245,14 @@ def _ledger(look: Look) -> Section:
     parts = " + ".join(f"{count_text(count)} {what}" for what, count in counts.items())
     notes = [(f"{note.severity}: {note_text(note)}", "") for note in ledger.notes]
     return Section("Read", [f"{plural(ledger.seen, 'record')} = {parts}"], bullets=notes)
+
+
+def _rate(row: KernelRow) -> str:
+    """The rate under the roof that the kernel is nearest to."""
+    flops, moved = _tflops(row.tflops), _tbps(row.gbps)
+    if flops and (row.bound == "compute" or not moved):
+        return f"{flops} TFLOP/s"
+    return f"{moved} TB/s" if moved else ""
 
 
 def _tflops(value: float | None) -> str:

@@ -1,18 +1,66 @@
-"""The page of `look` on a folder or zip: each trace, its largest finding, how the ranks differ."""
+"""The pages of `look` on a folder or zip: the first screen, and with `--all` everything."""
 
 from __future__ import annotations
 
 import os
 import shlex
 
-from foretrace.overview.ranks import Spread, host_per_step, spreads
+from foretrace.overview.ranks import Spread, host_per_step, lines, spreads
 from foretrace.overview.sentences import device_text
-from foretrace.render.look_page import banner, note_text
-from foretrace.render.section import Section
+from foretrace.render.look_page import BANNER, LINES, NAME, banner, note_text
+from foretrace.render.section import WIDTH, Section, drawn
+from foretrace.render.table import shorten
 from foretrace.schema.documents.look import Look
 from foretrace.schema.documents.sets import LookSet
 from foretrace.schema.ledger import GRAVE
 from foretrace.units import DASH, count_text, percent_text, plural, ratio_text, time_text
+
+
+def first_screen(root: str, found: LookSet, width: int = WIDTH) -> list[Section]:
+    """What the traces are to each other, a row for each, and how to see more: at most 25 lines."""
+    head, ranks = _head(root, found), ["rank"] if found.job else []
+    rows = [_verdict(look, root, bool(ranks)) for look in found.traces]
+    words = (0, len(ranks) + 4, len(ranks) + 5)
+    more = f"more: --all; one trace: foretrace look {shlex.quote(_example(found))}"
+    shown = len(rows)
+    while True:
+        left = f"and {plural(len(rows) - shown, 'trace')} more" if shown < len(rows) else ""
+        table = Section(
+            head.title,
+            labelled=head.labelled,
+            bullets=_warnings(root, found)[:BANNER],
+            head=["trace", *ranks, "kernels", "gpu busy", "busy", "bound", "do first", "at most"],
+            rows=rows[:shown],
+            left=words,
+            after=left,
+        )
+        page = [table, Section("", [more])]
+        if not shown or drawn(page, width=width).count("\n") < LINES:
+            return page
+        shown -= 1
+
+
+def _verdict(look: Look, root: str, ranked: bool) -> list[str]:
+    rank, _, _, kernels, time, busy, _ = _numbers(look)
+    name = _label(look.trace.path, root).removesuffix(".gz").removesuffix(".json")
+    repairs = (each for each in look.findings if each.repair)
+    first = next((each for each in repairs if look.verdict.first.startswith(each.repair)), None)
+    # the page of the trace says how
+    what = first.repair.partition(" (")[0] if first else DASH
+    saves = time_text(first.at_most_ns if first else None)
+    ranks = [rank] if ranked else []
+    return [name, *ranks, kernels, time, busy, look.verdict.bound, what, saves]
+
+
+def _warnings(root: str, found: LookSet) -> list[tuple[str, str]]:
+    """Traces that lost data, then what is wrong with the set."""
+    lost = [look for look in found.traces if look.ledger.banner]
+    said = []
+    for look in lost[:1]:
+        first = f"{_label(look.trace.path, root)} ({look.ledger.banner[0].code})"
+        said.append(f"{len(lost)} of {plural(len(found.traces), 'trace')} lost data: {first}")
+    said += [note_text(note) for note in found.notes if note.severity in GRAVE]
+    return [(f"! {text}", "") for text in said]
 
 
 def sections(root: str, found: LookSet) -> list[Section]:
@@ -25,9 +73,9 @@ def sections(root: str, found: LookSet) -> list[Section]:
     parts += [
         Section("Not read: files named like traces that cannot be read", bullets=left_out),
         Section("The set", bullets=notes),
-        _one(found),
+        Section("", [f"For one trace: foretrace look {shlex.quote(_example(found))}"]),
     ]
-    return [part for part in parts if part.paragraphs or part.bullets or part.rows]
+    return [part for part in parts if part.labelled or part.paragraphs or part.bullets or part.rows]
 
 
 def _label(path: str, root: str) -> str:
@@ -39,7 +87,10 @@ def _label(path: str, root: str) -> str:
 def _head(root: str, found: LookSet) -> Section:
     counts = f"{plural(len(found.traces), 'trace')} · {len(found.left_out)} not read"
     devices = {device_text(look.trace) for look in found.traces}
-    return Section(root, [f"{counts} · {devices.pop()}" if len(devices) == 1 else counts])
+    device = f" · {devices.pop()}" if len(devices) == 1 else ""
+    labelled = [(line.label, line.text) for line in lines(found)]
+    name = shorten(os.path.basename(root.rstrip("/")) or root, NAME)
+    return Section(f"{name} · {counts}{device}", labelled=labelled)
 
 
 def _traces(names: list[str], found: LookSet) -> Section:
@@ -88,7 +139,7 @@ def _findings(names: list[str], found: LookSet) -> Section:
 
 
 def _ranks(found: LookSet) -> Section:
-    spread = spreads(found.traces)
+    spread = spreads(found)
     waits = (
         "Time in a collective includes waiting for its last rank: a rank with far less of it "
         "keeps the others waiting."
@@ -110,7 +161,7 @@ def _spread_cells(spread: Spread) -> list[str]:
     return [spread.what, *ends, ratio_text(spread.ratio)]
 
 
-def _one(found: LookSet) -> Section:
-    """How to see one of them in full: the first with data loss, else the first."""
+def _example(found: LookSet) -> str:
+    """The trace to look at by itself: the first with data loss, else the first."""
     first = next((look for look in found.traces if look.ledger.banner), found.traces[0])
-    return Section("", [f"For one trace: foretrace look {shlex.quote(first.trace.path)}"])
+    return first.trace.path

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from foretrace.render.safe import plain
 
 NARROWEST = 8  # a column of words keeps this much, whatever the width
+MOST_OF_IT = 0.7  # of the room: a cut between words that leaves more empty says less
 
 
 def table(
@@ -31,14 +32,15 @@ def table(
 
 
 def _narrow(sizes: list[int], left: Sequence[int], room: int) -> None:
-    """Narrow the widest column of words until all fit; the first one counts as narrower."""
+    """Narrow the widest column of words until all fit; the first counts least, then the last."""
     for at in left:
         sizes[at] = min(sizes[at], max(room, NARROWEST))
     while sum(sizes) > room and left:
         able = [at for at in left if sizes[at] > NARROWEST]
         if not able:
             return
-        widest = max(able, key=lambda at: sizes[at] * (2 if at == left[0] else 3))
+        weight = dict.fromkeys(left, 9) | {left[-1]: 6, left[0]: 5}
+        widest = max(able, key=lambda at: sizes[at] * weight[at])
         sizes[widest] -= 1
 
 
@@ -58,23 +60,39 @@ def _distinct(names: Sequence[str], size: int) -> list[str]:
 
 
 def _cuts(names: Sequence[str], size: int) -> Iterator[list[str]]:
-    """With the usual tail, longer ones, any; then without what all long names begin with."""
+    """Between words, then anywhere: with the usual tail, longer ones, any; without the beginning
+    that all long names share.
+    """
     tails = [_tail(size), size // 2, 2 * _tail(size), *range(1, size - 1)]
-    yield from ([shorten(name, size, tail) for name in names] for tail in tails)
+    yield from ([shorten(name, size, tail) for name in names] for tail in tails[:3])
+    yield from ([_cut(name, size, tail) for name in names] for tail in tails)
     long = [name for name in names if len(name) > size]
     differ = (at for at, chars in enumerate(zip(*long, strict=False)) if len(set(chars)) > 1)
     common = next(differ, 0)
     bare = [f"…{name[common:]}" if len(name) > size else name for name in names]
-    yield from ([shorten(name, size, tail) for name in bare] for tail in tails)
+    yield from ([_cut(name, size, tail) for name in bare] for tail in tails)
 
 
 def _tail(size: int) -> int:
     return max((size - 1) // 3, 1)
 
 
+def _cut(text: str, size: int, tail: int) -> str:
+    return text if len(text) <= size else f"{text[: size - 1 - tail]}…{text[-tail:]}"
+
+
 def shorten(text: str, size: int, tail: int | None = None) -> str:
-    """The beginning and the end (a third, or `tail`) of a long text: names differ at both."""
-    if len(text) <= size:
+    """The beginning and the end (a third, or `tail`) of a long text: names differ at both.
+
+    Cut between words where that leaves most of the room in use; else anywhere.
+    """
+    found = _cut(text, size, tail or _tail(size))
+    first, mark, last = found.partition("…")
+    if not mark or len(text) <= size:
         return text
-    end = tail or _tail(size)
-    return text[: size - 1 - end] + "…" + text[-end:]
+    if " " in first and text[len(first)] != " ":
+        first = first.rpartition(" ")[0]
+    if " " in last and text[-len(last) - 1] != " ":
+        last = last.partition(" ")[2]
+    whole = f"{first.rstrip()}…{last}"
+    return whole if len(whole) >= MOST_OF_IT * size else found

@@ -1,38 +1,80 @@
-"""The document of `foretrace worth` as text: the verdict first, then its numbers."""
+"""The document of `foretrace worth` as text: the verdict, what it rests on, the rest on demand."""
 
 from __future__ import annotations
 
-from foretrace.render.section import Section, drawn, marked
+from foretrace.render.section import WIDTH, Section, drawn, marked
 from foretrace.render.shapes import short_reason
 from foretrace.schema.documents.worth import CompiledShape, CompileMode, WorthDocument
-from foretrace.units import count_text, percent_text, ratio_text, span_text, time_text
+from foretrace.units import (
+    DASH,
+    count_text,
+    percent_text,
+    plural,
+    ratio_text,
+    span_text,
+    time_text,
+)
+
+LINES = 25  # of the first screen
+MORE = "more: --all (each mode, each shape, what changed, notes)"
+STATES = {"worth": "WORTH IT", "not worth": "NOT WORTH IT", "unknown": "INCONCLUSIVE"}
+STATES["failed"] = "CANNOT BE COMPILED"
 
 
-def worth_text(document: WorthDocument, *, bold: bool = False) -> str:
-    """For a terminal; `bold` marks the headings."""
-    return drawn(_sections(document), bold=bold)
+def worth_text(
+    document: WorthDocument, *, everything: bool = False, width: int = WIDTH, bold: bool = False
+) -> str:
+    """For a terminal: the verdict and what it rests on; `everything` adds all that was measured."""
+    if everything:
+        return drawn([*_screen(document), *_rest(document)], width=width, bold=bold)
+    changed = [f"+ {text}" for mode in document.modes[:1] for text in _changed(mode)]
+    while True:
+        lines = [Section("", bullets=[(text, "") for text in changed])] if changed else []
+        page = [*_screen(document), *lines, Section("", [MORE])]
+        if not changed or drawn(page, width=width).count("\n") < LINES:
+            return drawn(page, width=width, bold=bold)
+        changed = changed[:-1]
 
 
 def worth_markdown(document: WorthDocument) -> str:
-    """For a page: the same."""
-    return marked(_sections(document))
+    """For a page: everything."""
+    return marked([*_screen(document), *_rest(document)])
 
 
-def _sections(document: WorthDocument) -> list[Section]:
+def _screen(document: WorthDocument) -> list[Section]:
+    """The verdict, then one row a mode."""
     tried = [mode for mode in document.modes if not mode.failed]
-    where = ", ".join(filter(None, [document.device, f"torch {document.torch}", document.dtype]))
-    heading = f"Is torch.compile worth it for {document.subject}? {where}"
-    found = [Section(heading, [document.verdict.text])]
-    if len(document.modes) > 1:
-        bullets = [(mode.mode, mode.text) for mode in document.modes]
-        found.append(Section("Mode by mode", bullets=bullets))
-    found += [
+    where = [document.device, f"torch {document.torch}", document.dtype]
+    title = " · ".join(filter(None, [document.subject, *where]))
+    verdict, state = document.verdict, STATES[document.verdict.state]
+    text = verdict.text
+    if text.upper().startswith(f"{state}: "):
+        text = text[len(state) + 2 :]
+    head = ["per call", "eager", "compiled", "ratio", "noise", "first calls", "break-even"]
+    rows = []
+    for mode in tried:
+        wall, calls = mode.wall_ns, mode.break_even_calls
+        change = (time_text(wall.a), time_text(wall.b), ratio_text(wall.ratio))
+        once = (span_text(mode.cost_s or 0), plural(calls, "call") if calls is not None else DASH)
+        rows.append([mode.mode, *change, percent_text(wall.noise), *once])
+    return [Section(title, labelled=[(state, text)], head=head, rows=rows)]
+
+
+def _rest(document: WorthDocument) -> list[Section]:
+    tried = [mode for mode in document.modes if not mode.failed]
+    bullets = [(mode.mode, mode.text) for mode in document.modes] if len(document.modes) > 1 else []
+    found = [
+        Section("Mode by mode", bullets=bullets),
         _times(tried),
         _costs(tried),
         *(section for mode in tried for section in _of_mode(mode, len(document.shapes))),
         Section("Notes", [_circumstances(document), *document.notes]),
     ]
     return [section for section in found if section.rows or section.bullets or section.paragraphs]
+
+
+def _changed(mode: CompileMode) -> list[str]:
+    return [] if mode.failed else mode.changed
 
 
 def _times(tried: list[CompileMode]) -> Section:

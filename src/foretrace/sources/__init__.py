@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
+from foretrace import progress
 from foretrace.schema.ledger import LedgerBuilder
 from foretrace.schema.tables import Tables
 from foretrace.sources.limits import Limits
+from foretrace.units import bytes_text
+
+if TYPE_CHECKING:
+    from foretrace.sources.bytestream import ByteStream
+    from foretrace.sources.kineto.columns import Columns
+    from foretrace.sources.kineto.document import Document
+    from foretrace.sources.kineto.events import Buffer
 
 __all__ = ["Limits", "read"]
 
@@ -18,12 +27,34 @@ def read(
 
     `meanwhile` is called while other processes decode a large file: a time to import what is next.
     """
-    from foretrace.sources.bytestream import open_stream
-    from foretrace.sources.kineto.document import read_document
+    from foretrace.sources.kineto.parallel import ReadAlone
 
-    limits, ledger = limits or Limits(), LedgerBuilder()
-    document = read_document(open_stream(path, limits, ledger), limits, ledger, meanwhile)
+    try:
+        document, ledger = _read(path, limits or Limits(), meanwhile)
+    except ReadAlone:
+        document, ledger = _read(path, limits or Limits())
+    progress.report("building the tables")
     # brings NumPy and Polars, which must not be loaded before workers are forked
     from foretrace.sources.kineto.assemble import assemble
 
     return assemble(document, ledger)
+
+
+def _read(
+    path: str, limits: Limits, meanwhile: Callable[[], object] | None = None
+) -> tuple[Document, LedgerBuilder]:
+    """Read a document; with `meanwhile`, worker processes may decode it."""
+    from foretrace.sources.bytestream import open_stream
+    from foretrace.sources.kineto.document import read_document
+    from foretrace.sources.kineto.parallel import read_apart
+
+    def watch(done: int, size: int) -> None:
+        of = f" of {bytes_text(size)}" if size else ""  # standard input has none
+        progress.report(f"reading {bytes_text(done)}{of}: {path}")
+
+    def apart(stream: ByteStream, buffer: Buffer, origin_us: int) -> list[Columns]:
+        return read_apart(stream, buffer, limits, ledger, origin_us, meanwhile) if meanwhile else []
+
+    ledger = LedgerBuilder()
+    stream = open_stream(path, limits, ledger, watch)
+    return read_document(stream, limits, ledger, apart), ledger

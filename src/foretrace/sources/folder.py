@@ -15,6 +15,7 @@ from itertools import islice
 
 from msgspec import Struct
 
+from foretrace import progress
 from foretrace.errors import TraceError, UsageError
 from foretrace.schema.ledger import LedgerBuilder
 from foretrace.sources.bytestream import ZIP, open_stream, open_zip
@@ -139,6 +140,7 @@ def _unlisted(problem: OSError) -> TraceError:
 
 def refusal(path: str, limits: Limits) -> TraceError | None:
     """Why a file cannot be a trace, told by its first bytes; None when it looks like one."""
+    progress.report(f"finding traces: {path}")
     try:
         held = _first_bytes(path, limits)
         if re.search(_TRACE, held):

@@ -48,4 +48,6 @@ def parse_limits(settings: tuple[str, ...]) -> Limits:
             known = ", ".join(names)
             raise UsageError(f"--limit {setting!r}: write NAME=NUMBER with NAME one of {known}")
         changes[name] = int(match[1]) * _UNITS[match[2].lower()]
+        if not changes[name]:
+            raise UsageError(f"--limit {setting!r}: a limit is at least 1")
     return Limits(**changes)

@@ -81,6 +81,14 @@ def test_a_short_kernel_spends_its_time_on_starting() -> None:
     assert limited(moved(0.65, ns=3010)) == ("memory", "65% of HBM: only 3.01 us long")
 
 
+def test_a_short_product_fills_and_drains_its_pipeline() -> None:
+    launch, product = Footprint(132, 384, 168, 213_000), Traits("gemm")
+    text = "60% of compute: only 16.0 us long"
+    assert limited(computed(0.6, ns=16_000), launch, product) == ("compute", text)
+    assert limited(computed(0.6, ns=40_000), launch, product)[1].endswith("not in the trace")
+    assert limited(computed(0.6, ns=16_000), launch, Traits("attention"))[1].endswith("the trace")
+
+
 def test_fewer_blocks_than_sms() -> None:
     work = moved(0.2, ns=50_000)
     assert limited(work, Footprint(24, 1024, 32)) == ("latency", "latency: 24 blocks on 132 SMs")
@@ -99,8 +107,14 @@ def test_next_to_no_work() -> None:
 
 def test_a_lower_bound_of_little_work_proves_nothing_about_a_longer_kernel() -> None:
     work = Work(None, 2_000_000, 6000, BF16, certainty=Certainty.AT_LEAST)
-    assert limited(work) == ("memory", "at least 6% of HBM")
+    assert limited(work) == ("unknown", "at least 6% of HBM, FLOP not known")
     assert limited(Work(None, 2_000_000, 2900, BF16, certainty=Certainty.AT_LEAST))[0] == "latency"
+
+
+def test_few_bytes_of_an_estimate_do_not_explain_a_long_kernel() -> None:
+    """A fused loss that loops over 65 million points and reads 25 kB moves nothing to speak of."""
+    work = Work(None, 24_568, 16_000, BF16, certainty=Certainty.ESTIMATE)
+    assert limited(work) == ("unknown", "under 1% of HBM, FLOP not known")
 
 
 def test_faster_than_the_memory() -> None:

@@ -105,6 +105,10 @@ def test_silu_and_a_mul_of_another_size_are_no_swiglu(tmp_path: Path) -> None:
     assert named(sketch, tmp_path) == ["SiLU", "pointwise"]
 
 
+def test_sizes_that_no_tensor_has(tmp_path: Path) -> None:
+    assert found("silu mul", tmp_path, [[1 << 40, 1 << 40]]) == ["SwiGLU", "SwiGLU"]
+
+
 def test_attention_by_hand_has_batched_products(tmp_path: Path) -> None:
     assert set(found("bmm div add softmax bmm", tmp_path)) == {"attention"}
     assert found("mm softmax mm", tmp_path) == ["GEMM", "softmax", "GEMM"]
@@ -154,6 +158,7 @@ def test_kv_cache_by_the_sizes_of_a_cat(tmp_path: Path) -> None:
         ("triton_red_fused__to_copy_add_mean_mul_pow_rsqrt_0", "RMSNorm"),
         ("triton_red_fused_add_mean_mul_pow_rsqrt_sub_0", "normalization"),
         ("triton_poi_fused__scaled_dot_product_cudnn_attention_cat_cos_mul_neg_sin_4", "RoPE"),
+        ("triton_poi_fused__unsafe_view_add_cat_mul_neg_split_transpose_view_1", "RoPE"),
         ("triton_poi_fused__unsafe_view_add_3", "pointwise"),
         ("triton_poi_fused_addmm_relu_1", "ReLU"),
         ("triton_red_fused_embedding_dense_backward_nll_loss_forward_sum_1", "reductions"),

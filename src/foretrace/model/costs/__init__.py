@@ -62,8 +62,6 @@ def cost(call: OpCall) -> Cost | None:
     be among them.
     """
     price = _price(call.name)
-    if price is None and call.kwargs.get("kernel_backend") == "triton":
-        price = _price("triton_")
     try:
         found = price(call) if price else None
     except Unpriced:
@@ -74,9 +72,10 @@ def cost(call: OpCall) -> Cost | None:
 
 
 def _believable(found: Cost) -> Cost:
-    if max(found.flops or 0, found.bytes or 0) > LARGEST:
+    amounts = (found.flops or 0, found.bytes_read or 0, found.bytes_written or 0, found.bytes or 0)
+    if max(amounts) > LARGEST:
         return unknown("the recorded shapes exceed any memory")
-    return found
+    return unknown("a recorded size is negative") if min(amounts) < 0 else found
 
 
 def attribute(

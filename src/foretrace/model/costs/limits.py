@@ -11,7 +11,7 @@ A kernel is at its roof from 70% of it on. Below, its bound is
               little time beside the work, a last wave that is mostly empty, an operand that is
               strided or broadcast, a cast, few resident warps, split K. Otherwise the cause is
               not in the trace.
-    unknown   when its cost is not known
+    unknown   when its cost is not known, or too little of it is: few bytes for certain and no FLOP
 
 Each cause must be able to explain the distance alone: SMs without a block and an empty last wave
 count from 30% of the GPU on. Few warps are no cause for products and attention, whose fastest
@@ -34,9 +34,16 @@ from foretrace.units import bytes_text, plural, time_text
 # On an H200 (torch 2.11, the recorded traces): no kernel with less work than 1.25 us at the roof
 # reaches 70% of it, and kernels with next to none (0.25 us) take 1 to 4.5 us in all.
 SMALL_NS, TINY_NS, SETUP_NS = 1250, 250, 5000
+# Bytes that may be more, at less than this share of the bandwidth: arithmetic that is not counted
+# may take the time as well.
+FAINT = 0.1
 # What an almost empty kernel takes in most cases (the median of 160 is 1.5 us): a kernel that takes
 # no longer beside its work at the roof spends the difference on starting and ending.
 START_NS = 1500
+# Products fill and drain a pipeline of tiles as well: those with less than 17 us of work at the
+# roof take 3 to 8 us beside it, and none of them reaches 70%. The same tiles reach 87% of compute
+# with 310 us of work.
+PRODUCT_START_NS = 8000
 # Up to here a kernel is short whatever it moved: enough for costs that are lower bounds.
 SHORT_NS = 3000
 # To keep 4.8 TB/s busy for 0.7 us of latency takes about 25 KB in flight per SM; 12 of 64 warps
@@ -85,9 +92,11 @@ def limit(
         return _half_known(work)
     if place.share >= AT_ROOF:
         return place.nearest, _at_roof(place, work)
-    starved = _starved(device, work, place, launch)
+    starved = _starved(device, work, place, launch, traits)
     if starved:
         return "latency", f"latency: {starved}"
+    if work.flops is None and work.certainty != Certainty.EXACT and place.share < FAINT:
+        return "unknown", f"{_reached(place, work)}, FLOP not known"
     return place.nearest, _below(device, work, place, launch, traits)
 
 
@@ -99,8 +108,8 @@ def _half_known(work: Work) -> tuple[str, str]:
 
 
 def _at_roof(place: Roofline, work: Work) -> str:
-    about = _about(place, work)
-    return f"at the {_ROOFS[place.nearest]} roof ({about}{_percent(place)})"
+    share, _, roof = _reached(place, work).rpartition(" of ")
+    return f"at the {roof} roof ({share})"
 
 
 def _about(place: Roofline, work: Work) -> str:
@@ -110,22 +119,27 @@ def _about(place: Roofline, work: Work) -> str:
     return _ABOUT.get(Certainty(work.certainty), "")
 
 
-def _percent(place: Roofline) -> str:
+def _reached(place: Roofline, work: Work) -> str:
     """Rounded down, so that 69.9% is not taken for a kernel at its roof."""
-    whole = math.floor(round(100 * (place.share or 0), 6))
-    return f"{whole}%" if whole else "under 1%"
+    whole, roof = math.floor(round(100 * (place.share or 0), 6)), _ROOFS[place.nearest]
+    return f"{_about(place, work)}{whole}% of {roof}" if whole else f"under 1% of {roof}"
 
 
-def _starved(device: Device, work: Work, place: Roofline, launch: Footprint) -> str:
+def _starved(device: Device, work: Work, place: Roofline, launch: Footprint, traits: Traits) -> str:
     """Too little work, or too few blocks, to keep the GPU busy."""
     ns, needed = work.ns or 0, place.work_ns or 0
     few = 0 < launch.blocks < AT_ROOF * device.sms and device.arch.startswith("sm_")
-    short = ns - needed <= SETUP_NS if work.certainty == Certainty.EXACT else ns <= SHORT_NS
+    setup = max(SETUP_NS, _start_ns(traits))
+    short = ns - needed <= setup if work.certainty == Certainty.EXACT else ns <= SHORT_NS
     if few and (needed >= TINY_NS or not short):
         return f"{plural(launch.blocks, 'block')} on {device.sms} SMs"
-    if needed < TINY_NS or (needed < SMALL_NS and short):
+    if (needed < TINY_NS and work.certainty == Certainty.EXACT) or (needed < SMALL_NS and short):
         return _little(work, place)
     return ""
+
+
+def _start_ns(traits: Traits) -> int:
+    return PRODUCT_START_NS if traits.role in ("gemm", "gemv") else START_NS
 
 
 def _little(work: Work, place: Roofline) -> str:
@@ -135,14 +149,13 @@ def _little(work: Work, place: Roofline) -> str:
 
 
 def _below(device: Device, work: Work, place: Roofline, launch: Footprint, traits: Traits) -> str:
-    about = _about(place, work)
-    reached = f"{about}{_percent(place)} of {_ROOFS[place.nearest]}"
     beside = (work.ns or 0) - (place.work_ns or 0)
-    short = "" if beside > START_NS else f"only {time_text(work.ns)} long"
+    short = "" if beside > _start_ns(traits) else f"only {time_text(work.ns)} long"
     cause = short or _cause(device, launch, traits)
+    reached = _reached(place, work)
     if cause:
         return f"{reached}: {cause}"
-    return reached if about else f"{reached}, {NOT_IN_TRACE}"
+    return reached if _about(place, work) else f"{reached}, {NOT_IN_TRACE}"
 
 
 def _cause(device: Device, launch: Footprint, traits: Traits) -> str:

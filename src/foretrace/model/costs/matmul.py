@@ -62,7 +62,7 @@ def _summed(call: OpCall) -> Cost | None:
     return Cost(whole.flops, whole.bytes_read, result.bytes)
 
 
-def _linear(call: OpCall) -> Cost | None:
+def linear(call: OpCall) -> Cost | None:
     """linear (input, weight [N, K], bias); a weight vector gives a dot product per row."""
     weight = call.need(1)
     turned = Tensor(weight.dims[::-1], weight.type, weight.strides and weight.strides[::-1])
@@ -155,7 +155,7 @@ KIND = CostKind(
         **table(_PLAIN, _plain),
         **table(_ADDED, _added),
         **table("addbmm addbmm_", _summed),
-        "aten::linear": _linear,
+        "aten::linear": linear,
         **table("outer ger", _outer),
         "aten::_scaled_mm": _scaled,
         "aten::_int_mm": _integer,
@@ -165,6 +165,6 @@ KIND = CostKind(
     shares={
         **table(_PLAIN, _share(_plain, bias_at=-1)),
         **table(_ADDED, _share(_added, bias_at=0)),
-        "aten::linear": _share(_linear, bias_at=2),
+        "aten::linear": _share(linear, bias_at=2),
     },
 )

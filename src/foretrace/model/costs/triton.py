@@ -10,7 +10,8 @@ buffer counts at the size of the slice. FLOP are not known.
 The count is a lower bound where every argument covers the grid or one of its sizes, as a pointwise
 kernel and the rows and weights of a reduction do. Elsewhere it is an estimate: an argument may be
 used in part, and so may a table whose rows or elements an index picks (an embedding, the loss of
-the right class).
+the right class). A kernel whose sizes are not recorded has no cost, and neither has one that a
+person wrote: it may take a cache or a table of which it uses little.
 """
 
 from __future__ import annotations
@@ -21,18 +22,20 @@ import re
 from msgspec.structs import replace
 
 from foretrace.model.costs._call import OpCall, Tensor
-from foretrace.model.costs._cost import Cost, CostKind, estimate
+from foretrace.model.costs._cost import Cost, CostKind, estimate, unknown
 from foretrace.schema.cost import Certainty
 
 NOTE = "each tensor argument once; one that is updated in place moves twice that"
 _PICKING = re.compile(r"triton_(?:poi|per|red)_fused_.*(?:embedding|gather|index|nll_loss|scatter)")
-_INDUCTOR = re.compile(r"triton_(?:poi|per|red)_fused_")
+# How many sizes a kernel has at least: `xnumel`, and `r0_numel` where it reduces.
+_FEWEST = {"poi": 1, "per": 2, "red": 2}
 
 
 def _fused(call: OpCall) -> Cost | None:
-    tensors, sizes = call.every_tensor(), _sizes(call)
-    if not sizes or not _INDUCTOR.match(call.name):
-        return estimate(tensors, NOTE)
+    tensors = call.every_tensor()
+    sizes = _sizes(call, {tensor.stored for tensor in tensors})
+    if not sizes:
+        return unknown("the kernel may use its arguments in part")
     points = math.prod(sizes)
     reached = [Tensor((min(tensor.stored, points),), tensor.type) for tensor in tensors]
     found = estimate(reached, NOTE)
@@ -42,11 +45,19 @@ def _fused(call: OpCall) -> Cost | None:
     return replace(found, certainty=Certainty.AT_LEAST)
 
 
-def _sizes(call: OpCall) -> list[int]:
-    """The kernel's sizes (`xnumel`, `r0_numel`); none if one of them was not recorded."""
-    sizes = [call.integer(place) for place, kind in enumerate(call.types) if kind == "Scalar"]
-    known = [size for size in sizes if size is not None and size > 0]
-    return known if len(known) == len(sizes) else []
+def _sizes(call: OpCall, stored: set[int]) -> tuple[int, ...]:
+    """The sizes of the kernel's grid (`xnumel`, `r0_numel`), which come last; () if unknown.
+
+    Other numbers may precede them. The last ones whose product is the size of a tensor are the
+    sizes; where no product is, all numbers are if there are no more than a kernel has at least.
+    """
+    fewest = _FEWEST.get(call.name.split("_")[1], 0)
+    found = [call.integer(place) for place, kind in enumerate(call.types) if kind == "Scalar"]
+    numbers = tuple(number or 0 for number in found)
+    for count in range(len(numbers), fewest - 1 if fewest else len(numbers), -1):
+        if math.prod(numbers[-count:]) in stored - {0}:
+            return numbers[-count:]
+    return numbers if 0 < len(numbers) <= fewest and all(size > 0 for size in numbers) else ()
 
 
 KIND = CostKind({"triton_*": _fused})

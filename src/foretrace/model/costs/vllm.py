@@ -24,7 +24,7 @@ def _fused_add_rms_norm(call: OpCall) -> Cost:
     return moved([*replaced, call.tensor(2)], replaced)
 
 
-def _rotary(call: OpCall) -> Cost | None:
+def rotary(call: OpCall) -> Cost | None:
     """_C::rotary_embedding (positions, query, key, head_size, cos_sin_cache, is_neox), in place.
 
     One row of the cache per position; heads wider than the rotary width count whole.
@@ -36,14 +36,22 @@ def _rotary(call: OpCall) -> Cost | None:
     return moved([positions, query, key, rows], [query, key])
 
 
+def gated(call: OpCall) -> Cost:
+    """_C::silu_and_mul (out, input): the input holds gate and value side by side."""
+    return moved([call.need(1)], [call.need(0)])
+
+
 def _quantize(call: OpCall) -> Cost:
     """_C::static_scaled_fp8_quant (out, input, scale)."""
     source = call.need(1)
     return moved([source, call.tensor(2)], [call.need(0)], source.elements)
 
 
-def _cache_write(call: OpCall) -> Cost:
-    """reshape_and_cache_flash (key, value, key_cache, value_cache, slot_mapping, ...)."""
+def cache_write(call: OpCall) -> Cost:
+    """reshape_and_cache_flash (key, value, key_cache, value_cache, slot_mapping, ...).
+
+    Only the new tokens are written.
+    """
     key, value, cache = call.need(0), call.need(1), call.need(2)
     writes = [key.dense(cache.type), value.dense(cache.type)]
     return moved([key, value, call.tensor(4)], writes, 0)
@@ -53,9 +61,10 @@ KIND = CostKind(
     {
         "_C::rms_norm": _rms_norm,
         "_C::fused_add_rms_norm": _fused_add_rms_norm,
-        "_C::rotary_embedding": _rotary,
+        "_C::rotary_embedding": rotary,
         "_C::static_scaled_fp8_quant": _quantize,
-        **table("reshape_and_cache_flash reshape_and_cache", _cache_write, "_C_cache_ops::"),
+        **table("silu_and_mul gelu_and_mul gelu_tanh_and_mul", gated, "_C::"),
+        **table("reshape_and_cache_flash reshape_and_cache", cache_write, "_C_cache_ops::"),
         **table(
             "moe_forward unified_attention unified_attention_with_output",
             unstated(HIDDEN),

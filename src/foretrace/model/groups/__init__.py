@@ -24,7 +24,7 @@ from foretrace import plugins
 from foretrace.model.groups._backward import Nodes
 from foretrace.model.groups._distinct import Distinct
 from foretrace.model.groups._group import GpuWork, Pattern, WorkGroup
-from foretrace.model.groups._sequence import Sequence
+from foretrace.model.groups._sequence import Sequence, is_product
 from foretrace.model.intervals import Bools, Ints
 
 if TYPE_CHECKING:
@@ -40,8 +40,8 @@ OTHER = "other kernels"
 class Grouped(Struct, frozen=True):
     """The place in `names` of each GPU row's group, and which call of the group it belongs to.
 
-    `call` numbers matches of patterns and calls of modules that are the group's own; -1 where
-    neither is known. `backward` is the work of the backward pass.
+    `call` numbers the matches of patterns, -1 for work that no pattern found. `backward` is the
+    work of the backward pass.
     """
 
     names: list[str]
@@ -86,19 +86,21 @@ class _Naming:
         self.by: list[WorkGroup | None] = [None]
         kinds = np.array([self._named(work) for work in distinct.kinds], np.int64)
         self.group: Ints = kinds[distinct.kind]
-        self.call: Ints = trace.modules.own.copy()
+        self.call: Ints = np.full(len(trace.gpu), -1, np.int64)
         backward = np.array([work.backward for work in distinct.kinds], bool)
+        product = np.array([is_product(work) for work in distinct.kinds], bool)
         self.backward: Bools = backward[distinct.kind]
+        self.product: Bools = product[distinct.kind]
         copied = trace.gpu.is_memcpy & self._flags("weak", True)[self.group]
-        self.sequence = Sequence(trace, distinct, trace.gpu.is_kernel | copied)
+        patterns = [pattern for group in every() for pattern in group.patterns]
+        self.sequence = Sequence(trace, distinct, trace.gpu.is_kernel | copied, patterns)
 
     def done(self) -> Grouped:
         for group in every():
             for pattern in group.patterns:
                 self._match(group, pattern)
         self._follow_forward()
-        own = ~self._flags("weak", True)[self.group] | (self.call > self.trace.host.count)
-        return Grouped(self.names, self.group, np.where(own, self.call, -1), self.backward)
+        return Grouped(self.names, self.group, self.call, self.backward)
 
     def _named(self, work: GpuWork) -> int:
         for group in every():
@@ -117,23 +119,23 @@ class _Naming:
 
     def _match(self, group: WorkGroup, pattern: Pattern) -> None:
         """Gives the kernels of each match to the group, if none of them says more than it does."""
-        sequence, row = self.sequence, self.sequence.row
-        matches = np.array([*sequence.matches(pattern)], np.int64).reshape(-1, 2)
+        row, product = self.sequence.row, self.product[self.sequence.row]
+        matches = np.array([*self.sequence.matches(pattern)], np.int64).reshape(-1, 2)
         if not len(matches):
             return
         mine = self._number(group.name, group)
         free = self._flags("weak", True)[self.group[row]] | (self.group[row] == mine)
-        taken = np.concatenate(([0], np.cumsum(~(free | sequence.product))))
+        taken = np.concatenate(([0], np.cumsum(~(free | product))))
         matches = matches[taken[matches[:, 1]] == taken[matches[:, 0]]]
         length = matches[:, 1] - matches[:, 0]
         number = np.repeat(np.arange(len(matches)), length)
         places = np.arange(len(number)) + np.repeat(
             matches[:, 0] - np.cumsum(length) + length, length
         )
-        chosen = free[places] | (pattern.products & sequence.product[places])
+        chosen = free[places] | (pattern.products & product[places])
         rows = row[places[chosen]]
         self.group[rows] = mine
-        self.call[rows] = number[chosen] + max(int(self.call.max()), self.trace.host.count) + 1
+        self.call[rows] = number[chosen] + int(self.call.max()) + 1
 
     def _follow_forward(self) -> None:
         """Backward kernels that say only what they do have the group of their forward op."""
@@ -152,9 +154,7 @@ class _Naming:
         between &= self.group[before] == self.group[after]
         own[between] = self.group[before[between]]
         weak, lasting = self._flags("weak", True), self._flags("with_backward", False)
-        product = np.array([name.startswith("GEMM") for name in self.names])
-        mine = self.group[rows]
-        follows = (own >= 0) & lasting[own] & (weak[mine] | product[mine])
+        follows = (own >= 0) & lasting[own] & (weak[self.group[rows]] | self.product[rows])
         self.group[rows[follows]] = own[follows]
 
     def _launched_in(self, rows: Ints, ops: Ints) -> Bools:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from foretrace.model.trace import Trace
 
 _FIRST = 0x100  # characters below are regular expression syntax
-_ABSENT = "\x01"
+_OTHER = "\x01"  # any word that no pattern has
+_WORD = re.compile(r"\w+")
+_LARGEST = 1 << 62  # sizes beyond are no tensor's, and no number of NumPy's
 # Of the ops that Inductor's kernels come from, those that a pattern needs; the first counts.
 _ORIGINS = {
     "nll_loss_forward": "nll_loss",
@@ -35,18 +37,20 @@ _MOVES = words("copy to contiguous clone reshape flatten type float half bfloat1
 class Sequence:
     """The chosen GPU rows by stream, in the order of their launches, as words."""
 
-    def __init__(self, trace: Trace, distinct: Distinct, chosen: Bools) -> None:
+    def __init__(
+        self, trace: Trace, distinct: Distinct, chosen: Bools, patterns: Iterable[Pattern]
+    ) -> None:
         gpu = self.gpu = trace.gpu
         self.arguments = trace.arguments
         order = gpu.launch_order[chosen[gpu.launch_order]]
         self.row: Ints = order[np.argsort(gpu.lane[order], kind="stable")]
-        written = [word(work) for work in distinct.kinds]
-        self.letter = {each: chr(_FIRST + at) for at, each in enumerate(dict.fromkeys(written))}
-        letters = np.array([ord(self.letter[each]) for each in written], np.uint32)
+        used = sorted({each for pattern in patterns for each in _WORD.findall(pattern.text)})
+        self.letter = {each: chr(_FIRST + at) for at, each in enumerate(used)}
+        letters = np.array(
+            [ord(self.letter.get(word(work), _OTHER)) for work in distinct.kinds], np.uint32
+        )
         kind = distinct.kind[self.row]
-        text = letters[kind] if len(letters) else np.zeros(0, np.uint32)
-        product = np.array([is_product(work) for work in distinct.kinds], bool)
-        self.product: Bools = product[kind] if len(product) else np.zeros(0, bool)
+        text = letters[kind]
         step = trace.spans.step_of_work()[self.row]  # no pattern joins two of them
         edges = np.flatnonzero((np.diff(gpu.lane[self.row]) != 0) | (np.diff(step) != 0)) + 1
         self.streams = [
@@ -59,7 +63,7 @@ class Sequence:
     def elements(self) -> Ints:
         """Elements of the largest tensor of each kernel's op; -1 where not recorded."""
         sizes = [
-            max((math.prod(size) for size in each.tensors), default=-1)
+            min(max((math.prod(size) for size in each.tensors), default=-1), _LARGEST)
             for each in self.arguments.signatures
         ]
         return np.array([*sizes, -1], np.int64)[self.arguments.numbers(self.gpu.op[self.row])]
@@ -73,7 +77,7 @@ class Sequence:
 
     def matches(self, pattern: Pattern) -> Iterator[tuple[int, int]]:
         """(first, end) in the order of `row` of every match."""
-        written = re.sub(r"\w+", lambda word: self.letter.get(word[0], _ABSENT), pattern.text)
+        written = _WORD.sub(lambda found: self.letter[found[0]], pattern.text)
         found = re.compile(written.replace(" ", ""))
         for base, text in self.streams:
             for match in found.finditer(text):

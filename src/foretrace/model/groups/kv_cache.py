@@ -21,20 +21,23 @@ def _test(work: GpuWork) -> object:
 
 def _joins(call: OpCall) -> bool:
     """Two tensors of four dimensions that differ in the third alone; a new cache is empty."""
-    sizes = call.dims[0] if call.name == "aten::cat" and call.dims else []
-    if len(sizes) != 2 or not all(isinstance(size, list) for size in sizes) or len(sizes[1]) != 4:
+    parts = call.tensors(0) if call.name == "aten::cat" else None
+    if parts is None or len(parts) != 2 or call.integer(1) not in (-2, 2):
         return False
-    old, new = sizes
-    along = len(call.concrete) > 1 and call.concrete[1] in ("-2", "2")
-    return along and (old == [0] or [*old[:2], *old[3:]] == [*new[:2], *new[3:]])
+    old, new = (part.dims for part in parts)
+    return len(new) == 4 and (old == (0,) or _same_but_tokens(old, new))
 
 
 def _writes(call: OpCall) -> bool:
     """Fewer tokens into a tensor of four dimensions, at indices."""
-    if call.name != "aten::index_copy_" or len(call.dims) < 4:
+    if call.name != "aten::index_copy_":
         return False
-    cache, new = call.dims[0], call.dims[3]
-    return len(cache) == len(new) == 4 and [*cache[:2], cache[3]] == [*new[:2], new[3]]
+    cache, new = call.tensor(0), call.tensor(3)
+    return cache is not None and new is not None and _same_but_tokens(cache.dims, new.dims)
+
+
+def _same_but_tokens(one: tuple[int, ...], two: tuple[int, ...]) -> bool:
+    return len(one) == len(two) == 4 and (*one[:2], one[3]) == (*two[:2], two[3])
 
 
 GROUP = WorkGroup("KV cache", 28, named("KV cache", _test))

@@ -119,8 +119,47 @@ class FusionEntry(Struct, frozen=True):
     sign: str
 
 
+class WorkEntry(Struct, frozen=True):
+    """GPU work of A and what stands in its place in B, per unit; the same in `times` places.
+
+    `fate` is same, changed (one for one), replaced, removed or added; `how` says what differs. `a`
+    and `b` count kernels, memcpys and memsets, `copies_a` and `copies_b` the last two of them; over
+    all entries counts and times add up to the whole of each side. Times are those of a typical
+    repeat; None where one of them is unknown.
+    """
+
+    group: str
+    fate: str
+    how: str
+    times: int
+    a: int
+    b: int
+    copies_a: int
+    copies_b: int
+    ns_a: int | None
+    ns_b: int | None
+    text: str
+
+
+class CompareVerdict(Struct, frozen=True):
+    """Whether B is faster: `answer` is faster, slower, same, inconclusive or different (programs).
+
+    `basis` is what decides: run records, bounds (GPU time below, profiled time above) or traces.
+    `saves_at_least_ns` and `saves_at_most_ns` are per unit; negative where B is slower.
+    """
+
+    answer: str
+    text: str
+    basis: str
+    saves_at_least_ns: float | None = None
+    saves_at_most_ns: float | None = None
+
+
 class Worth(Struct, frozen=True):
-    """What one call saves (negative: costs), what the change costs once, and the break-even."""
+    """What one call saves at least (negative: costs), what the change costs once, the break-even.
+
+    `saves_ns_per_call` is None where the traces do not decide.
+    """
 
     saves_ns_per_call: float | None
     cost_s: float | None
@@ -146,6 +185,8 @@ class CompareDocument(Struct, frozen=True):
     changed: list[str]
     unchanged: list[str]
     worth: Worth
+    verdict: CompareVerdict
+    work: list[WorkEntry]
     bare_wall_ns: ChangeEntry | UnsetType = UNSET
     bare_host_ns: ChangeEntry | UnsetType = UNSET
     others: list[CompareDocument] | UnsetType = UNSET

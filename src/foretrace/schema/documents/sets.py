@@ -17,12 +17,16 @@ class LeftOut(Struct, frozen=True):
 
 
 class LookSet(Struct):
-    """The document; `notes` are about the set as a whole. All lists are in order of path."""
+    """The document; `notes` are about the set as a whole. All lists are in order of path.
+
+    `job` has the paths of the traces that are ranks of one job. It is empty for separate traces.
+    """
 
     schema: int
     traces: list[Look]
     notes: list[NoteEntry]
     left_out: list[LeftOut]
+    job: list[str] = []
 
 
 DOCUMENT = LookSet

@@ -1,6 +1,4 @@
-"""A whole trace document, read as a stream: header, events, tail. Large plain files are shared out
-to worker processes.
-"""
+"""A whole trace document, read as a stream: header, events, tail. Workers decode large files."""
 
 from __future__ import annotations
 
@@ -16,7 +14,6 @@ from foretrace.sources.bytestream import ByteStream
 from foretrace.sources.kineto.columns import Columns
 from foretrace.sources.kineto.events import CHUNK, WINDOW, Buffer, EventReader
 from foretrace.sources.kineto.header import find_events, read_header, read_tail
-from foretrace.sources.kineto.parallel import read_apart
 from foretrace.sources.limits import Limits, raised_by
 from foretrace.sources.sniff import CHROME_HINT, empty, refuse_no_events, refuse_non_json
 
@@ -36,17 +33,19 @@ def read_document(
     stream: ByteStream,
     limits: Limits,
     ledger: LedgerBuilder,
-    meanwhile: Callable[[], object] = lambda: None,
+    apart: Callable[[ByteStream, Buffer, int], list[Columns]] = lambda *_: [],
 ) -> Document:
-    """Read `stream` to its end. Raises `TraceError` when it cannot be a trace."""
-    buffer = Buffer(stream.blocks, stream.plain_start)
+    """Read `stream` to its end; `apart` may decode most of it elsewhere.
+
+    Raises `TraceError` when it cannot be a trace.
+    """
+    buffer = Buffer(stream.blocks, stream.start)
     start = _find_start(buffer, stream.label, limits)
     document = Document(header=read_header(start[1], limits, ledger))
     in_object = bool(start[1])
     buffer.drop(start[0])
     document.origin_us = _origin(buffer)
-    if not document.origin_us:
-        document.columns, buffer = read_apart(stream, buffer, limits, ledger, meanwhile)
+    document.columns = apart(stream, buffer, document.origin_us)
     closed = _read_events(document, buffer, limits, ledger, first=not document.columns)
     while closed and _after_events(buffer, in_object, limits, ledger, document):
         closed = _read_events(document, buffer, limits, ledger, first=True)

@@ -146,13 +146,13 @@ class EventReader:
         self.ledger.note("limit_event", text=text, where=where)
 
 
-def last_boundary(data: bytes) -> int:
-    """The end of the last record that another one follows, or 0."""
-    window = 4 << 10  # a dozen records as they usually are
+def last_boundary(data: bytes, stop: int | None = None) -> int:
+    """The end of the last record before `stop` that another one follows, or 0."""
+    window, stop = 4 << 10, len(data) if stop is None else stop  # a dozen records, usually
     while True:
-        start = max(len(data) - window, 0)
+        start = max(stop - window, 0)
         last = None
-        for match in BOUNDARY.finditer(data, start):
+        for match in BOUNDARY.finditer(data, start, stop):
             last = match
         if last is not None:
             return last.start() + 1

@@ -1,34 +1,74 @@
-"""Reads a large plain file with one process per core.
+"""Decodes a large file with one process per core, packed or not.
 
-The list of events is cut at record boundaries into one range per core. Each range is decoded by a
-forked child that runs nothing but the decoder and sends flat arrays back through a pipe. Forking is
-done only where it is safe: a single-threaded process in which no native thread pool was started
-yet; everywhere else the file is read in this process.
+This process unpacks the file, cuts it at record boundaries into pieces, and puts the pieces into
+shared memory. Forked workers, which run nothing but the decoder, take one piece after the other and
+send flat arrays back at the end. Only a few pieces are in memory at once: when every place is
+taken, unpacking waits. Forking is done only where it is safe: a single-threaded process in which no
+native thread pool was started yet; everywhere else the file is read in this process.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import sys
 import threading
-from array import array
 from collections.abc import Callable, Iterator
-from itertools import pairwise
-from typing import IO, Any
-
-import msgspec
+from mmap import mmap
+from struct import Struct
+from typing import IO
 
 from foretrace.schema.ledger import LedgerBuilder
 from foretrace.sources.bytestream import ByteStream
 from foretrace.sources.compressed import BLOCK
-from foretrace.sources.kineto.careful import BOUNDARY
-from foretrace.sources.kineto.columns import Columns, Pool
-from foretrace.sources.kineto.events import Buffer, EventReader
+from foretrace.sources.kineto.columns import Columns
+from foretrace.sources.kineto.events import Buffer, EventReader, last_boundary
+from foretrace.sources.kineto.transport import DecodedPiece, receive, send
 from foretrace.sources.limits import Limits
 
 WORTHWHILE = 24 << 20  # below this a fork costs about what it saves (measured on two cores)
-_TAIL = 1 << 20  # the end of the file is always read here, where the tail is understood
+PIECE = 4 << 20  # a twentieth of a second of decoding: workers finish together
+TAIL = 1 << 20  # the end of the file is always read here, where the tail is understood
+_PLACES = 3  # per worker: one is decoded, two wait
+_MOST_WORKERS = 8  # unpacking feeds about ten (zlib 670 MB/s, decoding 65 MB/s per core, aarch64)
+KEPT_FREE = 24 << 20  # a tenth of the time of decoding went into getting the same pages again
 _THREADED = ("polars", "torch", "pyarrow")
+_TASK = Struct("<qqqq")  # number of the piece, its place, its length, its offset in the document
+
+
+class ReadAlone(Exception):
+    """Workers cannot answer for this file: it is read again in one process."""
+
+
+class Pieces:
+    """Pieces of the document in shared memory; two pipes are the queues of work and of places."""
+
+    def __init__(self, places: int) -> None:
+        self.memory = mmap(-1, places * PIECE)
+        self.work, self.added = os.pipe()
+        self.places, self.freed = os.pipe()
+        os.write(self.freed, bytes(range(places)))
+
+    def put(self, number: int, data: memoryview, offset: int) -> None:
+        """Wait for a place and fill it."""
+        place = os.read(self.places, 1)
+        if not place:
+            raise ReadAlone  # every worker has died
+        self.memory.seek(place[0] * PIECE)
+        self.memory.write(data)
+        os.write(self.added, _TASK.pack(number, place[0], len(data), offset))
+
+    def take(self) -> Iterator[tuple[int, Buffer]]:
+        """Each piece that this worker gets: its number, and its bytes."""
+        while task := os.read(self.work, _TASK.size):
+            number, place, size, offset = _TASK.unpack(task)
+            yield number, Buffer(self._blocks(place * PIECE, place * PIECE + size), offset)
+            os.write(self.freed, bytes([place]))
+
+    def _blocks(self, start: int, stop: int) -> Iterator[bytes]:
+        for at in range(start, stop, BLOCK):
+            yield self.memory[at : min(at + BLOCK, stop)]
 
 
 def read_apart(
@@ -36,39 +76,74 @@ def read_apart(
     buffer: Buffer,
     limits: Limits,
     ledger: LedgerBuilder,
-    meanwhile: Callable[[], object],
-) -> tuple[list[Columns], Buffer]:
-    """Let children read all but the end of a large plain file: their columns, and the buffer for
-    the rest. `meanwhile` runs while they read.
+    origin_us: int = 0,
+    meanwhile: Callable[[], object] = lambda: None,
+) -> list[Columns]:
+    """Let workers decode all but the end of a large file; `buffer` then holds that end.
+
+    `meanwhile` runs while they decode. Raises `ReadAlone` when they cannot answer for the file.
     """
-    path, size, workers = stream.plain_path, stream.size or 0, min(cores(), 8)
-    if path is None or size - buffer.offset < WORTHWHILE or workers < 2 or not _may_fork():
-        return [], buffer
-    cuts = _cuts(path, buffer.offset, size - _TAIL, workers)
-    if len(cuts) < 3:
-        return [], buffer
-    children = [
-        _start(path, start, stop, index == 0, limits)
-        for index, (start, stop) in enumerate(pairwise(cuts))
-    ]
-    meanwhile()
-    parts = []
-    for pid, pipe in children:
-        parts.append(_receive(pipe))
-        os.waitpid(pid, 0)
-    if sum(len(part[0]) for part in parts if part) > limits.events:
-        return [], buffer  # each counted for itself: one process stops where the limit is
-    columns, at = [], cuts[-1]
-    for start, part in zip(cuts, parts, strict=False):
-        if part is None:  # the child died: the rest is read in this process
-            at = start
-            break
-        columns.append(part[0])
-        ledger.merge(part[1])
-        if part[2] is not None:  # the list ended here: what follows it is not events
-            at = part[2]
-            break
-    return columns, Buffer(_blocks(path, at, size), at)
+    workers = min(cores(), _MOST_WORKERS)
+    if stream.likely_size - buffer.offset < WORTHWHILE or workers < 2 or not _may_fork():
+        return []
+    pieces = Pieces(workers * _PLACES)
+    children = [_start(pieces, limits, origin_us) for _ in range(workers)]
+    os.close(pieces.work)
+    os.close(pieces.freed)
+    beside = threading.Thread(target=_quietly, args=(meanwhile,))  # unpacking releases the GIL
+    beside.start()
+    try:
+        sent = _feed(pieces, buffer)
+        parts = [part for _, pipe in children for part in _answers(pipe)]
+    finally:
+        beside.join()
+        os.close(pieces.places)
+        _end(children)
+    return _joined(parts, sent, limits, ledger)
+
+
+def _quietly(meanwhile: Callable[[], object]) -> None:
+    """What fails here is done again, and reported, when it is needed."""
+    with contextlib.suppress(Exception):
+        meanwhile()
+
+
+def _feed(pieces: Pieces, buffer: Buffer) -> int:
+    """Hand out all but the end of the document; returns the number of pieces."""
+    number = 0
+    try:
+        while True:
+            buffer.fill(PIECE + TAIL)
+            most = min(PIECE, len(buffer.data) - TAIL)
+            cut = last_boundary(buffer.data, most) if most > 0 else 0
+            if not cut:  # the end, or a record larger than a piece
+                return number
+            with memoryview(buffer.data) as data:
+                pieces.put(number, data[:cut], buffer.offset)
+            buffer.drop(cut)
+            number += 1
+    except BrokenPipeError:
+        raise ReadAlone from None
+    finally:
+        os.close(pieces.added)
+
+
+def _answers(pipe: IO[bytes]) -> Iterator[DecodedPiece]:
+    while part := receive(pipe):
+        yield part
+
+
+def _joined(
+    parts: list[DecodedPiece], sent: int, limits: Limits, ledger: LedgerBuilder
+) -> list[Columns]:
+    """The columns in the order of the file, unless a worker died, or met a limit or the tail."""
+    parts.sort(key=lambda part: part.number)
+    events = sum(len(part.columns) for part in parts)
+    if len(parts) < sent or events > limits.events or any(part.closed for part in parts):
+        raise ReadAlone
+    for part in parts:
+        ledger.merge(part.ledger)
+    return [part.columns for part in parts]
 
 
 def cores() -> int:
@@ -84,28 +159,7 @@ def _may_fork() -> bool:
     )
 
 
-def _cuts(path: str, start: int, stop: int, workers: int) -> list[int]:
-    """Where the ranges begin and end, each at a record's end; fewer where none is found."""
-    cuts = [start]
-    with open(path, "rb") as file:
-        for index in range(1, workers + 1):
-            at = start + (stop - start) * index // workers
-            file.seek(at)
-            match = BOUNDARY.search(file.read(4 * BLOCK))
-            if match and at + match.start() + 1 > cuts[-1]:
-                cuts.append(at + match.start() + 1)
-    return cuts
-
-
-def _blocks(path: str, start: int, stop: int) -> Iterator[bytes]:
-    with open(path, "rb", buffering=0) as file:
-        file.seek(start)
-        while start < stop and (block := file.read(min(BLOCK, stop - start))):
-            start += len(block)
-            yield block
-
-
-def _start(path: str, start: int, stop: int, first: bool, limits: Limits) -> tuple[int, IO[bytes]]:
+def _start(pieces: Pieces, limits: Limits, origin_us: int) -> tuple[int, IO[bytes]]:
     source, sink = os.pipe()
     pid = os.fork()
     if pid:
@@ -113,69 +167,36 @@ def _start(path: str, start: int, stop: int, first: bool, limits: Limits) -> tup
         return pid, os.fdopen(source, "rb")
     status = 1
     try:
-        os.close(source)
-        with os.fdopen(sink, "wb") as pipe:
-            _send(pipe, *_read_range(path, start, stop, first, limits))
+        for unused in (source, pieces.added, pieces.places):
+            os.close(unused)
+        _work(pieces, sink, limits, origin_us)
         status = 0
     finally:
         os._exit(status)
 
 
-def _read_range(
-    path: str, start: int, stop: int, first: bool, limits: Limits
-) -> tuple[Columns, LedgerBuilder, int | None]:
+def _work(pieces: Pieces, sink: int, limits: Limits, origin_us: int) -> None:
+    """Decode pieces until there are no more, then send what they hold."""
     import gc
 
     gc.disable()  # nothing here makes cycles, and this process ends with its answer
-    ledger, buffer = LedgerBuilder(), Buffer(_blocks(path, start, stop), start)
-    reader = EventReader(buffer, limits, ledger)
-    ended = reader.run(first)
-    return reader.columns, ledger, buffer.offset if ended else None
+    bytes(KEPT_FREE)  # glibc gives no smaller block back to the kernel from now on
+    parts, room = [], limits.events + 1  # one more than allowed says that the limit was met
+    for number, buffer in pieces.take():
+        ledger = LedgerBuilder()
+        reader = EventReader(buffer, limits, ledger, room, origin_us)
+        closed = reader.run(first=number == 0)
+        room -= len(reader.columns)
+        parts.append(DecodedPiece(number, reader.columns, ledger, closed))
+    with os.fdopen(sink, "wb") as pipe:
+        for part in parts:
+            send(pipe, part)
 
 
-def _arrays(columns: Columns) -> list[array[Any]]:
-    """Every array of `columns`, in one fixed order."""
-    main: list[array[Any]] = [columns.site, columns.name, columns.ts, columns.dur]
-    main += [columns.correlation, columns.external]
-    return main + [values for side in columns.sides.values() for values in side.values()]
-
-
-def _pools(columns: Columns) -> tuple[Pool, ...]:
-    return columns.sites, columns.names, columns.texts
-
-
-def _send(pipe: IO[bytes], columns: Columns, ledger: LedgerBuilder, ended: int | None) -> None:
-    arrays = _arrays(columns)
-    counted = (ledger.seen, ledger.repaired, ledger.skipped)
-    note = (ended, *counted, ledger.counts, ledger.texts, ledger.places)
-    sizes = [len(values) * values.itemsize for values in arrays]
-    pools = [list(pool) for pool in _pools(columns)]
-    head = msgspec.msgpack.encode((sizes, pools, (columns.unfinished, columns.coerced), note))
-    pipe.write(len(head).to_bytes(8, "little") + head)
-    for values in arrays:
-        pipe.write(values)
-
-
-def _receive(pipe: IO[bytes]) -> tuple[Columns, LedgerBuilder, int | None] | None:
-    """What `_send` wrote, or None when the child ended before it was done."""
-    with pipe:
-        size = int.from_bytes(pipe.read(8), "little")
-        head = pipe.read(size)
-        if not size or len(head) != size:
-            return None
-        sizes, pools, counted, note = msgspec.msgpack.decode(head)
-        columns = Columns()
-        columns.unfinished, columns.coerced = counted
-        for values, length in zip(_arrays(columns), sizes, strict=True):
-            data = pipe.read(length)
-            if len(data) != length:
-                return None
-            values.frombytes(data)
-    for pool, items in zip(_pools(columns), pools, strict=True):
-        pool.update(
-            (tuple(item) if isinstance(item, list) else item, index)
-            for index, item in enumerate(items)
-        )
-    ended, seen, repaired, skipped, counts, texts, places = note
-    kept_places = {code: [tuple(where) for where in found] for code, found in places.items()}
-    return columns, LedgerBuilder(seen, repaired, skipped, counts, texts, kept_places), ended
+def _end(children: list[tuple[int, IO[bytes]]]) -> None:
+    """Leave no worker behind, whatever happened."""
+    for pid, pipe in children:
+        pipe.close()
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)

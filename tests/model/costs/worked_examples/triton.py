@@ -13,6 +13,13 @@ EXAMPLES = {
     "triton_red_fused_add_mean_pow_1(bf16[2048,768] bf16[768] f32[2048] =2048 =768)": Cost(
         None, None, None, NOTE, Certainty.AT_LEAST, 3_145_728 + 1536 + 8192
     ),
+    # of the numbers the last are the sizes, as many as a tensor has
+    "triton_poi_fused_add_ge_lt_0(i32[888] i64[888] =0 =25136 =888)": Cost(
+        None, None, None, NOTE, Certainty.AT_LEAST, 12 * 888
+    ),
+    "triton_poi_fused_add_1(bf16[64,768] bf16[768] bf16[64,768] =64 =768)": Cost(
+        None, None, None, NOTE, Certainty.AT_LEAST, 2 * (2 * 49_152 + 768)
+    ),
     "triton_red_fused__to_copy_add_embedding_mean_mul_pow_rsqrt_0(i64[4,512] bf16[32000,768] "
     "bf16[768] bf16[4,512,768] =2048 =768)": Cost(
         None, None, None, NOTE, Certainty.ESTIMATE, 16_384 + 2 * 3_145_728 + 1536

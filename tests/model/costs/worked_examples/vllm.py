@@ -15,5 +15,6 @@ EXAMPLES = {
     "_C::rotary_embedding(i64[888] bf16[888,512] bf16[888,64] ? bf16[131072,64] ?)": Cost(
         None, 888 * (8 + 2 * (512 + 64 + 64)), 888 * 2 * (512 + 64)
     ),
+    "_C::silu_and_mul(bf16[8,4] bf16[8,8])": Cost(None, 2 * 64, 2 * 32),
     "_C::static_scaled_fp8_quant(f8[4,8] bf16[4,8] f32[])": Cost(32, 64 + 4, 32),
 }

@@ -25,7 +25,14 @@ function noteText(note) {
 
 export function showSummary(node, entry) {
   replace(node, make("h2", {}, nameOf(entry.title)), make("p", { class: "faint" }, nameOf(entry.headline)),
-    make("ul", { class: "story" }, entry.story.map((sentence) => make("li", {}, nameOf(sentence)))));
+    make("ul", { class: "story" }, entry.story.map((sentence) => make("li", {}, nameOf(sentence)))), groupTable(entry.look.groups));
+}
+
+// GPU time by what the model's author would call it.
+function groupTable(groups) {
+  if (!groups.length) return null;
+  const cells = (row) => [row.name, timeText(row.time), percentText(row.share), numberText(row.count), row.limited_by];
+  return wordTable(["where GPU time goes", "time", "share", "n", "limited by"], groups.map(cells));
 }
 
 export function showFindings(node, { findings, steps }, select) {

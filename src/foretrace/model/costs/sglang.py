@@ -1,0 +1,26 @@
+"""SGLang's own kernels, whose outputs come first and whose caches are written in part.
+
+A gated activation reads gate and value from one tensor. Writing to the key-value cache moves the
+new tokens alone. The rotary embedding works in place, as vLLM's does, from which it stems.
+"""
+
+from __future__ import annotations
+
+from foretrace.model.costs._call import OpCall
+from foretrace.model.costs._cost import Cost, CostKind, moved, table
+from foretrace.model.costs.vllm import cache_write, gated, rotary
+
+
+def _norm(call: OpCall) -> Cost:
+    """rmsnorm (out, input, weight, eps, ...)."""
+    return moved([call.need(1), call.need(2)], [call.need(0)])
+
+
+KIND = CostKind(
+    {
+        **table("silu_and_mul gelu_and_mul gelu_tanh_and_mul", gated, "sgl_kernel::"),
+        "sgl_kernel::rmsnorm": _norm,
+        "sgl_kernel::rotary_embedding": rotary,
+        "sglang::store_cache": cache_write,
+    }
+)
