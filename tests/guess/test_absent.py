@@ -44,7 +44,6 @@ SHAPES = {
     "per step: mbu < 90%",
     "some aten::mm takes 8192x768 and 768x3072",
     "every aten::gelu takes 64x128x3072",
-    "in mlp_fwd: bound is not host",
     "per step: compute-bound",
     "gemm flops == 38.65 GFLOP each",
     "in mlp_fwd: gemm flops == 116 GFLOP",

@@ -47,6 +47,15 @@ def test_below_the_roof_with_the_cause_of_most_of_the_time(tmp_path: Path) -> No
     assert said(tmp_path, case_time(100, "compute", 60.0, "")) == "60% of compute"
 
 
+def test_a_lower_bound_stays_one(tmp_path: Path) -> None:
+    cases = (
+        case_time(60, "memory", 33.0, "at least 33% of HBM"),
+        case_time(40, "memory", 50.0, "50% of HBM, cause not in the trace"),
+    )
+    assert said(tmp_path, *cases) == "at least 33 to 50% of HBM"
+    assert said(tmp_path, case_time(100, "memory", 14.6, "about 14% of HBM")) == "about 14% of HBM"
+
+
 def test_causes_with_a_number_of_their_own_are_joined(tmp_path: Path) -> None:
     waves = [case_time(50, "compute", 55.0, f"55% of compute: last wave {n}% full") for n in (7, 9)]
     assert said(tmp_path, *waves) == "55% of compute: last wave partly full"
@@ -60,7 +69,7 @@ def test_few_blocks(tmp_path: Path) -> None:
 
 def test_small_kernels(tmp_path: Path) -> None:
     assert said(tmp_path, case_time(100, "latency", 1.0, "latency: only 2.1 kB")) == (
-        "latency: 10.0 us each on average"
+        "latency: mean 10.0 us"
     )
 
 
@@ -81,7 +90,8 @@ def test_two_bounds(tmp_path: Path) -> None:
 
 def test_copies_from_the_host_by_rate_and_memory(tmp_path: Path) -> None:
     path = tmp_path / "trace.json"
-    copied = memcpy("Memcpy HtoD (Pageable -> Device)", 10, 13_000)
-    path.write_text(json.dumps(Sketch().step().op("aten::copy_", copied).document()))
+    slow = memcpy("Memcpy HtoD (Pageable -> Device)", 10, 13_000)
+    fast = memcpy("Memcpy HtoD (Pinned -> Device)", 5, 250_000)
+    path.write_text(json.dumps(Sketch().step().op("aten::copy_", slow, fast).document()))
     (row,) = group_rows(ft.open(path, cache=False))
-    assert (row.name, row.limited_by) == ("copy HtoD", "1.3 GB/s, pageable")
+    assert (row.name, row.limited_by) == ("copy HtoD", "1.3 GB/s, pageable; 50 GB/s, pinned")

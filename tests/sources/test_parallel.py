@@ -8,6 +8,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -96,3 +97,13 @@ def test_keys_after_the_events_may_be_larger_than_the_tail(tmp_path: Path) -> No
     rows = [{"ph": "no event", "name": "x" * 40}] * 4000
     path.write_bytes(gz(body + b', "other": ' + json.dumps(rows).encode() + b"}"))
     assert "trace_truncated" not in read(path)["notes"]
+
+
+def test_absolute_times_stay_exact(tmp_path: Path) -> None:
+    """Writers of early 2024 gave times from 1970 on; the arguments beside them are plain floats."""
+    path = tmp_path / "t.json"
+    shifted = re.sub(rb'"ts": (\d+)\.(\d+)', rb'"ts": 170\g<1>.\g<2>', PLAIN)
+    path.write_bytes(gz(shifted))
+    answer = read(path)
+    assert "ts_precision" in answer["notes"]
+    assert "arg_type" not in answer["notes"]

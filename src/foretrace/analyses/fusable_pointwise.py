@@ -25,12 +25,11 @@ over the whole tensor ends a kernel. On an H200 the recorded pairs realise 30 to
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
 import numpy as np
-from msgspec import Struct
 
 from foretrace.analyses._common import (
     LISTED,
@@ -41,9 +40,9 @@ from foretrace.analyses._common import (
     ids,
     per,
     shortened,
-    tensor_text,
     within,
 )
+from foretrace.analyses._traffic import made, operands, traffic_of
 from foretrace.analyses.unfused_optimizer import optimizer_rows
 from foretrace.model.costs import Tensor
 from foretrace.model.intervals import Ints
@@ -59,12 +58,6 @@ FUSABLE = frozenset(_FUSABLE.split())
 POINTWISE = frozenset({"pointwise", "copy"})
 PRODUCTS = frozenset({"gemm", "gemv", "conv"})
 OPAQUE = PRODUCTS | {"attention"}
-# Results that have the size of the first operand, whatever else the kernel writes.
-LIKE_FIRST = frozenset({"normalization", "softmax"})
-# Write their operand without reading it.
-WRITERS = frozenset(
-    {"aten::fill_", "aten::zero_", "aten::normal_", "aten::uniform_", "aten::bernoulli_"}
-)
 # Kernels from a writer to its reader: RoPE adds q * cos to a product that is 4 kernels on, and the
 # RMSNorm of a Gemma multiplies by x 5 kernels after x was cast.
 REACH = 6
@@ -167,7 +160,7 @@ def _reads(left: Case, right: Case) -> bool:
 
 def _feeds(left: Case, right: Case) -> bool:
     """Whether a product makes one of several operands."""
-    several = len(_operands(right)) > 1
+    several = len(operands(right)) > 1
     return left.role in PRODUCTS and several and _operand(left, right) is not None
 
 
@@ -178,79 +171,9 @@ def _eats(left: Case, right: Case) -> bool:
 
 def _operand(left: Case, right: Case) -> Tensor | None:
     """The operand of the second that has exactly the size that the first one writes."""
-    made = _made(left)
-    found = (tensor for tensor, size in _operands(right) if size == made)
-    return next(found, None) if made else None
-
-
-def _made(case: Case) -> int:
-    """Bytes of the result; 0 for a scalar, whose size says nothing about who reads it."""
-    first = case.call.tensor(0) if case.call else None
-    if case.op in WRITERS and (first is None or not first.dims):
-        return 0
-    like_first = first is not None and case.role in LIKE_FIRST
-    return (first.bytes if first and like_first else case.bytes_written) or 0
-
-
-def _operands(case: Case) -> list[tuple[Tensor, int]]:
-    """The tensors that a kernel reads and their bytes, without scalars and expanded scalars."""
-    if case.call is None or case.op in WRITERS:
-        return []
-    given = (case.call.tensor(1),) if case.op == "aten::copy_" else case.call.every_tensor()
-    tensors = [tensor for tensor in given if tensor and tensor.dims]
-    tensors = [tensor for tensor in tensors if tensor.stored > 1 or tensor.elements == 1]
-    # a list of tensors has no recorded type: `cat` writes as many elements as it reads
-    width = (case.bytes_written or 0) // max(sum(tensor.elements for tensor in tensors), 1)
-    return [(tensor, tensor.bytes or tensor.elements * width) for tensor in tensors]
-
-
-class Traffic(Struct, frozen=True):
-    """What one kernel for a group must move, and the largest tensor that it need not."""
-
-    least: int
-    largest: int
-    name: str
-
-
-def _traffic(cases: Sequence[Case], products: Counter[int]) -> Traffic:
-    """`products` counts the products that wrote a tensor of some size before the group.
-
-    Operands of one shape from outside count as one tensor, or as many as products made of it. A
-    slice counts as part of the largest.
-    """
-    made: Counter[int] = Counter()
-    outside: Counter[tuple[Tensor, int]] = Counter()
-    read: dict[int, Tensor] = {}  # what is made and read inside, by size
-    for case in cases:
-        inside = made.copy()
-        for tensor, size in _operands(case):
-            if inside[size]:
-                inside[size] -= 1
-                read[size] = tensor
-            else:
-                outside[tensor, size] += 1
-        made[_made(case)] += 1
-    largest = max((size for tensor, size in outside), default=0)
-    least = sum(
-        size * min(times, products[size] or 1)
-        for (tensor, size), times in outside.items()
-        if size == largest or not _is_slice(tensor)
-    )
-    final = sum(case.bytes_written or 0 for case in cases if _made(case) not in read)
-    size = max(read, default=0)
-    maker = next((bare(case.op) for case in cases if _made(case) == size), "")
-    name = f"The {bytes_text(size)} intermediate that {maker} makes"
-    if (shown := read.get(size)) and shown.elements == shown.stored:
-        name += f" ({tensor_text(shown)})"
-    return Traffic(least + max(final, cases[-1].bytes_written or 0), size, name)
-
-
-def _is_slice(tensor: Tensor) -> bool:
-    """Whether it may be part of a tensor that is read anyway: half of a head, an item of a list."""
-    if not tensor.type:
-        return True
-    pairs = zip(tensor.dims, tensor.strides or (), strict=False)
-    return 1 + sum((size - 1) * abs(stride) for size, stride in pairs) > tensor.stored
+    written = made(left)
+    found = (tensor for tensor, size in operands(right) if size == written)
+    return next(found, None) if written else None
 
 
 def _group(trace: Trace, found: list[Ints]) -> dict[str, Any]:
@@ -259,7 +182,7 @@ def _group(trace: Trace, found: list[Ints]) -> dict[str, Any]:
     roles = {case.role for case in cases}
     near = order.case[max(int(first[0]) - REACH, 0) : int(first[-1])].tolist()
     before = [order.cases[number] for number in near]
-    traffic = _traffic(cases, Counter(_made(case) for case in before if case.role in PRODUCTS))
+    traffic = traffic_of(cases, Counter(made(case) for case in before if case.role in PRODUCTS))
     ns = int(order.length[np.concatenate(found)].sum())
     least_ns = max(bandwidth_ns(trace, traffic.least), SHORTEST_NS)
     return {

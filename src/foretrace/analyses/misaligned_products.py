@@ -24,7 +24,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from foretrace.analyses._common import LISTED, each, generation, listing, per, product_ns, together
+from foretrace.analyses._common import LISTED, each, faster_by, generation, listing, per, together
 from foretrace.model.costs import OpCall, Tensor
 from foretrace.model.order import Case
 from foretrace.model.trace import Trace
@@ -48,8 +48,9 @@ def _check(trace: Trace) -> Iterator[Finding]:
     if whole is None:
         return
     kernels = [_entry(trace, case) for case in whole.cases]
-    least = sum((product_ns(trace, case) or 0.0) * case.count for case in whole.cases)
-    saved = max(whole.ns - trace.order.per_step(least), 0)
+    saved = faster_by(trace, whole.cases)
+    at_peak = "At the card's peak the same arithmetic would save at most"
+    bound = f" {at_peak} {time_text(saved)}." if saved is not None else ""
     culprits = sorted({size for entry in kernels for size in entry["dimensions"].values()})
     products = f"{plural(whole.count, 'product')} {per(trace)}"
     unnamed = "" if trace.has("shapes") else " (record_shapes=True would name the dimension)"
@@ -61,8 +62,7 @@ def _check(trace: Trace) -> Iterator[Finding]:
         title = f"{sizes} {verb} of {kernels[0]['multiple_of']}: {products} with narrow loads"
     detail = (
         f"{_older(trace, kernels)}Total: {time_text(whole.ns)} {per(trace)}, "
-        f"{percent_text(whole.share)} of kernel time. At the card's peak the same arithmetic would "
-        f"save at most {time_text(saved)}."
+        f"{percent_text(whole.share)} of kernel time.{bound}"
     )
     repair = f"pad {_padding(kernels)}" if culprits else ""
     evidence = {

@@ -52,7 +52,7 @@ rms norm|norms = rmsnorm ; rms_norm = rmsnorm ; rmsnorms = rmsnorm
 batchnorm|batchnorms = native_batch_norm ; batch norm = native_batch_norm
 norms = normalization
 convolution|convolutions = conv
-sdpa = scaled_dot_product_attention ; flashattention|flash-attention = flash attention
+flashattention|flash-attention = flash attention
 flash attention = flash ; cudnn attention = cudnn ; flash kernels = flash
 memory-efficient|mem-efficient|efficient = mem_efficient
 memory|mem efficient = mem_efficient ; memory|mem efficient attention = mem_efficient

@@ -79,7 +79,7 @@ def _about(word: str, part: str) -> bool:
 
 def _is_kernel(word: str) -> bool:
     head = HEADS.get(word)
-    known = head.on_gpu if head else word in op_words()
+    known = head.kind == "kernel" if head else word in op_words()
     return known and word not in (*LINEAR_WORDS, *_EVERYDAY) and not word.startswith("kernel")
 
 

@@ -23,6 +23,7 @@ PART = 0.2  # of a group's time: a bound below is not worth a word
 MINOR = 0.02  # of the time of a bound: cases below do not widen its range
 _ROOFS = {"compute": "compute", "memory": "HBM"}
 _COUNTED = {"last wave": "last wave partly full", "only ": "short kernels"}
+_UNSURE = re.compile(r"(?:about|at least) (?=\d|under)")
 _BLOCKS = re.compile(r"([\d,]+) blocks? on (\d+) SMs")
 
 
@@ -84,6 +85,8 @@ def _near(roof: str, cases: Sequence[CaseTime]) -> str:
         return ""
     low, high = int(min(percents)), int(max(percents))
     span = f"{high}%" if low == high else f"{low} to {high}%"
+    unsure = [found[0] for each in cases if (found := _UNSURE.search(each.case.limited_by))]
+    span = f"{min(unsure)}{span}" if unsure else span  # "about" where there are both
     if low >= AT_ROOF:
         return f"at the {roof} roof ({span})"
     cause = _shared_cause(cases)
@@ -112,17 +115,24 @@ def _latency(cases: Sequence[CaseTime]) -> str:
         count = plural(high, "block") if low == high else f"{low} to {high} blocks"
         return f"{count} on {few[0][0][2]} SMs"
     mean = _time(cases) / sum(each.launches for each in cases)
-    return f"latency: {time_text(mean)} each on average"
+    return f"latency: mean {time_text(mean)}"
 
 
 def _copied(trace: Trace, rows: Ints) -> str:
-    """`1.3 GB/s, pageable` for memcpys between the host and a GPU; "" for others."""
+    """`1.3 GB/s, pageable` for memcpys between the host and a GPU; "" for others.
+
+    Copies from pageable and from pinned memory have rates of their own; the one that takes
+    more of the time comes first.
+    """
     gpu, host = trace.gpu, trace.host
-    names = [host.names[number] for number in np.unique(host.name[gpu.id[rows]]).tolist()]
-    decoded = [families.decode(name) for name in names]
-    memory = {side for each in decoded for side in (each.get("src"), each.get("dst"))}
-    kinds = sorted(side.lower() for side in memory if side in ("Pageable", "Pinned"))
-    moved, time = gpu.bytes[rows], int(gpu.length[rows].sum())
-    if not kinds or not time or bool((moved < 0).any()):
-        return ", ".join(kinds)
-    return f"{int(moved.sum()) / time:.3g} GB/s, {' and '.join(kinds)}"
+    name = host.name[gpu.id[rows]]
+    found = []
+    for number in np.unique(name).tolist():
+        decoded, mine = families.decode(host.names[number]), rows[name == number]
+        memory = {decoded.get("src"), decoded.get("dst")} & {"Pageable", "Pinned"}
+        time, moved = int(gpu.length[mine].sum()), gpu.bytes[mine]
+        if memory and time >= PART * int(gpu.length[rows].sum()):
+            known = time > 0 and not bool((moved < 0).any())
+            rate = f"{int(moved.sum()) / time:.3g} GB/s, " if known else ""
+            found.append((-time, rate + memory.pop().lower()))
+    return "; ".join(text for _, text in sorted(found))

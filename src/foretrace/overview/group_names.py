@@ -45,7 +45,7 @@ def _products(work: GroupWork) -> str:
 
 def _m(case: Case) -> int:
     """The rows of the first operand of `mm` and `addmm`; 0 for other ops and unrecorded sizes."""
-    place = {"aten::mm": 0, "aten::addmm": 1}.get(case.op)
+    place = {"aten::mm": 0, "aten::addmm": 1, "aten::_addmm_activation": 1}.get(case.op)
     tensor = case.call.tensor(place) if case.call and place is not None else None
     return tensor.dims[0] if tensor and len(tensor.dims) == 2 else 0
 

@@ -18,7 +18,9 @@ from foretrace.units import DASH, count_text, percent_text, plural, ratio_text, 
 
 def first_screen(root: str, found: LookSet, width: int = WIDTH) -> list[Section]:
     """What the traces are to each other, a row for each, and how to see more: at most 25 lines."""
-    head, rows = _head(root, found), [_verdict(look, root) for look in found.traces]
+    head, ranks = _head(root, found), ["rank"] if found.job else []
+    rows = [_verdict(look, root, bool(ranks)) for look in found.traces]
+    words = (0, len(ranks) + 4, len(ranks) + 5)
     more = f"more: --all; one trace: foretrace look {shlex.quote(_example(found))}"
     shown = len(rows)
     while True:
@@ -27,9 +29,9 @@ def first_screen(root: str, found: LookSet, width: int = WIDTH) -> list[Section]
             head.title,
             labelled=head.labelled,
             bullets=_warnings(root, found)[:BANNER],
-            head=["trace", "rank", "kernels", "gpu busy", "busy", "bound", "do first"],
+            head=["trace", *ranks, "kernels", "gpu busy", "busy", "bound", "do first", "at most"],
             rows=rows[:shown],
-            left=(0, 5, 6),
+            left=words,
             after=left,
         )
         page = [table, Section("", [more])]
@@ -38,10 +40,16 @@ def first_screen(root: str, found: LookSet, width: int = WIDTH) -> list[Section]
         shown -= 1
 
 
-def _verdict(look: Look, root: str) -> list[str]:
+def _verdict(look: Look, root: str, ranked: bool) -> list[str]:
     rank, _, _, kernels, time, busy, _ = _numbers(look)
-    judged = look.verdict
-    return [_label(look.trace.path, root), rank, kernels, time, busy, judged.bound, judged.first]
+    name = _label(look.trace.path, root).removesuffix(".gz").removesuffix(".json")
+    repairs = (each for each in look.findings if each.repair)
+    first = next((each for each in repairs if look.verdict.first.startswith(each.repair)), None)
+    # the page of the trace says how
+    what = first.repair.partition(" (")[0] if first else DASH
+    saves = time_text(first.at_most_ns if first else None)
+    ranks = [rank] if ranked else []
+    return [name, *ranks, kernels, time, busy, look.verdict.bound, what, saves]
 
 
 def _warnings(root: str, found: LookSet) -> list[tuple[str, str]]:

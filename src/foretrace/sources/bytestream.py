@@ -33,6 +33,10 @@ _UNPACKED = 12  # 48 recorded and public traces unpack to 4 to 29 times their si
 Watch = Callable[[int, int], None]  # bytes read, of how many
 
 
+def unwatched(done: int, size: int) -> None:
+    """Nobody waits for this read."""
+
+
 class ByteStream(Struct):
     """Blocks of plain bytes, the first at byte `start` of the document.
 
@@ -46,7 +50,7 @@ class ByteStream(Struct):
 
 
 def open_stream(
-    path: str, limits: Limits, ledger: LedgerBuilder, watch: Watch = lambda done, size: None
+    path: str, limits: Limits, ledger: LedgerBuilder, watch: Watch = unwatched
 ) -> ByteStream:
     """Open `path` (`-` is stdin, `a.zip::member` one member) and peel its containers off."""
     label = "<stdin>" if path == "-" else path
@@ -55,7 +59,7 @@ def open_stream(
     handle = _open_regular(archive if inside else path)
     size = 0 if path == "-" else os.fstat(handle.fileno()).st_size
     if inside:
-        raw, first = _zip_member(handle, archive, member, limits), ZIP
+        raw, first = _zip_member(handle, archive, member, limits, watch), ZIP
     else:
         raw = _read(handle, label, lambda done: watch(done, size))
         first = next(raw, b"")
@@ -161,7 +165,11 @@ def _unzip(
 
 
 def _zip_member(
-    handle: IO[bytes], label: str, member: str | None, limits: Limits
+    handle: IO[bytes],
+    label: str,
+    member: str | None,
+    limits: Limits,
+    watch: Watch = unwatched,
 ) -> Iterator[bytes]:
     import zipfile  # brings bz2, lzma and shutil
 
@@ -171,12 +179,13 @@ def _zip_member(
         if name not in names:
             what = f"contains {len(names)} members: {', '.join(names[:8])}"
             raise TraceError("E_ZIP", label, what, hint=f"choose one: {label}::MEMBER")
-        ratio = Ratio(label, limits)
-        ratio.taken = archive.getinfo(name).compress_size
+        ratio, info = Ratio(label, limits), archive.getinfo(name)
+        ratio.taken = info.compress_size
         try:
             with archive.open(name) as opened:
                 while block := opened.read(BLOCK):
                     ratio.add(len(block))
+                    watch(ratio.given, info.file_size)
                     yield block
         except (zipfile.BadZipFile, zlib.error, RuntimeError, EOFError) as error:
             what = f"damaged or locked zip member ({error})"

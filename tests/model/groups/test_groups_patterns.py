@@ -158,6 +158,7 @@ def test_kv_cache_by_the_sizes_of_a_cat(tmp_path: Path) -> None:
         ("triton_red_fused__to_copy_add_mean_mul_pow_rsqrt_0", "RMSNorm"),
         ("triton_red_fused_add_mean_mul_pow_rsqrt_sub_0", "normalization"),
         ("triton_poi_fused__scaled_dot_product_cudnn_attention_cat_cos_mul_neg_sin_4", "RoPE"),
+        ("triton_poi_fused__unsafe_view_add_cat_mul_neg_split_transpose_view_1", "RoPE"),
         ("triton_poi_fused__unsafe_view_add_3", "pointwise"),
         ("triton_poi_fused_addmm_relu_1", "ReLU"),
         ("triton_red_fused_embedding_dense_backward_nll_loss_forward_sum_1", "reductions"),

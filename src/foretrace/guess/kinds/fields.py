@@ -23,8 +23,7 @@ def _judge(window: Window, query: Query) -> Measurement:
     found = kernels(window, query.what)
     if "trait" in query.args:
         answers = [_fits(window, row, query.args["trait"]) for row in found.sure]
-        shorts = [window.evidence.operation(row).ident.short for row in found.sure]
-        return judged(found, query, answers, shorts)
+        return judged(found, query, answers, _shown(window, found.sure, query.args["trait"]))
     field: Field = query.args["field"]
     compare, wanted = query.args.get("compare"), query.args.get("value")
     values = [value_of(window.evidence, row, field) for row in found.sure]
@@ -46,6 +45,15 @@ def _complete(query: Query) -> Query:
 def select_any(window: Window, selector: Selector) -> bool:
     """Whether the window has such a kernel."""
     return bool(select(window, selector).sure)
+
+
+def _shown(window: Window, rows: list[int], trait: Selector) -> list[str]:
+    """The names of kernels, with the bound where the prediction is about that."""
+    shorts = [window.evidence.operation(row).ident.short for row in rows]
+    if not any(part.kind == "bound" for part in trait.traits):
+        return shorts
+    bounds = window.evidence.trace.work_bounds
+    return [f"{short} {bounds[row]}" for row, short in zip(rows, shorts, strict=True)]
 
 
 def _fits(window: Window, row: int, trait: Selector) -> bool | None:
@@ -74,9 +82,11 @@ def judged(
     if verdict == "unknown":
         lacking = "not every one states it" if answers else f"no {selector.text} to judge"
         why = found.why(selector) if found.unclear else lacking
-    pairs = zip(found.sure, answers, strict=True)
-    breaks = [row for row, answer in pairs if answer is (quantifier == "no")]
-    return Measurement(verdict, measured, why, rows=breaks or found.sure)
+    triples = zip(found.sure, answers, texts, strict=True)
+    breaks = [(row, text) for row, answer, text in triples if answer is (quantifier == "no")]
+    if verdict == "miss" and 0 < len(breaks) < len(texts):
+        measured = f"{tally([text for _, text in breaks])} (of {len(texts)} {selector.text})"
+    return Measurement(verdict, measured, why, rows=[row for row, _ in breaks] or found.sure)
 
 
 KIND = GuessKind(

@@ -35,8 +35,13 @@ class GpuWork(Struct, frozen=True, dict=True):
 
     @cached_property
     def ops(self) -> frozenset[str]:
-        """Names in the path as plain words: `aten::_fused_adamw_` is `fused_adamw`."""
-        return frozenset(plain(name) for name in self.path if not name.startswith("triton_"))
+        """Names in the path as plain words: `aten::_fused_adamw_` is `fused_adamw`.
+
+        Without an op in the path (a graph's kernels have none), the op that the name states.
+        """
+        stated = str(self.id.get("op") or "").partition(" ")[0]
+        names = self.path if any("::" in name for name in self.path) else (*self.path, stated)
+        return frozenset(plain(name) for name in names if not name.startswith("triton_"))
 
     @cached_property
     def origins(self) -> frozenset[str]:

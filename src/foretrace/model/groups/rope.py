@@ -16,14 +16,14 @@ from foretrace.model.groups._group import (
 
 _KERNEL = word_test(r"rope|rotary")
 _CLASS = word_test(r"Rotary|RoPE")
-_ROTATES = words("cat mul neg")
+_ROTATES = words("add cat mul neg")
 _TABLES = words("cos sin")
 
 
 def _test(work: GpuWork) -> object:
     if work.origins:
-        turned = work.origins >= _ROTATES or {"cat", "mul"} <= work.origins
-        return turned and work.origins & _TABLES and not work.reduces
+        turned = {"cat", "mul"} <= work.origins and work.origins & _TABLES
+        return (turned or work.origins >= _ROTATES) and not work.reduces
     if _CLASS(work.module):
         return work.role not in PRODUCTS
     return _KERNEL(work.words) or any(_KERNEL(op) for op in work.ops)

@@ -75,7 +75,8 @@ def _args(found: Any, ledger: LedgerBuilder) -> Args | None:
     for key, value in found.items():
         attribute = ARG_FIELDS.get(key) or _LOWER.get(key.lower())
         if attribute is not None and value is not None:
-            setattr(args, attribute, _fit(value, Args.__annotations__[attribute], ledger))
+            number = float(value) if isinstance(value, Decimal) else value  # only times are exact
+            setattr(args, attribute, _fit(number, Args.__annotations__[attribute], ledger))
     return args
 
 

@@ -1,0 +1,95 @@
+"""What one kernel in place of several must still move: operands from outside, results for outside.
+
+A trace records the sizes of operands, not which tensor is which. Where two tensors may be one, they
+count as one, so that the traffic is the least there can be.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from foretrace.analyses._common import bare, tensor_text
+from foretrace.model.costs import Tensor
+from foretrace.model.order import Case
+from foretrace.units import bytes_text
+
+# Results that have the size of the first operand, whatever else the kernel writes.
+LIKE_FIRST = frozenset({"normalization", "softmax"})
+# Write their operand without reading it.
+WRITERS = frozenset(
+    {"aten::fill_", "aten::zero_", "aten::normal_", "aten::uniform_", "aten::bernoulli_"}
+)
+
+
+def made(case: Case) -> int:
+    """Bytes of the result; 0 for a scalar, whose size says nothing about who reads it."""
+    first = case.call.tensor(0) if case.call else None
+    if case.op in WRITERS and (first is None or not first.dims):
+        return 0
+    like_first = first is not None and case.role in LIKE_FIRST
+    return (first.bytes if first and like_first else case.bytes_written) or 0
+
+
+def operands(case: Case) -> list[tuple[Tensor, int]]:
+    """The tensors that a kernel reads and their bytes, without scalars and expanded scalars."""
+    if case.call is None or case.op in WRITERS:
+        return []
+    given = (case.call.tensor(1),) if case.op == "aten::copy_" else case.call.every_tensor()
+    tensors = [tensor for tensor in given if tensor and tensor.dims]
+    tensors = [tensor for tensor in tensors if tensor.stored > 1 or tensor.elements == 1]
+    # a list of tensors has no recorded type: `cat` writes as many elements as it reads
+    width = (case.bytes_written or 0) // max(sum(tensor.elements for tensor in tensors), 1)
+    return [(tensor, tensor.bytes or tensor.elements * width) for tensor in tensors]
+
+
+class Traffic(Struct, frozen=True):
+    """What one kernel for a group must move, and the largest tensor that it need not."""
+
+    least: int
+    largest: int
+    name: str
+
+
+def traffic_of(cases: Sequence[Case], products: Counter[int]) -> Traffic:
+    """`products` counts the products that wrote a tensor of some size before the group.
+
+    Operands of one shape from outside count as one tensor, or as many as products made of it. A
+    slice counts as part of the largest.
+    """
+    inside: Counter[int] = Counter()
+    outside: Counter[tuple[Any, ...]] = Counter()
+    read: dict[int, Tensor] = {}  # what is made and read inside, by size
+    for case in cases:
+        free = inside.copy()
+        for tensor, size in operands(case):
+            if free[size]:
+                free[size] -= 1
+                read[size] = tensor
+            else:
+                outside[tensor.dims, tensor.type, _is_slice(tensor), size] += 1
+        inside[made(case)] += 1
+    largest = max((size for *_, size in outside), default=0)
+    least = sum(
+        size * min(times, products[size] or 1)
+        for (*_, part, size), times in outside.items()
+        if size == largest or not part
+    )
+    final = sum(case.bytes_written or 0 for case in cases if made(case) not in read)
+    size = max(read, default=0)
+    maker = next((bare(case.op) for case in cases if made(case) == size), "")
+    name = f"The {bytes_text(size)} intermediate that {maker} makes"
+    if (shown := read.get(size)) and shown.elements == shown.stored:
+        name += f" ({tensor_text(shown)})"
+    return Traffic(least + max(final, cases[-1].bytes_written or 0), size, name)
+
+
+def _is_slice(tensor: Tensor) -> bool:
+    """Whether it may be part of a tensor that is read anyway: half of a head, an item of a list."""
+    if not tensor.type:
+        return True
+    pairs = zip(tensor.dims, tensor.strides or (), strict=False)
+    return 1 + sum((size - 1) * abs(stride) for size, stride in pairs) > tensor.stored
