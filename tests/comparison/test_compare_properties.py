@@ -134,7 +134,9 @@ def host_parts(found: Comparison) -> list[float]:
     """What the sentence about the host's net says: the parts by size, then the net; a saving is
     positive.
     """
-    sentence = next((line for line in found.changed if line.startswith("Host time by part")), "")
+    sentence = next(
+        (line for line in found.changed if line.startswith("Profiled host time by part")), ""
+    )
     said = re.findall(r"(saves?|costs?) ([\d.,]+) (ns|us|ms|s)\b", sentence)
     net = re.findall(r"(net) ([\d.,]+) (ns|us|ms|s) (?:less|more)", sentence)
     sizes = {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}
@@ -172,6 +174,13 @@ def no_saving_exceeds_its_time(found: Comparison) -> None:
     assert (found.verdict.saves_at_most_ns or 0) <= max(found.bare_wall_ns.a or 0, longest(found.a))
 
 
+def fits_the_first_screen(found: Comparison) -> None:
+    for width in (80, 200):
+        lines = comparison_text(found, 12, width=width).splitlines()
+        assert len(lines) <= 25
+        assert max(map(len, lines)) <= width
+
+
 def longest(side: Side) -> float:
     return max(side.pace.median or 0, side.gpu.median or 0)
 
@@ -182,6 +191,7 @@ def test_recorded_pairs_mirror(a: str, b: str) -> None:
     is_mirror(there, back)
     accounts_for_everything(there)
     no_saving_exceeds_its_time(there)
+    fits_the_first_screen(there)
     host_parts_add_up(there)
 
 
@@ -196,7 +206,7 @@ def test_public_pairs_mirror(a: str, b: str) -> None:
     is_mirror(there, compare(second, first))
     accounts_for_everything(there)
     no_saving_exceeds_its_time(there)
-    assert len(comparison_text(there, 12).splitlines()) <= 25
+    fits_the_first_screen(there)
 
 
 @pytest.mark.public

@@ -15,29 +15,31 @@ from msgspec import Struct
 from foretrace.comparison.fusion import Fusion, spent, total
 from foretrace.comparison.kernels import KernelPair, KernelTable, WorkPart, differences
 from foretrace.comparison.launched import Kernel
-from foretrace.units import change_text, count_text, plural
+from foretrace.units import change_text, count_text, plural, time_text
 
 BACKENDS = {"cublas": "cuBLAS", "cudnn": "cuDNN"}
 BACKENDS |= {"inductor": "Inductor", "liger": "Liger", "triton": "Triton"}
 COPY = "memcpy/memset"
+OTHER = ("another kernel", "other kernels")
 FUSED = {"epilogue": "in the epilogue of the GEMM", "merged": "in one GEMM"}
 MOST_GROUPS = 3  # that name one change
-MINOR = 0.1  # of the time of a change: groups below it are not part of its name
-SHOWN = 0.01  # of the GPU time: a same kernel whose time changed by less has no row of its own
+MINOR = 0.05  # of the time of a change: groups below it are not part of its name
+SHOWN = 0.01  # of a time: three digits are shown, so less is not missed
 
 
 class WorkChange(Struct, frozen=True):
     """GPU work of A and what stands in its place in B, per unit; the same in `times` places.
 
-    `a` and `b` count operations, `copies_a` and `copies_b` the memcpys and memsets among them.
-    `fate` is same, changed (one for one), replaced, removed or added. `how` says what differs.
-    `ops` are the ops above the work.
+    `even` where all places have as many. `a` and `b` count operations, `copies_a` and `copies_b`
+    the memcpys and memsets among them. `fate` is same, changed (one for one), replaced, removed or
+    added. `how` says what differs. `ops` are the ops above the work.
     """
 
     group: str
     fate: str
     how: str
     times: int
+    even: bool
     a: int
     b: int
     copies_a: int
@@ -55,8 +57,11 @@ class WorkChange(Struct, frozen=True):
     def text(self) -> str:
         """`RMSNorm x 25: 8 kernels to 1, 545 to 162 us (fused by Inductor)`."""
         name = f"{self.group} x {count_text(self.times)}" if self.times > 1 else self.group
+        in_all = "" if self.even else " in all"
         how = f" ({self.how})" if self.how else ""
-        return f"{name}: {self.counts}, {change_text(self.ns_a, self.ns_b)}{how}"
+        same = time_text(self.ns_a) == time_text(self.ns_b)
+        times = time_text(self.ns_a) if same else change_text(self.ns_a, self.ns_b)
+        return f"{name}: {self.counts}{in_all}, {times}{how}"
 
     @property
     def kernels(self) -> tuple[int, int]:
@@ -69,17 +74,13 @@ class WorkChange(Struct, frozen=True):
         return self._each(self.copies_a, self.copies_b)
 
     def _each(self, a: int, b: int) -> tuple[int, int]:
-        counts = (self.a, self.b, self.copies_a, self.copies_b)
-        places = self.times if all(count % self.times == 0 for count in counts) else 1
-        return a // places, b // places
+        return (a // self.times, b // self.times) if self.even else (a, b)
 
     @property
     def counts(self) -> str:
         """`8 kernels to 1`; memcpys and memsets follow."""
-        kernels = [_count(*self.kernels, "kernel", "kernels")] if any(self.kernels) else []
-        return ", ".join(
-            [*kernels, *([_count(*self.copies, COPY, COPY)] if any(self.copies) else [])]
-        )
+        counted = ((self.kernels, "kernel", "kernels"), (self.copies, COPY, COPY))
+        return ", ".join(_count(a, b, *what) for (a, b), *what in counted if a or b)
 
 
 def _count(a: int, b: int, one: str, many: str) -> str:
@@ -98,24 +99,44 @@ def saved_ns(changes: Iterable[WorkChange], ops: Collection[str]) -> int:
 
 
 def _changed(parts: Sequence[WorkPart]) -> list[WorkChange]:
-    """One row for all places with one kind of work and one kind of change."""
-    by_kind: defaultdict[tuple[str, str, str], list[WorkPart]] = defaultdict(list)
+    """One row for all places with one kind of work."""
+    by_label: defaultdict[str, list[WorkPart]] = defaultdict(list)
     for part in parts:
-        by_kind[_label(part), _fate(part), _kind(part)].append(part)
-    return [_row(fate, kind, members) for (_, fate, kind), members in by_kind.items()]
+        fused = part.fusion is not None or part.undone is not None
+        by_label[_label(part.a, part.b, fused=fused)].append(part)
+    return [_row(label, members) for label, members in by_label.items()]
 
 
-def _row(fate: str, kind: str, parts: Sequence[WorkPart]) -> WorkChange:
+def _row(label: str, parts: Sequence[WorkPart]) -> WorkChange:
     a = tuple(each for part in parts for each in part.a)
     b = tuple(each for part in parts for each in part.b)
-    details = {_detail(part) for part in parts}
-    several = "launched differently" if kind == "same kernel" else ""
-    how = ", ".join(filter(None, (kind, details.pop() if len(details) == 1 else several)))
-    group = _label(WorkPart(a, b, parts[0].fusion, parts[0].undone), MOST_GROUPS)
+    names, fates = _names(a, b), {_fate(part) for part in parts}
+    group = ", ".join(names) if names[0] == label else label
+    fate = fates.pop() if len(fates) == 1 else "replaced"
     ops = frozenset(op for each in (*a, *b) for op in each.path)
     old, new = (sum(not each.is_kernel for each in side) for side in (a, b))
-    times = len(parts)
-    return WorkChange(group, fate, how, times, len(a), len(b), old, new, spent(a), spent(b), ops)
+    even = len({_sizes(part) for part in parts}) == 1
+    counts = (len(parts), even, len(a), len(b), old, new)
+    return WorkChange(group, fate, _how(parts), *counts, spent(a), spent(b), ops)
+
+
+def _sizes(part: WorkPart) -> tuple[int, ...]:
+    kernels = (sum(each.is_kernel for each in side) for side in (part.a, part.b))
+    return (*kernels, len(part.a), len(part.b))
+
+
+def _how(parts: Sequence[WorkPart]) -> str:
+    """What differs: in full where all places agree, else the kinds of change."""
+    kinds, fates = sorted({_kind(part) for part in parts}), {_fate(part) for part in parts}
+    if len(kinds) > 1:
+        found = [f"in part {kind}" for kind in kinds if "fused" in kind or kind in FUSED.values()]
+        found += ["other kernels"] if any(kind in OTHER for kind in kinds) else []
+        return ", ".join(
+            [*found, *(f"some {fate}" for fate in ("removed", "added") if fate in fates)]
+        )
+    details = {_detail(part) for part in parts}
+    several = "launched differently" if kinds == ["same kernel"] else ""
+    return ", ".join(filter(None, (*kinds, details.pop() if len(details) == 1 else several)))
 
 
 def _same(rows: Sequence[KernelPair], gpu_ns: float) -> list[WorkChange]:
@@ -134,26 +155,31 @@ def _same_row(group: str, how: str, rows: Sequence[KernelPair]) -> WorkChange:
     a, b = total([row.spent_a for row in rows]), total([row.spent_b for row in rows])
     ops = frozenset(op for row in rows for op in row.kernel.path)
     copies = sum(row.count for row in rows if not row.kernel.is_kernel)
-    return WorkChange(group, fate, how, 1, count, count, copies, copies, a, b, ops)
+    return WorkChange(group, fate, how, 1, True, count, count, copies, copies, a, b, ops)
 
 
-def _label(part: WorkPart, most: int = 1) -> str:
-    """What the work is called; both names where other work took a place."""
-    a, b = _groups(part.a), _groups(part.b)
-    fused = part.fusion is not None or part.undone is not None
-    if fused or not a or not b or a[0] == b[0]:
-        # the side with more kernels, or more time, names what the other holds in one kernel
-        return ", ".join((a if max(part.a, part.b, key=_weight) is part.a else b)[:most])
-    return f"{a[0]} to {b[0]}"
+def _label(a: Sequence[Kernel], b: Sequence[Kernel], *, fused: bool) -> str:
+    """What the work is mostly called; both names where other work took a place."""
+    old, new = _groups(a), _groups(b)
+    if fused or not old or not new or old[0] == new[0]:
+        return _names(a, b)[0]
+    return f"{old[0]} to {new[0]}"
+
+
+def _names(a: Sequence[Kernel], b: Sequence[Kernel]) -> list[str]:
+    """By the side with more kernels, or more time: the other holds several names in one kernel."""
+    return _groups(max(a, b, key=_weight))
 
 
 def _groups(work: Sequence[Kernel]) -> list[str]:
-    """The groups of some work, the longest first, without small ones."""
+    """The groups of some work, the longest first; small ones are an ellipsis."""
     times: Counter[str] = Counter()
     for each in work:
         times[each.group] += each.length_ns or 0
     ranked = sorted(times.items(), key=lambda item: (-item[1], item[0]))
-    return [name for name, ns in ranked if ns >= MINOR * times.total()]
+    names = [name for name, ns in ranked if ns >= MINOR * times.total()][:MOST_GROUPS]
+    left_out = times.total() - sum(times[name] for name in names)
+    return [*names, "…"] if left_out > SHOWN * times.total() else names
 
 
 def _weight(work: Sequence[Kernel]) -> tuple[int, int]:

@@ -3,8 +3,8 @@
 What `replaced` joined counts as a fusion when the trace shows one of four signs:
 
 - `name`: the kernels of B are Inductor's, and their names list ops that the kernels of A ran.
-- `place`: a Triton kernel, an attention, norm, softmax or optimizer kernel runs, with few others,
-  where A had more kernels of the roles that it can hold.
+- `place`: a Triton kernel, or an attention, norm, softmax or optimizer kernel of the same group,
+  runs, with few others, where A had more kernels of the roles that it can hold.
 - `epilogue`, `merged`: as `absorbed` says.
 
 Times and counts are those of the whole replacement: every kernel, memcpy and memset of both sides.
@@ -15,7 +15,7 @@ kernels of A wrote for each other, once written and once read.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 from msgspec import Struct
@@ -132,11 +132,22 @@ def _sign(before: Sequence[Kernel], after: Sequence[Kernel], sign: str) -> str:
         return sign
     if any(map(ops_in_name, after)):
         return "name" if _named(before, after) else ""
-    holders = [each for each in after if _whole(each)]
+    work = _main_group(before)
+    holders = [
+        each for each in after if each.family in TRITON or (_whole(each) and each.group == work)
+    ]
     held = all(any(can_hold(each, kernel) for each in holders) for kernel in before)
     crowded = len(after) > max(CROWD, len(before) // MANY)
     known = all(each.op is not None and each.family not in COMPILED for each in before)
     return "place" if held and known and not crowded else ""
+
+
+def _main_group(work: Sequence[Kernel]) -> str:
+    """The group that takes most of the time."""
+    times: Counter[str] = Counter()
+    for each in work:
+        times[each.group] += each.length_ns or 0
+    return max(times, key=lambda group: (times[group], group))
 
 
 def _whole(kernel: Kernel) -> bool:

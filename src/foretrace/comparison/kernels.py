@@ -5,7 +5,7 @@ added.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -14,7 +14,7 @@ from foretrace.comparison.align import Alignment, Pair, align, pair_by_place
 from foretrace.comparison.fusion import Fusion, fusion_of, spent, summed
 from foretrace.comparison.launched import Kernel
 from foretrace.comparison.measure import Change, Sample, measured
-from foretrace.comparison.replaced import Replacement, by_group, replacements
+from foretrace.comparison.replaced import Replacement, by_group, replacements, unlike_groups
 from foretrace.schema.documents.compare import LaunchConfig
 
 
@@ -83,7 +83,8 @@ class KernelTable(Struct, frozen=True):
 def compare_kernels(a: Sequence[Kernel], b: Sequence[Kernel]) -> KernelTable:
     """Align the GPU work of two typical repeats."""
     found = align(a, b)
-    replaced = [part for each in replacements(found) for part in _divided(found, each)]
+    unlike = unlike_groups(found)
+    replaced = [part for each in replacements(found) for part in _divided(found, each, unlike)]
     parts = tuple(_part(found, each) for each in replaced)
     why_gone, why_new = dict[int, str](), dict[int, str]()
     for part, at in zip(parts, replaced, strict=True):
@@ -116,11 +117,11 @@ def compare_kernels(a: Sequence[Kernel], b: Sequence[Kernel]) -> KernelTable:
     )
 
 
-def _divided(found: Alignment, at: Replacement) -> list[Replacement]:
+def _divided(found: Alignment, at: Replacement, unlike: Container[str]) -> list[Replacement]:
     """By group, unless one side fused the other's work: a fused kernel has one group for all."""
     part = _part(found, at)
     divisible = at.sign == "place" and part.fusion is None and part.undone is None
-    return by_group(at, found) if divisible else [at]
+    return by_group(at, found, unlike) if divisible else [at]
 
 
 def _part(found: Alignment, at: Replacement) -> WorkPart:

@@ -67,24 +67,31 @@ def replacements(found: Alignment) -> list[Replacement]:
     return [_replacement(members, signs) for members in parts.groups()]
 
 
-def by_group(part: Replacement, found: Alignment) -> list[Replacement]:
-    """A replacement in parts: groups that both sides have, then all others."""
+def by_group(part: Replacement, found: Alignment, unlike: Container[str]) -> list[Replacement]:
+    """A replacement in parts: one for each group that both sides have here, or that both sides
+    have in work that is not the same (`unlike`); the others took each other's place.
+    """
     groups_a, groups_b = {found.a[i].group for i in part.a}, {found.b[j].group for j in part.b}
-    shared = sorted(groups_a & groups_b)
-    rest = Replacement(
-        tuple(i for i in part.a if found.a[i].group not in shared),
-        tuple(j for j in part.b if found.b[j].group not in shared),
-        part.sign,
+    own = sorted(
+        each for each in groups_a | groups_b if each in unlike or each in groups_a & groups_b
     )
-    same = [
+    chosen = [{group} for group in own] + [(groups_a | groups_b) - {*own}]
+    every = (
         Replacement(
-            tuple(i for i in part.a if found.a[i].group == group),
-            tuple(j for j in part.b if found.b[j].group == group),
+            tuple(i for i in part.a if found.a[i].group in names),
+            tuple(j for j in part.b if found.b[j].group in names),
             part.sign,
         )
-        for group in shared
-    ]
-    return [*same, rest] if rest.a or rest.b else same
+        for names in chosen
+    )
+    return [each for each in every if each.a or each.b]
+
+
+def unlike_groups(found: Alignment) -> frozenset[str]:
+    """Groups of which both sides have work that is not the same."""
+    a = {found.a[i].group for i in (*found.left_a, *(i for i, _ in found.changed))}
+    b = {found.b[j].group for j in (*found.left_b, *(j for _, j in found.changed))}
+    return frozenset(a & b)
 
 
 class _Parts:

@@ -94,6 +94,11 @@ class MatmulParser(NameParser):
             words += f", {tile[2]} deep along K per step"
         self.put(text, field, tile, words, certainty)
 
+    def put_row_tile(self, text: str, tile: list[int]) -> None:
+        """The same by a library that is row-major, as PyTorch is: rows, output features, depth."""
+        words = f"one block computes {tile[0]} rows (tokens) x {tile[1]} output features"
+        self.put(text, "tile", tile, f"{words}, {tile[2]} deep along K per step")
+
     def put_pair(self, text: str) -> None:
         """`128x64`, then `64x3`: the tile, then the depth of a slice of K and those in flight."""
         first, second = shape(text)

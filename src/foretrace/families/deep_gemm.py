@@ -13,7 +13,6 @@ where the number is not one that is known, only what stands in front is read.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import takewhile
 
 from foretrace.families import _cpp, _dtypes, _words
@@ -91,14 +90,9 @@ def _sizes(r: MatmulParser, texts: list[str], grouped_first: bool, whole: bool) 
             r.put(text, f"shape_{letter}", size, f"{letter.upper()} = {{}}, fixed when compiled")
     at = 4 if grouped_first else 3
     if whole and len(sizes) >= 7:
-        _tile(r, texts[at : at + 3], sizes[at : at + 3])
+        r.put_row_tile(", ".join(texts[at : at + 3]), sizes[at : at + 3])
         place = 3 if grouped_first else 6
         r.put(texts[place], "groups", sizes[place], "number of groups, such as experts")
-
-
-def _tile(r: MatmulParser, texts: Sequence[str], tile: list[int]) -> None:
-    words = f"one block computes {tile[0]} rows (tokens) x {tile[1]} output features"
-    r.put(", ".join(texts), "tile", tile, f"{words}, {tile[2]} deep along K per step")
 
 
 def _types(r: MatmulParser, args: tuple[str, ...], base: str, kind: str) -> None:
@@ -116,7 +110,7 @@ def _prenorm(name: str, cpp: _cpp.Cpp, arch: str) -> KernelId:
     r = _start(name, cpp, "gemm", meaning, arch)
     sizes = [_cpp.integer(text) or 0 for text in cpp.args]
     if len(sizes) >= 6:
-        _tile(r, cpp.args[2:5], sizes[2:5])
+        r.put_row_tile(", ".join(cpp.args[2:5]), sizes[2:5])
         r.put(cpp.arg(5), "splits", sizes[5], "K in {} parts")
     r.put(cpp.base, "math_dtype", "tf32", "multiplied as {}")
     return r.done("gemm", joined("DeepGEMM prenorm", arch, times(r.get("tile")), "tf32"))

@@ -116,7 +116,7 @@ def _flags(r: MatmulParser, kernel: str, texts: tuple[str, ...]) -> None:
     values = [value for text in texts if (value := _cpp.boolean(text)) is not None]
     fields = FLAGS.get((kernel, len(values)), ())
     for field, value, text in zip(fields, values, texts, strict=False):
-        r.put(text, field, value, MEANINGS[field] if value else f"no {MEANINGS[field]}")
+        r.put(text, field, value, MEANINGS[field] if value else f"not: {MEANINGS[field]}")
 
 
 def _decode3(name: str) -> KernelId | None:

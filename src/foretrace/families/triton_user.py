@@ -106,7 +106,7 @@ def _ogs(name: str, found: dict[str, str]) -> KernelId:
     r.put(found["base"], "lib", "triton_kernels matmul_ogs", "triton_kernels")
     r.put(found["layout"], "layout", found["layout"], "layouts of the operands")
     r.put_groups(found, _OGS_TYPES)
-    r.put_tile(found["tile"], shape(found["tile"]))
+    r.put_row_tile(found["tile"], shape(found["tile"]))
     r.put_groups(found, "split  {}  split_k  number  K in {} pieces")
     rest = [word for word in found["rest"].split("_") if word in EPILOGUES]
     if rest:

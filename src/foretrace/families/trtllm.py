@@ -114,7 +114,9 @@ def _decode_gemm(name: str) -> KernelId | None:
     for key, field, meaning in GEMM_TYPES:
         text = found[key] or found["a"]
         r.put(text, field, TYPES[text], f"{meaning}: {TYPES[text]}")
-    r.put_tile(f"t{found['tile']}", shape(found["tile"]))
+    # the operands are swapped where the result is written transposed
+    put_tile = r.put_tile if "_transOut" in found["rest"] else r.put_row_tile
+    put_tile(f"t{found['tile']}", shape(found["tile"]))
     r.put_groups(found.groupdict(), GEMM_SHAPES)
     _gemm_rest(r, found["rest"].strip("_").split("_"))
     kind = found["kind"].replace("gemm", "GEMM")

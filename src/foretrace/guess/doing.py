@@ -89,7 +89,15 @@ def performed(
         more += [_EPILOGUES[word] for word in _words(ident.get("epilogue")) if word in _EPILOGUES]
     if role == "attention" and ident.family.startswith(_ONE_KERNEL_ATTENTION):
         more += ATTENTION_DOES
-    return frozenset([*ops, *more])
+    return frozenset([*ops, *more, *(("matmul",) if role in _MATRIX else ())])
+
+
+def possible(ident: KernelId, role: str, chain: Sequence[str]) -> frozenset[str]:
+    """Ops that a kernel may do because no caller says which: a product in a CUDA graph is any."""
+    if role not in _MATRIX or chain:
+        return frozenset()
+    exact = ident.family.startswith(_EXACT_EPILOGUES)
+    return frozenset([*PRODUCTS, *(() if exact else ("add",))])
 
 
 def _words(value: object) -> list[str]:

@@ -69,6 +69,9 @@ class Evidence:
         gpu, roles = self.trace.gpu, self.trace.work_roles
         chains = [self.trace.host.op_chain(int(gpu.op[row])) for row in first]
         idents = [families.decode(self.name(gpu.id[row])) for row in first]
+        pairs = zip(idents, gpu.is_kernel[first].tolist(), strict=True)
+        apart = families.told_apart(ident for ident, kernel in pairs if kernel)
+        idents = [apart.get(ident.name, ident) for ident in idents]
         alone = doing.callers(self.trace, self._number, chains)
         listed = doing.settled(list(zip(idents, roles[first].tolist(), strict=True)))
         found = []
@@ -77,7 +80,8 @@ class Evidence:
             kind = "kernel" if gpu.is_kernel[row] else "memcpy" if gpu.is_memcpy[row] else "memset"
             by_op = ([], ()) if ident.get("ops") else (own, chain)
             does = doing.performed(ident, role, *by_op) | more[0]
-            found.append(GpuOperation(ident.name, kind, ident, role, chain, does, more[1]))
+            may_do = (more[1] | doing.possible(ident, role, chain)) - does
+            found.append(GpuOperation(ident.name, kind, ident, role, chain, does, may_do))
         return found
 
     def name(self, event: int) -> str:
@@ -176,6 +180,11 @@ class Evidence:
         """The host call that launched this, or an empty text."""
         launch = int(self.trace.gpu.launch[row])
         return self.name(launch) if launch >= 0 else ""
+
+    @cached_property
+    def has_attention(self) -> bool:
+        """Whether a kernel of the trace does attention as a whole; else products and softmax do."""
+        return any(operation.role == "attention" for operation in self.operations)
 
     @property
     def is_compiled(self) -> bool:

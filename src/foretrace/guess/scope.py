@@ -18,6 +18,7 @@ from foretrace.errors import UsageError
 from foretrace.guess.evidence import Evidence
 from foretrace.guess.tokens import Token, wrong
 from foretrace.model.intervals import Bools, Ints
+from foretrace.model.spans import Span
 from foretrace.units import time_text
 
 LINES = 16  # of the evidence under a miss; the rest is counted
@@ -54,6 +55,11 @@ class Window:
     def whole(self) -> bool:
         """Whether it is the whole trace."""
         return self.start_ns is None
+
+    @property
+    def span(self) -> Span:
+        """The window as the model has it; not for the whole trace."""
+        return Span(self.region, 0, -1, self.start_ns or 0, self.end_ns or 0, self.rows)
 
     @property
     def gap(self) -> str:

@@ -7,6 +7,7 @@ is one product. Products count even when they copy a bias first. Inductor's C++ 
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -24,6 +25,9 @@ from foretrace.units import plural
 
 NO_CALLS = "no runtime or driver calls in this trace: record with ProfilerActivity.CUDA"
 _CPP = "inductor_cpp"
+_SDPA = "aten::scaled_dot_product_attention"
+_BACKEND = re.compile(r"_(flash|efficient|cudnn)_attention")
+_BACKENDS = {"flash": "flash", "efficient": "mem_efficient", "cudnn": "cudnn"}
 # They rename, allocate or pass on; none computes an element.
 _FREE_OPS = """
 empty empty_like empty_strided new_empty new_empty_strided resize resolve_conj resolve_neg
@@ -121,7 +125,9 @@ def _matches(operation: GpuOperation, selector: Selector) -> bool:
     if operation.kind != selector.kind:
         return False
     if selector.name:
-        names = (operation.name, operation.function, operation.ident.short)
+        # a short name from the page, or the one that it shares with other kernels of the trace
+        shared = families.decode(operation.name).short
+        names = (operation.name, operation.function, operation.ident.short, shared)
         return any(named(selector.name, name) for name in names)
     if selector.word:
         return _does(operation, selector.word)
@@ -144,8 +150,10 @@ def has_trait(evidence: Evidence, row: int, trait: Trait) -> bool | None:
     if trait.kind == "role":
         return operation.role == trait.value
     if trait.kind == "family":
-        family = operation.ident.family
-        return trait.value in family if family != "unknown" else None
+        return _of_family(operation, trait.value)
+    if trait.kind == "sdpa":
+        below = not evidence.has_attention and _SDPA in operation.chain
+        return operation.role == "attention" or below
     if trait.kind == "direction":
         return trait.value in operation.name.lower()
     if trait.kind == "group":
@@ -159,6 +167,16 @@ def has_trait(evidence: Evidence, row: int, trait: Trait) -> bool | None:
     if value is UNSTATED:
         return None
     return str(value).lower() in (trait.value, DTYPES.get(trait.value, trait.value))
+
+
+def _of_family(operation: GpuOperation, word: str) -> bool | None:
+    """By the family of the name, for attention also by the backend that its op names."""
+    family = operation.ident.family
+    found = _BACKEND.search(" ".join(operation.chain)) if operation.role == "attention" else None
+    if word in family or (found and _BACKENDS[found[1]] == word):
+        return True
+    hidden = operation.role == "attention" and "triton" in family and not found
+    return None if family == "unknown" or hidden else False
 
 
 def _on_host(window: Window, selector: Selector) -> list[int]:

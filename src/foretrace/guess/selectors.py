@@ -22,7 +22,7 @@ from foretrace.schema.kernel import ROLES
 class Trait:
     """An adjective: `bf16`, `nvjet`, `memory-bound`.
 
-    `kind` is dtype, family, bound, role, work (not a collective), core, direction, cast or group.
+    `kind` is dtype, family, bound, role, work (no collective), core, direction, cast, sdpa, group.
     """
 
     kind: str
@@ -111,6 +111,7 @@ HEADS: dict[str, Selector] = {
         word: Selector(word, "kernel", traits=(Trait("group", group),))
         for word, group in GROUPS.items()
     },
+    "sdpa": Selector("sdpa", "kernel", traits=(Trait("sdpa", "sdpa"),)),
     "compute": Selector("compute", "kernel", traits=(Trait("work", "compute"),)),
     "backward": Selector("backward", "kernel", under="autograd::engine*"),
     **_CALLS,

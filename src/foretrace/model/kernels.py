@@ -46,7 +46,9 @@ def described(trace: Trace) -> pl.DataFrame:
 
 def grouped(trace: Trace) -> pl.DataFrame:
     """One row per case (one name and the same shapes), with rates, bound and what limits it."""
-    frame = trace.kernels.group_by(roofs.CASE, maintain_order=True).agg(
+    launches = roofs.numbered_cases(trace, trace.kernels)
+    frame = launches.group_by("case", maintain_order=True).agg(
+        pl.col("name", "signature").first(),
         pl.col("id").alias("kernels"),
         pl.len().alias("count"),
         pl.col("step").is_not_null().sum().alias("in_steps"),
@@ -61,7 +63,7 @@ def grouped(trace: Trace) -> pl.DataFrame:
         *roofs.cost_of_case(),
         *roofs.launch_of_case(),
     )
-    return roofs.placed(trace, frame)
+    return roofs.placed(trace, roofs.settled(launches, frame).drop("case"))
 
 
 class _Cases:

@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import polars as pl
 
 from foretrace import families
@@ -23,71 +24,100 @@ from foretrace.schema.kernel import KernelId
 if TYPE_CHECKING:
     from foretrace.model.trace import Trace
 
-CASE = ("name", "signature")
 _AMOUNTS = ("flops", "bytes_read", "bytes_written", "bytes")
+_COST = ("flops", "bytes", "cost_certainty", "cost_note")
 _PLACED = {
     **dict.fromkeys(("tflops", "gbps"), pl.Float64),
     "bound": pl.String,
     "roof_percent": pl.Float64,
     "limited_by": pl.String,
 }
-_LAUNCH = ("grid", "block", "registers", "shared_memory")
+_LAUNCH = ("grid", "block", "registers", "shared_memory", "least_per_sm", "most_per_sm")
+
+
+def numbered_cases(trace: Trace, kernels: pl.DataFrame) -> pl.DataFrame:
+    """The kernels with a number for their case: one name, and one signature of the op, or -1."""
+    name = trace.host.name[trace.gpu.id[trace.gpu.is_kernel]].astype(np.int64)
+    signature = kernels["signature"].to_numpy()
+    return kernels.with_columns(
+        pl.Series("case", name * (int(signature.max(initial=-1)) + 2) + signature + 1)
+    )
 
 
 def believed(trace: Trace, kernels: pl.DataFrame) -> pl.DataFrame:
     """The kernels without costs that their times contradict."""
     device = device_of(trace.about)
-    priced = kernels.filter(pl.any_horizontal(pl.col("flops", "bytes").is_not_null()))
-    if device is None or priced.is_empty():
+    if device is None or kernels.is_empty():
         return kernels
-    cases = priced.group_by(CASE).agg(*cost_of_case(), pl.col("operand_type").first())
-    wrong = [
-        (row["name"], row["signature"], why)
+    launches = numbered_cases(trace, kernels)
+    found = launches.group_by("case").agg(pl.col("name", "operand_type").first(), *cost_of_case())
+    cases = settled(launches, found)
+    wrong = {
+        row["case"]: why
         for row in cases.iter_rows(named=True)
         if (why := impossible(device, _work(row, families.decode(row["name"]))))
-    ]
-    return _without(kernels, wrong) if wrong else kernels
+    }
+    return _without(kernels, launches["case"], wrong) if wrong else kernels
 
 
-def _without(kernels: pl.DataFrame, wrong: list[tuple[Any, ...]]) -> pl.DataFrame:
-    found = pl.DataFrame(
-        wrong, {name: kernels.schema[name] for name in CASE} | {"why": pl.String}, orient="row"
-    )
-    why = kernels.join(found, on=CASE, how="left", maintain_order="left")["why"]
-    bad = why.is_not_null()
+def _without(kernels: pl.DataFrame, case: pl.Series, wrong: dict[int, str]) -> pl.DataFrame:
+    why = case.replace_strict(wrong, default=None, return_dtype=pl.String)
+    kept = why.is_null()
+    none = pl.lit(str(Certainty.NONE))
     return kernels.with_columns(
-        *(pl.when(bad).then(None).otherwise(pl.col(name)).alias(name) for name in _AMOUNTS),
-        cost_certainty=pl.when(bad)
-        .then(pl.lit(str(Certainty.NONE)))
-        .otherwise(pl.col("cost_certainty")),
-        cost_note=pl.when(bad).then(why).otherwise(pl.col("cost_note")),
+        *(pl.when(kept).then(pl.col(name)).alias(name) for name in _AMOUNTS),
+        pl.when(kept).then(pl.col("cost_certainty")).otherwise(none).alias("cost_certainty"),
+        pl.when(kept).then(pl.col("cost_note")).otherwise(why).alias("cost_note"),
     )
 
 
 def cost_of_case() -> Iterator[pl.Expr]:
-    """What one launch of a case costs, and the time that goes with it.
+    """What one launch of a case costs, the time that goes with it, and whether launches differ."""
+    yield pl.col(_COST).first()
+    yield pl.col("dur_ns").median().alias("cost_ns")
+    differ = [
+        (pl.col(name).min() != pl.col(name).max()).fill_null(value=False)
+        | pl.col(name).null_count().is_between(1, pl.len() - 1)
+        for name in ("flops", "bytes")
+    ]
+    yield pl.any_horizontal(*differ).alias("differs")
 
-    The launches of a case have one cost, and their median time goes with it. Where it varies (a
-    multi-tensor kernel takes what fits in each launch) the means go together, over the launches
-    whose cost is known.
+
+def settled(launches: pl.DataFrame, cases: pl.DataFrame) -> pl.DataFrame:
+    """The cases, with mean costs and times where those of the launches differ.
+
+    A multi-tensor kernel takes what fits in each launch. The means are over the launches whose cost
+    is known, and are not known where one of the amounts is not.
     """
-    known = pl.any_horizontal(pl.col("flops", "bytes").is_not_null())
-    same, dur = pl.col("bytes").n_unique() * pl.col("flops").n_unique() == 1, pl.col("dur_ns")
-    for name in ("flops", "bytes"):
-        amount = pl.col(name).filter(known)
-        mean = pl.when(amount.null_count() == 0).then(amount.mean().round())
-        whole = mean.otherwise(None).cast(pl.Int64, strict=False)
-        yield pl.when(same).then(pl.col(name).first()).otherwise(whole).alias(name)
-    yield pl.when(same).then(dur.median()).otherwise(dur.filter(known).mean()).alias("cost_ns")
-    for name in ("cost_certainty", "cost_note"):
-        first = pl.col(name).filter(known).first()
-        yield pl.when(known.any()).then(first).otherwise(pl.col(name).first()).alias(name)
+    several = cases.filter("differs")["case"]
+    if several.is_empty():
+        return cases.drop("differs")
+    known = launches.filter(
+        pl.col("case").is_in(several.implode()),
+        pl.any_horizontal(pl.col("flops", "bytes").is_not_null()),
+    )
+    means = known.group_by("case").agg(
+        *(_mean(name).alias(f"{name}_mean") for name in ("flops", "bytes")),
+        pl.col("cost_certainty", "cost_note").first().name.suffix("_mean"),
+        pl.col("dur_ns").mean().alias("cost_ns_mean"),
+    )
+    joined = cases.join(means, on="case", how="left", maintain_order="left")
+    return joined.with_columns(
+        pl.when("differs").then(f"{name}_mean").otherwise(name).alias(name)
+        for name in (*_COST, "cost_ns")
+    ).select(cases.drop("differs").columns)
+
+
+def _mean(name: str) -> pl.Expr:
+    whole = pl.col(name).mean().round().cast(pl.Int64, strict=False)
+    return pl.when(pl.col(name).null_count() == 0).then(whole)
 
 
 def launch_of_case() -> Iterator[pl.Expr]:
-    """How the launches of a case were configured: every grid, the rest of the first."""
-    yield pl.col("grid").unique().alias("grid")
-    yield pl.col(_LAUNCH[1:]).first()
+    """How the first launch of a case was configured, and blocks per SM of all of them."""
+    yield pl.col("grid", "block", "registers", "shared_memory").first()
+    yield pl.col("blocks_per_sm").min().alias("least_per_sm")
+    yield pl.col("blocks_per_sm").max().alias("most_per_sm")
 
 
 def placed(trace: Trace, cases: pl.DataFrame) -> pl.DataFrame:
@@ -99,7 +129,8 @@ def placed(trace: Trace, cases: pl.DataFrame) -> pl.DataFrame:
         work = _work(row, kernel)
         place = position(device, work)
         traits = _traits(trace, row, kernel)
-        bound, text = limit(device, work, place, _footprint(row), traits)
+        launch = _footprint(row, device.sms if device else 0)
+        bound, text = limit(device, work, place, launch, traits)
         share = None if bound == "comms" else place.share
         percent = None if share is None else 100 * share
         rows.append((place.tflops, place.gbps, bound, percent, text))
@@ -123,8 +154,11 @@ def dtype_of(case: dict[str, Any], kernel: KernelId) -> str | None:
     return stated if isinstance(stated, str) else case["operand_type"]
 
 
-def _footprint(row: dict[str, Any]) -> Footprint:
-    blocks = max((math.prod(grid) for grid in row["grid"] if grid), default=0)
+def _footprint(row: dict[str, Any], sms: int) -> Footprint:
+    """The largest launch of a case: blocks per SM tell where grids differ."""
+    blocks = math.prod(row["grid"]) if row["grid"] else 0
+    if row["least_per_sm"] != row["most_per_sm"]:
+        blocks = max(blocks, round(row["most_per_sm"] * sms))
     threads = math.prod(row["block"]) if row["block"] else 0
     return Footprint(blocks, threads, row["registers"] or 0, row["shared_memory"] or 0)
 

@@ -134,9 +134,10 @@ def _changes(found: Comparison, most: int, width: int, lines: Sequence[tuple[str
 
 def _change(row: WorkChange) -> list[str]:
     times = count_text(row.times) if row.times > 1 else ""
-    counts = _both(*(row.kernels if any(row.kernels) else row.copies), count_text)
-    moved = any(row.kernels) and row.copies[0] != row.copies[1]
-    copies = f"{_both(*row.copies, count_text)} {COPY}" if moved else ""
+    in_all = "" if row.even else " in all"
+    counts = _both(*(row.kernels if any(row.kernels) else row.copies), count_text) + in_all
+    moved = any(row.kernels) and row.copies_a != row.copies_b
+    copies = f"{change_text(*row.copies, count_text)} {COPY}{in_all}" if moved else ""
     how = ", ".join(filter(None, (row.how, copies)))
     return [_fit(row.group, GROUP), times, counts, *_spent([row]), how]
 
@@ -174,7 +175,7 @@ def _times(found: Comparison) -> str:
 
 
 def _both(a: float | None, b: float | None, text: Callable[[float | None], str] = time_text) -> str:
-    return text(a) if a == b else change_text(a, b, text)
+    return text(a) if text(a) == text(b) else change_text(a, b, text)
 
 
 def _rest(found: Comparison, top: int, shown: Collection[str]) -> list[Section]:

@@ -2,9 +2,9 @@
 
 `bound` is that of most calls (or steps), as `foretrace look` gives it: `host` where the GPU waits
 for launches, else what bounds the GPU work, which needs recorded shapes and a card with known
-peaks. `gpu` stands for compute, memory and mixed. `gpu idle` is the share of the time from the
-start of the window to the end of its last GPU operation in which no GPU operation ran, as the
-median over calls.
+peaks. `gpu` stands for compute, memory and mixed. `gpu idle` is the share of the time of a step, a
+call or the recording in which no GPU operation ran, as the median over calls; time in which
+launched work waited long in the queue is left out, and a run record's wall time decides.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from typing import Any
 from foretrace.guess.kinds import GuessKind, Measurement, Query, comparison
 from foretrace.guess.scope import Unknown, Window
 from foretrace.model import bounds
-from foretrace.model.spans import Span
 from foretrace.units import percent_text
 
 _GPU = ("compute", "memory", "mixed")
@@ -28,19 +27,38 @@ def measure(query: Query) -> Measurement:
     for window in query.windows:
         window.need_gpu()
         window.need_whole()
+        if window.lost > len(window.rows):
+            raise Unknown("most launches have no GPU event, as during the capture of a graph")
     return _bound(query) if "bound" in query.args else _share(query)
 
 
 def _bound(query: Query) -> Measurement:
     windows = query.windows
-    votes = Counter(bounds.of_span(window.evidence.trace, _span(window)) for window in windows)
+    votes = Counter(_of(window) for window in windows)
     found = min(votes, key=lambda bound: (-votes[bound], bound))
     if found == "unknown":
-        raise Unknown("the bound needs recorded shapes and a card with known peaks")
+        return _by_idle(query)
     several = f" in {votes[found]} of {len(windows)} {query.scope.unit}" if windows[1:] else ""
     wanted = query.args["bound"]
     right = (found in _GPU if wanted == "gpu" else found == wanted) is not _denied(query.args)
     measured = f"{found}{several}, gpu idle {percent_text(_median_idle(query))}"
+    return _decided(query, "hit" if right else "miss", measured)
+
+
+def _of(window: Window) -> str:
+    if not len(window.rows) and not window.whole:
+        return "unknown"
+    return bounds.of_time(window.evidence.trace, _spent(window), window.rows)
+
+
+def _by_idle(query: Query) -> Measurement:
+    """Without the cost of kernels: a busy GPU is not held back by the host."""
+    wanted, idle = query.args["bound"], _median_idle(query)
+    busy = {"host": bounds.MOSTLY_IDLE, "sync": bounds.MOSTLY_IDLE, "gpu": bounds.PARTLY_IDLE}
+    if wanted not in busy or idle > busy[wanted]:
+        raise Unknown("the bound needs recorded shapes and a card with known peaks")
+    right = (wanted == "gpu") is not _denied(query.args)
+    measured = f"not host, gpu idle {percent_text(idle)}"
     return _decided(query, "hit" if right else "miss", measured)
 
 
@@ -64,25 +82,22 @@ def _median_idle(query: Query) -> float:
 
 
 def _idle(window: Window) -> float:
+    return _spent(window).idle_share
+
+
+def _spent(window: Window) -> bounds.Spent:
+    """Where the time of a window goes, as `foretrace look` has it."""
     trace = window.evidence.trace
     if not len(window.rows):
         raise Unknown(f"no GPU operations in {window.label}")
-    span = _span(window)
-    if window.whole:
-        return 1 - trace.gpu.busy(window.rows) / max(trace.gpu.span(window.rows), 1)
-    return bounds.idle_share(trace, span)
-
-
-def _span(window: Window) -> Span:
-    """The window as a span of the model; the whole trace is the span of its GPU operations."""
-    gpu = window.evidence.trace.gpu
-    rows = window.rows[gpu.usable[window.rows]]
-    if not len(rows) and (window.whole or len(window.rows)):
+    if window.start_ns is None or window.end_ns is None:
+        usable = bool(trace.gpu.usable.any())
+        time = bounds.spent_in(trace.idle) if usable else None
+    else:
+        time = bounds.spent(trace, window.span)
+    if time is None:
         raise Unknown("the GPU operations have no times")
-    if window.start_ns is not None and window.end_ns is not None:
-        return Span(window.label, 0, -1, window.start_ns, window.end_ns, window.rows)
-    start, end = int(gpu.start[rows].min()), int(gpu.end[rows].max())
-    return Span(window.label, 0, -1, start, end, window.rows)
+    return time
 
 
 KIND = GuessKind(

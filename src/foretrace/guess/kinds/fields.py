@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from foretrace.guess.fields import Field, agrees, value_of, value_text
+from foretrace.guess.amounts import Amount, Compare
+from foretrace.guess.fields import Field, agrees, fields, value_of, value_text
 from foretrace.guess.kinds import GuessKind, Measurement, Query, judge_all, per_window, tally
 from foretrace.guess.scope import Unknown, Window
 from foretrace.guess.selection import Selection, has_trait, select
@@ -23,8 +24,7 @@ def _judge(window: Window, query: Query) -> Measurement:
     found = kernels(window, query.what)
     if "trait" in query.args:
         answers = [_fits(window, row, query.args["trait"]) for row in found.sure]
-        shorts = [window.evidence.operation(row).ident.short for row in found.sure]
-        return judged(found, query, answers, shorts)
+        return judged(found, query, answers, _shown(window, found.sure, query.args["trait"]))
     field: Field = query.args["field"]
     compare, wanted = query.args.get("compare"), query.args.get("value")
     values = [value_of(window.evidence, row, field) for row in found.sure]
@@ -36,6 +36,10 @@ def _complete(query: Query) -> Query:
     """The query with what its wording leaves out: `every`, or `no`, and the kernels of a field."""
     denied = {"not", "no"} & set(query.args)
     added: dict[str, object] = {"quantifier": "no" if denied else "every"}
+    if "peak_share" in query.args:
+        share: Amount = query.args["peak_share"]
+        added |= {"field": fields()["roof"], "value": f"{share.value * 100:g}"}
+        added["compare"] = Compare(">=")
     if "what" not in query.args:
         roles = query.args["field"].roles
         heads = [HEADS[role] for role in roles if select_any(query.windows[0], HEADS[role])]
@@ -46,6 +50,15 @@ def _complete(query: Query) -> Query:
 def select_any(window: Window, selector: Selector) -> bool:
     """Whether the window has such a kernel."""
     return bool(select(window, selector).sure)
+
+
+def _shown(window: Window, rows: list[int], trait: Selector) -> list[str]:
+    """The names of kernels, with the bound where the prediction is about that."""
+    shorts = [window.evidence.operation(row).ident.short for row in rows]
+    if not any(part.kind == "bound" for part in trait.traits):
+        return shorts
+    bounds = window.evidence.trace.work_bounds
+    return [f"{short} {bounds[row]}" for row, short in zip(rows, shorts, strict=True)]
 
 
 def _fits(window: Window, row: int, trait: Selector) -> bool | None:
@@ -74,9 +87,11 @@ def judged(
     if verdict == "unknown":
         lacking = "not every one states it" if answers else f"no {selector.text} to judge"
         why = found.why(selector) if found.unclear else lacking
-    pairs = zip(found.sure, answers, strict=True)
-    breaks = [row for row, answer in pairs if answer is (quantifier == "no")]
-    return Measurement(verdict, measured, why, rows=breaks or found.sure)
+    triples = zip(found.sure, answers, texts, strict=True)
+    breaks = [(row, text) for row, answer, text in triples if answer is (quantifier == "no")]
+    if verdict == "miss" and 0 < len(breaks) < len(texts):
+        measured = f"{tally([text for _, text in breaks])} (of {len(texts)} {selector.text})"
+    return Measurement(verdict, measured, why, rows=[row for row, _ in breaks] or found.sure)
 
 
 KIND = GuessKind(
@@ -94,6 +109,7 @@ KIND = GuessKind(
         "{what:selector} {field:field} is {value:value}",
         "{field:own_field} {compare:compare} {value:value}",
         "{field:own_field} is {value:value}",
+        "{what:selector} reaches [{compare:compare}] {peak_share:share} of peak",
     ),
     per_window(_judge),
 )

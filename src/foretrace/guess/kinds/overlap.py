@@ -1,7 +1,7 @@
 """Whether kernels run at the same time: of two kinds, or among all of one kind.
 
-Kernels overlap when one runs before another has ended, on any stream of the same GPU. What is
-measured is the time in which both run.
+Kernels overlap when one runs before another on the same GPU has ended. A stream runs its kernels in
+order, so only kernels of different streams count. What is measured is the time in which both run.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from foretrace.guess.kinds import GuessKind, Measurement, Query, per_window
 from foretrace.guess.scope import Unknown, Window
 from foretrace.guess.selection import certain
 from foretrace.guess.selectors import Selector
+from foretrace.model.gpu import Gpu
 from foretrace.model.intervals import Ints
 from foretrace.units import time_text
 
@@ -20,17 +21,31 @@ def _judge(window: Window, query: Query) -> Measurement:
     first, second = query.args["first"], query.args.get("second")
     rows, gpu = _rows(window, first), window.evidence.trace.gpu
     if second is None:
-        together, what = int(gpu.length[rows].sum()) - gpu.busy(rows), first.text
+        together, what = _each_lane(gpu, rows) - gpu.busy(rows), first.text
     else:
         others = np.setdiff1d(_rows(window, second), rows)
         if not len(others):
             raise Unknown(f"`{first.text}` and `{second.text}` are the same kernels here")
-        both = np.concatenate((rows, others))
-        together = gpu.busy(rows) + gpu.busy(others) - gpu.busy(both)
-        rows, what = both, f"{first.text} and {second.text}"
+        together = _shared(gpu, rows, others)
+        rows, what = np.concatenate((rows, others)), f"{first.text} and {second.text}"
     right = (together > 0) is ("not" not in query.args)
     measured = f"{what} overlap for {time_text(together)}" if together else f"no overlap of {what}"
     return Measurement("hit" if right else "miss", measured, rows=rows.tolist())
+
+
+def _each_lane(gpu: Gpu, rows: Ints) -> int:
+    """The busy time of each stream, summed."""
+    return sum(gpu.busy(rows[gpu.lane[rows] == lane]) for lane in np.unique(gpu.lane[rows]))
+
+
+def _shared(gpu: Gpu, rows: Ints, others: Ints) -> int:
+    """The time in which some of `rows` and some of `others` of another stream run."""
+    shared = 0
+    for lane in np.unique(gpu.lane[rows]):
+        mine, theirs = rows[gpu.lane[rows] == lane], others[gpu.lane[others] != lane]
+        both = np.concatenate((mine, theirs))
+        shared += gpu.busy(mine) + gpu.busy(theirs) - gpu.busy(both)
+    return min(shared, gpu.busy(rows), gpu.busy(others))
 
 
 def _rows(window: Window, selector: Selector) -> Ints:

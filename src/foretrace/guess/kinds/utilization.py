@@ -11,7 +11,6 @@ from __future__ import annotations
 from foretrace.guess.amounts import Compare
 from foretrace.guess.kinds import GuessKind, Measurement, Query
 from foretrace.guess.scope import Unknown
-from foretrace.model.spans import Span
 from foretrace.model.utilization import Utilization, utilization
 from foretrace.units import percent_text
 
@@ -40,15 +39,8 @@ def measure(query: Query) -> Measurement:
 
 
 def _found(query: Query) -> Utilization:
-    first = query.windows[0]
-    if first.whole:
-        return utilization(first.evidence.trace)
-    spans = [
-        Span(window.region, index, -1, window.start_ns, window.end_ns, window.rows)
-        for index, window in enumerate(query.windows)
-        if window.start_ns is not None and window.end_ns is not None
-    ]
-    return utilization(first.evidence.trace, spans)
+    trace = query.windows[0].evidence.trace
+    return utilization(trace, [window.span for window in query.windows if not window.whole])
 
 
 KIND = GuessKind(

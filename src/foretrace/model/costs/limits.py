@@ -92,7 +92,7 @@ def limit(
         return _half_known(work)
     if place.share >= AT_ROOF:
         return place.nearest, _at_roof(place, work)
-    starved = _starved(device, work, place, launch)
+    starved = _starved(device, work, place, launch, traits)
     if starved:
         return "latency", f"latency: {starved}"
     if work.flops is None and work.certainty != Certainty.EXACT and place.share < FAINT:
@@ -125,16 +125,21 @@ def _reached(place: Roofline, work: Work) -> str:
     return f"{_about(place, work)}{whole}% of {roof}" if whole else f"under 1% of {roof}"
 
 
-def _starved(device: Device, work: Work, place: Roofline, launch: Footprint) -> str:
+def _starved(device: Device, work: Work, place: Roofline, launch: Footprint, traits: Traits) -> str:
     """Too little work, or too few blocks, to keep the GPU busy."""
     ns, needed = work.ns or 0, place.work_ns or 0
     few = 0 < launch.blocks < AT_ROOF * device.sms and device.arch.startswith("sm_")
-    short = ns - needed <= SETUP_NS if work.certainty == Certainty.EXACT else ns <= SHORT_NS
+    setup = max(SETUP_NS, _start_ns(traits))
+    short = ns - needed <= setup if work.certainty == Certainty.EXACT else ns <= SHORT_NS
     if few and (needed >= TINY_NS or not short):
         return f"{plural(launch.blocks, 'block')} on {device.sms} SMs"
     if (needed < TINY_NS and work.certainty == Certainty.EXACT) or (needed < SMALL_NS and short):
         return _little(work, place)
     return ""
+
+
+def _start_ns(traits: Traits) -> int:
+    return PRODUCT_START_NS if traits.role in ("gemm", "gemv") else START_NS
 
 
 def _little(work: Work, place: Roofline) -> str:
@@ -145,8 +150,7 @@ def _little(work: Work, place: Roofline) -> str:
 
 def _below(device: Device, work: Work, place: Roofline, launch: Footprint, traits: Traits) -> str:
     beside = (work.ns or 0) - (place.work_ns or 0)
-    start = PRODUCT_START_NS if traits.role in ("gemm", "gemv") else START_NS
-    short = "" if beside > start else f"only {time_text(work.ns)} long"
+    short = "" if beside > _start_ns(traits) else f"only {time_text(work.ns)} long"
     cause = short or _cause(device, launch, traits)
     reached = _reached(place, work)
     if cause:
