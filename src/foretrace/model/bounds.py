@@ -90,6 +90,13 @@ class Spent(Struct, frozen=True):
 
 def spent(trace: Trace, span: Span) -> Spent | None:
     """The time of one step or call; None where it launched nothing that has a time."""
+    key = (span.event, span.start_ns, span.end_ns, len(span.work))
+    if key not in trace.spent:
+        trace.spent[key] = _spent(trace, span)
+    return trace.spent[key]
+
+
+def _spent(trace: Trace, span: Span) -> Spent | None:
     windows = windows_of(trace, span)
     if not windows:
         return None
