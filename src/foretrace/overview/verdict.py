@@ -146,7 +146,8 @@ def _kinds(unit: Unit) -> str:
     words = []
     for kind, ns in ordered[:KINDS_NAMED]:
         reached = unit.at_roof.get(kind, 0) / total
-        roof = f" ({percent_text(reached)} at the roof)" if kind in ROOFS else ""
+        share = percent_text(reached) if reached else "none"
+        roof = f" ({share} at the roof)" if kind in ROOFS else ""
         if ns >= KIND_SHARE * total:
             words.append(f"{percent_text(ns / total)} in {KINDS[kind]}{roof}")
     return ", ".join(words).replace(" in ", " of GPU time in ", 1)
