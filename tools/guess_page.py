@@ -38,12 +38,17 @@ and, where foretrace knows one, the likely reason.
     foretrace guess --from trace.json.gz > guesses.toml
     foretrace guess --from trace.json.gz --json    # {"schema", "guesses": [{"text", "reason"}, …]}
 
-Exit codes: 0 nothing missed, 1 something missed (with `--need-data` also when something is
-unknown), 2 a prediction cannot be parsed, 3 not a readable trace, or `guess --from` on an
-incomplete one. Upper and lower case are the same, except in names.
+Exit codes: 0 nothing missed, 1 something missed (with `--strict`, with `--need-data`, and where the
+variable CI is set also when something is unknown), 2 a prediction cannot be parsed or names a
+region or step that is not in the trace (the others are marked all the same), 3 not a readable
+trace, or `guess --from` on an incomplete one. Upper and lower case are the same, except in names.
+
+The first screen has the score and what fits; `--all` shows the evidence of every miss. Everyday
+wordings work: `softmax is memory-bound`, `relu is fused into the gemm`, `most of the time is spent
+in gemm`. One that is not understood gets a prediction about the same matter as an answer.
 
 In `check --json` the `expected` of a guess is what it wants in symbols (`== 5`, `< 300 us`,
-`< 0.9x of A`, `fused`, `overhead`); for a prediction without a comparison it is the prediction
+`< 0.9x of A`, `fused`, `host`); for a prediction without a comparison it is the prediction
 without its scope.
 """
 SCOPES = [
@@ -51,6 +56,7 @@ SCOPES = [
     ("`per step:`", "every `ProfilerStep#N`"),
     ("`in step 3:`", "`ProfilerStep#3`"),
     ("`in mlp_fwd:`", "every call of the `record_function` range"),
+    ("`in LlamaMLP:`", "every forward of the modules of this class; `LlamaMLP_0` is one of them"),
     ("`in aten::linear:`", "every call of the op, with what it calls"),
     ('`in "a name with spaces":`', "quoted; `*` matches anything"),
 ]
@@ -72,6 +78,13 @@ SELECTORS = [
     ("cudaLaunchKernel, call NAME", "runtime and driver calls by name; `calls` is all of them"),
     ("launches, sync", "calls that launch a kernel or a graph; calls that wait for the GPU"),
     ("steps, region NAME", "ranges"),
+    (
+        "streams, casts, graphs, item",
+        "streams that ran anything; kernels that only change the "
+        "data type; launches of CUDA graphs; calls of aten::item",
+    ),
+    ("rmsnorm, rope, swiglu, geglu, loss, sdpa", "kernels of a part of the model"),
+    ("backward, compute", "kernels that autograd launched; kernels that are not collectives"),
     ("cpu kernels", "on a CPU trace: ops that compute, and Inductor's C++ kernels"),
     (", ".join(LINEAR_WORDS), "in a list of kernels: a linear layer, that is any matrix product"),
     ("distinct …", "names instead of launches"),
@@ -79,7 +92,7 @@ SELECTORS = [
     (", ".join(DTYPES), "before a kernel word: type of the operands"),
     (", ".join(FAMILY_WORDS), "before a kernel word, or alone: family of names"),
     (
-        "compute-bound, memory-bound, comms-bound, tensor-core",
+        "compute-bound, memory-bound, l2-bound, latency-bound, comms-bound, tensor-core",
         "before a kernel word, or after `is`",
     ),
 ]

@@ -51,12 +51,13 @@ def is_kept(limits: Limits) -> bool:
 def import_model() -> None:
     """Import what a trace needs; called while other processes decode a large file."""
     from foretrace import devices, families
-    from foretrace.model import costs
+    from foretrace.model import costs, groups, kernels, utilization  # noqa: F401
     from foretrace.sources.kineto import assemble  # noqa: F401
 
     families.every()
     devices.every()
     costs.kinds()
+    groups.every()
 
 
 def load(

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from corpus.places import examples
+from foretrace.comparison.changes import work_changes
 from foretrace.comparison.kernels import compare_kernels
 from foretrace.comparison.launched import Kernel
 from foretrace.comparison.measure import Sample
@@ -194,3 +195,12 @@ def test_any_two_sequences_mirror_and_lose_nothing(a: list[Kernel], b: list[Kern
 @given(st.lists(st.sampled_from(SOME), max_size=15))
 def test_a_sequence_equals_itself(a: list[Kernel]) -> None:
     assert counts(a, list(a)) == (len(a), 0, 0, 0)
+
+
+def test_places_that_differ_are_counted_in_all() -> None:
+    """Two places, three kernels to one and one to one: not two to one each."""
+    old = [kernel("a"), kernel("b"), kernel("c"), gemm("x"), kernel("d")]
+    new = [kernel("t", family="user_triton"), gemm("x"), kernel("e", name="e")]
+    (row,) = (row for row in work_changes(compare_kernels(old, new), 1e4) if row.fate != "same")
+    assert (row.times, row.even, row.counts) == (2, False, "4 kernels to 2")
+    assert " in all, 4.00 to 2.00 us" in row.text

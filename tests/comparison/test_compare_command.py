@@ -78,7 +78,7 @@ def test_the_page_fits_and_tells_the_story(capsys: pytest.CaptureFixture[str]) -
     rows = [" ".join(line.split()) for line in out.splitlines()]
     for row in (
         "GPU time 234 us 206 us 0.88x 0.3% less",
-        "host time 291 us 423 us 1.45x 28.6% more",
+        "host, profiled 291 us 423 us 1.45x 28.6% more",
         "kernels 5 4 0.80x",
     ):
         assert row in rows

@@ -134,7 +134,9 @@ def host_parts(found: Comparison) -> list[float]:
     """What the sentence about the host's net says: the parts by size, then the net; a saving is
     positive.
     """
-    sentence = next((line for line in found.changed if line.startswith("Host time by part")), "")
+    sentence = next(
+        (line for line in found.changed if line.startswith("Profiled host time by part")), ""
+    )
     said = re.findall(r"(saves?|costs?) ([\d.,]+) (ns|us|ms|s)\b", sentence)
     net = re.findall(r"(net) ([\d.,]+) (ns|us|ms|s) (?:less|more)", sentence)
     sizes = {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}

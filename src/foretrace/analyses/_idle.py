@@ -36,8 +36,9 @@ def step_ns(trace: Trace) -> int:
 
 def lost_launches(trace: Trace) -> Ints:
     """Launches without GPU work in the trace: captured into a graph, or their events were lost."""
-    host = trace.host
-    return np.setdiff1d(np.flatnonzero(host.is_launch & host.timed), trace.gpu.launch)
+    lost, launch = trace.host.is_launch & trace.host.timed, trace.gpu.launch
+    lost[launch[launch >= 0]] = False
+    return np.flatnonzero(lost)
 
 
 def unproven(trace: Trace, idle: Idle) -> Bools:

@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from foretrace.cli._options import PATH, Reading, as_json, flag, opens_trace, warn_of_loss
+from foretrace.cli._options import (
+    PATH,
+    Reading,
+    as_json,
+    flag,
+    opens_trace,
+    shows_bold,
+    warn_of_loss,
+)
 from foretrace.errors import UsageError
 from foretrace.schema.verdict import in_ci
 
@@ -61,7 +69,7 @@ def command(
     from foretrace.guess import check
     from foretrace.guess.guess_files import load
     from foretrace.guess.marking import document, parse_or_error
-    from foretrace.render.verdicts import verdicts_page, verdicts_text
+    from foretrace.render.verdicts import coloured, verdicts_page, verdicts_text
     from foretrace.schema.documents import encode
 
     guesses = [parse_or_error(text) for text in texts]
@@ -72,8 +80,9 @@ def command(
     other = reading.trace(against) if against else None
     warn_of_loss(opened, other)
     verdicts = check(opened, guesses, other)
-    shown = verdicts_text if whole else verdicts_page
-    click.echo(encode(document(verdicts)) if as_json else shown(verdicts))
+    text = verdicts_text(verdicts) if whole else verdicts_page(verdicts)
+    page = coloured(text) if shows_bold() else text
+    click.echo(encode(document(verdicts)) if as_json else page)
     return _exit_code(
         verdicts, reading.strict or need_data or in_ci(), reading.fails(opened, other)
     )

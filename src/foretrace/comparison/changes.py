@@ -15,7 +15,7 @@ from msgspec import Struct
 from foretrace.comparison.fusion import Fusion, spent, total
 from foretrace.comparison.kernels import KernelPair, KernelTable, WorkPart, differences
 from foretrace.comparison.launched import Kernel
-from foretrace.units import change_text, count_text, plural
+from foretrace.units import change_text, count_text, plural, time_text
 
 BACKENDS = {"cublas": "cuBLAS", "cudnn": "cuDNN"}
 BACKENDS |= {"inductor": "Inductor", "liger": "Liger", "triton": "Triton"}
@@ -30,15 +30,16 @@ SHOWN = 0.01  # of a time: three digits are shown, so less is not missed
 class WorkChange(Struct, frozen=True):
     """GPU work of A and what stands in its place in B, per unit; the same in `times` places.
 
-    `a` and `b` count operations, `copies_a` and `copies_b` the memcpys and memsets among them.
-    `fate` is same, changed (one for one), replaced, removed or added. `how` says what differs.
-    `ops` are the ops above the work.
+    `even` where all places have as many. `a` and `b` count operations, `copies_a` and `copies_b`
+    the memcpys and memsets among them. `fate` is same, changed (one for one), replaced, removed or
+    added. `how` says what differs. `ops` are the ops above the work.
     """
 
     group: str
     fate: str
     how: str
     times: int
+    even: bool
     a: int
     b: int
     copies_a: int
@@ -56,8 +57,11 @@ class WorkChange(Struct, frozen=True):
     def text(self) -> str:
         """`RMSNorm x 25: 8 kernels to 1, 545 to 162 us (fused by Inductor)`."""
         name = f"{self.group} x {count_text(self.times)}" if self.times > 1 else self.group
+        in_all = "" if self.even else " in all"
         how = f" ({self.how})" if self.how else ""
-        return f"{name}: {self.counts}, {change_text(self.ns_a, self.ns_b)}{how}"
+        same = time_text(self.ns_a) == time_text(self.ns_b)
+        times = time_text(self.ns_a) if same else change_text(self.ns_a, self.ns_b)
+        return f"{name}: {self.counts}{in_all}, {times}{how}"
 
     @property
     def kernels(self) -> tuple[int, int]:
@@ -70,8 +74,7 @@ class WorkChange(Struct, frozen=True):
         return self._each(self.copies_a, self.copies_b)
 
     def _each(self, a: int, b: int) -> tuple[int, int]:
-        even = a % self.times == b % self.times == 0
-        return (a // self.times, b // self.times) if even else (a, b)
+        return (a // self.times, b // self.times) if self.even else (a, b)
 
     @property
     def counts(self) -> str:
@@ -112,8 +115,14 @@ def _row(label: str, parts: Sequence[WorkPart]) -> WorkChange:
     fate = fates.pop() if len(fates) == 1 else "replaced"
     ops = frozenset(op for each in (*a, *b) for op in each.path)
     old, new = (sum(not each.is_kernel for each in side) for side in (a, b))
-    counts = (len(parts), len(a), len(b), old, new)
+    even = len({_sizes(part) for part in parts}) == 1
+    counts = (len(parts), even, len(a), len(b), old, new)
     return WorkChange(group, fate, _how(parts), *counts, spent(a), spent(b), ops)
+
+
+def _sizes(part: WorkPart) -> tuple[int, ...]:
+    kernels = (sum(each.is_kernel for each in side) for side in (part.a, part.b))
+    return (*kernels, len(part.a), len(part.b))
 
 
 def _how(parts: Sequence[WorkPart]) -> str:
@@ -146,7 +155,7 @@ def _same_row(group: str, how: str, rows: Sequence[KernelPair]) -> WorkChange:
     a, b = total([row.spent_a for row in rows]), total([row.spent_b for row in rows])
     ops = frozenset(op for row in rows for op in row.kernel.path)
     copies = sum(row.count for row in rows if not row.kernel.is_kernel)
-    return WorkChange(group, fate, how, 1, count, count, copies, copies, a, b, ops)
+    return WorkChange(group, fate, how, 1, True, count, count, copies, copies, a, b, ops)
 
 
 def _label(a: Sequence[Kernel], b: Sequence[Kernel], *, fused: bool) -> str:

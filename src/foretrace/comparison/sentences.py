@@ -55,8 +55,8 @@ def unchanged(found: Comparison) -> tuple[str, ...]:
 def _times(found: Comparison) -> tuple[tuple[str, Change], ...]:
     return (
         ("GPU time", found.gpu_ns),
-        ("Host time", found.cpu_ns),
-        ("Wall time", found.wall_ns),
+        ("Profiled host time", found.cpu_ns),
+        ("Profiled wall time", found.wall_ns),
         ("Wall time without the profiler", found.bare_wall_ns),
     )
 
@@ -71,7 +71,7 @@ def _time(name: str, value: Change, per: str) -> str:
         return f"{name}: {times} {per} ({ratio_text(ratio)}); inconclusive, the noise is unknown."
     noise = percent_text(value.noise)
     if not value.beyond:
-        subject = name.replace("Host", "host").replace("Wall", "wall")
+        subject = name.replace("Profiled", "profiled").replace("Wall", "wall")
         within = f"is within the noise of {noise}"
         return f"Inconclusive: {subject}, {times} {per} ({ratio_text(ratio)}), {within}."
     word = "falls" if ratio < 1 else "rises"
@@ -117,8 +117,8 @@ def _host_parts(found: Comparison) -> list[str]:
         word = "saves" if rest > 0 else "costs"
         others = f"; the rest (other ops, launches, gaps) {word} {time_text(abs(rest))}"
     return [
-        f"Host time by part: ops called less often save {time_text(saved)} (self CPU time); ops "
-        f"called more often cost {time_text(cost)}{others}; net {time_text(abs(net))} "
+        f"Profiled host time by part: ops called less often save {time_text(saved)} (self CPU "
+        f"time); ops called more often cost {time_text(cost)}{others}; net {time_text(abs(net))} "
         f"{'less' if net > 0 else 'more'}."
     ]
 

@@ -173,8 +173,8 @@ def _unit(word: str, units: Iterable[str]) -> str:
     if word in units:
         return word
     lower = word.lower()
-    plain = lower[:-1] if lower.endswith("flops") else lower
-    same = [unit for unit in units if unit.lower() in (lower, plain)]
+    flops = lower.removesuffix("s") if lower.endswith("flops") else lower
+    same = [unit for unit in units if unit.lower() in (lower, flops, f"{flops}/s")]
     return same[0] if len(same) == 1 else "?"
 
 

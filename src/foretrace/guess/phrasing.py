@@ -108,6 +108,12 @@ most expensive kernel = top kernel ; biggest|largest|heaviest kernel = top kerne
 longest|slowest kernel = longest kernel
 is|are at roof = has roof >= 70 ; is|are not at roof = has roof < 70
 is|are near roof = has roof >= 70
+kernel count = kernels ; total kernels = kernels
+tensor-core is|are used = gemm uses tensor-core ; attention|sdpa backend is = attention uses
+memcpy htod = htod memcpy ; memcpy dtoh = dtoh memcpy ; memcpy dtod = dtod memcpy
+gpu|cuda|device memory = peak memory ; gpu is starved = bound is host
+runs at = reaches ; achieves|achieve|hits|hit|reach = reaches
+of roof = of peak ; of its roof|peak = of peak
 takes up = takes ; take up = take ; accounts|account for = takes ; makes|make up = takes
 consumes|consume|costs|cost = takes
 fuses|fused with|into = is fused with ; is|are fused with|into = is fused with
@@ -136,6 +142,8 @@ kernel launch overhead dominates = bound is host ; launch overhead is bottleneck
 data loading|loader is bottleneck = bound is host ; dataloader is bottleneck = bound is host
 compute kernels = compute ; backward pass = backward ; backward kernels = backward
 """
+
+_COUNTED = (["total", "number", "of"], ["number", "of"], ["num"])  # before what is counted
 
 
 def _table(text: str) -> dict[Words, Words]:
@@ -167,7 +175,12 @@ def scoped(text: str, tokens: Sequence[Token]) -> list[Token]:
 
 def plain(text: str, tokens: Sequence[Token]) -> list[Token]:
     """What is left without the scope, in the language's words; twice, for phrases of phrases."""
-    return _said(text, _said(text, tokens, _plain()), _plain())
+    keys = [token.key for token in tokens[:3]]
+    counted = next((len(words) for words in _COUNTED if keys[: len(words)] == words), 0)
+    first = _said(text, tokens[counted:], _plain())
+    if len(first) > 2 and first[0].key in ("is", "are"):  # are gelu and mul fused?
+        first = [*first[1:-1], first[0], first[-1]]
+    return _said(text, first, _plain())
 
 
 def _said(text: str, tokens: Sequence[Token], table: dict[Words, Words]) -> list[Token]:

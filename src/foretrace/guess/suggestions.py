@@ -18,12 +18,12 @@ overlap concurren parallel simultan hidden exposed | {0} and {1} overlap | comms
 graph-break graph_break graphbreak break recompil | op "Torch-Compiled Region*" == 3 |
 graph capture replay | graphs == 1 per step |
 mfu mbu utili roofline efficien peak% | mfu > 20% |
-memory-bound compute-bound bound bottleneck limit starv stall wait feed | bound is host |
-oom vram alloc reserved gib peak | peak memory < 6 GB |
+memory-bound compute-bound bound bottleneck limit starv stall feed | bound is host |
+oom vram alloc reserved gib gb memory peak | peak memory < 6 GB |
 idle bubble gap busy | gpu idle < 10% |
 percent % share fraction portion most dominat major half | {0} time > 40% of kernel time | gemm
 faster slower speedup speed-up regress improve | gpu time < 0.9x of A |
-sync synchron block item | per step: sync == 0 |
+sync synchron wait block item | per step: sync == 0 |
 stream | streams == 1 |
 cast convert dtype conversion upcast downcast | casts == 0 per step |
 tensorcore tensor-core tensor bf16 fp16 fp32 tf32 fp8 precision | {0} uses bf16 | gemm
@@ -38,8 +38,8 @@ flop tflop gflop | {0} rate > 500 TFLOP/s | gemm
 shape size dim input take | some aten::mm takes 8192x768 and 768x3072 |
 order before after first then follow | {0} before {1} | gemm gelu
 same differ identical change equal | same {0} kernels as A | gemm
-time take took long latency duration slow fast second sec us ms | {0} time < 300 us | gemm
-cpu host python overhead dispatch | per step: cpu time < 1 ms |
+time take took long duration slow fast second sec us ms | {0} time < 300 us | gemm
+latency throughput token tokens qps cpu host python overhead dispatch | step time < 10 ms |
 launch call | launches < 500 per step |
 kernel many count number few more less | kernels == 5 per step |
 """

@@ -30,6 +30,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
+from foretrace.model.costs.roofline import AT_ROOF
 from foretrace.model.idle import LATENCY_NS, Idle, windows_of
 from foretrace.model.intervals import Ints
 from foretrace.model.spans import Span
@@ -89,6 +90,13 @@ class Spent(Struct, frozen=True):
 
 def spent(trace: Trace, span: Span) -> Spent | None:
     """The time of one step or call; None where it launched nothing that has a time."""
+    key = (span.event, span.start_ns, span.end_ns, len(span.work))
+    if key not in trace.spent:
+        trace.spent[key] = _spent(trace, span)
+    return trace.spent[key]
+
+
+def _spent(trace: Trace, span: Span) -> Spent | None:
     windows = windows_of(trace, span)
     if not windows:
         return None
@@ -155,6 +163,14 @@ def of_work(trace: Trace, rows: Ints) -> str:
     if time[most] >= DOMINANT * total:
         return "mixed" if most == "latency" else most
     return "unknown" if time.get("unknown", 0) > total * (1 - DOMINANT) else "mixed"
+
+
+def time_at_roof(trace: Trace, rows: Ints) -> dict[str, int]:
+    """The same for kernels at their roof alone."""
+    order, reached = trace.order, np.zeros(len(trace.gpu))
+    percent = trace.kernel_cases["roof_percent"].fill_null(0.0).to_numpy()
+    reached[order.row] = percent[order.case]
+    return time_by_bound(trace, rows[reached[rows] >= 100 * AT_ROOF])
 
 
 def time_by_bound(trace: Trace, rows: Ints) -> dict[str, int]:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
+    from foretrace.model.bounds import Spent
     from foretrace.model.covered import Covered
     from foretrace.model.groups import Grouped
     from foretrace.model.idle import Gaps, Idle
@@ -53,6 +54,7 @@ class Trace(Displayed):
         self.host = Host(tables, notes)
         self.gpu = Gpu(tables, self.host, notes)
         self.spans = Spans(self.host, self.gpu)
+        self.spent: dict[tuple[int, ...], Spent | None] = {}  # of steps and calls; see `bounds`
         self._note_contents(notes)
         self.ledger = tables.ledger.with_notes(notes.freeze().notes)
 

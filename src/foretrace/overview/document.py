@@ -9,7 +9,7 @@ from msgspec import convert
 
 from foretrace import families
 from foretrace.analyses import run_all
-from foretrace.model import bounds
+from foretrace.model import bounds, code_lines
 from foretrace.model.host import step_number
 from foretrace.model.reach import is_view, work_below
 from foretrace.model.spans import Span
@@ -98,15 +98,18 @@ def _per_call(count: int, calls: int) -> int | float:
 
 def _kernel_rows(trace: Trace) -> list[look.KernelRow]:
     """One row per distinct kernel name and op shapes, the most expensive first."""
-    cases = zip(trace.kernel_cases.iter_rows(named=True), case_modules(trace), strict=True)
-    rows = [_kernel_row(trace, case, modules) for case, modules in cases]
+    cases = trace.kernel_cases.iter_rows(named=True)
+    places = zip(cases, case_modules(trace), code_lines.of_cases(trace), strict=True)
+    rows = [_kernel_row(trace, case, modules, line) for case, modules, line in places]
     rows.sort(
         key=lambda row: (-(row.total_ns or 0), row.name, row.chain, row.flops or 0, row.count)
     )
     return rows
 
 
-def _kernel_row(trace: Trace, case: dict[str, Any], modules: list[str]) -> look.KernelRow:
+def _kernel_row(
+    trace: Trace, case: dict[str, Any], modules: list[str], line: str | None
+) -> look.KernelRow:
     steps, op, median = len(trace.spans.steps), case["op"], case["median_ns"]
     return look.KernelRow(
         **{name: case[name] for name in SAME},
@@ -119,6 +122,7 @@ def _kernel_row(trace: Trace, case: dict[str, Any], modules: list[str]) -> look.
         gbps=_rounded(case["gbps"]),
         roof_percent=_rounded(case["roof_percent"]),
         modules=modules,
+        source=line,
     )
 
 

@@ -67,9 +67,11 @@ def _made(wanted: str, bounds: Limits, cache: bool) -> Overview:
 
 def _import_all() -> None:
     """Import what an overview needs; called while other processes decode a large file."""
-    from foretrace.overview import document, sentences, sequences  # noqa: F401
+    from foretrace import analyses
+    from foretrace.overview import document, sentences, sequences, unit, verdict  # noqa: F401
 
     opening.import_model()
+    analyses.rules()
 
 
 def _program() -> str:

@@ -27,7 +27,8 @@ class Unit(Struct, frozen=True):
 
     `per` is the word for it ("per step"). `idle_by_cause` is that of one of middle length.
     `busy_ns` is the time of the work launched in it, `kernel_ns` the usual length of a kernel.
-    `by_bound` divides the GPU time of all `spans`, which are empty for a whole recording.
+    `by_bound` divides the GPU time of all `spans`, which are empty for a whole recording; `at_roof`
+    has that of the kernels at their roof.
     """
 
     per: str
@@ -43,6 +44,7 @@ class Unit(Struct, frozen=True):
     kernels: float
     kernel_ns: float | None
     by_bound: dict[str, int]
+    at_roof: dict[str, int]
     devices: int
     spans: list[Span]
 
@@ -95,6 +97,7 @@ def _unit(
         kernels=median(len(each) for each in kernels),
         kernel_ns=float(np.median(lengths)) if len(lengths) else None,
         by_bound=bounds.time_by_bound(trace, rows),
+        at_roof=bounds.time_at_roof(trace, rows),
         devices=len(np.unique(gpu.device_number[rows])),
         spans=spans,
     )

@@ -134,14 +134,10 @@ def _changes(found: Comparison, most: int, width: int, lines: Sequence[tuple[str
 
 def _change(row: WorkChange) -> list[str]:
     times = count_text(row.times) if row.times > 1 else ""
-    whole = (row.a - row.copies_a, row.b - row.copies_b)
-    each, every = (row.kernels, whole) if any(whole) else (row.copies, (row.copies_a, row.copies_b))
-    in_all = " in all" if row.times > 1 else ""
-    counts = _both(*each, count_text) + (in_all if each == every else "")
-    moved = any(whole) and row.copies_a != row.copies_b
-    copies = (
-        f"{change_text(row.copies_a, row.copies_b, count_text)} {COPY}{in_all}" if moved else ""
-    )
+    in_all = "" if row.even else " in all"
+    counts = _both(*(row.kernels if any(row.kernels) else row.copies), count_text) + in_all
+    moved = any(row.kernels) and row.copies_a != row.copies_b
+    copies = f"{change_text(*row.copies, count_text)} {COPY}{in_all}" if moved else ""
     how = ", ".join(filter(None, (row.how, copies)))
     return [_fit(row.group, GROUP), times, counts, *_spent([row]), how]
 

@@ -21,8 +21,8 @@ TITLES = {"region": "Per call", "step": "Per step", "trace": "In the whole recor
 BARE = "wall, no profiler"  # known where both traces have a run record
 TIMES: dict[str, Callable[[Comparison], Change]] = {
     "GPU time": lambda found: found.gpu_ns,
-    "host time": lambda found: found.cpu_ns,
-    "wall time": lambda found: found.wall_ns,
+    "host, profiled": lambda found: found.cpu_ns,
+    "wall, profiled": lambda found: found.wall_ns,
     "GPU idle": lambda found: found.idle_ns,
     BARE: lambda found: found.bare_wall_ns,
 }
@@ -58,7 +58,7 @@ def quantities(every: Sequence[Comparison]) -> Section:
 
 def _one_row_each(every: Sequence[Comparison], title: str) -> Section:
     """The same turned around, for more traces than columns fit."""
-    shown = {name: TIMES[name] for name in ("GPU time", "host time", "wall time")}
+    shown = {name: TIMES[name] for name in ("GPU time", "host, profiled", "wall, profiled")}
     base = [cell for time in shown.values() for cell in (time_text(time(every[0]).a), "")]
     rows = [["A", *base, count_text(len(every[0].a.kernels))]]
     for letter, each in zip(LETTERS[1:], every, strict=False):

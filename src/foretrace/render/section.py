@@ -10,9 +10,9 @@ from msgspec import Struct
 
 from foretrace.render.safe import markdown, plain
 from foretrace.render.table import table
+from foretrace.render.theme import painted
 
 WIDTH = 100
-BOLD, NORMAL = "\x1b[1m", "\x1b[0m"
 _QUANTITY = re.compile(r"(?<=\d) (?=(?:ns|us|ms|s|[kMGT]?B|[kMGTP]?FLOP|[GT]B/s|TFLOP/s)\b)")
 
 
@@ -67,7 +67,7 @@ class _Drawn(Struct, frozen=True):
             yield self.marked(label) + body[len(label) :]
 
     def marked(self, text: str) -> str:
-        return f"{BOLD}{text}{NORMAL}" if self.bold else text
+        return painted(text) if self.bold else text
 
     def wrapped(self, text: str, first: str, rest: str) -> str:
         """Broken at blanks, but not between a number and its unit."""

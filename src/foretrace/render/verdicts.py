@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from foretrace.render.safe import plain
+from foretrace.render.theme import painted
 from foretrace.schema.verdict import Verdict
 from foretrace.units import plural
 
 SCREEN = 25  # lines of a first screen
 _WIDE = 160  # characters of a line on it
+_FIRST = re.compile(r"^(?:ERROR|MISS|unknown|hit)(?= )", re.MULTILINE)
 _MARKS = {"error": "ERROR  ", "miss": "MISS   ", "unknown": "unknown", "hit": "hit    "}
+
+
+def coloured(page: str) -> str:
+    """The page for a terminal that shows colour: each line begins with its verdict."""
+    return _FIRST.sub(lambda match: painted(match[0]), page)
 
 
 def verdicts_page(verdicts: Sequence[Verdict]) -> str:

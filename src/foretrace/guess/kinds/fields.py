@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from foretrace.guess.fields import Field, agrees, value_of, value_text
+from foretrace.guess.amounts import Amount, Compare
+from foretrace.guess.fields import Field, agrees, fields, value_of, value_text
 from foretrace.guess.kinds import GuessKind, Measurement, Query, judge_all, per_window, tally
 from foretrace.guess.scope import Unknown, Window
 from foretrace.guess.selection import Selection, has_trait, select
@@ -35,6 +36,10 @@ def _complete(query: Query) -> Query:
     """The query with what its wording leaves out: `every`, or `no`, and the kernels of a field."""
     denied = {"not", "no"} & set(query.args)
     added: dict[str, object] = {"quantifier": "no" if denied else "every"}
+    if "peak_share" in query.args:
+        share: Amount = query.args["peak_share"]
+        added |= {"field": fields()["roof"], "value": f"{share.value * 100:g}"}
+        added["compare"] = Compare(">=")
     if "what" not in query.args:
         roles = query.args["field"].roles
         heads = [HEADS[role] for role in roles if select_any(query.windows[0], HEADS[role])]
@@ -104,6 +109,7 @@ KIND = GuessKind(
         "{what:selector} {field:field} is {value:value}",
         "{field:own_field} {compare:compare} {value:value}",
         "{field:own_field} is {value:value}",
+        "{what:selector} reaches [{compare:compare}] {peak_share:share} of peak",
     ),
     per_window(_judge),
 )

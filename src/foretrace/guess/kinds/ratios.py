@@ -51,9 +51,15 @@ def _complete(args: Mapping[str, Any]) -> Mapping[str, Any]:
     if "what" in args:
         what: Selector = args["what"]
         added = {"left": Measure(f"{what.text} time", "time", what), "compare": EQUALS}
+    if "share" in args and isinstance(args["share"], Amount):
+        return {**added, **args, "ratio": args["share"], "right": _GPU_TIME}
     if {"mostly", "dominates"} & set(args):
         more = {"compare": Compare(">"), "ratio": Amount("50%", 0.5), "right": _GPU_TIME}
         added |= more
+    left, right = args.get("left"), args.get("right")
+    if left and right and left.name == "count" and right.name.endswith("time"):
+        timed = Measure(f"{left.text} time", "time", left.selector)
+        return {**args, "left": timed}
     if "fewer" in args and "count" not in args:
         added = {"compare": Compare(">" if args["fewer"] == "more" else "<")}
     if "faster" in args:
@@ -106,6 +112,8 @@ KIND = GuessKind(
         "{count:count} more {left:measure} than {other:other}",
         "fewer|less|more {left:measure} than {other:other}",
         "{what:selector} takes|take|is|are [{compare:compare}] {ratio:part} of {right:measure}",
+        "{what:selector} [time|share] {compare:compare} {share:share}",
+        "{left:measure} {compare:compare} {right:measure}",
         "{what:selector} dominates|dominate",
         "mostly {what:selector}",
         "[gpu] [time] [is|be] [{ratio:part}] faster|slower than {other:other}",

@@ -10,7 +10,9 @@ arguments do not say what is read and what is written) leave a prediction unknow
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
+from foretrace.guess.amounts import Compare
 from foretrace.guess.kinds import GuessKind, Measurement, Query, per_window, tally
 from foretrace.guess.measures import each
 from foretrace.guess.scope import Window
@@ -29,6 +31,9 @@ _PER_SECOND = {"rate": "flops", "bandwidth": "bytes"}
 
 def _size(window: Window, query: Query) -> Measurement:
     quantity = next(name for name in _TEXT if name in query.args)
+    if "amount" not in query.args:  # `gemm reaches 500 TFLOP/s`
+        at_least = {"compare": Compare(">="), "amount": query.args[quantity]}
+        query = replace(query, args=at_least | dict(query.args))
     values = _values(window, query.what, quantity)
     shown = values if "each" in query.args or quantity in _PER_SECOND else [sum(values)]
     verdicts = [query.judge(value) for value in shown]
@@ -51,6 +56,9 @@ KIND = GuessKind(
     60,
     tuple(
         f"{{what:selector}} {name} {{compare:compare}} {{amount:{name}}} [each]" for name in _TEXT
+    )
+    + tuple(
+        f"{{what:selector}} reaches [{{compare:compare}}] {{{name}:{name}}}" for name in _PER_SECOND
     ),
     per_window(_size),
 )

@@ -22,7 +22,7 @@ from foretrace.guess.selection import certain
 from foretrace.units import count_text, percent_text, time_text
 
 _STATISTICS: dict[str, Callable[[list[float]], float]] = {
-    **dict.fromkeys(("longest", "slowest", "max"), max),
+    **dict.fromkeys(("longest", "slowest", "biggest", "largest", "max"), max),
     **dict.fromkeys(("shortest", "min"), min),
     **dict.fromkeys(("mean", "average"), mean),
     "median": median,
@@ -92,7 +92,8 @@ KIND = GuessKind(
     70,
     (
         f"[median] {'|'.join(CLOCKS)} time {{compare:compare}} {{amount:time}}",
-        "longest|slowest|max|shortest|min|median|mean|average|total {what:selector} "
+        "longest|slowest|biggest|largest|max|shortest|min|median|mean|average|total "
+        "{what:selector} "
         "[time|takes|take] [{compare:compare}] {amount:time}",
         "{what:selector} time {compare:compare} {amount:time} [each]",
         "{what:selector} takes|take [{compare:compare}] {amount:time} [each]",

@@ -122,16 +122,17 @@ class FusionEntry(Struct, frozen=True):
 class WorkEntry(Struct, frozen=True):
     """GPU work of A and what stands in its place in B, per unit; the same in `times` places.
 
-    `fate` is same, changed (one for one), replaced, removed or added; `how` says what differs. `a`
-    and `b` count kernels, memcpys and memsets, `copies_a` and `copies_b` the last two of them; over
-    all entries counts and times add up to the whole of each side. Times are those of a typical
-    repeat; None where one of them is unknown.
+    `fate` is same, changed (one for one), replaced, removed or added; `how` says what differs.
+    `even` where all places have as many kernels. `a` and `b` count kernels, memcpys and memsets,
+    `copies_a` and `copies_b` the last two of them; over all entries counts and times add up to the
+    whole of each side. Times are those of a typical repeat; None where one of them is unknown.
     """
 
     group: str
     fate: str
     how: str
     times: int
+    even: bool
     a: int
     b: int
     copies_a: int
