@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import foretrace as ft
+from analyses.sketch import GEMM, Sketch, kernel
+from foretrace.model import groups
 from foretrace.model.intervals import shared_lengths
 from foretrace.overview import summarize
 from foretrace.overview.page import Overview
@@ -96,3 +100,15 @@ def test_the_table_of_a_recording_says_so() -> None:
     """Its title was cut to "GPU in the"."""
     trace = ft.open(OWN / "graph_capture.json.gz", cache=False)
     assert "GPU in the recording" in drawn(first_screen(summarize(trace), 80), width=80)
+
+
+def test_the_products_of_experts_are_not_plain_products(tmp_path: Path) -> None:
+    """Most of a mixture-of-experts step was "GEMM": the author calls them experts."""
+    names = ("_matmul_ogs_NNT_bf16xbf16xmxfp4_16x128x256x1_swiglu", GEMM)
+    sketch = Sketch().step()
+    for name in names:
+        sketch.op("aten::mm", kernel(name, 20))
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps(sketch.document()))
+    found = groups.of_work(ft.open(path, cache=False))
+    assert sorted(str(name) for name in found) == ["GEMM", "MoE experts"]

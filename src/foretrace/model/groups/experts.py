@@ -1,4 +1,4 @@
-"""Mixture of experts: the routing of tokens to experts and back; the products are GEMMs."""
+"""Mixture of experts: the routing of tokens to experts and back, without the products."""
 
 from __future__ import annotations
 
