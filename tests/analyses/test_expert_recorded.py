@@ -43,7 +43,9 @@ FILL = {"calls": 2, "shape": [64, 12, 512, 512], "mask": [512, 512]}
 GOLDEN: dict[str, dict[str, dict[str, Any]]] = {
     "attention_causal_gqa_flash": {"flash2_on_hopper": {"count": 1}},
     "attention_train_flash": {"flash2_on_hopper": {"count": 4}},
+    "gemma_compiled": {"dense_mask": {}},
     "hf_llama_causal_compiled": {"dense_mask": MASK},
+    "llama_decode_eager": {"weights_floor": {}},
     "linear_gelu_tanh_eager": {"activation_epilogue": {"activations": 1}},
     "linear_relu_compiled": {"activation_epilogue": {"activations": 1}},
     "linear_relu_eager": {"activation_epilogue": {"activations": 1}},
