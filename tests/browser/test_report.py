@@ -214,7 +214,7 @@ def test_guesses_and_ladder_are_shown_when_given(
     ladder = browser.find("#ladder").text
     assert " hold, " in ladder
     assert "what stayed the same" in ladder
-    assert "gemm" in ladder
+    assert "GEMM" in ladder
     browser.run("document.querySelector('#ladder details').open = true")
     assert "mlp eager, " in browser.find("#ladder details").text
 

@@ -52,8 +52,8 @@ def untold(trace: Trace, rule: Rule) -> Finding | None:
     idle = typical_idle(trace)
     if idle.length[unproven(trace, idle)].sum() <= idle.length.sum() / 2:
         return None
-    count = plural(len(lost_launches(trace)), "launch has", "launches have")
-    detail = f"needs GPU events: {count} none here (captured into a CUDA graph, or lost)"
+    count = plural(len(lost_launches(trace)), "launch", "launches")
+    detail = f"needs the GPU events of {count}: captured into a CUDA graph, or lost"
     return Finding(rule.name, "skipped", rule.title, detail)
 
 

@@ -17,8 +17,8 @@ that idle time, and at most what the run record beside the trace leaves of it. A
 where that is more than the 105 us that a call in this mode costs itself.
 
 When it is wrong: the profiler lengthens every op and launch, so a step that is host-bound in the
-trace may be less so without it; only a run record tells. Graphs need fixed shapes and addresses,
-which the trace does not tell, and no synchronization inside.
+trace may be less so without it; only a run record tells. Graphs need fixed shapes, which the repair
+says where no two steps have the same, fixed addresses, and no synchronization inside.
 """
 
 from __future__ import annotations
@@ -70,7 +70,8 @@ def _check(trace: Trace) -> Iterator[Finding]:
         f"kernels. {advice} saves at most {time_text(saved)} {per(trace)}. {host_note(trace)}"
     )
     evidence: dict[str, Any] = seen | {"busy_ns": busy, "idle_share": round(idle_share, 4)}
-    repair = 'CUDA graph (mode="reduce-overhead")' if graph else ""
+    shapes = " for fixed shapes" if _varies(trace) else ""
+    repair = f'CUDA graph{shapes} (mode="reduce-overhead")' if graph else ""
     yield Finding(RULE.name, "found", title, detail, evidence, ids(launches), saved, repair)
 
 
@@ -101,7 +102,7 @@ def _launches(trace: Trace) -> tuple[Ints, dict[str, Any]]:
     ended = np.zeros(len(gpu), bool)
     ended[idle.then[idle.of("launch", "host") & (idle.then >= 0)]] = True
     launches = np.unique(gpu.launch[rows])
-    apart, length = np.diff(np.sort(trace.host.start[launches])), order.length[order.counts]
+    apart, length = _distances(trace, rows), order.length[order.counts]
     return launches, {
         "launches": each(trace, len(launches)),
         "kernels": each(trace, int(order.counts.sum())),
@@ -109,6 +110,21 @@ def _launches(trace: Trace) -> tuple[Ints, dict[str, Any]]:
         "kernel_ns": int(np.median(length)) if len(length) else 0,
         "empty_queue_share": round(float(ended[rows].mean()), 4) if len(rows) else 0.0,
     }
+
+
+def _distances(trace: Trace, rows: Ints) -> Ints:
+    """From each launch to the next in its step."""
+    step = trace.spans.step_of_work()[rows]
+    launches = [np.unique(trace.gpu.launch[rows[step == at]]) for at in np.unique(step).tolist()]
+    empty = np.zeros(0, np.int64)
+    return np.concatenate([empty, *(np.diff(np.sort(trace.host.start[all_])) for all_ in launches)])
+
+
+def _varies(trace: Trace) -> bool:
+    """Whether no two steps launch the same kernels with the same shapes."""
+    order, step = trace.order, trace.spans.step_of_work()[trace.order.row]
+    steps = [np.sort(order.case[step == at]).tobytes() for at in np.unique(step[step >= 0])]
+    return len(steps) > 1 and len(set(steps)) == len(steps)
 
 
 RULE = Rule("launch_bound", "Steps that are host-bound", _check, ("gpu", "launches"))

@@ -10,8 +10,9 @@ products and attention kernels run at 12 to 25% on purpose, because large tiles 
 shared memory avoid more memory traffic than more warps could hide. Look at the roofline first;
 occupancy explains a kernel that is near neither roof.
 
-How it is computed: kernels with at least 5% of the kernel time; the profiler's estimate, else the
-theoretical occupancy of the footprint (`foretrace.model.costs.occupancy`). No saving is claimed.
+How it is computed: kernels of 10 us and more with at least 5% of the kernel time; the profiler's
+estimate, else the theoretical occupancy of the footprint (`foretrace.model.costs.occupancy`). No
+saving is claimed.
 
 When it is wrong: the profiler's figure is an estimate from the grid, the other one a limit for an
 unlimited grid. Traces of AMD cards carry no footprint.
@@ -34,11 +35,14 @@ from foretrace.units import percent_text, plural
 
 LOW = 0.25
 WORTH_TELLING = 0.05
+# A shorter kernel is over before its warps could hide anything: the H200's kernels of a decode step
+# take 1 to 8 us and have few blocks, whatever an SM could hold.
+LASTING_NS = 10_000
 BOUNDS = {
     "compute": "It is compute-bound all the same",
     "memory": "It is memory-bound all the same",
     "l2": "Its data comes from L2",
-    "latency": "It is too short to come near a roof",
+    "latency": "It has too little work to come near a roof",
 }
 WARPS_SHOWN = 0.32  # half a percent of the 64 warps that an SM holds
 
@@ -46,7 +50,7 @@ WARPS_SHOWN = 0.32  # half a percent of the 64 warps that an SM holds
 def _check(trace: Trace) -> Iterator[Finding]:
     order = trace.order
     whole = max(int(order.length[order.counts].sum()), 1)
-    large = [case for case in order.cases if case.ns >= WORTH_TELLING * whole]
+    large = [case for case in order.cases if case.ns >= WORTH_TELLING * whole and _lasts(case)]
     places = [int(np.flatnonzero(order.case == case.number)[0]) for case in large]
     pairs = zip(large, places, strict=True)
     seen = [_entry(trace, case, place, case.ns / whole) for case, place in pairs]
@@ -71,6 +75,10 @@ def _check(trace: Trace) -> Iterator[Finding]:
     evidence = {"kernels": [seen[at] for at in low[:LISTED]], "unmeasured": unmeasured}
     events = ids(int(order.event[places[at]]) for at in low)
     yield Finding(RULE.name, "found", title, detail, evidence, events)
+
+
+def _lasts(case: Case) -> bool:
+    return case.ns >= LASTING_NS * max(case.count, 1)
 
 
 def _entry(trace: Trace, case: Case, place: int, of_time: float) -> dict[str, Any]:

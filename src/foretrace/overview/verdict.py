@@ -166,6 +166,7 @@ def _kinds(unit: Unit) -> str:
     for kind, ns in ordered[:KINDS_NAMED]:
         reached = unit.at_roof.get(kind, 0) / total
         share = percent_text(reached) if reached else "none"
+        share = "all" if unit.at_roof.get(kind, 0) == ns else share
         roof = f" ({share} at the roof)" if kind in ROOFS else ""
         if ns >= KIND_SHARE * total:
             words.append(f"{percent_text(ns / total)} in {KINDS[kind]}{roof}")

@@ -79,8 +79,14 @@ def _head(overview: Overview) -> Section:
         name = name.removesuffix(end)
     title = f"{shorten(name, NAME) or look.trace.path} · {shorten(headline(look), HEADLINE)}"
     labelled = [(line.label, line.text) for line in overview.lines]
-    warnings = [(f"! {note_text(note)}", "") for note in look.ledger.banner[:BANNER]]
-    return Section(title, labelled=labelled, bullets=warnings)
+    return Section(title, labelled=labelled, bullets=_warnings(look.ledger.banner))
+
+
+def _warnings(notes: Sequence[NoteEntry]) -> list[tuple[str, str]]:
+    """Every loss by name, the worst with what it means."""
+    lines = [f"! {note_text(note)}" for note in notes[:BANNER]]
+    rest = ", ".join(f"{note.code} ({count_text(note.count)})" for note in notes[BANNER:])
+    return [(line, "") for line in [*lines, *([f"! also {rest}"] if rest else [])]]
 
 
 def _group_cells(row: GroupRow) -> list[str]:

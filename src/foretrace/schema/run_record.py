@@ -82,7 +82,7 @@ def read_run(trace: str) -> RecordedRun:
     """The record beside a trace; `NO_RECORD` where there is none, or the file there is not ours."""
     ends = (".json.gz", ".json")
     stem = next((trace.removesuffix(end) for end in ends if trace.endswith(end)), None)
-    if stem is None:
+    if stem is None or "::" in stem:  # a member of an archive has no file beside it
         return NO_RECORD
     try:
         with open(stem + SUFFIX, "rb") as file:
