@@ -59,6 +59,11 @@ def _parts_add_up(trace: ft.Trace, found: Overview) -> None:
     assert sum(row.count for row in look.kernels) == look.totals.kernels
     if look.groups:
         assert sum(row.share for row in look.groups) == pytest.approx(1, abs=0.01)
+    if found.per == "per step":
+        busy, time = trace.spans.median_busy(trace.spans.steps), sum(r.time_ns for r in look.groups)
+        assert time == pytest.approx(busy, abs=len(look.groups) + 1)
+    assert (look.mfu or 0) <= (look.mfu_gpu or 0)
+    assert (look.mbu or 0) <= (look.mbu_gpu or 0)
     for step, span in zip(look.steps, trace.spans.steps, strict=True):
         start, end = trace.spans.window(span)
         assert (step.gpu_busy_ns or 0) <= max(end - start, 0) + _overlap(trace, span.work)

@@ -53,7 +53,7 @@ def untold(trace: Trace, rule: Rule) -> Finding | None:
     if idle.length[unproven(trace, idle)].sum() <= idle.length.sum() / 2:
         return None
     count = plural(len(lost_launches(trace)), "launch", "launches")
-    detail = f"needs the GPU events of {count}: captured into a CUDA graph, or lost"
+    detail = f"needs the GPU events of captured or lost launches: {count} without any"
     return Finding(rule.name, "skipped", rule.title, detail)
 
 
