@@ -40,8 +40,10 @@ def flops_text(count: float | None) -> str:
 
 
 def percent_text(part: float | None) -> str:
-    """`0.123` -> `12.3%`."""
-    return DASH if part is None else f"{part * 100:.1f}%"
+    """`0.123` -> `12.3%`; what is not nothing is not 0.0%."""
+    if part is None:
+        return DASH
+    return "<0.1%" if 0 < part < 0.0005 else f"{part * 100:.1f}%"
 
 
 def ratio_text(ratio: float | None) -> str:

@@ -17,6 +17,7 @@ from foretrace.overview import summarize
 from foretrace.overview.page import Overview
 from foretrace.render.look_page import first_screen
 from foretrace.render.section import drawn
+from foretrace.units import percent_text
 from statements.places import LADDER, OWN, overview
 
 
@@ -143,3 +144,16 @@ def test_launches_of_two_steps_are_not_neighbours() -> None:
     ]
     inside = np.concatenate([np.diff(start) for start in starts])
     assert row.evidence["launch_interval_ns"] == int(np.median(inside))
+
+
+def test_idle_time_without_the_profiler_is_that_of_the_record() -> None:
+    """A title said "without the profiler for at most 0.0%" above a detail of 146 us."""
+    found = recorded("llama_decode_cuda_graph").look
+    (row,) = [each for each in found.findings if each.rule == "idle_gaps"]
+    assert "without the profiler for at most 12.5%" in row.title
+    assert "(87.5%)" in found.verdict.text
+
+
+def test_a_little_is_not_nothing() -> None:
+    """ "GPU busy 4.86 us of 55.2 ms (0.0%)"."""
+    assert [percent_text(part) for part in (0.0, 0.0001, 0.0005)] == ["0.0%", "<0.1%", "0.1%"]

@@ -84,8 +84,10 @@ def _check(trace: Trace) -> Iterator[Finding]:
     what = "The trace shows no GPU work for" if cause in UNPROVEN else "The GPU is idle for"
     title = f"{what} {percent_text(share)} of {steps}, mostly {words[cause]}"
     saved = limited(trace, total - by_cause["queue"])
-    real = saved / max(idle.window_ns - total + saved, 1)
-    if wall.idle_limit_ns(trace) is not None:
+    limit = wall.idle_limit_ns(trace)
+    real = saved if limit is None else limit
+    real /= max(idle.window_ns - int(idle.length.sum()) + real, 1)
+    if limit is not None:
         title += f"; without the profiler for at most {percent_text(real)}"
     gaps = len(np.unique(idle.end[proven]))
     count, by = plural(gaps, "gap"), "each by what takes most of it"

@@ -66,7 +66,8 @@ def _check(trace: Trace) -> Iterator[Finding]:
     )
     detail = (
         f"{plural(whole.count, 'product')} {per(trace)} take {time_text(whole.ns)}; all GPU work "
-        f"takes {time_text(busy)}. A step cannot be shorter than one pass over its weights."
+        f"takes {time_text(busy)}. A step cannot be shorter than one pass over its weights; at "
+        f"most {bytes_text(cache)} of them can come from L2."
     )
     evidence = {
         "weight_bytes": round(size),

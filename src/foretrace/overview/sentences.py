@@ -115,13 +115,9 @@ def _by_compiling(look: Look, unit: Unit) -> bool:
 def _rates(look: Look) -> Iterator[str]:
     for name, wall, gpu in (("MFU", look.mfu, look.mfu_gpu), ("MBU", look.mbu, look.mbu_gpu)):
         shares = ((wall, "wall"), (gpu, "GPU time"))
-        words = [f"{_percent(share)} of {of}" for share, of in shares if share is not None]
+        words = [f"{percent_text(share)} of {of}" for share, of in shares if share is not None]
         if words:
             yield f"{name} {', '.join(words)}"
-
-
-def _percent(share: float) -> str:
-    return percent_text(share) if share >= 0.0005 or not share else "<0.1%"
 
 
 def _other_findings(look: Look, unit: Unit | None) -> Iterator[str]:
