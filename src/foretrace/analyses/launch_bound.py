@@ -101,7 +101,7 @@ def _launches(trace: Trace) -> tuple[Ints, dict[str, Any]]:
     ended = np.zeros(len(gpu), bool)
     ended[idle.then[idle.of("launch", "host") & (idle.then >= 0)]] = True
     launches = np.unique(gpu.launch[rows])
-    apart, length = np.diff(np.sort(trace.host.start[launches])), order.length[order.counts]
+    apart, length = _apart(trace, launches), order.length[order.counts]
     return launches, {
         "launches": each(trace, len(launches)),
         "kernels": each(trace, int(order.counts.sum())),
@@ -109,6 +109,14 @@ def _launches(trace: Trace) -> tuple[Ints, dict[str, Any]]:
         "kernel_ns": int(np.median(length)) if len(length) else 0,
         "empty_queue_share": round(float(ended[rows].mean()), 4) if len(rows) else 0.0,
     }
+
+
+def _apart(trace: Trace, launches: Ints) -> Ints:
+    """Distances between launches of the same step, as the verdict counts them."""
+    start = np.sort(trace.host.start[launches])
+    step = np.searchsorted([span.start_ns for span in trace.spans.steps], start, side="right")
+    apart: Ints = np.diff(start)[np.diff(step) == 0]
+    return apart
 
 
 RULE = Rule("launch_bound", "Steps that are host-bound", _check, ("gpu", "launches"))
