@@ -15,7 +15,9 @@ from corpus.places import RECORDED
 from foretrace import analyses
 from foretrace.model import wall
 from foretrace.model.trace import Trace
+from foretrace.overview.unit import measured
 from foretrace.schema.finding import Finding
+from foretrace.units import time_text
 
 LADDER = RECORDED / "ladder"
 MLP = "64x128x768x3072"
@@ -228,3 +230,65 @@ def test_what_torch_compile_cannot_open_is_not_fusable(op: str, tmp_path: Path) 
 
 def busy(trace: Trace) -> float:
     return trace.spans.median_busy(trace.spans.steps) or 0.0
+
+
+def test_idle_time_is_divided_between_ops_and_the_time_outside_them(tmp_path: Path) -> None:
+    """linear eager: "125 us while the host ran no op"; 72 us of it were inside aten::linear."""
+    sketch = Sketch()
+    for _ in range(3):
+        sketch.step().pause(4).op("aten::add", kernel(ADD, 1)).pause(30)
+    found = said(sketched(sketch, tmp_path), "idle_gaps")
+    causes = found.evidence["causes"]
+    assert 0 < causes["launch"] < causes["host"]
+    assert causes["launch"] + causes["host"] == found.evidence["idle_ns"]
+
+
+def test_code_outside_ops_saves_no_time_inside_them(tmp_path: Path) -> None:
+    """linear eager: "profile the host code between the ops: saves at most 125 us"."""
+    sketch = Sketch()
+    for _ in range(3):
+        sketch.step().pause(4).op("aten::add", kernel(ADD, 1)).pause(30)
+    found = said(sketched(sketch, tmp_path), "idle_gaps")
+    assert found.repair == "profile the host code between the ops (with_stack=True)"
+    assert found.at_most_ns == found.evidence["causes"]["host"]
+
+
+def test_stacks_that_were_recorded_are_not_advised(tmp_path: Path) -> None:
+    """linear with stacks: "profile the host code between the ops (with_stack=True)"."""
+    sketch = Sketch()
+    for _ in range(3):
+        sketch.step().op("aten::add", kernel(ADD, 1)).pause(60)
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps(sketch.document() | {"with_stack": 1}))
+    repair = said(path, "idle_gaps").repair
+    assert "stacks are in the trace" in repair
+    assert "with_stack" not in repair
+
+
+def test_a_step_has_one_length() -> None:
+    """linear eager: "a step takes 88.9 us" beside "GPU busy 2.69 of 128 us per step"."""
+    trace = ft.open(RECORDED / "linear_eager.json.gz", cache=False)
+    unit = measured(trace)
+    assert unit is not None
+    assert f"a step takes {time_text(unit.wall_ns)} with" in said(trace, "compile_triage").title
+
+
+def test_tf32_that_others_use_is_not_advised(tmp_path: Path) -> None:
+    """Two ranks of a recommender: "TF32 would use the tensor cores"; most products use it."""
+    sketch = Sketch("NVIDIA A100-SXM4-80GB", (8, 0), 108).step()
+    tf32 = "void cutlass::Kernel2<cutlass_80_tensorop_s1688gemm_64x64_32x6_tn_align4>(int)"
+    for name in (tf32, "ampere_sgemm_128x64_tn"):
+        dims = [[512, 512], [512, 512]]
+        sketch.op("aten::mm", kernel(name, 30), dims=dims, types=["float", "float"])
+    found = said(sketched(sketch, tmp_path), "float32_products")
+    assert (found.evidence["count"], found.repair, found.at_most_ns) == (1, "", None)
+    assert "TF32 is allowed" in found.detail
+
+
+def test_compiling_saves_no_more_than_fused_attention_leaves() -> None:
+    """Attention by the math path: "compiling can help: at most 100.0% of the step"."""
+    trace = ft.open(ladder(f"attention_math_{ATTENTION}"), cache=False)
+    unit, found = measured(trace), said(trace, "compile_triage")
+    assert unit is not None
+    assert (found.at_most_ns or 0) < unit.wall_ns - 10_000
+    assert "small" not in found.title  # its kernels take up to 0.5 ms each

@@ -52,6 +52,10 @@ class Unit(Struct, frozen=True):
         """Share of the wall time in which the GPUs are busy."""
         return min(self.busy_ns / self.wall_ns, 1.0) if self.wall_ns > 0 else 1.0
 
+    def kind_share(self, bound: str) -> float:
+        """Share of the GPU time in work of one bound."""
+        return self.by_bound.get(bound, 0) / max(sum(self.by_bound.values()), 1)
+
 
 def measured(trace: Trace, region: str = "") -> Unit | None:
     """The unit of a trace, or a call of one region; None where no GPU event has a time."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from msgspec.structs import replace
+
 from foretrace.model.bounds import MOSTLY_IDLE, PARTLY_IDLE
 from foretrace.overview.unit import Unit
 from foretrace.schema.documents.look import FindingEntry, Look, LookVerdict, OpRow, Totals
@@ -38,6 +40,8 @@ KIND_SHARE, KINDS_NAMED = 0.05, 3
 GRAPH, FLOOR = "launch_bound", "weights_floor"
 DISPATCH = frozenset({"metadata_only", "idle_gaps"})
 TRIAGE = "compile_triage"  # has a line of its own; a rule that names the same repair knows more
+BY_COMPILING = frozenset({"metadata_only", "fusable_pointwise"})
+OPTIMIZER = "unfused_optimizer"
 
 
 def of_unit(unit: Unit | None, findings: Sequence[FindingEntry] = ()) -> LookVerdict:
@@ -71,16 +75,36 @@ def repairs(unit: Unit, findings: Sequence[FindingEntry]) -> list[FindingEntry]:
     for row in sorted(findings, key=lambda row: row.rule == TRIAGE):
         if row.repair and (row.at_most_ns or 0) >= least:
             found.setdefault(row.repair, row)
-    left_out = _left_out(unit, {row.rule for row in found.values()})
+    left_out = _left_out(unit, list(found.values()), triage(findings))
     worth = [row for row in found.values() if row.rule not in left_out]
+    if any(row.rule == GRAPH for row in worth):
+        worth = [row for row in map(_after_graph, worth) if (row.at_most_ns or 0) >= least]
     return sorted(worth, key=lambda row: -(row.at_most_ns or 0))
 
 
-def _left_out(unit: Unit, rules: set[str]) -> frozenset[str]:
-    """Rules whose saving is host time that the profiler inflated, or that a graph saves already."""
+def _left_out(unit: Unit, rows: Sequence[FindingEntry], answer: str) -> frozenset[str]:
+    """Rules whose saving is host time that the profiler inflated, or part of another's saving;
+    where compiling can hardly help, those whose repair it is.
+    """
+    left_out = BY_COMPILING if answer.startswith("can hardly help") else frozenset()
+    rules, all_in_one = {row.rule for row in rows}, any(map(_saves_dispatch, rows))
     if unit.profiled and unit.bound != "host" and unit.busy_share > 1 - MOSTLY_IDLE:
-        return DISPATCH | {GRAPH}
-    return DISPATCH if GRAPH in rules else frozenset()
+        return left_out | DISPATCH | {GRAPH} | ({TRIAGE} if all_in_one else set())
+    if GRAPH in rules:
+        return left_out | DISPATCH
+    return left_out | DISPATCH | BY_COMPILING if all_in_one else left_out
+
+
+def _saves_dispatch(row: FindingEntry) -> bool:
+    """Whether this advises to compile for dispatch, more than for kernels that fuse."""
+    return row.rule == TRIAGE and "reduce-overhead" in row.repair
+
+
+def _after_graph(row: FindingEntry) -> FindingEntry:
+    """What a repair saves beside a graph, which already saves the idle time before an optimizer."""
+    if row.rule != OPTIMIZER:
+        return row
+    return replace(row, at_most_ns=(row.at_most_ns or 0) - row.evidence["idle_ns"])
 
 
 def triage(findings: Sequence[FindingEntry]) -> str:
@@ -95,7 +119,17 @@ def whole_ns(unit: Unit) -> float:
 
 
 def _order(row: FindingEntry) -> str:
-    return f"{row.repair}: {_inside(row.title)}; saves at most {time_text(row.at_most_ns)}"
+    return f"{row.repair}: {_why(row)}; saves at most {time_text(row.at_most_ns)}"
+
+
+def _why(row: FindingEntry) -> str:
+    """The title of a finding; the parts of what compiling saves, whose title has its own line."""
+    if row.rule != TRIAGE:
+        return _inside(row.title)
+    seen = row.evidence
+    fused = f"{plural(seen['small_kernels'], 'fusable kernel')} {time_text(seen['small_ns'])}"
+    dispatch = f"dispatch {time_text(seen['dispatch_ns'])} and " if seen["dispatch_ns"] else ""
+    return f"{dispatch}{fused} per step"
 
 
 def _inside(title: str) -> str:
