@@ -28,7 +28,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from foretrace.analyses._common import ids, listing, per
+from foretrace.analyses._common import bare, ids, listing, per
 from foretrace.analyses._idle import (
     host_note,
     limited,
@@ -37,6 +37,7 @@ from foretrace.analyses._idle import (
     untold,
 )
 from foretrace.model import wall
+from foretrace.model.idle import Idle
 from foretrace.model.trace import Trace
 from foretrace.schema.finding import Finding, Rule
 from foretrace.units import percent_text, plural, time_text
@@ -85,7 +86,10 @@ def _check(trace: Trace) -> Iterator[Finding]:
         title += f"; without the profiler for at most {percent_text(real)}"
     gaps = len(np.unique(idle.end))
     count = plural(gaps, "gap")
-    detail = f"{time_text(total)} {per(trace)} in {count}: {listing(lines)}. {host_note(trace)}"
+    detail = (
+        f"{time_text(total)} {per(trace)} in {count}: {listing(lines)}. {_longest(trace, idle)}"
+        f"{host_note(trace)}"
+    )
     evidence = {
         "idle_ns": total,
         "share": round(share, 4),
@@ -99,6 +103,20 @@ def _check(trace: Trace) -> Iterator[Finding]:
     if repair:  # shorter code between the ops leaves the idle time inside them
         saved = limited(trace, by_cause[cause])
     yield Finding(RULE.name, "found", title, detail, evidence, events, saved or None, repair)
+
+
+def _longest(trace: Trace, idle: Idle) -> str:
+    """The op that holds the longest gap, where that is most of the idle time: a set-up, mostly."""
+    host, at = trace.host, int(np.argmax(idle.length))
+    start, end = int(idle.start[at]), int(idle.end[at])
+    if 2 * (end - start) < idle.length.sum() or len(idle.length) == 1:
+        return ""
+    inside = np.minimum(host.end, end) - np.maximum(host.start, start)
+    rows = np.flatnonzero(host.is_op & host.lasting & (2 * inside > end - start))
+    if not len(rows):
+        return ""
+    op = bare(host.names[host.name[rows[np.argmin(host.length[rows])]]])
+    return f"The longest gap lasts {time_text(end - start)}, mostly inside {op}. "
 
 
 def _repair(trace: Trace, cause: str) -> str:

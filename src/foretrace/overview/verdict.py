@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from foretrace.model.bounds import MOSTLY_IDLE, PARTLY_IDLE
 from foretrace.overview.unit import Unit
-from foretrace.schema.documents.look import FindingEntry, Look, LookVerdict, OpRow, Totals
+from foretrace.schema.documents.look import FindingEntry, Look, LookVerdict
 from foretrace.units import count_text, percent_text, plural, time_text
 
 LABELS = {
@@ -57,7 +57,7 @@ def of_unit(unit: Unit | None, findings: Sequence[FindingEntry] = ()) -> LookVer
 def verdict(unit: Unit | None, look: Look) -> LookVerdict:
     """The verdict on one trace."""
     if unit is None:
-        return LookVerdict("unknown", _without_gpu(look.totals, look.ops))
+        return LookVerdict("unknown", _without_gpu(look))
     return of_unit(unit, look.findings)
 
 
@@ -167,7 +167,8 @@ def _launches(unit: Unit) -> str:
     words = plural(unit.launches, "launch", "launches")
     if unit.graph_launches:
         words += f" ({count_text(unit.graph_launches)} of a CUDA graph)"
-    if unit.apart_ns is not None:
+    # a median distance says nothing of a time that is mostly a few long pauses
+    if unit.apart_ns is not None and 2 * unit.apart_ns * unit.launches >= unit.wall_ns:
         words += f", one every {time_text(unit.apart_ns)}"
     return f"{words}; median kernel {time_text(unit.kernel_ns)}"
 
@@ -181,9 +182,16 @@ def _kinds(by_bound: dict[str, int]) -> str:
     return ", ".join(words).replace(" in ", " of GPU time in ", 1)
 
 
-def _without_gpu(totals: Totals, rows: Sequence[OpRow]) -> str:
+def _without_gpu(look: Look) -> str:
+    """Where the host's time goes: in a region with more time than all ops, else in an op."""
+    totals, rows = look.totals, look.ops
     ops, total = plural(totals.cpu_ops, "host op"), sum(row.self_cpu_ns for row in rows)
-    if total:
+    region = max(look.regions, key=lambda row: row.cpu_ns, default=None)
+    if region and region.cpu_ns > total:
+        ops += f" ({time_text(total)})" if total else ""
+        calls, each = plural(region.count, "call"), time_text(region.cpu_ns / region.count)
+        ops += f", most host time in {region.name} ({calls}, {each} each)"
+    elif total:
         ops += f", most self time in {rows[0].name} ({percent_text(rows[0].self_cpu_ns / total)})"
     if totals.kernels or totals.memcpys or totals.memsets:
         return f"no GPU event has a usable time; {ops}"
