@@ -10,6 +10,7 @@ import foretrace as ft
 from corpus.builder import TraceBuilder
 from foretrace.model import bounds
 from foretrace.overview import summarize
+from foretrace.overview.unit import measured
 from statements.places import OWN, ladder
 
 
@@ -109,6 +110,13 @@ def test_the_host_column_stays_within_its_call(name: str) -> None:
     (entry,) = [entry for entry in found.sequences if entry.region == region.name]
     assert not entry.left_out
     assert sum((row.host_ns or 0) * row.times for row in entry.rows) <= region.cpu_ns / region.count
+
+
+def test_launches_are_as_far_apart_as_the_wall_time_leaves_them() -> None:
+    """Gemma with a run record: "201 launches, one every 37.1 us" in 7.35 ms."""
+    unit = measured(ladder("model_gemma_4x512x4x768x12x3072x32000"))
+    assert unit is not None
+    assert (unit.apart_ns or 0) * unit.launches < unit.wall_ns + 1
 
 
 def test_the_distance_of_launches_explains_the_time_or_is_not_told(tmp_path: Path) -> None:

@@ -26,7 +26,8 @@ class Unit(Struct, frozen=True):
     """One step, call or recording: where its time goes.
 
     `per` is the word for it ("per step"). `idle_by_cause` is that of one of middle length.
-    `apart_ns` is the usual distance of two launches, `kernel_ns` the usual length of a kernel.
+    `apart_ns` is the usual distance of two launches, without the profiler where the run record has
+    the wall time; `kernel_ns` is the usual length of a kernel.
     `by_bound` divides the GPU time of all `spans`, which are empty for a whole recording.
     """
 
@@ -87,19 +88,22 @@ def _unit(
     lengths = gpu.length[rows[gpu.is_kernel[rows] & gpu.usable[rows]]]
     middle = sorted(times, key=lambda time: time.wall_ns)[len(times) // 2]
     distances = np.concatenate(apart)
+    launched = median(len(each) for each in launches)
+    wall_ns = median(time.wall_ns for time in times)
+    usual = float(np.median(distances)) if len(distances) else None
     return Unit(
         per,
         len(works),
         bound,
-        wall_ns=median(time.wall_ns for time in times),
+        wall_ns=wall_ns,
         busy_ns=median(time.busy_ns for time in times),
         queued_ns=median(time.queued_ns for time in times),
         idle_by_cause=middle.idle_by_cause,
         profiled=middle.profiled,
-        launches=median(len(each) for each in launches),
+        launches=launched,
         graph_launches=median(int(host.is_graph_launch[each].sum()) for each in launches),
         kernels=median(len(each) for each in kernels),
-        apart_ns=float(np.median(distances)) if len(distances) else None,
+        apart_ns=usual if middle.profiled or usual is None else wall_ns / launched,
         kernel_ns=float(np.median(lengths)) if len(lengths) else None,
         by_bound=bounds.time_by_bound(trace, rows),
         devices=len(np.unique(gpu.device_number[rows])),
