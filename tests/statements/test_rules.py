@@ -292,3 +292,14 @@ def test_compiling_saves_no_more_than_fused_attention_leaves() -> None:
     assert unit is not None
     assert (found.at_most_ns or 0) < unit.wall_ns - 10_000
     assert "small" not in found.title  # its kernels take up to 0.5 ms each
+
+
+def test_compiling_replaces_the_batch_norm_of_a_library(tmp_path: Path) -> None:
+    """ResNet: "at most 16.7% of the step"; Inductor writes BatchNorm too, another 18%."""
+    name = "void cudnn::bn_fw_tr_1C11_kernel_NCHW<float, float, int, 512, true, 1, true>(int)"
+    sketch = Sketch().step()
+    for _ in range(2):
+        sketch.op("aten::mm", kernel(GEMM, 300)).op("aten::cudnn_batch_norm", kernel(name, 200))
+    found = said(sketched(sketch, tmp_path), "compile_triage")
+    assert found.evidence["small_ns"] == 400_000
+    assert (found.at_most_ns or 0) >= 400_000

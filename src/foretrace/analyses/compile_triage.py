@@ -13,13 +13,14 @@ product of 8192 with ReLU 1,678 to 1,681 us.
 How it is computed: in traces without compiled code, graphs and captures; medians over the steps.
 Dispatch is the idle time of the GPU while the host ran ops or the Python between them, in gaps up
 to 1 ms, of the step with the median idle time; where a run record beside the trace has the time
-without the profiler, at most the idle time that this leaves. Kernels that fuse are ATen's, and
-copies on the device; optimizers, collectives and kernels of other libraries do not count. A
+without the profiler, at most the idle time that this leaves. Kernels that fuse are ATen's, copies
+on the device and normalizations; optimizers, collectives, the buckets of DDP and other kernels of
+libraries do not count. A
 vectorized kernel without another of them before or after it has nothing to fuse with; it counts as
 an addition to a product, or with its time beyond the card's bandwidth. The saving is at most
 dispatch and these kernels together; with a softmax, the batched products too, since Inductor
 replaces written-out attention, less what fused attention takes at the least (see attention_math). A
-step shorter than a compiled call takes on the host gains nothing.
+step that a compiled call on the host outlasts gains nothing.
 
 When it is wrong: a graph break or a recompilation keeps dispatch. A compiled program may choose
 other kernels for products (`mode="max-autotune"`). Without a run record the host's times include
@@ -45,7 +46,8 @@ from foretrace.units import percent_text, plural, time_text
 
 PRODUCTS = ("gemm", "gemv", "conv", "attention")
 BATCHED = frozenset({"aten::bmm", "aten::baddbmm"})
-OPTIMIZER = "optimizer"  # the group; compiling a model leaves its optimizer as it is
+# Groups: compiling a model leaves its optimizer and the buckets of DDP as they are.
+KEPT = ("optimizer", "DDP buckets")
 REACH = (1, 2)  # a product may lie between two kernels that fuse: gelu, then a product, then mul
 ADDITIONS = frozenset({"aten::add", "aten::add_"})
 # Below this share of the step the gain is within what two recordings differ by: on an H200 a
@@ -90,22 +92,25 @@ def _check(trace: Trace) -> Iterator[Finding]:
     if parts is None or not parts.busy_ns or not parts.step_ns:
         return
     recorded = wall.idle_limit_ns(trace) is not None
-    title, repair = _verdict(parts, 1 if recorded else SLOWER)
+    slower = 1 if recorded else SLOWER
+    title, repair = _verdict(parts, slower)
     saved: int | None = round(parts.saved_ns)
     bound = f" Compiling saves at most {time_text(saved)}."
-    if parts.step_ns < COMPILED_CALL_NS * (1 if recorded else SLOWER):
+    if parts.step_ns < COMPILED_CALL_NS * slower and parts.busy_ns < COMPILED_CALL_NS:
         call = f"a compiled call costs {COMPILED_CALL_NS / 1000:.0f} us"
         profiled = ("", "") if recorded else (" with the profiler", " without it")
         step = f"a step takes {time_text(parts.step_ns)}{profiled[0]}"
         title = f"Compiling can hardly help: {step}; {call}{profiled[1]}"
         bound, saved, repair = f" On an H200's host {call}.", None, ""
-    note = "" if recorded else " (includes profiler overhead)"
+    note = "" if recorded or not parts.dispatch_ns else " (includes profiler overhead)"
+    rest = parts.saved_ns - parts.dispatch_ns - parts.small_ns
+    other = f"; {time_text(rest)} in other kernels that it may shorten" if rest >= 1 else ""
     small, products = (each(trace, len(rows)) for rows in (parts.small, parts.products))
     detail = (
         f"{per(trace).capitalize()}: dispatch {time_text(parts.dispatch_ns)}{note}; "
         f"{plural(small, 'fusable kernel')} {time_text(parts.small_ns)}"
-        f"{_where(trace, parts.small)}; {plural(products, 'kernel')} of products and attention "
-        f"{time_text(parts.product_ns)}.{bound}"
+        f"{_where(trace, parts.small)}{other}; {plural(products, 'kernel')} of products and "
+        f"attention {time_text(parts.product_ns)}.{bound}"
     )
     evidence = {
         "dispatch_ns": round(parts.dispatch_ns),
@@ -150,7 +155,7 @@ def _eager(trace: Trace) -> bool:
 
 def _parts(trace: Trace) -> Parts:
     order, cases = trace.order, trace.order.cases
-    model = trace.work_groups != OPTIMIZER
+    model = ~np.isin(trace.work_groups, KEPT)
     small = (_rows(trace, _fusable(trace)) | _copied(trace)) & model
     products = _rows(trace, np.array([case.role in PRODUCTS for case in cases])[order.case])
     softmax = any(case.role == "softmax" for case in cases if case.count)
@@ -223,7 +228,9 @@ def _added(left: Case, right: Case) -> bool:
 
 def _small(case: Case) -> bool:
     aten = case.id.family.startswith("aten_") and case.id.family != "aten_multi_tensor"
-    return aten and case.role not in (*PRODUCTS, "sort", "optimizer")
+    # Inductor writes its own normalization, also for what eager mode gives to cuDNN
+    norm = case.role == "normalization" and (case.op or "").startswith("aten::")
+    return norm or (aten and case.role not in (*PRODUCTS, "sort", "optimizer"))
 
 
 def _copied(trace: Trace) -> Bools:
