@@ -15,6 +15,7 @@ from corpus.places import RECORDED
 from foretrace import analyses
 from foretrace.model import wall
 from foretrace.model.trace import Trace
+from foretrace.overview import summarize
 from foretrace.overview.unit import measured
 from foretrace.schema.finding import Finding
 from foretrace.units import time_text
@@ -303,3 +304,18 @@ def test_compiling_replaces_the_batch_norm_of_a_library(tmp_path: Path) -> None:
     found = said(sketched(sketch, tmp_path), "compile_triage")
     assert found.evidence["small_ns"] == 400_000
     assert (found.at_most_ns or 0) >= 400_000
+
+
+@pytest.mark.parametrize("variant", ["naive", "math"])
+def test_what_the_first_repair_removes_is_not_repaired_then(variant: str) -> None:
+    """Attention by hand: "call scaled_dot_product_attention", then "fuse mul and _softmax"."""
+    said = summarize(ft.open(ladder(f"attention_{variant}_{ATTENTION}"), cache=False)).look.verdict
+    assert "attention" in said.first
+    assert "fuse with" not in said.then
+
+
+def test_compiling_is_one_repair() -> None:
+    """Block, eager: "resolve views once with torch.compile", then "fuse with torch.compile"."""
+    said = summarize(ft.open(ladder("block_eager_8x1024x768x12x3072"), cache=False)).look.verdict
+    assert said.first.startswith("fuse with torch.compile")
+    assert "torch.compile" not in said.then

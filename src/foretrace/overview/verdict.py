@@ -38,9 +38,10 @@ KIND_SHARE, KINDS_NAMED = 0.05, 3
 # A graph saves all dispatch, so no part of it is a second repair. How far a decode step is from
 # reading its weights once says more than the next repair.
 GRAPH, FLOOR = "launch_bound", "weights_floor"
-DISPATCH = frozenset({"metadata_only", "idle_gaps"})
+VIEWS, FUSES = "metadata_only", "fusable_pointwise"
+DISPATCH = frozenset({VIEWS, "idle_gaps"})
 TRIAGE = "compile_triage"  # has a line of its own; a rule that names the same repair knows more
-BY_COMPILING = frozenset({"metadata_only", "fusable_pointwise"})
+BY_COMPILING = frozenset({VIEWS, FUSES})
 OPTIMIZER = "unfused_optimizer"
 
 
@@ -79,7 +80,13 @@ def repairs(unit: Unit, findings: Sequence[FindingEntry]) -> list[FindingEntry]:
     worth = [row for row in found.values() if row.rule not in left_out]
     if any(row.rule == GRAPH for row in worth):
         worth = [row for row in map(_after_graph, worth) if (row.at_most_ns or 0) >= least]
-    return sorted(worth, key=lambda row: -(row.at_most_ns or 0))
+    worth.sort(key=lambda row: -(row.at_most_ns or 0))
+    return [row for row in worth if row is worth[0] or not _part_of(row, worth[0])]
+
+
+def _part_of(row: FindingEntry, first: FindingEntry) -> bool:
+    """Whether the first repair removes most of what this one would change."""
+    return 2 * len(set(row.events) & set(first.events)) > len(row.events)
 
 
 def _left_out(unit: Unit, rows: Sequence[FindingEntry], answer: str) -> frozenset[str]:
@@ -87,6 +94,8 @@ def _left_out(unit: Unit, rows: Sequence[FindingEntry], answer: str) -> frozense
     where compiling can hardly help, those whose repair it is.
     """
     left_out = BY_COMPILING if answer.startswith("can hardly help") else frozenset()
+    if any(row.rule in (FUSES, TRIAGE) for row in rows):
+        left_out |= {VIEWS}  # the same change
     rules, all_in_one = {row.rule for row in rows}, any(map(_saves_dispatch, rows))
     if unit.profiled and unit.bound != "host" and unit.busy_share > 1 - MOSTLY_IDLE:
         return left_out | DISPATCH | {GRAPH} | ({TRIAGE} if all_in_one else set())
