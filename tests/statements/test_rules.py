@@ -319,3 +319,9 @@ def test_compiling_is_one_repair() -> None:
     said = summarize(ft.open(ladder("block_eager_8x1024x768x12x3072"), cache=False)).look.verdict
     assert said.first.startswith("fuse with torch.compile")
     assert "torch.compile" not in said.then
+
+
+def test_a_bias_is_added_not_multiplied() -> None:
+    """GPT-2: "4 products [3072] x [2048, 768] x [768, 3072]"."""
+    found = said(ladder(f"model_gpt2_{MODEL}"), "gemm_choice")
+    assert "4 products [2048, 768] x [768, 3072] + [3072] use" in found.detail
