@@ -26,9 +26,9 @@ class Unit(Struct, frozen=True):
     """One step, call or recording: where its time goes.
 
     `per` is the word for it ("per step"). `idle_by_cause` is that of one of middle length.
-    `apart_ns` is the usual distance of two launches, `kernel_ns` the usual length of a kernel.
-    `by_bound` divides the GPU time of all `spans`, which are empty for a whole recording; `at_roof`
-    has that of the kernels at their roof.
+    `apart_ns` is the usual distance of two launches, without the profiler where the run record has
+    the wall time; `kernel_ns` is the usual length of a kernel. `by_bound` divides the GPU time of
+    all `spans`, which are empty for a whole recording; `at_roof` has that of kernels at their roof.
     """
 
     per: str
@@ -53,6 +53,10 @@ class Unit(Struct, frozen=True):
     def busy_share(self) -> float:
         """Share of the wall time in which the GPUs are busy."""
         return min(self.busy_ns / self.wall_ns, 1.0) if self.wall_ns > 0 else 1.0
+
+    def kind_share(self, bound: str) -> float:
+        """Share of the GPU time in work of one bound."""
+        return self.by_bound.get(bound, 0) / max(sum(self.by_bound.values()), 1)
 
 
 def measured(trace: Trace, region: str = "") -> Unit | None:
@@ -85,19 +89,22 @@ def _unit(
     lengths = gpu.length[rows[gpu.is_kernel[rows] & gpu.usable[rows]]]
     middle = sorted(times, key=lambda time: time.wall_ns)[len(times) // 2]
     distances = np.concatenate(apart)
+    launched = median(len(each) for each in launches)
+    wall_ns = median(time.wall_ns for time in times)
+    usual = float(np.median(distances)) if len(distances) else None
     return Unit(
         per,
         len(works),
         bound,
-        wall_ns=median(time.wall_ns for time in times),
+        wall_ns=wall_ns,
         busy_ns=median(time.busy_ns for time in times),
         queued_ns=median(time.queued_ns for time in times),
         idle_by_cause=middle.idle_by_cause,
         profiled=middle.profiled,
-        launches=median(len(each) for each in launches),
+        launches=launched,
         graph_launches=median(int(host.is_graph_launch[each].sum()) for each in launches),
         kernels=median(len(each) for each in kernels),
-        apart_ns=float(np.median(distances)) if len(distances) else None,
+        apart_ns=usual if middle.profiled or usual is None else wall_ns / launched,
         kernel_ns=float(np.median(lengths)) if len(lengths) else None,
         by_bound=bounds.time_by_bound(trace, rows),
         at_roof=bounds.time_at_roof(trace, rows),

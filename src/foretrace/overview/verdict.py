@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from msgspec.structs import replace
+
 from foretrace.model.bounds import MOSTLY_IDLE, PARTLY_IDLE
 from foretrace.overview.unit import Unit
-from foretrace.schema.documents.look import FindingEntry, Look, LookVerdict, OpRow, Totals
+from foretrace.schema.documents.look import FindingEntry, Look, LookVerdict
 from foretrace.units import count_text, percent_text, plural, time_text
 
 LABELS = {
@@ -38,8 +40,11 @@ ROOFS = ("compute", "memory")
 # A graph saves all dispatch, so no part of it is a second repair. How far a decode step is from
 # reading its weights once says more than the next repair.
 GRAPH, FLOOR = "launch_bound", "weights_floor"
-DISPATCH = frozenset({"metadata_only", "idle_gaps"})
+VIEWS, FUSES = "metadata_only", "fusable_pointwise"
+DISPATCH = frozenset({VIEWS, "idle_gaps"})
 TRIAGE = "compile_triage"  # has a line of its own; a rule that names the same repair knows more
+BY_COMPILING = frozenset({VIEWS, FUSES})
+OPTIMIZER = "unfused_optimizer"
 
 
 def of_unit(unit: Unit | None, findings: Sequence[FindingEntry] = ()) -> LookVerdict:
@@ -55,7 +60,7 @@ def of_unit(unit: Unit | None, findings: Sequence[FindingEntry] = ()) -> LookVer
 def verdict(unit: Unit | None, look: Look) -> LookVerdict:
     """The verdict on one trace."""
     if unit is None:
-        return LookVerdict("unknown", _without_gpu(look.totals, look.ops))
+        return LookVerdict("unknown", _without_gpu(look))
     return of_unit(unit, look.findings)
 
 
@@ -73,16 +78,44 @@ def repairs(unit: Unit, findings: Sequence[FindingEntry]) -> list[FindingEntry]:
     for row in sorted(findings, key=lambda row: row.rule == TRIAGE):
         if row.repair and (row.at_most_ns or 0) >= least:
             found.setdefault(row.repair, row)
-    left_out = _left_out(unit, {row.rule for row in found.values()})
+    left_out = _left_out(unit, list(found.values()), triage(findings))
     worth = [row for row in found.values() if row.rule not in left_out]
-    return sorted(worth, key=lambda row: -(row.at_most_ns or 0))
+    if any(row.rule == GRAPH for row in worth):
+        worth = [row for row in map(_after_graph, worth) if (row.at_most_ns or 0) >= least]
+    worth.sort(key=lambda row: -(row.at_most_ns or 0))
+    return [row for row in worth if row is worth[0] or not _part_of(row, worth[0])]
 
 
-def _left_out(unit: Unit, rules: set[str]) -> frozenset[str]:
-    """Rules whose saving is host time that the profiler inflated, or that a graph saves already."""
+def _part_of(row: FindingEntry, first: FindingEntry) -> bool:
+    """Whether the first repair removes most of what this one would change."""
+    return 2 * len(set(row.events) & set(first.events)) > len(row.events)
+
+
+def _left_out(unit: Unit, rows: Sequence[FindingEntry], answer: str) -> frozenset[str]:
+    """Rules whose saving is host time that the profiler inflated, or part of another's saving;
+    where compiling can hardly help, those whose repair it is.
+    """
+    left_out = BY_COMPILING if answer.startswith("can hardly help") else frozenset()
+    if any(row.rule in (FUSES, TRIAGE) for row in rows):
+        left_out |= {VIEWS}  # the same change
+    rules, all_in_one = {row.rule for row in rows}, any(map(_saves_dispatch, rows))
     if unit.profiled and unit.bound != "host" and unit.busy_share > 1 - MOSTLY_IDLE:
-        return DISPATCH | {GRAPH}
-    return DISPATCH if GRAPH in rules else frozenset()
+        return left_out | DISPATCH | {GRAPH} | ({TRIAGE} if all_in_one else set())
+    if GRAPH in rules:
+        return left_out | DISPATCH
+    return left_out | DISPATCH | BY_COMPILING if all_in_one else left_out
+
+
+def _saves_dispatch(row: FindingEntry) -> bool:
+    """Whether this advises to compile for dispatch, more than for kernels that fuse."""
+    return row.rule == TRIAGE and "reduce-overhead" in row.repair
+
+
+def _after_graph(row: FindingEntry) -> FindingEntry:
+    """What a repair saves beside a graph, which already saves the idle time before an optimizer."""
+    if row.rule != OPTIMIZER:
+        return row
+    return replace(row, at_most_ns=(row.at_most_ns or 0) - row.evidence["idle_ns"])
 
 
 def triage(findings: Sequence[FindingEntry]) -> str:
@@ -97,7 +130,17 @@ def whole_ns(unit: Unit) -> float:
 
 
 def _order(row: FindingEntry) -> str:
-    return f"{row.repair}: {_inside(row.title)}; saves at most {time_text(row.at_most_ns)}"
+    return f"{row.repair}: {_why(row)}; saves at most {time_text(row.at_most_ns)}"
+
+
+def _why(row: FindingEntry) -> str:
+    """The title of a finding; the parts of what compiling saves, whose title has its own line."""
+    if row.rule != TRIAGE:
+        return _inside(row.title)
+    seen = row.evidence
+    fused = f"{plural(seen['small_kernels'], 'fusable kernel')} {time_text(seen['small_ns'])}"
+    dispatch = f"dispatch {time_text(seen['dispatch_ns'])} and " if seen["dispatch_ns"] else ""
+    return f"{dispatch}{fused} per step"
 
 
 def _inside(title: str) -> str:
@@ -135,7 +178,8 @@ def _launches(unit: Unit) -> str:
     words = plural(unit.launches, "launch", "launches")
     if unit.graph_launches:
         words += f" ({count_text(unit.graph_launches)} of a CUDA graph)"
-    if unit.apart_ns is not None:
+    # a median distance says nothing of a time that is mostly a few long pauses
+    if unit.apart_ns is not None and 2 * unit.apart_ns * unit.launches >= unit.wall_ns:
         words += f", one every {time_text(unit.apart_ns)}"
     return f"{words}; median kernel {time_text(unit.kernel_ns)}"
 
@@ -154,9 +198,16 @@ def _kinds(unit: Unit) -> str:
     return ", ".join(words).replace(" in ", " of GPU time in ", 1)
 
 
-def _without_gpu(totals: Totals, rows: Sequence[OpRow]) -> str:
+def _without_gpu(look: Look) -> str:
+    """Where the host's time goes: in a region with more time than all ops, else in an op."""
+    totals, rows = look.totals, look.ops
     ops, total = plural(totals.cpu_ops, "host op"), sum(row.self_cpu_ns for row in rows)
-    if total:
+    region = max(look.regions, key=lambda row: row.cpu_ns, default=None)
+    if region and region.cpu_ns > total:
+        ops += f" ({time_text(total)})" if total else ""
+        calls, each = plural(region.count, "call"), time_text(region.cpu_ns / region.count)
+        ops += f", most host time in {region.name} ({calls}, {each} each)"
+    elif total:
         ops += f", most self time in {rows[0].name} ({percent_text(rows[0].self_cpu_ns / total)})"
     if totals.kernels or totals.memcpys or totals.memsets:
         return f"no GPU event has a usable time; {ops}"
