@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -57,6 +58,16 @@ def test_changed_content_is_read_again(place: Path, tmp_path: Path) -> None:
     kept = cache.key_of(str(path))
     path.write_bytes(LARGE.read_bytes() + b"\0")
     assert cache.key_of(str(path)) != kept
+
+
+def test_a_run_record_that_came_later_counts(place: Path, tmp_path: Path) -> None:
+    path = tmp_path / "t.json.gz"
+    path.write_bytes(LARGE.read_bytes())
+    assert overview_of(str(path)).look.host_times_profiled
+    record = {"kind": "foretrace-run", "timing": {"wall_ns_per_call": 30_000_000}}
+    (tmp_path / "t.run.json").write_text(json.dumps(record))
+    for _ in range(2):  # made, then kept
+        assert not overview_of(str(path)).look.host_times_profiled
 
 
 def test_a_damaged_entry_is_read_anew(place: Path) -> None:

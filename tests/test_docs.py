@@ -19,6 +19,8 @@ import foretrace
 from foretrace import recordings
 from foretrace.cli import foretrace as group
 from foretrace.cli import main
+from foretrace.model.groups import GpuWork
+from foretrace.schema.kernel import KernelId
 from foretrace.sources.limits import Limits, parse_limits
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -160,6 +162,18 @@ def test_the_worked_example_of_a_rule_runs(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(trace, "copies", trace.copies.clear())
     (finding,) = module.check(trace)
     assert (finding.title, finding.evidence) == ("3 steps launched nothing", {"steps": [2, 3, 4]})
+
+
+def test_the_worked_example_of_a_group_names_its_work() -> None:
+    codes = re.findall(r"```python\n(.*?)```", CONTRIBUTING.read_text(), re.DOTALL)
+    module = ModuleType("fft")
+    exec(
+        compile(next(code for code in codes if "WorkGroup(" in code), "fft.py", "exec"),
+        vars(module),
+    )
+    kernel = KernelId("regular_fft", "regular_fft", "unknown", "other")
+    launches = [GpuWork(kernel, "other", (op,), None, "") for op in ("aten::_fft_r2c", "aten::mul")]
+    assert [module.GROUP.name_of(work) for work in launches] == ["FFT", ""]
 
 
 def test_every_limit_is_documented_with_its_default() -> None:

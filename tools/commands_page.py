@@ -22,11 +22,13 @@ HEAD = """# Commands
 |---|---|
 | 0 | fine |
 | 1 | a guess missed, a comparison regressed, `--strict` met lost data, or your own code raised |
-| 2 | wrong usage, or the operating system refused a file |
+| 2 | wrong usage, such as an unknown region, step or rung; the operating system refused a file |
 | 3 | not a readable trace |
 | 4 | a device or an optional package is missing; the message names the install command |
 | 70 | a bug in foretrace; `FORETRACE_DEBUG=1` shows the traceback |
 | 130 | stopped with Ctrl+C |
+
+An unknown guess is exit code 1 as well with `--strict`, or where the variable `CI` is set.
 
 Answers go to stdout; progress and warnings go to stderr. `--json` prints one JSON document and
 nothing else. `NO_COLOR` is honoured.

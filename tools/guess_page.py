@@ -38,18 +38,20 @@ and, where foretrace knows one, the likely reason.
     foretrace guess --from trace.json.gz > guesses.toml
     foretrace guess --from trace.json.gz --json    # {"schema", "guesses": [{"text", "reason"}, …]}
 
-Exit codes: 0 nothing missed, 1 something missed (with `--strict`, with `--need-data`, and where the
-variable CI is set also when something is unknown), 2 a prediction cannot be parsed or names a
-region or step that is not in the trace (the others are marked all the same), 3 not a readable
-trace, or `guess --from` on an incomplete one. Upper and lower case are the same, except in names.
+Exit codes: 0 nothing missed; 1 something missed, or something is unknown and the variable `CI` is
+set or `--strict` or `--need-data` is given; 2 a prediction cannot be parsed, or names a region or
+step that the trace does not have: the others are marked all the same; 3 not a readable trace, or
+`guess --from` on an incomplete one.
 
 The first screen has the score and what fits; `--all` shows the evidence of every miss. Everyday
 wordings work: `softmax is memory-bound`, `relu is fused into the gemm`, `most of the time is spent
-in gemm`. One that is not understood gets a prediction about the same matter as an answer.
+in gemm`. One that is not understood gets a prediction about the same matter as an answer. A number
+copied from `look`, rounded as it is printed there, is a hit. Upper and lower case are the same,
+except in names.
 
-In `check --json` the `expected` of a guess is what it wants in symbols (`== 5`, `< 300 us`,
-`< 0.9x of A`, `fused`, `host`); for a prediction without a comparison it is the prediction
-without its scope.
+In `check --json` the `verdict` of a guess is `hit`, `miss`, `unknown` or `error`, and `expected` is
+what it wants in symbols (`== 5`, `< 300 us`, `< 0.9x of A`, `fused`, `host`); for a prediction
+without a comparison it is the prediction without its scope.
 """
 SCOPES = [
     ("(nothing)", "the whole trace"),

@@ -11,8 +11,8 @@ from foretrace.schema.finding import Rule
 PAGE = Path(__file__).parents[1] / "docs" / "findings.md"
 HEAD = """# Findings
 
-`foretrace look` runs every rule on this page over a trace. A rule looks for one thing and reports a
-finding. A finding has a state:
+`foretrace look` runs every rule on this page over a trace; `look --findings` shows what they say. A
+rule looks for one thing and reports a finding. A finding has a state:
 
 - `found`: worth reading.
 - `clear`: the rule looked and found nothing.
@@ -22,8 +22,9 @@ finding. A finding has a state:
 
 `at_most_ns` is an upper bound on the time that a repair can save. It is per step where the trace
 has steps, and for the whole trace where it has none. It is never a promise, and two findings may
-count the same time. `evidence` holds the numbers behind the sentence. `events` holds the ids of the
-events that prove it.
+count the same time. `repair` says what to do; the first screen names the repairs that can save the
+most, and none below 1% of a step. A rule without a repair leaves it empty. `evidence` holds the
+numbers behind the sentence. `events` holds the ids of the events that prove it.
 
 """
 TAIL = """

@@ -109,6 +109,20 @@ def test_json_is_one_document_with_the_fixed_names(capsys: pytest.CaptureFixture
             assert list(row) == names.split(), part
 
 
+def test_an_entry_of_the_run_record_that_is_not_valid_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "run.json.gz"
+    path.write_bytes(Path(MLP).read_bytes())
+    record = {"kind": "foretrace-run", "timing": {"wall_ns_per_call": -5}}
+    (tmp_path / "run.run.json").write_text(json.dumps(record))
+    assert main(["look", str(path)]) == 0
+    said = capsys.readouterr().err
+    assert (
+        said == f"foretrace: warning: {path}: its run record has no valid timing.wall_ns_per_call\n"
+    )
+
+
 def test_the_mlp(capsys: pytest.CaptureFixture[str]) -> None:
     main(["look", MLP, "--json"])
     document = json.loads(capsys.readouterr().out)

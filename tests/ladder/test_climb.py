@@ -65,6 +65,7 @@ def test_what_the_h200_showed(document: dict[str, Any]) -> None:
     assert (
         measured["B33", "compiled", "in mlp_fwd: kernels == 4"] == "4 in each of 3 calls of mlp_fwd"
     )
+    # of the call with the median GPU time, as `look` and `compare` show it
     assert (
         measured["B42", "liger", "in mlp_fwd: pointwise time <= 1.05x of A"]
         == "44.5 us, A: 37.2 us (1.19x)"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 import foretrace as ft
 from corpus.builder import TraceBuilder
 from foretrace import recordings
-from foretrace.model import bounds
+from foretrace.model import bounds, wall
 from foretrace.model.trace import Trace
 
 RECORDED = {  # bounds of the steps, of the region
@@ -81,3 +82,14 @@ def test_a_stretch_without_gpu_work_is_unknown(tmp_path: Path) -> None:
     trace = opened(one_kernel(0, 90_000).region("quiet", 40_000, 1_000), tmp_path)
     assert bounds.of_spans(trace, trace.spans.regions) == "unknown"
     assert bounds.of_spans(trace, []) == "unknown"
+
+
+def test_the_run_record_of_a_capture_times_its_steps(tmp_path: Path) -> None:
+    record = {"kind": "foretrace-run", "timing": {"wall_ns_per_call": 25_000}}
+    (tmp_path / "trace.run.json").write_text(json.dumps(record))
+    trace = opened(one_kernel(2_000, 20_000), tmp_path)
+    time = bounds.spent(trace, trace.spans.steps[0])
+    assert time is not None
+    assert (time.wall_ns, time.busy_ns, time.profiled) == (25_000, 20_000, False)
+    assert wall.idle_limit_ns(trace) == 5_000
+    assert not ft.look(trace).host_times_profiled

@@ -10,6 +10,7 @@ import foretrace as ft
 from corpus.builder import TraceBuilder
 from foretrace.model import bounds
 from foretrace.overview import summarize
+from foretrace.overview.unit import measured
 from statements.places import OWN, ladder
 
 
@@ -109,3 +110,31 @@ def test_the_host_column_stays_within_its_call(name: str) -> None:
     (entry,) = [entry for entry in found.sequences if entry.region == region.name]
     assert not entry.left_out
     assert sum((row.host_ns or 0) * row.times for row in entry.rows) <= region.cpu_ns / region.count
+
+
+def test_launches_are_as_far_apart_as_the_wall_time_leaves_them() -> None:
+    """Gemma with a run record: "201 launches, one every 37.1 us" in 7.35 ms."""
+    unit = measured(ladder("model_gemma_4x512x4x768x12x3072x32000"))
+    assert unit is not None
+    assert (unit.apart_ns or 0) * unit.launches < unit.wall_ns + 1
+
+
+def test_the_distance_of_launches_explains_the_time_or_is_not_told(tmp_path: Path) -> None:
+    """AlexNet's first call: "79 launches, one every 60.5 us" in 43.4 s."""
+    builder = TraceBuilder().region("first", 0, 465_000_000)
+    for at in range(5):
+        start = at * 50_000 + (460_000_000 if at == 4 else 0)
+        builder.op("aten::add", start, 20_000).launch(start + 1_000, 5_000)
+        builder.kernel("add", start + 10_000, 9_000)
+    text = summarize(opened(builder, tmp_path)).look.verdict.text
+    assert "5 launches; median kernel 9.00 us" in text
+
+
+def test_host_time_of_a_trace_without_gpu_is_where_most_of_it_is(tmp_path: Path) -> None:
+    """A rank without a GPU: "most self time in aten::empty (100.0%)", which took 4 us of 1.3 s."""
+    builder = TraceBuilder().region("gloo:all_reduce", 0, 170_000_000)
+    builder.op("aten::empty", 170_100_000, 2_000)
+    text = summarize(opened(builder, tmp_path)).look.verdict.text
+    assert text.endswith(
+        "1 host op (2.00 us), most host time in gloo:all_reduce (1 call, 170 ms each)"
+    )

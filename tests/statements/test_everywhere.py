@@ -12,6 +12,7 @@ import foretrace as ft
 from foretrace.model.idle import LATENCY_AMD_NS
 from foretrace.overview import summarize
 from foretrace.overview.page import Overview
+from foretrace.overview.verdict import triage
 from foretrace.render.look_page import first_screen
 from foretrace.render.section import drawn
 from statements.places import every, name_of
@@ -36,6 +37,7 @@ def test_every_statement_holds(path: Path) -> None:
     _parts_add_up(trace, found)
     _savings_fit_the_time(trace, found)
     _queued_work_is_nobodys_fault(trace)
+    _advice_agrees(found)
 
 
 def _fits_a_screen(found: Overview) -> None:
@@ -43,6 +45,15 @@ def _fits_a_screen(found: Overview) -> None:
         lines = drawn(first_screen(found, width), width=width).split("\n")
         assert len(lines) <= 25
         assert max(map(len, lines)) <= width
+
+
+def _advice_agrees(found: Overview) -> None:
+    look = found.look
+    orders = f"{look.verdict.first} {look.verdict.then}"
+    if triage(look.findings).startswith("can hardly help"):
+        assert not [word for word in ("fuse with", "resolve views") if word in orders]
+    if "with_stack" in look.options:
+        assert "with_stack=True" not in orders
 
 
 def _bounds_are_words_of_the_contract(found: Overview) -> None:

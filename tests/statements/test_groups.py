@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import foretrace as ft
+from analyses.sketch import GEMM, Sketch, kernel
 from foretrace import families
 from foretrace.model import groups
 from statements.places import OWN, ladder
@@ -45,3 +49,24 @@ def test_a_graph_replay_has_groups_without_any_op() -> None:
     for span in decodes:
         assert (text[span.work] == "RMSNorm").sum() == 17 * 8
         assert (text[span.work] == "SwiGLU").sum() == 8 * 2
+
+
+def test_a_collective_is_what_the_program_called(tmp_path: Path) -> None:
+    """Two ranks of a recommender: "collectives 107 ms"; all-reduce and all-gather, by SendRecv."""
+    send = "ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(ncclDevComm*, unsigned long, ncclWork*)"
+    sketch = Sketch().step().op("c10d::allreduce_ > record_param_comms", kernel(send, 40))
+    sketch.op("c10d::_allgather_base_ > record_param_comms", kernel(send, 40))
+    assert named(sketch, tmp_path) == ["all-reduce", "all-gather"]
+
+
+def test_the_products_of_experts_are_theirs(tmp_path: Path) -> None:
+    """vLLM on a B200: "GEMM 6.00 ms"; 5.21 ms of it are the experts'."""
+    sketch = Sketch().step().op("vllm::moe_forward", kernel(GEMM, 40))
+    sketch.op("aten::linear > aten::mm", kernel(GEMM, 10))
+    assert named(sketch, tmp_path) == ["MoE GEMM", "GEMM"]
+
+
+def named(sketch: Sketch, folder: Path) -> list[str]:
+    path = folder / "trace.json"
+    path.write_text(json.dumps(sketch.document()))
+    return list(groups.of_work(ft.open(path, cache=False)))

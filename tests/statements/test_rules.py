@@ -15,7 +15,10 @@ from corpus.places import RECORDED
 from foretrace import analyses
 from foretrace.model import wall
 from foretrace.model.trace import Trace
+from foretrace.overview import summarize
+from foretrace.overview.unit import measured
 from foretrace.schema.finding import Finding
+from foretrace.units import time_text
 
 LADDER = RECORDED / "ladder"
 MLP = "64x128x768x3072"
@@ -95,7 +98,7 @@ def test_the_copy_between_the_products_of_attention_counts() -> None:
 
 
 def test_a_run_record_limits_what_a_graph_can_save() -> None:
-    """Compiled MLP: "bound by overhead ... at most 295 us"; 225 us of GPU in a 230 us call."""
+    """Compiled MLP: a graph "saves at most 295 us"; the call takes 230 us, 225 us of it GPU."""
     trace = ft.open(ladder(f"mlp_compiled_{MLP}"), cache=False)
     assert said(trace, "launch_bound").state == "clear"
     found = said(trace, "idle_gaps")
@@ -228,3 +231,97 @@ def test_what_torch_compile_cannot_open_is_not_fusable(op: str, tmp_path: Path) 
 
 def busy(trace: Trace) -> float:
     return trace.spans.median_busy(trace.spans.steps) or 0.0
+
+
+def test_idle_time_is_divided_between_ops_and_the_time_outside_them(tmp_path: Path) -> None:
+    """linear eager: "125 us while the host ran no op"; 72 us of it were inside aten::linear."""
+    sketch = Sketch()
+    for _ in range(3):
+        sketch.step().pause(4).op("aten::add", kernel(ADD, 1)).pause(30)
+    found = said(sketched(sketch, tmp_path), "idle_gaps")
+    causes = found.evidence["causes"]
+    assert 0 < causes["launch"] < causes["host"]
+    assert causes["launch"] + causes["host"] == found.evidence["idle_ns"]
+
+
+def test_code_outside_ops_saves_no_time_inside_them(tmp_path: Path) -> None:
+    """linear eager: "profile the host code between the ops: saves at most 125 us"."""
+    sketch = Sketch()
+    for _ in range(3):
+        sketch.step().pause(4).op("aten::add", kernel(ADD, 1)).pause(30)
+    found = said(sketched(sketch, tmp_path), "idle_gaps")
+    assert found.repair == "profile the host code between the ops (with_stack=True)"
+    assert found.at_most_ns == found.evidence["causes"]["host"]
+
+
+def test_stacks_that_were_recorded_are_not_advised(tmp_path: Path) -> None:
+    """linear with stacks: "profile the host code between the ops (with_stack=True)"."""
+    sketch = Sketch()
+    for _ in range(3):
+        sketch.step().op("aten::add", kernel(ADD, 1)).pause(60)
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps(sketch.document() | {"with_stack": 1}))
+    repair = said(path, "idle_gaps").repair
+    assert "stacks are in the trace" in repair
+    assert "with_stack" not in repair
+
+
+def test_a_step_has_one_length() -> None:
+    """linear eager: "a step takes 88.9 us" beside "GPU busy 2.69 of 128 us per step"."""
+    trace = ft.open(RECORDED / "linear_eager.json.gz", cache=False)
+    unit = measured(trace)
+    assert unit is not None
+    assert f"a step takes {time_text(unit.wall_ns)} with" in said(trace, "compile_triage").title
+
+
+def test_tf32_that_others_use_is_not_advised(tmp_path: Path) -> None:
+    """Two ranks of a recommender: "TF32 would use the tensor cores"; most products use it."""
+    sketch = Sketch("NVIDIA A100-SXM4-80GB", (8, 0), 108).step()
+    tf32 = "void cutlass::Kernel2<cutlass_80_tensorop_s1688gemm_64x64_32x6_tn_align4>(int)"
+    for name in (tf32, "ampere_sgemm_128x64_tn"):
+        dims = [[512, 512], [512, 512]]
+        sketch.op("aten::mm", kernel(name, 30), dims=dims, types=["float", "float"])
+    found = said(sketched(sketch, tmp_path), "float32_products")
+    assert (found.evidence["count"], found.repair, found.at_most_ns) == (1, "", None)
+    assert "TF32 is allowed" in found.detail
+
+
+def test_compiling_saves_no_more_than_fused_attention_leaves() -> None:
+    """Attention by the math path: "compiling can help: at most 100.0% of the step"."""
+    trace = ft.open(ladder(f"attention_math_{ATTENTION}"), cache=False)
+    unit, found = measured(trace), said(trace, "compile_triage")
+    assert unit is not None
+    assert (found.at_most_ns or 0) < unit.wall_ns - 10_000
+    assert "small" not in found.title  # its kernels take up to 0.5 ms each
+
+
+def test_compiling_replaces_the_batch_norm_of_a_library(tmp_path: Path) -> None:
+    """ResNet: "at most 16.7% of the step"; Inductor writes BatchNorm too, another 18%."""
+    name = "void cudnn::bn_fw_tr_1C11_kernel_NCHW<float, float, int, 512, true, 1, true>(int)"
+    sketch = Sketch().step()
+    for _ in range(2):
+        sketch.op("aten::mm", kernel(GEMM, 300)).op("aten::cudnn_batch_norm", kernel(name, 200))
+    found = said(sketched(sketch, tmp_path), "compile_triage")
+    assert found.evidence["small_ns"] == 400_000
+    assert (found.at_most_ns or 0) >= 400_000
+
+
+@pytest.mark.parametrize("variant", ["naive", "math"])
+def test_what_the_first_repair_removes_is_not_repaired_then(variant: str) -> None:
+    """Attention by hand: "call scaled_dot_product_attention", then "fuse mul and _softmax"."""
+    said = summarize(ft.open(ladder(f"attention_{variant}_{ATTENTION}"), cache=False)).look.verdict
+    assert "attention" in said.first
+    assert "fuse with" not in said.then
+
+
+def test_compiling_is_one_repair() -> None:
+    """Block, eager: "resolve views once with torch.compile", then "fuse with torch.compile"."""
+    said = summarize(ft.open(ladder("block_eager_8x1024x768x12x3072"), cache=False)).look.verdict
+    assert said.first.startswith("fuse with torch.compile")
+    assert "torch.compile" not in said.then
+
+
+def test_a_bias_is_added_not_multiplied() -> None:
+    """GPT-2: "4 products [3072] x [2048, 768] x [768, 3072]"."""
+    found = said(ladder(f"model_gpt2_{MODEL}"), "gemm_choice")
+    assert "4 products [2048, 768] x [768, 3072] + [3072] use" in found.detail

@@ -23,6 +23,8 @@ from foretrace.units import bytes_text, time_text
 EVENTS = 50
 # A finding lists at most this many kinds of a thing, the most expensive first.
 LISTED = 8
+# Ops that add their first argument to the product of the next two.
+ADDING = frozenset({"aten::addmm", "aten::_addmm_activation", "aten::baddbmm", "aten::addmv"})
 DTYPES = {
     "c10::BFloat16": "bf16",
     "c10::Half": "f16",
@@ -102,12 +104,15 @@ def tensor_text(tensor: Tensor) -> str:
 
 def shapes_text(call: OpCall | None) -> str:
     """The shapes of the tensor arguments, `[8192, 768] x [768, 3072]`; a result that is passed in
-    is left out.
+    is left out. What a product is added to comes last: `[8192, 768] x [768, 3072] + [3072]`.
     """
     tensors = call.every_tensor() if call else ()
     if call and call.name in OPERANDS:
         tensors = tensors[: OPERANDS[call.name]]
-    return " x ".join(f"[{', '.join(str(size) for size in tensor.dims)}]" for tensor in tensors)
+    texts = [f"[{', '.join(str(size) for size in tensor.dims)}]" for tensor in tensors]
+    if call and call.name in ADDING and len(texts) == 3:
+        return f"{texts[1]} x {texts[2]} + {texts[0]}"
+    return " x ".join(texts)
 
 
 def bandwidth_ns(trace: Trace, count: int | None) -> float:

@@ -74,5 +74,5 @@ def host_note(trace: Trace) -> str:
     limit = wall.idle_limit_ns(trace)
     if limit is None:
         return "Host times include profiler overhead."
-    text = time_text(round(limit))
-    return f"Without the profiler the GPU is idle for at most {text} (run record)."
+    idle = f"the GPU is idle for at most {time_text(round(limit))}"
+    return f"Host times are profiled; without the profiler {idle} (run record)."

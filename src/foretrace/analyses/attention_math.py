@@ -61,7 +61,7 @@ def _check(trace: Trace) -> Iterator[Finding]:
 def _finding(trace: Trace, rows: Ints, calls: int, what: str, repair: str) -> Finding:
     gpu, step = trace.gpu, trace.order.per_step
     total = int(gpu.length[rows].sum())
-    saved = step(max(total - _least_ns(trace, rows), 0.0))
+    saved = step(max(total - least_ns(trace, rows), 0.0))
     count, kernels = each(trace, calls), each(trace, int(gpu.is_kernel[rows].sum()))
     title = f"{what} {times_text(count)} {per(trace)}"
     detail = (
@@ -73,7 +73,7 @@ def _finding(trace: Trace, rows: Ints, calls: int, what: str, repair: str) -> Fi
     return Finding(RULE.name, "found", title, detail, evidence, events, saved, repair)
 
 
-def _least_ns(trace: Trace, rows: Ints) -> float:
+def least_ns(trace: Trace, rows: Ints) -> float:
     """What the products among these rows take in a fused kernel at the least."""
     order, top = trace.order, peak_flops(device_of(trace.about), "bf16", True)
     flops = np.array([case.flops or 0 for case in order.cases], float)[order.case]

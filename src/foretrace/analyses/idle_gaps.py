@@ -12,7 +12,8 @@ How it is computed: see `foretrace.model.idle`. Each gap between GPU operations 
 follows from where the next launch lies and what the host did before it. What follows that launch is
 time in the queue. The figures are those of the step with the median idle time, so the first step,
 which fills the queue, does not count. The saving is at most the idle time of that step without the
-time in the queue, and at most what the run record beside the trace leaves of it.
+time in the queue, and at most what the run record beside the trace leaves of it. Where most of it
+is outside ops, it is at most that part.
 
 When it is wrong: the profiler makes every op and launch slower, so a trace shows more idle time
 than a run without it. Host threads are taken together: an op on another thread can hide that the
@@ -36,15 +37,13 @@ from foretrace.analyses._idle import (
     untold,
 )
 from foretrace.model import wall
-from foretrace.model.idle import CAUSES, Idle
-from foretrace.model.intervals import Bools
+from foretrace.model.idle import Idle
 from foretrace.model.trace import Trace
 from foretrace.schema.finding import Finding, Rule
 from foretrace.units import percent_text, plural, time_text
 
 # Below this share the GPU counts as busy: recorded 4096 x 4096 products, back to back, leave 2%.
 WORTH_TELLING = 0.05
-LONG = 0.25  # of the idle time: one gap that is worth a sentence
 WORTH_NAMING = 0.02  # of the idle time: smaller causes are in the evidence
 WORDS = {
     "sync": "after the host waited for the GPU",
@@ -59,8 +58,6 @@ WORDS = {
 # Work that the profiler did not record may have run meanwhile.
 UNPROVEN = frozenset({"queue", "unknown"})
 NO_OPS = "before the next operation was launched"  # where the trace has no ops to tell more
-# The other causes have a rule of their own, or a repair that the trace cannot name.
-REPAIRS = {"host": "profile the host code between the ops (with_stack=True)"}
 
 
 def _check(trace: Trace) -> Iterator[Finding]:
@@ -68,12 +65,12 @@ def _check(trace: Trace) -> Iterator[Finding]:
         yield nothing
         return
     idle = typical_idle(trace)
-    proven = ~unproven(trace, idle)
-    length, total = idle.length[proven], int(idle.length[proven].sum())
-    share = total / max(idle.window_ns - int(idle.length[~proven].sum()), 1)
+    idle = idle.only(~unproven(trace, idle))
+    total = int(idle.length.sum())
+    share = total / max(idle.window_ns, 1)
     if share < WORTH_TELLING:
         return
-    by_cause = {cause: int(length[idle.of(cause)[proven]].sum()) for cause in CAUSES}
+    by_cause = idle.by_cause()
     causes = sorted(by_cause.items(), key=lambda item: (-item[1], item[0]))
     words = WORDS if trace.host.is_op.any() else WORDS | {"host": NO_OPS, "launch": NO_OPS}
     lines = [
@@ -83,39 +80,54 @@ def _check(trace: Trace) -> Iterator[Finding]:
     cause = causes[0][0]
     what = "The trace shows no GPU work for" if cause in UNPROVEN else "The GPU is idle for"
     title = f"{what} {percent_text(share)} of {steps}, mostly {words[cause]}"
-    saved = limited(trace, total - by_cause["queue"])
+    saved = limited(trace, total - by_cause.get("queue", 0))
     limit = wall.idle_limit_ns(trace)
     real = saved if limit is None else limit
-    real /= max(idle.window_ns - int(idle.length.sum()) + real, 1)
+    real /= max(idle.window_ns - total + real, 1)
     if limit is not None:
         title += f"; without the profiler for at most {percent_text(real)}"
-    gaps = len(np.unique(idle.end[proven]))
-    count, by = plural(gaps, "gap"), "each by what takes most of it"
-    detail = f"{time_text(total)} {per(trace)} in {count}, {by}: {listing(lines)}. "
-    detail += f"{_longest(trace, idle, proven)}{host_note(trace)}"
+    gaps = len(np.unique(idle.end))
+    count = plural(gaps, "gap")
+    detail = (
+        f"{time_text(total)} {per(trace)} in {count}: {listing(lines)}. {_longest(trace, idle)}"
+        f"{host_note(trace)}"
+    )
     evidence = {
         "idle_ns": total,
         "share": round(share, 4),
         "gaps": gaps,
-        "longest_ns": int(length.max()),
-        "causes": {cause: ns for cause, ns in causes if ns},
+        "longest_ns": int(idle.length.max()),
+        "causes": dict(causes),
     }
-    longest = idle.then[proven][np.argsort(-length, kind="stable")]
+    longest = idle.then[np.argsort(-idle.length, kind="stable")]
     events = ids(trace.gpu.id[longest[longest >= 0]])
-    repair = REPAIRS.get(cause, "") if words is WORDS and real >= WORTH_TELLING else ""
+    repair = _repair(trace, cause) if words is WORDS and real >= WORTH_TELLING else ""
+    if repair:  # shorter code between the ops leaves the idle time inside them
+        saved = limited(trace, by_cause[cause])
     yield Finding(RULE.name, "found", title, detail, evidence, events, saved or None, repair)
 
 
-def _longest(trace: Trace, idle: Idle, proven: Bools) -> str:
-    """A gap that takes much of the idle time, and what was launched after it."""
-    length = np.where(proven & ~idle.of(*UNPROVEN), idle.length, 0)
-    at = int(np.argmax(length))
-    alone = len(length) > 1 and length[at] > LONG * idle.length[proven].sum()
-    row = int(idle.then[at])
-    if not alone or row < 0 or trace.gpu.op[row] < 0:
+def _longest(trace: Trace, idle: Idle) -> str:
+    """The op that holds the longest gap, where that is most of the idle time: a set-up, mostly."""
+    host, at = trace.host, int(np.argmax(idle.length))
+    start, end = int(idle.start[at]), int(idle.end[at])
+    if 2 * (end - start) < idle.length.sum() or len(idle.length) == 1:
         return ""
-    op = trace.host.names[trace.host.name[trace.gpu.op[row]]]
-    return f"The longest, {time_text(int(length[at]))}, ends with a launch of {bare(op)}. "
+    inside = np.minimum(host.end, end) - np.maximum(host.start, start)
+    rows = np.flatnonzero(host.is_op & host.lasting & (2 * inside > end - start))
+    if not len(rows):
+        return ""
+    op = bare(host.names[host.name[rows[np.argmin(host.length[rows])]]])
+    return f"The longest gap lasts {time_text(end - start)}, mostly inside {op}. "
+
+
+def _repair(trace: Trace, cause: str) -> str:
+    """What to do; other causes have a rule of their own, or a repair that the trace cannot name."""
+    if cause != "host":
+        return ""
+    if "with_stack" in trace.about.options:
+        return "shorten the Python code between the ops (its stacks are in the trace)"
+    return "profile the host code between the ops (with_stack=True)"
 
 
 RULE = Rule("idle_gaps", "Time in which the GPU did nothing", _check, ("gpu",))

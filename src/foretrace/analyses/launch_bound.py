@@ -17,8 +17,8 @@ that idle time, and at most what the run record beside the trace leaves of it. A
 where that is more than the 105 us that a call in this mode costs itself.
 
 When it is wrong: the profiler lengthens every op and launch, so a step that is host-bound in the
-trace may be less so without it; only a run record tells. Graphs need fixed shapes, which the repair
-says where no two steps have the same, fixed addresses, and no synchronization inside.
+trace may be less so without it; only a run record tells. Graphs need fixed shapes and addresses,
+which the trace does not tell, and no synchronization inside.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def _launches(trace: Trace) -> tuple[Ints, dict[str, Any]]:
     ended = np.zeros(len(gpu), bool)
     ended[idle.then[idle.of("launch", "host") & (idle.then >= 0)]] = True
     launches = np.unique(gpu.launch[rows])
-    apart, length = _distances(trace, rows), order.length[order.counts]
+    apart, length = _apart(trace, launches), order.length[order.counts]
     return launches, {
         "launches": each(trace, len(launches)),
         "kernels": each(trace, int(order.counts.sum())),
@@ -112,12 +112,12 @@ def _launches(trace: Trace) -> tuple[Ints, dict[str, Any]]:
     }
 
 
-def _distances(trace: Trace, rows: Ints) -> Ints:
-    """From each launch to the next in its step."""
-    step = trace.spans.step_of_work()[rows]
-    launches = [np.unique(trace.gpu.launch[rows[step == at]]) for at in np.unique(step).tolist()]
-    empty = np.zeros(0, np.int64)
-    return np.concatenate([empty, *(np.diff(np.sort(trace.host.start[all_])) for all_ in launches)])
+def _apart(trace: Trace, launches: Ints) -> Ints:
+    """Distances between launches of the same step, as the verdict counts them."""
+    start = np.sort(trace.host.start[launches])
+    step = np.searchsorted([span.start_ns for span in trace.spans.steps], start, side="right")
+    apart: Ints = np.diff(start)[np.diff(step) == 0]
+    return apart
 
 
 def _varies(trace: Trace) -> bool:

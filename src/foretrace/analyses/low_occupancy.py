@@ -10,9 +10,9 @@ products and attention kernels run at 12 to 25% on purpose, because large tiles 
 shared memory avoid more memory traffic than more warps could hide. Look at the roofline first;
 occupancy explains a kernel that is near neither roof.
 
-How it is computed: kernels of 10 us and more with at least 5% of the kernel time; the profiler's
-estimate, else the theoretical occupancy of the footprint (`foretrace.model.costs.occupancy`). No
-saving is claimed.
+How it is computed: kernels with at least 5% of the kernel time, those too small for the GPU and
+collectives aside; the profiler's estimate, else the
+theoretical occupancy of the footprint (`foretrace.model.costs.occupancy`). No saving is claimed.
 
 When it is wrong: the profiler's figure is an estimate from the grid, the other one a limit for an
 unlimited grid. Traces of AMD cards carry no footprint.
@@ -35,22 +35,24 @@ from foretrace.units import percent_text, plural
 
 LOW = 0.25
 WORTH_TELLING = 0.05
-# A shorter kernel is over before its warps could hide anything: the H200's kernels of a decode step
-# take 1 to 8 us and have few blocks, whatever an SM could hold.
-LASTING_NS = 10_000
 BOUNDS = {
     "compute": "It is compute-bound all the same",
     "memory": "It is memory-bound all the same",
     "l2": "Its data comes from L2",
-    "latency": "It has too little work to come near a roof",
 }
+# Warps explain nothing where the size of the work or the links to other GPUs limit a kernel.
+EXPLAINED = ("latency", "comms")
 WARPS_SHOWN = 0.32  # half a percent of the 64 warps that an SM holds
 
 
 def _check(trace: Trace) -> Iterator[Finding]:
     order = trace.order
     whole = max(int(order.length[order.counts].sum()), 1)
-    large = [case for case in order.cases if case.ns >= WORTH_TELLING * whole and _lasts(case)]
+    large = [
+        case
+        for case in order.cases
+        if case.ns >= WORTH_TELLING * whole and case.bound not in EXPLAINED
+    ]
     places = [int(np.flatnonzero(order.case == case.number)[0]) for case in large]
     pairs = zip(large, places, strict=True)
     seen = [_entry(trace, case, place, case.ns / whole) for case, place in pairs]
@@ -61,7 +63,7 @@ def _check(trace: Trace) -> Iterator[Finding]:
     low.sort(key=lambda at: (-large[at].ns, large[at].name))
     first, unmeasured = seen[low[0]], sum(entry["source"] == "footprint" for entry in seen)
     bound = BOUNDS.get(first["bound"], "Its bound is unknown")
-    title = f"{plural(len(low), 'large kernel')} with low occupancy, which does not mean slow"
+    title = f"{plural(len(low), 'kernel')} with low occupancy, which does not mean slow"
     detail = (
         f"{first['kernel']} holds {percent_text(first['occupancy'])} of the warps that an SM could "
         f"({first['registers']} registers per thread, {first['threads']} threads and "
@@ -75,10 +77,6 @@ def _check(trace: Trace) -> Iterator[Finding]:
     evidence = {"kernels": [seen[at] for at in low[:LISTED]], "unmeasured": unmeasured}
     events = ids(int(order.event[places[at]]) for at in low)
     yield Finding(RULE.name, "found", title, detail, evidence, events)
-
-
-def _lasts(case: Case) -> bool:
-    return case.ns >= LASTING_NS * max(case.count, 1)
 
 
 def _entry(trace: Trace, case: Case, place: int, of_time: float) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from foretrace.errors import UsageError
 
 if TYPE_CHECKING:
     from foretrace.model.trace import Trace
+    from foretrace.schema.run_record import RecordedRun
     from foretrace.sources.limits import Limits
 
 Command = Callable[..., Any]
@@ -172,9 +173,16 @@ def warn_of_loss(*traces: Trace | None) -> None:
         if trace is not None and (banner := trace.ledger.banner):
             notes = [f"{note.code} ({count_text(note.count)}): {note.text}" for note in banner]
             say(plain(f"warning: {trace.path}: {'; '.join(notes)}"))
-        if trace is not None and trace.run.ignored:
-            entries = ", ".join(trace.run.ignored)
-            say(plain(f"warning: {trace.path}: its run record has no valid {entries}"))
+        if trace is not None:
+            warn_of_record(trace.path, trace.run)
+
+
+def warn_of_record(path: str, run: RecordedRun) -> None:
+    """Print one line where an entry of the run record beside a trace is not valid."""
+    from foretrace.render.safe import plain
+
+    if run.ignored:
+        say(plain(f"warning: {path}: its run record has no valid {', '.join(run.ignored)}"))
 
 
 def new_file(path: str, *, overwrite: bool) -> Path:

@@ -1,4 +1,4 @@
-"""Read: Show what ran on the GPU, what it cost and what could be saved."""
+"""Read: Show what bounds a step, and what to do first."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from foretrace.cli._options import (
     say,
     shown,
     shows_bold,
+    warn_of_record,
     width,
 )
 from foretrace.errors import UsageError
@@ -53,9 +54,9 @@ def command(
     The first screen has the verdict, its evidence and the GPU time by what the model's author
     would call it. The options show the rest.
 
-    TRACE is a file, a folder or zip, ARCHIVE.zip::MEMBER, or - for stdin. A folder or zip that
-    holds several traces gives an overview: a row for each, how far its ranks differ, and which
-    files cannot be read.
+    TRACE is a file, a folder or zip, ARCHIVE.zip::MEMBER, - for stdin, or the name of a recording
+    that ships with foretrace (mlp_eager). A folder or zip that holds several traces gives an
+    overview: a row for each, how far its ranks differ, and which files cannot be read.
     """
     from foretrace.schema.documents import encode
     from foretrace.sources.folder import searched
@@ -99,12 +100,14 @@ def _look(trace: str, inside: FolderContents | None, reading: Reading, wanted: _
     """One trace; files beside it that cannot be read are odd."""
     from foretrace.overview.reading import overview_of
     from foretrace.render.safe import plain
+    from foretrace.schema.run_record import read_run
 
     gc.disable()  # loading hundreds of modules sets it off for nothing: 5% of a small trace's time
     try:
         found = overview_of(trace, cache=reading.cache, limits=reading.limits)
     finally:
         gc.enable()
+    warn_of_record(trace, read_run(inside.traces[0] if inside else trace))
     left_out = [str(problem) for _, problem in inside.files if problem] if inside else []
     if left_out:  # the document of one trace has no place for unreadable files beside it
         more = f" (and {len(left_out) - 1:,} more)" if len(left_out) > 1 else ""

@@ -135,7 +135,7 @@ class Expect:
         return Quantity(self, "gpu idle")
 
     def bound(self, what: str) -> Answer:
-        """Whether `overhead`, `compute`, `memory`, `comms` or `mixed` bounds it."""
+        """Whether `host`, `sync`, `compute`, `memory`, `copy`, `comms` or `mixed` bounds it."""
         return self(f"bound is {what}")
 
     def order(self, *selectors: str) -> Answer:

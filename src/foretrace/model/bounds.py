@@ -18,7 +18,7 @@ long it takes. It is bound by
     mixed    in all other cases
 
 A region that is called several times has the bound that most of its calls have. The profiler slows
-the host by two to four times: without a run record, a bound of `host` is that of the recording.
+the host: without a run record, a bound of `host` is that of the recording.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from foretrace.model.costs.roofline import AT_ROOF
 from foretrace.model.idle import LATENCY_NS, Idle, windows_of
 from foretrace.model.intervals import Ints
 from foretrace.model.spans import Span
-from foretrace.model.wall import unprofiled_ns
+from foretrace.model.wall import unprofiled_ns, unprofiled_step_ns
 
 if TYPE_CHECKING:
     from foretrace.model.trace import Trace
@@ -118,7 +118,9 @@ def spent_in(idle: Idle) -> Spent:
 
 
 def _record_of_step(trace: Trace, span: Span) -> float | None:
-    """The wall time of a step that is one call of the run record's region and nothing else."""
+    """The wall time of a step: recorded, or that of the only call in it that launched anything."""
+    if trace.host.is_step[span.event] and (known := unprofiled_step_ns(trace)) is not None:
+        return known
     calls = [
         call
         for call in trace.spans.region_groups().get(trace.run.rung.region or "", [])

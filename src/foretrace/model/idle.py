@@ -19,7 +19,9 @@ and the first goes to one cause, the first that fits:
     copy      for most of that time the host was inside a copy or a fill
     launch    for most of that time the host was inside ops and launch calls: it could not issue
               work fast enough
-    host      the host was in no op at all: Python between ops, data loading, logging
+    host      the host was in no op for most of it: Python between ops, data loading, logging
+
+Totals by cause divide the time of `launch` and `host` as measured, to the nanosecond.
 
 `trace.gaps` has the gaps of the whole recording. `trace.idle` has those of the steps, each in its
 window (`Spans.window`), or without steps those between the first and the last GPU work. The time
@@ -56,8 +58,8 @@ LATENCY_NS, LATENCY_AMD_NS = 20_000, 100_000
 class Idle(Struct, frozen=True):
     """One row per part of a gap; `cause` is a place in CAUSES, `device` a `Gpu.device_number`.
 
-    `then` is the row of `gpu` that ended the gap, or -1. `window_ns` is the whole time that was
-    looked at.
+    `then` is the row of `gpu` that ended the gap, or -1. `issuing` is how long the host was inside
+    ops and calls meanwhile. `window_ns` is the whole time that was looked at.
     """
 
     start: Ints
@@ -65,6 +67,7 @@ class Idle(Struct, frozen=True):
     cause: Ints
     then: Ints
     device: Ints
+    issuing: Ints
     window_ns: int
 
     @property
@@ -73,21 +76,46 @@ class Idle(Struct, frozen=True):
         return self.end - self.start
 
     def by_cause(self) -> dict[str, int]:
-        """Idle time by cause, the causes that occur."""
+        """Idle time by cause, the causes that occur; ops and the time between them as measured."""
         total = np.bincount(self.cause, weights=self.length, minlength=len(CAUSES)).astype(np.int64)
-        return {cause: int(total[at]) for at, cause in enumerate(CAUSES) if total[at]}
+        by_cause = {cause: int(total[at]) for at, cause in enumerate(CAUSES)}
+        inside = int(self.issuing[self.of("launch", "host")].sum())
+        by_cause["host"] += by_cause["launch"] - inside
+        by_cause["launch"] = inside
+        return {cause: ns for cause, ns in by_cause.items() if ns}
+
+    def only(self, chosen: Bools) -> Idle:
+        """Some of the parts; the others belong to no window."""
+        return Idle(
+            self.start[chosen],
+            self.end[chosen],
+            self.cause[chosen],
+            self.then[chosen],
+            self.device[chosen],
+            self.issuing[chosen],
+            self.window_ns - int(self.length[~chosen].sum()),
+        )
 
     def of(self, *causes: str) -> Bools:
         """Which parts have one of these causes."""
         return np.isin(self.cause, [CAUSES.index(cause) for cause in causes])
 
 
+class HostTime(Struct, frozen=True):
+    """What the host can be seen doing: waiting, serving the profiler, copying, running ops."""
+
+    waiting: Covered
+    profiling: Covered
+    copying: Covered
+    issuing: Covered
+
+
 class Gaps:
     """All gaps of a recording, to be asked about any stretch of time."""
 
     def __init__(self, trace: Trace) -> None:
-        self.trace = trace
-        self.every = _every(trace)
+        self.trace, self._host = trace, _host_time(trace)
+        self.every = _every(trace, self._host)
 
     def inside(self, windows: Sequence[tuple[int, int, int]]) -> Idle:
         """The gaps inside these windows: device, start and end of each."""
@@ -101,8 +129,9 @@ class Gaps:
             end.append(np.minimum(every.end[low:high], finish))
         at = np.concatenate([np.empty(0, np.int64), *rows])
         first, last = (np.concatenate([np.empty(0, np.int64), *part]) for part in (start, end))
+        issuing = self._host.issuing.between(first, last)
         length = sum(finish - begin for _, begin, finish in windows)
-        return Idle(first, last, every.cause[at], every.then[at], every.device[at], length)
+        return Idle(first, last, every.cause[at], every.then[at], every.device[at], issuing, length)
 
     @cached_property
     def _places(self) -> list[tuple[int, int]]:
@@ -150,13 +179,14 @@ def windows_of(trace: Trace, span: Span) -> list[tuple[int, int, int]]:
     return [(device, begin, end) for device in used]
 
 
-def _every(trace: Trace) -> Idle:
+def _every(trace: Trace, host: HostTime) -> Idle:
     parts = [_device(trace, number) for number, busy in enumerate(trace.busy) if len(busy.start)]
     empty = np.empty(0, np.int64)
     start, end, then, device = (
         np.concatenate([empty, *(part[at] for part in parts)]) for at in range(4)
     )
-    return _split(trace, Idle(start, end, np.zeros_like(start), then, device, 0))
+    none = np.zeros_like(start)
+    return _split(trace, host, Idle(start, end, none, then, device, none, 0))
 
 
 def _device(trace: Trace, number: int) -> tuple[Ints, Ints, Ints, Ints]:
@@ -179,7 +209,7 @@ def _limits(trace: Trace) -> tuple[int, int]:
     return min(begins), int(host.end[rows].max())
 
 
-def _split(trace: Trace, gaps: Idle) -> Idle:
+def _split(trace: Trace, doing: HostTime, gaps: Idle) -> Idle:
     """Each gap until its next work is launched, with its cause, and the time in the queue."""
     if not len(gaps.start):
         return gaps
@@ -195,45 +225,44 @@ def _split(trace: Trace, gaps: Idle) -> Idle:
     # work that waited longer than the host took to launch it found the GPU busy: with what, the
     # trace does not say
     until = np.where(gaps.end - until > until - gaps.start, gaps.start, until)
-    cause = _causes(trace, gaps, known, np.clip(launched, gaps.start, gaps.end))
+    cause = _causes(trace, doing, gaps, known, np.clip(launched, gaps.start, gaps.end))
     queue = np.full_like(cause, QUEUE)
     start = np.stack((gaps.start, until), 1).reshape(-1)
     end = np.stack((until, gaps.end), 1).reshape(-1)
     both = np.stack((cause, queue), 1).reshape(-1)
-    kept = end > start
     then, device = np.repeat(gaps.then, 2), np.repeat(gaps.device, 2)
-    return Idle(start[kept], end[kept], both[kept], then[kept], device[kept], 0)
+    issuing = doing.issuing.between(start, end)
+    parts = Idle(start, end, both, then, device, issuing, int((end - start).sum()))
+    return parts.only(end > start)
 
 
-def _causes(trace: Trace, gaps: Idle, known: Bools, until: Ints) -> Ints:
+def _causes(trace: Trace, doing: HostTime, gaps: Idle, known: Bools, until: Ints) -> Ints:
     """What the host did from the start of each gap until the next launch."""
-    start = gaps.start
-    waits, own, copying, issuing = _host_time(trace)
+    start, waits = gaps.start, doing.waiting
     captures = trace.host.captures
     half = (until - start) / 2
     tests = {
         "sync": (waits.holds(start) & (until > start)) | (waits.between(start, until) > half),
         "unknown": (gaps.then >= 0) & ~known,
         "capture": captures.between(start, until) > half,
-        "profiler": own.between(start, until) > half,
-        "copy": copying.between(start, until) > half,
-        "launch": issuing.between(start, until) > half,
+        "profiler": doing.profiling.between(start, until) > half,
+        "copy": doing.copying.between(start, until) > half,
+        "launch": doing.issuing.between(start, until) > half,
     }
     numbers = [CAUSES.index(cause) for cause in tests]
     return np.select(list(tests.values()), numbers, CAUSES.index("host"))
 
 
-def _host_time(trace: Trace) -> tuple[Covered, Covered, Covered, Covered]:
-    """What the host can be seen doing: waiting, serving the profiler, copying, running ops."""
+def _host_time(trace: Trace) -> HostTime:
     host = trace.host
 
     def covered(chosen: Bools) -> Covered:
         rows = chosen & host.lasting
         return Covered(host.start[rows], host.end[rows])
 
-    return (
-        covered(host.is_wait),
-        covered(host.is_kind("overhead")),
-        covered(host.is_call & host.named(calls.copies)),
-        covered((host.is_op | host.is_call) & ~host.is_wait),
+    return HostTime(
+        waiting=covered(host.is_wait),
+        profiling=covered(host.is_kind("overhead")),
+        copying=covered(host.is_call & host.named(calls.copies)),
+        issuing=covered((host.is_op | host.is_call) & ~host.is_wait),
     )

@@ -1,8 +1,9 @@
 """How long a call takes without the profiler, where a run record beside the trace says so.
 
-The profiler slows the host by two to four times, so idle time in a trace is an upper bound of the
-idle time without it. A run record has the wall time of one call of its region; what that leaves
-beside the GPU time of the call is all that a faster host can save.
+The profiler slows the host, so idle time in a trace is an upper bound of the
+idle time without it. A run record has the wall time of one call of its region, or of one step where
+it names no region (`foretrace.capture` writes such a record); what that leaves beside the GPU time
+is all that a faster host can save.
 """
 
 from __future__ import annotations
@@ -19,12 +20,21 @@ def unprofiled_ns(trace: Trace, region: str) -> float | None:
     return run.timing.wall_ns_per_call if run.rung.region == region else None
 
 
+def unprofiled_step_ns(trace: Trace) -> float | None:
+    """Wall time of one step without the profiler; None where the record times a region's calls."""
+    run = trace.run
+    return run.timing.wall_ns_per_call if run.rung.region is None else None
+
+
 def idle_limit_ns(trace: Trace) -> float | None:
     """The most that the GPU idles in a step without the profiler; None without a run record.
 
-    Known where every step calls the record's region equally often.
+    Known where the record times steps, or every step calls its region equally often.
     """
     region, steps = trace.run.rung.region or "", trace.spans.steps
+    if (step := unprofiled_step_ns(trace)) is not None:
+        work = trace.spans.median_busy(steps)
+        return None if work is None else max(step - work, 0.0)
     calls = trace.spans.region_groups().get(region, [])
     wall, busy = unprofiled_ns(trace, region), trace.spans.median_busy(calls)
     if wall is None or busy is None or len(calls) % max(len(steps), 1):

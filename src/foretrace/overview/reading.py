@@ -12,6 +12,7 @@ import signal
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from threading import Thread
+from zlib import crc32
 
 import msgspec
 
@@ -19,6 +20,7 @@ from foretrace import opening, progress
 from foretrace.errors import TraceError
 from foretrace.overview.page import Overview
 from foretrace.schema.documents.sets import LeftOut
+from foretrace.schema.run_record import content_beside
 from foretrace.sources import cache as store
 from foretrace.sources.folder import resolve
 from foretrace.sources.limits import Limits
@@ -38,7 +40,7 @@ def overview_of(path: str, *, cache: bool = True, limits: Limits | None = None) 
 
 def _kept(wanted: str) -> Overview | None:
     """The overview that an earlier look left in the cache."""
-    kept = store.load_document(wanted, _program()) if store.stamp_of(wanted) else None
+    kept = store.load_document(wanted, _program(wanted)) if store.stamp_of(wanted) else None
     try:
         found = msgspec.json.decode(kept or b"", type=Overview)
     except msgspec.DecodeError:
@@ -61,7 +63,7 @@ def _made(wanted: str, bounds: Limits, cache: bool) -> Overview:
     progress.report()
     if hashing:
         hashing.join()
-        store.save_document(wanted, stamp, _program(), lambda: msgspec.json.encode(found))
+        store.save_document(wanted, stamp, _program(wanted), lambda: msgspec.json.encode(found))
     return found
 
 
@@ -74,13 +76,13 @@ def _import_all() -> None:
     analyses.rules()
 
 
-def _program() -> str:
-    """The version of the code: a changed file in the package makes old overviews stale."""
+def _program(wanted: str) -> str:
+    """The version of the code, and the run record: a change in either makes old overviews stale."""
     newest = 0
     for folder, _, names in os.walk(os.path.dirname(opening.__file__)):
         files = (os.path.join(folder, name) for name in names if name.endswith(".py"))
         newest = max([newest, *(os.stat(file).st_mtime_ns for file in files)])
-    return f"look-{__version__}-{newest}"
+    return f"look-{__version__}-{newest}-{crc32(content_beside(wanted)):08x}"
 
 
 def refused(path: str, problem: TraceError) -> LeftOut:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from foretrace.overview.page import Line
 from foretrace.overview.unit import Unit
 from foretrace.overview.verdict import (
-    COMPILING,
+    BY_COMPILING,
     HARDLY,
     WORTH,
     captured,
@@ -21,11 +21,11 @@ from foretrace.overview.verdict import (
     triage,
     whole_ns,
 )
-from foretrace.schema.documents.look import KernelRow, Look, TraceEntry
+from foretrace.schema.documents.look import Look, TraceEntry
 from foretrace.schema.ledger import ABSENT
 from foretrace.units import count_text, percent_text, plural
 
-UNKNOWN_SHARE = 0.1  # of kernel time without a known cost that is worth a word
+UNKNOWN_SHARE = 0.1  # of GPU time in kernels without a known cost that is worth a word
 ROLES = 4  # that one phrase can name
 SLOW = ("record_shapes", "with_stack", "profile_memory")  # what slows the host most
 
@@ -44,7 +44,7 @@ def lines(look: Look, unit: Unit | None) -> list[Line]:
 
 def notes(look: Look, unit: Unit | None) -> str:
     """One line of facts below the table: `MFU 0.3% of wall · 3 findings below 1% of the step`."""
-    return " · ".join([*_rates(look), *_other_findings(look, unit), *_unknown(look)])
+    return " · ".join([*_rates(look), *_other_findings(look, unit), *_unknown(look, unit)])
 
 
 def headline(look: Look) -> str:
@@ -109,7 +109,7 @@ def _nothing(look: Look, unit: Unit | None) -> Iterator[Line]:
 
 def _by_compiling(look: Look, unit: Unit) -> bool:
     least = WORTH * whole_ns(unit)
-    return any(COMPILING in row.repair and (row.at_most_ns or 0) >= least for row in look.findings)
+    return any(row.rule in BY_COMPILING and (row.at_most_ns or 0) >= least for row in look.findings)
 
 
 def _rates(look: Look) -> Iterator[str]:
@@ -128,23 +128,16 @@ def _other_findings(look: Look, unit: Unit | None) -> Iterator[str]:
         yield plural(rest, "more finding" if shown else "finding")
 
 
-def _unknown(look: Look) -> Iterator[str]:
-    """What the trace lacks: data of rules, launches, costs."""
+def _unknown(look: Look, unit: Unit | None) -> Iterator[str]:
+    """What the trace lacks: data of rules, launches, costs that the verdict does not name."""
     details = [row.detail for row in look.findings if row.state == "skipped"]
     words = sorted({re.split("[:,]", detail.removeprefix("needs "))[0] for detail in details})
     found = [row.evidence for row in look.findings if row.rule == "unlinked_work"]
     unlinked = sum(evidence.get("count", 0) for evidence in found)
     if unlinked:
         words.append(f"the launch of {plural(unlinked, 'GPU operation')}")
-    without, total = unpriced_ns(look.kernels)
-    if total and without >= UNKNOWN_SHARE * total:
-        words.append(f"the cost of {percent_text(without / total)} of kernel time")
+    share = unit.kind_share("unknown") if unit and unit.bound in ("host", "sync") else 0.0
+    if share >= UNKNOWN_SHARE:
+        words.append(f"the cost of kernels with {percent_text(share)} of GPU time")
     if words:
         yield f"not in the trace: {', '.join(words)}"
-
-
-def unpriced_ns(kernels: list[KernelRow]) -> tuple[int, int]:
-    """Kernel time without known FLOPs or bytes, and all kernel time."""
-    total = sum(row.total_ns or 0 for row in kernels)
-    without = (row.total_ns or 0 for row in kernels if row.flops is None and row.bytes is None)
-    return sum(without), total

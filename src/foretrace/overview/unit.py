@@ -26,9 +26,9 @@ class Unit(Struct, frozen=True):
     """One step, call or recording: where its time goes.
 
     `per` is the word for it ("per step"). `idle_by_cause` is that of one of middle length.
-    `busy_ns` is the time of the work launched in it, `kernel_ns` the usual length of a kernel.
-    `by_bound` divides the GPU time of all `spans`, which are empty for a whole recording; `at_roof`
-    has that of the kernels at their roof.
+    `apart_ns` is the usual distance of two launches, without the profiler where the run record has
+    the wall time; `kernel_ns` is the usual length of a kernel. `by_bound` divides the GPU time of
+    all `spans`, which are empty for a whole recording; `at_roof` has that of kernels at their roof.
     """
 
     per: str
@@ -42,6 +42,7 @@ class Unit(Struct, frozen=True):
     launches: float
     graph_launches: float
     kernels: float
+    apart_ns: float | None
     kernel_ns: float | None
     by_bound: dict[str, int]
     at_roof: dict[str, int]
@@ -52,6 +53,10 @@ class Unit(Struct, frozen=True):
     def busy_share(self) -> float:
         """Share of the wall time in which the GPUs are busy."""
         return min(self.busy_ns / self.wall_ns, 1.0) if self.wall_ns > 0 else 1.0
+
+    def kind_share(self, bound: str) -> float:
+        """Share of the GPU time in work of one bound."""
+        return self.by_bound.get(bound, 0) / max(sum(self.by_bound.values()), 1)
 
 
 def measured(trace: Trace, region: str = "") -> Unit | None:
@@ -80,21 +85,27 @@ def _unit(
     rows, busy = np.concatenate(works), median(gpu.busy(work) for work in works)
     kernels = [work[gpu.is_kernel[work]] for work in works]
     launches = [np.unique(gpu.launch[work[gpu.launch[work] >= 0]]) for work in kernels]
+    apart = [np.diff(np.sort(host.start[each])) for each in launches]
     lengths = gpu.length[rows[gpu.is_kernel[rows] & gpu.usable[rows]]]
     middle = sorted(times, key=lambda time: time.wall_ns)[len(times) // 2]
+    distances = np.concatenate(apart)
+    launched = median(len(each) for each in launches)
+    # work of two streams may begin in the window of the step before
+    wall_ns = max(median(time.wall_ns for time in times), busy)
+    usual = float(np.median(distances)) if len(distances) else None
     return Unit(
         per,
         len(works),
         bound,
-        # work of two streams may begin in the window of the step before
-        wall_ns=max(median(time.wall_ns for time in times), busy),
+        wall_ns=wall_ns,
         busy_ns=busy,
         queued_ns=median(time.queued_ns for time in times),
         idle_by_cause=middle.idle_by_cause,
         profiled=middle.profiled,
-        launches=median(len(each) for each in launches),
+        launches=launched,
         graph_launches=median(int(host.is_graph_launch[each].sum()) for each in launches),
         kernels=median(len(each) for each in kernels),
+        apart_ns=usual if middle.profiled or usual is None else wall_ns / launched,
         kernel_ns=float(np.median(lengths)) if len(lengths) else None,
         by_bound=bounds.time_by_bound(trace, rows),
         at_roof=bounds.time_at_roof(trace, rows),

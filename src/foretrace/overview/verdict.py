@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from msgspec.structs import replace
+
 from foretrace.model.bounds import MOSTLY_IDLE, PARTLY_IDLE
 from foretrace.overview.unit import Unit
-from foretrace.schema.documents.look import FindingEntry, Look, LookVerdict, OpRow, Totals
+from foretrace.schema.documents.look import FindingEntry, Look, LookVerdict
 from foretrace.units import count_text, percent_text, plural, time_text
 
 LABELS = {
@@ -29,8 +31,9 @@ KINDS = {
 }
 # A repair that saves less of the step than this is not worth a line of the first screen.
 WORTH = 0.01
-# The profiler slows the host by two to four times (H200, torch 2.11, record_shapes on): a GPU that
-# is busy for less than this would idle for most of the step without it too.
+# The profiler slowed the host by at most four times in 37 of the 44 recordings of the ladder (H200,
+# torch 2.11, record_shapes on); the others launch one or two kernels. A GPU that is busy for less
+# than this would idle for most of the step without it too.
 SURELY_IDLE = MOSTLY_IDLE / 4
 KIND_SHARE, KINDS_NAMED = 0.05, 3
 ROOFS = ("compute", "memory")
@@ -38,9 +41,11 @@ ROOFS = ("compute", "memory")
 # all idle time in it, that after waits too. How far a decode step is from reading its weights once
 # says more than the next repair.
 GRAPH, FLOOR = "launch_bound", "weights_floor"
-DISPATCH, WAITS = frozenset({"metadata_only", "idle_gaps"}), frozenset({"sync_stalls"})
+VIEWS, FUSES = "metadata_only", "fusable_pointwise"
+DISPATCH, WAITS = frozenset({VIEWS, "idle_gaps"}), frozenset({"sync_stalls"})
 TRIAGE = "compile_triage"  # has a line of its own; a rule that names the same repair knows more
-HARDLY, COMPILING = "can hardly help", "torch.compile"
+BY_COMPILING = frozenset({VIEWS, FUSES})
+OPTIMIZER, HARDLY = "unfused_optimizer", "can hardly help"
 
 
 def of_unit(unit: Unit | None, findings: Sequence[FindingEntry] = ()) -> LookVerdict:
@@ -56,7 +61,7 @@ def of_unit(unit: Unit | None, findings: Sequence[FindingEntry] = ()) -> LookVer
 def verdict(unit: Unit | None, look: Look) -> LookVerdict:
     """The verdict on one trace."""
     if unit is None:
-        return LookVerdict("unknown", _without_gpu(look.totals, look.ops))
+        return LookVerdict("unknown", _without_gpu(look))
     return of_unit(unit, look.findings)
 
 
@@ -76,27 +81,52 @@ def repairs(unit: Unit, findings: Sequence[FindingEntry]) -> list[FindingEntry]:
     least, found = max(WORTH * whole_ns(unit), 1), dict[str, FindingEntry]()
     if captured(unit):
         return []
-    idle_compiler = triage(findings).startswith(HARDLY)
     for row in sorted(findings, key=lambda row: row.rule == TRIAGE):
-        refused = idle_compiler and COMPILING in row.repair
-        if row.repair and not refused and (row.at_most_ns or 0) >= least:
+        if row.repair and (row.at_most_ns or 0) >= least:
             found.setdefault(row.repair, row)
-    left_out = _left_out(unit, {row.rule for row in found.values()})
+    left_out = _left_out(unit, list(found.values()), triage(findings))
     worth = [row for row in found.values() if row.rule not in left_out]
-    return sorted(worth, key=lambda row: -(row.at_most_ns or 0))
+    if any(row.rule == GRAPH for row in worth):
+        worth = [row for row in map(_after_graph, worth) if (row.at_most_ns or 0) >= least]
+    worth.sort(key=lambda row: -(row.at_most_ns or 0))
+    return [row for row in worth if row is worth[0] or not _part_of(row, worth[0])]
 
 
-def _left_out(unit: Unit, rules: set[str]) -> frozenset[str]:
-    """Rules whose saving is host time that the profiler inflated, or that a graph saves already."""
+def _part_of(row: FindingEntry, first: FindingEntry) -> bool:
+    """Whether the first repair removes most of what this one would change."""
+    return 2 * len(set(row.events) & set(first.events)) > len(row.events)
+
+
+def _left_out(unit: Unit, rows: Sequence[FindingEntry], answer: str) -> frozenset[str]:
+    """Rules whose saving is host time that the profiler inflated, or part of another's saving;
+    where compiling can hardly help, those whose repair it is.
+    """
+    left_out = BY_COMPILING if answer.startswith(HARDLY) else frozenset()
+    if any(row.rule in (FUSES, TRIAGE) for row in rows):
+        left_out |= {VIEWS}  # the same change
+    rules, all_in_one = {row.rule for row in rows}, any(map(_saves_dispatch, rows))
     if unit.profiled and unit.bound != "host" and unit.busy_share > 1 - MOSTLY_IDLE:
-        return DISPATCH | {GRAPH, TRIAGE}
-    known = WAITS if not unit.profiled else frozenset[str]()
-    return DISPATCH | known if GRAPH in rules else frozenset()
+        return left_out | DISPATCH | {GRAPH} | ({TRIAGE} if all_in_one else set())
+    if GRAPH in rules:
+        return left_out | DISPATCH | (frozenset() if unit.profiled else WAITS)
+    return left_out | DISPATCH | BY_COMPILING if all_in_one else left_out
 
 
 def captured(unit: Unit) -> bool:
     """Whether capturing CUDA graphs took most of the time."""
     return unit.idle_by_cause.get("capture", 0) > unit.wall_ns / 2
+
+
+def _saves_dispatch(row: FindingEntry) -> bool:
+    """Whether this advises to compile for dispatch, more than for kernels that fuse."""
+    return row.rule == TRIAGE and "reduce-overhead" in row.repair
+
+
+def _after_graph(row: FindingEntry) -> FindingEntry:
+    """What a repair saves beside a graph, which already saves the idle time before an optimizer."""
+    if row.rule != OPTIMIZER:
+        return row
+    return replace(row, at_most_ns=(row.at_most_ns or 0) - row.evidence["idle_ns"])
 
 
 def triage(findings: Sequence[FindingEntry]) -> str:
@@ -111,11 +141,17 @@ def whole_ns(unit: Unit) -> float:
 
 
 def _order(row: FindingEntry) -> str:
-    why = _inside(row.title)
-    if row.rule == TRIAGE:  # a line of its own says that compiling helps
-        dispatch, small = (time_text(row.evidence[name]) for name in ("dispatch_ns", "small_ns"))
-        why = f"dispatch takes {dispatch}, fusable small kernels {small}"
-    return f"{row.repair}: {why}; saves at most {time_text(row.at_most_ns)}"
+    return f"{row.repair}: {_why(row)}; saves at most {time_text(row.at_most_ns)}"
+
+
+def _why(row: FindingEntry) -> str:
+    """The title of a finding; the parts of what compiling saves, whose title has its own line."""
+    if row.rule != TRIAGE:
+        return _inside(row.title)
+    seen = row.evidence
+    fused = f"{plural(seen['small_kernels'], 'fusable kernel')} {time_text(seen['small_ns'])}"
+    dispatch = f"dispatch {time_text(seen['dispatch_ns'])} and " if seen["dispatch_ns"] else ""
+    return f"{dispatch}{fused} per step"
 
 
 def _inside(title: str) -> str:
@@ -153,8 +189,9 @@ def _launches(unit: Unit) -> str:
     words = plural(unit.launches, "launch", "launches")
     if unit.graph_launches:
         words += f" ({count_text(unit.graph_launches)} of a CUDA graph)"
-    if unit.launches > 1:
-        words += f", one every {time_text(unit.wall_ns / unit.launches)}"
+    # a median distance says nothing of a time that is mostly a few long pauses
+    if unit.apart_ns is not None and 2 * unit.apart_ns * unit.launches >= unit.wall_ns:
+        words += f", one every {time_text(unit.apart_ns)}"
     return f"{words}; median kernel {time_text(unit.kernel_ns)}"
 
 
@@ -173,9 +210,16 @@ def _kinds(unit: Unit) -> str:
     return ", ".join(words).replace(" in ", " of GPU time in ", 1)
 
 
-def _without_gpu(totals: Totals, rows: Sequence[OpRow]) -> str:
+def _without_gpu(look: Look) -> str:
+    """Where the host's time goes: in a region with more time than all ops, else in an op."""
+    totals, rows = look.totals, look.ops
     ops, total = plural(totals.cpu_ops, "host op"), sum(row.self_cpu_ns for row in rows)
-    if total:
+    region = max(look.regions, key=lambda row: row.cpu_ns, default=None)
+    if region and region.cpu_ns > total:
+        ops += f" ({time_text(total)})" if total else ""
+        calls, each = plural(region.count, "call"), time_text(region.cpu_ns / region.count)
+        ops += f", most host time in {region.name} ({calls}, {each} each)"
+    elif total:
         ops += f", most self time in {rows[0].name} ({percent_text(rows[0].self_cpu_ns / total)})"
     if totals.kernels or totals.memcpys or totals.memsets:
         return f"no GPU event has a usable time; {ops}"

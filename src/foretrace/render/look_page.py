@@ -26,8 +26,7 @@ def first_screen(overview: Overview, width: int = WIDTH) -> list[Section]:
     """The verdict, what to do, where the time goes, and how to see more: at most 25 lines."""
     look = overview.look
     head = _head(overview)
-    unit = overview.per.partition(" of ")[0]
-    titles = [f"GPU {unit}", "time", "share", "n", "limited by"]
+    titles = [f"GPU {overview.per.partition(' of ')[0]}", "time", "share", "n", "limited by"]
     for most in range(MOST, -1, -1):
         table = Section(
             head.title,

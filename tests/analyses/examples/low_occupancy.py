@@ -11,7 +11,7 @@ def _sketch(name: str, **footprint: Any) -> dict[str, Any]:
     return (
         Sketch()
         .step()
-        .op("aten::mm", kernel(name, 50, **footprint), dims=[[64, 64], [64, 64]])
+        .op("aten::mm", kernel(name, 200, **footprint), dims=[[4096, 4096], [4096, 4096]])
         .document()
     )
 

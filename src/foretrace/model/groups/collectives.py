@@ -1,4 +1,4 @@
-"""Communication between GPUs, by collective where the kernel's name states it."""
+"""Communication between GPUs, by the collective that the program called."""
 
 from __future__ import annotations
 
@@ -27,15 +27,14 @@ _OPS = {
 
 
 def _name(work: GpuWork) -> str:
-    """By the kernel's name; an all-to-all is made of sends. Where the op says another: neither."""
+    """By the op: NCCL runs several collectives in a kernel that has the name of one (an all-to-all,
+    and in old versions an all-reduce, in SendRecv). Else by the kernel's name.
+    """
     if work.role != "comms":
         return ""
-    by_kernel = _NAMES.get(str(work.id.get("coll")), "")
     by_op = {name for op in work.ops for word, name in _OPS.items() if word in op}
-    if by_kernel in ("", _NAMES["SendRecv"]) and by_op == {"all-to-all"}:
-        return "all-to-all"
-    agreed = not by_op or not by_kernel or by_op == {by_kernel}
-    return (by_kernel or "collectives") if agreed else "collectives"
+    by_kernel = _NAMES.get(str(work.id.get("coll")), "collectives")
+    return by_op.pop() if len(by_op) == 1 else by_kernel
 
 
 GROUP = WorkGroup("collectives", 10, _name, with_backward=False)

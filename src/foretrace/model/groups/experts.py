@@ -1,16 +1,16 @@
-"""Mixture of experts: the routing of tokens to experts and back, without the products."""
+"""Mixture of experts: the products of the experts, and the routing of tokens to them and back."""
 
 from __future__ import annotations
 
-from foretrace.model.groups._group import PRODUCTS, GpuWork, WorkGroup, named, word_test
+from foretrace.model.groups._group import PRODUCTS, GpuWork, WorkGroup, word_test
 
-_ROUTING = word_test(r"moe|routing|router|unpermute|topk_(softmax|gating)|expert")
-
-
-def _test(work: GpuWork) -> object:
-    if work.role in PRODUCTS:
-        return False
-    return _ROUTING(work.words) or any("moe" in op for op in work.ops)
+_ROUTING = word_test(r"moe|routing|router|unpermute|topk_(softmax|gating)|expert|matmul_ogs")
 
 
-GROUP = WorkGroup("MoE routing", 61, named("MoE routing", _test))
+def _name(work: GpuWork) -> str:
+    if not _ROUTING(work.words) and not any("moe" in op for op in work.ops):
+        return ""
+    return "MoE GEMM" if work.role in PRODUCTS else "MoE routing"
+
+
+GROUP = WorkGroup("MoE routing", 61, _name)
