@@ -121,6 +121,7 @@ def test_a_graph_of_eager_kernels_is_worth_compiling() -> None:
     """
     found = recorded("llama_decode_cuda_graph")
     assert lines(found)["DO FIRST"].startswith("fuse with torch.compile: ")
+    assert "THEN" not in lines(found)  # the casts are among these kernels
     (row,) = [each for each in found.look.findings if each.rule == "fusable_in_graphs"]
     compiled = ft.open(OWN / "llama_decode_reduce_overhead.json.gz", cache=False)
     after = compiled.spans.median_busy(compiled.spans.steps) or 0

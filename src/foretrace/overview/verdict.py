@@ -44,6 +44,7 @@ GRAPH, FLOOR = "launch_bound", "weights_floor"
 VIEWS, FUSES = "metadata_only", "fusable_pointwise"
 DISPATCH, WAITS = frozenset({VIEWS, "idle_gaps"}), frozenset({"sync_stalls"})
 TRIAGE = "compile_triage"  # has a line of its own; a rule that names the same repair knows more
+IN_GRAPHS = "fusable_in_graphs"
 BY_COMPILING = frozenset({VIEWS, FUSES})
 OPTIMIZER, HARDLY = "unfused_optimizer", "can hardly help"
 
@@ -104,6 +105,8 @@ def _left_out(unit: Unit, rows: Sequence[FindingEntry], answer: str) -> frozense
     left_out = BY_COMPILING if answer.startswith(HARDLY) else frozenset()
     if any(row.rule in (FUSES, TRIAGE) for row in rows):
         left_out |= {VIEWS}  # the same change
+    if any(row.rule == IN_GRAPHS for row in rows):
+        left_out |= {"casts"}  # among the kernels that fuse
     rules, all_in_one = {row.rule for row in rows}, any(map(_saves_dispatch, rows))
     if unit.profiled and unit.bound != "host" and unit.busy_share > 1 - MOSTLY_IDLE:
         return left_out | DISPATCH | {GRAPH} | ({TRIAGE} if all_in_one else set())
