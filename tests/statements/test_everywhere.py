@@ -12,7 +12,7 @@ import foretrace as ft
 from foretrace.model.idle import LATENCY_AMD_NS
 from foretrace.overview import summarize
 from foretrace.overview.page import Overview
-from foretrace.overview.verdict import triage
+from foretrace.overview.repairs import triage
 from foretrace.render.look_page import first_screen
 from foretrace.render.section import drawn
 from statements.places import every, name_of

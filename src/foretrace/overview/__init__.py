@@ -46,9 +46,10 @@ def summarize(trace: Trace) -> Overview:
     from foretrace.overview import sentences
     from foretrace.overview.document import document
     from foretrace.overview.groups import group_rows
+    from foretrace.overview.repairs import WORTH, whole_ns
     from foretrace.overview.sequences import sequences
     from foretrace.overview.unit import measured
-    from foretrace.overview.verdict import WORTH, verdict, whole_ns
+    from foretrace.overview.verdict import verdict
 
     found, unit = document(trace), measured(trace)
     found.verdict = verdict(unit, found)

@@ -10,17 +10,17 @@ import re
 from collections.abc import Iterator, Mapping
 
 from foretrace.overview.page import Line
-from foretrace.overview.unit import Unit
-from foretrace.overview.verdict import (
+from foretrace.overview.repairs import (
     BY_COMPILING,
     HARDLY,
     WORTH,
     captured,
-    label,
     repairs,
     triage,
     whole_ns,
 )
+from foretrace.overview.unit import Unit
+from foretrace.overview.verdict import label
 from foretrace.schema.documents.look import Look, TraceEntry
 from foretrace.schema.ledger import ABSENT
 from foretrace.units import count_text, percent_text, plural
