@@ -19,6 +19,7 @@ from foretrace.units import plural
 # models. A library's kernel stays as it is.
 FUSABLE = frozenset({"pointwise", "copy", "reduction"})
 AT_ROOF = 70  # percent, from which on a kernel is at its roof
+LEAST_RATE = 0.1  # bytes per ns, which is GB/s
 PART = 0.2  # of a group's time: a bound below is not worth a word
 MINOR = 0.02  # of the time of a bound: cases below do not widen its range
 _ROOFS = {"compute": "compute", "memory": "HBM"}
@@ -131,7 +132,8 @@ def _copied(trace: Trace, rows: Ints) -> str:
         memory = {decoded.get("src"), decoded.get("dst")} & {"Pageable", "Pinned"}
         time, moved = int(gpu.length[mine].sum()), gpu.bytes[mine]
         if memory and time >= PART * int(gpu.length[rows].sum()):
-            known = time > 0 and not bool((moved < 0).any())
+            # a copy of a few bytes is all latency: it has no rate worth a word
+            known = bool((moved >= 0).all()) and int(moved.sum()) >= time * LEAST_RATE
             rate = f"{int(moved.sum()) / time:.3g} GB/s, " if known else ""
             found.append((-time, rate + memory.pop().lower()))
     return "; ".join(text for _, text in sorted(found))

@@ -63,7 +63,8 @@ export function showComparison(node, found) {
   node.hidden = !found;
   if (!found) return;
   const sentences = (title, list) => list.length ? [make("h3", {}, title), make("ul", {}, list.map((text) => make("li", {}, nameOf(text))))] : [];
-  replace(node, make("h2", {}, "What changed"), ...sentences("Changed", found.changed), ...sentences("Unchanged", found.unchanged),
+  const verdict = make("p", {}, make("strong", {}, `${found.verdict.answer.toUpperCase()}: `), nameOf(found.verdict.text));
+  replace(node, make("h2", {}, "What changed"), verdict, ...sentences("Changed", found.changed), ...sentences("Unchanged", found.unchanged),
     measureTable(found), worthNode(found.worth), fusionList(found.fusions), changeTable(found.kernels).node);
 }
 
