@@ -76,6 +76,11 @@ def week(tmp_path: Path) -> Path:
     return folder
 
 
+def unwrapped(text: str) -> str:
+    """Without blanks: a long path is broken over lines."""
+    return "".join(text.split())
+
+
 def look(path: Path | str, *flags: str) -> Ran:
     return run("look", os.fspath(path), "--no-cache", "--all", *flags)
 
@@ -116,7 +121,7 @@ def test_a_row_for_each_in_order_of_path(week: Path) -> None:
     assert rows[2][1:] == ["1", "17", "2", "4", "140", "us", "9.2%", "150", "us"]
     assert "3 traces · 4 not read" in ran.out
     assert "! trace_truncated" in ran.out
-    assert f"For one trace: foretrace look {week}/deep/cut.json" in " ".join(ran.out.split())
+    assert f"Foronetrace:foretracelook{week}/deep/cut.json" in unwrapped(ran.out)
 
 
 def test_what_is_left_out_is_said_with_its_reason(week: Path) -> None:
@@ -154,9 +159,7 @@ def test_a_zip_is_a_set_too(week: Path) -> None:
     assert "info: other_files (1)" in ran.out, (
         "by its name notes.txt was never to be a trace, as in a folder"
     )
-    assert f"For one trace: foretrace look {week}/more.zip::a/rank0.json" in " ".join(
-        ran.out.split()
-    )
+    assert f"Foronetrace:foretracelook{week}/more.zip::a/rank0.json" in unwrapped(ran.out)
 
 
 def test_notes_of_the_set(tmp_path: Path) -> None:
