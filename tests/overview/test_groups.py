@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 import foretrace as ft
-from corpus.places import RECORDED, public_traces
-from foretrace.model.trace import Trace
+from corpus.places import RECORDED
 from foretrace.overview.folding import folded
 from foretrace.overview.groups import group_rows, module_rows
 from foretrace.schema.documents.look import GroupRow
 
-EVERY = sorted((*RECORDED.glob("*.json.gz"), *RECORDED.glob("ladder/*.json.gz")))
 MODULES = Path(__file__).parents[1] / "recorded" / "llama_train_modules.json.gz"
 _MODEL = "4x512x4x768x12x3072x32000_bf16"
 
@@ -21,27 +17,6 @@ _MODEL = "4x512x4x768x12x3072x32000_bf16"
 def rows(name: str) -> dict[str, GroupRow]:
     trace = ft.open(RECORDED / "ladder" / f"{name}_{_MODEL}.json.gz", cache=False)
     return {row.name: row for row in group_rows(trace, trace.spans.steps)}
-
-
-def overlaps(trace: Trace) -> bool:
-    work = [span.work for span in trace.spans.steps]
-    return any(trace.gpu.busy(rows) < int(trace.gpu.length[rows].sum()) for rows in work)
-
-
-@pytest.mark.parametrize("path", [*EVERY, *public_traces()], ids=lambda path: path.stem)
-def test_groups_add_up(path: Path) -> None:
-    trace = ft.open(path, cache=False)
-    found = group_rows(trace, trace.spans.steps)
-    if trace.spans.steps and not overlaps(trace):
-        median = trace.spans.median_busy(trace.spans.steps) or 0
-        assert sum(row.time_ns for row in found) == pytest.approx(median, abs=len(found))
-    if found:
-        assert sum(row.share for row in found) == pytest.approx(1)
-    few = folded(found)
-    assert len(few) <= 11
-    assert few == found or few[-1].share < 0.1 or len(few) == 11
-    assert sum(row.time_ns for row in few) == sum(row.time_ns for row in found)
-    assert sum(row.count for row in few) == sum(row.count for row in found)
 
 
 def test_what_an_expert_says_of_an_eager_model() -> None:

@@ -15,6 +15,7 @@ from foretrace.overview.page import Overview
 from foretrace.overview.repairs import triage
 from foretrace.render.look_page import first_screen
 from foretrace.render.section import drawn
+from statements.parts import costs_are_possible, every_row_has_one_group, groups_add_up
 from statements.places import every, name_of
 
 TRACES = pytest.mark.parametrize("path", every(), ids=name_of)
@@ -38,6 +39,9 @@ def test_every_statement_holds(path: Path) -> None:
     _savings_fit_the_time(trace, found)
     _queued_work_is_nobodys_fault(trace)
     _advice_agrees(found)
+    costs_are_possible(trace)
+    every_row_has_one_group(trace)
+    groups_add_up(trace)
 
 
 def _fits_a_screen(found: Overview) -> None:

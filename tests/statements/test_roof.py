@@ -7,15 +7,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import polars as pl
-import pytest
 
 import foretrace as ft
 from corpus.builder import TraceBuilder
-from foretrace.model.about import device_of
-from foretrace.model.utilization import utilization
-from foretrace.overview.sequences import sequences
 from foretrace.schema.cost import Certainty
-from statements.places import every, ladder, name_of
+from statements.places import ladder
 
 H200 = {
     "deviceProperties": [
@@ -86,27 +82,3 @@ def test_a_fused_kernel_moves_at_least_its_arguments() -> None:
     (case,) = cases.filter(pl.col("name").str.starts_with("triton_")).iter_rows(named=True)
     assert (case["bytes"], case["cost_certainty"]) == (100_663_296, Certainty.AT_LEAST)
     assert case["limited_by"].startswith("at least ")
-
-
-@pytest.mark.parametrize("path", every(), ids=name_of)
-def test_what_holds_on_every_trace(path: Path) -> None:
-    trace = ft.open(path, cache=False)
-    device, cases = device_of(trace.about), trace.kernel_cases
-    known = cases.filter(pl.any_horizontal(pl.col("flops", "bytes").is_not_null()))
-    assert "" not in set(known["limited_by"])
-    assert known.filter(pl.col("cost_certainty") == "none")["bytes"].null_count() == len(
-        known.filter(pl.col("cost_certainty") == "none")
-    )
-    assert cases["roof_percent"].drop_nulls().is_between(0, 100).all()
-    shares = utilization(trace)
-    for share in (shares.mfu_gpu, shares.mfu_wall, shares.mbu_gpu, shares.mbu_wall):
-        assert share is None or 0 <= share < 1
-    if device is None:
-        return
-    rows = [row for sequence in sequences(trace) for row in sequence.rows]
-    gbps = [*cases["gbps"].drop_nulls(), *(row.gbps or 0 for row in rows)]
-    tflops = [*cases["tflops"].drop_nulls(), *(row.tflops or 0 for row in rows)]
-    assert max(gbps, default=0) <= device.bytes_per_s / 1e9
-    assert max(tflops, default=0) <= max(device.peak_flops.values()) / 1e12
-    exact = known.filter(pl.col("median_ns") > 0, pl.col("cost_certainty") == "exact")
-    assert "unknown" not in set(exact["bound"])

@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import foretrace as ft
-from corpus.places import RECORDED, public_traces
+from corpus.places import RECORDED
 from foretrace.model import groups
 from foretrace.model.modules import Modules
 from foretrace.model.trace import Trace
 
 MODULES = Path(__file__).parents[2] / "recorded" / "llama_train_modules.json.gz"
-EVERY = sorted((*RECORDED.glob("*.json.gz"), *RECORDED.glob("ladder/*.json.gz")))
 _MODEL = "4x512x4x768x12x3072x32000_bf16"
 
 
@@ -25,25 +23,6 @@ def counts(trace: Trace) -> dict[str, int]:
 
 def recording(name: str) -> Trace:
     return ft.open(RECORDED / "ladder" / f"{name}_{_MODEL}.json.gz", cache=False)
-
-
-@pytest.mark.parametrize("path", [*EVERY, MODULES, *public_traces()], ids=lambda path: path.stem)
-def test_every_row_has_one_group(path: Path) -> None:
-    trace = ft.open(path, cache=False)
-    found = groups.found(trace)
-    assert len(found.group) == len(found.call) == len(trace.gpu)
-    assert all(found.names[number] for number in np.unique(found.group).tolist())
-    assert len(set(found.names)) == len(found.names)
-
-
-@pytest.mark.parametrize("path", EVERY, ids=lambda path: path.stem)
-def test_steps_that_launch_the_same_have_the_same_groups(path: Path) -> None:
-    trace = ft.open(path, cache=False)
-    text, name = groups.of_work(trace), trace.host.name[trace.gpu.id]
-    found: dict[bytes, list[str]] = {}
-    for span in trace.spans.steps:
-        named = text[span.work].tolist()
-        assert found.setdefault(name[span.work].tobytes(), named) == named
 
 
 def test_patterns_agree_with_the_modules(monkeypatch: pytest.MonkeyPatch) -> None:
