@@ -196,8 +196,9 @@ class Gpu:
 
     @cached_property
     def launch_order(self) -> Ints:
-        """Rows in the order of their launches."""
-        return np.lexsort((self.start, self.launched))
+        """Rows in the order of their launches; first what was launched before the recording."""
+        earliest = np.iinfo(np.int64).min
+        return np.lexsort((self.start, np.where(self.before_recording, earliest, self.launched)))
 
     @cached_property
     def before_recording(self) -> Bools:
