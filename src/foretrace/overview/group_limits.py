@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from foretrace import families
+from foretrace.model.costs.roofline import AT_ROOF
 from foretrace.model.intervals import Ints
 from foretrace.model.trace import Trace
 from foretrace.overview.group_work import CaseTime, GroupWork
@@ -18,7 +19,6 @@ from foretrace.units import plural
 # Kernels that torch.compile joins: it made one of each RMSNorm, SwiGLU and RoPE in the recorded
 # models. A library's kernel stays as it is.
 FUSABLE = frozenset({"pointwise", "copy", "reduction"})
-AT_ROOF = 70  # percent, from which on a kernel is at its roof
 LEAST_RATE = 0.1  # bytes per ns, which is GB/s
 PART = 0.2  # of a group's time: a bound below is not worth a word
 MINOR = 0.02  # of the time of a bound: cases below do not widen its range
@@ -88,7 +88,7 @@ def _near(roof: str, cases: Sequence[CaseTime]) -> str:
     span = f"{high}%" if low == high else f"{low} to {high}%"
     unsure = [found[0] for each in cases if (found := _UNSURE.search(each.case.limited_by))]
     span = f"{min(unsure)}{span}" if unsure else span  # "about" where there are both
-    if low >= AT_ROOF:
+    if low >= 100 * AT_ROOF:
         return f"at the {roof} roof ({span})"
     cause = _shared_cause(cases)
     return f"{span} of {roof}" + (f": {cause}" if cause else "")

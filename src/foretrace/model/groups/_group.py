@@ -117,3 +117,17 @@ def word_test(pattern: str) -> Callable[[str], object]:
 def words(text: str) -> frozenset[str]:
     """A set of words."""
     return frozenset(text.split())
+
+
+def gated(name: str, activation: str, kernels: str) -> WorkGroup:
+    """An activation of one half times the other; `kernels` matches names of fused ones."""
+    fused = word_test(kernels)
+
+    def test(work: GpuWork) -> object:
+        if work.origins:
+            return work.origins >= {activation, "mul"} and not work.reduces
+        named_so = fused(work.words) or any(fused(op) for op in work.ops)
+        return named_so and work.role not in PRODUCTS
+
+    pattern = Pattern(f"{activation} gemm* mul", same_size=True)
+    return WorkGroup(name, 52, named(name, test), (pattern,))

@@ -2,21 +2,6 @@
 
 from __future__ import annotations
 
-from foretrace.model.groups._group import PRODUCTS, GpuWork, Pattern, WorkGroup, named, word_test
+from foretrace.model.groups._group import gated
 
-_KERNEL = word_test(r"gelu_?(and_?)?mul|geglu|act_and_mul.*gelu")
-
-
-def _test(work: GpuWork) -> object:
-    if work.origins:
-        return work.origins >= {"gelu", "mul"} and not work.reduces
-    named_so = _KERNEL(work.words) or any(_KERNEL(op) for op in work.ops)
-    return named_so and work.role not in PRODUCTS
-
-
-GROUP = WorkGroup(
-    "GeGLU",
-    52,
-    named("GeGLU", _test),
-    (Pattern("gelu gemm* mul", same_size=True),),
-)
+GROUP = gated("GeGLU", "gelu", r"gelu_?(and_?)?mul|geglu|act_and_mul.*gelu")
