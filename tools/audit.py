@@ -29,7 +29,7 @@ def main() -> int:
     SBOM.parent.mkdir(exist_ok=True)
     SBOM.write_text(sbom(PINS.read_text().partition("# builds the package")[0]))
     print(f"sbom: {SBOM.relative_to(ROOT)}")
-    return _audited(_findings())
+    return audited(_findings())
 
 
 def sbom(requirements: str) -> str:
@@ -50,7 +50,7 @@ def pins(requirements: str) -> list[tuple[str, str]]:
 
 
 def _component(name: str, version: str) -> Component:
-    purl = PackageURL("pypi", name=name.lower().replace("_", "-"), version=version)
+    purl = PackageURL("pypi", name=re.sub(r"[-_.]+", "-", name.lower()), version=version)
     return Component(
         name=name, version=version, type=_LIBRARY, purl=purl, bom_ref=str(purl),
         licenses=[DisjunctiveLicense(name=_license(name))],
@@ -62,11 +62,10 @@ def _license(name: str) -> str:
         about = metadata.metadata(name)
     except metadata.PackageNotFoundError:  # a package for another Python
         return "unknown"
-    said = (about.get("License-Expression") or about.get("License") or "").strip()
-    kinds = [
-        line.rpartition(" :: ")[2] for line in about.get_all("Classifier", ()) if "License" in line
-    ]
-    return said.splitlines()[0] if said else ", ".join(kinds) or "unknown"
+    if expression := about.get("License-Expression"):
+        return str(expression)
+    kinds = [line for line in about.get_all("Classifier", ()) if line.startswith("License ::")]
+    return ", ".join(kind.rpartition(" :: ")[2] for kind in kinds) or "unknown"
 
 
 def _findings() -> list[dict[str, object]]:
@@ -79,7 +78,8 @@ def _findings() -> list[dict[str, object]]:
     return found
 
 
-def _audited(found: list[dict[str, object]]) -> int:
+def audited(found: list[dict[str, object]]) -> int:
+    """Say what the service knows; the exit code is 1 when it knows a weakness."""
     asked = [package for package in found if "skip_reason" not in package]
     weak = [package for package in asked if package["vulns"]]
     if not asked:
