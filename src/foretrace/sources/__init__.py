@@ -13,9 +13,9 @@ from foretrace.units import bytes_text
 
 if TYPE_CHECKING:
     from foretrace.sources.bytestream import ByteStream
+    from foretrace.sources.kineto.buffer import Buffer
     from foretrace.sources.kineto.columns import Columns
     from foretrace.sources.kineto.document import Document
-    from foretrace.sources.kineto.events import Buffer
 
 __all__ = ["Limits", "read"]
 

@@ -22,8 +22,10 @@ from typing import IO
 from foretrace.schema.ledger import LedgerBuilder
 from foretrace.sources.bytestream import ByteStream
 from foretrace.sources.compressed import BLOCK
+from foretrace.sources.kineto.boundaries import Undecided, last_boundary
+from foretrace.sources.kineto.buffer import Buffer
 from foretrace.sources.kineto.columns import Columns
-from foretrace.sources.kineto.events import Buffer, EventReader, last_boundary
+from foretrace.sources.kineto.events import EventReader
 from foretrace.sources.kineto.transport import DecodedPiece, receive, send
 from foretrace.sources.limits import Limits
 
@@ -115,7 +117,7 @@ def _feed(pieces: Pieces, buffer: Buffer) -> int:
         while True:
             buffer.fill(PIECE + TAIL)
             most = min(PIECE, len(buffer.data) - TAIL)
-            cut = last_boundary(buffer.data, most) if most > 0 else 0
+            cut = last_boundary(buffer.data, 0, most) if most > 0 else 0
             if not cut:  # the end, or a record larger than a piece
                 return number
             with memoryview(buffer.data) as data:
@@ -139,7 +141,7 @@ def _joined(
     """The columns in the order of the file, unless a worker died, or met a limit or the tail."""
     parts.sort(key=lambda part: part.number)
     events = sum(len(part.columns) for part in parts)
-    if len(parts) < sent or events > limits.events or any(part.closed for part in parts):
+    if len(parts) < sent or events > limits.events or not all(part.whole for part in parts):
         raise ReadAlone
     for part in parts:
         ledger.merge(part.ledger)
@@ -184,10 +186,13 @@ def _work(pieces: Pieces, sink: int, limits: Limits, origin_us: int) -> None:
     parts, room = [], limits.events + 1  # one more than allowed says that the limit was met
     for number, buffer in pieces.take():
         ledger = LedgerBuilder()
-        reader = EventReader(buffer, limits, ledger, room, origin_us)
-        closed = reader.run(first=number == 0)
+        reader = EventReader(buffer, limits, ledger, room, origin_us, piece=True)
+        try:
+            whole = not reader.run(first=number == 0)
+        except Undecided:
+            whole = False
         room -= len(reader.columns)
-        parts.append(DecodedPiece(number, reader.columns, ledger, closed))
+        parts.append(DecodedPiece(number, reader.columns, ledger, whole))
     with os.fdopen(sink, "wb") as pipe:
         for part in parts:
             send(pipe, part)
