@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from msgspec import field
 
 from foretrace.schema.ledger import LedgerBuilder
 from foretrace.sources.bytestream import ByteStream
-from foretrace.sources.kineto import parallel  # noqa: F401 - its sizes are changed as well
+from foretrace.sources.kineto import parallel
 from foretrace.sources.kineto.columns import Columns
 from foretrace.sources.kineto.document import Document, read_document
 from foretrace.sources.limits import Limits
@@ -27,7 +28,7 @@ PH, CAT, PID, TID, NAME, TS, DUR, CORRELATION, EXTERNAL = range(9)
 class WholeLedger(LedgerBuilder):
     """Keeps every place: the ledger itself keeps the first few of each code."""
 
-    every: list[tuple[str, int, int]] = []
+    every: list[tuple[str, int, int]] = field(default_factory=list)
 
     def note(
         self, code: str, count: int = 1, text: str = "", where: tuple[int, int] | None = None
@@ -107,9 +108,27 @@ def read(data: bytes, size: int = 0, limits: Limits | None = None) -> Answer:
 
 
 def _read(blocks: Iterator[bytes], limits: Limits) -> Answer:
-    ledger = WholeLedger(every=[])
+    ledger = WholeLedger()
     document = read_document(ByteStream("t.json", blocks, 0), limits, ledger)
     return answer(document, ledger)
+
+
+def read_apart(data: bytes, piece: int, tail: int) -> Answer:
+    """Read a plain document with two workers; only where nothing forbids to fork."""
+    ledger, limits = WholeLedger(), Limits()
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in {"WORTHWHILE": 0, "PIECE": piece, "TAIL": tail}.items():
+            patch.setattr(parallel, name, value)
+        patch.setattr(parallel, "cores", lambda: 2)
+
+        def apart(stream: ByteStream, buffer: Any, origin_us: int) -> list[Columns]:
+            return parallel.read_apart(stream, buffer, limits, ledger, origin_us)
+
+        try:
+            stream = ByteStream("t.json", iter([data]), len(data))
+            return answer(read_document(stream, limits, ledger, apart), ledger)
+        except parallel.ReadAlone:
+            return read(data)
 
 
 def answer(document: Document, ledger: WholeLedger) -> Answer:

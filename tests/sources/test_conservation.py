@@ -6,26 +6,29 @@ from __future__ import annotations
 
 import gzip
 import io
+import json
 import os
 import random
+import subprocess
 import sys
 import zipfile
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from byte_scanner import scan
-from corpus.build import LAYOUTS, gz
+from byte_scanner import Record, scan
+from corpus.build import LAYOUTS, gz, interleave
 from corpus.damage import BLOCKS, BYTES, Edit, zeros
 from corpus.places import public_traces, recorded_traces
-from corpus.reading import Answer, WholeLedger, answer, read, sizes
+from corpus.reading import NAME, Answer, WholeLedger, answer, read, sizes
 from foretrace.errors import TraceError
 from foretrace.sources.bytestream import open_stream
 from foretrace.sources.kineto.document import read_document
 from foretrace.sources.limits import Limits
-from sources.conservation import Sound, difference, faults, unlike
+from sources.conservation import Sound, difference, differing, faults, known, unlike
 
 DEEP = bool(os.environ.get("FORETRACE_DEEP"))
 KINDS = BYTES | BLOCKS
@@ -137,6 +140,76 @@ def test_unescaped_quotes_lose_no_record_at_any_size(layout: str, written: str) 
     ])  # fmt: skip
 
 
+APART = """
+import json, sys
+from corpus.reading import read, read_apart
+from foretrace.errors import TraceError
+from sources.conservation import difference
+
+def told(read, *args):
+    try:
+        return read(*args).shown()
+    except TraceError as error:
+        return error.code
+
+for name, data, *sizes in json.load(sys.stdin):
+    alone, apart = told(read, bytes.fromhex(data)), told(read_apart, bytes.fromhex(data), *sizes)
+    if alone != apart:
+        print(name, sizes, difference(alone, apart))
+"""
+
+
+@pytest.mark.parametrize("layout", WRITTEN if DEEP else ["pretty", "minified"])
+def test_workers_change_nothing(layout: str) -> None:
+    """Damaged traces cut into pieces of every size: workers answer as one process does."""
+    right, other = Sound(unlike(30).bytes(layout)), unlike(30, seed=3).bytes(layout)
+    chooser, inputs = random.Random(layout), []
+    for kind, make in KINDS.items():
+        for at in chooser.sample(range(right.scan.opens, right.scan.closes), 9 if DEEP else 1):
+            data = make(right.data, at, other).of(right.data).hex()
+            inputs += [(f"{kind} {at}", data, piece, 200) for piece in (300, at + 1)]
+    ran = subprocess.run(
+        [sys.executable, "-c", APART],
+        input=json.dumps(inputs),
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr[-2000:]
+    told(ran.stdout.splitlines())
+
+
+@pytest.mark.parametrize("block", [512, 8192])
+def test_two_writers_in_one_file(block: int) -> None:
+    """Two writers interleaved: a record that no edge of a block tore is kept. It may be lost only as
+    the first of its block, or after the end of a document, and the ledger then names its bytes.
+    """
+    count = block // 16
+    writers = [Sound(unlike(count, seed).bytes()) for seed in (0, 30)]
+    data = interleave([writer.data for writer in writers], block)
+    found = read(data)
+    rows = Counter(known(row) for row in found.rows)
+    ends = min(data.find(writer.data[writer.scan.closes :][:20]) for writer in writers)
+    gone = []
+    for writer in writers:
+        for record, row in zip(writer.scan.records, writer.rows, strict=True):
+            start = data.find(writer.data[record.start : record.end])
+            after_another = data[:start].rstrip(b", \n").endswith(b"}")
+            needless = start < ends and after_another
+            if start >= 0 and not rows[row] and (needless or not named(found, start, record)):
+                gone.append(f"{row[NAME]} at {start} of {len(data)}")
+    told(gone)
+    assert found.ledger.counts["interleaved_writers"] >= 1
+    told(list(differing(data, found.shown(), (97, block - 1, block, block + 1))))
+
+
+def named(found: Answer, start: int, record: Record) -> bool:
+    end = start + record.end - record.start
+    places = [(at, at + size) for _, at, size in found.ledger.every]
+    return any(at <= start and end <= stop for at, stop in places)
+
+
 def packed(data: bytes, folder: Path) -> Iterator[tuple[str, Path]]:
     """The same bytes in every container."""
     import zstandard
@@ -160,7 +233,7 @@ def packed(data: bytes, folder: Path) -> Iterator[tuple[str, Path]]:
 
 def opened(path: str) -> Any:
     """The answer through containers, or the code of the error."""
-    ledger = WholeLedger(every=[])
+    ledger = WholeLedger()
     try:
         stream = open_stream(path, Limits(), ledger)
         found: Answer = answer(read_document(stream, Limits(), ledger), ledger)
