@@ -13,6 +13,7 @@ import pytest
 from msgspec import field
 
 from foretrace.schema.ledger import LedgerBuilder
+from foretrace.schema.tables import NONE
 from foretrace.sources.bytestream import ByteStream
 from foretrace.sources.kineto import parallel
 from foretrace.sources.kineto.columns import Columns
@@ -62,7 +63,7 @@ class Answer:
             "places": self.ledger.every,
             "rows": [_comparable(row) for row in self.rows],
             "sides": {
-                side: [tuple(map(_meaning, row)) for row in sorted(rows, key=_event)]
+                side: [tuple(map(_meaning, row)) for row in sorted(rows, key=_event) if _says(row)]
                 for side, rows in self.sides.items()
             },
             "header": self.header,
@@ -77,6 +78,11 @@ def _comparable(row: Row) -> Row:
 def _event(row: Row) -> int:
     """Within a chunk a side table goes by kind; the tables go by event."""
     return int(row[0])
+
+
+def _says(row: Row) -> bool:
+    """Whether a row of a side table holds anything: no arguments and empty ones mean the same."""
+    return any(value is not None and value == value and value != NONE for value in row[1:])
 
 
 def _meaning(value: Any) -> Any:

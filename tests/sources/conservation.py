@@ -27,6 +27,7 @@ from corpus.build import Doc, complete, flow, instant, meta
 from corpus.damage import Edit
 from corpus.reading import CORRELATION, DUR, EXTERNAL, NAME, TS, Answer, Row, read
 from foretrace.errors import TraceError
+from foretrace.schema.tables import NONE
 
 OWN = (NAME, TS, DUR, CORRELATION, EXTERNAL)  # no two records of `unlike` share one of these
 NAMES = (
@@ -95,8 +96,9 @@ class Sound:
 
 
 def known(row: Row) -> Row:
-    """Not-a-number, which is not equal to itself, and the smallest integer stand for unknown."""
-    return tuple(None if value != value or value == -(1 << 63) else value for value in row)
+    """Not-a-number is not equal to itself, and the smallest integer stands for no id."""
+    ids = (None if value == NONE else value for value in row[CORRELATION:])
+    return *(None if value != value else value for value in row[:CORRELATION]), *ids
 
 
 def faults(sound: Sound, edit: Edit, sizes: Iterable[int] = ()) -> list[str]:
