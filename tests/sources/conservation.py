@@ -25,11 +25,10 @@ from typing import Any
 from byte_scanner import Record, Scan, balanced, places, scan
 from corpus.build import Doc, complete, flow, instant, meta
 from corpus.damage import Edit
-from corpus.reading import CORRELATION, DUR, EXTERNAL, NAME, TS, Answer, Row, read
+from corpus.reading import CORRELATION, NAME, Answer, Row, read
 from foretrace.errors import TraceError
 from foretrace.schema.tables import NONE
 
-OWN = (NAME, TS, DUR, CORRELATION, EXTERNAL)  # no two records of `unlike` share one of these
 NAMES = (
     "aten::mm",
     'a "quoted" op',
@@ -71,6 +70,11 @@ class Sound:
     def scan(self) -> Scan:
         return scan(self.data)
 
+    @property
+    def events(self) -> bytes:
+        """The inside of the list of events."""
+        return self.data[self.scan.opens : self.scan.closes]
+
     @cached_property
     def places(self) -> dict[str, list[int]]:
         return places(self.data, self.scan)
@@ -83,11 +87,22 @@ class Sound:
 
     @cached_property
     def owners(self) -> list[dict[Any, int]]:
-        """For each field that is unlike: its value -> the record that has it."""
+        """For each field: its values that one record alone has -> that record."""
+        fields = range(len(self.rows[0]))
+        counts = [Counter(row[field] for row in self.rows) for field in fields]
         return [
-            {row[field]: at for at, row in enumerate(self.rows) if row[field] is not None}
-            for field in OWN
+            {
+                row[field]: at
+                for at, row in enumerate(self.rows)
+                if row[field] is not None and counts[field][row[field]] == 1
+            }
+            for field in fields
         ]
+
+    def of(self, row: Row) -> set[int]:
+        """The records that a row has fields of."""
+        pairs = zip(row, self.owners, strict=True)
+        return {owner[value] for value, owner in pairs if value in owner}
 
     @cached_property
     def key_start(self) -> int:
@@ -140,7 +155,7 @@ def lost(sound: Sound, edit: Edit, data: bytes, answer: Answer) -> Iterable[str]
             kept.append(row)
         elif not touched and not may_lose(sound, edit, before):
             yield f"untouched record {at} is not kept: {row[NAME]}"
-        elif not told(sound, edit, at, left, answer):
+        elif not told(sound, edit, at, data, left, answer):
             yield f"record {at} is neither kept nor in a place that the ledger names"
         before = record
     if kept != [row for row in rows if row in set(kept)][: len(kept)] and not edit.kind.endswith(
@@ -156,16 +171,43 @@ def may_lose(sound: Sound, edit: Edit, before: Record | None) -> bool:
     return edit.end > start if edit.start != edit.end else edit.start > start
 
 
-def told(sound: Sound, edit: Edit, at: int, left: Counter[Row], answer: Answer) -> bool:
-    """Whether a record was kept in another form, or each of its bytes is in a named place."""
-    own = sound.rows[at]
-    if any(any(row[f] is not None and row[f] == own[f] for f in OWN) for row in left if left[row]):
+def told(
+    sound: Sound, edit: Edit, at: int, data: bytes, left: Counter[Row], answer: Answer
+) -> bool:
+    """Whether a record was kept in another form, or each of its bytes is in a named place or in an
+    object that is sound.
+    """
+    if any(at in sound.of(row) for row in left.elements()):
         return True
-    named = [(start, start + size) for _, start, size in answer.ledger.every]
-    return all(
-        any(start <= piece.start and piece.end <= end for start, end in named)
-        for piece in remains(sound.scan.records[at], edit)
-    )
+    pieces = remains(sound.scan.records[at], edit)
+    named = [Record(start, start + size) for _, start, size in answer.ledger.every]
+    if all(covered(piece, named) for piece in pieces):
+        return True
+    return all(covered(piece, named + sound_objects(sound, edit, data)) for piece in pieces)
+
+
+def covered(piece: Record, by: Iterable[Record]) -> bool:
+    """Whether each byte of a piece is in one of the others."""
+    at = piece.start
+    for one in sorted(by, key=lambda one: one.start):
+        if one.start <= at:
+            at = max(at, one.end)
+    return at >= piece.end
+
+
+def sound_objects(sound: Sound, edit: Edit, data: bytes) -> list[Record]:
+    """Objects across the damage that are sound: of the head of one record and the tail of another,
+    for all a reader can know.
+    """
+    by = len(edit.new) - (edit.end - edit.start)
+    starts = {record.start + moved for record in sound.scan.records for moved in (0, by)}
+    found = [Record(start, balanced(data, start)) for start in starts if start >= 0]
+    return [
+        one
+        for one in found
+        if one.start < edit.start + len(edit.new) + 1 and edit.start <= one.end
+        if is_json(data[one.start : one.end])
+    ]
 
 
 def remains(record: Record, edit: Edit) -> list[Record]:
@@ -179,39 +221,23 @@ def remains(record: Record, edit: Edit) -> list[Record]:
 def joined(sound: Sound, edit: Edit, data: bytes, left: Counter[Row]) -> Iterable[str]:
     """Rows with fields of two records, although no sound object has both."""
     for row in left.elements():
-        owners = {
-            owner[row[field]]
-            for field, owner in zip(OWN, sound.owners, strict=True)
-            if row[field] in owner
-        }
-        if len(owners) > 1 and not sound_between(sound, edit, data, owners):
+        owners = sound.of(row)
+        if len(owners) > 1 and not sound_objects(sound, edit, data):
             yield f"one row of the records {sorted(owners)}: {row}"
 
 
-def sound_between(sound: Sound, edit: Edit, data: bytes, owners: set[int]) -> bool:
-    """Whether the damage left one object that is sound, of the head of one record and the tail of
-    another.
-    """
-    by = len(edit.new) - (edit.end - edit.start)
-    starts = [sound.scan.records[at].start + moved for at in owners for moved in (0, by)]
-    return any(is_sound(data[start : balanced(data, start)]) for start in starts if start >= 0)
-
-
-def is_sound(text: bytes) -> bool:
-    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        if len(pairs) > len({key for key, _ in pairs}):
-            raise ValueError
-        return dict(pairs)
-
+def is_json(text: bytes, strict: bool = True) -> bool:
     try:
-        json.loads(text, object_pairs_hook=once)
+        json.loads(text, strict=strict)
     except ValueError:
         return False
     return True
 
 
 def not_noted(data: bytes, answer: Answer) -> list[str]:
-    if is_sound(data) or answer.ledger.freeze().lost_data:
+    """A newline or a tab in a string that nothing reads may pass; a NUL never does."""
+    passes = b"\0" not in data and is_json(data, strict=False)
+    if passes or answer.ledger.freeze().lost_data:
         return []
     return ["no sound JSON, and not a word about it"]
 

@@ -177,7 +177,7 @@ def check_damage(number: int) -> list[str]:
     """One damage anywhere: the rules of conservation."""
     chooser = random.Random(number)
     sound, other = chooser.choice(SOUND), chooser.choice(SOUND)
-    edit = chooser.choice(KINDS)(sound.data, chooser.randrange(len(sound.data)), other.data)
+    edit = chooser.choice(KINDS)(sound.data, chooser.randrange(len(sound.data)), other.events)
     if edit.of(sound.data) == sound.data:
         return []
     size = chooser.choice((1, 3, 17, 64, 100, max(edit.start - sound.scan.opens, 1)))
@@ -192,7 +192,7 @@ def test_much_damage_is_counted(part: int) -> None:
 def check_much_damage(number: int) -> list[str]:
     """Several damages at once: rows and ledger agree, and the size of chunks changes nothing."""
     chooser = random.Random(number)
-    data, other = chooser.choice(SOUND).data, chooser.choice(SOUND).data
+    data, other = chooser.choice(SOUND).data, chooser.choice(SOUND).events
     for _ in range(chooser.randrange(2, 7)):
         edit: Edit = chooser.choice(KINDS)(data, chooser.randrange(len(data)), other)
         data = edit.of(data) or other
