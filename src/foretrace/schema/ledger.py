@@ -206,15 +206,15 @@ class LedgerBuilder(Struct):
 
     def freeze(self) -> Ledger:
         """The finished ledger."""
-        notes = []
+        notes, texts = [], dict(self.texts)
         if self.unread:
             first = self.places["bytes_unread"][0][0]
             text = f"{self.unread:,} bytes that belong to no record were not read"
-            self.texts["bytes_unread"] = f"{text}, the first at byte {first:,}"
+            texts["bytes_unread"] = f"{text}, the first at byte {first:,}"
         for code, count in self.counts.items():
             severity, meaning = CODES[code]
             where = tuple(self.places.get(code, ()))
-            notes.append(Note(code, severity, count, self.texts.get(code) or meaning, where))
+            notes.append(Note(code, severity, count, texts.get(code) or meaning, where))
         kept = self.seen - self.repaired - self.skipped
         ordered = tuple(sorted(notes, key=_by_severity))
         return Ledger(self.seen, kept, self.repaired, self.skipped, ordered)

@@ -15,6 +15,7 @@ _FIRST = rb'\{\s*+"(?:ph|cat|name|pid|tid|ts|dur|args|id|bp|s)"\s*+:'
 # possessive: a megabyte of blanks is read once
 BOUNDARY = re.compile(rb"\}\s*+(?:,\s*+)?(?=" + _FIRST + rb")")
 FIRST_KEY = re.compile(_FIRST)
+FIRST_RECORD = re.compile(rb"\[[\s,]*+" + _FIRST)
 # a record that begins where no value of another record can begin
 _BEGINS = re.compile(rb"[:\[]\s*+\{|(" + _FIRST + rb")")
 _TAIL_KEY = (
@@ -28,11 +29,13 @@ _LAST_STOP = re.compile(_STOPS % rb"|(?:\}\s*+)?\Z" + _OTHER_LIST)
 _LIST_END = re.compile(rb'\}\s*+(?=\]\s*+(?:,\s*+"|\}|\Z))')
 # group 1 is empty when the string has no end
 _TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+("?)|[{}\[\]]', re.DOTALL)
+OTHER_HEADER = re.compile(rb'"(?:schemaVersion|traceEvents|deviceProperties)"\s*+:')
 _BLANKS = re.compile(rb"\s*+")
-_CLOSES = {0x7D: 0x7B, 0x5D: 0x5B}
+OBJECT, CLOSED, LIST, LIST_CLOSED, QUOTE = b'{}[]"'
+_CLOSES = {CLOSED: OBJECT, LIST_CLOSED: LIST}
 _LONG_BLANK = 64 << 10
-QUOTE, OPENED, LIST = 0x22, b"{[", 0x5B
-AFTER_VALUE = b",{]/\0"  # a comment and a hole of zeros may follow, too
+_OPENING = b"{["
+_AFTER_VALUE = b",{]/\0"  # a comment and a hole of zeros may follow, too
 
 
 class Undecided(Exception):
@@ -86,7 +89,7 @@ class Bounds:
                 whole = bool(match[1])
                 if not whole:
                     break
-            elif token in OPENED:
+            elif token in _OPENING:
                 open_.append(token)
             elif not open_ or open_.pop() != _CLOSES[token]:
                 return None
@@ -114,17 +117,25 @@ class Bounds:
             if self.last or self.piece or at - end > _LONG_BLANK:
                 return True
             raise Undecided
-        return self.data[at] in AFTER_VALUE
+        return self.data[at] in _AFTER_VALUE
 
     def end_of_damage(self, at: int) -> int:
         """Where reading goes on: the first stop, the end of the list, or the end of the data."""
         stop = self.stop(at)
+        while stop is not None and self._in_header(at, stop):
+            stop = self.stop(stop)
         if stop is not None:
             return stop
         if not self.last:
             raise Undecided
         found = self.list_ends.at(at)
         return found if found >= 0 else len(self.data)
+
+    def _in_header(self, at: int, stop: int) -> bool:
+        """Whether the list that ends at `stop` is one of another writer's header."""
+        closes = _BLANKS.match(self.data, stop)
+        ended = closes is not None and self.data[closes.end() : closes.end() + 1] == b"]"
+        return ended and OTHER_HEADER.search(self.data, at, stop) is not None
 
     def next_record(self, at: int) -> int:
         """Where a record begins or ends behind bytes that belong to none."""

@@ -11,7 +11,17 @@ import re
 from enum import Enum
 
 from foretrace.schema.ledger import LedgerBuilder
-from foretrace.sources.kineto.boundaries import BOUNDARY, Bounds, Undecided
+from foretrace.sources.kineto.boundaries import (
+    BOUNDARY,
+    CLOSED,
+    FIRST_RECORD,
+    LIST,
+    LIST_CLOSED,
+    OBJECT,
+    OTHER_HEADER,
+    Bounds,
+    Undecided,
+)
 from foretrace.sources.kineto.buffer import CHUNK, Buffer
 from foretrace.sources.kineto.records import Event
 from foretrace.sources.kineto.single import SingleRecord
@@ -21,10 +31,11 @@ from foretrace.sources.limits import Limits, raised_by
 HOLE = b"\0\0\0\0"  # a block that was never written; one NUL may stand in a name
 _COMMENT = 4 << 10  # longer ones are no comments
 _LOOK = 64 << 10  # blanks behind a closing bracket
-_LIST_CLOSED = re.compile(rb'\]\s*+(?:,\s*+(?:"|\Z)|\}|\Z)')
+_LONG_LIST = 1 << 20  # a longer one among the events is no value
+_IN_LIST = re.compile(rb'\s*+(?:\]|\Z|,\s*+(?!"[^"]{0,120}+"\s*+:))')
+_CLOSING = re.compile(rb'\]\s*+(?:,\s*+(?:"|\Z)|\}|\Z)')
 _SEPARATORS = re.compile(rb"[\s,]*+")
 _SCALAR = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[^\s,\]\[{}"\0]++', re.DOTALL)
-_OTHER_HEADER = re.compile(rb'"(?:schemaVersion|traceEvents|deviceProperties)"\s*+:')
 _TRIES = 4  # a stop is tried as the end of this many records that end before it
 
 
@@ -59,7 +70,7 @@ class CarefulReader:
             commas = self._separators()
             if self.at == len(self.data):
                 return False
-            if self.data[self.at] == 0x5D:  # ]
+            if self.data[self.at] == LIST_CLOSED:
                 if self._closed(commas):
                     return True
                 continue
@@ -67,7 +78,7 @@ class CarefulReader:
                 self.full = True
                 return False
             self._note_separators(commas)
-            self._value()
+            self._value(commas)
         return False
 
     def _look(self) -> None:
@@ -85,6 +96,7 @@ class CarefulReader:
             match = _SEPARATORS.match(self.data, self.at)
             assert match is not None
             commas += match[0].count(b",")
+            self.ledger.note("control_char", match[0].count(b"\v") + match[0].count(b"\f"))
             self.at = match.end()
             if self.at == len(self.data) and not self.buffer.ended:
                 self.buffer.drop(self.at)
@@ -111,13 +123,13 @@ class CarefulReader:
         extra = commas if self.after is After.START else commas - 1
         if extra > 0:
             self.ledger.note("trailing_comma", extra)
-        elif extra < 0 and self.after is After.RECORD and self.data[self.at] == 0x7B:  # {
+        elif extra < 0 and self.after is After.RECORD and self.data[self.at] == OBJECT:
             self.ledger.note("separator_missing")
 
     def _closed(self, commas: int) -> bool:
         """Whether the bracket here closes the list; one that does not is stepped over."""
         self._need(_LOOK)
-        if _LIST_CLOSED.match(self.data[self.at : self.at + _LOOK]):
+        if _CLOSING.match(self.data[self.at : self.at + _LOOK]):
             self.ledger.note("trailing_comma", commas)
             return True
         self.ledger.note("trailing_comma", text="a stray ] between events was ignored")
@@ -131,13 +143,13 @@ class CarefulReader:
         if self.bounds.piece and len(self.data) - self.at < size:
             raise Undecided
 
-    def _value(self) -> None:
+    def _value(self, commas: int) -> None:
         """Read one value: a record, or what stands where one should be."""
         while True:
             try:
-                read = self._record if self.data[self.at] == 0x7B else self._junk  # {
-                self.at = read(self.at)
-                self.after = After.RECORD if self.data[self.at - 1] == 0x7D else After.DAMAGE  # }
+                at, first = self.at, self.data[self.at]
+                self.at = self._record(at) if first == OBJECT else self._junk(at, commas)
+                self.after = After.RECORD if self.data[self.at - 1] == CLOSED else After.DAMAGE
                 return
             except Undecided:
                 if self.buffer.ended:
@@ -200,28 +212,44 @@ class CarefulReader:
         self.ledger.seen += 1
         self.ledger.skipped += 1
         self.ledger.note(code, where=(self.buffer.offset + start, end - start))
-        if _OTHER_HEADER.search(self.data, start, end):
+        if OTHER_HEADER.search(self.data, start, end):
             self.ledger.note("interleaved_writers")
         return end
 
-    def _junk(self, at: int) -> int:
+    def _junk(self, at: int, commas: int) -> int:
         """Something that is not an object where an event should be: one skipped record."""
         if self.data.startswith(HOLE, at):
             end = self.bounds.next_record(at)
             self.ledger.leave(self.buffer.offset + at, end - at)
             return end
-        value = self._other_value(at)
-        if value is None or not self.bounds.followed_well(value):
-            value = self.bounds.next_record(at)
-        return self._skip(at, value, "event_unparsable")
+        end = self._other_value(at) if commas or self.after is After.START else None
+        if self.data[at] == LIST and end is None and FIRST_RECORD.match(self.data, at):
+            self.ledger.note("trailing_comma", text="a stray [ between events was ignored")
+            return at + 1
+        return self._skip(at, end or self.bounds.next_record(at), "event_unparsable")
 
     def _other_value(self, at: int) -> int | None:
-        if self.data[at] == 0x5B:  # [
-            return self.bounds.balanced(at)
-        match = _SCALAR.match(self.data, at)
-        if match is not None and match.end() == len(self.data) and not self.bounds.last:
+        """The end of a list, a string, a number or a word that is one element of the list."""
+        if self.data[at] == LIST:
+            end = self._list(at)
+        else:
+            match = _SCALAR.match(self.data, at)
+            end = match.end() if match else None
+        if end is None:
+            return None
+        following = self.data[end : end + _LOOK]
+        if len(following) < _LOOK and not self.bounds.last:
             raise Undecided
-        return match.end() if match else None
+        return end if _IN_LIST.match(following) else None
+
+    def _list(self, at: int) -> int | None:
+        try:
+            end = self.bounds.balanced(at)
+        except Undecided:
+            if len(self.data) - at > _LONG_LIST:
+                return None
+            raise
+        return None if end is None or end - at > _LONG_LIST else end
 
     def _skip_huge(self) -> None:
         """Step over a record beyond the limit, to the next one, keeping little in memory."""

@@ -21,7 +21,7 @@ from foretrace.sources.kineto.header import find_events, read_header
 from foretrace.sources.limits import Limits, raised_by
 from foretrace.sources.sniff import CHROME_HINT, empty, refuse_no_events, refuse_non_json
 
-WINDOW = 64 << 10
+_FIRST = 64 << 10  # bytes that tell what a file is
 _SCHEMA = 1  # the version that every torch so far has written
 _LISTS = 8  # lists of events, or stretches of other writers, beyond the first
 _PHASED = 256 << 10  # a list that is no trace is told by so many bytes without a phase
@@ -65,14 +65,14 @@ def read_document(
 
 def _find_start(buffer: Buffer, label: str, limits: Limits) -> tuple[int, bytes]:
     """(where the events begin, header text); refuses what is not a trace."""
-    size = WINDOW
+    size = _FIRST
     buffer.fill(size)
     while not buffer.data.strip() and not buffer.ended:
         buffer.drop(len(buffer.data))
         buffer.fill(size)
     if not buffer.data.strip():
         raise empty(label)
-    refuse_non_json(label, buffer.data[: 1 << 20], limits.depth)
+    refuse_non_json(label, buffer.data[:_FIRST], limits.depth)
     while True:
         large = len(buffer.data) > limits.event
         found = find_events(buffer.data, last=buffer.ended or large)

@@ -84,7 +84,7 @@ def find_events(buffer: bytes, last: bool) -> EventsStart | None:
 def _nested(text: bytes, key: int, found: Outline, last: bool) -> bool:
     """Whether the key stands deeper in a document that is sound as far as it goes."""
     if found.end is not None:
-        return _strict(text[: found.end - 1]) is not None
+        return key < found.end and _strict(text[: found.end - 1]) is not None
     opened = outline(text, key).open
     if last or not opened or len(opened) < 2:
         return False

@@ -31,7 +31,7 @@ _NONFINITE = re.compile(r"-?(?:NaN|nan|Infinity|infinity|inf|Inf|N/A)(?=[\s,\]}]
 _WORD = re.compile(r"true|false|null")
 _PLAIN = re.compile(r'[^"\\\x00-\x1f]*+')
 _ESCAPES = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
-KEY = re.compile(r'"((?:[^"\\\n]|\\.){0,120}+)"\s*+:')
+_KEY = re.compile(r'"((?:[^"\\\n]|\\.){0,120}+)"\s*+:')
 _KNOWN = "|".join(map(re.escape, (*EVENT_KEYS.split(), *ARG_FIELDS, "Op count", "sort_index")))
 _NEXT_KNOWN_KEY = re.compile(rf'"\s*+,\s*+"(?:{_KNOWN})"\s*+:')
 NEXT_KEY = re.compile(r'"\s*+,\s*+"[^"\\\n]{1,80}+"\s*+:')
@@ -44,8 +44,10 @@ _ESCAPE = re.compile(r'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})|(\\)')
 _SIMPLE_ESCAPE = re.compile(r'\\(["\\/bfnrt])')
 _LONE = re.compile("[\ud800-\udfff]")
 _UNICODE = re.compile(r"(?:\\u[0-9a-fA-F]{4})++")
-# a string that holds these keys is the head of one record and the tail of another
-_TORN = re.compile(r'"(?:ph|cat|pid|tid|ts|dur|args)"\s*+:')
+# a string that holds such a key, or begins a record, is the head of one record and the tail of
+# another; user text may hold the short names
+_OWN = "|".join([key for key in ARG_FIELDS if " " in key] + "ph cat pid tid ts dur args".split())
+_TORN = re.compile(rf'"(?:{_OWN}|correlation)"\s*+:|,\s*+\{{\s*+"(?:name|id|s|bp)"\s*+:')
 BAD_BYTE = "�"
 
 
@@ -176,20 +178,24 @@ class Reader:
         if self.text[at : at + 1] == "}":
             return found, at + 1
         while True:
-            match = KEY.match(self.text, self.skip(at))
-            if match is None:
-                raise Unrepairable
-            key = self._unescape(match[1])
-            self.odd_controls |= _CONTROL.search(match[1]) is not None
-            self.requoted |= any(bad[1] for bad in _ESCAPE.finditer(match[1]))
+            key, at = self.key(self.skip(at))
             if key in found:
                 self.ledger.note("dup_key")
-            found[key], at = self.value(match.end(), depth, in_list=False)
+            found[key], at = self.value(at, depth, in_list=False)
             if len(found) > self.limits.args:
                 raise Unrepairable("limit_args")
             at, ended = self._after_item(at, "}")
             if ended:
                 return found, at
+
+    def key(self, at: int) -> tuple[str, int]:
+        """The key at `at`, and the place after its colon."""
+        match = _KEY.match(self.text, at)
+        if match is None:
+            raise Unrepairable
+        self.odd_controls |= _CONTROL.search(match[1]) is not None
+        self.requoted |= any(bad[1] for bad in _ESCAPE.finditer(match[1]))
+        return self._unescape(match[1]), match.end()
 
     def _array(self, at: int, depth: int) -> tuple[list[Any], int]:
         found: list[Any] = []
@@ -236,7 +242,7 @@ class Reader:
             if char != '"':
                 self.odd_controls = True
             elif self._ends(at, in_list, event_level):
-                if _TORN.search(self.text, start, at):
+                if _TORN.search(self.text, start - 1, at):
                     raise Unrepairable
                 return "".join(pieces), at + 1
             else:

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from foretrace.schema.ledger import LedgerBuilder
-from foretrace.sources.kineto.repair import KEY, NEXT_KEY, Reader, Unrepairable, text_of
+from foretrace.sources.kineto.repair import NEXT_KEY, Reader, Unrepairable, text_of
 from foretrace.sources.limits import Limits
 
 _NEXT_LINE_KEY = re.compile(r'\n\s*+"[^"\n]{1,120}+"\s*+:')
@@ -34,12 +34,16 @@ class _Entries:
         at = self.text.find("{") + 1
         while True:
             at = _SEPARATORS.match(self.text, at).end()  # type: ignore[union-attr]
-            key = KEY.match(self.text, at)
-            if key is None:
+            reader = Reader(self.text, self.limits, self.ledger, None)
+            try:
+                key, at = reader.key(at)
+            except Unrepairable:
                 if self.text[at : at + 1] not in ("", "}"):
                     self.ledger.note("repaired_header")
                 return found
-            found[key[1]], at = self._entry(key.end())
+            self.ledger.note("control_char", reader.odd_controls)
+            self.ledger.note("repaired_header", reader.requoted)
+            found[key], at = self._entry(at)
 
     def _entry(self, at: int) -> tuple[Any, int]:
         """One value: as JSON, as JSON with repaired quoting, or as raw text up to the next key."""
@@ -56,6 +60,7 @@ class _Entries:
             following = reader.skip(end)
             if self.text[following : following + 1] in ("", ",", "}"):
                 self.ledger.merge(scratch)
+                self.ledger.note("control_char", reader.odd_controls)
                 if quotes is not None or reader.requoted or reader.mended:
                     self.ledger.note("repaired_header")
                 return value, end
