@@ -32,7 +32,7 @@ HOLE = b"\0\0\0\0"  # a block that was never written; one NUL may stand in a nam
 _COMMENT = 4 << 10  # longer ones are no comments
 _LOOK = 64 << 10  # blanks behind a closing bracket
 _LONG_LIST = 1 << 20  # a longer one among the events is no value
-_IN_LIST = re.compile(rb'\s*+(?:\]|\Z|,\s*+(?!"[^"]{0,120}+"\s*+:))')
+_IN_LIST = re.compile(rb'\s*+(?:\]|,\s*+(?!"[^"]{0,120}+"\s*+:))')
 _CLOSING = re.compile(rb'\]\s*+(?:,\s*+(?:"|\Z)|\}|\Z)')
 _SEPARATORS = re.compile(rb"[\s,]*+")
 _SCALAR = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[^\s,\]\[{}"\0]++', re.DOTALL)
@@ -179,7 +179,7 @@ class CarefulReader:
         code = self._repair(at, damage) if end is None or well or self._untried(damage) else "?"
         if not code:
             return damage
-        if end is not None and not well and self._take(at, end):
+        if end is not None and not well and self._take(at, end, loosely=False):
             return end
         cut = damage == len(self.data) and not self.piece and code == "event_unparsable"
         return self._skip(at, damage, "trace_truncated" if cut else code)
@@ -190,9 +190,9 @@ class CarefulReader:
         self.tried = (stop, self.tried[1] + 1 if self.tried[0] == stop else 1)
         return self.tried[1] <= _TRIES
 
-    def _take(self, start: int, end: int) -> bool:
+    def _take(self, start: int, end: int, *, loosely: bool = True) -> bool:
         """Keep `data[start:end]` if it is one sound record."""
-        event = self.single.sound(self.data[start:end])
+        event = self.single.sound(self.data[start:end], loosely=loosely)
         if event is not None:
             self.events.append(event)
         return event is not None

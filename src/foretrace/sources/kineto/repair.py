@@ -46,8 +46,10 @@ _LONE = re.compile("[\ud800-\udfff]")
 _UNICODE = re.compile(r"(?:\\u[0-9a-fA-F]{4})++")
 # a string that holds such a key, or begins a record, is the head of one record and the tail of
 # another; user text may hold the short names
-_OWN = "|".join([key for key in ARG_FIELDS if " " in key] + "ph cat pid tid ts dur args".split())
-_TORN = re.compile(rf'"(?:{_OWN}|correlation)"\s*+:|,\s*+\{{\s*+"(?:name|id|s|bp)"\s*+:')
+_OWN = "|".join(map(re.escape, (key for key in ARG_FIELDS if " " in key)))
+_TORN = re.compile(
+    rf'"(?:ph|cat|pid|tid|ts|dur|args|correlation|{_OWN})"\s*+:|,\s*+\{{\s*+"(?:name|id|s|bp)"\s*+:'
+)
 BAD_BYTE = "�"
 
 
@@ -72,24 +74,25 @@ def text_of(record: bytes, ledger: LedgerBuilder) -> str:
 
 
 class Repaired(Struct, frozen=True):
-    """A record's value; whether it had to be changed, and whether its quoting had to be."""
+    """A record's value, whether it had to be changed, and what was odd about it."""
 
     value: Any
     changed: bool
-    requoted: bool
+    oddities: dict[str, int]
 
 
-def repair(record: bytes, limits: Limits, ledger: LedgerBuilder, exact: bool = False) -> Repaired:
+def repair(record: bytes, limits: Limits, exact: bool = False) -> Repaired:
     """The value of `record`.
 
     Tried in turn: every quote ends its string (only numbers and control characters are odd); a
     quote ends a string of the event itself only before a key this format knows; before any key.
     """
-    scratch = LedgerBuilder()
-    text = text_of(record, scratch)
+    first = LedgerBuilder()
+    text = text_of(record, first)
     for quotes in (None, _NEXT_KNOWN_KEY, NEXT_KEY):
-        attempt = LedgerBuilder()
-        reader = Reader(text, limits, attempt, quotes, exact)
+        ledger = LedgerBuilder()
+        ledger.merge(first)
+        reader = Reader(text, limits, ledger, quotes, exact)
         try:
             value, end = reader.value(0, 0, in_list=False)
             if reader.skip(end) != len(text):
@@ -98,11 +101,9 @@ def repair(record: bytes, limits: Limits, ledger: LedgerBuilder, exact: bool = F
             if error.code != "event_unparsable":
                 raise
             continue
-        if reader.odd_controls:
-            attempt.note("control_char")
-        ledger.merge(scratch)
-        ledger.merge(attempt)
-        return Repaired(value, reader.requoted or reader.mended, reader.requoted)
+        ledger.note("control_char", reader.odd_controls)
+        ledger.note("repaired_string", reader.requoted)
+        return Repaired(value, reader.requoted or reader.mended, ledger.counts)
     raise Unrepairable
 
 
@@ -182,6 +183,8 @@ class Reader:
             if key in found:
                 self.ledger.note("dup_key")
             found[key], at = self.value(at, depth, in_list=False)
+            if key == "ph" and depth == 1 and self.requoted:  # torn: no phase holds a quote
+                raise Unrepairable
             if len(found) > self.limits.args:
                 raise Unrepairable("limit_args")
             at, ended = self._after_item(at, "}")

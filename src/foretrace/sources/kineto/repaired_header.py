@@ -10,6 +10,7 @@ from foretrace.sources.kineto.repair import NEXT_KEY, Reader, Unrepairable, text
 from foretrace.sources.limits import Limits
 
 _NEXT_LINE_KEY = re.compile(r'\n\s*+"[^"\n]{1,120}+"\s*+:')
+_EARLY_END = re.compile(r"\}\s*+,")
 _SEPARATORS = re.compile(r"[\s,]*+")
 
 
@@ -38,9 +39,12 @@ class _Entries:
             try:
                 key, at = reader.key(at)
             except Unrepairable:
-                if self.text[at : at + 1] not in ("", "}"):
-                    self.ledger.note("repaired_header")
-                return found
+                goes_on = _EARLY_END.match(self.text, at)
+                self.ledger.note("repaired_header", self.text[at:].strip() not in ("", "}"))
+                if goes_on is None:
+                    return found
+                at = goes_on.end()
+                continue
             self.ledger.note("control_char", reader.odd_controls)
             self.ledger.note("repaired_header", reader.requoted)
             found[key], at = self._entry(at)

@@ -22,9 +22,12 @@ class SingleRecord:
     def __init__(self, limits: Limits, ledger: LedgerBuilder, exact: bool) -> None:
         self.limits, self.ledger, self.exact = limits, ledger, exact
 
-    def sound(self, piece: bytes) -> Event | None:
-        """The record, counted as seen; None when it is no sound JSON or exceeds a limit."""
-        event = self._typed(piece) or self._loose(piece)
+    def sound(self, piece: bytes, *, loosely: bool) -> Event | None:
+        """The record, counted as seen; None when it is no sound JSON or exceeds a limit.
+
+        Without `loosely` it must have the keys and types that every writer gives.
+        """
+        event = self._typed(piece) or (self._loose(piece) if loosely else None)
         self.ledger.seen += event is not None
         return event
 
@@ -72,12 +75,13 @@ class SingleRecord:
 
         if exceeded := self._exceeded(piece):
             raise Unrepairable(exceeded)
-        found = repair(piece, self.limits, self.ledger, self.exact)
+        found = repair(piece, self.limits, self.exact)
         if not isinstance(found.value, dict) or not found.value:
             raise Unrepairable("ts_missing" if found.value == {} else "event_unparsable")
         self.ledger.seen += 1
         self.ledger.repaired += found.changed
-        self.ledger.note("repaired_string", found.requoted, where=(offset, len(piece)))
+        for code, count in found.oddities.items():
+            self.ledger.note(code, count, where=(offset, len(piece)))
         return coerce(found.value, self.ledger)
 
 
