@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -127,8 +128,8 @@ def read_apart(data: bytes, piece: int, tail: int) -> Answer:
             patch.setattr(parallel, name, value)
         patch.setattr(parallel, "cores", lambda: 2)
 
-        def apart(stream: ByteStream, buffer: Any, origin_us: int) -> list[Columns]:
-            return parallel.read_apart(stream, buffer, limits, ledger, origin_us)
+        def apart(stream: ByteStream, buffer: Any, *more: Any) -> list[Columns]:
+            return parallel.read_apart(stream, buffer, limits, ledger, *more)
 
         try:
             stream = ByteStream("t.json", iter([data]), len(data))
@@ -149,10 +150,14 @@ def answer(document: Document, ledger: WholeLedger) -> Answer:
 
 def _rows(part: Columns) -> list[Row]:
     sites, names = list(part.sites), list(part.names)
+    starts: list[Any] = list(part.ts)
+    exact = getattr(part, "exact_event", ()), getattr(part, "exact_ns", ())
+    for event, ns in zip(*exact, strict=True):
+        starts[event] = Fraction(ns, 1000)
     return [
         (*sites[site], names[name], *rest)
         for site, name, *rest in zip(
-            part.site, part.name, part.ts, part.dur, part.correlation, part.external, strict=True
+            part.site, part.name, starts, part.dur, part.correlation, part.external, strict=True
         )
     ]
 
