@@ -203,7 +203,8 @@ def sound_objects(sound: Sound, edit: Edit, data: bytes) -> list[Record]:
     """
     by = len(edit.new) - (edit.end - edit.start)
     starts = {record.start + moved for record in sound.scan.records for moved in (0, by)}
-    starts |= {edit.start + at for at, byte in enumerate(edit.new) if byte == 0x7B}
+    reach = max((r.end + by for r in sound.scan.records if edit.touches(r)), default=0)
+    starts |= {at for at in range(edit.start, min(reach, len(data))) if data[at] == 0x7B}
     found = [Record(start, balanced(data, start)) for start in starts if start >= 0]
     return [
         one
