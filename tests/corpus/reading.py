@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 from typing import Any
 
 import pytest
@@ -93,16 +94,24 @@ def _meaning(value: Any) -> Any:
     return None if value != value else value
 
 
+@cache
+def _sized() -> list[tuple[Any, str]]:
+    """Each module of the reader that has a size, and its name."""
+    found = [module for name, module in sys.modules.items() if name.startswith("foretrace.sources")]
+    return [(module, name) for module in found for name in SIZES if hasattr(module, name)]
+
+
 @contextmanager
 def sizes(size: int) -> Iterator[None]:
     """Every chunk, window and block of the reader is `size` bytes."""
-    with pytest.MonkeyPatch.context() as patch:
-        for name, module in list(sys.modules.items()):
-            if name.startswith("foretrace.sources"):
-                for constant in SIZES:
-                    if hasattr(module, constant):
-                        patch.setattr(module, constant, size)
+    usual = [(module, name, getattr(module, name)) for module, name in _sized()]
+    try:
+        for module, name, _ in usual:
+            setattr(module, name, size)
         yield
+    finally:
+        for module, name, value in usual:
+            setattr(module, name, value)
 
 
 def read(data: bytes, size: int = 0, limits: Limits | None = None) -> Answer:

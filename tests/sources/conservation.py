@@ -154,7 +154,7 @@ def lost(sound: Sound, edit: Edit, data: bytes, answer: Answer) -> Iterable[str]
         if not touched and left[row]:
             left[row] -= 1
             kept.append(row)
-        elif not touched and not may_lose(sound, edit, before):
+        elif not touched and not may_lose(sound, edit, before, record):
             yield f"untouched record {at} is not kept: {row[NAME]}"
         elif not told(sound, edit, at, data, left, answer):
             yield f"record {at} is neither kept nor in a place that the ledger names"
@@ -163,12 +163,38 @@ def lost(sound: Sound, edit: Edit, data: bytes, answer: Answer) -> Iterable[str]
     if len(order) == len(kept) and order != kept:  # more of them: a block stands there twice
         yield "kept records are out of order"
     yield from joined(sound, edit, data, left)
+    yield from unaccounted(sound, edit, data, rows, answer)
 
 
-def may_lose(sound: Sound, edit: Edit, before: Record | None) -> bool:
+def unaccounted(
+    sound: Sound, edit: Edit, data: bytes, rows: list[Row], answer: Answer
+) -> Iterable[str]:
+    """The sum of the bytes: of kept records, of named places, of sound objects, and separators."""
+    if edit.start < sound.scan.opens or edit.end > sound.scan.closes:
+        return
+    if data[edit.start :].lstrip(b", \n").startswith(b"]"):  # keys of the document may follow
+        return
+    by = len(edit.new) - (edit.end - edit.start)
+    owned = {at for row in rows for at in sound.of(row)}
+    parts = [Record(start, start + size) for _, start, size in answer.ledger.every]
+    parts += [
+        Record(record.start, record.end + by) if edit.touches(record) else edit.moved(record)
+        for at, record in enumerate(sound.scan.records)
+        if at in owned
+    ]
+    whole = Record(sound.scan.opens, sound.scan.closes + by)
+    if covered(data, whole, parts):
+        return
+    if not covered(data, whole, parts + sound_objects(sound, edit, data)):
+        yield "some bytes are in no record and in no place that the ledger names"
+
+
+def may_lose(sound: Sound, edit: Edit, before: Record | None, record: Record) -> bool:
     """Whether what shows where a record begins was hit; `before` is the record before it."""
     start = before.end - 1 if before else sound.key_start
-    return edit.end > start if edit.start != edit.end else edit.start > start
+    if edit.start == edit.end:
+        return start < edit.start <= record.start
+    return edit.start < record.start and start < edit.end
 
 
 def told(
@@ -209,7 +235,7 @@ def sound_objects(sound: Sound, edit: Edit, data: bytes) -> list[Record]:
     return [
         one
         for one in found
-        if one.start < edit.start + len(edit.new) + 1 and edit.start <= one.end
+        if one.start <= max(reach, edit.start + len(edit.new)) and edit.start <= one.end
         if is_json(data[one.start : one.end])
     ]
 

@@ -106,7 +106,7 @@ def same_time(fast: float | Fraction | None, slow: Decimal | None) -> bool:
     """To the nanosecond, as far as a float holds it."""
     if fast is None or slow is None or abs(fast) >= reference_reader.MOST_US:
         return slow is None and (fast is None or abs(fast) >= reference_reader.MOST_US)
-    return abs(Fraction(fast) - Fraction(slow)) <= max(
+    return float(slow) == fast or abs(Fraction(fast) - Fraction(slow)) <= max(
         Fraction(1, 2000), abs(Fraction(slow)) / 10**15
     )
 
