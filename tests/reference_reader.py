@@ -32,7 +32,7 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Any
 
 KINDS = {
@@ -78,6 +78,7 @@ SYNC = re.compile(
 )
 INT64 = 2**63
 MOST_US = 9 * 10**15
+TIME = re.compile(r"\s*-?[0-9]{1,40}(\.[0-9]{0,40})?([eE][+-]?[0-9]{1,4})?\s*")
 
 
 class NotATrace(Exception):
@@ -245,15 +246,8 @@ def name_of(record: dict[str, Any]) -> str:
 
 def nanoseconds(value: Any) -> int | None:
     """From the decimals as they are written: a double steps by 250 ns at the times of this century."""
-    if value is None or isinstance(value, (bool, list, dict)):
-        return None
-    try:
-        exact = Decimal(value)
-    except InvalidOperation:
-        return None
-    if not exact.is_finite() or abs(exact) * 1000 >= INT64:
-        return None
-    return round(exact * 1000)
+    exact = microseconds(value)
+    return None if exact is None else round(exact * 1000)
 
 
 def split_pid(pid: Any) -> tuple[str, Any]:
@@ -334,26 +328,22 @@ def word_of(value: Any) -> Any:
 
 
 def whole(value: Any) -> int | None:
-    """An id, also where it is written with decimals or as text."""
-    if isinstance(value, bool) or not isinstance(value, (int, str, Decimal)):
+    """An id, also where it is written with decimals or as text in plain digits."""
+    if isinstance(value, str):
+        value = int(value) if re.fullmatch("-?[0-9]{1,19}", value) else None
+    if isinstance(value, bool) or not isinstance(value, (int, Decimal)):
         return None
-    try:
-        number = int(value)
-    except (ValueError, OverflowError):
-        return None
-    same = isinstance(value, str) or number == value
-    return number if same and -INT64 <= number < INT64 else None
+    return int(value) if value == int(value) and -INT64 <= value < INT64 else None
 
 
 def microseconds(value: Any) -> Decimal | None:
     """None where there is no time, or none that 64 bits of nanoseconds hold."""
+    if isinstance(value, str) and not TIME.fullmatch(value):
+        return None
     if isinstance(value, bool) or not isinstance(value, (int, str, Decimal)):
         return None
-    try:
-        exact = Decimal(value)
-    except InvalidOperation:
-        return None
-    return exact if exact.is_finite() and abs(exact) < MOST_US else None
+    exact = Decimal(value)
+    return exact if abs(exact) < MOST_US else None
 
 
 # ---- links

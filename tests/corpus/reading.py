@@ -7,6 +7,8 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
 from typing import Any
 
 import pytest
@@ -92,16 +94,24 @@ def _meaning(value: Any) -> Any:
     return None if value != value else value
 
 
+@cache
+def _sized() -> list[tuple[Any, str]]:
+    """Each module of the reader that has a size, and its name."""
+    found = [module for name, module in sys.modules.items() if name.startswith("foretrace.sources")]
+    return [(module, name) for module in found for name in SIZES if hasattr(module, name)]
+
+
 @contextmanager
 def sizes(size: int) -> Iterator[None]:
     """Every chunk, window and block of the reader is `size` bytes."""
-    with pytest.MonkeyPatch.context() as patch:
-        for name, module in list(sys.modules.items()):
-            if name.startswith("foretrace.sources"):
-                for constant in SIZES:
-                    if hasattr(module, constant):
-                        patch.setattr(module, constant, size)
+    usual = [(module, name, getattr(module, name)) for module, name in _sized()]
+    try:
+        for module, name, _ in usual:
+            setattr(module, name, size)
         yield
+    finally:
+        for module, name, value in usual:
+            setattr(module, name, value)
 
 
 def read(data: bytes, size: int = 0, limits: Limits | None = None) -> Answer:
@@ -127,8 +137,8 @@ def read_apart(data: bytes, piece: int, tail: int) -> Answer:
             patch.setattr(parallel, name, value)
         patch.setattr(parallel, "cores", lambda: 2)
 
-        def apart(stream: ByteStream, buffer: Any, origin_us: int) -> list[Columns]:
-            return parallel.read_apart(stream, buffer, limits, ledger, origin_us)
+        def apart(stream: ByteStream, buffer: Any, *more: Any) -> list[Columns]:
+            return parallel.read_apart(stream, buffer, limits, ledger, *more)
 
         try:
             stream = ByteStream("t.json", iter([data]), len(data))
@@ -149,10 +159,14 @@ def answer(document: Document, ledger: WholeLedger) -> Answer:
 
 def _rows(part: Columns) -> list[Row]:
     sites, names = list(part.sites), list(part.names)
+    starts: list[Any] = list(part.ts)
+    exact = getattr(part, "exact_event", ()), getattr(part, "exact_ns", ())
+    for event, ns in zip(*exact, strict=True):
+        starts[event] = Fraction(ns, 1000)
     return [
         (*sites[site], names[name], *rest)
         for site, name, *rest in zip(
-            part.site, part.name, part.ts, part.dur, part.correlation, part.external, strict=True
+            part.site, part.name, starts, part.dur, part.correlation, part.external, strict=True
         )
     ]
 

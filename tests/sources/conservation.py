@@ -25,10 +25,12 @@ from typing import Any
 from byte_scanner import Record, Scan, balanced, places, scan
 from corpus.build import Doc, complete, flow, instant, meta
 from corpus.damage import Edit
-from corpus.reading import CORRELATION, NAME, Answer, Row, read
+from corpus.reading import CORRELATION, DUR, EXTERNAL, NAME, TS, Answer, Row, read
 from foretrace.errors import TraceError
 from foretrace.schema.tables import NONE
 
+OWN = (NAME, TS, DUR, CORRELATION, EXTERNAL)  # no two records of `unlike` share one of these
+REFUSED = "refused"
 NAMES = (
     "aten::mm",
     'a "quoted" op',
@@ -99,10 +101,9 @@ class Sound:
             for field in fields
         ]
 
-    def of(self, row: Row) -> set[int]:
+    def of(self, row: Row, fields: Iterable[int] = range(9)) -> set[int]:
         """The records that a row has fields of."""
-        pairs = zip(row, self.owners, strict=True)
-        return {owner[value] for value, owner in pairs if value in owner}
+        return {self.owners[at][row[at]] for at in fields if row[at] in self.owners[at]}
 
     @cached_property
     def key_start(self) -> int:
@@ -123,7 +124,7 @@ def faults(sound: Sound, edit: Edit, sizes: Iterable[int] = ()) -> list[str]:
         answer = read(data)
     except TraceError as error:
         found = [] if may_refuse(sound, edit) else [f"refused: {error.code}"]
-        return found + list(differing(data, error.code, sizes))
+        return found + list(differing(data, REFUSED, sizes))
     found = list(lost(sound, edit, data, answer))
     found += not_noted(data, answer)
     found += differing(data, answer.shown(), sizes)
@@ -153,22 +154,47 @@ def lost(sound: Sound, edit: Edit, data: bytes, answer: Answer) -> Iterable[str]
         if not touched and left[row]:
             left[row] -= 1
             kept.append(row)
-        elif not touched and not may_lose(sound, edit, before):
+        elif not touched and not may_lose(sound, edit, before, record):
             yield f"untouched record {at} is not kept: {row[NAME]}"
         elif not told(sound, edit, at, data, left, answer):
             yield f"record {at} is neither kept nor in a place that the ledger names"
         before = record
-    if kept != [row for row in rows if row in set(kept)][: len(kept)] and not edit.kind.endswith(
-        "twice"
-    ):
+    order = [row for row in rows if row in set(kept)]
+    if len(order) == len(kept) and order != kept:  # more of them: a block stands there twice
         yield "kept records are out of order"
     yield from joined(sound, edit, data, left)
+    yield from unaccounted(sound, edit, data, rows, answer)
 
 
-def may_lose(sound: Sound, edit: Edit, before: Record | None) -> bool:
+def unaccounted(
+    sound: Sound, edit: Edit, data: bytes, rows: list[Row], answer: Answer
+) -> Iterable[str]:
+    """The sum of the bytes: of kept records, of named places, of sound objects, and separators."""
+    if edit.start < sound.scan.opens or edit.end > sound.scan.closes:
+        return
+    if data[edit.start :].lstrip(b", \n").startswith(b"]"):  # keys of the document may follow
+        return
+    by = len(edit.new) - (edit.end - edit.start)
+    owned = {at for row in rows for at in sound.of(row)}
+    parts = [Record(start, start + size) for _, start, size in answer.ledger.every]
+    parts += [
+        Record(record.start, record.end + by) if edit.touches(record) else edit.moved(record)
+        for at, record in enumerate(sound.scan.records)
+        if at in owned
+    ]
+    whole = Record(sound.scan.opens, sound.scan.closes + by)
+    if covered(data, whole, parts):
+        return
+    if not covered(data, whole, parts + sound_objects(sound, edit, data)):
+        yield "some bytes are in no record and in no place that the ledger names"
+
+
+def may_lose(sound: Sound, edit: Edit, before: Record | None, record: Record) -> bool:
     """Whether what shows where a record begins was hit; `before` is the record before it."""
     start = before.end - 1 if before else sound.key_start
-    return edit.end > start if edit.start != edit.end else edit.start > start
+    if edit.start == edit.end:
+        return start < edit.start <= record.start
+    return edit.start < record.start and start < edit.end
 
 
 def told(
@@ -181,16 +207,18 @@ def told(
         return True
     pieces = remains(sound.scan.records[at], edit)
     named = [Record(start, start + size) for _, start, size in answer.ledger.every]
-    if all(covered(piece, named) for piece in pieces):
+    if all(covered(data, piece, named) for piece in pieces):
         return True
-    return all(covered(piece, named + sound_objects(sound, edit, data)) for piece in pieces)
+    named += sound_objects(sound, edit, data)
+    return all(covered(data, piece, named) for piece in pieces)
 
 
-def covered(piece: Record, by: Iterable[Record]) -> bool:
-    """Whether each byte of a piece is in one of the others."""
+def covered(data: bytes, piece: Record, by: Iterable[Record]) -> bool:
+    """Whether each byte of a piece is in one of the others, or stands between two values."""
     at = piece.start
-    for one in sorted(by, key=lambda one: one.start):
-        if one.start <= at:
+    for one in [*sorted(by, key=lambda one: one.start), piece]:
+        at += len(data[at : piece.end]) - len(data[at : piece.end].lstrip(b" \t\r\n,"))
+        if one.start <= at and one is not piece:
             at = max(at, one.end)
     return at >= piece.end
 
@@ -201,11 +229,13 @@ def sound_objects(sound: Sound, edit: Edit, data: bytes) -> list[Record]:
     """
     by = len(edit.new) - (edit.end - edit.start)
     starts = {record.start + moved for record in sound.scan.records for moved in (0, by)}
+    reach = max((r.end + by for r in sound.scan.records if edit.touches(r)), default=0)
+    starts |= {at for at in range(edit.start, min(reach, len(data))) if data[at] == 0x7B}
     found = [Record(start, balanced(data, start)) for start in starts if start >= 0]
     return [
         one
         for one in found
-        if one.start < edit.start + len(edit.new) + 1 and edit.start <= one.end
+        if one.start <= max(reach, edit.start + len(edit.new)) and edit.start <= one.end
         if is_json(data[one.start : one.end])
     ]
 
@@ -232,7 +262,7 @@ def remains(record: Record, edit: Edit) -> list[Record]:
 def joined(sound: Sound, edit: Edit, data: bytes, left: Counter[Row]) -> Iterable[str]:
     """Rows with fields of two records, although no sound object has both."""
     for row in left.elements():
-        owners = sound.of(row)
+        owners = sound.of(row, OWN)
         if len(owners) > 1 and not sound_objects(sound, edit, data):
             yield f"one row of the records {sorted(owners)}: {row}"
 
@@ -258,8 +288,8 @@ def differing(data: bytes, whole: Any, sizes: Iterable[int]) -> Iterable[str]:
     for size in sizes:
         try:
             part: Any = read(data, size).shown()
-        except TraceError as error:
-            part = error.code
+        except TraceError:
+            part = REFUSED  # the code may depend on how much of the beginning was seen
         if part != whole:
             yield f"another answer at {size} bytes: {difference(whole, part)}"
             return
