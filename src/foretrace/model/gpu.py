@@ -23,6 +23,7 @@ from foretrace.model.intervals import (
 from foretrace.schema.gaps import Narrow, filled
 from foretrace.schema.ledger import LedgerBuilder
 from foretrace.schema.tables import NONE, WORK_KINDS, Tables
+from foretrace.schema.whole import whole
 from foretrace.units import plural
 
 
@@ -265,5 +266,5 @@ def numbered(*columns: Narrow) -> Ints:
 
 
 def _number(text: str) -> int:
-    digits = text.rsplit(" ", 1)[-1]
-    return int(digits) if digits.lstrip("-").isdigit() and len(digits) < 19 else NONE
+    number = whole(text.rsplit(" ", 1)[-1])
+    return NONE if number is None else number

@@ -15,7 +15,7 @@ from foretrace.schema.gaps import Narrow, filled
 from foretrace.schema.ledger import LedgerBuilder
 from foretrace.schema.tables import KIND, KINDS, Tables
 
-STEP_NAME = re.compile(r"Profile[r]?Step\s*#\s*(\d+)")
+STEP_NAME = re.compile(r"Profile[r]?Step\s*#\s*([0-9]{1,18})")  # 19 digits may exceed 64 bits
 CALL_KINDS = ("cuda_runtime", "cuda_driver")
 HOST_KINDS = ("cpu_op", "user_annotation", "python_function", *CALL_KINDS, "other")
 

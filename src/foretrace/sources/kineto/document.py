@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -12,13 +11,10 @@ from foretrace.errors import TraceError
 from foretrace.schema.ledger import LedgerBuilder
 from foretrace.sources.bytestream import ByteStream
 from foretrace.sources.kineto.columns import Columns
-from foretrace.sources.kineto.events import CHUNK, WINDOW, Buffer, EventReader
+from foretrace.sources.kineto.events import WINDOW, Buffer, EventReader
 from foretrace.sources.kineto.header import find_events, read_header, read_tail
 from foretrace.sources.limits import Limits, raised_by
 from foretrace.sources.sniff import CHROME_HINT, empty, refuse_no_events, refuse_non_json
-
-# An absolute time with decimals: a float near 1.7e15 has steps of a quarter microsecond.
-_ABSOLUTE_DECIMAL = re.compile(rb'"ts"\s*:\s*"?(\d{14,16})\.\d*[1-9]')
 
 
 class Document(Struct):
@@ -26,14 +22,13 @@ class Document(Struct):
 
     columns: list[Columns] = field(default_factory=list)
     header: dict[str, Any] = field(default_factory=dict)
-    origin_us: int = 0
 
 
 def read_document(
     stream: ByteStream,
     limits: Limits,
     ledger: LedgerBuilder,
-    apart: Callable[[ByteStream, Buffer, int], list[Columns]] = lambda *_: [],
+    apart: Callable[[ByteStream, Buffer], list[Columns]] = lambda *_: [],
 ) -> Document:
     """Read `stream` to its end; `apart` may decode most of it elsewhere.
 
@@ -44,8 +39,7 @@ def read_document(
     document = Document(header=read_header(start[1], limits, ledger))
     in_object = bool(start[1])
     buffer.drop(start[0])
-    document.origin_us = _origin(buffer)
-    document.columns = apart(stream, buffer, document.origin_us)
+    document.columns = apart(stream, buffer)
     closed = _read_events(document, buffer, limits, ledger, first=not document.columns)
     while closed and _after_events(buffer, in_object, limits, ledger, document):
         closed = _read_events(document, buffer, limits, ledger, first=True)
@@ -87,7 +81,7 @@ def _read_events(
 ) -> bool:
     """Read one list of events into the document; True when the list was closed."""
     room = limits.events - sum(map(len, document.columns))
-    reader = EventReader(buffer, limits, ledger, room, document.origin_us)
+    reader = EventReader(buffer, limits, ledger, room)
     document.columns.append(reader.columns)
     return reader.run(first)
 
@@ -116,10 +110,3 @@ def _refuse_if_nothing(document: Document, ledger: LedgerBuilder, label: str) ->
     if not any(map(len, document.columns)) and ledger.skipped and not document.header:
         what = "a JSON list, but not of trace events"
         raise TraceError("E_NO_EVENTS", label, what, offset=0, hint=CHROME_HINT)
-
-
-def _origin(buffer: Buffer) -> int:
-    """What times are counted from so that floats hold them exactly; 0 for every current writer."""
-    buffer.fill(CHUNK)
-    match = _ABSOLUTE_DECIMAL.search(buffer.data[:CHUNK])
-    return int(match[1]) if match else 0

@@ -11,6 +11,7 @@ import msgspec
 
 from foretrace.schema.ledger import LedgerBuilder
 from foretrace.sources.kineto.careful import BOUNDARY, CarefulReader, badly_escaped
+from foretrace.sources.kineto.coerce import beyond_floats, exact_times
 from foretrace.sources.kineto.columns import Columns
 from foretrace.sources.kineto.records import Event, decode_events, decode_exact_events
 from foretrace.sources.limits import Limits, raised_by
@@ -57,12 +58,11 @@ class EventReader:
         limits: Limits,
         ledger: LedgerBuilder,
         most: int | None = None,
-        origin_us: int = 0,
     ) -> None:
         self.buffer, self.limits, self.ledger = buffer, limits, ledger
         self.most = limits.events if most is None else most
-        self.columns = Columns(origin_us)
-        self.exact = origin_us > 0
+        self.columns = Columns()
+        self.exact = False  # times were met that a float cannot hold, or that are text
         self.full = False  # the limit of events left no room for the next one
 
     def run(self, first: bool) -> bool:
@@ -101,11 +101,16 @@ class EventReader:
     def _chunk(self, data: bytes, first: bool) -> int | None:
         """Take one stretch of whole records; the place of the closing bracket if it was there."""
         events = fast_events(data, first, self.limits, self.exact)
+        if events and not self.exact and beyond_floats(events):
+            self.exact = True
+            events = fast_events(data, first, self.limits, exact=True)
         if events is not None and len(events) > self._room():
             events = None
         stated = len(self.columns.sides["comms"]["event"])
+        texts = exact_times(events) if events and self.exact else 0
         if events is not None and self.columns.add(events, whole=True):
             self.ledger.seen += len(events)
+            self.ledger.note("ts_type", texts)
             stated = len(self.columns.sides["comms"]["event"]) - stated
             if stated:
                 _note_comms(data, events, self.ledger)
@@ -114,10 +119,11 @@ class EventReader:
 
     def _careful(self, data: bytes, first: bool, last: bool) -> int | None:
         reader = CarefulReader(
-            data, self.buffer.offset, self.limits, self.ledger, last=last, exact=self.exact
+            data, self.buffer.offset, self.limits, self.ledger, last=last, exact=True
         )
         ended = reader.run(first, self._room())
         self.columns.add(reader.events)
+        self.exact |= "ts_type" in self.ledger.counts
         self.full = reader.full
         if ended is not None:
             self.buffer.drop(ended)

@@ -9,11 +9,12 @@ reported; a record that still makes no sense raises `Unrepairable`.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
 from foretrace.schema.ledger import LedgerBuilder
-from foretrace.sources.kineto.records import ARG_FIELDS, EVENT_KEYS
+from foretrace.sources.kineto.records import ARG_FIELDS, EVENT_KEYS, exact_number
 from foretrace.sources.limits import Limits
 
 _SPACE = re.compile(r"[ \t\r\n]*")
@@ -99,7 +100,7 @@ class Reader:
         quotes: re.Pattern[str] | None,
         exact: bool = False,
     ) -> None:
-        self.decimal: type[float] | type[Decimal] = Decimal if exact else float
+        self.decimal: Callable[[str], float | Decimal] = exact_number if exact else float
         self.text, self.limits, self.ledger, self.quotes = text, limits, ledger, quotes
         self.repaired = self.odd_controls = False
 
