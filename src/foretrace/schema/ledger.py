@@ -44,7 +44,7 @@ dur_missing error: events without a duration: counted, never summed
 ts_missing error: events without a usable time: counted, never summed
 ts_out_of_window error: times outside the recording: counted, never summed
 time_outlier error: times far from all others in the recording: counted, never summed
-clock_mismatch error: the clocks of GPU and host disagree: no delay and no idle time
+clock_mismatch error: the clocks of GPU and host disagree: no delay or cause of idle time is known
 stream_overlap notice: GPU events overlap on one stream; busy time uses the union
 dur_overrun error: GPU events run far past the next one on their stream
 cpu_crossing notice: host ranges cross; the parent is the nearest range that contains the event
