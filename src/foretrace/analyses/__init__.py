@@ -30,6 +30,10 @@ def _has_launches(trace: Trace) -> bool:
     return bool((trace.gpu.launch >= 0).any())
 
 
+def _has_one_clock(trace: Trace) -> bool:
+    return trace.gpu.aligned
+
+
 def _has_footprint(trace: Trace) -> bool:
     return trace.tables["gpu"]["registers"].is_not_null().any()
 
@@ -42,6 +46,7 @@ NEEDS: dict[str, tuple[Callable[[Trace], bool], str]] = {
     ),
     "ops": (_has_ops, "host ops: record with ProfilerActivity.CPU among the activities"),
     "launches": (_has_launches, "launches of GPU operations: record host and GPU together"),
+    "clock": (_has_one_clock, "one clock for GPU and host"),
     "shapes": (lambda trace: trace.has("shapes"), "shapes: record with record_shapes=True"),
     "steps": (
         lambda trace: trace.has("steps"),

@@ -50,6 +50,8 @@ dur_negative error: negative durations: counted, never summed
 dur_missing error: events without a duration: counted, never summed
 ts_missing error: events without a usable time: counted, never summed
 ts_out_of_window error: times outside the recording: counted, never summed
+time_outlier error: times far from all others in the recording: counted, never summed
+clock_mismatch error: the clocks of GPU and host disagree: no delay or cause of idle time is known
 stream_overlap notice: GPU events overlap on one stream; busy time uses the union
 dur_overrun error: GPU events run far past the next one on their stream
 cpu_crossing notice: host ranges cross; the parent is the nearest range that contains the event
@@ -88,7 +90,7 @@ CODES = {code: (severity.rstrip(":"), text) for code, severity, text in _ROWS}
 # the absence of something proves nothing.
 _ABSENT = """
     trace_truncated event_unparsable bytes_unread gzip_truncated gzip_crc interleaved_writers
-    ts_missing ts_out_of_window limit_string limit_args limit_event limit_events
+    ts_missing ts_out_of_window time_outlier limit_string limit_args limit_event limit_events
 """
 ABSENT = frozenset(_ABSENT.split())
 

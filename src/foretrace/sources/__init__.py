@@ -52,8 +52,8 @@ def _read(
         of = f" of {bytes_text(size)}" if size else ""  # standard input has none
         progress.report(f"reading {bytes_text(done)}{of}: {path}")
 
-    def apart(stream: ByteStream, buffer: Buffer, origin_us: int) -> list[Columns]:
-        return read_apart(stream, buffer, limits, ledger, origin_us, meanwhile) if meanwhile else []
+    def apart(stream: ByteStream, buffer: Buffer) -> list[Columns]:
+        return read_apart(stream, buffer, limits, ledger, meanwhile) if meanwhile else []
 
     ledger = LedgerBuilder()
     stream = open_stream(path, limits, ledger, watch)

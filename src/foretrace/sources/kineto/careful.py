@@ -52,10 +52,10 @@ class CarefulReader:
     """
 
     def __init__(
-        self, buffer: Buffer, limits: Limits, ledger: LedgerBuilder, *, exact: bool, piece: bool
+        self, buffer: Buffer, limits: Limits, ledger: LedgerBuilder, *, piece: bool
     ) -> None:
         self.buffer, self.limits, self.ledger = buffer, limits, ledger
-        self.single, self.piece = SingleRecord(limits, ledger, exact), piece
+        self.single, self.piece = SingleRecord(limits, ledger), piece
         self.events: list[Event] = []
         self.at, self.after, self.full = 0, After.START, False
         self.tried = (-1, 0)
@@ -219,9 +219,9 @@ class CarefulReader:
     def _junk(self, at: int, commas: int) -> int:
         """Something that is not an object where an event should be: one skipped record."""
         if self.data.startswith(HOLE, at):
-            end = self.bounds.next_record(at)
-            self.ledger.leave(self.buffer.offset + at, end - at)
-            return end
+            following = self.bounds.next_record(at)
+            self.ledger.leave(self.buffer.offset + at, following - at)
+            return following
         end = self._other_value(at) if commas or self.after is After.START else None
         if self.data[at] == LIST and end is None and FIRST_RECORD.match(self.data, at):
             self.ledger.note("trailing_comma", text="a stray [ between events was ignored")

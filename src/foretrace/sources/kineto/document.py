@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from copy import copy
 from typing import Any
@@ -12,7 +11,7 @@ from msgspec import Struct, field
 from foretrace.errors import TraceError
 from foretrace.schema.ledger import LedgerBuilder
 from foretrace.sources.bytestream import ByteStream
-from foretrace.sources.kineto.buffer import CHUNK, Buffer
+from foretrace.sources.kineto.buffer import Buffer
 from foretrace.sources.kineto.careful import After
 from foretrace.sources.kineto.columns import Columns
 from foretrace.sources.kineto.ending import read_ending
@@ -25,8 +24,6 @@ _FIRST = 64 << 10  # bytes that tell what a file is
 _SCHEMA = 1  # the version that every torch so far has written
 _LISTS = 8  # lists of events, or stretches of other writers, beyond the first
 _PHASED = 256 << 10  # a list that is no trace is told by so many bytes without a phase
-# An absolute time with decimals: a float near 1.7e15 has steps of a quarter microsecond.
-_ABSOLUTE_DECIMAL = re.compile(rb'"ts"\s*:\s*"?(\d{14,16})\.\d*[1-9]')
 
 
 class Document(Struct):
@@ -34,7 +31,6 @@ class Document(Struct):
 
     columns: list[Columns] = field(default_factory=list)
     header: dict[str, Any] = field(default_factory=dict)
-    origin_us: int = 0
     begun: int = 0  # where the list of events that counts begins
 
 
@@ -42,7 +38,7 @@ def read_document(
     stream: ByteStream,
     limits: Limits,
     ledger: LedgerBuilder,
-    apart: Callable[[ByteStream, Buffer, int], list[Columns]] = lambda *_: [],
+    apart: Callable[[ByteStream, Buffer], list[Columns]] = lambda *_: [],
 ) -> Document:
     """Read `stream` to its end; `apart` may decode most of it elsewhere.
 
@@ -54,8 +50,8 @@ def read_document(
     buffer.drop(start)
     if not header:
         _refuse_other_list(buffer, stream.label)
-    document.origin_us, document.begun = _origin(buffer), buffer.offset
-    document.columns = apart(stream, buffer, document.origin_us)
+    document.begun = buffer.offset
+    document.columns = apart(stream, buffer)
     if not _read_lists(document, buffer, bool(header), limits, ledger):
         ledger.note("trace_truncated", 0 if ledger.counts.get("trace_truncated") else 1)
     _refuse_if_nothing(document, ledger, stream.label)
@@ -99,7 +95,7 @@ def _read_lists(
     for again in range(_LISTS, -1, -1):
         lists, begun, before = len(document.columns), buffer.offset, copy(ledger)
         room = limits.events - sum(map(len, document.columns))
-        reader = EventReader(buffer, limits, ledger, room, document.origin_us)
+        reader = EventReader(buffer, limits, ledger, room)
         document.columns.append(reader.columns)
         closed = reader.run(first)
         if first and len(reader.columns) and any(map(len, document.columns[:lists])):
@@ -141,10 +137,3 @@ def _refuse_if_nothing(document: Document, ledger: LedgerBuilder, label: str) ->
 def _no_events(label: str) -> TraceError:
     what = "a JSON list, but not of trace events"
     return TraceError("E_NO_EVENTS", label, what, offset=0, hint=CHROME_HINT)
-
-
-def _origin(buffer: Buffer) -> int:
-    """What times are counted from so that floats hold them exactly; 0 for every current writer."""
-    buffer.fill(CHUNK)
-    match = _ABSOLUTE_DECIMAL.search(buffer.data[:CHUNK])
-    return int(match[1]) if match else 0

@@ -11,6 +11,7 @@ from foretrace.schema.ledger import LedgerBuilder
 from foretrace.sources.kineto.boundaries import last_boundary
 from foretrace.sources.kineto.buffer import CHUNK, Buffer
 from foretrace.sources.kineto.careful import After, CarefulReader
+from foretrace.sources.kineto.coerce import beyond_floats, exact_times
 from foretrace.sources.kineto.columns import Columns
 from foretrace.sources.kineto.records import Event
 from foretrace.sources.kineto.sound import SUSPICIOUS, sound_events
@@ -29,15 +30,14 @@ class EventReader:
         limits: Limits,
         ledger: LedgerBuilder,
         most: int | None = None,
-        origin_us: int = 0,
         *,
         piece: bool = False,
     ) -> None:
         self.buffer, self.limits, self.ledger = buffer, limits, ledger
         self.most = limits.events if most is None else most
-        self.columns = Columns(origin_us)
-        self.exact = origin_us > 0
-        self.careful = CarefulReader(buffer, limits, ledger, exact=self.exact, piece=piece)
+        self.columns = Columns()
+        self.exact = False  # times were met that a float cannot hold, or that are text
+        self.careful = CarefulReader(buffer, limits, ledger, piece=piece)
 
     def run(self, first: bool) -> bool:
         """True when the list was closed; the buffer then stands at its `]`."""
@@ -67,16 +67,23 @@ class EventReader:
             return cut, False
         closed = reader.run(at, cut if cut > at else stop, self.most - len(self.columns))
         self.columns.add(reader.events)
+        self.exact |= "ts_type" in self.ledger.counts
         return reader.at, closed
 
     def _fast(self, data: bytes) -> bool:
         """Take a stretch of whole records, if all of them are sound."""
-        events = fast_events(data, self.careful.after is After.START, self.limits, self.exact)
+        first = self.careful.after is After.START
+        events = fast_events(data, first, self.limits, self.exact)
+        if events and not self.exact and beyond_floats(events):
+            self.exact = True
+            events = fast_events(data, first, self.limits, exact=True)
         if events is None or len(events) > self.most - len(self.columns):
             return False
+        texts = exact_times(events) if self.exact else 0
         if not self.columns.add(events, whole=True):
             return False
         self.ledger.seen += len(events)
+        self.ledger.note("ts_type", texts)
         return True
 
 

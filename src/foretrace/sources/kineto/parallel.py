@@ -78,7 +78,6 @@ def read_apart(
     buffer: Buffer,
     limits: Limits,
     ledger: LedgerBuilder,
-    origin_us: int = 0,
     meanwhile: Callable[[], object] = lambda: None,
 ) -> list[Columns]:
     """Let workers decode all but the end of a large file; `buffer` then holds that end.
@@ -89,7 +88,7 @@ def read_apart(
     if stream.likely_size - buffer.offset < WORTHWHILE or workers < 2 or not _may_fork():
         return []
     pieces = Pieces(workers * _PLACES)
-    children = [_start(pieces, limits, origin_us) for _ in range(workers)]
+    children = [_start(pieces, limits) for _ in range(workers)]
     os.close(pieces.work)
     os.close(pieces.freed)
     beside = threading.Thread(target=_quietly, args=(meanwhile,))  # unpacking releases the GIL
@@ -161,7 +160,7 @@ def _may_fork() -> bool:
     )
 
 
-def _start(pieces: Pieces, limits: Limits, origin_us: int) -> tuple[int, IO[bytes]]:
+def _start(pieces: Pieces, limits: Limits) -> tuple[int, IO[bytes]]:
     source, sink = os.pipe()
     pid = os.fork()
     if pid:
@@ -171,13 +170,13 @@ def _start(pieces: Pieces, limits: Limits, origin_us: int) -> tuple[int, IO[byte
     try:
         for unused in (source, pieces.added, pieces.places):
             os.close(unused)
-        _work(pieces, sink, limits, origin_us)
+        _work(pieces, sink, limits)
         status = 0
     finally:
         os._exit(status)
 
 
-def _work(pieces: Pieces, sink: int, limits: Limits, origin_us: int) -> None:
+def _work(pieces: Pieces, sink: int, limits: Limits) -> None:
     """Decode pieces until there are no more, then send what they hold."""
     import gc
 
@@ -186,7 +185,7 @@ def _work(pieces: Pieces, sink: int, limits: Limits, origin_us: int) -> None:
     parts, room = [], limits.events + 1  # one more than allowed says that the limit was met
     for number, buffer in pieces.take():
         ledger = LedgerBuilder()
-        reader = EventReader(buffer, limits, ledger, room, origin_us, piece=True)
+        reader = EventReader(buffer, limits, ledger, room, piece=True)
         try:
             whole = not reader.run(first=number == 0)
         except Undecided:

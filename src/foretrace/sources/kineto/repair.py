@@ -10,13 +10,14 @@ reported; a record that still makes no sense raises `Unrepairable`.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
 from msgspec import Struct
 
 from foretrace.schema.ledger import LedgerBuilder
-from foretrace.sources.kineto.records import ARG_FIELDS, EVENT_KEYS
+from foretrace.sources.kineto.records import ARG_FIELDS, EVENT_KEYS, exact_number
 from foretrace.sources.limits import Limits
 
 _SPACE = re.compile(r"[ \t\r\n]*+")
@@ -81,7 +82,7 @@ class Repaired(Struct, frozen=True):
     oddities: dict[str, int]
 
 
-def repair(record: bytes, limits: Limits, exact: bool = False) -> Repaired:
+def repair(record: bytes, limits: Limits) -> Repaired:
     """The value of `record`.
 
     Tried in turn: every quote ends its string (only numbers and control characters are odd); a
@@ -92,7 +93,7 @@ def repair(record: bytes, limits: Limits, exact: bool = False) -> Repaired:
     for quotes in (None, _NEXT_KNOWN_KEY, NEXT_KEY):
         ledger = LedgerBuilder()
         ledger.merge(first)
-        reader = Reader(text, limits, ledger, quotes, exact)
+        reader = Reader(text, limits, ledger, quotes)
         try:
             value, end = reader.value(0, 0, in_list=False)
             if reader.skip(end) != len(text):
@@ -116,9 +117,9 @@ class Reader:
         limits: Limits,
         ledger: LedgerBuilder,
         quotes: re.Pattern[str] | None,
-        exact: bool = False,
+        decimal: Callable[[str], float | Decimal] = exact_number,
     ) -> None:
-        self.decimal: type[float] | type[Decimal] = Decimal if exact else float
+        self.decimal = decimal
         self.text, self.limits, self.ledger, self.quotes = text, limits, ledger, quotes
         self.requoted = self.mended = self.odd_controls = False
         self.reached = 0  # the furthest place that was looked at

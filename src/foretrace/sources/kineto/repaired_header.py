@@ -55,7 +55,7 @@ class _Entries:
             if self.patience <= 0:
                 break
             scratch = LedgerBuilder()
-            reader = Reader(self.text, self.limits, scratch, quotes)
+            reader = Reader(self.text, self.limits, scratch, quotes, float)
             try:
                 value, end = reader.value(at, 0, in_list=False)
             except Unrepairable:

@@ -7,7 +7,7 @@ import re
 import msgspec
 
 from foretrace.schema.ledger import LedgerBuilder
-from foretrace.sources.kineto.coerce import coerce
+from foretrace.sources.kineto.coerce import coerce, exact_times
 from foretrace.sources.kineto.records import Event, decode_any, decode_any_exact
 from foretrace.sources.kineto.sound import badly_escaped, sound_events
 from foretrace.sources.limits import Limits
@@ -19,8 +19,8 @@ _LONG_NUMBER = re.compile(rb"[:,\[\s]-?\d{19,}+\s*+[,}\]]")  # may not fit 64 bi
 class SingleRecord:
     """Decodes the bytes of one record; what they are does not depend on their neighbours."""
 
-    def __init__(self, limits: Limits, ledger: LedgerBuilder, exact: bool) -> None:
-        self.limits, self.ledger, self.exact = limits, ledger, exact
+    def __init__(self, limits: Limits, ledger: LedgerBuilder) -> None:
+        self.limits, self.ledger = limits, ledger
 
     def sound(self, piece: bytes, *, loosely: bool) -> Event | None:
         """The record, counted as seen; None when it is no sound JSON or exceeds a limit.
@@ -33,19 +33,20 @@ class SingleRecord:
 
     def _typed(self, piece: bytes) -> Event | None:
         """The record as every chunk of sound records is read."""
-        events = sound_events(piece, self.exact)
+        events = sound_events(piece, exact=True)
         if events is None or len(events) != 1 or not events[0].ph:
             return None
         if self._exceeded(piece):
             return None
         if len(piece) > 7 * self.limits.args and self._many(decode_any(piece)):
             return None
+        self.ledger.note("ts_type", exact_times(events))
         return events[0]
 
     def _loose(self, piece: bytes) -> Event | None:
         """A sound record with values of other types than its writer's, or with other keys."""
         try:
-            found = (decode_any_exact if self.exact else decode_any)(piece)
+            found = decode_any_exact(piece)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return None
         # the slow reader counts keys written twice, and drops what is nested too deeply
@@ -75,7 +76,7 @@ class SingleRecord:
 
         if exceeded := self._exceeded(piece):
             raise Unrepairable(exceeded)
-        found = repair(piece, self.limits, self.exact)
+        found = repair(piece, self.limits)
         if not isinstance(found.value, dict) or not found.value:
             raise Unrepairable("ts_missing" if found.value == {} else "event_unparsable")
         self.ledger.seen += 1

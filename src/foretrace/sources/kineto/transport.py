@@ -29,7 +29,7 @@ class DecodedPiece(msgspec.Struct):
 def _arrays(columns: Columns) -> list[array[Any]]:
     """Every array of `columns`, in one fixed order."""
     main: list[array[Any]] = [columns.site, columns.name, columns.ts, columns.dur]
-    main += [columns.correlation, columns.external]
+    main += [columns.correlation, columns.external, columns.exact_event, columns.exact_ns]
     return main + [values for side in columns.sides.values() for values in side.values()]
 
 
@@ -43,14 +43,14 @@ def send(pipe: IO[bytes], part: DecodedPiece) -> None:
     arrays = _arrays(columns)
     sizes = [len(values) * values.itemsize for values in arrays]
     pools = [list(pool) for pool in _pools(columns)]
-    counted = (columns.unfinished, columns.coerced, columns.origin_us)
+    counted = (columns.unfinished, columns.coerced)
     head = msgspec.msgpack.encode((part.number, part.whole, sizes, pools, counted, part.ledger))
     pipe.write(len(head).to_bytes(8, "little") + head)
     for values in arrays:
         pipe.write(values)
 
 
-_Head = tuple[int, bool, list[int], list[list[Any]], tuple[int, int, int], LedgerBuilder]
+_Head = tuple[int, bool, list[int], list[list[Any]], tuple[int, int], LedgerBuilder]
 
 
 def receive(pipe: IO[bytes]) -> DecodedPiece | None:
@@ -60,8 +60,8 @@ def receive(pipe: IO[bytes]) -> DecodedPiece | None:
     if not size or len(head) != size:
         return None
     number, whole, sizes, pools, counted, ledger = msgspec.msgpack.decode(head, type=_Head)
-    columns = Columns(counted[2])
-    columns.unfinished, columns.coerced = counted[:2]
+    columns = Columns()
+    columns.unfinished, columns.coerced = counted
     for values, length in zip(_arrays(columns), sizes, strict=True):
         data = pipe.read(length)
         if len(data) != length:
