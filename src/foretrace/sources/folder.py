@@ -16,11 +16,12 @@ from itertools import islice
 from msgspec import Struct
 
 from foretrace import progress
-from foretrace.errors import TraceError, UsageError
+from foretrace.errors import TraceError, UsageError, printable
 from foretrace.schema.ledger import LedgerBuilder
-from foretrace.sources.bytestream import ZIP, open_stream, open_zip
+from foretrace.sources.bytestream import open_stream
 from foretrace.sources.limits import Limits
 from foretrace.sources.sniff import empty, refuse_no_events, refuse_non_json
+from foretrace.sources.zipped import ZIP, open_zip
 
 _NAMED_LIKE_A_TRACE = r"(?i)\.(?:json|trace|tmp)(?:\.(?:gz|zst|zstd|tmp))?$|\.(?:gz|zst|zstd|zip)$"
 _RECORD = ".run.json"  # what `foretrace run` writes beside a trace
@@ -49,7 +50,7 @@ def resolve(path: str, limits: Limits) -> str:
     if not traces:
         raise nothing_in(path, [str(problem) for _, problem in found.files])
     if len(traces) > 1:
-        listed = "\n  ".join(traces[:64])
+        listed = "\n  ".join(map(printable, traces[:64]))
         overview = f"`foretrace look {shlex.quote(path)}` gives an overview"
         raise UsageError(
             f"{path} contains {len(traces)} traces ({overview}); choose one:\n  {listed}"

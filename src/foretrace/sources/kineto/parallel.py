@@ -21,11 +21,11 @@ from typing import IO
 
 from foretrace.schema.ledger import LedgerBuilder
 from foretrace.sources.bytestream import ByteStream
-from foretrace.sources.compressed import BLOCK
 from foretrace.sources.kineto.columns import Columns
 from foretrace.sources.kineto.events import Buffer, EventReader, last_boundary
 from foretrace.sources.kineto.transport import DecodedPiece, receive, send
 from foretrace.sources.limits import Limits
+from foretrace.sources.packed import BLOCK
 
 WORTHWHILE = 24 << 20  # below this a fork costs about what it saves (measured on two cores)
 PIECE = 4 << 20  # a twentieth of a second of decoding: workers finish together
