@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from foretrace.errors import LimitError, TraceError
 from foretrace.schema.ledger import LedgerBuilder
+from foretrace.sources import budget
 from foretrace.sources.compressed import GZIP, ZSTD, gunzip, unzstd
 from foretrace.sources.limits import Limits, raised_by
 from foretrace.sources.packed import blocks, unreadable
@@ -25,7 +26,7 @@ from foretrace.sources.zipped import ZIP, read_member, unzip
 
 MAX_LAYERS = 2
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-_UNPACKED = 12  # 48 recorded and public traces unpack to 4 to 29 times their size, half to over 13
+UNPACKED = 12  # 48 recorded and public traces unpack to 4 to 29 times their size, half to over 13
 Watch = Callable[[int, int], None]  # bytes read, of how many
 
 
@@ -62,7 +63,7 @@ def open_stream(
         raw = chain((first,), raw)
     plain = _checked(_peel(raw, label, limits, ledger, 0), label, limits)
     start = len(codecs.BOM_UTF8) if first.startswith(codecs.BOM_UTF8) else 0
-    return ByteStream(label, plain, size * (_UNPACKED if _container(first) else 1), start)
+    return ByteStream(label, plain, size * (UNPACKED if _container(first) else 1), start)
 
 
 def _open_regular(path: str) -> IO[bytes]:
@@ -138,4 +139,5 @@ def _checked(blocks: Iterator[bytes], label: str, limits: Limits) -> Iterator[by
         if total > limits.bytes:
             what = f"more than {limits.bytes:,} bytes of JSON"
             raise LimitError("E_TOO_BIG", label, what, offset=total, hint=raised_by("bytes"))
+        budget.took(len(block))
         yield block

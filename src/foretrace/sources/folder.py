@@ -18,6 +18,7 @@ from msgspec import Struct
 from foretrace import progress
 from foretrace.errors import TraceError, UsageError, printable
 from foretrace.schema.ledger import LedgerBuilder
+from foretrace.sources.budget import ceiling
 from foretrace.sources.bytestream import open_stream
 from foretrace.sources.limits import Limits
 from foretrace.sources.sniff import empty, refuse_no_events, refuse_non_json
@@ -143,12 +144,17 @@ def refusal(path: str, limits: Limits) -> TraceError | None:
     """Why a file cannot be a trace, told by its first bytes; None when it looks like one."""
     progress.report(f"finding traces: {path}")
     try:
-        held = _first_bytes(path, limits)
-        if re.search(_TRACE, held):
-            return None
-        refuse_non_json(path, held, limits.depth)
+        with ceiling(path, limits):
+            return _refusal(path, limits)
     except TraceError as problem:
         return problem
+
+
+def _refusal(path: str, limits: Limits) -> TraceError | None:
+    held = _first_bytes(path, limits)
+    if re.search(_TRACE, held):
+        return None
+    refuse_non_json(path, held, limits.depth)
     if not held.strip():
         return empty(path)
     whole = len(held) >= _PEEK or held.rstrip().endswith((b"}", b"]"))

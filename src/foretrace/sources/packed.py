@@ -10,6 +10,7 @@ from typing import IO, Any
 from msgspec import Struct
 
 from foretrace.errors import LimitError, TraceError
+from foretrace.sources import budget
 from foretrace.sources.limits import RATIO_FREE_BYTES, Limits, raised_by
 
 BLOCK = 256 << 10  # packed or not: decoding blocks of 2 MiB took 13% longer (Neoverse-N1)
@@ -20,7 +21,8 @@ def blocks(handle: IO[bytes], label: str) -> Iterator[bytes]:
     """The rest of a file."""
     while True:
         try:
-            block = handle.read(BLOCK)
+            with budget.waiting():
+                block = handle.read(BLOCK)
         except OSError as error:
             raise unreadable(label, error, "copy the file again") from None
         if not block:

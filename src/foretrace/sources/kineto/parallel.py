@@ -20,6 +20,7 @@ from struct import Struct
 from typing import IO
 
 from foretrace.schema.ledger import LedgerBuilder
+from foretrace.sources import budget
 from foretrace.sources.bytestream import ByteStream
 from foretrace.sources.kineto.columns import Columns
 from foretrace.sources.kineto.events import Buffer, EventReader, last_boundary
@@ -169,6 +170,7 @@ def _start(pieces: Pieces, limits: Limits, origin_us: int) -> tuple[int, IO[byte
     try:
         for unused in (source, pieces.added, pieces.places):
             os.close(unused)
+        budget.arm()
         _work(pieces, sink, limits, origin_us)
         status = 0
     finally:
@@ -183,11 +185,12 @@ def _work(pieces: Pieces, sink: int, limits: Limits, origin_us: int) -> None:
     bytes(KEPT_FREE)  # glibc gives no smaller block back to the kernel from now on
     parts, room = [], limits.events + 1  # one more than allowed says that the limit was met
     for number, buffer in pieces.take():
-        ledger = LedgerBuilder()
+        ledger, started = LedgerBuilder(), buffer.offset
         reader = EventReader(buffer, limits, ledger, room, origin_us)
         closed = reader.run(first=number == 0)
         room -= len(reader.columns)
         parts.append(DecodedPiece(number, reader.columns, ledger, closed))
+        budget.took(buffer.offset - started)
     with os.fdopen(sink, "wb") as pipe:
         for part in parts:
             send(pipe, part)
