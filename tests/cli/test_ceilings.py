@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -103,9 +105,35 @@ def test_a_hostile_file_costs_its_own_line(tmp_path: Path, monkeypatch: pytest.M
     assert run("look", str(folder), "--strict", "--no-cache").code == 1
 
 
-def test_a_process_that_dies_costs_its_own_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Killed once beside the others and once by itself, it is left out."""
-    died = reading._ended(str(tmp_path / "t.json"))
-    assert (died.code, "the system ended" in died.text) == ("E_UNREADABLE", True)
+DYING = """
+import os, sys
+from foretrace import opening
+from foretrace.cli import main
+from foretrace.overview import reading
+from foretrace.sources.kineto import parallel
+reading.WORTHWHILE, parallel.cores, load = 0, lambda: 2, opening.load
+def dying(wanted, *rest, **more):
+    if wanted.endswith("hostile.json"):
+        os.abort()
+    return load(wanted, *rest, **more)
+opening.load = dying
+if __name__ == "__main__":
+    sys.exit(main(["look", sys.argv[1], "--json", "--no-cache"]))
+"""
+
+
+def test_a_process_that_dies_costs_its_own_line(tmp_path: Path) -> None:
+    """Polars aborts when it gets no memory; so does the process that reads this trace by itself."""
+    folder, script = tmp_path / "set", tmp_path / "dying.py"
+    folder.mkdir()
+    for name in ("a", "hostile", "z"):
+        (folder / f"{name}.json").write_bytes(gn(3).bytes())
+    script.write_text(DYING)
+    ran = subprocess.run([sys.executable, str(script), str(folder)], capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr[-2000:]
+    answer = json.loads(ran.stdout)
+    assert [os.path.basename(each["trace"]["path"]) for each in answer["traces"]] == [
+        "a.json",
+        "z.json",
+    ]
+    assert [left["code"] for left in answer["left_out"]] == ["E_UNREADABLE"]

@@ -52,7 +52,7 @@ class Ratio:
 
 
 class Feed:
-    """Packed bytes that were not used yet, in `block` from `at` on; more come when asked for."""
+    """Packed bytes that were not used yet, in `block` from `at` on; more come when needed."""
 
     def __init__(self, raw: Iterator[bytes], ratio: Ratio) -> None:
         self.raw, self.ratio, self.block, self.at = raw, ratio, b"", 0
@@ -169,7 +169,7 @@ def inflate(feed: Feed) -> Generator[bytes, None, Inflated]:
 def _until_damage(state: Any, data: bytes | memoryview) -> bytes:
     """What a bite gives before its damage: zlib drops the output of a call that fails.
 
-    Halving what is asked for finds the last byte in 19 calls.
+    Halving the request finds the last byte in 19 calls.
     """
     pieces = []
     for most in (*(BLOCK >> half for half in range(1, BLOCK.bit_length())), 1):
