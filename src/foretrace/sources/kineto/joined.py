@@ -46,6 +46,7 @@ class Joined:
         self._name_ranks(list(names), name)
         self._site_columns(list(sites), site)
         self.unfinished = sum(part.unfinished for part in parts)
+        self.lanes = len(self.tracks) + _streams([part.sides["gpu"] for part in parts])
 
     def _exact_times(self, parts: list[Columns]) -> None:
         starts = np.cumsum([0, *map(len, parts)]).tolist()
@@ -112,6 +113,12 @@ class Joined:
             if other_pid == pid and (other, what) in found:
                 return found[(other, what)]
         return None
+
+
+def _streams(sides: list[Any]) -> int:
+    """At most how many streams of all devices the GPU events state."""
+    stated = [joined_arrays([side[name] for side in sides]) for name in ("device", "stream")]
+    return min(len(stated[0]), len(np.unique(stated[0])) * len(np.unique(stated[1])))
 
 
 def _namespaces(tracks: list[tuple[Any, Any]]) -> tuple[tuple[str, ...], Narrow]:

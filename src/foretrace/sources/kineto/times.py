@@ -25,6 +25,7 @@ from foretrace.sources.kineto.window import outliers
 
 BASE = "baseTimeNanoseconds"
 _UNUSABLE_BASE = f"{BASE} is unusable: times are relative, ranks cannot be aligned"
+_LAST_BASE = 4 * 10**18  # the year 2096: a base and a time of ten years fit 62 bits
 _EPOCH_US = 10**14  # later than 1973: a time this large counts from 1970
 # which range is outside when two start and end together
 _OUTER = ("user_annotation", "python_function", "cpu_op", "cuda_runtime", "cuda_driver")
@@ -73,7 +74,7 @@ def _base(header: dict[str, Any]) -> int | None:
     value = header.get(BASE)
     if isinstance(value, str):
         value = whole(value)
-    return value if isinstance(value, int) and 0 <= value < 1 << 62 else None
+    return value if isinstance(value, int) and 0 <= value < _LAST_BASE else None
 
 
 class EventTimes:
@@ -88,7 +89,7 @@ class EventTimes:
         typical = float(np.median(positive)) if positive.size else 0.0
         stamped = ~((ts == 0) & ((clock.base_ns is not None) or typical > 1e12) & ranged)
         missing = np.isnan(ts)
-        inside = (ts >= 0) & (ts < LAST_US) | missing
+        inside = (ts >= 0) & (ts < LAST_US - clock.offset_ns / 1000) | missing
         sane = ~(np.abs(dur) >= LAST_US)
         ledger.note("ts_missing", int((ranged & missing).sum()))
         ledger.note("gpu_no_timestamp", int((gpu & ~stamped).sum()))
