@@ -132,11 +132,11 @@ def faults(sound: Sound, edit: Edit, sizes: Iterable[int] = ()) -> list[str]:
 
 
 def may_refuse(sound: Sound, edit: Edit) -> bool:
-    """Nothing is left to tell a trace by: no record, or not its first byte, or not the key and
+    """Nothing is left to tell a trace by: no record, or not its first bytes, or not the key and
     bracket of its events.
     """
     first = len(sound.data) - len(sound.data.lstrip())
-    if edit.start <= first or all(map(edit.touches, sound.scan.records)):
+    if edit.start <= first + 1 or all(map(edit.touches, sound.scan.records)):
         return True
     return edit.end >= sound.key_start and edit.start <= sound.scan.opens
 
