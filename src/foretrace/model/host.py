@@ -15,7 +15,7 @@ from foretrace.schema.gaps import Narrow, filled
 from foretrace.schema.ledger import LedgerBuilder
 from foretrace.schema.tables import KIND, KINDS, Tables
 
-STEP_NAME = re.compile(r"Profile[r]?Step\s*#\s*(\d+)")
+STEP_NAME = re.compile(r"Profile[r]?Step\s*#\s*([0-9]{1,18})")  # 19 digits may exceed 64 bits
 CALL_KINDS = ("cuda_runtime", "cuda_driver")
 HOST_KINDS = ("cpu_op", "user_annotation", "python_function", *CALL_KINDS, "other")
 
@@ -36,6 +36,7 @@ class Host:
         self.kind: Narrow = events["kind_id"].to_numpy()
         self.name: Narrow = events["name_id"].to_numpy()
         self.track: Narrow = events["track"].to_numpy()
+        self._pids: list[str] = tables["tracks"]["pid"].to_list()
         self.namespace: Narrow = events["namespace"].to_numpy()
         self.timed: Bools = events["ts_ns"].is_not_null().to_numpy()
         self.lasting: Bools = events["dur_ns"].is_not_null().to_numpy()
@@ -69,6 +70,12 @@ class Host:
         """Which events have a name that passes `test`, tested once per distinct name."""
         passed: Bools = np.array([bool(test(name)) for name in self.names], np.bool_)
         return passed[self.name] if self.count else np.zeros(0, np.bool_)
+
+    @cached_property
+    def process(self) -> Narrow:
+        """A number for each process; that of a GPU event is its device's."""
+        number = {pid: at for at, pid in enumerate(sorted(set(self._pids)))}
+        return np.array([number[pid] for pid in self._pids], np.int32)[self.track]
 
     @cached_property
     def is_call(self) -> Bools:

@@ -12,7 +12,7 @@ and the first goes to one cause, the first that fits:
 
     sync      the host was waiting for the GPU when it ran dry, or for most of the time until the
               next launch: nothing could be launched until the wait was over
-    unknown   the launch of the next work is not in the trace
+    unknown   the launch of the next work is not in the trace, or its clock is another
     capture   the host was capturing a CUDA graph: what is launched then runs nothing
     profiler  for most of the time until the next launch the profiler was at work on itself (buffer
               requests, lazy loading)
@@ -170,9 +170,16 @@ def find(trace: Trace) -> Idle:
 
 
 def windows_of(trace: Trace, span: Span) -> list[tuple[int, int, int]]:
-    """The window of a step or call on each device that it uses."""
+    """The window of a step or call on each device that it uses.
+
+    Where host and GPU have different clocks, it is the time of the GPU work.
+    """
     gpu = trace.gpu
     mine = span.work[gpu.usable[span.work]]
+    if not gpu.aligned:
+        numbers = gpu.device_number[mine]
+        rows = [(device, mine[numbers == device]) for device in np.unique(numbers).tolist()]
+        return [(at, int(gpu.start[row].min()), int(gpu.end[row].max())) for at, row in rows]
     begin, end = trace.spans.window(span)
     one = len(trace.busy) == 1  # nearly always, and a step has thousands of rows
     used = [0] * bool(len(mine)) if one else np.unique(gpu.device_number[mine]).tolist()
@@ -203,7 +210,7 @@ def _limits(trace: Trace) -> tuple[int, int]:
     """From the first step, or else the first host event, to the end of the last."""
     host = trace.host
     rows = np.flatnonzero(host.lasting & host.is_kind(*HOST_KINDS))
-    if not len(rows):
+    if not len(rows) or not trace.gpu.aligned:
         return np.iinfo(np.int64).max, np.iinfo(np.int64).min
     begins = [span.start_ns for span in trace.spans.steps] or [int(host.start[rows].min())]
     return min(begins), int(host.end[rows].max())
@@ -214,7 +221,7 @@ def _split(trace: Trace, doing: HostTime, gaps: Idle) -> Idle:
     if not len(gaps.start):
         return gaps
     host, launch = trace.host, trace.gpu.launch[np.maximum(gaps.then, 0)]
-    known = (gaps.then >= 0) & (launch >= 0)
+    known = (gaps.then >= 0) & (launch >= 0) & trace.gpu.aligned
     call = np.maximum(launch, 0)
     launched = np.where(known, host.start[call], gaps.end)
     waiting = host.is_wait[call]
@@ -254,10 +261,10 @@ def _causes(trace: Trace, doing: HostTime, gaps: Idle, known: Bools, until: Ints
 
 
 def _host_time(trace: Trace) -> HostTime:
-    host = trace.host
+    host, aligned = trace.host, trace.gpu.aligned
 
     def covered(chosen: Bools) -> Covered:
-        rows = chosen & host.lasting
+        rows = chosen & host.lasting & aligned  # by another clock, it says nothing about a gap
         return Covered(host.start[rows], host.end[rows])
 
     return HostTime(

@@ -7,6 +7,21 @@ import numpy as np
 from foretrace.schema.gaps import Bools as Bools
 from foretrace.schema.gaps import Floats as Floats
 from foretrace.schema.gaps import Ints as Ints
+from foretrace.schema.gaps import Narrow
+
+_MOST = 1 << 62  # beyond this a sum of two numbers leaves 64 bits
+
+
+def numbered(*columns: Narrow) -> Ints:
+    """A small number for each distinct combination of values."""
+    combined, size = np.zeros(len(columns[0]), np.int64), 1
+    for values in columns:
+        distinct, number = np.unique(values, return_inverse=True)
+        if size * len(distinct) > _MOST:
+            combined, size = np.unique(combined, return_inverse=True)[1].reshape(-1), len(combined)
+        combined = combined * max(len(distinct), 1) + number.reshape(-1)
+        size *= max(len(distinct), 1)
+    return np.unique(combined, return_inverse=True)[1].reshape(-1)
 
 
 def union_length(start: Ints, end: Ints) -> int:

@@ -16,8 +16,7 @@ import polars as pl
 from foretrace import families
 from foretrace.model import costs, roofs
 from foretrace.model.arguments import distinct_lists
-from foretrace.model.gpu import numbered
-from foretrace.model.intervals import Ints
+from foretrace.model.intervals import Ints, numbered
 from foretrace.model.work import work_table
 
 if TYPE_CHECKING:

@@ -1,8 +1,8 @@
 """Steps and regions: stretches of host time, and the GPU work that was launched inside them.
 
 A step is a `ProfilerStep#N` range, a region any other `record_function` range. GPU work belongs to
-the stretch whose CPU range contains its launch, on whatever thread that launch was made: autograd
-launches from a thread of its own.
+the stretch whose CPU range contains its launch, on whatever thread of the process that launch was
+made: autograd launches from a thread of its own.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class Spans:
         self.host, self.gpu = host, gpu
         self._work = gpu.launch_order[gpu.launch[gpu.launch_order] >= 0]
         self._launched = gpu.launched[self._work]
-        self._space = gpu.device_space[self._work]
-        self._merged = bool(len(self._space)) and bool(host.namespace.max() > 0)
+        self._process = host.process[gpu.launch[self._work]]
+        self._several = len(np.unique(self._process)) > 1
         self.steps = self._spans(np.flatnonzero(host.is_step))
         self.regions = self._spans(np.flatnonzero(host.is_region))
 
@@ -59,7 +59,8 @@ class Spans:
 
     def _within(self, low: int, high: int, event: int) -> Ints:
         rows = self._work[low:high]
-        return rows[self._space[low:high] == self.host.namespace[event]] if self._merged else rows
+        mine = self.host.process[event]
+        return rows[self._process[low:high] == mine] if self._several else rows
 
     def window(self, span: Span) -> tuple[int, int]:
         """The time that a step or call takes.

@@ -8,9 +8,8 @@ import numpy as np
 
 from foretrace import families
 from foretrace.model import paths
-from foretrace.model.gpu import numbered
 from foretrace.model.groups._group import GpuWork
-from foretrace.model.intervals import Bools, Ints
+from foretrace.model.intervals import Bools, Ints, numbered
 from foretrace.model.modules import class_of
 
 if TYPE_CHECKING:

@@ -40,11 +40,21 @@ class Joined:
         site = _renumbered([part.site for part in parts], site_maps)
         self.ts: Floats = joined_arrays([part.ts for part in parts], np.float64)
         self.dur: Floats = joined_arrays([part.dur for part in parts], np.float64)
+        self._exact_times(parts)
         self.correlation: Ints = joined_arrays([part.correlation for part in parts])
         self.external: Ints = joined_arrays([part.external for part in parts])
         self._name_ranks(list(names), name)
         self._site_columns(list(sites), site)
         self.unfinished = sum(part.unfinished for part in parts)
+        self.lanes = len(self.tracks) + _streams([part.sides["gpu"] for part in parts])
+
+    def _exact_times(self, parts: list[Columns]) -> None:
+        starts = np.cumsum([0, *map(len, parts)]).tolist()
+        events = [as_numpy(part.exact_event, np.int64) for part in parts]
+        self.exact_event: Ints = np.concatenate(
+            [mine + start for mine, start in zip(events, starts, strict=False)]
+        )
+        self.exact_ns: Ints = joined_arrays([part.exact_ns for part in parts])
 
     def forget_times(self) -> None:
         """Free the times as written, once they are nanoseconds: millions of events take room."""
@@ -103,6 +113,12 @@ class Joined:
             if other_pid == pid and (other, what) in found:
                 return found[(other, what)]
         return None
+
+
+def _streams(sides: list[Any]) -> int:
+    """At most how many streams of all devices the GPU events state."""
+    stated = [joined_arrays([side[name] for side in sides]) for name in ("device", "stream")]
+    return min(len(stated[0]), len(np.unique(stated[0])) * len(np.unique(stated[1])))
 
 
 def _namespaces(tracks: list[tuple[Any, Any]]) -> tuple[tuple[str, ...], Narrow]:
