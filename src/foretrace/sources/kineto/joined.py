@@ -117,9 +117,9 @@ class Joined:
                     found[(int(self.track[row]), self.names[self.name[row]])] = json_text(text)
             base += len(part)
         labels: dict[tuple[Any, ...], str] = {}
-        for (track, what), said in sorted(found.items()):
+        for (track, what), stated in sorted(found.items()):
             pid, tid = self.tracks[track]
-            labels.setdefault((pid, what) if what in _PROCESS else (pid, tid, what), said)
+            labels.setdefault((pid, what) if what in _PROCESS else (pid, tid, what), stated)
         return labels
 
     def track_frame(self) -> pl.DataFrame:
