@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import os
 import random
 import zipfile
 from collections import Counter
@@ -23,6 +22,7 @@ import reference_reader
 from corpus.build import LAYOUTS, gz
 from corpus.damage import BLOCKS, BYTES, Edit
 from corpus.mutations import mutated, written
+from corpus.places import DEEP
 from corpus.reading import DUR, TS, Answer, Row, WholeLedger, answer, read
 from foretrace.errors import TraceError, UsageError
 from foretrace.guess import guess_files
@@ -33,7 +33,6 @@ from foretrace.sources.kineto.document import read_document
 from foretrace.sources.limits import Limits
 from sources.conservation import REFUSED, Sound, difference, differing, faults, known, unlike
 
-DEEP = bool(os.environ.get("FORETRACE_DEEP"))
 PARTS = 10  # so that two workers share them
 TIMES = 30 if DEEP else 1
 KINDS = list((BYTES | BLOCKS).values())
