@@ -22,6 +22,7 @@ GPU_WORK = tuple(KIND[name] for name in WORK_KINDS)
 _NO_RANGE = ("instant", "memory", "flow", "metadata", "counter", "end", "unknown")
 RANGES = tuple(KIND[name] for name in KINDS if name not in _NO_RANGE)
 _MERGED_PID = re.compile(r"^\[([^\]]+)\]")
+_PROCESS = ("process_name", "process_labels")
 NO_NAME, EMPTY_NAME = "(no name)", "(empty)"
 
 
@@ -83,26 +84,27 @@ class Joined:
                     row = base + event
                     found[(int(self.track[row]), self.names[self.name[row]])] = json_text(text)
             base += len(part)
+        processes, labels = (self._of_pids(found, what) for what in _PROCESS)
         rows = [
             (
                 at,
                 *("" if part is None else str(part) for part in track),
-                self._label(found, at, "process_name"),
+                processes.get(track[0]),
                 found.get((at, "thread_name")),
-                self._label(found, at, "process_labels"),
+                labels.get(track[0]),
             )
             for at, track in enumerate(self.tracks)
         ]
         texts_of = dict.fromkeys(("pid", "tid", "process", "thread", "labels"), pl.String)
         return pl.DataFrame(rows, {"id": pl.Int64, **texts_of}, orient="row")
 
-    def _label(self, found: dict[tuple[int, str], str], track: int, what: str) -> str | None:
-        """A process label stands on any track of that process."""
-        pid = self.tracks[track][0]
-        for other, (other_pid, _) in enumerate(self.tracks):
-            if other_pid == pid and (other, what) in found:
-                return found[(other, what)]
-        return None
+    def _of_pids(self, found: dict[tuple[int, str], str], what: str) -> dict[Any, str]:
+        """A process label stands on any track of that process; that of the first track counts."""
+        labels: dict[Any, str] = {}
+        for track, (pid, _) in enumerate(self.tracks):
+            if (track, what) in found:
+                labels.setdefault(pid, found[(track, what)])
+        return labels
 
 
 def _namespaces(tracks: list[tuple[Any, Any]]) -> tuple[tuple[str, ...], Narrow]:
