@@ -13,6 +13,7 @@ from foretrace.model.covered import Covered
 from foretrace.model.intervals import Bools, Ints
 from foretrace.model.paths import Paths
 from foretrace.schema.gaps import Narrow, filled
+from foretrace.schema.kernel import NAME_LIMIT
 from foretrace.schema.ledger import LedgerBuilder
 from foretrace.schema.tables import KIND, KINDS, Tables
 
@@ -68,7 +69,7 @@ class Host:
 
     def named(self, test: Callable[[str], object]) -> Bools:
         """Which events have a name that passes `test`, tested once per distinct name."""
-        passed: Bools = np.array([bool(test(name)) for name in self.names], np.bool_)
+        passed: Bools = np.array([bool(test(name[:NAME_LIMIT])) for name in self.names], np.bool_)
         return passed[self.name] if self.count else np.zeros(0, np.bool_)
 
     @cached_property

@@ -25,7 +25,7 @@ MINOR = 0.02  # of the time of a bound: cases below do not widen its range
 _ROOFS = {"compute": "compute", "memory": "HBM"}
 _COUNTED = {"last wave": "last wave partly full", "only ": "short kernels"}
 _UNSURE = re.compile(r"(?:about|at least) (?=\d|under)")
-_BLOCKS = re.compile(r"([\d,]+) blocks? on (\d+) SMs")
+_BLOCKS = re.compile(r"(?<![\d,])([\d,]+) blocks? on (\d+) SMs")
 
 
 def limited_by(work: GroupWork) -> str:
