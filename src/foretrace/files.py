@@ -19,6 +19,28 @@ ABANDONED_S = 600  # far longer than a draft takes; its process may run on anoth
 
 
 @contextmanager
+def scratch(parent: Path | None = None) -> Iterator[Path]:
+    """A folder of one's own in `parent`, else where temporary files go; at the end it is gone."""
+    import shutil
+
+    if parent is None:
+        import tempfile  # brings random and hashlib
+
+        parent = Path(tempfile.gettempdir())
+    # its name is known before it is there: an interrupt in between leaves nothing behind
+    folder = parent / f"{DRAFT}{os.getpid()}-{os.urandom(8).hex()}"
+    try:
+        folder.mkdir(0o700)
+        yield folder
+    finally:
+        try:
+            shutil.rmtree(folder, ignore_errors=True)
+        finally:
+            if folder.exists():  # interrupted, or a failure that passes
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
 def replacing(target: Path) -> Iterator[Path]:
     """A path to write to; it takes the place of `target` when the block ends without an error.
 
@@ -26,23 +48,19 @@ def replacing(target: Path) -> Iterator[Path]:
     and the last step is a rename within one file system. A file that is replaced passes its
     permissions on. The folder of the target must exist.
     """
-    # the name is known before the folder is there: an interrupt in between leaves nothing behind
-    private = target.parent / f"{DRAFT}{os.getpid()}-{os.urandom(8).hex()}"
-    draft = private / target.name
     try:
         mode = _mode(target)
-        private.mkdir(0o700)
-        yield draft
-        if mode is not None and mode != _mode(draft):
-            draft.chmod(mode)
-        os.replace(draft, target)
+        with scratch(target.parent) as folder:
+            draft = folder / target.name
+            yield draft
+            if mode is not None and mode != _mode(draft):
+                draft.chmod(mode)
+            os.replace(draft, target)
     except OSError as problem:
         # a write has no file name, and the name of a draft says nothing to a person
-        if problem.filename is None or os.fspath(private) in os.fsdecode(problem.filename):
+        if problem.filename is None or DRAFT in os.fsdecode(problem.filename):
             problem.filename, problem.filename2 = os.fspath(target), None
         raise
-    finally:
-        _remove(private, draft)
 
 
 def _mode(target: Path) -> int | None:
@@ -56,19 +74,6 @@ def _mode(target: Path) -> int | None:
     if not stat.S_ISREG(kind):
         raise FileExistsError(errno.EEXIST, "Not a plain file", os.fspath(target))
     return None if target.is_symlink() else stat.S_IMODE(kind)
-
-
-def _remove(private: Path, draft: Path) -> None:
-    """Delete a draft, and do not let an interrupt or a passing failure stop that."""
-    try:
-        draft.unlink(missing_ok=True)
-        private.rmdir()
-    except BaseException as problem:
-        with suppress(OSError):
-            draft.unlink(missing_ok=True)
-            private.rmdir()
-        if not isinstance(problem, OSError):
-            raise
 
 
 def clear_abandoned(folder: Path) -> None:
