@@ -47,8 +47,7 @@ def key_of(path: str, *, if_kept: bool = False) -> str | None:
     stamp = stamp_of(path)
     if stamp is None:
         return None
-    size = entries.named("size", FORMAT, stamp.partition("-")[0])
-    if if_kept and not entries.exists(size):
+    if if_kept and entries.read(_size(stamp)) is None:
         return None
     memo = entries.named("key", FORMAT, stamp)
     known = entries.read(memo)
@@ -57,8 +56,12 @@ def key_of(path: str, *, if_kept: bool = False) -> str | None:
     key = _hash(path)
     if key is not None:
         entries.write(memo, [key.encode()])
-        entries.write(size, [])
     return key
+
+
+def _size(stamp: str) -> str:
+    """The entry that says that something of a file of this size was kept."""
+    return entries.named("size", FORMAT, stamp.partition("-")[0])
 
 
 def _hash(path: str) -> str | None:
@@ -115,8 +118,9 @@ def _unpacked(content: memoryview) -> Tables:
 def save(path: str, stamp: str | None, tables: Tables) -> None:
     """Keep the tables of `path` as it was at `stamp`. Failing to write is no error."""
     key = key_of(path)
-    if key is not None and stamp_of(path) == stamp:
+    if key is not None and stamp is not None and stamp_of(path) == stamp:
         entries.write(entries.named("tables", key), _packed(tables))
+        entries.write(_size(stamp), [])
 
 
 def _packed(tables: Tables) -> Iterator[bytes]:
@@ -158,5 +162,6 @@ def load_document(path: str, what: str) -> bytes | None:
 def save_document(path: str, stamp: str | None, what: str, content: Callable[[], bytes]) -> None:
     """Keep a finished document of `path` as it was at `stamp`; `content` is called only then."""
     key = key_of(path)
-    if key is not None and stamp_of(path) == stamp:
+    if key is not None and stamp is not None and stamp_of(path) == stamp:
         entries.write(entries.named("document", key, what), [content()])
+        entries.write(_size(stamp), [])

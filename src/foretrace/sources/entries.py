@@ -45,12 +45,6 @@ def named(kind: str, *parts: object) -> str:
     return f"{sha256(text.encode()).hexdigest()}.{kind}"
 
 
-def exists(name: str) -> bool:
-    """Whether there is such an entry; `read` says whether it is sound."""
-    place = _place()
-    return place is not None and os.path.lexists(place / name)
-
-
 def read(name: str) -> memoryview | None:
     """The content of an entry; None where there is none that can be trusted."""
     from hashlib import sha256
