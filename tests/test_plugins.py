@@ -234,3 +234,25 @@ def test_a_place_that_cannot_be_read_is_passed_over(monkeypatch: pytest.MonkeyPa
     plugins._any_is_declared.cache_clear()
     plugins._any_is_declared()
     plugins._any_is_declared.cache_clear()
+
+
+def test_processes_repeat_no_line(tmp_path: Path) -> None:
+    """A folder of large traces is read by several processes; a broken plugin still costs a line."""
+    for name in "ab":
+        (tmp_path / f"{name}.json.gz").write_bytes(Path(MLP).read_bytes())
+    site = tmp_path / "site"
+    for name, text in (FILES | {"frobnicator.py": "import no_such_module"}).items():
+        (site / name).parent.mkdir(parents=True, exist_ok=True)
+        (site / name).write_text(text)
+    path = os.pathsep.join([str(site), os.environ.get("PYTHONPATH", "")])
+    code = (
+        "import sys; from foretrace.overview import reading; reading.WORTHWHILE = 0;"
+        "from foretrace.cli import main;"
+        f"sys.exit(main(['look', {str(tmp_path)!r}, '--no-cache']))"
+    )
+    script = tmp_path / "script.py"
+    script.write_text(f"if __name__ == '__main__':\n    exec({code!r})")
+    env = {**os.environ, "PYTHONPATH": path}
+    done = subprocess.run([sys.executable, script], env=env, capture_output=True, text=True)
+    assert done.returncode == 0
+    assert done.stderr.count("the plugin frob") == 1, done.stderr

@@ -10,6 +10,16 @@ from foretrace import progress
 _said: set[str] = set()
 
 
+def said() -> frozenset[str]:
+    """What was said, for `leave_out` in another process."""
+    return frozenset(_said)
+
+
+def leave_out(texts: frozenset[str]) -> None:
+    """Do not say these: the process that started this one has."""
+    _said.update(texts)
+
+
 def warn(text: str) -> None:
     """Say it once in this process, on one line."""
     if text in _said:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 # whoever runs these says which one failed
-_REPORTED = frozenset({"foretrace.analyses", "foretrace.guesses", "foretrace.rungs"})
+_REPORTED = frozenset({"analyses", "guesses", "rungs"})
 # what a field of a declaration must be at least, by its annotation
 _FIELDS: dict[Any, Any] = {
     str: str,
@@ -68,6 +68,11 @@ def entries(kind: type[T], group: str) -> list[T]:
     return [thing for thing in found if thing is not None]
 
 
+def installed() -> bool:
+    """Whether another package brings anything."""
+    return bool(_entry_points())
+
+
 def _brought(entry: EntryPoint, kind: type[T]) -> T | None:
     try:
         thing = entry.load()
@@ -79,7 +84,7 @@ def _brought(entry: EntryPoint, kind: type[T]) -> T | None:
     except BaseException as problem:  # noqa: BLE001 - a module may even end the program
         warn(f"the plugin {_described(entry)} is skipped: {_reason(problem)}")
         return None
-    return thing if entry.group in _REPORTED else _guarded(thing, entry)
+    return thing if entry.group.removeprefix("foretrace.") in _REPORTED else _guarded(thing, entry)
 
 
 def _check_fields(thing: object) -> None:

@@ -16,7 +16,7 @@ from zlib import crc32
 
 import msgspec
 
-from foretrace import opening, progress
+from foretrace import notices, opening, plugins, progress
 from foretrace.errors import TraceError
 from foretrace.overview.page import Overview
 from foretrace.schema.documents.sets import LeftOut
@@ -130,7 +130,10 @@ def _in_processes(
     from concurrent.futures.process import BrokenProcessPool
 
     others = set(multiprocessing.active_children())
-    pool = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"))
+    if plugins.installed():
+        _import_all()  # says which ones are skipped: here, and not in every process
+    spawn = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(workers, spawn, notices.leave_out, (notices.said(),))
     try:
         with _interrupts_held():
             waiting = [pool.submit(one, path, limits, cache) for path in paths]
