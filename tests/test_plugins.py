@@ -1,14 +1,27 @@
-"""An installed package adds a kernel family by an entry point alone."""
+"""An installed package adds a kernel family by an entry point alone; a broken one costs a line."""
 
 from __future__ import annotations
 
+import itertools
+import json
 import os
 import subprocess
 import sys
 import zipfile
+from collections.abc import Callable, Iterator, Sequence
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
+
+from foretrace import analyses, devices, families, notices, plugins, recordings
+from foretrace.cli import main
+from foretrace.guess import kinds, marking, reasons
+from foretrace.ladder import rungs
+from foretrace.model import costs, groups
+
+MLP = str(recordings.traces()["mlp_eager"])
+NUMBERS = itertools.count()  # a module is imported once
 
 FAMILY = """
 from foretrace.schema.kernel import Family, KernelId
@@ -56,3 +69,190 @@ def test_a_package_brings_a_family(tmp_path: Path, packed: bool) -> None:
 def test_metadata_that_cannot_be_read_is_passed_over(tmp_path: Path) -> None:
     (tmp_path / "odd-1.0.dist-info" / "entry_points.txt").mkdir(parents=True)
     assert family_of("frob_256x128", tmp_path) != "frobnicator"
+
+
+GROUPS: dict[str, Callable[[], Sequence[object]]] = {
+    "families": families.every,
+    "devices": devices.every,
+    "costs": costs.kinds,
+    "analyses": analyses.rules,
+    "groups": groups.every,
+    "guesses": kinds.every,
+    "reasons": reasons.every,
+    "rungs": rungs,
+}
+CACHES = (
+    families.every, families.decode, devices.every, costs.kinds, costs._price, costs._prices,
+    costs._shares, analyses.rules, groups.every, kinds.every, marking._patterns, reasons.every,
+)  # fmt: skip
+
+
+@pytest.fixture
+def install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callable[..., None]]:
+    """Declare entry points of a module with that source, in this process."""
+
+    def installed(source: str, *groups: str, name: str = "THING") -> None:
+        module = f"plugin_{next(NUMBERS)}"
+        (tmp_path / f"{module}.py").write_text(source)
+        declared = tuple(
+            EntryPoint("frob", f"{module}:{name}", f"foretrace.{group}") for group in groups
+        )
+        monkeypatch.setattr(plugins, "_entry_points", lambda: declared)
+        for each in CACHES:
+            each.cache_clear()
+
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(notices, "_said", set())
+    yield installed
+    monkeypatch.undo()
+    for each in CACHES:
+        each.cache_clear()
+
+
+BROKEN = {
+    "ImportError": "import no_such_module",
+    "SyntaxError": "def",
+    "SystemExit": "raise SystemExit(3)",
+    "RuntimeError": "raise RuntimeError('two\\nlines \\x1b[31m')",
+    "AttributeError": "OTHER = 3",
+    "TypeError": "THING = 3",
+    "BaseException": "raise BaseException",
+    "UnicodeDecodeError": "b'\\xff'.decode()",
+}
+
+
+@pytest.mark.parametrize("problem", BROKEN)
+def test_a_broken_entry_point_is_named_and_skipped(
+    problem: str, install: Callable[..., None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A broken entry point broke every command and was called our bug."""
+    sound = {group: len(found()) for group, found in GROUPS.items()}
+    install(BROKEN[problem], *GROUPS)
+    for group, found in GROUPS.items():
+        capsys.readouterr()
+        assert len(found()) == sound[group]
+        said = capsys.readouterr().err
+        assert said.startswith("foretrace: warning: the plugin frob (plugin_")
+        assert f"foretrace.{group}) is skipped: " in said
+        assert said.count("\n") == 1
+        assert "\x1b" not in said
+
+
+def test_every_command_answers_with_broken_plugins(
+    install: Callable[..., None], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """105 of 343 runs ended with a broken plugin; the answers are those without it."""
+    commands = [
+        ["look", MLP, "--json"],
+        ["look", MLP, "--all"],
+        ["check", MLP, "-g", "kernels == 5", "-g", "in mlp_fwd: 3 gemm"],
+        ["compare", MLP, MLP],
+        ["guess", "--from", MLP],
+        ["sql", MLP, "select name, role, flops from kernels"],
+        ["name", "gemm_kernel"],
+        ["run", "--help"],
+        ["ladder", "--recorded", "h200", "--only", "mlp"],
+        ["docs"],
+        ["schema", "look"],
+        ["share", MLP, "--to", str(tmp_path / "shared")],
+    ]
+    install("", name="NONE")
+    sound = [(main([*each]), capsys.readouterr().out) for each in commands]
+    install("raise SystemExit(9)", *GROUPS)
+    for each, (code, out) in zip(commands, sound, strict=True):
+        assert main([*each]) == code
+        shown = capsys.readouterr()
+        assert shown.out.replace(" (was there)", "") == out
+        assert "bug" not in shown.err
+
+
+AT_WORK = {
+    "families": "from foretrace.schema.kernel import Family\nTHING = Family('frob', fail, 0)",
+    "groups": "from foretrace.model.groups import WorkGroup\nTHING = WorkGroup('frob', 0, fail)",
+    "costs": "from foretrace.model.costs import CostKind\nTHING = CostKind({'aten::*': fail, 'aten::mm': fail, 'aten::mul': fail}, {'aten::*': fail})",
+    "analyses": "from foretrace.schema.finding import Rule\nTHING = Rule('frob', 'frobs', fail)",
+    "reasons": "from foretrace.guess.reasons import Reason\nTHING = Reason('frob', fail, '', '', '')",
+}
+
+
+@pytest.mark.parametrize("group", AT_WORK)
+@pytest.mark.parametrize("problem", ["ValueError('no')", "SystemExit(3)", ""])
+def test_a_plugin_that_fails_at_work_is_named(
+    problem: str, group: str, install: Callable[..., None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is skipped, the rest of the answer stands."""
+    works = f"raise {problem}" if problem else "return 3j"
+    install(f"def fail(*given):\n    {works}\n{AT_WORK[group]}", group)
+    command = ["check", MLP, "-g", "kernels == 4"] if group == "reasons" else ["look", MLP]
+    assert main([*command, "--no-cache", "--json"]) == (1 if group == "reasons" else 0)
+    shown = capsys.readouterr()
+    document = json.loads(shown.out)
+    if group == "analyses":  # a rule that crashes is part of the answer
+        states = {each["rule"]: each["state"] for each in document["findings"]}
+        assert states["frob"] == "crashed"
+        return
+    assert f"foretrace.{group}) failed: {problem.partition('(')[0] or 'TypeError'}: " in shown.err
+    assert shown.err.count("\n") == 1
+
+
+def test_a_kind_of_prediction_that_fails_hides_no_other(
+    install: Callable[..., None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = (
+        "from foretrace.guess.kinds import GuessKind\n"
+        "def fail(*given):\n    raise ValueError('no')\n"
+        "THING = GuessKind('frob', 0, ('frobs',), fail)"
+    )
+    install(source, "guesses")
+    assert main(["check", MLP, "-g", "frobs", "-g", "kernels == 15", "--json"]) == 2
+    first, second = json.loads(capsys.readouterr().out)["guesses"]
+    assert (first["verdict"], second["verdict"]) == ("error", "hit")
+    assert "frob failed: ValueError: no" in first["why"]
+
+
+@pytest.mark.parametrize(
+    "thing",
+    [
+        "Family(3, str)",
+        "Family('frob', 3)",
+        "Family('frob', str, None)",
+    ],
+)
+def test_a_declaration_that_cannot_be_used_is_skipped(
+    thing: str, install: Callable[..., None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    install(f"from foretrace.schema.kernel import Family\nTHING = {thing}", "families")
+    assert len(families.every()) > 20
+    assert "is skipped: TypeError: " in capsys.readouterr().err
+
+
+def test_a_place_that_cannot_be_read_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(self: Path) -> bool:
+        raise PermissionError(13, "Permission denied", str(self))
+
+    monkeypatch.setattr(Path, "is_file", refused)
+    plugins._any_is_declared.cache_clear()
+    plugins._any_is_declared()
+    plugins._any_is_declared.cache_clear()
+
+
+def test_processes_repeat_no_line(tmp_path: Path) -> None:
+    """A folder of large traces is read by several processes; a broken plugin still costs a line."""
+    for name in "ab":
+        (tmp_path / f"{name}.json.gz").write_bytes(Path(MLP).read_bytes())
+    site = tmp_path / "site"
+    for name, text in (FILES | {"frobnicator.py": "import no_such_module"}).items():
+        (site / name).parent.mkdir(parents=True, exist_ok=True)
+        (site / name).write_text(text)
+    path = os.pathsep.join([str(site), os.environ.get("PYTHONPATH", "")])
+    code = (
+        "import sys; from foretrace.overview import reading; reading.WORTHWHILE = 0;"
+        "from foretrace.cli import main;"
+        f"sys.exit(main(['look', {str(tmp_path)!r}, '--no-cache']))"
+    )
+    script = tmp_path / "script.py"
+    script.write_text(f"if __name__ == '__main__':\n    exec({code!r})")
+    env = {**os.environ, "PYTHONPATH": path}
+    done = subprocess.run([sys.executable, script], env=env, capture_output=True, text=True)
+    assert done.returncode == 0
+    assert done.stderr.count("the plugin frob") == 1, done.stderr

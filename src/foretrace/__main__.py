@@ -11,7 +11,9 @@ def run() -> None:
     """
     try:
         from foretrace.cli import main
+        from foretrace.cli._process import prepare
 
+        prepare()
         code = main()
     except KeyboardInterrupt:
         code = _end("stopped", 130)

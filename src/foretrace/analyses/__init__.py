@@ -100,7 +100,7 @@ def run(rule: Rule, trace: Trace) -> list[Finding]:
         return found or [_nothing(rule, trace)]
     except (LimitError, MemoryError):
         raise
-    except Exception as error:  # noqa: BLE001 - one bad rule must not hide the others
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - one bad rule must not hide the others
         return [Finding(rule.name, "crashed", rule.title, f"{type(error).__name__}: {error}")]
 
 

@@ -16,12 +16,15 @@ from pathlib import Path
 
 import click
 
+from foretrace.cli._process import drop
 from foretrace.version import __version__
 
 INTERNAL_ERROR = 70
 GROUPS = ("Read", "Predict", "Record and measure", "Share")  # as `foretrace --help` lists them
 # packages whose name on PyPI differs from the module's
 _PACKAGES = {"backports": "backports.zstd", "liger_kernel": "liger-kernel"}
+# the refusals of a write; those of a file name it
+_OUTPUT = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 
 
 class SuggestingGroup(click.Group):
@@ -86,46 +89,59 @@ def main(arguments: list[str] | None = None) -> int:
     """Run one command and return its exit code."""
     import gc
 
-    from foretrace.errors import ForetraceError
-
     gc.set_threshold(200_000, 50, 50)  # a command makes many objects and no cycles, and ends soon
     try:
+        code = _run(arguments)
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        drop(sys.stdout)  # the reader of the pipe has closed it
+        return 0
+    except SystemExit:
+        raise
+    except BaseException as error:
+        words, code = _described(error)
+        if code == INTERNAL_ERROR and os.environ.get("FORETRACE_DEBUG"):
+            raise
+        _say(words)
+        return code
+
+
+def _run(arguments: list[str] | None) -> int:
+    try:
         result = foretrace.main(args=arguments, prog_name="foretrace", standalone_mode=False)
-        return result if isinstance(result, int) else 0
-    except ForetraceError as error:
-        _say(str(error))
-        return error.exit_code
     except click.exceptions.Exit as leaving:
         return leaving.exit_code
     except click.exceptions.NoArgsIsHelpError as no_arguments:
         click.echo(no_arguments.format_message())
         return 2
-    except click.ClickException as error:
-        _say(error.format_message())
-        return 2
-    except (click.Abort, KeyboardInterrupt):
-        _say("stopped")
-        return 130
-    except BrokenPipeError:
-        _drop_output()  # the reader of the pipe has closed it
-        return 0
-    except OSError as problem:
-        _say(_in_words(problem))
-        return 2
-    except Exception as error:
-        if package := _missing_package(error):
-            _say(f"{package} is not installed: pip install {package}")
-            return 4
-        if os.environ.get("FORETRACE_DEBUG"):
-            raise
-        _say(
-            f"this is a bug in foretrace: {type(error).__name__}: {error} (set FORETRACE_DEBUG=1 "
-            "to see where)"
-        )
-        return INTERNAL_ERROR
+    return result if isinstance(result, int) else 0
 
 
-def _missing_package(error: Exception) -> str:
+def _described(error: BaseException) -> tuple[str, int]:
+    """What ended a command, in words, and the exit code; what is not foreseen is a bug."""
+    from foretrace.errors import ForetraceError
+
+    if isinstance(error, ForetraceError):
+        return str(error), error.exit_code
+    if isinstance(error, click.ClickException):
+        return error.format_message(), 2
+    if isinstance(error, (click.Abort, KeyboardInterrupt)):
+        signal = error.__cause__ or error  # Click has an error of its own for Ctrl+C
+        return "stopped", 128 + getattr(signal, "number", 2)
+    if isinstance(error, OSError):
+        return _in_words(error), 2
+    if isinstance(error, MemoryError):
+        return "out of memory: free some, or set a lower limit with --limit", 3
+    if package := _missing_package(error):
+        return f"{package} is not installed: pip install {package}", 4
+    return (
+        f"this is a bug in foretrace: {type(error).__name__}: {error} (set FORETRACE_DEBUG=1 "
+        "to see where)"
+    ), INTERNAL_ERROR
+
+
+def _missing_package(error: BaseException) -> str:
     """The package that an import did not find, by its name on PyPI; empty for any other error."""
     name = (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
     return "" if name == "foretrace" else _PACKAGES.get(name, name)
@@ -139,19 +155,17 @@ def _in_words(problem: OSError) -> str:
             f"{os.fsdecode(path) if isinstance(path, bytes) else path}: {reason}; check the "
             "path, its permissions and the disk"
         )
-    if problem.errno == errno.ENOSPC:
-        _drop_output()
+    if problem.errno in _OUTPUT:
+        drop(sys.stdout)
         return f"cannot write the output: {reason}; redirect it to another place"
     return reason
-
-
-def _drop_output() -> None:
-    """Discard what is still buffered: Python would try to write it once more at exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _say(message: str) -> None:
     from foretrace.render.safe import plain
 
     lines = [plain(line) for line in message.split("\n")]
-    click.echo("foretrace: " + "\n".join(lines), err=True)
+    try:
+        click.echo("foretrace: " + "\n".join(lines), err=True)
+    except OSError:
+        drop(sys.stderr)  # nobody can be told; the exit code says it

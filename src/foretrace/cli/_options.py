@@ -192,7 +192,7 @@ def new_file(path: str, *, overwrite: bool) -> Path:
     target = Path(path)
     if target.is_dir():
         raise UsageError(f"{target} is a folder: give the name of a file")
-    if target.exists() and not overwrite:
+    if os.path.lexists(target) and not overwrite:
         raise UsageError(f"{target} exists already: choose another name, or pass --overwrite")
     if not target.parent.is_dir():
         raise UsageError(f"{target}: no folder {target.parent}: create it first, or choose another")

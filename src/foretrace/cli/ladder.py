@@ -47,10 +47,10 @@ def command(
     shown with what was measured, why it was claimed, and the correction. The article's table
     follows: what changed with each setup, and what stayed the same.
     """
-    import tempfile
     from contextlib import nullcontext
     from pathlib import Path
 
+    from foretrace.files import scratch
     from foretrace.ladder.climb import climb_here, climb_recorded
     from foretrace.render.climb import climb_markdown, climb_summary, climb_text
     from foretrace.schema.documents import encode
@@ -60,9 +60,8 @@ def command(
     if recorded:
         document = climb_recorded(recorded, only)
     else:
-        temporary = tempfile.TemporaryDirectory(prefix="foretrace-ladder-")
-        with nullcontext(keep) if keep else temporary as folder:
-            document = climb_here(Path(folder), device or "auto", only, say)
+        with nullcontext(Path(keep)) if keep else scratch() as folder:
+            document = climb_here(folder, device or "auto", only, say)
     draw = {
         "json": encode,
         "markdown": climb_markdown,

@@ -52,14 +52,12 @@ def _part(name: str, text: Callable[[], str]) -> None:
 
 
 def _here() -> str:
-    import tempfile
-    from pathlib import Path
-
+    from foretrace.files import scratch
     from foretrace.ladder.climb import climb_here
     from foretrace.render.tour import climb_line
 
-    with tempfile.TemporaryDirectory(prefix="foretrace-tour-") as folder:
-        return climb_line(climb_here(Path(folder), "auto", (), say), "foretrace ladder")
+    with scratch() as folder:
+        return climb_line(climb_here(folder, "auto", (), say), "foretrace ladder")
 
 
 def _report(card: str, out: str, reading: Reading) -> str:

@@ -60,10 +60,10 @@ def command(
     is inconclusive.
     """
     import sys
-    import tempfile
     from contextlib import nullcontext, redirect_stdout
     from pathlib import Path
 
+    from foretrace.files import scratch
     from foretrace.profiling import need_torch
     from foretrace.render.worth import worth_markdown, worth_text
     from foretrace.schema.documents import encode
@@ -72,10 +72,12 @@ def command(
     from foretrace.experiments.worth import worth
 
     tried, choice = tuple(dict.fromkeys(modes)), Choice(**options)
-    temporary = tempfile.TemporaryDirectory(prefix="foretrace-worth-")
     # What the user's code prints is not part of the answer.
-    with nullcontext(keep) if keep else temporary as folder, redirect_stdout(sys.stderr):
-        document = worth(subject, Path(folder), tried, sweeps, shapes, choice, keep_cache, say)
+    with (
+        nullcontext(Path(keep)) if keep else scratch() as folder,
+        redirect_stdout(sys.stderr),
+    ):
+        document = worth(subject, folder, tried, sweeps, shapes, choice, keep_cache, say)
     if form == "text":
         page = worth_text(document, everything=everything, width=width(), bold=shows_bold())
         click.echo(page)

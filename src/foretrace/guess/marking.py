@@ -99,6 +99,9 @@ def mark(guess: Guess, evidence: Evidence, other: Evidence | None = None) -> Ver
         found = Measurement("unknown", "", str(missing))
     except NoSuchPlace as problem:
         return Verdict(guess.text, "error", "", guess.expected, str(problem), reason=guess.reason)
+    except Exception as problem:  # noqa: BLE001 - one bad kind must not hide the other verdicts
+        why = f"the kind {guess.kind.name} failed: {type(problem).__name__}: {problem}"
+        return Verdict(guess.text, "error", "", guess.expected, why, reason=guess.reason)
     facts = (guess.text, found.verdict, found.measured, guess.expected)
     if found.verdict == "miss":
         reasons = (found.why, likely(Miss(guess.kind.name, query, found)))

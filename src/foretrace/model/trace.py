@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
+from foretrace.files import replacing
 from foretrace.model.about import About, about, device_of
 from foretrace.model.arguments import Arguments
 from foretrace.model.gpu import Gpu
@@ -280,7 +281,8 @@ class Trace(Displayed):
         written = []
         for name in self.table_names():
             written.append(target / f"{name}.parquet")
-            self.table(name).write_parquet(written[-1])
+            with replacing(written[-1]) as draft:
+                self.table(name).write_parquet(draft)
         return written
 
     def has(self, what: str) -> bool:

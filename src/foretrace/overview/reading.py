@@ -16,7 +16,7 @@ from zlib import crc32
 
 import msgspec
 
-from foretrace import opening, progress
+from foretrace import notices, opening, plugins, progress
 from foretrace.errors import TraceError
 from foretrace.overview.page import Overview
 from foretrace.schema.documents.sets import LeftOut
@@ -129,6 +129,12 @@ def one(path: str, limits: Limits, cache: bool) -> Overview | LeftOut:
     return found
 
 
+def _prepare(said: frozenset[str]) -> None:
+    """A process that reads keeps to its ceilings, and repeats no notice."""
+    budget.arm()
+    notices.leave_out(said)
+
+
 def _in_processes(
     paths: Sequence[str], limits: Limits, cache: bool, workers: int
 ) -> Iterator[Overview | LeftOut]:
@@ -137,8 +143,10 @@ def _in_processes(
     from concurrent.futures.process import BrokenProcessPool
 
     others = set(multiprocessing.active_children())
+    if plugins.installed():
+        _import_all()  # says which ones are skipped: here, and not in every process
     spawn = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(workers, spawn, initializer=budget.arm)
+    pool = ProcessPoolExecutor(workers, spawn, _prepare, (notices.said(),))
     try:
         with _interrupts_held():
             waiting = [pool.submit(one, path, limits, cache) for path in paths]

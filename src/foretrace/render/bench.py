@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from foretrace.errors import MissingError
+from foretrace.files import replacing
 from foretrace.schema.documents.bench import BenchDocument, BenchRow
 
 _COLUMNS = {
@@ -74,7 +75,8 @@ def plot_bench(results: BenchDocument, path: Path) -> None:
     patches = [Patch(color=colour, label=name) for name, colour in colours.items()]
     figure.legend(handles=patches, fontsize=8, ncols=len(names), loc="outside lower center")
     figure.suptitle(f"device time over the best peer's, {results.environment['card']}", fontsize=10)
-    figure.savefig(path)
+    with replacing(path) as draft:
+        figure.savefig(draft)
 
 
 def _panel(axis: Any, rows: list[BenchRow], colours: dict[str, str]) -> None:

@@ -14,6 +14,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from foretrace.files import replacing
 from foretrace.model.arguments import Signature
 from foretrace.model.trace import Trace
 from foretrace.share.pseudonyms import Pseudonyms
@@ -82,7 +83,11 @@ def write(
 ) -> None:
     """Write the trace as `.json.gz`; `extra` records follow its own."""
     header = _header(trace, private, keep)
-    with path.open("wb") as raw, gzip.GzipFile("", "wb", 6, raw, mtime=0) as file:
+    with (
+        replacing(path) as draft,
+        draft.open("wb") as raw,
+        gzip.GzipFile("", "wb", 6, raw, mtime=0) as file,
+    ):
         file.write(json.dumps(header).encode()[:-1] + b',"traceEvents":[\n')
         for count, record in enumerate(chain(_records(trace, private, keep), extra)):
             file.write((b",\n" if count else b"") + json.dumps(record).encode())

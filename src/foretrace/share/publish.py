@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import hashlib
 import re
-import tempfile
 from collections.abc import Callable
 from functools import partial
 from html import escape
 from pathlib import Path
 from urllib.parse import quote
 
-from foretrace import opening
+from foretrace import files, opening
 from foretrace.errors import TraceError
 from foretrace.model.trace import Trace
 from foretrace.render.html import write_report
@@ -64,7 +63,7 @@ def share(
         hint = "give a folder with *.json or *.json.gz traces"
         raise TraceError("E_NO_EVENTS", path, "contains no trace", hint=hint)
     shared, there = list[SharedTrace](), store.names()
-    with tempfile.TemporaryDirectory(prefix="foretrace-share-") as folder:
+    with files.scratch() as folder:
         for done, each in enumerate(paths):
             progress(done, len(paths), each)
 
@@ -72,10 +71,10 @@ def share(
                 progress(done, len(paths), f"{name}: {bytes_text(count)} of {bytes_text(size)}")
 
             trace = opening.open(each, cache=cache, limits=bounds)
-            shared.append(_one(trace, each, store, there, keep, Path(folder), sent))
+            shared.append(_one(trace, each, store, there, keep, folder, sent))
             there |= {shared[-1].trace, shared[-1].report}
         progress(len(paths), len(paths), "")
-        index = Path(folder) / INDEX
+        index = folder / INDEX
         index.write_text(index_page(there, store), encoding="utf-8")
         store.put(index, INDEX, lambda sent, size: None)
     return shared

@@ -1,0 +1,71 @@
+r"""What the command line needs of its process: streams that are there, and signals as exceptions.
+
+A closed stream is opened again before anything else opens a file, which would otherwise take its
+number. Text that the encoding of stdout lacks is written as `\u2026`, which JSON reads too. SIGTERM
+and SIGHUP are handled as Ctrl+C is, so that a draft or a temporary folder is removed.
+"""
+
+from __future__ import annotations
+
+import codecs
+import os
+import signal
+import sys
+from contextlib import suppress
+from types import FrameType
+
+# Reading from the device gives nothing. Writing to what is open for reading is refused: nobody
+# would see the answer. What is said on stderr is lost.
+_CLOSED = {"stdin": ("r", os.O_RDONLY), "stdout": ("w", os.O_RDONLY), "stderr": ("w", os.O_WRONLY)}
+
+
+class Stopped(KeyboardInterrupt):
+    """A signal asked the program to end."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
+
+
+def prepare() -> None:
+    """Call it once, when the process has just started."""
+    for number, (name, (mode, flags)) in enumerate(_CLOSED.items()):
+        if getattr(sys, name) is None:
+            _point_at_nothing(number, flags)
+            setattr(sys, name, open(number, mode, closefd=False))  # noqa: SIM115 - to the end
+    codecs.register_error("escaped", _escaped)
+    if sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="escaped")  # type: ignore[union-attr]
+    for name in ("SIGTERM", "SIGHUP"):
+        wanted = getattr(signal, name, None)  # Windows has no SIGHUP
+        if wanted is not None and signal.getsignal(wanted) is signal.SIG_DFL:
+            signal.signal(wanted, _stop)
+
+
+def drop(stream: object) -> None:
+    """Discard what a stream still holds: Python would try to write it once more at exit."""
+    with suppress(AttributeError, OSError, ValueError):  # not a stream of the process
+        _point_at_nothing(stream.fileno(), os.O_WRONLY)  # type: ignore[attr-defined]
+
+
+def _point_at_nothing(number: int, flags: int) -> None:
+    opened = os.open(os.devnull, flags)
+    if opened == number:
+        os.set_inheritable(number, True)
+    else:
+        os.dup2(opened, number)
+        os.close(opened)
+
+
+def _escaped(problem: UnicodeError) -> tuple[str, int]:
+    """Characters as JSON escapes them: in UTF-16, four digits each."""
+    if not isinstance(problem, UnicodeEncodeError):
+        raise problem
+    text = problem.object[problem.start : problem.end].encode("utf-16-be", "surrogatepass").hex()
+    units = (text[at : at + 4] for at in range(0, len(text), 4))
+    return "".join(f"\\u{unit}" for unit in units), problem.end
+
+
+def _stop(number: int, frame: FrameType | None) -> None:
+    signal.signal(number, signal.SIG_IGN)  # once is enough: cleaning up is not interrupted
+    raise Stopped(number)

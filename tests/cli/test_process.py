@@ -1,0 +1,139 @@
+"""The process around a command: streams that are closed, full or narrow, and signals."""
+
+from __future__ import annotations
+
+import codecs
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from foretrace import recordings
+from foretrace.cli import _process, main
+from foretrace.sources import entries
+
+MLP = str(recordings.traces()["mlp_eager"])
+LARGE = str(recordings.traces()["llama_train_eager"])
+
+
+def shell(arguments: list[str], ending: str, **env: str) -> subprocess.CompletedProcess[bytes]:
+    """The command line in a shell, with redirections."""
+    command = f"{shlex.join([sys.executable, '-m', 'foretrace', *arguments])} {ending}"
+    return subprocess.run(
+        ["bash", "-c", command], capture_output=True, env={**os.environ, **env}, check=False
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "ending", "code", "said"),
+    [
+        (["look", MLP], ">&-", 2, "cannot write the output: Bad file descriptor"),
+        (["docs"], "<&- >&- 2>&-", 2, ""),
+        (["look", "-"], "<&-", 3, "E_EMPTY"),
+        (["docs"], "<&- >/dev/null", 0, ""),
+        (["look", "/no"], "2>&-", 3, ""),
+        (["look", "/no"], "2>/dev/full", 3, ""),
+        (["docs"], "2>/dev/full >/dev/full", 2, ""),
+        ([], ">/dev/full", 2, "cannot write the output: No space left on device"),
+        (["look", MLP, "--all"], "| head -c 1; exit ${PIPESTATUS[0]}", 0, ""),
+        (["look", "/no"], "2>&1 | true; exit ${PIPESTATUS[0]}", 3, ""),
+    ],
+)
+def test_a_stream_that_is_closed_or_full_is_no_bug(
+    arguments: list[str], ending: str, code: int, said: str
+) -> None:
+    """Closed stdin, stdout and stderr, a full device, a reader that leaves early."""
+    done = shell(arguments, ending)
+    assert done.returncode == code, done.stderr
+    error = done.stderr.decode()
+    assert said in error
+    assert error.count("\n") == bool(said)
+
+
+def test_a_file_is_written_with_every_stream_closed(tmp_path: Path) -> None:
+    """A file that is opened while a stream is closed never takes its number."""
+    out = tmp_path / "report.html"
+    shell(["report", MLP, "-o", str(out)], "<&- >&- 2>&-")
+    assert out.read_bytes().startswith(b"<!doctype html>")
+
+
+NAME = "kernel_… · 语 😀"
+
+
+@pytest.mark.parametrize(
+    "env", [{"PYTHONIOENCODING": "latin-1"}, {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0"}]
+)
+def test_what_an_encoding_lacks_is_escaped(env: dict[str, str], tmp_path: Path) -> None:
+    """latin-1 stdout; JSON stays JSON, and no character is lost."""
+    events = [{"ph": "X", "cat": "kernel", "name": NAME, "ts": 1, "dur": 1, "pid": 0, "tid": 7}]
+    path = tmp_path / "t.json"
+    path.write_text(json.dumps({"traceEvents": events}))
+    done = shell(["sql", str(path), "select name from kernels", "--json"], "", **env)
+    assert (done.returncode, done.stderr) == (0, b"")
+    text = done.stdout.decode(env.get("PYTHONIOENCODING", "utf-8"))
+    assert json.loads(text)["rows"] == [{"name": NAME}]
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252", "shift-jis", "utf-8"])
+def test_what_is_escaped_is_what_json_reads(encoding: str) -> None:
+    codecs.register_error("escaped", _process._escaped)
+    text = f"{NAME} \udc80"
+    assert json.loads(f'"{text}"'.encode(encoding, "escaped").decode(encoding)) == text
+
+
+def test_too_little_memory_is_no_bug(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """MemoryError was shown as a bug."""
+
+    def full(*given: object, **more: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("foretrace.sources.read", full)
+    assert main(["look", MLP, "--no-cache"]) == 3
+    assert capsys.readouterr().err.startswith("foretrace: out of memory")
+
+
+SLOW = """
+import time
+from foretrace.__main__ import run
+from foretrace.sources import cache
+def packed(tables):
+    yield b"half of it"
+    print("saving", flush=True)
+    time.sleep(60)
+cache._packed = packed
+run()
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_while_tables_are_saved_leaves_nothing(
+    number: signal.Signals, tmp_path: Path
+) -> None:
+    """Interrupting while tables are saved left a draft in the cache."""
+    command = [sys.executable, "-c", SLOW, "sql", LARGE, "select 1"]
+    env = {**os.environ, "FORETRACE_CACHE": str(tmp_path)}
+    with subprocess.Popen(command, stdout=-1, stderr=-1, text=True, env=env) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "saving\n"
+        process.send_signal(number)
+        said = process.communicate()[1]
+    assert (process.returncode, said.strip()) == (128 + number, "foretrace: stopped")
+    kinds = {path.suffix for path in (tmp_path / entries.FOLDER).iterdir()}
+    assert kinds == {".key", ".size"}
+
+
+def test_a_program_that_ignores_hanging_up_keeps_doing_so() -> None:
+    """`nohup` sets it."""
+    code = (
+        "import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN);"
+        "from foretrace.cli._process import prepare; prepare();"
+        "assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
