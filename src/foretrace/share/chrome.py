@@ -10,12 +10,16 @@ import gzip
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from foretrace import files
 from foretrace.model.arguments import Signature
 from foretrace.model.trace import Trace
+from foretrace.private.chance import words
+from foretrace.share import vocabulary
 from foretrace.share.pseudonyms import Pseudonyms
 
 Record = dict[str, Any]
@@ -30,10 +34,6 @@ def _fields(text: str) -> list[tuple[str, str, str]]:
     return [(table, column.strip(), key.strip()) for table, (column, _, key) in pairs]
 
 
-def _names(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
 NUMBERS = _fields("""
     gpu: device = device, stream = stream, bytes = bytes, occupancy = est. achieved occupancy %
     gpu: registers = registers per thread, shared_memory = shared memory
@@ -46,30 +46,29 @@ NUMBERS = _fields("""
     memory: device_type = Device Type, device_id = Device Id, bytes = Bytes
     memory: total_allocated = Total Allocated, total_reserved = Total Reserved
 """)
-TEXTS = _fields("""
-    comms: collective = Collective name, dtype = dtype
-    syncs: sync_kind = cuda_sync_kind
-    triton: backend = kernel_backend, num_warps = num_warps, num_stages = num_stages
-""")
+# Texts that are one of a few words, and which.
+WORDS = {
+    "comms: collective = Collective name": vocabulary.collective,
+    "comms: dtype = dtype": vocabulary.dtype,
+    "syncs: sync_kind = cuda_sync_kind": vocabulary.sync_kind,
+    "triton: backend = kernel_backend": vocabulary.backend,
+    "triton: num_warps = num_warps, num_stages = num_stages": vocabulary.count,
+}
 INPUTS = _fields("triton: kwargs = kernel_kwargs")
 STACKS = _fields("stacks: call_stack = Call stack, module_path = Module Hierarchy")
-HEADER = _names("""
+HEADER = words("""
     schemaVersion record_shapes profile_memory with_flops cuda_runtime_version
     cuda_driver_version hip_runtime_version cupti_version
 """)
-CARD = _names("""
+CARD = words("""
     id totalGlobalMem computeMajor computeMinor maxThreadsPerBlock maxThreadsPerMultiprocessor
     regsPerBlock warpSize sharedMemPerBlock numSms regsPerMultiprocessor sharedMemPerBlockOptin
     sharedMemPerMultiprocessor
 """)
-KINDS = _names("""
+KINDS = words("""
     cpu_op user_annotation gpu_user_annotation kernel gpu_memcpy gpu_memset cuda_runtime
     cuda_driver overhead cuda_sync cuda_event
 """)
-_TYPE = re.compile(
-    r"(?:c10::\w{1,24}|(?:unsigned |signed )?(?:char|short|int|long|long long)(?: int)?|float"
-    r"|double|bool|Scalar|ScalarList|TensorList|GenericList|Tensor|Device|Generator|None|)"
-)
 _FLOWS = 1 << 40  # ids of launch arrows, apart from every other id
 
 
@@ -82,7 +81,11 @@ def write(
 ) -> None:
     """Write the trace as `.json.gz`; `extra` records follow its own."""
     header = _header(trace, private, keep)
-    with path.open("wb") as raw, gzip.GzipFile("", "wb", 6, raw, mtime=0) as file:
+    with (
+        files.replacing(path) as draft,
+        draft.open("wb") as raw,
+        gzip.GzipFile("", "wb", 6, raw, mtime=0) as file,
+    ):
         file.write(json.dumps(header).encode()[:-1] + b',"traceEvents":[\n')
         for count, record in enumerate(chain(_records(trace, private, keep), extra)):
             file.write((b",\n" if count else b"") + json.dumps(record).encode())
@@ -95,7 +98,8 @@ def _header(trace: Trace, private: Pseudonyms, keep: frozenset[str]) -> Record:
     cards = found.get("deviceProperties")
     header: Record = _integers(found, HEADER)
     header["deviceProperties"] = [
-        {"name": private.clean(str(card.get("name", "")))} | _integers(card, CARD)
+        {"name": private.word(str(card.get("name", "")), vocabulary.device_name)}
+        | _integers(card, CARD)
         for card in (cards if isinstance(cards, list) else [])
         if isinstance(card, dict)
     ]
@@ -105,6 +109,7 @@ def _header(trace: Trace, private: Pseudonyms, keep: frozenset[str]) -> Record:
         header["with_stack"] = 1
     if trace.tables.base_ns is not None:
         header["baseTimeNanoseconds"] = trace.tables.base_ns
+    private.left_out["header"] += len(found.keys() - header.keys())
     return header
 
 
@@ -129,6 +134,8 @@ def _records(trace: Trace, private: Pseudonyms, keep: frozenset[str]) -> Iterato
             args = arguments.get(event, {}) | known
             pid, tid = places[track]
             yield complete(kind, private.clean(name), pid, tid, ts - base, dur, args)
+        elif kind == "python_function":
+            private.left_out["frame"] += 1
     yield from _arrows(trace, places, base)
 
 
@@ -160,8 +167,9 @@ def _tracks(
 ) -> Iterator[Record]:
     """Names of processes and threads; the machine's own only when hosts are kept."""
     gpu = set(trace.host.track[trace.gpu.id].tolist())
-    for track, thread in trace.tracks.select("id", "thread").iter_rows():
+    for track, thread, process in trace.tracks.select("id", "thread", "process").iter_rows():
         pid, tid = places[track]
+        private.left_out["thread"] += bool(thread or process) and "hosts" not in keep
         on_gpu = track in gpu
         named = private.clean(thread) if "hosts" in keep and thread else f"thread {tid}"
         yield metadata("process_name", pid, 0, name=f"GPU {pid}" if on_gpu else "python")
@@ -183,19 +191,25 @@ def _arguments(trace: Trace, private: Pseudonyms, keep: frozenset[str]) -> dict[
     found: dict[int, Record] = {}
 
     def take(fields: list[tuple[str, str, str]], shown: Callable[[Any], Any]) -> None:
-        known: dict[Any, Any] = {}
         for table, column, key in fields:
+            known: dict[Any, Any] = {}
             for event, value in trace.tables[table].select("event", column).iter_rows():
                 if value is not None:
                     if value not in known:
                         known[value] = shown(value)
-                    found.setdefault(event, {})[key] = known[value]
+                    if known[value] is not None:
+                        found.setdefault(event, {})[key] = known[value]
 
     take(NUMBERS, lambda value: value)
-    take(TEXTS, lambda value: private.clean(str(value)))
-    for name, fields in (("inputs", INPUTS), ("stacks", STACKS)):
+    for text, told in WORDS.items():
+        take(_fields(text), partial(_word, private, told))
+    for name, kind, fields in (("inputs", "value", INPUTS), ("stacks", "stack", STACKS)):
         if name in keep:
             take(fields, lambda value: _cleaned(_parsed(value), private))
+        else:
+            private.left_out[kind] += sum(
+                trace.tables[table][column].count() for table, column, _ in fields
+            )
     # Sizes and types are lists of numbers and of type names: nothing else passes.
     shown = [_recorded(form, private, keep) for form in trace.arguments.signatures]
     for event, signature in trace.tables["shapes"].iter_rows():
@@ -204,6 +218,10 @@ def _arguments(trace: Trace, private: Pseudonyms, keep: frozenset[str]) -> dict[
         sizes = {"grid": grid, "block": block}
         found.setdefault(event, {}).update({key: size for key, size in sizes.items() if size})
     return found
+
+
+def _word(private: Pseudonyms, told: Callable[[str], str | None], value: object) -> str | None:
+    return private.word(str(value), told)
 
 
 def _parsed(text: str) -> Any:
@@ -218,9 +236,10 @@ def _recorded(form: Signature, private: Pseudonyms, keep: frozenset[str]) -> Rec
     """The recorded arguments of an op call; concrete values only where inputs are kept."""
     more = {
         "Input Strides": [size or [] for size in form.strides],
-        "Input type": [name if _TYPE.fullmatch(name) else "" for name in form.types],
+        "Input type": [private.word(name, vocabulary.argument_type) or "" for name in form.types],
         "Concrete Inputs": _cleaned(form.concrete, private) if "inputs" in keep else [],
     }
+    private.left_out["value"] += bool(form.concrete) and "inputs" not in keep
     given = {key: value for key, value in more.items() if value}
     return {"Input Dims": [size or [] for size in form.dims]} | given
 
