@@ -15,6 +15,9 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import msgspec
+from msgspec import Raw
+
 from foretrace import files
 from foretrace.model.arguments import Signature
 from foretrace.model.trace import Trace
@@ -69,6 +72,7 @@ KINDS = words("""
     cpu_op user_annotation gpu_user_annotation kernel gpu_memcpy gpu_memset cuda_runtime
     cuda_driver overhead cuda_sync cuda_event
 """)
+_DEEPEST = 32  # what is nested deeper is left out
 _FLOWS = 1 << 40  # ids of launch arrows, apart from every other id
 
 
@@ -86,9 +90,9 @@ def write(
         draft.open("wb") as raw,
         gzip.GzipFile("", "wb", 6, raw, mtime=0) as file,
     ):
-        file.write(json.dumps(header).encode()[:-1] + b',"traceEvents":[\n')
+        file.write(msgspec.json.encode(header)[:-1] + b',"traceEvents":[\n')
         for count, record in enumerate(chain(_records(trace, private, keep), extra)):
-            file.write((b",\n" if count else b"") + json.dumps(record).encode())
+            file.write((b",\n" if count else b"") + msgspec.json.encode(record))
         file.write(b"\n]}\n")
 
 
@@ -142,9 +146,15 @@ def _records(trace: Trace, private: Pseudonyms, keep: frozenset[str]) -> Iterato
 def complete(
     category: str, name: str, pid: int, tid: int, ts_ns: int, dur_ns: int, args: Record
 ) -> Record:
-    """One record that lasts; times in microseconds, exact to the nanosecond."""
-    times = {"ts": ts_ns / 1000, "dur": dur_ns / 1000, "args": args}
+    """One record that lasts."""
+    times = {"ts": _us(ts_ns), "dur": _us(dur_ns), "args": args}
     return {"ph": "X", "cat": category, "name": name, "pid": pid, "tid": tid} | times
+
+
+def _us(ns: int) -> Raw:
+    """Microseconds as text: a float has no room for the nanoseconds of absolute times."""
+    whole, rest = divmod(abs(ns), 1000)
+    return Raw(f"{'-' if ns < 0 else ''}{whole}.{rest:03}".encode())
 
 
 def metadata(kind: str, pid: int, tid: int, **args: str | int) -> Record:
@@ -183,7 +193,7 @@ def _arrows(trace: Trace, places: list[tuple[int, int]], base: int) -> Iterator[
         for phase, end, more in (("s", launch, {}), ("f", event, {"bp": "e"})):
             pid, tid = places[int(host.track[end])]
             arrow = {"ph": phase, "id": _FLOWS + event, "cat": "ac2g", "name": "ac2g"}
-            at = {"pid": pid, "tid": tid, "ts": (int(host.start[end]) - base) / 1000}
+            at = {"pid": pid, "tid": tid, "ts": _us(int(host.start[end]) - base)}
             yield arrow | at | more
 
 
@@ -233,20 +243,31 @@ def _parsed(text: str) -> Any:
 
 
 def _recorded(form: Signature, private: Pseudonyms, keep: frozenset[str]) -> Record:
-    """The recorded arguments of an op call; concrete values only where inputs are kept."""
+    """The recorded arguments of an op call; of the values, numbers unless inputs are kept."""
     more = {
         "Input Strides": [size or [] for size in form.strides],
         "Input type": [private.word(name, vocabulary.argument_type) or "" for name in form.types],
-        "Concrete Inputs": _cleaned(form.concrete, private) if "inputs" in keep else [],
+        "Concrete Inputs": (
+            _cleaned(form.concrete, private)
+            if "inputs" in keep
+            else [
+                private.word(value, vocabulary.plain_value, "value") or ""
+                for value in form.concrete
+            ]
+        ),
     }
-    private.left_out["value"] += bool(form.concrete) and "inputs" not in keep
     given = {key: value for key, value in more.items() if value}
     return {"Input Dims": [size or [] for size in form.dims]} | given
 
 
-def _cleaned(value: Any, private: Pseudonyms) -> Any:
-    if isinstance(value, dict):
-        return {private.clean(str(key)): _cleaned(item, private) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_cleaned(item, private) for item in value]
-    return private.clean(value) if isinstance(value, str) else value
+def _cleaned(value: Any, private: Pseudonyms, key: str = "", depth: int = 0) -> Any:
+    """A JSON value with its texts cleaned, each with its key: that may say it is a password."""
+    if isinstance(value, dict) and depth < _DEEPEST:
+        pairs = ((str(key), item) for key, item in value.items())
+        return {
+            private.clean(key): _cleaned(item, private, f"{key}=", depth + 1) for key, item in pairs
+        }
+    if isinstance(value, list) and depth < _DEEPEST:
+        return [_cleaned(item, private, key, depth + 1) for item in value]
+    shown = private.clean(f"{key}{value}").removeprefix(key) if isinstance(value, str) else value
+    return None if isinstance(value, dict | list) else shown

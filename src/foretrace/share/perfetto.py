@@ -49,7 +49,7 @@ class _Unchanged(Pseudonyms):
     def clean(self, text: str) -> str:
         return text
 
-    def word(self, text: str, told: Callable[[str], str | None]) -> str | None:
+    def word(self, text: str, told: Callable[[str], str | None], kind: str = "word") -> str | None:
         return text
 
 

@@ -65,18 +65,18 @@ class Pseudonyms:
             self._known[text] = self._clean(text)
         return self._known[text]
 
-    def word(self, text: str, told: Callable[[str], str | None]) -> str | None:
+    def word(self, text: str, told: Callable[[str], str | None], kind: str = "word") -> str | None:
         """The text if its vocabulary has it."""
         shown = told(text)
         if shown != text:
-            self._replaced.setdefault("word", set()).add(text)
+            self._replaced.setdefault(kind, set()).add(text)
         return shown
 
     @property
     def removed(self) -> dict[str, int]:
         """How many texts of each kind were replaced or left out."""
         replaced = {kind: len(texts) for kind, texts in self._replaced.items()}
-        return {kind: count for kind, count in (replaced | self.left_out).items() if count}
+        return dict(self.left_out + Counter(replaced))
 
     def _clean(self, text: str) -> str:
         text = text.encode("utf-8", "replace").decode("utf-8")

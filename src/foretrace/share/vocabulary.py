@@ -29,6 +29,8 @@ _BACKEND = re.compile(
     r"triton|cutlass|cuda|cpp|cute|cutedsl|ck|rocm|hip|xpu|helion|gluon|eager|aten"
 )
 _COUNT = re.compile(r"\d{1,4}")
+_ITEM = r"(?:-?\d{1,6}(?:\.\d{0,4})?(?:e[+-]?\d{1,3})?|True|False|None|)"
+_PLAIN = re.compile(rf"{_ITEM}|[\[(]{_ITEM}(?:, ?{_ITEM}){{0,15}}[\])]")
 # Words of the names of cards; a model is a letter or three and a number (H100, MI300X).
 _CARD = re.compile(
     r"""(?i:nvidia|amd|intel|tesla|quadro|geforce|titan|rtx|gtx|instinct|radeon|pro|graphics|arc|max
@@ -69,6 +71,11 @@ def backend(text: str) -> str | None:
 def count(text: str) -> str | None:
     """A small number that the trace holds as text, or None."""
     return text if _COUNT.fullmatch(text) else None
+
+
+def plain_value(text: str) -> str | None:
+    """The value of an argument if it is made of short numbers and truth values, or None."""
+    return text if _PLAIN.fullmatch(text) else None
 
 
 def device_name(text: str) -> str:
