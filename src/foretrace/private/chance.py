@@ -45,7 +45,7 @@ _PIECE = re.compile(
     """,
     re.VERBOSE,
 )
-_TOKEN = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9]|[+/=-]{1,2}(?=[A-Za-z0-9])){15,}+=*+")
+_TOKEN = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9]|[+/-]{1,2}(?=[A-Za-z0-9])){15,}+=*+")
 _ALL_KINDS = re.compile(r"(?=[^A-Z]*+[A-Z])(?=[^a-z]*+[a-z])(?=[^0-9]*+[0-9])")
 _HEX = re.compile(r"[0-9a-f]{16,}+|[0-9A-F]{16,}+")
 _SPECIFIED = re.compile(r"(?:\d{1,2}[cde]{0,2})++")  # arguments of an old Triton: 0d1d2de3

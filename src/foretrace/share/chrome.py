@@ -22,6 +22,7 @@ from foretrace import files
 from foretrace.model.arguments import Signature
 from foretrace.model.trace import Trace
 from foretrace.private.chance import words
+from foretrace.private.values import cleaned
 from foretrace.share import vocabulary
 from foretrace.share.pseudonyms import Pseudonyms
 
@@ -72,7 +73,6 @@ KINDS = words("""
     cpu_op user_annotation gpu_user_annotation kernel gpu_memcpy gpu_memset cuda_runtime
     cuda_driver overhead cuda_sync cuda_event
 """)
-_DEEPEST = 32  # what is nested deeper is left out
 _FLOWS = 1 << 40  # ids of launch arrows, apart from every other id
 
 
@@ -118,8 +118,9 @@ def _header(trace: Trace, private: Pseudonyms, keep: frozenset[str]) -> Record:
 
 
 def _integers(values: dict[str, Any], allowed: frozenset[str]) -> Record:
+    numbers = {name: value for name, value in values.items() if isinstance(value, int)}
     return {
-        name: value for name, value in values.items() if name in allowed and isinstance(value, int)
+        name: value for name, value in numbers.items() if name in allowed and abs(value) < 1 << 63
     }
 
 
@@ -215,7 +216,7 @@ def _arguments(trace: Trace, private: Pseudonyms, keep: frozenset[str]) -> dict[
         take(_fields(text), partial(_word, private, told))
     for name, kind, fields in (("inputs", "value", INPUTS), ("stacks", "stack", STACKS)):
         if name in keep:
-            take(fields, lambda value: _cleaned(_parsed(value), private))
+            take(fields, lambda value: cleaned(_parsed(value), private.clean))
         else:
             private.left_out[kind] += sum(
                 trace.tables[table][column].count() for table, column, _ in fields
@@ -248,7 +249,7 @@ def _recorded(form: Signature, private: Pseudonyms, keep: frozenset[str]) -> Rec
         "Input Strides": [size or [] for size in form.strides],
         "Input type": [private.word(name, vocabulary.argument_type) or "" for name in form.types],
         "Concrete Inputs": (
-            _cleaned(form.concrete, private)
+            cleaned(form.concrete, private.clean)
             if "inputs" in keep
             else [
                 private.word(value, vocabulary.plain_value, "value") or ""
@@ -258,16 +259,3 @@ def _recorded(form: Signature, private: Pseudonyms, keep: frozenset[str]) -> Rec
     }
     given = {key: value for key, value in more.items() if value}
     return {"Input Dims": [size or [] for size in form.dims]} | given
-
-
-def _cleaned(value: Any, private: Pseudonyms, key: str = "", depth: int = 0) -> Any:
-    """A JSON value with its texts cleaned, each with its key: that may say it is a password."""
-    if isinstance(value, dict) and depth < _DEEPEST:
-        pairs = ((str(key), item) for key, item in value.items())
-        return {
-            private.clean(key): _cleaned(item, private, f"{key}=", depth + 1) for key, item in pairs
-        }
-    if isinstance(value, list) and depth < _DEEPEST:
-        return [_cleaned(item, private, key, depth + 1) for item in value]
-    shown = private.clean(f"{key}{value}").removeprefix(key) if isinstance(value, str) else value
-    return None if isinstance(value, dict | list) else shown
