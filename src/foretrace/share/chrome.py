@@ -73,6 +73,7 @@ KINDS = words("""
     cpu_op user_annotation gpu_user_annotation kernel gpu_memcpy gpu_memset cuda_runtime
     cuda_driver overhead cuda_sync cuda_event
 """)
+_LARGEST = 10**15  # no number of a trace is as long as the number of a card or an account
 _FLOWS = 1 << 40  # ids of launch arrows, apart from every other id
 
 
@@ -211,7 +212,7 @@ def _arguments(trace: Trace, private: Pseudonyms, keep: frozenset[str]) -> dict[
                     if known[value] is not None:
                         found.setdefault(event, {})[key] = known[value]
 
-    take(NUMBERS, lambda value: value)
+    take(NUMBERS, lambda value: value if abs(value) < _LARGEST else None)
     for text, told in WORDS.items():
         take(_fields(text), partial(_word, private, told))
     for name, kind, fields in (("inputs", "value", INPUTS), ("stacks", "stack", STACKS)):

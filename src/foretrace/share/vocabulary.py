@@ -37,9 +37,11 @@ _CARD = re.compile(
     |data|center|gpu|ada|generation|laptop|super|ti|xt|xtx|vf|mig|pcie|nvl|vgpu|device|with|ddr\d
     |blackwell|hopper|grace|server|workstation|edition|sxm\d?|oam|hbm\d?e?|\d{1,4}gb|\d{1,3}g|gaudi|hpu
     |apple|m\d|ultra|tpu|v\d{1,2}[ep]?|ascend\d{0,3}[a-z]?\d?|thor|orin|jetson|agx|rx|one|die|r|v|d)
-    |[A-Z]{1,3}\d{1,4}[A-Z]{0,2}|\d{1,4}[A-Z]{0,3}|gfx[0-9a-f]{3,4}""",
+    |[A-Z]{1,3}\d{1,4}[A-Z]{0,2}|\d{1,4}[A-Z]{1,3}|gfx[0-9a-f]{3,4}""",
     re.VERBOSE,
 )
+# What a bare number follows: RTX 4090, Max 1550, PG509-200.
+_SERIES = re.compile(r"(?i:rtx|gtx|rx|pro|max|titan|quadro|arc|radeon|geforce|pg\d{3})")
 
 
 def dtype(text: str) -> str | None:
@@ -81,5 +83,10 @@ def plain_value(text: str) -> str | None:
 def device_name(text: str) -> str:
     """The name of a card, without the words that no vendor and no model has."""
     parts = [part for part in re.split(r"[\s/().-]+", text[:256]) if part]
-    told = [part for part in parts if _CARD.fullmatch(part)]
+    before = ["", *parts]
+    told = [
+        part
+        for series, part in zip(before, parts, strict=False)
+        if (_SERIES.fullmatch(series) if part.isdigit() else _CARD.fullmatch(part))
+    ]
     return text if told == parts else " ".join(told)
