@@ -45,7 +45,10 @@ def _password() -> str:
     return f"Xy{_any(3)}-{_any(4)}!"  # as short as people choose them
 
 
-_UUID = f"{_hex(8)}-{_hex(4)}-{_hex(4)}-{_hex(4)}-{_hex(12)}"
+def _uuid() -> str:
+    return "-".join(map(_hex, (8, 4, 4, 4, 12)))
+
+
 _WHO = ("dora.vesely", "acme-moonshot")
 _BASE64URL = _LETTERS + "-_"
 # Known to be keys by their form or by what they are called: replaced even where paths are kept.
@@ -88,8 +91,8 @@ KEYS = (
     _key("cluster", "mongodb+srv://bob:", _password(), "@cluster/x"),
     _key("password without user", "redis://:", _password(), "@cache:6379/0"),
     _key("Azure", "AccountName=run;AccountKey=", f"{_of(_LETTERS + '+/', 86)}=="),
-    _key("UUID", "job-", _UUID),
-    _key("UUID of a card", "GPU-", _UUID[::-1].replace("-", "-", 1)[:0] + f"{_hex(8)}-{_hex(4)}-{_hex(4)}-{_hex(4)}-{_hex(12)}"),
+    _key("UUID", "job-", _uuid()),
+    _key("UUID of a card", "GPU-", _uuid()),
     _key("environment variable", "DB_PASSWORD=", _password()),
     _key("JSON", '{"password": "', _password(), '"}'),
     _key("JSON with a space", '"client_secret" : "', f"{_any(5)} {_any(5)}", '"'),
@@ -109,6 +112,7 @@ KEYS = (
 PLACES_AND_PEOPLE = (
     Form("mail", f"by {_WHO[0]}@{_WHO[1]}.com", _WHO),
     Form("login", f"{_WHO[0]}@gpu7", _WHO[:1]),
+    Form("name alone", f"train by {_WHO[0]}", _WHO[:1]),
     Form("IPv4", "to 10.83.117.204", ("10.83.117.204",)),
     Form("IPv6", "to 2001:0db8:85a3:0000:0000:8a2e:0370:7334", ("85a3:0000", "8a2e:0370")),
     Form("short IPv6", "bind_fe80::8a2e:7334", ("8a2e:7334",)),
@@ -129,8 +133,9 @@ PLACES_AND_PEOPLE = (
     Form("file URL", f"file:///home/{_WHO[0]}/{_WHO[1]}", _WHO),
     Form("host", f"gpu7.{_WHO[1]}.internal", _WHO[1:]),
     Form("EC2 host", "on ip-10-83-117-204", ("83-117",)),
-    Form("telephone", "call +49 170 5550 1234", ("5550",)),
+    Form("telephone", "call +49 170 5550 1234", ("170 5550",)),
 )
+NAMES = (_WHO[0], "nas7")
 FORMS = (*KEYS, *PLACES_AND_PEOPLE)
 
 Place = Callable[[list[str]], build.Doc]
@@ -170,26 +175,27 @@ def _named(kind: str, name: str, pid: Any = 100, tid: Any = 100) -> Place:
     )
 
 
+# Without these a reader ignores the argument.
+_SHAPES = {"Input Dims": [[1], [1]], "Input type": ["float", ""]}
+_BESIDE: dict[str, build.Event] = {
+    "Concrete Inputs": _SHAPES,
+    "Input type": {"Input Dims": [[1]]},
+    "Input Dims": {"Input type": ["float", "float"]},
+    "Input Strides": _SHAPES,
+    "dtype": {"Collective name": "allreduce"},
+    "num_warps": {"kernel_backend": "triton"},
+    "kernel_hash": {"kernel_backend": "triton"},
+    "kernel_kwargs": {"kernel_backend": "triton"},
+    "stream": {"correlation": 90, "device": 0},
+    "grid": {"correlation": 90, "device": 0, "stream": 7},
+}
+
+
 def _argument(kind: str, key: str, made: Callable[[str], Any] = lambda text: text) -> Place:
     """In an argument of ops, kernels and the rest."""
-
-    def document(texts: list[str]) -> build.Doc:
-        more = {"correlation": 90, "device": 0, "stream": 7} if kind == "kernel" else {}
-        return _document(
-            [
-                {
-                    "ph": "X",
-                    "cat": kind,
-                    "name": "aten::mm",
-                    "pid": 100,
-                    "tid": 100,
-                    "args": more | {key: made(text)},
-                }
-                for text in texts
-            ]
-        )
-
-    return document
+    event = {"ph": "X", "cat": kind, "name": "aten::mm", "pid": 100, "tid": 100}
+    more = _BESIDE.get(key, {})
+    return lambda texts: _document([event | {"args": more | {key: made(text)}} for text in texts])
 
 
 def _metadata(name: str, key: str) -> Place:
@@ -264,12 +270,7 @@ PLACES: dict[str, Place] = {
     "host": _header(lambda texts: {"host_name": texts[0], "hosts": texts}),
     "user": _header(lambda texts: {"username": texts[0], "job": {"users": texts}}),
     "log": _header(lambda texts: {"INFO": texts}),
-    "environment": _header(lambda texts: {"environment": dict.fromkeys(texts, "1") | dict(enumerate_texts(texts))}),
+    "environment": _header(lambda texts: {"environment": dict.fromkeys(texts, "1") | {"VALUES": texts}}),
     "name of the trace": _header(lambda texts: {"traceName": " ".join(texts)}),
     "ranks": _header(lambda texts: {"distributedInfo": {"rank": 1, "world_size": 2, "backend": texts[0], "pg_config": texts}}),
 }  # fmt: skip
-
-
-def enumerate_texts(texts: list[str]) -> list[tuple[str, str]]:
-    """Numbered names for values."""
-    return [(f"V{number}", text) for number, text in enumerate(texts)]
