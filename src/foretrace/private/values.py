@@ -12,7 +12,7 @@ _LARGEST = 1 << 63  # what a JSON writer takes
 def cleaned(value: Any, clean: Callable[[str], str], key: str = "", depth: int = 0) -> Any:
     """The value with every text, keys included, passed through `clean`."""
     if isinstance(value, str):
-        return clean(f"{key}{value}").removeprefix(key)
+        return clean(f"{key}{clean(value)}").removeprefix(key)
     if isinstance(value, int) and not -_LARGEST <= value < _LARGEST:
         return None
     if isinstance(value, dict | list | tuple) and depth >= _DEEPEST:
