@@ -6,16 +6,15 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from contextlib import suppress
 from pathlib import Path
 
 import polars as pl
 import pytest
 
 import foretrace
+import processes
 from corpus.places import RECORDED
-from foretrace.errors import ForetraceError, LimitError, UsageError
+from foretrace.errors import LimitError, UsageError
 from foretrace.model import query_process
 from foretrace.model.query_process import QueryProcess
 from foretrace.sources.limits import Limits
@@ -28,29 +27,6 @@ ENDLESS = "with recursive t as (select 1 as n union all select n + 1 from t) sel
 def ask(query: str, rows: int | None = None) -> query_process.Answer:
     with QueryProcess() as process:
         return process.run(TRACE, query, Limits(), rows)
-
-
-def child(of: int) -> int:
-    """The query process that a process has started, or is about to."""
-    for _ in range(400):
-        for entry in Path("/proc").glob("[0-9]*"):
-            with suppress(OSError):  # it may end meanwhile
-                parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-                if parent == of and b"query_child" in (entry / "cmdline").read_bytes():
-                    return int(entry.name)
-        time.sleep(0.05)
-    raise AssertionError("no query process")
-
-
-def until_gone(pid: int) -> None:
-    for _ in range(400):
-        try:
-            if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
-                return
-        except OSError:
-            return
-        time.sleep(0.05)
-    raise AssertionError(f"process {pid} still runs")
 
 
 def test_a_result_and_its_first_rows() -> None:
@@ -84,18 +60,6 @@ def test_what_never_ends_is_stopped(query: str, code: str, monkeypatch: pytest.M
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    "query",
-    ["select " + "1+" * 10_000 + "1", "select (" * 5000],
-    ids=["long sum", "deep"],
-)
-def test_what_crashes_polars_crashes_no_more(query: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(query_process, "SECONDS", 3)
-    with pytest.raises(ForetraceError) as caught:
-        ask(query)
-    assert "\n" not in str(caught.value)
-
-
 @pytest.mark.parametrize("function", ["read_csv", "read_parquet"])
 def test_the_process_can_open_no_file(
     function: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -114,14 +78,15 @@ def test_the_process_inherits_nothing_it_does_not_need(monkeypatch: pytest.Monke
         os.set_inheritable(kept.fileno(), True)
         process = QueryProcess()
     with process:
-        pid = child(os.getpid())
+        pid = process.pid
+        processes.until_started(pid)
         home = Path(f"/proc/{pid}")
         assert b"canary" not in (home / "environ").read_bytes()
         assert b"mlp_eager" not in (home / "cmdline").read_bytes()
         held = {os.readlink(file) for file in (home / "fd").iterdir()}
         assert str(MLP) not in held
         assert os.readlink(home / "cwd") == "/"
-    until_gone(pid)
+    processes.until_gone(pid)
 
 
 def test_an_interrupt_ends_both_processes() -> None:
@@ -129,19 +94,8 @@ def test_an_interrupt_ends_both_processes() -> None:
     for number, status in ((signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)):
         command = [sys.executable, "-m", "foretrace", "sql", str(MLP), ENDLESS, "--no-cache"]
         with subprocess.Popen(command, stderr=subprocess.PIPE) as running:
-            started = child(running.pid)
-            until_busy(started)
+            started = processes.query_process(running.pid)
             running.send_signal(number)
             assert running.wait(30) == status
             assert b"Traceback" not in running.stderr.read()  # type: ignore[union-attr]
-        until_gone(started)
-
-
-def until_busy(pid: int) -> None:
-    """Until the process has given up the right to open files: from then on it runs the query."""
-    for _ in range(400):
-        limits = Path(f"/proc/{pid}/limits").read_text()
-        if any(line.split()[:4] == ["Max", "open", "files", "0"] for line in limits.splitlines()):
-            return
-        time.sleep(0.05)
-    raise AssertionError("no query was run")
+        processes.until_gone(started)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from foretrace.cli._browser import in_browser
 from foretrace.cli._options import PATH, Reading, flag, new_file, opens_trace, shown
 from foretrace.errors import UsageError
 
@@ -18,7 +19,12 @@ from foretrace.errors import UsageError
 @flag("--overwrite", "Replace a file of that name.")
 @flag("--port-9001", "Let Perfetto fetch the file from port 9001 instead.")
 @flag("--no-browser", "Print the address instead of opening it; with --annotated, write and stop.")
-@shown("--wait", default=60.0, help="Seconds to wait for the browser.")
+@shown(
+    "--wait",
+    type=click.FloatRange(0, 86400),
+    default=60.0,
+    help="Seconds to wait for the browser.",
+)
 @opens_trace
 def command(
     trace: str,
@@ -49,8 +55,8 @@ def command(
         return failed
     server = handoff.one_file(path) if port_9001 else handoff.page(path, path.name)
     click.echo(f"serving {server.address} (once, from this machine)", err=True)
-    if not no_browser:
-        click.launch(server.address)
-    if not handoff.serve_until_fetched(server, wait):
+    with in_browser(server.address, wanted=not no_browser):
+        fetched = handoff.serve_until_fetched(server, wait)
+    if not fetched:
         raise UsageError(f"the browser did not fetch the trace within {wait:.0f} s")
     return failed

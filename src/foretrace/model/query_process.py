@@ -58,6 +58,7 @@ class QueryProcess:
                 env=kept | {"PYTHONPATH": places},
                 start_new_session=True,  # Ctrl+C reaches us alone
             )
+        self.pid = self._process.pid
 
     def __enter__(self) -> QueryProcess:
         return self

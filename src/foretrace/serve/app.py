@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Awaitable, Callable
 
@@ -43,7 +44,7 @@ def application(library: Library, left_out: list[tuple[str, str]], token: str) -
         "/compare/{a:count}/{b:count}": routes.compare,
     }
     found = [Route(f"/{token}{path}", answer, methods=["GET"]) for path, answer in paths.items()]
-    handlers = {_Pending: _in_progress, ForetraceError: _in_words}
+    handlers = {_Pending: _in_progress, ForetraceError: _in_words, OSError: _unreadable}
     return Starlette(routes=found, exception_handlers=handlers)  # type: ignore[arg-type]
 
 
@@ -74,6 +75,11 @@ def _in_progress(_: Request, pending: _Pending) -> Response:
 def _in_words(_: Request, problem: ForetraceError) -> Response:
     status = 404 if isinstance(problem, _NotFound) else 400
     return _json({"state": "failed", "error": str(problem)}, status)
+
+
+def _unreadable(_: Request, problem: OSError) -> Response:
+    words = f"the file can no longer be read: {problem.strerror}"
+    return _json({"state": "failed", "error": words}, 404)
 
 
 def _json(answer: object, status: int = 200) -> Response:
@@ -161,7 +167,8 @@ class _Routes:
         number, entries = request.path_params["number"], self.library.entries
         if number >= len(entries) or "::" in entries[number].path:
             raise _NotFound("not a plain file")
-        return FileResponse(entries[number].path, media_type="application/octet-stream")
+        path = entries[number].path
+        return FileResponse(path, stat_result=os.stat(path), media_type="application/octet-stream")
 
     def report(self, request: Request) -> Response:
         return _page(report([self._opened(request).trace]), policy("'none'"))
