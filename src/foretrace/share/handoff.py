@@ -23,6 +23,7 @@ PERFETTO = "https://ui.perfetto.dev"
 PORT = 9001
 WAIT_S = 60.0
 SLOWEST_S = 10.0
+END_S = 0.05  # how soon the server sees that it is done
 PART_BYTES = 1 << 20  # what a client must take within `SLOWEST_S`
 BINARY = "application/octet-stream"
 
@@ -41,6 +42,7 @@ class OneTrace(ThreadingHTTPServer):
     """
 
     daemon_threads = True  # a slow client holds up neither another one nor the end
+    request_queue_size = 128  # nor do many
 
     def __init__(self, port: int, answers: Answers, last: str, origin: str = "") -> None:
         super().__init__(("127.0.0.1", port), _Answer)
@@ -79,6 +81,8 @@ class _Answer(BaseHTTPRequestHandler):
         """Answer a page of this server, or Perfetto's."""
         given = (self.headers.get_all(name, []) for name in ("Host", "Origin"))
         path, status = self.server.path(self.path), self.server.refusal(*given)
+        if self.request_version not in ("HTTP/1.0", "HTTP/1.1"):
+            status = 400
         if status or path is None:
             return self._send(status or 404)
         if path == self.server.last and not self.server.taken.acquire(blocking=False):
@@ -135,7 +139,7 @@ def one_file(trace: Path, origin: str = PERFETTO, port: int = PORT) -> OneTrace:
 
 def serve_until_fetched(server: OneTrace, wait_s: float = WAIT_S) -> bool:
     """Serve until the trace was fetched, at most `wait_s` seconds; returns whether it was."""
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(END_S,), daemon=True)
     thread.start()
     fetched = server.served.wait(wait_s)
     server.shutdown()
