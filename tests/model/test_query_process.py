@@ -24,7 +24,7 @@ TRACE = foretrace.open(MLP, cache=False)
 ENDLESS = "with recursive t as (select 1 as n union all select n + 1 from t) select * from t"
 
 
-def ask(query: str, rows: int | None = None) -> query_process.Answer:
+def ask(query: str, rows: int | None = None) -> query_process.QueryResult:
     with QueryProcess() as process:
         return process.run(TRACE, query, Limits(), rows)
 

@@ -8,6 +8,8 @@ from foretrace.cli._browser import in_browser
 from foretrace.cli._options import PATH, Reading, flag, new_file, opens_trace, shown
 from foretrace.errors import UsageError
 
+LONGEST_WAIT_S = 86_400
+
 
 @click.command("perfetto", epilog="See: foretrace docs share")
 @click.argument("trace", type=PATH)
@@ -19,12 +21,7 @@ from foretrace.errors import UsageError
 @flag("--overwrite", "Replace a file of that name.")
 @flag("--port-9001", "Let Perfetto fetch the file from port 9001 instead.")
 @flag("--no-browser", "Print the address instead of opening it; with --annotated, write and stop.")
-@shown(
-    "--wait",
-    type=click.FloatRange(0, 86400),
-    default=60.0,
-    help="Seconds to wait for the browser.",
-)
+@shown("--wait", default=60.0, help="Seconds to wait for the browser.")
 @opens_trace
 def command(
     trace: str,
@@ -41,6 +38,8 @@ def command(
     from foretrace.share import handoff
     from foretrace.share.perfetto import annotated as write_annotated
 
+    if not 0 < wait <= LONGEST_WAIT_S:  # nor is it NaN
+        raise UsageError(f"--wait {wait}: write seconds, at most {LONGEST_WAIT_S:,}")
     copy = None if annotated is None else new_file(annotated, overwrite=overwrite)
     opened = reading.trace(trace)
     path = copy or Path(opened.path)

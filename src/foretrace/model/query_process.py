@@ -34,7 +34,7 @@ _KEPT = ("LD_LIBRARY_PATH", "PYTHONHOME", "POLARS_MAX_THREADS")
 _CHILD = "from foretrace.model.query_child import main; main()"
 
 
-class Answer(Struct, frozen=True):
+class QueryResult(Struct, frozen=True):
     """The rows of a result, or the first of them, and how many there are."""
 
     frame: pl.DataFrame
@@ -77,7 +77,7 @@ class QueryProcess:
         self._process.kill()
         self._process.wait()
 
-    def run(self, trace: Trace, query: str, limits: Limits, rows: int | None = None) -> Answer:
+    def run(self, trace: Trace, query: str, limits: Limits, rows: int | None = None) -> QueryResult:
         """The result of one query, its first `rows` rows, or all of them."""
         tables = tables_of(trace, query)
         size = sum(table.estimated_size() for table in tables.values())
@@ -100,7 +100,7 @@ class QueryProcess:
             said = json.loads(files[1].readline())
             if "error" in said:
                 raise mistake(said["error"], trace, tables)
-            return Answer(pl.read_ipc(files[1].read()), said["count"])
+            return QueryResult(pl.read_ipc(files[1].read()), said["count"])
 
     def _status(self, files: list[int], seconds: int) -> int:
         """Hand the files over; returns the exit status of the process once it has ended."""

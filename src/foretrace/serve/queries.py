@@ -8,7 +8,7 @@ from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 
-from foretrace.model.query_process import Answer, QueryProcess
+from foretrace.model.query_process import QueryProcess, QueryResult
 from foretrace.serve.library import OpenTrace
 from foretrace.sources.limits import Limits
 
@@ -26,7 +26,7 @@ class Queries:
         self._places = asyncio.Semaphore(AT_ONCE)
         self._spare: QueryProcess | None = None
 
-    async def answer(self, opened: OpenTrace, query: str, receive: Receive) -> Answer:
+    async def answer(self, opened: OpenTrace, query: str, receive: Receive) -> QueryResult:
         """The first rows of a result; nothing runs on when the client is gone."""
         gone = asyncio.ensure_future(_until_gone(receive))
         try:
@@ -35,10 +35,10 @@ class Queries:
         finally:
             gone.cancel()
 
-    async def _run(self, opened: OpenTrace, query: str, gone: asyncio.Future[None]) -> Answer:
+    async def _run(self, opened: OpenTrace, query: str, gone: asyncio.Future[None]) -> QueryResult:
         process, self._spare = self._spare or QueryProcess(), None
 
-        def run() -> Answer:
+        def run() -> QueryResult:
             return process.run(opened.trace, query, self.limits, MOST_ROWS)
 
         running = asyncio.ensure_future(run_in_threadpool(run))
