@@ -58,7 +58,6 @@ def _confine(seconds: int, memory: int) -> None:
         held = int(sizes.read().split()[0]) * resource.getpagesize()
     limits = {
         resource.RLIMIT_AS: held + memory,
-        resource.RLIMIT_FSIZE: memory,
         resource.RLIMIT_CORE: 0,
         resource.RLIMIT_NOFILE: 0,
     }

@@ -73,9 +73,9 @@ class QueryProcess:
 
     def end(self) -> None:
         """Stop the process, whatever it is doing."""
-        self._line.close()
         self._process.kill()
         self._process.wait()
+        self._line.close()
 
     def run(self, trace: Trace, query: str, limits: Limits, rows: int | None = None) -> QueryResult:
         """The result of one query, its first `rows` rows, or all of them."""
@@ -106,13 +106,13 @@ class QueryProcess:
         """Hand the files over; returns the exit status of the process once it has ended."""
         try:
             socket.send_fds(self._line, [b"?"], files)
-            return self._process.wait(seconds + STARTING_S)
-        except subprocess.TimeoutExpired:
+            self._line.settimeout(seconds + STARTING_S)
+            self._line.recv(1)  # nothing comes: the line is closed when the process ends
+        except TimeoutError:
             return -signal.SIGALRM
-        except OSError:  # it ended before it took the request
-            return self._process.wait() or 1
-        finally:
-            self.end()
+        except OSError:  # it has ended already, or was ended meanwhile
+            pass
+        return self._process.wait()
 
 
 def _nameless() -> IO[bytes]:
@@ -127,12 +127,7 @@ def _stopped(status: int, seconds: int, memory: int) -> ForetraceError:
     if status in _NO_MEMORY:
         words = f"the query needs more than {memory / (1 << 30):.1f} GiB of memory"
         return LimitError("E_TOO_MUCH_MEMORY", "sql", words, hint=raised_by("memory"))
-    words = f"the query ended Polars ({_name(status)}): write a shorter or less nested one"
-    return UsageError(f"sql: {words}")
-
-
-def _name(status: int) -> str:
-    try:
-        return signal.Signals(-status).name
-    except ValueError:
-        return f"exit {status}"
+    if status < 0:
+        how = signal.Signals(-status).name
+        return UsageError(f"sql: Polars crashed ({how}): write a shorter or less nested query")
+    return UsageError(f"sql: {sys.executable} could not run the query (exit {status})")
