@@ -116,6 +116,26 @@ def test_sql_answers_and_mistakes_are_said(browser: Browser, served: Viewer) -> 
     browser.wait("document.querySelector('.sql .banner')?.textContent.includes('SELECT')")
 
 
+def test_a_new_query_ends_the_one_before(browser: Browser, served: Viewer) -> None:
+    browser.open(served.address)
+    open_trace(browser, 3)
+    endless = "with recursive t as (select 1 n union all select n + 1 from t) select * from t"
+    for query in (endless, endless, endless, "select count(*) as n from kernels"):
+        browser.run(
+            "document.querySelector('textarea').value = arguments[0];"
+            "[...document.querySelectorAll('#traces button')].find((each) => each.textContent === "
+            "'run').click()",
+            query,
+        )
+    browser.wait("document.querySelector('.sql td')?.textContent === '15'")
+    browser.run("document.querySelector('textarea').value = 'select ' + '1 '.repeat(40000)")
+    browser.run(
+        "[...document.querySelectorAll('#traces button')].find((each) => each.textContent === "
+        "'run').click()"
+    )
+    browser.wait("document.querySelector('.sql .banner')?.textContent.includes('431')")
+
+
 def test_a_hostile_trace_is_text(browser: Browser, served: Viewer) -> None:
     browser.open(served.address)
     open_trace(browser, 0)
