@@ -28,6 +28,7 @@ SECONDS = 60
 # beyond what the process holds before the query; a join of the largest recordings needs less
 MEMORY = 4 << 30
 TIMES_TABLES = 8
+MOST_SECONDS, MOST_MEMORY = 1_000_000, 1 << 60  # what the kernel can count
 STARTING_S = 30  # on a busy machine, an import takes this long at most
 _NO_MEMORY = {-signal.SIGABRT, -signal.SIGKILL}  # the second: the system as a whole had none left
 _KEPT = ("LD_LIBRARY_PATH", "PYTHONHOME", "POLARS_MAX_THREADS")
@@ -80,9 +81,9 @@ class QueryProcess:
     def run(self, trace: Trace, query: str, limits: Limits, rows: int | None = None) -> QueryResult:
         """The result of one query, its first `rows` rows, or all of them."""
         tables = tables_of(trace, query)
-        size = sum(table.estimated_size() for table in tables.values())
-        seconds = SECONDS
-        memory = max(MEMORY, int(size) * TIMES_TABLES)
+        size = int(sum(table.estimated_size() for table in tables.values()))
+        seconds = min(limits.seconds or SECONDS, MOST_SECONDS)
+        memory = min(limits.memory or max(MEMORY, size * TIMES_TABLES), MOST_MEMORY)
         bounds = {"seconds": seconds, "memory": memory}
         request = bounds | {"query": query, "rows": rows, "tables": list(tables)}
         with ExitStack() as opened:

@@ -27,6 +27,8 @@ class Limits(Struct, frozen=True):
     args: int = 10_000
     event: int = 64 << 20
     members: int = 64  # of a zip
+    seconds: int = 0  # 0: in proportion to the file, as `sources.budget` has it
+    memory: int = 0  # that may be added to the process; 0 as above
 
 
 RATIO_FREE_BYTES = 64 << 20  # small files may compress as well as they like
