@@ -5,6 +5,7 @@ from __future__ import annotations
 from corpus import (
     cases_arguments,
     cases_clocks,
+    cases_containers,
     cases_content,
     cases_files,
     cases_formats,
@@ -22,6 +23,7 @@ _TOPICS = (
     cases_strings,
     cases_json,
     cases_packed,
+    cases_containers,
     cases_formats,
     cases_files,
     cases_clocks,

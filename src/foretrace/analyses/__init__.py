@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from foretrace import plugins
+from foretrace.errors import LimitError
 from foretrace.schema.finding import Finding, Findings, Rule
 from foretrace.schema.ledger import ABSENT
+from foretrace.sources import budget
 
 if TYPE_CHECKING:
     from foretrace.model.trace import Trace
@@ -88,8 +90,11 @@ def run(rule: Rule, trace: Trace) -> list[Finding]:
         if need in rule.needs and not has(trace):
             return [Finding(rule.name, "skipped", rule.title, f"needs {advice}")]
     try:
+        budget.check()
         found = [_limited(finding, trace) for finding in rule.check(trace)]
         return found or [_nothing(rule, trace)]
+    except (LimitError, MemoryError):
+        raise
     except Exception as error:  # noqa: BLE001 - one bad rule must not hide the others
         return [Finding(rule.name, "crashed", rule.title, f"{type(error).__name__}: {error}")]
 

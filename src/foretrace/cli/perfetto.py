@@ -37,6 +37,7 @@ def command(
 
     from foretrace.share import handoff
     from foretrace.share.perfetto import annotated as write_annotated
+    from foretrace.sources.budget import waiting
 
     if not 0 < wait <= LONGEST_WAIT_S:  # nor is it NaN
         raise UsageError(f"--wait {wait}: write seconds, at most {LONGEST_WAIT_S:,}")
@@ -54,7 +55,7 @@ def command(
         return failed
     server = handoff.one_file(path) if port_9001 else handoff.page(path, path.name)
     click.echo(f"serving {server.address} (once, from this machine)", err=True)
-    with in_browser(server.address, wanted=not no_browser):
+    with in_browser(server.address, wanted=not no_browser), waiting():
         fetched = handoff.serve_until_fetched(server, wait)
     if not fetched:
         raise UsageError(f"the browser did not fetch the trace within {wait:.0f} s")

@@ -24,6 +24,7 @@ def command(path: str, port: int, no_browser: bool, reading: Reading) -> int:
     from foretrace.opening import open_all
     from foretrace.render.safe import plain
     from foretrace.serve.run import prepare
+    from foretrace.sources.budget import waiting
 
     cache, limits = reading.cache, reading.limits
     opened = open_all(path, cache=cache, limits=limits) if reading.strict else []
@@ -38,6 +39,6 @@ def command(path: str, port: int, no_browser: bool, reading: Reading) -> int:
 
     server, sockets, address = prepare(path, port=port, limits=limits, cache=cache)
     click.echo(address)
-    with in_browser(address, wanted=not no_browser):
+    with in_browser(address, wanted=not no_browser), waiting():
         server.run(sockets=sockets)
     return 0

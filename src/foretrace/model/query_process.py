@@ -22,6 +22,7 @@ from msgspec import Struct
 from foretrace.errors import ForetraceError, LimitError, UsageError
 from foretrace.model.query import mistake, tables_of
 from foretrace.model.trace import Trace
+from foretrace.sources.budget import waiting
 from foretrace.sources.limits import Limits, raised_by
 
 SECONDS = 60
@@ -108,7 +109,8 @@ class QueryProcess:
         try:
             socket.send_fds(self._line, [b"?"], files)
             self._line.settimeout(seconds + STARTING_S)
-            self._line.recv(1)  # nothing comes: the line is closed when the process ends
+            with waiting():  # the query has limits of its own
+                self._line.recv(1)  # nothing comes: the line is closed when the process ends
         except TimeoutError:
             return -signal.SIGALRM
         except OSError:  # it has ended already, or was ended meanwhile

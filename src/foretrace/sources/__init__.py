@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from foretrace import progress
 from foretrace.schema.ledger import LedgerBuilder
 from foretrace.schema.tables import Tables
+from foretrace.sources import budget
 from foretrace.sources.limits import Limits
 from foretrace.units import bytes_text
 
@@ -27,17 +28,28 @@ def read(
 
     `meanwhile` is called while other processes decode a large file: a time to import what is next.
     """
+    bounds = limits or Limits()
+    with budget.ceiling(path, bounds):
+        document, ledger = _document(path, bounds, meanwhile)
+        budget.check()
+        progress.report("building the tables")
+        # brings NumPy and Polars, which must not be loaded before workers are forked
+        from foretrace.sources.kineto.assemble import assemble
+
+        tables = assemble(document, ledger)
+        budget.check()
+    return tables
+
+
+def _document(
+    path: str, limits: Limits, meanwhile: Callable[[], object]
+) -> tuple[Document, LedgerBuilder]:
     from foretrace.sources.kineto.parallel import ReadAlone
 
     try:
-        document, ledger = _read(path, limits or Limits(), meanwhile)
+        return _read(path, limits, meanwhile)
     except ReadAlone:
-        document, ledger = _read(path, limits or Limits())
-    progress.report("building the tables")
-    # brings NumPy and Polars, which must not be loaded before workers are forked
-    from foretrace.sources.kineto.assemble import assemble
-
-    return assemble(document, ledger)
+        return _read(path, limits)
 
 
 def _read(

@@ -20,12 +20,13 @@ from struct import Struct
 from typing import IO
 
 from foretrace.schema.ledger import LedgerBuilder
+from foretrace.sources import budget
 from foretrace.sources.bytestream import ByteStream
-from foretrace.sources.compressed import BLOCK
 from foretrace.sources.kineto.columns import Columns
 from foretrace.sources.kineto.events import Buffer, EventReader, last_boundary
 from foretrace.sources.kineto.transport import DecodedPiece, receive, send
 from foretrace.sources.limits import Limits
+from foretrace.sources.packed import BLOCK
 
 WORTHWHILE = 24 << 20  # below this a fork costs about what it saves (measured on two cores)
 PIECE = 4 << 20  # a twentieth of a second of decoding: workers finish together
@@ -169,6 +170,7 @@ def _start(pieces: Pieces, limits: Limits, origin_us: int) -> tuple[int, IO[byte
     try:
         for unused in (source, pieces.added, pieces.places):
             os.close(unused)
+        budget.arm()
         _work(pieces, sink, limits, origin_us)
         status = 0
     finally:
@@ -183,11 +185,12 @@ def _work(pieces: Pieces, sink: int, limits: Limits, origin_us: int) -> None:
     bytes(KEPT_FREE)  # glibc gives no smaller block back to the kernel from now on
     parts, room = [], limits.events + 1  # one more than allowed says that the limit was met
     for number, buffer in pieces.take():
-        ledger = LedgerBuilder()
+        ledger, started = LedgerBuilder(), buffer.offset
         reader = EventReader(buffer, limits, ledger, room, origin_us)
         closed = reader.run(first=number == 0)
         room -= len(reader.columns)
         parts.append(DecodedPiece(number, reader.columns, ledger, closed))
+        budget.took(buffer.offset - started)
     with os.fdopen(sink, "wb") as pipe:
         for part in parts:
             send(pipe, part)
