@@ -143,6 +143,28 @@ def test_slow_clients_hold_up_nobody(served: Viewer, monkeypatch: pytest.MonkeyP
     assert served.get("traces")[0] == 200
 
 
+def test_many_lines_take_no_more_than_their_share(
+    served: Viewer, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Another user may open as many as the system allows: the process keeps files for its own."""
+    monkeypatch.setattr(prompt, "MOST_LINES", 20)
+    lines = [socket.create_connection(("127.0.0.1", served.port), timeout=10) for _ in range(60)]
+    for _ in range(100):
+        if len(select.select(lines, [], [], 0)[0]) >= 40:
+            break
+        time.sleep(0.05)
+    assert len(select.select(lines, [], [], 0)[0]) >= 40
+    for line in lines:
+        line.close()
+    for _ in range(100):
+        with suppress(OSError):
+            if served.get("traces")[0] == 200:
+                break
+        time.sleep(0.05)
+    assert served.get("traces")[0] == 200
+    assert capfd.readouterr().err == ""
+
+
 @pytest.fixture(scope="module")
 def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Viewer]:
     """A viewer of a file larger than what the kernel keeps for a client."""

@@ -19,6 +19,7 @@ SLOWEST_S = 10.0
 SLOWEST_BYTES = 64 << 10
 LARGEST_HEADER = 32 << 10
 LINGER_S = 1.0
+MOST_LINES = 256  # a browser opens six
 _DROP_AT_ONCE = struct.pack("ii", 1, 0)  # else the kernel keeps megabytes for the client
 
 
@@ -26,8 +27,10 @@ class Prompt(H11Protocol):
     """One connection."""
 
     def connection_made(self, transport: Any) -> None:
-        """Start the clock."""
+        """Start the clock; a line too many is dropped, before the process runs out of files."""
         super().connection_made(transport)
+        if len(self.connections) > MOST_LINES:
+            transport.abort()
         self._head = b""
         self._refused = False
         self._unsent = 0
@@ -40,10 +43,10 @@ class Prompt(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Pass a request on, unless its header is too large."""
-        self._head += data if self.cycle is None else b""
-        end = self._head.find(b"\r\n\r\n")
         if self._refused:
             return
+        self._head += data if self.cycle is None else b""
+        end = self._head.find(b"\r\n\r\n")
         if (end if end >= 0 else len(self._head)) > LARGEST_HEADER:
             self._refuse(431)
         else:
