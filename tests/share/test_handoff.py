@@ -111,12 +111,18 @@ def test_a_page_of_our_own_fetches_without_an_origin() -> None:
         assert get(server, f"Origin: http://127.0.0.1:{server.port}")[2] == MLP.read_bytes()
 
 
-def test_slow_clients_hold_up_nobody(capfd: pytest.CaptureFixture[str]) -> None:
-    """Another user may open a line and say nothing."""
+def test_slow_clients_hold_up_nobody(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another user may open a line and say nothing, or very many."""
     server = handoff.one_file(MLP, port=0)
     with running(server) as done:
         silent = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(20)]
         silent[0].sendall(b"GET / HTTP/1.1\r\nHost: ")
+        monkeypatch.setattr(handoff, "MOST_THREADS", 0)
+        with suppress(OSError):
+            assert get(server, ORIGIN)[0] == 0
+        monkeypatch.undo()
         assert get(server, ORIGIN)[0] == 200
     assert done == [True]
     for line in silent:

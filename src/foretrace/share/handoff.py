@@ -24,6 +24,7 @@ PORT = 9001
 WAIT_S = 60.0
 SLOWEST_S = 10.0
 END_S = 0.05  # how soon the server sees that it is done
+MOST_THREADS = 200
 PART_BYTES = 1 << 20  # what a client must take within `SLOWEST_S`
 BINARY = "application/octet-stream"
 
@@ -52,6 +53,13 @@ class OneTrace(ThreadingHTTPServer):
         self.taken = threading.Lock()
         self.served = threading.Event()
         self.address = ""
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """One thread for each client, up to a bound."""
+        if threading.active_count() > MOST_THREADS:
+            self.shutdown_request(request)
+        else:
+            super().process_request(request, client_address)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that is gone is no news."""
