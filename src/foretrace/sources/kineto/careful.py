@@ -34,7 +34,7 @@ _LOOK = 64 << 10  # blanks behind a closing bracket
 _LONG_LIST = 1 << 20  # a longer one among the events is no value
 _IN_LIST = re.compile(rb'\s*+(?:\]|,\s*+(?!"[^"]{0,120}+"\s*+:))')
 _CLOSING = re.compile(rb'\]\s*+(?:,\s*+(?:"|\Z)|\}|\Z)')
-_SEPARATORS = re.compile(rb"[\s,]*+")
+_SEPARATORS = re.compile(rb"[ \t\r\n,]*+")
 _SCALAR = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[^\s,\]\[{}"\0]++', re.DOTALL)
 _TRIES = 4  # a stop is tried as the end of this many records that end before it
 
@@ -96,7 +96,6 @@ class CarefulReader:
             match = _SEPARATORS.match(self.data, self.at)
             assert match is not None
             commas += match[0].count(b",")
-            self.ledger.note("control_char", match[0].count(b"\v") + match[0].count(b"\f"))
             self.at = match.end()
             if self.at == len(self.data) and not self.buffer.ended:
                 self.buffer.drop(self.at)
@@ -132,9 +131,14 @@ class CarefulReader:
         if _CLOSING.match(self.data[self.at : self.at + _LOOK]):
             self.ledger.note("trailing_comma", commas)
             return True
-        self.ledger.note("trailing_comma", text="a stray ] between events was ignored")
-        self.at += 1
+        self.at = self._stray(self.at)
         return False
+
+    def _stray(self, at: int) -> int:
+        """Step over a bracket that neither opens nor closes a list."""
+        text = "a stray bracket between events was ignored"
+        self.ledger.note("trailing_comma", text=text, where=(self.buffer.offset + at, 1))
+        return at + 1
 
     def _need(self, size: int) -> None:
         if len(self.data) - self.at < size and not self.buffer.ended:
@@ -224,8 +228,7 @@ class CarefulReader:
             return following
         end = self._other_value(at) if commas or self.after is After.START else None
         if self.data[at] == LIST and end is None and FIRST_RECORD.match(self.data, at):
-            self.ledger.note("trailing_comma", text="a stray [ between events was ignored")
-            return at + 1
+            return self._stray(at)
         return self._skip(at, end or self.bounds.next_record(at), "event_unparsable")
 
     def _other_value(self, at: int) -> int | None:
