@@ -20,7 +20,7 @@ from foretrace.model.intervals import (
     numbered,
     overlapping,
     shared_lengths,
-    union_by_group,
+    union_length,
 )
 from foretrace.model.links import Ids, Linker
 from foretrace.schema.gaps import filled
@@ -232,8 +232,7 @@ class Gpu:
     def busy(self, rows: Bools | Ints) -> int:
         """Time in which at least one of these was running, per device, summed over devices."""
         chosen = self._usable(rows)
-        device, devices = self.device_number[chosen], int(self.device_number.max(initial=0)) + 1
-        return int(union_by_group(device, self.start[chosen], self.end[chosen], devices).sum())
+        return union_length(self.start[chosen], self.end[chosen], self.device_number[chosen])
 
     def shared(self, rows: Bools | Ints) -> Floats:
         """The time of every operation, 0 for others than these: what runs at once on a device
@@ -246,14 +245,17 @@ class Gpu:
 
     def span(self, rows: Bools | Ints) -> int:
         """First start to last end, per device, summed over devices."""
-        chosen, total = self._usable(rows), 0
-        for device in np.unique(self.device_number[chosen]).tolist():
-            mine = chosen[self.device_number[chosen] == device]
-            total += int(self.end[mine].max() - self.start[mine].min())
-        return total
+        chosen = self._usable(rows)
+        if not len(chosen):
+            return 0
+        chosen = chosen[np.argsort(self.device_number[chosen], kind="stable")]
+        device = self.device_number[chosen]
+        edges = np.flatnonzero(np.diff(device, prepend=-1))
+        last = np.maximum.reduceat(self.end[chosen], edges)
+        return int((last - np.minimum.reduceat(self.start[chosen], edges)).sum())
 
     def _usable(self, rows: Bools | Ints) -> Ints:
-        chosen = np.arange(len(self.id))[rows]
+        chosen: Ints = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows.astype(np.int64)
         return chosen[self.usable[chosen]]
 
 

@@ -143,12 +143,15 @@ class Gaps:
 def busy_by_device(trace: Trace) -> tuple[Covered, ...]:
     """Covered time of every device, in the order of `Gpu.device_number`."""
     gpu = trace.gpu
-    usable = np.flatnonzero(gpu.usable)
-    number = gpu.device_number[usable]
-    rows = [
-        usable[number == device] for device in range(int(number.max()) + 1 if len(number) else 0)
-    ]
-    return tuple(Covered(gpu.start[mine], gpu.end[mine]) for mine in rows)
+    return tuple(Covered(gpu.start[mine], gpu.end[mine]) for mine in _rows_by_device(trace))
+
+
+def _rows_by_device(trace: Trace) -> list[Ints]:
+    """The rows of `gpu` that have a time, in time order, of every device up to the last used."""
+    rows = np.flatnonzero(trace.gpu.usable)
+    number = trace.gpu.device_number[rows]
+    edges = np.searchsorted(np.sort(number), np.arange(1, int(number.max(initial=-1)) + 1))
+    return np.split(rows[np.argsort(number, kind="stable")], edges) if len(rows) else []
 
 
 def find(trace: Trace) -> Idle:
@@ -187,7 +190,8 @@ def windows_of(trace: Trace, span: Span) -> list[tuple[int, int, int]]:
 
 
 def _every(trace: Trace, host: HostTime) -> Idle:
-    parts = [_device(trace, number) for number, busy in enumerate(trace.busy) if len(busy.start)]
+    limits, rows = _limits(trace), enumerate(_rows_by_device(trace))
+    parts = [_device(trace, number, mine, limits) for number, mine in rows if len(mine)]
     empty = np.empty(0, np.int64)
     start, end, then, device = (
         np.concatenate([empty, *(part[at] for part in parts)]) for at in range(4)
@@ -196,12 +200,13 @@ def _every(trace: Trace, host: HostTime) -> Idle:
     return _split(trace, host, Idle(start, end, none, then, device, none, 0))
 
 
-def _device(trace: Trace, number: int) -> tuple[Ints, Ints, Ints, Ints]:
+def _device(
+    trace: Trace, number: int, rows: Ints, limits: tuple[int, int]
+) -> tuple[Ints, Ints, Ints, Ints]:
     """The gaps of one device, those before its first and after its last work included."""
-    gpu, busy, (begin, finish) = trace.gpu, trace.busy[number], _limits(trace)
+    gpu, busy, (begin, finish) = trace.gpu, trace.busy[number], limits
     start = np.concatenate(([min(begin, int(busy.start[0]))], busy.end))
     end = np.concatenate((busy.start, [max(finish, int(busy.end[-1]))]))
-    rows = np.flatnonzero(gpu.usable & (gpu.device_number == number))
     found = np.searchsorted(gpu.start[rows], busy.start)  # gpu rows are in time order
     return start, end, np.append(rows[found], -1), np.full(len(start), number, np.int64)
 

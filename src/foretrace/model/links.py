@@ -2,9 +2,9 @@
 
 Ids repeat from process to process. A merged file may hold several, and its GPU events do not state
 theirs. Then the process is that of the only launch with this id that fits: its pid, its External
-id, or no other launch came before the operation. What remains open is decided by the device, if
-all that is known to run there comes from one process. Otherwise the operation stays unlinked: a
-false link is worse than none.
+id, no other launch came before the operation, or all others started something else. What remains
+open is decided by the device, if all that is known to run there comes from one process. Otherwise
+the operation stays unlinked: a false link is worse than none.
 """
 
 from __future__ import annotations
@@ -63,6 +63,7 @@ class Linker:
         for at, found in fitting.items():
             launch[at], untold[at] = (found[0], False) if len(found) == 1 else (-1, True)
         if untold.any():
+            self._by_elimination(launch, untold, fitting)
             self._by_device(launch, untold, fitting)
         repeated = np.unique(self.wanted[several][np.isin(launch[several], self.crowded)])
         return Links(launch, len(repeated), untold)
@@ -86,6 +87,17 @@ class Linker:
             found.append(int(self.calls[max(low + begun - 1, low)]))
             low = stop
         return found
+
+    def _by_elimination(self, launch: Ints, untold: Bools, fitting: dict[int, list[int]]) -> None:
+        """Link what has one launch left that started nothing else; only graphs start several."""
+        taken = set(launch[launch >= 0].tolist())
+        for at in np.flatnonzero(untold).tolist():
+            free = [
+                call for call in fitting[at] if call not in taken or self.host.is_graph_launch[call]
+            ]
+            if len(free) == 1:
+                launch[at], untold[at] = free[0], False
+                taken.add(free[0])
 
     def _by_device(self, launch: Ints, untold: Bools, fitting: dict[int, list[int]]) -> None:
         """Link what is open where the device has one process, and one operation with this id."""

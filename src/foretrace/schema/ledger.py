@@ -72,6 +72,7 @@ rank_missing data_loss: ranks of the set are missing
 merged_trace info: the file holds several merged ranks; each rank keeps its own ids
 no_gpu_events notice: no GPU events: there are no GPU results
 no_steps notice: no ProfilerStep ranges: there are no results per step
+regions_left_out error: steps or regions inside 64 others were not measured
 no_complete_events notice: no complete events; check that prof.step() was called
 seq_duplicate notice: a sequence number is used by several backward ops
 limit_depth error: values nested too deeply were dropped

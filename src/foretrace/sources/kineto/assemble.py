@@ -38,7 +38,7 @@ def assemble(document: Document, ledger: LedgerBuilder) -> Tables:
     frames = {
         "events": _events(joined, times, order),
         "names": pl.DataFrame({"name": joined.names}, schema={"name": pl.String}),
-        "tracks": joined.track_frame(parts, position),
+        "tracks": joined.track_frame(),
     }
     frames |= _sides(parts, joined, position)
     return Tables(

@@ -31,7 +31,7 @@ def outliers(joined: Joined, start: Ints, length: Ints, timed: Bools) -> Bools:
     own_clock = is_one_of(joined.kind, tuple(KIND[name] for name in _GPU_CLOCK))
     host, gpu = np.flatnonzero(seen & ~own_clock), np.flatnonzero(seen & own_clock)
     odd = np.zeros(len(start), np.bool_)
-    most = _MOST_APART // joined.lanes
+    most = _MOST_APART // max(joined.lanes, 1)
     odd[host] = _far(start[host], length[host], most)
     kept = host[~odd[host]]
     far = _far(start[gpu], length[gpu], most)
