@@ -40,7 +40,7 @@ def edits(layout: str, kind: str) -> Iterator[Edit]:
     """One kind of damage in places of every class; all of them differ from the sound trace."""
     sound, chooser = SOUND[layout], random.Random(f"{layout} {kind}")
     for name, at in sound.places.items():
-        for place in chooser.sample(at, min(len(at), 25 if DEEP else 1)):
+        for place in chooser.sample(at, min(len(at), 8 if DEEP else 1)):
             edit = KINDS[kind](sound.data, place, OTHER[layout])
             if edit.of(sound.data) != sound.data:
                 yield Edit(f"{name}: {edit.kind}", edit.start, edit.end, edit.new)
