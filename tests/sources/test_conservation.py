@@ -22,7 +22,7 @@ import pytest
 from byte_scanner import Record, scan
 from corpus.build import LAYOUTS, gz, interleave
 from corpus.damage import BLOCKS, BYTES, Edit, zeros
-from corpus.places import public_traces, recorded_traces
+from corpus.places import DEEP, public_traces, recorded_traces
 from corpus.reading import NAME, Answer, WholeLedger, answer, read, sizes
 from foretrace.errors import TraceError
 from foretrace.sources.bytestream import open_stream
@@ -30,7 +30,6 @@ from foretrace.sources.kineto.document import read_document
 from foretrace.sources.limits import Limits
 from sources.conservation import Sound, difference, differing, faults, known, unlike
 
-DEEP = bool(os.environ.get("FORETRACE_DEEP"))
 KINDS = BYTES | BLOCKS
 WRITTEN = [name for name in LAYOUTS if name not in ("json_lines", "old_order")]
 SOUND = {name: Sound(unlike(6).bytes(name)) for name in WRITTEN}
@@ -41,7 +40,7 @@ def edits(layout: str, kind: str) -> Iterator[Edit]:
     """One kind of damage in places of every class; all of them differ from the sound trace."""
     sound, chooser = SOUND[layout], random.Random(f"{layout} {kind}")
     for name, at in sound.places.items():
-        for place in chooser.sample(at, min(len(at), 25 if DEEP else 1)):
+        for place in chooser.sample(at, min(len(at), 8 if DEEP else 1)):
             edit = KINDS[kind](sound.data, place, OTHER[layout])
             if edit.of(sound.data) != sound.data:
                 yield Edit(f"{name}: {edit.kind}", edit.start, edit.end, edit.new)
