@@ -15,11 +15,13 @@ from foretrace.sources.kineto.boundaries import (
     BOUNDARY,
     CLOSED,
     FIRST_RECORD,
+    HOLE,
     LIST,
     LIST_CLOSED,
     OBJECT,
     OTHER_HEADER,
     Bounds,
+    Patience,
     Undecided,
 )
 from foretrace.sources.kineto.buffer import CHUNK, Buffer
@@ -28,12 +30,12 @@ from foretrace.sources.kineto.single import SingleRecord
 from foretrace.sources.kineto.sound import SUSPICIOUS
 from foretrace.sources.limits import Limits, raised_by
 
-HOLE = b"\0\0\0\0"  # a block that was never written; one NUL may stand in a name
 _COMMENT = 4 << 10  # longer ones are no comments
 _LOOK = 64 << 10  # blanks behind a closing bracket
 _LONG_LIST = 1 << 20  # a longer one among the events is no value
 _IN_LIST = re.compile(rb'\s*+(?:\]|,\s*+(?!"[^"]{0,120}+"\s*+:))')
 _CLOSING = re.compile(rb'\]\s*+(?:,\s*+(?:"|\Z)|\}|\Z)')
+_EMPTY = re.compile(rb"\{\s*+\}")
 _SEPARATORS = re.compile(rb"[ \t\r\n,]*+")
 _SCALAR = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[^\s,\]\[{}"\0]++', re.DOTALL)
 _TRIES = 4  # a stop is tried as the end of this many records that end before it
@@ -58,7 +60,7 @@ class CarefulReader:
         self.single, self.piece = SingleRecord(limits, ledger), piece
         self.events: list[Event] = []
         self.at, self.after, self.full = 0, After.START, False
-        self.tried = (-1, 0)
+        self.tried, self.patience = (-1, 0), Patience()
         self._look()
 
     def run(self, at: int, stop: int, most: int) -> bool:
@@ -86,7 +88,11 @@ class CarefulReader:
         self.data = self.buffer.data
         ended = self.buffer.ended
         self.bounds = Bounds(
-            self.data, self.limits, last=ended and not self.piece, piece=ended and self.piece
+            self.data,
+            self.limits,
+            self.patience,
+            last=ended and not self.piece,
+            piece=ended and self.piece,
         )
 
     def _separators(self) -> int:
@@ -166,6 +172,8 @@ class CarefulReader:
 
     def _record(self, at: int) -> int:
         """Read the record at `at`; returns where it ends."""
+        if (empty := _EMPTY.match(self.data, at)) and self.bounds.followed_well(empty.end()):
+            return self._skip(at, empty.end(), "ts_missing")
         stop = self.bounds.stop(at)
         if stop is not None and stop - at < SUSPICIOUS and self._take(at, stop):
             return stop
@@ -177,8 +185,8 @@ class CarefulReader:
             damage = end if stop is None else min(stop, end)
         else:
             damage = self.bounds.end_of_damage(at)
-        hole = self.data.find(HOLE, at, damage)
-        if hole >= 0:
+        hole = self.bounds.hole(at, damage)
+        if hole is not None:
             return self._skip(at, hole, "event_unparsable")
         code = self._repair(at, damage) if end is None or well or self._untried(damage) else "?"
         if not code:
@@ -222,7 +230,7 @@ class CarefulReader:
 
     def _junk(self, at: int, commas: int) -> int:
         """Something that is not an object where an event should be: one skipped record."""
-        if self.data.startswith(HOLE, at):
+        if HOLE.match(self.data, at):
             following = self.bounds.next_record(at)
             self.ledger.leave(self.buffer.offset + at, following - at)
             return following

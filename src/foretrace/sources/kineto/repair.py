@@ -132,7 +132,7 @@ class Reader:
 
     def value(self, at: int, depth: int, *, in_list: bool) -> tuple[Any, int]:
         """The value at `at`, and the place after it."""
-        at = self.skip(at)
+        at = self.reached = self.skip(at)
         char = self.text[at : at + 1]
         if char in "{[" and char and depth >= self.limits.depth:
             raise Unrepairable("limit_depth")

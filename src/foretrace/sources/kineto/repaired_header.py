@@ -17,7 +17,7 @@ _SEPARATORS = re.compile(r"[\s,]*+")
 
 
 # failed attempts may look at the text so many times over
-_TIMES = 8
+_TIMES = 2
 
 
 def repair_header(header: bytes, limits: Limits, ledger: LedgerBuilder) -> dict[str, Any]:
