@@ -9,7 +9,7 @@ from foretrace.schema.ledger import LedgerBuilder
 from foretrace.sources.kineto.repair import NEXT_KEY, Reader, Unrepairable, text_of
 from foretrace.sources.limits import Limits
 
-_NEXT_LINE_KEY = re.compile(r'\n\s*+"[^"\n]{1,120}+"\s*+:')
+_NEXT_LINE_KEY = re.compile(r'\n[ \t\r]*+"[^"\n]{1,120}+"\s*+:')
 _ODD_BLANK = re.compile(r"[^ \t\r\n,]")
 _END = re.compile(r"\}?\s*+\Z")
 _EARLY_END = re.compile(r"\}\s*+,")
