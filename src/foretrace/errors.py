@@ -17,6 +17,11 @@ from __future__ import annotations
 from typing import ClassVar
 
 
+def printable(text: str) -> str:
+    """The text on one line: the names of files and of members may hold newlines, or worse."""
+    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
+
+
 class ForetraceError(Exception):
     """The base class. `exit_code` is part of the contract."""
 
@@ -38,11 +43,10 @@ class TraceError(ForetraceError):
         super().__init__(self.one_line())
 
     def one_line(self) -> str:
-        """The error as the command line prints it; a path may hold newlines, which are escaped."""
-        shown = "".join(char if char.isprintable() else ascii(char)[1:-1] for char in self.path)
-        where = shown if self.offset is None else f"{shown}: byte {self.offset:,}"
+        """The error as the command line prints it."""
+        where = self.path if self.offset is None else f"{self.path}: byte {self.offset:,}"
         tail = f"; {self.hint}" if self.hint else ""
-        return f"{where}: {self.message} [{self.code}]{tail}"
+        return printable(f"{where}: {self.message} [{self.code}]{tail}")
 
 
 class LimitError(TraceError):

@@ -34,6 +34,7 @@ def command(
 
     from foretrace.share import handoff
     from foretrace.share.perfetto import annotated as write_annotated
+    from foretrace.sources.budget import waiting
 
     copy = None if annotated is None else new_file(annotated, overwrite=overwrite)
     opened = reading.trace(trace)
@@ -51,6 +52,8 @@ def command(
     click.echo(f"serving {server.address} (once, from this machine)", err=True)
     if not no_browser:
         click.launch(server.address)
-    if not handoff.serve_until_fetched(server, wait):
+    with waiting():
+        fetched = handoff.serve_until_fetched(server, wait)
+    if not fetched:
         raise UsageError(f"the browser did not fetch the trace within {wait:.0f} s")
     return failed

@@ -23,6 +23,7 @@ def command(path: str, port: int, no_browser: bool, reading: Reading) -> int:
     from foretrace.opening import open_all
     from foretrace.render.safe import plain
     from foretrace.serve.run import serve
+    from foretrace.sources.budget import waiting
 
     cache, limits = reading.cache, reading.limits
     opened = open_all(path, cache=cache, limits=limits) if reading.strict else []
@@ -40,5 +41,6 @@ def command(path: str, port: int, no_browser: bool, reading: Reading) -> int:
         if not no_browser:
             click.launch(address)
 
-    serve(path, port=port, limits=limits, cache=cache, ready=ready)
+    with waiting():
+        serve(path, port=port, limits=limits, cache=cache, ready=ready)
     return 0

@@ -40,12 +40,14 @@ def command(
     from foretrace.share.publish import INDEX, share
     from foretrace.share.redact import KEEP, REMAINS, parse_keep
     from foretrace.share.stores import store_for
+    from foretrace.sources.budget import waiting
 
     if bool(url) == bool(bucket):
         raise UsageError("no destination: pass --to URL or -b BUCKET")
     wanted = parse_keep(keep)
     store = store_for(url or f"hf://buckets/{bucket}")
-    shared = share(path, store, wanted, reading.limits, _progress, cache=reading.cache)
+    with waiting():  # for the store; each trace has ceilings of its own
+        shared = share(path, store, wanted, reading.limits, _progress, cache=reading.cache)
     remains = [*REMAINS, *(KEEP[name] for name in sorted(wanted))]
     if as_json:
         click.echo(encode(ShareDocument(1, store.place(""), INDEX, shared, remains)))
