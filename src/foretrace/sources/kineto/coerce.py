@@ -23,7 +23,6 @@ _KINDS: dict[str, tuple[type, ...]] = {
     "str | None": (str,),
     "bool | None": (bool,),
 }
-_LOWER = {key.lower(): attribute for key, attribute in ARG_FIELDS.items()}
 # Python reads more than this: other digits, underscores, words for infinity
 _TIME = re.compile(r"\s*(-?[0-9]{1,40}(?:\.[0-9]{0,40})?(?:[eE][+-]?[0-9]{1,4})?)\s*")
 _TEXT_OR_NUMBER = frozenset({b'"', b"-", *(b"%d" % digit for digit in range(10))})
@@ -99,7 +98,7 @@ def _args(found: Any, ledger: LedgerBuilder) -> Args | None:
         return None
     args = Args()
     for key, value in found.items():
-        attribute = ARG_FIELDS.get(key) or _LOWER.get(key.lower())
+        attribute = ARG_FIELDS.get(key)
         if attribute is not None and value is not None:
             number = float(value) if isinstance(value, Decimal) else value  # only times are exact
             setattr(args, attribute, _fit(number, Args.__annotations__[attribute], ledger))
