@@ -15,12 +15,15 @@ from types import SimpleNamespace
 import pytest
 
 import foretrace
+from corpus.build import gz
 from corpus.cases import G0
 from corpus.places import RECORDED
 from foretrace import opening, sources
 from foretrace.errors import LimitError
+from foretrace.schema.ledger import LedgerBuilder
 from foretrace.sources import budget
 from foretrace.sources.budget import Budget, ceiling, timed, waiting
+from foretrace.sources.bytestream import open_stream
 from foretrace.sources.kineto import assemble
 from foretrace.sources.limits import Limits, keeps_everything, parse_limits
 
@@ -154,6 +157,14 @@ def test_library(read: object, machine: Machine, tmp_path: Path) -> None:
     read(str(path), limits=Limits(seconds=10**6))  # type: ignore[operator]
 
 
+def test_a_container_that_gives_nothing(machine: Machine, tmp_path: Path) -> None:
+    path = tmp_path / "t.json.gz"
+    path.write_bytes(gz(b"") * 40_000)
+    machine.step = 1
+    with ceiling(str(path), Limits(seconds=1)), pytest.raises(LimitError, match="E_TOO_SLOW"):
+        next(open_stream(str(path), Limits(), LedgerBuilder()).blocks)
+
+
 def test_an_error_comes_back_from_another_process() -> None:
     problem = LimitError("E_TOO_SLOW", "t.json", "takes long", offset=7, hint="wait")
     back = pickle.loads(pickle.dumps(problem))
@@ -223,6 +234,7 @@ STUCK = """
 import os, sys
 from foretrace import sources
 from foretrace.errors import LimitError
+from foretrace.schema.ledger import LedgerBuilder
 from foretrace.sources.kineto import parallel
 from foretrace.sources.limits import Limits
 
