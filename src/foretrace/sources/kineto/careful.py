@@ -248,10 +248,9 @@ class CarefulReader:
             end = match.end() if match else None
         if end is None:
             return None
-        following = self.data[end : end + _LOOK]
-        if len(following) < _LOOK and not self.bounds.last:
+        if len(self.data) - end < _LOOK and not self.bounds.last:
             raise Undecided
-        return end if _IN_LIST.match(following) else None
+        return end if _IN_LIST.match(self.data, end, end + _LOOK) else None
 
     def _list(self, at: int) -> int | None:
         try:
