@@ -10,8 +10,12 @@ import re
 from dataclasses import dataclass
 from itertools import pairwise
 
+import numpy as np
+
 # a string with its escapes, or a bracket: nothing else can open or close a record
 _TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[{}\[\]]', re.DOTALL)
+_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
+_NO_BRACKETS = bytes(set(range(256)) - set(b"{}[]"))
 _PART = re.compile(
     rb'(?P<string>"(?:[^"\\]++|\\.)*+")|(?P<number>-?\d[\d.eE+-]*)|(?P<word>[a-z]+)'
     rb"|(?P<mark>[{}\[\],:])",
@@ -44,30 +48,41 @@ class Scan:
         return [Record(one.end, two.start) for one, two in pairwise(self.records)]
 
 
+def count(data: bytes) -> int:
+    """How many objects the list of events holds: quicker than `scan`, for large traces."""
+    listed = data[opening(data) :]
+    marks = np.frombuffer(_STRING.sub(b"", listed).translate(None, _NO_BRACKETS), np.uint8)
+    steps = np.where(np.isin(marks, list(b"{[")), 1, -1)
+    depth = np.cumsum(steps)
+    closes = int(np.argmax(depth < 0))
+    return int(((depth == 1) & (steps == 1))[:closes].sum())
+
+
+def opening(data: bytes) -> int:
+    """The place behind the bracket that opens the list of events."""
+    depth = 0
+    for match in _TOKEN.finditer(data):
+        depth += (match[0] in b"{[") - (match[0] in b"}]")
+        if match[0] == b"[" and depth == 1:
+            return match.end()
+        listed = _LIST_OPENS.match(data, match.end()) if match[0] == b'"traceEvents"' else None
+        if listed and depth == 1:
+            return listed.end()
+    raise ValueError("no list of events")
+
+
 def scan(data: bytes) -> Scan:
     """The list `traceEvents` of a document, or the document itself where it is a list."""
-    depth = inside = opens = start = 0
+    opens, start, depth = opening(data), 0, 0
     found: list[Record] = []
-    for match in _TOKEN.finditer(data):
-        token = match[0]
-        if token in b"}]":
-            depth -= 1
-            if inside and depth == inside:
-                found.append(Record(start, match.end()))
-            elif inside and depth == inside - 1:
-                return _scan(data, opens, match.start(), found)
-        elif token in b"{[":
-            if inside and depth == inside:
-                start = match.start()
-            depth += 1
-            if not inside and (token == b"[" and (depth == 1 or match.start() + 1 == opens)):
-                inside, opens = depth, match.end()
-        elif inside and depth == inside:
-            found.append(Record(match.start(), match.end()))
-        elif depth == 1 and token == b'"traceEvents"':
-            listed = _LIST_OPENS.match(data, match.end())
-            opens = listed.end() if listed else 0
-    raise ValueError("no list of events that is closed")
+    for match in _TOKEN.finditer(data, opens):
+        start = start if depth else match.start()
+        depth += (match[0] in b"{[") - (match[0] in b"}]")
+        if depth < 0:
+            return _scan(data, opens, match.start(), found)
+        if depth == 0:
+            found.append(Record(start, match.end()))
+    raise ValueError("the list of events is not closed")
 
 
 def _scan(data: bytes, opens: int, closes: int, found: list[Record]) -> Scan:

@@ -262,6 +262,7 @@ CASES = [
         accept(corr_duplicate=20, kernel_unlinked=20),
         unlinked,
     ),
+    case("N23", "step_of_another_pid", g0().edit(E3, pid=999), accept(), is_t0),
     case("N30", "jax", jax(), accept(kernel_unlinked=2, no_steps=1), jax_rows),
     case("N31", "ascend", ascend(), accept(no_gpu_events=1, no_steps=1), ascend_rows),
     *(

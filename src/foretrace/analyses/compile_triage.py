@@ -147,7 +147,11 @@ def _eager(trace: Trace) -> bool:
     compiled = any(case.id.family.startswith("inductor") for case in order.cases)
     called = any(name.startswith("Torch-Compiled Region") for name in names)
     graphs = bool(trace.gpu.in_graph.any()) or len(trace.host.captures.start) > 0
-    launched = order.counts.any() and (order.op[order.counts] >= 0).mean() > bounds.MOSTLY_IDLE
+    launched = (
+        order.steps
+        and order.counts.any()
+        and (order.op[order.counts] >= 0).mean() > bounds.MOSTLY_IDLE
+    )
     ns = sum(case.ns for case in order.cases)
     unknown = sum(case.ns for case in order.cases if case.role == "other") > UNKNOWN * ns
     return bool(launched) and not (compiled or called or graphs or unknown)

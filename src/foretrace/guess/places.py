@@ -8,7 +8,7 @@ import numpy as np
 
 from foretrace.guess.evidence import Evidence
 from foretrace.guess.scope import NoSuchPlace, Scope, Unknown, Window, named
-from foretrace.guess.tokens import nearest
+from foretrace.guess.tokens import LONGEST, nearest
 from foretrace.model.host import step_number
 from foretrace.model.intervals import Ints
 from foretrace.model.modules import PREFIX
@@ -126,5 +126,5 @@ def quotable_regions(evidence: Evidence) -> dict[str, int]:
     return {
         name: sum(len(call.work) for call in calls)
         for name, calls in evidence.trace.spans.region_groups().items()
-        if name.isprintable() and '"' not in name and "::" not in name
+        if name.isprintable() and '"' not in name and "::" not in name and len(name) < LONGEST // 2
     }

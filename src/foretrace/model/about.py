@@ -10,9 +10,10 @@ from msgspec import Struct
 from foretrace import devices
 from foretrace.schema.device import Device
 from foretrace.schema.ledger import LedgerBuilder
+from foretrace.schema.whole import INT64, whole
 
 _RANK_IN_NAME = re.compile(
-    r"rank[_-]?(\d+)|[_-]TP-?(\d+)|profile_(\d+)\.json|ranks?_(\d+)", re.IGNORECASE
+    r"rank[_-]?(\d{1,9})|[_-]TP-?(\d{1,9})|profile_(\d{1,9})\.json|ranks?_(\d{1,9})", re.IGNORECASE
 )
 _COORDINATOR = re.compile(r"\.async_llm\.|coordinator", re.IGNORECASE)
 
@@ -119,6 +120,6 @@ def _rank_in_name(path: str) -> int | None:
 def _int(value: Any) -> int | None:
     if isinstance(value, bool):
         return None
-    if isinstance(value, str) and re.fullmatch(r"-?\d{1,18}", value):
-        return int(value)
-    return value if isinstance(value, int) else None
+    if isinstance(value, str):
+        return whole(value)
+    return value if isinstance(value, int) and value in INT64 else None

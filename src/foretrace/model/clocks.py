@@ -1,4 +1,4 @@
-"""Whether host and GPU count time alike: a delay or a cause of idle time needs both.
+"""Whether host and GPU have the same clock: a delay or a cause of idle time needs both.
 
 A queue may delay every operation of a recording, but not for a minute, and not for longer than the
 whole recording while the GPU did nothing else. Nothing starts a millisecond before its launch.

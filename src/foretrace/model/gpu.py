@@ -133,15 +133,16 @@ class Gpu:
         """Without a correlation, an External id of only one op tells the op and its one launch."""
         if not len(rows):
             return
-        ops = np.flatnonzero(self.host.is_op & (external != NONE))
-        launches = np.flatnonzero(self.host.is_launch & (external != NONE))
-        for row in rows[external[self.id[rows]] != NONE].tolist():
-            key = external[self.id[row]]
-            owner, launch = ops[external[ops] == key], launches[external[launches] == key]
-            if len(owner) == 1:
-                self.op[row] = owner[0]
-            if len(launch) == 1:
-                self.launch[row] = launch[0]
+        key = numbered(self.host.namespace, external)
+        wanted = key[self.id[rows]]
+        stated = external != NONE
+        for found, holders in ((self.op, self.host.is_op), (self.launch, self.host.is_launch)):
+            owners = np.flatnonzero(holders & stated)
+            only = np.full(int(key.max()) + 1, -1, np.int64)
+            only[key[owners]] = owners
+            only[np.bincount(key[owners], minlength=len(only)) > 1] = -1
+            hit = stated[self.id[rows]] & (only[wanted] >= 0)
+            found[rows[hit]] = only[wanted[hit]]
 
     def _note_fan_out(self, ledger: LedgerBuilder) -> None:
         """A graph launches many kernels; a plain launch with many has a false correlation."""

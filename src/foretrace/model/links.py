@@ -37,7 +37,7 @@ class Links(Struct, frozen=True):
 
 
 class Linker:
-    """The calls by id and process, to be asked for each of `rows`: linkable events on the GPU."""
+    """The calls by id and process, and the GPU operations (`rows`) that look for theirs."""
 
     def __init__(self, host: Host, ids: Ids, callers: Ints, rows: Ints, device: Ints) -> None:
         self.host, self.ids, self.rows, self.device = host, ids, rows, device

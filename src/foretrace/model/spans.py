@@ -56,17 +56,30 @@ class Spans:
 
     def _spans(self, events: Ints) -> list[Span]:
         host = self.host
-        around = open_at_start(host.process[events], host.start[events], host.end[events])
+        around = open_at_start(self._launcher(events), host.start[events], host.end[events])
         self.left_out += int((around >= NESTED).sum())
         events = events[around < NESTED]
-        process, start, end = host.process[events], host.start[events], host.end[events]
-        edges = [np.searchsorted(self._place, self._places(process, each)) for each in (start, end)]
+        process, start, end = self._launcher(events), host.start[events], host.end[events]
+        edges = [np.searchsorted(self._place, self._places(process, at)) for at in (start, end)]
         columns = (host.name[events], events, start, end, *edges)
         rows = zip(*(column.tolist() for column in columns), strict=True)
         return [
             Span(host.names[name], index, event, start, end, self._work[low:high])
             for index, (name, event, start, end, low, high) in enumerate(rows)
         ]
+
+    def _launcher(self, events: Ints) -> Narrow:
+        """The process whose launches belong to each range: its own, or the only one that launches.
+
+        Only one of its rank, in a merged file; -1 where its own launches nothing and several do.
+        """
+        host, calls = self.host, np.unique(self.gpu.launch[self._work])
+        own, space = host.process[events], host.namespace[events]
+        pairs = np.unique(np.stack((host.namespace[calls], host.process[calls])), axis=1)
+        ranks, first, count = np.unique(pairs[0], return_index=True, return_counts=True)
+        only = np.full(int(host.namespace.max(initial=0)) + 1, -1, np.int64)
+        only[ranks] = np.where(count == 1, pairs[1][first], -1)
+        return np.where(np.isin(own, pairs[1]), own, only[space])
 
     def _places(self, process: Narrow, moments: Ints) -> Ints:
         """Numbers that sort by process, and within one as the launches before each moment do."""

@@ -11,7 +11,7 @@ GRAPH = "## Call CompiledFxGraph"
 FUNCTION = "CompiledFunction"
 # how the names of all rows around compiled code begin
 ROWS = ("TorchDynamo", REGION, "Pregraph bytecode", "AOTDispatcher", GRAPH, FUNCTION)
-_VERSION = re.compile(rf"{REGION}: (\d+)/(\d+)(?:_\d+)?")
+_VERSION = re.compile(rf"{REGION}: (\d{{1,9}})/(\d{{1,9}})(?:_\d+)?")
 _FRAME = re.compile(rf"{REGION}: \d+/\d+")
 _HASH = re.compile(rf"{GRAPH} \S+ ##")
 

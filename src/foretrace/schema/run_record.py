@@ -82,7 +82,7 @@ def read_run(trace: str) -> RecordedRun:
     """The record beside a trace; `NO_RECORD` where there is none, or the file there is not ours."""
     try:
         return _decoded(content_beside(trace))
-    except (msgspec.DecodeError, RecursionError):
+    except (ValueError, RecursionError):  # also bytes that are not UTF-8
         return NO_RECORD
 
 
@@ -115,7 +115,7 @@ def _decoded(content: bytes) -> RecordedRun:
 def _part(name: str, kind: type[Struct], content: msgspec.Raw, ignored: list[str]) -> Struct:
     try:
         given = msgspec.json.decode(content, type=dict[str, msgspec.Raw])
-    except msgspec.DecodeError:
+    except ValueError:
         ignored.append(name)
         return kind()
     found = {}
@@ -123,6 +123,6 @@ def _part(name: str, kind: type[Struct], content: msgspec.Raw, ignored: list[str
         try:
             if field.name in given:
                 found[field.name] = msgspec.json.decode(given[field.name], type=field.type)
-        except msgspec.DecodeError:
+        except ValueError:
             ignored.append(f"{name}.{field.name}")
     return kind(**found)

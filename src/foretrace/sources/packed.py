@@ -27,6 +27,7 @@ def blocks(handle: IO[bytes], label: str) -> Iterator[bytes]:
             raise unreadable(label, error, "copy the file again") from None
         if not block:
             return
+        budget.check()  # a container may take many blocks to give nothing
         yield block
 
 

@@ -13,6 +13,11 @@ from foretrace.sources.limits import raised_by
 
 CHROME_HINT = "give a Chrome-trace JSON file as torch.profiler writes it"
 
+# possessive: many blanks or braces are read once
+_JSON_LINES = re.compile(
+    rb'\s*+\{\s*+"[^"]{1,120}+"\s*+:(?:[^\n}]++|\}(?![ \t\r]*+\n))*+\}[ \t\r]*+\n\s*+\{\s*+"'
+)
+
 # code and pattern at the start; then what the file is | what to do
 _SIGNS = r"""
 E_PICKLE \x80[\x02-\x05]
@@ -29,15 +34,15 @@ E_NOT_A_TRACE \x7fELF
     a program | give a trace
 E_NOT_A_TRACE version https://git-lfs
     a Git LFS pointer, not the trace itself | run `git lfs pull`
-E_NOT_A_TRACE \s*<
+E_NOT_A_TRACE \s*+<
     HTML or XML (an error page saved as a trace?) | download the trace again
-E_NOT_A_TRACE \s*[\[{]\s*'
+E_NOT_A_TRACE \s*+[\[{]\s*+'
     looks like a Python repr, not JSON | write it with json.dump
 E_ENCODING [\[{]\0|\0[\[{]
     UTF-16 without a byte-order mark | convert it with `iconv -f UTF-16 -t UTF-8`
-E_WRONG_FORMAT \s*\{\s*"schema"\s*:\s*"[\d.]+
+E_WRONG_FORMAT \s*+\{\s*+"schema"\s*+:\s*+"[\d.]
     a PyTorch execution trace, not a profiler trace | record with torch.profiler.profile
-E_WRONG_FORMAT \s*\[\s*\[\s*-?[\d.]
+E_WRONG_FORMAT \s*+\[\s*+\[\s*+-?[\d.]
     a PyTorch memory timeline, not a profiler trace | record with torch.profiler.profile
 """.strip().splitlines()
 
@@ -58,7 +63,7 @@ def refuse_non_json(path: str, first: bytes, depth_limit: int) -> None:
         what = f"begins with neither {{ nor [ but {text[:12].decode('latin-1')!a}"
         offset = len(first) - len(text)
         raise TraceError("E_NOT_A_TRACE", path, what, offset=offset, hint=CHROME_HINT)
-    if re.match(rb"\s*(\[\s*){%d}" % (depth_limit + 1), first):
+    if re.match(rb"\s*+(?:\[\s*+){%d}" % (depth_limit + 1), first):
         what = f"nested deeper than {depth_limit}"
         raise TraceError("E_TOO_DEEP", path, what, offset=depth_limit, hint=raised_by("depth"))
 
@@ -81,7 +86,7 @@ def refuse_no_events(path: str, start: bytes, whole: bool) -> TraceError:
     """The error for a JSON document in which no list of events was found."""
     code, offset = "E_NO_EVENTS", 0
     what, hint = "has no list `traceEvents`", CHROME_HINT
-    if re.match(rb'\s*\{\s*"[^"]+"\s*:.*\}\s*\n\s*\{\s*"', start) and b'"ph"' in start[:4096]:
+    if _JSON_LINES.match(start) and b'"ph"' in start[:4096]:
         what = "JSON-lines: one event per line, without a list around them"
         hint = "wrap them: `jq -s . FILE > trace.json`"
     elif b'"nodes"' in start and b'"schema"' in start:

@@ -30,7 +30,7 @@ NOMINAL = 4
 
 # `CatArrayBatchedCopy<...OpaqueType<2u>...>` moves elements of 2 bytes;
 # `BinaryOpScalarFunctor<c10::BFloat16, ...>` is the functor of a multi-tensor kernel.
-_OPAQUE = re.compile(r"OpaqueType<(\d+)u?l?>")
+_OPAQUE = re.compile(r"OpaqueType<(\d{1,9})u?l?>")
 _TYPED = re.compile(r"(?:CatArrayBatchedCopy\w{0,60}|\wFunctor)<([A-Za-z_][\w: ]{0,60}?) ?[,>]")
 # `BinaryOpScalarFunctor<T, depth, r_args_depth, res_arg_index>` reads r_args_depth lists.
 _FUNCTOR = re.compile(r"\wFunctor<([\w: ]{1,60}), (\d{1,9}), (\d{1,9}), (\d{1,9})>")

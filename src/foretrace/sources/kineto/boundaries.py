@@ -27,12 +27,14 @@ _OTHER_LIST = rb'|"traceEvents"\s*+:\s*+\['
 _STOP = re.compile(_STOPS % b"" + _OTHER_LIST)
 _LAST_STOP = re.compile(_STOPS % rb"|(?:\}\s*+)?\Z" + _OTHER_LIST)
 _LIST_END = re.compile(rb'\}\s*+(?=\]\s*+(?:,\s*+"|\}|\Z))')
+HOLE = re.compile(rb"\0{4}")  # a block that was never written; one NUL may stand in a name
 # group 1 is empty when the string has no end
 _TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+("?)|[{}\[\]]', re.DOTALL)
 OTHER_HEADER = re.compile(rb'"(?:schemaVersion|traceEvents|deviceProperties)"\s*+:')
 _BLANKS = re.compile(rb"\s*+")
 OBJECT, CLOSED, LIST, LIST_CLOSED, QUOTE = b'{}[]"'
 _CLOSES = {CLOSED: OBJECT, LIST_CLOSED: LIST}
+_REAL_DEPTH = 8  # of records; public traces have 6
 _LONG_BLANK = 64 << 10
 _OPENING = b"{["
 _AFTER_VALUE = b",{]/\0"  # a comment and a hole of zeros may follow, too
@@ -47,41 +49,54 @@ class _Next:
 
     def __init__(self, pattern: re.Pattern[bytes], data: bytes) -> None:
         self.pattern, self.data = pattern, data
-        self.asked, self.found = len(data) + 1, -1
+        self.asked = len(data) + 1
+        self.found: re.Match[bytes] | None = None
 
-    def at(self, at: int) -> int:
-        """The place behind the first byte of the match (behind a `}`), or -1."""
-        if self.asked <= at and (self.found < 0 or self.found > at):
-            return self.found
-        match = self.pattern.search(self.data, at)
-        self.asked, self.found = at, -1
-        if match is not None:
-            self.found = match.start() + 1 if match[0][:1] == b"}" else match.end()
+    def match(self, at: int) -> re.Match[bytes] | None:
+        """The first match that begins at `at` or behind it."""
+        if self.asked > at or (self.found is not None and self.found.start() < at):
+            self.asked, self.found = at, self.pattern.search(self.data, at)
         return self.found
+
+
+class Patience:
+    """How often a value may be followed into depths, or into a list of records, in vain."""
+
+    left = 64
 
 
 class Bounds:
     """Ends of records in `data`. `last`: nothing follows; `piece`: a record follows."""
 
-    def __init__(self, data: bytes, limits: Limits, *, last: bool, piece: bool) -> None:
+    def __init__(
+        self, data: bytes, limits: Limits, patience: Patience, *, last: bool, piece: bool
+    ) -> None:
         self.data, self.limits, self.last, self.piece = data, limits, last, piece
+        self.patience = patience
         self.stops = _Next(_LAST_STOP if last else _STOP, data)
-        self.list_ends = _Next(_LIST_END, data)
+        self.list_ends, self.holes = _Next(_LIST_END, data), _Next(HOLE, data)
 
     def stop(self, at: int) -> int | None:
         """The end of the first record at or behind `at` that its writer closed."""
-        found = self.stops.at(at)
-        if found < 0:
+        match = self.stops.match(at)
+        if match is None:
             return len(self.data) if self.piece else None
-        return found
+        return match.start() + 1 if match[0][:1] == b"}" else match.end()
+
+    def hole(self, at: int, end: int) -> int | None:
+        """Where a block of zeros begins before `end`."""
+        match = self.holes.match(at)
+        return match.start() if match is not None and match.start() < end else None
 
     def balanced(self, at: int) -> int | None:
         """The end of the value at `at`; None when its brackets or strings are broken."""
-        open_, stop, whole = bytearray(), self.stop(at), True
+        open_, first, whole = bytearray(), self.stop(at) or 0, True
+        stop = first or None
         for match in _TOKEN.finditer(self.data, at):
             start, end = match.span()
             while stop is not None and stop < end:
                 if start < stop or self._torn(open_, stop):
+                    self.patience.left -= stop > first
                     return None
                 stop = self.stop(stop)
             token = self.data[start]
@@ -91,6 +106,9 @@ class Bounds:
                     break
             elif token in _OPENING:
                 open_.append(token)
+                if len(open_) > self._depth():
+                    self.patience.left -= 1
+                    return None
             elif not open_ or open_.pop() != _CLOSES[token]:
                 return None
             elif not open_:
@@ -101,9 +119,12 @@ class Bounds:
             return None
         raise Undecided
 
+    def _depth(self) -> int:
+        return self.limits.depth if self.patience.left > 0 else _REAL_DEPTH
+
     def _torn(self, open_: bytearray, stop: int) -> bool:
         """Whether no sound record can go on behind a stop: only a list holds further records."""
-        if not open_ or open_[-1] != LIST or len(open_) > self.limits.depth:
+        if not self.patience.left > 0 or not open_ or open_[-1] != LIST:
             return True
         return self.data[stop - 1] == LIST and len(open_) == 2  # the list of another document
 
@@ -128,8 +149,8 @@ class Bounds:
             return stop
         if not self.last:
             raise Undecided
-        found = self.list_ends.at(at)
-        return found if found >= 0 else len(self.data)
+        match = self.list_ends.match(at)
+        return match.start() + 1 if match is not None else len(self.data)
 
     def _in_header(self, at: int, stop: int) -> bool:
         """Whether the list that ends at `stop` is one of another writer's header."""

@@ -15,11 +15,13 @@ from foretrace.sources.kineto.boundaries import (
     BOUNDARY,
     CLOSED,
     FIRST_RECORD,
+    HOLE,
     LIST,
     LIST_CLOSED,
     OBJECT,
     OTHER_HEADER,
     Bounds,
+    Patience,
     Undecided,
 )
 from foretrace.sources.kineto.buffer import CHUNK, Buffer
@@ -28,13 +30,13 @@ from foretrace.sources.kineto.single import SingleRecord
 from foretrace.sources.kineto.sound import SUSPICIOUS
 from foretrace.sources.limits import Limits, raised_by
 
-HOLE = b"\0\0\0\0"  # a block that was never written; one NUL may stand in a name
 _COMMENT = 4 << 10  # longer ones are no comments
 _LOOK = 64 << 10  # blanks behind a closing bracket
 _LONG_LIST = 1 << 20  # a longer one among the events is no value
 _IN_LIST = re.compile(rb'\s*+(?:\]|,\s*+(?!"[^"]{0,120}+"\s*+:))')
 _CLOSING = re.compile(rb'\]\s*+(?:,\s*+(?:"|\Z)|\}|\Z)')
-_SEPARATORS = re.compile(rb"[\s,]*+")
+_EMPTY = re.compile(rb"\{\s*+\}")
+_SEPARATORS = re.compile(rb"[ \t\r\n,]*+")
 _SCALAR = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[^\s,\]\[{}"\0]++', re.DOTALL)
 _TRIES = 4  # a stop is tried as the end of this many records that end before it
 
@@ -58,7 +60,7 @@ class CarefulReader:
         self.single, self.piece = SingleRecord(limits, ledger), piece
         self.events: list[Event] = []
         self.at, self.after, self.full = 0, After.START, False
-        self.tried = (-1, 0)
+        self.tried, self.patience = (-1, 0), Patience()
         self._look()
 
     def run(self, at: int, stop: int, most: int) -> bool:
@@ -86,7 +88,11 @@ class CarefulReader:
         self.data = self.buffer.data
         ended = self.buffer.ended
         self.bounds = Bounds(
-            self.data, self.limits, last=ended and not self.piece, piece=ended and self.piece
+            self.data,
+            self.limits,
+            self.patience,
+            last=ended and not self.piece,
+            piece=ended and self.piece,
         )
 
     def _separators(self) -> int:
@@ -96,7 +102,6 @@ class CarefulReader:
             match = _SEPARATORS.match(self.data, self.at)
             assert match is not None
             commas += match[0].count(b",")
-            self.ledger.note("control_char", match[0].count(b"\v") + match[0].count(b"\f"))
             self.at = match.end()
             if self.at == len(self.data) and not self.buffer.ended:
                 self.buffer.drop(self.at)
@@ -132,9 +137,14 @@ class CarefulReader:
         if _CLOSING.match(self.data[self.at : self.at + _LOOK]):
             self.ledger.note("trailing_comma", commas)
             return True
-        self.ledger.note("trailing_comma", text="a stray ] between events was ignored")
-        self.at += 1
+        self.at = self._stray(self.at)
         return False
+
+    def _stray(self, at: int) -> int:
+        """Step over a bracket that neither opens nor closes a list."""
+        text = "a stray bracket between events was ignored"
+        self.ledger.note("trailing_comma", text=text, where=(self.buffer.offset + at, 1))
+        return at + 1
 
     def _need(self, size: int) -> None:
         if len(self.data) - self.at < size and not self.buffer.ended:
@@ -162,6 +172,8 @@ class CarefulReader:
 
     def _record(self, at: int) -> int:
         """Read the record at `at`; returns where it ends."""
+        if (empty := _EMPTY.match(self.data, at)) and self.bounds.followed_well(empty.end()):
+            return self._skip(at, empty.end(), "ts_missing")
         stop = self.bounds.stop(at)
         if stop is not None and stop - at < SUSPICIOUS and self._take(at, stop):
             return stop
@@ -173,8 +185,8 @@ class CarefulReader:
             damage = end if stop is None else min(stop, end)
         else:
             damage = self.bounds.end_of_damage(at)
-        hole = self.data.find(HOLE, at, damage)
-        if hole >= 0:
+        hole = self.bounds.hole(at, damage)
+        if hole is not None:
             return self._skip(at, hole, "event_unparsable")
         code = self._repair(at, damage) if end is None or well or self._untried(damage) else "?"
         if not code:
@@ -218,14 +230,13 @@ class CarefulReader:
 
     def _junk(self, at: int, commas: int) -> int:
         """Something that is not an object where an event should be: one skipped record."""
-        if self.data.startswith(HOLE, at):
+        if HOLE.match(self.data, at):
             following = self.bounds.next_record(at)
             self.ledger.leave(self.buffer.offset + at, following - at)
             return following
         end = self._other_value(at) if commas or self.after is After.START else None
         if self.data[at] == LIST and end is None and FIRST_RECORD.match(self.data, at):
-            self.ledger.note("trailing_comma", text="a stray [ between events was ignored")
-            return at + 1
+            return self._stray(at)
         return self._skip(at, end or self.bounds.next_record(at), "event_unparsable")
 
     def _other_value(self, at: int) -> int | None:
@@ -237,10 +248,9 @@ class CarefulReader:
             end = match.end() if match else None
         if end is None:
             return None
-        following = self.data[end : end + _LOOK]
-        if len(following) < _LOOK and not self.bounds.last:
+        if len(self.data) - end < _LOOK and not self.bounds.last:
             raise Undecided
-        return end if _IN_LIST.match(following) else None
+        return end if _IN_LIST.match(self.data, end, end + _LOOK) else None
 
     def _list(self, at: int) -> int | None:
         try:

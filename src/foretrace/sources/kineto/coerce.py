@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from decimal import Decimal
 from typing import Any
 
@@ -23,9 +23,9 @@ _KINDS: dict[str, tuple[type, ...]] = {
     "str | None": (str,),
     "bool | None": (bool,),
 }
-_LOWER = {key.lower(): attribute for key, attribute in ARG_FIELDS.items()}
 # Python reads more than this: other digits, underscores, words for infinity
 _TIME = re.compile(r"\s*(-?[0-9]{1,40}(?:\.[0-9]{0,40})?(?:[eE][+-]?[0-9]{1,4})?)\s*")
+_TEXT_OR_NUMBER = frozenset({b'"', b"-", *(b"%d" % digit for digit in range(10))})
 _LONG = re.compile(r"-?[0-9]{19,}")
 _encode = msgspec.json.Encoder(decimal_format="number").encode
 
@@ -81,15 +81,15 @@ def exact_times(events: Iterable[Event]) -> int:
     """Decode the times that were kept as written; the number of those that are text."""
     ledger = LedgerBuilder()
     for event in events:
-        event.ts, event.dur = _written(event.ts, ledger), _written(event.dur, ledger)
+        event.ts = _written(bytes(event.ts), exact_number, ledger)  # type: ignore[arg-type]
+        event.dur = _written(bytes(event.dur), float, ledger)  # type: ignore[arg-type]
     return ledger.counts.get("ts_type", 0)
 
 
-def _written(raw: Any, ledger: LedgerBuilder) -> Any:
-    text = bytes(raw).decode()
-    if text[:1] in ("", "n", "t", "f", "[", "{"):
+def _written(raw: bytes, number: Callable[[str], Any], ledger: LedgerBuilder) -> Any:
+    if raw[:1] not in _TEXT_OR_NUMBER:
         return NAN
-    found = _time(msgspec.json.decode(raw), ledger) if text[0] == '"' else exact_number(text)
+    found = _time(msgspec.json.decode(raw), ledger) if raw[:1] == b'"' else number(raw.decode())
     return NAN if found is None else found
 
 
@@ -98,7 +98,7 @@ def _args(found: Any, ledger: LedgerBuilder) -> Args | None:
         return None
     args = Args()
     for key, value in found.items():
-        attribute = ARG_FIELDS.get(key) or _LOWER.get(key.lower())
+        attribute = ARG_FIELDS.get(key)
         if attribute is not None and value is not None:
             number = float(value) if isinstance(value, Decimal) else value  # only times are exact
             setattr(args, attribute, _fit(number, Args.__annotations__[attribute], ledger))

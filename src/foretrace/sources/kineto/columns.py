@@ -131,9 +131,8 @@ class Columns:
                 self._chosen("comms", ids, held, stated)
 
     def _host(self, ids: list[int], held: list[Args]) -> None:
-        if not any([a.dims is not EMPTY for a in held]):
-            for a in held:
-                a.dims = a.dims_old
+        for a in [a for a in held if a.dims_old is not EMPTY]:
+            a.dims = a.dims_old if a.dims is EMPTY else a.dims
         shaped = [(at, a) for at, a in zip(ids, held, strict=True) if a.dims is not EMPTY]
         forms = [
             self.texts[b"\0".join((a.dims, a.types, a.strides, a.concrete))] for _, a in shaped

@@ -20,6 +20,7 @@ EVENTS_KEY = re.compile(rb'"traceEvents"\s*+:\s*+([\[{])')
 _TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+("?)|[{}\[\]]', re.DOTALL)
 # torch begins every record with its phase
 RECORD = re.compile(rb'\}\s*+(?:,\s*+)?(?=\{\s*+"ph"\s*+:)')
+_BLANKS = b" \t\r\n"
 _LONE = re.compile("[\ud800-\udfff]")
 _CLOSING = {b"{": b"}", b"[": b"]"}
 
@@ -93,13 +94,15 @@ def _nested(text: bytes, key: int, found: Outline, last: bool) -> bool:
 
 
 def _without_comma(text: bytes) -> bytes:
-    return text.rstrip().removesuffix(b",").rstrip()
+    return text.rstrip(_BLANKS).removesuffix(b",").rstrip(_BLANKS)
 
 
 def read_header(text: bytes, limits: Limits, ledger: LedgerBuilder) -> dict[str, Any]:
     """The keys of an object whose text may stop after any entry."""
     if not text.strip():
         return {}
+    if not text.rstrip(_BLANKS).endswith((b",", b"{")):
+        ledger.note("repaired_header")
     strict = _strict(text)
     if strict is not None:
         entries, repeated = strict

@@ -10,6 +10,8 @@ from foretrace.sources.kineto.columns import Columns
 from foretrace.sources.kineto.joined import Joined, as_numpy, joined_arrays
 from foretrace.sources.kineto.layout import KNOWN_CATEGORIES, KNOWN_PHASES
 
+_LEGACY = "CPU functions"  # the process of every range that torch.autograd.profiler wrote by itself
+
 
 def note_oddities(joined: Joined, parts: list[Columns], ledger: LedgerBuilder) -> None:
     """Note unknown and unfinished events, repeated ids, merged ranks and lone arrows."""
@@ -20,6 +22,7 @@ def note_oddities(joined: Joined, parts: list[Columns], ledger: LedgerBuilder) -
             phases += count
         elif phase == "X" and category.lower() not in KNOWN_CATEGORIES:
             categories += count
+    ledger.note("legacy_format", any(pid == _LEGACY for _, _, pid, _ in joined.sites))
     ledger.note("unknown_phase", phases)
     ledger.note("unknown_category", categories)
     ledger.note("unfinished_event", joined.unfinished)

@@ -125,7 +125,6 @@ EVENT_KEYS = "ph cat name pid tid ts dur id args bp s tts cname sf stack"
 
 decode_events = msgspec.json.Decoder(list[Event]).decode
 decode_exact_events = msgspec.json.Decoder(list[ExactEvent]).decode
-decode_any = msgspec.json.Decoder().decode
 
 
 def exact_number(text: str) -> Decimal | float:

@@ -32,7 +32,7 @@ _NONFINITE = re.compile(r"-?(?:NaN|nan|Infinity|infinity|inf|Inf|N/A)(?=[\s,\]}]
 _WORD = re.compile(r"true|false|null")
 _PLAIN = re.compile(r'[^"\\\x00-\x1f]*+')
 _ESCAPES = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
-_KEY = re.compile(r'"((?:[^"\\\n]|\\.){0,120}+)"\s*+:')
+_KEY = re.compile(r'"((?:[^"\\\n]|\\.){0,120}+)"[ \t\r\n]*+:')
 _KNOWN = "|".join(map(re.escape, (*EVENT_KEYS.split(), *ARG_FIELDS, "Op count", "sort_index")))
 _NEXT_KNOWN_KEY = re.compile(rf'"\s*+,\s*+"(?:{_KNOWN})"\s*+:')
 NEXT_KEY = re.compile(r'"\s*+,\s*+"[^"\\\n]{1,80}+"\s*+:')
@@ -96,7 +96,8 @@ def repair(record: bytes, limits: Limits) -> Repaired:
         reader = Reader(text, limits, ledger, quotes)
         try:
             value, end = reader.value(0, 0, in_list=False)
-            if reader.skip(end) != len(text):
+            torn = reader.twice and (reader.requoted or reader.mended)
+            if torn or reader.skip(end) != len(text):
                 raise Unrepairable
         except Unrepairable as error:
             if error.code != "event_unparsable":
@@ -122,6 +123,7 @@ class Reader:
         self.decimal = decimal
         self.text, self.limits, self.ledger, self.quotes = text, limits, ledger, quotes
         self.requoted = self.mended = self.odd_controls = False
+        self.twice = False  # a key of the event itself was written twice
         self.reached = 0  # the furthest place that was looked at
 
     def skip(self, at: int) -> int:
@@ -130,7 +132,7 @@ class Reader:
 
     def value(self, at: int, depth: int, *, in_list: bool) -> tuple[Any, int]:
         """The value at `at`, and the place after it."""
-        at = self.skip(at)
+        at = self.reached = self.skip(at)
         char = self.text[at : at + 1]
         if char in "{[" and char and depth >= self.limits.depth:
             raise Unrepairable("limit_depth")
@@ -183,6 +185,7 @@ class Reader:
             key, at = self.key(self.skip(at))
             if key in found:
                 self.ledger.note("dup_key")
+                self.twice |= depth == 1
             found[key], at = self.value(at, depth, in_list=False)
             if key == "ph" and depth == 1 and self.requoted:  # torn: no phase holds a quote
                 raise Unrepairable

@@ -9,13 +9,15 @@ from foretrace.schema.ledger import LedgerBuilder
 from foretrace.sources.kineto.repair import NEXT_KEY, Reader, Unrepairable, text_of
 from foretrace.sources.limits import Limits
 
-_NEXT_LINE_KEY = re.compile(r'\n\s*+"[^"\n]{1,120}+"\s*+:')
+_NEXT_LINE_KEY = re.compile(r'\n[ \t\r]*+"[^"\n]{1,120}+"\s*+:')
+_ODD_BLANK = re.compile(r"[^ \t\r\n,]")
+_END = re.compile(r"\}?\s*+\Z")
 _EARLY_END = re.compile(r"\}\s*+,")
 _SEPARATORS = re.compile(r"[\s,]*+")
 
 
 # failed attempts may look at the text so many times over
-_TIMES = 8
+_TIMES = 2
 
 
 def repair_header(header: bytes, limits: Limits, ledger: LedgerBuilder) -> dict[str, Any]:
@@ -34,20 +36,33 @@ class _Entries:
         found: dict[str, Any] = {}
         at = self.text.find("{") + 1
         while True:
-            at = _SEPARATORS.match(self.text, at).end()  # type: ignore[union-attr]
+            between = _SEPARATORS.match(self.text, at)
+            assert between is not None
+            self.ledger.note("control_char", _ODD_BLANK.search(between[0]) is not None)
+            at = between.end()
             reader = Reader(self.text, self.limits, self.ledger, None)
             try:
                 key, at = reader.key(at)
             except Unrepairable:
-                goes_on = _EARLY_END.match(self.text, at)
-                self.ledger.note("repaired_header", self.text[at:].strip() not in ("", "}"))
-                if goes_on is None:
+                following = self._next_key(at)
+                if following is None:
                     return found
-                at = goes_on.end()
+                at = following
                 continue
             self.ledger.note("control_char", reader.odd_controls)
             self.ledger.note("repaired_header", reader.requoted)
             found[key], at = self._entry(at)
+
+    def _next_key(self, at: int) -> int | None:
+        """Where to go on from a place where no key is; None at the end."""
+        if _END.match(self.text, at):
+            return None
+        self.ledger.note("repaired_header")
+        if self.text.startswith("}", at):
+            early = _EARLY_END.match(self.text, at)
+            return early.end() if early else None
+        line = _NEXT_LINE_KEY.search(self.text, at)
+        return line.start() if line else None
 
     def _entry(self, at: int) -> tuple[Any, int]:
         """One value: as JSON, as JSON with repaired quoting, or as raw text up to the next key."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import msgspec
 
 from foretrace.schema.ledger import LedgerBuilder
 from foretrace.sources.kineto.coerce import coerce, exact_times
-from foretrace.sources.kineto.records import Event, decode_any, decode_any_exact
+from foretrace.sources.kineto.records import Event, decode_any_exact
 from foretrace.sources.kineto.sound import badly_escaped, sound_events
 from foretrace.sources.limits import Limits
 
@@ -38,17 +39,14 @@ class SingleRecord:
             return None
         if self._exceeded(piece):
             return None
-        if len(piece) > 7 * self.limits.args and self._many(decode_any(piece)):
+        if len(piece) > 7 * self.limits.args and self._many(_value(piece)):
             return None
         self.ledger.note("ts_type", exact_times(events))
         return events[0]
 
     def _loose(self, piece: bytes) -> Event | None:
         """A sound record with values of other types than its writer's, or with other keys."""
-        try:
-            found = decode_any_exact(piece)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            return None
+        found = _value(piece)
         # the slow reader counts keys written twice, and drops what is nested too deeply
         odd = piece.count(b'"dtype"') > 1 or _LONG_NUMBER.search(piece) or badly_escaped(piece)
         if not isinstance(found, dict) or not found or odd or self._exceeded(piece):
@@ -67,8 +65,9 @@ class SingleRecord:
         return None
 
     def _many(self, found: object) -> bool:
+        """Whether there are too many arguments, or who knows how many."""
         args = found.get("args") if isinstance(found, dict) else None
-        return isinstance(args, dict) and len(args) > self.limits.args
+        return found is None or (isinstance(args, dict) and len(args) > self.limits.args)
 
     def repaired(self, piece: bytes, offset: int) -> Event:
         """The record, counted as seen and perhaps as repaired; raises `Unrepairable`."""
@@ -84,6 +83,14 @@ class SingleRecord:
         for code, count in found.oddities.items():
             self.ledger.note(code, count, where=(offset, len(piece)))
         return coerce(found.value, self.ledger)
+
+
+def _value(piece: bytes) -> Any:
+    """What sound JSON says; None when it cannot be said."""
+    try:
+        return decode_any_exact(piece)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
 
 
 def _shallow(value: object, depth: int) -> bool:
