@@ -110,6 +110,8 @@ def own_ops(opened: Opened) -> None:
         kernel["name"][6:] for kernel in opened.kernels
     ]
     assert [row["kernels"] for row in opened.doc["steps"]] == [10, 10]
+    steps = {event["name"]: event["step"] for event in opened.events if event["kind"] == "cpu_op"}
+    assert steps == {"op100": 0, "op200": 1}
 
 
 def unlinked(opened: Opened) -> None:

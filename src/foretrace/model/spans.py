@@ -124,15 +124,28 @@ class Spans:
         return owner
 
     def step_of_events(self) -> Ints:
-        """The step whose host range contains each event's start; GPU work goes with its launch."""
+        """The step of its process that contains each event's start; GPU work goes with its launch.
+
+        Where one process has all steps, every event counts as one of its own.
+        """
         host = self.host
         owner = np.full(host.count, -1, np.int64)
         if not self.steps:
             return owner
-        start = np.array([span.start_ns for span in self.steps])
-        end = np.array([span.end_ns for span in self.steps])
-        rows = np.flatnonzero(host.timed)
-        owner[rows] = innermost(start, end, host.start[rows])
+        events = np.array([span.event for span in self.steps])
+        rows, own = np.flatnonzero(host.timed), host.process[events]
+        mine = host.process[rows] if (own != own[0]).any() else np.full(len(rows), own[0])
+        moments = np.unique(np.concatenate((host.start[events], host.end[events])))
+
+        def place(process: Narrow, at: Ints) -> Ints:
+            return process.astype(np.int64) * (len(moments) + 1) + np.searchsorted(
+                moments, at, side="right"
+            )
+
+        first, last = place(own, host.start[events]), place(own, host.end[events])
+        order = np.argsort(first, kind="stable")
+        found = innermost(first[order], last[order], place(mine, host.start[rows]))
+        owner[rows] = np.where(found >= 0, order[np.maximum(found, 0)], -1)
         owner[self.gpu.id] = self.step_of_work()
         return owner
 
