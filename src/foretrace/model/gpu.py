@@ -133,13 +133,14 @@ class Gpu:
         external = filled(written, NONE)
         ops = np.flatnonzero(self.host.is_op & (external != NONE))
         launches = np.flatnonzero(self.host.is_launch & (external != NONE))
-        for row in rows[external[self.id[rows]] != NONE].tolist():
-            key = external[self.id[row]]
-            owner, launch = ops[external[ops] == key], launches[external[launches] == key]
-            if len(owner) == 1:
-                self.op[row] = owner[0]
-            if len(launch) == 1:
-                self.launch[row] = launch[0]
+        rows = rows[external[self.id[rows]] != NONE]
+        wanted = external[self.id[rows]]
+        for column, events in ((self.op, ops), (self.launch, launches)):
+            keys, first, count = np.unique(external[events], return_index=True, return_counts=True)
+            keys, own = np.append(keys[count == 1], NONE), events[first[count == 1]]
+            place = np.searchsorted(keys[:-1], wanted)
+            hit = keys[place] == wanted
+            column[rows[hit]] = own[place[hit]]
 
     def _note_fan_out(self, ledger: LedgerBuilder) -> None:
         """A graph launches many kernels; a plain launch with many has a false correlation."""
