@@ -9,12 +9,12 @@ DEV_STAMP := $(VENV)/.dev-$(shell cat requirements/*.txt 2>/dev/null | cksum | c
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
-.PHONY: tour test lint types imports unit site docs pages clean
+.PHONY: tour test lint types imports unit audit site docs pages clean
 
 tour: $(LADDER_STAMP)
 	@$(BIN)/python -m foretrace tour
 
-test: lint types imports site unit
+test: lint types imports site audit unit
 
 lint: $(DEV_STAMP)
 	@$(BIN)/ruff format --quiet --check $(CODE) || { echo "run: $(BIN)/ruff format $(CODE)"; exit 1; }
@@ -28,6 +28,10 @@ imports: $(DEV_STAMP)
 
 unit: $(DEV_STAMP)
 	@$(BIN)/python -m pytest -n auto --dist worksteal
+
+# Lists what an installation brings (build/sbom.json) and asks for known weaknesses, where the network allows.
+audit: $(DEV_STAMP)
+	@$(BIN)/python tools/audit.py
 
 # Checks that the site builds; leaves nothing behind.
 site: $(DEV_STAMP)
@@ -57,12 +61,12 @@ $(RUN_STAMP): $(VENV)/bin/python requirements/run.txt
 # Without torch the tour still reads: a failure here is one line, and the next run tries again.
 $(LADDER_STAMP): $(RUN_STAMP) requirements/ladder.txt
 	@echo "setting up torch for the ladder on this machine (a few minutes the first time)"
-	@said=$$($(PIP) -r requirements/run.txt -r requirements/ladder.txt 2>&1) && touch $@ \
+	@said=$$($(PIP) -r requirements/ladder.txt 2>&1) && touch $@ \
 		|| { echo "torch could not be installed: $$(echo "$$said" | grep -m 1 '^ERROR' || echo "pip failed")"; }
 
 $(DEV_STAMP): $(RUN_STAMP) requirements/ladder.txt requirements/dev.txt
 	@echo "setting up the test environment (torch included; this takes a few minutes the first time)"
-	@$(PIP) -r requirements/run.txt -r requirements/ladder.txt -r requirements/dev.txt \
+	@$(PIP) -r requirements/ladder.txt && $(PIP) --no-deps -r requirements/dev.txt \
 		|| { echo "could not install requirements/dev.txt: is the network reachable?"; exit 1; }
 	@touch $@
 

@@ -32,7 +32,7 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Any
 
 KINDS = {
@@ -77,6 +77,8 @@ SYNC = re.compile(
     r"|(ur|pi)(QueueFinish|EventWait)$|zeCommandQueueSynchronize$|zeEventHostSynchronize$"
 )
 INT64 = 2**63
+MOST_US = 9 * 10**15
+TIME = re.compile(r"\s*-?[0-9]{1,40}(\.[0-9]{0,40})?([eE][+-]?[0-9]{1,4})?\s*")
 
 
 class NotATrace(Exception):
@@ -159,6 +161,18 @@ def read(data: bytes) -> Reading:
     )
 
 
+def ranges(data: bytes) -> dict[str, int]:
+    """How long the ranges of each kind are together, in nanoseconds."""
+    header, records = parse(data)
+    base = header.get("baseTimeNanoseconds")
+    base = base if isinstance(base, int) and not isinstance(base, bool) else None
+    events = [event for i, record in enumerate(records) if (event := decode(i, record, base))]
+    sums = dict.fromkeys([*KINDS.values(), "other"], 0)
+    for event in pair_begin_end(events):
+        sums[event.kind] += event.dur if event.timed else 0
+    return sums
+
+
 # ---- decoding
 # -------------------------------------------------------------------------------------------------------
 
@@ -232,15 +246,8 @@ def name_of(record: dict[str, Any]) -> str:
 
 def nanoseconds(value: Any) -> int | None:
     """From the decimals as they are written: a double steps by 250 ns at the times of this century."""
-    if value is None or isinstance(value, (bool, list, dict)):
-        return None
-    try:
-        exact = Decimal(value)
-    except InvalidOperation:
-        return None
-    if not exact.is_finite() or abs(exact) * 1000 >= INT64:
-        return None
-    return round(exact * 1000)
+    exact = microseconds(value)
+    return None if exact is None else round(exact * 1000)
 
 
 def split_pid(pid: Any) -> tuple[str, Any]:
@@ -275,6 +282,68 @@ def pair_begin_end(events: list[Event]) -> list[Event]:
                 event.ts - begun.ts if event.ts is not None and begun.ts is not None else None
             )
     return ranges
+
+
+class Anything:
+    """Equal to all: a value of a type that its field does not have may be shown in many ways."""
+
+    def __eq__(self, other: object) -> bool:
+        return True
+
+    __hash__ = object.__hash__
+
+
+def as_written(data: bytes) -> tuple[int, list[tuple[Any, ...]]]:
+    """The number of records, and of each event its phase, category, pid, tid, name, start and length
+    in microseconds, correlation (of an arrow: its id) and External id, before any is judged.
+    """
+    records = parse(data)[1]
+    return len(records), [fields_of(record) for record in records if is_event(record)]
+
+
+def fields_of(record: dict[str, Any]) -> tuple[Any, ...]:
+    ph, cat, args = text_of(record.get("ph")), text_of(record.get("cat")), record.get("args")
+    args = args if isinstance(args, dict) else {}
+    external = (whole(args.get(key)) for key in ("External id", "external id", "External Id"))
+    key = whole(args.get("correlation"))
+    if record.get("ph") in ("s", "t", "f") and record.get("cat") != "memory":
+        key = None if isinstance(record.get("id"), str) else whole(record.get("id"))
+    if record.get("name") == "[memory]":
+        ph = cat = key = Anything()
+    times = microseconds(record.get("ts")), microseconds(record.get("dur"))
+    pid, tid = word_of(record.get("pid")), word_of(record.get("tid"))
+    name = record.get("name")
+    shown = name if name is None else text_of(name)
+    return ph, cat, pid, tid, shown, *times, key, next((x for x in external if x is not None), None)
+
+
+def text_of(value: Any) -> Any:
+    return value if isinstance(value, str) else "" if value is None else Anything()
+
+
+def word_of(value: Any) -> Any:
+    """A pid or a tid: a number or text."""
+    number = isinstance(value, int) and not isinstance(value, bool) and -INT64 <= value < INT64
+    return value if number or value is None or isinstance(value, str) else Anything()
+
+
+def whole(value: Any) -> int | None:
+    """An id, also where it is written with decimals or as text in plain digits."""
+    if isinstance(value, str):
+        value = int(value) if re.fullmatch("-?[0-9]{1,19}", value) else None
+    if isinstance(value, bool) or not isinstance(value, (int, Decimal)):
+        return None
+    return int(value) if value == int(value) and -INT64 <= value < INT64 else None
+
+
+def microseconds(value: Any) -> Decimal | None:
+    """None where there is no time, or none that 64 bits of nanoseconds hold."""
+    if isinstance(value, str) and not TIME.fullmatch(value):
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, str, Decimal)):
+        return None
+    exact = Decimal(value)
+    return exact if abs(exact) < MOST_US else None
 
 
 # ---- links

@@ -459,3 +459,9 @@ def test_the_plugin_is_registered() -> None:
 
     [found] = [entry for entry in entry_points(group="pytest11") if entry.name == "foretrace"]
     assert found.load() is sys.modules["foretrace.pytest_plugin"]
+
+
+def test_a_test_may_empty_the_environment(pytester: pytest.Pytester) -> None:
+    """The teardown raised KeyError when the test had cleared `os.environ`."""
+    _test(pytester, "import os\nos.environ.pop('TORCHINDUCTOR_CPP_ENABLE_KERNEL_PROFILE')")
+    run(pytester).assert_outcomes(passed=1)

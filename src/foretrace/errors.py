@@ -14,7 +14,14 @@ import (exit 4, with the command that installs it) as one line.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import ClassVar
+
+
+def printable(text: str) -> str:
+    """The text on one line: the names of files and of members may hold newlines, or worse."""
+    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
 
 
 class ForetraceError(Exception):
@@ -37,12 +44,16 @@ class TraceError(ForetraceError):
         self.offset, self.hint = offset, hint
         super().__init__(self.one_line())
 
+    def __reduce__(self) -> tuple[Callable[..., TraceError], tuple[str, ...]]:
+        """How it comes back from another process."""
+        made = partial(type(self), offset=self.offset, hint=self.hint)
+        return made, (self.code, self.path, self.message)
+
     def one_line(self) -> str:
-        """The error as the command line prints it; a path may hold newlines, which are escaped."""
-        shown = "".join(char if char.isprintable() else ascii(char)[1:-1] for char in self.path)
-        where = shown if self.offset is None else f"{shown}: byte {self.offset:,}"
+        """The error as the command line prints it."""
+        where = self.path if self.offset is None else f"{self.path}: byte {self.offset:,}"
         tail = f"; {self.hint}" if self.hint else ""
-        return f"{where}: {self.message} [{self.code}]{tail}"
+        return printable(f"{where}: {self.message} [{self.code}]{tail}")
 
 
 class LimitError(TraceError):

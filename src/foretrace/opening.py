@@ -7,8 +7,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from foretrace import progress
+from foretrace.sources import budget
+from foretrace.sources.bytestream import UNPACKED
 from foretrace.sources.folder import resolve, searched
-from foretrace.sources.limits import Limits
+from foretrace.sources.limits import Limits, keeps_everything
 
 if TYPE_CHECKING:
     from foretrace.model.trace import Trace
@@ -45,7 +47,7 @@ def open_all(
 
 def is_kept(limits: Limits) -> bool:
     """Whether a trace read under these limits may be cached: others may read less of the file."""
-    return limits == Limits()
+    return keeps_everything(limits)
 
 
 def import_model() -> None:
@@ -73,14 +75,17 @@ def load(
     from foretrace.sources import cache as store
 
     tables = store.load(wanted) if use_kept else None
-    if tables is None:
+    if tables is not None:
+        budget.took(UNPACKED * os.path.getsize(wanted))
+    else:
         stamp = store.stamp_of(wanted)
         try:
             tables = sources.read(wanted, bounds, meanwhile)
         finally:
             progress.report()
         if keep:
-            store.save(wanted, stamp, tables)
+            with budget.waiting():  # an entry is written whole
+                store.save(wanted, stamp, tables)
     from foretrace.model.trace import Trace
 
     return Trace(tables, shown(wanted))

@@ -73,6 +73,27 @@ def test_a_click_hands_the_trace_over(browser: Browser, perfetto: str) -> None:
     assert not thread.is_alive()
 
 
+FETCH = """
+const [address, done] = arguments;
+fetch(address).then((answer) => answer.arrayBuffer()).then((held) => done(held.byteLength), () => done('refused'));
+"""
+
+
+def test_only_perfettos_page_fetches_the_file(browser: Browser, perfetto: str) -> None:
+    """`--port-9001`: a page of another origin gets nothing, even with the whole address."""
+    path = traces()["mlp_eager"]
+    server = handoff.one_file(path, origin=perfetto, port=0)
+    thread = threading.Thread(target=handoff.serve_until_fetched, args=(server, 60), daemon=True)
+    thread.start()
+    address = server.address.partition("url=")[2]
+    browser.driver.get(perfetto.replace("127.0.0.1", "localhost"))
+    assert browser.driver.execute_async_script(FETCH, address) == "refused"
+    browser.driver.get(perfetto)
+    assert browser.driver.execute_async_script(FETCH, address) == path.stat().st_size
+    thread.join(10)
+    assert not thread.is_alive()
+
+
 def test_a_report_hands_over_its_events(browser: Browser, tmp_path: Path) -> None:
     """The report's own button, with a stand-in for the window it opens: nothing may reach the
     network here.

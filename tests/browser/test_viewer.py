@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from pathlib import Path
 
+import click
 import pytest
 
 from browser import hostile
 from browser.conftest import Browser
+from foretrace.cli._browser import in_browser
 from foretrace.recordings import traces
 from serve.running import Viewer, viewer
 
@@ -113,6 +116,26 @@ def test_sql_answers_and_mistakes_are_said(browser: Browser, served: Viewer) -> 
     browser.wait("document.querySelector('.sql .banner')?.textContent.includes('SELECT')")
 
 
+def test_a_new_query_ends_the_one_before(browser: Browser, served: Viewer) -> None:
+    browser.open(served.address)
+    open_trace(browser, 3)
+    endless = "with recursive t as (select 1 n union all select n + 1 from t) select * from t"
+    for query in (endless, endless, endless, "select count(*) as n from kernels"):
+        browser.run(
+            "document.querySelector('textarea').value = arguments[0];"
+            "[...document.querySelectorAll('#traces button')].find((each) => each.textContent === "
+            "'run').click()",
+            query,
+        )
+    browser.wait("document.querySelector('.sql td')?.textContent === '15'")
+    browser.run("document.querySelector('textarea').value = 'select ' + '1 '.repeat(40000)")
+    browser.run(
+        "[...document.querySelectorAll('#traces button')].find((each) => each.textContent === "
+        "'run').click()"
+    )
+    browser.wait("document.querySelector('.sql .banner')?.textContent.includes('431')")
+
+
 def test_a_hostile_trace_is_text(browser: Browser, served: Viewer) -> None:
     browser.open(served.address)
     open_trace(browser, 0)
@@ -122,3 +145,35 @@ def test_a_hostile_trace_is_text(browser: Browser, served: Viewer) -> None:
     browser.wait("document.querySelector('.detail').textContent.includes('Launched by')")
     assert browser.dialog() is None
     assert browser.console() == []
+
+
+def test_the_private_file_leads_to_the_page_and_leaves_no_trail(
+    browser: Browser, served: Viewer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(click, "launch", lambda given: browser.open(Path(given).as_uri()))
+    with in_browser(served.address, wanted=True):
+        assert browser.driver.current_url == served.address
+        assert browser.run("return [document.referrer, document.cookie]") == ["", ""]
+        assert served.base.strip("/") not in browser.run("return document.title")
+
+
+def test_a_page_of_another_origin_gets_nothing(browser: Browser, served: Viewer) -> None:
+    """Not even with the token: not by fetch, not as an image, a script or a frame."""
+    browser.driver.get("data:text/html,<title>other</title>")
+    outcomes = browser.driver.execute_async_script(
+        """
+        const [address, done] = arguments;
+        const load = (tag) => new Promise((tell) => {
+            const made = document.createElement(tag);
+            made.onload = () => tell(tag === 'iframe' && !made.contentDocument ? 'refused' : 'loaded');
+            made.onerror = () => tell('refused');
+            made.src = address;
+            document.body.append(made);
+        });
+        const text = (mode) => fetch(address, {mode}).then((answer) => answer.text())
+            .then((held) => held ? 'read' : 'refused', () => 'refused');
+        Promise.all([text('cors'), text('no-cors'), load('img'), load('script'), load('iframe')]).then(done);
+        """,
+        served.address,
+    )
+    assert outcomes == ["refused"] * 5

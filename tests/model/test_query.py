@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 import foretrace
@@ -55,3 +57,65 @@ def test_an_unknown_name_gets_the_nearest(query: str, said: str) -> None:
         TRACE.sql(query)
     assert said in str(caught.value)
     assert len(str(caught.value)) < 100
+
+
+READERS = ("read_csv", "read_parquet", "read_ipc", "read_json", "READ_CSV", "Read_Csv", "scan_csv")
+AROUND = (
+    "select * from {reads}({path})",
+    "select * from {reads}/**/({path})",
+    "select * from {reads} -- x\n ({path})",
+    'select * from "{reads}"({path})',
+    "select * from `{reads}`({path})",
+    "select * from [{reads}]({path})",
+    "with t as (select * from {reads}({path})) select * from t",
+    "select count(*) from kernels k join {reads}({path}) t on true",
+    "select * from kernels where name in (select * from {reads}({path}))",
+    "select 1 union all select * from {reads}({path})",
+)
+OTHERS = (
+    "select * from {path}",
+    "select * from {bare}",
+    'select * from "{bare}"',
+    "from {path}",
+    "select * from glob({path})",
+    "select * from csv_scan({path})",
+    "select * from parquet_scan({path})",
+    "select pg_read_file({path})",
+    "select readfile({path})",
+    "select load_file({path})",
+    "select load_extension({path})",
+    "select lo_import({path})",
+    "select * from kernels into outfile {path}",
+    "explain analyze select * from {path}",
+    "show tables from {path}",
+    "copy kernels to {path}",
+    "copy kernels from {path}",
+    "attach {path} as other",
+    "create external table t stored as csv location {path}",
+    "create table t as select * from {path}",
+    "import database {path}",
+    "load {path}",
+    "pragma database_list",
+    "set a = {path}",
+    "select 1; copy kernels to {path}",
+)
+FILE_QUERIES = [form.replace("{reads}", reader) for reader in READERS for form in AROUND] + [
+    *OTHERS
+]
+
+
+def test_no_query_reads_or_writes_a_file(tmp_path: Path) -> None:
+    """SQL file access: none of these reads a file, and none writes one."""
+    assert len(FILE_QUERIES) >= 80
+    secret = tmp_path / "t.csv"
+    secret.write_text("secret\ncanary\n")
+    for query in FILE_QUERIES:
+        asked = query.format(path=f"'{secret}'", bare=secret)
+        try:
+            answer = repr(TRACE.sql(asked).rows())
+        except UsageError as refused:
+            answer = str(refused)
+        assert "canary" not in answer, asked
+    assert [(each.name, each.read_text()) for each in tmp_path.iterdir()] == [
+        ("t.csv", "secret\ncanary\n")
+    ]

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 torch = pytest.importorskip("torch")
 from foretrace.profiling import environment  # noqa: E402
+from foretrace.profiling.record import RunRecord  # noqa: E402
+from share import secrets  # noqa: E402
 
 pytestmark = pytest.mark.torch
 
@@ -35,13 +38,37 @@ def test_nvidia_smi_is_read_by_name_and_unknowns_are_none() -> None:
         (["x.py", "--hf-token", "abc", "--lr", "1"], ["x.py", "--hf-token", "***", "--lr", "1"]),
         (["x.py", "--api_key=abc", "y"], ["x.py", "--api_key=***", "y"]),
         (["x.py", "secret"], ["x.py", "secret"]),
+        (["x.py", "--password", "two words"], ["x.py", "--password", "***"]),
+        (["x.py", "https://bob:hunter2@host/x"], ["x.py", "https://***@host/x"]),
+        (["x.py", "hf_" + "a1B2" * 8, "4"], ["x.py", "***", "4"]),
+        (["x.py", "run_" + "9f3c" * 10], ["x.py", "run_***"]),
+        (["x.py", "DB_PASSWORD=hunter2"], ["x.py", "DB_PASSWORD=***"]),
+        (["x.py", "--token-count", "4"], ["x.py", "--token-count", "4"]),
+        (
+            ["x.py", "--tokens=4096", "--key-dim", "64"],
+            ["x.py", "--tokens=4096", "--key-dim", "64"],
+        ),
+        (["x.py", "s3://bucket/run", "/data/a b"], ["x.py", "s3://bucket/run", "/data/a b"]),
     ],
 )
 def test_secrets_of_the_command_line_are_left_out(
     given: list[str], kept: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The run record kept positional tokens and URLs with passwords."""
     monkeypatch.setattr(sys, "argv", given)
     assert environment.command_line() == kept
+
+
+@pytest.mark.parametrize("form", secrets.KEYS, ids=lambda form: form.name)
+def test_no_text_of_a_run_record_keeps_a_secret(
+    form: secrets.Form, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["x.py", form.text, f"--note={form.text}"])
+    monkeypatch.setenv("TORCH_LOGS", form.text)
+    record = RunRecord({}, facts={"script": {form.text: [form.text]}})
+    record.error, record.note = f"RuntimeError: {form.text}", form.text
+    stored = record.write(tmp_path / "run.json").read_text()
+    assert not [needle for needle in form.needles if needle in stored]
 
 
 @pytest.mark.parametrize(

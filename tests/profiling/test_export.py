@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -61,6 +63,34 @@ def test_traces_are_numbered_and_replaced_only_on_request(tmp_path: Path) -> Non
     assert export.export(Writes("d"), target, overwrite=True) == target
     assert [gzip.decompress(path.read_bytes()) for path in written] == [b"d", b"b", b"c"]
     assert sorted(path.name for path in tmp_path.iterdir()) == [path.name for path in written]
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_exports_at_once_keep_every_trace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, links: bool
+) -> None:
+    """Four exports at once kept one file."""
+
+    def refuse(source: object, target: Path) -> None:
+        if target.exists():
+            raise FileExistsError
+        raise PermissionError
+
+    if not links:
+        monkeypatch.setattr(os, "link", refuse)
+    texts = [f"{number}" for number in range(40)]
+    with ThreadPoolExecutor(8) as threads:
+        written = list(
+            threads.map(lambda text: export.export(Writes(text), tmp_path / "run.json"), texts)
+        )
+    assert [path.read_text() for path in written] == texts
+    assert sorted(tmp_path.iterdir()) == sorted(written)
+
+
+def test_a_record_is_never_written_over_by_another_form_of_its_trace(tmp_path: Path) -> None:
+    """`run.json` and `run.json.gz` would share `run.run.json`."""
+    (tmp_path / "run.run.json").write_text("{}")
+    assert export.export(Writes("a"), tmp_path / "run.json.gz").name == "run_2.json.gz"
 
 
 def test_what_torch_does_not_write_is_an_error_and_leaves_nothing(tmp_path: Path) -> None:

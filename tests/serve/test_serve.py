@@ -6,8 +6,6 @@ import json
 import random
 import re
 import shutil
-import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -17,44 +15,11 @@ import foretrace
 from foretrace.errors import MissingError, TraceError
 from foretrace.recordings import traces
 from foretrace.render.html.timeline import Timeline
-from foretrace.serve import guard
 from foretrace.serve.catalog import catalog
 from foretrace.serve.tiles import Tiles
 from foretrace.sources.limits import Limits
+from serve.conftest import SECRET
 from serve.running import Viewer, viewer
-
-SECRET = "canary outside the folder"
-PASSWD = Path("/etc/passwd")
-
-
-@pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with three traces, a link out of it, and a secret beside it."""
-    root = tmp_path_factory.mktemp("served")
-    (root / "secret.json").write_text(
-        json.dumps({"traceEvents": [{"ph": "X", "name": SECRET, "ts": 1, "dur": 1}]})
-    )
-    folder = root / "traces"
-    (folder / "sub").mkdir(parents=True)
-    for name, place in (
-        ("mlp_eager", folder),
-        ("mlp_compiled", folder),
-        ("matmul_add_64_eager", folder / "sub"),
-    ):
-        shutil.copy(traces()[name], place)
-    (folder / "out.json").symlink_to(root / "secret.json")
-    (folder / "passwd.json").symlink_to(PASSWD)
-    (folder / "loop").symlink_to(folder)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def served(home: Path) -> Iterator[Viewer]:
-    pytest.importorskip(
-        "starlette", reason="starlette is not installed: pip install 'foretrace[serve]'"
-    )
-    with viewer(str(home)) as running:
-        yield running
 
 
 def test_only_traces_inside_the_folder_are_listed(served: Viewer, home: Path) -> None:
@@ -158,42 +123,6 @@ def test_two_traces_are_compared(served: Viewer) -> None:
     assert tile["marks"]["rows"] == tile["events"]["rows"]
 
 
-@pytest.mark.parametrize(
-    "query",
-    [
-        "select * from read_csv('/etc/passwd')",
-        "select * from READ_CSV/**/('/etc/passwd')",
-        "select * from \"read_csv\"('/etc/passwd')",
-        "select * from scan_parquet('x')",
-        "drop table kernels",
-        "select",
-        "select * from nothing",
-        "copy kernels to '/tmp/x'",
-        "",
-    ],
-)
-def test_sql_reads_the_tables_and_nothing_else(served: Viewer, query: str) -> None:
-    from urllib.parse import quote
-
-    served.json("trace/1")
-    status, _, body = served.get(f"trace/1/sql?q={quote(query)}")
-    assert b"root:" not in body
-    assert status == 400 or b'"rows":[]' in body.replace(b" ", b"") or query.startswith("drop")
-
-
-def test_sql_answers_in_json_whatever_the_numbers_and_names_are(tmp_path: Path) -> None:
-    from urllib.parse import quote
-
-    event = {"ph": "X", "cat": "cpu_op", "name": "isNaN", "pid": 1, "tid": 1, "ts": 1, "dur": 1}
-    (tmp_path / "t.json").write_text(json.dumps({"schemaVersion": 1, "traceEvents": [event]}))
-    with viewer(str(tmp_path)) as running:
-        running.json("trace/0")
-        found = running.json(
-            "trace/0/sql?q=" + quote("select name, ln(0.0) as x, sqrt(-1.0) as y from events")
-        )
-    assert found["rows"] == [["isNaN", None, None]]
-
-
 def traversals() -> list[str]:
     """Five hundred ways to ask for something that is not there."""
     steps = [
@@ -253,126 +182,6 @@ def test_five_hundred_traversals_read_nothing(served: Viewer) -> None:
         assert b"root:" not in body
         assert status in (400, 403, 404) or path == "trace/0/file?path=/etc/passwd", (path, status)
     assert served.get("traces")[0] == 200
-
-
-@pytest.mark.parametrize(
-    "host",
-    [
-        "evil.com",
-        "evil.com:{port}",
-        "127.0.0.1.evil.com:{port}",
-        "localhost.evil:{port}",
-        "127.0.0.1",
-        "127.0.0.1:1",
-        "0.0.0.0:{port}",
-        "",
-        "127.0.0.1:{port}\r\nHost: evil.com",
-    ],
-)
-def test_a_wrong_host_is_refused(served: Viewer, host: str) -> None:
-    assert served.get("traces", {"Host": host.format(port=served.port)})[0] in (400, 421)
-
-
-def test_a_missing_host_is_refused(served: Viewer) -> None:
-    assert served.send(f"GET {served.base}traces HTTP/1.0\r\n\r\n".encode())[0] == 421
-    assert served.send(f"GET {served.base}traces HTTP/1.1\r\n\r\n".encode())[0] in (400, 421)
-
-
-@pytest.mark.parametrize("name", ["127.0.0.1", "localhost", "LOCALHOST", "[::1]"])
-def test_our_own_names_are_answered(served: Viewer, name: str) -> None:
-    assert served.get("traces", {"Host": f"{name}:{served.port}"})[0] == 200
-
-
-@pytest.mark.parametrize(
-    "origin",
-    ["https://evil.com", "null", "http://127.0.0.1:1", "https://ui.perfetto.dev", "file://"],
-)
-def test_a_wrong_origin_is_refused(served: Viewer, origin: str) -> None:
-    status, headers, _ = served.get("traces", {"Origin": origin})
-    assert status == 403
-    assert "access-control-allow-origin" not in headers
-
-
-def test_our_own_origin_is_answered(served: Viewer) -> None:
-    assert served.get("traces", {"Origin": f"http://127.0.0.1:{served.port}"})[0] == 200
-
-
-@pytest.mark.parametrize(
-    "path",
-    [
-        "",
-        "traces",
-        "trace/0",
-        "trace/0/tile?from=0&to=1&width=1",
-        "trace/0/sql?q=select",
-        "trace/0/file",
-        "trace/0/table/kernels.csv",
-        "compare/0/1",
-        "trace/0/report",
-        "trace/0/event/1",
-    ],
-)
-@pytest.mark.parametrize("token", ["", "wrong/", "%00/", "../"])
-def test_every_route_needs_the_token(served: Viewer, path: str, token: str) -> None:
-    status, _, body = served.send(
-        f"GET /{token}{path} HTTP/1.1\r\nHost: 127.0.0.1:{served.port}\r\n\r\n".encode()
-    )
-    assert status == 403
-    assert b"token" in body
-
-
-@pytest.mark.parametrize(
-    "method", ["POST", "PUT", "DELETE", "TRACE", "OPTIONS", "HEAD", "PATCH", "CONNECT", "FOO"]
-)
-def test_get_alone(served: Viewer, method: str) -> None:
-    assert served.get("traces", method=method)[0] in (400, 405)
-
-
-def test_large_requests_are_refused_unread(served: Viewer) -> None:
-    head = f"{{}} {served.base}traces HTTP/1.1\r\nHost: 127.0.0.1:{served.port}\r\n"
-    body = b"x" * (1 << 20)
-    for method, status in (("GET", 413), ("POST", 405)):
-        start = head.format(method).encode()
-        assert served.send(start + b"Content-Length: 104857600\r\n\r\n" + body * 8)[0] in (
-            status,
-            0,
-        )
-        assert served.send(start + b"Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n")[0] == status
-    assert served.send(head.format("GET").encode() + b"X: " + body + b"\r\n\r\n")[0] in (400, 0)
-    assert served.get("traces")[0] == 200
-
-
-def test_slow_clients_hold_up_nobody(served: Viewer, monkeypatch: pytest.MonkeyPatch) -> None:
-    import socket
-
-    monkeypatch.setattr(guard, "SLOWEST_S", 0.3)
-    slow = [socket.create_connection(("127.0.0.1", served.port), timeout=10) for _ in range(50)]
-    for line in slow:
-        line.sendall(b"GET / HTTP/1.1\r\nHost: ")
-    assert served.get("traces")[0] == 200
-    assert {line.recv(1024)[:12] for line in slow} == {b"HTTP/1.1 408"}
-    for line in slow:
-        line.close()
-    assert served.get("traces")[0] == 200
-
-
-def test_a_hundred_at_once_half_of_them_bad(served: Viewer) -> None:
-    served.json("trace/0")
-    statuses: list[int] = []
-    good = "trace/0/tile?from=0&to=2000000&width=1000"
-
-    def one(at: int) -> None:
-        headers = {"Origin": "https://evil.com"} if at % 4 == 1 else {}
-        statuses.append(served.get(good if at % 2 == 0 else "../../etc/passwd", headers)[0])
-
-    threads = [threading.Thread(target=one, args=(at,)) for at in range(100)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    assert len(statuses) == 100
-    assert statuses.count(200) == 50
-    assert set(statuses) <= {200, 403, 404}
 
 
 def test_pages_carry_their_policy(served: Viewer) -> None:

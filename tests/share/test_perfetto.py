@@ -1,12 +1,9 @@
-"""The annotated copy and the hand-off."""
+"""The annotated copy."""
 
 from __future__ import annotations
 
 import gzip
 import json
-import threading
-import urllib.error
-import urllib.request
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -16,7 +13,6 @@ import pytest
 import foretrace
 from foretrace.overview import look
 from foretrace.recordings import traces
-from foretrace.share import handoff
 from foretrace.share.perfetto import PID, annotated
 
 NAMES = ["mlp_eager", "mlp_compiled", "mlp_eager_train", "matmul_add_64_compiled"]
@@ -96,44 +92,6 @@ def test_the_copy_loads_in_perfetto(tmp_path: Path) -> None:
     assert {name: int(value) for name, value in rows.items()} == {"errors": 0} | {
         k: v for k, v in counts.items() if v
     }
-
-
-def _get(address: str, **headers: str) -> tuple[int, bytes, Any]:
-    try:
-        with urllib.request.urlopen(
-            urllib.request.Request(address, headers=headers), timeout=10
-        ) as answer:
-            return answer.status, answer.read(), answer.headers
-    except urllib.error.HTTPError as refused:
-        return refused.code, b"", refused.headers
-
-
-def test_one_file_is_served_once_to_perfetto_alone() -> None:
-    path = traces()["mlp_eager"]
-    server = handoff.one_file(path, port=0)
-    address = f"http://127.0.0.1:{server.port}/{path.name}"
-    done: list[bool] = []
-    thread = threading.Thread(target=lambda: done.append(handoff.serve_until_fetched(server, 30)))
-    thread.start()
-    assert _get(address, Origin="https://evil.com")[0] == 403
-    assert _get(address, Host="evil.com")[0] == 421
-    assert _get(f"http://127.0.0.1:{server.port}/../../etc/passwd")[0] == 404
-    status, data, headers = _get(address, Origin="https://ui.perfetto.dev")
-    thread.join(10)
-    assert (status, data, headers["Access-Control-Allow-Origin"]) == (
-        200,
-        path.read_bytes(),
-        "https://ui.perfetto.dev",
-    )
-    assert done == [True]
-    with pytest.raises(urllib.error.URLError):
-        urllib.request.urlopen(address, timeout=5)
-
-
-def test_nobody_comes() -> None:
-    assert (
-        handoff.serve_until_fetched(handoff.one_file(traces()["mlp_eager"], port=0), 0.05) is False
-    )
 
 
 def test_the_command_writes_a_copy_and_minds_what_is_there(

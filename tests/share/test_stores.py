@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 
+import foretrace
 from foretrace.errors import MissingError, TraceError, UsageError
 from foretrace.recordings import traces
+from foretrace.share.perfetto import annotated
 from foretrace.share.publish import INDEX, share
 from foretrace.share.stores import Folder, Sent, StoreError, store_for
 from share import hub, planted
@@ -72,6 +74,34 @@ def test_nothing_that_was_there_is_touched(source: Path, tmp_path: Path) -> None
     index = (tmp_path / "out" / INDEX).read_text()
     assert all(each.report in index for each in shared)
     assert [each.trace[:9] for each in shared] == ["worker_42", "mlp_compi", "mlp_eager"]
+
+
+def test_a_planted_link_is_not_followed(source: Path, tmp_path: Path) -> None:
+    """`share` overwrote a file through a link that someone had put into the target folder."""
+    names = [path.name for path in _shared_to(source, tmp_path / "first").iterdir()]
+    outside, out = tmp_path / "thesis.txt", tmp_path / "out"
+    outside.write_text("keep me")
+    out.mkdir()
+    for name in names:
+        (out / name).symlink_to(outside)
+    _shared_to(source, out)
+    assert outside.read_text() == "keep me"
+    assert sorted(path.name for path in out.iterdir()) == sorted(names)
+    assert not [path for path in out.iterdir() if path.is_symlink()]
+
+
+def test_a_planted_link_is_not_followed_by_an_annotated_copy(tmp_path: Path) -> None:
+    outside, copy = tmp_path / "thesis.txt", tmp_path / "copy.json.gz"
+    outside.write_text("keep me")
+    copy.symlink_to(outside)
+    annotated(foretrace.open(traces()["linear_eager"], cache=False), copy)
+    assert outside.read_text() == "keep me"
+    assert foretrace.open(copy, cache=False).event_count
+
+
+def _shared_to(source: Path, folder: Path) -> Path:
+    share(str(source), Folder(folder))
+    return folder
 
 
 def test_the_index_lists_what_earlier_runs_have_put_there(tmp_path: Path) -> None:

@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from foretrace import plugins
+from foretrace.errors import LimitError
 from foretrace.schema.finding import Finding, Findings, Rule
 from foretrace.schema.ledger import ABSENT
+from foretrace.sources import budget
 
 if TYPE_CHECKING:
     from foretrace.model.trace import Trace
@@ -28,6 +30,10 @@ def _has_ops(trace: Trace) -> bool:
 
 def _has_launches(trace: Trace) -> bool:
     return bool((trace.gpu.launch >= 0).any())
+
+
+def _has_one_clock(trace: Trace) -> bool:
+    return trace.gpu.aligned
 
 
 def _has_footprint(trace: Trace) -> bool:
@@ -42,6 +48,7 @@ NEEDS: dict[str, tuple[Callable[[Trace], bool], str]] = {
     ),
     "ops": (_has_ops, "host ops: record with ProfilerActivity.CPU among the activities"),
     "launches": (_has_launches, "launches of GPU operations: record host and GPU together"),
+    "clock": (_has_one_clock, "one clock for GPU and host"),
     "shapes": (lambda trace: trace.has("shapes"), "shapes: record with record_shapes=True"),
     "steps": (
         lambda trace: trace.has("steps"),
@@ -88,8 +95,11 @@ def run(rule: Rule, trace: Trace) -> list[Finding]:
         if need in rule.needs and not has(trace):
             return [Finding(rule.name, "skipped", rule.title, f"needs {advice}")]
     try:
+        budget.check()
         found = [_limited(finding, trace) for finding in rule.check(trace)]
         return found or [_nothing(rule, trace)]
+    except (LimitError, MemoryError):
+        raise
     except (Exception, SystemExit) as error:  # noqa: BLE001 - one bad rule must not hide the others
         return [Finding(rule.name, "crashed", rule.title, f"{type(error).__name__}: {error}")]
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 from msgspec import Struct
-from numpy.typing import NDArray
 
 from foretrace.model.about import device_of
 from foretrace.model.costs import OpCall, Tensor, peak_flops
@@ -191,16 +190,7 @@ def together(trace: Trace, cases: Sequence[Case]) -> Group | None:
 
 def within(trace: Trace, at: Ints, wanted: Callable[[str], bool]) -> Ints:
     """The nearest range of a wanted name around each of these host events, or -1."""
-    host, at = trace.host, at.copy()
-    found = host.named(wanted)
-    while (climbing := (at >= 0) & ~found[np.maximum(at, 0)]).any():
-        at[climbing] = host.parent[at[climbing]]
-    return at
-
-
-def mixed(key: NDArray[np.uint64], number: Ints) -> NDArray[np.uint64]:
-    """The hash of a sequence, one number further on."""
-    return key * np.uint64(0x9E3779B97F4A7C15) + (number + 1).astype(np.uint64)
+    return trace.host.nearest(at, trace.host.named(wanted))
 
 
 @cache

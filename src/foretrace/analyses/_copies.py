@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from foretrace.analyses._common import counted, mixed
+from foretrace.analyses._common import counted
 from foretrace.analyses.casts import cast_of
 from foretrace.model.intervals import Ints
 from foretrace.model.trace import Trace
@@ -29,16 +29,11 @@ def plain_copies(trace: Trace) -> Ints:
 def paths(trace: Trace, rows: Ints) -> list[tuple[Ints, tuple[str, ...]]]:
     """These rows of `gpu` by the path of ops above them."""
     host, op = trace.host, trace.gpu.op[rows]
-    path, at = np.zeros(len(rows), np.uint64), op.copy()
-    while (climbing := at >= 0).any():
-        here = at[climbing]
-        path[climbing] = mixed(path[climbing], host.name[here])
-        at[climbing] = host.nearest_op(host.parent[here])
-    _, first, group = np.unique(path, return_index=True, return_inverse=True)
-    return [
-        (rows[group.reshape(-1) == number], host.op_chain(int(op[at])))
-        for number, at in enumerate(first.tolist())
-    ]
+    number = host.op_paths.numbers(op)
+    order = np.argsort(number, kind="stable")
+    edges = np.flatnonzero(np.diff(number[order])) + 1
+    groups = np.split(order, edges) if len(order) else []
+    return [(rows[group], host.op_chain(int(op[group[0]]))) for group in groups]
 
 
 def moved_bytes(trace: Trace, rows: Ints) -> int | None:

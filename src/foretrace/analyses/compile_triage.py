@@ -248,5 +248,8 @@ def _where(trace: Trace, rows: Ints) -> str:
 
 
 RULE = Rule(
-    "compile_triage", "Whether compiling can help", _check, ("gpu", "ops", "launches", "steps")
+    "compile_triage",
+    "Whether compiling can help",
+    _check,
+    ("gpu", "ops", "launches", "clock", "steps"),
 )

@@ -130,4 +130,4 @@ def _repair(trace: Trace, cause: str) -> str:
     return "profile the host code between the ops (with_stack=True)"
 
 
-RULE = Rule("idle_gaps", "Time in which the GPU did nothing", _check, ("gpu",))
+RULE = Rule("idle_gaps", "Time in which the GPU did nothing", _check, ("gpu", "clock"))

@@ -127,4 +127,4 @@ def _varies(trace: Trace) -> bool:
     return len(steps) > 1 and len(set(steps)) == len(steps)
 
 
-RULE = Rule("launch_bound", "Steps that are host-bound", _check, ("gpu", "launches"))
+RULE = Rule("launch_bound", "Steps that are host-bound", _check, ("gpu", "launches", "clock"))

@@ -94,4 +94,4 @@ def _changes(trace: Trace, rows: Ints) -> tuple[int, int]:
     return int(early.sum()), int((~early).sum())
 
 
-RULE = Rule("serial_streams", "Streams that never overlap", _check, ("gpu", "launches"))
+RULE = Rule("serial_streams", "Streams that never overlap", _check, ("gpu", "launches", "clock"))

@@ -94,4 +94,6 @@ def _name(trace: Trace, call: int, op: int) -> str:
     return f"{trace.host.names[trace.host.name[op]]}: {name}" if op >= 0 else name
 
 
-RULE = Rule("sync_stalls", "Places where the host waits for the GPU", _check, ("gpu", "ops"))
+RULE = Rule(
+    "sync_stalls", "Places where the host waits for the GPU", _check, ("gpu", "ops", "clock")
+)

@@ -90,14 +90,16 @@ def opens_trace(command: Command) -> Command:
     @wraps(command)
     def opening(no_cache: bool, strict: bool, limit: tuple[str, ...], **given: Any) -> Any:
         from foretrace.cli._progress import on_terminal
+        from foretrace.sources.budget import ceiling, timed
         from foretrace.sources.limits import parse_limits
 
-        with on_terminal():
-            return command(reading=Reading(not no_cache, strict, parse_limits(limit)), **given)
+        limits = parse_limits(limit)
+        with on_terminal(), timed(), ceiling("", limits):
+            return command(reading=Reading(not no_cache, strict, limits), **given)
 
     limits = (
-        "Raise a limit on what a file may hold: bytes, ratio, events, depth, string, args, event, "
-        "members. `foretrace docs look` has the defaults."
+        "Set a limit on what a file may hold or take: bytes, ratio, events, depth, string, args, "
+        "event, members, seconds, memory. `foretrace docs look` has the defaults."
     )
     return joined(
         flag("--no-cache", "Neither use nor write the cache."),

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import click
 
+from foretrace.cli._browser import in_browser
 from foretrace.cli._options import PATH, Reading, flag, new_file, opens_trace, shown
 from foretrace.errors import UsageError
+
+LONGEST_WAIT_S = 86_400
 
 
 @click.command("perfetto", epilog="See: foretrace docs share")
@@ -34,7 +37,10 @@ def command(
 
     from foretrace.share import handoff
     from foretrace.share.perfetto import annotated as write_annotated
+    from foretrace.sources.budget import waiting
 
+    if not 0 < wait <= LONGEST_WAIT_S:  # nor is it NaN
+        raise UsageError(f"--wait {wait}: write seconds, at most {LONGEST_WAIT_S:,}")
     copy = None if annotated is None else new_file(annotated, overwrite=overwrite)
     opened = reading.trace(trace)
     path = copy or Path(opened.path)
@@ -49,8 +55,8 @@ def command(
         return failed
     server = handoff.one_file(path) if port_9001 else handoff.page(path, path.name)
     click.echo(f"serving {server.address} (once, from this machine)", err=True)
-    if not no_browser:
-        click.launch(server.address)
-    if not handoff.serve_until_fetched(server, wait):
+    with in_browser(server.address, wanted=not no_browser), waiting():
+        fetched = handoff.serve_until_fetched(server, wait)
+    if not fetched:
         raise UsageError(f"the browser did not fetch the trace within {wait:.0f} s")
     return failed

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from foretrace.cli._browser import in_browser
 from foretrace.cli._options import PATH, Reading, flag, opens_trace
 
 
@@ -22,7 +23,8 @@ def command(path: str, port: int, no_browser: bool, reading: Reading) -> int:
     """
     from foretrace.opening import open_all
     from foretrace.render.safe import plain
-    from foretrace.serve.run import serve
+    from foretrace.serve.run import prepare
+    from foretrace.sources.budget import waiting
 
     cache, limits = reading.cache, reading.limits
     opened = open_all(path, cache=cache, limits=limits) if reading.strict else []
@@ -35,10 +37,8 @@ def command(path: str, port: int, no_browser: bool, reading: Reading) -> int:
     if odd:
         return 1
 
-    def ready(address: str) -> None:
-        click.echo(address)
-        if not no_browser:
-            click.launch(address)
-
-    serve(path, port=port, limits=limits, cache=cache, ready=ready)
+    server, sockets, address = prepare(path, port=port, limits=limits, cache=cache)
+    click.echo(address)
+    with in_browser(address, wanted=not no_browser), waiting():
+        server.run(sockets=sockets)
     return 0

@@ -38,17 +38,19 @@ def command(
     from foretrace.schema.documents import encode
     from foretrace.schema.documents.share import ShareDocument
     from foretrace.share.publish import INDEX, share
-    from foretrace.share.redact import KEEP, REMAINS, parse_keep
+    from foretrace.share.redact import KEEP, REMAINS, UNKNOWN, parse_keep, removed_text
     from foretrace.share.stores import store_for
+    from foretrace.sources.budget import waiting
 
     if bool(url) == bool(bucket):
         raise UsageError("no destination: pass --to URL or -b BUCKET")
     wanted = parse_keep(keep)
     store = store_for(url or f"hf://buckets/{bucket}")
-    shared = share(path, store, wanted, reading.limits, _progress, cache=reading.cache)
+    with waiting():  # for the store; each trace has ceilings of its own
+        shared = share(path, store, wanted, reading.limits, _progress, cache=reading.cache)
     remains = [*REMAINS, *(KEEP[name] for name in sorted(wanted))]
     if as_json:
-        click.echo(encode(ShareDocument(1, store.place(""), INDEX, shared, remains)))
+        click.echo(encode(ShareDocument(1, store.place(""), INDEX, shared, remains, UNKNOWN)))
     else:
         for each in shared:
             click.echo(f"{each.trace}{' (was there)' if each.was_there else ''}")
@@ -56,7 +58,9 @@ def command(
             click.echo(f"  {each.perfetto or opens}")
         regions = sorted({plain(name) for each in shared for name in each.regions})
         named = [f"names of regions: {', '.join(regions)}"] if regions else []
-        _say_what_remains(store.place(INDEX), [*remains, *named])
+        click.echo(f"index: {store.place(INDEX)}", err=True)
+        _say("Removed:", removed_text(each.removed for each in shared))
+        _say("What remains in what was shared:", [*remains, *named, UNKNOWN])
     return 1 if reading.strict and any(each.lost_data for each in shared) else 0
 
 
@@ -69,12 +73,11 @@ def _progress(done: int, total: int, what: str) -> None:
         click.echo(line, err=True, nl=done == total)
 
 
-def _say_what_remains(index: str, lines: list[str]) -> None:
+def _say(heading: str, lines: list[str]) -> None:
     import textwrap
 
     from foretrace.render.section import WIDTH
 
-    click.echo(f"index: {index}\nWhat remains in what was shared:", err=True)
-    for line in lines:
-        text = textwrap.fill(line, WIDTH, initial_indent="  - ", subsequent_indent="    ")
-        click.echo(text, err=True)
+    fill = textwrap.TextWrapper(WIDTH, initial_indent="  - ", subsequent_indent="    ").fill
+    if lines:
+        click.echo("\n".join([heading, *map(fill, lines)]), err=True)

@@ -26,22 +26,26 @@ def command(
     """
     import json
 
+    from foretrace.model.query_process import QueryProcess
     from foretrace.render import rows as render
 
     if as_json and csv:
         raise UsageError("choose one of --json and --csv")
-    opened = reading.trace(trace)
-    warn_of_loss(opened)
     if query is None:
+        opened = reading.trace(trace)
+        warn_of_loss(opened)
         tables = {name: opened.table(name).columns for name in opened.table_names()}
         listed = "\n".join(f"{name}: {', '.join(columns)}" for name, columns in tables.items())
         click.echo(json.dumps({"schema": 1, "tables": tables}) if as_json else listed)
+        return 1 if reading.fails(opened) else 0
+    with QueryProcess() as process:  # it starts while the trace is read
+        opened = reading.trace(trace)
+        warn_of_loss(opened)
+        wanted = None if as_json or csv else rows
+        found = process.run(opened, query, reading.limits, wanted)
+    if wanted is None:
+        for part in (render.json_parts if as_json else render.csv_parts)(found.frame):
+            click.echo(part, nl=False)
     else:
-        found = opened.sql(query)
-        if as_json:
-            click.echo(render.json_text(found))
-        elif csv:
-            click.echo(render.csv_text(found))
-        else:
-            click.echo(render.table_text(found, rows))
+        click.echo(render.table_text(found.frame, found.count))
     return 1 if reading.fails(opened) else 0

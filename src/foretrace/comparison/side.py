@@ -78,6 +78,6 @@ def _times(trace: Trace, span: Span) -> tuple[int | None, ...]:
     busy = gpu.busy(usable)
     starts = [span.start_ns] if host is not None else gpu.start[usable].tolist()
     ends = [*([span.end_ns] if host is not None else []), *gpu.end[usable].tolist()]
-    wall = max(ends) - min(starts) if starts and ends else None
+    wall = max(ends) - min(starts) if starts and ends and gpu.aligned else None
     pace = max(busy, host) if host is not None else None
     return busy, host, wall, gpu.span(usable) - busy, pace

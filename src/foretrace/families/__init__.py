@@ -21,7 +21,7 @@ from foretrace import plugins
 from foretrace.families._aten import PRODUCTS, VIEWS, VOCABULARY, role_of_op
 from foretrace.families._difference import changed, own_ops, told_apart, value_text
 from foretrace.families._matmul import on_card
-from foretrace.schema.kernel import Family, KernelId, Part
+from foretrace.schema.kernel import NAME_LIMIT, Family, KernelId, Part
 
 __all__ = [
     "PRODUCTS",
@@ -52,7 +52,8 @@ def every() -> tuple[Family, ...]:
 @lru_cache(maxsize=65536)
 def decode(name: str) -> KernelId:
     """What a kernel's name says. Never raises: a family that fails on a name does not know it."""
-    symbol = name.removesuffix(".kd")  # ROCm's tools append it to the symbol of every kernel
+    # ROCm's tools append `.kd` to the symbol of every kernel
+    symbol = name[:NAME_LIMIT].removesuffix(".kd")
     for family in every():
         try:
             found = family.decode(symbol)

@@ -24,7 +24,7 @@ _PAIRS = {")": "(", "}": "{"}
 _LITERAL = r"L[a-z]n?\d{1,18}E"
 _ENUM = r"L(?=[NSZ\d])"
 _ENUM_VALUE = r"En?\d{1,10}E"
-_SUBSTITUTE = r"S[0-9A-Z]*_|S[tabsiod]"
+_SUBSTITUTE = r"S[0-9A-Z]{0,6}_|S[tabsiod]"
 _IDENTIFIER = r"(\d{1,4})(?=[A-Za-z_])"
 _BUILTIN = r"DF16b|DF16_|Dh|[fdilxsahbjmy]"
 _NAMED = {
@@ -182,7 +182,8 @@ def identifiers(name: str) -> tuple[str, ...]:
                 found.append(name[length.end() : end])
             position = end
         else:
-            position += 1
+            following = rx(r"[0-9ELS]").search(name, position + 1)  # nothing else begins a piece
+            position = following.start() if following else len(name)
     return tuple(word for word in found if not word.startswith("_GLOBAL__N_"))
 
 

@@ -43,7 +43,7 @@ _ROLES = """
         _activation _act_ _exp_ _div_ _where_ _clamp _mask_ _bias_ _glu_
 """
 _SPLIT = r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+\d*[a-z]*|[A-Z]+|\d+"
-_NOISE = r"^_+|_+$|^(?:triton|void)_|_(?:kernel|cuda|hip|triton|gpu)(?=_|$)"
+_NOISE = r"^_+|(?<!_)_+$|^(?:triton|void)_|_(?:kernel|cuda|hip|triton|gpu)(?=_|$)"
 
 
 @lru_cache(maxsize=4096)

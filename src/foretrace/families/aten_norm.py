@@ -23,7 +23,7 @@ KERNELS = r"""
     native_group_norm           group_norm fwd                   ComputeFusedParamsCUDAKernel
         |GroupNorm1dForward\w*
     native_group_norm_backward  group_norm bwd  Compute(?:1d)?BackwardFusedParams\w*
-        |ComputeInternalGradients\w*|(?:GammaBeta1d|Gamma1d)Backward\w*|GroupNorm\w*Backward\w*
+        |ComputeInternalGradients\w*|(?:GammaBeta1d|Gamma1d)Backward\w*|GroupNorm\w{0,60}Backward\w*
     native_batch_norm           batch_norm stats                 batch_norm_collect_statistics\w*
     native_batch_norm           batch_norm apply                 batch_norm_transform_input\w*
     native_batch_norm           batch_norm stats update          batch_norm_update_stats\w*
@@ -33,7 +33,7 @@ KERNELS = r"""
 
 
 def _decode(name: str) -> KernelId | None:
-    words = r"orm|Rowwise|GammaBeta|ComputeFusedParams|Compute\w*Backward|ComputeInternal"
+    words = r"orm|Rowwise|GammaBeta|ComputeFusedParams|Compute\w{0,60}Backward|ComputeInternal"
     if not rx(words).search(name[:160]):
         return None
     cpp = _cpp.parse(name)

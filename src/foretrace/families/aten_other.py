@@ -41,9 +41,10 @@ KERNELS = r"""
     reduction       scan {}  -  tensor_kernel_scan_(?:inner|outer)\w*
     pointwise       triu/tril {}  -  triu_tril_kernel\w*
     scatter_gather  repeat_interleave: {base}  repeat_interleave  compute_cuda_kernel
-    conv            depthwise conv fwd {}  _conv_depthwise2d  conv_depthwise\w*_forward_kernel\w*
+    conv            depthwise conv fwd {}  _conv_depthwise2d
+        conv_depthwise\w{0,9}_forward_kernel\w*
     conv            depthwise conv bwd {}  -  conv_depthwise\w*
-    conv            {base}  -  (?:im2col|col2im|vol2col|col2vol)_\w*kernel\w*
+    conv            {base}  -  (?:im2col|col2im|vol2col|col2vol)_\w{0,60}kernel\w*
     copy            {base}  -  (?:reflection|replication)_pad\w*
     scatter_gather  {base}  -  grid_sampler_\w+
     pointwise       {base}  -  lstm_cell_\w+|gru_cell_\w+

@@ -44,8 +44,8 @@ def _start(name: str, cpp: _cpp.Cpp, op: str) -> NameParser:
 
 
 def _distribution(name: str, cpp: _cpp.Cpp) -> KernelId:
-    transform = rx(r"(\w+)_and_transform<").search(name)
-    inner = rx(r"(\w+?)(?:_cuda)?_kernel<at::CUDAGeneratorImpl").search(name)
+    transform = rx(r"(?<!\w)(\w+)_and_transform<").search(name)
+    inner = rx(r"(?<!\w)(\w+?)(?:_cuda)?_kernel<at::CUDAGeneratorImpl").search(name)
     word = inner[1] if inner else transform[1] if transform else ""
     word = OPS.get(word, word)
     r = _start(name, cpp, f"aten::{word}_" if word else "")

@@ -8,9 +8,9 @@ from foretrace.schema.kernel import Family, KernelId
 
 # role, op, short name, pattern in the kernel's identifier; the first that fits wins
 KERNELS = r"""
-    conv           conv_wgrad   conv wgrad   conv\w*bwd_weight|conv_wrw
-    conv           conv_dgrad   conv dgrad   conv\w*bwd_data
-    conv           conv_fprop   conv fprop   conv\w*_fwd|convolution_forward
+    conv           conv_wgrad   conv wgrad   conv\w{0,60}bwd_weight|conv_wrw
+    conv           conv_dgrad   conv dgrad   conv\w{0,60}bwd_data
+    conv           conv_fprop   conv fprop   conv\w{0,60}_fwd|convolution_forward
     conv           conv         conv         conv
     normalization  batch_norm   batch_norm   batchnorm
     normalization  layer_norm   layer_norm   layernorm|normalization

@@ -18,7 +18,7 @@ from foretrace.families._parser import NameParser, joined, rx, word_set
 from foretrace.schema.kernel import Family, KernelId
 
 FAMILY_NAME = "cublas_gemv"
-_TENSOR = r"cublasGemvTensor\w*<([\w:]+)"
+_TENSOR = r"cublasGemvTensor\w{0,60}<([\w:]+)"
 _NAMES = ("gemv", "dot_kernel", "reduce_1Block_kernel", "gemmk1_kernel", "gemmSN_")
 
 

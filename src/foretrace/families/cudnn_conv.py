@@ -41,7 +41,7 @@ ENGINES = (
     (r"explicit_convolve_[shd]gemm", "conv_fprop", "conv fprop {} (explicit im2col GEMM)"),
     (r"dgrad_engine|dgrad2d_\w+|dgrad_alg\d_\w+", "conv_dgrad", "conv dgrad {}"),
     (r"wgrad_alg(?P<alg>\d)_engine\w*", "conv_wgrad", "conv wgrad {} (alg%s)"),
-    (r"wgrad2d_\w+|wgrad_\w*engine\w*", "conv_wgrad", "conv wgrad {}"),
+    (r"wgrad2d_\w+|wgrad_\w{0,60}engine\w*", "conv_wgrad", "conv wgrad {}"),
     (r"conv2d_\w+|conv_depthwise\w*|depthwise_fprop\w*", "", "conv {}"),
 )
 STAGES = {"Data": "input", "Filter": "filter", "Output": "output", "Delta": "output gradient"}
@@ -56,7 +56,7 @@ def _decode(name: str) -> KernelId | None:
     cpp = _cpp.parse(name)
     if found := rx(r"winograd(Forward|Wgrad)(Data|Filter|Output|Delta)\dx\d").fullmatch(cpp.base):
         return _winograd(name, cpp.base, found[1], found[2])
-    if found := rx(r"fft2d_(r2c|c2r)_\d+x\d+\w*").fullmatch(cpp.base):
+    if found := rx(r"fft2d_(r2c|c2r)_\d+x\d\w*").fullmatch(cpp.base):
         return _fft(name, cpp.base, found[1])
     return _engine(name, cpp) if cpp.args else None
 

@@ -14,13 +14,13 @@ from foretrace.schema.kernel import Family, KernelId
 # role, op, short name, meaning, pattern of the function
 HELPERS = r"""
     other      conv_setup  cuDNN conv: offset table  writes the index table of the next convolution
-        compute\w*Offsets\w*
+        compute\w{0,60}Offsets\w*
     pointwise  scale_tensor  cuDNN scale tensor  multiplies a tensor by a number
         scalePackedTensor_kernel
     conv       conv_setup  winograd: filter tiles  prepares the filter of a Winograd convolution
         generateWinogradTilesKernel
     reduction  conv_wgrad_reduce  conv wgrad: sum of parts
-        adds the partial sums of a weight gradient  reduce_wgrad_\w*helper
+        adds the partial sums of a weight gradient  reduce_wgrad_\w{0,60}helper
     pointwise  -  RNN cell  the element-wise step of a recurrent cell  elemWiseRNNcell
     reduction  -  cuDNN pool  pooling  pooling_[fb]w\w*
     softmax    -  cuDNN softmax  softmax  softmax_[fb]w\w*

@@ -18,7 +18,8 @@ from foretrace.families._parser import joined, rx, word_set
 from foretrace.schema.kernel import Family, KernelId
 
 _NAME = (
-    r"kernel_cutlass_(?P<function>[a-z]\w*?)_(?P<module>[a-z_0-9]*)(?P<class>[A-Z]\w*?)_object_at_"
+    r"kernel_cutlass_(?P<function>[a-z][A-Za-z0-9]*)_(?P<module>[a-z_0-9]*)"
+    r"(?P<class>[A-Z]\w*?)_object_at_"
 )
 _FUNCTION = (
     r"kernel_cutlass_(?P<function>\w+?)_(?=tensorptr|tensor\d|CopyAtom_|TiledMMA_|TiledCopy_|\d+$)"

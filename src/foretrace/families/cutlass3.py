@@ -134,7 +134,7 @@ def _generic(name: str) -> KernelId:
     r = MatmulParser(name, "cutlass3x", "documented")
     r.put(ENTRY, "wrapper", ENTRY, "CUTLASS 3's common entry")
     r.put("GemmUniversal", "op", "gemm", "a matrix product")
-    loop = rx(r"MainloopSm(\d{2,3})\w*<").search(name)
+    loop = rx(r"MainloopSm(\d{2,3})\w{0,80}<").search(name)
     if loop:
         r.put_arch(f"Sm{loop[1]}", f"sm{loop[1]}", "inferred")
         stages = _cpp.integer(_cpp.split(name[loop.end() : loop.end() + 40])[0])

@@ -32,7 +32,7 @@ def _decode(name: str) -> KernelId | None:
     plain = _words.plain(cpp.base)
     role, short = row_for(KERNELS, cpp.base) or (_words.role(cpp.base), plain)
     r = NameParser(name, "fbgemm")
-    if found := rx(r"_(un)?weighted(?:_kernel)?(?:_([a-z_]+?))?(?:_\d)?$").search(cpp.base):
+    if found := rx(r"_(un)?weighted(?:_kernel)?(?:_([a-z_]{1,60}?))?(?:_\d)?$").search(cpp.base):
         words = "each row has a weight" if not found[1] else "rows have no weights"
         r.put(found[0], "weighted", not found[1], words)
         r.put(found[2] or "", "step", (found[2] or "").replace("_", " "), "{}")

@@ -13,7 +13,7 @@ from foretrace.schema.kernel import Family, KernelId
 # what the call is for, pattern of what follows cuda/hip/cu; the first that fits wins
 CALLS = r"""
     graph launch                    GraphLaunch\w*
-    launch                          (?:Ext)?(?:Module)?Launch(?:Cooperative)?\w*Kernel\w*|Launch
+    launch                          (?:Ext)?(?:Module)?Launch(?:Cooperative)?\w{0,9}Kernel\w*|Launch
     memcpy                          Memcpy\w*
     memset                          Memset\w*
     sync                            (?:Stream|Device|Ctx|Event)Synchronize\w*

@@ -47,7 +47,7 @@ _OPAQUE = ("moe_forward", "moe_forward_shared")  # vLLM's, which Inductor does n
 FUSED = "nodes of the ops that follow run as one kernel, be they several or one"
 ARGUMENTS = "Triton 2's argument list: number, d = divisible by 16, c = 1, e = divisible by 8"
 _TRITON = r"triton_(?P<cat>poi|red|per|tem|for|spl|unk)_fused(?:_(?P<rest>\w*))?"
-_SPEC = r"0[dce]*(?:\d{1,4}[dce]*)*"
+_SPEC = r"0[dce\d]*"
 _OTHER = r"(cutlass|cutedsl|nv_universal_gemm|pallas)_(?:(\w+)_)?[0-9a-z]{8}(?:_\d+)?"
 
 

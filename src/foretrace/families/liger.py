@@ -41,7 +41,7 @@ WHOLE = """
     normalization: _group_norm_reduce_param_grads_kernel = group_norm bwd: sums
 """
 _NAME = (
-    r"_?(?P<thing>[a-z][a-z0-9_]*?)_(?:kernel_(?P<late>forward|backward)"
+    r"_?(?P<thing>[a-z][a-z0-9_]{0,78}?)_(?:kernel_(?P<late>forward|backward)"
     r"|(?P<way>forward|backward|fwd|bwd)(?:_(?P<kernel>kernel)|_rows?|_tiled|_fused_2d)"
     r"(?:_[a-z0-9]+)*)"
 )

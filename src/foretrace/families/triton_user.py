@@ -16,8 +16,8 @@ from foretrace.families._parser import joined, row_for, rx, shape, word_set
 from foretrace.schema.kernel import Family, KernelId
 
 _OGS = (
-    r"_p?(?P<base>matmul_ogs)_(?P<layout>[NT]{3})_(?P<out>[a-z0-9]+?)x(?P<a>[a-z0-9]+?)x"
-    rf"(?P<b>[a-z0-9]+?)_(?P<tile>{TRIPLE})x(?P<split>\d{{1,5}})(?P<rest>(?:_[a-z0-9]+)*)"
+    r"_p?(?P<base>matmul_ogs)_(?P<layout>[NT]{3})_(?P<out>[a-z0-9]{1,16}?)x(?P<a>[a-z0-9]{1,16}?)x"
+    rf"(?P<b>[a-z0-9]{{1,16}}?)_(?P<tile>{TRIPLE})x(?P<split>\d{{1,5}})(?P<rest>(?:_[a-z0-9]+)*)"
 )
 # group of the pattern, its text in the name, field, kind, meaning
 _OGS_TYPES = """
@@ -30,7 +30,7 @@ _HABIT = (
     r"_[A-Za-z]\w*|\w*(?:_kernel|_fwd|_bwd|_forward|_backward|_triton|_fwd_inner)"
     r"(?:_\w{1,24})?|triton_\w+"
 )
-_SPEC = r"_?0[dce]+(?:\d{1,4}[dce]*)*$"
+_SPEC = "0123456789cde"  # how Triton writes what it made a kernel for: 0d1d2de3
 ATTENTION = {
     "bwd_kernel_dk_dv": "bwd",
     "bwd_kernel_dq": "bwd",
@@ -62,7 +62,7 @@ def _decode(name: str) -> KernelId | None:
     ogs = rx(_OGS).fullmatch(name)
     if ogs:
         return _ogs(name, ogs.groupdict())
-    plain = rx(_SPEC).sub("", name)
+    plain = _without_spec(name)
     if plain in ATTENTION:
         return _attention(name, plain)
     if known := row_for(KNOWN, plain):
@@ -74,6 +74,12 @@ def _decode(name: str) -> KernelId | None:
     r.put(plain, "op", "user triton", meaning)
     _spec(r, name, plain)
     return r.done(_words.role(plain), _words.plain(plain))
+
+
+def _without_spec(name: str) -> str:
+    """`matmul_0d1d2de3` -> `matmul`."""
+    spec = rx(r"0[dce]").search(name, len(name.rstrip(_SPEC)))
+    return name[: spec.start()].removesuffix("_") if spec else name
 
 
 def _known(name: str, plain: str, role: str, op: str, short: str, lib: str) -> KernelId:

@@ -45,7 +45,7 @@ UNSCOPED = word_set("""
     rotary_embedding store_kvcache clamp_position resolve_future_token_ids
     cross_device_reduce_1stage cross_device_reduce_2stage act_and_mul moe_align_block_size
 """)
-_ACTIVATION = r"((?:\w+::)?(\w+?)_kernel)<"
+_ACTIVATION = r"(?<!\w)((?:\w+::)?(\w+?)_kernel)<"
 _SCOPES = ("vllm", "sglang", "marlin", "marlin_moe_wna16", "sgl_hip", "sgl", "device")
 
 

@@ -34,8 +34,8 @@ _HEAD = (
     r"(?P<arch>sm\d{2,3}[a-z]?)_xmma_(?P<kind>gemm|fprop|dgrad|wgrad)(?P<implicit>_implicit_gemm)?"
     rf"(?P<indexed>_indexed)?(?:_(?P<t1>(?:{_TYPE}){{2,3}})_(?P<t2>(?:{_TYPE}){{2,3}})_"
     rf"(?P<t3>{_TYPE})"
-    r"|(?:_[a-z]+\d[a-z0-9]*){1,3})?(?:_(?P<in>[ntc]{2}|n[a-z]+\d*k[a-z]+\d*)_"
-    r"(?P<out>[ntc]|n[a-z]+\d*))?(?=_|$)"
+    r"|(?:_[a-z]{1,12}\d[a-z0-9]{0,24}){1,3})?(?:_(?P<in>[ntc]{2}|n[a-z]{1,12}\d{0,4}k[a-z]{1,12}\d{0,4})_"
+    r"(?P<out>[ntc]|n[a-z]{1,12}\d{0,4}))?(?=_|$)"
 )
 _SIZES = (
     rf"_tilesize(?P<tile>{TRIPLE})(?:_cgasize(?P<cluster>{TRIPLE}))?"
@@ -102,7 +102,7 @@ def _layouts(r: MatmulParser, found: dict[str, str]) -> None:
     first, out = found["in"] or "", found["out"] or ""
     if rx(r"[ntc]{2}").fullmatch(first):
         r.put_layout(first, first, "checked")
-    elif filters := rx(r"(n[a-z0-9]+?)(k[a-z]*)").fullmatch(first):
+    elif filters := rx(r"(n[a-z0-9]{1,16}?)(k[a-z]*)").fullmatch(first):
         r.put(filters[1], "layout_in", filters[1], "order of the input's dimensions")
         r.put(filters[2], "layout_filter", filters[2], "order of the filter's dimensions")
     r.put(out, "layout_out", out, "layout of the result")
@@ -128,7 +128,7 @@ def _sizes(r: MatmulParser, name: str, end: int) -> int:
 
 def _end(r: MatmulParser, tail: str, cut: bool) -> None:
     end = rx(_END).search(tail)
-    tokens = rx(r"_?execute.*|_?kernel$").sub("", tail).strip("_")
+    tokens = rx(r"_?execute.*").sub("", tail).removesuffix("kernel").strip("_")
     if tokens and (end or not cut):
         ending = "what the end of the kernel can do (bias, gelu, …)"
         r.put(tokens, "tokens", tokens, f"alignment, or {ending}; not proof that it was done")

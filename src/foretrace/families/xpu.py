@@ -27,7 +27,7 @@ def _decode(name: str) -> KernelId | None:
         r.put(functor, "op", f"aten::{_aten.op_word(functor)}", "the op that launches it")
     dtype = _dtypes.cpp((_cpp.inside(name, functor) or ("",))[0]) if functor else None
     r.put(functor, "dtype", dtype, "works on {}")
-    elementwise = rx(r"(?:Vectorized|Unrolled|Legacy)?\w*Elementwise\w*").fullmatch(cpp.base)
+    elementwise = "Elementwise" in cpp.base and rx(r"\w+").fullmatch(cpp.base)
     role = "reduction" if cpp.base.startswith("Reduce") else _words.role(cpp.base)
     word = _aten.op_word(functor) if functor else _words.plain(cpp.base)
     return r.done("pointwise" if elementwise else role, joined(word, dtype))

@@ -13,11 +13,13 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import islice
 
 import numpy as np
 
 from foretrace.families import PRODUCTS, role_of_op
 from foretrace.model.intervals import Bools, Ints
+from foretrace.model.paths import DEEPEST, summed
 from foretrace.model.trace import Trace
 from foretrace.schema.kernel import KernelId
 
@@ -131,11 +133,9 @@ def callers(trace: Trace, number: Ints, chains: Sequence[tuple[str, ...]]) -> li
     gpu, host = trace.gpu, trace.host
     kernels = gpu.is_kernel & (gpu.op >= 0)
     direct = np.bincount(gpu.op[kernels], minlength=host.count)
-    below = np.zeros(host.count, np.int64)
-    for at in _climb(trace, gpu.op[kernels]):
-        below += np.bincount(at[at >= 0], minlength=host.count)
+    below = summed(host.op_paths.above, direct)
     found: list[list[str]] = [[] for _ in chains]
-    for level, at in enumerate(_climb(trace, gpu.op)):
+    for level, at in enumerate(islice(_climb(trace, gpu.op), DEEPEST)):
         there = at >= 0
         alone: Bools = np.ones(len(chains), bool)
         counts = direct if level == 0 else below
@@ -148,11 +148,10 @@ def callers(trace: Trace, number: Ints, chains: Sequence[tuple[str, ...]]) -> li
 
 def _climb(trace: Trace, ops: Ints) -> Iterable[Ints]:
     """The ops of some launches, then the ops around those, to the outermost."""
-    host, at = trace.host, ops
+    above, at = trace.host.op_paths.above, ops
     while (at >= 0).any():
         yield at
-        above = np.where(at >= 0, host.parent[np.maximum(at, 0)], -1).astype(np.int64)
-        at = host.nearest_op(above)
+        at = np.where(at >= 0, above[np.maximum(at, 0)], -1)
 
 
 def _by_role(role: str, chain: Sequence[str]) -> list[str]:

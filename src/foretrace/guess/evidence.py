@@ -13,7 +13,6 @@ from foretrace import families
 from foretrace.analyses.casts import cast_of
 from foretrace.guess import doing
 from foretrace.model.intervals import Bools, Ints
-from foretrace.model.kernels import chain_ids
 from foretrace.model.order import Case
 from foretrace.model.trace import Trace
 from foretrace.schema import compiled
@@ -58,7 +57,7 @@ class Evidence:
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
         gpu, host = trace.gpu, trace.host
-        keys = np.stack((gpu.kind, host.name[gpu.id], chain_ids(trace, gpu.op)), 1)
+        keys = np.stack((gpu.kind, host.name[gpu.id], host.op_paths.numbers(gpu.op)), 1)
         _, first, inverse = np.unique(keys, axis=0, return_index=True, return_inverse=True)
         self._number: Ints = inverse.reshape(-1)
         self._masks: dict[Hashable, Bools] = {}

@@ -209,5 +209,13 @@ def named(pattern: str, name: str) -> bool:
     """Whether a name matches a pattern with `*` in it."""
     if "*" not in pattern:
         return pattern == name
-    regex = ".*".join(re.escape(part) for part in pattern.split("*"))
-    return re.fullmatch(regex, name, re.DOTALL) is not None
+    first, *between, last = pattern.split("*")
+    at, end = len(first), len(name) - len(last)
+    if at > end or not name.startswith(first) or not name.endswith(last):
+        return False
+    for part in between:  # each at its first place leaves the most for the next
+        found = name.find(part, at, end)
+        if found < 0:
+            return False
+        at = found + len(part)
+    return True

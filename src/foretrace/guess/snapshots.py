@@ -28,10 +28,10 @@ from foretrace.model.trace import Trace
 
 _KEY = r"(?:(?:sm|gfx)\w+|cpu|gpu)(?:-torch[\d.]+)?"
 _COMPILED = re.compile(
-    r"(?:graph_\d+_)?((?:cpp|triton_[a-z]{3})_fused\w*?)(?:_\d+)?(?:0d[\dcde]*)?"
+    r"(?:graph_\d{1,9}_)?((?:cpp|triton_[a-z]{3})_fused\w*?)(?:_\d{1,9})?(?:0d[\dcde]{0,200})?"
 )
 _NAMESPACES = re.compile(
-    r"\b(?:at::native|at|c10|std)::|\(anonymous namespace\)::|^void\s+|\[clone [^\]]*\]"
+    r"\b(?:at::native|at|c10|std)::|\(anonymous namespace\)::|^void\s+|\[clone [^\]]{0,200}\]"
 )
 
 

@@ -28,7 +28,7 @@ LICENSE = "apache-2.0"
 
 FILES = ("*.py", "device/*.py", "tables/*.json")
 # Loaded under a name of its own, the package must import itself by relative names.
-_ABSOLUTE = re.compile(r"^(\s*from )foretrace\.kernels\.?([\w.]*) import", re.MULTILINE)
+_ABSOLUTE = re.compile(r"^([ \t]*from )foretrace\.kernels\.?([\w.]*) import", re.MULTILINE)
 
 _BUILD_TOML = f"""[general]
 name = "{NAME}"

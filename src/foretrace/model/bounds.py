@@ -23,6 +23,7 @@ the host: without a run record, a bound of `host` is that of the recording.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -121,13 +122,16 @@ def _record_of_step(trace: Trace, span: Span) -> float | None:
     """The wall time of a step: recorded, or that of the only call in it that launched anything."""
     if trace.host.is_step[span.event] and (known := unprofiled_step_ns(trace)) is not None:
         return known
-    calls = [
-        call
-        for call in trace.spans.region_groups().get(trace.run.rung.region or "", [])
-        if span.start_ns <= call.start_ns and call.end_ns <= span.end_ns
-    ]
+    every = trace.spans.region_groups().get(trace.run.rung.region or "", [])
+    first = bisect_left(every, span.start_ns, key=_began)
+    begun = every[first : bisect_right(every, span.end_ns, key=_began)]
+    calls = [call for call in begun if call.end_ns <= span.end_ns]
     whole = len(calls) == 1 and len(calls[0].work) == len(span.work)
     return unprofiled_ns(trace, calls[0].name) if whole else None
+
+
+def _began(span: Span) -> int:
+    return span.start_ns
 
 
 def of_span(trace: Trace, span: Span) -> str:

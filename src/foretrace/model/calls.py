@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 _LAUNCH = re.compile(
-    r"(?:cuda|cu|hip)\w*Launch(?!HostFunc)\w*|urEnqueueKernelLaunch\w*|zeCommandListAppendLaunch\w*"
+    r"(?:cuda|cu|hip)\w{0,60}Launch(?!HostFunc)\w*|urEnqueueKernelLaunch\w*|zeCommandListAppendLaunch\w*"
 )
 _GRAPH = re.compile(r"(?:cuda|cu|hip)GraphLaunch\w*")
 _WAIT = re.compile(

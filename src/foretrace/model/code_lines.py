@@ -14,7 +14,7 @@ import numpy as np
 if TYPE_CHECKING:
     from foretrace.model.trace import Trace
 
-_FRAME = re.compile(r"(?P<file>[^<>]+\.py)\((?P<line>\d+)\): .+")
+_FRAME = re.compile(r"(?P<file>[^<>]+\.py)\((?P<line>\d+)\): .")
 _LIBRARY = re.compile(r"(?:.*/)?torch/")
 
 
@@ -35,5 +35,5 @@ def of_cases(trace: Trace) -> list[str | None]:
 
 
 def _line(name: str) -> str:
-    match = _FRAME.fullmatch(name)
+    match = _FRAME.match(name)
     return f"{match['file']}:{match['line']}" if match and not _LIBRARY.match(name) else ""

@@ -11,19 +11,28 @@ from functools import cached_property
 import numpy as np
 import polars as pl
 
+from foretrace.model.clocks import disagreement
 from foretrace.model.host import Host
 from foretrace.model.intervals import (
     Bools,
     Floats,
     Ints,
+    numbered,
     overlapping,
     shared_lengths,
-    union_by_group,
+    union_length,
 )
-from foretrace.schema.gaps import Narrow, filled
+from foretrace.model.links import Ids, Linker
+from foretrace.schema.gaps import filled
 from foretrace.schema.ledger import LedgerBuilder
 from foretrace.schema.tables import NONE, WORK_KINDS, Tables
-from foretrace.units import plural
+from foretrace.schema.whole import whole
+from foretrace.units import plural, time_text
+
+_UNTOLD = (
+    "GPU events without a launch in this trace, or with launches in several processes, belong to "
+    "no step"
+)
 
 
 class Gpu:
@@ -68,69 +77,62 @@ class Gpu:
         self.device_space = self.host.namespace[self.id]
 
     def _links(self, events: pl.DataFrame, ledger: LedgerBuilder) -> None:
-        written = filled(events["correlation"], NONE)
-        self.correlation: Ints = written[self.id]
+        ids = Ids(filled(events["correlation"], NONE), filled(events["external_id"], NONE))
+        self.correlation: Ints = ids.correlation[self.id]
         linkable = (self.correlation != NONE) & (self.correlation != 0)
         ledger.note("corr_zero", int((self.correlation == 0).sum()))
-        callers = np.flatnonzero(self.host.is_call & (written != NONE) & (written != 0))
-        given = written[callers]
-        self.launch = self._by_key(linkable, callers, given)
-        self._fix_repeated(callers, given, ledger)
+        usual = (ids.correlation != NONE) & (ids.correlation != 0)
+        callers = np.flatnonzero(self.host.is_call & usual)
+        given = ids.correlation[callers]
+        self._by_correlation(ids, callers, linkable, ledger)
         self.op = np.full(len(self.id), -1, np.int64)
         linked = self.launch >= 0
         self.op[linked] = self.host.nearest_op(self.launch[linked])
-        self._by_external(
-            np.flatnonzero(~linkable & (self.correlation != 0)), events["external_id"]
-        )
-        ledger.note("kernel_unlinked", int((self.launch < 0).sum()))
-        self.delay = np.where(
-            self.launch >= 0, self.start - self.host.start[np.maximum(self.launch, 0)], NONE
-        )
-        self.delay[~self.usable | ~self.host.timed[np.maximum(self.launch, 0)]] = NONE
-        early = (self.delay < 0) & (self.delay != NONE)
-        ledger.note("kernel_before_launch", int(early.sum()))
-        self.delay[early] = NONE
+        self._by_external(np.flatnonzero(~linkable & (self.correlation != 0)), ids.external)
+        unlinked = int((self.launch < 0).sum())
+        ledger.note("kernel_unlinked", unlinked, _UNTOLD if self.untold.any() else "")
+        self._delays(ledger)
         self._note_fan_out(ledger)
         self._note_lost(callers, given, ledger)
 
-    def _by_key(self, linkable: Bools, callers: Ints, given: Ints) -> Ints:
-        """The call of the same namespace whose correlation (`given`) is the same, or -1."""
-        found = np.full(len(self.id), -1, np.int64)
-        for number in np.unique(self.device_space).tolist():
-            here = self.host.namespace[callers] == number
-            mine, rows = callers[here], np.flatnonzero(linkable & (self.device_space == number))
-            order = np.argsort(given[here], kind="stable")
-            keys, wanted = given[here][order], self.correlation[rows]
-            place = np.searchsorted(keys, wanted)
-            inside = place < len(keys)
-            hit = np.zeros(len(rows), bool)
-            hit[inside] = keys[place[inside]] == wanted[inside]
-            found[rows[hit]] = mine[order[place[hit]]]
-        return found
+    def _delays(self, ledger: LedgerBuilder) -> None:
+        """From launch to start; unknown where the clocks of GPU and host disagree (`aligned`)."""
+        call = np.maximum(self.launch, 0)
+        known = self.usable & (self.launch >= 0)
+        if len(self.id):
+            known &= self.host.timed[call]
+        self.delay = np.where(known, self.start - self.host.start[call], NONE)
+        early = known & (self.delay < 0)
+        place, usable = self.device_number[self.usable], self.usable
+        shift = disagreement(
+            self.host, place, self.start[usable], self.delay[usable], known[usable]
+        )
+        self.aligned = not shift
+        if shift:
+            text = f"the clocks of GPU and host are {time_text(shift)} apart: no delay and no cause"
+            ledger.note("clock_mismatch", text=f"{text} of idle time is known")
+            self.delay[:] = NONE
+        else:
+            ledger.note("kernel_before_launch", int(early.sum()))
+            self.delay[early] = NONE
 
-    def _fix_repeated(self, callers: Ints, given: Ints, ledger: LedgerBuilder) -> None:
-        """Calls share a correlation (merged or hostile files): the nearest earlier one counts."""
-        spaces = int(self.host.namespace.max()) + 1 if self.host.count else 1
-        key = given * spaces + self.host.namespace[callers]
-        order = np.lexsort((self.host.start[callers], key))
-        key, callers = key[order], callers[order]
-        shared = np.flatnonzero(key[1:] == key[:-1])
-        if not len(shared):
-            return
-        repeated = np.unique(key[shared])
-        mine = self.correlation * spaces + self.device_space
-        rows = np.flatnonzero(np.isin(mine, repeated) & (self.launch >= 0))
-        for row in rows.tolist():
-            low, high = (np.searchsorted(key, mine[row], side) for side in ("left", "right"))
-            earlier = np.searchsorted(self.host.start[callers[low:high]], self.start[row], "right")
-            self.launch[row] = callers[max(low + earlier - 1, low)]
-        ledger.note("corr_duplicate", len(np.unique(mine[rows])))
+    def _by_correlation(
+        self, ids: Ids, callers: Ints, linkable: Bools, ledger: LedgerBuilder
+    ) -> None:
+        rows = np.flatnonzero(linkable)
+        found = Linker(self.host, ids, callers, self.id[rows], self.device[rows]).run()
+        self.launch = np.full(len(self.id), -1, np.int64)
+        self.untold = np.zeros(len(self.id), np.bool_)
+        self.launch[rows], self.untold[rows] = found.launch, found.untold
+        ledger.note("corr_duplicate", found.repeated)
+        untold = int(found.untold.sum())
+        text = f"{untold:,} GPU events have launches with their correlation id in several processes"
+        ledger.note("corr_duplicate", untold, f"{text}: not linked")
 
-    def _by_external(self, rows: Ints, written: pl.Series) -> None:
+    def _by_external(self, rows: Ints, external: Ints) -> None:
         """Without a correlation, an External id of only one op tells the op and its one launch."""
         if not len(rows):
             return
-        external = filled(written, NONE)
         ops = np.flatnonzero(self.host.is_op & (external != NONE))
         launches = np.flatnonzero(self.host.is_launch & (external != NONE))
         for row in rows[external[self.id[rows]] != NONE].tolist():
@@ -207,12 +209,12 @@ class Gpu:
         A stream runs in order, so this is what has no launch here and ran before the first that
         has one. On a stream without any launch it is what began before the first recorded call.
         """
-        found, unlinked = np.zeros(len(self.id), bool), self.launch < 0
+        found, unlinked = np.zeros(len(self.id), bool), (self.launch < 0) & ~self.untold
         calls = self.host.start[self.host.is_call & self.host.timed]
         if not unlinked.any() or not len(calls):
             return found
         first = np.full(int(self.lane.max()) + 1, calls.min(), np.int64)
-        linked = np.flatnonzero(~unlinked & self.usable)
+        linked = np.flatnonzero((self.launch >= 0) & self.usable)
         lanes, at = np.unique(self.lane[linked], return_index=True)  # rows are in time order
         first[lanes] = self.start[linked[at]]
         return unlinked & self.usable & (self.start < first[self.lane])
@@ -230,8 +232,7 @@ class Gpu:
     def busy(self, rows: Bools | Ints) -> int:
         """Time in which at least one of these was running, per device, summed over devices."""
         chosen = self._usable(rows)
-        device, devices = self.device_number[chosen], int(self.device_number.max(initial=0)) + 1
-        return int(union_by_group(device, self.start[chosen], self.end[chosen], devices).sum())
+        return union_length(self.start[chosen], self.end[chosen], self.device_number[chosen])
 
     def shared(self, rows: Bools | Ints) -> Floats:
         """The time of every operation, 0 for others than these: what runs at once on a device
@@ -244,26 +245,20 @@ class Gpu:
 
     def span(self, rows: Bools | Ints) -> int:
         """First start to last end, per device, summed over devices."""
-        chosen, total = self._usable(rows), 0
-        for device in np.unique(self.device_number[chosen]).tolist():
-            mine = chosen[self.device_number[chosen] == device]
-            total += int(self.end[mine].max() - self.start[mine].min())
-        return total
+        chosen = self._usable(rows)
+        if not len(chosen):
+            return 0
+        chosen = chosen[np.argsort(self.device_number[chosen], kind="stable")]
+        device = self.device_number[chosen]
+        edges = np.flatnonzero(np.diff(device, prepend=-1))
+        last = np.maximum.reduceat(self.end[chosen], edges)
+        return int((last - np.minimum.reduceat(self.start[chosen], edges)).sum())
 
     def _usable(self, rows: Bools | Ints) -> Ints:
-        chosen = np.arange(len(self.id))[rows]
+        chosen: Ints = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows.astype(np.int64)
         return chosen[self.usable[chosen]]
 
 
-def numbered(*columns: Narrow) -> Ints:
-    """A small number for each distinct combination of values."""
-    combined = np.zeros(len(columns[0]), np.int64)
-    for values in columns:
-        distinct, number = np.unique(values, return_inverse=True)
-        combined = combined * max(len(distinct), 1) + number.reshape(-1)
-    return np.unique(combined, return_inverse=True)[1].reshape(-1)
-
-
 def _number(text: str) -> int:
-    digits = text.rsplit(" ", 1)[-1]
-    return int(digits) if digits.lstrip("-").isdigit() and len(digits) < 19 else NONE
+    number = whole(text.rsplit(" ", 1)[-1])
+    return NONE if number is None else number

@@ -8,14 +8,16 @@ from functools import cached_property
 
 import numpy as np
 
-from foretrace.model import calls, tree
+from foretrace.model import calls, paths, tree
 from foretrace.model.covered import Covered
 from foretrace.model.intervals import Bools, Ints
+from foretrace.model.paths import Paths
 from foretrace.schema.gaps import Narrow, filled
+from foretrace.schema.kernel import NAME_LIMIT
 from foretrace.schema.ledger import LedgerBuilder
 from foretrace.schema.tables import KIND, KINDS, Tables
 
-STEP_NAME = re.compile(r"Profile[r]?Step\s*#\s*(\d+)")
+STEP_NAME = re.compile(r"Profile[r]?Step\s*#\s*([0-9]{1,18})")  # 19 digits may exceed 64 bits
 CALL_KINDS = ("cuda_runtime", "cuda_driver")
 HOST_KINDS = ("cpu_op", "user_annotation", "python_function", *CALL_KINDS, "other")
 
@@ -36,6 +38,7 @@ class Host:
         self.kind: Narrow = events["kind_id"].to_numpy()
         self.name: Narrow = events["name_id"].to_numpy()
         self.track: Narrow = events["track"].to_numpy()
+        self._pids: list[str] = tables["tracks"]["pid"].to_list()
         self.namespace: Narrow = events["namespace"].to_numpy()
         self.timed: Bools = events["ts_ns"].is_not_null().to_numpy()
         self.lasting: Bools = events["dur_ns"].is_not_null().to_numpy()
@@ -67,8 +70,14 @@ class Host:
 
     def named(self, test: Callable[[str], object]) -> Bools:
         """Which events have a name that passes `test`, tested once per distinct name."""
-        passed: Bools = np.array([bool(test(name)) for name in self.names], np.bool_)
+        passed: Bools = np.array([bool(test(name[:NAME_LIMIT])) for name in self.names], np.bool_)
         return passed[self.name] if self.count else np.zeros(0, np.bool_)
+
+    @cached_property
+    def process(self) -> Narrow:
+        """A number for each process; that of a GPU event is its device's."""
+        number = {pid: at for at, pid in enumerate(sorted(set(self._pids)))}
+        return np.array([number[pid] for pid in self._pids], np.int32)[self.track]
 
     @cached_property
     def is_call(self) -> Bools:
@@ -96,10 +105,16 @@ class Host:
         begins = np.flatnonzero(self.is_call & self.named(calls.begins_capture) & self.lasting)
         ends = np.flatnonzero(self.is_call & self.named(calls.ends_capture) & self.lasting)
         start, end = self.start[begins], self.end[begins]
-        for at, row in enumerate(begins.tolist()):
-            later = ends[(self.track[ends] == self.track[row]) & (ends > row)]
-            end[at] = self.end[later[0]] if len(later) else end[at]
+        place = np.sort(self._place(ends))  # the next on the same thread ends it
+        after = np.searchsorted(place, self._place(begins), "right")
+        closed = np.append(place, -1)[after]
+        ended = (closed >= 0) & (closed // self.count == self.track[begins])
+        end[ended] = self.end[closed[ended] % self.count]
         return Covered(start, end)
+
+    def _place(self, events: Ints) -> Ints:
+        """Numbers that sort events by thread, then by time."""
+        return self.track[events].astype(np.int64) * self.count + events
 
     @cached_property
     def is_step(self) -> Bools:
@@ -129,27 +144,21 @@ class Host:
 
     def nearest(self, rows: Ints, chosen: Bools) -> Ints:
         """The innermost chosen event at or above each event, or -1."""
-        found = rows.astype(np.int64)
-        climbing = np.flatnonzero(found >= 0)
-        while len(climbing):
-            climbing = climbing[~chosen[found[climbing]]]
-            found[climbing] = self.parent[found[climbing]]
-            climbing = climbing[found[climbing] >= 0]
-        return found
+        return paths.nearest(self.parent, rows, chosen)
 
     def nearest_op(self, rows: Ints) -> Ints:
         """The innermost op at or above each event, or -1."""
         return self.nearest(rows, self.is_op)
 
-    def path(self, event: int, chosen: Bools) -> tuple[str, ...]:
-        """Names of the chosen events at and above this one, outermost first."""
-        found = []
-        while event >= 0:
-            if chosen[event]:
-                found.append(self.names[self.name[event]])
-            event = int(self.parent[event])
-        return tuple(reversed(found))
+    def paths(self, chosen: Bools) -> Paths:
+        """The paths of the chosen events."""
+        return Paths(self.parent, self.name, chosen)
+
+    @cached_property
+    def op_paths(self) -> Paths:
+        """The paths of ops."""
+        return self.paths(self.is_op)
 
     def op_chain(self, op: int) -> tuple[str, ...]:
         """Names of the ops around `op`, outermost first."""
-        return self.path(op, self.is_op)
+        return self.op_paths.names(op, self.names)

@@ -12,7 +12,7 @@ and the first goes to one cause, the first that fits:
 
     sync      the host was waiting for the GPU when it ran dry, or for most of the time until the
               next launch: nothing could be launched until the wait was over
-    unknown   the launch of the next work is not in the trace
+    unknown   the launch of the next work is not in the trace, or its clock is another
     capture   the host was capturing a CUDA graph: what is launched then runs nothing
     profiler  for most of the time until the next launch the profiler was at work on itself (buffer
               requests, lazy loading)
@@ -143,12 +143,15 @@ class Gaps:
 def busy_by_device(trace: Trace) -> tuple[Covered, ...]:
     """Covered time of every device, in the order of `Gpu.device_number`."""
     gpu = trace.gpu
-    usable = np.flatnonzero(gpu.usable)
-    number = gpu.device_number[usable]
-    rows = [
-        usable[number == device] for device in range(int(number.max()) + 1 if len(number) else 0)
-    ]
-    return tuple(Covered(gpu.start[mine], gpu.end[mine]) for mine in rows)
+    return tuple(Covered(gpu.start[mine], gpu.end[mine]) for mine in _rows_by_device(trace))
+
+
+def _rows_by_device(trace: Trace) -> list[Ints]:
+    """The rows of `gpu` that have a time, in time order, of every device up to the last used."""
+    rows = np.flatnonzero(trace.gpu.usable)
+    number = trace.gpu.device_number[rows]
+    edges = np.searchsorted(np.sort(number), np.arange(1, int(number.max(initial=-1)) + 1))
+    return np.split(rows[np.argsort(number, kind="stable")], edges) if len(rows) else []
 
 
 def find(trace: Trace) -> Idle:
@@ -170,9 +173,16 @@ def find(trace: Trace) -> Idle:
 
 
 def windows_of(trace: Trace, span: Span) -> list[tuple[int, int, int]]:
-    """The window of a step or call on each device that it uses."""
+    """The window of a step or call on each device that it uses.
+
+    Where host and GPU have different clocks, it is the time of the GPU work.
+    """
     gpu = trace.gpu
     mine = span.work[gpu.usable[span.work]]
+    if not gpu.aligned:
+        numbers = gpu.device_number[mine]
+        rows = [(device, mine[numbers == device]) for device in np.unique(numbers).tolist()]
+        return [(at, int(gpu.start[row].min()), int(gpu.end[row].max())) for at, row in rows]
     begin, end = trace.spans.window(span)
     one = len(trace.busy) == 1  # nearly always, and a step has thousands of rows
     used = [0] * bool(len(mine)) if one else np.unique(gpu.device_number[mine]).tolist()
@@ -180,7 +190,8 @@ def windows_of(trace: Trace, span: Span) -> list[tuple[int, int, int]]:
 
 
 def _every(trace: Trace, host: HostTime) -> Idle:
-    parts = [_device(trace, number) for number, busy in enumerate(trace.busy) if len(busy.start)]
+    limits, rows = _limits(trace), enumerate(_rows_by_device(trace))
+    parts = [_device(trace, number, mine, limits) for number, mine in rows if len(mine)]
     empty = np.empty(0, np.int64)
     start, end, then, device = (
         np.concatenate([empty, *(part[at] for part in parts)]) for at in range(4)
@@ -189,12 +200,13 @@ def _every(trace: Trace, host: HostTime) -> Idle:
     return _split(trace, host, Idle(start, end, none, then, device, none, 0))
 
 
-def _device(trace: Trace, number: int) -> tuple[Ints, Ints, Ints, Ints]:
+def _device(
+    trace: Trace, number: int, rows: Ints, limits: tuple[int, int]
+) -> tuple[Ints, Ints, Ints, Ints]:
     """The gaps of one device, those before its first and after its last work included."""
-    gpu, busy, (begin, finish) = trace.gpu, trace.busy[number], _limits(trace)
+    gpu, busy, (begin, finish) = trace.gpu, trace.busy[number], limits
     start = np.concatenate(([min(begin, int(busy.start[0]))], busy.end))
     end = np.concatenate((busy.start, [max(finish, int(busy.end[-1]))]))
-    rows = np.flatnonzero(gpu.usable & (gpu.device_number == number))
     found = np.searchsorted(gpu.start[rows], busy.start)  # gpu rows are in time order
     return start, end, np.append(rows[found], -1), np.full(len(start), number, np.int64)
 
@@ -203,7 +215,7 @@ def _limits(trace: Trace) -> tuple[int, int]:
     """From the first step, or else the first host event, to the end of the last."""
     host = trace.host
     rows = np.flatnonzero(host.lasting & host.is_kind(*HOST_KINDS))
-    if not len(rows):
+    if not len(rows) or not trace.gpu.aligned:
         return np.iinfo(np.int64).max, np.iinfo(np.int64).min
     begins = [span.start_ns for span in trace.spans.steps] or [int(host.start[rows].min())]
     return min(begins), int(host.end[rows].max())
@@ -214,7 +226,7 @@ def _split(trace: Trace, doing: HostTime, gaps: Idle) -> Idle:
     if not len(gaps.start):
         return gaps
     host, launch = trace.host, trace.gpu.launch[np.maximum(gaps.then, 0)]
-    known = (gaps.then >= 0) & (launch >= 0)
+    known = (gaps.then >= 0) & (launch >= 0) & trace.gpu.aligned
     call = np.maximum(launch, 0)
     launched = np.where(known, host.start[call], gaps.end)
     waiting = host.is_wait[call]
@@ -254,10 +266,10 @@ def _causes(trace: Trace, doing: HostTime, gaps: Idle, known: Bools, until: Ints
 
 
 def _host_time(trace: Trace) -> HostTime:
-    host = trace.host
+    host, aligned = trace.host, trace.gpu.aligned
 
     def covered(chosen: Bools) -> Covered:
-        rows = chosen & host.lasting
+        rows = chosen & host.lasting & aligned  # by another clock, it says nothing about a gap
         return Covered(host.start[rows], host.end[rows])
 
     return HostTime(

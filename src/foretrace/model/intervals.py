@@ -7,24 +7,31 @@ import numpy as np
 from foretrace.schema.gaps import Bools as Bools
 from foretrace.schema.gaps import Floats as Floats
 from foretrace.schema.gaps import Ints as Ints
+from foretrace.schema.gaps import Narrow
+
+_MOST = 1 << 62  # beyond this a sum of two numbers leaves 64 bits
 
 
-def union_length(start: Ints, end: Ints) -> int:
-    """Time covered by at least one interval."""
-    return int(union_by_group(np.zeros(len(start), np.int64), start, end, 1)[0])
+def numbered(*columns: Narrow) -> Ints:
+    """A small number for each distinct combination of values."""
+    combined, size = np.zeros(len(columns[0]), np.int64), 1
+    for values in columns:
+        distinct, number = np.unique(values, return_inverse=True)
+        if size * len(distinct) > _MOST:
+            combined, size = np.unique(combined, return_inverse=True)[1].reshape(-1), len(combined)
+        combined = combined * max(len(distinct), 1) + number.reshape(-1)
+        size *= max(len(distinct), 1)
+    return np.unique(combined, return_inverse=True)[1].reshape(-1)
 
 
-def union_by_group(group: Ints, start: Ints, end: Ints, groups: int) -> Ints:
-    """Covered time per group; the groups lie end to end on one axis, for a single sweep."""
-    covered = np.zeros(groups, np.int64)
+def union_length(start: Ints, end: Ints, group: Ints | None = None) -> int:
+    """Time covered by at least one interval, summed over groups."""
     if not len(start):
-        return covered
-    order, shifted_start, shifted_end = _lanes(group, start, end)
-    reach = np.maximum.accumulate(shifted_end)
-    before = np.concatenate(([shifted_start[0]], reach[:-1]))
-    gained = np.maximum(shifted_end - np.maximum(shifted_start, before), 0)
-    np.add.at(covered, group[order], gained)
-    return covered
+        return 0
+    group = np.zeros(len(start), np.int64) if group is None else group
+    _, first, last = _lanes(group, start, end)  # groups end to end on one axis, for a single sweep
+    before = np.concatenate((first[:1], np.maximum.accumulate(last)[:-1]))
+    return int(np.maximum(last - np.maximum(first, before), 0).sum())
 
 
 def shared_lengths(group: Ints, start: Ints, end: Ints) -> Floats:
@@ -61,10 +68,31 @@ def _lanes(group: Ints, start: Ints, end: Ints) -> tuple[Ints, Ints, Ints]:
 def innermost(outer_start: Ints, outer_end: Ints, points: Ints) -> Ints:
     """For each point the last range (sorted by start) that is open there, or -1."""
     found = np.searchsorted(outer_start, points, side="right") - 1
-    pending = np.flatnonzero(found >= 0)
-    while len(pending):
-        closed = outer_end[found[pending]] <= points[pending]
-        pending = pending[closed]
-        found[pending] -= 1
-        pending = pending[found[pending] >= 0]
+    closed = np.flatnonzero(found >= 0)
+    closed = closed[outer_end[found[closed]] <= points[closed]]
+    if len(closed):
+        found[closed] = _last_beyond(outer_end, found[closed], points[closed])
     return found
+
+
+def _last_beyond(values: Ints, places: Ints, limits: Ints) -> Ints:
+    """The last place up to each of these whose value lies beyond the limit, or -1."""
+    highest = [values]  # of 1, 2, 4, … values up to each place
+    while (stride := 1 << (len(highest) - 1)) < len(values):
+        last = highest[-1]
+        highest.append(np.append(last[:stride], np.maximum(last[stride:], last[:-stride])))
+    found = places.copy()
+    for power in range(len(highest) - 1, -1, -1):
+        passed = (found >= 0) & (highest[power][np.maximum(found, 0)] <= limits)
+        found[passed] -= 1 << power
+    return np.maximum(found, -1)
+
+
+def open_at_start(group: Narrow, start: Ints, end: Ints) -> Ints:
+    """How many earlier ranges of its group are open when each range (sorted by start) begins."""
+    moments = np.unique(np.concatenate((start, end)))
+    base = group.astype(np.int64) * (len(moments) + 1)
+    began, order = np.empty(len(start), np.int64), np.argsort(group, kind="stable")
+    began[order] = np.arange(len(start))
+    ended = np.sort(base + np.searchsorted(moments, end))
+    return began - np.searchsorted(ended, base + np.searchsorted(moments, start), "right")

@@ -16,8 +16,7 @@ import polars as pl
 from foretrace import families
 from foretrace.model import costs, roofs
 from foretrace.model.arguments import distinct_lists
-from foretrace.model.gpu import numbered
-from foretrace.model.intervals import Ints
+from foretrace.model.intervals import Ints, numbered
 from foretrace.model.work import work_table
 
 if TYPE_CHECKING:
@@ -77,7 +76,7 @@ class _Cases:
         self.name = self.host.name[self.event]
         self.op_name = np.where(self.op >= 0, self.host.name[np.maximum(self.op, 0)], -1)
         self.signature = trace.arguments.numbers(self.op)
-        self.chain = chain_ids(trace, self.op)
+        self.chain = trace.host.op_paths.numbers(self.op)
         distinct, self.grid = distinct_lists(grids)
         blocks = np.array([math.prod(grid) if grid else 0 for grid in distinct])
         self.blocks: Ints = blocks[self.grid]
@@ -141,26 +140,6 @@ class _Cases:
             blocks=[int(self.blocks[at]) for at in members],
         )
         return [(*_priced(cost), call.operand_type) for cost in costed]
-
-
-def chain_ids(trace: Trace, op: Ints) -> Ints:
-    """A number for the path of op names above each op; -1 where there is no op."""
-    host = trace.host
-    path = np.zeros(host.count, np.uint64)
-    ops = np.flatnonzero(host.is_op & host.lasting)
-    above = host.nearest_op(host.parent[ops])
-    depth = host.depth[ops]
-    for level in np.unique(depth).tolist():
-        here = depth == level
-        over = above[here]
-        inherited = np.where(over >= 0, path[np.maximum(over, 0)], np.uint64(0))
-        path[ops[here]] = (inherited * np.uint64(1_000_003)) ^ (
-            host.name[ops[here]].astype(np.uint64) + np.uint64(1)
-        ) * np.uint64(0x9E3779B97F4A7C15)
-    if not len(op):
-        return op
-    _, number = np.unique(path[np.maximum(op, 0)], return_inverse=True)
-    return np.where(op >= 0, number.reshape(-1), -1)
 
 
 def _distinct(*columns: Ints) -> tuple[Ints, Ints]:

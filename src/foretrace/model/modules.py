@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct
 
-from foretrace.model import paths
 from foretrace.model.intervals import Bools, Ints
+from foretrace.model.paths import Paths, summed
 
 if TYPE_CHECKING:
     from foretrace.model.trace import Trace
@@ -55,11 +55,14 @@ class Modules:
         return name.startswith(PREFIX)
 
     @cached_property
+    def _paths(self) -> Paths:
+        return self.trace.host.paths(self.is_module)
+
+    @cached_property
     def rows(self) -> list[ModuleWork]:
         """Every module in order of first call. Work in a nested module counts for both."""
-        host = self.trace.host
         events = np.flatnonzero(self.is_module)
-        number = paths.numbers(host, events, self.is_module)
+        number = self._paths.numbers(events)
         kernels, time = self._below(events)
         _, first, place = np.unique(number, return_index=True, return_inverse=True)
         sums = [np.bincount(place, weights=each).astype(np.int64) for each in (kernels, time)]
@@ -70,20 +73,14 @@ class Modules:
         ]
 
     def _row(self, event: int, calls: int, kernels: int, time: int) -> ModuleWork:
-        path = self.trace.host.path(event, self.is_module)
+        path = self._paths.names(event, self.trace.host.names)
         path = tuple(name.removeprefix(PREFIX) for name in path)
         return ModuleWork(path[-1], class_of(path[-1]), path[:-1], calls, kernels, time)
 
     def _below(self, events: Ints) -> tuple[Ints, Ints]:
         """Kernels, and GPU time of all work, launched in each module call."""
-        gpu, host = self.trace.gpu, self.trace.host
-        kernels, time = np.zeros((2, host.count), np.int64)
-        rows = np.flatnonzero(self.own >= 0)
-        at = self.own[rows]
-        while len(rows):
-            kernels += np.bincount(at[gpu.is_kernel[rows]], minlength=host.count)
-            weights = gpu.length[rows].astype(np.float64)  # exact below 2**53 ns, 104 days
-            time += np.bincount(at, weights, host.count).astype(np.int64)
-            at = host.nearest(host.parent[at], self.is_module)
-            rows, at = rows[at >= 0], at[at >= 0]
-        return kernels[events], time[events]
+        gpu, parent = self.trace.gpu, self._paths.above
+        own, kernels, time = self.own[self.own >= 0], *np.zeros((2, len(parent)), np.int64)
+        np.add.at(kernels, own, gpu.is_kernel[self.own >= 0])
+        np.add.at(time, own, gpu.length[self.own >= 0])
+        return summed(parent, kernels)[events], summed(parent, time)[events]

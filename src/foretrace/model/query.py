@@ -1,4 +1,8 @@
-"""SQL over the tables of a trace, through Polars: a query reads these tables and nothing else."""
+"""SQL over the tables of a trace, through Polars: a query reads these tables and nothing else.
+
+`run` works in this process, for Python. The commands and the viewer use `query_process`, because a
+query may take all memory, never end, or crash Polars.
+"""
 
 from __future__ import annotations
 
@@ -27,28 +31,35 @@ _UNKNOWN = re.compile(r"(column|relation)(?: named)? [\"']([^\"']+)[\"']")
 
 def run(trace: Trace, query: str) -> pl.DataFrame:
     """The result of one query; a mistake in it is a `UsageError` that says what to write."""
+    tables = tables_of(trace, query)
+    try:
+        return pl.SQLContext(tables, eager=True).execute(query)
+    # Polars raises errors of a dozen kinds for bad SQL
+    except (Exception, pl.exceptions.PanicException) as error:  # noqa: BLE001
+        raise mistake(str(error), trace, tables) from None
+
+
+def tables_of(trace: Trace, query: str) -> dict[str, pl.DataFrame]:
+    """The tables that a query names; a query that does anything but read them is refused."""
     if not _READS.match(query):
         raise UsageError("sql: a query reads tables: begin with SELECT or WITH")
     if _FORBIDDEN.search(query):
         raise UsageError("sql: a query may read the tables of the trace and nothing else")
     words = set(_NAMES.findall(query.lower()))
-    wanted = {name: trace.table(name) for name in trace.table_names() if name in words}
-    try:
-        return pl.SQLContext(wanted, eager=True).execute(query)
-    except Exception as error:  # noqa: BLE001  Polars raises errors of a dozen kinds for bad SQL
-        text = " ".join(str(error).split("\n")[0].split())
-        columns = dict.fromkeys(name for table in wanted.values() for name in table.columns)
-        raise UsageError(f"sql: {_explained(text, list(columns), trace.table_names())}") from None
+    return {name: trace.table(name) for name in trace.table_names() if name in words}
 
 
-def _explained(text: str, columns: list[str], tables: list[str]) -> str:
-    """Polars' message; for a name that does not exist, the nearest ones that do."""
+def mistake(said: str, trace: Trace, tables: dict[str, pl.DataFrame]) -> UsageError:
+    """Polars' message as one line; for a name that does not exist, the nearest ones that do."""
+    text = " ".join(said.split("\n")[0].split())
     unknown = _UNKNOWN.search(text)
     if unknown is None:
-        return text
+        return UsageError(f"sql: {text}")
     from difflib import get_close_matches
 
-    what, names = ("column", columns) if unknown[1] == "column" else ("table", tables)
-    close = get_close_matches(unknown[2].lower(), names, n=3, cutoff=0.5)
+    columns = dict.fromkeys(name for table in tables.values() for name in table.columns)
+    is_column = unknown[1] == "column"
+    names, wrong = (list(columns) if is_column else trace.table_names()), unknown[2]
+    close = get_close_matches(wrong.lower(), names, n=3, cutoff=0.5)
     hint = f"did you mean {' or '.join(close)}?" if close else "`foretrace sql TRACE` lists them"
-    return f"no {what} {unknown[2]!r}: {hint}"
+    return UsageError(f"sql: no {'column' if is_column else 'table'} {wrong!r}: {hint}")

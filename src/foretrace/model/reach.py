@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from foretrace.model.intervals import Bools, Ints
+from foretrace.model.paths import summed
 
 if TYPE_CHECKING:
     from foretrace.model.trace import Trace
@@ -40,25 +41,12 @@ def work_below(trace: Trace) -> tuple[Ints, Ints]:
 
 def _climbed(trace: Trace, at: Ints) -> Ints:
     host = trace.host
-    total = np.zeros(host.count, np.int64)
-    while len(at):
-        total += np.bincount(at, minlength=host.count)
-        at = host.parent[at]
-        at = at[at >= 0]
-    return total
+    return summed(host.parent, np.bincount(at, minlength=host.count))
 
 
 def reaches(trace: Trace) -> Bools:
     """Which events launched GPU work, themselves or through what they called."""
-    host = trace.host
-    seen = np.zeros(host.count, bool)
-    at = np.unique(trace.gpu.launch[trace.gpu.launch >= 0])
-    while len(at):
-        seen[at] = True
-        at = host.parent[at]
-        at = np.unique(at[at >= 0])
-        at = at[~seen[at]]
-    return seen
+    return _climbed(trace, trace.gpu.launch[trace.gpu.launch >= 0]) > 0
 
 
 def views(trace: Trace) -> Ints:

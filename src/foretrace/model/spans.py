@@ -1,8 +1,8 @@
 """Steps and regions: stretches of host time, and the GPU work that was launched inside them.
 
 A step is a `ProfilerStep#N` range, a region any other `record_function` range. GPU work belongs to
-the stretch whose CPU range contains its launch, on whatever thread that launch was made: autograd
-launches from a thread of its own.
+the stretch whose CPU range contains its launch, on whatever thread of the process that launch was
+made: autograd launches from a thread of its own.
 """
 
 from __future__ import annotations
@@ -15,7 +15,12 @@ from msgspec import Struct
 
 from foretrace.model.gpu import Gpu
 from foretrace.model.host import HOST_KINDS, Host
-from foretrace.model.intervals import Ints, innermost
+from foretrace.model.intervals import Ints, innermost, open_at_start
+from foretrace.schema.gaps import Narrow
+
+# Steps or regions that may be open at once, more than any program nests: each costs its own look
+# at the work that it shares with the others. Further ones are left out, and noted.
+NESTED = 64
 
 
 class Span(Struct, frozen=True):
@@ -39,27 +44,34 @@ class Spans:
 
     def __init__(self, host: Host, gpu: Gpu) -> None:
         self.host, self.gpu = host, gpu
-        self._work = gpu.launch_order[gpu.launch[gpu.launch_order] >= 0]
-        self._launched = gpu.launched[self._work]
-        self._space = gpu.device_space[self._work]
-        self._merged = bool(len(self._space)) and bool(host.namespace.max() > 0)
+        self.left_out = 0
+        work = gpu.launch_order[gpu.launch[gpu.launch_order] >= 0]
+        self._launched = gpu.launched[work]
+        process = host.process[gpu.launch[work]]
+        by_process = np.argsort(process, kind="stable")  # a merged file has several
+        self._work = work[by_process]
+        self._place = self._places(process[by_process], self._launched[by_process])
         self.steps = self._spans(np.flatnonzero(host.is_step))
         self.regions = self._spans(np.flatnonzero(host.is_region))
 
     def _spans(self, events: Ints) -> list[Span]:
         host = self.host
-        first = np.searchsorted(self._launched, host.start[events], side="left")
-        last = np.searchsorted(self._launched, host.end[events], side="left")
-        columns = (host.name[events], events, host.start[events], host.end[events], first, last)
+        around = open_at_start(host.process[events], host.start[events], host.end[events])
+        self.left_out += int((around >= NESTED).sum())
+        events = events[around < NESTED]
+        process, start, end = host.process[events], host.start[events], host.end[events]
+        edges = [np.searchsorted(self._place, self._places(process, each)) for each in (start, end)]
+        columns = (host.name[events], events, start, end, *edges)
         rows = zip(*(column.tolist() for column in columns), strict=True)
         return [
-            Span(host.names[name], index, event, start, end, self._within(low, high, event))
+            Span(host.names[name], index, event, start, end, self._work[low:high])
             for index, (name, event, start, end, low, high) in enumerate(rows)
         ]
 
-    def _within(self, low: int, high: int, event: int) -> Ints:
-        rows = self._work[low:high]
-        return rows[self._space[low:high] == self.host.namespace[event]] if self._merged else rows
+    def _places(self, process: Narrow, moments: Ints) -> Ints:
+        """Numbers that sort by process, and within one as the launches before each moment do."""
+        before = np.searchsorted(self._launched, moments, side="left")
+        return process.astype(np.int64) * (len(self._launched) + 1) + before
 
     def window(self, span: Span) -> tuple[int, int]:
         """The time that a step or call takes.
@@ -123,6 +135,10 @@ class Spans:
 
     def region_groups(self) -> dict[str, list[Span]]:
         """Calls by region name, in order of first call."""
+        return self._groups
+
+    @cached_property
+    def _groups(self) -> dict[str, list[Span]]:
         groups: dict[str, list[Span]] = {}
         for span in self.regions:
             groups.setdefault(span.name, []).append(span)

@@ -76,6 +76,7 @@ class Trace(Displayed):
             notes.note("no_complete_events")
         elif not self.spans.steps:
             notes.note("no_steps")
+        notes.note("regions_left_out", self.spans.left_out)
         ranks, world = len(self.tables.merged), self.about.world_size or 0
         if ranks > 1:
             text = f"{ranks} of {world} ranks are in this merged file"

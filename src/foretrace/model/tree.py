@@ -28,10 +28,11 @@ def build(track: Ints, start: Ints, end: Ints, is_call: Bools) -> tuple[Ints, In
     wrong = np.unique(lane[crossing])
     parent[order] = np.where(above >= 0, order[above], -1)
     depth[order] = level
+    edges = np.append(np.searchsorted(lane, wrong), np.searchsorted(lane, wrong, "right"))
     crossings = 0
-    for number in wrong.tolist():
-        rows = order[lane == number]
-        crossings += _walk(rows, 2 * start, 2 * end + (end == start), is_call, parent, depth)
+    for first, last in edges.reshape(2, -1).T.tolist():
+        rows = order[first:last]
+        crossings += _walk(rows, start[rows], end[rows], is_call[rows], parent, depth)
     return parent, depth, crossings
 
 
@@ -47,39 +48,36 @@ def _one_axis(track: Ints, start: Ints, end: Ints) -> tuple[Ints, Ints, Ints]:
 
 def _last_above(level: Ints) -> Ints:
     """For each event the latest earlier one that is one level higher, or -1."""
-    above = np.full(len(level), -1, np.int64)
-    if not len(level):
-        return above
+    count = len(level)
     by_level = np.argsort(level, kind="stable")
-    edges = np.searchsorted(level[by_level], np.arange(int(level.max()) + 2))
-    for number in range(1, int(level.max()) + 1):
-        over = by_level[edges[number - 1] : edges[number]]
-        here = by_level[edges[number] : edges[number + 1]]
-        place = np.searchsorted(over, here) - 1
-        above[here] = np.where(place >= 0, over[np.maximum(place, 0)], -1) if len(over) else -1
+    place = level[by_level] * count + by_level  # in order: by level, then by time
+    found = np.searchsorted(place, place - count) - 1
+    over = by_level[np.maximum(found, 0)]
+    above = np.empty(count, np.int64)
+    above[by_level] = np.where((found >= 0) & (level[over] == level[by_level] - 1), over, -1)
     return above
 
 
 def _walk(rows: Ints, start: Ints, end: Ints, is_call: Bools, parent: Ints, depth: Ints) -> int:
-    """One thread with a stack, in doubled coordinates; returns how many ranges cross another.
+    """One thread with a stack; returns how many ranges cross another.
 
-    A range that has ended may lie under one that has not (they crossed): it is stepped over, not
-    popped.
+    A range hides those below it that end no later: it contains all that they still can. So the ends
+    of the open ranges fall from the bottom to the top of the stack.
     """
     crossings = 0
-    open_ranges: list[int] = []
-    for row in rows.tolist():
-        while open_ranges and end[open_ranges[-1]] <= start[row]:
+    open_ranges: list[tuple[int, int]] = []  # end and row
+    columns = (rows, 2 * start, 2 * end + (end == start), is_call)  # an empty range ends later
+    for row, begin, finish, called in zip(*(each.tolist() for each in columns), strict=True):
+        while open_ranges and open_ranges[-1][0] <= begin:
             open_ranges.pop()
-        place = len(open_ranges) - 1
-        while place >= 0 and end[open_ranges[place]] <= start[row]:
-            place -= 1
-        if place >= 0 and end[open_ranges[place]] < end[row]:
-            crossings += 1
-            while not is_call[row] and place >= 0 and end[open_ranges[place]] < end[row]:
-                place -= 1
-        parent[row] = open_ranges[place] if place >= 0 else -1
-        depth[row] = depth[open_ranges[place]] + 1 if place >= 0 else 0
-        if not is_call[row]:
-            open_ranges.append(row)
+        crossings += bool(open_ranges) and open_ranges[-1][0] < finish
+        while not called and open_ranges and open_ranges[-1][0] < finish:
+            open_ranges.pop()
+        if open_ranges:
+            parent[row] = open_ranges[-1][1]
+            depth[row] = depth[parent[row]] + 1
+        else:
+            parent[row], depth[row] = -1, 0
+        if not called:
+            open_ranges.append((finish, row))
     return crossings

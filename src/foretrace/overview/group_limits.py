@@ -25,7 +25,7 @@ MINOR = 0.02  # of the time of a bound: cases below do not widen its range
 _ROOFS = {"compute": "compute", "memory": "HBM"}
 _COUNTED = {"last wave": "last wave partly full", "only ": "short kernels"}
 _UNSURE = re.compile(r"(?:about|at least) (?=\d|under)")
-_BLOCKS = re.compile(r"([\d,]+) blocks? on (\d+) SMs")
+_BLOCKS = re.compile(r"(?<![\d,])([\d,]+) blocks? on (\d+) SMs")
 
 
 def limited_by(work: GroupWork) -> str:
@@ -69,7 +69,8 @@ def _time(cases: Sequence[CaseTime]) -> int:
 
 
 def _text(bound: str, cases: Sequence[CaseTime]) -> str:
-    main = [each for each in cases if each.ns >= MINOR * _time(cases)]
+    least = MINOR * _time(cases)
+    main = [each for each in cases if each.ns >= least]
     if bound in _ROOFS:
         return _near(_ROOFS[bound], main)
     if bound == "latency":
@@ -127,11 +128,13 @@ def _copied(trace: Trace, rows: Ints) -> str:
     gpu, host = trace.gpu, trace.host
     name = host.name[gpu.id[rows]]
     found = []
-    for number in np.unique(name).tolist():
+    numbers, place = np.unique(name, return_inverse=True)
+    spent, least = np.bincount(place, gpu.length[rows]), PART * int(gpu.length[rows].sum())
+    for number in numbers[spent >= least].tolist():  # at most five
         decoded, mine = families.decode(host.names[number]), rows[name == number]
         memory = {decoded.get("src"), decoded.get("dst")} & {"Pageable", "Pinned"}
         time, moved = int(gpu.length[mine].sum()), gpu.bytes[mine]
-        if memory and time >= PART * int(gpu.length[rows].sum()):
+        if memory and time >= least:
             # a copy of a few bytes is all latency: it has no rate worth a word
             known = bool((moved >= 0).all()) and int(moved.sum()) >= time * LEAST_RATE
             rate = f"{int(moved.sum()) / time:.3g} GB/s, " if known else ""

@@ -21,6 +21,7 @@ from foretrace.errors import TraceError
 from foretrace.overview.page import Overview
 from foretrace.schema.documents.sets import LeftOut
 from foretrace.schema.run_record import content_beside
+from foretrace.sources import budget
 from foretrace.sources import cache as store
 from foretrace.sources.folder import resolve
 from foretrace.sources.limits import Limits
@@ -50,6 +51,11 @@ def _kept(wanted: str) -> Overview | None:
 
 
 def _made(wanted: str, bounds: Limits, cache: bool) -> Overview:
+    with budget.ceiling(opening.shown(wanted), bounds):
+        return _summarized(wanted, bounds, cache)
+
+
+def _summarized(wanted: str, bounds: Limits, cache: bool) -> Overview:
     stamp = store.stamp_of(wanted)
     # the overview is kept; the tables are kept when a command opens the trace itself
     trace = opening.load(wanted, bounds, use_kept=cache, keep=False, meanwhile=_import_all)
@@ -62,8 +68,9 @@ def _made(wanted: str, bounds: Limits, cache: bool) -> Overview:
     found = summarize(trace)
     progress.report()
     if hashing:
-        hashing.join()
-        store.save_document(wanted, stamp, _program(wanted), lambda: msgspec.json.encode(found))
+        with budget.waiting():  # an entry is written whole
+            hashing.join()
+            store.save_document(wanted, stamp, _program(wanted), lambda: msgspec.json.encode(found))
     return found
 
 
@@ -122,6 +129,12 @@ def one(path: str, limits: Limits, cache: bool) -> Overview | LeftOut:
     return found
 
 
+def _prepare(said: frozenset[str]) -> None:
+    """A process that reads keeps to its ceilings, and repeats no notice."""
+    budget.arm()
+    notices.leave_out(said)
+
+
 def _in_processes(
     paths: Sequence[str], limits: Limits, cache: bool, workers: int
 ) -> Iterator[Overview | LeftOut]:
@@ -133,22 +146,33 @@ def _in_processes(
     if plugins.installed():
         _import_all()  # says which ones are skipped: here, and not in every process
     spawn = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(workers, spawn, notices.leave_out, (notices.said(),))
+    pool = ProcessPoolExecutor(workers, spawn, _prepare, (notices.said(),))
     try:
         with _interrupts_held():
             waiting = [pool.submit(one, path, limits, cache) for path in paths]
         for path, found in zip(paths, waiting, strict=True):
             try:
-                yield found.result()
+                with budget.waiting():
+                    answer = found.result()
             except BrokenProcessPool:
-                # one died, perhaps for lack of memory: read alone, this trace has more of it
-                yield one(path, limits, cache)
+                if len(paths) == 1:
+                    yield _ended(path)
+                else:
+                    # one died, perhaps for lack of memory: read alone, this trace has more of it
+                    yield from _in_processes([path], limits, cache, 1)
+            else:
+                yield answer
     except BaseException:
         for child in set(multiprocessing.active_children()) - others:
             child.terminate()
         raise
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+def _ended(path: str) -> LeftOut:
+    what, hint = "the system ended the process that read it", "free memory, then read it by itself"
+    return refused(path, TraceError("E_UNREADABLE", path, what, hint=hint))
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from foretrace import families
 from foretrace.model.about import device_of
 from foretrace.model.intervals import Ints
+from foretrace.model.paths import sums_above
 from foretrace.model.reach import work_below
 from foretrace.model.spans import Span
 from foretrace.model.trace import Trace
@@ -77,8 +78,9 @@ class _Describer:
         self.trace, order, size = trace, trace.order, len(trace.gpu)
         self.case, self.chain = np.full(size, -1, np.int64), np.full(size, -1, np.int64)
         self.case[order.row], self.chain[order.row] = order.case, order.chain
-        self.timed = trace.host.is_op | trace.host.is_call
-        self.below = work_below(trace)[1]
+        host, below = trace.host, work_below(trace)[1]
+        share = host.self_length / np.maximum(below, 1)
+        self.shares = sums_above(host.parent, np.where(host.is_op | host.is_call, share, 0))
         device = device_of(trace.about)
         self.most = device.bytes_per_s / 1e9 if device else None
 
@@ -149,14 +151,7 @@ class _Describer:
         What launches several operations shares its time among them, so the column adds up to no
         more than the host took.
         """
-        host, place = self.trace.host, launches[launches >= 0]
-        total = np.zeros(len(place))
-        while (going := place >= 0).any():
-            here = place[going]
-            share = host.self_length[here] / np.maximum(self.below[here], 1)
-            total[going] += np.where(self.timed[here], share, 0)
-            place = np.where(going, host.parent[place], -1)
-        return _median(total)
+        return _median(self.shares[launches[launches >= 0]])
 
 
 def _median(values: NDArray[Any]) -> float | None:

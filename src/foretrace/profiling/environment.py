@@ -17,6 +17,8 @@ from typing import Any
 
 import torch
 
+from foretrace.private import hide_secrets
+
 # The columns of nvidia-smi. Clocks and temperature explain differences between runs; power shows a
 # cap.
 _SMI_FIELDS = {
@@ -35,7 +37,6 @@ _VARIABLES = re.compile(
     r"PYTORCH_(CUDA_ALLOC_CONF|ALLOC_CONF|NO_CUDA_MEMORY_CACHING)|DISABLE_ADDMM_CUDA_LT|KINETO_\w+|"
     r"OMP_NUM_THREADS|MKL_NUM_THREADS|HF_HUB_OFFLINE|RANK|WORLD_SIZE|LOCAL_RANK)$"
 )
-_SECRET = re.compile(r"token|secret|passw|api[-_]?key|credential", re.IGNORECASE)
 
 
 def environment() -> dict[str, Any]:
@@ -113,14 +114,12 @@ def parse_smi(text: str) -> dict[str, Any]:
 
 
 def command_line() -> list[str]:
-    """The command line, without the values of options that look like secrets."""
-    kept = _program(sys.argv[0]) if sys.argv else []
-    hide = False
+    """The command line without secrets: values of options that are named so, keys, passwords."""
+    kept, hide = _program(sys.argv[0]) if sys.argv else [], False
     for word in sys.argv[1:]:
-        option, equals, _ = word.partition("=")
-        secret = option.startswith("-") and _SECRET.search(option) is not None
-        kept.append("***" if hide else f"{option}=***" if secret and equals else word)
-        hide = secret and not equals
+        kept.append("***" if hide else hide_secrets(word))
+        option = word.startswith("-") and "=" not in word
+        hide = option and hide_secrets(f"{word} x") != f"{word} x"
     return kept
 
 

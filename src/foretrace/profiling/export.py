@@ -2,7 +2,7 @@
 
 torch's own export is silent when the folder is missing and leaves half a file when it is killed.
 Here the folder is made first, and the file is written to a private folder, checked, compressed and
-renamed into place. An existing trace is replaced only on request: the next one is numbered.
+moved into place. An existing trace is replaced only on request: the next one is numbered.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ import itertools
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from foretrace import files
 from foretrace.errors import ForetraceError, UsageError
 
 SUFFIXES = (".json.gz", ".json")
@@ -60,11 +60,11 @@ def record_path(trace: Path) -> Path:
     return trace.with_name(stem_of(trace) + ".run.json")
 
 
-def free_path(path: Path) -> Path:
-    """`path`, or the first of `run_2`, `run_3`, ... that is free."""
+def numbered(path: Path) -> Iterator[Path]:
+    """`path`, then `run_2`, `run_3`, ...; a name with a run record belongs to another trace."""
     stem, suffix = stem_of(path), path.name.removeprefix(stem_of(path))
-    numbered = (path.with_name(f"{stem}_{number}{suffix}") for number in itertools.count(2))
-    return next(free for free in itertools.chain([path], numbered) if not free.exists())
+    others = (path.with_name(f"{stem}_{number}{suffix}") for number in itertools.count(2))
+    return (free for free in itertools.chain([path], others) if not record_path(free).exists())
 
 
 def export(profiler: Any, path: Path, *, overwrite: bool = False) -> Path:
@@ -79,10 +79,28 @@ def export(profiler: Any, path: Path, *, overwrite: bool = False) -> Path:
 
 def place(plain: str, path: Path, *, overwrite: bool = False) -> Path:
     """Move a plain JSON trace to `path`, compressed if its name says so."""
-    target = path if overwrite else free_path(path)
-    with files.replacing(target) as draft:
+    with tempfile.TemporaryDirectory(prefix=".foretrace-", dir=path.parent) as folder:
+        draft = Path(folder) / path.name
         copy_trace(plain, draft, GZIP_LEVEL)
-    return target
+        if overwrite:
+            os.replace(draft, path)
+            return path
+        return next(target for target in numbered(path) if _taken(draft, target))
+
+
+def _taken(draft: Path, target: Path) -> bool:
+    """Give the draft this name unless it is in use: several processes may export at once."""
+    try:
+        os.link(draft, target)
+    except FileExistsError:
+        return False
+    except OSError:  # a file system without links
+        try:
+            target.touch(exist_ok=False)
+        except FileExistsError:
+            return False
+        os.replace(draft, target)
+    return True
 
 
 def copy_trace(plain: str, target: Path, level: int = 9) -> None:

@@ -18,6 +18,8 @@ from typing import Any
 import torch
 
 from foretrace import files
+from foretrace.private import hide_secrets
+from foretrace.private.values import cleaned
 from foretrace.profiling.compiling import CompileWatch
 from foretrace.profiling.environment import card, clocks, command_line, environment, on_cuda
 from foretrace.profiling.export import export, make_folder, record_path, trace_path
@@ -93,9 +95,10 @@ class RunRecord:
         }
 
     def write(self, trace: Path) -> Path:
-        """Write the record of `trace`, in the place of an earlier one."""
+        """Write the record of `trace` without secrets, in the place of an earlier one."""
         path = record_path(trace)
-        files.write_text(path, json.dumps(self.as_json(trace), indent=1) + "\n")
+        stored = cleaned(self.as_json(trace), hide_secrets)
+        files.write_text(path, json.dumps(stored, indent=1) + "\n")
         return path
 
 

@@ -12,19 +12,17 @@ What is recorded:
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import importlib.util
 import os
 import runpy
-import signal
 import sys
-import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
 
 from foretrace.errors import UsageError
 from foretrace.profiling.export import trace_path
+from foretrace.profiling.process import Ended, EndingSignals, alarm, leave_fork, own_streams, report
 from foretrace.profiling.recorder import RecordedScript, Recorder, ScriptOptions, WindowDone
 from foretrace.profiling.steps import StepFinder
 from foretrace.profiling.window import refuse_second_profiler
@@ -51,11 +49,17 @@ def record_script(
     refuse_second_profiler()
     options = options or ScriptOptions()
     recorder = Recorder(trace_path(path), options, say)
-    with recorder.foreign, StepFinder(recorder.mark, options.find):
+    home = os.getpid()
+    with recorder.foreign, EndingSignals() as ending:
         recorder.start()
-        with _alarm(options.limit_s, recorder.too_long):
-            recorder.result.exit_code = _run(script, list(arguments), module, recorder.fail)
+        with own_streams(), StepFinder(recorder.mark, options.find):
+            with alarm(options.limit_s, recorder.too_long):
+                code = _run(script, list(arguments), module, recorder.fail)
+            ending.script_runs = False
+            if os.getpid() != home:
+                leave_fork(code)
         recorder.finish()
+    recorder.result.exit_code = code if ending.late is None else int(ending.late.code or 0)
     return recorder.result
 
 
@@ -86,6 +90,9 @@ def _run(script: str, arguments: list[str], module: bool, fail: Callable[[str], 
             runpy.run_path(script, run_name="__main__")
     except WindowDone:
         return 0
+    except Ended as ending:
+        fail(f"ended by {ending.signal}")
+        return int(ending.code or 0)
     except SystemExit as leaving:  # as in the interpreter
         if leaving.code is None or isinstance(leaving.code, int):
             return leaving.code or 0
@@ -93,7 +100,7 @@ def _run(script: str, arguments: list[str], module: bool, fail: Callable[[str], 
         return 1
     except BaseException as problem:  # noqa: BLE001 (reported as Python would)
         fail(f"{type(problem).__name__}: {problem}")
-        traceback.print_exception(type(problem), problem, their_frames(problem.__traceback__))
+        report(problem, their_frames(problem.__traceback__))
         return INTERRUPTED if isinstance(problem, KeyboardInterrupt) else 1
     finally:
         sys.argv, sys.path[0] = before
@@ -109,18 +116,3 @@ def their_frames(where: TracebackType | None) -> TracebackType | None:
             break
         where = where.tb_next
     return where
-
-
-@contextlib.contextmanager
-def _alarm(seconds: int, ring: Callable[[], None]) -> Iterator[None]:
-    """Call `ring` in the main thread after `seconds`, unless the program uses the alarm itself."""
-    if seconds <= 0 or signal.getsignal(signal.SIGALRM) is not signal.SIG_DFL:
-        yield
-        return
-    signal.signal(signal.SIGALRM, lambda number, frame: ring())
-    signal.alarm(seconds)
-    try:
-        yield
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)

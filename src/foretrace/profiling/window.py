@@ -36,7 +36,8 @@ class Capture(torch.profiler.profile):  # type: ignore[misc]
 
     After the block `trace` and `record_file` are the paths written. An exception inside the block
     keeps what was recorded so far and propagates. A block that ends before the last step warns, and
-    the record has a note; one that ends before the first whole step raises an error.
+    the record has a note; one that ends before the first whole step raises an error. In a process
+    that the block forks, `step()` and the end of the block do nothing.
     """
 
     def __init__(
@@ -62,6 +63,7 @@ class Capture(torch.profiler.profile):  # type: ignore[misc]
         profile = {"steps": steps, "wait": wait, "warmup": warmup, **options}
         self.record = RunRecord(profile, facts=dict(facts or {}))
         self._range = contextlib.ExitStack()
+        self._home = os.getpid()
         self._empty = False  # the block is over, and no step of it is whole
         self._began = self._recording_since = 0
         # The clock is read at these step counts; the other steps pay for torch's profiler alone.
@@ -88,6 +90,8 @@ class Capture(torch.profiler.profile):  # type: ignore[misc]
 
     def step(self) -> None:
         """The end of a step; also reads the clock for the times of the run record."""
+        if self._forked:
+            return
         self._range.close()
         done = self.step_num + 1
         if done in self._borders:
@@ -99,6 +103,8 @@ class Capture(torch.profiler.profile):  # type: ignore[misc]
 
     def stop(self) -> None:
         """As torch's; ends the region of the step."""
+        if self._forked:
+            return
         self._range.close()
         super().stop()
 
@@ -112,6 +118,8 @@ class Capture(torch.profiler.profile):  # type: ignore[misc]
         problem: BaseException | None,
         where: TracebackType | None,
     ) -> None:
+        if self._forked:
+            return
         if problem is not None:
             self.record.error = f"{type(problem).__name__}: {problem}"
         if self.steps is not None and self.whole_steps < self.steps:
@@ -131,6 +139,13 @@ class Capture(torch.profiler.profile):  # type: ignore[misc]
             raise UsageError(self._nothing_recorded())
         if self.record.note:
             warnings.warn(self.record.note, stacklevel=2)
+
+    @property
+    def _forked(self) -> bool:
+        """Whether this is a child of the recording process: torch's threads are not in it, and
+        waiting for them would never end.
+        """
+        return os.getpid() != self._home
 
     @property
     def whole_steps(self) -> int:
@@ -195,7 +210,7 @@ def quiet_profiler() -> Iterator[None]:
             yield
         finally:
             if silence:
-                del os.environ[name]
+                os.environ.pop(name, None)
 
 
 def activities() -> list[ProfilerActivity]:

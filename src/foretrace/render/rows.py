@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import math
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from foretrace.render.safe import csv_cell
@@ -14,12 +15,20 @@ from foretrace.render.table import table
 if TYPE_CHECKING:
     import polars as pl
 
+AT_ONCE = 10_000  # rows in a part of a text
 
-def json_text(frame: pl.DataFrame) -> str:
-    """A list of objects, one per row."""
-    rows = [dict(zip(frame.columns, row, strict=True)) for row in json_rows(frame)]
-    document = {"schema": 1, "columns": frame.columns, "rows": rows}
-    return json.dumps(document, ensure_ascii=False, allow_nan=False)
+
+def json_parts(frame: pl.DataFrame) -> Iterator[str]:
+    """A document with a list of objects, one per row, in parts: it may be larger than memory."""
+    yield f'{{"schema": 1, "columns": {_dumped(frame.columns)}, "rows": ['
+    for at, part in enumerate(frame.iter_slices(AT_ONCE)):
+        rows = [_dumped(dict(zip(frame.columns, row, strict=True))) for row in json_rows(part)]
+        yield (", " if at and rows else "") + ", ".join(rows)
+    yield "]}\n"
+
+
+def _dumped(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)
 
 
 def json_rows(frame: pl.DataFrame) -> list[list[Any]]:
@@ -37,24 +46,30 @@ def _json(value: Any) -> Any:
     return value if value is None or isinstance(value, int | str) else str(value)
 
 
-def csv_text(frame: pl.DataFrame) -> str:
+def csv_parts(frame: pl.DataFrame) -> Iterator[str]:
     """CSV in which no cell can be taken for a formula, and nothing acts on a terminal."""
+    yield _lines([[csv_cell(name) for name in frame.columns]])
+    for part in frame.iter_slices(AT_ONCE):
+        typed = (
+            [(_cell(value), isinstance(value, str | list)) for value in row]
+            for row in part.iter_rows()
+        )
+        yield _lines([csv_cell(cell) if words else cell for cell, words in row] for row in typed)
+
+
+def _lines(rows: Iterable[list[str]]) -> str:
     out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([csv_cell(name) for name in frame.columns])
-    for row in frame.iter_rows():
-        cells = ((_cell(value), isinstance(value, str | list)) for value in row)
-        writer.writerow([csv_cell(cell) if words else cell for cell, words in cells])
-    return out.getvalue().rstrip("\n")
+    csv.writer(out, lineterminator="\n").writerows(rows)
+    return out.getvalue()
 
 
-def table_text(frame: pl.DataFrame, rows: int) -> str:
-    """The first rows as an aligned table."""
-    shown = [[_cell(value) for value in row] for row in frame.head(rows).iter_rows()]
+def table_text(frame: pl.DataFrame, count: int) -> str:
+    """The rows as an aligned table, the first of `count`."""
+    shown = [[_cell(value) for value in row] for row in frame.iter_rows()]
     words = tuple(at for at, kind in enumerate(frame.dtypes) if not kind.is_numeric())
     text = table(frame.columns, shown, left=words, width=160, indent="")
-    more = frame.height - rows
-    return text + (f"\n… and {more:,} more rows (--rows {frame.height})" if more > 0 else "")
+    more = count - frame.height
+    return text + (f"\n… and {more:,} more rows (--rows {count})" if more else "")
 
 
 def _cell(value: Any) -> str:

@@ -12,6 +12,9 @@ _ROLES = (
     "optimizer comms random sort other"
 )
 ROLES = tuple(_ROLES.split())
+# What is looked at of a name: three times the longest seen in a trace. Kineto itself leaves names
+# beyond 8,192 characters mangled.
+NAME_LIMIT = 16_384
 CERTAINTIES = ("documented", "checked", "inferred", "unknown")
 
 

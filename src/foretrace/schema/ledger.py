@@ -18,6 +18,7 @@ GRAVE = SEVERITIES[2:]  # what every page must show first
 _CODES = """
 trace_truncated data_loss: the input ends inside the document: a killed export or an incomplete copy
 event_unparsable data_loss: records that could not be parsed were skipped
+bytes_unread data_loss: bytes that belong to no record were not read
 gzip_truncated data_loss: the gzip stream ends early
 gzip_crc data_loss: the gzip checksum does not match
 gzip_trailing notice: bytes after the gzip stream were ignored
@@ -33,6 +34,12 @@ nonfinite notice: NaN, Infinity or N/A where a number belongs: read as unknown
 bigint notice: integers beyond 64 bits were kept as text
 dup_key notice: a key is written twice in one object; the last value counts
 trailing_comma notice: stray commas between events
+separator_missing notice: records without a comma between them
+comment notice: comments between events were skipped
+number_repaired notice: numbers that JSON does not know were read as written
+lone_surrogate notice: half a surrogate pair is shown as U+FFFD
+schema_version notice: the trace states a schema version that this reader was not made for
+legacy_format notice: written by the profiler before Kineto: host ranges, without GPU events
 trailing_data notice: bytes after the end of the document were ignored
 ts_precision notice: times are coarser than one nanosecond
 base_mismatch notice: the traces of this set have different time bases
@@ -43,6 +50,8 @@ dur_negative error: negative durations: counted, never summed
 dur_missing error: events without a duration: counted, never summed
 ts_missing error: events without a usable time: counted, never summed
 ts_out_of_window error: times outside the recording: counted, never summed
+time_outlier error: times far from all others in the recording: counted, never summed
+clock_mismatch error: the clocks of GPU and host disagree: no delay or cause of idle time is known
 stream_overlap notice: GPU events overlap on one stream; busy time uses the union
 dur_overrun error: GPU events run far past the next one on their stream
 cpu_crossing notice: host ranges cross; the parent is the nearest range that contains the event
@@ -63,6 +72,7 @@ rank_missing data_loss: ranks of the set are missing
 merged_trace info: the file holds several merged ranks; each rank keeps its own ids
 no_gpu_events notice: no GPU events: there are no GPU results
 no_steps notice: no ProfilerStep ranges: there are no results per step
+regions_left_out error: steps or regions inside 64 others were not measured
 no_complete_events notice: no complete events; check that prof.step() was called
 seq_duplicate notice: a sequence number is used by several backward ops
 limit_depth error: values nested too deeply were dropped
@@ -80,8 +90,8 @@ CODES = {code: (severity.rstrip(":"), text) for code, severity, text in _ROWS}
 # Events that happened are missing, or nothing says where they belong: counts are lower bounds, and
 # the absence of something proves nothing.
 _ABSENT = """
-    trace_truncated event_unparsable gzip_truncated gzip_crc interleaved_writers ts_missing
-    ts_out_of_window limit_string limit_args limit_event limit_events
+    trace_truncated event_unparsable bytes_unread gzip_truncated gzip_crc interleaved_writers
+    ts_missing ts_out_of_window time_outlier limit_string limit_args limit_event limit_events
 """
 ABSENT = frozenset(_ABSENT.split())
 
@@ -166,6 +176,7 @@ class LedgerBuilder(Struct):
     counts: dict[str, int] = field(default_factory=dict)
     texts: dict[str, str] = field(default_factory=dict)
     places: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
+    unread: int = 0  # bytes
 
     def note(
         self, code: str, count: int = 1, text: str = "", where: tuple[int, int] | None = None
@@ -179,11 +190,17 @@ class LedgerBuilder(Struct):
         if where is not None and len(self.places.setdefault(code, [])) < 5:
             self.places[code].append(where)
 
+    def leave(self, start: int, size: int) -> None:
+        """Count a stretch of bytes that belongs to no record."""
+        self.unread += size
+        self.note("bytes_unread", where=(start, size))
+
     def merge(self, other: LedgerBuilder) -> None:
         """Add what another builder counted."""
         self.seen += other.seen
         self.repaired += other.repaired
         self.skipped += other.skipped
+        self.unread += other.unread
         for code, count in other.counts.items():
             self.note(code, count, other.texts.get(code, ""))
             kept = self.places.get(code, []) + other.places.get(code, [])
@@ -192,11 +209,15 @@ class LedgerBuilder(Struct):
 
     def freeze(self) -> Ledger:
         """The finished ledger."""
-        notes = []
+        notes, texts = [], dict(self.texts)
+        if self.unread:
+            first = self.places["bytes_unread"][0][0]
+            text = f"{self.unread:,} bytes that belong to no record were not read"
+            texts["bytes_unread"] = f"{text}, the first at byte {first:,}"
         for code, count in self.counts.items():
             severity, meaning = CODES[code]
             where = tuple(self.places.get(code, ()))
-            notes.append(Note(code, severity, count, self.texts.get(code) or meaning, where))
+            notes.append(Note(code, severity, count, texts.get(code) or meaning, where))
         kept = self.seen - self.repaired - self.skipped
         ordered = tuple(sorted(notes, key=_by_severity))
         return Ledger(self.seen, kept, self.repaired, self.skipped, ordered)

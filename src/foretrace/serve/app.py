@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import msgspec
 from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.convertors import Convertor, register_url_convertor
 from starlette.requests import Request
-from starlette.responses import FileResponse, HTMLResponse, Response
+from starlette.responses import FileResponse, HTMLResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from foretrace.errors import ForetraceError, UsageError
@@ -16,31 +19,45 @@ from foretrace.model.intervals import Ints
 from foretrace.render.html import report
 from foretrace.render.html.packing import pack
 from foretrace.render.html.page import page, policy
-from foretrace.render.rows import csv_text, json_rows
+from foretrace.render.rows import csv_parts, json_rows
 from foretrace.serve.library import Library, OpenTrace
+from foretrace.serve.queries import Queries
 
-WIDEST, MOST_ROWS = 8192, 1000
+WIDEST = 8192
 
 
 def application(library: Library, left_out: list[tuple[str, str]], token: str) -> Starlette:
     """The application, without its guard; `left_out`: (label, why) of unreadable files."""
     routes = _Routes(library, left_out)
-    paths: dict[str, Callable[[Request], Response]] = {
+    register_url_convertor("count", _Count())
+    paths: dict[str, Callable[[Request], Response | Awaitable[Response]]] = {
         "/": routes.viewer,
         "/traces": routes.traces,
-        "/trace/{number:int}": routes.facts,
-        "/trace/{number:int}/tile": routes.tile,
-        "/trace/{number:int}/event/{event:int}": routes.event,
-        "/trace/{number:int}/search": routes.search,
-        "/trace/{number:int}/sql": routes.sql,
-        "/trace/{number:int}/table/{name}": routes.table,
-        "/trace/{number:int}/file": routes.file,
-        "/trace/{number:int}/report": routes.report,
-        "/compare/{a:int}/{b:int}": routes.compare,
+        "/trace/{number:count}": routes.facts,
+        "/trace/{number:count}/tile": routes.tile,
+        "/trace/{number:count}/event/{event:count}": routes.event,
+        "/trace/{number:count}/search": routes.search,
+        "/trace/{number:count}/sql": routes.sql,
+        "/trace/{number:count}/table/{name}": routes.table,
+        "/trace/{number:count}/file": routes.file,
+        "/trace/{number:count}/report": routes.report,
+        "/compare/{a:count}/{b:count}": routes.compare,
     }
     found = [Route(f"/{token}{path}", answer, methods=["GET"]) for path, answer in paths.items()]
-    handlers = {_Pending: _in_progress, ForetraceError: _in_words}
+    handlers = {_Pending: _in_progress, ForetraceError: _in_words, OSError: _unreadable}
     return Starlette(routes=found, exception_handlers=handlers)  # type: ignore[arg-type]
+
+
+class _Count(Convertor[int]):
+    """A number in a path: digits, and few enough that every table can hold it."""
+
+    regex = "[0-9]{1,18}"
+
+    def convert(self, value: str) -> int:
+        return int(value)
+
+    def to_string(self, value: int) -> str:
+        return str(value)
 
 
 class _Pending(Exception):
@@ -60,6 +77,11 @@ def _in_words(_: Request, problem: ForetraceError) -> Response:
     return _json({"state": "failed", "error": str(problem)}, status)
 
 
+def _unreadable(_: Request, problem: OSError) -> Response:
+    words = f"the file can no longer be read: {problem.strerror}"
+    return _json({"state": "failed", "error": words}, 404)
+
+
 def _json(answer: object, status: int = 200) -> Response:
     body = msgspec.json.encode(answer, enc_hook=str)
     return Response(body, status, media_type="application/json")
@@ -69,7 +91,7 @@ class _Routes:
     """Plain functions: Starlette runs them in threads, so one slow answer holds up no other."""
 
     def __init__(self, library: Library, left_out: list[tuple[str, str]]) -> None:
-        self.library = library
+        self.library, self.queries = library, Queries(library.limits)
         entries = library.entries
         self.listed = {
             "traces": [{"number": e.number, "label": e.label, "bytes": e.bytes} for e in entries],
@@ -107,12 +129,13 @@ class _Routes:
 
     def _marks(self, request: Request) -> Ints | None:
         """What the comparison with another trace says of each event, where the request wants it."""
-        other, side = request.query_params.get("against", ""), request.query_params.get("side", "a")
-        known = other.isdigit() and int(other) < len(self.library.entries)
-        if not known or side not in ("a", "b"):
+        if "against" not in request.query_params:
             return None
-        number = request.path_params["number"]
-        a, b = (number, int(other)) if side == "a" else (int(other), number)
+        number, other = request.path_params["number"], _number(request, "against")
+        side = request.query_params.get("side", "a")
+        if not 0 <= other < len(self.library.entries) or side not in ("a", "b"):
+            raise UsageError("against must be the number of a trace, and side a or b")
+        a, b = (number, other) if side == "a" else (other, number)
         return self.library.marks(a, b, side)
 
     def event(self, request: Request) -> Response:
@@ -123,10 +146,12 @@ class _Routes:
     def search(self, request: Request) -> Response:
         return _json(self._opened(request).search(request.query_params.get("q", "")))
 
-    def sql(self, request: Request) -> Response:
-        frame = self._opened(request).trace.sql(request.query_params.get("q", ""))
-        rows = json_rows(frame.head(MOST_ROWS))
-        return _json({"columns": frame.columns, "rows": rows, "count": frame.height})
+    async def sql(self, request: Request) -> Response:
+        """The only answer that may take long: it ends with the client who wants it."""
+        opened, query = self._opened(request), request.query_params.get("q", "")
+        found = await self.queries.answer(opened, query, request.receive)
+        rows = await run_in_threadpool(json_rows, found.frame)
+        return _json({"columns": found.frame.columns, "rows": rows, "count": found.count})
 
     def table(self, request: Request) -> Response:
         """A table of the trace as CSV, to keep."""
@@ -134,14 +159,16 @@ class _Routes:
         if name not in trace.table_names():
             raise _NotFound(f"tables: {', '.join(trace.table_names())}")
         headers = {"Content-Disposition": f'attachment; filename="{name}.csv"'}
-        return Response(csv_text(trace.table(name)), media_type="text/csv", headers=headers)
+        content = csv_parts(trace.table(name))
+        return StreamingResponse(content, media_type="text/csv", headers=headers)
 
     def file(self, request: Request) -> Response:
         """The trace itself, for Perfetto's page: passed on from window to window."""
         number, entries = request.path_params["number"], self.library.entries
         if number >= len(entries) or "::" in entries[number].path:
             raise _NotFound("not a plain file")
-        return FileResponse(entries[number].path, media_type="application/octet-stream")
+        path = entries[number].path
+        return FileResponse(path, stat_result=os.stat(path), media_type="application/octet-stream")
 
     def report(self, request: Request) -> Response:
         return _page(report([self._opened(request).trace]), policy("'none'"))
@@ -163,6 +190,6 @@ def _page(text: str, allowed: str) -> Response:
 
 def _number(request: Request, name: str) -> int:
     text = request.query_params.get(name, "")
-    if not re.fullmatch(r"-?\d{1,18}(?:\.\d*)?", text):
+    if not re.fullmatch(r"-?[0-9]{1,18}(?:\.[0-9]{0,18})?", text):
         raise UsageError(f"{name} must be a number")
     return int(float(text)) if "." in text else int(text)

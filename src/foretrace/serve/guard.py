@@ -10,8 +10,6 @@ from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from secrets import compare_digest
 from typing import Any
 
-from uvicorn.protocols.http.h11_impl import H11Protocol
-
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
@@ -26,27 +24,6 @@ HEADERS = {
     b"cross-origin-resource-policy": b"same-origin",
     b"connection": b"close",
 }
-SLOWEST_S = 10.0
-_LATE = b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
-
-
-class Prompt(H11Protocol):
-    """HTTP as uvicorn speaks it; closes a connection that has not sent its request in time."""
-
-    def connection_made(self, transport: Any) -> None:
-        """Start the clock."""
-        super().connection_made(transport)
-        self._timer = self.loop.call_later(SLOWEST_S, self._late)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Stop the clock."""
-        self._timer.cancel()
-        super().connection_lost(exc)
-
-    def _late(self) -> None:
-        if self.cycle is None and not self.transport.is_closing():
-            self.transport.write(_LATE)
-            self.transport.close()
 
 
 class Guard:
@@ -55,11 +32,12 @@ class Guard:
     def __init__(self, inner: Application, token: str, port: int) -> None:
         self.inner, self.token = inner, token
         self.hosts = {f"{name}:{port}".encode() for name in ("127.0.0.1", "localhost", "[::1]")}
-        self.origins = {b"http://" + host for host in self.hosts}
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         """Pass a request on, or refuse it."""
         refused = self.refusal(scope["method"], scope["raw_path"], scope["headers"])
+        if scope["http_version"] not in ("1.0", "1.1"):
+            refused = 400, "HTTP/1.1 alone"
         if refused is None:
             return await self.inner(scope, receive, _with_headers(send))
         status, words = refused
@@ -79,7 +57,7 @@ class Guard:
         lengths = [value for name, value in listed if name == b"content-length"]
         if len(hosts) != 1 or hosts[0].lower() not in self.hosts:
             return 421, "this server answers to 127.0.0.1 alone"
-        if any(origin not in self.origins for origin in origins):
+        if any(origin.lower() != b"http://" + hosts[0].lower() for origin in origins):
             return 403, "requests come from this server's own page alone"
         if method != "GET":
             return 405, "GET alone"

@@ -30,9 +30,11 @@ from foretrace.render.html.timeline import CONFIG, Timeline
 from foretrace.schema.documents.compare import CompareDocument
 from foretrace.serve.catalog import Entry
 from foretrace.serve.tiles import Tiles
+from foretrace.sources import budget
 from foretrace.sources.limits import Limits
 
 MOST_OPEN = 4  # the least recently used is closed for the next
+MOST_READ = 2  # at once; reading takes all cores and much memory
 MOST_RELATED, MOST_FOUND = 300, 5000
 # a few hundred thousand events, compressed or not: about half a second of reading
 LARGE_BYTES = 32 << 20
@@ -126,14 +128,16 @@ def prepared(entry: Entry, limits: Limits, cache: bool) -> tuple[PreparedTrace, 
 
 
 def _without_trace(entry: Entry, limits: Limits, cache: bool) -> PreparedTrace:
-    return prepared(entry, limits, cache)[0]
+    with budget.ceiling(entry.path, limits):
+        return prepared(entry, limits, cache)[0]
 
 
 def read(entry: Entry, limits: Limits, cache: bool) -> tuple[PreparedTrace, Trace | None]:
     """What the viewer keeps, and the trace itself where it is small enough to keep."""
     if entry.bytes <= LARGE_BYTES:
         return prepared(entry, limits, cache)
-    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(1, spawn, initializer=budget.arm) as pool:
         return pool.submit(_without_trace, entry, limits, cache).result(), None
 
 
@@ -143,6 +147,7 @@ class Library:
     def __init__(self, entries: list[Entry], limits: Limits, cache: bool) -> None:
         self.entries, self.limits, self.cache = entries, limits, cache
         self._lock = threading.Lock()
+        self._readers = threading.Semaphore(MOST_READ)
         self._open: OrderedDict[int, OpenTrace] = OrderedDict()
         self._opening: dict[int, float] = {}
         self._failed: dict[int, str] = {}
@@ -171,7 +176,9 @@ class Library:
     def _load(self, number: int) -> None:
         entry = self.entries[number]
         try:
-            opened = OpenTrace(*read(entry, self.limits, self.cache), lambda: self._again(entry))
+            with self._readers:
+                found = read(entry, self.limits, self.cache)
+            opened = OpenTrace(*found, lambda: self._again(entry))
         except Exception as problem:  # noqa: BLE001 - nothing can catch it here: the page shows it
             known = isinstance(problem, ForetraceError)
             words = str(problem) if known else f"{type(problem).__name__}: {problem}"

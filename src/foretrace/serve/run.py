@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import secrets
 import socket
-from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -15,22 +14,6 @@ from foretrace.sources.limits import Limits
 if TYPE_CHECKING:
     import uvicorn
 
-LARGEST_HEADER = 32 << 10
-
-
-def serve(
-    root: str,
-    *,
-    port: int = 0,
-    limits: Limits | None = None,
-    cache: bool = True,
-    ready: Callable[[str], None] = lambda address: None,
-) -> None:
-    """Serve until interrupted; `ready` gets the address once it accepts requests."""
-    server, sockets, address = prepare(root, port=port, limits=limits, cache=cache)
-    ready(address)
-    server.run(sockets=sockets)
-
 
 def prepare(
     root: str, *, port: int = 0, limits: Limits | None = None, cache: bool = True
@@ -40,7 +23,8 @@ def prepare(
         import uvicorn
 
         from foretrace.serve.app import application
-        from foretrace.serve.guard import Guard, Prompt
+        from foretrace.serve.guard import Guard
+        from foretrace.serve.prompt import LARGEST_HEADER, Prompt
     except ImportError as problem:
         words = f"the viewer needs {problem.name}: pip install 'foretrace[serve]'"
         raise MissingError(words) from None

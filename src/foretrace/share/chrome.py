@@ -10,13 +10,20 @@ import gzip
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from foretrace.files import replacing
+import msgspec
+from msgspec import Raw
+
+from foretrace import files
 from foretrace.model.arguments import Signature
 from foretrace.model.trace import Trace
+from foretrace.private.chance import words
+from foretrace.private.values import cleaned
+from foretrace.share import vocabulary
 from foretrace.share.pseudonyms import Pseudonyms
 
 Record = dict[str, Any]
@@ -31,10 +38,6 @@ def _fields(text: str) -> list[tuple[str, str, str]]:
     return [(table, column.strip(), key.strip()) for table, (column, _, key) in pairs]
 
 
-def _names(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
 NUMBERS = _fields("""
     gpu: device = device, stream = stream, bytes = bytes, occupancy = est. achieved occupancy %
     gpu: registers = registers per thread, shared_memory = shared memory
@@ -47,30 +50,30 @@ NUMBERS = _fields("""
     memory: device_type = Device Type, device_id = Device Id, bytes = Bytes
     memory: total_allocated = Total Allocated, total_reserved = Total Reserved
 """)
-TEXTS = _fields("""
-    comms: collective = Collective name, dtype = dtype
-    syncs: sync_kind = cuda_sync_kind
-    triton: backend = kernel_backend, num_warps = num_warps, num_stages = num_stages
-""")
+# Texts that are one of a few words, and which.
+WORDS = {
+    "comms: collective = Collective name": vocabulary.collective,
+    "comms: dtype = dtype": vocabulary.dtype,
+    "syncs: sync_kind = cuda_sync_kind": vocabulary.sync_kind,
+    "triton: backend = kernel_backend": vocabulary.backend,
+    "triton: num_warps = num_warps, num_stages = num_stages": vocabulary.count,
+}
 INPUTS = _fields("triton: kwargs = kernel_kwargs")
 STACKS = _fields("stacks: call_stack = Call stack, module_path = Module Hierarchy")
-HEADER = _names("""
+HEADER = words("""
     schemaVersion record_shapes profile_memory with_flops cuda_runtime_version
     cuda_driver_version hip_runtime_version cupti_version
 """)
-CARD = _names("""
+CARD = words("""
     id totalGlobalMem computeMajor computeMinor maxThreadsPerBlock maxThreadsPerMultiprocessor
     regsPerBlock warpSize sharedMemPerBlock numSms regsPerMultiprocessor sharedMemPerBlockOptin
     sharedMemPerMultiprocessor
 """)
-KINDS = _names("""
+KINDS = words("""
     cpu_op user_annotation gpu_user_annotation kernel gpu_memcpy gpu_memset cuda_runtime
     cuda_driver overhead cuda_sync cuda_event
 """)
-_TYPE = re.compile(
-    r"(?:c10::\w{1,24}|(?:unsigned |signed )?(?:char|short|int|long|long long)(?: int)?|float"
-    r"|double|bool|Scalar|ScalarList|TensorList|GenericList|Tensor|Device|Generator|None|)"
-)
+_LARGEST = 10**15  # no number of a trace is as long as the number of a card or an account
 _FLOWS = 1 << 40  # ids of launch arrows, apart from every other id
 
 
@@ -84,13 +87,13 @@ def write(
     """Write the trace as `.json.gz`; `extra` records follow its own."""
     header = _header(trace, private, keep)
     with (
-        replacing(path) as draft,
+        files.replacing(path) as draft,
         draft.open("wb") as raw,
         gzip.GzipFile("", "wb", 6, raw, mtime=0) as file,
     ):
-        file.write(json.dumps(header).encode()[:-1] + b',"traceEvents":[\n')
+        file.write(msgspec.json.encode(header)[:-1] + b',"traceEvents":[\n')
         for count, record in enumerate(chain(_records(trace, private, keep), extra)):
-            file.write((b",\n" if count else b"") + json.dumps(record).encode())
+            file.write((b",\n" if count else b"") + msgspec.json.encode(record))
         file.write(b"\n]}\n")
 
 
@@ -100,7 +103,8 @@ def _header(trace: Trace, private: Pseudonyms, keep: frozenset[str]) -> Record:
     cards = found.get("deviceProperties")
     header: Record = _integers(found, HEADER)
     header["deviceProperties"] = [
-        {"name": private.clean(str(card.get("name", "")))} | _integers(card, CARD)
+        {"name": private.word(str(card.get("name", "")), vocabulary.device_name)}
+        | _integers(card, CARD)
         for card in (cards if isinstance(cards, list) else [])
         if isinstance(card, dict)
     ]
@@ -110,12 +114,14 @@ def _header(trace: Trace, private: Pseudonyms, keep: frozenset[str]) -> Record:
         header["with_stack"] = 1
     if trace.tables.base_ns is not None:
         header["baseTimeNanoseconds"] = trace.tables.base_ns
+    private.left_out["header"] += len(found.keys() - header.keys())
     return header
 
 
 def _integers(values: dict[str, Any], allowed: frozenset[str]) -> Record:
+    numbers = {name: value for name, value in values.items() if isinstance(value, int)}
     return {
-        name: value for name, value in values.items() if name in allowed and isinstance(value, int)
+        name: value for name, value in numbers.items() if name in allowed and abs(value) < 1 << 63
     }
 
 
@@ -134,15 +140,23 @@ def _records(trace: Trace, private: Pseudonyms, keep: frozenset[str]) -> Iterato
             args = arguments.get(event, {}) | known
             pid, tid = places[track]
             yield complete(kind, private.clean(name), pid, tid, ts - base, dur, args)
+        elif kind == "python_function":
+            private.left_out["frame"] += 1
     yield from _arrows(trace, places, base)
 
 
 def complete(
     category: str, name: str, pid: int, tid: int, ts_ns: int, dur_ns: int, args: Record
 ) -> Record:
-    """One record that lasts; times in microseconds, exact to the nanosecond."""
-    times = {"ts": ts_ns / 1000, "dur": dur_ns / 1000, "args": args}
+    """One record that lasts."""
+    times = {"ts": _us(ts_ns), "dur": _us(dur_ns), "args": args}
     return {"ph": "X", "cat": category, "name": name, "pid": pid, "tid": tid} | times
+
+
+def _us(ns: int) -> Raw:
+    """Microseconds as text: a float has no room for the nanoseconds of absolute times."""
+    whole, rest = divmod(abs(ns), 1000)
+    return Raw(f"{'-' if ns < 0 else ''}{whole}.{rest:03}".encode())
 
 
 def metadata(kind: str, pid: int, tid: int, **args: str | int) -> Record:
@@ -165,8 +179,9 @@ def _tracks(
 ) -> Iterator[Record]:
     """Names of processes and threads; the machine's own only when hosts are kept."""
     gpu = set(trace.host.track[trace.gpu.id].tolist())
-    for track, thread in trace.tracks.select("id", "thread").iter_rows():
+    for track, thread, process in trace.tracks.select("id", "thread", "process").iter_rows():
         pid, tid = places[track]
+        private.left_out["thread"] += bool(thread or process) and "hosts" not in keep
         on_gpu = track in gpu
         named = private.clean(thread) if "hosts" in keep and thread else f"thread {tid}"
         yield metadata("process_name", pid, 0, name=f"GPU {pid}" if on_gpu else "python")
@@ -180,7 +195,7 @@ def _arrows(trace: Trace, places: list[tuple[int, int]], base: int) -> Iterator[
         for phase, end, more in (("s", launch, {}), ("f", event, {"bp": "e"})):
             pid, tid = places[int(host.track[end])]
             arrow = {"ph": phase, "id": _FLOWS + event, "cat": "ac2g", "name": "ac2g"}
-            at = {"pid": pid, "tid": tid, "ts": (int(host.start[end]) - base) / 1000}
+            at = {"pid": pid, "tid": tid, "ts": _us(int(host.start[end]) - base)}
             yield arrow | at | more
 
 
@@ -188,19 +203,25 @@ def _arguments(trace: Trace, private: Pseudonyms, keep: frozenset[str]) -> dict[
     found: dict[int, Record] = {}
 
     def take(fields: list[tuple[str, str, str]], shown: Callable[[Any], Any]) -> None:
-        known: dict[Any, Any] = {}
         for table, column, key in fields:
+            known: dict[Any, Any] = {}
             for event, value in trace.tables[table].select("event", column).iter_rows():
                 if value is not None:
                     if value not in known:
                         known[value] = shown(value)
-                    found.setdefault(event, {})[key] = known[value]
+                    if known[value] is not None:
+                        found.setdefault(event, {})[key] = known[value]
 
-    take(NUMBERS, lambda value: value)
-    take(TEXTS, lambda value: private.clean(str(value)))
-    for name, fields in (("inputs", INPUTS), ("stacks", STACKS)):
+    take(NUMBERS, lambda value: value if abs(value) < _LARGEST else None)
+    for text, told in WORDS.items():
+        take(_fields(text), partial(_word, private, told))
+    for name, kind, fields in (("inputs", "value", INPUTS), ("stacks", "stack", STACKS)):
         if name in keep:
-            take(fields, lambda value: _cleaned(_parsed(value), private))
+            take(fields, lambda value: cleaned(_parsed(value), private.clean))
+        else:
+            private.left_out[kind] += sum(
+                trace.tables[table][column].count() for table, column, _ in fields
+            )
     # Sizes and types are lists of numbers and of type names: nothing else passes.
     shown = [_recorded(form, private, keep) for form in trace.arguments.signatures]
     for event, signature in trace.tables["shapes"].iter_rows():
@@ -209,6 +230,10 @@ def _arguments(trace: Trace, private: Pseudonyms, keep: frozenset[str]) -> dict[
         sizes = {"grid": grid, "block": block}
         found.setdefault(event, {}).update({key: size for key, size in sizes.items() if size})
     return found
+
+
+def _word(private: Pseudonyms, told: Callable[[str], str | None], value: object) -> str | None:
+    return private.word(str(value), told)
 
 
 def _parsed(text: str) -> Any:
@@ -220,19 +245,18 @@ def _parsed(text: str) -> Any:
 
 
 def _recorded(form: Signature, private: Pseudonyms, keep: frozenset[str]) -> Record:
-    """The recorded arguments of an op call; concrete values only where inputs are kept."""
+    """The recorded arguments of an op call; of the values, numbers unless inputs are kept."""
     more = {
         "Input Strides": [size or [] for size in form.strides],
-        "Input type": [name if _TYPE.fullmatch(name) else "" for name in form.types],
-        "Concrete Inputs": _cleaned(form.concrete, private) if "inputs" in keep else [],
+        "Input type": [private.word(name, vocabulary.argument_type) or "" for name in form.types],
+        "Concrete Inputs": (
+            cleaned(form.concrete, private.clean)
+            if "inputs" in keep
+            else [
+                private.word(value, vocabulary.plain_value, "value") or ""
+                for value in form.concrete
+            ]
+        ),
     }
     given = {key: value for key, value in more.items() if value}
     return {"Input Dims": [size or [] for size in form.dims]} | given
-
-
-def _cleaned(value: Any, private: Pseudonyms) -> Any:
-    if isinstance(value, dict):
-        return {private.clean(str(key)): _cleaned(item, private) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_cleaned(item, private) for item in value]
-    return private.clean(value) if isinstance(value, str) else value

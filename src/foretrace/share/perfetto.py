@@ -7,7 +7,7 @@ track never overlap: Perfetto would drop what does not nest.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +47,9 @@ class _Unchanged(Pseudonyms):
     """Replaces nothing: for a copy that stays with its owner."""
 
     def clean(self, text: str) -> str:
+        return text
+
+    def word(self, text: str, told: Callable[[str], str | None], kind: str = "word") -> str | None:
         return text
 
 

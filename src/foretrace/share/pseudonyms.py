@@ -1,9 +1,9 @@
 """Text that leaves the machine: what a name may keep, and what is replaced by a pseudonym.
 
 People and programs choose the names in a trace: mostly `aten::mm`, sometimes `/home/alice/run.py`.
-Paths, addresses, host and user names, and what looks like a key are replaced by a pseudonym. It is
-the same wherever the same text was, and nobody can turn it back: the secret that makes it is lost
-when the run ends.
+Paths, addresses, host and user names, keys and random tokens are replaced by a pseudonym. It is the
+same wherever the same text was, and nobody can turn it back: the secret that makes it is lost when
+the run ends.
 """
 
 from __future__ import annotations
@@ -11,52 +11,53 @@ from __future__ import annotations
 import hashlib
 import re
 import secrets
+import string
+from collections import Counter
 from collections.abc import Callable, Iterable
 
-_PATH = re.compile(
-    # /a/b, ~/a, C:\a, \\host\share
-    r"(?<!\w)(?:[A-Za-z]:)?(?:\\\\|[\\/~])[\w.@~+-]+(?:[\\/]+[^\s\"'<>|:,;()\[\]{}]+)*"
-    r"|(?<![\w/])[\w.@~+-]+(?:[\\/][\w.@~+ -]+)*[\\/][\w.@~+-]*\.[A-Za-z]\w{0,7}\b"  # a/b.py
-    r"|\b[\w.-]+\.(?:py|pyc|ipynb|so|json|yaml|toml|sh|cpp|cu|h|pt|safetensors)\b"
-)
-_ADDRESS = re.compile(
-    r"\b[a-z][a-z0-9+.-]*://\S+|[\w.+-]+@[\w-]+(?:\.[\w-]+)+"
-    r"|\b(?:\d{1,3}\.){3}\d{1,3}\b|\b(?:[0-9a-f]{1,4}:){4,7}[0-9a-f]{1,4}\b"
-    r"|\b[\w-]+(?:\.[\w-]+)*\.(?:com|org|net|io|ai|dev|edu|gov|local|internal|lan|corp|cloud)\b",
-    re.IGNORECASE,
-)
-# Known prefixes of credentials, and text that is named as one.
-_KEY = re.compile(
-    r"\b(?:hf_|sk-|sk_|ghp_|gho_|github_pat_|glpat-|xox[abp]-|AKIA|ASIA|AIza|eyJ|wandb_|pypi-|npm_)"
-    r"[\w.-]{6,}"
-    r"|\b(?:password|passwd|secret|token|api[_-]?key|bearer)\b\s*[=: ]\s*\S+",
-    re.IGNORECASE,
-)
-# Letters of both cases with digits in several places. Names of C++ have long words too
-# (MainloopSm90TmaGmmaWarpSpecialized), with digits in one or two places.
-_MIXED = re.compile(r"\b(?=[A-Za-z0-9]*[A-Z])(?=[A-Za-z0-9]*[a-z])(?:[A-Za-z]*\d+){3,}[A-Za-z]*\b")
-_LONG = 20
+from foretrace.private import hide_addresses, hide_keys, hide_paths, hide_random
+from foretrace.private.chance import words
+
+_FOLDER = r"home|users|scratch|work|data|fsx|mnt|nfs|private"
 _OWNER = re.compile(
-    r"[\\/](?:home|users|scratch|work|data|fsx|mnt|nfs|private)[\\/]+([\w.-]+)", re.IGNORECASE
+    rf"(?i)[\\/](?:{_FOLDER})[\\/]{{1,2}}([\w.@-]{{1,64}}(?:(?: [\w.@-]{{1,64}}){{1,3}}(?=[\\/]))?)"
 )
-_COMMON = {"python", "python3", "root", "main", "data", "home", "users", "user", "tmp", "work"}
-_COMMON |= {"shared", "local"}
+_COMMON = words("""
+    admin data home local localhost main private python python3 root runner shared tmp ubuntu user
+    users work
+    """)
 _SHORTEST = 3  # a shorter name would be found inside everything
+_DISTINCT = 5  # a name as long as this is replaced even where other letters follow it
+_WORD = re.compile(r"(?<![^\W_])(?=[^\W_])|(?<=[a-z0-9])(?=[A-Z])")  # where a word begins
+# The longest kernel name that was recorded has 5,123 letters.
+_LONGEST = 1 << 14
+_TOKEN = string.ascii_letters + string.digits + "_.+/=-"
 
 
 class Pseudonyms:
-    """Replaces private text, and the `names` of hosts or people wherever they are."""
+    """Replaces private text, and the `names` of hosts or people wherever a word begins with one.
+
+    `common` are words that do not tell who ran it (`max`, where the trace has `aten::max`).
+    `left_out` counts what the copy does not hold, by kind.
+    """
 
     def __init__(
-        self, names: Iterable[str] = (), *, paths: bool = False, hosts: bool = False
+        self,
+        names: Iterable[str] = (),
+        *,
+        common: frozenset[str] = frozenset(),
+        paths: bool = False,
+        hosts: bool = False,
+        salt: bytes | None = None,
     ) -> None:
-        self._salt = secrets.token_bytes(16)
+        self.left_out = Counter[str]()
         self.keep_paths, self.keep_hosts = paths, hosts
-        telling = {name for name in names if len(name) >= _SHORTEST and name.lower() not in _COMMON}
-        longest_first = sorted(telling, key=lambda name: (-len(name), name))
-        pattern = "|".join(re.escape(name) for name in longest_first)
-        self._names = re.compile(pattern, re.IGNORECASE) if telling and not hosts else None
+        self._salt = salt or secrets.token_bytes(16)
+        lowered = {name.lower() for name in names if _SHORTEST <= len(name) <= 255}
+        self._names = frozenset() if hosts else frozenset(lowered - _COMMON - common)
+        self._lengths = sorted({len(name) for name in self._names}, reverse=True)
         self._known: dict[str, str] = {}
+        self._replaced: dict[str, set[str]] = {}
 
     def clean(self, text: str) -> str:
         """The text with everything private replaced."""
@@ -64,33 +65,75 @@ class Pseudonyms:
             self._known[text] = self._clean(text)
         return self._known[text]
 
+    def word(self, text: str, told: Callable[[str], str | None], kind: str = "word") -> str | None:
+        """The text if its vocabulary has it."""
+        shown = told(text)
+        if shown != text:
+            self._replaced.setdefault(kind, set()).add(text)
+        return shown
+
+    @property
+    def removed(self) -> dict[str, int]:
+        """How many texts of each kind were replaced or left out."""
+        replaced = {kind: len(texts) for kind, texts in self._replaced.items()}
+        return dict(self.left_out + Counter(replaced))
+
     def _clean(self, text: str) -> str:
-        key = self._replacing("key")
-        text = _KEY.sub(key, text)
-        text = _MIXED.sub(lambda match: key(match) if len(match[0]) >= _LONG else match[0], text)
-        text = text if self.keep_hosts else _ADDRESS.sub(self._replacing("address"), text)
-        text = text if self.keep_paths else _PATH.sub(self._replacing("path"), text)
-        return self._names.sub(self._replacing("name"), text) if self._names else text
+        text = text.encode("utf-8", "replace").decode("utf-8")
+        if len(text) > _LONGEST:
+            shown = text[:_LONGEST].rstrip(_TOKEN)  # no half of a key
+            text = f"{shown} {self._pseudonym('text', text)}"
+        text = hide_keys(text, self._replacing("key"))
+        text = text if self.keep_hosts else hide_addresses(text, self._replacing("address"))
+        text = text if self.keep_paths else hide_paths(text, self._replacing("path"))
+        return self._without_names(hide_random(text, self._replacing("key")))
 
-    def _replacing(self, kind: str) -> Callable[[re.Match[str]], str]:
+    def _without_names(self, text: str) -> str:
+        """One look at each beginning of a word, however many names there are."""
+        parts, done = list[str](), 0
+        for match in _WORD.finditer(text) if self._names else ():
+            end = self._name_end(text, match.start())
+            if end and match.start() >= done:
+                parts += [
+                    text[done : match.start()],
+                    self._pseudonym("name", text[match.start() : end]),
+                ]
+                done = end
+        return "".join((*parts, text[done:]))
+
+    def _name_end(self, text: str, start: int) -> int:
+        for length in self._lengths:
+            end = start + length
+            whole = length >= _DISTINCT or not text[end : end + 1].islower()
+            if whole and text[start:end].lower() in self._names:
+                return end
+        return 0
+
+    def _replacing(self, kind: str) -> Callable[[str], str]:
+        return lambda text: self._pseudonym(kind, text)
+
+    def _pseudonym(self, kind: str, text: str) -> str:
         """Eight letters stand for a text in this run and mean nothing after it."""
-
-        def pseudonym(match: re.Match[str]) -> str:
-            text = match[0].encode("utf-8", "replace")
-            return f"{kind}_{hashlib.blake2b(text, key=self._salt, digest_size=4).hexdigest()}"
-
-        return pseudonym
+        self._replaced.setdefault(kind, set()).add(text)
+        data = text.lower().encode() if kind == "name" else text.encode()
+        return f"{kind}_{hashlib.blake2b(data, key=self._salt, digest_size=4).hexdigest()}"
 
 
 def owners(texts: Iterable[str]) -> set[str]:
-    """User names that paths contain."""
-    return {found for text in texts for found in _OWNER.findall(text)}
+    """User names that paths contain, and their words."""
+    found = {name for text in texts for name in _OWNER.findall(text)}
+    return {word for name in found for word in (name, *name.split())}
 
 
 def texts_in(value: object) -> list[str]:
     """Every text inside a JSON value, keys included."""
-    if isinstance(value, str):
-        return [value]
-    if isinstance(value, dict):
-        return [text for key, each in value.items() for text in (str(key), *texts_in(each))]
-    return [text for each in value for text in texts_in(each)] if isinstance(value, list) else []
+    found, waiting = list[str](), [value]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, str):
+            found.append(each)
+        elif isinstance(each, dict):
+            waiting += [*each, *each.values()]
+        elif isinstance(each, list):
+            waiting += each
+    return found

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import secrets
 from collections.abc import Callable
 from functools import partial
 from html import escape
@@ -21,6 +22,7 @@ from foretrace.model.trace import Trace
 from foretrace.render.html import write_report
 from foretrace.schema.documents.share import SharedTrace
 from foretrace.share.handoff import PERFETTO
+from foretrace.share.pseudonyms import Pseudonyms
 from foretrace.share.redact import KEEP, REMAINS, pseudonyms_for, redact, shared_name
 from foretrace.share.stores import Store
 from foretrace.sources.folder import searched
@@ -62,7 +64,7 @@ def share(
     if not paths:
         hint = "give a folder with *.json or *.json.gz traces"
         raise TraceError("E_NO_EVENTS", path, "contains no trace", hint=hint)
-    shared, there = list[SharedTrace](), store.names()
+    shared, there, salt = list[SharedTrace](), store.names(), secrets.token_bytes(16)
     with files.scratch() as folder:
         for done, each in enumerate(paths):
             progress(done, len(paths), each)
@@ -71,7 +73,8 @@ def share(
                 progress(done, len(paths), f"{name}: {bytes_text(count)} of {bytes_text(size)}")
 
             trace = opening.open(each, cache=cache, limits=bounds)
-            shared.append(_one(trace, each, store, there, keep, folder, sent))
+            private = pseudonyms_for(trace, keep, salt)
+            shared.append(_one(trace, each, store, there, keep, private, folder, sent))
             there |= {shared[-1].trace, shared[-1].report}
         progress(len(paths), len(paths), "")
         index = folder / INDEX
@@ -86,21 +89,23 @@ def _one(
     store: Store,
     there: set[str],
     keep: frozenset[str],
+    private: Pseudonyms,
     folder: Path,
     sent: Callable[[str, int, int], None],
 ) -> SharedTrace:
-    private, mark = pseudonyms_for(trace, keep), "-".join(["", _mark(path, keep), *sorted(keep)])
+    mark = "-".join(["", _mark(path, keep), *sorted(keep)])
     stem = f"{shared_name(path, private)}{mark}"
     name, page = f"{stem}.json.gz", f"{stem}.html"
     was_there = {name, page} <= there
     if not was_there:
-        copy = redact(trace, folder, keep, mark)
+        copy = redact(trace, folder, keep, mark, private)
         store.put(copy, name, partial(sent, name))
         report = write_report(folder / page, [opening.open(copy, cache=False)])
         store.put(report, page, partial(sent, page))
     regions = tuple(dict.fromkeys(private.clean(span.name) for span in trace.spans.regions))
     perfetto, lost = _perfetto(store, name), trace.ledger.lost_data
-    return SharedTrace(path, name, page, perfetto, regions, was_there, lost)
+    removed = {} if was_there else private.removed
+    return SharedTrace(path, name, page, perfetto, regions, was_there, lost, removed)
 
 
 def _perfetto(store: Store, name: str) -> str | None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import platform
 import re
+from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 
 from foretrace.errors import UsageError
@@ -18,20 +22,37 @@ KEEP = {
     "hosts": "names of hosts, users, processes and threads",
 }
 REMAINS = (
-    "names of ops, kernels, regions and steps, with paths, addresses, host and user names and "
-    "keys replaced",
+    "names of ops, kernels, regions and steps, with paths, addresses, host and user names, keys "
+    "and random tokens replaced",
     "times and durations; process, thread and stream numbers; correlation ids",
     "sizes, strides and types of operands; launch grids, registers and shared memory; bytes "
     "copied and allocated",
     "the model of the GPU, CUDA versions, rank and world size",
 )
 # `{host}_{pid}.{time}.pt.trace.json`: how torch's own handler names its files.
-_HANDLER = re.compile(r"(?P<host>.+)_(?P<pid>\d+)\.\d{10,}")
+_HANDLER = re.compile(r"(?P<host>.{1,255})_(?P<pid>\d{1,15})\.\d{10,}")
 _SUFFIX = re.compile(
     r"(?:\.pt)?(?:\.trace)?\.json(?:\.(?:gz|zst|zstd))?$|\.(?:gz|zst|zstd|trace|tmp)$",
     re.IGNORECASE,
 )
-_IDENTITY = re.compile(r"host|user|owner|job|node|machine", re.IGNORECASE)
+_IDENTITY = re.compile(r"host|user|owner|job|node|machine|login|author|mail", re.IGNORECASE)
+# What the summary calls the kinds of removed text.
+REMOVED = {
+    "key": "keys and random tokens",
+    "path": "paths",
+    "address": "addresses",
+    "name": "names of hosts and people",
+    "text": "ends of names longer than 16,384 letters",
+    "word": "words outside the vocabulary of their field",
+    "header": "header entries",
+    "thread": "names of processes and threads",
+    "frame": "Python frames",
+    "stack": "call stacks",
+    "value": "recorded argument values",
+}
+UNKNOWN = (
+    "a name that is an ordinary word (a person, a project, a customer) is unknown to these rules"
+)
 
 
 def parse_keep(text: str) -> frozenset[str]:
@@ -43,29 +64,61 @@ def parse_keep(text: str) -> frozenset[str]:
     return wanted
 
 
-def redact(trace: Trace, folder: Path, keep: frozenset[str] = frozenset(), mark: str = "") -> Path:
+def removed_text(each: Iterable[dict[str, int]]) -> list[str]:
+    """The summary of what was removed from several traces: one line per kind."""
+    total = sum(map(Counter[str], each), Counter[str]())
+    return [f"{total[kind]:,} {meaning}" for kind, meaning in REMOVED.items() if total[kind]]
+
+
+def redact(
+    trace: Trace,
+    folder: Path,
+    keep: frozenset[str] = frozenset(),
+    mark: str = "",
+    private: Pseudonyms | None = None,
+) -> Path:
     """Write the copy into `folder`, under a name without private text that ends in `mark`."""
-    private = pseudonyms_for(trace, keep)
+    private = private or pseudonyms_for(trace, keep)
     target = folder / f"{shared_name(trace.path, private)}{mark}.json.gz"
     chrome.write(trace, target, private, keep)
     return target
 
 
-def pseudonyms_for(trace: Trace, keep: frozenset[str]) -> Pseudonyms:
-    """Pseudonyms for the hosts and people that this trace names anywhere."""
-    header = trace.tables.header
-    texts = [*texts_in(header), trace.path, *trace.host.names]
+def pseudonyms_for(trace: Trace, keep: frozenset[str], salt: bytes | None = None) -> Pseudonyms:
+    """Pseudonyms for the hosts and people that this trace names anywhere, and for who shares it.
+
+    With the same `salt` the same text has the same pseudonym in every trace.
+    """
+    texts = [*texts_in(trace.tables.header), trace.path, *trace.host.names]
     for table in ("tracks", "stacks", "triton"):
         for column in trace.tables[table].iter_columns():
             if column.dtype == str:
                 texts += column.drop_nulls().unique().to_list()
-    named = [
-        value for key, value in header.items() if _IDENTITY.search(key) and isinstance(value, str)
-    ]
+    names = {*owners(texts), *_identities(trace), *_here()}
+    # the first word of a full host name is what people call the machine
+    names |= {name.partition(".")[0] for name in names}
+    return Pseudonyms(
+        names, common=_op_words(trace), paths="paths" in keep, hosts="hosts" in keep, salt=salt
+    )
+
+
+def _identities(trace: Trace) -> set[str]:
+    """What the header and the file's name say about who ran it where."""
+    header = trace.tables.header
+    named = [texts_in(value) for key, value in header.items() if _IDENTITY.search(key)]
     match = _HANDLER.match(Path(trace.path).name)
-    hosts = [match["host"]] if match else []
-    names = {*owners(texts), *named, *hosts}
-    return Pseudonyms(names, paths="paths" in keep, hosts="hosts" in keep)
+    return {text for texts in named for text in texts} | ({match["host"]} if match else set())
+
+
+def _here() -> set[str]:
+    """This machine and its user: most traces are shared from where they were recorded."""
+    user = os.environ.get("USER") or os.environ.get("LOGNAME") or ""
+    return {platform.node(), user, os.path.basename(os.path.expanduser("~"))}
+
+
+def _op_words(trace: Trace) -> frozenset[str]:
+    ops = (name for name in trace.host.names if name.startswith("aten::"))
+    return frozenset(word for name in ops for word in re.split(r"[^a-z0-9]+", name.lower()))
 
 
 def shared_name(path: str, private: Pseudonyms) -> str:

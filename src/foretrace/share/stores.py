@@ -104,7 +104,9 @@ class Folder(Store):
         return str(self.path / name)
 
     def _names(self) -> set[str]:
-        return {entry.name for entry in self.path.iterdir() if entry.is_file()}
+        # a link may lead out of the folder: what it leads to is not what was shared
+        entries = [entry for entry in self.path.iterdir() if not entry.is_symlink()]
+        return {entry.name for entry in entries if entry.is_file()}
 
     def _put(self, path: Path, name: str, sent: Sent) -> None:
         with files.replacing(self.path / name) as draft:

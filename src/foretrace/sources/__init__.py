@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING
 from foretrace import progress
 from foretrace.schema.ledger import LedgerBuilder
 from foretrace.schema.tables import Tables
+from foretrace.sources import budget
 from foretrace.sources.limits import Limits
 from foretrace.units import bytes_text
 
 if TYPE_CHECKING:
     from foretrace.sources.bytestream import ByteStream
+    from foretrace.sources.kineto.buffer import Buffer
     from foretrace.sources.kineto.columns import Columns
     from foretrace.sources.kineto.document import Document
-    from foretrace.sources.kineto.events import Buffer
 
 __all__ = ["Limits", "read"]
 
@@ -27,17 +28,28 @@ def read(
 
     `meanwhile` is called while other processes decode a large file: a time to import what is next.
     """
+    bounds = limits or Limits()
+    with budget.ceiling(path, bounds):
+        document, ledger = _document(path, bounds, meanwhile)
+        budget.check()
+        progress.report("building the tables")
+        # brings NumPy and Polars, which must not be loaded before workers are forked
+        from foretrace.sources.kineto.assemble import assemble
+
+        tables = assemble(document, ledger)
+        budget.check()
+    return tables
+
+
+def _document(
+    path: str, limits: Limits, meanwhile: Callable[[], object]
+) -> tuple[Document, LedgerBuilder]:
     from foretrace.sources.kineto.parallel import ReadAlone
 
     try:
-        document, ledger = _read(path, limits or Limits(), meanwhile)
+        return _read(path, limits, meanwhile)
     except ReadAlone:
-        document, ledger = _read(path, limits or Limits())
-    progress.report("building the tables")
-    # brings NumPy and Polars, which must not be loaded before workers are forked
-    from foretrace.sources.kineto.assemble import assemble
-
-    return assemble(document, ledger)
+        return _read(path, limits)
 
 
 def _read(
@@ -52,8 +64,8 @@ def _read(
         of = f" of {bytes_text(size)}" if size else ""  # standard input has none
         progress.report(f"reading {bytes_text(done)}{of}: {path}")
 
-    def apart(stream: ByteStream, buffer: Buffer, origin_us: int) -> list[Columns]:
-        return read_apart(stream, buffer, limits, ledger, origin_us, meanwhile) if meanwhile else []
+    def apart(stream: ByteStream, buffer: Buffer) -> list[Columns]:
+        return read_apart(stream, buffer, limits, ledger, meanwhile) if meanwhile else []
 
     ledger = LedgerBuilder()
     stream = open_stream(path, limits, ledger, watch)

@@ -16,11 +16,13 @@ from itertools import islice
 from msgspec import Struct
 
 from foretrace import progress
-from foretrace.errors import TraceError, UsageError
+from foretrace.errors import TraceError, UsageError, printable
 from foretrace.schema.ledger import LedgerBuilder
-from foretrace.sources.bytestream import ZIP, open_stream, open_zip
+from foretrace.sources.budget import ceiling
+from foretrace.sources.bytestream import open_stream
 from foretrace.sources.limits import Limits
 from foretrace.sources.sniff import empty, refuse_no_events, refuse_non_json
+from foretrace.sources.zipped import ZIP, open_zip
 
 _NAMED_LIKE_A_TRACE = r"(?i)\.(?:json|trace|tmp)(?:\.(?:gz|zst|zstd|tmp))?$|\.(?:gz|zst|zstd|zip)$"
 _RECORD = ".run.json"  # what `foretrace run` writes beside a trace
@@ -49,7 +51,7 @@ def resolve(path: str, limits: Limits) -> str:
     if not traces:
         raise nothing_in(path, [str(problem) for _, problem in found.files])
     if len(traces) > 1:
-        listed = "\n  ".join(traces[:64])
+        listed = "\n  ".join(map(printable, traces[:64]))
         overview = f"`foretrace look {shlex.quote(path)}` gives an overview"
         raise UsageError(
             f"{path} contains {len(traces)} traces ({overview}); choose one:\n  {listed}"
@@ -142,12 +144,17 @@ def refusal(path: str, limits: Limits) -> TraceError | None:
     """Why a file cannot be a trace, told by its first bytes; None when it looks like one."""
     progress.report(f"finding traces: {path}")
     try:
-        held = _first_bytes(path, limits)
-        if re.search(_TRACE, held):
-            return None
-        refuse_non_json(path, held, limits.depth)
+        with ceiling(path, limits):
+            return _refusal(path, limits)
     except TraceError as problem:
         return problem
+
+
+def _refusal(path: str, limits: Limits) -> TraceError | None:
+    held = _first_bytes(path, limits)
+    if re.search(_TRACE, held):
+        return None
+    refuse_non_json(path, held, limits.depth)
     if not held.strip():
         return empty(path)
     whole = len(held) >= _PEEK or held.rstrip().endswith((b"}", b"]"))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from foretrace.errors import UsageError
 
@@ -27,6 +28,8 @@ class Limits(Struct, frozen=True):
     args: int = 10_000
     event: int = 64 << 20
     members: int = 64  # of a zip
+    seconds: int = 0  # 0: in proportion to the file, as `sources.budget` has it
+    memory: int = 0  # that may be added to the process; 0 as above
 
 
 RATIO_FREE_BYTES = 64 << 20  # small files may compress as well as they like
@@ -35,6 +38,11 @@ RATIO_FREE_BYTES = 64 << 20  # small files may compress as well as they like
 def raised_by(name: str) -> str:
     """The hint for whoever trusts a file that a limit stopped."""
     return f"raise it with --limit {name}=NUMBER"
+
+
+def keeps_everything(limits: Limits) -> bool:
+    """Whether a file that is read under these limits gives what the defaults give."""
+    return replace(limits, seconds=0, memory=0) == Limits()
 
 
 def parse_limits(settings: tuple[str, ...]) -> Limits:

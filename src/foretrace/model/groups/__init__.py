@@ -83,6 +83,7 @@ class _Naming:
         self.trace = trace
         distinct = Distinct(trace)
         self.names: list[str] = [OTHER]
+        self.numbers = {OTHER: 0}
         self.by: list[WorkGroup | None] = [None]
         kinds = np.array([self._named(work) for work in distinct.kinds], np.int64)
         self.group: Ints = kinds[distinct.kind]
@@ -109,10 +110,11 @@ class _Naming:
         return 0
 
     def _number(self, name: str, group: WorkGroup) -> int:
-        if name not in self.names:
+        number = self.numbers.setdefault(name, len(self.names))
+        if number == len(self.names):
             self.names.append(name)
             self.by.append(group)
-        return self.names.index(name)
+        return number
 
     def _flags(self, attribute: str, unknown: bool) -> Bools:
         return np.array([getattr(group, attribute, unknown) for group in self.by], bool)

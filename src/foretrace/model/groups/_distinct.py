@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from foretrace import families
-from foretrace.model import paths
-from foretrace.model.gpu import numbered
 from foretrace.model.groups._group import GpuWork
-from foretrace.model.intervals import Bools, Ints
+from foretrace.model.intervals import Ints, numbered
 from foretrace.model.modules import class_of
 
 if TYPE_CHECKING:
@@ -25,8 +23,9 @@ class Distinct:
 
     def __init__(self, trace: Trace) -> None:
         self.trace, gpu, host = trace, trace.gpu, trace.host
-        self.above: Bools = (host.is_op | host.is_region) & host.lasting
-        self.event: Ints = host.nearest(gpu.launch, self.above)
+        above = (host.is_op | host.is_region) & host.lasting
+        self.paths = host.paths(above)
+        self.event: Ints = host.nearest(gpu.launch, above)
         lost = (self.event < 0) & (gpu.op >= 0)  # linked to an op, not to a launch
         self.event[lost] = gpu.op[lost]
         sized = host.named(SIZED.__contains__)[np.maximum(gpu.op, 0)] & (gpu.op >= 0)
@@ -34,7 +33,7 @@ class Distinct:
         classes, module = self._classes()
         columns = (
             host.name[gpu.id],
-            paths.numbers(host, self.event, self.above),
+            self.paths.numbers(self.event),
             self.signature,
             module,
         )
@@ -53,7 +52,7 @@ class Distinct:
     def _work(self, row: int, module: str) -> GpuWork:
         trace, host = self.trace, self.trace.host
         event, number = int(self.event[row]), int(self.signature[row])
-        path = host.path(event, self.above)
+        path = self.paths.names(event, host.names)
         op = int(trace.gpu.op[row])
         name = host.names[host.name[trace.gpu.id[row]]]
         call = None

@@ -131,7 +131,8 @@ class Timeline:
 
     def extent(self, trace: Trace, span: Span) -> StepExtent:
         """A step: its host range, and how far its GPU work reaches."""
-        work, origin = span.work[trace.gpu.usable[span.work]], self.origin_ns
+        shown = trace.gpu.usable[span.work] & trace.gpu.aligned
+        work, origin = span.work[shown], self.origin_ns
         last = max(span.end_ns, int(trace.gpu.end[work].max(initial=span.end_ns)))
         return StepExtent(span.name, span.start_ns - origin, span.end_ns - origin, last - origin)
 

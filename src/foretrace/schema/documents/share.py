@@ -9,7 +9,8 @@ class SharedTrace(Struct, frozen=True):
     """One trace that was shared. `was_there` when an earlier run had put it there already.
 
     `perfetto` is the address that opens it in Perfetto, where a browser can fetch it; `lost_data`
-    when its ledger says so.
+    when its ledger says so. `removed` counts what was replaced or left out, by kind; it is empty where
+    the copy was there.
     """
 
     source: str
@@ -19,16 +20,21 @@ class SharedTrace(Struct, frozen=True):
     regions: tuple[str, ...]
     was_there: bool
     lost_data: bool
+    removed: dict[str, int] = {}
 
 
 class ShareDocument(Struct, frozen=True):
-    """Where the traces are now, and what of them remains in the copies."""
+    """Where the traces are now, and what of them remains in the copies.
+
+    `unknown` says what private text the rules cannot recognise.
+    """
 
     schema: int
     to: str
     index: str
     shared: list[SharedTrace]
     remains: list[str]
+    unknown: str = ""
 
 
 DOCUMENT = ShareDocument

@@ -28,7 +28,7 @@ def assemble(document: Document, ledger: LedgerBuilder) -> Tables:
     """Everything the model needs, from what was read."""
     parts = [part for part in document.columns if len(part)] or [Columns()]
     joined = Joined(parts)
-    clock = clock_of(document.header, joined.ts[joined.ranged], document.origin_us, ledger)
+    clock = clock_of(document.header, joined, ledger)
     times = EventTimes(joined, clock, ledger)
     joined.forget_times()
     order = time_order(joined, times)
@@ -38,7 +38,7 @@ def assemble(document: Document, ledger: LedgerBuilder) -> Tables:
     frames = {
         "events": _events(joined, times, order),
         "names": pl.DataFrame({"name": joined.names}, schema={"name": pl.String}),
-        "tracks": joined.track_frame(parts, position),
+        "tracks": joined.track_frame(),
     }
     frames |= _sides(parts, joined, position)
     return Tables(

@@ -1,220 +1,273 @@
 """Reads a damaged stretch of events record by record: keeps what is complete, repairs what it can.
 
-A record's end is looked for in two ways. The first is the writer's own habit: `},` and then `{`
-with a key that begins an event; broken quoting inside a record cannot hide that. The second, when
-the first does not parse, is counting brackets.
+What it answers depends on the bytes of the document alone, never on how they were cut into chunks:
+where the answer lies behind the bytes at hand, it asks for more. Every record is counted as kept,
+repaired or skipped; bytes that belong to no record are noted as unread.
 """
 
 from __future__ import annotations
 
 import re
-
-import msgspec
+from enum import Enum
 
 from foretrace.schema.ledger import LedgerBuilder
-from foretrace.sources.kineto.coerce import coerce
-from foretrace.sources.kineto.records import Event, decode_any, decode_any_exact
-from foretrace.sources.limits import Limits
+from foretrace.sources.kineto.boundaries import (
+    BOUNDARY,
+    CLOSED,
+    FIRST_RECORD,
+    LIST,
+    LIST_CLOSED,
+    OBJECT,
+    OTHER_HEADER,
+    Bounds,
+    Undecided,
+)
+from foretrace.sources.kineto.buffer import CHUNK, Buffer
+from foretrace.sources.kineto.records import Event
+from foretrace.sources.kineto.single import SingleRecord
+from foretrace.sources.kineto.sound import SUSPICIOUS
+from foretrace.sources.limits import Limits, raised_by
 
-_FIRST_KEYS = rb'"(?:ph|cat|name|pid|tid|ts|dur|args|id|bp|s)"\s*:'
-# possessive: a megabyte of blanks is read once
-BOUNDARY = re.compile(rb"\}\s*+(?:,\s*+)?(?=\{\s*+" + _FIRST_KEYS + rb")")
-ARRAY_END = re.compile(rb'\]\s*(?:,\s*"|\}|$)')
-_LAST_END = re.compile(rb'\}\s*(?=\]\s*(?:,\s*"|\}\s*$|$))')
-# possessive: a long string must not fill the stack
-_TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[{}\[\]]', re.DOTALL)
-_SEPARATORS = re.compile(rb"[\s,]*")
-_JUNK = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[^,\]{}"]+|[^\s]', re.DOTALL)
-_LONG_NUMBER = re.compile(rb"[:,\[\s]-?\d{19,}\s*[,}\]]")  # may not fit 64 bits
-_ESCAPES = re.compile(rb'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})|(\\)')  # group 1: escapes nothing
-_OTHER_HEADER = re.compile(rb'"(?:schemaVersion|traceEvents|deviceProperties)"\s*:')
+HOLE = b"\0\0\0\0"  # a block that was never written; one NUL may stand in a name
+_COMMENT = 4 << 10  # longer ones are no comments
+_LOOK = 64 << 10  # blanks behind a closing bracket
+_LONG_LIST = 1 << 20  # a longer one among the events is no value
+_IN_LIST = re.compile(rb'\s*+(?:\]|,\s*+(?!"[^"]{0,120}+"\s*+:))')
+_CLOSING = re.compile(rb'\]\s*+(?:,\s*+(?:"|\Z)|\}|\Z)')
+_SEPARATORS = re.compile(rb"[\s,]*+")
+_SCALAR = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[^\s,\]\[{}"\0]++', re.DOTALL)
+_TRIES = 4  # a stop is tried as the end of this many records that end before it
+
+
+class After(Enum):
+    """What the next record comes after."""
+
+    START, RECORD, DAMAGE = range(3)
 
 
 class CarefulReader:
-    """Reads `data` into `events`; `full` says that there was one event more than wanted.
+    """Reads `buffer` from `at` into `events`; `full`: there was one event more than wanted.
 
-    `data` starts at byte `offset` of the document; `last` says that no more bytes will come.
+    The bytes of a `piece` end where a record ends and another one follows.
     """
 
     def __init__(
-        self,
-        data: bytes,
-        offset: int,
-        limits: Limits,
-        ledger: LedgerBuilder,
-        *,
-        last: bool,
-        exact: bool,
+        self, buffer: Buffer, limits: Limits, ledger: LedgerBuilder, *, piece: bool
     ) -> None:
-        self.data, self.offset, self.last, self.exact = data, offset, last, exact
-        self.limits, self.ledger = limits, ledger
-        self.decode = decode_any_exact if exact else decode_any
+        self.buffer, self.limits, self.ledger = buffer, limits, ledger
+        self.single, self.piece = SingleRecord(limits, ledger), piece
         self.events: list[Event] = []
-        self.full = False
+        self.at, self.after, self.full = 0, After.START, False
+        self.tried = (-1, 0)
+        self._look()
 
-    def run(self, first: bool, most: int) -> int | None:
-        """Read at most `most` events; returns where their list ends. `first`: none came before."""
-        at = 0
-        while not self.full:
-            at, stray = self._separators(at, first)
-            first = False
-            if at >= len(self.data):
-                break
-            if self.data[at] == 0x5D:  # ]
-                if ARRAY_END.match(self.data, at):
-                    self.ledger.note("trailing_comma", stray)
-                    return at
-                self.ledger.note("trailing_comma", text="a stray ] between events was ignored")
-                at += 1
-            elif len(self.events) >= most:
+    def run(self, at: int, stop: int, most: int) -> bool:
+        """Read at most `most` events up to `stop` or a little further; True at the list's `]`."""
+        self.at, self.events = at, []
+        stop += self.buffer.offset
+        self._look()
+        while self.buffer.offset + self.at < stop:
+            commas = self._separators()
+            if self.at == len(self.data):
+                return False
+            if self.data[self.at] == LIST_CLOSED:
+                if self._closed(commas):
+                    return True
+                continue
+            if len(self.events) >= most:
                 self.full = True
-            elif self.data[at] == 0x7B:  # {
-                at = self._record(at)
-            else:
-                at = self._junk(at)
-        return None
+                return False
+            self._note_separators(commas)
+            self._value(commas)
+        return False
 
-    def _separators(self, at: int, first: bool) -> tuple[int, int]:
-        """Where the next value starts, and the number of stray commas before a closing bracket."""
-        match = _SEPARATORS.match(self.data, at)
-        assert match is not None
-        commas = match[0].count(b",")
-        closing = self.data[match.end() : match.end() + 1] == b"]"
-        extra = commas if first or closing else commas - 1
-        if extra > 0 and not closing and match.end() < len(self.data):
+    def _look(self) -> None:
+        """Take note of the bytes that the buffer holds now."""
+        self.data = self.buffer.data
+        ended = self.buffer.ended
+        self.bounds = Bounds(
+            self.data, self.limits, last=ended and not self.piece, piece=ended and self.piece
+        )
+
+    def _separators(self) -> int:
+        """Step to the next value, over any number of blanks; the number of commas before it."""
+        commas = 0
+        while True:
+            match = _SEPARATORS.match(self.data, self.at)
+            assert match is not None
+            commas += match[0].count(b",")
+            self.ledger.note("control_char", match[0].count(b"\v") + match[0].count(b"\f"))
+            self.at = match.end()
+            if self.at == len(self.data) and not self.buffer.ended:
+                self.buffer.drop(self.at)
+                self.buffer.fill(CHUNK)
+                self.at = 0
+                self._look()
+            elif self.data[self.at : self.at + 1] != b"/" or not self._comment():
+                return commas
+
+    def _comment(self) -> bool:
+        """Step over a comment between events, if one is here."""
+        self._need(_COMMENT)
+        kind = self.data[self.at : self.at + 2]
+        closing = {b"//": b"\n", b"/*": b"*/"}.get(kind, b"")
+        end = self.data.find(closing, self.at + 2, self.at + _COMMENT) if closing else -1
+        if end < 0:
+            return False
+        size = end + len(closing) - self.at
+        self.ledger.note("comment", where=(self.buffer.offset + self.at, size))
+        self.at += size
+        return True
+
+    def _note_separators(self, commas: int) -> None:
+        extra = commas if self.after is After.START else commas - 1
+        if extra > 0:
             self.ledger.note("trailing_comma", extra)
-        return match.end(), max(extra, 0) if closing else 0
+        elif extra < 0 and self.after is After.RECORD and self.data[self.at] == OBJECT:
+            self.ledger.note("separator_missing")
+
+    def _closed(self, commas: int) -> bool:
+        """Whether the bracket here closes the list; one that does not is stepped over."""
+        self._need(_LOOK)
+        if _CLOSING.match(self.data[self.at : self.at + _LOOK]):
+            self.ledger.note("trailing_comma", commas)
+            return True
+        self.ledger.note("trailing_comma", text="a stray ] between events was ignored")
+        self.at += 1
+        return False
+
+    def _need(self, size: int) -> None:
+        if len(self.data) - self.at < size and not self.buffer.ended:
+            self.buffer.fill(self.at + size)
+            self._look()
+        if self.bounds.piece and len(self.data) - self.at < size:
+            raise Undecided
+
+    def _value(self, commas: int) -> None:
+        """Read one value: a record, or what stands where one should be."""
+        while True:
+            try:
+                at, first = self.at, self.data[self.at]
+                self.at = self._record(at) if first == OBJECT else self._junk(at, commas)
+                self.after = After.RECORD if self.data[self.at - 1] == CLOSED else After.DAMAGE
+                return
+            except Undecided:
+                if self.buffer.ended:
+                    raise
+            if len(self.data) - self.at > self.limits.event:
+                self._skip_huge()
+                return
+            self.buffer.fill(len(self.data) * 2 + CHUNK)
+            self._look()
 
     def _record(self, at: int) -> int:
-        boundary = BOUNDARY.search(self.data, at)
-        habit = boundary.start() + 1 if boundary else None
-        if habit is not None and self._take(at, habit):
-            return habit
-        counted = self._balanced(at)
-        if counted is not None and counted != habit and self._take(at, counted):
-            return counted
-        if habit is None and counted is not None and not self._broken_end(counted):
-            habit = counted
-        elif habit is None and (last := _LAST_END.search(self.data, at)):
-            habit = last.start() + 1
-        if habit is None:
-            return self._cut(at)
-        self._repaired(at, habit)
-        return habit
+        """Read the record at `at`; returns where it ends."""
+        stop = self.bounds.stop(at)
+        if stop is not None and stop - at < SUSPICIOUS and self._take(at, stop):
+            return stop
+        end = self.bounds.balanced(at)
+        well = end is not None and self.bounds.followed_well(end)
+        if end is not None and well and self._take(at, end):
+            return end
+        if end is not None and well:
+            damage = end if stop is None else min(stop, end)
+        else:
+            damage = self.bounds.end_of_damage(at)
+        hole = self.data.find(HOLE, at, damage)
+        if hole >= 0:
+            return self._skip(at, hole, "event_unparsable")
+        code = self._repair(at, damage) if end is None or well or self._untried(damage) else "?"
+        if not code:
+            return damage
+        if end is not None and not well and self._take(at, end, loosely=False):
+            return end
+        cut = damage == len(self.data) and not self.piece and code == "event_unparsable"
+        return self._skip(at, damage, "trace_truncated" if cut else code)
 
-    def _broken_end(self, counted: int) -> bool:
-        """Whether counting brackets ended where no record can end."""
-        match = _SEPARATORS.match(self.data, counted)
-        assert match is not None
-        return self.data[match.end() : match.end() + 1] not in (b"", b"]", b"{")
+    def _untried(self, stop: int) -> bool:
+        """Whether `stop` may be tried once more; many tries would read the same bytes again."""
+        stop += self.buffer.offset
+        self.tried = (stop, self.tried[1] + 1 if self.tried[0] == stop else 1)
+        return self.tried[1] <= _TRIES
 
-    def _take(self, start: int, end: int) -> bool:
+    def _take(self, start: int, end: int, *, loosely: bool = True) -> bool:
         """Keep `data[start:end]` if it is one sound record."""
-        piece = self.data[start:end]
-        if badly_escaped(piece) or self._exceeded(piece):
-            return False
+        event = self.single.sound(self.data[start:end], loosely=loosely)
+        if event is not None:
+            self.events.append(event)
+        return event is not None
+
+    def _repair(self, start: int, end: int) -> str:
+        """Keep `data[start:end]` if it can be repaired; otherwise the code that says why not."""
+        from foretrace.sources.kineto.repair import Unrepairable
+
         try:
-            found = self.decode(piece)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            return False
-        if not isinstance(found, dict):
-            return False
-        args = found.get("args")
-        many = isinstance(args, dict) and len(args) > self.limits.args
-        # the slow reader counts keys written twice, and drops what is nested too deeply
-        odd = piece.count(b'"dtype"') > 1 or _LONG_NUMBER.search(piece) or not found
-        if many or odd or not _shallow(found, self.limits.depth):
-            return False
-        self.ledger.seen += 1
-        self.events.append(coerce(found, self.ledger))
-        return True
-
-    def _exceeded(self, piece: bytes) -> str | None:
-        """The limit of size that a record exceeds."""
-        most = self.limits.string
-        if len(piece) > self.limits.event:
-            return "limit_event"
-        if len(piece) > most and any(len(match[0]) > most for match in _TOKEN.finditer(piece)):
-            return "limit_string"
-        return None
-
-    def _repaired(self, start: int, end: int) -> None:
-        from foretrace.sources.kineto.repair import Unrepairable, repair
-
-        piece = self.data[start:end]
-        self.ledger.seen += 1
-        try:
-            if exceeded := self._exceeded(piece):
-                raise Unrepairable(exceeded)
-            found, repaired = repair(piece, self.limits, self.ledger, self.exact)
-            if not isinstance(found, dict) or not found:
-                raise Unrepairable("ts_missing" if found == {} else "event_unparsable")
+            event = self.single.repaired(self.data[start:end], self.buffer.offset + start)
         except Unrepairable as error:
-            self._skip(start, end, error.code)
-            return
-        if repaired:
-            self.ledger.repaired += 1
-            self.ledger.note("repaired_string", where=(self.offset + start, len(piece)))
-        self.events.append(coerce(found, self.ledger))
+            return error.code
+        self.events.append(event)
+        return ""
 
-    def _skip(self, start: int, end: int, code: str) -> None:
-        self.ledger.skipped += 1
-        self.ledger.note(code, where=(self.offset + start, end - start))
-        if _OTHER_HEADER.search(self.data, start, end):
-            self.ledger.note("interleaved_writers")
-
-    def _junk(self, at: int) -> int:
-        """Something that is not an object where an event should be: one skipped record."""
-        end = self._balanced(at) if self.data[at] == 0x5B else None
-        if end is None:
-            match = _JUNK.match(self.data, at)
-            assert match is not None
-            end = match.end()
-            if self.data[at] not in b'"-0123456789tfn':
-                following = BOUNDARY.search(self.data, at)
-                end = max(end, following.end() if following else len(self.data))
+    def _skip(self, start: int, end: int, code: str) -> int:
         self.ledger.seen += 1
-        self._skip(at, end, "event_unparsable")
+        self.ledger.skipped += 1
+        self.ledger.note(code, where=(self.buffer.offset + start, end - start))
+        if OTHER_HEADER.search(self.data, start, end):
+            self.ledger.note("interleaved_writers")
         return end
 
-    def _balanced(self, at: int) -> int | None:
-        """The end of the value at `at` by counting brackets; None when the data ends first."""
-        depth = 0
-        for match in _TOKEN.finditer(self.data, at):
-            token = match[0]
-            if token in (b"{", b"["):
-                depth += 1
-            elif token in (b"}", b"]"):
-                depth -= 1
-                if depth == 0:
-                    return match.end()
-        return None
+    def _junk(self, at: int, commas: int) -> int:
+        """Something that is not an object where an event should be: one skipped record."""
+        if self.data.startswith(HOLE, at):
+            following = self.bounds.next_record(at)
+            self.ledger.leave(self.buffer.offset + at, following - at)
+            return following
+        end = self._other_value(at) if commas or self.after is After.START else None
+        if self.data[at] == LIST and end is None and FIRST_RECORD.match(self.data, at):
+            self.ledger.note("trailing_comma", text="a stray [ between events was ignored")
+            return at + 1
+        return self._skip(at, end or self.bounds.next_record(at), "event_unparsable")
 
-    def _cut(self, at: int) -> int:
-        """The data ends inside a record: lost if nothing more will come."""
-        if self.last:
-            self.ledger.seen += 1
-            self._skip(at, len(self.data), "trace_truncated")
-        return len(self.data)
+    def _other_value(self, at: int) -> int | None:
+        """The end of a list, a string, a number or a word that is one element of the list."""
+        if self.data[at] == LIST:
+            end = self._list(at)
+        else:
+            match = _SCALAR.match(self.data, at)
+            end = match.end() if match else None
+        if end is None:
+            return None
+        following = self.data[end : end + _LOOK]
+        if len(following) < _LOOK and not self.bounds.last:
+            raise Undecided
+        return end if _IN_LIST.match(following) else None
 
+    def _list(self, at: int) -> int | None:
+        try:
+            end = self.bounds.balanced(at)
+        except Undecided:
+            if len(self.data) - at > _LONG_LIST:
+                return None
+            raise
+        return None if end is None or end - at > _LONG_LIST else end
 
-def _shallow(value: object, depth: int) -> bool:
-    """Whether nothing is nested deeper than `depth`; level by level, without recursion."""
-    level = [value]
-    for _ in range(depth):
-        level = [
-            item
-            for thing in level
-            if isinstance(thing, dict | list)
-            for item in (thing.values() if isinstance(thing, dict) else thing)
-        ]
-        if not level:
-            return True
-    return not any(isinstance(thing, dict | list) for thing in level)
-
-
-def badly_escaped(body: bytes) -> bool:
-    """Whether a string that was skipped over is no valid JSON: a bad escape, or a NUL."""
-    if b"\0" in body:
-        return True
-    return b"\\" in body and any(match[1] for match in _ESCAPES.finditer(body))
+    def _skip_huge(self) -> None:
+        """Step over a record beyond the limit, to the next one, keeping little in memory."""
+        start, self.at = self.buffer.offset + self.at, self.at + self.limits.event
+        while True:
+            match = BOUNDARY.search(self.data, self.at)
+            if match is not None:
+                self.at = match.start() + 1
+                break
+            if self.buffer.ended:
+                self.at = len(self.data)
+                break
+            self.buffer.drop(max(len(self.data) - _LOOK, self.at))
+            self.buffer.fill(_LOOK + CHUNK)
+            self.at = 0
+            self._look()
+        self.ledger.seen += 1
+        self.ledger.skipped += 1
+        text = f"a record beyond {self.limits.event:,} bytes was skipped; {raised_by('event')}"
+        where = start, self.buffer.offset + self.at - start
+        self.ledger.note("limit_event", text=text, where=where)

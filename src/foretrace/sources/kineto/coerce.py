@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from decimal import Decimal
 from typing import Any
 
@@ -9,7 +11,9 @@ import msgspec
 from msgspec import Raw
 
 from foretrace.schema.ledger import LedgerBuilder
-from foretrace.sources.kineto.records import ARG_FIELDS, Args, Event
+from foretrace.schema.whole import INT64, whole
+from foretrace.sources.kineto.columns import EXACT_US
+from foretrace.sources.kineto.records import ARG_FIELDS, NAN, Args, Event, exact_number
 
 # how a field of `Args` is declared -> the plain types that it takes
 _KINDS: dict[str, tuple[type, ...]] = {
@@ -20,7 +24,10 @@ _KINDS: dict[str, tuple[type, ...]] = {
     "bool | None": (bool,),
 }
 _LOWER = {key.lower(): attribute for key, attribute in ARG_FIELDS.items()}
-_INT64 = range(-(1 << 63), 1 << 63)
+# Python reads more than this: other digits, underscores, words for infinity
+_TIME = re.compile(r"\s*(-?[0-9]{1,40}(?:\.[0-9]{0,40})?(?:[eE][+-]?[0-9]{1,4})?)\s*")
+_LONG = re.compile(r"-?[0-9]{19,}")
+_encode = msgspec.json.Encoder(decimal_format="number").encode
 
 
 def coerce(record: dict[str, Any], ledger: LedgerBuilder) -> Event:
@@ -41,16 +48,16 @@ def coerce(record: dict[str, Any], ledger: LedgerBuilder) -> Event:
 def _text(value: Any) -> str | None:
     if value is None or isinstance(value, str):
         return value
-    return str(value) if isinstance(value, int | float) else msgspec.json.encode(value).decode()
+    return str(value) if isinstance(value, int | float | Decimal) else _encode(value).decode()
 
 
 def _word(value: Any) -> int | str | None:
     if isinstance(value, bool) or value is None:
         return None if value is None else str(value)
+    if isinstance(value, float | Decimal):
+        value = int(value) if float(value).is_integer() else str(value)
     if isinstance(value, int):
-        return value if value in _INT64 else str(value)
-    if isinstance(value, float):
-        return int(value) if value.is_integer() else str(value)
+        return value if value in INT64 else str(value)
     return _text(value)
 
 
@@ -59,13 +66,31 @@ def _time(value: Any, ledger: LedgerBuilder) -> Any:
     if isinstance(value, bool):
         return None
     if isinstance(value, str):
-        try:
-            number = float(value)
-        except ValueError:
-            return None
-        ledger.note("ts_type")
-        return number
+        found = _TIME.fullmatch(value)
+        ledger.note("ts_type", 1 if found else 0)
+        return exact_number(found[1]) if found else None
     return value if isinstance(value, int | float | Decimal) else None
+
+
+def beyond_floats(events: Iterable[Event]) -> bool:
+    """Whether some time is absolute and has decimals: a double near 1.7e15 has steps of 0.25."""
+    return any([type(event.ts) is float and event.ts > EXACT_US for event in events])
+
+
+def exact_times(events: Iterable[Event]) -> int:
+    """Decode the times that were kept as written; the number of those that are text."""
+    ledger = LedgerBuilder()
+    for event in events:
+        event.ts, event.dur = _written(event.ts, ledger), _written(event.dur, ledger)
+    return ledger.counts.get("ts_type", 0)
+
+
+def _written(raw: Any, ledger: LedgerBuilder) -> Any:
+    text = bytes(raw).decode()
+    if text[:1] in ("", "n", "t", "f", "[", "{"):
+        return NAN
+    found = _time(msgspec.json.decode(raw), ledger) if text[0] == '"' else exact_number(text)
+    return NAN if found is None else found
 
 
 def _args(found: Any, ledger: LedgerBuilder) -> Args | None:
@@ -83,22 +108,20 @@ def _args(found: Any, ledger: LedgerBuilder) -> Args | None:
 def _fit(value: Any, declared: str, ledger: LedgerBuilder) -> Any:
     """`value` as the type a field declares, or its empty value with a note."""
     if declared == "Raw":
-        return Raw(msgspec.json.encode(value))
+        return Raw(_encode(value))
     kinds = _KINDS[declared]
     if isinstance(value, kinds) and not (isinstance(value, bool) and bool not in kinds):
-        if isinstance(value, int) and not isinstance(value, bool) and value not in _INT64:
+        if isinstance(value, int) and not isinstance(value, bool) and value not in INT64:
             return str(value) if str in kinds else None
         return value
-    if isinstance(value, str) and value.lstrip("-").isdigit() and len(value) > 18:
+    number = whole(value) if isinstance(value, str) else None
+    if number is None and isinstance(value, str) and _LONG.fullmatch(value):
         return None  # beyond 64 bits: noted as such where it was read
     ledger.note("arg_type")
-    if isinstance(value, float) and value.is_integer() and int in kinds and int(value) in _INT64:
+    if isinstance(value, float) and value.is_integer() and int in kinds and int(value) in INT64:
         return int(value)
-    if isinstance(value, str) and int in kinds:
-        try:
-            return int(value) if int(value) in _INT64 else None
-        except ValueError:
-            return None
+    if number is not None and int in kinds:
+        return number
     if str in kinds and isinstance(value, int | float):
         return str(value)
     return None

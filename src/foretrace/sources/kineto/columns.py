@@ -6,8 +6,10 @@ column is an `array`, so a part is a few flat buffers however many events it hol
 
 from __future__ import annotations
 
+import re
 from array import array
 from collections.abc import Iterable, Sequence
+from decimal import Decimal
 from itertools import compress
 from operator import attrgetter
 from typing import Any
@@ -15,10 +17,14 @@ from typing import Any
 from msgspec.structs import astuple
 
 from foretrace.schema.tables import KINDS, NONE
+from foretrace.schema.whole import INT64, whole
 from foretrace.sources.kineto.layout import KIND_SIDES, SIDES, kind_of
 from foretrace.sources.kineto.records import EMPTY, NAN, Args, Event
 
 _TYPECODES = {"w": "q", "l": "i"}
+EXACT_US = 1 << 43  # below this a float holds microseconds with three decimals
+_HEX = re.compile(r"0[xX][0-9a-fA-F]{1,15}")
+LAST_US = 4.6e15  # nanoseconds of later times, and sums of two of them, do not fit 64 bits
 
 
 class Pool(dict[Any, int]):
@@ -33,17 +39,17 @@ class Columns:
     """All events of one stretch of a file.
 
     `site` is (phase, category, pid, tid), from which kind and track follow. A flow arrow's id is
-    its `correlation`. Times count from `origin_us`, which is not 0 only where a float could not
-    hold them.
+    its `correlation`. Where a float cannot hold a time, `exact_event` has the event's number and
+    `exact_ns` its nanoseconds.
     """
 
-    def __init__(self, origin_us: int = 0) -> None:
+    def __init__(self) -> None:
         self.site, self.name = array("i"), array("i")
         self.ts, self.dur = array("d"), array("d")
+        self.exact_event, self.exact_ns = array("q"), array("q")
         self.correlation, self.external = array("q"), array("q")
         self.sites, self.names, self.texts = Pool(), Pool(), Pool()
         self.unfinished = self.coerced = 0
-        self.origin_us = origin_us
         self.sides: dict[str, dict[str, array[Any]]] = {
             side: {"event": array("q")}
             | {name: array(_TYPECODES.get(code, code)) for name, code, _ in columns}
@@ -72,7 +78,8 @@ class Columns:
             sites = self._memory_as_instants(sites, names)
         self.site.extend(array("i", sites))
         self.name.extend(array("i", names))
-        _extend_times(self.ts, ts, self.origin_us)
+        self._exact_times(base, ts)
+        _extend_times(self.ts, ts)
         _extend_times(self.dur, dur)
         correlation = [NONE if a is None or (c := a.correlation) is None else c for a in args]
         external = [
@@ -82,6 +89,15 @@ class Columns:
         self.external.extend(array("q", external))
         self._sides(base, sites, args, flow)
         return True
+
+    def _exact_times(self, base: int, values: Sequence[Any]) -> None:
+        """Keep all digits of the times that a float cannot hold."""
+        if Decimal not in set(map(type, values)):
+            return
+        for at, value in enumerate(values, base):
+            if type(value) is Decimal and EXACT_US <= abs(float(value)) < LAST_US:
+                self.exact_event.append(at)
+                self.exact_ns.append(round(value * 1000))
 
     def _memory_as_instants(self, sites: list[int], names: list[int]) -> list[int]:
         """`[memory]` is an instant, even where a writer gave it a false duration."""
@@ -190,11 +206,7 @@ def _external(args: Args) -> int:
     return NONE if found is None else found
 
 
-def _extend_times(column: array[float], values: Sequence[Any], origin_us: int = 0) -> None:
-    if origin_us:
-        values = [
-            None if value is None or value != value else value - origin_us for value in values
-        ]
+def _extend_times(column: array[float], values: Sequence[Any]) -> None:
     try:
         column.extend(array("d", values))
     except (TypeError, OverflowError):
@@ -212,12 +224,9 @@ def _float(value: Any) -> float:
 def _whole(value: int | str | None) -> int:
     """A stream or device written as a number or as text (`"7"`, `"stream 7"`, a hex handle)."""
     if isinstance(value, int):
-        return value if -(1 << 63) <= value < (1 << 63) else NONE
+        return value if value in INT64 else NONE
     if value is None:
         return NONE
     digits = value.rsplit(" ", 1)[-1]
-    try:
-        number = int(digits, 16) if digits.lower().startswith("0x") else int(digits)
-    except ValueError:
-        return NONE
-    return number if -(1 << 63) < number < (1 << 63) else NONE
+    number = int(digits, 16) if _HEX.fullmatch(digits) else whole(digits)
+    return NONE if number is None else number

@@ -15,7 +15,13 @@ from msgspec import Struct
 from foretrace.schema.ledger import LedgerBuilder
 from foretrace.sources.limits import Limits
 
-EVENTS_KEY = re.compile(rb'"traceEvents"\s*:\s*([\[{])')
+EVENTS_KEY = re.compile(rb'"traceEvents"\s*+:\s*+([\[{])')
+# group 1 is empty when the string has no end
+_TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+("?)|[{}\[\]]', re.DOTALL)
+# torch begins every record with its phase
+RECORD = re.compile(rb'\}\s*+(?:,\s*+)?(?=\{\s*+"ph"\s*+:)')
+_LONE = re.compile("[\ud800-\udfff]")
+_CLOSING = {b"{": b"}", b"[": b"]"}
 
 
 class EventsStart(Struct, frozen=True):
@@ -26,18 +32,68 @@ class EventsStart(Struct, frozen=True):
     is_object: bool = False
 
 
-def find_events(buffer: bytes) -> EventsStart | None:
-    """The first `traceEvents` key at the top level; the first at all when the header is damaged."""
+class Outline(Struct, frozen=True):
+    """What one pass over an object finds: its list of events, or its end, or what is still open.
+
+    `open` is None inside a string.
+    """
+
+    events: EventsStart | None = None
+    end: int | None = None
+    open: bytes | None = None
+    broken: bool = False
+
+
+def outline(text: bytes, stop: int | None = None) -> Outline:
+    """Look for the key `traceEvents` of the object that begins `text`, and for its end."""
+    open_: list[bytes] = []
+    for match in _TOKEN.finditer(text, 0, len(text) if stop is None else stop):
+        token = match[0]
+        if token in _CLOSING:
+            open_.append(token)
+        elif token in (b"}", b"]"):
+            if not open_ or _CLOSING[open_.pop()] != token:
+                return Outline(broken=True)
+            if not open_:
+                return Outline(end=match.end())
+        elif not match[1]:
+            return Outline()
+        elif len(open_) == 1 and (key := EVENTS_KEY.match(text, match.start())):
+            before = text[: match.start()]
+            return Outline(EventsStart(key.end(), before, key[1] == b"{"))
+    return Outline(open=b"".join(open_))
+
+
+def find_events(buffer: bytes, last: bool) -> EventsStart | None:
+    """The first `traceEvents` key at the top level; the first at all when the header is damaged.
+
+    None when it may still come, or when there is none: `last` says that nothing follows.
+    """
     body = buffer.lstrip(b" \t\r\n")
     if body.startswith(b"["):
         return EventsStart(len(buffer) - len(body) + 1, b"")
-    first = None
-    for match in EVENTS_KEY.finditer(buffer):
-        found = EventsStart(match.end(), buffer[: match.start()], match[1] == b"{")
-        if _strict(found.header) is not None:
-            return found
-        first = first or found
-    return first
+    found = outline(buffer)
+    if found.events is not None and _strict(found.events.header) is not None:
+        return found.events
+    first = EVENTS_KEY.search(buffer)
+    if first is None or (found.events is None and _nested(buffer, first.start(), found, last)):
+        return None
+    return EventsStart(first.end(), buffer[: first.start()], first[1] == b"{")
+
+
+def _nested(text: bytes, key: int, found: Outline, last: bool) -> bool:
+    """Whether the key stands deeper in a document that is sound as far as it goes."""
+    if found.end is not None:
+        return key < found.end and _strict(text[: found.end - 1]) is not None
+    opened = outline(text, key).open
+    if last or not opened or len(opened) < 2:
+        return False
+    closing = b"".join(_CLOSING[bytes([bracket])] for bracket in reversed(opened[1:]))
+    return _strict(_without_comma(text[:key]) + closing) is not None
+
+
+def _without_comma(text: bytes) -> bytes:
+    return text.rstrip().removesuffix(b",").rstrip()
 
 
 def read_header(text: bytes, limits: Limits, ledger: LedgerBuilder) -> dict[str, Any]:
@@ -61,50 +117,58 @@ def _strict(text: bytes) -> tuple[dict[str, Any], int] | None:
         repeated += len(items) - len({key for key, _ in items})
         return dict(items)
 
-    whole = text.rstrip().rstrip(b",").rstrip()
     try:
-        found = json.loads(whole + b"}", object_pairs_hook=pairs)
+        found = json.loads(_without_comma(text) + b"}", object_pairs_hook=pairs)
     except (ValueError, RecursionError):
         return None
-    return (found, repeated) if isinstance(found, dict) else None
+    if not isinstance(found, dict) or (b"\\u" in text and _LONE.search(str(found))):
+        return None
+    return found, repeated
 
 
 class Tail(Struct, frozen=True):
-    """What follows the events: more keys, and a second list of events at `events_at`, if any."""
+    """What follows the events up to `end`: more keys, and perhaps a second list of events."""
 
     entries: dict[str, Any]
-    events_at: int | None
-    truncated: bool
-    trailing: int
+    end: int
+    events_follow: bool = False
+    truncated: bool = False
 
 
-def read_tail(text: bytes, in_object: bool, limits: Limits, ledger: LedgerBuilder) -> Tail:
-    """`text` starts right behind the `]` that closed the events."""
-    if not in_object:
-        return Tail({}, None, False, len(text.strip()))
-    opened = b"{" + text.lstrip(b", \t\r\n")
+def read_tail(text: bytes, last: bool, limits: Limits, ledger: LedgerBuilder) -> Tail | None:
+    """The keys behind the `]` that `text` begins with; None when more bytes are needed."""
+    body = text[1:].lstrip(b", \t\r\n")
+    commas = text.count(b",", 0, len(text) - len(body)) - body.startswith(b'"')
+    opened = b"{" + body
     shift = len(opened) - len(text)
-    for match in EVENTS_KEY.finditer(opened):
-        strict = _strict(opened[: match.start()])
-        if strict is not None and match[1] == b"[":
-            return Tail(strict[0], match.end() - shift, False, 0)
-        break
-    return _closed(opened, limits, ledger)
+    found = outline(opened)
+    if found.events is not None and not found.events.is_object:
+        ledger.note("trailing_comma", commas)
+        entries = read_header(found.events.header, limits, ledger)
+        return Tail(entries, found.events.at - shift, events_follow=True)
+    if found.end is not None and (strict := _strict(opened[: found.end - 1])):
+        stray = opened[: found.end - 1].rstrip().endswith(b",")
+        ledger.note("trailing_comma", commas + stray)
+        ledger.note("dup_key", strict[1])
+        return Tail(strict[0], found.end - shift)
+    return _torn_tail(text, opened, found.broken, last, limits, ledger)
 
 
-def _closed(opened: bytes, limits: Limits, ledger: LedgerBuilder) -> Tail:
-    try:
-        decoded = opened.decode()
-        found, end = json.JSONDecoder(strict=False).raw_decode(decoded)
-        return Tail(found, None, False, len(decoded[end:].strip()))
-    except (ValueError, RecursionError):
-        pass
+def _torn_tail(
+    text: bytes, opened: bytes, broken: bool, last: bool, limits: Limits, ledger: LedgerBuilder
+) -> Tail | None:
+    record = RECORD.search(text)
+    if not last and not (broken and record):
+        return None
+    if record is not None:  # another writer's records follow
+        entries = _repaired(opened[: record.start() + len(opened) - len(text)], limits, ledger)
+        return Tail(entries, 1)
     cut = not opened.rstrip().endswith(b"}")
     entries = _repaired(opened, limits, LedgerBuilder() if cut else ledger)
-    return Tail(entries, None, cut, 0)
+    return Tail(entries, len(text), truncated=cut)
 
 
 def _repaired(text: bytes, limits: Limits, ledger: LedgerBuilder) -> dict[str, Any]:
-    from foretrace.sources.kineto.repair import repair_header  # compiles many patterns
+    from foretrace.sources.kineto.repaired_header import repair_header  # compiles many patterns
 
     return repair_header(text, limits, ledger)

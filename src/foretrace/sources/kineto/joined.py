@@ -16,12 +16,13 @@ import polars as pl
 from foretrace.schema.gaps import Bools, Floats, Ints, Narrow
 from foretrace.schema.tables import KIND, KINDS, WORK_KINDS
 from foretrace.sources.kineto.columns import Columns
-from foretrace.sources.kineto.layout import kind_of
+from foretrace.sources.kineto.layout import kind_of, kind_without_category
 
 GPU_WORK = tuple(KIND[name] for name in WORK_KINDS)
 _NO_RANGE = ("instant", "memory", "flow", "metadata", "counter", "end", "unknown")
 RANGES = tuple(KIND[name] for name in KINDS if name not in _NO_RANGE)
 _MERGED_PID = re.compile(r"^\[([^\]]+)\]")
+_PROCESS = ("process_name", "process_labels")
 NO_NAME, EMPTY_NAME = "(no name)", "(empty)"
 
 
@@ -40,11 +41,24 @@ class Joined:
         site = _renumbered([part.site for part in parts], site_maps)
         self.ts: Floats = joined_arrays([part.ts for part in parts], np.float64)
         self.dur: Floats = joined_arrays([part.dur for part in parts], np.float64)
+        self._exact_times(parts)
         self.correlation: Ints = joined_arrays([part.correlation for part in parts])
         self.external: Ints = joined_arrays([part.external for part in parts])
         self._name_ranks(list(names), name)
         self._site_columns(list(sites), site)
+        self._labels = self._found_labels(parts)
+        self._kinds_without_category()
+        self.ranged: Bools = is_one_of(self.kind, RANGES)
         self.unfinished = sum(part.unfinished for part in parts)
+        self.lanes = len(self.tracks) + _streams([part.sides["gpu"] for part in parts])
+
+    def _exact_times(self, parts: list[Columns]) -> None:
+        starts = np.cumsum([0, *map(len, parts)]).tolist()
+        events = [as_numpy(part.exact_event, np.int64) for part in parts]
+        self.exact_event: Ints = np.concatenate(
+            [mine + start for mine, start in zip(events, starts, strict=False)]
+        )
+        self.exact_ns: Ints = joined_arrays([part.exact_ns for part in parts])
 
     def forget_times(self) -> None:
         """Free the times as written, once they are nanoseconds: millions of events take room."""
@@ -68,10 +82,29 @@ class Joined:
         self.track: Narrow = places[site]
         self.namespace: Narrow = spaces[self.track]
         self.site = site
-        self.ranged: Bools = is_one_of(self.kind, RANGES)
 
-    def track_frame(self, parts: list[Columns], position: Ints) -> pl.DataFrame:
-        """Names of processes and threads come from metadata events; the last one written counts."""
+    def _kinds_without_category(self) -> None:
+        """Rows of devices are no ops; copies and fills among them are told by their names."""
+        kinds = np.array([KIND["cpu_op"]] * len(self.sites), np.uint8)
+        for at, (phase, category, pid, tid) in enumerate(self.sites):
+            if phase == "X" and not category:
+                thread = self._labels.get((pid, tid, "thread_name"), "")
+                names = (self._labels.get((pid, what), "") for what in _PROCESS)
+                kinds[at] = kind_without_category((str(pid), *names), thread)
+        rows = np.flatnonzero((kinds != KIND["cpu_op"])[self.site])
+        if not len(rows):
+            return
+        self.kind[rows] = kinds[self.site[rows]]
+        for word, kind in (("Memcpy", "gpu_memcpy"), ("Memset", "gpu_memset")):
+            named = np.array([name.startswith(word) for name in self.names])
+            mine = rows[(self.kind[rows] == KIND["kernel"]) & named[self.name[rows]]]
+            self.kind[mine] = KIND[kind]
+
+    def _found_labels(self, parts: list[Columns]) -> dict[tuple[Any, ...], str]:
+        """Names of processes (pid, what) and threads (pid, tid, what), from metadata events.
+
+        The last one written counts; a process label may stand on any track of that process.
+        """
         found: dict[tuple[int, str], str] = {}
         base = 0
         for part, numbers in zip(parts, self.text_maps, strict=True):
@@ -83,26 +116,33 @@ class Joined:
                     row = base + event
                     found[(int(self.track[row]), self.names[self.name[row]])] = json_text(text)
             base += len(part)
+        labels: dict[tuple[Any, ...], str] = {}
+        for (track, what), stated in sorted(found.items()):
+            pid, tid = self.tracks[track]
+            labels.setdefault((pid, what) if what in _PROCESS else (pid, tid, what), stated)
+        return labels
+
+    def track_frame(self) -> pl.DataFrame:
+        """One row per process and thread, with their names."""
+        label = self._labels.get
         rows = [
             (
                 at,
-                *("" if part is None else str(part) for part in track),
-                self._label(found, at, "process_name"),
-                found.get((at, "thread_name")),
-                self._label(found, at, "process_labels"),
+                *("" if part is None else str(part) for part in (pid, tid)),
+                label((pid, "process_name")),
+                label((pid, tid, "thread_name")),
+                label((pid, "process_labels")),
             )
-            for at, track in enumerate(self.tracks)
+            for at, (pid, tid) in enumerate(self.tracks)
         ]
         texts_of = dict.fromkeys(("pid", "tid", "process", "thread", "labels"), pl.String)
         return pl.DataFrame(rows, {"id": pl.Int64, **texts_of}, orient="row")
 
-    def _label(self, found: dict[tuple[int, str], str], track: int, what: str) -> str | None:
-        """A process label stands on any track of that process."""
-        pid = self.tracks[track][0]
-        for other, (other_pid, _) in enumerate(self.tracks):
-            if other_pid == pid and (other, what) in found:
-                return found[(other, what)]
-        return None
+
+def _streams(sides: list[Any]) -> int:
+    """At most how many streams of all devices the GPU events state."""
+    stated = [joined_arrays([side[name] for side in sides]) for name in ("device", "stream")]
+    return min(len(stated[0]), len(np.unique(stated[0])) * len(np.unique(stated[1])))
 
 
 def _namespaces(tracks: list[tuple[Any, Any]]) -> tuple[tuple[str, ...], Narrow]:

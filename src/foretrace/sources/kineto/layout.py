@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from foretrace.schema.tables import KIND
 
 # kind <- the categories that writers of every era use for it, matched without case
@@ -34,6 +36,10 @@ KNOWN_CATEGORIES = frozenset(_CATEGORIES) | frozenset(_OTHERS.split())
 _PHASES = {"M": "metadata", "C": "counter", "B": "begin", "E": "end"}
 _PHASES |= dict.fromkeys("iI", "instant") | dict.fromkeys("stf", "flow")
 KNOWN_PHASES = frozenset(_PHASES) | {"X"}
+
+# Where writers that state no category put device rows: JAX, torch_npu, the first autograd profiler
+_ON_DEVICE = re.compile(r"/device:|ascend hardware|overlap analysis|cuda functions|[gn]pu\b", re.I)
+_RUNS_KERNELS = re.compile(r"/device:gpu.*\nstream|gpu\b.*\nstream|cuda functions\n", re.I)
 
 # table: columns, each with its type: integer `q`, float `d`, interned text `i`, list as interned
 # text `l`, number that may be written as text `w`; `=` names another attribute of `Args`
@@ -84,3 +90,12 @@ def kind_of(phase: str, category: str) -> int:
     if phase == "X":
         return KIND[_CATEGORIES.get(category.lower(), "other")]
     return KIND[_PHASES.get(phase, "unknown")]
+
+
+def kind_without_category(processes: tuple[str, ...], thread: str) -> int:
+    """What ranges without a category are, by what their process and thread are called."""
+    if any(_RUNS_KERNELS.match(f"{process[:99]}\n{thread[:99]}") for process in processes):
+        return KIND["kernel"]
+    if any(map(_ON_DEVICE.match, processes)):
+        return KIND["gpu_user_annotation"]  # derived rows: groups of kernels, waits, free time
+    return KIND["other" if "CANN" in processes else "cpu_op"]

@@ -20,12 +20,15 @@ from struct import Struct
 from typing import IO
 
 from foretrace.schema.ledger import LedgerBuilder
+from foretrace.sources import budget
 from foretrace.sources.bytestream import ByteStream
-from foretrace.sources.compressed import BLOCK
+from foretrace.sources.kineto.boundaries import Undecided, last_boundary
+from foretrace.sources.kineto.buffer import Buffer
 from foretrace.sources.kineto.columns import Columns
-from foretrace.sources.kineto.events import Buffer, EventReader, last_boundary
+from foretrace.sources.kineto.events import EventReader
 from foretrace.sources.kineto.transport import DecodedPiece, receive, send
 from foretrace.sources.limits import Limits
+from foretrace.sources.packed import BLOCK
 
 WORTHWHILE = 24 << 20  # below this a fork costs about what it saves (measured on two cores)
 PIECE = 4 << 20  # a twentieth of a second of decoding: workers finish together
@@ -76,7 +79,6 @@ def read_apart(
     buffer: Buffer,
     limits: Limits,
     ledger: LedgerBuilder,
-    origin_us: int = 0,
     meanwhile: Callable[[], object] = lambda: None,
 ) -> list[Columns]:
     """Let workers decode all but the end of a large file; `buffer` then holds that end.
@@ -87,7 +89,7 @@ def read_apart(
     if stream.likely_size - buffer.offset < WORTHWHILE or workers < 2 or not _may_fork():
         return []
     pieces = Pieces(workers * _PLACES)
-    children = [_start(pieces, limits, origin_us) for _ in range(workers)]
+    children = [_start(pieces, limits) for _ in range(workers)]
     os.close(pieces.work)
     os.close(pieces.freed)
     beside = threading.Thread(target=_quietly, args=(meanwhile,))  # unpacking releases the GIL
@@ -115,7 +117,7 @@ def _feed(pieces: Pieces, buffer: Buffer) -> int:
         while True:
             buffer.fill(PIECE + TAIL)
             most = min(PIECE, len(buffer.data) - TAIL)
-            cut = last_boundary(buffer.data, most) if most > 0 else 0
+            cut = last_boundary(buffer.data, 0, most) if most > 0 else 0
             if not cut:  # the end, or a record larger than a piece
                 return number
             with memoryview(buffer.data) as data:
@@ -139,7 +141,7 @@ def _joined(
     """The columns in the order of the file, unless a worker died, or met a limit or the tail."""
     parts.sort(key=lambda part: part.number)
     events = sum(len(part.columns) for part in parts)
-    if len(parts) < sent or events > limits.events or any(part.closed for part in parts):
+    if len(parts) < sent or events > limits.events or not all(part.whole for part in parts):
         raise ReadAlone
     for part in parts:
         ledger.merge(part.ledger)
@@ -159,7 +161,7 @@ def _may_fork() -> bool:
     )
 
 
-def _start(pieces: Pieces, limits: Limits, origin_us: int) -> tuple[int, IO[bytes]]:
+def _start(pieces: Pieces, limits: Limits) -> tuple[int, IO[bytes]]:
     source, sink = os.pipe()
     pid = os.fork()
     if pid:
@@ -169,13 +171,14 @@ def _start(pieces: Pieces, limits: Limits, origin_us: int) -> tuple[int, IO[byte
     try:
         for unused in (source, pieces.added, pieces.places):
             os.close(unused)
-        _work(pieces, sink, limits, origin_us)
+        budget.arm()
+        _work(pieces, sink, limits)
         status = 0
     finally:
         os._exit(status)
 
 
-def _work(pieces: Pieces, sink: int, limits: Limits, origin_us: int) -> None:
+def _work(pieces: Pieces, sink: int, limits: Limits) -> None:
     """Decode pieces until there are no more, then send what they hold."""
     import gc
 
@@ -183,11 +186,15 @@ def _work(pieces: Pieces, sink: int, limits: Limits, origin_us: int) -> None:
     bytes(KEPT_FREE)  # glibc gives no smaller block back to the kernel from now on
     parts, room = [], limits.events + 1  # one more than allowed says that the limit was met
     for number, buffer in pieces.take():
-        ledger = LedgerBuilder()
-        reader = EventReader(buffer, limits, ledger, room, origin_us)
-        closed = reader.run(first=number == 0)
+        ledger, started = LedgerBuilder(), buffer.offset
+        reader = EventReader(buffer, limits, ledger, room, piece=True)
+        try:
+            whole = not reader.run(first=number == 0)
+        except Undecided:
+            whole = False
         room -= len(reader.columns)
-        parts.append(DecodedPiece(number, reader.columns, ledger, closed))
+        parts.append(DecodedPiece(number, reader.columns, ledger, whole))
+        budget.took(buffer.offset - started)
     with os.fdopen(sink, "wb") as pipe:
         for part in parts:
             send(pipe, part)

@@ -112,9 +112,10 @@ class Event(Struct, gc=False, forbid_unknown_fields=True):
 
 
 class ExactEvent(Event, gc=False, forbid_unknown_fields=True):
-    """The same with exact decimal times, for absolute times that a float cannot hold."""
+    """The same with times as written: text, or absolute times that a float cannot hold."""
 
-    ts: Decimal | None = None  # type: ignore[assignment]
+    ts: Raw = EMPTY  # type: ignore[assignment]
+    dur: Raw = EMPTY  # type: ignore[assignment]
 
 
 # JSON key -> attribute of Args, for the careful path.
@@ -125,4 +126,14 @@ EVENT_KEYS = "ph cat name pid tid ts dur id args bp s tts cname sf stack"
 decode_events = msgspec.json.Decoder(list[Event]).decode
 decode_exact_events = msgspec.json.Decoder(list[ExactEvent]).decode
 decode_any = msgspec.json.Decoder().decode
-decode_any_exact = msgspec.json.Decoder(float_hook=Decimal).decode
+
+
+def exact_number(text: str) -> Decimal | float:
+    """A number with all its digits; infinite where even its exponent is too large."""
+    try:
+        return Decimal(text)
+    except ArithmeticError:
+        return float(text)
+
+
+decode_any_exact = msgspec.json.Decoder(float_hook=exact_number).decode

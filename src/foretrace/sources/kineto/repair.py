@@ -1,4 +1,5 @@
-"""Reads one damaged record: unescaped quotes, control characters, NaN, numbers beyond 64 bits.
+"""Reads one damaged record: unescaped quotes, control characters, NaN, numbers beyond 64 bits, and
+numbers and commas that JSON does not know.
 
 torch 2.13 writes `"name": "a"b",` for `record_function('a"b')`, so a string may hold quotes that
 end nothing. A quote ends a string only where what follows is what this writer puts after a string:
@@ -9,33 +10,47 @@ reported; a record that still makes no sense raises `Unrepairable`.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
+from msgspec import Struct
+
 from foretrace.schema.ledger import LedgerBuilder
-from foretrace.sources.kineto.records import ARG_FIELDS, EVENT_KEYS
+from foretrace.sources.kineto.records import ARG_FIELDS, EVENT_KEYS, exact_number
 from foretrace.sources.limits import Limits
 
-_SPACE = re.compile(r"[ \t\r\n]*")
-_NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?(?=[\s,\]}]|$)")
+_SPACE = re.compile(r"[ \t\r\n]*+")
+_NUMBER = re.compile(r"-?(?:0|[1-9]\d*+)(?:\.\d++)?(?:[eE][+-]?\d++)?(?=[\s,\]}]|$)", re.A)
+# 007, 0x1f, +5, .5, 1.
+_ODD_NUMBER = re.compile(
+    r"[+-]?(?:0[xX][0-9a-fA-F]{1,15}|(?:\d++\.?|\.(?=\d))\d*+(?:[eE][+-]?\d++)?)(?=[\s,\]}]|$)",
+    re.A,
+)
 _WORDS = {"true": True, "false": False, "null": None}
 _NONFINITE = re.compile(r"-?(?:NaN|nan|Infinity|infinity|inf|Inf|N/A)(?=[\s,\]}]|$)")
 _WORD = re.compile(r"true|false|null")
-_PLAIN = re.compile(r'[^"\\\x00-\x1f]*')
+_PLAIN = re.compile(r'[^"\\\x00-\x1f]*+')
 _ESCAPES = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
-_KEY = re.compile(r'"((?:[^"\\\n]|\\.){0,120})"\s*:')
+_KEY = re.compile(r'"((?:[^"\\\n]|\\.){0,120}+)"\s*+:')
 _KNOWN = "|".join(map(re.escape, (*EVENT_KEYS.split(), *ARG_FIELDS, "Op count", "sort_index")))
-_NEXT_KNOWN_KEY = re.compile(rf'"\s*,\s*"(?:{_KNOWN})"\s*:')
-_NEXT_KEY = re.compile(r'"\s*,\s*"[^"\\\n]{1,80}"\s*:')
-_CLOSES_OBJECT = re.compile(r'"\s*\}\s*(?:[,}\]]|$)')
-_NEXT_ELEMENT = re.compile(r'"\s*,\s*(?:["\[{\d-]|true|false|null)')
-_CLOSES_LIST = re.compile(r'"\s*\]\s*(?:[,}\]]|$)')
+_NEXT_KNOWN_KEY = re.compile(rf'"\s*+,\s*+"(?:{_KNOWN})"\s*+:')
+NEXT_KEY = re.compile(r'"\s*+,\s*+"[^"\\\n]{1,80}+"\s*+:')
+_CLOSES_OBJECT = re.compile(r'"\s*+\}\s*+(?:[,}\]]|$)')
+_NEXT_ELEMENT = re.compile(r'"\s*+,\s*+(?:["\[{\d-]|true|false|null)')
+_CLOSES_LIST = re.compile(r'"\s*+\]\s*+(?:[,}\]]|$)')
 _CONTROL = re.compile(r"[\x00-\x1f]")
 # group 1: a backslash that escapes nothing
 _ESCAPE = re.compile(r'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})|(\\)')
-_UNICODE = re.compile(r"(?:\\u[0-9a-fA-F]{4})+")
-_NEXT_LINE_KEY = re.compile(r',?\s*\n\s*"[^"\n]{1,120}"\s*:')
-_SEPARATORS = re.compile(r"[\s,]*")
+_SIMPLE_ESCAPE = re.compile(r'\\(["\\/bfnrt])')
+_LONE = re.compile("[\ud800-\udfff]")
+_UNICODE = re.compile(r"(?:\\u[0-9a-fA-F]{4})++")
+# a string that holds such a key, or begins a record, is the head of one record and the tail of
+# another; user text may hold the short names
+_OWN = "|".join(map(re.escape, (key for key in ARG_FIELDS if " " in key)))
+_TORN = re.compile(
+    rf'"(?:ph|cat|pid|tid|ts|dur|args|correlation|{_OWN})"\s*+:|,\s*+\{{\s*+"(?:name|id|s|bp)"\s*+:'
+)
 BAD_BYTE = "�"
 
 
@@ -59,19 +74,26 @@ def text_of(record: bytes, ledger: LedgerBuilder) -> str:
         )
 
 
-def repair(
-    record: bytes, limits: Limits, ledger: LedgerBuilder, exact: bool = False
-) -> tuple[Any, bool]:
-    """The value of `record` and whether its quoting had to be repaired.
+class Repaired(Struct, frozen=True):
+    """A record's value, whether it had to be changed, and what was odd about it."""
+
+    value: Any
+    changed: bool
+    oddities: dict[str, int]
+
+
+def repair(record: bytes, limits: Limits) -> Repaired:
+    """The value of `record`.
 
     Tried in turn: every quote ends its string (only numbers and control characters are odd); a
     quote ends a string of the event itself only before a key this format knows; before any key.
     """
-    scratch = LedgerBuilder()
-    text = text_of(record, scratch)
-    for quotes in (None, _NEXT_KNOWN_KEY, _NEXT_KEY):
-        attempt = LedgerBuilder()
-        reader = Reader(text, limits, attempt, quotes, exact)
+    first = LedgerBuilder()
+    text = text_of(record, first)
+    for quotes in (None, _NEXT_KNOWN_KEY, NEXT_KEY):
+        ledger = LedgerBuilder()
+        ledger.merge(first)
+        reader = Reader(text, limits, ledger, quotes)
         try:
             value, end = reader.value(0, 0, in_list=False)
             if reader.skip(end) != len(text):
@@ -80,11 +102,9 @@ def repair(
             if error.code != "event_unparsable":
                 raise
             continue
-        if reader.odd_controls:
-            attempt.note("control_char")
-        ledger.merge(scratch)
-        ledger.merge(attempt)
-        return value, reader.repaired
+        ledger.note("control_char", reader.odd_controls)
+        ledger.note("repaired_string", reader.requoted)
+        return Repaired(value, reader.requoted or reader.mended, ledger.counts)
     raise Unrepairable
 
 
@@ -97,11 +117,12 @@ class Reader:
         limits: Limits,
         ledger: LedgerBuilder,
         quotes: re.Pattern[str] | None,
-        exact: bool = False,
+        decimal: Callable[[str], float | Decimal] = exact_number,
     ) -> None:
-        self.decimal: type[float] | type[Decimal] = Decimal if exact else float
+        self.decimal = decimal
         self.text, self.limits, self.ledger, self.quotes = text, limits, ledger, quotes
-        self.repaired = self.odd_controls = False
+        self.requoted = self.mended = self.odd_controls = False
+        self.reached = 0  # the furthest place that was looked at
 
     def skip(self, at: int) -> int:
         """The place after white space."""
@@ -129,7 +150,19 @@ class Reader:
             return None, match.end()
         if match := _WORD.match(self.text, at):
             return _WORDS[match[0]], match.end()
+        if match := _ODD_NUMBER.match(self.text, at):
+            self.mended = True
+            self.ledger.note("number_repaired")
+            return self._odd_number(match[0]), match.end()
         raise Unrepairable
+
+    def _odd_number(self, text: str) -> int | float | Decimal | str:
+        sign, digits = ("-" if text[0] == "-" else ""), text.lstrip("+-").lower()
+        if digits.startswith("0x"):
+            return int(sign + digits[2:], 16)
+        if "." in digits or "e" in digits:
+            return self.decimal(sign + digits)
+        return self._number(sign + (digits.lstrip("0") or "0"))
 
     def _number(self, text: str) -> int | float | Decimal | str:
         if "." in text or "e" in text or "E" in text:
@@ -147,20 +180,26 @@ class Reader:
         if self.text[at : at + 1] == "}":
             return found, at + 1
         while True:
-            match = _KEY.match(self.text, self.skip(at))
-            if match is None:
-                raise Unrepairable
-            key = _unescape(match[1])
-            self.odd_controls |= _CONTROL.search(match[1]) is not None
-            self.repaired |= any(bad[1] for bad in _ESCAPE.finditer(match[1]))
+            key, at = self.key(self.skip(at))
             if key in found:
                 self.ledger.note("dup_key")
-            found[key], at = self.value(match.end(), depth, in_list=False)
+            found[key], at = self.value(at, depth, in_list=False)
+            if key == "ph" and depth == 1 and self.requoted:  # torn: no phase holds a quote
+                raise Unrepairable
             if len(found) > self.limits.args:
                 raise Unrepairable("limit_args")
             at, ended = self._after_item(at, "}")
             if ended:
                 return found, at
+
+    def key(self, at: int) -> tuple[str, int]:
+        """The key at `at`, and the place after its colon."""
+        match = _KEY.match(self.text, at)
+        if match is None:
+            raise Unrepairable
+        self.odd_controls |= _CONTROL.search(match[1]) is not None
+        self.requoted |= any(bad[1] for bad in _ESCAPE.finditer(match[1]))
+        return self._unescape(match[1]), match.end()
 
     def _array(self, at: int, depth: int) -> tuple[list[Any], int]:
         found: list[Any] = []
@@ -180,6 +219,12 @@ class Reader:
         char = self.text[at : at + 1]
         if char not in (",", closing):
             raise Unrepairable
+        if char == ",":
+            following = self.skip(at + 1)
+            if self.text[following : following + 1] == closing:
+                self.mended = True
+                self.ledger.note("trailing_comma")
+                return following + 1, True
         return at + 1, char == closing
 
     def _string(self, at: int, *, in_list: bool, event_level: bool) -> tuple[str, int]:
@@ -189,7 +234,7 @@ class Reader:
             match = _PLAIN.match(self.text, at)
             assert match is not None
             pieces.append(match[0])
-            at = match.end()
+            at = self.reached = match.end()
             char = self.text[at : at + 1]
             if not char:
                 raise Unrepairable
@@ -201,9 +246,11 @@ class Reader:
             if char != '"':
                 self.odd_controls = True
             elif self._ends(at, in_list, event_level):
+                if _TORN.search(self.text, start - 1, at):
+                    raise Unrepairable
                 return "".join(pieces), at + 1
             else:
-                self.repaired = True
+                self.requoted = True
             pieces.append(char)
             at += 1
 
@@ -214,9 +261,9 @@ class Reader:
             pieces.append(_ESCAPES[following])
             return at + 2
         if match := _UNICODE.match(self.text, at):
-            pieces.append(_unicode(match))
+            pieces.append(self._unicode(match[0]))
             return match.end()
-        self.repaired = True
+        self.requoted = True
         pieces.append("\\")
         return at + 1
 
@@ -226,55 +273,19 @@ class Reader:
             return True
         if in_list:
             return bool(_NEXT_ELEMENT.match(self.text, at) or _CLOSES_LIST.match(self.text, at))
-        follows = self.quotes if event_level else _NEXT_KEY
+        follows = self.quotes if event_level else NEXT_KEY
         return bool(follows.match(self.text, at) or _CLOSES_OBJECT.match(self.text, at))
 
+    def _unescape(self, text: str) -> str:
+        """A key with its escapes resolved; bad ones stay as they are."""
+        if "\\" not in text:
+            return text
+        text = _UNICODE.sub(lambda match: self._unicode(match[0]), text)
+        return _SIMPLE_ESCAPE.sub(lambda match: _ESCAPES[match[1]], text)
 
-def _unescape(text: str) -> str:
-    """A key with its escapes resolved; bad ones stay as they are."""
-    if "\\" not in text:
-        return text
-    text = _UNICODE.sub(_unicode, text)
-    return re.sub(r"\\([\"\\/bfnrt])", lambda match: _ESCAPES[match[1]], text)
-
-
-def _unicode(match: re.Match[str]) -> str:
-    """A run of `\\uXXXX`, surrogate pairs joined; a lone surrogate is not a character."""
-    units = bytes.fromhex(match[0].replace("\\u", ""))
-    return units.decode("utf-16-be", errors="replace")
-
-
-def repair_header(header: bytes, limits: Limits, ledger: LedgerBuilder) -> dict[str, Any]:
-    """The entries of an object of which some are no valid JSON, or which is cut off."""
-    text = text_of(header, ledger)
-    found: dict[str, Any] = {}
-    at = text.find("{") + 1
-    while True:
-        at = _SEPARATORS.match(text, at).end()  # type: ignore[union-attr]
-        key = _KEY.match(text, at)
-        if key is None:
-            if text[at : at + 1] not in ("", "}"):
-                ledger.note("repaired_header")
-            return found
-        found[key[1]], at = _header_entry(text, key.end(), limits, ledger)
-
-
-def _header_entry(text: str, at: int, limits: Limits, ledger: LedgerBuilder) -> tuple[Any, int]:
-    """One value: as JSON, as JSON with repaired quoting, or as the raw text up to the next key."""
-    for quotes in (None, _NEXT_KEY):
-        scratch = LedgerBuilder()
-        reader = Reader(text, limits, scratch, quotes)
-        try:
-            value, end = reader.value(at, 0, in_list=False)
-        except Unrepairable:
-            continue
-        following = text[reader.skip(end) : reader.skip(end) + 1]
-        if following in ("", ",", "}"):
-            ledger.merge(scratch)
-            if quotes is not None or reader.repaired:
-                ledger.note("repaired_header")
-            return value, end
-    ledger.note("repaired_header")
-    match = _NEXT_LINE_KEY.search(text, at)
-    end = match.start() if match else len(text)
-    return text[at:end].strip(), end
+    def _unicode(self, written: str) -> str:
+        """A run of `\\uXXXX`, surrogate pairs joined; a lone surrogate is not a character."""
+        units = bytes.fromhex(written.replace("\\u", "")).decode("utf-16-be", "surrogatepass")
+        lone = _LONE.findall(units)
+        self.ledger.note("lone_surrogate", len(lone))
+        return _LONE.sub(BAD_BYTE, units) if lone else units

@@ -17,11 +17,16 @@ from msgspec import Struct
 from foretrace.schema.gaps import Bools, Floats, Ints
 from foretrace.schema.ledger import LedgerBuilder
 from foretrace.schema.tables import KIND, KINDS
+from foretrace.schema.whole import whole
+from foretrace.sources.kineto.columns import LAST_US
 from foretrace.sources.kineto.joined import GPU_WORK, Joined, is_one_of
 from foretrace.sources.kineto.layout import kind_of
+from foretrace.sources.kineto.window import outliers
 
+BASE = "baseTimeNanoseconds"
+_UNUSABLE_BASE = f"{BASE} is unusable: times are relative, ranks cannot be aligned"
+_LAST_BASE = 4 * 10**18  # the year 2096: a base and a time of ten years fit 62 bits
 _EPOCH_US = 10**14  # later than 1973: a time this large counts from 1970
-_MAX_US = 9.0e15  # beyond this nanoseconds do not fit 64 bits
 # which range is outside when two start and end together
 _OUTER = ("user_annotation", "python_function", "cpu_op", "cuda_runtime", "cuda_driver")
 _FAR = np.iinfo(np.int64).max
@@ -33,12 +38,11 @@ class Clock(Struct, frozen=True):
     base_ns: int | None
     offset_ns: int
     resolution_ns: int
-    origin_us: int = 0
 
 
 def nanoseconds(us: Floats) -> Ints:
-    """Exact for every time a writer of this format can state; unusable values come out as 0."""
-    usable = np.abs(us) < _MAX_US
+    """Exact for every relative time; unusable values come out as 0."""
+    usable = np.abs(us) < LAST_US
     safe = np.where(usable, us, 0.0)
     whole = np.floor(safe)
     fraction = np.rint((safe - whole) * 1000.0)
@@ -46,31 +50,31 @@ def nanoseconds(us: Floats) -> Ints:
     return result
 
 
-def clock_of(header: dict[str, Any], ts: Floats, origin_us: int, ledger: LedgerBuilder) -> Clock:
+def clock_of(header: dict[str, Any], joined: Joined, ledger: LedgerBuilder) -> Clock:
     """Which era wrote these times; their precision and a missing origin are noted."""
-    if origin_us:
-        text = "absolute times as floating point: the writer may have lost up to +-250 ns"
-        ledger.note("ts_precision", text=text)
-        return Clock(0, origin_us * 1000, 250, origin_us)
-    usable = ts[np.abs(ts) < _MAX_US]
-    positive = usable[usable > 0]
+    ts = joined.ts[joined.ranged]
+    positive = ts[(ts > 0) & (ts < LAST_US)]
     typical = float(np.median(positive)) if positive.size else 0.0
-    base = _base(header)
     if typical >= _EPOCH_US:
-        ledger.note("ts_precision", text="times are whole microseconds: +-1000 ns")
-        return Clock(0, 0, 1000)
+        text, resolution = "times are whole microseconds: +-1000 ns", 1000
+        if len(joined.exact_event):
+            text = "absolute times as floating point: the writer may have lost up to +-250 ns"
+            resolution = 250
+        ledger.note("ts_precision", text=text)
+        return Clock(0, 0, resolution)
+    base = _base(header)
     if base is None:
         if positive.size:
-            ledger.note("base_missing")
+            ledger.note("base_missing", text=_UNUSABLE_BASE if BASE in header else "")
         return Clock(None, 0, 1)
     return Clock(base, base, 1)
 
 
 def _base(header: dict[str, Any]) -> int | None:
-    value = header.get("baseTimeNanoseconds")
-    if isinstance(value, str) and value.isdigit():
-        value = int(value)
-    return value if isinstance(value, int) and 0 <= value < 1 << 62 else None
+    value = header.get(BASE)
+    if isinstance(value, str):
+        value = whole(value)
+    return value if isinstance(value, int) and 0 <= value < _LAST_BASE else None
 
 
 class EventTimes:
@@ -79,14 +83,14 @@ class EventTimes:
     def __init__(self, joined: Joined, clock: Clock, ledger: LedgerBuilder) -> None:
         ts, dur, ranged = joined.ts, joined.dur, joined.ranged
         self.start, self.length = nanoseconds(ts), nanoseconds(dur)
+        self.start[joined.exact_event] = joined.exact_ns
         gpu = is_one_of(joined.kind, GPU_WORK)
-        written = ts + clock.origin_us
-        positive = written[ranged & (written > 0)]
+        positive = ts[ranged & (ts > 0)]
         typical = float(np.median(positive)) if positive.size else 0.0
-        stamped = ~((written == 0) & ((clock.base_ns is not None) or typical > 1e12) & ranged)
+        stamped = ~((ts == 0) & ((clock.base_ns is not None) or typical > 1e12) & ranged)
         missing = np.isnan(ts)
-        inside = (np.abs(np.where(missing, 0, written)) < 9.0e15) & (written >= 0) | missing
-        sane = np.abs(np.where(np.isnan(dur), 0, dur)) < 9.0e15
+        inside = (ts >= 0) & (ts < LAST_US - clock.offset_ns / 1000) | missing
+        sane = ~(np.abs(dur) >= LAST_US)
         ledger.note("ts_missing", int((ranged & missing).sum()))
         ledger.note("gpu_no_timestamp", int((gpu & ~stamped).sum()))
         ledger.note("ts_out_of_window", int((ranged & ((~gpu & ~stamped) | ~inside | ~sane)).sum()))
@@ -96,9 +100,13 @@ class EventTimes:
         ledger.note("dur_missing", int((unending & ~missing).sum()))
         ledger.note("dur_negative", int((negative & sane).sum()))
         self.lasting: Bools = self.timed & ranged & ~unending & ~negative
-        self.start = np.where(self.timed, self.start + clock.offset_ns, 0)
         self.length = np.where(self.lasting, self.length, 0)
         _pair_begin_end(joined, self, ledger)
+        odd = outliers(joined, self.start, self.length, self.timed)
+        ledger.note("time_outlier", int(odd.sum()))
+        self.timed, self.lasting = self.timed & ~odd, self.lasting & ~odd
+        self.start = np.where(self.timed, self.start + clock.offset_ns, 0)
+        self.length = np.where(self.lasting, self.length, 0)
 
 
 def _pair_begin_end(joined: Joined, times: EventTimes, ledger: LedgerBuilder) -> None:
@@ -112,7 +120,9 @@ def _pair_begin_end(joined: Joined, times: EventTimes, ledger: LedgerBuilder) ->
         marks.tolist(), key=lambda row: (times.start[row], joined.kind[row] == KIND["begin"])
     ):
         waiting = begins.setdefault(int(joined.track[row]), [])
-        if joined.kind[row] == KIND["begin"]:
+        if not times.timed[row]:
+            lone += 1
+        elif joined.kind[row] == KIND["begin"]:
             waiting.append(row)
         elif waiting:
             opened = waiting.pop()

@@ -15,18 +15,21 @@ from foretrace.sources.kineto.columns import Columns, Pool
 
 
 class DecodedPiece(msgspec.Struct):
-    """What one piece of a file holds; `number` is its place, `closed` that the list ended in it."""
+    """What one piece of a file holds; `number` is its place.
+
+    `whole`: it was understood by itself, and the list goes on behind it.
+    """
 
     number: int
     columns: Columns
     ledger: LedgerBuilder
-    closed: bool
+    whole: bool
 
 
 def _arrays(columns: Columns) -> list[array[Any]]:
     """Every array of `columns`, in one fixed order."""
     main: list[array[Any]] = [columns.site, columns.name, columns.ts, columns.dur]
-    main += [columns.correlation, columns.external]
+    main += [columns.correlation, columns.external, columns.exact_event, columns.exact_ns]
     return main + [values for side in columns.sides.values() for values in side.values()]
 
 
@@ -40,14 +43,14 @@ def send(pipe: IO[bytes], part: DecodedPiece) -> None:
     arrays = _arrays(columns)
     sizes = [len(values) * values.itemsize for values in arrays]
     pools = [list(pool) for pool in _pools(columns)]
-    counted = (columns.unfinished, columns.coerced, columns.origin_us)
-    head = msgspec.msgpack.encode((part.number, part.closed, sizes, pools, counted, part.ledger))
+    counted = (columns.unfinished, columns.coerced)
+    head = msgspec.msgpack.encode((part.number, part.whole, sizes, pools, counted, part.ledger))
     pipe.write(len(head).to_bytes(8, "little") + head)
     for values in arrays:
         pipe.write(values)
 
 
-_Head = tuple[int, bool, list[int], list[list[Any]], tuple[int, int, int], LedgerBuilder]
+_Head = tuple[int, bool, list[int], list[list[Any]], tuple[int, int], LedgerBuilder]
 
 
 def receive(pipe: IO[bytes]) -> DecodedPiece | None:
@@ -56,9 +59,9 @@ def receive(pipe: IO[bytes]) -> DecodedPiece | None:
     head = pipe.read(size)
     if not size or len(head) != size:
         return None
-    number, closed, sizes, pools, counted, ledger = msgspec.msgpack.decode(head, type=_Head)
-    columns = Columns(counted[2])
-    columns.unfinished, columns.coerced = counted[:2]
+    number, whole, sizes, pools, counted, ledger = msgspec.msgpack.decode(head, type=_Head)
+    columns = Columns()
+    columns.unfinished, columns.coerced = counted
     for values, length in zip(_arrays(columns), sizes, strict=True):
         data = pipe.read(length)
         if len(data) != length:
@@ -69,4 +72,4 @@ def receive(pipe: IO[bytes]) -> DecodedPiece | None:
             (tuple(item) if isinstance(item, list) else item, index)
             for index, item in enumerate(items)
         )
-    return DecodedPiece(number, columns, ledger, closed)
+    return DecodedPiece(number, columns, ledger, whole)

@@ -14,9 +14,10 @@ const POLL_MS = 300;
 const TABLES = ["kernels", "ops", "events", "copies", "steps", "regions"];
 const viewer = { panes: [], colours: null, traces: [] };
 
-async function ask(path) {
-  const answer = await fetch(path);
-  const data = await answer.json();
+async function ask(path, signal) {
+  const answer = await fetch(path, { signal });
+  const isJson = answer.headers.get("content-type") === "application/json";
+  const data = isJson ? await answer.json() : {};
   if (answer.status >= 400) throw new Error(data.error ?? `the server answered ${answer.status}`);
   return data;
 }
@@ -99,12 +100,15 @@ function sqlBox(number) {
   const query = make("textarea", { "aria-label": "SQL", spellcheck: "false" });
   query.value = "select short, role, count(*) as launches, sum(dur_ns) as ns from kernels group by short, role order by ns desc";
   const result = make("div", { class: "sql" });
+  let running = new AbortController();
   const run = button("run", async () => {
+    running.abort(); // the server ends a query that nobody waits for
+    const { signal } = running = new AbortController();
     try {
-      const found = await ask(`trace/${number}/sql?q=${encodeURIComponent(query.value)}`);
+      const found = await ask(`trace/${number}/sql?q=${encodeURIComponent(query.value)}`, signal);
       replace(result, sqlTable(found).node);
     } catch (problem) {
-      replace(result, make("p", { class: "banner" }, nameOf(problem.message)));
+      if (!signal.aborted) replace(result, make("p", { class: "banner" }, nameOf(problem.message)));
     }
   });
   return make("section", {}, make("h3", {}, "SQL"), query, make("p", {}, run), result);

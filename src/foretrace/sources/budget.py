@@ -1,0 +1,174 @@
+"""The ceilings of one file: how long it may take, and how much memory.
+
+Loops call `check` between pieces of work. In a process that is foretrace's own (a command, a
+worker) a timer calls it as well, so that one regular expression or one sort cannot run on. The
+defaults grow with the JSON that was read: a sound trace takes a twentieth of the time and half of
+the memory.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from types import FrameType
+
+from foretrace.errors import LimitError
+from foretrace.sources.limits import Limits, raised_by
+from foretrace.units import bytes_text
+
+BASE_S, S_PER_MB = 30.0, 1.0
+BASE_BYTES, BYTES_PER_BYTE = 512 << 20, 3
+EVERY_S = 0.5
+GRACE_S = 5.0  # to tidy up in, before the same ceiling is named again
+
+_IMPORTING = "<frozen importlib"  # of frames: half a NumPy cannot be imported again
+_current: ContextVar[Budget | None] = ContextVar("budget", default=None)
+
+
+def clock() -> float:
+    """Seconds that pass while the machine is awake."""
+    return time.monotonic()
+
+
+def peak_memory() -> int:
+    """The most bytes that this process has held in memory; 0 where the system does not say."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return 0
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak << 10
+
+
+class Budget:
+    """What work on one file, or one command, may take; waiting for others is not counted."""
+
+    def __init__(self, label: str, limits: Limits) -> None:
+        self.label, self.limits = label, limits
+        self.read = 0  # bytes of JSON
+        self.started, self.peak = clock(), peak_memory()
+        self.waits, self.waited, self.raised = 0, 0.0, -GRACE_S
+
+    @property
+    def seconds(self) -> float:
+        """How long it may take."""
+        return self.limits.seconds or BASE_S + S_PER_MB * self.read / 1e6
+
+    @property
+    def memory(self) -> int:
+        """By how many bytes the memory of this process may grow."""
+        return self.limits.memory or BASE_BYTES + BYTES_PER_BYTE * self.read
+
+    def took(self, count: int) -> None:
+        """Count bytes of JSON, and check."""
+        self.read += count
+        self.check()
+
+    def check(self) -> None:
+        """Raise `LimitError` at a ceiling."""
+        now = clock()
+        if self.waits or now - self.raised < GRACE_S:
+            return
+        problem = None
+        if now - self.started - self.waited > self.seconds:
+            what = f"takes longer than {self.seconds:,.0f} s"
+            problem = LimitError("E_TOO_SLOW", self.label, what, hint=raised_by("seconds"))
+        elif peak_memory() - self.peak > self.memory:
+            problem = self.needs_memory(f"takes more than {bytes_text(self.memory)} of memory")
+        if problem:
+            self.raised = now
+            raise problem
+
+    def needs_memory(self, what: str) -> LimitError:
+        """The error for too much of it."""
+        return LimitError("E_TOO_MUCH_MEMORY", self.label, what, hint=raised_by("memory"))
+
+
+class _Wait:
+    """Stops the clock of a budget; a class, because it is entered for every block of a file."""
+
+    def __init__(self, budget: Budget | None) -> None:
+        self.budget, self.begun = budget, 0.0
+
+    def __enter__(self) -> None:
+        if self.budget:
+            self.budget.waits += 1
+            self.begun = clock()
+
+    def __exit__(self, *_: object) -> None:
+        if self.budget:
+            self.budget.waited += clock() - self.begun if self.budget.waits == 1 else 0
+            self.budget.waits -= 1
+
+
+def check() -> None:
+    """Ask the budget of what is being worked on, if there is one."""
+    if budget := _current.get():
+        budget.check()
+
+
+def took(count: int) -> None:
+    """Count bytes of JSON."""
+    if budget := _current.get():
+        budget.took(count)
+
+
+@contextmanager
+def ceiling(label: str, limits: Limits) -> Iterator[Budget]:
+    """Work on one file; the budget outside of it waits, and grows by what is read."""
+    outer, budget = _current.get(), Budget(label, limits)
+    token = _current.set(budget)
+    try:
+        with _Wait(outer):
+            yield budget
+    except MemoryError:
+        memory = "needs more memory than there is"
+        raise budget.needs_memory(memory) from None
+    finally:
+        _current.reset(token)
+        if outer:
+            outer.label, outer.read = outer.label or label, outer.read + budget.read
+
+
+def waiting() -> _Wait:
+    """Time that passes in here is somebody else's: a pipe, a disk, another process, a browser."""
+    return _Wait(_current.get())
+
+
+@contextmanager
+def timed() -> Iterator[None]:
+    """Check twice a second, whatever runs; not where someone else uses the alarm."""
+    if not arm():
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+
+
+def arm() -> bool:
+    """Start the timer, for good; only in the main thread of a process that is foretrace's own."""
+    import threading
+
+    alone = threading.current_thread() is threading.main_thread()
+    if not alone or not hasattr(signal, "setitimer"):
+        return False
+    if signal.getsignal(signal.SIGALRM) not in (signal.SIG_DFL, _ask):
+        return False
+    signal.signal(signal.SIGALRM, _ask)
+    signal.setitimer(signal.ITIMER_REAL, EVERY_S, EVERY_S)
+    return True
+
+
+def _ask(_number: int, frame: FrameType | None) -> None:
+    while frame is not None:
+        if frame.f_code.co_filename.startswith(_IMPORTING):
+            return
+        frame = frame.f_back
+    check()

@@ -1,0 +1,86 @@
+"""How much work a call does, in numbers that are the same on every machine.
+
+Counted are, while a function of this project is the one that runs,
+
+    every line of Python, each turn of a comprehension included,
+    the memory that a line takes, whether it keeps it or not (NumPy's arrays, bytes, lists),
+    the length of a text, list or Polars frame that a method of it is called on.
+
+What a method does with a regular expression is not seen; `patterns.py` examines those.
+"""
+
+from __future__ import annotations
+
+import sys
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+OWN = (str(Path(__file__).parents[2] / "src"), __file__)
+LINE = 64  # bytes that count as much as a line
+# methods that look at all that they are called on
+_THROUGH = "index count sort insert remove copy reverse replace split rsplit splitlines join lower"
+THROUGH = frozenset(_THROUGH.split())
+
+
+class Work:
+    """Counts while it is entered; `total` is the work so far."""
+
+    def __init__(self) -> None:
+        self.lines = self.bytes = self.seen = self.held = 0
+
+    @property
+    def total(self) -> int:
+        return self.lines + (self.bytes + self.seen) // LINE
+
+    def __enter__(self) -> Work:
+        tracemalloc.start()
+        sys.setprofile(self._called)
+        sys.settrace(self._entered)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        sys.settrace(None)
+        sys.setprofile(None)
+        self._weigh()
+        tracemalloc.stop()
+
+    def _entered(self, frame: FrameType, event: str, _: Any) -> Callable[..., Any] | None:
+        return self._line if frame.f_code.co_filename.startswith(OWN) else None
+
+    def _line(self, _: FrameType, event: str, __: Any) -> Callable[..., Any]:
+        self.lines += 1
+        self._weigh()
+        return self._line
+
+    def _weigh(self) -> None:
+        held, most = tracemalloc.get_traced_memory()
+        self.bytes += max(most - self.held, 0)
+        self.held = held
+        tracemalloc.reset_peak()
+
+    def _called(self, _: FrameType, event: str, function: Any) -> None:
+        if event != "c_call":
+            return
+        owner = getattr(function, "__self__", None)
+        if type(owner) in (str, bytes, bytearray, list):
+            self.seen += len(owner) if function.__name__ in THROUGH else 0
+        elif type(owner).__name__ in ("PyDataFrame", "PySeries"):
+            self.seen += 8 * (owner.height() if hasattr(owner, "height") else owner.len())
+
+
+def growth(run: Callable[[int], Callable[[], object]], size: int) -> float:
+    """How much more the second doubling adds than the first: 2 in proportion, 4 for squares.
+
+    `run(n)` prepares and returns what is counted. Differences leave out what every call costs.
+    """
+    work = []
+    for n in (size, 2 * size, 4 * size):
+        call = run(n)
+        with Work() as counted:
+            call()
+        work.append(counted.total)
+    first, second = work[1] - work[0], work[2] - work[1]
+    return second / max(first, size // 4, 1)

@@ -1,0 +1,86 @@
+"""Every regular expression in the source, and how it is used."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
+
+SOURCE = Path(__file__).parents[2] / "src"
+_METHODS = "match search fullmatch findall finditer sub subn split"
+METHODS = frozenset(_METHODS.split())
+MAKERS = frozenset({"compile", "rx", "word_test"})
+
+
+class Written(NamedTuple):
+    """One expression; `pattern` is None where only a run tells it. `methods` are called on it."""
+
+    place: str
+    pattern: str | None
+    flags: int
+    methods: frozenset[str]
+
+
+def written(folder: Path = SOURCE / "foretrace") -> Iterator[Written]:
+    """Every one, in the order of the files."""
+    for path in sorted(folder.rglob("*.py")):
+        text = path.read_text()
+        if "re." in text or "rx(" in text:
+            yield from _in_module(path, ast.parse(text))
+
+
+def _in_module(path: Path, tree: ast.Module) -> Iterator[Written]:
+    place = path.relative_to(SOURCE)
+    parents = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    wanted = [call for call in calls if call.args and _method(call.func) in METHODS | MAKERS]
+    module: ModuleType | None = None
+    for call in wanted:
+        if not _of_re(call.func):
+            continue
+        name = str(place.with_suffix("")).replace("/", ".").removesuffix(".__init__")
+        module = module or importlib.import_module(name)
+        method = _method(call.func)
+        method = "search" if method == "word_test" else method
+        methods = {method} if method in METHODS else _used(path, call, parents)
+        yield Written(f"{place}:{call.lineno}", *_evaluated(call, module), frozenset(methods))
+
+
+def _method(function: ast.expr) -> str:
+    return str(getattr(function, "attr", getattr(function, "id", "")))
+
+
+def _of_re(function: ast.expr) -> bool:
+    if isinstance(function, ast.Name):
+        return function.id in MAKERS
+    return isinstance(function.value, ast.Name) and function.value.id == "re"  # type: ignore[attr-defined]
+
+
+def _used(path: Path, call: ast.Call, parents: dict[ast.AST, ast.AST]) -> set[str]:
+    """The methods that are called on a compiled expression, where its name is known."""
+    parent = parents[call]
+    if isinstance(parent, ast.Attribute):
+        return {parent.attr}
+    if not isinstance(parent, ast.Assign | ast.AnnAssign):
+        return set(METHODS)
+    target = parent.targets[0] if isinstance(parent, ast.Assign) else parent.target
+    name = getattr(target, "attr", getattr(target, "id", ""))
+    files = [path] if name.startswith("_") else (SOURCE / "foretrace").rglob("*.py")
+    texts = (each.read_text() for each in files)
+    return {found for text in texts for found in re.findall(rf"\b{name}\.(\w+)", text)} & METHODS
+
+
+def _evaluated(call: ast.Call, module: ModuleType) -> tuple[str | None, int]:
+    values: list[Any] = []
+    for node in [call.args[0], *call.args[1:2], *(word.value for word in call.keywords)]:
+        try:
+            values.append(eval(compile(ast.Expression(node), "", "eval"), dict(vars(module))))
+        except NameError:
+            values.append(None)
+    flags = sum(value for value in values[1:] if isinstance(value, re.RegexFlag))
+    flags |= re.ASCII if _method(call.func) == "rx" else 0
+    return values[0] if isinstance(values[0], str) else None, int(flags)

@@ -1,0 +1,113 @@
+"""A query in a process of its own: whatever it does, it ends in a result or in one line."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import foretrace
+import processes
+from corpus.places import RECORDED
+from foretrace.cli import main
+from foretrace.errors import LimitError, UsageError
+from foretrace.model import query_process
+from foretrace.model.query_process import QueryProcess
+from foretrace.sources.limits import Limits
+
+MLP = RECORDED / "mlp_eager.json.gz"
+TRACE = foretrace.open(MLP, cache=False)
+ENDLESS = "with recursive t as (select 1 as n union all select n + 1 from t) select * from t"
+
+
+def ask(query: str, rows: int | None = None) -> query_process.QueryResult:
+    with QueryProcess() as process:
+        return process.run(TRACE, query, Limits(), rows)
+
+
+def test_a_result_and_its_first_rows() -> None:
+    whole = ask("select id, name, grid, dur_ns / 1000.0 us from kernels order by id")
+    assert whole.frame.equals(TRACE.sql("select id, name, grid, dur_ns / 1000.0 us from kernels"))
+    first = ask("select name from kernels", 3)
+    assert (first.frame.height, first.count) == (3, 15)
+    with pytest.raises(UsageError, match="no column 'nme': did you mean name"):
+        ask("select nme from kernels")
+
+
+@pytest.mark.parametrize(
+    ("query", "code"),
+    [
+        ("select sum(a.id * b.id * c.id) from events a, events b, events c, events d", "E_TOO"),
+        ("select * from generate_series(1, 100000000000000)", "E_TOO_MUCH_MEMORY"),
+        ("select * from generate_series(1, 1e14)", "E_TOO_MUCH_MEMORY"),
+        ("select unnest(generate_series(1, 1000000000)) from kernels", "E_TOO_MUCH_MEMORY"),
+    ],
+    ids=["cross join", "series", "series of floats", "unnested series"],
+)
+def test_what_never_ends_is_stopped(query: str, code: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SQL that never ends aborts nothing but its own process."""
+    monkeypatch.setattr(query_process, "SECONDS", 2)
+    monkeypatch.setattr(query_process, "MEMORY", 1 << 30)
+    with pytest.raises(LimitError) as caught:
+        ask(query)
+    assert code in caught.value.code
+    assert "--limit" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_limits_are_those_of_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+    series = "select * from generate_series(1, 1000000000)"
+    assert main(["sql", str(MLP), series, "--limit", "memory=512MiB", "--no-cache"]) == 3
+    said = capsys.readouterr().err
+    assert "more than 0.5 GiB of memory [E_TOO_MUCH_MEMORY]" in said
+    assert said.count("\n") == 1
+    with QueryProcess() as process, pytest.raises(LimitError, match="did not end within 1 s"):
+        process.run(TRACE, ENDLESS, Limits(seconds=1))
+    with QueryProcess() as process:
+        assert process.run(TRACE, "select 1", Limits(seconds=10**30, memory=10**30)).count == 1
+
+
+@pytest.mark.parametrize("function", ["read_csv", "read_parquet"])
+def test_the_process_can_open_no_file(
+    function: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not even if a query got past the check of its words."""
+    TRACE.kernels.select(pl.lit("canary")).write_parquet(tmp_path / "t.parquet")
+    (tmp_path / "t.csv").write_text("secret\ncanary\n")
+    monkeypatch.setattr(query_process, "tables_of", lambda trace, query: {})
+    with pytest.raises(UsageError, match="os error 24"):
+        ask(f"select * from {function}('{tmp_path}/t.{function.removeprefix('read_')}')")
+
+
+def test_the_process_inherits_nothing_it_does_not_need(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_TOKEN", "canary")
+    with open(MLP, "rb") as kept:
+        os.set_inheritable(kept.fileno(), True)
+        process = QueryProcess()
+    with process:
+        pid = process.pid
+        processes.until_started(pid)
+        home = Path(f"/proc/{pid}")
+        assert b"canary" not in (home / "environ").read_bytes()
+        assert b"mlp_eager" not in (home / "cmdline").read_bytes()
+        held = {os.readlink(file) for file in (home / "fd").iterdir()}
+        assert str(MLP) not in held
+        assert os.readlink(home / "cwd") == "/"
+    processes.until_gone(pid)
+
+
+def test_an_interrupt_ends_both_processes() -> None:
+    """Ctrl+C on the command line leaves no query behind; neither does a kill."""
+    for number, status in ((signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)):
+        command = [sys.executable, "-m", "foretrace", "sql", str(MLP), ENDLESS, "--no-cache"]
+        with subprocess.Popen(command, stderr=subprocess.PIPE) as running:
+            started = processes.query_process(running.pid)
+            running.send_signal(number)
+            assert running.wait(30) == status
+            assert b"Traceback" not in running.stderr.read()  # type: ignore[union-attr]
+        processes.until_gone(started)
