@@ -19,6 +19,8 @@ from foretrace.overview.reading import overview_of
 from foretrace.sources import cache, entries
 from foretrace.sources.limits import Limits
 
+TRACE = recordings.traces()["mlp_eager"]
+EVENTS = 243
 LARGE = recordings.traces()["llama_train_eager"]
 
 
@@ -26,6 +28,7 @@ LARGE = recordings.traces()["llama_train_eager"]
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("FORETRACE_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(notices, "_said", set())
+    monkeypatch.setattr(cache, "WORTHWHILE_BYTES", 0)
     return tmp_path / "cache"
 
 
@@ -42,43 +45,44 @@ def damage(place: Path, content: bytes) -> Path:
 
 
 def test_the_second_open_equals_the_first(place: Path) -> None:
-    first = foretrace.open(LARGE)
+    first = foretrace.open(TRACE)
     assert len(kept(place, "tables")) == 1
-    second = foretrace.open(LARGE)
+    second = foretrace.open(TRACE)
     assert second.ledger == first.ledger
     for name in first.table_names():
         assert second.table(name).equals(first.table(name)), name
 
 
 def test_a_kept_document_equals_a_fresh_one(place: Path) -> None:
-    fresh = overview_of(str(LARGE), cache=False)
-    overview_of(str(LARGE))
+    fresh = overview_of(str(TRACE), cache=False)
+    overview_of(str(TRACE))
     assert kept(place, "document")
-    assert overview_of(str(LARGE)) == fresh
+    assert overview_of(str(TRACE)) == fresh
 
 
 def test_without_cache_nothing_is_written(place: Path) -> None:
-    foretrace.open(LARGE, cache=False)
-    overview_of(str(LARGE), cache=False)
+    foretrace.open(TRACE, cache=False)
+    overview_of(str(TRACE), cache=False)
     assert not place.exists()
 
 
-def test_small_traces_are_not_kept(place: Path) -> None:
-    foretrace.open(recordings.traces()["mlp_eager"])
+def test_small_traces_are_not_kept(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cache, "WORTHWHILE_BYTES", 1 << 20)
+    foretrace.open(TRACE)
     assert not place.exists()
 
 
 def test_changed_content_is_read_again(place: Path, tmp_path: Path) -> None:
     path = tmp_path / "t.json.gz"
-    path.write_bytes(LARGE.read_bytes())
+    path.write_bytes(TRACE.read_bytes())
     before = cache.key_of(str(path))
-    path.write_bytes(LARGE.read_bytes() + b"\0")
+    path.write_bytes(TRACE.read_bytes() + b"\0")
     assert cache.key_of(str(path)) != before
 
 
 def test_a_run_record_that_came_later_counts(place: Path, tmp_path: Path) -> None:
     path = tmp_path / "t.json.gz"
-    path.write_bytes(LARGE.read_bytes())
+    path.write_bytes(TRACE.read_bytes())
     assert overview_of(str(path)).look.host_times_profiled
     record = {"kind": "foretrace-run", "timing": {"wall_ns_per_call": 30_000_000}}
     (tmp_path / "t.run.json").write_text(json.dumps(record))
@@ -88,14 +92,14 @@ def test_a_run_record_that_came_later_counts(place: Path, tmp_path: Path) -> Non
 
 def test_a_damaged_entry_is_read_anew(place: Path) -> None:
     """Bits flipped anywhere in the tables: never a number from them."""
-    foretrace.open(LARGE)
+    foretrace.open(TRACE)
     (tables,) = kept(place, "tables")
     sound = tables.read_bytes()
     for at in range(0, len(sound), len(sound) // 7):
         tables.write_bytes(sound[:at] + bytes([sound[at] ^ 16]) + sound[at + 1 :])
-        assert cache.load(str(LARGE)) is None
+        assert cache.load(str(TRACE)) is None
         assert not tables.exists()
-    assert foretrace.open(LARGE).event_count == 52_856
+    assert foretrace.open(TRACE).event_count == EVENTS
     assert tables.read_bytes() == sound
 
 
@@ -128,7 +132,8 @@ def test_a_cache_that_cannot_be_written_is_no_error(
     blocked = tmp_path / "file"
     blocked.write_text("in the way")
     monkeypatch.setenv("FORETRACE_CACHE", str(blocked / "cache"))
-    assert foretrace.open(LARGE).event_count == 52_856
+    monkeypatch.setattr(cache, "WORTHWHILE_BYTES", 0)
+    assert foretrace.open(TRACE).event_count == EVENTS
 
 
 def test_two_processes_at_once(place: Path) -> None:
@@ -149,41 +154,41 @@ def test_a_size_that_was_never_kept_is_not_hashed(
     hashed: list[str] = []
     hash_of = cache._hash
     monkeypatch.setattr(cache, "_hash", lambda path: hashed.append(path) or hash_of(path))
-    assert cache.load(str(LARGE)) is None
+    assert cache.load(str(TRACE)) is None
     assert not hashed
-    overview_of(str(LARGE))
+    overview_of(str(TRACE))
     copied = tmp_path / "copy.json.gz"
-    copied.write_bytes(LARGE.read_bytes())
+    copied.write_bytes(TRACE.read_bytes())
     assert cache.load_document(str(copied), "nothing") is None
-    assert hashed == [str(LARGE), str(copied)]  # of one size: the content decides
+    assert hashed == [str(TRACE), str(copied)]  # of one size: the content decides
 
 
 def test_a_file_that_changed_meanwhile_is_not_kept(place: Path, tmp_path: Path) -> None:
     path = tmp_path / "t.json.gz"
-    path.write_bytes(LARGE.read_bytes())
+    path.write_bytes(TRACE.read_bytes())
     stamp = cache.stamp_of(str(path))
-    path.write_bytes(LARGE.read_bytes() + b"\0")
+    path.write_bytes(TRACE.read_bytes() + b"\0")
     cache.save_document(str(path), stamp, "look", lambda: b"{}")
     assert not kept(place, "document")
 
 
 def test_other_limits_are_another_reading(place: Path) -> None:
-    few = Limits(events=1000)
-    assert overview_of(str(LARGE), limits=few).look.ledger.seen == 1000
-    assert foretrace.open(LARGE, limits=few).event_count == 1000
+    few = Limits(events=100)
+    assert overview_of(str(TRACE), limits=few).look.ledger.seen == 100
+    assert foretrace.open(TRACE, limits=few).event_count == 100
     assert not place.exists()
-    assert overview_of(str(LARGE)).look.ledger.seen == 52_856
-    assert foretrace.open(LARGE).event_count == 52_856
-    assert foretrace.open(LARGE, limits=few).event_count == 1000
+    assert overview_of(str(TRACE)).look.ledger.seen == EVENTS
+    assert foretrace.open(TRACE).event_count == EVENTS
+    assert foretrace.open(TRACE, limits=few).event_count == 100
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"[]", b'{"look": 3}', b"\xff"])
 def test_another_programs_document_is_made_anew(content: bytes, place: Path) -> None:
-    fresh = overview_of(str(LARGE))
+    fresh = overview_of(str(TRACE))
     (document,) = kept(place, "document")
     sound = document.read_bytes()
     damage(document, content)
-    assert overview_of(str(LARGE)) == fresh
+    assert overview_of(str(TRACE)) == fresh
     assert document.read_bytes() == sound
 
 
@@ -195,11 +200,11 @@ def _facts(text: bytes) -> bytes:
     "content", [b"", b"{}", *map(_facts, (b"{}", b"[]", b'{"sizes": {"a": 9}}', b'{"sizes": {}}'))]
 )
 def test_another_programs_tables_are_read_anew(content: bytes, place: Path) -> None:
-    foretrace.open(LARGE)
+    foretrace.open(TRACE)
     (tables,) = kept(place, "tables")
     sound = tables.read_bytes()
     damage(tables, content)
-    assert foretrace.open(LARGE).event_count == 52_856
+    assert foretrace.open(TRACE).event_count == EVENTS
     assert tables.read_bytes() == sound
 
 
@@ -208,32 +213,32 @@ def test_another_programs_tables_are_read_anew(content: bytes, place: Path) -> N
 )
 def test_a_memo_is_64_hex_digits_or_nothing(content: bytes, place: Path) -> None:
     """A NUL-filled memo, or one with another path, was believed."""
-    key = cache.key_of(str(LARGE))
+    key = cache.key_of(str(TRACE))
     (memo,) = kept(place, "key")
     damage(memo, content)
-    assert cache.key_of(str(LARGE)) == key
+    assert cache.key_of(str(TRACE)) == key
     assert entries.read(memo.name) == key.encode()
 
 
 def test_a_memo_without_checksum_is_nothing(place: Path) -> None:
-    key = cache.key_of(str(LARGE))
+    key = cache.key_of(str(TRACE))
     (memo,) = kept(place, "key")
     memo.write_bytes(bytes(64))
-    assert cache.key_of(str(LARGE)) == key
+    assert cache.key_of(str(TRACE)) == key
 
 
 def test_the_cache_is_private(place: Path) -> None:
     """Nobody else can read what a trace says."""
     before = os.umask(0)
     try:
-        foretrace.open(LARGE)
+        foretrace.open(TRACE)
     finally:
         os.umask(before)
     folder = place / entries.FOLDER
     assert {path.stat().st_mode & 0o777 for path in (place, folder)} == {0o700}
     assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} == {0o600}
     folder.chmod(0o777)
-    assert cache.load(str(LARGE)) is not None
+    assert cache.load(str(TRACE)) is not None
     assert folder.stat().st_mode & 0o777 == 0o700
 
 
@@ -246,7 +251,7 @@ def test_what_belongs_to_others_is_not_used(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Another user's entries were believed, and their folder decided what was deleted."""
-    foretrace.open(LARGE)
+    foretrace.open(TRACE)
     folder = place / entries.FOLDER
     if which == "link":
         folder.rename(tmp_path / "elsewhere")
@@ -255,8 +260,8 @@ def test_what_belongs_to_others_is_not_used(
         theirs = (place if which == "root" else folder).stat()
         monkeypatch.setattr(entries, "_foreign", lambda known: known.st_ino == theirs.st_ino)
     before = {path: path.stat().st_mtime_ns for path in folder.iterdir()}
-    assert cache.load(str(LARGE)) is None
-    assert foretrace.open(LARGE).event_count == 52_856
+    assert cache.load(str(TRACE)) is None
+    assert foretrace.open(TRACE).event_count == EVENTS
     assert {path: path.stat().st_mtime_ns for path in folder.iterdir()} == before
     said = capsys.readouterr().err
     assert said.startswith("foretrace: warning: the cache is not used: ")
@@ -264,23 +269,23 @@ def test_what_belongs_to_others_is_not_used(
 
 
 def test_an_entry_of_another_user_is_not_used(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    foretrace.open(LARGE)
+    foretrace.open(TRACE)
     (tables,) = kept(place, "tables")
     theirs = tables.stat().st_ino
     monkeypatch.setattr(entries, "_foreign", lambda known: known.st_ino == theirs)
-    assert cache.load(str(LARGE)) is None
+    assert cache.load(str(TRACE)) is None
 
 
-@pytest.mark.parametrize("of", [LARGE, Path("/dev/zero"), Path("/nowhere")])
+@pytest.mark.parametrize("of", [TRACE, Path("/dev/zero"), Path("/nowhere")])
 def test_an_entry_that_is_a_link_is_replaced(of: Path, place: Path) -> None:
-    foretrace.open(LARGE)
+    foretrace.open(TRACE)
     (tables,) = kept(place, "tables")
     tables.unlink()
     tables.symlink_to(of)
-    assert foretrace.open(LARGE).event_count == 52_856
+    assert foretrace.open(TRACE).event_count == EVENTS
     if of != Path("/dev/zero"):  # a device is left alone
         assert not tables.is_symlink()
-    assert LARGE.stat().st_size > cache.WORTHWHILE_BYTES
+    assert TRACE.stat().st_size > 1000
 
 
 def test_without_a_home_there_is_no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -292,21 +297,22 @@ def test_without_a_home_there_is_no_cache(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.delenv("FORETRACE_CACHE", raising=False)
     monkeypatch.setattr(Path, "home", nobody)
+    monkeypatch.setattr(cache, "WORTHWHILE_BYTES", 0)
     assert entries.folder() is None
-    assert foretrace.open(LARGE).event_count == 52_856
+    assert foretrace.open(TRACE).event_count == EVENTS
 
 
 def test_two_formats_share_a_cache(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two versions of the program on one cache: each finds its own, and a memo is not shared."""
-    foretrace.open(LARGE)
+    foretrace.open(TRACE)
     own = kept(place)
     monkeypatch.setattr(cache, "FORMAT", cache.FORMAT + 1)
-    assert cache.load(str(LARGE)) is None
-    foretrace.open(LARGE)
+    assert cache.load(str(TRACE)) is None
+    foretrace.open(TRACE)
     assert len(kept(place)) == 2 * len(own)
     for number in (cache.FORMAT, cache.FORMAT - 1):
         monkeypatch.setattr(cache, "FORMAT", number)
-        assert cache.load(str(LARGE)) is not None
+        assert cache.load(str(TRACE)) is not None
 
 
 def test_the_least_recently_used_go_first(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -324,19 +330,19 @@ def test_the_least_recently_used_go_first(place: Path, monkeypatch: pytest.Monke
 
 def test_only_entries_are_deleted(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A folder that the user chose may hold other files, links and folders."""
-    foretrace.open(LARGE)
+    foretrace.open(TRACE)
     folder = place / entries.FOLDER
     others = [place / "tables", folder / "notes.txt", folder / "link.txt", folder / "folder"]
     others[0].write_text("mine")
     others[1].write_text("mine")
-    others[2].symlink_to(LARGE)
+    others[2].symlink_to(TRACE)
     others[3].mkdir()
     link = folder / entries.named("tables", "planted")
-    link.symlink_to(LARGE)
+    link.symlink_to(TRACE)
     monkeypatch.setattr(entries, "KEEP_BYTES", 0)
     entries.write(entries.named("key", "new"), [b"x"])
     assert kept(place, "tables") == kept(place, "key") == []
-    assert all(path.exists() for path in (*others, LARGE))
+    assert all(path.exists() for path in (*others, TRACE))
 
 
 def _draft(folder: Path, process: int, age_s: float) -> Path:
@@ -357,9 +363,9 @@ def test_drafts_of_processes_that_were_killed_are_cleared(place: Path) -> None:
     left = _draft(folder, gone.pid, 2 * files.ABANDONED_S)
     young, alive = _draft(folder, gone.pid + 1, 0), _draft(folder, os.getpid(), 86_400)
     link = folder / f"{files.DRAFT}{gone.pid}-link"
-    link.symlink_to(LARGE.parent)
+    link.symlink_to(TRACE.parent)
     entries.write(entries.named("key", "second"), [b"x"])
     assert not left.exists()
     assert young.exists()
     assert alive.exists()
-    assert LARGE.exists()
+    assert TRACE.exists()

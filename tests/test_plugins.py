@@ -118,6 +118,7 @@ BROKEN = {
     "TypeError": "THING = 3",
     "BaseException": "raise BaseException",
     "UnicodeDecodeError": "b'\\xff'.decode()",
+    "error": "from foretrace.model.groups import Pattern\nTHING = Pattern('(')",
 }
 
 
@@ -223,6 +224,40 @@ def test_a_declaration_that_cannot_be_used_is_skipped(
 ) -> None:
     install(f"from foretrace.schema.kernel import Family\nTHING = {thing}", "families")
     assert len(families.every()) > 20
+    assert "is skipped: TypeError: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_our_own_declarations_fit(group: str) -> None:
+    for each in GROUPS[group]():
+        plugins._check_fields(each)
+
+
+@pytest.mark.parametrize(
+    ("group", "source"),
+    [
+        (
+            "devices",
+            "from foretrace.schema.device import Device\n"
+            "THING = Device('x', 'sm_1', (3, 4), {'bf16': None}, 1.0, None, 3, 'source')",
+        ),
+        (
+            "rungs",
+            "from foretrace.schema.rung import Rung\nTHING = Rung('x', 'title', (3,), {}, print)",
+        ),
+        (
+            "groups",
+            "from foretrace.model.groups import WorkGroup\n"
+            "THING = WorkGroup('frob', 0, str, ('gemm',))",
+        ),
+    ],
+)
+def test_what_a_declaration_holds_is_checked(
+    group: str, source: str, install: Callable[..., None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    sound = len(GROUPS[group]())
+    install(source, group)
+    assert len(GROUPS[group]()) == sound
     assert "is skipped: TypeError: " in capsys.readouterr().err
 
 

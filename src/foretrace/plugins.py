@@ -20,8 +20,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from functools import cache, wraps
 from pathlib import Path
-from types import ModuleType
-from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin, get_type_hints
+from types import ModuleType, UnionType
+from typing import TYPE_CHECKING, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from foretrace.notices import warn
 
@@ -39,8 +39,7 @@ _FIELDS: dict[Any, Any] = {
     float: (int, float),
     tuple: Collection,
     frozenset: Collection,
-    Mapping: Mapping,
-    Callable: Callable,
+    Any: object,
 }
 
 
@@ -90,9 +89,20 @@ def _brought(entry: EntryPoint, kind: type[T]) -> T | None:
 def _check_fields(thing: object) -> None:
     """Refuse a declaration that whoever uses it could not even read."""
     for name, hint in get_type_hints(type(thing)).items():
-        value, wanted = getattr(thing, name), get_origin(hint) or hint
-        if not isinstance(value, _FIELDS.get(wanted, object)):
+        if not _fits(value := getattr(thing, name), hint):
             raise TypeError(f"{name} cannot be {value!r}")
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    wanted, of = get_origin(hint) or hint, get_args(hint)
+    if wanted in (UnionType, Union):
+        return any(_fits(value, each) for each in of)
+    kind = _FIELDS.get(wanted, wanted)
+    if isinstance(kind, type | tuple) and not isinstance(value, kind):
+        return False
+    if kind is Mapping:
+        return all(_fits(key, of[0]) and _fits(each, of[1]) for key, each in value.items())
+    return kind is not Collection or all(_fits(each, of[0]) for each in value)
 
 
 def _guarded(thing: T, entry: EntryPoint) -> T:

@@ -270,6 +270,25 @@ def test_what_cannot_be_written_is_said_in_one_line(
     assert sorted(path.name for path in tmp_path.iterdir() if path.name != "cache") == ["file"]
 
 
+@pytest.mark.parametrize(
+    "arguments", [["report", MLP, "-o"], ["perfetto", MLP, "--no-browser", "--annotated"]]
+)
+@pytest.mark.parametrize("leads_to", ["secret", "nowhere"])
+def test_no_output_is_written_through_a_link(
+    arguments: list[str], leads_to: str, tmp_path: Path
+) -> None:
+    """A link counts as a file that is there; on request it is replaced."""
+    secret, link = tmp_path / "secret", tmp_path / "out.json.gz"
+    secret.write_text("secret")
+    link.symlink_to(tmp_path / leads_to)
+    assert main([*arguments, str(link), "--no-cache"]) == 2
+    assert link.is_symlink()
+    assert main([*arguments, str(link), "--no-cache", "--overwrite"]) == 0
+    assert not link.is_symlink()
+    assert secret.read_text() == "secret"
+    assert not (tmp_path / "nowhere").exists()
+
+
 def test_a_report_that_cannot_be_put_in_its_place_leaves_nothing_behind(tmp_path: Path) -> None:
     import foretrace
     from foretrace.errors import UsageError

@@ -132,7 +132,7 @@ def _described(error: BaseException) -> tuple[str, int]:
     if isinstance(error, OSError):
         return _in_words(error), 2
     if isinstance(error, MemoryError):
-        return "out of memory: free some, or set a lower limit with --limit", 3
+        return "out of memory: free some, then run it again", 3
     if package := _missing_package(error):
         return f"{package} is not installed: pip install {package}", 4
     return (

@@ -11,11 +11,11 @@ import gzip
 import itertools
 import os
 import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from foretrace import files
 from foretrace.errors import ForetraceError, UsageError
 
 SUFFIXES = (".json.gz", ".json")
@@ -69,7 +69,7 @@ def numbered(path: Path) -> Iterator[Path]:
 
 def export(profiler: Any, path: Path, *, overwrite: bool = False) -> Path:
     """Write the trace of a stopped profiler to `path` or the next free number; returns which."""
-    with tempfile.TemporaryDirectory(prefix=".foretrace-", dir=path.parent) as folder:
+    with files.scratch(path.parent) as folder:
         plain = os.path.join(folder, stem_of(path) + ".json")
         profiler.export_chrome_trace(plain)
         if not os.path.exists(plain) or os.path.getsize(plain) == 0:
@@ -79,8 +79,8 @@ def export(profiler: Any, path: Path, *, overwrite: bool = False) -> Path:
 
 def place(plain: str, path: Path, *, overwrite: bool = False) -> Path:
     """Move a plain JSON trace to `path`, compressed if its name says so."""
-    with tempfile.TemporaryDirectory(prefix=".foretrace-", dir=path.parent) as folder:
-        draft = Path(folder) / path.name
+    with files.scratch(path.parent) as folder:
+        draft = folder / path.name
         copy_trace(plain, draft, GZIP_LEVEL)
         if overwrite:
             os.replace(draft, path)

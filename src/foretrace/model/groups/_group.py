@@ -82,6 +82,10 @@ class Pattern(Struct, frozen=True):
     one_size: bool = False
     products: bool = False
 
+    def __post_init__(self) -> None:
+        # a mistake shows where the pattern is written; a letter will stand for each word
+        re.compile(re.sub(r"\w+", "w", self.text).replace(" ", ""))
+
 
 class WorkGroup(Struct, frozen=True):
     """Names some GPU work. Groups are tried in `order`, low first.
