@@ -150,8 +150,12 @@ def test_the_command_lists_what_remains(
     assert main(["share", str(source), "--to", str(tmp_path / "out"), "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert len(document["remains"]) == 4
-    assert main(["share", str(source), "--to", str(tmp_path / "out")]) == 0
-    said = capsys.readouterr().err.partition("What remains")[2]
+    assert main(["share", str(source), "--to", str(tmp_path / "again")]) == 0
+    removed, _, said = capsys.readouterr().err.partition("What remains")
+    assert document["shared"][0]["removed"]["path"] == 4
+    assert "- 4 paths" in removed
+    assert "header entries" in removed
+    assert document["unknown"] in " ".join(said.split())
     assert max(map(len, said.splitlines())) <= 100
     assert all(text in " ".join(said.split()) for text in document["remains"])
     assert document["shared"][0]["was_there"] is False

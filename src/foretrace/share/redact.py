@@ -25,8 +25,8 @@ REMAINS = (
     "names of ops, kernels, regions and steps, with paths, addresses, host and user names, keys "
     "and random tokens replaced",
     "times and durations; process, thread and stream numbers; correlation ids",
-    "sizes, strides and types of operands; launch grids, registers and shared memory; bytes "
-    "copied and allocated",
+    "sizes, strides and types of operands; arguments that are short numbers; launch grids, "
+    "registers and shared memory; bytes copied and allocated",
     "the model of the GPU, CUDA versions, rank and world size",
 )
 # `{host}_{pid}.{time}.pt.trace.json`: how torch's own handler names its files.
@@ -51,7 +51,8 @@ REMOVED = {
     "value": "recorded argument values",
 }
 UNKNOWN = (
-    "a name that is an ordinary word (a person, a project, a customer) is unknown to these rules"
+    "a plain word that is private (a person, a project, a customer) passes unless a path or the "
+    "header names it: read the names of regions"
 )
 
 
