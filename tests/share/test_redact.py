@@ -5,12 +5,14 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import os
 import re
 from pathlib import Path
 
 import pytest
 
 import foretrace
+from foretrace.analyses import run_all
 from foretrace.errors import UsageError
 from foretrace.overview import look
 from foretrace.recordings import traces
@@ -19,6 +21,8 @@ from foretrace.share.publish import share
 from foretrace.share.redact import KEEP, parse_keep, redact
 from foretrace.share.stores import Folder
 from share import planted
+
+PUBLIC = os.environ.get("FORETRACE_PUBLIC_TRACES", "")
 
 
 def everything_in(folder: Path) -> str:
@@ -79,28 +83,35 @@ def test_more_can_be_kept(source: Path, tmp_path: Path, keep: str, found: tuple[
     ] == []
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "mlp_eager",
-        "mlp_compiled",
-        "mlp_eager_train",
-        "linear_eager_stack",
-        "matmul_add_64_compiled",
-    ],
-)
-def test_a_copy_says_the_same_about_the_gpu(name: str, tmp_path: Path) -> None:
-    before = look(foretrace.open(traces()[name], cache=False))
-    after = look(
-        foretrace.open(redact(foretrace.open(traces()[name], cache=False), tmp_path), cache=False)
-    )
+def assert_the_same(path: Path, folder: Path) -> None:
+    """The copy of a trace has its numbers, names of kernels, chains of ops and findings."""
+    trace = foretrace.open(path, cache=False)
+    copy = foretrace.open(redact(trace, folder), cache=False)
+    before, after = look(trace), look(copy)
     assert (after.totals, after.steps) == (before.totals, before.steps)
     plain = ("name", "short", "role", "count", "per_step", "total_ns", "median_ns", "ops", "chain")
     rows = [
         [[getattr(row, key) for key in plain] for row in each.kernels] for each in (before, after)
     ]
     assert rows[0] == rows[1]
+    said = [
+        [(found.rule, found.state, found.title, found.at_most_ns) for found in run_all(each)]
+        for each in (trace, copy)
+    ]
+    assert said[0] == said[1]
     assert after.ledger.skipped == after.ledger.repaired == 0
+
+
+@pytest.mark.parametrize("name", traces())
+def test_a_copy_says_the_same_about_the_gpu(name: str, tmp_path: Path) -> None:
+    assert_the_same(traces()[name], tmp_path)
+
+
+@pytest.mark.public
+@pytest.mark.skipif(not PUBLIC, reason="FORETRACE_PUBLIC_TRACES names no folder of public traces")
+def test_copies_of_public_traces_say_the_same(tmp_path: Path) -> None:
+    for path in sorted(Path(PUBLIC).rglob("*.json.gz")):
+        assert_the_same(path, tmp_path)
 
 
 @pytest.mark.parametrize(
