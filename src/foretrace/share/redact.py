@@ -31,6 +31,7 @@ REMAINS = (
 )
 # `{host}_{pid}.{time}.pt.trace.json`: how torch's own handler names its files.
 _HANDLER = re.compile(r"(?P<host>.{1,255})_(?P<pid>\d{1,15})\.\d{10,}")
+_STEM = 120  # the mark, the words of --keep and the suffix follow; a file system takes 255 bytes
 _SUFFIX = re.compile(
     r"(?:\.pt)?(?:\.trace)?\.json(?:\.(?:gz|zst|zstd))?$|\.(?:gz|zst|zstd|trace|tmp)$",
     re.IGNORECASE,
@@ -133,4 +134,5 @@ def shared_name(path: str, private: Pseudonyms) -> str:
     if match and not private.keep_hosts:
         name = f"worker_{match['pid']}"
     name = name if private.clean(name) == name else "trace"
-    return re.sub(r"[^\w.-]+", "_", name).strip("._") or "trace"
+    stem = re.sub(r"[^\w.-]+", "_", name).strip("._").encode()[:_STEM]
+    return stem.decode(errors="ignore") or "trace"
