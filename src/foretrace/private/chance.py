@@ -36,7 +36,7 @@ _PIECE = re.compile(
     r"""
     (?P<shape>\d{1,4}(?:x\d{1,4})++                                     # sizes: 128x64x32
     |[EeF]\d[Mm]\d|[bt]?f(?:loat|p)?(?:8|16|32|64)(?!\d)               # types: e4m3, bf16, i32
-    |[iu](?:8|16|32|64)(?!\d)
+    |[iu](?:8|16|32|64)(?!\d)|vec\d{1,2}+|U?E\dM\d
     |s[qk]\d{1,6}+|(?:sq){1,2}(?:sq|sk)\d{1,6}+                         # counts in vLLM's regions
     |o?i64|div\d{1,4}                                                   # CuTe's strides
     |[A-Z]\d{1,3}(?=[A-Z][a-z]))                                        # H64Paged, P16Var
@@ -48,6 +48,13 @@ _PIECE = re.compile(
 _TOKEN = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9]|[+/-]{1,2}(?=[A-Za-z0-9])){15,}+=*+")
 _ALL_KINDS = re.compile(r"(?=[^A-Z]*+[A-Z])(?=[^a-z]*+[a-z])(?=[^0-9]*+[0-9])")
 _HEX = re.compile(r"[0-9a-f]{16,}+|[0-9A-F]{16,}+")
+_SHORT_HEX = re.compile(
+    r"(?<![A-Za-z0-9])(?=[0-9]{0,15}[a-f])(?=[a-f]{0,15}[0-9])[0-9a-f]{12,15}(?![A-Za-z0-9])"
+)
+_BARS = re.compile(r"(?<![A-Za-z0-9-])[A-Za-z0-9-]++(?:_++[A-Za-z0-9-]++)++")
+_PART = re.compile(r"[A-Za-z0-9-]++")
+_CASES = re.compile(r"(?=[^a-z]*+[a-z])(?=[^A-Z]*+[A-Z])")
+_SHORTEST = 16
 _SPECIFIED = re.compile(r"(?:\d{1,2}[cde]{0,2})++")  # arguments of an old Triton: 0d1d2de3
 # Inductor's name of a graph is a hash of its code.
 _GRAPH = re.compile(r"(?<=CompiledFxGraph )f[a-z2-7]{5,51}(?= ##)")
@@ -60,11 +67,37 @@ _BREAK, _DIGIT, _LIMIT = 2.0, 0.3, 12.0
 
 
 def random_parts(text: str) -> list[tuple[int, int]]:
-    """Where the text holds tokens that look random: (start, end) in order."""
+    """Where the text holds tokens that look random: (start, end), in order and apart."""
     hashes = {match.span() for match in _GRAPH.finditer(text)}
-    return [
-        span for span in _tokens(text) if span not in hashes and looks_random(text[slice(*span)])
-    ]
+    tokens = [span for span in _tokens(text) if looks_random(text[slice(*span)])]
+    parts: list[tuple[int, int]] = []
+    more = () if _MANGLED.fullmatch(text) else (*_joined(text), *_short(text))
+    for start, end in sorted({*tokens, *more} - hashes):
+        if parts and start < parts[-1][1]:
+            start, end = parts[-1][0], max(end, parts.pop()[1])
+        parts.append((start, end))
+    return parts
+
+
+def _joined(text: str) -> Iterator[tuple[int, int]]:
+    """Pieces of a token that has `_` among its letters, as base64 for URLs does."""
+    for match in _BARS.finditer(text):
+        begin = count = 0
+        for piece in _PART.finditer(text, *match.span()):
+            odd = _CASES.match(piece[0]) and score(piece[0]) >= 0.9 * len(piece[0])
+            if odd:
+                begin, count = begin if count else piece.start(), count + len(piece[0])
+            elif len(piece[0]) > 2:
+                count = 0
+            if count >= _SHORTEST:
+                yield begin, piece.end()
+
+
+def _short(text: str) -> Iterator[tuple[int, int]]:
+    """Ids of containers: 12 hexadecimal digits or more that are no list of types."""
+    for match in _SHORT_HEX.finditer(text):
+        if not _counts_up(match[0]) and score(match[0]) >= _LIMIT / 2:
+            yield match.span()
 
 
 def _tokens(text: str) -> Iterator[tuple[int, int]]:

@@ -16,13 +16,13 @@ Replace = Callable[[str], str]  # from a private text to what takes its place
 # Patterns, each with words without which a text cannot match it: most names have none of them.
 Rules = tuple[tuple[tuple[str, ...], re.Pattern[str]], ...]
 
-_VALUE = r"""(?:\\?"[^"\\]*+|\\?'[^'\\]*+|[^\s"'\\][^\s"']*+)"""
+VALUE = r"""(?:\\?"[^"\\]*+|\\?'[^'\\]*+|[^\s"'\\][^\s"']*+)"""
 _SECRET = (
     r"(?:pass(?:word|wd|phrase|code)|pwd|secret|credential|authorization|bearer|cookie|jwt|api[_-]?key"
     r"|(?:access|account|private|shared|license|encryption|signing|master|session)[_-]?key"
     r"|(?:session|csrf|client|tenant)[_-]?id)s?"
 )
-_ASSIGNED = r"[\\\"']{0,4}+\s{0,8}+[=:](?!:)>?\s{0,8}+"
+ASSIGNED = r"[\\\"']{0,4}+\s{0,8}+[=:](?!:)>?\s{0,8}+"
 _SCHEME = r"(?:(?:basic|bearer|digest|token|negotiate)\s{1,4})?+"
 _CALLED = (
     "pass",
@@ -36,7 +36,6 @@ _CALLED = (
     "key",
     "id",
 )
-# A group of a pattern is what stays: the name of what is hidden.
 _RULES: Rules = (
     (
         ("-----begin", "ssh-", "ecdsa-"),
@@ -49,23 +48,23 @@ _RULES: Rules = (
     (  # PASSWORD=x, "password": "x y", --password x, password x
         _CALLED,
         re.compile(
-            rf"(?i)({_SECRET}[\w-]{{0,24}}+(?:{_ASSIGNED}|\s{{1,8}}(?:is\s{{1,4}})?){_SCHEME}){_VALUE}"
+            rf"(?i)({_SECRET}[\w-]{{0,24}}+(?:{ASSIGNED}|\s{{1,8}}(?:is\s{{1,4}})?){_SCHEME}){VALUE}"
         ),
     ),
     (  # only where a value is assigned, and no count: a model has tokens too
         ("token", "auth", "sig", "pass", "pw"),
         re.compile(
-            rf"(?i)((?:token|auth|signature|sig|pass|pw)(?![A-Za-z0-9])[\w-]{{0,24}}+{_ASSIGNED})"
-            rf"(?!\d{{1,6}}(?![\w.-])){_VALUE}"
+            rf"(?i)((?:token|auth|signature|sig|pass|pw)(?![A-Za-z0-9])[\w-]{{0,24}}+{ASSIGNED})"
+            rf"(?!\d{{1,6}}(?![\w.-])){VALUE}"
         ),
     ),
     (
         ("token", "auth", "pass", "pw", "key"),
-        re.compile(rf"(?i)((?<![\w-])--?[\w-]{{0,24}}(?:token|auth|pass|pw|key)\s{{1,4}}){_VALUE}"),
+        re.compile(rf"(?i)((?<![\w-])--?[\w-]{{0,24}}(?:token|auth|pass|pw|key)\s{{1,4}}){VALUE}"),
     ),
     (
         ("-u",),
-        re.compile(rf"((?<![\w-])(?:-u|--user)[\s=]{{1,4}})[^\s:\"']{{1,128}}+:{_VALUE}"),
+        re.compile(rf"((?<![\w-])(?:-u|--user)[\s=]{{1,4}})[^\s:\"']{{1,128}}+:{VALUE}"),
     ),
     (  # what services put before their keys, and the least that follows
         ("",),
@@ -98,7 +97,7 @@ _RULES: Rules = (
 
 def hide_keys(text: str, replace: Replace) -> str:
     """The text without credentials of known forms; what a credential is called stays."""
-    return applied(_RULES, text, lambda match: _hidden(match, replace))
+    return applied(_RULES, text, replace)
 
 
 def hide_random(text: str, replace: Replace) -> str:
@@ -110,15 +109,15 @@ def hide_random(text: str, replace: Replace) -> str:
     return "".join((*parts, text[done:]))
 
 
-def applied(rules: Rules, text: str, shown: Callable[[re.Match[str]], str]) -> str:
-    """The text after each rule that it may match."""
+def applied(rules: Rules, text: str, replace: Replace) -> str:
+    """The text after each rule that it may match. A group of a pattern stays as it is."""
+
+    def shown(match: re.Match[str]) -> str:
+        stays = match[1] if match.re.groups else ""
+        return stays + replace(match[0].removeprefix(stays))
+
     lower = text.lower()
     for needed, pattern in rules:
         if any(word in lower for word in needed):
             text = pattern.sub(shown, text)
     return text
-
-
-def _hidden(match: re.Match[str], replace: Replace) -> str:
-    stays = match[1] if match.re.groups else ""
-    return stays + replace(match[0].removeprefix(stays))

@@ -6,7 +6,7 @@ import re
 import sys
 
 from foretrace.private.chance import words
-from foretrace.private.keys import Replace, Rules, applied
+from foretrace.private.keys import ASSIGNED, VALUE, Replace, Rules, applied
 
 _HEX = "[0-9A-Fa-f]{1,4}"
 _START = "(?<![A-Za-z0-9:.])"
@@ -16,6 +16,13 @@ _SHORTENED = (
 _DOMAINS = "com|org|net|io|ai|dev|edu|gov|local|localdomain|internal|lan|corp|cloud|intra|svc"
 _HOSTS = "ip|ec2|dgx|node|host|compute|login"
 _ADDRESSES: Rules = (
+    (  # user=bob
+        ("user", "login", "owner", "author", "host", "account", "mail"),
+        re.compile(
+            r"(?i)((?<![a-z])(?:user(?:_?name)?|login|owner|author|host_?name|account|e?-?mail)"
+            rf"{ASSIGNED}){VALUE}"
+        ),
+    ),
     (("://",), re.compile(r"(?i)(?<![a-z0-9])[a-z][a-z0-9+.-]{0,24}://[^\s\"'<>]*+")),
     (("@",), re.compile(r"(?<![\w.+-])[\w.+-]++@[\w.-]++")),
     ((".",), re.compile(r"(?<![\d.])(?:\d{1,3}\.){3}\d{1,3}(?![\d.]{0,4}\d)")),
@@ -84,12 +91,12 @@ _PUBLIC = sys.stdlib_module_names | words("""
 
 def hide_addresses(text: str, replace: Replace) -> str:
     """The text without addresses of machines, people and pages."""
-    return applied(_ADDRESSES, text, lambda match: replace(match[0]))
+    return applied(_ADDRESSES, text, replace)
 
 
 def hide_paths(text: str, replace: Replace) -> str:
     """The text without paths; a file of a public package keeps its path inside the package."""
-    return applied(_PATHS, text, lambda match: _shown(match[0], replace))
+    return applied(_PATHS, text, lambda path: _shown(path, replace))
 
 
 def _shown(path: str, replace: Replace) -> str:

@@ -6,14 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 _DEEPEST = 32  # what is nested deeper is left out
-_LARGEST = 1 << 63  # what a JSON writer takes
+_LEAST, _MOST = -(1 << 63), (1 << 64) - 1  # what a JSON writer takes
 
 
 def cleaned(value: Any, clean: Callable[[str], str], key: str = "", depth: int = 0) -> Any:
     """The value with every text, keys included, passed through `clean`."""
     if isinstance(value, str):
         return clean(f"{key}{clean(value)}").removeprefix(key)
-    if isinstance(value, int) and not -_LARGEST <= value < _LARGEST:
+    if isinstance(value, int) and not _LEAST <= value <= _MOST:
         return None
     if isinstance(value, dict | list | tuple) and depth >= _DEEPEST:
         return None

@@ -22,10 +22,14 @@ _FOLDER = r"home|users|scratch|work|data|fsx|mnt|nfs|private"
 _OWNER = re.compile(
     rf"(?i)[\\/](?:{_FOLDER})[\\/]{{1,2}}([\w.@-]{{1,64}}(?:(?: [\w.@-]{{1,64}}){{1,3}}(?=[\\/]))?)"
 )
+# Names of accounts and machines that tell nothing, and words of kernel names that one may have.
 _COMMON = words("""
     admin data home local localhost main private python python3 root runner shared tmp ubuntu user
     users work
-    """)
+    a100 ampere aten attention b200 backward blackwell cublas cuda cudnn cutlass flash forward fused
+    gemm gpu h100 h200 hopper inductor kernel linear mi300 model nccl nvidia nvjet rocm step tensor
+    torch train triton turing v100 vector volta
+""")
 _SHORTEST = 3  # a shorter name would be found inside everything
 _DISTINCT = 5  # a name as long as this is replaced even where other letters follow it
 _WORD = re.compile(r"(?<![^\W_])(?=[^\W_])|(?<=[a-z0-9])(?=[A-Z])")  # where a word begins

@@ -23,7 +23,7 @@ from foretrace.render.html import write_report
 from foretrace.schema.documents.share import SharedTrace
 from foretrace.share.handoff import PERFETTO
 from foretrace.share.pseudonyms import Pseudonyms
-from foretrace.share.redact import KEEP, REMAINS, pseudonyms_for, redact, shared_name
+from foretrace.share.redact import KEEP, REMAINS, UNKNOWN, pseudonyms_for, redact, shared_name
 from foretrace.share.stores import Store
 from foretrace.sources.folder import searched
 from foretrace.sources.limits import Limits
@@ -129,7 +129,7 @@ def index_page(names: set[str], store: Store) -> str:
     matches = [match for name in sorted(names) if (match := _TRACE.fullmatch(name))]
     found = [match for match in matches if f"{match['stem']}.html" in names]
     kept = sorted({word for match in found for word in match["kept"].split("-") if word})
-    remains = (*REMAINS, *(f"in some: {KEEP[word]}" for word in kept))
+    remains = (*REMAINS, UNKNOWN, *(f"in some: {KEEP[word]}" for word in kept))
     listed = "".join(f"<li>{escape(text)}</li>" for text in remains)
     return _INDEX_PAGE.format(rows="\n".join(_row(each, store) for each in found), remains=listed)
 

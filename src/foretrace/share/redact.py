@@ -25,12 +25,13 @@ REMAINS = (
     "names of ops, kernels, regions and steps, with paths, addresses, host and user names, keys "
     "and random tokens replaced",
     "times and durations; process, thread and stream numbers; correlation ids",
-    "sizes, strides and types of operands; launch grids, registers and shared memory; bytes "
-    "copied and allocated",
+    "sizes, strides and types of operands; arguments that are short numbers; launch grids, "
+    "registers and shared memory; bytes copied and allocated",
     "the model of the GPU, CUDA versions, rank and world size",
 )
 # `{host}_{pid}.{time}.pt.trace.json`: how torch's own handler names its files.
 _HANDLER = re.compile(r"(?P<host>.{1,255})_(?P<pid>\d{1,15})\.\d{10,}")
+_STEM = 120  # the mark, the words of --keep and the suffix follow; a file system takes 255 bytes
 _SUFFIX = re.compile(
     r"(?:\.pt)?(?:\.trace)?\.json(?:\.(?:gz|zst|zstd))?$|\.(?:gz|zst|zstd|trace|tmp)$",
     re.IGNORECASE,
@@ -51,7 +52,8 @@ REMOVED = {
     "value": "recorded argument values",
 }
 UNKNOWN = (
-    "a name that is an ordinary word (a person, a project, a customer) is unknown to these rules"
+    "a plain word that is private (a person, a project, a customer) passes unless a path or the "
+    "header names it: read the names of regions"
 )
 
 
@@ -132,4 +134,5 @@ def shared_name(path: str, private: Pseudonyms) -> str:
     if match and not private.keep_hosts:
         name = f"worker_{match['pid']}"
     name = name if private.clean(name) == name else "trace"
-    return re.sub(r"[^\w.-]+", "_", name).strip("._") or "trace"
+    stem = re.sub(r"[^\w.-]+", "_", name).strip("._").encode()[:_STEM]
+    return stem.decode(errors="ignore") or "trace"

@@ -9,8 +9,8 @@ class SharedTrace(Struct, frozen=True):
     """One trace that was shared. `was_there` when an earlier run had put it there already.
 
     `perfetto` is the address that opens it in Perfetto, where a browser can fetch it; `lost_data`
-    when its ledger says so. `removed` counts what was replaced or left out, by kind; it is empty where
-    the copy was there.
+    when its ledger says so. `removed` counts what was replaced or left out, by kind; it is empty
+    where the copy was there.
     """
 
     source: str
