@@ -14,6 +14,8 @@ import (exit 4, with the command that installs it) as one line.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import ClassVar
 
 
@@ -41,6 +43,11 @@ class TraceError(ForetraceError):
         self.code, self.path, self.message = code, path, message
         self.offset, self.hint = offset, hint
         super().__init__(self.one_line())
+
+    def __reduce__(self) -> tuple[Callable[..., TraceError], tuple[str, ...]]:
+        """How it comes back from another process."""
+        made = partial(type(self), offset=self.offset, hint=self.hint)
+        return made, (self.code, self.path, self.message)
 
     def one_line(self) -> str:
         """The error as the command line prints it."""

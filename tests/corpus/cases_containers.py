@@ -94,9 +94,9 @@ def zstd_frame(*, window: int = 0, dictionary: int | None = None) -> bytes:
     return b"\x28\xb5\x2f\xfd" + flags + bytes([window << 3]) + named + b"\1\0\0"
 
 
-def skippable_between() -> bytes:
+def skippable_around() -> bytes:
     skipped = struct.pack("<II", 0x184D2A50, 70_000) + b"s" * 70_000
-    return packed_by(ZSTD)() + skipped * 3
+    return skipped + packed_by(ZSTD)() + skipped * 3
 
 
 SOUND = {"forms": False, "same_as": G0}
@@ -253,7 +253,7 @@ CASES = [
     Case(
         "B65",
         "zstd_skippable_frames",
-        skippable_between,
+        skippable_around,
         accept(),
         is_t0,
         needs=ZSTD,

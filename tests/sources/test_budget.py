@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import re
 import signal
 import subprocess
@@ -150,6 +151,12 @@ def test_library(read: object, machine: Machine, tmp_path: Path) -> None:
     with pytest.raises(LimitError, match="E_TOO_SLOW"):
         read(str(path), limits=Limits(seconds=1))  # type: ignore[operator]
     read(str(path), limits=Limits(seconds=10**6))  # type: ignore[operator]
+
+
+def test_an_error_comes_back_from_another_process() -> None:
+    problem = LimitError("E_TOO_SLOW", "t.json", "takes long", offset=7, hint="wait")
+    back = pickle.loads(pickle.dumps(problem))
+    assert (type(back), str(back), back.__dict__) == (LimitError, str(problem), problem.__dict__)
 
 
 def test_a_ceiling_changes_no_answer() -> None:

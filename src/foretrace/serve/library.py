@@ -30,6 +30,7 @@ from foretrace.render.html.timeline import CONFIG, Timeline
 from foretrace.schema.documents.compare import CompareDocument
 from foretrace.serve.catalog import Entry
 from foretrace.serve.tiles import Tiles
+from foretrace.sources import budget
 from foretrace.sources.limits import Limits
 
 MOST_OPEN = 4  # the least recently used is closed for the next
@@ -127,14 +128,16 @@ def prepared(entry: Entry, limits: Limits, cache: bool) -> tuple[PreparedTrace, 
 
 
 def _without_trace(entry: Entry, limits: Limits, cache: bool) -> PreparedTrace:
-    return prepared(entry, limits, cache)[0]
+    with budget.ceiling(entry.path, limits):
+        return prepared(entry, limits, cache)[0]
 
 
 def read(entry: Entry, limits: Limits, cache: bool) -> tuple[PreparedTrace, Trace | None]:
     """What the viewer keeps, and the trace itself where it is small enough to keep."""
     if entry.bytes <= LARGE_BYTES:
         return prepared(entry, limits, cache)
-    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(1, spawn, initializer=budget.arm) as pool:
         return pool.submit(_without_trace, entry, limits, cache).result(), None
 
 

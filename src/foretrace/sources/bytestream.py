@@ -19,7 +19,7 @@ from msgspec import Struct
 from foretrace.errors import LimitError, TraceError
 from foretrace.schema.ledger import LedgerBuilder
 from foretrace.sources import budget
-from foretrace.sources.compressed import GZIP, ZSTD, gunzip, unzstd
+from foretrace.sources.compressed import GZIP, SKIPPABLE, ZSTD, gunzip, unzstd
 from foretrace.sources.limits import Limits, raised_by
 from foretrace.sources.packed import blocks, unreadable
 from foretrace.sources.zipped import ZIP, read_member, unzip
@@ -90,7 +90,7 @@ def _read(handle: IO[bytes], label: str, watch: Callable[[int], None]) -> Iterat
 
 
 def _container(first: bytes) -> Callable[..., Iterator[bytes]] | None:
-    for magic, opener in ((GZIP, gunzip), (ZSTD, unzstd), (ZIP, unzip)):
+    for magic, opener in ((GZIP, gunzip), ((ZSTD, *SKIPPABLE), unzstd), (ZIP, unzip)):
         if first.startswith(magic):
             return opener
     return None

@@ -12,6 +12,7 @@ from foretrace.sources.limits import Limits
 from foretrace.sources.packed import BLOCK, FIRST_BITE, Feed, Inflated, Ratio, inflate
 
 GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+SKIPPABLE = tuple(bytes([first]) + b"\x2a\x4d\x18" for first in range(0x50, 0x60))  # as pzstd
 MOST_DAMAGE = 64  # places; real files have one
 # a whole header, as real writers fill it: chance gives one in 100 GB
 _HEADER = re.compile(rb"\x1f\x8b\x08[\0\x04\x08].{4}[\0\x02\x04][\0-\x0d\xff]", re.DOTALL)
