@@ -54,7 +54,7 @@ def test_every_command(
     if name == "seconds":
         monkeypatch.setattr(budget, "clock", lambda: float(next(clock)))
     else:
-        monkeypatch.setattr(budget, "peak_memory", lambda: next(used))
+        monkeypatch.setattr(budget, "held_memory", lambda: next(used))
     (tmp_path / "out").mkdir()
     given = [each.replace("OUT", str(tmp_path / "out")) for each in arguments]
     ran = run(*given, "--limit", f"{name}=1")
@@ -64,6 +64,14 @@ def test_every_command(
     assert MLP in ran.err
     assert not [path for path in (tmp_path / "out").rglob("*") if path.is_file()]
     assert not [path for path in store.rglob("*") if path.name.startswith(".")]
+
+
+def test_the_memory_of_a_process() -> None:
+    """What the system says about a process of its own."""
+    command = [sys.executable, "-m", "foretrace", "look", MLP, "--no-cache", "--limit", "memory=1"]
+    ran = subprocess.run(command, capture_output=True, text=True)
+    assert (ran.returncode, ran.stdout, ran.stderr.count("\n")) == (3, "", 1)
+    assert "E_TOO_MUCH_MEMORY" in ran.stderr
 
 
 def test_too_little_memory(monkeypatch: pytest.MonkeyPatch) -> None:

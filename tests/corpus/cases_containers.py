@@ -251,6 +251,14 @@ CASES = [
         **SOUND,
     ),
     Case(
+        "B64-empty",
+        "zip_member_without_a_name",
+        zipped({"": G0}),
+        reject("", "t.zip"),
+        file="t.zip",
+        forms=False,
+    ),
+    Case(
         "B65",
         "zstd_skippable_frames",
         skippable_around,

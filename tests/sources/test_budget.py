@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -30,7 +31,7 @@ class Machine:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now, self.used, self.step = 100.0, 0, 0.0
         monkeypatch.setattr(budget, "clock", self.clock)
-        monkeypatch.setattr(budget, "peak_memory", lambda: self.used)
+        monkeypatch.setattr(budget, "held_memory", lambda: self.used)
 
     def clock(self) -> float:
         self.now += self.step
@@ -178,7 +179,7 @@ def free_alarm() -> Iterator[None]:
 def test_the_timer_stops_a_regular_expression(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing in the loop asks; the name takes some seconds without the timer."""
+    """Nothing in the loop checks; the name takes some seconds without the timer."""
     monkeypatch.setattr(budget, "EVERY_S", 0.01)
     machine.step = 1
     with timed(), ceiling("t.json", Limits(seconds=1)), pytest.raises(LimitError, match="SLOW"):
@@ -194,20 +195,28 @@ def test_another_alarm_is_left_alone() -> None:
         assert signal.getitimer(signal.ITIMER_REAL)[0] > left[0] // 2
 
 
-def test_the_timer_lets_an_import_end(machine: Machine) -> None:
-    """Half of a package stays behind otherwise, and the next file cannot import it."""
-
-    class Code:
-        co_filename = "<frozen importlib._bootstrap>"
-
-    class Frame:
-        f_code, f_back = Code, None
-
+@pytest.mark.parametrize(
+    ("file", "name"), [("<frozen importlib._bootstrap>", "_load"), ("click/utils.py", "echo")]
+)
+def test_what_the_timer_leaves_alone(file: str, name: str, machine: Machine) -> None:
+    """Half of a package stays behind otherwise; and a reader of the output may take its time."""
+    inner = SimpleNamespace(f_code=SimpleNamespace(co_filename="t.py", co_name="f"))
+    inner.f_back = SimpleNamespace(
+        f_code=SimpleNamespace(co_filename=file, co_name=name), f_back=None
+    )
     machine.step = 9
     with ceiling("t.json", Limits(seconds=1)):
-        budget._ask(signal.SIGALRM, Frame)  # type: ignore[arg-type]
+        budget._ask(signal.SIGALRM, inner)  # type: ignore[arg-type]
         with pytest.raises(LimitError):
             budget._ask(signal.SIGALRM, None)
+
+
+def test_before_any_file(machine: Machine) -> None:
+    """The command itself has a name where no file was read yet."""
+    with ceiling("", Limits(seconds=1)) as work:
+        machine.now += 2
+        with pytest.raises(LimitError, match="this command: takes longer"):
+            work.check()
 
 
 STUCK = """

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
+import zipfile
 import zlib
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from corpus.build import gz
 from corpus.cases import G0
+from corpus.cases_containers import described_after, zip64, zip_with
 from corpus.cases_packed import ZSTD, gn_text, packed_by, zipped
 from foretrace.errors import LimitError, TraceError
 from foretrace.schema.ledger import LedgerBuilder
 from foretrace.sources import compressed, packed
+from foretrace.sources.bytestream import open_stream
 from foretrace.sources.compressed import gunzip, unzstd
+from foretrace.sources.folder import searched
 from foretrace.sources.limits import Limits
 from foretrace.sources.packed import Feed, Ratio
 from foretrace.sources.zipped import unzip
@@ -173,3 +179,32 @@ def test_feed_holds_little() -> None:
         longest = max(longest, len(feed.block))
         feed.at = feed.at or 1
     assert longest <= 1001
+
+
+SEEDS = {
+    "gz": gz(G0) * 2,
+    "zip": zipped({"a.json": G0, "b.json": G0}),
+    "deflated": zip_with(zipfile.ZIP_DEFLATED),
+    "zip64": zip64(),
+    "described after": gz(described_after()),
+    "nested": zipped({"a.zip": zip_with(zipfile.ZIP_DEFLATED)}),
+}
+EXTREMES = (b"\xff" * 4, b"\0" * 4, b"\xff\xff\xff\x7f", b"\xff" * 8, b"PK\5\6", b"PK\1\2")
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_wrong_bytes_anywhere(seed: str, tmp_path: Path) -> None:
+    """A container with a few wrong fields gives bytes, or an error with a code."""
+    chooser, path = random.Random(seed), tmp_path / "t.bin"
+    for _ in range(120):
+        data = bytearray(SEEDS[seed])
+        for _ in range(chooser.choice((1, 2, 5))):
+            near = chooser.choice((60, len(data)))
+            at = chooser.choice((chooser.randrange(near), len(data) - 1 - chooser.randrange(near)))
+            wrong = chooser.choice((*EXTREMES, bytes([chooser.randrange(256)])))
+            data[at : at + len(wrong)] = wrong
+        path.write_bytes(data)
+        with contextlib.suppress(TraceError):
+            found = searched(str(path), Limits())
+            for each in found.traces if found else [str(path)]:
+                sum(map(len, open_stream(each, Limits(), LedgerBuilder()).blocks))

@@ -83,8 +83,11 @@ def _asked(questions: list[Question]) -> list[Guess]:
 
 
 def _answer(text: str, question: Question) -> list[Guess]:
+    from foretrace.sources.budget import waiting
+
     while True:
-        answer = str(click.prompt(text, default="", show_default=False, err=True)).strip()
+        with waiting():
+            answer = str(click.prompt(text, default="", show_default=False, err=True)).strip()
         if answer.lower() in QUIT:
             raise EOFError
         try:

@@ -8,6 +8,7 @@ the memory.
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import time
@@ -25,7 +26,9 @@ BASE_BYTES, BYTES_PER_BYTE = 512 << 20, 3
 EVERY_S = 0.5
 GRACE_S = 5.0  # to tidy up in, before the same ceiling is named again
 
-_IMPORTING = "<frozen importlib"  # of frames: half a NumPy cannot be imported again
+# frames that the timer leaves alone: half a NumPy cannot be imported again, and what takes long in
+# `click.echo` is whoever reads the output
+_IMPORTING, _WRITING = "<frozen importlib", "echo"
 _current: ContextVar[Budget | None] = ContextVar("budget", default=None)
 
 
@@ -34,14 +37,22 @@ def clock() -> float:
     return time.monotonic()
 
 
-def peak_memory() -> int:
-    """The most bytes that this process has held in memory; 0 where the system does not say."""
+def held_memory() -> int:
+    """Bytes that this process holds in memory; without Linux's `/proc`, the most it ever held.
+
+    On Linux that maximum is inherited from whoever starts the process, and says nothing.
+    """
+    try:
+        with open("/proc/self/statm", "rb", buffering=0) as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        pass
     try:
         import resource
     except ImportError:  # Windows
         return 0
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak << 10
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return most if sys.platform == "darwin" else most << 10
 
 
 class Budget:
@@ -50,7 +61,7 @@ class Budget:
     def __init__(self, label: str, limits: Limits) -> None:
         self.label, self.limits = label, limits
         self.read = 0  # bytes of JSON
-        self.started, self.peak = clock(), peak_memory()
+        self.started, self.held = clock(), held_memory()
         self.waits, self.waited, self.raised = 0, 0.0, -GRACE_S
 
     @property
@@ -73,11 +84,11 @@ class Budget:
         now = clock()
         if self.waits or now - self.raised < GRACE_S:
             return
-        problem = None
+        problem, label = None, self.label or "this command"
         if now - self.started - self.waited > self.seconds:
             what = f"takes longer than {self.seconds:,.0f} s"
-            problem = LimitError("E_TOO_SLOW", self.label, what, hint=raised_by("seconds"))
-        elif peak_memory() - self.peak > self.memory:
+            problem = LimitError("E_TOO_SLOW", label, what, hint=raised_by("seconds"))
+        elif held_memory() - self.held > self.memory:
             problem = self.needs_memory(f"takes more than {bytes_text(self.memory)} of memory")
         if problem:
             self.raised = now
@@ -85,7 +96,8 @@ class Budget:
 
     def needs_memory(self, what: str) -> LimitError:
         """The error for too much of it."""
-        return LimitError("E_TOO_MUCH_MEMORY", self.label, what, hint=raised_by("memory"))
+        label = self.label or "this command"
+        return LimitError("E_TOO_MUCH_MEMORY", label, what, hint=raised_by("memory"))
 
 
 class _Wait:
@@ -168,7 +180,8 @@ def arm() -> bool:
 
 def _ask(_number: int, frame: FrameType | None) -> None:
     while frame is not None:
-        if frame.f_code.co_filename.startswith(_IMPORTING):
+        code = frame.f_code
+        if code.co_filename.startswith(_IMPORTING) or code.co_name == _WRITING:
             return
         frame = frame.f_back
     check()

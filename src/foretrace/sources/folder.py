@@ -22,7 +22,7 @@ from foretrace.sources.budget import ceiling
 from foretrace.sources.bytestream import open_stream
 from foretrace.sources.limits import Limits
 from foretrace.sources.sniff import empty, refuse_no_events, refuse_non_json
-from foretrace.sources.zipped import ZIP, open_zip
+from foretrace.sources.zipped import ZIP, files_in, open_zip
 
 _NAMED_LIKE_A_TRACE = r"(?i)\.(?:json|trace|tmp)(?:\.(?:gz|zst|zstd|tmp))?$|\.(?:gz|zst|zstd|zip)$"
 _RECORD = ".run.json"  # what `foretrace run` writes beside a trace
@@ -81,8 +81,7 @@ def searched(path: str, limits: Limits) -> FolderContents | None:
                 return None
             file.seek(0)
             with open_zip(file, path, limits) as archive:
-                members = [info.filename for info in archive.infolist() if not info.is_dir()]
-                paths = (f"{path}::{member}" for member in members)
+                paths = [f"{path}::{member}" for member in files_in(archive)]
                 return _contents([(each, refusal(each, limits)) for each in paths])
     except OSError:
         return None  # opening it for reading says what is wrong

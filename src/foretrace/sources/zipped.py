@@ -77,13 +77,13 @@ def read_member(
 ) -> Iterator[bytes]:
     """One member of a zip in a file: `member`, or the only one."""
     with handle, open_zip(handle, label, limits) as archive:
-        names = [info.filename for info in archive.infolist() if not info.is_dir()]
+        names = files_in(archive)
         name = member if member is not None else (names[0] if len(names) == 1 else "")
         if name not in names:
             what = f"contains {len(names)} members: {', '.join(names[:8])}"
             raise TraceError("E_ZIP", label, what, hint=f"choose one: {label}::MEMBER")
         info = archive.getinfo(name)
-        handle.seek(info.header_offset)
+        handle.seek(max(info.header_offset, 0))  # a damaged directory gives a negative one
         feed, done = Feed(blocks(handle, label), Ratio(label, limits)), 0
         entry = _entry(feed, label)
         entry.packed, entry.crc = info.compress_size, info.CRC
@@ -177,6 +177,11 @@ def _stated_later(feed: Feed) -> int:
     return crc
 
 
+def files_in(archive: zipfile.ZipFile) -> list[str]:
+    """The names of the members that are not folders."""
+    return [name for name in archive.namelist() if not name.endswith("/")]
+
+
 def open_zip(handle: IO[bytes], label: str, limits: Limits) -> zipfile.ZipFile:
     """A zip whose members neither overlap (a bomb) nor are too many."""
     import zipfile  # brings bz2, lzma and shutil
@@ -184,7 +189,14 @@ def open_zip(handle: IO[bytes], label: str, limits: Limits) -> zipfile.ZipFile:
     _refuse_large_directory(handle, label, limits)
     try:
         archive = zipfile.ZipFile(handle)
-    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
+    except (
+        zipfile.BadZipFile,
+        OSError,
+        ValueError,
+        ArithmeticError,
+        NotImplementedError,
+        struct.error,
+    ) as error:
         what = f"damaged zip ({error})"
         raise TraceError("E_ZIP", label, what, hint="copy the file again") from None
     infos = sorted(archive.infolist(), key=lambda info: info.header_offset)
