@@ -21,6 +21,7 @@ from foretrace.cli import foretrace as group
 from foretrace.cli import main
 from foretrace.model.groups import GpuWork
 from foretrace.schema.kernel import KernelId
+from foretrace.sources import budget
 from foretrace.sources.limits import Limits, parse_limits
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -177,9 +178,13 @@ def test_the_worked_example_of_a_group_names_its_work() -> None:
 
 
 def test_every_limit_is_documented_with_its_default() -> None:
-    settings = re.findall(r"^\| `(\w+=\w+)` \|", _page("look.md"), re.MULTILINE)
-    assert tuple(setting.partition("=")[0] for setting in settings) == Limits.__struct_fields__
-    assert parse_limits(tuple(settings)) == Limits()
+    rows = re.findall(r"^\| `(\w+)=(\w*)`(.*?) \|", _page("look.md"), re.MULTILINE)
+    assert tuple(name for name, *_ in rows) == Limits.__struct_fields__
+    assert parse_limits(tuple(f"{name}={value}" for name, value, _ in rows if value)) == Limits()
+    assert [grows for *_, grows in rows if grows] == [
+        f" {budget.BASE_S:.0f}, and {budget.S_PER_MB:.0f} per MB of JSON",
+        f" {budget.BASE_BYTES >> 20} MiB, and {budget.BYTES_PER_BYTE} times the JSON",
+    ]
     options = {
         option.name: option for option in group.get_command(click.Context(group), "look").params
     }  # type: ignore[union-attr]
