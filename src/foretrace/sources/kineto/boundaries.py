@@ -60,7 +60,7 @@ class _Next:
 
 
 class Patience:
-    """How often a value may be followed into depths, or into a list of records, in vain."""
+    """How often a value is followed into depths, or into a list of records, that never end."""
 
     left = 64
 

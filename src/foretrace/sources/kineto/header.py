@@ -33,7 +33,7 @@ class EventsStart(Struct, frozen=True):
     is_object: bool = False
 
 
-class Outline(Struct, frozen=True):
+class Skeleton(Struct, frozen=True):
     """What one pass over an object finds: its list of events, or its end, or what is still open.
 
     `open` is None inside a string.
@@ -45,7 +45,7 @@ class Outline(Struct, frozen=True):
     broken: bool = False
 
 
-def outline(text: bytes, stop: int | None = None) -> Outline:
+def skeleton(text: bytes, stop: int | None = None) -> Skeleton:
     """Look for the key `traceEvents` of the object that begins `text`, and for its end."""
     open_: list[bytes] = []
     for match in _TOKEN.finditer(text, 0, len(text) if stop is None else stop):
@@ -54,15 +54,15 @@ def outline(text: bytes, stop: int | None = None) -> Outline:
             open_.append(token)
         elif token in (b"}", b"]"):
             if not open_ or _CLOSING[open_.pop()] != token:
-                return Outline(broken=True)
+                return Skeleton(broken=True)
             if not open_:
-                return Outline(end=match.end())
+                return Skeleton(end=match.end())
         elif not match[1]:
-            return Outline()
+            return Skeleton()
         elif len(open_) == 1 and (key := EVENTS_KEY.match(text, match.start())):
             before = text[: match.start()]
-            return Outline(EventsStart(key.end(), before, key[1] == b"{"))
-    return Outline(open=b"".join(open_))
+            return Skeleton(EventsStart(key.end(), before, key[1] == b"{"))
+    return Skeleton(open=b"".join(open_))
 
 
 def find_events(buffer: bytes, last: bool) -> EventsStart | None:
@@ -73,7 +73,7 @@ def find_events(buffer: bytes, last: bool) -> EventsStart | None:
     body = buffer.lstrip(b" \t\r\n")
     if body.startswith(b"["):
         return EventsStart(len(buffer) - len(body) + 1, b"")
-    found = outline(buffer)
+    found = skeleton(buffer)
     if found.events is not None and _strict(found.events.header) is not None:
         return found.events
     first = EVENTS_KEY.search(buffer)
@@ -82,11 +82,11 @@ def find_events(buffer: bytes, last: bool) -> EventsStart | None:
     return EventsStart(first.end(), buffer[: first.start()], first[1] == b"{")
 
 
-def _nested(text: bytes, key: int, found: Outline, last: bool) -> bool:
+def _nested(text: bytes, key: int, found: Skeleton, last: bool) -> bool:
     """Whether the key stands deeper in a document that is sound as far as it goes."""
     if found.end is not None:
         return key < found.end and _strict(text[: found.end - 1]) is not None
-    opened = outline(text, key).open
+    opened = skeleton(text, key).open
     if last or not opened or len(opened) < 2:
         return False
     closing = b"".join(_CLOSING[bytes([bracket])] for bracket in reversed(opened[1:]))
@@ -144,7 +144,7 @@ def read_tail(text: bytes, last: bool, limits: Limits, ledger: LedgerBuilder) ->
     commas = text.count(b",", 0, len(text) - len(body)) - body.startswith(b'"')
     opened = b"{" + body
     shift = len(opened) - len(text)
-    found = outline(opened)
+    found = skeleton(opened)
     if found.events is not None and not found.events.is_object:
         ledger.note("trailing_comma", commas)
         entries = read_header(found.events.header, limits, ledger)
