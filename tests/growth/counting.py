@@ -23,6 +23,7 @@ LINE = 64  # bytes that count as much as a line
 # methods that look at all that they are called on
 _THROUGH = "index count sort insert remove copy reverse replace split rsplit splitlines join lower"
 THROUGH = frozenset(_THROUGH.split())
+ROWS = frozenset({"lazy", "cast", "to_numpy", "to_list", "filter", "unique", "sort", "hash"})
 
 
 class Work:
@@ -67,20 +68,25 @@ class Work:
         owner = getattr(function, "__self__", None)
         if type(owner) in (str, bytes, bytearray, list):
             self.seen += len(owner) if function.__name__ in THROUGH else 0
-        elif type(owner).__name__ in ("PyDataFrame", "PySeries"):
+        elif function.__name__ in ROWS and type(owner).__name__ in ("PyDataFrame", "PySeries"):
             self.seen += 8 * (owner.height() if hasattr(owner, "height") else owner.len())
 
 
 def growth(run: Callable[[int], Callable[[], object]], size: int) -> float:
     """How much more the second doubling adds than the first: 2 in proportion, 4 for squares.
 
-    `run(n)` prepares and returns what is counted. Differences leave out what every call costs.
+    `run(n)` prepares and returns what is counted. Differences leave out what every call costs. The
+    worst of lines, memory and lengths counts, of those that are a tenth of the work. Less than a
+    line for each is no growth.
     """
-    work = []
+    found = []
     for n in (size, 2 * size, 4 * size):
         call = run(n)
-        with Work() as counted:
+        with Work() as work:
             call()
-        work.append(counted.total)
-    first, second = work[1] - work[0], work[2] - work[1]
-    return second / max(first, size // 4, 1)
+        found.append(work)
+    parts = [[work.lines for work in found]]
+    parts += [[getattr(work, name) // LINE for work in found] for name in ("bytes", "seen")]
+    added = [(second - first, third - second) for first, second, third in parts]
+    most = sum(second for _, second in added)
+    return max(second / max(first, size) for first, second in added if 10 * second >= most)

@@ -1,6 +1,7 @@
 """Traces of any size that are extreme in one way: each function takes a size and gives a trace.
 
-The size is about the number of events. `SHAPES` has them all by name.
+The size is about the number of events. `SHAPES` has them all by name. Where names are many they hold
+the size too: a name that was decoded once costs nothing the second time.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def identical(n: int) -> TraceBuilder:
 def equal_times(n: int) -> TraceBuilder:
     trace = TraceBuilder().step(1, 0, 100)
     for at in range(n // 3):
-        trace.op(f"aten::add{at}", 10, 50).launch(10, 50).kernel(GELU, 10, 50)
+        trace.op(f"aten::add{n}_{at}", 10, 50).launch(10, 50).kernel(GELU, 10, 50)
     return trace
 
 
@@ -128,7 +129,7 @@ def tracks(n: int) -> TraceBuilder:
 def kernel_names(n: int) -> TraceBuilder:
     trace = TraceBuilder().step(1, 0, 10 * n)
     for at in range(n // 3):
-        launches(trace, 1, f"my_kernel_{at}", start=10 * at)
+        launches(trace, 1, f"my_kernel_{n}_{at}", start=10 * at)
     return trace
 
 
@@ -137,7 +138,7 @@ def alike_names(n: int) -> TraceBuilder:
     """Names that differ in one number and have the same short form."""
     trace = TraceBuilder().step(1, 0, 10 * n)
     for at in range(n // 3):
-        launches(trace, 1, f"ns::scan<float, {at}>(int)", start=10 * at)
+        launches(trace, 1, f"ns{n}::scan<float, {at}>(int)", start=10 * at)
     return trace
 
 
@@ -145,7 +146,7 @@ def alike_names(n: int) -> TraceBuilder:
 def gemm_names(n: int) -> TraceBuilder:
     trace = TraceBuilder().step(1, 0, 10 * n)
     for at in range(n // 3):
-        name = GEMM.replace("128x128x64", f"{at}x128x64")
+        name = GEMM.replace("128x128x64", f"{at}x{n}x64")
         launches(trace, 1, name, "aten::mm", start=10 * at)
     return trace
 
@@ -154,7 +155,7 @@ def gemm_names(n: int) -> TraceBuilder:
 def op_names(n: int) -> TraceBuilder:
     trace = TraceBuilder().step(1, 0, 10 * n)
     for at in range(n // 3):
-        launches(trace, 1, op=f"my::op_{at}", start=10 * at)
+        launches(trace, 1, op=f"my::op_{n}_{at}", start=10 * at)
     return trace
 
 
@@ -162,8 +163,8 @@ def op_names(n: int) -> TraceBuilder:
 def op_paths(n: int) -> TraceBuilder:
     trace = TraceBuilder().step(1, 0, 10 * n)
     for at in range(n // 4):
-        trace.op(f"my::outer_{at % 97}", 10 * at, 10)
-        launches(trace, 1, op=f"my::op_{at % 89}", start=10 * at)
+        trace.op(f"my::outer_{n}_{at % 97}", 10 * at, 10)
+        launches(trace, 1, op=f"my::op_{n}_{at % 89}", start=10 * at)
     return trace
 
 

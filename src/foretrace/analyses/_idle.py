@@ -19,12 +19,7 @@ from foretrace.units import plural, time_text
 
 def typical_idle(trace: Trace) -> Idle:
     """The gaps of the step with the median idle time; of the recording where there are no steps."""
-    windows = [windows_of(trace, span) for span in trace.spans.steps]
-    found = [trace.gaps.inside(mine) for mine in windows if mine]
-    if not found:
-        return trace.idle
-    found.sort(key=lambda idle: int(idle.length.sum()))
-    return found[(len(found) - 1) // 2]
+    return trace.gaps.typical or trace.idle
 
 
 def step_ns(trace: Trace) -> int:

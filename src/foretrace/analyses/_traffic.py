@@ -64,10 +64,10 @@ def traffic_of(cases: Sequence[Case], products: Counter[int]) -> Traffic:
     outside: Counter[tuple[Any, ...]] = Counter()
     read: dict[int, Tensor] = {}  # what is made and read inside, by size
     for case in cases:
-        free = inside.copy()
+        taken: Counter[int] = Counter()
         for tensor, size in operands(case):
-            if free[size]:
-                free[size] -= 1
+            if inside[size] > taken[size]:
+                taken[size] += 1
                 read[size] = tensor
             else:
                 outside[tensor.dims, tensor.type, _is_slice(tensor), size] += 1

@@ -172,8 +172,9 @@ def _eats(left: Case, right: Case) -> bool:
 def _operand(left: Case, right: Case) -> Tensor | None:
     """The operand of the second that has exactly the size that the first one writes."""
     written = made(left)
-    found = (tensor for tensor, size in operands(right) if size == written)
-    return next(found, None) if written else None
+    if not written:
+        return None
+    return next((tensor for tensor, size in operands(right) if size == written), None)
 
 
 def _group(trace: Trace, found: list[Ints]) -> dict[str, Any]:

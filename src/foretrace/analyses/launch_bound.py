@@ -123,7 +123,10 @@ def _apart(trace: Trace, launches: Ints) -> Ints:
 def _varies(trace: Trace) -> bool:
     """Whether no two steps launch the same kernels with the same shapes."""
     order, step = trace.order, trace.spans.step_of_work()[trace.order.row]
-    steps = [np.sort(order.case[step == at]).tobytes() for at in np.unique(step[step >= 0])]
+    rows = np.lexsort((order.case, step))
+    rows = rows[step[rows] >= 0]
+    cuts = np.flatnonzero(np.diff(step[rows])) + 1
+    steps = [mine.tobytes() for mine in np.split(order.case[rows], cuts) if len(mine)]
     return len(steps) > 1 and len(set(steps)) == len(steps)
 
 

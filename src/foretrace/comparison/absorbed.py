@@ -23,6 +23,7 @@ from foretrace.comparison.launched import Kernel
 # ladder three finds what Inductor fused in the MLP, the block, the model and the training step;
 # six finds no more.
 NEAR = 3
+MOST_PAIRS = 4_000_000  # of two places: a second; in more, nothing is near anything
 
 _ELEMENTWISE = frozenset({"pointwise", "copy", "memcpy"})
 _ROWS = _ELEMENTWISE | {"reduction", "normalization", "softmax", "random", "scatter_gather"}
@@ -65,7 +66,8 @@ def named(found: Alignment) -> Iterator[Pair]:
     near = []
     for p, away in product(here_a, range(-NEAR, NEAR + 1)):
         if (q := p + away) in here_b and away and (p not in here_b or q not in here_a):
-            for i, j in product(here_a[p], here_b[q]):
+            few = len(here_a[p]) * len(here_b[q]) <= MOST_PAIRS
+            for i, j in product(here_a[p], here_b[q]) if few else ():
                 if _takes(found.b[j], found.a[i]):
                     # of two as near the later one, since fusing delays work; then the longest
                     rank = abs(away), away < 0, -(found.b[j].ns.median or 0)
@@ -123,16 +125,19 @@ def _taken_in(before: Kernel, after: Kernel) -> frozenset[str]:
 
 def merged(found: Alignment) -> Iterator[Pair]:
     """Products of B as large as several equal ones of A together, such as gate and up in one."""
-    left = [i for i in found.left_a if found.a[i].role == "gemm"]
+    left: defaultdict[int | None, list[int]] = defaultdict(list)
+    for i in found.left_a:
+        if found.a[i].role == "gemm":
+            left[found.a[i].flops].append(i)
     for i, j in sorted(found.changed):
         before, after = found.a[i], found.b[j]
         if not before.flops or after.role != "gemm":
             continue
         times, rest = divmod(after.flops or 0, before.flops)
-        equal = [k for k in left if found.a[k].flops == before.flops][: times - 1]
+        equal = left[before.flops][: times - 1]
         if not rest and times > 1 and len(equal) == times - 1:
             yield from ((k, j) for k in equal)
-            left = [k for k in left if k not in equal]
+            del left[before.flops][: times - 1]
 
 
 def beside(work: Sequence[Kernel], same: Sequence[Pair], side: int) -> dict[int, int]:

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from foretrace.errors import UsageError
 from foretrace.model.host import HOST_KINDS
-from foretrace.model.intervals import union_length
+from foretrace.model.intervals import Bools, union_length
 from foretrace.model.spans import Span
 from foretrace.model.trace import Trace
 from foretrace.schema import compiled
@@ -62,12 +62,15 @@ def choose(traces: Sequence[Trace], region: str | None = None) -> RepeatUnit:
                 known = ", ".join([*found][:8]) or "none"
                 raise UsageError(f"{trace.path} has no region {region!r}; it has {known}")
         return RepeatUnit("region", region)
+    around = [trace.spans.steps or [_whole_trace(trace)] for trace in traces]
+    rows = [_held(trace, spans) for trace, spans in zip(traces, around, strict=True)]
+    every = [*zip(traces, around, rows, strict=True)]
     whole = [
         name
         for name in groups[0]
         if all(name in found for found in groups)
         and not name.startswith(compiled.GRAPH)  # torch writes these; the name holds a hash
-        and min(_share(trace, name) for trace in traces) >= WHOLE
+        and min(_share(*each, name) for each in every) >= WHOLE
     ]
     if whole:
         calls = {name: [found[name] for found in groups] for name in whole}
@@ -92,15 +95,20 @@ def repeats(trace: Trace, unit: RepeatUnit) -> Repeats:
     return Repeats(tuple(busy), typical, len(agreeing), len(every) - len(busy))
 
 
-def _share(trace: Trace, name: str) -> float:
+def _held(trace: Trace, spans: Sequence[Span]) -> Bools:
+    """Which rows of `gpu` some spans launched."""
+    held = np.zeros(len(trace.gpu), np.bool_)
+    for span in spans:
+        held[span.work] = True
+    return held
+
+
+def _share(trace: Trace, around: Sequence[Span], every: Bools, name: str) -> float:
     """The part of the recording inside the calls of a region: of the steps, else of everything."""
     calls = trace.spans.region_groups()[name]
-    around = trace.spans.steps or [_whole_trace(trace)]
     if len(trace.gpu):
-        held, every = (
-            set(np.concatenate([span.work for span in spans]).tolist()) for spans in (calls, around)
-        )
-        return len(held & every) / len(every) if every else 0.0
+        held = np.unique(np.concatenate([span.work for span in calls]))
+        return float(every[held].sum() / max(every.sum(), 1))
     total = _covered(around)
     return min(_covered(calls) / total, 1.0) if total else 0.0
 

@@ -49,7 +49,7 @@ def every() -> tuple[Family, ...]:
     return tuple(sorted(found, key=lambda family: (family.order, family.name)))
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=1 << 18)
 def decode(name: str) -> KernelId:
     """What a kernel's name says. Never raises: a family that fails on a name does not know it."""
     # ROCm's tools append `.kd` to the symbol of every kernel

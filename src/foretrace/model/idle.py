@@ -134,6 +134,14 @@ class Gaps:
         return Idle(first, last, every.cause[at], every.then[at], every.device[at], issuing, length)
 
     @cached_property
+    def typical(self) -> Idle | None:
+        """The gaps of the step with the median idle time; None where no step used a GPU."""
+        windows = [windows_of(self.trace, span) for span in self.trace.spans.steps]
+        found = [self.inside(mine) for mine in windows if mine]
+        found.sort(key=lambda idle: int(idle.length.sum()))
+        return found[(len(found) - 1) // 2] if found else None
+
+    @cached_property
     def _places(self) -> list[tuple[int, int]]:
         """The rows of each device."""
         edges = np.searchsorted(self.every.device, np.arange(len(self.trace.busy) + 1)).tolist()

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from foretrace.model.intervals import Bools, Floats, Ints
 from foretrace.schema.gaps import Narrow
 
-DEEPEST = 64  # names of a path that are told; recorded traces have at most nine
+DEEPEST = 32  # names of a path that are told; recorded traces have at most nine
 ELLIPSIS = "…"
 _SHALLOW = 32  # steps one by one: nearly all launches have their op within a few
 _STEP, _SPREAD, _WORD = 0x5851F42D4C957F2D, np.uint64(0x9E3779B97F4A7C15), 1 << 64

@@ -1,0 +1,165 @@
+"""No shape of a trace costs more than in proportion to its size: each is doubled twice, and the
+work is counted (`growth/counting.py`), not timed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from corpus.places import FULL_SWEEP
+from foretrace import families, opening
+from foretrace.errors import TraceError
+from foretrace.overview import reading
+from foretrace.render.look_page import first_screen, sections
+from foretrace.render.section import drawn
+from foretrace.schema.documents import encode
+from foretrace.sources.limits import Limits
+from growth.counting import Work, growth
+from growth.names import hard_names
+from growth.odd_bytes import ODD
+from growth.shapes import SHAPES
+
+# Of n log n between 200 and 800 events the second doubling adds 2.3 times what the first one adds,
+# of a square 4 times.
+MOST = 2.5
+SIZE = 200
+PARTS = ("regions", "steps", "kernels", "ops", "findings")
+_ALWAYS = """
+    sound identical threads crossing tracks kernel_names deep deep_with_launches devices steps
+    nested_regions everything
+"""
+ALWAYS = frozenset(_ALWAYS.split())  # the others with FORETRACE_SWEEP=full
+_NAMES = ("mangled S", "mangled IE", "<", "nested <>", "(", "[", "{", "Sm digits", "triton add")
+NAMES = [kind for kind in hard_names(1) if FULL_SWEEP or kind in _NAMES]
+CHOSEN = [name for name in SHAPES if FULL_SWEEP or name in ALWAYS]
+
+
+def looked(path: Path) -> None:
+    """Everything that `look` does, with every option."""
+    found = reading.overview_of(str(path), cache=False)
+    encode(found.look)
+    drawn(first_screen(found, 100), bold=False, width=100)
+    drawn(sections(found, PARTS, 20), bold=False, width=100)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _imported(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """What is imported and made once is not counted."""
+    path = tmp_path_factory.mktemp("once") / "trace.json"
+    path.write_bytes(SHAPES["everything"](400).bytes("minified"))
+    looked(path)
+
+
+def _look(content: Callable[[int], bytes], folder: Path) -> Callable[[int], Callable[[], object]]:
+    def prepared(n: int) -> Callable[[], object]:
+        path = folder / f"{n}.json"
+        path.write_bytes(content(n))
+        return lambda: looked(path)
+
+    return prepared
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("shape", CHOSEN)
+def test_a_shape_costs_in_proportion(shape: str, tmp_path: Path) -> None:
+    """Deep, wide, many names, streams, steps, regions, devices, ranks, crossings, equal times."""
+    content = _look(lambda n: SHAPES[shape](n).bytes("minified"), tmp_path)
+    assert growth(content, SIZE) < MOST
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("kind", NAMES)
+def test_a_long_name_costs_in_proportion(kind: str) -> None:
+    """Names of every bracket and of every family, up to what is looked at of a name."""
+
+    def decoded(n: int) -> Callable[[], object]:
+        name = hard_names(n)[kind]
+        return lambda: families.decode(name)
+
+    decoded(50)()
+    assert growth(decoded, 1000) < MOST
+
+
+@pytest.mark.xfail(strict=False, reason="until the reader goes through every file once")
+@pytest.mark.parametrize("kind", ODD)
+def test_an_odd_file_costs_in_proportion(kind: str, tmp_path: Path) -> None:
+    """Files that a reader may go through again and again; refused or read, in proportion."""
+
+    def read(n: int) -> Callable[[], object]:
+        path = tmp_path / f"{n}.json"
+        path.write_bytes(ODD[kind](n))
+        return lambda: _opened(path)
+
+    _opened(tmp_path / "none.json")
+    assert growth(read, 100) < MOST
+
+
+def _opened(path: Path) -> None:
+    with suppress(TraceError):
+        opening.load(str(path), Limits(), use_kept=False, keep=False)
+
+
+# ---- the instrument sees what it must
+
+
+def _python(n: int) -> None:
+    found = 0
+    for left in range(n):
+        for right in range(n):
+            found += left == right
+
+
+def _comprehension(n: int) -> None:
+    [sum([left == right for right in range(n)]) for left in range(n)]
+
+
+def _search(n: int) -> None:
+    names = [str(at) for at in range(n)]
+    for name in names:
+        names.index(name)
+
+
+def _bytes(n: int) -> None:
+    text = b""
+    for at in range(n):
+        text = text + b"%8d" % at
+
+
+def _outer(n: int) -> None:
+    (np.arange(20 * n)[:, None] == np.arange(20 * n)[None, :]).any(1)
+
+
+def _masks(n: int) -> None:
+    numbers = np.arange(20 * n)
+    for number in range(20 * n):
+        (numbers == number).any()
+
+
+SQUARES = (_python, _comprehension, _search, _bytes, _outer, _masks)
+
+
+@pytest.mark.parametrize("planted", SQUARES)
+def test_a_planted_square_is_seen(planted: Callable[[int], None]) -> None:
+    assert growth(lambda n: lambda: planted(n), 50) > 3
+
+
+def test_a_loop_in_proportion_is_not() -> None:
+    def sorted_once(n: int) -> None:
+        numbers = np.sort(np.arange(20 * n)[::-1])
+        [int(number) for number in numbers]
+
+    assert growth(lambda n: lambda: sorted_once(n), 50) < MOST
+
+
+def test_the_same_call_counts_the_same() -> None:
+    totals = []
+    for _ in range(2):
+        with Work() as work:
+            _python(20)
+        totals.append(work.lines)
+    assert totals[0] == totals[1]
