@@ -18,7 +18,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-OWN = (str(Path(__file__).parents[2] / "src"), __file__)
+OWN = tuple(str(Path(__file__).parents[2] / part) for part in ("src", "tests"))
 LINE = 64  # bytes that count as much as a line
 # methods that look at all that they are called on
 _THROUGH = "index count sort insert remove copy reverse replace split rsplit splitlines join lower"

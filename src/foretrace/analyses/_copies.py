@@ -7,7 +7,7 @@ import polars as pl
 
 from foretrace.analyses._common import counted
 from foretrace.analyses.casts import cast_of
-from foretrace.model.intervals import Ints
+from foretrace.model.intervals import Ints, split_by
 from foretrace.model.trace import Trace
 from foretrace.schema.tables import NONE
 
@@ -29,10 +29,7 @@ def plain_copies(trace: Trace) -> Ints:
 def paths(trace: Trace, rows: Ints) -> list[tuple[Ints, tuple[str, ...]]]:
     """These rows of `gpu` by the path of ops above them."""
     host, op = trace.host, trace.gpu.op[rows]
-    number = host.op_paths.numbers(op)
-    order = np.argsort(number, kind="stable")
-    edges = np.flatnonzero(np.diff(number[order])) + 1
-    groups = np.split(order, edges) if len(order) else []
+    groups = split_by(host.op_paths.numbers(op), np.arange(len(rows)))
     return [(rows[group], host.op_chain(int(op[group[0]]))) for group in groups]
 
 

@@ -27,7 +27,7 @@ from msgspec import Struct
 
 from foretrace.analyses._common import LISTED, bare, ids, shapes_text
 from foretrace.model.arguments import op_call
-from foretrace.model.intervals import Ints
+from foretrace.model.intervals import Ints, split_by
 from foretrace.model.spans import Span
 from foretrace.model.trace import Trace
 from foretrace.schema.finding import Finding, Rule
@@ -109,10 +109,9 @@ def _by_op(trace: Trace, spans: list[Span]) -> dict[str, Ints]:
     gpu, host = trace.gpu, trace.host
     rows = np.concatenate([span.work for span in spans])
     name = np.where(gpu.op[rows] >= 0, host.name[np.maximum(gpu.op[rows], 0)], -1)
-    return {
-        host.names[number] if number >= 0 else "(no op)": rows[name == number]
-        for number in np.unique(name).tolist()
-    }
+    numbers = np.unique(name).tolist()
+    names = [host.names[number] if number >= 0 else "(no op)" for number in numbers]
+    return dict(zip(names, split_by(name, rows), strict=True))
 
 
 def _entry(trace: Trace, op: str, old: Ints, new: Ints, steps: int) -> dict[str, Any]:

@@ -21,7 +21,7 @@ import numpy as np
 
 from foretrace.analyses._common import counted, each, ids, per
 from foretrace.model.covered import Covered
-from foretrace.model.intervals import Bools
+from foretrace.model.intervals import Bools, split_by
 from foretrace.model.trace import Trace
 from foretrace.schema.finding import Finding, Rule
 from foretrace.units import percent_text, plural, time_text
@@ -55,10 +55,10 @@ def _exposed(trace: Trace, talking: Bools) -> tuple[int, int]:
     """(time with a collective running, the part in which nothing else ran), over all devices."""
     gpu = trace.gpu
     total = exposed = 0
-    for device in np.unique(gpu.device_number[talking]).tolist():
-        here = gpu.usable & (gpu.device_number == device)
-        rest = here & (trace.work_roles != "comms")
-        comms = Covered(gpu.start[talking & here], gpu.end[talking & here])
+    works = trace.work_roles != "comms"
+    for rows in split_by(gpu.device_number[gpu.usable], np.flatnonzero(gpu.usable)):
+        mine, rest = rows[talking[rows]], rows[works[rows]]
+        comms = Covered(gpu.start[mine], gpu.end[mine])
         other = Covered(gpu.start[rest], gpu.end[rest])
         length = comms.end - comms.start
         total += int(length.sum())

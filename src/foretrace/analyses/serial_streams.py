@@ -24,7 +24,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from foretrace.analyses._common import each, ids, per
-from foretrace.model.intervals import Ints
+from foretrace.model.intervals import Ints, split_by
 from foretrace.model.trace import Trace
 from foretrace.schema.finding import Finding, Rule
 from foretrace.units import plural, time_text
@@ -42,14 +42,14 @@ def _check(trace: Trace) -> Iterator[Finding]:
     kernels = np.zeros(len(gpu), bool)
     kernels[trace.order.row[trace.order.counts]] = True
     chosen = kernels & gpu.usable & ~gpu.in_graph & (trace.work_roles != "comms")
-    for device in np.unique(gpu.device_number[chosen]).tolist():
-        yield from _device(trace, np.flatnonzero(chosen & (gpu.device_number == device)))
+    for mine in split_by(gpu.device_number[chosen], np.flatnonzero(chosen)):
+        yield from _device(trace, mine)
 
 
 def _device(trace: Trace, rows: Ints) -> Iterator[Finding]:
     gpu, order = trace.gpu, trace.order
-    lanes = [rows[gpu.lane[rows] == lane] for lane in np.unique(gpu.lane[rows]).tolist()]
     total = int(gpu.length[rows].sum())
+    lanes = split_by(gpu.lane[rows], rows)
     lanes = [mine for mine in lanes if gpu.length[mine].sum() >= LEAST_SHARE * total]
     if len(lanes) < 2:
         return

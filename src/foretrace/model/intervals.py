@@ -96,3 +96,10 @@ def open_at_start(group: Narrow, start: Ints, end: Ints) -> Ints:
     began[order] = np.arange(len(start))
     ended = np.sort(base + np.searchsorted(moments, end))
     return began - np.searchsorted(ended, base + np.searchsorted(moments, start), "right")
+
+
+def split_by(number: Ints, rows: Ints) -> list[Ints]:
+    """The rows of each number, in the order of the numbers."""
+    order = np.argsort(number, kind="stable")
+    cuts = np.flatnonzero(np.diff(number[order])) + 1
+    return np.split(rows[order], cuts) if len(rows) else []
