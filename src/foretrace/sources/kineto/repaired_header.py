@@ -39,6 +39,7 @@ class _Entries:
             between = _SEPARATORS.match(self.text, at)
             assert between is not None
             self.ledger.note("control_char", _ODD_BLANK.search(between[0]) is not None)
+            self.ledger.note("trailing_comma", between[0].count(",") - bool(found))
             at = between.end()
             reader = Reader(self.text, self.limits, self.ledger, None)
             try:
