@@ -151,7 +151,8 @@ def read(data: bytes) -> Reading:
     header, records = parse(data)
     base = header.get("baseTimeNanoseconds")
     base = base if isinstance(base, int) and not isinstance(base, bool) else None
-    events = [event for i, record in enumerate(records) if (event := decode(i, record, base))]
+    written = enumerate(categorised(records))
+    events = [event for i, record in written if (event := decode(i, record, base))]
     events = pair_begin_end(events)
     link_parents(events)
     link_work(events)
@@ -166,7 +167,8 @@ def ranges(data: bytes) -> dict[str, int]:
     header, records = parse(data)
     base = header.get("baseTimeNanoseconds")
     base = base if isinstance(base, int) and not isinstance(base, bool) else None
-    events = [event for i, record in enumerate(records) if (event := decode(i, record, base))]
+    written = enumerate(categorised(records))
+    events = [event for i, record in written if (event := decode(i, record, base))]
     sums = dict.fromkeys([*KINDS.values(), "other"], 0)
     for event in pair_begin_end(events):
         sums[event.kind] += event.dur if event.timed else 0
@@ -208,6 +210,22 @@ def last_wins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def is_event(record: Any) -> bool:
     return isinstance(record, dict) and bool(record)
+
+
+def categorised(records: list[Any]) -> list[Any]:
+    """A range without a category is an op, unless its process is called a GPU."""
+    labels = [
+        (str(record.get("pid")), list((record.get("args") or {}).values()))
+        for record in records
+        if is_event(record) and isinstance(record.get("args"), dict) and record.get("ph") == "M"
+    ]
+    gpus = {pid for pid, said in labels if any(str(text).startswith("GPU") for text in said)}
+    return [
+        {**record, "cat": "gpu_user_annotation"}
+        if is_event(record) and record.get("cat") is None and str(record.get("pid")) in gpus
+        else record
+        for record in records
+    ]
 
 
 def decode(index: int, record: Any, base: int | None) -> Event | None:

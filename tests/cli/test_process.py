@@ -100,7 +100,8 @@ def test_too_little_memory_is_no_bug(
 
 
 SLOW = """
-import time
+import signal, time
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the tests may run under `nohup`
 from foretrace.__main__ import run
 from foretrace.sources import cache
 def packed(tables):

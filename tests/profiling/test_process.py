@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +87,17 @@ def test_a_captured_block_that_forks_is_left_by_both(tmp_path: Path) -> None:
     assert len(list(tmp_path.iterdir())) == 2
 
 
+@pytest.fixture
+def _no_signal_is_ignored() -> Iterator[None]:
+    """As in a shell; these tests may run under `nohup`."""
+    numbers = (signal.SIGTERM, signal.SIGHUP)
+    before = [signal.signal(number, signal.SIG_DFL) for number in numbers]
+    yield
+    for number, handler in zip(numbers, before, strict=True):
+        signal.signal(number, handler)
+
+
+@pytest.mark.usefixtures("_no_signal_is_ignored")
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
 def test_a_signal_to_end_keeps_what_was_recorded(tmp_path: Path, record: Record, name: str) -> None:
     """SIGTERM before the window lost everything."""
