@@ -18,7 +18,7 @@ GRAVE = SEVERITIES[2:]  # what every page must show first
 _CODES = """
 trace_truncated data_loss: the input ends inside the document: a killed export or an incomplete copy
 event_unparsable data_loss: records that could not be parsed were skipped
-bytes_unread data_loss: bytes that belong to no record were not read
+bytes_unread data_loss: bytes that belong to no record, or to a list that does not count
 gzip_truncated data_loss: the gzip stream ends early
 gzip_crc data_loss: the gzip checksum does not match
 gzip_trailing notice: bytes after the gzip stream were ignored
@@ -50,7 +50,7 @@ dur_negative error: negative durations: counted, never summed
 dur_missing error: events without a duration: counted, never summed
 ts_missing error: events without a usable time: counted, never summed
 ts_out_of_window error: times outside the recording: counted, never summed
-time_outlier error: times far from all others in the recording: counted, never summed
+time_outlier error: events far from all others in time: counted, never summed
 clock_mismatch error: the clocks of GPU and host disagree: no delay or cause of idle time is known
 stream_overlap notice: GPU events overlap on one stream; busy time uses the union
 dur_overrun error: GPU events run far past the next one on their stream
@@ -212,8 +212,8 @@ class LedgerBuilder(Struct):
         notes, texts = [], dict(self.texts)
         if self.unread:
             first = self.places["bytes_unread"][0][0]
-            text = f"{self.unread:,} bytes that belong to no record were not read"
-            texts["bytes_unread"] = f"{text}, the first at byte {first:,}"
+            text = f"{self.unread:,} bytes were left out, the first at byte {first:,}"
+            texts["bytes_unread"] = text
         for code, count in self.counts.items():
             severity, meaning = CODES[code]
             where = tuple(self.places.get(code, ()))
