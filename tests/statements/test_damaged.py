@@ -14,6 +14,8 @@ from foretrace.comparison.sentences import circumstances
 from foretrace.model.groups._backward import Nodes
 from foretrace.model.trace import Trace
 from foretrace.overview import look
+from foretrace.share import chrome
+from foretrace.share.redact import pseudonyms_for
 
 EPOCH_US = Raw("1700000000000000.123")
 
@@ -21,6 +23,11 @@ EPOCH_US = Raw("1700000000000000.123")
 def opened(folder: Path, data: bytes, name: str = "odd") -> Trace:
     path = folder / f"{name}.json"
     path.write_bytes(data)
+    return ft.open(path, cache=False)
+
+
+def shared(trace: Trace, path: Path) -> Trace:
+    chrome.write(trace, path, pseudonyms_for(trace, frozenset()))
     return ft.open(path, cache=False)
 
 
@@ -86,3 +93,20 @@ def test_processes_number_their_backward_nodes_on_their_own(tmp_path: Path) -> N
     ops = Nodes(trace).forward_ops()
     assert [trace.host.names[trace.host.name[op]] for op in ops] == ["aten::mm", "aten::mm"]
     assert len(set(ops.tolist())) == 2
+
+
+def test_the_copy_of_a_damaged_trace_says_so(tmp_path: Path) -> None:
+    """`share` made a sound trace of a cut one; events without a time were `not recorded`."""
+    builder = one_kernel_elsewhere(steps([900_000] * 3, kernels=4))
+    cut = builder.bytes()[:-200]
+    trace = opened(tmp_path, cut)
+    copy = shared(trace, tmp_path / "copy.json.gz")
+    assert copy.ledger.count("copied_damage") == 2
+    (note,) = (note for note in copy.ledger.notes if note.code == "copied_damage")
+    assert note.text == "a copy of a damaged trace: trace_truncated, time_outlier"
+    assert copy.ledger.lost_data
+    assert copy.ledger.gap
+    sound = shared(opened(tmp_path, g0().bytes(), "sound"), tmp_path / "sound.json.gz")
+    assert not sound.ledger.count("copied_damage")
+    claimed = opened(tmp_path, g0().head(foretraceDamage=["<b>", 7, {}]).bytes(), "claimed")
+    assert not claimed.ledger.count("copied_damage")

@@ -25,6 +25,7 @@ gzip_trailing notice: bytes after the gzip stream were ignored
 gpu_events_missing data_loss: launches have no GPU event
 gpu_no_timestamp data_loss: GPU events without a time: counted, never summed
 interleaved_writers data_loss: two writers shared this file
+copied_damage data_loss: the trace that this copy was made from is damaged
 repaired_string notice: broken quoting inside an event was repaired
 repaired_header notice: a broken header entry was kept as text
 bad_utf8 notice: bytes that are not UTF-8 are shown as U+FFFD
@@ -91,9 +92,13 @@ CODES = {code: (severity.rstrip(":"), text) for code, severity, text in _ROWS}
 # the absence of something proves nothing.
 _ABSENT = """
     trace_truncated event_unparsable bytes_unread gzip_truncated gzip_crc interleaved_writers
+    copied_damage
     ts_missing ts_out_of_window time_outlier limit_string limit_args limit_event limit_events
 """
 ABSENT = frozenset(_ABSENT.split())
+# Events that a copy cannot hold, because it holds times only.
+UNCOPIED = ABSENT | {"gpu_no_timestamp", "dur_missing", "dur_negative"}
+DAMAGE = "foretraceDamage"  # header key of a copy: the codes of what is missing from it
 
 
 class NoteEntry(Struct, frozen=True):
@@ -189,6 +194,12 @@ class LedgerBuilder(Struct):
             self.texts[code] = text
         if where is not None and len(self.places.setdefault(code, [])) < 5:
             self.places[code].append(where)
+
+    def inherit(self, codes: object) -> None:
+        """Note what a copy says is missing; only codes of the ledger are repeated."""
+        known = [code for code in CODES if code in codes] if isinstance(codes, list) else []
+        text = f"a copy of a damaged trace: {', '.join(known)}"
+        self.note("copied_damage", len(known), text)
 
     def leave(self, start: int, size: int) -> None:
         """Count a stretch of bytes that belongs to no record."""
