@@ -237,7 +237,7 @@ CASES = [
         "E05",
         "legacy_no_cat",
         legacy(),
-        accept(no_gpu_events=1, may=NOTHING),
+        accept(no_gpu_events=1, may=f"{NOTHING} legacy_format"),
         legacy_ops,
         file="legacy.json",
     ),
