@@ -189,7 +189,7 @@ def test_the_command_lists_what_remains(
     assert main(["share", str(source), "--to", str(tmp_path / "again")]) == 0
     removed, _, said = capsys.readouterr().err.partition("What remains")
     assert document["shared"][0]["removed"]["path"] == 4
-    assert "- 4 paths" in removed
+    assert "- paths: 4" in removed
     assert "header entries" in removed
     assert document["unknown"] in " ".join(said.split())
     assert max(map(len, said.splitlines())) <= 100

@@ -116,6 +116,8 @@ def test_of_two_lists_the_last_that_is_not_empty_counts() -> None:
     found = read(data)
     assert [row[4] for row in found.rows] == ["two"]
     assert "the last list that is not empty counts" in found.ledger.texts["dup_key"]
+    left = len(one) * 2 + len(b',],"traceEvents":[')
+    assert found.ledger.freeze().notes[0].text.startswith(f"{left} bytes were left out")
     assert counted(read(listed(one)[:-1] + b',"traceEvents":[]}')) == (1, 0, 0)
 
 

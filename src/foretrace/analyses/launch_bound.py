@@ -98,7 +98,8 @@ def _medians(seen: dict[str, Any]) -> str:
 def _launches(trace: Trace) -> tuple[Ints, dict[str, Any]]:
     """The calls that launch kernels: how many, how far apart, how often into an empty queue."""
     gpu, order, idle = trace.gpu, trace.order, trace.gaps.every
-    rows = np.flatnonzero(counted(trace) & gpu.usable & gpu.is_kernel & (gpu.launch >= 0))
+    rows = np.flatnonzero(counted(trace) & gpu.is_kernel & (gpu.launch >= 0))
+    timed = rows[gpu.usable[rows]]
     ended = np.zeros(len(gpu), bool)
     ended[idle.then[idle.of("launch", "host") & (idle.then >= 0)]] = True
     launches = np.unique(gpu.launch[rows])
@@ -108,7 +109,7 @@ def _launches(trace: Trace) -> tuple[Ints, dict[str, Any]]:
         "kernels": each(trace, int(order.counts.sum())),
         "launch_interval_ns": int(np.median(apart)) if len(apart) else None,
         "kernel_ns": int(np.median(length)) if len(length) else 0,
-        "empty_queue_share": round(float(ended[rows].mean()), 4) if len(rows) else 0.0,
+        "empty_queue_share": round(float(ended[timed].mean()), 4) if len(timed) else 0.0,
     }
 
 

@@ -82,19 +82,26 @@ def _time(name: str, value: Change, per: str) -> str:
 def circumstances(found: Comparison) -> list[str]:
     """How two recordings differ before the program does."""
     a, b, lines = found.a.trace.about, found.b.trace.about, []
-    if (a.device, a.arch) != (b.device, b.arch):
+    if _differ(found, a.device, b.device) or _differ(found, a.arch, b.arch):
         gpus = f"{a.device or 'unknown'} and {b.device or 'unknown'}"
         both = "Every ratio compares the GPUs as well as the programs."
         lines.append(f"The GPUs differ: {gpus}. {both}")
-    if a.rank != b.rank:
+    if _differ(found, a.rank, b.rank):
         ranks = ["unknown" if rank is None else str(rank) for rank in (a.rank, b.rank)]
         lines.append(f"The ranks differ: {joined(ranks)}.")
     for option in ("record_shapes", "with_stack", "profile_memory"):
-        if (option in a.options) != (option in b.options):
+        if _differ(found, option in a.options or None, option in b.options or None):
             only = f"Only {'A' if option in a.options else 'B'} was recorded with {option}=True"
             adds = "which adds host time: host and wall times are not comparable"
             lines.append(f"{only}, {adds}.")
     return lines
+
+
+def _differ(found: Comparison, *values: object) -> bool:
+    """Whether A and B differ; what a cut trace lacks may have followed the cut."""
+    cut = [side.trace.ledger.count("trace_truncated") for side in (found.a, found.b)]
+    lost = any(value is None and count for value, count in zip(values, cut, strict=True))
+    return values[0] != values[1] and not lost
 
 
 def _once(found: Comparison) -> list[str]:

@@ -32,9 +32,15 @@ def judge(
     if wall.saved is not None:
         return _by_records(wall, per)
     times = [measured(a.gpu, b.gpu), measured(a.cpu, b.cpu), measured(a.wall, b.wall)]
-    if all(row.fate == "same" for row in work) and not any(map(differs, times)):
+    timed = not _untimed(a, b)
+    if timed and all(row.fate == "same" for row in work) and not any(map(differs, times)):
         return CompareVerdict("same", _same_text(times[0], bool(work), per), TRACES)
     return _by_bounds(a, b, per) or _open(a, b, times, per)
+
+
+def _untimed(a: Side, b: Side) -> list[str]:
+    """The traces whose GPU work has no usable time."""
+    return [name for name, side in (("A", a), ("B", b)) if side.work and side.gpu.median is None]
 
 
 def differs(value: Change) -> bool:
@@ -103,6 +109,7 @@ def _open(a: Side, b: Side, times: list[Change], per: str) -> CompareVerdict:
     if gpu.saved is not None:
         ratio = ratio_text(gpu.ratio) if differs(gpu) else "no change beyond the noise"
         known.append(f"GPU time {change_text(gpu.a, gpu.b)} {per} ({ratio})")
+    known += [f"the GPU time of {name} is unknown" for name in _untimed(a, b)]
     if any(len(side.repeats.spans) == 1 for side in (a, b)):
         known.append("one repeat only, so the noise is unknown")
     if host.saved is not None:

@@ -89,7 +89,7 @@ def _gap(look: Look) -> Iterator[Line]:
     """What the page of an incomplete trace must say first."""
     missing = [note.text for note in look.ledger.notes if note.code in ABSENT]
     if missing:
-        yield Line("INCOMPLETE", f"{missing[0]}; what follows holds for the part that was read")
+        yield Line("INCOMPLETE", f"{missing[0]}; what follows holds for the rest")
 
 
 def _nothing(look: Look, unit: Unit | None) -> Iterator[Line]:

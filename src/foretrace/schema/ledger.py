@@ -18,13 +18,14 @@ GRAVE = SEVERITIES[2:]  # what every page must show first
 _CODES = """
 trace_truncated data_loss: the input ends inside the document: a killed export or an incomplete copy
 event_unparsable data_loss: records that could not be parsed were skipped
-bytes_unread data_loss: bytes that belong to no record were not read
+bytes_unread data_loss: bytes that belong to no record, or to a list that does not count
 gzip_truncated data_loss: the gzip stream ends early
 gzip_crc data_loss: the gzip checksum does not match
 gzip_trailing notice: bytes after the gzip stream were ignored
 gpu_events_missing data_loss: launches have no GPU event
 gpu_no_timestamp data_loss: GPU events without a time: counted, never summed
 interleaved_writers data_loss: two writers shared this file
+copied_damage data_loss: the trace that this copy was made from is damaged
 repaired_string notice: broken quoting inside an event was repaired
 repaired_header notice: a broken header entry was kept as text
 bad_utf8 notice: bytes that are not UTF-8 are shown as U+FFFD
@@ -50,7 +51,7 @@ dur_negative error: negative durations: counted, never summed
 dur_missing error: events without a duration: counted, never summed
 ts_missing error: events without a usable time: counted, never summed
 ts_out_of_window error: times outside the recording: counted, never summed
-time_outlier error: times far from all others in the recording: counted, never summed
+time_outlier error: events far from all others in time: counted, never summed
 clock_mismatch error: the clocks of GPU and host disagree: no delay or cause of idle time is known
 stream_overlap notice: GPU events overlap on one stream; busy time uses the union
 dur_overrun error: GPU events run far past the next one on their stream
@@ -91,9 +92,13 @@ CODES = {code: (severity.rstrip(":"), text) for code, severity, text in _ROWS}
 # the absence of something proves nothing.
 _ABSENT = """
     trace_truncated event_unparsable bytes_unread gzip_truncated gzip_crc interleaved_writers
+    copied_damage
     ts_missing ts_out_of_window time_outlier limit_string limit_args limit_event limit_events
 """
 ABSENT = frozenset(_ABSENT.split())
+# Events that a copy cannot hold, because it holds times only.
+UNCOPIED = ABSENT | {"gpu_no_timestamp", "dur_missing", "dur_negative"}
+DAMAGE = "foretraceDamage"  # header key of a copy: the codes of what is missing from it
 
 
 class NoteEntry(Struct, frozen=True):
@@ -190,6 +195,12 @@ class LedgerBuilder(Struct):
         if where is not None and len(self.places.setdefault(code, [])) < 5:
             self.places[code].append(where)
 
+    def inherit(self, codes: object) -> None:
+        """Note what a copy says is missing; only codes of the ledger are repeated."""
+        known = [code for code in CODES if code in codes] if isinstance(codes, list) else []
+        text = f"a copy of a damaged trace: {', '.join(known)}"
+        self.note("copied_damage", len(known), text)
+
     def leave(self, start: int, size: int) -> None:
         """Count a stretch of bytes that belongs to no record."""
         self.unread += size
@@ -212,8 +223,8 @@ class LedgerBuilder(Struct):
         notes, texts = [], dict(self.texts)
         if self.unread:
             first = self.places["bytes_unread"][0][0]
-            text = f"{self.unread:,} bytes that belong to no record were not read"
-            texts["bytes_unread"] = f"{text}, the first at byte {first:,}"
+            text = f"{self.unread:,} bytes were left out, the first at byte {first:,}"
+            texts["bytes_unread"] = text
         for code, count in self.counts.items():
             severity, meaning = CODES[code]
             where = tuple(self.places.get(code, ()))

@@ -23,6 +23,7 @@ from foretrace.model.arguments import Signature
 from foretrace.model.trace import Trace
 from foretrace.private.chance import words
 from foretrace.private.values import cleaned
+from foretrace.schema.ledger import DAMAGE, UNCOPIED
 from foretrace.share import vocabulary
 from foretrace.share.pseudonyms import Pseudonyms
 
@@ -114,6 +115,8 @@ def _header(trace: Trace, private: Pseudonyms, keep: frozenset[str]) -> Record:
         header["with_stack"] = 1
     if trace.tables.base_ns is not None:
         header["baseTimeNanoseconds"] = trace.tables.base_ns
+    if missing := [note.code for note in trace.ledger.notes if note.code in UNCOPIED]:
+        header[DAMAGE] = missing
     private.left_out["header"] += len(found.keys() - header.keys())
     return header
 

@@ -69,7 +69,7 @@ def parse_keep(text: str) -> frozenset[str]:
 def removed_text(each: Iterable[dict[str, int]]) -> list[str]:
     """The summary of what was removed from several traces: one line per kind."""
     total = sum(map(Counter[str], each), Counter[str]())
-    return [f"{total[kind]:,} {meaning}" for kind, meaning in REMOVED.items() if total[kind]]
+    return [f"{meaning}: {total[kind]:,}" for kind, meaning in REMOVED.items() if total[kind]]
 
 
 def redact(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from foretrace.model.groups._group import ENGINE, RERUN
-from foretrace.model.intervals import Bools, Ints
+from foretrace.model.intervals import Bools, Ints, numbered
 from foretrace.schema.gaps import filled
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Nodes:
-    """Sequence numbers of a trace: those of forward ops and those of backward nodes."""
+    """Sequence numbers of each process: those of forward ops and those of backward nodes."""
 
     def __init__(self, trace: Trace) -> None:
         host, table = trace.host, trace.tables["autograd"]
@@ -27,6 +27,8 @@ class Nodes:
         event = table["event"].to_numpy()
         self.sequence: Ints = np.full(host.count, -1, np.int64)
         self.sequence[event] = filled(table["sequence"], -1)
+        told = np.flatnonzero(self.sequence >= 0)
+        self.sequence[told] = numbered(host.process[told], self.sequence[told])
         self.is_node: Bools = np.zeros(host.count, bool)
         self.is_node[event] = filled(table["forward_thread"], 0) != 0
         self.is_node |= (self.sequence >= 0) & host.named(lambda name: name.startswith(ENGINE))

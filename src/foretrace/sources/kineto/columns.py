@@ -95,7 +95,7 @@ class Columns:
         if Decimal not in set(map(type, values)):
             return
         for at, value in enumerate(values, base):
-            if type(value) is Decimal and EXACT_US <= abs(float(value)) < LAST_US:
+            if type(value) is Decimal and EXACT_US <= abs(float(value)) < LAST_US and value % 1:
                 self.exact_event.append(at)
                 self.exact_ns.append(round(value * 1000))
 

@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from foretrace.errors import TraceError
-from foretrace.schema.ledger import LedgerBuilder
+from foretrace.schema.ledger import DAMAGE, LedgerBuilder
 from foretrace.sources.bytestream import ByteStream
 from foretrace.sources.kineto.buffer import Buffer
 from foretrace.sources.kineto.careful import After
@@ -55,6 +55,7 @@ def read_document(
     if not _read_lists(document, buffer, bool(header), limits, ledger):
         ledger.note("trace_truncated", 0 if ledger.counts.get("trace_truncated") else 1)
     _refuse_if_nothing(document, ledger, stream.label)
+    ledger.inherit(document.header.get(DAMAGE))
     ledger.note("schema_version", document.header.get("schemaVersion", _SCHEMA) != _SCHEMA)
     return document
 

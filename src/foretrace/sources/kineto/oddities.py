@@ -53,9 +53,12 @@ def _note_sequences(joined: Joined, parts: list[Columns], ledger: LedgerBuilder)
     )
     mine = evaluates[joined.name[rows]] if len(rows) else np.zeros(0, np.bool_)
     columns = ("sequence", "forward_thread")
-    pairs = np.stack([joined_arrays([side[name] for side in sides])[mine] for name in columns])
-    order = np.lexsort(pairs)
-    repeats = (pairs[:, order[1:]] == pairs[:, order[:-1]]).all(0)
+    numbers = [joined_arrays([side[name] for side in sides])[mine] for name in columns]
+    first = {pid: at for at, (pid, _) in enumerate(joined.tracks)}
+    process = np.array([first[pid] for pid, _ in joined.tracks], np.int64)
+    keys = np.stack([*numbers, process[joined.track[rows[mine]]]])  # processes count on their own
+    order = np.lexsort(keys)
+    repeats = (keys[:, order[1:]] == keys[:, order[:-1]]).all(0)
     ledger.note("seq_duplicate", int(repeats.sum()))
 
 
