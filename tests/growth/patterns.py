@@ -179,7 +179,7 @@ class Automaton:
         rows = (self.tried, self.tried)
         if any(_meets((p, p), (p, p), (ring, ring), rows) for p, ring in tried.rings.items()):
             return 9
-        square = self._square(tried, every) or bool(self.turns) and self._square(every, tried)
+        square = self._square(tried, every) or (bool(self.turns) and self._square(every, tried))
         return 2 if square else 1
 
     def _square(self, first: Loops, second: Loops) -> bool:
