@@ -35,7 +35,7 @@ SIZES |= {
     "nested_regions": 120,
     "tracks": 120,
     "braces": 300,
-    "broken_records": 30,
+    "broken_records": 40,
     "empty_members": 200,
 }
 PARTS = ("regions", "steps", "kernels", "ops", "findings")
