@@ -22,7 +22,6 @@ HARMLESS = {
     "guess/tokens.py": "a prediction has at most 2,000 characters, and every loop may end a match",
     "model/query.py": "a possessive repeat of a group gives nothing back",
     "render/html/page.py": "reads the files of this package",
-    "share/pseudonyms.py": "is being replaced by lists of words",
 }
 
 
@@ -43,6 +42,10 @@ HARMLESS = {
         (r"\w*:\d+", {"search": False, "full": True}, 1),
         (r"(?:\w{1,60},)*x", {"search": False}, 1),
         (r"(a+)+b", {"search": False}, 9),
+        (r"(?:a*b|a)*+c", {"search": False}, 2),
+        (r"(?:a|ab?)*+c", {"search": False}, 1),
+        (r'"(?:[^"\\]++|\\.)*+"', {}, 2),
+        (r'"(?:[^"\\]++|\\.)*+("?)', {}, 1),
         (r"(?:[A-Za-z]*\d+){3,}[A-Za-z]*\b", {}, 9),
     ],
 )
@@ -61,8 +64,7 @@ def _problem(each: Written) -> str:
 def test_every_expression_in_the_source_is_linear() -> None:
     """Every regular expression in the source is checked for super-linear matching."""
     known = tuple(f"foretrace/{place}" for place in HARMLESS)
-    others = (*known, "foretrace/sources")  # the reader's are examined with the reader
-    found = [each for each in written() if not each.place.startswith(others)]
+    found = [each for each in written() if not each.place.startswith(known)]
     assert len([each for each in found if each.pattern is not None]) > 200
     assert not [text for each in found if each.pattern is not None if (text := _problem(each))]
 
@@ -82,7 +84,7 @@ def test_expressions_of_tables_are_linear(monkeypatch: pytest.MonkeyPatch) -> No
         patch.setattr(_parser.re, "compile", recorded)
         _decode_all()
     written_ones = {each.pattern for each in written(SOURCE / "foretrace" / "families")}
-    assert len(seen.keys() - written_ones) > 150
+    assert len(seen.keys() - written_ones) > 100
     assert not [
         pattern
         for pattern, flags in seen.items()

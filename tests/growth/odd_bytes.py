@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import gzip
+import zlib
 from collections.abc import Callable
 
-from corpus.build import g0, gn, gz
+from corpus.build import g0, gz
 
 EVENT = b'{"ph":"X","cat":"cpu_op","name":"aten::add","pid":1,"tid":1,"ts":5,"dur":1}'
 
@@ -26,10 +27,17 @@ def empty_objects(n: int) -> bytes:
 
 
 def flipped_bit(n: int) -> bytes:
-    """One flipped bit in the middle of a gzip stream."""
-    packed = bytearray(gz(gn(n // 5).bytes("minified")))
-    packed[len(packed) // 2] ^= 16
-    return bytes(packed)
+    """One flipped bit in the middle of a gzip stream; every part is packed alike."""
+    stream = zlib.compressobj(wbits=31)
+    parts = [stream.compress(b'{"traceEvents":[') + stream.flush(zlib.Z_FULL_FLUSH)]
+    for _ in range(n // 20):
+        parts.append(stream.compress((EVENT + b",") * 10) + stream.flush(zlib.Z_FULL_FLUSH))
+    parts[len(parts) // 2] = _flipped(parts[len(parts) // 2])
+    return b"".join(parts) + stream.compress(EVENT + b"]}") + stream.flush()
+
+
+def _flipped(part: bytes) -> bytes:
+    return part[:20] + bytes([part[20] ^ 16]) + part[21:]
 
 
 def unlisted_key(n: int) -> bytes:

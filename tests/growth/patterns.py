@@ -8,7 +8,8 @@ follow another. A search adds a state in front that takes any character. A backt
                        text: `a*a*b`, or a search for `a+b`
 
 and the rest of the text fails. A loop that may end the match does not fail. Possessive repeats of
-one character are told apart: they end only where their character ends. Assertions are passed over,
+one character are told apart: they end only where their character ends. A possessive repeat of a
+group gives no turn back: its turns are no two ways, and it does not fail where the match may end. Assertions are passed over,
 but for one in front that no character of the kind stands before.
 """
 
@@ -28,6 +29,7 @@ _ENDS = (codes.AT_END, codes.AT_END_STRING)
 _NAMED = {"DIGIT": r"\d", "SPACE": r"\s", "WORD": r"\w"}
 _COPIES = 2  # of the body of a bounded repeat: more of them make no loop
 
+Rows = list[list[tuple[int, int]]]
 Part = tuple[dict[int, int], set[int], bool]  # first states and what they may take; last; may be ""
 
 
@@ -39,6 +41,8 @@ class Automaton:
         self.mask: list[int] = []
         self.guard: list[int] = []  # what may come next
         self.arrows: list[dict[int, int]] = []
+        self.turns: set[tuple[int, int]] = set()  # arrows that no matcher goes back over
+        self.given: list[tuple[range, set[int]]] = []  # possessive groups: states, the last ones
         self.fails_at_end = full
         first, self.final, empty = self._sequence(items)
         self.final |= {-1} if empty else set()
@@ -113,17 +117,29 @@ class Automaton:
         for _ in range(copies):
             done = self._joined(done, self._sequence(body))
         if loop:
-            part = self._sequence(body)
-            self._joined(part, part)
-            if code is codes.POSSESSIVE_REPEAT and len(body) == 1 and len(part[1]) == 1:
-                state = next(iter(part[1]))
-                if part[0] == {state: EVERY}:
+            part = self._loop(code, body)
+            done = self._joined(done, (part[0], part[1], True))
+            if code is codes.POSSESSIVE_REPEAT and self._alone(part):
+                for state in done[1]:
                     self.guard[state] = EVERY & ~self.mask[state]
-            return self._joined(done, (part[0], part[1], True))
+            return done
         if high > low:
             part = self._sequence(body)
             done = self._joined(done, (part[0], part[1], True))
         return done
+
+    def _loop(self, code: Any, body: Any) -> Part:
+        begin = len(self.mask)
+        part = self._sequence(body)
+        before = {(state, to) for state in part[1] for to in self.arrows[state]}
+        self._joined(part, part)
+        if code is codes.POSSESSIVE_REPEAT and not self._alone(part):
+            self.turns |= {(state, to) for state in part[1] for to in part[0]} - before
+            self.given.append((range(begin, len(self.mask)), part[1]))
+        return part
+
+    def _alone(self, part: Part) -> bool:
+        return [*part[0]] == [*part[1]]
 
     def _one(self, item: Any) -> int:
         """The letters that one item takes."""
@@ -139,15 +155,54 @@ class Automaton:
         return sum(1 << at for at, letter in enumerate(LETTERS) if form.match(letter))
 
     @cached_property
-    def after(self) -> list[list[tuple[int, int]]]:
+    def after(self) -> Rows:
         """For each state those that may follow, and the letters that lead there."""
         rows = ([(to, mask & self.mask[to]) for to, mask in row.items()] for row in self.arrows)
         return [[(to, letters) for to, letters in row if letters] for row in rows]
 
     @cached_property
-    def reach(self) -> list[set[int]]:
-        """For each state all that it leads to."""
-        return [self._reached(state) for state in range(len(self.mask))]
+    def tried(self) -> Rows:
+        """The same without the turns of possessive groups."""
+        return [
+            [(to, letters) for to, letters in row if (state, to) not in self.turns]
+            for state, row in enumerate(self.after)
+        ]
+
+    def degree(self) -> int:
+        """1 for time in proportion, 2 for the square and more, 9 for exponential time."""
+        harmless = set() if self.fails_at_end else set(self.final)
+        if -1 in harmless:
+            return 1  # it matches the empty text: nothing ever fails
+        for states, last in self.given:
+            harmless |= set(states) if last <= harmless else set()
+        every, tried = Loops(self.after, harmless), Loops(self.tried, harmless)
+        rows = (self.tried, self.tried)
+        if any(_meets((p, p), (p, p), (ring, ring), rows) for p, ring in tried.rings.items()):
+            return 9
+        square = self._square(tried, every) or (bool(self.turns) and self._square(every, tried))
+        return 2 if square else 1
+
+    def _square(self, first: Loops, second: Loops) -> bool:
+        """Whether a loop of the first kind leads to one of the second on the text of both."""
+        reach = Loops(self.after, set()).reach
+        for p, ring in first.rings.items():
+            for q, other in second.rings.items():
+                if p != q and q in reach[p] and self.mask[p] & self.mask[q]:
+                    between = {b for b in reach[p] if q in reach[b]} | {q}
+                    rows = (first.after, self.after, second.after)
+                    if _meets((p, p, q), (p, q, q), (ring, between, other), rows):
+                        return True
+        return False
+
+
+class Loops:
+    """The states that lead back to themselves, each with those on the way."""
+
+    def __init__(self, after: Rows, harmless: set[int]) -> None:
+        self.after = after
+        self.reach = [self._reached(state) for state in range(len(after))]
+        loops = [p for p in range(len(after)) if p in self.reach[p] and p not in harmless]
+        self.rings = {p: {q for q in self.reach[p] if p in self.reach[q]} for p in loops}
 
     def _reached(self, state: int) -> set[int]:
         found: set[int] = set()
@@ -158,50 +213,38 @@ class Automaton:
             waiting += fresh
         return found
 
-    def degree(self) -> int:
-        """1 for time in proportion, 2 for the square and more, 9 for exponential time."""
-        harmless = set() if self.fails_at_end else self.final
-        if -1 in harmless:
-            return 1  # it matches the empty text: nothing ever fails
-        loops = [p for p in range(len(self.mask)) if p in self.reach[p] and p not in harmless]
-        rings = {p: {q for q in self.reach[p] if p in self.reach[q]} for p in loops}
-        if any(self._meets((p, p), (p, p), (rings[p], rings[p])) for p in loops):
-            return 9
-        for p in loops:
-            for q in loops:
-                if p != q and q in self.reach[p] and self.mask[p] & self.mask[q]:
-                    between = {b for b in self.reach[p] if q in self.reach[b]} | {q}
-                    if self._meets((p, p, q), (p, q, q), (rings[p], between, rings[q])):
-                        return 2
-        return 1
 
-    def _meets(
-        self, start: tuple[int, ...], goal: tuple[int, ...], within: tuple[set[int], ...]
-    ) -> bool:
-        """Whether one text leads each state of `start` to that of `goal`, not all by one way."""
-        seen = {(start, len(start) > 2)}
-        waiting = [*seen]
-        while waiting:
-            states, parted = waiting.pop()
-            for to in self._together(states, EVERY, within):
-                split = parted or to[0] != to[1]
-                if to == goal and split:
-                    return True
-                if (to, split) not in seen:
-                    seen.add((to, split))
-                    waiting.append((to, split))
-        return False
+def _meets(
+    start: tuple[int, ...],
+    goal: tuple[int, ...],
+    within: tuple[set[int], ...],
+    rows: tuple[Rows, ...],
+) -> bool:
+    """Whether one text leads each state of `start` to that of `goal`, not all by one way."""
+    seen = {(start, len(start) > 2)}
+    waiting = [*seen]
+    while waiting:
+        states, parted = waiting.pop()
+        for to in _together(states, EVERY, within, rows):
+            split = parted or to[0] != to[1]
+            if to == goal and split:
+                return True
+            if (to, split) not in seen:
+                seen.add((to, split))
+                waiting.append((to, split))
+    return False
 
-    def _together(
-        self, states: tuple[int, ...], letters: int, within: tuple[set[int], ...]
-    ) -> Iterator[tuple[int, ...]]:
-        if not states:
-            yield ()
-            return
-        for to, mask in self.after[states[0]]:
-            if (both := mask & letters) and to in within[0]:
-                for rest in self._together(states[1:], both, within[1:]):
-                    yield (to, *rest)
+
+def _together(
+    states: tuple[int, ...], letters: int, within: tuple[set[int], ...], rows: tuple[Rows, ...]
+) -> Iterator[tuple[int, ...]]:
+    if not states:
+        yield ()
+        return
+    for to, mask in rows[0][states[0]]:
+        if (both := mask & letters) and to in within[0]:
+            for rest in _together(states[1:], both, within[1:], rows[1:]):
+                yield (to, *rest)
 
 
 def _written(value: list[Any]) -> str:

@@ -82,5 +82,7 @@ def _evaluated(call: ast.Call, module: ModuleType) -> tuple[str | None, int]:
         except NameError:
             values.append(None)
     flags = sum(value for value in values[1:] if isinstance(value, re.RegexFlag))
-    flags |= re.ASCII if _method(call.func) == "rx" else 0
-    return values[0] if isinstance(values[0], str) else None, int(flags)
+    pattern = values[0]
+    flags |= re.ASCII if _method(call.func) == "rx" or isinstance(pattern, bytes) else 0
+    pattern = pattern.decode("latin-1") if isinstance(pattern, bytes) else pattern
+    return pattern if isinstance(pattern, str) else None, int(flags)

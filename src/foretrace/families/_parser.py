@@ -66,7 +66,15 @@ _READ: dict[str, Callable[[str], Any]] = {"text": str, "number": int, "shape": s
 
 def row_for(table: str, text: str) -> tuple[str, ...] | None:
     """The first row whose pattern, its last cell, is the whole text; without the pattern."""
-    return next((row[:-1] for row in rows(table) if rx(row[-1]).fullmatch(text)), None)
+    if not _any_of(table).fullmatch(text):
+        return None
+    return next(row[:-1] for row in rows(table) if rx(row[-1]).fullmatch(text))
+
+
+@cache
+def _any_of(table: str) -> re.Pattern[str]:
+    """One pattern for the rows of a table: most names are in none of them."""
+    return rx("|".join(f"(?:{row[-1]})" for row in rows(table)))
 
 
 class NameParser:

@@ -26,12 +26,12 @@ TILE_KERNELS = r"""
     normalization  layer_norm      layer_norm    Layernorm2d\w*
     attention      sdpa_fwd        fmha fwd      FmhaFwd\w*|UnifiedAttention\w*
     attention      sdpa_bwd        fmha bwd      FmhaBwd\w*
-    gemm           gemm            GEMM          (?:Fused)?Moe\w*Gemm\w*|\w*Gemm\w*Kernel
-        |FlatmmKernel
+    gemm           gemm            GEMM          (?:Fused)?Moe\w{0,80}Gemm\w*
+        |\w{0,80}Gemm\w{0,80}Kernel|FlatmmKernel
     sort           sort            moe sort      MoeSorting\w*
     softmax        topk + softmax  topk softmax  TopkSoftmax\w*
-    reduction      reduce          reduce        \w*Reduce\w*
-    pointwise      quantize        quantize      Moe\w*Smoothquant\w*|Smoothquant\w*
+    reduction      reduce          reduce        \w{0,80}Reduce\w*
+    pointwise      quantize        quantize      Moe\w{0,80}Smoothquant\w*|Smoothquant\w*
 """
 
 

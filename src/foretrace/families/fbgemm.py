@@ -10,12 +10,12 @@ from foretrace.schema.kernel import Family, KernelId
 KERNELS = r"""
     scatter_gather  permute 2D lengths                  permute_2D_lengths_kernel
     scatter_gather  -                                   permute_\w+
-    scatter_gather  embedding fwd (fbgemm)              split_embedding(?:_\w+)?_forward\w*
+    scatter_gather  embedding fwd (fbgemm)              split_embedding(?:_\w{1,80})?_forward\w*
     scatter_gather  embedding bwd + optimizer (fbgemm)  split_embedding_backward\w*
     scatter_gather  embedding (fbgemm)                  (?:split|dense|batched)_embedding\w*
     scatter_gather  -                                   bounds_check_indices\w*|linearize_index\w*
         |_?offsets_range\w*
-    pointwise       -  \w*(?:quantize|qparam|FP8rowwise|to_float|hfp8)\w*
+    pointwise       -  \w{0,80}(?:quantize|qparam|FP8rowwise|to_float|hfp8)\w*
 """
 _UNSCOPED = (
     r"(?:split_embedding|dense_embedding|bounds_check_indices|linearize_index"

@@ -55,7 +55,7 @@ _BARS = re.compile(r"(?<![A-Za-z0-9-])[A-Za-z0-9-]++(?:_++[A-Za-z0-9-]++)++")
 _PART = re.compile(r"[A-Za-z0-9-]++")
 _CASES = re.compile(r"(?=[^a-z]*+[a-z])(?=[^A-Z]*+[A-Z])")
 _SHORTEST = 16
-_SPECIFIED = re.compile(r"(?:\d{1,2}[cde]{0,2})++")  # arguments of an old Triton: 0d1d2de3
+_SPECIFIED = re.compile(r"(?:\d++[cde]{0,2})++")  # arguments of an old Triton: 0d1d2de3
 # Inductor's name of a graph is a hash of its code.
 _GRAPH = re.compile(r"(?<=CompiledFxGraph )f[a-z2-7]{5,51}(?= ##)")
 # Literals, types and references to earlier parts have digits that are no length of an identifier.

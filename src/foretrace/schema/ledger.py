@@ -172,6 +172,9 @@ class Ledger(LedgerEntry, frozen=True):
         return next((note.count for note in self.notes if note.code == code), 0)
 
 
+PLACES = 5  # kept of each oddity
+
+
 class LedgerBuilder(Struct):
     """Collects notes while reading; frozen into a `Ledger` at the end."""
 
@@ -192,7 +195,7 @@ class LedgerBuilder(Struct):
         self.counts[code] = self.counts.get(code, 0) + count
         if text:
             self.texts[code] = text
-        if where is not None and len(self.places.setdefault(code, [])) < 5:
+        if where is not None and len(self.places.setdefault(code, [])) < PLACES:
             self.places[code].append(where)
 
     def inherit(self, codes: object) -> None:
@@ -216,7 +219,7 @@ class LedgerBuilder(Struct):
             self.note(code, count, other.texts.get(code, ""))
             kept = self.places.get(code, []) + other.places.get(code, [])
             if kept:
-                self.places[code] = kept[:5]
+                self.places[code] = kept[:PLACES]
 
     def freeze(self) -> Ledger:
         """The finished ledger."""

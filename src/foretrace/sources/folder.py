@@ -26,7 +26,10 @@ from foretrace.sources.zipped import ZIP, files_in, open_zip
 
 _NAMED_LIKE_A_TRACE = r"(?i)\.(?:json|trace|tmp)(?:\.(?:gz|zst|zstd|tmp))?$|\.(?:gz|zst|zstd|zip)$"
 _RECORD = ".run.json"  # what `foretrace run` writes beside a trace
-_TRACE = rb'"traceEvents"\s*:\s*\[|^\s*\[\s*\{[^{}]{0,400}"ph"\s*:|"schemaVersion"\s*:\s*\d+\s*,'
+_TRACE = (
+    rb'"traceEvents"\s*+:\s*+\[|\A\s*+\[\s*+\{[^{}]{0,400}"ph"\s*+:'
+    rb'|"schemaVersion"\s*+:\s*+\d++\s*+,'
+)
 _PEEK = 256 << 10
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from enum import Enum
 
-from foretrace.schema.ledger import LedgerBuilder
+from foretrace.schema.ledger import PLACES, LedgerBuilder
 from foretrace.sources.kineto.boundaries import (
     BOUNDARY,
     CLOSED,
@@ -36,6 +36,7 @@ _LONG_LIST = 1 << 20  # a longer one among the events is no value
 _IN_LIST = re.compile(rb'\s*+(?:\]|,\s*+(?!"[^"]{0,120}+"\s*+:))')
 _CLOSING = re.compile(rb'\]\s*+(?:,\s*+(?:"|\Z)|\}|\Z)')
 _EMPTY = re.compile(rb"\{\s*+\}")
+_EMPTIES = re.compile(rb"\{\}(?:,\s*+\{\}(?=,)){1,9999}+")  # each followed by a comma
 _SEPARATORS = re.compile(rb"[ \t\r\n,]*+")
 _SCALAR = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[^\s,\]\[{}"\0]++', re.DOTALL)
 _TRIES = 4  # a stop is tried as the end of this many records that end before it
@@ -59,6 +60,7 @@ class CarefulReader:
         self.buffer, self.limits, self.ledger = buffer, limits, ledger
         self.single, self.piece = SingleRecord(limits, ledger), piece
         self.events: list[Event] = []
+        self.stop = 0
         self.at, self.after, self.full = 0, After.START, False
         self.tried, self.patience = (-1, 0), Patience()
         self._look()
@@ -66,9 +68,9 @@ class CarefulReader:
     def run(self, at: int, stop: int, most: int) -> bool:
         """Read at most `most` events up to `stop` or a little further; True at the list's `]`."""
         self.at, self.events = at, []
-        stop += self.buffer.offset
+        self.stop = stop + self.buffer.offset
         self._look()
-        while self.buffer.offset + self.at < stop:
+        while self.buffer.offset + self.at < self.stop:
             commas = self._separators()
             if self.at == len(self.data):
                 return False
@@ -173,7 +175,7 @@ class CarefulReader:
     def _record(self, at: int) -> int:
         """Read the record at `at`; returns where it ends."""
         if (empty := _EMPTY.match(self.data, at)) and self.bounds.followed_well(empty.end()):
-            return self._skip(at, empty.end(), "ts_missing")
+            return self._skip_empty(at, empty.end())
         stop = self.bounds.stop(at)
         if stop is not None and stop - at < SUSPICIOUS and self._take(at, stop):
             return stop
@@ -219,6 +221,19 @@ class CarefulReader:
             return error.code
         self.events.append(event)
         return ""
+
+    def _skip_empty(self, start: int, end: int) -> int:
+        """Skip an empty record; once the first places are kept, a run of them at a time."""
+        places = self.ledger.places.get("ts_missing", ())
+        stop = self.stop - self.buffer.offset
+        run = _EMPTIES.match(self.data, start, stop) if len(places) >= PLACES else None
+        if run is None:
+            return self._skip(start, end, "ts_missing")
+        count = run[0].count(b"{")
+        self.ledger.seen += count
+        self.ledger.skipped += count
+        self.ledger.note("ts_missing", count)
+        return run.end()
 
     def _skip(self, start: int, end: int, code: str) -> int:
         self.ledger.seen += 1

@@ -13,7 +13,8 @@ from foretrace.sources.kineto.records import Event, decode_any_exact
 from foretrace.sources.kineto.sound import badly_escaped, sound_events
 from foretrace.sources.limits import Limits
 
-_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
+# an open one matches too: else each of its escaped quotes is tried up to the end
+_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+("?)', re.DOTALL)
 _LONG_NUMBER = re.compile(rb"[:,\[\s]-?\d{19,}+\s*+[,}\]]")  # may not fit 64 bits
 
 
@@ -60,7 +61,8 @@ class SingleRecord:
         most = self.limits.string
         if len(piece) > self.limits.event:
             return "limit_event"
-        if len(piece) > most and any(len(match[0]) > most for match in _STRING.finditer(piece)):
+        strings = _STRING.finditer(piece) if len(piece) > most else ()
+        if any(match[1] and len(match[0]) > most for match in strings):
             return "limit_string"
         return None
 
