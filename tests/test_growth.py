@@ -34,7 +34,7 @@ SIZES |= {
     "steps": 120,
     "nested_regions": 120,
     "tracks": 120,
-    "braces": 500,
+    "braces": 40_000,
     "broken_records": 40,
     "empty_members": 200,
 }
