@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -26,6 +27,7 @@ _KINDS: dict[str, tuple[type, ...]] = {
 # Python reads more than this: other digits, underscores, words for infinity
 _TIME = re.compile(r"\s*(-?[0-9]{1,40}(?:\.[0-9]{0,40})?(?:[eE][+-]?[0-9]{1,4})?)\s*")
 _TEXT_OR_NUMBER = frozenset({b'"', b"-", *(b"%d" % digit for digit in range(10))})
+_TS = attrgetter("ts")
 _LONG = re.compile(r"-?[0-9]{19,}")
 _encode = msgspec.json.Encoder(decimal_format="number").encode
 
@@ -72,8 +74,13 @@ def _time(value: Any, ledger: LedgerBuilder) -> Any:
     return value if isinstance(value, int | float | Decimal) else None
 
 
-def beyond_floats(events: Iterable[Event]) -> bool:
+def beyond_floats(events: Sequence[Event]) -> bool:
     """Whether some time is absolute and has decimals: a double near 1.7e15 has steps of 0.25."""
+    try:
+        if max(map(_TS, events), default=0) <= EXACT_US:  # quick, and false where one is no number
+            return False
+    except TypeError:
+        pass
     return any([type(event.ts) is float and event.ts > EXACT_US for event in events])
 
 
