@@ -36,6 +36,15 @@ def _own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPat
         monkeypatch.delenv(name, raising=False)
 
 
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of a cache that keeps traces of any size, and repeats its notices."""
+    monkeypatch.setenv("FORETRACE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("foretrace.notices._said", set())
+    monkeypatch.setattr("foretrace.sources.cache.WORTHWHILE_BYTES", 0)
+    return tmp_path / "cache"
+
+
 @pytest.fixture(autouse=True)
 def _no_hang() -> Iterator[None]:
     def stop(signum: int, frame: FrameType | None) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import foretrace
-from foretrace import notices, recordings
+from foretrace import recordings
 from foretrace.overview.reading import overview_of
 from foretrace.sources import cache, entries
 from foretrace.sources.limits import Limits
@@ -19,14 +19,6 @@ from foretrace.sources.limits import Limits
 TRACE = recordings.traces()["mlp_eager"]
 EVENTS = 243
 LARGE = recordings.traces()["llama_train_eager"]
-
-
-@pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("FORETRACE_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(notices, "_said", set())
-    monkeypatch.setattr(cache, "WORTHWHILE_BYTES", 0)
-    return tmp_path / "cache"
 
 
 def kept(place: Path, kind: str = "*") -> list[Path]:

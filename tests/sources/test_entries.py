@@ -11,19 +11,11 @@ from pathlib import Path
 import pytest
 
 import foretrace
-from foretrace import files, notices, recordings
+from foretrace import files, recordings
 from foretrace.sources import cache, entries
 
 TRACE = recordings.traces()["mlp_eager"]
 EVENTS = 243
-
-
-@pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("FORETRACE_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(notices, "_said", set())
-    monkeypatch.setattr(cache, "WORTHWHILE_BYTES", 0)
-    return tmp_path / "cache"
 
 
 def kept(place: Path, kind: str = "*") -> list[Path]:
