@@ -1,0 +1,200 @@
+"""What torch.compile wrote down about its work, as data: graphs, scheduler nodes, generated code.
+
+`sources/compiler` reads the records of a log, `why` turns them into these Structs, and everything
+above (`look`, `compare`, predictions, the pages) asks these Structs alone.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Literal
+
+from msgspec import Struct
+
+from foretrace.schema.ledger import Ledger
+
+ITEM_BYTES = {
+    "f64": 8, "f32": 4, "f16": 2, "bf16": 2, "i64": 8, "i32": 4, "i16": 2, "i8": 1, "u8": 1,
+    "u16": 2, "u32": 4, "u64": 8, "b8": 1, "c64": 8, "c128": 16,
+}  # fmt: skip
+
+Size = int | str  # a number, or a symbol such as `s77` where the shape is dynamic
+
+
+class SourceLine(Struct, frozen=True, order=True):
+    """A line of the user's code."""
+
+    file: str
+    line: int
+    function: str = ""
+    code: str = ""
+
+
+class NamedTensor(Struct, frozen=True):
+    """A tensor by its name in a graph or in generated code. `dtype` is short: `bf16`."""
+
+    name: str
+    dtype: str = ""
+    shape: tuple[Size, ...] = ()
+    stride: tuple[Size, ...] = ()
+    device: str = ""
+
+    @property
+    def bytes(self) -> int | None:
+        """Bytes of its elements; None where a size is a symbol or the type is not known."""
+        sizes = [size for size in self.shape if isinstance(size, int)]
+        item = ITEM_BYTES.get(self.dtype)
+        return None if item is None or len(sizes) < len(self.shape) else item * prod(sizes)
+
+
+class GraphNode(Struct, frozen=True):
+    """One node of an FX graph; `inputs` are names of nodes."""
+
+    name: str
+    target: str
+    inputs: tuple[str, ...] = ()
+    tensor: NamedTensor | None = None
+    source: SourceLine | None = None
+
+
+Stage = Literal["dynamo", "joint", "forward", "backward", "inference", "post_grad"]
+
+
+class FxGraph(Struct, frozen=True):
+    """A graph as torch printed it."""
+
+    stage: Stage
+    nodes: tuple[GraphNode, ...] = ()
+    inputs: tuple[NamedTensor, ...] = ()
+    outputs: tuple[str, ...] = ()
+    text: str = ""
+
+
+class Access(Struct, frozen=True):
+    """One tensor that a kernel loads or stores, and the bytes that this moves.
+
+    Each element counts once, however often the code names it. `certainty` is `exact`, `at_most`
+    (a mask or an indirect index may leave elements out) or `unknown`.
+    """
+
+    tensor: NamedTensor
+    mode: Literal["load", "store", "atomic"]
+    bytes: int | None
+    certainty: Literal["exact", "at_most", "unknown"] = "exact"
+    argument: str = ""
+    index: str = ""
+
+
+class GeneratedKernel(Struct, frozen=True):
+    """A kernel that Inductor wrote: its code, and how it was configured."""
+
+    name: str
+    language: Literal["triton", "cpp", "other"]
+    code: str
+    config: dict[str, int] = {}  # XBLOCK, num_warps, num_stages, where the log has them
+    file: str = ""
+
+
+class KernelCall(Struct, frozen=True):
+    """One call in the wrapper, in its order: a generated kernel, or a library's (`extern`).
+
+    `handle` is the provenance name (`extern_kernels.mm:1`). `nodes` are post-grad graph nodes.
+    """
+
+    kernel: str
+    extern: bool
+    handle: str = ""
+    nodes: tuple[str, ...] = ()
+    sources: tuple[SourceLine, ...] = ()
+    accesses: tuple[Access, ...] = ()
+
+    @property
+    def bytes(self) -> int | None:
+        """All bytes that the call moves; None where one access is not known."""
+        moved = [access.bytes for access in self.accesses]
+        return sum(b for b in moved if b is not None) if moved and None not in moved else None
+
+
+class SchedulerNode(Struct, frozen=True):
+    """A node of Inductor's scheduler. A fused one is named by its members: `op1_op2`."""
+
+    name: str
+    kind: str  # extern, computed, template, nop, foreach: as the log says, in plain words
+    reads: tuple[str, ...] = ()  # buffers
+    writes: tuple[str, ...] = ()
+    iteration: tuple[Size, ...] = ()
+    index: tuple[tuple[str, str], ...] = ()  # (buffer, index expression), for order mismatches
+    target: str = ""  # `extern_kernels.mm`, or the node's origin
+    tensors: tuple[NamedTensor, ...] = ()  # of the buffers it writes
+
+
+class FusionChoice(Struct, frozen=True):
+    """Two scheduler nodes that Inductor looked at together, and its own words if it refused."""
+
+    a: str
+    b: str
+    fused: bool
+    words: str = ""
+    times: int = 1  # asked again in every round
+
+
+class GraphBreak(Struct, frozen=True):
+    """Where Dynamo ended a graph."""
+
+    source: SourceLine
+    reason: str
+    explanation: str = ""
+    hint: str = ""
+    url: str = ""
+
+
+class GuardFailure(Struct, frozen=True):
+    """A guard of an earlier version that did not hold: `size mismatch at index 0`, 64, 32."""
+
+    version: str  # the compile id whose guard failed
+    text: str
+    subject: str = ""
+    expected: str = ""
+    actual: str = ""
+
+
+class CompilePhase(Struct, frozen=True):
+    """A part of the compile time, nested phases included."""
+
+    name: str
+    ns: int
+    depth: int = 0
+
+
+class Compilation(Struct, frozen=True):
+    """One compile id, `0/1`: frame 0, version 1, with all that its attempts left."""
+
+    id: str
+    function: SourceLine | None = None
+    rank: int | None = None
+    stack: tuple[SourceLine, ...] = ()
+    graphs: tuple[FxGraph, ...] = ()
+    before: tuple[SchedulerNode, ...] = ()
+    after: tuple[SchedulerNode, ...] = ()
+    choices: tuple[FusionChoice, ...] = ()
+    kernels: tuple[GeneratedKernel, ...] = ()
+    calls: tuple[KernelCall, ...] = ()
+    code: tuple[str, ...] = ()  # the wrappers, forward before backward
+    decompositions: dict[str, tuple[str, ...]] = {}  # Dynamo node: its post-grad nodes
+    breaks: tuple[GraphBreak, ...] = ()
+    recompile: tuple[GuardFailure, ...] = ()  # why it was compiled again; empty at version 0
+    phases: tuple[CompilePhase, ...] = ()
+    compile_ns: int | None = None
+    cache: dict[str, str] = {}  # kind of cache: hit, miss or bypass
+    cudagraph_skips: tuple[str, ...] = ()
+    failure: str = ""  # why Dynamo gave up on this frame
+
+
+class CompilerRun(Struct, frozen=True):
+    """All compilations of one process, or of the ranks of one job."""
+
+    path: str
+    compilations: tuple[Compilation, ...]
+    ledger: Ledger
+    sources: tuple[str, ...] = ()  # files that were read
+    lacks: tuple[str, ...] = ()  # what was not recorded: "fusion reasons", "provenance"
