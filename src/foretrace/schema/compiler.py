@@ -93,6 +93,7 @@ class GeneratedKernel(Struct, frozen=True):
     code: str
     config: dict[str, int] = {}  # XBLOCK, num_warps, num_stages, where the log has them
     file: str = ""
+    graph: int = 0  # its wrapper: the place in `Compilation.code`
 
 
 class KernelCall(Struct, frozen=True):
@@ -107,6 +108,7 @@ class KernelCall(Struct, frozen=True):
     nodes: tuple[str, ...] = ()
     sources: tuple[SourceLine, ...] = ()
     accesses: tuple[Access, ...] = ()
+    graph: int = 0  # its wrapper: forward and backward use the same names
 
     @property
     def bytes(self) -> int | None:
@@ -126,6 +128,7 @@ class SchedulerNode(Struct, frozen=True):
     index: tuple[tuple[str, str], ...] = ()  # (buffer, index expression), for order mismatches
     target: str = ""  # `extern_kernels.mm`, or the node's origin
     tensors: tuple[NamedTensor, ...] = ()  # of the buffers it writes
+    graph: int = 0  # forward and backward both have an `op0`
 
 
 class FusionChoice(Struct, frozen=True):
@@ -136,6 +139,7 @@ class FusionChoice(Struct, frozen=True):
     fused: bool
     words: str = ""
     times: int = 1  # asked again in every round
+    graph: int = 0
 
 
 class GraphBreak(Struct, frozen=True):
