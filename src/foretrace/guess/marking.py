@@ -128,9 +128,10 @@ def _deciding(found: Measurement) -> tuple[tuple[str, ...], tuple[int, ...]]:
     """The lines of the trace that decide a miss, and the ids of their events."""
     window = found.window
     if window is None or not (found.rows or found.events):
-        return (), tuple(found.events)
+        return found.lines, tuple(found.events)
     ids = [int(window.evidence.trace.gpu.id[row]) for row in found.rows] + found.events
-    return (f"{window.label}:", *window.lines(found.rows, found.events)), tuple(ids)
+    lines = window.lines(found.rows, found.events)
+    return (*found.lines, f"{window.label}:", *lines), tuple(ids)
 
 
 def document(verdicts: Iterable[Verdict]) -> CheckDocument:

@@ -73,8 +73,10 @@ host to device copies|copy|transfers = htod memcpy
 device to host copies|copy|transfers = dtoh memcpy
 dtype|type conversions|conversion|casts|cast = casts ; conversions = casts ; casting = casts
 cuda|gpu streams = streams
-cuda|gpu graph|graphs = graphs ; graph|graphs launches|replays = graphs
-uses|use graphs = at least 1 graphs ; is|are captured in graphs = at least 1 graphs
+cuda|gpu graph|graphs = cuda-graphs ; graph|graphs launches|replays = cuda-graphs
+uses|use graphs = at least 1 cuda-graphs ; is|are captured in graphs = at least 1 cuda-graphs
+uses|use cuda-graphs = at least 1 cuda-graphs
+is|are captured in cuda-graphs = at least 1 cuda-graphs
 host|cpu bound = host-bound ; cpu-bound|launch-bound|overhead-bound = host-bound
 launch|overhead bound = host-bound ; dispatch-bound = host-bound
 gpu bound = gpu-bound ; compute bound = compute-bound ; math-bound = compute-bound
@@ -132,7 +134,11 @@ no more than = at most ; not more than = at most ; no|not less|fewer than = at l
 around|approximately|roughly|approx|circa = about ; equals|equal = == ; equal to = ==
 longer than = more than ; percent = % ; half of = 50% of ; a third of = 33% of
 bias add|addition = add ; bias is|are fused with|into = add is fused with
-graph break|breaks = graph-breaks
+graph break|breaks = graph-breaks ; graph_break|graph_breaks|graph-break = graph-breaks
+recompile|recompilation|recompilations = recompiles
+compiled|dynamo|fx graph|graphs = compiled-graphs
+compile|compilation|compiling time = compile-time
+compiles|compile in = compile-time <= ; compiling takes = compile-time
 flash attention is used = attention uses flash
 cudnn attention is used = attention uses cudnn
 it|this|compiled|b|version is faster than = faster than

@@ -15,8 +15,10 @@ from foretrace.guess.selectors import HEADS, LINEAR_WORDS, op_words
 _MATTERS = """
 fus merge combin epilogue inline | {0} and {1} are fused | gelu mul
 overlap concurren parallel simultan hidden exposed | {0} and {1} overlap | comms gemm
-graph-break graph_break graphbreak break recompil | op "Torch-Compiled Region*" == 3 |
-graph capture replay | graphs == 1 per step |
+graph-break graph_break graphbreak break | graph breaks == 0 |
+recompil guard | recompiles == 0 |
+graph capture replay | cuda graphs == 1 per step |
+compil dynamo inductor | graphs == 1 |
 mfu mbu utili roofline efficien peak% | mfu > 20% |
 memory-bound compute-bound bound bottleneck limit starv stall feed | bound is host |
 oom vram alloc reserved gib gb memory peak | peak memory < 6 GB |

@@ -13,7 +13,9 @@ LONGEST = 2_000  # characters; longer than any sentence a person writes
 _TOKEN = re.compile(
     r'\s*(?:"(?P<quoted>[^"]*)"|(?P<mark>==|!=|<=|>=|\+-|\+/-|[±<>=~,:])'
     # `52,856` is one number, as the pages print it
-    r'|(?P<word>(?:(?<![\w,.])\d{1,3}(?:,\d{3})+(?![\d,])|::|[^\s",:<>=!~±])+)|(?P<odd>\S))'
+    # and so is `model.py:41` one place
+    r'|(?P<word>(?:(?<![\w,.])\d{1,3}(?:,\d{3})+(?![\d,])|::|(?<=\.py):(?=\d)|[^\s",:<>=!~±])+)'
+    r"|(?P<odd>\S))"
 )
 _THOUSANDS = re.compile(r"\d{1,3}(?:,\d{3})+")
 

@@ -62,7 +62,8 @@ class Query:
 class Measurement:
     """The verdict on a prediction and what was measured.
 
-    `rows` (of `trace.gpu`) and `events` decided it, in `window`.
+    `rows` (of `trace.gpu`) and `events` decided it, in `window`; `lines` are evidence from
+    elsewhere, such as the compiler's records.
     """
 
     verdict: str
@@ -71,6 +72,7 @@ class Measurement:
     window: Window | None = None
     rows: list[int] = field(default_factory=list)
     events: list[int] = field(default_factory=list)
+    lines: tuple[str, ...] = ()
 
 
 MeasureFunction = Callable[[Query], Measurement]
