@@ -68,6 +68,7 @@ class FxGraph(Struct, frozen=True):
     inputs: tuple[NamedTensor, ...] = ()
     outputs: tuple[str, ...] = ()
     text: str = ""
+    graph: int | None = None  # of a post-grad graph: its wrapper
 
 
 class Access(Struct, frozen=True):

@@ -2,5 +2,59 @@
 
 `sources/compiler` reads the records of a log. The modules here turn them into what
 `schema/compiler.py` describes, and join that with the launches of a trace. Nothing runs the code
-that a log holds: graphs and kernels are parsed as text.
+that a log holds: graphs and kernels are parsed as text. `look` asks for every trace whether it has
+records of the compiler, so that nothing is imported before it has.
 """
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
+
+from foretrace.errors import ForetraceError
+
+if TYPE_CHECKING:
+    from foretrace.model.trace import Trace
+    from foretrace.schema.compiler import CompilerRun
+    from foretrace.schema.documents.why import Why
+    from foretrace.sources.limits import Limits
+
+_FOUND: WeakKeyDictionary[Trace, CompilerRun | None] = WeakKeyDictionary()
+
+
+def load(path: str | os.PathLike[str], limits: Limits | None = None) -> CompilerRun:
+    """Everything that the compiler's records say: of a bundle, a log, or those beside a trace.
+
+    Raises `foretrace.TraceError` where there are none, or where they cannot be read.
+    """
+    from foretrace.sources.compiler import read
+    from foretrace.why.assemble import assemble
+    from foretrace.why.places import logs_of
+
+    return assemble(read(logs_of(os.fspath(path)), limits))
+
+
+def of(trace: Trace) -> CompilerRun | None:
+    """The compiler's records beside a trace; None where there are none, or none can be read."""
+    if trace not in _FOUND:
+        _FOUND[trace] = _beside(trace)
+    return _FOUND[trace]
+
+
+def _beside(trace: Trace) -> CompilerRun | None:
+    from foretrace.sources.compiler.bundle import beside
+
+    found = beside(trace.path)
+    try:
+        run = load(found) if found else None
+    except (ForetraceError, OSError):
+        return None
+    return run if run and run.compilations else None
+
+
+def explain(run: CompilerRun, trace: Trace | None = None) -> Why:
+    """The document of `foretrace why --json`."""
+    from foretrace.why.explain import explained
+
+    return explained(run, trace)

@@ -1,0 +1,218 @@
+"""`foretrace why PATH --json`: what torch.compile made of a program, and why, with its times."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from foretrace.schema.compiler import (
+    Access,
+    CompilePhase,
+    GraphBreak,
+    GuardFailure,
+    NamedTensor,
+    SchedulerNode,
+    SourceLine,
+)
+from foretrace.schema.ledger import LedgerEntry
+
+SCHEMA = 2
+
+
+class OpMapping(Struct, frozen=True):
+    """One op of the Dynamo graph, and what became of it.
+
+    `post_grad` are the nodes that it was decomposed into, `kernels` the calls that compute them.
+    """
+
+    op: str
+    target: str
+    source: SourceLine | None
+    post_grad: list[str]
+    kernels: list[str]
+
+
+class RegionStages(Struct, frozen=True):
+    """One compiled graph, stage by stage: how many nodes each stage has, and the time they take.
+
+    A training graph has two: `forward` and `backward`. None is what the log does not say.
+    `time_ns` is the GPU time of all its launches in the trace.
+    """
+
+    region: str  # the compile id, `0/0`
+    graph: str
+    function: SourceLine | None
+    lines: int | None  # of user code
+    dynamo_ops: int | None
+    joint_nodes: int | None
+    aot_nodes: int | None
+    post_grad_nodes: int | None
+    before_fusion: int | None
+    after_fusion: int | None
+    generated_calls: int
+    library_calls: int
+    launches: int | None
+    time_ns: int | None
+    compile_ns: int | None
+    rank: int | None = None
+    scheduler_before: list[SchedulerNode] = []
+    scheduler_after: list[SchedulerNode] = []
+    ops: list[OpMapping] = []
+
+
+class CallEntry(Struct, frozen=True):
+    """One call of a kernel in the wrapper; `events` are its launches in the trace."""
+
+    handle: str
+    nodes: list[str]
+    sources: list[SourceLine]
+    launches: int | None
+    time_ns: int | None
+    events: list[int] = []
+
+
+class UnfusedTraffic(Struct, frozen=True):
+    """What the work of a kernel would move unfused, each op reading and writing its own tensors.
+
+    `ops` are those of the user's program (Dynamo's graph), None where one of them is only partly
+    inside. `nodes` are post-grad nodes, after decomposition; views move nothing.
+    """
+
+    ops: int | None
+    nodes: int | None
+
+
+class CompiledKernel(Struct, frozen=True):
+    """Calls of one kernel with the same tensors; a library's op (`extern_kernels.mm`) is one too.
+
+    `bytes` is per launch and None where an access is not known. `time_ns` is the GPU time of all
+    launches. `gpu_names` are the kernels that ran. `nearest_roof` is compute, memory, l2 or
+    unknown; `roof_percent` is of that roof.
+    """
+
+    name: str
+    region: str
+    graph: str
+    extern: bool
+    sources: list[SourceLine]
+    nodes: list[str]
+    code: str
+    language: str
+    loads: list[Access]
+    stores: list[Access]
+    bytes: int | None
+    launches: int | None
+    time_ns: int | None
+    median_ns: float | None = None
+    min_ns: int | None = None
+    max_ns: int | None = None
+    certainty: str = "unknown"
+    ops: list[str] = []  # of the Dynamo graph
+    config: dict[str, int] = {}
+    gpu_names: list[str] = []
+    gbps: float | None = None
+    tflops: float | None = None
+    nearest_roof: str = "unknown"
+    roof_percent: float | None = None
+    unfused: UnfusedTraffic | None = None
+    calls: list[CallEntry] = []
+    rank: int | None = None
+
+
+class NotFused(Struct, frozen=True):
+    """Two neighbours that share data and stay apart: why, Inductor's own words, and the cost.
+
+    `bytes` is the traffic that fusing them would save at most, per call; `at_most_ns` the time that
+    this takes in the whole trace, never more than the kernels themselves take.
+    """
+
+    a: str
+    b: str
+    reason: str
+    inductor: str
+    at_most_ns: int | None
+    detail: str = ""
+    bytes: int | None = None
+    region: str = ""
+    graph: str = ""
+    a_ops: str = ""
+    b_ops: str = ""
+    sources: list[SourceLine] = []
+    refusals: int = 0
+
+
+class BreakEntry(Struct, frozen=True):
+    """A graph break, and the compiled region that it ended."""
+
+    region: str
+    source: SourceLine
+    reason: str
+    explanation: str = ""
+    hint: str = ""
+    url: str = ""
+    rank: int | None = None
+
+
+class RecompileEntry(Struct, frozen=True):
+    """A function that was compiled again, with the guards that did not hold."""
+
+    region: str
+    function: SourceLine | None
+    failures: list[GuardFailure]
+    compile_ns: int | None
+    rank: int | None = None
+
+
+class CompileCost(Struct, frozen=True):
+    """What compiling one region cost, by phase, and what its caches said."""
+
+    region: str
+    compile_ns: int | None
+    phases: list[CompilePhase]
+    cache: dict[str, str]
+    cudagraph_skips: list[str]
+    failure: str = ""
+    rank: int | None = None
+
+
+class StrideEntry(Struct, frozen=True):
+    """A view whose strides the log recorded: the same bytes in another order, nothing copied."""
+
+    region: str
+    op: str
+    source: NamedTensor
+    result: NamedTensor
+    line: SourceLine | None = None
+    used_by: str = ""
+
+
+class Why(Struct):
+    """What torch.compile did, and why.
+
+    `steps` is how many steps the trace has: times are of all of them. `compiled_ns` is the GPU time
+    of the launches that belong to compiled graphs, `gpu_ns` that of the whole trace.
+    `unexplained` are kernels of compiled graphs in the trace that no record of the log explains.
+    """
+
+    schema: int
+    path: str
+    trace: str | None
+    sources: list[str]
+    lacks: list[str]
+    ledger: LedgerEntry
+    stages: list[RegionStages]
+    kernels: list[CompiledKernel]
+    not_fused: list[NotFused]
+    graph_breaks: list[BreakEntry]
+    recompiles: list[RecompileEntry]
+    compile_cost: list[CompileCost]
+    strides: list[StrideEntry] = []
+    device: str | None = None
+    steps: int = 0
+    launches: int | None = None
+    compiled_ns: int | None = None
+    gpu_ns: int | None = None
+    unexplained: list[str] = []
+    compile_ns: int | None = None
+
+
+DOCUMENT = Why
