@@ -151,16 +151,28 @@ class GraphBreak(Struct, frozen=True):
     explanation: str = ""
     hint: str = ""
     url: str = ""
+    skipped: bool = False  # Dynamo cannot resume here: the whole function runs eagerly
 
 
 class GuardFailure(Struct, frozen=True):
-    """A guard of an earlier version that did not hold: `size mismatch at index 0`, 64, 32."""
+    """A guard of an earlier version that did not hold: `size at index 0` of `x`, 64, 32."""
 
     version: str  # the compile id whose guard failed
     text: str
     subject: str = ""
     expected: str = ""
     actual: str = ""
+    what: str = ""  # size at index 0, stride at index 1, rank, dtype, value, type, …
+
+
+class GuardTally(Struct, frozen=True):
+    """One guard over all recompilations: how often it failed, and with which values."""
+
+    what: str
+    subject: str
+    caused: tuple[str, ...]  # compile ids of the recompilations
+    expected: tuple[str, ...] = ()
+    actual: tuple[str, ...] = ()
 
 
 class CompilePhase(Struct, frozen=True):

@@ -76,6 +76,11 @@ no_steps notice: no ProfilerStep ranges: there are no results per step
 regions_left_out error: steps or regions inside 64 others were not measured
 no_complete_events notice: no complete events; check that prof.step() was called
 seq_duplicate notice: a sequence number is used by several backward ops
+log_record_unparsable data_loss: records of a log that could not be parsed were skipped
+log_payload_damaged data_loss: records of a log whose payload is cut or damaged were skipped
+log_payload_changed notice: payloads that differ from their md5, as in an edited log, are read
+log_string_missing notice: file names that the log does not hold are shown as unknown
+log_lines_other info: lines that torch.compile did not write
 limit_depth error: values nested too deeply were dropped
 limit_string error: records with a string beyond the limit were skipped
 limit_args error: records with too many arguments were skipped
