@@ -1,0 +1,236 @@
+"""What `why` says, in words: about a run of the compiler, one kernel, and what was not fused.
+
+This is the only author: terminal, Markdown and HTML show these lines. Times are per step where the
+trace has steps. A number that no record holds is left out, and what was not recorded is named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from msgspec import Struct
+
+from foretrace.overview.page import Line
+from foretrace.overview.why_words import kernel_label, per_step, place, places, stays_apart, unit
+from foretrace.schema.documents.why import CompiledKernel, NotFused, Why
+from foretrace.units import bytes_text, percent_text, plural, time_text
+
+MOST_PLACES = 3
+NO_TRACE = "no trace beside the log: no times (foretrace record --why keeps both)"
+
+
+def title(why: Why) -> str:
+    """`unfusable · NVIDIA H200 · 3 steps`."""
+    name = (why.trace or why.path).replace("\\", "/").rstrip("/").rsplit("/", 1)[-1]
+    for end in (".gz", ".zst", ".json", ".pt.trace", ".log", ".txt", ".why"):
+        name = name.removesuffix(end)
+    parts = [name, *([why.device] if why.device else [])]
+    return " · ".join([*parts, *([plural(why.steps, "step")] if why.steps else [])])
+
+
+def lines(why: Why) -> list[Line]:
+    """The first screen above its tables."""
+    found = [Line("COMPILED", _compiled(why)), Line("KERNELS", _kernels(why))]
+    if why.not_fused:
+        found.append(Line("NOT FUSED", _not_fused(why)))
+    found += [Line("CUDA GRAPHS", text) for text in _skips(why)]
+    if why.unexplained:
+        names = ", ".join(why.unexplained[:2])
+        count = plural(len(why.unexplained), "kernel")
+        found.append(Line("NOT EXPLAINED", f"{count} of compiled graphs in no record: {names}"))
+    if why.lacks:
+        found.append(Line("NOT KNOWN", "; ".join(why.lacks)))
+    return found
+
+
+def _compiled(why: Why) -> str:
+    regions = {(row.rank, row.region) for row in why.stages}
+    again = len(why.recompiles)
+    counts = [
+        plural(len(regions), "graph"),
+        f"{_count(len(why.graph_breaks), 'graph break')}{_break_places(why)}",
+        _count(again, "recompilation"),
+    ]
+    failed = sum(bool(cost.failure) for cost in why.compile_cost)
+    counts += [f"{plural(failed, 'function')} not compiled"] if failed else []
+    took = "" if why.compile_ns is None else f"; compiling took {time_text(why.compile_ns)}"
+    return f"{', '.join(counts)}{took}"
+
+
+def _count(count: int, one: str) -> str:
+    return plural(count, one) if count else f"no {one}"
+
+
+def _break_places(why: Why) -> str:
+    return f" ({places([each.source for each in why.graph_breaks])})" if why.graph_breaks else ""
+
+
+def _kernels(why: Why) -> str:
+    if why.launches is None:
+        calls = sum(row.generated_calls + row.library_calls for row in why.stages)
+        generated = sum(row.generated_calls for row in why.stages)
+        split = f"{generated:,} of generated kernels, {calls - generated:,} of libraries"
+        return f"{plural(calls, 'call')} in the generated code: {split}; {NO_TRACE}"
+    if not why.launches:
+        return "no launch of a compiled graph in the trace: record steps that run compiled code"
+    own = [row for row in why.kernels if not row.extern]
+    others = [row for row in why.kernels if row.extern]
+    shares = [_launched(why, own, "generated kernels"), _launched(why, others, "libraries")]
+    of_all = ""
+    if why.compiled_ns and why.gpu_ns:
+        of_all = f"; {percent_text(min(why.compiled_ns / why.gpu_ns, 1))} of {_clock(why)} time"
+    count = plural(per_step(why, why.launches), "launch", "launches")
+    return f"{count} {unit(why)}: {', '.join(filter(None, shares))}{of_all}"
+
+
+def _clock(why: Why) -> str:
+    return "GPU" if why.device else "the recorded"
+
+
+def _launched(why: Why, rows: Sequence[CompiledKernel], what: str) -> str:
+    launches = sum(row.launches or 0 for row in rows)
+    spent = per_step(why, sum(row.time_ns or 0 for row in rows))
+    return f"{per_step(why, launches):,.4g} of {what} ({time_text(spent)})" if launches else ""
+
+
+def _not_fused(why: Why) -> str:
+    pairs = plural(len(why.not_fused), "pair of neighbours", "pairs of neighbours")
+    first = max(why.not_fused, key=lambda row: row.at_most_ns or 0)
+    largest = f"; largest: {stays_apart(first)} ({first.reason})"
+    if first.at_most_ns:
+        saving = time_text(per_step(why, first.at_most_ns))
+        largest += f", at most {saving} {unit(why)}"
+    return f"{pairs} with shared data{largest}"
+
+
+def _skips(why: Why) -> Iterator[str]:
+    skipped = [text for cost in why.compile_cost for text in cost.cudagraph_skips]
+    if skipped:
+        more = f" (and {len(skipped) - 1} more)" if len(skipped) > 1 else ""
+        yield f"skipped: {skipped[0]}{more}"
+
+
+def kernel_title(row: CompiledKernel) -> str:
+    """`triton_poi_fused_gelu_mul_0 · generated (triton) · region 0/0, inference`."""
+    kind = "library call" if row.extern else f"generated ({row.language})"
+    rank = "" if row.rank is None else f", rank {row.rank}"
+    return f"{kernel_label(row)} · {kind} · region {row.region}, {row.graph}{rank}"
+
+
+def kernel_lines(why: Why, row: CompiledKernel) -> list[Line]:
+    """What is known of one kernel."""
+    found = [Line("FROM", text) for text in _from(row)]
+    found += [Line("CONTAINS", _contains(why, row))] if row.nodes else []
+    found.append(Line("MOVES", _moves(row)))
+    found += [Line("UNFUSED", text) for text in _unfused(row)]
+    found.append(Line("LAUNCHES", _launches(why, row)))
+    found += [Line("RAN AS", ", ".join(row.gpu_names))] if row.gpu_names != [row.name] else []
+    config = ", ".join(f"{name} {value:,}" for name, value in row.config.items())
+    return [*found, *([Line("CONFIG", config)] if config else [])]
+
+
+def _from(row: CompiledKernel) -> Iterator[str]:
+    for line in row.sources[:MOST_PLACES]:
+        function = f" in {line.function}" if line.function else ""
+        yield f"{place(line)}{function}" + (f": {line.code}" if line.code else "")
+    if len(row.sources) > MOST_PLACES:
+        yield f"and {plural(len(row.sources) - MOST_PLACES, 'line')} more: " + places(
+            row.sources[MOST_PLACES:], 8
+        )
+    if not row.sources:
+        yield "unknown: the log has no source line for it"
+
+
+def _contains(why: Why, row: CompiledKernel) -> str:
+    nodes = plural(len(row.nodes), "graph node")
+    decomposed = {
+        op.op: len(set(op.post_grad) & set(row.nodes))
+        for stage in why.stages
+        if (stage.rank, stage.region, stage.graph) == (row.rank, row.region, row.graph)
+        for op in stage.ops
+    }
+    parts = [f"{op} ({decomposed[op]})" if op in decomposed else op for op in row.ops]
+    inside = ", ".join(parts[:12]) + (", …" if len(parts) > 12 else "")
+    return f"{nodes} of {plural(len(row.ops), 'op')}: {inside}" if row.ops else (
+        f"{nodes}: {', '.join(row.nodes[:12])}" + (", …" if len(row.nodes) > 12 else "")
+    )
+
+
+def _moves(row: CompiledKernel) -> str:
+    if row.bytes is None:
+        return "unknown: the code does not say how many bytes one of its accesses moves"
+    read = sum(each.bytes or 0 for each in row.loads)
+    written = sum(each.bytes or 0 for each in row.stores)
+    most = "at most " if row.certainty == "at_most" else ""
+    return (
+        f"{most}{bytes_text(row.bytes)} per launch: reads {bytes_text(read)}, "
+        f"writes {bytes_text(written)}"
+    )
+
+
+def _unfused(row: CompiledKernel) -> Iterator[str]:
+    if row.unfused is None or not row.bytes:
+        return
+    for count, what in ((row.unfused.ops, "ops"), (row.unfused.nodes, "graph nodes")):
+        if count is not None:
+            ratio = f"{count / row.bytes:.2f}x as much"
+            yield f"its {what} one by one would move {bytes_text(count)}, {ratio}"
+            return
+
+
+def _launches(why: Why, row: CompiledKernel) -> str:
+    if row.launches is None:
+        return f"unknown: {NO_TRACE}"
+    if not row.launches:
+        return "none in the trace"
+    count = f"{row.launches:,} in the trace"
+    calls = f" of {plural(len(row.calls), 'call')} in the code" if len(row.calls) > 1 else ""
+    median, ends = time_text(row.median_ns), ""
+    if row.min_ns is not None and row.max_ns is not None and row.min_ns != row.max_ns:
+        ends = f" ({time_text(row.min_ns)} to {time_text(row.max_ns)})"
+    rates = [
+        f"{row.tflops:,.3g} TFLOP/s" if row.tflops else "",
+        f"{row.gbps / 1000:.3g} TB/s" if row.gbps else "",
+    ]
+    rate = ", ".join(filter(None, rates))
+    return f"{count}{calls}, median {median}{ends}" + (f": {rate}" if rate else "") + roof(row)
+
+
+def roof(row: CompiledKernel) -> str:
+    """`, 84% of the memory roof`."""
+    if row.roof_percent is not None:
+        return f", {row.roof_percent:.0f}% of the {row.nearest_roof} roof"
+    return ", faster than the memory: from the L2 cache" if row.nearest_roof == "l2" else ""
+
+
+class ReasonGroup(Struct, frozen=True):
+    """Pairs that stay apart for one reason; `at_most_ns` is of the pair that costs most."""
+
+    reason: str
+    pairs: list[NotFused]
+    refusals: int
+    bytes: int | None
+    at_most_ns: int | None
+
+
+def reason_groups(why: Why) -> list[ReasonGroup]:
+    """What was not fused, by reason; the dearest first."""
+    by_reason: dict[str, list[NotFused]] = {}
+    for row in why.not_fused:
+        by_reason.setdefault(row.reason, []).append(row)
+    groups = []
+    for reason, rows in by_reason.items():
+        known = [row.bytes for row in rows if row.bytes is not None]
+        times = [row.at_most_ns for row in rows if row.at_most_ns is not None]
+        refusals = sum(row.refusals for row in rows)
+        ordered = sorted(rows, key=lambda row: -(row.at_most_ns or 0))
+        groups.append(
+            ReasonGroup(
+                reason,
+                ordered,
+                refusals,
+                sum(known) if known else None,
+                sum(times) if times else None,
+            )
+        )
+    return sorted(groups, key=lambda group: (-(group.at_most_ns or 0), -len(group.pairs)))
