@@ -18,7 +18,7 @@ from foretrace import why
 from foretrace.model.covered import Covered
 from foretrace.model.trace import Trace
 from foretrace.schema import compiled
-from foretrace.schema.compiler import Compilation, CompilerRun, SourceLine
+from foretrace.schema.compiler import Compilation, CompilerRun
 from foretrace.units import count_text, time_text
 
 NO_RECORDS = "the compiler's records are not beside the trace: record with `foretrace record --why`"
@@ -58,7 +58,7 @@ def graph_breaks(trace: Trace) -> CompilerFact:
         resumed = {text for name in trace.host.names for text in _RESUMED.findall(name)}
         return CompilerFact(len(resumed), math.inf, missing=NO_RECORDS)
     found = {one.source: one.reason for each in mine(run, trace) for one in each.breaks}
-    places = tuple(place(source) for source in sorted(found))
+    places = tuple(source.place for source in sorted(found))
     return _fact(run, trace, places, tuple(first_line(found[source]) for source in sorted(found)))
 
 
@@ -126,11 +126,6 @@ def is_again(compilation: Compilation) -> bool:
     return bool(compilation.recompile) or _version(compilation) > 0
 
 
-def place(source: SourceLine) -> str:
-    """`model.py:41`: a line by the name of its file."""
-    return f"{source.file.replace(chr(92), '/').rpartition('/')[2]}:{source.line}"
-
-
 def first_line(text: str) -> str:
     """A reason in one line."""
     return next((line.strip() for line in text.splitlines() if line.strip()), "")
@@ -167,4 +162,4 @@ def _version(compilation: Compilation) -> int:
 def _name(compilation: Compilation) -> str:
     """`0/1 of model.py:41`."""
     source = compilation.function
-    return f"{compilation.id} of {place(source)}" if source else compilation.id
+    return f"{compilation.id} of {source.place}" if source else compilation.id

@@ -16,6 +16,7 @@ import polars as pl
 from foretrace import families
 from foretrace.model import costs, roofs
 from foretrace.model.arguments import distinct_lists
+from foretrace.model.generated import with_code
 from foretrace.model.intervals import Ints, numbered
 from foretrace.model.work import work_table
 
@@ -40,7 +41,7 @@ def described(trace: Trace) -> pl.DataFrame:
         pl.Series("chain_id", cases.chain),
         *cases.columns(),
     )
-    return roofs.believed(trace, frame)
+    return roofs.believed(trace, with_code(trace, frame))
 
 
 def grouped(trace: Trace) -> pl.DataFrame:

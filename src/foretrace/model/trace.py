@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from foretrace.model.idle import Gaps, Idle
     from foretrace.model.modules import Modules
     from foretrace.model.order import Order
+    from foretrace.schema.compiler import CompiledLaunch
 
 
 # tables that a property makes; the others are as the source gave them
@@ -56,6 +58,7 @@ class Trace(Displayed):
         self.gpu = Gpu(tables, self.host, notes)
         self.spans = Spans(self.host, self.gpu)
         self.spent: dict[tuple[int, ...], Spent | None] = {}  # of steps and calls; see `bounds`
+        self.find_compiled: Callable[[Trace], Mapping[int, CompiledLaunch]] = lambda trace: {}
         self._note_contents(notes)
         self.ledger = tables.ledger.with_notes(notes.freeze().notes)
 
@@ -112,6 +115,13 @@ class Trace(Displayed):
     def run(self) -> RecordedRun:
         """The run record beside the file: times without the profiler."""
         return read_run(self.path)
+
+    @cached_property
+    def compiled(self) -> Mapping[int, CompiledLaunch]:
+        """By event: the call in compiled code that made it, where the compiler's records are beside
+        the file.
+        """
+        return self.find_compiled(self)
 
     @cached_property
     def arguments(self) -> Arguments:

@@ -29,6 +29,11 @@ class SourceLine(Struct, frozen=True, order=True):
     function: str = ""
     code: str = ""
 
+    @property
+    def place(self) -> str:
+        """`model.py:41`: the line by the name of its file."""
+        return f"{self.file.replace(chr(92), '/').rpartition('/')[2]}:{self.line}"
+
 
 class NamedTensor(Struct, frozen=True):
     """A tensor by its name in a graph or in generated code. `dtype` is short: `bf16`."""
@@ -205,6 +210,13 @@ class Compilation(Struct, frozen=True):
     cache: dict[str, str] = {}  # kind of cache: hit, miss or bypass
     cudagraph_skips: tuple[str, ...] = ()
     failure: str = ""  # why Dynamo gave up on this frame
+
+
+class CompiledLaunch(Struct, frozen=True):
+    """What made one launch of a trace: a call of compiled code."""
+
+    compilation: Compilation
+    call: KernelCall
 
 
 class CompilerRun(Struct, frozen=True):

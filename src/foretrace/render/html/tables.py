@@ -15,6 +15,7 @@ from foretrace.model.arguments import json_text
 from foretrace.model.trace import Trace
 from foretrace.overview import look
 from foretrace.overview.sentences import headline
+from foretrace.render.html.origins import Origins, origins
 from foretrace.render.html.timeline import Outline
 from foretrace.render.safe import plain
 from foretrace.schema.documents.look import Look
@@ -78,6 +79,7 @@ class TraceFacts(Struct):
     decoded: list[NameParts]
     shapes: list[list[object]]
     roofs: Roofs | None
+    origins: Origins
 
 
 def facts(trace: Trace, title: str, timeline: Outline) -> TraceFacts:
@@ -96,6 +98,7 @@ def facts(trace: Trace, title: str, timeline: Outline) -> TraceFacts:
         decoded=_decoded(trace),
         shapes=_shapes(trace),
         roofs=Roofs(gpu.name, gpu.bytes_per_s, dict(gpu.peak_flops), gpu.source) if gpu else None,
+        origins=origins(trace),
     )
 
 

@@ -15,6 +15,7 @@ export function showDetail(panel, events, at, zero, select) {
     markText(events, at),
     chainList(events, at, select),
     launchedList(events, at, select),
+    originPart(events.origin(at)),
     shapeTable(facts.shapes.get(shapeOf(events, at))),
     kernel ? costTable(kernel) : null,
     configTable(facts, events.config[at]),
@@ -46,6 +47,25 @@ function launchedList(events, at, select) {
     ` ${timeText(events.length[each])}`);
   const rest = work.length > MOST_LISTED ? [make("li", {}, `and ${work.length - MOST_LISTED} more`)] : [];
   return titled(`Launched (${work.length})`, make("ul", {}, work.slice(0, MOST_LISTED).map(link), rest));
+}
+
+// Where a compiled kernel comes from: the user's lines, what it moves, and the code that was generated for it.
+function originPart(origin) {
+  if (!origin) return null;
+  const line = ([place, code]) => make("li", {}, nameOf(place), code ? [" ", make("code", {}, nameOf(code))] : null);
+  const move = ([mode, tensor, bytes]) => make("tr", {}, make("td", { class: "left" }, mode),
+    make("td", { class: "left" }, nameOf(tensor)), make("td", {}, bytes));
+  return make("div", { class: "origin" },
+    origin.lines.length ? titled("Source", make("ul", {}, origin.lines.map(line))) : null,
+    origin.nodes.length ? titled("Graph nodes", make("p", {}, nameOf(origin.nodes.join(", ")))) : null,
+    origin.moves.length ? titled("Loads and stores", make("table", {}, make("tbody", {}, origin.moves.map(move)))) : null,
+    origin.code ? codePart(origin) : null);
+}
+
+function codePart({ language, code }) {
+  const count = numberText(code.split("\n").length);
+  return make("details", { class: "code" }, make("summary", {}, `Generated code (${language}, ${count} lines)`),
+    make("pre", { tabindex: "0" }, nameOf(code)));
 }
 
 // A kernel has the shapes of the op that launched it.

@@ -10,6 +10,7 @@ export class TraceFacts {
     Object.assign(this, { title: entry.title, roofs: entry.roofs, configNames, ...entry.timeline });
     this.decoded = new Map(entry.decoded.map((row) => [row.name, row]));
     this.shapes = new Map(entry.shapes.map(([number, dims, types, concrete]) => [number, { dims, types, concrete }]));
+    this.origins = entry.origins;
     this.gpuKinds = new Set(GPU_WORK.map((kind) => this.kinds.indexOf(kind)));
     this.annotationKinds = new Set(ANNOTATIONS.map((kind) => this.kinds.indexOf(kind)));
   }
@@ -33,6 +34,11 @@ export class Events {
     Object.assign(this, others, { facts, nameNumber: name, kindNumber: kind });
     this.count = columns.event.length;
     this.stretches = this.findStretches();
+  }
+
+  // Where a compiled kernel comes from; undefined for others.
+  origin(at) {
+    return this.facts.origins.every[this.facts.origins.of[this.event[at]]];
   }
 
   findStretches() {
