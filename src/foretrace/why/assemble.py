@@ -69,6 +69,7 @@ def parts(compilation: Compilation) -> Iterator[Compilation]:
             choices=tuple(each for each in compilation.choices if each.graph == at),
             kernels=tuple(each for each in compilation.kernels if each.graph == at),
             calls=tuple(each for each in compilation.calls if each.graph == at),
+            code=compilation.code[at : at + 1],
         )
 
 

@@ -149,6 +149,7 @@ class BreakEntry(Struct, frozen=True):
     explanation: str = ""
     hint: str = ""
     url: str = ""
+    skipped: bool = False  # Dynamo could not resume: the whole function runs eagerly
     rank: int | None = None
 
 

@@ -1,0 +1,133 @@
+"""The document of `foretrace why`: a `CompilerRun` joined with the launches of a trace."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from foretrace.schema.compiler import Compilation, CompilerRun, FxGraph
+from foretrace.schema.documents import why as documents
+from foretrace.schema.ledger import LedgerEntry
+from foretrace.why.assemble import parts
+from foretrace.why.kernels import compiled_kernels
+from foretrace.why.ran import Ran
+from foretrace.why.separate import not_fused
+
+if TYPE_CHECKING:
+    from foretrace.model.trace import Trace
+
+GRAPHS = ("backward", "forward", "inference")
+
+
+def explained(run: CompilerRun, trace: Trace | None) -> documents.Why:
+    """Everything that is known about compiled code."""
+    ran = Ran(run, trace)
+    pieces = [(part, graph_name(part)) for each in run.compilations for part in parts(each)]
+    costs = [_cost(each) for each in run.compilations]
+    times = [cost.compile_ns for cost in costs if cost.compile_ns is not None]
+    found = documents.Why(
+        documents.SCHEMA,
+        run.path,
+        trace.path if trace else None,
+        list(run.sources),
+        list(run.lacks),
+        LedgerEntry.of(run.ledger),
+        [_stages(part, name, ran) for part, name in pieces if part.graphs or part.code],
+        [row for part, name in pieces for row in compiled_kernels(part, name, ran)],
+        [row for part, name in pieces for row in not_fused(part, name, ran)],
+        [row for each in run.compilations for row in _breaks(each)],
+        [_recompile(each) for each in run.compilations if is_again(each)],
+        costs,
+        compile_ns=sum(times) if times else None,
+    )
+    if trace is not None:
+        found.device, found.steps = trace.about.device, len(trace.spans.steps)
+        found.launches, found.compiled_ns = len(ran.by_event), ran.time_ns
+        found.gpu_ns, found.unexplained = ran.whole_ns, ran.unexplained
+    return found
+
+
+def graph_name(part: Compilation) -> str:
+    """`forward`, `backward` or `inference`, as the first line of the wrapper says."""
+    first = part.code[0].partition("\n")[0] if part.code else ""
+    named = (name for name in GRAPHS if f"_{name}'" in first)
+    return next(named, "") or next((each.stage for each in part.graphs if each.stage in GRAPHS), "")
+
+
+def is_again(each: Compilation) -> bool:
+    """Whether a compilation is another version of a function that had one."""
+    return bool(each.recompile) or each.id.rpartition("/")[2].lstrip("0") != ""
+
+
+def _stages(part: Compilation, name: str, ran: Ran) -> documents.RegionStages:
+    calls, first = part.calls, part.code[:1]
+    launches = ran.of(calls)
+    dynamo = _graph(part, "dynamo")
+    lines = {(node.source.file, node.source.line) for node in dynamo.nodes if node.source} if dynamo else set()
+    return documents.RegionStages(
+        part.id,
+        name,
+        part.function,
+        len(lines) or None,
+        _size(dynamo),
+        _size(_graph(part, "joint")),
+        _size(_graph(part, name)),
+        _size(_graph(part, "post_grad")),
+        len(part.before) or None,
+        len(part.after) or None,
+        sum(not call.extern for call in calls),
+        sum(call.extern for call in calls),
+        launches.count,
+        launches.total_ns,
+        part.compile_ns if name != "backward" else None,
+        part.rank,
+        list(part.before),
+        list(part.after),
+        list(_ops(part, dynamo)),
+    )
+
+
+def _ops(part: Compilation, dynamo: FxGraph | None) -> Iterator[documents.OpMapping]:
+    """What became of each op of the Dynamo graph."""
+    known = {node.name: node for node in dynamo.nodes} if dynamo else {}
+    computing: dict[str, list[str]] = {}
+    for call in part.calls:
+        for node in call.nodes:
+            computing.setdefault(node, []).append(call.handle or call.kernel)
+    for op, nodes in part.decompositions.items():
+        node = known.get(op)
+        kernels = dict.fromkeys(name for each in nodes for name in computing.get(each, ()))
+        target, source = (node.target, node.source) if node else ("", None)
+        yield documents.OpMapping(op, target, source, list(nodes), list(kernels))
+
+
+def _graph(part: Compilation, stage: str) -> FxGraph | None:
+    return next((each for each in part.graphs if each.stage == stage), None)
+
+
+def _size(graph: FxGraph | None) -> int | None:
+    return len(graph.nodes) if graph else None
+
+
+def _breaks(each: Compilation) -> Iterator[documents.BreakEntry]:
+    for one in each.breaks:
+        words = (one.reason, one.explanation, one.hint, one.url)
+        yield documents.BreakEntry(each.id, one.source, *words, one.skipped, each.rank)
+
+
+def _recompile(each: Compilation) -> documents.RecompileEntry:
+    return documents.RecompileEntry(
+        each.id, each.function, list(each.recompile), each.compile_ns, each.rank
+    )
+
+
+def _cost(each: Compilation) -> documents.CompileCost:
+    return documents.CompileCost(
+        each.id,
+        each.compile_ns,
+        list(each.phases),
+        dict(each.cache),
+        list(each.cudagraph_skips),
+        each.failure,
+        each.rank,
+    )

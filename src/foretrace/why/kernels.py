@@ -1,0 +1,105 @@
+"""Every kernel of a compiled graph: its lines, nodes, code, traffic and launches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from foretrace.schema.compiler import Access, Compilation, GeneratedKernel, KernelCall, SourceLine
+from foretrace.schema.documents.why import CallEntry, CompiledKernel
+from foretrace.why.ran import Ran
+from foretrace.why.unfused import Unfused
+
+Shape = tuple[object, ...]
+
+
+def compiled_kernels(part: Compilation, graph: str, ran: Ran) -> Iterator[CompiledKernel]:
+    """Calls of one kernel with tensors of the same sizes are one entry, in the wrapper's order."""
+    generated = {kernel.name: kernel for kernel in part.kernels}
+    groups: dict[tuple[str, Shape], list[KernelCall]] = {}
+    for call in part.calls:
+        groups.setdefault((call.kernel, _sizes(call)), []).append(call)
+    unfused = Unfused(part)
+    for calls in groups.values():
+        yield _entry(part, graph, calls, generated.get(calls[0].kernel), unfused, ran)
+
+
+def _sizes(call: KernelCall) -> Shape:
+    return tuple(
+        (each.mode, each.tensor.dtype, each.tensor.shape, each.tensor.stride, each.bytes)
+        for each in call.accesses
+    )
+
+
+def _entry(
+    part: Compilation,
+    graph: str,
+    calls: Sequence[KernelCall],
+    kernel: GeneratedKernel | None,
+    unfused: Unfused,
+    ran: Ran,
+) -> CompiledKernel:
+    first, launches = calls[0], ran.of(calls)
+    per_launch = first.bytes
+    roof = ran.place(launches, per_launch)
+    nodes = tuple(dict.fromkeys(node for call in calls for node in call.nodes))
+    return CompiledKernel(
+        first.kernel,
+        part.id,
+        graph,
+        first.extern,
+        distinct_lines(line for call in calls for line in call.sources),
+        list(nodes),
+        kernel.code if kernel else _written(first),
+        kernel.language if kernel else "",
+        [each for each in first.accesses if each.mode == "load"],
+        [each for each in first.accesses if each.mode != "load"],
+        per_launch,
+        launches.count,
+        launches.total_ns,
+        launches.median_ns,
+        launches.min_ns,
+        launches.max_ns,
+        _certainty(first.accesses),
+        unfused.ops(nodes),
+        dict(kernel.config) if kernel else {},
+        launches.names,
+        roof.gbps,
+        roof.tflops,
+        roof.nearest,
+        None if roof.share is None else 100 * roof.share,
+        unfused.traffic(first.nodes),
+        [_call(call, ran) for call in calls],
+        part.rank,
+    )
+
+
+def _call(call: KernelCall, ran: Ran) -> CallEntry:
+    found = ran.of([call])
+    sources = list(call.sources)
+    return CallEntry(
+        call.handle or call.kernel,
+        list(call.nodes),
+        sources,
+        found.count,
+        found.total_ns,
+        found.events,
+    )
+
+
+def _written(call: KernelCall) -> str:
+    """A library's call as the wrapper has it."""
+    return f"{call.kernel}({', '.join(call.arguments)})"
+
+
+def _certainty(accesses: Iterable[Access]) -> str:
+    """The least certain of them decides."""
+    found = {each.certainty for each in accesses} or {"unknown"}
+    return next(word for word in ("unknown", "at_most", "exact") if word in found)
+
+
+def distinct_lines(lines: Iterable[SourceLine]) -> list[SourceLine]:
+    """Each line of code once, in order."""
+    found: dict[tuple[str, int], SourceLine] = {}
+    for line in lines:
+        found.setdefault((line.file, line.line), line)
+    return list(found.values())
