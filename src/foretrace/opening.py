@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from foretrace import progress
@@ -14,6 +14,7 @@ from foretrace.sources.limits import Limits, keeps_everything
 
 if TYPE_CHECKING:
     from foretrace.model.trace import Trace
+    from foretrace.schema.compiler import CompiledLaunch
 
 
 def open(  # noqa: A001 - the public name: `foretrace.open`
@@ -88,7 +89,20 @@ def load(
                 store.save(wanted, stamp, tables)
     from foretrace.model.trace import Trace
 
-    return Trace(tables, shown(wanted))
+    trace = Trace(tables, shown(wanted))
+    trace.find_compiled = _compiled
+    return trace
+
+
+def _compiled(trace: Trace) -> Mapping[int, CompiledLaunch]:
+    """What the compiler's records beside a trace say about its launches."""
+    from foretrace import why
+
+    if why.of(trace) is None:
+        return {}
+    from foretrace.why.origins import launched
+
+    return launched(trace)
 
 
 def shown(path: str) -> str:

@@ -1,6 +1,7 @@
 """Evidence in two traces that a kernel of B does the work of a kernel of A that runs elsewhere.
 
-- `named`: an Inductor kernel lists the ops it came from, and a kernel near by ran one of them. A
+- `named`: an Inductor kernel came from some ops, by the compiler's records or by its name, and a
+  kernel near by ran one of them. A
   Triton kernel of another author lists none: there the role decides whether it can hold the other.
 - `epilogues`: a matrix product changed its op (`aten::mm` to `aten::addmm`) or its epilogue
   (`bias`), and the pointwise kernel that did so after it is left.
@@ -43,8 +44,12 @@ PLAIN_PRODUCTS = ("aten::mm", "aten::bmm", "aten::matmul")
 SUMS = ("bias", "badd")  # an epilogue that adds
 
 
-def ops_in_name(kernel: Kernel) -> frozenset[str]:
-    """The origin ops in an Inductor kernel's name that the kernel itself may compute."""
+def origin_ops(kernel: Kernel) -> frozenset[str]:
+    """The ops of the program that an Inductor kernel performs: as the compiler recorded them, else
+    those in its name that it may compute.
+    """
+    if kernel.origins:
+        return kernel.origins
     return frozenset(op.strip("_") for op in families.own_ops(families.decode(kernel.name)))
 
 
@@ -87,7 +92,7 @@ def _takes(taker: Kernel, other: Kernel) -> bool:
     """Whether a kernel may do the work of another that runs elsewhere."""
     if not can_hold(taker, other):
         return False
-    named = ops_in_name(taker)
+    named = origin_ops(taker)
     if named or taker.family in COMPILED:
         return any(bare(op) in named for op in other.path)
     whole = taker.family in TRITON or taker.role in WHOLE_OPS

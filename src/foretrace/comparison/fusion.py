@@ -1,7 +1,8 @@
 """Which replacements are fusions: fewer kernels of B that do the work of several kernels of A.
 
-What `replaced` joined counts as a fusion when the trace shows one of four signs:
+What `replaced` joined counts as a fusion when the trace shows one of five signs:
 
+- `mapping`: the compiler's records beside B map its kernels to ops that the kernels of A ran.
 - `name`: the kernels of B are Inductor's, and their names list ops that the kernels of A ran.
 - `place`: a Triton kernel, or an attention, norm, softmax or optimizer kernel of the same group,
   runs, with few others, where A had more kernels of the roles that it can hold.
@@ -28,7 +29,7 @@ from foretrace.comparison.absorbed import (
     WHOLE_OPS,
     bare,
     can_hold,
-    ops_in_name,
+    origin_ops,
 )
 from foretrace.comparison.launched import Kernel
 
@@ -53,7 +54,8 @@ SUMS = ("count", "kernels", "bytes_before", "bytes_saved", "ns_before", "ns_afte
 class Fusion(Struct, frozen=True):
     """`kernel` is the longest of the `count` kernels of B that replace `kernels` of A, per unit.
 
-    `replaces` are the ops of A that the trace shows to be in them.
+    `replaces` are the ops of A that the trace shows to be in them, `sources` the lines of the
+    user's code that the compiler's records give for them.
     """
 
     kernel: str
@@ -68,6 +70,7 @@ class Fusion(Struct, frozen=True):
     ns_before: int | None
     ns_after: int | None
     copied_bytes: int
+    sources: tuple[str, ...] = ()
 
     @property
     def ns_saved(self) -> int | None:
@@ -86,7 +89,8 @@ def fusion_of(old: Sequence[Kernel], new: Sequence[Kernel], sign: str) -> Fusion
     sign = _sign(before, after, sign)
     if not sign:
         return None
-    named = frozenset().union(*map(ops_in_name, after)) if sign == "name" else frozenset()
+    by_ops = sign in ("name", "mapping")
+    named = frozenset().union(*map(origin_ops, after)) if by_ops else frozenset()
     longest = max(after, key=lambda kernel: (_whole(kernel), kernel.length_ns or 0, kernel.name))
     return Fusion(
         longest.name,
@@ -101,6 +105,7 @@ def fusion_of(old: Sequence[Kernel], new: Sequence[Kernel], sign: str) -> Fusion
         ns_before=spent(old),
         ns_after=spent(new),
         copied_bytes=sum(each.bytes or 0 for each in new if not each.is_kernel),
+        sources=tuple(dict.fromkeys(line for each in after for line in each.sources)),
     )
 
 
@@ -130,8 +135,9 @@ def _sign(before: Sequence[Kernel], after: Sequence[Kernel], sign: str) -> str:
     """What shows a fusion, or nothing."""
     if sign in ("epilogue", "merged"):
         return sign
-    if any(map(ops_in_name, after)):
-        return "name" if _named(before, after) else ""
+    if any(map(origin_ops, after)):
+        mapped = all(each.origins or each.family not in COMPILED for each in after)
+        return ("mapping" if mapped else "name") if _named(before, after) else ""
     work = _main_group(before)
     holders = [
         each for each in after if each.family in TRITON or (_whole(each) and each.group == work)
@@ -157,7 +163,7 @@ def _whole(kernel: Kernel) -> bool:
 
 def _named(before: Sequence[Kernel], after: Sequence[Kernel]) -> bool:
     """Whether compiled kernels can hold all others, and name the ops of most of them."""
-    names = [ops_in_name(each) for each in after]
+    names = [origin_ops(each) for each in after]
     ops = frozenset().union(*names)
     named = sum(any(bare(op) in ops for op in kernel.path) for kernel in before)
     held = all(any(can_hold(each, kernel) for each in after) for kernel in before)

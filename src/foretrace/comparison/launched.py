@@ -32,7 +32,8 @@ class Kernel(Struct, frozen=True):
 
     `bytes` is its memory traffic as `look` shows it, a mere estimate where `estimated`; `alone`
     when the op's call launched no other kernel. `call` is the op's call, -1 without one; `group`
-    is what the model's author would call the work.
+    is what the model's author would call the work. `origins` are the ops that a generated kernel
+    performs, and `sources` its lines, where the compiler's records are beside the trace.
     """
 
     name: str
@@ -52,6 +53,8 @@ class Kernel(Struct, frozen=True):
     length_ns: int | None = None
     call: int = -1
     group: str = ""
+    origins: frozenset[str] = frozenset()
+    sources: tuple[str, ...] = ()
 
     @property
     def kind(self) -> Kind:
@@ -100,9 +103,21 @@ def launched(
             known["dur_ns"],
             -1 if op is None else op,
             str(trace.work_groups[at]),
+            *_origin(trace, known["id"]),
         )
 
     return tuple(kernel(at) for at in found.typical.work.tolist())
+
+
+def _origin(trace: Trace, event: int) -> tuple[frozenset[str], tuple[str, ...]]:
+    """The ops that a compiled kernel performs and the lines they are on, as recorded."""
+    launch = trace.compiled.get(event)
+    if launch is None:
+        return frozenset(), ()
+    from foretrace.why.origins import performed
+
+    ops = frozenset() if launch.call.extern else performed(launch)
+    return ops, tuple(dict.fromkeys(line.place for line in launch.call.sources))
 
 
 def _rows(trace: Trace) -> list[dict[str, Any]]:

@@ -101,6 +101,23 @@ def _shape(tokens: Sequence[Token], place: int) -> tuple[list[int], int]:
     return [int(size) for size in sizes], place + 1
 
 
+class CodeLine(NamedTuple):
+    """A line of a Python file, or the whole file."""
+
+    file: str
+    number: int | None = None
+
+
+_LINE = re.compile(r"(\S+\.py)(?::(\d{1,9}))?")
+
+
+def _line(tokens: Sequence[Token], place: int) -> tuple[CodeLine, int]:
+    found = _LINE.fullmatch(text_at(tokens, place))
+    if found is None:
+        raise ParseFailure(place, ["a line such as model.py:41"])
+    return CodeLine(found[1], int(found[2]) if found[2] else None), place + 1
+
+
 def _measure(tokens: Sequence[Token], place: int) -> tuple[Measure, int]:
     """`gpu time`, `cpu time`, `gemm time`, `pointwise bytes`; a selector alone is counted."""
     word, follower = key_at(tokens, place), key_at(tokens, place + 1)
@@ -149,6 +166,7 @@ SLOTS: dict[str, Slot] = {
         "is counted",
         _measure,
     ),
+    "line": Slot("a line of Python such as model.py:41, or a file such as model.py", _line),
     "chain": Slot("names between `>`, the outermost first", _chain),
     "sequence": Slot("two or more selectors between commas", _list(_link, least=2)),
     "several": Slot("one or more selectors, with commas or `and`", _list(read_selector, least=1)),

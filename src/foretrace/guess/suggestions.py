@@ -17,6 +17,7 @@ fus merge combin epilogue inline | {0} and {1} are fused | gelu mul
 overlap concurren parallel simultan hidden exposed | {0} and {1} overlap | comms gemm
 graph-break graph_break graphbreak break | graph breaks == 0 |
 recompil guard | recompiles == 0 |
+line source .py | kernels from model.py:41 == 1 |
 graph capture replay | cuda graphs == 1 per step |
 compil dynamo inductor | graphs == 1 |
 mfu mbu utili roofline efficien peak% | mfu > 20% |

@@ -23,6 +23,7 @@ from foretrace.schema.documents.sets import LeftOut
 from foretrace.schema.run_record import content_beside
 from foretrace.sources import budget
 from foretrace.sources import cache as store
+from foretrace.sources.compiler import bundle
 from foretrace.sources.folder import resolve
 from foretrace.sources.limits import Limits
 from foretrace.version import __version__
@@ -84,12 +85,26 @@ def _import_all() -> None:
 
 
 def _program(wanted: str) -> str:
-    """The version of the code, and the run record: a change in either makes old overviews stale."""
+    """The version of the code, the run record and the compiler's records beside the trace: a change
+    in one of them makes old overviews stale.
+    """
     newest = 0
     for folder, _, names in os.walk(os.path.dirname(opening.__file__)):
         files = (os.path.join(folder, name) for name in names if name.endswith(".py"))
         newest = max([newest, *(os.stat(file).st_mtime_ns for file in files)])
-    return f"look-{__version__}-{newest}-{crc32(content_beside(wanted)):08x}"
+    beside = content_beside(wanted) + _compiler_records(wanted)
+    return f"look-{__version__}-{newest}-{crc32(beside):08x}"
+
+
+def _compiler_records(wanted: str) -> bytes:
+    """Name, size and time of each of the compiler's records; nothing where there are none."""
+    found = bundle.beside(wanted)
+    try:
+        stats = [(name, os.stat(name)) for name in bundle.files_of(found)] if found else []
+    except (OSError, TraceError):
+        return b""
+    marks = ((name, stat.st_size, stat.st_mtime_ns) for name, stat in stats)
+    return repr([*marks]).encode("utf-8", "surrogateescape") if stats else b""
 
 
 def refused(path: str, problem: TraceError) -> LeftOut:

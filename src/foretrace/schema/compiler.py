@@ -79,14 +79,15 @@ class FxGraph(Struct, frozen=True):
 class Access(Struct, frozen=True):
     """One tensor that a kernel loads or stores, and the bytes that this moves.
 
-    Each element counts once, however often the code names it. `certainty` is `exact`, `at_most`
-    (a mask or an indirect index may leave elements out) or `unknown`.
+    Each element counts once, however often the code names it. `certainty` is `exact`, `at_least`
+    (a library's kernel may go over it again), `at_most` (a mask or an index that data decides may
+    leave elements out) or `unknown`.
     """
 
     tensor: NamedTensor
     mode: Literal["load", "store", "atomic"]
     bytes: int | None
-    certainty: Literal["exact", "at_most", "unknown"] = "exact"
+    certainty: Literal["exact", "at_least", "at_most", "unknown"] = "exact"
     argument: str = ""
     index: str = ""
 
@@ -115,6 +116,7 @@ class KernelCall(Struct, frozen=True):
     sources: tuple[SourceLine, ...] = ()
     accesses: tuple[Access, ...] = ()
     graph: int = 0  # its wrapper: forward and backward use the same names
+    arguments: tuple[str, ...] = ()  # as the wrapper writes them: `buf2`, `393216*s77`
 
     @property
     def bytes(self) -> int | None:

@@ -12,19 +12,21 @@ from math import prod
 
 import numpy as np
 from msgspec import Struct
+from numpy.typing import NDArray
 
 from foretrace.why.index_forms import (
     LISTED,
     Digit,
     Form,
     Index,
-    Operation,
     Root,
     added,
     linear,
     operation,
     values,
 )
+
+_MARKED = 1 << 26  # bytes, one for each element
 
 
 class Reached(Struct, frozen=True):
@@ -48,7 +50,8 @@ def different(reached: Iterable[Reached]) -> int | None:
     known = [part for part in parts if part is not None]
     if len(known) == len(parts):
         refined = _refined([part for part in known if all(test.low < 0 for test in part.tests)])
-        counted = None if refined is None else _count(_undominated(refined))
+        narrowed = [part for each in refined or () if (part := _narrowed(each)) is not None]
+        counted = None if refined is None else _count(_undominated(narrowed))
         if counted is not None:
             return counted
     return _listed(found)
@@ -103,6 +106,33 @@ def _cut(form: Form, places: dict[Root, list[int]]) -> Form:
                 digit = (root, low, high // low)
                 whole = added(whole, Form(0, {digit: factor * (low // place)}))
     return whole
+
+
+def _narrowed(part: _Part) -> _Part | None:
+    """Without tests of a single digit: that digit runs over less. None where nothing is left."""
+    for test in part.tests:
+        if len(test.terms) != 1:
+            continue
+        ((digit, factor),) = test.terms.items()
+        root, place, size = digit
+        # factor * digit + constant < 0
+        edge = (-test.constant - 1) // abs(factor) if factor > 0 else test.constant // -factor + 1
+        low, high = (0, min(edge + 1, size)) if factor > 0 else (max(edge, 0), size)
+        if low >= high:
+            return None
+        inner = (Root(f"{root.name}+{low * place}", root.size), place, high - low)
+        forms = [_moved(form, digit, low, inner) for form in (part.index, *part.tests)]
+        left = tuple(form for form in forms[1:] if form.high >= 0)
+        return _narrowed(_Part(forms[0], left))
+    return part
+
+
+def _moved(form: Form, digit: Digit, low: int, inner: Digit) -> Form:
+    """The form with `low + inner` in the place of a digit."""
+    factor = form.terms.get(digit, 0)
+    rest = {each: value for each, value in form.terms.items() if each != digit}
+    here = {inner: factor} if factor and inner[2] > 1 else {}
+    return Form(form.constant + factor * low, rest | here)
 
 
 def _undominated(parts: list[_Part]) -> list[_Part]:
@@ -193,8 +223,8 @@ def _enumerated(parts: list[_Part]) -> int | None:
         if listed is None:
             return None
         held = np.all([test < 0 for test in listed[1:]], axis=0) if part.tests else np.True_
-        found.append(np.unique(listed[0][np.broadcast_to(held, listed[0].shape)]))
-    return len(np.unique(np.concatenate(found)))
+        found.append(listed[0][np.broadcast_to(held, listed[0].shape)])
+    return _distinct(found)
 
 
 def _expression(form: Form) -> Index:
@@ -214,8 +244,18 @@ def _listed(found: list[Reached]) -> int | None:
         both = values((each.index, each.mask))
         if both is None:
             return None
-        elements.append(np.unique(both[0][both[1] != 0]))
-    return len(np.unique(np.concatenate(elements))) if elements else 0
+        elements.append(both[0][both[1] != 0])
+    return _distinct(elements)
 
 
-__all__ = ["Operation", "Reached", "different"]
+def _distinct(found: list[NDArray[np.int64]]) -> int:
+    kept = [each.ravel() for each in found if each.size]
+    if not kept:
+        return 0
+    low, high = min(int(each.min()) for each in kept), max(int(each.max()) for each in kept)
+    if high - low >= _MARKED:
+        return len(np.unique(np.concatenate(kept)))
+    marks = np.zeros(high - low + 1, np.bool_)  # ten times as fast as sorting
+    for each in kept:
+        marks[each - low] = True
+    return int(marks.sum())

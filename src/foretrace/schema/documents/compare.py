@@ -108,7 +108,10 @@ class ComparedOps(Struct, frozen=True):
 
 
 class FusionEntry(Struct, frozen=True):
-    """One kernel of B and the ops of A that it replaces."""
+    """One kernel of B and the ops of A that it replaces. `sign` says how that is known: `mapping`
+    (the compiler's records, which give the lines in `sources`), `name`, `epilogue`, `merged`,
+    `place`.
+    """
 
     kernel: str
     backend: str
@@ -117,6 +120,7 @@ class FusionEntry(Struct, frozen=True):
     ns_saved: float | None
     count: int
     sign: str
+    sources: tuple[str, ...] = ()
 
 
 class WorkEntry(Struct, frozen=True):

@@ -1,7 +1,7 @@
 """From blocks of bytes to pieces: a line, and the lines below it that begin with a tab.
 
 A record of a structured log is one piece, since torch writes a tab before each line of a payload.
-A line of the log text is a piece as well.
+Empty lines belong to the piece above them: editors take a tab away that stands alone.
 """
 
 from __future__ import annotations
@@ -11,49 +11,69 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-_ENDS = re.compile(rb"\n(?!\t)")
+_ENDS = re.compile(rb"\n(?![\t\n])")
 
 
-class Piece(Struct, gc=False):
-    """`data` without its last line feed; `line` and `offset` say where it begins.
-
-    `size` is more than there is data where the piece was too large to hold.
-    """
+class Piece(Struct, frozen=True, gc=False):
+    """`data` is without its last line feed; `line` and `offset` say where it begins."""
 
     data: bytes
     line: int
     offset: int
-    size: int
+    size: int  # more than there is data where the piece is too large to hold
     ended: bool = True  # by a line feed
 
+    @property
+    def where(self) -> tuple[int, int]:
+        """Its place for the ledger."""
+        return self.offset, self.size
 
-def pieces(blocks: Iterator[bytes], largest: int) -> Iterator[Piece]:
-    """Cut a stream; nothing larger than `largest` is held."""
-    held, size, line, offset = [b""], 0, 1, 0
-    feed = b""  # the last line feed of a block: what follows says whether it ends a piece
-    lines = 0
+    def cut(self, at: int) -> tuple[Piece, Piece]:
+        """Two pieces, the second from byte `at` on."""
+        before, after = self.data[:at], self.data[at:]
+        line = self.line + before.count(b"\n")
+        return (
+            Piece(before, self.line, self.offset, at, False),
+            Piece(after, line, self.offset + at, len(after), self.ended),
+        )
 
-    def finished(ended: bool) -> Piece:
-        nonlocal held, size, line, offset, lines
-        piece = Piece(b"".join(held), line, offset, size, ended)
-        line, offset = line + lines + 1, offset + size + 1
-        held, size, lines = [], 0, 0
+
+class Cutter:
+    """Cuts a stream into pieces; of one that is larger than `largest`, only the size is kept."""
+
+    def __init__(self, largest: int) -> None:
+        self.largest, self.line, self.offset = largest, 1, 0
+        self.held: list[bytes] = []
+        self.size = self.lines = 0
+
+    def pieces(self, blocks: Iterator[bytes]) -> Iterator[Piece]:
+        """All pieces; each block is searched once, however long a piece is."""
+        feeds = b""  # at the end of a block: what follows says whether they end a piece
+        for block in blocks:
+            block, start = feeds + block, 0
+            block, feeds = _without_feeds(block)
+            for end in _ENDS.finditer(block):
+                self._hold(block[start : end.start()])
+                yield self._finished(ended=True)
+                start = end.end()
+            self._hold(block[start:])
+        if self.size or feeds:
+            yield self._finished(ended=bool(feeds))
+
+    def _hold(self, part: bytes) -> None:
+        self.size, self.lines = self.size + len(part), self.lines + part.count(b"\n")
+        if self.size <= self.largest:
+            self.held.append(part)
+        else:
+            self.held.clear()
+
+    def _finished(self, *, ended: bool) -> Piece:
+        piece = Piece(b"".join(self.held), self.line, self.offset, self.size, ended)
+        self.line, self.offset = self.line + self.lines + 1, self.offset + self.size + 1
+        self.held, self.size, self.lines = [], 0, 0
         return piece
 
-    def hold(part: bytes) -> None:
-        nonlocal size, lines
-        size, lines = size + len(part), lines + part.count(b"\n")
-        if size <= largest:
-            held.append(part)
 
-    for block in blocks:
-        block, start = feed + block, 0
-        feed = b"\n" if block.endswith(b"\n") else b""
-        block = block[: len(block) - len(feed)]
-        for end in _ENDS.finditer(block):
-            hold(block[start : end.start()])
-            yield finished(True)
-            start = end.end()
-        hold(block[start:])
-    if size or feed:
-        yield finished(bool(feed))
+def _without_feeds(block: bytes) -> tuple[bytes, bytes]:
+    text = block.rstrip(b"\n")
+    return text, block[len(text) :]

@@ -3,73 +3,149 @@
 from __future__ import annotations
 
 import re
+from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from foretrace.schema.ledger import LedgerBuilder
-from foretrace.sources.bytestream import open_stream
-from foretrace.sources.compiler.heads import head_of
-from foretrace.sources.compiler.pieces import Piece, pieces
+from foretrace.sources.bytestream import Watch, open_stream
+from foretrace.sources.compiler import structured
+from foretrace.sources.compiler.heads import HEAD, RECORD_HEAD, pid_of
+from foretrace.sources.compiler.pieces import Cutter, Piece
 from foretrace.sources.compiler.records import LogRecord
-from foretrace.sources.compiler.structured import (
-    Strings,
-    metadata_of,
-    payload_of,
-    record_of,
-    sound,
-    vouched,
-)
-from foretrace.sources.compiler.texts import Messages, plain
+from foretrace.sources.compiler.strings import Strings
+from foretrace.sources.compiler.texts import Messages, tagged, uncolored
 from foretrace.sources.limits import Limits
+
+_SHOWN = 5  # unknown kinds, by name
+
+
+class Suspect(Struct):
+    """A record whose payload does not match its digest, and the lines without a head after it."""
+
+    piece: Piece
+    metadata: dict[str, Any]
+    below: bytes
+    pid: int
+    strays: list[Piece] = field(default_factory=list)
 
 
 class LogFile:
-    """Reads one file. Both kinds of log may lie in it."""
+    """Reads one file. Records and messages may both lie in it."""
 
-    def __init__(self, ledger: LedgerBuilder) -> None:
-        self.ledger, self.strings, self.messages = ledger, Strings(), Messages()
+    def __init__(self, ledger: LedgerBuilder, limits: Limits) -> None:
+        self.ledger, self.limits, self.messages = ledger, limits, Messages(ledger)
         self.records: list[LogRecord] = []
+        self.strings = Strings()
+        self.suspect: Suspect | None = None
+        self.unknown: dict[str, int] = {}  # kinds
+        self.structured = False  # whether a record was seen
 
-    def read(self, path: str, limits: Limits) -> None:
-        """All of it."""
-        stream = open_stream(path, limits, self.ledger)
-        for piece in pieces(stream.blocks, limits.event):
-            self.take(piece)
+    def read(self, path: str, watch: Watch) -> None:
+        """All of it, or as much as the limits allow."""
+        stream, piece = open_stream(path, self.limits, self.ledger, watch), None
+        for piece in Cutter(self.limits.event).pieces(stream.blocks):
+            if self.ledger.seen >= self.limits.events:
+                self.ledger.note("limit_events")
+                break
+            self._take(piece)
+        if piece and not piece.ended and self.messages.key:
+            self.messages.cut()
         self.messages.finish()
-        self.ledger.seen += len(self.messages.texts)
+        self._settle(alone=False)
         self.ledger.note("log_string_missing", self.strings.missing)
+        names = ", ".join(sorted(self.unknown)[:_SHOWN])
+        text = f"records of kinds that this version does not know: {names}"
+        self.ledger.note("log_kind_unknown", sum(self.unknown.values()), text)
 
-    def take(self, piece: Piece) -> None:
-        """One piece: a record, a line of a message, or somebody else's output."""
-        line = plain(piece.data)
+    def _take(self, piece: Piece) -> None:
+        """One piece: a record, a line of a message, or the output of another program."""
+        if piece.size > len(piece.data):
+            return self._lose(piece, "limit_event")
+        first = piece.data.partition(b"\n")[0]
+        line = uncolored(first).removesuffix(b"\r")
         if self.messages.more(line):
-            return
-        head = head_of(line)
+            return None
+        head = HEAD.match(line) or HEAD.search(line)
         if head is None:
-            if line.strip():
-                self.ledger.note("log_lines_other", where=(piece.offset, piece.size))
-        elif line.startswith(b'{"', head.end()):
-            self.messages.finish()
-            self.record(piece, head_of(piece.data) or head)
+            return self._stray(piece, line)
+        self.messages.finish()
+        self._settle(alone=True)
+        if line.startswith(b"{", head.end()):
+            whole = piece if line == first else replace(piece, data=line + piece.data[len(first) :])
+            self._record(whole, head)
+        elif self.structured and not tagged(line, head):
+            self._lose(piece, "log_record_unparsable")
         else:
             self.messages.begin(line, head, piece.line)
-
-    def record(self, piece: Piece, head: re.Match[bytes]) -> None:
-        """A record of a structured log."""
-        self.ledger.seen += 1
-        text, fed, lines = piece.data[head.end() :].partition(b"\n")
-        metadata = metadata_of(text)
-        if metadata is None:
-            return self.skip(piece, "log_record_unparsable")
-        payload, pid = payload_of(lines) if fed else b"", int(head["pid"])
-        if not vouched(payload, metadata.get("has_payload")):
-            if not piece.ended or not fed or not sound(payload):
-                return self.skip(piece, "log_payload_damaged")
-            self.ledger.note("log_payload_changed", where=(piece.offset, piece.size))
-        if "str" in metadata and self.strings.add(pid, metadata["str"]):
-            return None
-        self.records.append(record_of(metadata, payload, self.strings, pid, piece.line))
         return None
 
-    def skip(self, piece: Piece, code: str) -> None:
+    def _record(self, piece: Piece, head: re.Match[bytes]) -> None:
+        """A record of a structured log, or two if the line feed between them is damaged."""
+        self.structured = True
+        text, _, below = piece.data[head.end() :].partition(b"\n")
+        metadata = structured.metadata_of(text)
+        digest = (metadata or {}).get("has_payload")
+        payload = structured.vouched(structured.payload_of(below), digest)
+        if metadata is not None and payload is not None:
+            return self._keep(piece, metadata, payload, pid_of(head))
+        inside = RECORD_HEAD.search(piece.data, head.end())
+        if inside is not None:
+            torn, rest = piece.cut(inside.start())
+            self._lose(torn, "log_record_unparsable")
+            return self._take(rest)
+        if metadata is None:
+            return self._lose(piece, "log_record_unparsable")
+        self.suspect = Suspect(piece, metadata, below, pid_of(head))
+        return None
+
+    def _stray(self, piece: Piece, line: bytes) -> None:
+        """Lines without a head: what is left of a record, or what another program wrote."""
+        if self.structured and b'] {"' in line:
+            self._settle(alone=True)
+            self._lose(piece, "log_record_unparsable")
+        elif self.suspect:
+            self.suspect.strays.append(piece)
+        elif self.structured and (b"\n\t" in piece.data or not piece.ended):
+            self._lose(piece, "log_record_unparsable")
+        elif line.strip():
+            self.ledger.note("log_lines_other", where=piece.where)
+
+    def _settle(self, *, alone: bool) -> None:
+        """Decide about a suspect once its end is known; `alone`: another record follows."""
+        suspect, self.suspect = self.suspect, None
+        if suspect is None:
+            return None
+        strays = suspect.strays
+        below = [suspect.below, *(piece.data.partition(b"\n")[2] for piece in strays)]
+        joined = structured.payload_of(b"\n".join(filter(None, below)))
+        payload = structured.vouched(joined, suspect.metadata["has_payload"])
+        if payload is None:
+            payload = structured.payload_of(suspect.below)
+            if not structured.sound(payload, alone=alone and not strays):
+                return self._lose(suspect.piece, "log_payload_damaged")
+            self.ledger.note("log_payload_changed", where=suspect.piece.where)
+        self.ledger.note("log_lines_other", len(strays), where=strays[0].where if strays else None)
+        return self._keep(suspect.piece, suspect.metadata, payload, suspect.pid)
+
+    def _keep(self, piece: Piece, metadata: dict[str, Any], payload: bytes, pid: int) -> None:
+        try:
+            record = structured.record_of(metadata, payload, self.strings, pid, piece.line)
+        except RecursionError:
+            return self._lose(piece, "limit_depth")
+        if record.kind == "str":
+            if not self.strings.add(pid, metadata["str"]):
+                return self._lose(piece, "log_record_unparsable")
+        else:
+            self.records.append(record)
+        self.ledger.seen += 1
+        if record.kind not in structured.KINDS:
+            self.unknown[record.kind] = self.unknown.get(record.kind, 0) + 1
+        return None
+
+    def _lose(self, piece: Piece, code: str) -> None:
         """Leave a record out, with a note."""
+        self.ledger.seen += 1
         self.ledger.skipped += 1
-        self.ledger.note(code, where=(piece.offset, piece.size))
+        self.ledger.note(code, where=piece.where)

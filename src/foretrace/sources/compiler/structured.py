@@ -1,24 +1,42 @@
-"""Records of a structured log: a head, a JSON object, and the payload that its md5 vouches for."""
+"""A record of a structured log: a JSON object, and a payload that its md5 vouches for."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+from sys import intern
 from typing import Any
 
 import msgspec
 
 from foretrace.sources.compiler.heads import compile_id
 from foretrace.sources.compiler.records import LogRecord
+from foretrace.sources.compiler.strings import Strings
 
-COMMON = frozenset(
-    "rank compiled_autograd_id frame_id frame_compile_id attempt severity timestamp pathname"
-    " thread process lineno subgraph_name has_payload stack".split()
-)
+# keys that any record may have beside its own
+_COMMON = """
+    rank compiled_autograd_id frame_id frame_compile_id attempt severity timestamp pathname thread
+    process lineno subgraph_name has_payload stack
+"""
+COMMON = frozenset(_COMMON.split())
+# what torch 2.3 to 2.13 write
+_KINDS = """
+    aot_autograd_backward_compilation_metrics aot_backward_graph aot_forward_graph
+    aot_inference_graph aot_joint_graph artifact bwd_compilation_metrics
+    bwd_compilation_metrics_runtime chromium_event compilation_metrics compilation_metrics_runtime
+    compiled_autograd_graph create_symbol create_unbacked_symbol describe_source describe_storage
+    describe_tensor dump_file dynamo_cpp_guards_str dynamo_guards dynamo_output_graph dynamo_start
+    export exported_program expression_created graph_dump guard_added guard_added_fast
+    guard_on_data_dependent_error inductor_input_graph inductor_output_code
+    inductor_post_grad_graph inductor_pre_grad_graph link mismatched_fake_kernel
+    missing_fake_kernel optimize_ddp_split_child optimize_ddp_split_graph propagate_real_tensors
+    propagate_real_tensors_provenance str symbolic_shape_specialization
+"""
+KINDS = frozenset(_KINDS.split())
 
 
 def metadata_of(text: bytes) -> dict[str, Any] | None:
-    """The JSON object of a head line; None when it is damaged."""
+    """The JSON object after a head; None when it is damaged."""
     try:
         found = msgspec.json.decode(text)
     except (ValueError, RecursionError):
@@ -31,70 +49,45 @@ def metadata_of(text: bytes) -> dict[str, Any] | None:
 
 def payload_of(lines: bytes) -> bytes:
     """The lines below a head, without their tabs."""
-    return lines[1:].replace(b"\n\t", b"\n")
+    return lines.removeprefix(b"\t").replace(b"\n\t", b"\n")
 
 
-def vouched(payload: bytes, digest: object) -> bool:
-    """Whether a payload is what torch hashed; what is not a digest vouches for anything."""
-    if not isinstance(digest, str) or len(digest) != 32:
-        return True
-    return hashlib.md5(payload, usedforsecurity=False).hexdigest() == digest
+def vouched(payload: bytes, digest: object) -> bytes | None:
+    """The payload as torch hashed it, if it is that; what is not a digest vouches for anything."""
+    if not isinstance(digest, str) or _md5(payload) == digest:
+        return payload
+    unix = payload.replace(b"\r\n", b"\n").removesuffix(b"\r")  # copied through Windows
+    below = payload.rstrip(b"\n")  # empty lines that follow the record
+    for form in (unix, below):
+        if len(form) < len(payload) and _md5(form) == digest:
+            return form
+    return None
 
 
-def sound(payload: bytes) -> bool:
+def _md5(payload: bytes) -> str:
+    return hashlib.md5(payload, usedforsecurity=False).hexdigest()
+
+
+def sound(payload: bytes, *, alone: bool) -> bool:
     """Whether a payload may be read although its digest differs.
 
-    People replace names and paths before they share a log. That leaves text, and whole JSON.
+    People replace names and paths before they share a log, which leaves whole JSON, or text. Text
+    may as well be cut, so it must stand `alone`: between two records, without damaged lines.
     """
     try:
-        payload.decode("utf-8")
-        if payload.lstrip().startswith((b"{", b"[")):
-            msgspec.json.decode(payload, type=msgspec.Raw)
+        text = payload.decode("utf-8")
+        if text.lstrip().startswith(("{", "[")):
+            msgspec.json.decode(text, type=msgspec.Raw)
+            return True
     except (ValueError, RecursionError):
         return False
-    return b"\0" not in payload
-
-
-class Strings:
-    """File names by number; each process numbers its own."""
-
-    def __init__(self) -> None:
-        self.known: dict[int, dict[int, str]] = {}
-        self.missing = 0
-
-    def add(self, pid: int, value: object) -> bool:
-        """Learn one; False when the record is not as torch writes it."""
-        match value:
-            case [str(text), int(number)]:
-                self.known.setdefault(pid, {})[number] = text
-                return True
-        return False
-
-    def resolve(self, pid: int, value: Any) -> Any:
-        """The value with names in place of the numbers of all stack frames inside it."""
-        match value:
-            case {"filename": int(number), **rest}:
-                return {**self.resolve(pid, rest), "filename": self.name(pid, number)}
-            case dict():
-                return {key: self.resolve(pid, inside) for key, inside in value.items()}
-            case list():
-                return [self.resolve(pid, inside) for inside in value]
-        return value
-
-    def name(self, pid: int, number: int) -> str:
-        """One name; "" for one that the log does not hold."""
-        found = self.known.get(pid, {}).get(number)
-        if found is None:  # a forked process knows what its parent had numbered
-            others = {names[number] for names in self.known.values() if number in names}
-            found = others.pop() if len(others) == 1 else None
-        self.missing += found is None
-        return found or ""
+    return alone and "\0" not in text
 
 
 def record_of(
     metadata: dict[str, Any], payload: bytes, strings: Strings, pid: int, line: int
 ) -> LogRecord:
-    """The record that a head and its payload make."""
+    """The record that a head and its payload make. Raises `RecursionError` for nested values."""
     kind = next((key for key in metadata if key not in COMMON), "")
     value = strings.resolve(pid, metadata.get(kind))
     fields = value if isinstance(value, dict) else {"value": value}
@@ -102,13 +95,13 @@ def record_of(
         fields["stack"] = strings.resolve(pid, metadata["stack"])
     name, rank, attempt = fields.get("name"), metadata.get("rank"), metadata.get("attempt")
     return LogRecord(
-        kind,
-        name if kind == "artifact" and isinstance(name, str) else "",
-        compile_id(metadata),
-        attempt if isinstance(attempt, int) else 0,
-        rank if isinstance(rank, int) else None,
-        pid,
-        fields,
-        payload,
-        line,
+        kind=intern(kind),
+        name=intern(name) if kind == "artifact" and isinstance(name, str) else "",
+        compile_id=intern(compile_id(metadata)),
+        attempt=attempt if isinstance(attempt, int) else 0,
+        rank=rank if isinstance(rank, int) else None,
+        pid=pid,
+        fields=fields,
+        payload=payload,
+        line=line,
     )

@@ -4,30 +4,41 @@ from __future__ import annotations
 
 import re
 
-from foretrace.sources.compiler.heads import rank_of
+from msgspec.structs import replace
+
+from foretrace.schema.ledger import LedgerBuilder
+from foretrace.sources.compiler.heads import pid_of, rank_of
 from foretrace.sources.compiler.records import TextRecord
 
 _TAGS = re.compile(
-    rb"(?:\[(?P<id>!?\d{1,9}(?:/\d{1,9}){0,2})(?:_(?P<attempt>\d{1,9}))?\] ?)?"
-    rb"(?:\[__(?P<channel>\w{1,80})\] ?)?"
+    rb"(?:\[(?P<id>!?\d{1,9}(?:/\d{1,9}){0,2})(?:_(?P<attempt>\d{1,9}))?\](?: |$))?"
+    rb"(?:\[__(?P<channel>\w{1,80})\](?: |$))?"
 )
-_COLOUR = re.compile(rb"\x1b\[[\d;]{0,32}m")
+_COLOR = re.compile(rb"\x1b\[[\d;]{0,32}m")
+_NONE = TextRecord("", "", "", 0, None)
 
 
-def plain(line: bytes) -> bytes:
-    """The line without the codes that colour it in a terminal."""
-    return _COLOUR.sub(b"", line) if b"\x1b" in line else line
+def uncolored(line: bytes) -> bytes:
+    """The line without the codes that color it in a terminal."""
+    return _COLOR.sub(b"", line) if b"\x1b" in line else line
+
+
+def tagged(line: bytes, head: re.Match[bytes]) -> bool:
+    """Whether a compile id or the name of a channel follows the head."""
+    tags = _TAGS.match(line, head.end())
+    return tags is not None and tags.end() > tags.start()
 
 
 class Messages:
     """Collects lines; those with one head are one message."""
 
-    def __init__(self) -> None:
+    def __init__(self, ledger: LedgerBuilder) -> None:
         self.texts: list[TextRecord] = []
-        self.key, self.lines, self.first = b"", [b""], TextRecord("", "", "", 0, None)
+        self.ledger = ledger
+        self.first, self.key, self.lines = _NONE, b"", [b""]
 
     def more(self, line: bytes) -> bool:
-        """Whether a line continues the message."""
+        """Take a line that continues the message; False when it does not."""
         if not self.key or not line.startswith(self.key):
             return False
         self.lines.append(line[len(self.key) :])
@@ -36,33 +47,36 @@ class Messages:
     def begin(self, line: bytes, head: re.Match[bytes], number: int) -> None:
         """The first line of another message."""
         self.finish()
+        self.ledger.seen += 1
         tags = _TAGS.match(line, head.end())
-        assert tags is not None  # both of its parts may be absent
+        assert tags is not None  # it may be empty
         self.key, self.lines = line[: tags.end()], [line[tags.end() :]]
         self.first = TextRecord(
-            (tags["channel"] or b"").decode(),
-            (tags["id"] or b"").decode(),
-            "",
-            number,
-            rank_of(line[: head.start()]),
-            int(tags["attempt"] or 0),
-            int(head["pid"]),
+            channel=(tags["channel"] or b"").decode(),
+            compile_id=(tags["id"] or b"").decode(),
+            text="",
+            line=number,
+            rank=rank_of(line[: head.start()]),
+            attempt=int(tags["attempt"] or 0),
+            pid=pid_of(head),
         )
+
+    def cut(self) -> None:
+        """Leave the last line out: the file ends inside of it."""
+        self.lines.pop()
+        self.ledger.note("log_truncated")
+        if self.lines:
+            self.ledger.repaired += 1
+        else:
+            self.ledger.skipped += 1
+            self.key = b""
 
     def finish(self) -> None:
         """Keep the message."""
         if self.key:
-            text = b"\n".join(self.lines).decode("utf-8", "replace")
-            first = self.first
-            self.texts.append(
-                TextRecord(
-                    first.channel,
-                    first.compile_id,
-                    text,
-                    first.line,
-                    first.rank,
-                    first.attempt,
-                    first.pid,
-                )
-            )
-        self.key, self.lines = b"", []
+            whole = b"\n".join(self.lines)
+            text = whole.decode("utf-8", "replace")
+            if "\ufffd" in text and "\ufffd".encode() not in whole:
+                self.ledger.note("bad_utf8")
+            self.texts.append(replace(self.first, text=text))
+        self.key = b""
