@@ -17,7 +17,7 @@ _QUANTITY = re.compile(r"(?<=\d) (?=(?:ns|us|ms|s|[kMGT]?B|[kMGTP]?FLOP|[GT]B/s|
 
 
 class Section(Struct, frozen=True):
-    """A title with labelled lines, paragraphs, bullets, a table, and a line after it.
+    """A title with labelled lines, paragraphs, bullets, a table, a line after it, and code.
 
     A bullet is a line and a text below it. A labelled line is a word in front and what it says.
     """
@@ -30,6 +30,7 @@ class Section(Struct, frozen=True):
     rows: Sequence[Sequence[str]] = ()
     left: Sequence[int] = (0,)
     after: str = ""
+    code: str = ""  # shown line by line, as it is
 
 
 def drawn(sections: Sequence[Section], *, bold: bool = False, width: int = WIDTH) -> str:
@@ -58,6 +59,8 @@ class _Drawn(Struct, frozen=True):
             yield table(section.head, section.rows, left=section.left, width=self.width)
         if section.after:
             yield self.wrapped(section.after, "  ", "  ")
+        for line in section.code.splitlines():
+            yield f"    {plain(line)}".rstrip()
 
     def labelled(self, lines: Sequence[tuple[str, str]]) -> Iterator[str]:
         """Words in front in one column, what they say beside it."""
@@ -96,7 +99,15 @@ def _marked(section: Section) -> str:
         rule = "|".join(":---" if at in section.left else "---:" for at in range(len(section.head)))
         rows = [_cells(section.head), f"|{rule}|", *(_cells(row) for row in section.rows)]
         parts.append("\n".join(rows))
-    return "\n\n".join([*parts, markdown(section.after)] if section.after else parts)
+    parts += [markdown(section.after)] if section.after else []
+    return "\n\n".join([*parts, _fenced(section.code)] if section.code else parts)
+
+
+def _fenced(code: str) -> str:
+    """A block of code, with a fence that is longer than any run of backticks inside."""
+    longest = max(map(len, re.findall("`+", code)), default=0)
+    fence = "`" * max(longest + 1, 3)
+    return "\n".join([fence, *map(plain, code.splitlines()), fence])
 
 
 def _cells(cells: Sequence[str]) -> str:

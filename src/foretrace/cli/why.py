@@ -1,0 +1,85 @@
+"""Read: Show what torch.compile made of the code, and why."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from foretrace.cli._options import (
+    PATH,
+    Reading,
+    flag,
+    in_forms,
+    opens_trace,
+    shown,
+    shows_bold,
+    width,
+)
+
+if TYPE_CHECKING:
+    from foretrace.render.section import Section
+    from foretrace.schema.documents.why import Why
+
+
+@click.command("why", epilog="See: foretrace docs why")
+@click.argument("path", type=PATH)
+@click.argument("kernel", required=False)
+@in_forms
+@flag("--not-fused", "What was not fused, why, and what it would save at most.")
+@flag("--stages", "Every compiled graph, stage by stage: what became of each op.")
+@flag("--kernels", "Every kernel with its lines, bytes, time and roof.")
+@flag("--breaks", "Graph breaks and recompilations, with reasons and values.")
+@flag("--cost", "Compile time by phase, caches, CUDA graphs.")
+@flag("--all", "Everything.")
+@shown("--top", default=20, type=click.IntRange(0), help="How many kernels and pairs to list.")
+@opens_trace
+def command(
+    path: str, kernel: str | None, form: str, top: int, reading: Reading, **wanted: bool
+) -> int:
+    """Show every compiled graph, stage by stage, with the time each part takes.
+
+    PATH is what `foretrace record --why` left (traces/run), a folder or file of torch.compile's
+    logs (TORCH_TRACE, TORCH_LOGS), or a trace with such logs beside it. KERNEL is the name of a
+    kernel or a part of it: its lines, its graph nodes, its code, what it moves.
+
+    \b
+    foretrace why traces/run
+    foretrace why traces/run triton_poi_fused_gelu_mul_0
+    foretrace why traces/run --not-fused
+    foretrace why torch_trace.log
+    """
+    from foretrace.schema.documents import encode
+
+    why = _explained(path, reading)
+    page = _page(why, kernel, wanted, top)
+    if form == "json":
+        click.echo(encode(why))
+    else:
+        from foretrace.render.section import drawn, marked
+
+        text = drawn(page, bold=shows_bold(), width=width())
+        click.echo(marked(page) if form == "markdown" else text)
+    return 1 if reading.strict and why.ledger.lost_data else 0
+
+
+def _explained(path: str, reading: Reading) -> Why:
+    from foretrace import why
+    from foretrace.why.places import trace_of
+
+    run = why.load(path, reading.limits)
+    found = trace_of(path, reading.limits)
+    return why.explain(run, reading.trace(found) if found else None)
+
+
+def _page(why: Why, kernel: str | None, wanted: dict[str, bool], top: int) -> list[Section]:
+    from foretrace.render import why_page
+
+    if kernel is not None:
+        from foretrace.why.finding import kernels_named
+
+        return why_page.kernel_pages(why, kernels_named(why, kernel), top)
+    if wanted.pop("all"):
+        return why_page.sections(why, why_page.PARTS, top)
+    names = [name for name, on in wanted.items() if on]
+    return why_page.sections(why, names, top) if names else why_page.first_screen(why, width())

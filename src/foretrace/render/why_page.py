@@ -1,0 +1,172 @@
+"""The pages of `why`: the first screen, what its options show, and the page of one kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+
+from foretrace.overview import why as words
+from foretrace.overview.why_words import (
+    kernel_label,
+    per_step,
+    place,
+    places,
+    shape,
+    stride,
+    unit,
+)
+from foretrace.render.look_page import banner
+from foretrace.render.section import WIDTH, Section, drawn
+from foretrace.render.why_reasons import breaks, cost, not_fused, recompiles
+from foretrace.schema.compiler import Access
+from foretrace.schema.documents.why import CompiledKernel, RegionStages, Why
+from foretrace.units import DASH, bytes_text, count_text, percent_text, plural, time_text
+
+LINES = 25  # of the first screen
+MOST = 12  # rows of each of its tables, at most
+LISTED = 24  # ops of a region and accesses of a kernel that a page has room for
+PARTS = ("stages", "kernels", "not_fused", "breaks", "cost")
+
+
+def first_screen(why: Why, width: int = WIDTH) -> list[Section]:
+    """The answer, the compiled regions, the kernels that take most time: at most 25 lines."""
+    options = " ".join(f"--{part}".replace("_", "-") for part in PARTS)
+    more = Section("", [f"more: KERNEL {options} --all"])
+    for rows in range(MOST, 0, -1):
+        page = [head(why), regions(why, rows), kernels(why, rows), more]
+        page = [part for part in page if part.rows or part.labelled or part.paragraphs]
+        if drawn(page, width=width).count("\n") < LINES:
+            break
+    return page
+
+
+def sections(why: Why, wanted: Collection[str], top: int) -> list[Section]:
+    """The parts of the page that the options name, below the answer."""
+    parts: dict[str, list[Section]] = {
+        "stages": [regions(why, len(why.stages)), *_every_stage(why)],
+        "kernels": [kernels(why, top)],
+        "not_fused": not_fused(why, top),
+        "breaks": [*breaks(why), *recompiles(why)],
+        "cost": cost(why),
+    }
+    chosen = [part for name in PARTS if name in wanted for part in parts[name]]
+    return [head(why), *chosen]
+
+
+def head(why: Why) -> Section:
+    """Every page begins with what was compiled."""
+    labelled = [(line.label, line.text) for line in words.lines(why)]
+    warnings = banner(why.ledger.banner).bullets
+    return Section(words.title(why), labelled=labelled, bullets=warnings)
+
+
+def regions(why: Why, most: int) -> Section:
+    """A row for each compiled graph: the count of nodes at every stage, and the time."""
+    titles = ["region", "function", "ops", "nodes", "scheduled", "fused", "generated", "library"]
+    titles += [f"time {unit(why)}"] if why.launches is not None else []
+    rows = [_region_cells(why, row) for row in why.stages[:most]]
+    left = len(why.stages) - most
+    after = f"… and {left} more (--stages)" if left > 0 else ""
+    return Section("", head=[*titles, "compiled in"], rows=rows, left=(0, 1), after=after)
+
+
+def _region_cells(why: Why, row: RegionStages) -> list[str]:
+    function = f"{row.function.function} {place(row.function)}" if row.function else DASH
+    rank = "" if row.rank is None else f" rank {row.rank}"
+    counts = (
+        row.dynamo_ops,
+        row.post_grad_nodes,
+        row.before_fusion,
+        row.after_fusion,
+        row.generated_calls,
+        row.library_calls,
+    )
+    spent = None if row.time_ns is None else per_step(why, row.time_ns)
+    times = [time_text(spent)] if why.launches is not None else []
+    return [
+        f"{row.region} {row.graph}{rank}",
+        function,
+        *map(count_text, counts),
+        *times,
+        time_text(row.compile_ns),
+    ]
+
+
+def kernels(why: Why, most: int) -> Section:
+    """The kernels that take most time; without a trace those that move most."""
+    ordered = sorted(why.kernels, key=lambda row: (-(row.time_ns or 0), -(row.bytes or 0)))
+    titles = ["kernel", "source", "nodes", "calls", "bytes"]
+    if why.launches is not None:
+        titles = ["kernel", "source", "nodes", "n", unit(why), "share", "bytes", "roof"]
+    rows = [_kernel_cells(why, row) for row in ordered[:most]]
+    left = len(ordered) - most
+    after = f"… and {plural(left, 'more kernel')} (--kernels)" if left > 0 else ""
+    return Section("", head=titles, rows=rows, left=(0, 1), after=after)
+
+
+def _kernel_cells(why: Why, row: CompiledKernel) -> list[str]:
+    cells = [kernel_label(row), places(row.sources, 1) or DASH, count_text(len(row.nodes))]
+    moved = f"{'<= ' if row.certainty == 'at_most' else ''}{bytes_text(row.bytes)}"
+    if why.launches is None:
+        return [*cells, count_text(len(row.calls)), moved]
+    spent = None if row.time_ns is None else per_step(why, row.time_ns)
+    share = percent_text(row.time_ns / why.gpu_ns) if row.time_ns and why.gpu_ns else DASH
+    count = count_text(per_step(why, row.launches or 0))
+    roof = f"{row.nearest_roof} {row.roof_percent:.0f}%" if row.roof_percent is not None else ""
+    roof = roof or ("l2" if row.nearest_roof == "l2" else DASH)
+    return [*cells, count, time_text(spent), share, moved, roof]
+
+
+def _every_stage(why: Why) -> Iterator[Section]:
+    """Each region by itself: what became of every op."""
+    for row in why.stages:
+        rows = [
+            [
+                op.op,
+                place(op.source) if op.source else DASH,
+                count_text(len(op.post_grad)),
+                ", ".join(op.kernels) or DASH,
+            ]
+            for op in row.ops
+        ]
+        if rows:
+            left = len(rows) - LISTED
+            after = f"… and {plural(left, 'more op')} (--json has all)" if left > 0 else ""
+            yield Section(
+                f"Region {row.region}, {row.graph}: what became of each op",
+                head=["op", "source", "nodes", "computed by"],
+                rows=rows[:LISTED],
+                left=(0, 1, 3),
+                after=after,
+            )
+
+
+def kernel_page(why: Why, row: CompiledKernel) -> list[Section]:
+    """One kernel: lines, nodes, traffic, launches, code."""
+    labelled = [(line.label, line.text) for line in words.kernel_lines(why, row)]
+    accesses = [*row.loads, *row.stores]
+    table = Section(
+        "",
+        head=["access", "tensor", "argument", "type", "shape", "stride", "bytes", "certainty"],
+        rows=[_access_cells(each) for each in accesses[:LISTED]],
+        left=(0, 1, 2, 3, 4, 5, 7),
+        after=f"… and {len(accesses) - LISTED} more (--json)" if len(accesses) > LISTED else "",
+    )
+    title = "Call in the wrapper" if row.extern else f"Generated code ({row.language})"
+    page = [Section(words.kernel_title(row), labelled=labelled), table]
+    page += [Section(title, code=row.code)] if row.code else []
+    return [part for part in page if part.labelled or part.rows or part.code]
+
+
+def _access_cells(each: Access) -> list[str]:
+    tensor = each.tensor
+    where = [each.mode, tensor.name, each.argument or DASH, tensor.dtype or DASH]
+    return [*where, shape(tensor), stride(tensor), bytes_text(each.bytes), each.certainty]
+
+
+def kernel_pages(why: Why, rows: Sequence[CompiledKernel], top: int) -> list[Section]:
+    """The page of each; of many, a table to choose from."""
+    if len(rows) > 4:
+        names = [[row.calls[0].handle, *_kernel_cells(why, row)] for row in rows[:top]]
+        titles = ["call", *kernels(why, 0).head]
+        return [head(why), Section("", head=titles, rows=names, left=(0, 1, 2))]
+    return [part for row in rows for part in kernel_page(why, row)]

@@ -1,0 +1,100 @@
+"""The parts of `why` that give reasons: not fused, graph breaks, recompilations, compile time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from foretrace.overview.why import ReasonGroup, reason_groups
+from foretrace.overview.why_words import per_step, place, places, stays_apart, unit
+from foretrace.render.section import Section
+from foretrace.schema.documents.why import NotFused, RecompileEntry, Why
+from foretrace.units import DASH, bytes_text, count_text, plural, time_text
+
+PHASES = 12  # of one region
+
+
+def not_fused(why: Why, top: int) -> list[Section]:
+    """Every reason with its cost, then the pairs that cost most."""
+    groups = reason_groups(why)
+    if not groups:
+        return [Section("Not fused", ["nothing: no two neighbours with shared data stay apart"])]
+    titles = ["reason", "pairs", "refusals", "bytes", f"at most {unit(why)}"]
+    rows = [_group_cells(why, group) for group in groups]
+    reasons = Section("Not fused, by reason", head=titles, rows=rows)
+    pairs = sorted(why.not_fused, key=lambda row: (-(row.at_most_ns or 0), -(row.bytes or 0)))
+    bullets = [(_pair(why, row), _told(row)) for row in pairs[:top]]
+    left = len(pairs) - top
+    after = f"… and {plural(left, 'more pair')} (--top {len(pairs)})" if left > 0 else ""
+    return [reasons, Section("Pairs, by the largest possible saving", bullets=bullets, after=after)]
+
+
+def _group_cells(why: Why, group: ReasonGroup) -> list[str]:
+    counts = [count_text(len(group.pairs)), count_text(group.refusals) if group.refusals else DASH]
+    return [group.reason, *counts, bytes_text(group.bytes), _saving(why, group.at_most_ns)]
+
+
+def _saving(why: Why, at_most_ns: int | None) -> str:
+    return DASH if at_most_ns is None else time_text(per_step(why, at_most_ns))
+
+
+def _pair(why: Why, row: NotFused) -> str:
+    amounts = []
+    if row.at_most_ns is not None:
+        amounts.append(f"at most {_saving(why, row.at_most_ns)} {unit(why)}")
+    if row.bytes is not None:
+        amounts.append(f"{bytes_text(row.bytes)} a call")
+    where = f" at {places(row.sources, 2)}" if row.sources else ""
+    cost = f" ({', '.join(amounts)})" if amounts else ""
+    return f"{stays_apart(row)}{where}: {row.reason}{cost}"
+
+
+def _told(row: NotFused) -> str:
+    own = f'Inductor: "{row.inductor}"' if row.inductor else "Inductor's log has no word on it"
+    return f"{row.detail}. {own}" if row.detail else own
+
+
+def breaks(why: Why) -> Iterator[Section]:
+    """Each graph break with its line, reason and hint."""
+    bullets = []
+    for row in why.graph_breaks:
+        source = row.source
+        code = f": {source.code}" if source.code else ""
+        ended = "the whole function runs eagerly" if row.skipped else f"ends graph {row.region}"
+        bullets.append((f"{place(source)} in {source.function or DASH}{code} ({ended})", ""))
+        labels = (("", row.reason), ("Why: ", row.explanation), ("Hint: ", row.hint), ("", row.url))
+        bullets += [(f"    {label}{text}", "") for label, text in labels if text]
+    none = [] if bullets else ["none"]
+    yield Section("Graph breaks", none, bullets=bullets)
+
+
+def recompiles(why: Why) -> Iterator[Section]:
+    """Each recompilation with the guards that failed and their values."""
+    bullets = [(_again(row), "; ".join(_guard(each) for each in row.failures)) for row in why.recompiles]
+    yield Section("Recompilations", [] if bullets else ["none"], bullets=bullets)
+
+
+def _again(row: RecompileEntry) -> str:
+    function = f" {row.function.function} {place(row.function)}" if row.function else ""
+    took = "" if row.compile_ns is None else f", compiled in {time_text(row.compile_ns)}"
+    return f"{row.region}{function}{took}"
+
+
+def _guard(each) -> str:  # type: ignore[no-untyped-def]
+    return f"{each.text} (guard of {each.version})" if each.version else each.text
+
+
+def cost(why: Why) -> list[Section]:
+    """What compiling cost, by phase; what the caches and CUDA graphs said."""
+    found = []
+    for row in why.compile_cost:
+        phases = [[f"{'  ' * each.depth}{each.name}", time_text(each.ns)] for each in row.phases]
+        cache = ", ".join(f"{name}: {state}" for name, state in row.cache.items())
+        notes = [f"Caches: {cache}"] if cache else []
+        notes += [f"CUDA graphs skipped: {text}" for text in row.cudagraph_skips]
+        notes += [f"Not compiled: {row.failure}"] if row.failure else []
+        took = time_text(row.compile_ns)
+        title = f"Region {row.region}: compiled in {took}"
+        found.append(
+            Section(title, notes, head=["phase", "time"], rows=phases[:PHASES])
+        )
+    return found
