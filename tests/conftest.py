@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -43,6 +45,27 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr("foretrace.notices._said", set())
     monkeypatch.setattr("foretrace.sources.cache.WORTHWHILE_BYTES", 0)
     return tmp_path / "cache"
+
+
+@pytest.fixture(scope="session")
+def cpu_bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The trace of a GeGLU MLP that Inductor compiled for this CPU; `geglu_script.why` beside it.
+
+    One compile for all tests that read it: copy what you change.
+    """
+    pytest.importorskip("torch")
+    if not any(shutil.which(name) for name in ("g++", "clang++")):
+        pytest.skip("torch.compile needs a C++ compiler on a CPU")
+    folder = tmp_path_factory.mktemp("compiled")
+    script = str(Path(__file__).with_name("geglu_script.py"))
+    line = [sys.executable, "-m", "foretrace", "record", "--why", "--no-look", "-o", str(folder)]
+    # what the user exports must not change what is recorded
+    unset = ("TORCH_", "TORCHINDUCTOR_", "INDUCTOR_", "RANK", "WORLD_SIZE")
+    given = {name: value for name, value in os.environ.items() if not name.startswith(unset)}
+    given["TORCHINDUCTOR_CACHE_DIR"] = str(folder / "cache")
+    done = subprocess.run([*line, script], capture_output=True, text=True, env=given)
+    assert done.returncode == 0, done.stderr
+    return folder / "geglu_script.json.gz"
 
 
 @pytest.fixture(autouse=True)

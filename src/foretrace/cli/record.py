@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from foretrace.cli._options import PATH, flag, shown
-from foretrace.cli.run import recording_options, show
+from foretrace.cli.run import recording_options, say_bundle, show
 
 
 @click.command(
@@ -46,6 +46,9 @@ def command(
 
     The script needs no change: foretrace finds its steps. If the script raises, the trace
     recorded so far is kept, and the traceback and exit code are those of the script.
+
+    With --why the script is compiled afresh, without caches, and `foretrace why TRACE` shows what
+    torch.compile did and why.
     """
     from foretrace.profiling import need_torch
 
@@ -63,6 +66,8 @@ def command(
         )
     for note in done.notes:
         click.echo(f"note: {note}", err=True)
+    bundle = next(iter(done.bundles.values()), None)
+    say_bundle(bundle)
     if as_json:
         answer = {
             "schema": 1,
@@ -71,6 +76,7 @@ def command(
             "steps": done.steps,
             "notes": done.notes,
             "traces": [str(trace) for trace in done.traces],
+            "why": None if bundle is None else str(bundle.folder),
         }
         click.echo(json.dumps(answer, indent=1))
     elif no_look:

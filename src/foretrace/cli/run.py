@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,6 +13,9 @@ from foretrace.cli._options import Decorator, as_json, builds_rung, flag, joined
 from foretrace.errors import MissingError, UsageError
 from foretrace.schema.rung import COMPILED, MODES, Choice, Option, Rung
 from foretrace.units import percent_text, plural, time_text
+
+if TYPE_CHECKING:
+    from foretrace.profiling.bundle import Bundle
 
 _CHOICE = ("variant", "mode", "device", "dtype", "small", "seed")
 
@@ -61,7 +64,8 @@ recording_options = joined(
     flag("--stacks", "Record Python stacks (slow)."),
     flag("--memory", "Record allocations."),
     flag("--modules", "Record the module of each op (with --stacks)."),
-    shown("-o", "--out", "folder", default="traces", help="Folder of both files."),
+    flag("--why", "Keep the compiler's records beside the trace, for foretrace why."),
+    shown("-o", "--out", "folder", default="traces", help="Folder of the files."),
     flag("--overwrite", "Replace a trace of that name; without it, number the new one."),
     flag("--no-look", "Write the files and stop; this needs torch alone."),
     as_json,
@@ -111,13 +115,21 @@ def _run(rung: Rung, given: dict[str, Any]) -> None:
     record = json.loads(captured.record_file.read_text(encoding="utf-8"))
     if as_json:
         files = {"trace": str(captured.trace), "record": str(captured.record_file)}
+        files |= {"why": str(captured.bundle.folder)} if captured.bundle else {}
         click.echo(json.dumps({"schema": 1, **files, "run": record}, indent=1))
         return
     click.echo(f"wrote {captured.trace}\n{_summary(record)}", err=True)
+    say_bundle(captured.bundle)
     if no_look:
         click.echo(captured.trace)
     else:
         show(captured.trace)
+
+
+def say_bundle(bundle: Bundle | None) -> None:
+    """Say where the compiler's records are and what they cost."""
+    if bundle is not None:
+        click.echo(bundle.text, err=True)
 
 
 def _summary(record: dict[str, Any]) -> str:

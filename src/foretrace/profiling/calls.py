@@ -44,10 +44,11 @@ def capture_call(
         torch.cuda.reset_peak_memory_stats()
     window = Capture(path, steps=steps, warmup=0, region=region, facts=facts, **options)
     window.record.profile = {**window.record.profile, "warmup": warmup}
-    warm = [batch(call, 1)[0] for _ in range(warmup)]
-    window.record.timing = CallTimes(first_call_ns=warm[0] if warm else None)
-    _time(call, window.record.timing)
-    _record(call, window)
+    with window.compiler:
+        warm = [batch(call, 1)[0] for _ in range(warmup)]
+        window.record.timing = CallTimes(first_call_ns=warm[0] if warm else None)
+        _time(call, window.record.timing)
+        _record(call, window)
     if timing_pass:
         stem = stem_of(window.target)
         beside = window.target.with_name(window.target.name.replace(stem, f"{stem}.timing", 1))

@@ -7,8 +7,10 @@ moved into place. An existing trace is replaced only on request: the next one is
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import itertools
+import json
 import os
 import shutil
 from collections.abc import Iterator
@@ -21,6 +23,8 @@ from foretrace.errors import ForetraceError, UsageError
 SUFFIXES = (".json.gz", ".json")
 # Level 6 compresses Kineto's JSON within 3% of level 9 in a third of the time.
 GZIP_LEVEL = 6
+BUNDLE = "foretrace-why"  # what the manifest of a bundle says it is
+MANIFEST = "manifest.json"
 
 
 def trace_path(path: str | os.PathLike[str]) -> Path:
@@ -60,11 +64,30 @@ def record_path(trace: Path) -> Path:
     return trace.with_name(stem_of(trace) + ".run.json")
 
 
+def bundle_path(trace: Path) -> Path:
+    """The compiler's records of a trace: `run.json.gz` -> `run.why`, in the same folder."""
+    return trace.with_name(stem_of(trace) + ".why")
+
+
+def is_bundle(folder: Path) -> bool:
+    """Whether this is a folder of compiler's records that we wrote."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        found = json.loads((folder / MANIFEST).read_bytes())
+        return not folder.is_symlink() and found.get("kind") == BUNDLE
+    return False
+
+
 def numbered(path: Path) -> Iterator[Path]:
-    """`path`, then `run_2`, `run_3`, ...; a name with a run record belongs to another trace."""
+    """`path`, then `run_2`, `run_3`, ...; a name with a run record or with compiler's records
+    belongs to another trace.
+    """
     stem, suffix = stem_of(path), path.name.removeprefix(stem_of(path))
     others = (path.with_name(f"{stem}_{number}{suffix}") for number in itertools.count(2))
-    return (free for free in itertools.chain([path], others) if not record_path(free).exists())
+    return (
+        free
+        for free in itertools.chain([path], others)
+        if not (record_path(free).exists() or bundle_path(free).exists())
+    )
 
 
 def export(profiler: Any, path: Path, *, overwrite: bool = False) -> Path:
@@ -84,6 +107,8 @@ def place(plain: str, path: Path, *, overwrite: bool = False) -> Path:
         copy_trace(plain, draft, GZIP_LEVEL)
         if overwrite:
             os.replace(draft, path)
+            if is_bundle(bundle_path(path)):  # its reasons are those of the trace before
+                shutil.rmtree(bundle_path(path), ignore_errors=True)
             return path
         return next(target for target in numbered(path) if _taken(draft, target))
 

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch.profiler import record_function
 
+from foretrace.profiling.bundle import Bundle, CompilerRecords
 from foretrace.profiling.export import export, place
 from foretrace.profiling.foreign import ForeignProfilers
 from foretrace.profiling.record import TORCH_NAMES, RunRecord, profile_options
@@ -41,6 +42,7 @@ class ScriptOptions:
     stacks: bool = False
     memory: bool = False
     modules: bool = False
+    why: bool = False
 
     def recording(self) -> dict[str, Any]:
         """The options of the profiler."""
@@ -55,6 +57,7 @@ class RecordedScript:
     exit_code: int = 0
     steps: int = 0
     notes: list[str] = field(default_factory=list)
+    bundles: dict[Path, Bundle] = field(default_factory=dict)
 
 
 class Recorder:
@@ -62,7 +65,8 @@ class Recorder:
 
     def __init__(self, target: Path, options: ScriptOptions, say: Callable[[str], None]) -> None:
         self.target, self.options, self.say = target, options, say
-        self.result = RecordedScript()
+        self.compiler = CompilerRecords(target.parent, wanted=options.why)
+        self.result = RecordedScript(bundles=self.compiler.bundles)
         self.foreign = ForeignProfilers(
             lambda: self._driving, self._stand_aside, self._keep_foreign
         )
@@ -77,6 +81,7 @@ class Recorder:
 
     def start(self) -> None:
         """Record everything from here on."""
+        self.compiler.start()
         with self._ours(), quiet_profiler():
             self._early.start()
         self._early_runs = True
@@ -116,6 +121,8 @@ class Recorder:
             with self._apart():
                 part()
         self._stage = "over"
+        self.compiler.finish()
+        self.result.notes += self.compiler.notes
 
     def _steps_needed(self) -> int:
         return self.options.warmup + self.options.wait + 2 + self.options.steps
@@ -198,6 +205,7 @@ class Recorder:
 
     def _keep(self, trace: Path, note: str | None = None) -> None:
         self.result.traces.append(trace)
+        self.compiler.keep(trace)
         self.result.notes += [note] if note else []
         self.say(f"wrote {trace}")
 

@@ -15,6 +15,7 @@ import torch
 from torch.profiler import ProfilerActivity, record_function
 
 from foretrace.errors import UsageError
+from foretrace.profiling.bundle import Bundle, CompilerRecords
 from foretrace.profiling.environment import on_cuda
 from foretrace.profiling.export import export, trace_path
 from foretrace.profiling.record import TORCH_NAMES, RunRecord
@@ -31,10 +32,12 @@ class Capture(torch.profiler.profile):  # type: ignore[misc]
 
     `region` puts a `record_function` range around each step. `shapes` lets the reader compute flops
     and bytes and slows the host a little: turn it off to read host times. `stacks`, `memory` and
-    `modules` record Python stacks, allocations and the module of each op. `facts` are added to the
-    run record.
+    `modules` record Python stacks, allocations and the module of each op. `why` keeps what
+    torch.compile writes down in the block, for `foretrace why`. `facts` are added to the run
+    record.
 
-    After the block `trace` and `record_file` are the paths written. An exception inside the block
+    After the block `trace` and `record_file` are the paths written, and `bundle` tells of the
+    compiler's records. An exception inside the block
     keeps what was recorded so far and propagates. A block that ends before the last step warns, and
     the record has a note; one that ends before the first whole step raises an error. In a process
     that the block forks, `step()` and the end of the block do nothing.
@@ -52,6 +55,7 @@ class Capture(torch.profiler.profile):  # type: ignore[misc]
         stacks: bool = False,
         memory: bool = False,
         modules: bool = False,
+        why: bool = False,
         overwrite: bool = False,
         facts: Mapping[str, Any] | None = None,
     ) -> None:
@@ -59,6 +63,7 @@ class Capture(torch.profiler.profile):  # type: ignore[misc]
         self.steps, self.plain_steps = steps, warmup + wait
         self.trace: Path | None = None
         self.record_file: Path | None = None
+        self.compiler = CompilerRecords(self.target.parent, wanted=why)
         options = {"shapes": shapes, "stacks": stacks, "memory": memory, "modules": modules}
         profile = {"steps": steps, "wait": wait, "warmup": warmup, **options}
         self.record = RunRecord(profile, facts=dict(facts or {}))
@@ -85,6 +90,7 @@ class Capture(torch.profiler.profile):  # type: ignore[misc]
         """As torch's; refuses where another profiler runs."""
         refuse_second_profiler()
         super().start()
+        self.compiler.start()
         self._began = perf_counter_ns()
         self._enter_region()
 
@@ -106,7 +112,10 @@ class Capture(torch.profiler.profile):  # type: ignore[misc]
         if self._forked:
             return
         self._range.close()
-        super().stop()
+        try:
+            super().stop()
+        finally:
+            self.compiler.finish()
 
     def __enter__(self) -> Self:
         super().__enter__()
@@ -137,8 +146,8 @@ class Capture(torch.profiler.profile):  # type: ignore[misc]
             return
         if self.trace is None:
             raise UsageError(self._nothing_recorded())
-        if self.record.note:
-            warnings.warn(self.record.note, stacklevel=2)
+        for note in (*filter(None, [self.record.note]), *self.compiler.notes):
+            warnings.warn(note, stacklevel=2)
 
     @property
     def _forked(self) -> bool:
@@ -146,6 +155,11 @@ class Capture(torch.profiler.profile):  # type: ignore[misc]
         waiting for them would never end.
         """
         return os.getpid() != self._home
+
+    @property
+    def bundle(self) -> Bundle | None:
+        """The compiler's records beside the trace, where `why` kept some."""
+        return None if self.trace is None else self.compiler.bundles.get(self.trace)
 
     @property
     def whole_steps(self) -> int:
@@ -156,6 +170,7 @@ class Capture(torch.profiler.profile):  # type: ignore[misc]
         if not self._empty:
             self.trace = export(self, self.target, overwrite=self.overwrite)
             self.record_file = self.record.write(self.trace)
+            self.compiler.keep(self.trace)
 
     def _enter_region(self) -> None:
         if self.region is not None:

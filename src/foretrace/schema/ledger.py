@@ -79,6 +79,8 @@ seq_duplicate notice: a sequence number is used by several backward ops
 log_record_unparsable data_loss: records of a log that could not be parsed were skipped
 log_payload_damaged data_loss: records of a log whose payload is cut or damaged were skipped
 log_payload_changed notice: payloads that differ from their md5, as in an edited log, are read
+log_records_lost data_loss: records that could not be written while the program ran
+log_file_missing data_loss: logs that the bundle lists are missing
 log_truncated data_loss: the log ends inside a message: a killed process or an incomplete copy
 log_kind_unknown info: records of kinds that this version does not know
 log_string_missing notice: file names that the log does not hold are shown as unknown

@@ -1,0 +1,94 @@
+"""What a bundle says about itself, and whether a log belongs to a trace."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Collection, Iterable
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from foretrace.sources.compiler.records import CompilerLogs
+from foretrace.units import plural
+
+NAME = "manifest.json"
+KIND = "foretrace-why"
+_LARGEST = 1 << 20
+_GENERATED = re.compile(rb"\b(?:triton|cpp)_\w{1,400}")
+
+
+class Manifest(Struct, frozen=True):
+    """`manifest.json` of a bundle; what is absent or of another type is not known."""
+
+    trace: str = ""
+    torch: str = ""
+    pid: int = 0
+    rank: int | None = None
+    files: tuple[str, ...] = ()
+    lost: int = 0  # records that could not be written
+    compile_seconds: float | None = None
+    overhead_seconds: float | None = None
+
+
+def manifest_of(folder: str) -> Manifest | None:
+    """The manifest of a bundle; None where there is none, or none of ours."""
+    try:
+        with open(os.path.join(folder, NAME), "rb") as file:
+            found = msgspec.json.decode(file.read(_LARGEST))
+    except (OSError, ValueError, RecursionError):
+        return None
+    if not isinstance(found, dict) or found.get("kind") != KIND:
+        return None
+    names = found.get("files")
+    files = names if isinstance(names, list) else []
+    return Manifest(
+        trace=_of(str, found, "trace", ""),
+        torch=_of(str, found, "torch", ""),
+        pid=_of(int, found, "pid", 0),
+        rank=_of(int, found, "rank", None),
+        files=tuple(each for each in files if isinstance(each, str) and _is_plain(each)),
+        lost=_of(int, found, "lost", 0),
+        compile_seconds=_of((int, float), found, "compile_seconds", None),
+        overhead_seconds=_of((int, float), found, "overhead_seconds", None),
+    )
+
+
+def _of(kind: Any, found: dict[str, Any], key: str, default: Any) -> Any:
+    value = found.get(key)
+    return value if isinstance(value, kind) else default
+
+
+def _is_plain(name: str) -> bool:
+    """Whether it names a file of the folder, and nothing outside of it."""
+    return os.path.basename(name) == name and name not in ("", os.curdir, os.pardir)
+
+
+def stranger(logs: CompilerLogs, pids: Collection[int], kernels: Collection[str]) -> str:
+    """Why the logs are of another run than a trace; "" where nothing says so.
+
+    `pids` are the trace's processes, `kernels` its kernels that Inductor generated.
+    """
+    if kernels and not _generated(logs).intersection(kernels):
+        generated = plural(len(kernels), "compiled kernel")
+        return f"none of the trace's {generated} occurs in the log: it is of another run"
+    wrote = {record.pid for record in logs.records} | {text.pid for text in logs.texts}
+    wrote.discard(0)
+    if pids and wrote and wrote.isdisjoint(pids):
+        return f"the log is of process {min(wrote)}, the trace of process {min(pids)}: another run"
+    return ""
+
+
+def _generated(logs: CompilerLogs) -> set[str]:
+    """The names of all kernels that the log holds code of."""
+    return {name.decode() for code in _codes(logs) for name in _GENERATED.findall(code)}
+
+
+def _codes(logs: CompilerLogs) -> Iterable[bytes]:
+    for record in logs.records:
+        if record.kind in ("inductor_output_code", "artifact", "graph_dump"):
+            yield record.payload
+    for text in logs.texts:
+        if text.channel == "output_code":
+            yield text.text.encode()
