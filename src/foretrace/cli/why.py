@@ -14,6 +14,7 @@ from foretrace.cli._options import (
     opens_trace,
     shown,
     shows_bold,
+    warn_of_loss,
     width,
 )
 
@@ -64,12 +65,18 @@ def command(
 
 
 def _explained(path: str, reading: Reading) -> Why:
-    from foretrace import why
-    from foretrace.why.places import trace_of
+    from foretrace.sources.compiler import read
+    from foretrace.why.assemble import assemble
+    from foretrace.why.explain import explained
+    from foretrace.why.places import refuse_stranger, trace_of
 
-    run = why.load(path, reading.limits)
-    found = trace_of(path, reading.limits)
-    return why.explain(run, reading.trace(found) if found else None)
+    logs = read(path, reading.limits)
+    found = trace_of(path, logs.path, reading.limits)
+    trace = reading.trace(found) if found else None
+    if trace is not None:
+        refuse_stranger(logs, trace)
+        warn_of_loss(trace)
+    return explained(assemble(logs), trace)
 
 
 def _page(why: Why, kernel: str | None, wanted: dict[str, bool], top: int) -> list[Section]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 
 from foretrace.overview.page import Line
-from foretrace.overview.why_words import kernel_label, per_step, place, places, stays_apart, unit
+from foretrace.overview.why_words import kernel_label, per_step, places, stays_apart, unit
 from foretrace.schema.documents.why import CompiledKernel, NotFused, Why
 from foretrace.units import bytes_text, percent_text, plural, time_text
 
@@ -21,7 +21,7 @@ NO_TRACE = "no trace beside the log: no times (foretrace record --why keeps both
 
 def title(why: Why) -> str:
     """`unfusable · NVIDIA H200 · 3 steps`."""
-    name = (why.trace or why.path).replace("\\", "/").rstrip("/").rsplit("/", 1)[-1]
+    name = why.path.replace("\\", "/").rstrip("/").rsplit("/", 1)[-1]
     for end in (".gz", ".zst", ".json", ".pt.trace", ".log", ".txt", ".why"):
         name = name.removesuffix(end)
     parts = [name, *([why.device] if why.device else [])]
@@ -132,7 +132,7 @@ def kernel_lines(why: Why, row: CompiledKernel) -> list[Line]:
 def _from(row: CompiledKernel) -> Iterator[str]:
     for line in row.sources[:MOST_PLACES]:
         function = f" in {line.function}" if line.function else ""
-        yield f"{place(line)}{function}" + (f": {line.code}" if line.code else "")
+        yield f"{line.place}{function}" + (f": {line.code}" if line.code else "")
     if len(row.sources) > MOST_PLACES:
         yield f"and {plural(len(row.sources) - MOST_PLACES, 'line')} more: " + places(
             row.sources[MOST_PLACES:], 8

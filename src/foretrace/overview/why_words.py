@@ -10,15 +10,9 @@ from foretrace.schema.documents.why import CompiledKernel, NotFused, Why
 LIBRARY = ("extern_kernels.", "torch.ops.aten.", "torch.ops.")
 
 
-def place(line: SourceLine) -> str:
-    """`record.py:52`."""
-    name = line.file.replace("\\", "/").rsplit("/", 1)[-1]
-    return f"{name}:{line.line}"
-
-
 def places(lines: Sequence[SourceLine], most: int = 3) -> str:
     """`record.py:52, model.py:41 and 2 more`; each line once."""
-    names = list(dict.fromkeys(map(place, lines)))
+    names = list(dict.fromkeys(line.place for line in lines))
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return f"{', '.join(names[:most])}{more}"
 

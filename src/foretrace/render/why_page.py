@@ -8,7 +8,6 @@ from foretrace.overview import why as words
 from foretrace.overview.why_words import (
     kernel_label,
     per_step,
-    place,
     places,
     shape,
     stride,
@@ -61,8 +60,8 @@ def head(why: Why) -> Section:
 
 def regions(why: Why, most: int) -> Section:
     """A row for each compiled graph: the count of nodes at every stage, and the time."""
-    titles = ["region", "function", "ops", "nodes", "scheduled", "fused", "generated", "library"]
-    titles += [f"time {unit(why)}"] if why.launches is not None else []
+    titles = ["region", "function", "ops", "nodes", "scheduled", "fused", "kernels"]
+    titles += [unit(why)] if why.launches is not None else []
     rows = [_region_cells(why, row) for row in why.stages[:most]]
     left = len(why.stages) - most
     after = f"… and {left} more (--stages)" if left > 0 else ""
@@ -70,22 +69,22 @@ def regions(why: Why, most: int) -> Section:
 
 
 def _region_cells(why: Why, row: RegionStages) -> list[str]:
-    function = f"{row.function.function} {place(row.function)}" if row.function else DASH
+    function = f"{row.function.function} {row.function.place}" if row.function else DASH
     rank = "" if row.rank is None else f" rank {row.rank}"
     counts = (
         row.dynamo_ops,
         row.post_grad_nodes,
         row.before_fusion,
         row.after_fusion,
-        row.generated_calls,
-        row.library_calls,
     )
+    kernels = f"{row.generated_calls} + {row.library_calls} lib"
     spent = None if row.time_ns is None else per_step(why, row.time_ns)
     times = [time_text(spent)] if why.launches is not None else []
     return [
         f"{row.region} {row.graph}{rank}",
         function,
         *map(count_text, counts),
+        kernels,
         *times,
         time_text(row.compile_ns),
     ]
@@ -122,7 +121,7 @@ def _every_stage(why: Why) -> Iterator[Section]:
         rows = [
             [
                 op.op,
-                place(op.source) if op.source else DASH,
+                op.source.place if op.source else DASH,
                 count_text(len(op.post_grad)),
                 ", ".join(op.kernels) or DASH,
             ]

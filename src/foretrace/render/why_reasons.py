@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from foretrace.overview.why import ReasonGroup, reason_groups
-from foretrace.overview.why_words import per_step, place, places, stays_apart, unit
+from foretrace.overview.why_words import per_step, places, stays_apart, unit
 from foretrace.render.section import Section
 from foretrace.schema.documents.why import NotFused, RecompileEntry, Why
 from foretrace.units import DASH, bytes_text, count_text, plural, time_text
@@ -60,7 +60,7 @@ def breaks(why: Why) -> Iterator[Section]:
         source = row.source
         code = f": {source.code}" if source.code else ""
         ended = "the whole function runs eagerly" if row.skipped else f"ends graph {row.region}"
-        bullets.append((f"{place(source)} in {source.function or DASH}{code} ({ended})", ""))
+        bullets.append((f"{source.place} in {source.function or DASH}{code} ({ended})", ""))
         labels = (("", row.reason), ("Why: ", row.explanation), ("Hint: ", row.hint), ("", row.url))
         bullets += [(f"    {label}{text}", "") for label, text in labels if text]
     none = [] if bullets else ["none"]
@@ -74,7 +74,7 @@ def recompiles(why: Why) -> Iterator[Section]:
 
 
 def _again(row: RecompileEntry) -> str:
-    function = f" {row.function.function} {place(row.function)}" if row.function else ""
+    function = f" {row.function.function} {row.function.place}" if row.function else ""
     took = "" if row.compile_ns is None else f", compiled in {time_text(row.compile_ns)}"
     return f"{row.region}{function}{took}"
 

@@ -30,9 +30,8 @@ def load(path: str | os.PathLike[str], limits: Limits | None = None) -> Compiler
     """
     from foretrace.sources.compiler import read
     from foretrace.why.assemble import assemble
-    from foretrace.why.places import logs_of
 
-    return assemble(read(logs_of(os.fspath(path)), limits))
+    return assemble(read(os.fspath(path), limits))
 
 
 def of(trace: Trace) -> CompilerRun | None:
@@ -43,14 +42,21 @@ def of(trace: Trace) -> CompilerRun | None:
 
 
 def _beside(trace: Trace) -> CompilerRun | None:
-    from foretrace.sources.compiler.bundle import beside
+    from foretrace.sources.compiler import beside, read
 
     found = beside(trace.path)
+    if found is None:
+        return None
+    from foretrace.why.assemble import assemble
+    from foretrace.why.places import refuse_stranger
+
     try:
-        run = load(found) if found else None
+        logs = read(found)
+        refuse_stranger(logs, trace)
     except (ForetraceError, OSError):
         return None
-    return run if run and run.compilations else None
+    run = assemble(logs)
+    return run if run.compilations else None
 
 
 def explain(run: CompilerRun, trace: Trace | None = None) -> Why:

@@ -94,7 +94,7 @@ def _written(call: KernelCall) -> str:
 def _certainty(accesses: Iterable[Access]) -> str:
     """The least certain of them decides."""
     found = {each.certainty for each in accesses} or {"unknown"}
-    return next(word for word in ("unknown", "at_most", "exact") if word in found)
+    return next(word for word in ("unknown", "at_most", "at_least", "exact") if word in found)
 
 
 def distinct_lines(lines: Iterable[SourceLine]) -> list[SourceLine]:
