@@ -28,8 +28,9 @@ from foretrace.why.breaks import graph_breaks
 from foretrace.why.choices import parse_choices
 from foretrace.why.graphs import parse_graph
 from foretrace.why.lacking import lacking
+from foretrace.why.matching import Matcher, origins
 from foretrace.why.phases import cache_states, cudagraph_skips, phases
-from foretrace.why.provenance import NODES, STACKS, Provenance, provenance, traced
+from foretrace.why.provenance import NODES, STACKS, Provenance, provenance
 from foretrace.why.recompiles import guard_failures
 from foretrace.why.scheduler import parse_nodes
 from foretrace.why.wrapper import parse_wrapper
@@ -120,6 +121,8 @@ class _Parts:
         self.final_records = [each for each in records if each.attempt == last]
         self.final_texts = [each for each in texts if each.attempt == last]
         self.wrappers = list(self._wrappers()) or list(self._printed())
+        self.before, self.after = self._nodes("ir_pre_fusion"), self._nodes("ir_post_fusion")
+        self.origins = origins(self.final_texts)
 
     def compilation(self) -> Compilation:
         parsed = [self._parsed(at, each) for at, each in enumerate(self.wrappers)]
@@ -131,8 +134,8 @@ class _Parts:
             self.rank,
             stack,
             tuple(self._graphs()),
-            self._nodes("ir_pre_fusion"),
-            self._nodes("ir_post_fusion"),
+            self.before,
+            self.after,
             parse_choices(self.final_texts),
             tuple(kernel for kernels, _, _ in parsed for kernel in kernels),
             tuple(call for _, calls, _ in parsed for call in calls),
@@ -182,9 +185,13 @@ class _Parts:
     ) -> tuple[list[GeneratedKernel], list[KernelCall], Provenance]:
         recorded = provenance(wrapper.mappings, wrapper.stacks)
         kernels, calls = parse_wrapper(wrapper.code)
+        named = [replace(call, nodes=recorded.of(call), graph=at) for call in calls]
+        scheduled = [node for node in self.after if node.graph == at]
+        known = self.origins[at] if at < len(self.origins) else {}
+        matcher = Matcher(wrapper.code, wrapper.post_grad, scheduled, known)
         return (
             [replace(kernel, graph=at) for kernel in kernels],
-            [replace(traced(call, recorded, wrapper.post_grad), graph=at) for call in calls],
+            [recorded.located(call, wrapper.post_grad) for call in matcher.matched(named)],
             recorded,
         )
 

@@ -20,7 +20,7 @@ _REFUSED = re.compile(r"cannot fuse (\w+) with (\w+): (.*)")
 _FUSED = re.compile(r"fusing (\w+) with (\w+)")
 _SLOWER = "cannot fuse (benchmark): fusing "
 # the first of at most ten rounds: another scheduler begins
-_FIRST_ROUND = re.compile(r"=* ?attempting fusion \(1/\d+\)")
+FIRST_ROUND = re.compile(r"=* ?attempting fusion \(1/\d+\)")
 _COLOUR = re.compile(r"\x1b\[[\d;]*m")
 _BUFFER = re.compile(r"'(\w+)'")
 
@@ -35,7 +35,7 @@ def parse_choices(texts: Iterable[TextRecord]) -> tuple[FusionChoice, ...]:
         if record.channel != "fusion":
             continue
         for line in record.text.splitlines():
-            if _FIRST_ROUND.match(line):
+            if FIRST_ROUND.match(line):
                 graph += 1
             elif found := _answer(line):
                 pair = (max(graph, 0), *found)

@@ -33,6 +33,15 @@ class Provenance(msgspec.Struct, frozen=True):
     stacks: Mapped = {}  # handle: stack traces
     ops: Mapped = {}  # Dynamo node: post-grad nodes
 
+    def of(self, call: KernelCall) -> tuple[str, ...]:
+        """The post-grad nodes of a call."""
+        return self.nodes.get(call.handle) or self.nodes.get(call.kernel) or call.nodes
+
+    def located(self, call: KernelCall, post_grad: FxGraph | None) -> KernelCall:
+        """The call with the lines of its nodes, and those of its stacks."""
+        lines = [*_lines_of(call.nodes, post_grad), *_lines_in(self.stacks.get(call.handle, ()))]
+        return replace(call, sources=_distinct(lines) or call.sources)
+
 
 def provenance(mappings: bytes, stacks: bytes) -> Provenance:
     """Read the two artifacts."""
@@ -58,14 +67,6 @@ def _mapped(entries: object) -> Mapped:
         for name, listed in entries.items()
         if isinstance(name, str) and isinstance(listed, list)
     }
-
-
-def traced(call: KernelCall, recorded: Provenance, post_grad: FxGraph | None) -> KernelCall:
-    """The call with its graph nodes and source lines."""
-    handle = call.handle or call.kernel
-    nodes = recorded.nodes.get(handle) or recorded.nodes.get(call.kernel) or call.nodes
-    lines = [*_lines_of(nodes, post_grad), *_lines_in(recorded.stacks.get(handle, ()))]
-    return replace(call, nodes=nodes, sources=_distinct(lines) or call.sources)
 
 
 def _lines_of(nodes: Sequence[str], graph: FxGraph | None) -> Iterator[SourceLine]:
