@@ -127,7 +127,8 @@ def test_forms_equal_their_expressions() -> None:
         form, listed = linear(index), values((index,))
         assert listed is not None
         if form is not None:
-            assert form.low <= listed[0].min() and listed[0].max() <= form.high
+            assert form.low <= listed[0].min()
+            assert listed[0].max() <= form.high
             again = values((elements._expression(form),)) if not _shared(form) else listed
             assert again is not None
             assert np.array_equal(np.unique(again[0]), np.unique(listed[0]))

@@ -6,6 +6,7 @@ above (`look`, `compare`, predictions, the pages) asks these Structs alone.
 
 from __future__ import annotations
 
+import re
 from math import prod
 from typing import Literal
 
@@ -18,6 +19,7 @@ ITEM_BYTES = {
     "u16": 2, "u32": 4, "u64": 8, "b8": 1, "c64": 8, "c128": 16,
 }  # fmt: skip
 
+MEMBER = re.compile(r"(?:op|buf)\d+")  # nodes were named by their buffers before torch 2.5
 Size = int | str  # a number, or a symbol such as `s77` where the shape is dynamic
 
 
@@ -126,17 +128,30 @@ class KernelCall(Struct, frozen=True):
 
 
 class SchedulerNode(Struct, frozen=True):
-    """A node of Inductor's scheduler. A fused one is named by its members: `op1_op2`."""
+    """A node of Inductor's scheduler. A fused one is named by its members: `op1_op2`.
+
+    `kind` is extern, pointwise, reduction, scan, sort, template, foreach, nop, or unpack: one of
+    several results of the extern call that it reads.
+    """
 
     name: str
-    kind: str  # extern, computed, template, nop, foreach: as the log says, in plain words
+    kind: str
     reads: tuple[str, ...] = ()  # buffers
     writes: tuple[str, ...] = ()
-    iteration: tuple[Size, ...] = ()
-    index: tuple[tuple[str, str], ...] = ()  # (buffer, index expression), for order mismatches
-    target: str = ""  # `extern_kernels.mm`, or the node's origin
+    iteration: tuple[Size, ...] = ()  # elements of the result, elements each is reduced from
+    index: tuple[tuple[str, str], ...] = ()  # (buffer, `1024*d0 + d1, {d0: 8, d1: 1024}`)
+    target: str = ""  # `extern_kernels.mm`
     tensors: tuple[NamedTensor, ...] = ()  # of the buffers it writes
     graph: int = 0  # forward and backward both have an `op0`
+    operands: tuple[NamedTensor, ...] = ()  # of the buffers it reads, where the log has layouts
+    returned: tuple[str, ...] = ()  # buffers it writes that the graph returns
+    mutates: tuple[str, ...] = ()  # buffers it changes in place
+    waits: tuple[str, ...] = ()  # buffers it uses no data of, but must follow: a mutation
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        """`op1_op2` consists of op1 and op2."""
+        return tuple(MEMBER.findall(self.name)) or (self.name,)
 
 
 class FusionChoice(Struct, frozen=True):
@@ -188,6 +203,17 @@ class CompilePhase(Struct, frozen=True):
     name: str
     ns: int
     depth: int = 0
+    stage: str = ""  # in plain words: Dynamo, AOTAutograd, code generation, …
+    own_ns: int = 0  # without nested phases: these add up to the whole
+
+
+class Rerecording(Struct, frozen=True):
+    """A CUDA graph that was recorded again, and why."""
+
+    compile_id: str
+    function: str
+    reason: str
+    mode: str = ""
 
 
 class Compilation(Struct, frozen=True):

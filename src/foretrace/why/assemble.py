@@ -28,7 +28,7 @@ from foretrace.why.breaks import graph_breaks
 from foretrace.why.choices import parse_choices
 from foretrace.why.graphs import parse_graph
 from foretrace.why.lacking import lacking
-from foretrace.why.matching import Matcher, origins
+from foretrace.why.node_matching import Matcher, origins
 from foretrace.why.phases import cache_states, cudagraph_skips, phases
 from foretrace.why.provenance import NODES, STACKS, Provenance, provenance
 from foretrace.why.recompiles import guard_failures

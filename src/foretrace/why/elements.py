@@ -1,7 +1,7 @@
 """How many different elements the loads or stores of a kernel reach together.
 
 Sums of digits are counted without listing their values. A digit above all others, or below all
-others, multiplies. The rest is listed, up to a limit. Beyond that the answer is None, never a guess.
+others, multiplies. The rest is listed, up to a limit. Beyond that the answer is None.
 """
 
 from __future__ import annotations

@@ -157,12 +157,11 @@ def _computed(kind: str, parts: list[NDArray[np.int64]]) -> NDArray[np.int64] | 
         return None  # C and Python differ there
     match kind, parts:
         case "where", [a, b, c]:
-            return np.where(a != 0, b, c)
+            return np.asarray(np.where(a != 0, b, c), np.int64)
         case "~", [a]:
-            return (a == 0).astype(np.int64)
+            return np.asarray(a == 0, np.int64)
         case _, [a, b] if kind in _BINARY:
-            found: NDArray[np.int64] = _BINARY[kind](a, b)
-            return found.astype(np.int64)
+            return np.asarray(_BINARY[kind](a, b), np.int64)
     return None
 
 

@@ -10,13 +10,29 @@ from foretrace.schema.compiler import Access, NamedTensor
 from foretrace.why.accesses import whole
 
 # every element of every operand is needed once, and every element of the result is written
-_PRODUCTS = frozenset("mm addmm bmm baddbmm _int_mm _scaled_mm mv addmv dot copy_".split())
+_PRODUCTS = frozenset(
+    ["mm", "addmm", "bmm", "baddbmm", "_int_mm", "_scaled_mm", "mv", "addmv", "dot", "copy_"]
+)
 # needed too, but such kernels go over their data more than once or write results without a name
 _PASSES = frozenset(
-    """
-    sort topk cumsum cumprod logcumsumexp all_reduce all_reduce_ wait_tensor
-    all_gather_into_tensor reduce_scatter_tensor randint randn rand normal_ uniform_ bernoulli_
-    """.split()
+    [
+        "sort",
+        "topk",
+        "cumsum",
+        "cumprod",
+        "logcumsumexp",
+        "all_reduce",
+        "all_reduce_",
+        "wait_tensor",
+        "all_gather_into_tensor",
+        "reduce_scatter_tensor",
+        "randint",
+        "randn",
+        "rand",
+        "normal_",
+        "uniform_",
+        "bernoulli_",
+    ]
 )
 
 
@@ -33,7 +49,7 @@ def base_op(name: str) -> str:
 def accesses(
     name: str, operands: Iterable[NamedTensor], results: Sequence[NamedTensor]
 ) -> tuple[Access, ...]:
-    """Loads of the operands, stores of the results; an op whose name ends in `_` writes in place."""
+    """Loads of the operands, stores of the results; an op that ends in `_` writes in place."""
     op, read = base_op(name), {tensor.name: tensor for tensor in operands}
     written = {tensor.name: tensor for tensor in results}
     first = next(iter(read.values()), None)

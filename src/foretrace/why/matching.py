@@ -1,130 +1,177 @@
-"""The graph nodes of calls that provenance does not name: backward graphs, and older logs.
-
-Three records lead from a call to its nodes. The fusion log lists the origins of every scheduler
-node, and the scheduler's lists say which node writes a buffer. The comments above a kernel hold the
-graph nodes of its first call. Inductor numbers its buffers in the order of the graph, so that the
-library calls of one op, in the order of the buffers that they write, are the nodes of that op in
-the order of the graph; their number and their sizes must agree.
-"""
+"""Ops of a trace against the calls of a wrapper: which wrapper ran, and which op is which call."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Sequence
+import ast
+from collections.abc import Iterable, Sequence
+from pathlib import PurePosixPath
 
-from msgspec.structs import replace
+import numpy as np
+from msgspec import Struct
 
-from foretrace.schema.compiler import FxGraph, GraphNode, KernelCall, SchedulerNode
-from foretrace.sources.compiler.records import TextRecord
-from foretrace.why.choices import FIRST_ROUND
+from foretrace.model.arguments import Signature
+from foretrace.model.trace import Trace
+from foretrace.schema.compiler import CompilerRun, GeneratedKernel, KernelCall, Size
+from foretrace.why.buffers import sizes
+from foretrace.why.libraries import base_op
+from foretrace.why.parsed import dotted
+from foretrace.why.regions import GraphRun
+from foretrace.why.symbols import expression, solve
 
-_CANDIDATE = re.compile(r"\s*SchedulerNode\(name='(op\d{1,9})'\), \w{1,40}\(")
-_ORIGINS = re.compile(r"origins=(?:OrderedSet\()?[\[{]([^\]}]{0,20000})[\]}]")
-_MEMBER = re.compile(r"op\d+")
-_BUFFER = re.compile(r"buf(\d{1,9})")
-_KERNEL = re.compile(r"(\w{1,1000}) = async_compile\.")
-_NODE = re.compile(r"#   %(\w{1,200}) : .{0,4000}= call_function\[target=")
-Nodes = dict[str, tuple[str, ...]]
+_VIEW = "reinterpret_tensor"
 
 
-def origins(texts: Iterable[TextRecord]) -> list[Nodes]:
-    """For each wrapper: the post-grad nodes of every scheduler node, as the fusion log says."""
-    found: list[Nodes] = []
-    for record in texts:
-        if record.channel != "fusion":
+class Wrapper(Struct, frozen=True):
+    """One graph of a compilation: its calls, and their places among all of the compilation's."""
+
+    compilation: int
+    id: str
+    graph: int
+    calls: tuple[KernelCall, ...]
+    places: tuple[int, ...]
+    kernels: dict[str, GeneratedKernel]
+
+
+class SeenOp(Struct, frozen=True):
+    """An op inside a compiled graph, as the trace has it."""
+
+    name: str
+    hash: str = ""  # of the generated code
+    arguments: Signature | None = None
+
+
+def wrappers(run: CompilerRun, rank: int | None) -> list[Wrapper]:
+    """Every graph with calls; those of other ranks are left out."""
+    found = []
+    for at, each in enumerate(run.compilations):
+        if rank is not None and each.rank is not None and each.rank != rank:
             continue
-        for line in record.text.splitlines():
-            if FIRST_ROUND.match(line):
-                found.append({})
-            elif found and (node := _CANDIDATE.match(line)) and node[1] not in found[-1]:
-                listed = _ORIGINS.search(line)
-                names = listed[1].split(", ") if listed else []
-                found[-1][node[1]] = tuple(name for name in names if name.isidentifier())
+        for graph in sorted({call.graph for call in each.calls}):
+            places = tuple(p for p, call in enumerate(each.calls) if call.graph == graph)
+            kernels = {kernel.name: kernel for kernel in each.kernels if kernel.graph == graph}
+            calls = tuple(each.calls[place] for place in places)
+            found.append(Wrapper(at, each.id, graph, calls, places, kernels))
     return found
 
 
-class Matcher:
-    """Finds the nodes of the calls of one wrapper."""
-
-    def __init__(
-        self,
-        code: str,
-        graph: FxGraph | None,
-        scheduled: Sequence[SchedulerNode],
-        origins_of: Nodes,
-    ) -> None:
-        self.graph, self.origins = graph, origins_of
-        self.fragments = _fragments(code)
-        self.writer = {buffer: node.name for node in scheduled for buffer in node.writes}
-
-    def matched(self, calls: Sequence[KernelCall]) -> list[KernelCall]:
-        """The calls with their nodes, where they have none and one of the records tells."""
-        libraries = self._libraries(calls)
-        return [
-            call
-            if call.nodes
-            else replace(call, nodes=libraries.get(at, ()) if call.extern else self._own(call))
-            for at, call in enumerate(calls)
-        ]
-
-    def _own(self, call: KernelCall) -> tuple[str, ...]:
-        """The nodes of a generated kernel."""
-        writers = [self.writer.get(name, "") for name in _written(call)]
-        members = [op for writer in writers for op in _MEMBER.findall(writer)]
-        nodes = [node for op in dict.fromkeys(members) for node in self.origins.get(op, ())]
-        return tuple(dict.fromkeys(nodes)) or self.fragments.pop(call.kernel, ())
-
-    def _libraries(self, calls: Sequence[KernelCall]) -> dict[int, tuple[str, ...]]:
-        """By place: the node of each library call."""
-        by_op: dict[str, list[tuple[int, int]]] = {}
-        for at, call in enumerate(calls):
-            if call.extern and (number := _number(call)) is not None:
-                by_op.setdefault(_op(call.kernel), []).append((number, at))
-        found: dict[int, tuple[str, ...]] = {}
-        for op, numbered in by_op.items():
-            nodes = [node for node in self._nodes() if _op(node.target) == op]
-            places = [at for _, at in sorted(numbered)]
-            if len(nodes) == len(places) and all(map(_agree, nodes, (calls[at] for at in places))):
-                found |= {at: (node.name,) for at, node in zip(places, nodes, strict=True)}
-        return found
-
-    def _nodes(self) -> Iterator[GraphNode]:
-        yield from self.graph.nodes if self.graph else ()
+def names(trace: Trace, rows: Iterable[int]) -> list[str]:
+    """The names of GPU operations."""
+    return [trace.host.names[trace.host.name[trace.gpu.id[row]]] for row in rows]
 
 
-def _fragments(code: str) -> Nodes:
-    """The graph nodes in the comment above each kernel, in their order."""
-    found: Nodes = {}
-    nodes: list[str] = []
-    for line in code.splitlines():
-        if node := _NODE.match(line):
-            nodes.append(node[1])
-        elif not line.startswith("#"):
-            if nodes and (kernel := _KERNEL.match(line)):
-                found[kernel[1]] = tuple(nodes)
-            nodes = []
+def seen(trace: Trace, op: int) -> SeenOp:
+    """An op with its arguments, and the hash of its code if it is a generated kernel."""
+    table = trace.tables["triton"]
+    events = table["event"].to_numpy()
+    at = int(np.searchsorted(events, op))
+    held = at < len(events) and events[at] == op
+    found = str(table["kernel_hash"][at] or "").strip('"') if held else ""
+    return SeenOp(trace.host.names[trace.host.name[op]], found, trace.arguments.of(op))
+
+
+def chosen(graph_run: GraphRun, ops: Sequence[SeenOp], known: Sequence[Wrapper]) -> Wrapper | None:
+    """The wrapper whose code ran: no hash contradicts it, and it explains the most ops."""
+    same = [each for each in known if graph_run.compile_id in ("", each.id)]
+    fitting = [each for each in same or known if not _contradicts(ops, each)]
+    called = [op.name for op in ops]
+    scores = {id(each): len(aligned(called, each)) for each in fitting}
+    best = max(scores.values(), default=0)
+    found = [each for each in fitting if scores[id(each)] == best and best]
+    if len(found) > 1:
+        found.sort(key=lambda each: (abs(len(each.calls) - best), each.graph))
+        if len({(abs(len(each.calls) - best)) for each in found[:2]}) == 1:
+            return found[-1 if graph_run.backward else 0] if _one_compilation(found) else None
+    return found[0] if found else None
+
+
+def _one_compilation(found: Sequence[Wrapper]) -> bool:
+    return len({each.compilation for each in found}) == 1
+
+
+def _contradicts(ops: Sequence[SeenOp], wrapper: Wrapper) -> bool:
+    for op in ops:
+        kernel = wrapper.kernels.get(op.name)
+        stem = PurePosixPath(kernel.file).stem if kernel else ""
+        if op.hash and stem and op.hash != stem:
+            return True
+    return False
+
+
+def aligned(called: Sequence[str], wrapper: Wrapper) -> list[tuple[int, int]]:
+    """(place of the op, place of the call) of all that match, both in their order."""
+    pairs, next_call = [], 0
+    for at, name in enumerate(called):
+        for place in range(next_call, len(wrapper.calls)):
+            if name in op_names(wrapper.calls[place]):
+                pairs.append((at, place))
+                next_call = place + 1
+                break
+    return pairs
+
+
+def op_names(call: KernelCall) -> tuple[str, ...]:
+    """The names that a call has in a trace: its kernel's, or `aten::mm`."""
+    if not call.extern:
+        return (call.kernel,)
+    op = base_op(call.kernel)
+    parts = call.kernel.split(".")
+    space = parts[2] if parts[:2] == ["torch", "ops"] and len(parts) > 3 else "aten"
+    return (f"{space}::{op}", f"{space}::{op.removeprefix('bias_')}")
+
+
+def by_kernels(kernels: Sequence[str], known: Sequence[Wrapper]) -> Wrapper | None:
+    """The one wrapper that has all the generated kernels of a CUDA graph."""
+    written = {name for each in known for name in each.kernels}
+    wanted = {name for name in kernels if name in written}
+    found = [each for each in known if wanted and wanted <= set(each.kernels)]
+    return found[0] if len(found) == 1 else None
+
+
+def by_order(kernels: Sequence[str], wrapper: Wrapper) -> dict[int, list[int]]:
+    """Kernels of a CUDA graph by call: between two generated kernels stands one library call."""
+    found: dict[int, list[int]] = {}
+    start, next_call = 0, 0
+    for at, name in [*enumerate(kernels), (len(kernels), "")]:
+        places = range(next_call, len(wrapper.calls))
+        place = next((p for p in places if wrapper.calls[p].kernel == name), None)
+        if place is None and at < len(kernels):
+            continue
+        end = len(wrapper.calls) if place is None else place
+        between = [p for p in range(next_call, end) if wrapper.calls[p].extern]
+        held = list(range(start, at))
+        if len(between) == 1 and held:
+            found[between[0]] = held
+        elif len(between) == len(held):
+            found |= {p: [row] for p, row in zip(between, held, strict=True)}
+        if place is not None:
+            found[place] = [at]
+            start, next_call = at + 1, place + 1
     return found
 
 
-def _written(call: KernelCall) -> list[str]:
-    return [each.tensor.name for each in call.accesses if each.mode != "load"]
+def symbols(pairs: Iterable[tuple[SeenOp, KernelCall]]) -> dict[str, int]:
+    """Dynamic sizes, from the recorded arguments of ops: `128*s77` is 4096, so `s77` is 32."""
+    found: dict[str, int] = {}
+    for op, call in pairs:
+        if op.arguments is None:
+            continue
+        shapes = {access.tensor.name: access.tensor.shape for access in call.accesses}
+        for at, text in enumerate(call.arguments):
+            dims = op.arguments.dims[at] if at < len(op.arguments.dims) else None
+            concrete = op.arguments.concrete[at] if at < len(op.arguments.concrete) else ""
+            if concrete.lstrip("-").isdecimal():
+                found = solve(text, int(concrete)) | found
+            for size, value in zip(_shape(text, shapes), dims or (), strict=False):
+                if isinstance(value, int):
+                    found = solve(size, value) | found
+    return found
 
 
-def _number(call: KernelCall) -> int | None:
-    """The number of the first buffer that a call writes."""
-    numbers = [int(found[1]) for name in _written(call) if (found := _BUFFER.fullmatch(name))]
-    return min(numbers) if numbers else None
-
-
-def _op(target: str) -> str:
-    """`torch.ops.aten.mm.default` and `extern_kernels.mm` -> `mm`."""
-    parts = target.split(".")
-    return parts[parts.index("aten") + 1] if "aten" in parts[:-1] else parts[-1]
-
-
-def _agree(node: GraphNode, call: KernelCall) -> bool:
-    """Whether the sizes of what a node and a call write are the same, where both are known."""
-    stores = [each.tensor for each in call.accesses if each.mode != "load"]
-    if node.tensor is None or len(stores) != 1:
-        return True
-    return not node.tensor.shape or node.tensor.shape == stores[0].shape
+def _shape(text: str, shapes: dict[str, tuple[Size, ...]]) -> tuple[Size, ...]:
+    """The sizes of an argument: those of its name, or of the view that it is."""
+    if text in shapes:
+        return shapes[text]
+    match expression(text):
+        case ast.Call(func=function, args=[_, shape, *_]) if dotted(function).endswith(_VIEW):
+            return sizes(shape)
+    return ()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import prod
 
 from msgspec import Struct
@@ -89,7 +89,7 @@ def _entry(mapping: ast.expr | None, name: str) -> ast.expr | None:
 
 
 def _config(function: ast.FunctionDef, given: Mapping[str, ast.expr]) -> dict[str, int]:
-    """Options that the text fixes: `num_warps=4` above it, `R0_BLOCK: tl.constexpr = 1024` in it."""
+    """Options that the text fixes: `num_warps=4` above, `R0_BLOCK: tl.constexpr = 1024` in it."""
     found = {name: number(given.get(name)) for name in ("num_warps", "num_stages")}
     for each in function.body:
         if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name) and each.value:
@@ -136,7 +136,7 @@ class _Reader:
                     self._touch(each)
                     self._forget([each])
 
-    def _forget(self, body: list[ast.stmt] | list[ast.expr]) -> None:
+    def _forget(self, body: Sequence[ast.AST]) -> None:
         """What a loop changes has no one value in it."""
         for each in body:
             for node in ast.walk(each):
@@ -168,8 +168,8 @@ class _Reader:
     def value(self, node: ast.expr) -> Index | None:
         """The index that an expression is; None if it is not known."""
         match node:
-            case ast.Constant(value=bool() | int()):
-                return int(node.value)
+            case ast.Constant(value=int(whole)):
+                return int(whole)
             case ast.Name(id=name):
                 return self.known.get(name)
             case ast.BinOp(left=left, op=kind, right=right):

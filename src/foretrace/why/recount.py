@@ -1,0 +1,49 @@
+"""The bytes of a call whose sizes became known only when it ran."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec.structs import replace
+
+from foretrace.schema.compiler import Access, GeneratedKernel, KernelCall, NamedTensor, Size
+from foretrace.why import libraries, triton_code
+from foretrace.why.accesses import accesses
+from foretrace.why.symbols import evaluate
+
+
+def moved(
+    call: KernelCall, kernels: Mapping[str, GeneratedKernel], symbols: Mapping[str, int]
+) -> int | None:
+    """All bytes that the call moves with these sizes; None where they are not known."""
+    if call.bytes is not None or not symbols:
+        return call.bytes
+    return replace(call, accesses=resolved(call, kernels, symbols)).bytes
+
+
+def resolved(
+    call: KernelCall, kernels: Mapping[str, GeneratedKernel], symbols: Mapping[str, int]
+) -> tuple[Access, ...]:
+    """The accesses of a call with numbers in the place of symbols."""
+    tensors = [_sized(access.tensor, symbols) for access in call.accesses]
+    if call.extern:
+        return libraries.again(call.kernel, tensors, [access.mode for access in call.accesses])
+    kernel = kernels.get(call.kernel)
+    code = triton_code.read(kernel.code, call.kernel) if kernel else None
+    if kernel is None or kernel.language != "triton" or code is None:
+        return call.accesses
+    held = {a.argument: t for a, t in zip(call.accesses, tensors, strict=True)}
+    values = {
+        name: value
+        for name, text in zip(code.parameters, call.arguments, strict=False)
+        if name not in code.pointers and (value := evaluate(text, symbols)) is not None
+    }
+    return accesses(triton_code.touches(code, values), held)
+
+
+def _sized(tensor: NamedTensor, symbols: Mapping[str, int]) -> NamedTensor:
+    def known(sizes: tuple[Size, ...]) -> tuple[Size, ...]:
+        values = ((size, evaluate(size, symbols)) for size in sizes)
+        return tuple(size if value is None else value for size, value in values)
+
+    return replace(tensor, shape=known(tensor.shape), stride=known(tensor.stride))

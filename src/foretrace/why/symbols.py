@@ -1,0 +1,67 @@
+"""Sizes that are not fixed when code is compiled: `128*s77`, with `s77` known from a launch."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable, Mapping
+
+_OPERATIONS: dict[type[ast.operator], Callable[[int, int], int]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+}
+_LONGEST = 2000  # characters of a size
+
+
+def expression(text: str) -> ast.expr | None:
+    """The expression in a text; None where it is not one."""
+    try:
+        return ast.parse(text, mode="eval").body if len(text) <= _LONGEST else None
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def evaluate(text: str | int, symbols: Mapping[str, int]) -> int | None:
+    """The value of a size; None where a symbol is not known."""
+    if isinstance(text, int):
+        return text
+    node = expression(text)
+    return None if node is None else _value(node, symbols)
+
+
+def _value(node: ast.expr, symbols: Mapping[str, int]) -> int | None:
+    match node:
+        case ast.Constant(value=int(value)):
+            return value
+        case ast.Name(id=name):
+            return symbols.get(name)
+        case ast.BinOp(left=left, op=kind, right=right) if type(kind) in _OPERATIONS:
+            a, b = _value(left, symbols), _value(right, symbols)
+            divides = isinstance(kind, ast.FloorDiv | ast.Mod)
+            if a is None or b is None or max(abs(a), abs(b)) >= 1 << 63 or (divides and not b):
+                return None
+            return _OPERATIONS[type(kind)](a, b)
+        case ast.UnaryOp(op=ast.USub(), operand=inner):
+            negated = _value(inner, symbols)
+            return None if negated is None else -negated
+    return None
+
+
+def solve(text: str | int, value: int) -> dict[str, int]:
+    """The symbol in `s77` or `128*s77` if the whole is `value`; empty where it is not so simple."""
+    node = None if isinstance(text, int) else expression(text)
+    while node is not None:
+        match node:
+            case ast.Name(id=name):
+                return {name: value}
+            case (
+                ast.BinOp(left=ast.Constant(value=int(factor)), op=ast.Mult(), right=rest)
+                | ast.BinOp(left=rest, op=ast.Mult(), right=ast.Constant(value=int(factor)))
+            ) if factor and value % factor == 0:
+                node, value = rest, value // factor
+            case _:
+                return {}
+    return {}
