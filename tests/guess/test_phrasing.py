@@ -70,13 +70,20 @@ gemm achieves at least 500 TFLOPS = gemm rate >= 500 TFLOP/s each
 fewer kernels than A = kernels < A
 it is faster than A = gpu time < A
 vram < 6 GB = peak memory < 6 GB
+there are no graph breaks = graph breaks == 0
+has no recompilations = recompiles == 0
+exactly 1 compiled graph = compiled graphs == 1
+compilation time under 30 s = compile time < 30 s
+no kernel from model.py:41 = kernels from model.py:41 == 0
 """
 PAIRS = [tuple(line.rsplit(" = ", 1)) for line in SAID.strip().splitlines()]
 # What the language cannot say -> what the answer must be about.
 UNSAID = {
     "fused": "are fused",
     "torch.compile fuses silu and mul": "silu and mul are fused",
-    "no graph breaks": "Torch-Compiled Region",
+    "dynamo breaks the graph twice": "graph breaks",
+    "guards fail twice": "recompiles",
+    "line 41 launches one": "kernels from model.py:41",
     "memory-bound softmax please": "bound",
     "we spend less than 5% on softmax": "softmax time",
     "pointwise saturates bandwidth": "bandwidth",

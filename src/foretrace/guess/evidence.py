@@ -12,6 +12,7 @@ import numpy as np
 from foretrace import families
 from foretrace.analyses.casts import cast_of
 from foretrace.guess import doing
+from foretrace.guess.mapped import recorded, settled
 from foretrace.model.intervals import Bools, Ints
 from foretrace.model.order import Case
 from foretrace.model.trace import Trace
@@ -73,6 +74,7 @@ class Evidence:
         idents = [apart.get(ident.name, ident) for ident in idents]
         alone = doing.callers(self.trace, self._number, chains)
         listed = doing.settled(list(zip(idents, roles[first].tolist(), strict=True)))
+        mapped = recorded(self.trace, self._number)
         found = []
         for row, ident, chain, own, more in zip(first, idents, chains, alone, listed, strict=True):
             role = str(roles[row])
@@ -80,6 +82,8 @@ class Evidence:
             by_op = ([], ()) if ident.get("ops") else (own, chain)
             does = doing.performed(ident, role, *by_op) | more[0]
             may_do = (more[1] | doing.possible(ident, role, chain)) - does
+            if launches := mapped.get(len(found)):
+                does, may_do = settled(does, may_do, launches)
             found.append(GpuOperation(ident.name, kind, ident, role, chain, does, may_do))
         return found
 
