@@ -42,7 +42,7 @@ def explained(run: CompilerRun, trace: Trace | None) -> documents.Why:
     )
     if trace is not None:
         found.device, found.steps = trace.about.device, len(trace.spans.steps)
-        found.launches, found.compiled_ns = len(ran.by_event), ran.time_ns
+        found.launches, found.compiled_ns = ran.count, ran.time_ns
         found.gpu_ns, found.unexplained = ran.whole_ns, ran.unexplained
     return found
 
@@ -60,8 +60,8 @@ def is_again(each: Compilation) -> bool:
 
 
 def _stages(part: Compilation, name: str, ran: Ran) -> documents.RegionStages:
-    calls, first = part.calls, part.code[:1]
-    launches = ran.of(calls)
+    calls = part.calls
+    found = ran.of(calls)
     dynamo = _graph(part, "dynamo")
     lines = {(node.source.file, node.source.line) for node in dynamo.nodes if node.source} if dynamo else set()
     return documents.RegionStages(
@@ -77,8 +77,8 @@ def _stages(part: Compilation, name: str, ran: Ran) -> documents.RegionStages:
         len(part.after) or None,
         sum(not call.extern for call in calls),
         sum(call.extern for call in calls),
-        launches.count,
-        launches.total_ns,
+        found.launches,
+        found.total_ns,
         part.compile_ns if name != "backward" else None,
         part.rank,
         list(part.before),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from foretrace.schema.compiler import Access, Compilation, GeneratedKernel, KernelCall, SourceLine
-from foretrace.schema.documents.why import CallEntry, CompiledKernel
+from foretrace.schema.documents.why import CallEntry, CompiledKernel, RunEntry
 from foretrace.why.ran import Ran
 from foretrace.why.unfused import Unfused
 
@@ -38,9 +38,8 @@ def _entry(
     unfused: Unfused,
     ran: Ran,
 ) -> CompiledKernel:
-    first, launches = calls[0], ran.of(calls)
-    per_launch = first.bytes
-    roof = ran.place(launches, per_launch)
+    first, found = calls[0], ran.of(calls)
+    roof, sizes = ran.place(found), found.bytes
     nodes = tuple(dict.fromkeys(node for call in calls for node in call.nodes))
     return CompiledKernel(
         first.kernel,
@@ -53,16 +52,16 @@ def _entry(
         kernel.language if kernel else "",
         [each for each in first.accesses if each.mode == "load"],
         [each for each in first.accesses if each.mode != "load"],
-        per_launch,
-        launches.count,
-        launches.total_ns,
-        launches.median_ns,
-        launches.min_ns,
-        launches.max_ns,
+        sizes[0] if first.bytes is None and len(sizes) == 1 else first.bytes,
+        found.launches,
+        found.total_ns,
+        found.median_ns,
+        min(found.times, default=None),
+        max(found.times, default=None),
         _certainty(first.accesses),
         unfused.ops(nodes),
         dict(kernel.config) if kernel else {},
-        launches.names,
+        found.names,
         roof.gbps,
         roof.tflops,
         roof.nearest,
@@ -70,20 +69,15 @@ def _entry(
         unfused.traffic(first.nodes),
         [_call(call, ran) for call in calls],
         part.rank,
+        [size for size in sizes if size is not None],
     )
 
 
 def _call(call: KernelCall, ran: Ran) -> CallEntry:
     found = ran.of([call])
-    sources = list(call.sources)
-    return CallEntry(
-        call.handle or call.kernel,
-        list(call.nodes),
-        sources,
-        found.count,
-        found.total_ns,
-        found.events,
-    )
+    runs = [RunEntry(list(run.kernels), run.ns, run.bytes) for run in found.runs]
+    handle, nodes, sources = call.handle or call.kernel, list(call.nodes), list(call.sources)
+    return CallEntry(handle, nodes, sources, found.launches, found.total_ns, runs)
 
 
 def _written(call: KernelCall) -> str:

@@ -98,4 +98,10 @@ def launched(trace: Trace) -> Mapping[int, CompiledLaunch]:
     from foretrace.why.launches import join
 
     run = why.of(trace)
-    return {} if run is None else join(run, trace)
+    if run is None:
+        return {}
+    made = run.compilations
+    return {
+        event: CompiledLaunch(made[compilation], made[compilation].calls[call])
+        for event, (compilation, call) in join(run, trace).by_event().items()
+    }

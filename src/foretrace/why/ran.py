@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from statistics import median
 from typing import TYPE_CHECKING
 
@@ -11,66 +12,96 @@ from msgspec import Struct
 from foretrace.model.about import device_of
 from foretrace.model.costs.roofline import Roofline, Work, impossible, position
 from foretrace.schema.compiler import CompilerRun, KernelCall
+from foretrace.why.launches import CallRun, join
 
 if TYPE_CHECKING:
     from foretrace.model.trace import Trace
 
 
-class Launches(Struct, frozen=True):
-    """Launches of one or several calls; times are None where there is no trace."""
+class CallTimes(Struct, frozen=True):
+    """Runs of one or several calls, of which each may launch several kernels."""
 
-    events: list[int]
+    runs: list[CallRun]
     names: list[str]
-    count: int | None = None
+    launches: int | None = None  # kernels; None without a trace
     total_ns: int | None = None
-    median_ns: float | None = None
-    min_ns: int | None = None
-    max_ns: int | None = None
+
+    @property
+    def times(self) -> list[int]:
+        """The kernel time of each run."""
+        return [run.ns for run in self.runs if run.kernels]
+
+    @property
+    def median_ns(self) -> float | None:
+        """Of one run."""
+        return median(self.times) if self.times else None
+
+    @property
+    def bytes(self) -> list[int | None]:
+        """What the runs moved, each amount once; sizes may differ between runs."""
+        return sorted({run.bytes for run in self.runs}, key=lambda size: size or 0)
 
 
 class Ran:
     """What a trace says about the calls of a run; without a trace, nothing."""
 
     def __init__(self, run: CompilerRun, trace: Trace | None) -> None:
-        from foretrace.why.launches import join
-
         self.trace = trace
-        self.by_event = join(run, trace) if trace is not None else {}
-        self.by_call: dict[int, list[int]] = {}
-        for event, launch in self.by_event.items():
-            self.by_call.setdefault(id(launch.call), []).append(event)
-        self.flops = _flops(trace) if trace is not None and self.by_event else {}
+        self.found = join(run, trace) if trace is not None else None
+        self.by_call = {
+            id(run.compilations[each.compilation].calls[each.call]): each.runs
+            for each in (self.found.calls if self.found else ())
+        }
 
-    def of(self, calls: Sequence[KernelCall]) -> Launches:
-        """All launches of these calls."""
+    def of(self, calls: Sequence[KernelCall]) -> CallTimes:
+        """All runs of these calls."""
         if self.trace is None:
-            return Launches([], [])
-        host = self.trace.host
-        events = sorted(event for call in calls for event in self.by_call.get(id(call), ()))
-        names = list(dict.fromkeys(host.names[host.name[event]] for event in events))
-        times = [int(host.length[event]) for event in events if host.lasting[event]]
-        if not times:
-            return Launches(events, names, len(events))
-        ends = (min(times), max(times))
-        return Launches(events, names, len(events), sum(times), median(times), *ends)
+            return CallTimes([], [])
+        runs = [run for call in calls for run in self.by_call.get(id(call), ())]
+        names = dict.fromkeys(self._name(event) for run in runs for event in run.kernels)
+        launches = sum(len(run.kernels) for run in runs)
+        return CallTimes(runs, list(names), launches, sum(run.ns for run in runs))
 
-    def place(self, ran: Launches, bytes_moved: int | None) -> Roofline:
-        """Where one launch lies under the roofs of the GPU, by its median time."""
-        if self.trace is None or ran.median_ns is None:
+    def _name(self, event: int) -> str:
+        assert self.trace is not None  # only a trace has events
+        return self.trace.host.names[self.trace.host.name[event]]
+
+    def place(self, ran: CallTimes) -> Roofline:
+        """Where the runs lie under the roofs of the GPU, all of them together."""
+        moved = [run.bytes for run in ran.runs]
+        if self.trace is None or not ran.total_ns:
             return Roofline()
         device = device_of(self.trace.about)
-        known = [self.flops[event] for event in ran.events if event in self.flops]
-        flops, dtype = known[0] if known and len(ran.names) == 1 else (None, None)
-        work = Work(flops, bytes_moved, ran.median_ns, dtype, True if flops else None)
+        whole = None if None in moved else sum(size or 0 for size in moved)
+        flops, dtype = self._flops(ran)
+        work = Work(flops, whole, ran.total_ns, dtype, True if flops else None)
         return Roofline() if impossible(device, work) else position(device, work)
+
+    def _flops(self, ran: CallTimes) -> tuple[int | None, str | None]:
+        """The FLOP of all runs, where the trace states those of every kernel."""
+        events = [event for run in ran.runs for event in run.kernels]
+        known = [self.flops[event] for event in events if event in self.flops]
+        if not known or len(known) < len(events):
+            return None, None
+        return sum(flops for flops, _ in known), known[0][1]
+
+    @cached_property
+    def flops(self) -> dict[int, tuple[int, str | None]]:
+        """FLOP and operand type of every kernel that has them, by event."""
+        if self.trace is None:
+            return {}
+        known = self.trace.kernels.select("id", "flops", "operand_type").drop_nulls("flops")
+        return {event: (flops, kind) for event, flops, kind in known.iter_rows()}
+
+    @property
+    def count(self) -> int | None:
+        """Kernels of compiled code that a call explains."""
+        return self.found.joined if self.found else None
 
     @property
     def time_ns(self) -> int | None:
-        """Time of all launches of compiled code."""
-        if self.trace is None:
-            return None
-        host = self.trace.host
-        return sum(int(host.length[event]) for event in self.by_event if host.lasting[event])
+        """Time of all kernels of compiled code."""
+        return sum(each.total_ns for each in self.found.calls) if self.found else None
 
     @property
     def whole_ns(self) -> int | None:
@@ -81,10 +112,4 @@ class Ran:
     @property
     def unexplained(self) -> list[str]:
         """Kernels that compiled code launched and no call explains, by name."""
-        return []
-
-
-def _flops(trace: Trace) -> dict[int, tuple[int, str | None]]:
-    """FLOP and operand type of every kernel that has them, by event."""
-    known = trace.kernels.select("id", "flops", "operand_type").drop_nulls("flops")
-    return {event: (flops, dtype) for event, flops, dtype in known.iter_rows()}
+        return [self._name(event) for event in self.found.left] if self.found else []

@@ -59,15 +59,23 @@ class RegionStages(Struct, frozen=True):
     ops: list[OpMapping] = []
 
 
+class RunEntry(Struct, frozen=True):
+    """One run of a call in the trace; `events` are its kernels."""
+
+    events: list[int]
+    time_ns: int
+    bytes: int | None
+
+
 class CallEntry(Struct, frozen=True):
-    """One call of a kernel in the wrapper; `events` are its launches in the trace."""
+    """One call of a kernel in the wrapper, and its runs in the trace."""
 
     handle: str
     nodes: list[str]
     sources: list[SourceLine]
     launches: int | None
     time_ns: int | None
-    events: list[int] = []
+    runs: list[RunEntry] = []
 
 
 class UnfusedTraffic(Struct, frozen=True):
@@ -84,9 +92,10 @@ class UnfusedTraffic(Struct, frozen=True):
 class CompiledKernel(Struct, frozen=True):
     """Calls of one kernel with the same tensors; a library's op (`extern_kernels.mm`) is one too.
 
-    `bytes` is per launch and None where an access is not known. `time_ns` is the GPU time of all
-    launches. `gpu_names` are the kernels that ran. `nearest_roof` is compute, memory, l2 or
-    unknown; `roof_percent` is of that roof.
+    `bytes` is per run and None where an access is not known or runs differ. `launches` counts
+    kernels, of which one run may have several; `time_ns` is the GPU time of all, `median_ns` of one
+    run. `gpu_names` are the kernels that ran. `nearest_roof` is compute, memory, l2 or unknown;
+    `roof_percent` is of that roof.
     """
 
     name: str
@@ -116,6 +125,7 @@ class CompiledKernel(Struct, frozen=True):
     unfused: UnfusedTraffic | None = None
     calls: list[CallEntry] = []
     rank: int | None = None
+    run_bytes: list[int] = []  # what runs moved, where sizes are dynamic
 
 
 class NotFused(Struct, frozen=True):
