@@ -28,8 +28,8 @@ def main() -> None:
     function = torch.compile(matmul_add) if args.compile else matmul_add
     dtype = "bf16" if place["dtype"] is torch.bfloat16 else "fp32"
     tag = article.tag(args, args.size, dtype, "warm" if args.warmup else "cold")
-    files = {"region": "matmul_add", "trace_dir": args.trace_dir, "tag": tag}
-    article.profile(lambda: function(x, w, b), **files, warm=args.warmup)
+    region = {"region": "matmul_add", "tag": tag}
+    article.profile(lambda: function(x, w, b), args, **region, warm=args.warmup)
 
 
 article.run(main)

@@ -20,7 +20,7 @@ def main() -> None:
     x = torch.randn(args.batch, args.in_dim, **place)
     function = torch.compile(layer) if args.compile else layer
     tag = article.tag(args, args.batch, args.in_dim, args.out_dim)
-    article.profile(lambda: function(x), region="linear_fwd", trace_dir=args.trace_dir, tag=tag)
+    article.profile(lambda: function(x), args, region="linear_fwd", tag=tag)
 
 
 article.run(main)

@@ -30,7 +30,7 @@ def main() -> None:
     kind = [] if liger else ["plain"]
     tag = article.tag(args, args.batch, args.seq, args.dim, args.hidden, *kind)
     region = "kernels_mlp_fwd" if liger else "mlp_fwd"
-    article.profile(lambda: function(x), region=region, trace_dir=args.trace_dir, tag=tag)
+    article.profile(lambda: function(x), args, region=region, tag=tag)
 
 
 article.run(main)

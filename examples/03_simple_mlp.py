@@ -1,7 +1,7 @@
 """Part 2: a GeGLU MLP.
 
     python examples/03_simple_mlp.py --batch 64 --seq 128 --dim 768 --hidden 3072
-    python examples/03_simple_mlp.py --compile
+    python examples/03_simple_mlp.py --compile --why
 
 Guess first: how many kernels, how many of them matrix products, and which of them does the compiler
 fuse?
@@ -37,7 +37,7 @@ def main() -> None:
     x = torch.randn(args.batch, args.seq, args.dim, **place)
     function = torch.compile(model) if args.compile else model
     tag = article.tag(args, args.batch, args.seq, args.dim, args.hidden)
-    article.profile(lambda: function(x), region="mlp_fwd", trace_dir=args.trace_dir, tag=tag)
+    article.profile(lambda: function(x), args, region="mlp_fwd", tag=tag)
 
 
 article.run(main)

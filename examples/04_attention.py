@@ -65,7 +65,7 @@ def main() -> None:
             return function(*inputs)
 
     tag = article.tag(args, *shape, args.backend)
-    article.profile(call, region=region, trace_dir=args.trace_dir, tag=tag)
+    article.profile(call, args, region=region, tag=tag)
 
 
 article.run(main)

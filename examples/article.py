@@ -22,12 +22,13 @@ DTYPES = {"bf16": torch.bfloat16, "fp32": torch.float32}
 
 
 def flags(text: str | None, trace_dir: str, **sizes: int) -> argparse.ArgumentParser:
-    """The flags of a script: its sizes, `--compile` and `--trace_dir`."""
+    """The flags of a script: its sizes, `--compile`, `--why` and `--trace_dir`."""
     raw = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(description=text, formatter_class=raw)
     for name, default in sizes.items():
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--compile", action="store_true")
+    parser.add_argument("--why", action="store_true", help="keep the compiler's records")
     parser.add_argument("--trace_dir", default=f"./traces/{trace_dir}")
     return parser
 
@@ -49,29 +50,31 @@ def place(dtype: str | None = None) -> dict[str, object]:
 
 
 def profile(
-    call: Callable[[], object], *, region: str, trace_dir: str, tag: str, warm: bool = True
+    call: Callable[[], object],
+    args: argparse.Namespace,
+    *,
+    region: str,
+    tag: str,
+    warm: bool = True,
 ) -> None:
-    """Profile `call`; write `trace_dir/tag.json` (the trace), `.txt` (the table) and `.run.json`
-    (the run record).
+    """Profile `call`; write `trace_dir/tag.json` (the trace), `.txt` (the table), `.run.json` (the
+    run record) and, with `--why`, `.why` (the compiler's records).
     """
-    with torch.no_grad():
-        if warm:
-            for _ in range(3):
-                call()
-            if torch.cuda.is_available():
-                torch.cuda.synchronize()
-        with capture(
-            Path(trace_dir) / f"{tag}.json", steps=3, warmup=0, region=region, overwrite=True
-        ) as prof:
-            for _ in range(5):
-                call()
-                prof.step()
+    trace_dir, warmup = args.trace_dir, 3 if warm else 0
+    files = {"region": region, "overwrite": True, "why": args.why}
+    path = Path(trace_dir) / f"{tag}.json"
+    with torch.no_grad(), capture(path, steps=3, warmup=warmup, **files) as prof:
+        for _ in range(warmup + 5):
+            call()
+            prof.step()
     order = "cuda_time_total" if torch.cuda.is_available() else "cpu_time_total"
     # Every row: the article's fifteen cut off some of the rows that its text points at.
     table = prof.key_averages().table(sort_by=order, row_limit=-1)
     (Path(trace_dir) / f"{tag}.txt").write_text(table + "\n", encoding="utf-8")
     print(table)
     print(f"trace: {prof.trace}")
+    if prof.bundle is not None:
+        print(prof.bundle.text, file=sys.stderr)
 
 
 def run(main: Callable[[], None]) -> None:

@@ -21,6 +21,7 @@ from foretrace.errors import UsageError
 )
 @click.option("--device", type=DEVICES, help="Where to climb; the GPU where there is one.")
 @click.option("--keep", metavar="DIR", help="Keep the traces and run records in this folder.")
+@flag("--why", "Keep the compiler's records beside the traces, for foretrace why (with --keep).")
 @flag("--all", "Every claim, why it holds or not, and what each setup changed.")
 @flag("--strict", "Exit 1 when a claim does not hold.")
 @click.option(
@@ -32,6 +33,7 @@ def command(
     only: tuple[str, ...],
     device: str | None,
     keep: str | None,
+    why: bool,
     strict: bool,
     form: str,
     **wanted: bool,
@@ -57,11 +59,13 @@ def command(
 
     if recorded and (keep or device):
         raise UsageError("--keep and --device need a run on this machine: remove --recorded")
+    if why and not keep:
+        raise UsageError("--why keeps records beside the traces: add --keep DIR")
     if recorded:
         document = climb_recorded(recorded, only)
     else:
         with nullcontext(Path(keep)) if keep else scratch() as folder:
-            document = climb_here(folder, device or "auto", only, say)
+            document = climb_here(folder, device or "auto", only, say, why=why)
     draw = {
         "json": encode,
         "markdown": climb_markdown,

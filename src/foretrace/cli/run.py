@@ -109,6 +109,8 @@ def _run(rung: Rung, given: dict[str, Any]) -> None:
     )
     if choice.mode != "default" and not choice.compiles:
         raise UsageError(f"--mode {choice.mode} is a mode of torch.compile: add --compile")
+    if given["why"] and not choice.compiles:
+        raise UsageError("--why keeps the records of torch.compile: add --compile")
     captured = run(rung, choice, folder, **given)
     assert captured.trace is not None
     assert captured.record_file is not None

@@ -65,11 +65,17 @@ def climb_recorded(card: str = "h200", only: Sequence[str] = ()) -> LadderDocume
 
 
 def climb_here(
-    folder: Path, device: str = "auto", only: Sequence[str] = (), say: Callable[[str], None] = print
+    folder: Path,
+    device: str = "auto",
+    only: Sequence[str] = (),
+    say: Callable[[str], None] = print,
+    *,
+    why: bool = False,
 ) -> LadderDocument:
     """Run every stop on this machine, keep the traces in `folder`, and mark the claims on them.
 
-    A stop that cannot run here is skipped with its reason, and its claims are inconclusive.
+    `why` keeps the compiler's records of every stop that compiles. A stop that cannot run here is
+    skipped with its reason, and its claims are inconclusive.
     """
     need_torch()
     import torch
@@ -82,7 +88,7 @@ def climb_here(
     for number, stop in enumerate(chosen, 1):
         say(f"{number} of {len(chosen)}: {stop.title(rung(stop.rung), where)}")
         try:
-            opened[stop] = opening.open(_visit(stop, where, folder), cache=False)
+            opened[stop] = opening.open(_visit(stop, where, folder, why), cache=False)
         except ForetraceError as problem:
             skipped[stop] = str(problem)
             say(f"   skipped: {problem}")
@@ -104,7 +110,7 @@ def climb_here(
     return LadderDocument(*head, marked, _counts(marked), left, article)
 
 
-def _visit(stop: Stop, device: str, folder: Path) -> Path:
+def _visit(stop: Stop, device: str, folder: Path, why: bool) -> Path:
     import torch
 
     from foretrace.ladder.running import capture_rung, in_one_line
@@ -113,7 +119,9 @@ def _visit(stop: Stop, device: str, folder: Path) -> Path:
         raise MissingError(stop.gpu_only)
     torch._dynamo.reset()  # as in a process of its own: no frame counts as recompiled
     with in_one_line():
-        done = capture_rung(rung(stop.rung), stop.choice(device), folder, overwrite=True)
+        choice = stop.choice(device)
+        options = {"overwrite": True, "why": why and choice.compiles}
+        done = capture_rung(rung(stop.rung), choice, folder, **options)
     assert done.trace is not None
     return done.trace
 

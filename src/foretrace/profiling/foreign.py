@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,9 @@ from typing import Any
 from torch.autograd.profiler import profile as LegacyProfile
 from torch.profiler.profiler import _KinetoProfile
 
+from foretrace import files
 from foretrace.profiling.export import copy_trace
+from foretrace.profiling.window import Capture
 
 
 class ForeignProfilers:
@@ -43,6 +44,7 @@ class ForeignProfilers:
             (_KinetoProfile, "stop_trace", self._after_stop),
             (_KinetoProfile, "export_chrome_trace", self._around_export),
             (LegacyProfile, "__enter__", self._before),
+            (Capture, "start", self._before),  # it refuses where a profiler runs
         ):
             original = getattr(owner, name)
             self._patches.callback(setattr, owner, name, original)
@@ -55,7 +57,7 @@ class ForeignProfilers:
     def finish(self) -> None:
         """Export what a profiler of the program recorded and the program did not write."""
         if self._unsaved is not None:
-            with tempfile.TemporaryDirectory(prefix="foretrace-") as folder:
+            with files.scratch() as folder:
                 self._unsaved.export_chrome_trace(os.path.join(folder, "trace.json"))
 
     def _before(self, original: Callable[..., Any]) -> Callable[..., Any]:
@@ -80,7 +82,7 @@ class ForeignProfilers:
             if self._ours():
                 return original(profiler, path, *arguments, **options)
             self._unsaved = None
-            with tempfile.TemporaryDirectory(prefix="foretrace-") as folder:
+            with files.scratch() as folder:
                 plain = os.path.join(folder, "trace.json")
                 result = original(profiler, plain, *arguments, **options)
                 self._exported(profiler, plain)

@@ -14,8 +14,6 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any, NamedTuple
 
-import torch
-
 
 class Setting(NamedTuple):
     """A setting of Inductor, the variable that sets it, its value here and as torch has it."""
@@ -44,6 +42,8 @@ RECORDS = (
 
 def for_records() -> tuple[Setting, ...]:
     """What complete records need; a GPU's trace has the names of its kernels anyway."""
+    import torch
+
     return RECORDS if torch.cuda.is_available() else (*RECORDS, KERNEL_NAMES)
 
 

@@ -18,15 +18,14 @@ unknown, and fails the test where the variable CI is set; `--foretrace-unknown` 
 
 from __future__ import annotations
 
-import tempfile
 from collections import Counter
 from collections.abc import Generator, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from foretrace.pytest_plugin.block import cpu_kernel_names
+from foretrace import files
+from foretrace.profiling.settings import KERNEL_NAMES, applied
 from foretrace.pytest_plugin.judging import JUDGED, KernelTraces
 from foretrace.units import plural
 
@@ -71,8 +70,9 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.fixture  # type: ignore[untyped-decorator]
 def kernel_trace(request: pytest.FixtureRequest) -> Iterator[KernelTraces]:
     """Profiles a block (`with kernel_trace(warmup=2) as t:`), or opens a trace file."""
-    with tempfile.TemporaryDirectory(prefix="foretrace-") as folder, cpu_kernel_names():
-        traces = request.node.stash[TRACES] = KernelTraces(request.node, Path(folder))
+    # it must be on before something compiles
+    with files.scratch() as folder, applied((KERNEL_NAMES,)):
+        traces = request.node.stash[TRACES] = KernelTraces(request.node, folder)
         yield traces
 
 

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import sys
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -171,32 +168,3 @@ class RecordedBlock:
         """Compare the kernels with the test's snapshot for this GPU architecture and torch."""
         __tracebackhide__ = True
         self.owner.compare(self, name)
-
-
-_VARIABLE = "TORCHINDUCTOR_CPP_ENABLE_KERNEL_PROFILE"
-
-
-@contextmanager
-def cpu_kernel_names() -> Iterator[None]:
-    """Let Inductor name its C++ kernels in CPU traces; it must be on before something compiles.
-
-    Importing Inductor takes seconds: where it is not loaded yet, the environment variable sets it.
-    """
-    value, settings = os.environ.get(_VARIABLE), _inductor()
-    before = value == "1" if settings is None else settings.enable_kernel_profile
-    os.environ[_VARIABLE] = "1"
-    if settings is not None:
-        settings.enable_kernel_profile = True
-    try:
-        yield
-    finally:
-        os.environ.pop(_VARIABLE, None)  # the test may have emptied the environment
-        if value is not None:
-            os.environ[_VARIABLE] = value
-        if settings := _inductor():  # the test may have loaded it
-            settings.enable_kernel_profile = before
-
-
-def _inductor() -> Any:
-    config = sys.modules.get("torch._inductor.config")
-    return None if config is None else config.cpp

@@ -46,7 +46,7 @@ def located(path: str) -> str:
 
 def _in_folder(path: str) -> str:
     names = names_in(path)
-    if any(map(is_named, names)):
+    if any(map(NAMED.fullmatch, names)):
         return path
     bundles = [os.path.join(path, name) for name in names if name.endswith(SUFFIX)]
     if len(bundles) > 1:

@@ -65,19 +65,24 @@ def _is_plain(name: str) -> bool:
     return os.path.basename(name) == name and name not in ("", os.curdir, os.pardir)
 
 
-def stranger(logs: CompilerLogs, pids: Collection[int], kernels: Collection[str]) -> str:
-    """Why the logs are of another run than a trace; "" where nothing says so.
+def stranger(
+    logs: CompilerLogs, trace: str, pids: Collection[int], kernels: Collection[str]
+) -> str:
+    """Why the logs are of another run than the trace at this path; "" where nothing says so.
 
     `pids` are the trace's processes, `kernels` its kernels that Inductor generated.
     """
     if kernels and not _generated(logs).intersection(kernels):
         generated = plural(len(kernels), "compiled kernel")
         return f"none of the trace's {generated} occurs in the log: it is of another run"
+    manifest = manifest_of(logs.path) or Manifest()
     wrote = {record.pid for record in logs.records} | {text.pid for text in logs.texts}
-    wrote.discard(0)
-    if pids and wrote and wrote.isdisjoint(pids):
-        return f"the log is of process {min(wrote)}, the trace of process {min(pids)}: another run"
-    return ""
+    wrote = (wrote | {manifest.pid}) - {0}
+    if pids and wrote:
+        other = f"the log is of process {min(wrote)}, the trace of process {max(pids)}"
+        return f"{other}: they are of two runs" if wrote.isdisjoint(pids) else ""
+    renamed = manifest.trace and manifest.trace != os.path.basename(trace)
+    return f"the log belongs to {manifest.trace}" if renamed and not kernels else ""
 
 
 def _generated(logs: CompilerLogs) -> set[str]:

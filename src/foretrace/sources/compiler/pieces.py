@@ -28,14 +28,16 @@ class Piece(Struct, frozen=True, gc=False):
         """Its place for the ledger."""
         return self.offset, self.size
 
-    def cut(self, at: int) -> tuple[Piece, Piece]:
-        """Two pieces, the second from byte `at` on."""
-        before, after = self.data[:at], self.data[at:]
-        line = self.line + before.count(b"\n")
-        return (
-            Piece(before, self.line, self.offset, at, False),
-            Piece(after, line, self.offset + at, len(after), self.ended),
-        )
+    def cut(self, places: list[int]) -> list[Piece]:
+        """Several pieces; each after the first begins at one of the places."""
+        starts, ends = [0, *places], [*places, len(self.data)]
+        found, line = [], self.line
+        for start, end in zip(starts, ends, strict=True):
+            data = self.data[start:end]
+            ended = self.ended and end == len(self.data)
+            found.append(Piece(data, line, self.offset + start, len(data), ended))
+            line += data.count(b"\n")
+        return found
 
 
 class Cutter:

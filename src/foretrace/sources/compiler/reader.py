@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
 from msgspec import Struct, field
@@ -19,6 +20,7 @@ from foretrace.sources.compiler.texts import Messages, tagged, uncolored
 from foretrace.sources.limits import Limits
 
 _SHOWN = 5  # unknown kinds, by name
+_REMAINS = re.compile(rb'\] \{"|\.py:\d{1,9}\]? ?\{')  # of a head
 
 
 class Suspect(Struct):
@@ -41,11 +43,16 @@ class LogFile:
         self.suspect: Suspect | None = None
         self.unknown: dict[str, int] = {}  # kinds
         self.structured = False  # whether a record was seen
+        self.torn = False  # whether the last record was lost: lines that follow may be its own
 
     def read(self, path: str, watch: Watch) -> None:
         """All of it, or as much as the limits allow."""
-        stream, piece = open_stream(path, self.limits, self.ledger, watch), None
-        for piece in Cutter(self.limits.event).pieces(stream.blocks):
+        self.read_blocks(open_stream(path, self.limits, self.ledger, watch).blocks)
+
+    def read_blocks(self, blocks: Iterator[bytes]) -> None:
+        """The content of a file, in blocks of any size."""
+        piece = None
+        for piece in Cutter(self.limits.event).pieces(blocks):
             if self.ledger.seen >= self.limits.events:
                 self.ledger.note("limit_events")
                 break
@@ -82,7 +89,7 @@ class LogFile:
         return None
 
     def _record(self, piece: Piece, head: re.Match[bytes]) -> None:
-        """A record of a structured log, or two if the line feed between them is damaged."""
+        """A record of a structured log, or several if the line feeds between them are damaged."""
         self.structured = True
         text, _, below = piece.data[head.end() :].partition(b"\n")
         metadata = structured.metadata_of(text)
@@ -90,24 +97,24 @@ class LogFile:
         payload = structured.vouched(structured.payload_of(below), digest)
         if metadata is not None and payload is not None:
             return self._keep(piece, metadata, payload, pid_of(head))
-        inside = RECORD_HEAD.search(piece.data, head.end())
-        if inside is not None:
-            torn, rest = piece.cut(inside.start())
+        inside = [found.start() for found in RECORD_HEAD.finditer(piece.data, head.end())]
+        if inside or metadata is None:
+            torn, *others = piece.cut(inside)
             self._lose(torn, "log_record_unparsable")
-            return self._take(rest)
-        if metadata is None:
-            return self._lose(piece, "log_record_unparsable")
-        self.suspect = Suspect(piece, metadata, below, pid_of(head))
+            for other in others:
+                self._take(other)
+        else:
+            self.suspect = Suspect(piece, metadata, below, pid_of(head))
         return None
 
     def _stray(self, piece: Piece, line: bytes) -> None:
         """Lines without a head: what is left of a record, or what another program wrote."""
-        if self.structured and b'] {"' in line:
+        if self.structured and _REMAINS.search(line):
             self._settle(alone=True)
             self._lose(piece, "log_record_unparsable")
         elif self.suspect:
             self.suspect.strays.append(piece)
-        elif self.structured and (b"\n\t" in piece.data or not piece.ended):
+        elif self.structured and not self.torn and (b"\n\t" in piece.data or not piece.ended):
             self._lose(piece, "log_record_unparsable")
         elif line.strip():
             self.ledger.note("log_lines_other", where=piece.where)
@@ -139,6 +146,7 @@ class LogFile:
                 return self._lose(piece, "log_record_unparsable")
         else:
             self.records.append(record)
+        self.torn = False
         self.ledger.seen += 1
         if record.kind not in structured.KINDS:
             self.unknown[record.kind] = self.unknown.get(record.kind, 0) + 1
@@ -148,4 +156,5 @@ class LogFile:
         """Leave a record out, with a note."""
         self.ledger.seen += 1
         self.ledger.skipped += 1
+        self.torn = True
         self.ledger.note(code, where=piece.where)
