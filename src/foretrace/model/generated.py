@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from foretrace.model.trace import Trace
 
 EXACT = "each element that the generated code loads and stores, once"
-AT_LEAST = "at least: what the generated code loads and stores; atomic additions also read"
 AT_MOST = "estimate: at most what the generated code loads and stores; it skips some elements"
 _COST = {
     **dict.fromkeys(("bytes_read", "bytes_written", "bytes"), pl.Int64),
@@ -60,14 +59,12 @@ def traffic(call: KernelCall) -> tuple[int, int, int, str, str] | None:
     """(bytes read, bytes written, both, certainty, note); None where one access is not known."""
     if call.bytes is None:
         return None
-    read = _total([access for access in call.accesses if access.mode == "load"])
-    certainty, note = Certainty.EXACT, EXACT
-    if any(access.certainty != "exact" for access in call.accesses):
-        certainty, note = Certainty.ESTIMATE, AT_MOST
-    elif any(access.mode == "atomic" for access in call.accesses):
-        certainty, note = Certainty.AT_LEAST, AT_LEAST
+    read = sum(_read(access) for access in call.accesses)
+    exact = all(access.certainty == "exact" for access in call.accesses)
+    certainty, note = (Certainty.EXACT, EXACT) if exact else (Certainty.ESTIMATE, AT_MOST)
     return read, call.bytes - read, call.bytes, str(certainty), note
 
 
-def _total(accesses: list[Access]) -> int:
-    return sum(access.bytes or 0 for access in accesses)
+def _read(access: Access) -> int:
+    """The bytes that an access reads; an atomic addition reads half and writes half of its own."""
+    return {"load": access.bytes or 0, "atomic": (access.bytes or 0) // 2}.get(access.mode, 0)

@@ -241,7 +241,7 @@ class Compilation(Struct, frozen=True):
 
 
 class CompiledLaunch(Struct, frozen=True):
-    """What made one launch of a trace: a call of compiled code."""
+    """What made one launch of a trace: a call of compiled code, with the sizes that it had."""
 
     compilation: Compilation
     call: KernelCall

@@ -15,10 +15,10 @@ import numpy as np
 from msgspec import Struct
 
 from foretrace.model.trace import Trace
-from foretrace.schema.compiler import CompilerRun
+from foretrace.schema.compiler import CompilerRun, KernelCall
 from foretrace.why import matching
 from foretrace.why.matching import Wrapper
-from foretrace.why.recount import moved
+from foretrace.why.recount import sized
 from foretrace.why.regions import GraphRun, Regions
 
 
@@ -29,6 +29,7 @@ class CallRun(Struct, frozen=True):
     copies: tuple[int, ...] = ()  # memcpys and memsets of the same op
     ns: int = 0
     bytes: int | None = None
+    call: KernelCall | None = None  # with the sizes that it had in this run
 
 
 class CallLaunches(Struct, frozen=True):
@@ -101,6 +102,7 @@ class _Joiner:
         self.run, self.trace, self.regions = run, trace, Regions(trace)
         self.found: dict[tuple[int, int], list[CallRun]] = {}
         self.compiled: set[int] = set()
+        self.sized: dict[tuple[object, ...], KernelCall] = {}
         self.graph_runs = self.unknown_runs = 0
 
     def by_graph_runs(self, wrappers: Sequence[Wrapper]) -> None:
@@ -168,9 +170,16 @@ class _Joiner:
         kernels = [at for at in rows if gpu.is_kernel[at]]
         copies = tuple(int(gpu.id[at]) for at in rows if not gpu.is_kernel[at])
         ns = int(gpu.length[kernels].sum()) if kernels else 0
-        size = moved(wrapper.calls[call], wrapper.kernels, symbols)
-        made = CallRun(tuple(int(gpu.id[at]) for at in kernels), copies, ns, size)
+        ran = self._sized(wrapper, call, symbols)
+        made = CallRun(tuple(int(gpu.id[at]) for at in kernels), copies, ns, ran.bytes, ran)
         self.found.setdefault((wrapper.compilation, wrapper.places[call]), []).append(made)
+
+    def _sized(self, wrapper: Wrapper, call: int, symbols: dict[str, int]) -> KernelCall:
+        """The call as it ran, made once for all runs with these sizes."""
+        key = (wrapper.compilation, wrapper.places[call], *sorted(symbols.items()))
+        if key not in self.sized:
+            self.sized[key] = sized(wrapper.calls[call], wrapper.kernels, symbols)
+        return self.sized[key]
 
     def result(self) -> Launches:
         calls = tuple(

@@ -100,8 +100,11 @@ def launched(trace: Trace) -> Mapping[int, CompiledLaunch]:
     run = why.of(trace)
     if run is None:
         return {}
-    made = run.compilations
-    return {
-        event: CompiledLaunch(made[compilation], made[compilation].calls[call])
-        for event, (compilation, call) in join(run, trace).by_event().items()
-    }
+    found = {}
+    for calls in join(run, trace).calls:
+        compilation = run.compilations[calls.compilation]
+        call = compilation.calls[calls.call]
+        for ran in calls.runs:
+            launch = CompiledLaunch(compilation, ran.call or call)
+            found.update(dict.fromkeys((*ran.kernels, *ran.copies), launch))
+    return found

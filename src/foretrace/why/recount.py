@@ -12,13 +12,13 @@ from foretrace.why.accesses import accesses
 from foretrace.why.symbols import evaluate
 
 
-def moved(
+def sized(
     call: KernelCall, kernels: Mapping[str, GeneratedKernel], symbols: Mapping[str, int]
-) -> int | None:
-    """All bytes that the call moves with these sizes; None where they are not known."""
+) -> KernelCall:
+    """The call with these sizes in what it moves; itself where that needs none."""
     if call.bytes is not None or not symbols:
-        return call.bytes
-    return replace(call, accesses=resolved(call, kernels, symbols)).bytes
+        return call
+    return replace(call, accesses=resolved(call, kernels, symbols))
 
 
 def resolved(
