@@ -65,9 +65,9 @@ def command(
 
 
 def _explained(path: str, reading: Reading) -> Why:
+    from foretrace import why
     from foretrace.sources.compiler import read
     from foretrace.why.assemble import assemble
-    from foretrace.why.explain import explained
     from foretrace.why.places import refuse_stranger, trace_of
 
     logs = read(path, reading.limits)
@@ -76,7 +76,7 @@ def _explained(path: str, reading: Reading) -> Why:
     if trace is not None:
         refuse_stranger(logs, trace)
         warn_of_loss(trace)
-    return explained(assemble(logs), trace)
+    return why.explain(assemble(logs), trace)
 
 
 def _page(why: Why, kernel: str | None, wanted: dict[str, bool], top: int) -> list[Section]:

@@ -197,10 +197,10 @@ def _launches(why: Why, row: CompiledKernel) -> str:
 
 
 def roof(row: CompiledKernel) -> str:
-    """`, 84% of the memory roof`."""
+    """`, 84% of the memory roof`; without one, what limits it."""
     if row.roof_percent is not None:
-        return f", {row.roof_percent:.0f}% of the {row.nearest_roof} roof"
-    return ", faster than the memory: from the L2 cache" if row.nearest_roof == "l2" else ""
+        return f", {row.roof_percent:.0f}% of the {row.bound} roof"
+    return f", limited by: {row.limited_by}" if row.limited_by else ""
 
 
 class ReasonGroup(Struct, frozen=True):

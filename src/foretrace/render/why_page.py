@@ -110,8 +110,7 @@ def _kernel_cells(why: Why, row: CompiledKernel) -> list[str]:
     spent = None if row.time_ns is None else per_step(why, row.time_ns)
     share = percent_text(row.time_ns / why.gpu_ns) if row.time_ns and why.gpu_ns else DASH
     count = count_text(per_step(why, row.launches or 0))
-    roof = f"{row.nearest_roof} {row.roof_percent:.0f}%" if row.roof_percent is not None else ""
-    roof = roof or ("l2" if row.nearest_roof == "l2" else DASH)
+    roof = f"{row.bound} {row.roof_percent:.0f}%" if row.roof_percent is not None else row.bound
     return [*cells, count, time_text(spent), share, moved, roof]
 
 

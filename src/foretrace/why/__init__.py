@@ -19,8 +19,10 @@ if TYPE_CHECKING:
     from foretrace.schema.compiler import CompilerRun
     from foretrace.schema.documents.why import Why
     from foretrace.sources.limits import Limits
+    from foretrace.why.launches import Launches
 
 _FOUND: WeakKeyDictionary[Trace, CompilerRun | None] = WeakKeyDictionary()
+_JOINED: WeakKeyDictionary[Trace, Launches] = WeakKeyDictionary()
 
 
 def load(path: str | os.PathLike[str], limits: Limits | None = None) -> CompilerRun:
@@ -59,8 +61,27 @@ def _beside(trace: Trace) -> CompilerRun | None:
     return run if run.compilations else None
 
 
+def adopt(trace: Trace, run: CompilerRun) -> None:
+    """Let `of` answer with records that were read already."""
+    _FOUND[trace] = run
+    _JOINED.pop(trace, None)
+
+
+def joined(trace: Trace) -> Launches:
+    """The launches of compiled code in a trace with the compiler's records, joined once."""
+    from foretrace.why.launches import join
+
+    if trace not in _JOINED:
+        run = of(trace)
+        assert run is not None  # the caller has asked
+        _JOINED[trace] = join(run, trace)
+    return _JOINED[trace]
+
+
 def explain(run: CompilerRun, trace: Trace | None = None) -> Why:
     """The document of `foretrace why --json`."""
-    from foretrace.why.explain import explained
+    from foretrace.why.explained import explained
 
+    if trace is not None:
+        adopt(trace, run)
     return explained(run, trace)

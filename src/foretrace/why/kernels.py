@@ -39,7 +39,7 @@ def _entry(
     ran: Ran,
 ) -> CompiledKernel:
     first, found = calls[0], ran.of(calls)
-    roof, sizes = ran.place(found), found.bytes
+    case, sizes = ran.case(found), found.bytes
     nodes = tuple(dict.fromkeys(node for call in calls for node in call.nodes))
     return CompiledKernel(
         first.kernel,
@@ -62,10 +62,11 @@ def _entry(
         unfused.ops(nodes),
         dict(kernel.config) if kernel else {},
         found.names,
-        roof.gbps,
-        roof.tflops,
-        roof.nearest,
-        None if roof.share is None else 100 * roof.share,
+        case.get("gbps"),
+        case.get("tflops"),
+        case.get("bound", "unknown"),
+        case.get("roof_percent"),
+        case.get("limited_by", ""),
         unfused.traffic(first.nodes),
         [_call(call, ran) for call in calls],
         part.rank,

@@ -95,13 +95,12 @@ def is_at(path: str, number: int, file: str, line: int | None) -> bool:
 def launched(trace: Trace) -> Mapping[int, CompiledLaunch]:
     """By event: the call that made it."""
     from foretrace import why
-    from foretrace.why.launches import join
 
     run = why.of(trace)
     if run is None:
         return {}
     found = {}
-    for calls in join(run, trace).calls:
+    for calls in why.joined(trace).calls:
         compilation = run.compilations[calls.compilation]
         call = compilation.calls[calls.call]
         for ran in calls.runs:

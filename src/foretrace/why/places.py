@@ -45,6 +45,6 @@ def refuse_stranger(logs: CompilerLogs, trace: Trace) -> None:
     """Raise `TraceError` where the logs are of another run than the trace."""
     numbers = [whole(text) for text in trace.tracks["pid"].to_list()]
     generated = {name for name in trace.host.names if families.decode(name).family == "inductor"}
-    reason = stranger(logs, {pid for pid in numbers if pid}, generated)
+    reason = stranger(logs, trace.path, {pid for pid in numbers if pid}, generated)
     if reason:
         raise TraceError("E_OTHER_RUN", logs.path, reason, hint=HINT)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from functools import cached_property
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from foretrace.model.about import device_of
-from foretrace.model.costs.roofline import Roofline, Work, impossible, position
+from foretrace import why
 from foretrace.schema.compiler import CompilerRun, KernelCall
-from foretrace.why.launches import CallRun, join
+from foretrace.why.launches import CallRun
 
 if TYPE_CHECKING:
     from foretrace.model.trace import Trace
@@ -47,7 +47,7 @@ class Ran:
 
     def __init__(self, run: CompilerRun, trace: Trace | None) -> None:
         self.trace = trace
-        self.found = join(run, trace) if trace is not None else None
+        self.found = why.joined(trace) if trace is not None else None
         self.by_call = {
             id(run.compilations[each.compilation].calls[each.call]): each.runs
             for each in (self.found.calls if self.found else ())
@@ -66,32 +66,22 @@ class Ran:
         assert self.trace is not None  # only a trace has events
         return self.trace.host.names[self.trace.host.name[event]]
 
-    def place(self, ran: CallTimes) -> Roofline:
-        """Where the runs lie under the roofs of the GPU, all of them together."""
-        moved = [run.bytes for run in ran.runs]
-        if self.trace is None or not ran.total_ns:
-            return Roofline()
-        device = device_of(self.trace.about)
-        whole = None if None in moved else sum(size or 0 for size in moved)
-        flops, dtype = self._flops(ran)
-        work = Work(flops, whole, ran.total_ns, dtype, True if flops else None)
-        return Roofline() if impossible(device, work) else position(device, work)
-
-    def _flops(self, ran: CallTimes) -> tuple[int | None, str | None]:
-        """The FLOP of all runs, where the trace states those of every kernel."""
-        events = [event for run in ran.runs for event in run.kernels]
-        known = [self.flops[event] for event in events if event in self.flops]
-        if not known or len(known) < len(events):
-            return None, None
-        return sum(flops for flops, _ in known), known[0][1]
+    def case(self, ran: CallTimes) -> dict[str, Any]:
+        """The row of `kernel_cases` in which these runs spent most time; empty without any."""
+        if self.trace is None or not ran.runs:
+            return {}
+        spent: Counter[int] = Counter()
+        for event in (event for run in ran.runs for event in run.kernels):
+            if event in self.cases:
+                spent[self.cases[event]] += int(self.trace.host.length[event])
+        first = spent.most_common(1)
+        return self.trace.kernel_cases.row(first[0][0], named=True) if first else {}
 
     @cached_property
-    def flops(self) -> dict[int, tuple[int, str | None]]:
-        """FLOP and operand type of every kernel that has them, by event."""
-        if self.trace is None:
-            return {}
-        known = self.trace.kernels.select("id", "flops", "operand_type").drop_nulls("flops")
-        return {event: (flops, kind) for event, flops, kind in known.iter_rows()}
+    def cases(self) -> dict[int, int]:
+        """The case of every kernel, by event."""
+        listed = self.trace.kernel_cases["kernels"].to_list() if self.trace is not None else []
+        return {event: at for at, events in enumerate(listed) for event in events}
 
     @property
     def count(self) -> int | None:

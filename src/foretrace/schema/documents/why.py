@@ -94,8 +94,8 @@ class CompiledKernel(Struct, frozen=True):
 
     `bytes` is per run and None where an access is not known or runs differ. `launches` counts
     kernels, of which one run may have several; `time_ns` is the GPU time of all, `median_ns` of one
-    run. `gpu_names` are the kernels that ran. `nearest_roof` is compute, memory, l2 or unknown;
-    `roof_percent` is of that roof.
+    run. `gpu_names` are the kernels that ran. Rates, `bound` and the percent of the roof are those
+    of the kernel that took most of it, as in `look`.
     """
 
     name: str
@@ -120,8 +120,9 @@ class CompiledKernel(Struct, frozen=True):
     gpu_names: list[str] = []
     gbps: float | None = None
     tflops: float | None = None
-    nearest_roof: str = "unknown"
+    bound: str = "unknown"
     roof_percent: float | None = None
+    limited_by: str = ""
     unfused: UnfusedTraffic | None = None
     calls: list[CallEntry] = []
     rank: int | None = None
