@@ -119,6 +119,8 @@ class KernelCall(Struct, frozen=True):
     accesses: tuple[Access, ...] = ()
     graph: int = 0  # its wrapper: forward and backward use the same names
     arguments: tuple[str, ...] = ()  # as the wrapper writes them: `buf2`, `393216*s77`
+    origins: tuple[str, ...] = ()  # nodes of the first graph behind it: `linear`, `gelu`
+    ops: tuple[str, ...] = ()  # of those nodes after decomposition: `aten.gelu`
 
     @property
     def bytes(self) -> int | None:

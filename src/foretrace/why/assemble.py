@@ -32,6 +32,7 @@ from foretrace.why.node_matching import Matcher, origins
 from foretrace.why.phases import cache_states, cudagraph_skips, phases
 from foretrace.why.provenance import NODES, STACKS, Provenance, provenance
 from foretrace.why.recompiles import guard_failures
+from foretrace.why.result_types import typed
 from foretrace.why.scheduler import parse_nodes
 from foretrace.why.wrapper import parse_wrapper
 
@@ -112,9 +113,7 @@ class _Wrapper(Struct):
 class _Parts:
     """The records of one compilation, put together."""
 
-    def __init__(
-        self, key: Key, records: Sequence[LogRecord], texts: Sequence[TextRecord]
-    ) -> None:
+    def __init__(self, key: Key, records: Sequence[LogRecord], texts: Sequence[TextRecord]) -> None:
         self.rank, self.id = key
         self.records, self.texts = records, texts
         last = max((each.attempt for each in (*records, *texts)), default=0)
@@ -189,9 +188,10 @@ class _Parts:
         scheduled = [node for node in self.after if node.graph == at]
         known = self.origins[at] if at < len(self.origins) else {}
         matcher = Matcher(wrapper.code, wrapper.post_grad, scheduled, known)
+        matched = typed(matcher.matched(named), wrapper.post_grad)
         return (
             [replace(kernel, graph=at) for kernel in kernels],
-            [recorded.located(call, wrapper.post_grad) for call in matcher.matched(named)],
+            [recorded.located(call, wrapper.post_grad) for call in matched],
             recorded,
         )
 
@@ -232,9 +232,7 @@ def _line(frame: dict[str, Any]) -> SourceLine:
     )
 
 
-def _function(
-    metrics: Iterable[dict[str, Any]], stack: Sequence[SourceLine]
-) -> SourceLine | None:
+def _function(metrics: Iterable[dict[str, Any]], stack: Sequence[SourceLine]) -> SourceLine | None:
     """The function that was compiled: the log's last word on it, or the innermost frame."""
     for each in metrics:
         file, line = each.get("co_filename"), each.get("co_firstlineno")

@@ -63,7 +63,11 @@ def _stages(part: Compilation, name: str, ran: Ran) -> documents.RegionStages:
     calls = part.calls
     found = ran.of(calls)
     dynamo = _graph(part, "dynamo")
-    lines = {(node.source.file, node.source.line) for node in dynamo.nodes if node.source} if dynamo else set()
+    lines = (
+        {(node.source.file, node.source.line) for node in dynamo.nodes if node.source}
+        if dynamo
+        else set()
+    )
     return documents.RegionStages(
         part.id,
         name,

@@ -35,7 +35,9 @@ def _fitting(
     if len(kernels) > 1:
         listed = ", ".join(sorted(kernels)[:NEAREST])
         more = f" and {len(kernels) - NEAREST} more" if len(kernels) > NEAREST else ""
-        raise UsageError(f"{wanted!r} fits {len(kernels)} kernels: {listed}{more}; write more of one")
+        raise UsageError(
+            f"{wanted!r} fits {len(kernels)} kernels: {listed}{more}; write more of one"
+        )
     return list(rows.values())
 
 

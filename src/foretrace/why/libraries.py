@@ -23,7 +23,6 @@ _PASSES = frozenset(
         "logcumsumexp",
         "all_reduce",
         "all_reduce_",
-        "wait_tensor",
         "all_gather_into_tensor",
         "reduce_scatter_tensor",
         "randint",
@@ -51,6 +50,8 @@ def accesses(
 ) -> tuple[Access, ...]:
     """Loads of the operands, stores of the results; an op that ends in `_` writes in place."""
     op, read = base_op(name), {tensor.name: tensor for tensor in operands}
+    if op == "wait_tensor":  # moves nothing
+        return ()
     written = {tensor.name: tensor for tensor in results}
     first = next(iter(read.values()), None)
     if op.endswith("_") and first is not None and not written:

@@ -13,7 +13,13 @@ from collections.abc import Iterator, Mapping
 
 from foretrace.families import VIEWS
 from foretrace.model.trace import Trace
-from foretrace.schema.compiler import Compilation, CompiledLaunch, CompilerRun, GraphNode, KernelCall
+from foretrace.schema.compiler import (
+    Compilation,
+    CompiledLaunch,
+    CompilerRun,
+    GraphNode,
+    KernelCall,
+)
 
 _SYMBOLS = {
     "+": "add", "-": "sub", "*": "mul", "/": "div", "//": "floor_divide", "@": "matmul",

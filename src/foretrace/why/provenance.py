@@ -47,7 +47,9 @@ def provenance(mappings: bytes, stacks: bytes) -> Provenance:
     """Read the two artifacts."""
     found = _decoded(mappings)
     return Provenance(
-        _mapped(found.get("cppCodeToPost")), _mapped(_decoded(stacks)), _mapped(found.get("preToPost"))
+        _mapped(found.get("cppCodeToPost")),
+        _mapped(_decoded(stacks)),
+        _mapped(found.get("preToPost")),
     )
 
 

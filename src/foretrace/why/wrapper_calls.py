@@ -13,7 +13,8 @@ from foretrace.why.accesses import accesses
 from foretrace.why.buffers import Buffers
 from foretrace.why.parsed import dotted
 
-_HANDLE = re.compile(r"\s*# \[Provenance debug handles\] (\S.{0,2000})")
+_HANDLE = "# [Provenance debug handles] "
+_ORIGINS = "# Topologically Sorted Source Nodes: ["
 _LIBRARIES = ("extern_kernels.", "torch.ops.", "aten.", "inductor_ops.", "_quantized.")
 _FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef
 _BETWEEN = re.compile(r"\s*(?:#|stream\d{1,4} = |\w{1,1000}numel = |$)")  # comment and its call
@@ -119,8 +120,7 @@ class Walk:
         found: tuple[Access, ...] = ()
         if name in self.codes:
             found = self._touched(name, texts, tensors)
-        handle = self._handle(call)
-        self.found.append(KernelCall(name, False, handle, accesses=found, arguments=texts))
+        self.found.append(self._made(call, name, found, texts))
 
     def _touched(
         self, name: str, texts: tuple[str, ...], tensors: list[NamedTensor | None]
@@ -150,8 +150,7 @@ class Walk:
             self.results[result] = len(self.found)
             found = tuple(access for access in found if access.mode == "load")
         texts = tuple(self._text(each) for each in args)
-        made = KernelCall(name, True, self._handle(call), accesses=found, arguments=texts)
-        self.found.append(made)
+        self.found.append(self._made(call, name, found, texts))
 
     def _tensors(self, node: ast.expr) -> list[NamedTensor]:
         if isinstance(node, ast.List | ast.Tuple):
@@ -159,15 +158,29 @@ class Walk:
         tensor = self.buffers.tensor(node)
         return [] if tensor is None else [tensor]
 
-    def _handle(self, call: ast.Call) -> str:
-        """`extern_kernels.mm:1` of the comment above; "" where provenance was not recorded."""
-        for line in reversed(self.lines[max(call.lineno - 6, 0) : call.lineno - 1]):
-            found = _HANDLE.fullmatch(line)
-            if found:
-                return found[1].strip()
+    def _made(
+        self, call: ast.Call, name: str, found: tuple[Access, ...], texts: tuple[str, ...]
+    ) -> KernelCall:
+        """The call with what the comments above it say."""
+        handle, origins, ops = "", "", ""
+        for line in reversed(self.lines[max(call.lineno - 8, 0) : call.lineno - 1]):
             if not _BETWEEN.match(line):
                 break
-        return ""
+            text = line.strip()
+            if text.startswith(_HANDLE):
+                handle = text.removeprefix(_HANDLE).strip()
+            elif text.startswith(_ORIGINS):
+                origins, _, ops = text.removeprefix(_ORIGINS).partition("], Original ATen: [")
+                break
+        extern = name not in self.kernels
+        return KernelCall(
+            name, extern, handle, accesses=found, arguments=texts,
+            origins=_listed(origins), ops=_listed(ops),
+        )  # fmt: skip
+
+
+def _listed(text: str) -> tuple[str, ...]:
+    return tuple(word for part in text.strip("[]").split(",") if (word := part.strip()))
 
 
 def _partition(call: ast.Call) -> str:

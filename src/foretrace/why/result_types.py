@@ -1,0 +1,50 @@
+"""The types of what libraries return, which the wrapper does not write and the graph does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from msgspec.structs import replace
+
+from foretrace.schema.compiler import Access, FxGraph, KernelCall, NamedTensor
+from foretrace.why import libraries
+
+
+def typed(calls: Sequence[KernelCall], graph: FxGraph | None) -> list[KernelCall]:
+    """The calls of a wrapper, with the types that the nodes of its post-grad graph have."""
+    results = _results(graph)
+    types: dict[str, str] = {}
+    found = []
+    for call in calls:
+        made = [tensor for node in call.nodes for tensor in results.get(node, ())]
+        for access in call.accesses:
+            types[access.tensor.name] = types.get(access.tensor.name) or _type_of(access, made)
+        found.append(_with_types(call, types))
+    return found
+
+
+def _results(graph: FxGraph | None) -> dict[str, list[NamedTensor]]:
+    """What a node makes: its tensor, or the parts that `getitem` takes of it."""
+    found: dict[str, list[NamedTensor]] = {}
+    for node in graph.nodes if graph else ():
+        maker = node.inputs[0] if node.target == "operator.getitem" and node.inputs else node.name
+        if node.tensor is not None:
+            found.setdefault(maker, []).append(node.tensor)
+    return found
+
+
+def _type_of(access: Access, made: Sequence[NamedTensor]) -> str:
+    """The one type that a result of this shape and these strides has."""
+    if access.tensor.dtype or access.mode == "load":
+        return access.tensor.dtype
+    shape, stride = access.tensor.shape, access.tensor.stride
+    types = {t.dtype for t in made if t.shape == shape and t.stride in (stride, ())}
+    return types.pop() if len(types) == 1 else ""
+
+
+def _with_types(call: KernelCall, types: Mapping[str, str]) -> KernelCall:
+    if not call.extern or all(access.tensor.dtype for access in call.accesses):
+        return call
+    tensors = [replace(a.tensor, dtype=types[a.tensor.name]) for a in call.accesses]
+    modes = [access.mode for access in call.accesses]
+    return replace(call, accesses=libraries.again(call.kernel, tensors, modes))
