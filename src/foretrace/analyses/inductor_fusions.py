@@ -13,7 +13,8 @@ persistent reduction, or template (a matrix product or attention written in Trit
 When it is wrong: an origin op need not run in the kernel, or not all of it. `addmm` in the name of
 a pointwise kernel means that something of that op ended up there, often its bias. Where the trace
 has kernels of a library for products or attention, such ops are left out of kernels that are not
-templates. `TORCH_LOGS=output_code` shows what a kernel computes.
+templates. The compiler's records beside the trace (`foretrace record --why`) map each kernel to the
+ops and lines of the program; they replace the names.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from foretrace.analyses import _compiled
 from foretrace.analyses._common import LISTED, each, per, shortened, together
 from foretrace.model.order import Case
 from foretrace.model.reach import VIEWS
@@ -50,9 +52,12 @@ def _check(trace: Trace) -> Iterator[Finding]:
     more = f"; {plural(rest, 'more kernel')} in the evidence" if rest else ""
     times = f"{times_text(whole.count)} {per(trace)}"
     title = f"Inductor generated {plural(len(kernels), 'kernel')}, launched {times}"
+    recorded = all("sources" in entry for entry in kernels)
+    source = "The ops are" if recorded else "A name lists the ops"
+    proof = "from the compiler's records" if recorded else "that a kernel stems from, not what it computes"
     detail = (
         f"Origin ops by kernel: {'; '.join(lines)}{more}. Total: {time_text(whole.ns)} "
-        f"{per(trace)}. A name lists the ops that a kernel stems from, not what it computes."
+        f"{per(trace)}. {source} {proof}."
     )
     evidence = {"kernels": kernels[: 4 * LISTED], "launches": whole.count, "ns": whole.ns}
     yield Finding(RULE.name, "found", title, detail, evidence, whole.events)
@@ -67,21 +72,24 @@ def _kind(entry: dict[str, Any]) -> str:
 
 
 def _ops(entry: dict[str, Any]) -> str:
-    return shortened(entry["ops"]) or "no op in the name"
+    lines = entry.get("sources", [])
+    where = f" from {shortened(lines, 2)}" if lines else ""
+    return (shortened(entry["ops"]) or "no op in the name") + where
 
 
 def _entry(trace: Trace, case: Case, libraries: set[str]) -> dict[str, Any]:
     ops = case.id.get("ops") or []
     outside = [op for op in ops if not _is_template(case) and _run_by(op) in libraries]
+    performed, lines = _compiled.ops(trace, case), _compiled.lines(trace, case)
     return {
         "kernel": case.name,
         "kind": case.id.get("category"),
-        "ops": [op for op in ops if op not in VIEWS and op not in outside],
+        "ops": performed or [op for op in ops if op not in VIEWS and op not in outside],
         "views": [op for op in ops if op in VIEWS],
         "run_by_a_library": outside,
         "count": each(trace, case.count),
         "median_ns": case.median_ns,
-    }
+    } | ({"sources": lines} if performed else {})
 
 
 def _is_template(case: Case) -> bool:

@@ -14,8 +14,8 @@ ranges (`... (dynamo_timed)`). Where code was compiled again in the recording, t
 the time spent compiling there.
 
 When it is wrong: a version number counts compilations since the program started, so the first
-recording after a deliberate warm-up with several sizes shows them too. `TORCH_LOGS=recompiles`
-tells the reason; a trace does not.
+recording after a deliberate warm-up with several sizes shows them too. The compiler's records beside
+the trace (`foretrace record --why`) tell the guard that failed; a trace does not.
 """
 
 from __future__ import annotations
@@ -24,13 +24,16 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from foretrace import why
 from foretrace.analyses._common import ids, listing, per
 from foretrace.model.covered import Covered
 from foretrace.model.trace import Trace
 from foretrace.schema import compiled
+from foretrace.schema.compiler import GuardFailure
 from foretrace.schema.finding import Finding, Rule
 from foretrace.units import time_text, times_text
 
+_TOLD = 3  # reasons in the text; the evidence has all
 REPAIR = "mark the size that changes (torch._dynamo.mark_dynamic)"
 
 
@@ -55,10 +58,32 @@ def _check(trace: Trace) -> Iterator[Finding]:
     if again:
         title = f"torch.compile recompiled {times_text(times)}"
     detail = f"{now}{listing(frames).capitalize()} (0 is the first)." if frames else now.strip()
+    reasons = _reasons(trace) if again else {}
+    if reasons:
+        told = [f"{version} because {why}" for version, why in list(reasons.items())[:_TOLD]]
+        detail += f" Recompiled: {listing(told)}."
     evidence = {"recompilations": times, "versions": again, "compile_ns": ns}
+    evidence |= {"reasons": reasons} if reasons else {}
     events = np.union1d(compiling, np.flatnonzero(host.named(_recompiled)))
     saved, repair = (ns, REPAIR) if len(compiling) and again else (None, "")
     yield Finding(RULE.name, "found", title, detail, evidence, ids(events), saved, repair)
+
+
+def _reasons(trace: Trace) -> dict[str, str]:
+    """The guard that failed before each version, where the compiler's records have it."""
+    run = why.of(trace)
+    return {
+        each.id: words(each.recompile[-1])
+        for each in (run.compilations if run else ())
+        if each.recompile and each.rank in (None, trace.about.rank)
+    }
+
+
+def words(guard: GuardFailure) -> str:
+    """`size at index 0 of x is 32, not 64`."""
+    if not guard.what or not guard.expected or not guard.actual:
+        return f"this guard failed: {guard.text}"
+    return f"{guard.what} of {guard.subject} is {guard.actual}, not {guard.expected}"
 
 
 def _versions(seen: list[int]) -> str:

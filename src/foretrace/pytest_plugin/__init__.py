@@ -10,6 +10,7 @@
     @pytest.mark.max_kernels(5)              # of every step that the test records
     @pytest.mark.no_sync
     @pytest.mark.guess("gelu and mul are fused", reason="Inductor fuses them")
+    @pytest.mark.guess("graph breaks == 0", "recompiles == 0", "graphs == 1")
 
 `kernel_trace("trace.json.gz")` opens a file instead. Nothing here imports torch or reads a trace
 before the fixture is used. A prediction that the trace does not decide (no GPU here) is listed as

@@ -17,8 +17,10 @@ if TYPE_CHECKING:
 
     from foretrace.guess.expecting import Expect
     from foretrace.model.trace import Trace
+    from foretrace.profiling.bundle import CompilerRecords
     from foretrace.schema.verdict import Verdict
 
+_NO_TORCH = "kernel_trace records with torch: pip install torch"
 
 class Judge(Protocol):
     """What a block needs of the fixture: to fail the test on a miss or on a changed snapshot."""
@@ -37,26 +39,41 @@ class RecordedBlock:
     `for _ in t:` runs the body `warmup + steps` times and records the last `steps`; calling
     `t.step()` after each round of your own loop does the same. A body that does neither is recorded
     whole, as one step.
+
+    With `why=True` the compiler's records of the whole block, warm-up included, are kept beside the
+    trace: they decide `graph breaks == 0`, `recompiles == 0`, `graphs == 1`, `kernels from
+    model.py:41 == 1`. A mark `guess` with such a prediction turns this on. What was compiled before
+    the block is not compiled again: make the compiled function inside, or call
+    `torch._dynamo.reset()` first.
     """
 
     def __init__(
-        self, owner: Judge, path: Path, *, warmup: int = 0, steps: int = 1, shapes: bool = True
+        self,
+        owner: Judge,
+        path: Path,
+        *,
+        warmup: int = 0,
+        steps: int = 1,
+        shapes: bool = True,
+        why: bool = False,
     ) -> None:
         if warmup < 0 or steps < 1:
             raise UsageError(
                 f"kernel_trace(warmup={warmup}, steps={steps}): warmup must be at least 0, "
                 "steps at least 1"
             )
-        self.owner, self.path, self.shapes = owner, path, shapes
+        self.owner, self.path, self.shapes, self.why = owner, path, shapes, why
         self.warmup, self.steps = warmup, steps
         self.rounds = 0
         self.torch_version = ""  # of the torch that recorded it; a file does not say
         self._profiler: Any = None
+        self._records: CompilerRecords | None = None
         self._range: Any = None
         self._trace: Trace | None = None
 
     def __enter__(self) -> RecordedBlock:
         if not self.path.exists():
+            self._keep_records()
             self._begin()
         return self
 
@@ -64,6 +81,7 @@ class RecordedBlock:
         self, kind: type[BaseException] | None, problem: BaseException | None, where: object
     ) -> None:
         self._end(keep=True)
+        self._finish_records(said=problem is None)
         if problem is None and not self.path.exists():
             raise UsageError(
                 f"nothing was recorded: {plural(self.rounds, 'round')} ran; "
@@ -92,9 +110,26 @@ class RecordedBlock:
         elif 0 < recorded < self.steps:
             self._mark(self.rounds)
 
+    def _keep_records(self) -> None:
+        """Keep the compiler's records from here on, before the first round compiles."""
+        if self.why:
+            pytest.importorskip("torch", reason=_NO_TORCH)
+            from foretrace.profiling.bundle import CompilerRecords
+
+            self._records = CompilerRecords(self.path.parent, wanted=True)
+            self._records.start()
+
+    def _finish_records(self, *, said: bool) -> None:
+        records, self._records = self._records, None
+        if records is not None:
+            if self.path.exists():
+                records.keep(self.path)
+            records.finish()
+            for note in records.notes if said else []:
+                warnings.warn(pytest.PytestWarning(f"kernel_trace(why=True): {note}"), stacklevel=3)
+
     def _begin(self) -> None:
-        needs = "kernel_trace records with torch: pip install torch"
-        torch = pytest.importorskip("torch", reason=needs)
+        torch = pytest.importorskip("torch", reason=_NO_TORCH)
         from foretrace.profiling.window import Capture, synchronize
 
         synchronize()  # nothing launched before belongs to the block

@@ -37,14 +37,29 @@ class KernelTraces:
         warmup: int = 0,
         steps: int = 1,
         shapes: bool = True,
+        why: bool | None = None,
     ) -> RecordedBlock:
-        """A block that records `steps` rounds after `warmup` others, with input `shapes`."""
+        """A block that records `steps` rounds after `warmup` others, with input `shapes`.
+
+        `why` keeps the compiler's records, by default where a mark of the test needs them.
+        """
         path = self.folder / f"block{len(self.blocks)}.json.gz" if source is None else Path(source)
-        block = RecordedBlock(self, path, warmup=warmup, steps=steps, shapes=shapes)
+        keep = self._need_records() if why is None and source is None else bool(why)
+        block = RecordedBlock(self, path, warmup=warmup, steps=steps, shapes=shapes, why=keep)
         if source is not None:
             _ = block.trace  # a file that is not a trace fails here, by name
         self.blocks.append(block)
         return block
+
+    def _need_records(self) -> bool:
+        """Whether a mark has a prediction that the compiler's records decide."""
+        texts = [text for mark in self.item.iter_markers("guess") for text in _texts(mark)]
+        if not texts:
+            return False
+        from foretrace.guess.marking import Guess, parse_or_error
+
+        guesses = [parse_or_error(text) for text in texts]
+        return any(isinstance(each, Guess) and each.kind.records for each in guesses)
 
     def judge(self, verdicts: list[Verdict]) -> list[Verdict]:
         """Remember the verdicts; fail on a miss, and on an unknown do what the settings say."""
@@ -137,6 +152,10 @@ class KernelTraces:
             folder.mkdir(parents=True, exist_ok=True)
             kept.append(folder / f"{stem}{f'-{number}' if number else ''}.json.gz")
             shutil.copyfile(path, kept[-1])
+            records = path.with_name(path.name.removesuffix(".json.gz") + ".why")
+            if records.is_dir():
+                beside = kept[-1].name.removesuffix(".json.gz") + ".why"
+                shutil.copytree(records, kept[-1].with_name(beside), dirs_exist_ok=True)
         return [str(path) for path in kept]
 
     def summary(self, kept: list[str]) -> dict[str, Any]:

@@ -58,4 +58,5 @@ KIND = GuessKind(
     ),
     measure,
     expected=lambda args: comparison(args) or "== 0",
+    records=True,
 )

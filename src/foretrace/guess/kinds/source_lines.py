@@ -106,4 +106,5 @@ KIND = GuessKind(
     ),
     measure,
     expected=lambda args: comparison(args) or ("" if "quantifier" in args else "== 0"),
+    records=True,
 )
