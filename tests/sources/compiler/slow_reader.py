@@ -72,7 +72,7 @@ def structured(data: bytes) -> tuple[list[Slow], int, list[int]]:
 
 
 def _slow(record: dict[str, Any], payload: str, line: int, agrees: bool | None) -> Slow:
-    kind = [key for key in record if key not in COMMON][0]
+    kind = next(key for key in record if key not in COMMON)
     fields = record[kind]
     if "stack" in record:
         fields = {"stack": record["stack"], **fields}

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-_ENDS = re.compile(rb"\n(?![\t\n])")
+_ENDS = re.compile(rb"\n(?=[^\t\n])")
 
 
 class Piece(Struct, frozen=True, gc=False):
@@ -22,6 +22,11 @@ class Piece(Struct, frozen=True, gc=False):
     offset: int
     size: int  # more than there is data where the piece is too large to hold
     ended: bool = True  # by a line feed
+
+    @property
+    def eol(self) -> int:
+        """Where its first line ends."""
+        return len(self.data) if (found := self.data.find(b"\n")) < 0 else found
 
     @property
     def where(self) -> tuple[int, int]:
@@ -50,17 +55,18 @@ class Cutter:
 
     def pieces(self, blocks: Iterator[bytes]) -> Iterator[Piece]:
         """All pieces; each block is searched once, however long a piece is."""
-        feeds = b""  # at the end of a block: what follows says whether they end a piece
+        feed = b""  # the last of a block: what follows says whether it ends a piece
         for block in blocks:
-            block, start = feeds + block, 0
-            block, feeds = _without_feeds(block)
-            for end in _ENDS.finditer(block):
-                self._hold(block[start : end.start()])
+            text, start = feed + block, 0
+            feed = b"\n" if text.endswith(b"\n") else b""
+            text = text.removesuffix(b"\n")
+            for end in _ENDS.finditer(text):
+                self._hold(text[start : end.start()])
                 yield self._finished(ended=True)
                 start = end.end()
-            self._hold(block[start:])
-        if self.size or feeds:
-            yield self._finished(ended=bool(feeds))
+            self._hold(text[start:])
+        if self.size or feed:
+            yield self._finished(ended=bool(feed))
 
     def _hold(self, part: bytes) -> None:
         self.size, self.lines = self.size + len(part), self.lines + part.count(b"\n")
@@ -74,8 +80,3 @@ class Cutter:
         self.line, self.offset = self.line + self.lines + 1, self.offset + self.size + 1
         self.held, self.size, self.lines = [], 0, 0
         return piece
-
-
-def _without_feeds(block: bytes) -> tuple[bytes, bytes]:
-    text = block.rstrip(b"\n")
-    return text, block[len(text) :]

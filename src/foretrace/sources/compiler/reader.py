@@ -70,7 +70,7 @@ class LogFile:
         """One piece: a record, a line of a message, or the output of another program."""
         if piece.size > len(piece.data):
             return self._lose(piece, "limit_event")
-        first = piece.data.partition(b"\n")[0]
+        first = piece.data[: piece.eol]
         line = uncolored(first).removesuffix(b"\r")
         if self.messages.more(line):
             return None
@@ -91,8 +91,8 @@ class LogFile:
     def _record(self, piece: Piece, head: re.Match[bytes]) -> None:
         """A record of a structured log, or several if the line feeds between them are damaged."""
         self.structured = True
-        text, _, below = piece.data[head.end() :].partition(b"\n")
-        metadata = structured.metadata_of(text)
+        below = piece.data[piece.eol + 1 :]
+        metadata = structured.metadata_of(piece.data[head.end() : piece.eol])
         digest = (metadata or {}).get("has_payload")
         payload = structured.vouched(structured.payload_of(below), digest)
         if metadata is not None and payload is not None:
@@ -125,12 +125,12 @@ class LogFile:
         if suspect is None:
             return None
         strays = suspect.strays
-        below = [suspect.below, *(piece.data.partition(b"\n")[2] for piece in strays)]
+        below = [suspect.below, *(piece.data[piece.eol + 1 :] for piece in strays)]
         joined = structured.payload_of(b"\n".join(filter(None, below)))
         payload = structured.vouched(joined, suspect.metadata["has_payload"])
         if payload is None:
             payload = structured.payload_of(suspect.below)
-            if not structured.sound(payload, alone=alone and not strays):
+            if not suspect.below or not structured.sound(payload, alone=alone and not strays):
                 return self._lose(suspect.piece, "log_payload_damaged")
             self.ledger.note("log_payload_changed", where=suspect.piece.where)
         self.ledger.note("log_lines_other", len(strays), where=strays[0].where if strays else None)

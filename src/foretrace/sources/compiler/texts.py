@@ -39,7 +39,7 @@ class Messages:
 
     def more(self, line: bytes) -> bool:
         """Take a line that continues the message; False when it does not."""
-        if not self.key or not line.startswith(self.key):
+        if not self.key or not (line.startswith(self.key) or line == self.key[:-1]):
             return False
         self.lines.append(line[len(self.key) :])
         return True
@@ -50,7 +50,8 @@ class Messages:
         self.ledger.seen += 1
         tags = _TAGS.match(line, head.end())
         assert tags is not None  # it may be empty
-        self.key, self.lines = line[: tags.end()], [line[tags.end() :]]
+        # an editor may have taken the blank before an empty text away
+        self.key, self.lines = line[: tags.end()].rstrip() + b" ", [line[tags.end() :]]
         self.first = TextRecord(
             channel=(tags["channel"] or b"").decode(),
             compile_id=(tags["id"] or b"").decode(),
