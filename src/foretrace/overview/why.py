@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 
 from foretrace.overview.page import Line
-from foretrace.overview.why_words import kernel_label, per_step, places, stays_apart, unit
+from foretrace.overview.why_words import kernel_label, moved, per_step, places, stays_apart, unit
 from foretrace.schema.documents.why import CompiledKernel, NotFused, Why
-from foretrace.units import bytes_text, percent_text, plural, time_text
+from foretrace.units import bytes_text, change_text, percent_text, plural, time_text
 
 MOST_PLACES = 3
 NO_TRACE = "no trace beside the log: no times (foretrace record --why keeps both)"
@@ -124,7 +124,8 @@ def kernel_lines(why: Why, row: CompiledKernel) -> list[Line]:
     found.append(Line("MOVES", _moves(row)))
     found += [Line("UNFUSED", text) for text in _unfused(row)]
     found.append(Line("LAUNCHES", _launches(why, row)))
-    found += [Line("RAN AS", ", ".join(row.gpu_names))] if row.gpu_names != [row.name] else []
+    others = [name for name in row.gpu_names if name != row.name]
+    found += [Line("RAN AS", ", ".join(others))] if others else []
     config = ", ".join(f"{name} {value:,}" for name, value in row.config.items())
     return [*found, *([Line("CONFIG", config)] if config else [])]
 
@@ -151,21 +152,23 @@ def _contains(why: Why, row: CompiledKernel) -> str:
     }
     parts = [f"{op} ({decomposed[op]})" if op in decomposed else op for op in row.ops]
     inside = ", ".join(parts[:12]) + (", …" if len(parts) > 12 else "")
-    return f"{nodes} of {plural(len(row.ops), 'op')}: {inside}" if row.ops else (
-        f"{nodes}: {', '.join(row.nodes[:12])}" + (", …" if len(row.nodes) > 12 else "")
+    return (
+        f"{nodes} of {plural(len(row.ops), 'op')}: {inside}"
+        if row.ops
+        else (f"{nodes}: {', '.join(row.nodes[:12])}" + (", …" if len(row.nodes) > 12 else ""))
     )
 
 
 def _moves(row: CompiledKernel) -> str:
     if row.bytes is None:
+        if row.run_bytes:
+            return f"{moved(row)} per run, by the sizes that it met"
         return "unknown: the code does not say how many bytes one of its accesses moves"
+    if any(each.bytes is None for each in (*row.loads, *row.stores)):
+        return f"{moved(row)} per run, with the size that it met"
     read = sum(each.bytes or 0 for each in row.loads)
-    written = sum(each.bytes or 0 for each in row.stores)
-    most = "at most " if row.certainty == "at_most" else ""
-    return (
-        f"{most}{bytes_text(row.bytes)} per launch: reads {bytes_text(read)}, "
-        f"writes {bytes_text(written)}"
-    )
+    written = bytes_text(row.bytes - read)
+    return f"{moved(row)} per run: reads {bytes_text(read)}, writes {written}"
 
 
 def _unfused(row: CompiledKernel) -> Iterator[str]:
@@ -187,7 +190,7 @@ def _launches(why: Why, row: CompiledKernel) -> str:
     calls = f" of {plural(len(row.calls), 'call')} in the code" if len(row.calls) > 1 else ""
     median, ends = time_text(row.median_ns), ""
     if row.min_ns is not None and row.max_ns is not None and row.min_ns != row.max_ns:
-        ends = f" ({time_text(row.min_ns)} to {time_text(row.max_ns)})"
+        ends = f" ({change_text(row.min_ns, row.max_ns)})"
     rates = [
         f"{row.tflops:,.3g} TFLOP/s" if row.tflops else "",
         f"{row.gbps / 1000:.3g} TB/s" if row.gbps else "",

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 
 from foretrace.schema.compiler import NamedTensor, SourceLine
 from foretrace.schema.documents.why import CompiledKernel, NotFused, Why
+from foretrace.units import bytes_text, change_text
 
+BOUNDS = {"at_most": "<= ", "at_least": ">= "}
 LIBRARY = ("extern_kernels.", "torch.ops.aten.", "torch.ops.")
 
 
@@ -15,6 +17,20 @@ def places(lines: Sequence[SourceLine], most: int = 3) -> str:
     names = list(dict.fromkeys(line.place for line in lines))
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return f"{', '.join(names[:most])}{more}"
+
+
+def first_place(lines: Sequence[SourceLine]) -> str:
+    """`record.py:52 +2`, for a column."""
+    names = list(dict.fromkeys(line.place for line in lines))
+    return f"{names[0]} +{len(names) - 1}" if len(names) > 1 else "".join(names)
+
+
+def moved(row: CompiledKernel) -> str:
+    """`151.0 MB`, `<= 28.3 MB`; with dynamic sizes the smallest and the largest run."""
+    if row.bytes is None and len(row.run_bytes) > 1:
+        return change_text(row.run_bytes[0], row.run_bytes[-1], bytes_text)
+    bound = "" if row.bytes is None else BOUNDS.get(row.certainty, "")
+    return f"{bound}{bytes_text(row.bytes)}"
 
 
 def unit(why: Why) -> str:
@@ -29,15 +45,16 @@ def per_step(why: Why, amount: float) -> float:
 
 def library_name(name: str) -> str:
     """`extern_kernels.mm` -> `mm`."""
-    return next((name.removeprefix(start) for start in LIBRARY if name.startswith(start)), name)
+    short = next((name.removeprefix(start) for start in LIBRARY if name.startswith(start)), name)
+    return short.removesuffix(".default")
 
 
 def kernel_label(row: CompiledKernel) -> str:
     """A generated kernel by its name, a library's call by its op and the shapes that it reads."""
     if not row.extern:
         return row.name
-    shapes = " x ".join(shape(each.tensor) for each in row.loads)
-    return f"{library_name(row.name)} {shapes}".rstrip()
+    shapes = ["x".join(map(str, each.tensor.shape)) for each in row.loads]
+    return " ".join([library_name(row.name), *(shapes if len(shapes) < 3 else [])])
 
 
 def shape(tensor: NamedTensor) -> str:

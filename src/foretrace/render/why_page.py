@@ -6,9 +6,10 @@ from collections.abc import Collection, Iterator, Sequence
 
 from foretrace.overview import why as words
 from foretrace.overview.why_words import (
+    first_place,
     kernel_label,
+    moved,
     per_step,
-    places,
     shape,
     stride,
     unit,
@@ -18,7 +19,7 @@ from foretrace.render.section import WIDTH, Section, drawn
 from foretrace.render.why_reasons import breaks, cost, not_fused, recompiles
 from foretrace.schema.compiler import Access
 from foretrace.schema.documents.why import CompiledKernel, RegionStages, Why
-from foretrace.units import DASH, bytes_text, count_text, percent_text, plural, time_text
+from foretrace.units import DASH, bytes_text, count_text, plural, time_text
 
 LINES = 25  # of the first screen
 MOST = 12  # rows of each of its tables, at most
@@ -60,7 +61,7 @@ def head(why: Why) -> Section:
 
 def regions(why: Why, most: int) -> Section:
     """A row for each compiled graph: the count of nodes at every stage, and the time."""
-    titles = ["region", "function", "ops", "nodes", "scheduled", "fused", "kernels"]
+    titles = ["region", "source", "ops", "nodes", "scheduled", "fused", "kernels"]
     titles += [unit(why)] if why.launches is not None else []
     rows = [_region_cells(why, row) for row in why.stages[:most]]
     left = len(why.stages) - most
@@ -69,7 +70,7 @@ def regions(why: Why, most: int) -> Section:
 
 
 def _region_cells(why: Why, row: RegionStages) -> list[str]:
-    function = f"{row.function.function} {row.function.place}" if row.function else DASH
+    function = row.function.place if row.function else DASH
     rank = "" if row.rank is None else f" rank {row.rank}"
     counts = (
         row.dynamo_ops,
@@ -78,7 +79,7 @@ def _region_cells(why: Why, row: RegionStages) -> list[str]:
         row.after_fusion,
     )
     kernels = f"{row.generated_calls} + {row.library_calls} lib"
-    spent = None if row.time_ns is None else per_step(why, row.time_ns)
+    spent = per_step(why, row.time_ns) if row.time_ns and row.launches else None
     times = [time_text(spent)] if why.launches is not None else []
     return [
         f"{row.region} {row.graph}{rank}",
@@ -95,7 +96,7 @@ def kernels(why: Why, most: int) -> Section:
     ordered = sorted(why.kernels, key=lambda row: (-(row.time_ns or 0), -(row.bytes or 0)))
     titles = ["kernel", "source", "nodes", "calls", "bytes"]
     if why.launches is not None:
-        titles = ["kernel", "source", "nodes", "n", unit(why), "share", "bytes", "roof"]
+        titles = ["kernel", "source", "nodes", "n", unit(why), "bytes", "roof"]
     rows = [_kernel_cells(why, row) for row in ordered[:most]]
     left = len(ordered) - most
     after = f"… and {plural(left, 'more kernel')} (--kernels)" if left > 0 else ""
@@ -103,15 +104,14 @@ def kernels(why: Why, most: int) -> Section:
 
 
 def _kernel_cells(why: Why, row: CompiledKernel) -> list[str]:
-    cells = [kernel_label(row), places(row.sources, 1) or DASH, count_text(len(row.nodes))]
-    moved = f"{'<= ' if row.certainty == 'at_most' else ''}{bytes_text(row.bytes)}"
+    cells = [kernel_label(row), first_place(row.sources) or DASH, count_text(len(row.nodes))]
     if why.launches is None:
-        return [*cells, count_text(len(row.calls)), moved]
-    spent = None if row.time_ns is None else per_step(why, row.time_ns)
-    share = percent_text(row.time_ns / why.gpu_ns) if row.time_ns and why.gpu_ns else DASH
+        return [*cells, count_text(len(row.calls)), moved(row)]
+    spent = per_step(why, row.time_ns) if row.time_ns else None
     count = count_text(per_step(why, row.launches or 0))
     roof = f"{row.bound} {row.roof_percent:.0f}%" if row.roof_percent is not None else row.bound
-    return [*cells, count, time_text(spent), share, moved, roof]
+    roof = roof if row.launches else DASH
+    return [*cells, count, time_text(spent), moved(row), roof]
 
 
 def _every_stage(why: Why) -> Iterator[Section]:
@@ -151,8 +151,14 @@ def kernel_page(why: Why, row: CompiledKernel) -> list[Section]:
     )
     title = "Call in the wrapper" if row.extern else f"Generated code ({row.language})"
     page = [Section(words.kernel_title(row), labelled=labelled), table]
-    page += [Section(title, code=row.code)] if row.code else []
+    page += [Section(title, code=_body(row.code))] if row.code else []
     return [part for part in page if part.labelled or part.rows or part.code]
+
+
+def _body(code: str) -> str:
+    """A Triton kernel without its imports and metadata, which `--json` has."""
+    at = code.find("\n@triton.jit")
+    return code[at + 1 :] if at >= 0 else code.strip("\n")
 
 
 def _access_cells(each: Access) -> list[str]:

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from foretrace.overview.why import ReasonGroup, reason_groups
 from foretrace.overview.why_words import per_step, places, stays_apart, unit
 from foretrace.render.section import Section
+from foretrace.schema.compiler import GuardFailure
 from foretrace.schema.documents.why import NotFused, RecompileEntry, Why
 from foretrace.units import DASH, bytes_text, count_text, plural, time_text
 
-PHASES = 12  # of one region
+PHASES, DEEPEST = 24, 5  # of one region; --json has all
 
 
 def not_fused(why: Why, top: int) -> list[Section]:
@@ -69,7 +70,9 @@ def breaks(why: Why) -> Iterator[Section]:
 
 def recompiles(why: Why) -> Iterator[Section]:
     """Each recompilation with the guards that failed and their values."""
-    bullets = [(_again(row), "; ".join(_guard(each) for each in row.failures)) for row in why.recompiles]
+    bullets = [
+        (_again(row), "; ".join(_guard(each) for each in row.failures)) for row in why.recompiles
+    ]
     yield Section("Recompilations", [] if bullets else ["none"], bullets=bullets)
 
 
@@ -79,7 +82,7 @@ def _again(row: RecompileEntry) -> str:
     return f"{row.region}{function}{took}"
 
 
-def _guard(each) -> str:  # type: ignore[no-untyped-def]
+def _guard(each: GuardFailure) -> str:
     return f"{each.text} (guard of {each.version})" if each.version else each.text
 
 
@@ -87,14 +90,20 @@ def cost(why: Why) -> list[Section]:
     """What compiling cost, by phase; what the caches and CUDA graphs said."""
     found = []
     for row in why.compile_cost:
-        phases = [[f"{'  ' * each.depth}{each.name}", time_text(each.ns)] for each in row.phases]
+        least = max(row.compile_ns or 0, 1) / 100  # a phase below 1% is not listed
+        phases = [
+            [f"{'  ' * each.depth}{each.name}", each.stage, time_text(each.ns)]
+            for each in row.phases
+            if each.ns >= least and each.depth <= DEEPEST
+        ]
         cache = ", ".join(f"{name}: {state}" for name, state in row.cache.items())
         notes = [f"Caches: {cache}"] if cache else []
         notes += [f"CUDA graphs skipped: {text}" for text in row.cudagraph_skips]
         notes += [f"Not compiled: {row.failure}"] if row.failure else []
         took = time_text(row.compile_ns)
         title = f"Region {row.region}: compiled in {took}"
-        found.append(
-            Section(title, notes, head=["phase", "time"], rows=phases[:PHASES])
-        )
+        stages = ", ".join(f"{name} {time_text(ns)}" for name, ns in row.stages.items())
+        notes = [f"By stage: {stages}", *notes] if stages else notes
+        head = ["phase", "stage", "time"]
+        found.append(Section(title, notes, head=head, rows=phases[:PHASES], left=(0, 1)))
     return found

@@ -116,7 +116,8 @@ class _Parts:
     def __init__(self, key: Key, records: Sequence[LogRecord], texts: Sequence[TextRecord]) -> None:
         self.rank, self.id = key
         self.records, self.texts = records, texts
-        last = max((each.attempt for each in (*records, *texts)), default=0)
+        attempts = [each.attempt for each in records] + [each.attempt for each in texts]
+        last = max(attempts, default=0)
         self.final_records = [each for each in records if each.attempt == last]
         self.final_texts = [each for each in texts if each.attempt == last]
         self.wrappers = list(self._wrappers()) or list(self._printed())

@@ -10,6 +10,7 @@ from foretrace.schema.documents import why as documents
 from foretrace.schema.ledger import LedgerEntry
 from foretrace.why.assemble import parts
 from foretrace.why.kernels import compiled_kernels
+from foretrace.why.phases import stage_times
 from foretrace.why.ran import Ran
 from foretrace.why.separate import not_fused
 
@@ -99,9 +100,9 @@ def _ops(part: Compilation, dynamo: FxGraph | None) -> Iterator[documents.OpMapp
         for node in call.nodes:
             computing.setdefault(node, []).append(call.handle or call.kernel)
     for op, nodes in part.decompositions.items():
-        node = known.get(op)
+        made = known.get(op)
         kernels = dict.fromkeys(name for each in nodes for name in computing.get(each, ()))
-        target, source = (node.target, node.source) if node else ("", None)
+        target, source = (made.target, made.source) if made else ("", None)
         yield documents.OpMapping(op, target, source, list(nodes), list(kernels))
 
 
@@ -134,4 +135,5 @@ def _cost(each: Compilation) -> documents.CompileCost:
         list(each.cudagraph_skips),
         each.failure,
         each.rank,
+        stage_times(each.phases),
     )

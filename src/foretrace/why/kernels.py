@@ -60,7 +60,7 @@ def _entry(
         max(found.times, default=None),
         _certainty(first.accesses),
         unfused.ops(nodes),
-        dict(kernel.config) if kernel else {},
+        {**(kernel.config if kernel else {}), **ran.config(found)},
         found.names,
         case.get("gbps"),
         case.get("tflops"),

@@ -13,6 +13,7 @@ from foretrace.sources.compiler.bundle import HINT, SUFFIX
 from foretrace.sources.folder import refusal, searched
 from foretrace.sources.limits import Limits
 
+GENERATED = ("inductor_triton", "inductor_cpp")
 ENDS = (".json.gz", ".json", ".pt.trace.json.gz", ".pt.trace.json", ".json.zst")
 
 
@@ -44,7 +45,7 @@ def _inside(folder: str, limits: Limits) -> str | None:
 def refuse_stranger(logs: CompilerLogs, trace: Trace) -> None:
     """Raise `TraceError` where the logs are of another run than the trace."""
     numbers = [whole(text) for text in trace.tracks["pid"].to_list()]
-    generated = {name for name in trace.host.names if families.decode(name).family == "inductor"}
+    generated = {name for name in trace.host.names if families.decode(name).family in GENERATED}
     reason = stranger(logs, trace.path, {pid for pid in numbers if pid}, generated)
     if reason:
         raise TraceError("E_OTHER_RUN", logs.path, reason, hint=HINT)

@@ -8,6 +8,7 @@ from functools import cached_property
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from msgspec import Struct
 
 from foretrace import why
@@ -64,7 +65,8 @@ class Ran:
 
     def _name(self, event: int) -> str:
         assert self.trace is not None  # only a trace has events
-        return self.trace.host.names[self.trace.host.name[event]]
+        name: str = self.trace.host.names[self.trace.host.name[event]]
+        return name
 
     def case(self, ran: CallTimes) -> dict[str, Any]:
         """The row of `kernel_cases` in which these runs spent most time; empty without any."""
@@ -76,6 +78,31 @@ class Ran:
                 spent[self.cases[event]] += int(self.trace.host.length[event])
         first = spent.most_common(1)
         return self.trace.kernel_cases.row(first[0][0], named=True) if first else {}
+
+    def config(self, ran: CallTimes) -> dict[str, int]:
+        """Block sizes and warps of a Triton kernel, as the trace has them of its first run."""
+        if self.trace is None or not ran.runs:
+            return {}
+        gpu = self.trace.gpu
+        rows = np.searchsorted(gpu.id, ran.runs[0].kernels)
+        row = next((self.triton[op] for op in gpu.op[rows].tolist() if op in self.triton), None)
+        if row is None:
+            return {}
+        pairs = [part.partition("=") for part in (row["kwargs"] or "").split(",")]
+        pairs += [(name, "=", row[name] or "") for name in ("num_warps", "num_stages")]
+        return {
+            name.strip(): int(value)
+            for name, _, value in pairs
+            if value.strip().isdecimal() and len(value) < 10
+        }
+
+    @cached_property
+    def triton(self) -> dict[int, dict[str, Any]]:
+        """How Triton kernels were configured, by op."""
+        table = self.trace.tables["triton"] if self.trace is not None else None
+        return (
+            {row["event"]: row for row in table.iter_rows(named=True)} if table is not None else {}
+        )
 
     @cached_property
     def cases(self) -> dict[int, int]:

@@ -8,14 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from foretrace.families import VIEWS
 from foretrace.schema.compiler import Compilation, FxGraph, GraphNode, NamedTensor
 from foretrace.schema.documents.why import UnfusedTraffic
-
-_VIEWS = frozenset(
-    "view reshape _unsafe_view permute transpose t expand expand_as unsqueeze squeeze slice select "
-    "as_strided detach alias getitem split unbind chunk narrow unflatten view_as".split()
-)
-
 
 class Unfused:
     """The graphs of one wrapper: what each node reads and writes by itself."""
@@ -52,6 +47,8 @@ class Unfused:
             ops += [op] if held else []
         told = {node for node in inside if self.post_grad.computes(node)}
         if not ops or any(node not in self.origin for node in told):
+            return None
+        if not all(op in self.dynamo.nodes for op in ops):
             return None
         return self.dynamo.total(ops)
 
@@ -107,7 +104,7 @@ class _Traffic:
 def is_view(node: GraphNode) -> bool:
     """Whether a node only changes how memory is seen."""
     parts = node.target.removesuffix(".default").split(".")
-    return not _VIEWS.isdisjoint(parts[-2:])
+    return node.target.endswith("getitem") or not VIEWS.isdisjoint(parts[-2:])
 
 
 def _graph(part: Compilation, stage: str) -> FxGraph | None:

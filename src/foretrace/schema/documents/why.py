@@ -7,7 +7,6 @@ from msgspec import Struct
 from foretrace.schema.compiler import (
     Access,
     CompilePhase,
-    GraphBreak,
     GuardFailure,
     NamedTensor,
     SchedulerNode,
@@ -184,6 +183,7 @@ class CompileCost(Struct, frozen=True):
     cudagraph_skips: list[str]
     failure: str = ""
     rank: int | None = None
+    stages: dict[str, int] = {}  # ns by stage, nested time counted once
 
 
 class StrideEntry(Struct, frozen=True):
