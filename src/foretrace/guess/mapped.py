@@ -7,48 +7,56 @@ is somebody else's work; any other word (`native_layer_norm` for `layer_norm`) s
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from foretrace.guess.doing import OP_DOES
 from foretrace.model.intervals import Ints
 from foretrace.model.trace import Trace
-from foretrace.schema.compiler import Compilation, CompiledLaunch
-
-Recorded = tuple[frozenset[str], frozenset[str]]  # ops of a kernel, and of its whole graph
+from foretrace.schema.compiler import CompiledLaunch
 
 
-def recorded(trace: Trace, number: Ints) -> dict[int, list[Recorded]]:
+
+@dataclass(frozen=True, slots=True)
+class LaunchOps:
+    """What one launch does, what it does in part, and all ops of its graph."""
+
+    does: frozenset[str]
+    begins: frozenset[str]
+    others: frozenset[str]
+
+
+def recorded(trace: Trace, number: Ints) -> dict[int, list[LaunchOps]]:
     """For each distinct operation (`number` of every row of `trace.gpu`) what its launches do."""
-    found: dict[int, dict[int, Recorded]] = {}
+    found: dict[int, dict[int, LaunchOps]] = {}
     if trace.compiled:
         for event, place in zip(trace.gpu.id.tolist(), number.tolist(), strict=True):
             launch = trace.compiled.get(event)
             if launch is not None and id(launch.call) not in found.setdefault(place, {}):
                 found[place][id(launch.call)] = of_launch(launch)
     known = {place: list(each.values()) for place, each in found.items()}
-    return {place: each for place, each in known.items() if all(own for own, _ in each)}
+    return {place: each for place, each in known.items() if all(ops.does for ops in each)}
 
 
-def of_launch(launch: CompiledLaunch) -> Recorded:
-    """The ops of one launch with what they stand for, and all ops of a generated one's graph."""
-    from foretrace.why.origins import performed
+def of_launch(launch: CompiledLaunch) -> LaunchOps:
+    """The ops of one launch, with what they stand for."""
+    from foretrace.why.origins import begun, dynamo_ops, performed
 
-    own = performed(launch)
+    does = performed(launch)
     # a library's kernel may do more than its op says: the product of a linear layer adds the bias
-    words = frozenset[str]() if launch.call.extern else _words(launch.compilation)
-    return own | {word for op in own for word in OP_DOES.get(op, ())}, words
+    extern = launch.call.extern
+    others = frozenset[str]() if extern else frozenset(dynamo_ops(launch.compilation).values())
+    return LaunchOps(_with_parts(does), begun(launch), others)
 
 
-def _words(compilation: Compilation) -> frozenset[str]:
-    from foretrace.why.origins import op_word
-
-    dynamo = (graph for graph in compilation.graphs if graph.stage == "dynamo")
-    return frozenset(op_word(node.target) for graph in dynamo for node in graph.nodes)
+def _with_parts(ops: frozenset[str]) -> frozenset[str]:
+    return ops | {word for op in ops for word in OP_DOES.get(op, ())}
 
 
 def settled(
-    does: frozenset[str], may_do: frozenset[str], launches: list[Recorded]
+    does: frozenset[str], may_do: frozenset[str], launches: list[LaunchOps]
 ) -> tuple[frozenset[str], frozenset[str]]:
     """What a kernel does and may do, by its name and by the records of its launches."""
-    sets = [own for own, _ in launches]
-    sure, some = frozenset.intersection(*sets), frozenset.union(*sets)
-    others = frozenset.union(*(words for _, words in launches))
-    return sure | (does - others), (some - sure) | (may_do - others - some)
+    sure = frozenset.intersection(*(ops.does for ops in launches))
+    some = frozenset().union(*(ops.does | ops.begins for ops in launches))
+    others = frozenset().union(*(ops.others for ops in launches))
+    return sure | (does - others - some), (some - sure) | (may_do - others - some - sure)

@@ -100,8 +100,9 @@ def _compiler_records(wanted: str) -> bytes:
     """Name, size and time of each of the compiler's records; nothing where there are none."""
     found = bundle.beside(wanted)
     try:
-        stats = [(name, os.stat(name)) for name in bundle.files_of(found)] if found else []
-    except (OSError, TraceError):
+        names = [os.path.join(found, name) for name in bundle.names_in(found)] if found else []
+        stats = [(name, os.stat(name)) for name in names]
+    except OSError:
         return b""
     marks = ((name, stat.st_size, stat.st_mtime_ns) for name, stat in stats)
     return repr([*marks]).encode("utf-8", "surrogateescape") if stats else b""

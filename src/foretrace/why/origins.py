@@ -1,9 +1,10 @@
 """Which ops of the user's program a compiled kernel performs, and from which lines they come.
 
 Inductor decomposes: a gelu becomes eleven nodes, among them four `mul`. So the nodes of a kernel
-are followed back to the ops that Dynamo saw. An op counts where the kernel has one of its nodes
-that computes something: views and changes of type alone do not. Where nothing was recorded about an
-op, there is no answer, and names of kernels are what is left.
+are followed back to the ops that Dynamo saw. An op counts where the kernel has the last of its nodes
+that computes something; views and changes of type alone do not. A kernel that has others of its
+nodes has begun it. Where nothing was recorded about an op, there is no answer, and names of kernels
+are what is left.
 """
 
 from __future__ import annotations
@@ -13,13 +14,7 @@ from collections.abc import Iterator, Mapping
 
 from foretrace.families import VIEWS
 from foretrace.model.trace import Trace
-from foretrace.schema.compiler import (
-    Compilation,
-    CompiledLaunch,
-    CompilerRun,
-    GraphNode,
-    KernelCall,
-)
+from foretrace.schema.compiler import Compilation, CompiledLaunch, CompilerRun, GraphNode
 
 _SYMBOLS = {
     "+": "add", "-": "sub", "*": "mul", "/": "div", "//": "floor_divide", "@": "matmul",
@@ -29,6 +24,7 @@ _SYMBOLS = {
 _PARTS = re.compile(r"[.:]+")
 # What prepares another op and computes nothing of its own.
 _PREPARES = VIEWS | {"convert_element_type", "clone", "to", "getitem", "empty", "type_as"}
+_SILENT = VIEWS | {"getitem"}
 
 
 def op_word(target: str) -> str:
@@ -40,33 +36,35 @@ def op_word(target: str) -> str:
 
 
 def performed(launch: CompiledLaunch) -> frozenset[str]:
-    """The ops that a call performs, as the user wrote them; empty where that is not recorded."""
-    known = _ops(launch.compilation, launch.call)
-    return frozenset(op for op, nodes in known.items() if any(map(_computes, nodes)))
+    """The ops whose result a call computes, as the user wrote them; empty where not recorded."""
+    return frozenset(word for word, whole in _ops(launch) if whole)
 
 
-def _ops(compilation: Compilation, call: KernelCall) -> Mapping[str, list[str]]:
-    """Each op of the Dynamo graph that has nodes in the call, with the targets of these nodes."""
+def begun(launch: CompiledLaunch) -> frozenset[str]:
+    """The ops of which a call computes a part that is not the result, such as attention's mask."""
+    return frozenset(word for word, whole in _ops(launch) if not whole) - performed(launch)
+
+
+def _ops(launch: CompiledLaunch) -> Iterator[tuple[str, bool]]:
+    """Ops of the Dynamo graph that a call computes in part, and whether it has their last node."""
+    compilation, call = launch.compilation, launch.call
     if call.graph:
-        return {}  # the names of a backward graph are not those that were mapped
+        return  # the names of a backward graph are not those that were mapped
+    place = {node.name: at for at, node in enumerate(_nodes(compilation, call.graph))}
     targets = {node.name: op_word(node.target) for node in _nodes(compilation, call.graph)}
-    words = {
-        node.name: op_word(node.target)
-        for graph in compilation.graphs
-        if graph.stage == "dynamo"
-        for node in graph.nodes
-    }
-    mine, found = set(call.nodes), dict[str, list[str]]()
+    words, mine = dynamo_ops(compilation), set(call.nodes)
     for op, nodes in compilation.decompositions.items():
-        inside = [targets.get(node, node) for node in nodes if node in mine]
-        if inside:
-            found.setdefault(words.get(op, ""), []).extend(inside)
-    found.pop("", None)
-    return found
+        computing = [node for node in nodes if targets.get(node, node) not in _PREPARES]
+        last = max(computing, key=lambda node: place.get(node, -1), default=None)
+        word = words.get(op, "")
+        if word and word not in _SILENT and not mine.isdisjoint(computing):
+            yield word, last in mine
 
 
-def _computes(target: str) -> bool:
-    return target not in _PREPARES
+def dynamo_ops(compilation: Compilation) -> dict[str, str]:
+    """The ops of the user's program by the name of their node."""
+    graphs = (graph for graph in compilation.graphs if graph.stage == "dynamo")
+    return {node.name: op_word(node.target) for graph in graphs for node in graph.nodes}
 
 
 def _nodes(compilation: Compilation, graph: int) -> Iterator[GraphNode]:

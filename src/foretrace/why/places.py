@@ -45,7 +45,8 @@ def _inside(folder: str, limits: Limits) -> str | None:
 def refuse_stranger(logs: CompilerLogs, trace: Trace) -> None:
     """Raise `TraceError` where the logs are of another run than the trace."""
     numbers = [whole(text) for text in trace.tracks["pid"].to_list()]
-    generated = {name for name in trace.host.names if families.decode(name).family in GENERATED}
+    named = [name for name in trace.host.names if name.startswith(("triton_", "cpp_"))]
+    generated = {name for name in named if families.decode(name).family in GENERATED}
     reason = stranger(logs, trace.path, {pid for pid in numbers if pid}, generated)
     if reason:
         raise TraceError("E_OTHER_RUN", logs.path, reason, hint=HINT)
