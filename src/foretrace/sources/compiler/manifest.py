@@ -11,7 +11,6 @@ import msgspec
 from msgspec import Struct
 
 from foretrace.sources.compiler.records import CompilerLogs
-from foretrace.units import plural
 
 NAME = "manifest.json"
 KIND = "foretrace-why"
@@ -73,14 +72,14 @@ def stranger(
     `pids` are the trace's processes, `kernels` its kernels that Inductor generated.
     """
     if kernels and not _generated(logs).intersection(kernels):
-        generated = plural(len(kernels), "compiled kernel")
-        return f"none of the trace's {generated} occurs in the log: it is of another run"
+        more = f" (and {len(kernels) - 1:,} more)" if len(kernels) > 1 else ""
+        return f"the log has no code of {min(kernels)}{more}: it is of another run"
     manifest = manifest_of(logs.path) or Manifest()
     wrote = {record.pid for record in logs.records} | {text.pid for text in logs.texts}
     wrote = (wrote | {manifest.pid}) - {0}
     if pids and wrote:
         other = f"the log is of process {min(wrote)}, the trace of process {max(pids)}"
-        return f"{other}: they are of two runs" if wrote.isdisjoint(pids) else ""
+        return f"{other}: two runs" if wrote.isdisjoint(pids) else ""
     renamed = manifest.trace and manifest.trace != os.path.basename(trace)
     return f"the log belongs to {manifest.trace}" if renamed and not kernels else ""
 
