@@ -8,10 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from msgspec import Struct
-
 from foretrace.overview.page import Line
-from foretrace.overview.why_words import kernel_label, moved, per_step, places, stays_apart, unit
+from foretrace.overview.why_words import (
+    kernel_label,
+    library_name,
+    moved,
+    per_step,
+    places,
+    shape,
+    stays_apart,
+    unit,
+)
 from foretrace.schema.documents.why import CompiledKernel, NotFused, Why
 from foretrace.units import bytes_text, change_text, percent_text, plural, time_text
 
@@ -95,12 +102,11 @@ def _launched(why: Why, rows: Sequence[CompiledKernel], what: str) -> str:
 
 def _not_fused(why: Why) -> str:
     pairs = plural(len(why.not_fused), "pair of neighbours", "pairs of neighbours")
-    first = max(why.not_fused, key=lambda row: row.at_most_ns or 0)
-    largest = f"; largest: {stays_apart(first)} ({first.reason})"
+    first = max(why.not_fused, key=lambda row: (row.at_most_ns or 0, row.bytes or 0))
+    saving = ""
     if first.at_most_ns:
-        saving = time_text(per_step(why, first.at_most_ns))
-        largest += f", at most {saving} {unit(why)}"
-    return f"{pairs} with shared data{largest}"
+        saving = f", at most {time_text(per_step(why, first.at_most_ns))} {unit(why)}"
+    return f"{pairs} with shared data; dearest: {stays_apart(first)} ({first.reason}){saving}"
 
 
 def _skips(why: Why) -> Iterator[str]:
@@ -206,34 +212,18 @@ def roof(row: CompiledKernel) -> str:
     return f", limited by: {row.limited_by}" if row.limited_by else ""
 
 
-class ReasonGroup(Struct, frozen=True):
-    """Pairs that stay apart for one reason; `at_most_ns` is of the pair that costs most."""
-
-    reason: str
-    pairs: list[NotFused]
-    refusals: int
-    bytes: int | None
-    at_most_ns: int | None
-
-
-def reason_groups(why: Why) -> list[ReasonGroup]:
-    """What was not fused, by reason; the dearest first."""
-    by_reason: dict[str, list[NotFused]] = {}
-    for row in why.not_fused:
-        by_reason.setdefault(row.reason, []).append(row)
-    groups = []
-    for reason, rows in by_reason.items():
-        known = [row.bytes for row in rows if row.bytes is not None]
-        times = [row.at_most_ns for row in rows if row.at_most_ns is not None]
-        refusals = sum(row.refusals for row in rows)
-        ordered = sorted(rows, key=lambda row: -(row.at_most_ns or 0))
-        groups.append(
-            ReasonGroup(
-                reason,
-                ordered,
-                refusals,
-                sum(known) if known else None,
-                sum(times) if times else None,
-            )
-        )
-    return sorted(groups, key=lambda group: (-(group.at_most_ns or 0), -len(group.pairs)))
+def apart_detail(row: NotFused) -> str:
+    """The evidence for a reason: both index expressions, both sizes, the library."""
+    shared = f"{row.shared[0].name} {shape(row.shared[0])}" if row.shared else "the shared data"
+    if row.code == "order" and row.a_index and row.b_index:
+        return f"{shared}: the first goes through it as {row.a_index}, the second as {row.b_index}"
+    if row.code == "sizes" and row.a_sizes and row.b_sizes:
+        first, second = (" x ".join(map(str, sizes)) for sizes in (row.a_sizes, row.b_sizes))
+        return f"iterations: {first} and {second}"
+    if row.code == "extern":
+        targets = [library_name(each) for each in (row.a_target, row.b_target) if each]
+        called = " and ".join(dict.fromkeys(targets))
+        return f"a library computes {called}: Inductor puts no other work into its kernel"
+    if row.stopped_at is not None:
+        return f"the graph break at {row.stopped_at.place} lies between {row.region} and {row.b_region}"
+    return ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from foretrace import families
 from foretrace.schema.compiler import NamedTensor, SourceLine
 from foretrace.schema.documents.why import CompiledKernel, NotFused, Why
 from foretrace.units import bytes_text, change_text
@@ -68,5 +69,14 @@ def stride(tensor: NamedTensor) -> str:
 
 
 def stays_apart(row: NotFused) -> str:
-    """`mm and gelu`."""
-    return f"{row.a_ops or row.a} and {row.b_ops or row.b}"
+    """`mm and gelu+mul`: what the two compute, by their names."""
+    return f"{_computes(row.a)} and {_computes(row.b)}"
+
+
+def _computes(handle: str) -> str:
+    """`extern_kernels.mm:1` -> `mm`, `triton_poi_fused_gelu_mul_0:3` -> `gelu+mul`."""
+    name = handle.rpartition(":")[0] or handle
+    known = families.decode(name)
+    if known.family.startswith("inductor"):
+        return known.short.removeprefix("triton ").removeprefix("cpp ")
+    return library_name(name)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from foretrace.overview.why import ReasonGroup, reason_groups
+from foretrace.overview.why import apart_detail
 from foretrace.overview.why_words import per_step, places, stays_apart, unit
 from foretrace.render.section import Section
 from foretrace.schema.compiler import GuardFailure
-from foretrace.schema.documents.why import NotFused, RecompileEntry, Why
+from foretrace.schema.documents.why import NotFused, ReasonRow, RecompileEntry, Why
 from foretrace.units import DASH, bytes_text, count_text, plural, time_text
 
 PHASES, DEEPEST = 24, 5  # of one region; --json has all
@@ -16,42 +16,55 @@ PHASES, DEEPEST = 24, 5  # of one region; --json has all
 
 def not_fused(why: Why, top: int) -> list[Section]:
     """Every reason with its cost, then the pairs that cost most."""
-    groups = reason_groups(why)
-    if not groups:
+    if not why.reasons:
         return [Section("Not fused", ["nothing: no two neighbours with shared data stay apart"])]
-    titles = ["reason", "pairs", "refusals", "bytes", f"at most {unit(why)}"]
-    rows = [_group_cells(why, group) for group in groups]
+    titles = ["reason", "pairs", "refusals", "fused later", "bytes", f"at most {unit(why)}"]
+    rows = [_reason_cells(why, row) for row in why.reasons]
     reasons = Section("Not fused, by reason", head=titles, rows=rows)
-    pairs = sorted(why.not_fused, key=lambda row: (-(row.at_most_ns or 0), -(row.bytes or 0)))
-    bullets = [(_pair(why, row), _told(row)) for row in pairs[:top]]
-    left = len(pairs) - top
-    after = f"… and {plural(left, 'more pair')} (--top {len(pairs)})" if left > 0 else ""
+    groups = _same(why.not_fused)
+    bullets = [(_pair(why, rows), _told(rows[0])) for rows in groups[:top]]
+    left = sum(map(len, groups[top:]))
+    after = f"… and {plural(left, 'more pair')} (--top {len(groups)})" if left > 0 else ""
     return [reasons, Section("Pairs, by the largest possible saving", bullets=bullets, after=after)]
 
 
-def _group_cells(why: Why, group: ReasonGroup) -> list[str]:
-    counts = [count_text(len(group.pairs)), count_text(group.refusals) if group.refusals else DASH]
-    return [group.reason, *counts, bytes_text(group.bytes), _saving(why, group.at_most_ns)]
+def _same(pairs: Sequence[NotFused]) -> list[list[NotFused]]:
+    """Pairs that read the same, as the layers of a model do, together; the dearest first."""
+    groups: dict[tuple[object, ...], list[NotFused]] = {}
+    for row in pairs:
+        key = (stays_apart(row), row.code, row.bytes, places(row.sources), row.inductor)
+        groups.setdefault(key, []).append(row)
+    return sorted(groups.values(), key=lambda rows: (-_total(rows), -(rows[0].bytes or 0)))
+
+
+def _total(rows: Sequence[NotFused]) -> int:
+    return sum(row.at_most_ns or 0 for row in rows)
+
+
+def _reason_cells(why: Why, row: ReasonRow) -> list[str]:
+    counts = map(count_text, (row.pairs, row.refusals, row.fused_later))
+    return [row.reason, *counts, bytes_text(row.bytes), _saving(why, row.at_most_ns)]
 
 
 def _saving(why: Why, at_most_ns: int | None) -> str:
     return DASH if at_most_ns is None else time_text(per_step(why, at_most_ns))
 
 
-def _pair(why: Why, row: NotFused) -> str:
-    amounts = []
+def _pair(why: Why, rows: Sequence[NotFused]) -> str:
+    row, amounts = rows[0], []
     if row.at_most_ns is not None:
-        amounts.append(f"at most {_saving(why, row.at_most_ns)} {unit(why)}")
+        amounts.append(f"at most {_saving(why, _total(rows))} {unit(why)}")
     if row.bytes is not None:
-        amounts.append(f"{bytes_text(row.bytes)} a call")
+        amounts.append(f"{bytes_text(row.bytes)} a run")
     where = f" at {places(row.sources, 2)}" if row.sources else ""
     cost = f" ({', '.join(amounts)})" if amounts else ""
-    return f"{stays_apart(row)}{where}: {row.reason}{cost}"
+    count = f"{len(rows)}x " if len(rows) > 1 else ""
+    return f"{count}{stays_apart(row)}{where}: {row.reason}{cost}"
 
 
 def _told(row: NotFused) -> str:
     own = f'Inductor: "{row.inductor}"' if row.inductor else "Inductor's log has no word on it"
-    return f"{row.detail}. {own}" if row.detail else own
+    return ". ".join(filter(None, (apart_detail(row), own)))
 
 
 def breaks(why: Why) -> Iterator[Section]:

@@ -46,6 +46,7 @@ STAGES: dict[str, Stage] = {
 _POST_GRAD = ("inductor_post_grad_graph", "after_post_grad_graph")  # of torch 2.9 on, and before
 _METRICS = ("compilation_metrics", "bwd_compilation_metrics")
 _OUTPUT_CODE = "Output code:"
+GRAPHS = ("backward", "forward", "inference")
 Key = tuple[int | None, str]  # rank, compile id
 
 
@@ -73,6 +74,13 @@ def parts(compilation: Compilation) -> Iterator[Compilation]:
             calls=tuple(each for each in compilation.calls if each.graph == at),
             code=compilation.code[at : at + 1],
         )
+
+
+def graph_name(part: Compilation) -> str:
+    """`forward`, `backward` or `inference`, as the first line of the wrapper says."""
+    first = part.code[0].partition("\n")[0] if part.code else ""
+    named = (name for name in GRAPHS if f"_{name}'" in first)
+    return next(named, "") or next((each.stage for each in part.graphs if each.stage in GRAPHS), "")
 
 
 def _by_compilation(

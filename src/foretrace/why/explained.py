@@ -8,16 +8,14 @@ from typing import TYPE_CHECKING
 from foretrace.schema.compiler import Compilation, CompilerRun, FxGraph
 from foretrace.schema.documents import why as documents
 from foretrace.schema.ledger import LedgerEntry
-from foretrace.why.assemble import parts
+from foretrace.why.assemble import graph_name, parts
 from foretrace.why.kernels import compiled_kernels
 from foretrace.why.phases import stage_times
 from foretrace.why.ran import Ran
-from foretrace.why.separate import not_fused
+from foretrace.why.separate import separated
 
 if TYPE_CHECKING:
     from foretrace.model.trace import Trace
-
-GRAPHS = ("backward", "forward", "inference")
 
 
 def explained(run: CompilerRun, trace: Trace | None) -> documents.Why:
@@ -25,6 +23,7 @@ def explained(run: CompilerRun, trace: Trace | None) -> documents.Why:
     ran = Ran(run, trace)
     pieces = [(part, graph_name(part)) for each in run.compilations for part in parts(each)]
     costs = [_cost(each) for each in run.compilations]
+    pairs, reasons = separated(run, ran)
     times = [cost.compile_ns for cost in costs if cost.compile_ns is not None]
     found = documents.Why(
         documents.SCHEMA,
@@ -35,24 +34,18 @@ def explained(run: CompilerRun, trace: Trace | None) -> documents.Why:
         LedgerEntry.of(run.ledger),
         [_stages(part, name, ran) for part, name in pieces if part.graphs or part.code],
         [row for part, name in pieces for row in compiled_kernels(part, name, ran)],
-        [row for part, name in pieces for row in not_fused(part, name, ran)],
+        pairs,
         [row for each in run.compilations for row in _breaks(each)],
         [_recompile(each) for each in run.compilations if is_again(each)],
         costs,
         compile_ns=sum(times) if times else None,
+        reasons=reasons,
     )
     if trace is not None:
         found.device, found.steps = trace.about.device, len(trace.spans.steps)
         found.launches, found.compiled_ns = ran.count, ran.time_ns
         found.gpu_ns, found.unexplained = ran.whole_ns, ran.unexplained
     return found
-
-
-def graph_name(part: Compilation) -> str:
-    """`forward`, `backward` or `inference`, as the first line of the wrapper says."""
-    first = part.code[0].partition("\n")[0] if part.code else ""
-    named = (name for name in GRAPHS if f"_{name}'" in first)
-    return next(named, "") or next((each.stage for each in part.graphs if each.stage in GRAPHS), "")
 
 
 def is_again(each: Compilation) -> bool:

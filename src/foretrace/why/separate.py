@@ -2,13 +2,78 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from foretrace.schema.compiler import Compilation
-from foretrace.schema.documents.why import NotFused
+from foretrace.schema.compiler import Compilation, CompilerRun, RefusalGroup, Separation
+from foretrace.schema.documents.why import NotFused, ReasonRow
+from foretrace.why.assemble import graph_name, parts
 from foretrace.why.ran import Ran
+from foretrace.why.reasons import grouped, not_fused
+from foretrace.why.refusals import REASONS
 
 
-def not_fused(part: Compilation, graph: str, ran: Ran) -> Iterator[NotFused]:
-    """Each pair of neighbours that stays apart."""
-    yield from ()
+def separated(run: CompilerRun, ran: Ran) -> tuple[list[NotFused], list[ReasonRow]]:
+    """Each pair of neighbours that stays apart, and all refusals by reason, the dearest first."""
+    pairs: list[NotFused] = []
+    groups: list[RefusalGroup] = []
+    spent = ran.spent if ran.trace is not None else None
+    for each in run.compilations:
+        found = not_fused(each, spent, ran.bytes_per_s)
+        groups += grouped(each, found, spent)
+        pairs += _entries(each, found)
+    return pairs, _rows(groups)
+
+
+def _entries(each: Compilation, found: Iterable[Separation]) -> Iterator[NotFused]:
+    graphs = [graph_name(part) for part in parts(each)]
+    for one in found:
+        yield NotFused(
+            one.a,
+            one.b,
+            REASONS.get(one.reason, one.reason),
+            one.inductor,
+            one.at_most_ns,
+            one.reason,
+            one.bytes,
+            one.compilation,
+            graphs[one.graph] if one.graph < len(graphs) else "",
+            list(one.sources),
+            one.refusals,
+            list(one.shared),
+            one.produced,
+            one.a_target,
+            one.b_target,
+            one.a_index,
+            one.b_index,
+            list(one.a_sizes),
+            list(one.b_sizes),
+            one.b_compilation,
+            one.stopped_at,
+            each.rank,
+        )
+
+
+def _rows(groups: Iterable[RefusalGroup]) -> list[ReasonRow]:
+    """The groups of all compilations, one row for a reason."""
+    by_reason: dict[str, list[RefusalGroup]] = {}
+    for group in groups:
+        by_reason.setdefault(group.reason, []).append(group)
+    rows = [
+        ReasonRow(
+            REASONS.get(reason, reason),
+            reason,
+            sum(each.lines for each in held),
+            sum(each.pairs for each in held),
+            sum(each.fused_later for each in held),
+            sum(each.separations for each in held),
+            _sum(each.bytes for each in held),
+            _sum(each.at_most_ns for each in held),
+        )
+        for reason, held in by_reason.items()
+    ]
+    return sorted(rows, key=lambda row: (-(row.at_most_ns or 0), -(row.bytes or 0), -row.refusals))
+
+
+def _sum(amounts: Iterable[int | None]) -> int | None:
+    known = [amount for amount in amounts if amount is not None]
+    return sum(known) if known else None

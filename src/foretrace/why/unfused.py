@@ -12,6 +12,7 @@ from foretrace.families import VIEWS
 from foretrace.schema.compiler import Compilation, FxGraph, GraphNode, NamedTensor
 from foretrace.schema.documents.why import UnfusedTraffic
 
+
 class Unfused:
     """The graphs of one wrapper: what each node reads and writes by itself."""
 

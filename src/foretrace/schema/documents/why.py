@@ -10,6 +10,7 @@ from foretrace.schema.compiler import (
     GuardFailure,
     NamedTensor,
     SchedulerNode,
+    Size,
     SourceLine,
 )
 from foretrace.schema.ledger import LedgerEntry
@@ -131,8 +132,11 @@ class CompiledKernel(Struct, frozen=True):
 class NotFused(Struct, frozen=True):
     """Two neighbours that share data and stay apart: why, Inductor's own words, and the cost.
 
-    `bytes` is the traffic that fusing them would save at most, per call; `at_most_ns` the time that
-    this takes in the whole trace, never more than the kernels themselves take.
+    `a` runs first; `produced` says that it writes what `b` reads, else both read it. `bytes` is the
+    traffic of one run that fusing them would save at most. `at_most_ns` is the time of that in the
+    whole trace, never more than the kernels themselves take. The index expressions say how each
+    goes through the first shared buffer. A library's kernel has a target. Behind a graph break `b`
+    is of another region, and `stopped_at` is the break.
     """
 
     a: str
@@ -140,14 +144,40 @@ class NotFused(Struct, frozen=True):
     reason: str
     inductor: str
     at_most_ns: int | None
-    detail: str = ""
+    code: str = ""
     bytes: int | None = None
     region: str = ""
     graph: str = ""
-    a_ops: str = ""
-    b_ops: str = ""
     sources: list[SourceLine] = []
     refusals: int = 0
+    shared: list[NamedTensor] = []
+    produced: bool = True
+    a_target: str = ""
+    b_target: str = ""
+    a_index: str = ""
+    b_index: str = ""
+    a_sizes: list[Size] = []
+    b_sizes: list[Size] = []
+    b_region: str = ""
+    stopped_at: SourceLine | None = None
+    rank: int | None = None
+
+
+class ReasonRow(Struct, frozen=True):
+    """Everything that was not fused for one reason.
+
+    `refusals` are lines of the fusion log, about `asked` pairs of scheduler nodes, of which
+    `fused_later` ended in one kernel all the same. `pairs` are the neighbours that stay apart.
+    """
+
+    reason: str
+    code: str
+    refusals: int
+    asked: int
+    fused_later: int
+    pairs: int
+    bytes: int | None
+    at_most_ns: int | None
 
 
 class BreakEntry(Struct, frozen=True):
@@ -225,6 +255,7 @@ class Why(Struct):
     gpu_ns: int | None = None
     unexplained: list[str] = []
     compile_ns: int | None = None
+    reasons: list[ReasonRow] = []
 
 
 DOCUMENT = Why
