@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import foretrace
+from foretrace.model.about import device_of
+from foretrace.schema.compiler import CompilerRun, KernelCall
 from foretrace.sources.compiler import CompilerLogs, LogRecord, TextRecord, read
+from foretrace.why.assemble import assemble
+from foretrace.why.launches import CallRun, join
+from foretrace.why.savings import Measured
 
 DATA = Path(__file__).parents[1] / "data" / "compile"
 
@@ -34,3 +41,26 @@ def artifact(name: str, payload: str) -> LogRecord:
 
 def record(kind: str, fields: dict[str, Any], payload: str = "", name: str = "") -> LogRecord:
     return LogRecord(kind, name, "0/0", 0, None, 1, fields, payload.encode(), 1)
+
+
+@cache
+def compiled(run: str) -> CompilerRun:
+    return assemble(logs(run))
+
+
+@cache
+def measured(run: str) -> Measured:
+    """What the recorded trace says about the calls of a run."""
+    compiler, trace = compiled(run), foretrace.open(DATA / run / "trace.json.gz")
+    launches, device = join(compiler, trace), device_of(trace.about)
+    places = {
+        id(call): (at, number)
+        for at, each in enumerate(compiler.compilations)
+        for number, call in enumerate(each.calls)
+    }
+
+    def ran(call: KernelCall) -> Sequence[CallRun]:
+        found = launches.of(*places[id(call)])
+        return found.runs if found else ()
+
+    return Measured(ran, device.bytes_per_s if device else None)

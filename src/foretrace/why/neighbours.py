@@ -1,7 +1,8 @@
-"""Kernels of one graph that share data: one writes what the other reads, or both read it.
+"""Kernels of one graph that share data: one writes what the other reads, or both read an input.
 
-The nodes are those of the scheduler after fusion. Without its list, the calls of the wrapper say
-the same: what each reads and writes.
+Each read counts in one pair: with the kernel that wrote the buffer, or, if it is an input of the
+graph and large, with the kernel that read it before. The nodes are those of the scheduler after
+fusion. Without its list, the calls of the wrapper say the same: what each reads and writes.
 """
 
 from __future__ import annotations
@@ -39,18 +40,23 @@ class Neighbours(Struct, frozen=True):
     written: int | None  # bytes that a need not write, and b need not read
     read: int | None
     produced: bool  # a writes what b reads
+    unwritten: tuple[str, ...] = ()  # shared buffers that nothing else needs
 
 
-def neighbours(nodes: Sequence[SchedulerNode]) -> Iterator[Neighbours]:
-    """Each pair once, in the order of the graph."""
-    graph = _Graph(nodes)
+def neighbours(
+    nodes: Sequence[SchedulerNode], inputs: Iterable[NamedTensor] = ()
+) -> Iterator[Neighbours]:
+    """Each pair once, in the order of the graph; `inputs` are tensors without a node's layout."""
+    graph = _Graph(nodes, inputs)
     for (at, to), (made, both) in sorted(graph.pairs().items()):
         a, b = graph.nodes[at], graph.nodes[to]
         tensors = {name: graph.tensors.get(name) or NamedTensor(name) for name in (*made, *both)}
         reads = [_read(b, tensors[name]) for name in made]
         reads += [_least(_read(a, tensors[name]), _read(b, tensors[name])) for name in both]
-        writes = [tensors[name].bytes for name in made if graph.only(name, to)]
-        yield Neighbours(a, b, tuple(tensors.values()), _sum(writes), _sum(reads), bool(made))
+        spared = [name for name in made if graph.only(name, to)]
+        written = _sum([tensors[name].bytes for name in spared])
+        found = (written, _sum(reads), bool(made), tuple(spared))
+        yield Neighbours(a, b, tuple(tensors.values()), *found)
 
 
 def between(nodes: Sequence[SchedulerNode], a: SchedulerNode, b: SchedulerNode) -> bool:
@@ -127,9 +133,9 @@ def _kind(kernel: str) -> str:
 class _Graph:
     """Who writes and who reads each buffer; nodes without a kernel are seen through."""
 
-    def __init__(self, nodes: Sequence[SchedulerNode]) -> None:
+    def __init__(self, nodes: Sequence[SchedulerNode], inputs: Iterable[NamedTensor]) -> None:
         self.made_of: dict[str, tuple[str, ...]] = {}
-        self.tensors: dict[str, NamedTensor] = {}
+        self.tensors = {tensor.name: tensor for tensor in inputs}
         self.nodes: list[SchedulerNode] = []
         self.returned: set[str] = set()
         for node in nodes:
@@ -167,12 +173,12 @@ class _Graph:
         """By the places of two nodes: buffers that one makes, and buffers that both read."""
         found: dict[tuple[int, int], tuple[list[str], list[str]]] = {}
         for name, readers in self.readers.items():
-            writer = self.writer.get(name)
-            for at in readers:
-                if writer is not None and writer < at:
-                    found.setdefault((writer, at), ([], []))[0].append(name)
-            tensor = self.tensors.get(name)
-            if tensor is not None and (tensor.bytes or 0) >= LARGE:
+            writer, tensor = self.writer.get(name), self.tensors.get(name)
+            if writer is not None:
+                for at in readers:
+                    if writer < at:
+                        found.setdefault((writer, at), ([], []))[0].append(name)
+            elif tensor is not None and (tensor.bytes or 0) >= LARGE:
                 for a, b in pairwise(readers):
                     found.setdefault((a, b), ([], []))[1].append(name)
         return found

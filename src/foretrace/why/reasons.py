@@ -2,41 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from foretrace.schema.compiler import (
     MEMBER,
     Compilation,
     FusionChoice,
     KernelCall,
+    NamedTensor,
     RefusalGroup,
     SchedulerNode,
     Separation,
 )
 from foretrace.why.neighbours import Neighbours, neighbours, nodes_of_calls
 from foretrace.why.refusals import REASONS, index_of, is_about, refused_for, why_apart
+from foretrace.why.savings import Measured
 
-Ran = Callable[[KernelCall], tuple[int, int] | None]  # runs, and the time of all of them in ns
 
-
-def not_fused(
-    compilation: Compilation, ran: Ran | None = None, bytes_per_s: float | None = None
-) -> tuple[Separation, ...]:
-    """Every pair of neighbours of a compilation that share data and stay apart.
-
-    `ran` is what the trace says of a call, `bytes_per_s` the bandwidth of its GPU.
-    """
+def not_fused(compilation: Compilation, trace: Measured | None = None) -> tuple[Separation, ...]:
+    """Every pair of neighbours of a compilation that share data and stay apart."""
     graphs = {node.graph for node in compilation.after} | {each.graph for each in compilation.calls}
     return tuple(
-        _separation(compilation, nodes, pair, (ran, bytes_per_s))
+        _separation(compilation, nodes, pair, trace)
         for graph in sorted(graphs)
         for nodes in [_nodes(compilation, graph)]
-        for pair in neighbours(nodes)
+        for pair in neighbours(nodes, _inputs(compilation, graph))
     )
 
 
 def grouped(
-    compilation: Compilation, separations: Sequence[Separation], ran: Ran | None = None
+    compilation: Compilation, separations: Sequence[Separation], trace: Measured | None = None
 ) -> tuple[RefusalGroup, ...]:
     """Refusals and separations by reason, the dearest first; the lines add up to those logged."""
     lines: dict[str, list[FusionChoice]] = {}
@@ -47,7 +42,7 @@ def grouped(
     for each in separations:
         apart.setdefault(each.reason, []).append(each)
     groups = [
-        _group(compilation, reason, lines.get(reason, []), apart.get(reason, []), ran)
+        _group(compilation, reason, lines.get(reason, []), apart.get(reason, []), trace)
         for reason in REASONS
         if reason in lines or reason in apart
     ]
@@ -59,18 +54,23 @@ def _nodes(compilation: Compilation, graph: int) -> tuple[SchedulerNode, ...]:
     return listed or nodes_of_calls(compilation, graph)
 
 
+def _inputs(compilation: Compilation, graph: int) -> Iterator[NamedTensor]:
+    """Tensors of the wrapper's calls; where one is seen through several views, the largest."""
+    accesses = (each for call in compilation.calls if call.graph == graph for each in call.accesses)
+    yield from sorted((each.tensor for each in accesses), key=lambda tensor: tensor.bytes or 0)
+
+
 def _separation(
     compilation: Compilation,
     nodes: Sequence[SchedulerNode],
     pair: Neighbours,
-    trace: tuple[Ran | None, float | None],
+    trace: Measured | None,
 ) -> Separation:
     a, b = pair.a, pair.b
     refused = [each for each in compilation.choices if is_about(each, a, b)]
     places = [_call(compilation, node) for node in (a, b)]
     calls = [compilation.calls[place] if place is not None else None for place in places]
-    a_ns = _saved(calls[0], pair.written, *trace) if pair.produced else None
-    b_ns = _saved(calls[1], pair.read, *trace)
+    a_ns, b_ns = _times(pair, calls, trace)
     known = [ns for ns in (a_ns, b_ns) if ns is not None]
     moved = [count for count in (pair.written, pair.read) if count is not None]
     shared = pair.shared[0].name
@@ -108,15 +108,22 @@ def _name(call: KernelCall | None, node: SchedulerNode) -> str:
 
 
 def _call(compilation: Compilation, node: SchedulerNode) -> int | None:
-    """The call that a node became: it writes the same buffers."""
+    """The call that a node became: it writes the same buffers, or changes and reads the same."""
     if node.name.startswith("call"):
         return int(node.name[4:])
-    writes = set(node.writes)
-    for place, call in enumerate(compilation.calls):
-        stored = {each.tensor.name for each in call.accesses if each.mode != "load"}
-        if call.graph == node.graph and stored & writes:
-            return place
-    return None
+    scores = {
+        place: score
+        for place, call in enumerate(compilation.calls)
+        if call.graph == node.graph and any((score := _same(call, node))[:2])
+    }
+    return max(scores, key=lambda place: scores[place]) if scores else None
+
+
+def _same(call: KernelCall, node: SchedulerNode) -> tuple[int, int, int]:
+    stored = {each.tensor.name for each in call.accesses if each.mode != "load"}
+    loaded = {each.tensor.name for each in call.accesses if each.mode != "store"}
+    changed = stored & set(node.mutates)
+    return len(stored & set(node.writes)), len(changed), len(loaded & set(node.reads))
 
 
 def _group(
@@ -124,7 +131,7 @@ def _group(
     reason: str,
     choices: Sequence[FusionChoice],
     apart: Sequence[Separation],
-    ran: Ran | None,
+    trace: Measured | None,
 ) -> RefusalGroup:
     ended = {
         (node.graph, member): node.name for node in compilation.after for member in node.members
@@ -138,7 +145,7 @@ def _group(
         len(later),
         len(apart),
         sum(moved) if moved else None,
-        _together(compilation, apart, ran),
+        _together(compilation, apart, trace),
     )
 
 
@@ -147,34 +154,29 @@ def _end(ended: dict[tuple[int, str], str], choice: FusionChoice, name: str) -> 
     return names - {""}
 
 
-def _together(compilation: Compilation, apart: Iterable[Separation], ran: Ran | None) -> int | None:
+def _together(
+    compilation: Compilation, apart: Iterable[Separation], trace: Measured | None
+) -> int | None:
     """Time of several separations: no kernel saves more than it takes."""
     spent: dict[int, int] = {}
     for each in apart:
         for place, ns in ((each.a_call, each.a_ns), (each.b_call, each.b_ns)):
             if place is not None and ns is not None:
                 spent[place] = spent.get(place, 0) + ns
-    if not spent or ran is None:
+    if not spent or trace is None:
         return None
     total = 0
     for place, ns in spent.items():
-        found = ran(compilation.calls[place])
-        total += min(ns, found[1]) if found else 0
+        total += min(ns, trace.whole(compilation.calls[place]))
     return total
 
 
-def _saved(
-    call: KernelCall | None, count: int | None, ran: Ran | None, bytes_per_s: float | None
-) -> int | None:
-    """Time that a call spends on these bytes in all its runs, never more than all of it.
-
-    A generated kernel moves bytes at its own rate. What a library's kernel computes meanwhile is
-    not known: its bytes count at the bandwidth of the GPU.
-    """
-    found = ran(call) if ran is not None and call is not None else None
-    if found is None or count is None or call is None:
-        return None
-    runs, total = found
-    if not call.extern and call.bytes:
-        return round(total * min(count / call.bytes, 1.0))
-    return min(round(runs * count / bytes_per_s * 1e9), total) if bytes_per_s else None
+def _times(
+    pair: Neighbours, calls: Sequence[KernelCall | None], trace: Measured | None
+) -> tuple[int | None, int | None]:
+    """What each of the two spends on the shared data in all its runs, where the trace says it."""
+    a, b = calls
+    if trace is None or a is None or b is None:
+        return None, None
+    b_ns = trace.spent(b, pair.read, [tensor.name for tensor in pair.shared], a)
+    return (trace.spent(a, pair.written, pair.unwritten, b) if pair.produced else None), b_ns

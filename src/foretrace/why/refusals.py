@@ -24,7 +24,7 @@ REASONS = {
     "not_worth_it": "Inductor's heuristics are against it",
     "unsupported": "Inductor cannot fuse these kinds of nodes",
     "graph_break": "a graph break",
-    "recompile": "two compilations",
+    "other": "another reason of Inductor's",
     "not_recorded": "Inductor's reason was not recorded",
 }
 # How Inductor's words begin (torch 2.2 to 2.13); the first that occurs in them counts.
@@ -53,7 +53,7 @@ _WORDS = (
 
 def code(words: str) -> str:
     """The plain reason for Inductor's words; a key of `REASONS`."""
-    return next((reason for part, reason in _WORDS if part in words), "unsupported")
+    return next((reason for part, reason in _WORDS if part in words), "other")
 
 
 def why_apart(
@@ -74,8 +74,8 @@ def why_apart(
 
 
 def _mutates(a: SchedulerNode, b: SchedulerNode) -> bool:
-    """Whether one changes in place what the other reads, or waits for that."""
-    changed = set(a.mutates) & set(b.reads) | set(b.mutates) & set(a.reads)
+    """Whether one changes in place what the other uses, or waits for that."""
+    changed = set(a.mutates) & set(b.reads) | set(b.mutates) & {*a.reads, *a.writes}
     return bool(changed or set(b.waits) & set(a.writes))
 
 
