@@ -28,5 +28,5 @@ def ops(trace: Trace, case: Case) -> list[str]:
 
 def lines(trace: Trace, case: Case) -> list[str]:
     """The lines of the user's code that a case comes from: `model.py:41`."""
-    places = (line.place for each in launches(trace, case) for line in each.call.sources)
-    return list(dict.fromkeys(places))
+    found = {line for each in launches(trace, case) for line in each.call.sources}
+    return list(dict.fromkeys(line.place for line in sorted(found)))

@@ -2,7 +2,7 @@
 
 The innermost frame above the launch that is not PyTorch's own: `model.py:63`. Kernels of a backward
 pass are launched by autograd's thread, which runs no Python. A compiled kernel has the lines that
-the compiler's records beside the trace give for it: the first of them.
+the compiler's records beside the trace give for it.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _LIBRARY = re.compile(r"(?:.*/)?torch/")
 
 def of_cases(trace: Trace) -> list[str | None]:
     """For every row of `kernel_cases`, the line of its first launch that has one."""
-    found = _recorded(trace)
     host, order = trace.host, trace.order
+    found = [next(iter(lines), None) for lines in recorded(trace)]
     own = host.is_kind("python_function") & host.named(_line)
     if not own.any():
         return found
@@ -35,15 +35,15 @@ def of_cases(trace: Trace) -> list[str | None]:
     return found
 
 
-def _recorded(trace: Trace) -> list[str | None]:
-    """For every row of `kernel_cases`, the line that the compiler's records give for it."""
-    found: list[str | None] = [None] * trace.kernel_cases.height
-    if trace.compiled:
-        for case, events in enumerate(trace.kernel_cases["kernels"].to_list()):
-            launches = (trace.compiled.get(event) for event in events)
-            lines = (each.call.sources[0] for each in launches if each and each.call.sources)
-            line = next(lines, None)
-            found[case] = f"{line.file}:{line.line}" if line else None
+def recorded(trace: Trace) -> list[list[str]]:
+    """The lines that the compiler's records give for each case, in the order of the file."""
+    if not trace.compiled:
+        return [[] for _ in range(trace.kernel_cases.height)]
+    found = []
+    for events in trace.kernel_cases["kernels"].to_list():
+        launches = (trace.compiled.get(event) for event in events)
+        lines = {(each.file, each.line) for one in launches if one for each in one.call.sources}
+        found.append([f"{file}:{line}" for file, line in sorted(lines)])
     return found
 
 

@@ -99,8 +99,8 @@ def _per_call(count: int, calls: int) -> int | float:
 def _kernel_rows(trace: Trace) -> list[look.KernelRow]:
     """One row per distinct kernel name and op shapes, the most expensive first."""
     cases = trace.kernel_cases.iter_rows(named=True)
-    places = zip(cases, case_modules(trace), code_lines.of_cases(trace), strict=True)
-    rows = [_kernel_row(trace, case, modules, line) for case, modules, line in places]
+    columns = case_modules(trace), code_lines.of_cases(trace), code_lines.recorded(trace)
+    rows = [_kernel_row(trace, *row) for row in zip(cases, *columns, strict=True)]
     rows.sort(
         key=lambda row: (-(row.total_ns or 0), row.name, row.chain, row.flops or 0, row.count)
     )
@@ -108,7 +108,7 @@ def _kernel_rows(trace: Trace) -> list[look.KernelRow]:
 
 
 def _kernel_row(
-    trace: Trace, case: dict[str, Any], modules: list[str], line: str | None
+    trace: Trace, case: dict[str, Any], modules: list[str], line: str | None, lines: list[str]
 ) -> look.KernelRow:
     steps, op, median = len(trace.spans.steps), case["op"], case["median_ns"]
     return look.KernelRow(
@@ -123,6 +123,7 @@ def _kernel_row(
         roof_percent=_rounded(case["roof_percent"]),
         modules=modules,
         source=line,
+        sources=lines,
     )
 
 

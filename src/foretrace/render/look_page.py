@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from pathlib import PurePath
 
 from foretrace.overview.folding import MOST, folded
 from foretrace.overview.page import LaunchRow, LaunchSequence, Overview, RegionOverview
@@ -182,12 +183,18 @@ def _kernels(look: Look, top: int) -> Section:
     head = ["kernel", "op", "n", "total", "median", "rate", "limited by"]
     rows = []
     for row in look.kernels[:top]:
-        op = row.ops[0].removeprefix("aten::") if row.ops else DASH
         cost = [count_text(row.count), time_text(row.total_ns), time_text(row.median_ns)]
         limit = row.limited_by.removesuffix(UNTOLD) or row.bound
-        rows.append([row.short or row.name, op, *cost, _rate(row), limit])
+        rows.append([row.short or row.name, _caller(row), *cost, _rate(row), limit])
     after = _more(len(look.kernels), top, f"--top {len(look.kernels)}")
     return Section("Kernels", head=head, rows=rows, left=(0, 1, 6), after=after)
+
+
+def _caller(row: KernelRow) -> str:
+    """The op that launched a kernel. A generated kernel is its own op: it has its first line instead."""
+    if row.sources and row.family.startswith("inductor"):
+        return PurePath(row.sources[0]).name
+    return row.ops[0].removeprefix("aten::") if row.ops else DASH
 
 
 def _ops(look: Look, top: int) -> Section:

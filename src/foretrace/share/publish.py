@@ -23,8 +23,19 @@ from foretrace.render.html import write_report
 from foretrace.schema.documents.share import SharedTrace
 from foretrace.share.handoff import PERFETTO
 from foretrace.share.pseudonyms import Pseudonyms
-from foretrace.share.redact import KEEP, REMAINS, UNKNOWN, pseudonyms_for, redact, shared_name
+from foretrace.share.redact import (
+    KEEP,
+    REMAINS,
+    UNKNOWN,
+    pseudonyms_for,
+    records_of,
+    redact,
+    redact_records,
+    shared_name,
+)
 from foretrace.share.stores import Store
+from foretrace.sources.compiler import CompilerLogs
+from foretrace.sources.compiler.bundle import SUFFIX
 from foretrace.sources.folder import searched
 from foretrace.sources.limits import Limits
 from foretrace.units import bytes_text
@@ -73,8 +84,9 @@ def share(
                 progress(done, len(paths), f"{name}: {bytes_text(count)} of {bytes_text(size)}")
 
             trace = opening.open(each, cache=cache, limits=bounds)
-            private = pseudonyms_for(trace, keep, salt)
-            shared.append(_one(trace, each, store, there, keep, private, folder, sent))
+            logs = records_of(each, bounds)
+            private = pseudonyms_for(trace, keep, salt, logs)
+            shared.append(_one(trace, logs, store, there, keep, private, folder, sent))
             there |= {shared[-1].trace, shared[-1].report}
         progress(len(paths), len(paths), "")
         index = folder / INDEX
@@ -85,7 +97,7 @@ def share(
 
 def _one(
     trace: Trace,
-    path: str,
+    logs: CompilerLogs | None,
     store: Store,
     there: set[str],
     keep: frozenset[str],
@@ -93,19 +105,25 @@ def _one(
     folder: Path,
     sent: Callable[[str, int, int], None],
 ) -> SharedTrace:
-    mark = "-".join(["", _mark(path, keep), *sorted(keep)])
+    path = trace.path
+    mark = "-".join(["", _mark(path, logs, keep), *sorted(keep)])
     stem = f"{shared_name(path, private)}{mark}"
     name, page = f"{stem}.json.gz", f"{stem}.html"
     was_there = {name, page} <= there
     if not was_there:
         copy = redact(trace, folder, keep, mark, private)
+        # before the trace: where that is, they are
+        for file in redact_records(logs, copy, keep, private) if logs else ():
+            inside = f"{file.parent.name}/{file.name}"
+            store.put(file, inside, partial(sent, inside))
         store.put(copy, name, partial(sent, name))
         report = write_report(folder / page, [opening.open(copy, cache=False)])
         store.put(report, page, partial(sent, page))
     regions = tuple(dict.fromkeys(private.clean(span.name) for span in trace.spans.regions))
     perfetto, lost = _perfetto(store, name), trace.ledger.lost_data
     removed = {} if was_there else private.removed
-    return SharedTrace(path, name, page, perfetto, regions, was_there, lost, removed)
+    why = f"{stem}{SUFFIX}" if logs else None
+    return SharedTrace(path, name, page, perfetto, regions, was_there, lost, removed, why)
 
 
 def _perfetto(store: Store, name: str) -> str | None:
@@ -113,14 +131,15 @@ def _perfetto(store: Store, name: str) -> str | None:
     return None if link is None else f"{PERFETTO}/#!/?url={quote(link, safe=':/')}"
 
 
-def _mark(path: str, keep: frozenset[str]) -> str:
-    """Eight letters that change with the trace and with what is kept of it."""
+def _mark(path: str, logs: CompilerLogs | None, keep: frozenset[str]) -> str:
+    """Eight letters that change with the trace, its records and with what is kept of them."""
     digest = hashlib.blake2b(",".join(sorted(keep)).encode(), digest_size=4)
     file, _, member = path.partition("::")
     digest.update(member.encode())
-    with Path(file).open("rb") as source:
-        while block := source.read(_BLOCK):
-            digest.update(block)
+    for each in (file, *(logs.sources if logs else ())):
+        with Path(each).open("rb") as source:
+            while block := source.read(_BLOCK):
+                digest.update(block)
     return digest.hexdigest()
 
 

@@ -9,10 +9,16 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
-from foretrace.errors import UsageError
+from foretrace.errors import TraceError, UsageError
 from foretrace.model.trace import Trace
 from foretrace.share import chrome
+from foretrace.share.code_text import CodeText
+from foretrace.share.compiler_copy import texts_of, write_copy
 from foretrace.share.pseudonyms import Pseudonyms, owners, texts_in
+from foretrace.sources import compiler
+from foretrace.sources.compiler.bundle import SUFFIX
+from foretrace.sources.compiler import CompilerLogs
+from foretrace.sources.limits import Limits
 
 # What may be kept beyond the list, and what that means.
 KEEP = {
@@ -50,6 +56,9 @@ REMOVED = {
     "frame": "Python frames",
     "stack": "call stacks",
     "value": "recorded argument values",
+    "record": "records of the compiler",
+    "source": "lines of code",
+    "comment": "comments in code",
 }
 UNKNOWN = (
     "a plain word that is private (a person, a project, a customer) passes unless a path or the "
@@ -86,12 +95,19 @@ def redact(
     return target
 
 
-def pseudonyms_for(trace: Trace, keep: frozenset[str], salt: bytes | None = None) -> Pseudonyms:
-    """Pseudonyms for the hosts and people that this trace names anywhere, and for who shares it.
+def pseudonyms_for(
+    trace: Trace,
+    keep: frozenset[str],
+    salt: bytes | None = None,
+    logs: CompilerLogs | None = None,
+) -> Pseudonyms:
+    """Pseudonyms for the hosts and people that this trace and the compiler's records of it name
+    anywhere, and for who shares it.
 
     With the same `salt` the same text has the same pseudonym in every trace.
     """
     texts = [*texts_in(trace.tables.header), trace.path, *trace.host.names]
+    texts += texts_of(logs) if logs else []
     for table in ("tracks", "stacks", "triton"):
         for column in trace.tables[table].iter_columns():
             if column.dtype == str:
@@ -102,6 +118,23 @@ def pseudonyms_for(trace: Trace, keep: frozenset[str], salt: bytes | None = None
     return Pseudonyms(
         names, common=_op_words(trace), paths="paths" in keep, hosts="hosts" in keep, salt=salt
     )
+
+
+def records_of(trace: str, limits: Limits) -> CompilerLogs | None:
+    """The compiler's records beside a trace; None where there are none that can be read."""
+    path = compiler.beside(trace)
+    try:
+        return None if path is None else compiler.read(path, limits)
+    except (TraceError, UsageError):
+        return None
+
+
+def redact_records(
+    logs: CompilerLogs, copy: Path, keep: frozenset[str], private: Pseudonyms
+) -> list[Path]:
+    """Write the records beside the copy of their trace; returns the files."""
+    folder = copy.with_name(copy.name.removesuffix(".json.gz") + SUFFIX)
+    return write_copy(logs, folder, copy.name, CodeText(private, stacks="stacks" in keep))
 
 
 def _identities(trace: Trace) -> set[str]:

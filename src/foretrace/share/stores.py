@@ -109,7 +109,9 @@ class Folder(Store):
         return {entry.name for entry in entries if entry.is_file()}
 
     def _put(self, path: Path, name: str, sent: Sent) -> None:
-        with files.replacing(self.path / name) as draft:
+        target = self.path / name
+        target.parent.mkdir(exist_ok=True)  # of the compiler's records
+        with files.replacing(target) as draft:
             shutil.copyfile(path, draft)
 
 

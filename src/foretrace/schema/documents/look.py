@@ -102,7 +102,11 @@ class RegionRow(Struct, frozen=True):
 
 
 class KernelRow(Struct, frozen=True):
-    """Kernels of one name and op shapes; `chain` holds the ops above, outermost first."""
+    """Kernels of one name and op shapes; `chain` holds the ops above, outermost first.
+
+    `source` is the line that launched it. `sources` are all lines that a compiled kernel comes from,
+    where the compiler's records are beside the trace.
+    """
 
     name: str
     short: str
@@ -127,6 +131,7 @@ class KernelRow(Struct, frozen=True):
     cost_certainty: str = "none"
     modules: list[str] = []
     source: str | None = None
+    sources: list[str] = []
 
 
 class OpRow(Struct, frozen=True):

@@ -10,7 +10,7 @@ class SharedTrace(Struct, frozen=True):
 
     `perfetto` is the address that opens it in Perfetto, where a browser can fetch it; `lost_data`
     when its ledger says so. `removed` counts what was replaced or left out, by kind; it is empty
-    where the copy was there.
+    where the copy was there. `why` is the folder of the compiler's records, where there are any.
     """
 
     source: str
@@ -21,6 +21,7 @@ class SharedTrace(Struct, frozen=True):
     was_there: bool
     lost_data: bool
     removed: dict[str, int] = {}
+    why: str | None = None
 
 
 class ShareDocument(Struct, frozen=True):
