@@ -72,7 +72,10 @@ class Matcher:
         writers = [self.writer.get(name, "") for name in _written(call)]
         members = [op for writer in writers for op in _MEMBER.findall(writer)]
         nodes = [node for op in dict.fromkeys(members) for node in self.origins.get(op, ())]
-        return tuple(dict.fromkeys(nodes)) or self.fragments.pop(call.kernel, ())
+        commented = self.fragments.pop(call.kernel, ())
+        if all(op in self.origins for op in members) and nodes:
+            return tuple(dict.fromkeys(nodes))
+        return commented or tuple(dict.fromkeys(nodes))  # the log names no origin of a scan
 
     def _libraries(self, calls: Sequence[KernelCall]) -> dict[int, tuple[str, ...]]:
         """By place: the node of each library call."""

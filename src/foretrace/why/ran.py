@@ -15,6 +15,7 @@ from foretrace import why
 from foretrace.model.about import device_of
 from foretrace.schema.compiler import CompilerRun, KernelCall
 from foretrace.why.launches import CallRun
+from foretrace.why.savings import Measured
 
 if TYPE_CHECKING:
     from foretrace.model.trace import Trace
@@ -69,16 +70,15 @@ class Ran:
         name: str = self.trace.host.names[self.trace.host.name[event]]
         return name
 
-    def spent(self, call: KernelCall) -> tuple[int, int] | None:
-        """How often a call ran, and the time of all its runs; None where it did not run."""
-        runs = self.by_call.get(id(call))
-        return (len(runs), sum(run.ns for run in runs)) if runs else None
-
     @property
-    def bytes_per_s(self) -> float | None:
-        """The bandwidth of the GPU's memory."""
-        device = device_of(self.trace.about) if self.trace is not None else None
-        return device.bytes_per_s if device else None
+    def measured(self) -> Measured | None:
+        """What bounds the savings: the runs of a call, and the bandwidth of the GPU."""
+        if self.trace is None:
+            return None
+        device = device_of(self.trace.about)
+        return Measured(
+            lambda call: self.by_call.get(id(call), ()), device.bytes_per_s if device else None
+        )
 
     def case(self, ran: CallTimes) -> dict[str, Any]:
         """The row of `kernel_cases` in which these runs spent most time; empty without any."""

@@ -16,10 +16,10 @@ def separated(run: CompilerRun, ran: Ran) -> tuple[list[NotFused], list[ReasonRo
     """Each pair of neighbours that stays apart, and all refusals by reason, the dearest first."""
     pairs: list[NotFused] = []
     groups: list[RefusalGroup] = []
-    spent = ran.spent if ran.trace is not None else None
+    measured = ran.measured
     for each in run.compilations:
-        found = not_fused(each, spent, ran.bytes_per_s)
-        groups += grouped(each, found, spent)
+        found = not_fused(each, measured)
+        groups += grouped(each, found, measured)
         pairs += _entries(each, found)
     return pairs, _rows(groups)
 
