@@ -54,7 +54,11 @@ def _check(trace: Trace) -> Iterator[Finding]:
     title = f"Inductor generated {plural(len(kernels), 'kernel')}, launched {times}"
     recorded = all("sources" in entry for entry in kernels)
     source = "The ops are" if recorded else "A name lists the ops"
-    proof = "from the compiler's records" if recorded else "that a kernel stems from, not what it computes"
+    proof = (
+        "from the compiler's records"
+        if recorded
+        else "that a kernel stems from, not what it computes"
+    )
     detail = (
         f"Origin ops by kernel: {'; '.join(lines)}{more}. Total: {time_text(whole.ns)} "
         f"{per(trace)}. {source} {proof}."

@@ -68,8 +68,9 @@ def _explained(path: str, reading: Reading) -> Why:
     from foretrace import why
     from foretrace.sources.compiler import read
     from foretrace.why.assemble import assemble
-    from foretrace.why.places import refuse_stranger, trace_of
+    from foretrace.why.places import refuse_many, refuse_stranger, trace_of
 
+    refuse_many(path)
     logs = read(path, reading.limits)
     found = trace_of(path, logs.path, reading.limits)
     trace = reading.trace(found) if found else None

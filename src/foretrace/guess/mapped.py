@@ -15,7 +15,6 @@ from foretrace.model.trace import Trace
 from foretrace.schema.compiler import CompiledLaunch
 
 
-
 @dataclass(frozen=True, slots=True)
 class LaunchOps:
     """What one launch does, what it does in part, and all ops of its graph."""

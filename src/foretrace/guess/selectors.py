@@ -90,9 +90,7 @@ GROUPS = {
 _PLURALS = {"copy": "copies", "softmax": "softmaxes", "launch": "launches"}
 _KINDS = ("memcpy", "memset", "op", "call", "launch", "sync", "region", "step", "stream")
 # Words for a host call or a host op whose own name few remember.
-_CALLS = {
-    word: Selector(word, "call", name="*GraphLaunch*") for word in ("graphs", "cuda-graphs")
-}
+_CALLS = {word: Selector(word, "call", name="*GraphLaunch*") for word in ("graphs", "cuda-graphs")}
 _OPS = {"item": Selector("item", "op", name="aten::item")}
 
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _NO_TORCH = "kernel_trace records with torch: pip install torch"
 
+
 class Judge(Protocol):
     """What a block needs of the fixture: to fail the test on a miss or on a changed snapshot."""
 

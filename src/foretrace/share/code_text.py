@@ -17,7 +17,9 @@ from foretrace.share.pseudonyms import Pseudonyms
 
 _NEXT = re.compile(r"'''|\"\"\"|['\"#]|//")
 _QUOTED = {quote: re.compile(rf"(?:[^{quote}\\\n]|\\.)*+{quote}") for quote in "'\""}
-_TENSOR = re.compile(r"\w{1,12}(?:\[[\w ,*+/()^-]{0,400}\]){1,2}[\w:]{0,16}|Sym\([\w ,*+/()^-]{1,400}\)")
+_TENSOR = re.compile(
+    r"\w{1,12}(?:\[[\w ,*+/()^-]{0,400}\]){1,2}[\w:]{0,16}|Sym\([\w ,*+/()^-]{1,400}\)"
+)
 _WORD = re.compile(r"\S{0,256}")
 # What Inductor itself writes into comments, from a comment's first letter on.
 _COMMENT = re.compile(
@@ -29,7 +31,9 @@ _CPP = ("#include", 'extern "C"', "#pragma")
 _FILE = re.compile(r"File: (?P<file>[^\n]{1,4096}?):(?P<line>\d{1,9}) in (?P<rest>[^\n]*)")
 _FRAME = re.compile(r'^( *)File "([^"\n]{1,4096})", line (\d{1,9}), in [^\n]*$')
 _PLACE = re.compile(r"((?:Recompiling function|code at|in user code at) ?)(?:\S{1,256} in )?(?=\S)")
-_ABSOLUTE = re.compile(r"(?<![\w/)\]])[~/](?=[\w.@~+-])[\w.@~+-]*+(?:/[\w.@~+-]++)++|[A-Za-z]:\\[^\s'\"]++")
+_ABSOLUTE = re.compile(
+    r"(?<![\w/)\]])[~/](?=[\w.@~+-])[\w.@~+-]*+(?:/[\w.@~+-]++)++|[A-Za-z]:\\[^\s'\"]++"
+)
 _CHUNK = re.compile(r"[A-Za-z0-9_][\w.+/=-]*+")
 _NAME = re.compile(r"[^\W\d]\w*+")
 _LONG = re.compile(r"(?<![\w.])\d{16,}+|(?<=\.)\d{13,}+")
@@ -55,7 +59,9 @@ class CodeText:
         for line in text.split("\n"):
             frame = _FRAME.match(line)
             if frame:
-                shown.append(f'{frame[1]}File "{self.file(frame[2])}", line {frame[3]}, in function')
+                shown.append(
+                    f'{frame[1]}File "{self.file(frame[2])}", line {frame[3]}, in function'
+                )
             elif below_frame and line.startswith("    ") and not self.stacks:
                 self.private.left_out["source"] += 1
             else:
@@ -122,7 +128,11 @@ class CodeText:
 
     def _source(self, match: re.Match[str]) -> str:
         where = f"File: {self.file(match['file'])}:{match['line']} in"
-        return f"{where} {self.private.clean(match['rest'])}" if self.stacks else f"{where} function, code: "
+        return (
+            f"{where} {self.private.clean(match['rest'])}"
+            if self.stacks
+            else f"{where} function, code: "
+        )
 
     def _literals(self, text: str) -> str:
         """The text with every string in it cleaned."""

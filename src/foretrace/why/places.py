@@ -9,9 +9,10 @@ from foretrace.errors import TraceError, UsageError
 from foretrace.model.trace import Trace
 from foretrace.schema.whole import whole
 from foretrace.sources.compiler import CompilerLogs, manifest_of, stranger
-from foretrace.sources.compiler.bundle import HINT, SUFFIX
+from foretrace.sources.compiler.bundle import HINT, NAMED, SUFFIX, names_in
 from foretrace.sources.folder import refusal, searched
 from foretrace.sources.limits import Limits
+from foretrace.units import plural
 
 GENERATED = ("inductor_triton", "inductor_cpp")
 ENDS = (".json.gz", ".json", ".pt.trace.json.gz", ".pt.trace.json", ".json.zst")
@@ -40,6 +41,18 @@ def _inside(folder: str, limits: Limits) -> str | None:
         listed = ", ".join(os.path.basename(each) for each in traces[:4])
         raise UsageError(f"{folder} contains {len(traces)} traces; choose one: {listed}")
     return traces[0] if traces else None
+
+
+def refuse_many(path: str) -> None:
+    """Raise `UsageError` where a folder without logs has folders with them."""
+    inside = [os.path.join(path, name) for name in names_in(path)] if os.path.isdir(path) else []
+    plain = [each for each in inside if not each.endswith(SUFFIX)]
+    held = [each for each in plain if any(map(NAMED.fullmatch, names_in(each)))]
+    if held and not any(map(NAMED.fullmatch, names_in(path))):
+        listed = ", ".join(held[:4]) + (", …" if len(held) > 4 else "")
+        raise UsageError(
+            f"{path} contains the logs of {plural(len(held), 'run')}: give one: {listed}"
+        )
 
 
 def refuse_stranger(logs: CompilerLogs, trace: Trace) -> None:
