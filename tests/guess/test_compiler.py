@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+import foretrace as ft
 from corpus.builder import TraceBuilder
-from foretrace import Trace, open, why
+from foretrace import Trace, why
 from foretrace.guess import check
 from foretrace.schema.compiler import (
     Compilation,
@@ -118,7 +119,7 @@ def _traced(tmp_path: Path, *names: str) -> Trace:
         builder.op(name, 10 * at, 5)
     target = tmp_path / "trace.json"
     target.write_bytes(builder.bytes())
-    return open(target, cache=False)
+    return ft.open(target, cache=False)
 
 
 def test_a_trace_alone_shows_that_there_was_one(

@@ -91,5 +91,5 @@ def test_without_records(mlp: Trace) -> None:
 
 def test_a_line_is_a_python_file() -> None:
     assert parse("kernels from model.py:41 == 1").args["line"] == ("model.py", 41)
-    with pytest.raises(GuessError, match="a line such as model.py:41"):
+    with pytest.raises(GuessError, match=r"a line such as model\.py:41"):
         parse("kernels from model == 1")

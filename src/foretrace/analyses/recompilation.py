@@ -14,8 +14,8 @@ ranges (`... (dynamo_timed)`). Where code was compiled again in the recording, t
 the time spent compiling there.
 
 When it is wrong: a version number counts compilations since the program started, so the first
-recording after a deliberate warm-up with several sizes shows them too. The compiler's records beside
-the trace (`foretrace record --why`) tell the guard that failed; a trace does not.
+recording after a deliberate warm-up with several sizes shows them too. The compiler's records
+beside the trace (`foretrace record --why`) tell the guard that failed; a trace does not.
 """
 
 from __future__ import annotations

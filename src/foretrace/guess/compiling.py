@@ -22,6 +22,7 @@ from foretrace.schema.compiler import Compilation, CompilerRun
 from foretrace.units import count_text, time_text
 
 NO_RECORDS = "the compiler's records are not beside the trace: record with `foretrace record --why`"
+WHOLE = "the compiler's records are of the whole program: leave out the place"
 _LISTED = 3  # places in an answer; the evidence has the rest
 _RESUMED = re.compile(r"torch_dynamo_resume_in_\w+_at_\d+")
 _SECOND_NS = 10**9

@@ -75,7 +75,7 @@ class Evidence:
         alone = doing.callers(self.trace, self._number, chains)
         listed = doing.settled(list(zip(idents, roles[first].tolist(), strict=True)))
         mapped = recorded(self.trace, self._number)
-        found = []
+        found: list[GpuOperation] = []
         for row, ident, chain, own, more in zip(first, idents, chains, alone, listed, strict=True):
             role = str(roles[row])
             kind = "kernel" if gpu.is_kernel[row] else "memcpy" if gpu.is_memcpy[row] else "memset"

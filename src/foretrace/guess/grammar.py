@@ -101,6 +101,35 @@ def _shape(tokens: Sequence[Token], place: int) -> tuple[list[int], int]:
     return [int(size) for size in sizes], place + 1
 
 
+_REASON_WORDS = {
+    "extern": "extern; extern kernel; extern kernels; library; library kernel; library call",
+    "template": "template; template without epilogue; template without prologue",
+    "order": "order; iteration order; other iteration order; loop order",
+    "sizes": "sizes; different sizes; other sizes; size mismatch",
+    "between": "kernels between; other kernels between",
+    "mutation": "mutation; mutation between",
+    "no_shared_data": "no shared data",
+    "graph_break": "graph-breaks",
+    "recompile": "recompiles",
+    "not_worth_it": "heuristics",
+    "unsupported": "unsupported",
+}
+APART = {
+    tuple(words.split()): reason
+    for reason, text in _REASON_WORDS.items()
+    for words in text.split("; ")
+}
+
+
+def _reason(tokens: Sequence[Token], place: int) -> tuple[str, int]:
+    """Why two ops are apart: the longest of the known phrases."""
+    left = [token.key for token in tokens[place:]]
+    for size in range(min(len(left), 4), 0, -1):
+        if tuple(left[:size]) in APART:
+            return APART[tuple(left[:size])], place + size
+    raise ParseFailure(place, [" ".join(words) for words in APART])
+
+
 class CodeLine(NamedTuple):
     """A line of a Python file, or the whole file."""
 
@@ -165,6 +194,11 @@ SLOTS: dict[str, Slot] = {
         "gpu time, cpu time, or a selector with time, flops or bytes behind it; a selector alone "
         "is counted",
         _measure,
+    ),
+    "reason": Slot(
+        "extern kernel, template, iteration order, different sizes, kernels between, mutation, "
+        "no shared data, graph break, recompile, heuristics, unsupported",
+        _reason,
     ),
     "line": Slot("a line of Python such as model.py:41, or a file such as model.py", _line),
     "chain": Slot("names between `>`, the outermost first", _chain),

@@ -191,7 +191,7 @@ def _kernels(look: Look, top: int) -> Section:
 
 
 def _caller(row: KernelRow) -> str:
-    """The op that launched a kernel. A generated kernel is its own op: it has its first line instead."""
+    """The op that launched a kernel; for a generated one, which is its own op, its first line."""
     if row.sources and row.family.startswith("inductor"):
         return PurePath(row.sources[0]).name
     return row.ops[0].removeprefix("aten::") if row.ops else DASH

@@ -1,10 +1,10 @@
 """Which ops of the user's program a compiled kernel performs, and from which lines they come.
 
 Inductor decomposes: a gelu becomes eleven nodes, among them four `mul`. So the nodes of a kernel
-are followed back to the ops that Dynamo saw. An op counts where the kernel has the last of its nodes
-that computes something; views and changes of type alone do not. A kernel that has others of its
-nodes has begun it. Where nothing was recorded about an op, there is no answer, and names of kernels
-are what is left.
+are followed back to the ops that Dynamo saw. An op counts where the kernel has the last of its
+nodes that computes something; views and changes of type alone do not. A kernel that has others of
+its nodes has begun it. Where nothing was recorded about an op, there is no answer, and names of
+kernels are what is left.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ def measure(query: Query) -> Measurement:
         launched = {**query.args, "what": HEADS["cuda-graphs"]}
         return counts.KIND.measure(replace(query, args=launched))
     if not window.whole:
-        raise Unknown("the compiler's records are of the whole program: leave out the place")
+        raise Unknown(compiling.WHOLE)
     if word:
         fact = compiling.COUNTED[word](trace)
         return _judged(query, fact, query.args.get("number", Amount("0", 0)), fact.shown)

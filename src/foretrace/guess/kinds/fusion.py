@@ -5,7 +5,8 @@ They are fused when one kernel does all of them: hand-written kernels say it in 
 that the fused nodes came from. That list alone is no proof for a product, a convolution or
 attention, nor for a reduction in a pointwise kernel: such an op counts only where no other kernel
 can have done it. Not fused means that each is done by some kernel and no kernel does all. On a CPU
-trace Inductor's C++ kernels are judged the same way.
+trace Inductor's C++ kernels are judged the same way. The compiler's records beside the trace, where
+there are any, say which ops of the program a kernel performs: they outrank its name.
 """
 
 from __future__ import annotations
@@ -46,7 +47,8 @@ class _KernelOps:
         return ", ".join(found[:_LISTED]) + more
 
 
-def _op(selector: Selector) -> str:
+def op_of(selector: Selector) -> str:
+    """The op that a selector means: `gelu`; empty where it means something else."""
     if selector.word:
         return selector.word
     roles = [trait.value for trait in selector.traits if trait.kind == "role"]
@@ -57,7 +59,7 @@ def _op(selector: Selector) -> str:
 
 def _fused(window: Window, query: Query) -> Measurement:
     parts = query.args.get("parts") or [query.args["first"], query.args["second"]]
-    wanted = {_op(selector) for selector in parts}
+    wanted = {op_of(selector) for selector in parts}
     if "" in wanted:
         raise Unknown("fusion is about ops: say for example `gelu and mul are fused`")
     kernels = (_on_cpu if window.evidence.runs_on_cpu else _on_gpu)(window)

@@ -104,8 +104,8 @@ class RegionRow(Struct, frozen=True):
 class KernelRow(Struct, frozen=True):
     """Kernels of one name and op shapes; `chain` holds the ops above, outermost first.
 
-    `source` is the line that launched it. `sources` are all lines that a compiled kernel comes from,
-    where the compiler's records are beside the trace.
+    `source` is the line that launched it. `sources` are all lines that a compiled kernel comes
+    from, where the compiler's records are beside the trace.
     """
 
     name: str
