@@ -103,6 +103,7 @@ _ABSENT = """
     trace_truncated event_unparsable bytes_unread gzip_truncated gzip_crc interleaved_writers
     copied_damage
     ts_missing ts_out_of_window time_outlier limit_string limit_args limit_event limit_events
+    log_record_unparsable log_payload_damaged log_records_lost log_file_missing log_truncated
 """
 ABSENT = frozenset(_ABSENT.split())
 # Events that a copy cannot hold, because it holds times only.
@@ -168,9 +169,10 @@ class Ledger(LedgerEntry, frozen=True):
 
     @property
     def gap(self) -> str:
-        """Why the trace is incomplete; empty when every event that was written is here."""
+        """Why the trace is incomplete, or the log; empty when all that was written is here."""
+        what = "log" if any(note.code.startswith("log_") for note in self.notes) else "trace"
         missing = (note for note in self.notes if note.code in ABSENT)
-        return next((f"the trace is incomplete ({note.code}): {note.text}" for note in missing), "")
+        return next((f"the {what} is incomplete ({n.code}): {n.text}" for n in missing), "")
 
     def with_notes(self, notes: tuple[Note, ...]) -> Ledger:
         """The ledger with further notes in their place."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import tracemalloc
 from collections.abc import Callable
 
@@ -195,3 +196,26 @@ def test_a_log_costs_in_proportion(shape: str) -> None:
 
     read(10)()
     assert growth(read, 150) < 2.5
+
+
+def test_records_messages_and_output_in_any_order() -> None:
+    for number in range(150):
+        chooser = random.Random(number)
+        made, texts, others, data = [], [], 0, b""
+        for at in range(chooser.randint(2, 20)):
+            match chooser.randint(0, 2):
+                case 0:
+                    made.append((f"a{at}", chooser.choice(["", "\n", "{", "\t\n x", "é\n\ny"])))
+                    data += artifact(*made[-1])
+                case 1:
+                    texts.append((f"c{at}", chooser.choice(["", "x", "x\n", "\n\ty\n"])))
+                    data += message(texts[-1][1], f"[0/{at}] [__{texts[-1][0]}] ")
+                case _:
+                    others += 1
+                    data += chooser.choice(
+                        [b"loss 0.5\n", b"10%|#\n", b"[rank0]: hello\n", b"\xff\n"]
+                    )
+        found = answer(data, size=chooser.choice([1, 3, 50, 5_000]))
+        assert [(each.name, each.payload.decode()) for each in found.records] == made
+        assert [(each.channel, each.text) for each in found.texts] == texts
+        assert found.notes == ({"log_lines_other": others} if others else {})
