@@ -125,7 +125,7 @@ def kernel_title(row: CompiledKernel) -> str:
 
 def kernel_lines(why: Why, row: CompiledKernel) -> list[Line]:
     """What is known of one kernel."""
-    found = [Line("FROM", text) for text in _from(row)]
+    found = [Line("" if at else "FROM", text) for at, text in enumerate(_from(row))]
     found += [Line("CONTAINS", _contains(why, row))] if row.nodes else []
     found.append(Line("MOVES", _moves(row)))
     found += [Line("UNFUSED", text) for text in _unfused(row)]

@@ -61,32 +61,28 @@ def head(why: Why) -> Section:
 
 def regions(why: Why, most: int) -> Section:
     """A row for each compiled graph: the count of nodes at every stage, and the time."""
-    titles = ["region", "source", "ops", "nodes", "scheduled", "fused", "kernels"]
+    titles = ["region", "source", "ops", "nodes", "fusion", "kernels"]
     titles += [unit(why)] if why.launches is not None else []
     rows = [_region_cells(why, row) for row in why.stages[:most]]
     left = len(why.stages) - most
     after = f"… and {left} more (--stages)" if left > 0 else ""
-    return Section("", head=[*titles, "compiled in"], rows=rows, left=(0, 1), after=after)
+    return Section("", head=[*titles, "compile"], rows=rows, left=(0, 1), after=after)
 
 
 def _region_cells(why: Why, row: RegionStages) -> list[str]:
-    function = row.function.place if row.function else DASH
+    graph = "" if row.graph == "inference" else f" {row.graph}"
     rank = "" if row.rank is None else f" rank {row.rank}"
-    counts = (
-        row.dynamo_ops,
-        row.post_grad_nodes,
-        row.before_fusion,
-        row.after_fusion,
-    )
-    kernels = f"{row.generated_calls} + {row.library_calls} lib"
+    scheduled = (row.before_fusion, row.after_fusion)
+    fusion = DASH if None in scheduled else " to ".join(map(count_text, scheduled))
     spent = per_step(why, row.time_ns) if row.time_ns and row.launches else None
-    times = [time_text(spent)] if why.launches is not None else []
     return [
-        f"{row.region} {row.graph}{rank}",
-        function,
-        *map(count_text, counts),
-        kernels,
-        *times,
+        f"{row.region}{graph}{rank}",
+        row.function.place if row.function else DASH,
+        count_text(row.dynamo_ops),
+        count_text(row.post_grad_nodes),
+        fusion,
+        f"{row.generated_calls} + {row.library_calls} lib",
+        *([time_text(spent)] if why.launches is not None else []),
         time_text(row.compile_ns),
     ]
 
@@ -109,7 +105,8 @@ def _kernel_cells(why: Why, row: CompiledKernel) -> list[str]:
         return [*cells, count_text(len(row.calls)), moved(row)]
     spent = per_step(why, row.time_ns) if row.time_ns else None
     count = count_text(per_step(why, row.launches or 0))
-    roof = f"{row.bound} {row.roof_percent:.0f}%" if row.roof_percent is not None else row.bound
+    at_roof = row.roof_percent is not None and row.bound in ("compute", "memory")
+    roof = f"{row.bound} {row.roof_percent:.0f}%" if at_roof else row.bound
     roof = roof if row.launches else DASH
     return [*cells, count, time_text(spent), moved(row), roof]
 
@@ -142,11 +139,13 @@ def kernel_page(why: Why, row: CompiledKernel) -> list[Section]:
     """One kernel: lines, nodes, traffic, launches, code."""
     labelled = [(line.label, line.text) for line in words.kernel_lines(why, row)]
     accesses = [*row.loads, *row.stores]
+    exact = all(each.certainty == "exact" for each in accesses)
+    titles = ["access", "tensor", "argument", "type", "shape", "stride", "bytes"]
     table = Section(
         "",
-        head=["access", "tensor", "argument", "type", "shape", "stride", "bytes", "certainty"],
-        rows=[_access_cells(each) for each in accesses[:LISTED]],
-        left=(0, 1, 2, 3, 4, 5, 7),
+        head=titles if exact else [*titles, "certainty"],
+        rows=[_access_cells(each)[: 7 + (not exact)] for each in accesses[:LISTED]],
+        left=(0, 1, 2, 3, 4, 5) if exact else (0, 1, 2, 3, 4, 5, 7),
         after=f"… and {len(accesses) - LISTED} more (--json)" if len(accesses) > LISTED else "",
     )
     title = "Call in the wrapper" if row.extern else f"Generated code ({row.language})"

@@ -18,9 +18,10 @@ def not_fused(why: Why, top: int) -> list[Section]:
     """Every reason with its cost, then the pairs that cost most."""
     if not why.reasons:
         return [Section("Not fused", ["nothing: no two neighbours with shared data stay apart"])]
-    titles = ["reason", "pairs", "refusals", "fused later", "bytes", f"at most {unit(why)}"]
+    titles = ["reason", "pairs", "refusals", "fused later", "bytes", "at most"]
     rows = [_reason_cells(why, row) for row in why.reasons]
-    reasons = Section("Not fused, by reason", head=titles, rows=rows)
+    per = f", times {unit(why)}" if why.launches is not None else ""
+    reasons = Section(f"Not fused, by reason{per}", head=titles, rows=rows)
     groups = _same(why.not_fused)
     bullets = [(_pair(why, rows), _told(rows[0])) for rows in groups[:top]]
     left = sum(map(len, groups[top:]))
