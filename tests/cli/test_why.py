@@ -192,3 +192,14 @@ def test_damage_is_shown_and_strict_fails(tmp_path: Path, capsys: Capture) -> No
     text = _said(capsys, tmp_path / "torch_trace.log")
     assert "! log_payload_damaged (1)" in text
     assert main(["why", str(tmp_path / "torch_trace.log"), "--strict"]) == 1
+
+
+def test_the_page_shows_what_the_command_prints(capsys: Capture, monkeypatch: Any) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.chdir(DATA)
+    page = (DATA.parents[2] / "docs" / "why.md").read_text()
+    blocks = [block.partition("\n```")[0] for block in page.split("```text\n$ foretrace why ")[1:]]
+    for block in blocks:
+        command, _, shown = block.partition("\n")
+        assert _said(capsys, *command.split()).rstrip("\n") == shown
+    assert len(blocks) == 2

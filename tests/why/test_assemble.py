@@ -47,7 +47,7 @@ def test_calls_without_provenance_find_the_same_nodes(name: str) -> None:
     """The other records lead to what Inductor recorded itself, where it did."""
     records, texts = assemble._by_compilation(read(str(DATA / name)))
     for key in records:
-        held = assemble._Parts(key, records[key], texts[key])
+        held = assemble._Pieces(key, records[key], texts[key])
         for at, wrapper in enumerate(held.wrappers):
             if b"cppCodeToPost" not in wrapper.mappings:
                 continue

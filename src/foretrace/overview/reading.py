@@ -97,7 +97,7 @@ def _program(wanted: str) -> str:
 
 
 def _compiler_records(wanted: str) -> bytes:
-    """Name, size and time of each of the compiler's records; nothing where there are none."""
+    """Name, size and time of each of the compiler's records; nothing where it has none."""
     found = bundle.beside(wanted)
     try:
         names = [os.path.join(found, name) for name in bundle.names_in(found)] if found else []

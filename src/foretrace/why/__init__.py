@@ -28,7 +28,7 @@ _JOINED: WeakKeyDictionary[Trace, Launches] = WeakKeyDictionary()
 def load(path: str | os.PathLike[str], limits: Limits | None = None) -> CompilerRun:
     """Everything that the compiler's records say: of a bundle, a log, or those beside a trace.
 
-    Raises `foretrace.TraceError` where there are none, or where they cannot be read.
+    Raises `foretrace.TraceError` where none is found, or where they cannot be read.
     """
     from foretrace.sources.compiler import read
     from foretrace.why.assemble import assemble
@@ -37,7 +37,7 @@ def load(path: str | os.PathLike[str], limits: Limits | None = None) -> Compiler
 
 
 def of(trace: Trace) -> CompilerRun | None:
-    """The compiler's records beside a trace; None where there are none, or none can be read."""
+    """The compiler's records beside a trace; None where it has none that can be read."""
     if trace not in _FOUND:
         _FOUND[trace] = _beside(trace)
     return _FOUND[trace]
@@ -82,6 +82,7 @@ def explain(run: CompilerRun, trace: Trace | None = None) -> Why:
     """The document of `foretrace why --json`."""
     from foretrace.why.explained import explained
 
-    if trace is not None:
-        adopt(trace, run)
-    return explained(run, trace)
+    if trace is None:
+        return explained(run, None, None)
+    adopt(trace, run)
+    return explained(run, trace, joined(trace))

@@ -54,7 +54,7 @@ def assemble(logs: CompilerLogs) -> CompilerRun:
     """Every compilation of a log, in the order in which they began."""
     records, texts = _by_compilation(logs)
     made = tuple(
-        _Parts(key, records.get(key, []), texts.get(key, [])).compilation()
+        _Pieces(key, records.get(key, []), texts.get(key, [])).compilation()
         for key in dict.fromkeys((*records, *texts))
     )
     found = tuple(each for each in made if _says_something(each))
@@ -109,7 +109,7 @@ def _says_something(each: Compilation) -> bool:
     return any(known) or each.function is not None
 
 
-class _Wrapper(Struct):
+class _WrittenCode(Struct):
     """The code of one wrapper and the records around it."""
 
     code: str
@@ -118,7 +118,7 @@ class _Wrapper(Struct):
     stacks: bytes = b""
 
 
-class _Parts:
+class _Pieces:
     """The records of one compilation, put together."""
 
     def __init__(self, key: Key, records: Sequence[LogRecord], texts: Sequence[TextRecord]) -> None:
@@ -158,15 +158,15 @@ class _Parts:
             _failure(metrics),
         )
 
-    def _wrappers(self) -> Iterator[_Wrapper]:
+    def _wrappers(self) -> Iterator[_WrittenCode]:
         """In the order of the log."""
-        made: list[_Wrapper] = []
+        made: list[_WrittenCode] = []
         graph: FxGraph | None = None
         for record in self.final_records:
             if _is_post_grad(record):
                 graph = parse_graph(_text(record.payload), "post_grad")
             elif record.kind == "inductor_output_code":
-                made.append(_Wrapper(_text(record.payload), graph))
+                made.append(_WrittenCode(_text(record.payload), graph))
                 graph = None
             elif made and record.name == NODES and not made[-1].mappings:
                 made[-1].mappings = record.payload
@@ -174,11 +174,11 @@ class _Parts:
                 made[-1].stacks = record.payload
         yield from made
 
-    def _printed(self) -> Iterator[_Wrapper]:
+    def _printed(self) -> Iterator[_WrittenCode]:
         """Generated code of the log text, for a log without records."""
         for text in self.final_texts:
             if text.channel == "output_code" and text.text.startswith(_OUTPUT_CODE):
-                yield _Wrapper(text.text.removeprefix(_OUTPUT_CODE).lstrip())
+                yield _WrittenCode(text.text.removeprefix(_OUTPUT_CODE).lstrip())
 
     def _graphs(self) -> Iterator[FxGraph]:
         for record in self.final_records:
@@ -189,7 +189,7 @@ class _Parts:
                 yield replace(wrapper.post_grad, graph=at)
 
     def _parsed(
-        self, at: int, wrapper: _Wrapper
+        self, at: int, wrapper: _WrittenCode
     ) -> tuple[list[GeneratedKernel], list[KernelCall], Provenance]:
         recorded = provenance(wrapper.mappings, wrapper.stacks)
         kernels, calls = parse_wrapper(wrapper.code)

@@ -10,6 +10,7 @@ from foretrace.schema.documents import why as documents
 from foretrace.schema.ledger import LedgerEntry
 from foretrace.why.assemble import graph_name, parts
 from foretrace.why.kernels import compiled_kernels
+from foretrace.why.launches import Launches
 from foretrace.why.phases import stage_times
 from foretrace.why.ran import Ran
 from foretrace.why.separate import separated
@@ -18,9 +19,9 @@ if TYPE_CHECKING:
     from foretrace.model.trace import Trace
 
 
-def explained(run: CompilerRun, trace: Trace | None) -> documents.Why:
+def explained(run: CompilerRun, trace: Trace | None, launches: Launches | None) -> documents.Why:
     """Everything that is known about compiled code."""
-    ran = Ran(run, trace)
+    ran = Ran(run, trace, launches)
     pieces = [(part, graph_name(part)) for each in run.compilations for part in parts(each)]
     costs = [_cost(each) for each in run.compilations]
     pairs, reasons = separated(run, ran)

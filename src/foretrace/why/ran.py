@@ -11,17 +11,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from msgspec import Struct
 
-from foretrace import why
 from foretrace.model.about import device_of
 from foretrace.schema.compiler import CompilerRun, KernelCall
-from foretrace.why.launches import CallRun
+from foretrace.why.launches import CallRun, Launches
 from foretrace.why.savings import Measured
 
 if TYPE_CHECKING:
     from foretrace.model.trace import Trace
 
 
-class CallTimes(Struct, frozen=True):
+class CallRuns(Struct, frozen=True):
     """Runs of one or several calls, of which each may launch several kernels."""
 
     runs: list[CallRun]
@@ -48,22 +47,21 @@ class CallTimes(Struct, frozen=True):
 class Ran:
     """What a trace says about the calls of a run; without a trace, nothing."""
 
-    def __init__(self, run: CompilerRun, trace: Trace | None) -> None:
-        self.trace = trace
-        self.found = why.joined(trace) if trace is not None else None
+    def __init__(self, run: CompilerRun, trace: Trace | None, found: Launches | None) -> None:
+        self.trace, self.found = trace, found
         self.by_call = {
             id(run.compilations[each.compilation].calls[each.call]): each.runs
             for each in (self.found.calls if self.found else ())
         }
 
-    def of(self, calls: Sequence[KernelCall]) -> CallTimes:
+    def of(self, calls: Sequence[KernelCall]) -> CallRuns:
         """All runs of these calls."""
         if self.trace is None:
-            return CallTimes([], [])
+            return CallRuns([], [])
         runs = [run for call in calls for run in self.by_call.get(id(call), ())]
         names = dict.fromkeys(self._name(event) for run in runs for event in run.kernels)
         launches = sum(len(run.kernels) for run in runs)
-        return CallTimes(runs, list(names), launches, sum(run.ns for run in runs))
+        return CallRuns(runs, list(names), launches, sum(run.ns for run in runs))
 
     def _name(self, event: int) -> str:
         assert self.trace is not None  # only a trace has events
@@ -80,7 +78,7 @@ class Ran:
             lambda call: self.by_call.get(id(call), ()), device.bytes_per_s if device else None
         )
 
-    def case(self, ran: CallTimes) -> dict[str, Any]:
+    def case(self, ran: CallRuns) -> dict[str, Any]:
         """The row of `kernel_cases` in which these runs spent most time; empty without any."""
         if self.trace is None or not ran.runs:
             return {}
@@ -91,7 +89,7 @@ class Ran:
         first = spent.most_common(1)
         return self.trace.kernel_cases.row(first[0][0], named=True) if first else {}
 
-    def config(self, ran: CallTimes) -> dict[str, int]:
+    def config(self, ran: CallRuns) -> dict[str, int]:
         """Block sizes and warps of a Triton kernel, as the trace has them of its first run."""
         if self.trace is None or not ran.runs:
             return {}
