@@ -36,7 +36,8 @@ def _document(capsys: Capture, *arguments: object) -> Any:
 def _refused(capsys: Capture, *arguments: object) -> tuple[int, str]:
     code, said = main(["why", *map(str, arguments)]), capsys.readouterr()
     assert said.out == ""
-    assert said.err.count("\n") == 1 and said.err.startswith("foretrace: ")
+    assert said.err.count("\n") == 1
+    assert said.err.startswith("foretrace: ")
     return code, said.err
 
 
@@ -61,7 +62,10 @@ def test_every_compiled_kernel_is_explained(run: str, capsys: Capture) -> None:
     launched = sum(row["launches"] for row in found["kernels"])
     assert launched == found["launches"] == _compiled_kernels(DATA / run / "trace.json.gz")
     for row in found["kernels"]:
-        assert row["sources"] and row["nodes"] and row["code"] and (row["loads"] or row["stores"])
+        assert row["sources"]
+        assert row["nodes"]
+        assert row["code"]
+        assert (row["loads"] or row["stores"])
         assert row["bytes"] is not None or row["run_bytes"]
 
 
@@ -95,7 +99,9 @@ def test_the_document_is_the_contract(capsys: Capture) -> None:
     assert fused["launches"] == 3
     assert fused["time_ns"] == _kernel_time(DATA / "mlp" / "trace.json.gz", fused["name"])
     assert {"a", "b", "reason", "inductor", "at_most_ns"} <= set(found["not_fused"][0])
-    assert found["stages"] and found["graph_breaks"] == [] and found["recompiles"] == []
+    assert found["stages"]
+    assert found["graph_breaks"] == []
+    assert found["recompiles"] == []
 
 
 def _kernel_time(path: Path, name: str) -> int:
@@ -122,16 +128,19 @@ def test_refusals_add_up(capsys: Capture) -> None:
 def test_a_kernel_by_any_part_of_its_name(capsys: Capture) -> None:
     whole = _said(capsys, DATA / "mlp", "triton_poi_fused__unsafe_view_gelu_mul_0")
     assert "151.0 MB per run: reads 100.7 MB, writes 50.3 MB" in whole
-    assert "@triton.jit" in whole and "XBLOCK 512, num_warps 8" in whole
+    assert "@triton.jit" in whole
+    assert "XBLOCK 512, num_warps 8" in whole
     for part in ("triton_poi", "gelu_mul", "triton_poi_fused_gelu_mul_0"):
         assert _said(capsys, DATA / "mlp", part) == whole
 
 
 def test_a_kernel_that_is_not_there_names_the_nearest(capsys: Capture) -> None:
     code, said = _refused(capsys, DATA / "mlp", "triton_poi_fused_gelu_1")
-    assert code == 2 and "triton_poi_fused__unsafe_view_gelu_mul_0" in said
+    assert code == 2
+    assert "triton_poi_fused__unsafe_view_gelu_mul_0" in said
     code, said = _refused(capsys, DATA / "unfusable", "triton_per")
-    assert code == 2 and "fits 3 kernels" in said
+    assert code == 2
+    assert "fits 3 kernels" in said
 
 
 def test_graph_breaks_and_recompilations(capsys: Capture) -> None:
@@ -160,7 +169,8 @@ def test_what_is_missing_is_one_line(tmp_path: Path, capsys: Capture) -> None:
     shutil.copy(DATA / "mlp" / "trace.json.gz", tmp_path / "run.json.gz")
     for path in ("empty", "empty.log", "run.json.gz"):
         code, said = _refused(capsys, tmp_path / path)
-        assert code == 3 and "foretrace record --why" in said
+        assert code == 3
+        assert "foretrace record --why" in said
     assert _refused(capsys, tmp_path / "nothing.log")[0] == 3
 
 
@@ -168,14 +178,16 @@ def test_a_log_of_another_run_is_refused(tmp_path: Path, capsys: Capture) -> Non
     shutil.copy(DATA / "mlp" / "trace.json.gz", tmp_path)
     shutil.copy(DATA / "unfusable" / "torch_trace.log.gz", tmp_path)
     code, said = _refused(capsys, tmp_path)
-    assert code == 3 and "another run" in said
+    assert code == 3
+    assert "another run" in said
 
 
 def test_several_traces_beside_a_log_are_listed(tmp_path: Path, capsys: Capture) -> None:
     shutil.copytree(DATA / "mlp", tmp_path / "run")
     shutil.copy(DATA / "mlp" / "trace.json.gz", tmp_path / "run" / "other.json.gz")
     code, said = _refused(capsys, tmp_path / "run")
-    assert code == 2 and "choose one: other.json.gz, trace.json.gz" in said
+    assert code == 2
+    assert "choose one: other.json.gz, trace.json.gz" in said
     assert _said(capsys, tmp_path / "run" / "trace.json.gz")
 
 
@@ -183,7 +195,8 @@ def test_runs_in_folders_are_listed(tmp_path: Path, capsys: Capture) -> None:
     for run in ("mlp", "unfusable"):
         shutil.copytree(DATA / run, tmp_path / run)
     code, said = _refused(capsys, tmp_path)
-    assert code == 2 and "2 runs" in said
+    assert code == 2
+    assert "2 runs" in said
 
 
 def test_damage_is_shown_and_strict_fails(tmp_path: Path, capsys: Capture) -> None:

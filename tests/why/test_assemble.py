@@ -81,7 +81,8 @@ def test_the_attempt_that_succeeded_counts() -> None:
     broken, rest = compiled("unfusable").compilations
     assert [each.source.place for each in broken.breaks] == ["record.py:52"]
     assert [len(each.code) for each in (broken, rest)] == [1, 1]
-    assert rest.function and rest.function.function == "torch_dynamo_resume_in_f_at_52"
+    assert rest.function
+    assert rest.function.function == "torch_dynamo_resume_in_f_at_52"
 
 
 def test_a_recompilation_names_the_sizes_that_caused_it() -> None:
