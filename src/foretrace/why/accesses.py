@@ -44,10 +44,10 @@ def _access(group: list[Touch], tensors: Mapping[str, NamedTensor]) -> Access:
 def _elements(group: list[Touch], tensor: NamedTensor) -> tuple[int | None, bool]:
     """The number of different elements, and whether it is exact; else an upper bound."""
     known = [Reached(t.index, t.mask) for t in group if t.index is not None and t.mask is not None]
-    counted = different(known) if len(known) == len(group) else None
-    if counted is not None:
-        return counted, True
-    bounds = [bound for bound in (_bound(group), storage(tensor)) if bound is not None]
+    counted, held = different(known), storage(tensor)
+    if counted is not None and (len(known) == len(group) or counted == held):
+        return counted, True  # what is not known reaches nothing more
+    bounds = [bound for bound in (_bound(group), held) if bound is not None]
     return (min(bounds), False) if bounds else (None, False)
 
 

@@ -42,7 +42,7 @@ class Buffers:
     def __init__(self, inputs: dict[str, NamedTensor]) -> None:
         self.inputs = inputs
         self.tensors: dict[str, NamedTensor] = dict(inputs)
-        self.made_by: dict[str, str] = {}  # a part of a result: the name of the whole
+        self.made_by: dict[str, str] = {}  # a result or a part of it: the name that it had before
         self.scalars: dict[str, str] = {}
         self.same: dict[str, str] = {}  # a view or a reuse: the name that it had before
         self.types: dict[str, str] = {}  # what kernels say about names whose type is not written
@@ -59,9 +59,9 @@ class Buffers:
         match value:
             case ast.Subscript(value=ast.Name(id=whole)):
                 self.made_by[name] = whole
-            case ast.Name(id=whole) if whole in self.made_by:
-                self.made_by[name] = self.made_by[whole]
-            case ast.Constant() | ast.BinOp() | ast.Name():
+            case ast.Name(id=whole):
+                self.made_by[name] = self.same[name] = whole
+            case ast.Constant() | ast.BinOp():
                 self.scalars[name] = ast.unparse(value).replace(" ", "")
             case _:
                 return False

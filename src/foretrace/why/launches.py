@@ -23,7 +23,10 @@ from foretrace.why.regions import GraphRun, Regions
 
 
 class CallRun(Struct, frozen=True):
-    """One run of a call: its kernels (rows of `trace.events`), their time, the bytes it moved."""
+    """One run of a call: its kernels (rows of `trace.events`), their time, the bytes it moved.
+
+    On a CPU the kernel is the op itself, and its time includes the profiler's.
+    """
 
     kernels: tuple[int, ...]
     copies: tuple[int, ...] = ()  # memcpys and memsets of the same op
@@ -63,6 +66,7 @@ class Launches(Struct, frozen=True):
     left: tuple[int, ...] = ()
     graph_runs: int = 0
     unknown_runs: int = 0  # runs of graphs that the log does not hold
+    on_host: bool = False  # no GPU work: kernels are ops, where the trace has rows for them
 
     @property
     def joined(self) -> int:
@@ -104,6 +108,7 @@ class _Joiner:
         self.compiled: set[int] = set()
         self.sized: dict[tuple[object, ...], KernelCall] = {}
         self.graph_runs = self.unknown_runs = 0
+        self.on_host, self.host_ops = not len(trace.gpu), set[int]()
 
     def by_graph_runs(self, wrappers: Sequence[Wrapper]) -> None:
         """By the rows of compiled graphs."""
@@ -137,7 +142,10 @@ class _Joiner:
         pairs = matching.aligned([op.name for op in ops], wrapper)
         symbols = matching.symbols([(ops[at], wrapper.calls[call]) for at, call in pairs])
         for at, call in pairs:
-            self._add(wrapper, call, below.get(graph_run.ops[at], []), symbols)
+            if self.on_host:
+                self._add_op(wrapper, call, graph_run.ops[at], symbols)
+            else:
+                self._add(wrapper, call, below.get(graph_run.ops[at], []), symbols)
         if loose:
             self._in_order(wrapper, loose, symbols)
 
@@ -174,6 +182,12 @@ class _Joiner:
         made = CallRun(tuple(int(gpu.id[at]) for at in kernels), copies, ns, ran.bytes, ran)
         self.found.setdefault((wrapper.compilation, wrapper.places[call]), []).append(made)
 
+    def _add_op(self, wrapper: Wrapper, call: int, op: int, symbols: dict[str, int]) -> None:
+        self.host_ops.add(op)
+        ran = self._sized(wrapper, call, symbols)
+        made = CallRun((op,), (), int(self.trace.host.length[op]), ran.bytes, ran)
+        self.found.setdefault((wrapper.compilation, wrapper.places[call]), []).append(made)
+
     def _sized(self, wrapper: Wrapper, call: int, symbols: dict[str, int]) -> KernelCall:
         """The call as it ran, made once for all runs with these sizes."""
         key = (wrapper.compilation, wrapper.places[call], *sorted(symbols.items()))
@@ -187,6 +201,7 @@ class _Joiner:
             for (compilation, call), runs in sorted(self.found.items())
         )
         joined = {event for each in calls for run in each.runs for event in run.kernels}
-        events = {int(self.trace.gpu.id[at]) for at in self.compiled}
+        events = {int(self.trace.gpu.id[at]) for at in self.compiled} | self.host_ops
         left = tuple(sorted(events - joined))
-        return Launches(calls, len(events), left, self.graph_runs, self.unknown_runs)
+        runs, unknown = self.graph_runs, self.unknown_runs
+        return Launches(calls, len(events), left, runs, unknown, self.on_host)

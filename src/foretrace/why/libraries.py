@@ -64,6 +64,17 @@ def accesses(
     return tuple(_stated(access, op) for access in found)
 
 
+def template(found: Sequence[Access]) -> tuple[Access, ...]:
+    """Accesses of a product's template: its index is not understood, but it needs every element."""
+    needed = ("arg_A", "arg_B", "out_ptr0")
+    return tuple(
+        replace(each, certainty="exact")
+        if each.certainty == "at_most" and each.argument in needed
+        else each
+        for each in found
+    )
+
+
 def again(name: str, tensors: Sequence[NamedTensor], modes: Sequence[str]) -> tuple[Access, ...]:
     """The same accesses with tensors of which more is known."""
     found = (

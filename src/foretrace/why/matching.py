@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import PurePosixPath
 
@@ -19,6 +20,7 @@ from foretrace.why.regions import GraphRun
 from foretrace.why.symbols import expression, solve
 
 _VIEW = "reinterpret_tensor"
+_GRAPH = re.compile(r"\Agraph_\d{1,9}_")
 
 
 class Wrapper(Struct, frozen=True):
@@ -102,11 +104,16 @@ def aligned(called: Sequence[str], wrapper: Wrapper) -> list[tuple[int, int]]:
     pairs, next_call = [], 0
     for at, name in enumerate(called):
         for place in range(next_call, len(wrapper.calls)):
-            if name in op_names(wrapper.calls[place]):
+            if _same(name, wrapper.calls[place]):
                 pairs.append((at, place))
                 next_call = place + 1
                 break
     return pairs
+
+
+def _same(name: str, call: KernelCall) -> bool:
+    """C++ kernels have rows with the number of their graph: `graph_0_cpp_fused_add_0`."""
+    return name in op_names(call) or _GRAPH.sub("", name, count=1) == call.kernel
 
 
 def op_names(call: KernelCall) -> tuple[str, ...]:

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from foretrace.schema.compiler import Access, GeneratedKernel, KernelCall, NamedTensor, Size
-from foretrace.why import libraries, triton_code
-from foretrace.why.accesses import accesses
+from foretrace.why import libraries
+from foretrace.why.generated import counted, generated
 from foretrace.why.symbols import evaluate
 
 
@@ -29,8 +29,8 @@ def resolved(
     if call.extern:
         return libraries.again(call.kernel, tensors, [access.mode for access in call.accesses])
     kernel = kernels.get(call.kernel)
-    code = triton_code.read(kernel.code, call.kernel) if kernel else None
-    if kernel is None or kernel.language != "triton" or code is None:
+    code = generated(kernel) if kernel else None
+    if code is None:
         return call.accesses
     held = {a.argument: t for a, t in zip(call.accesses, tensors, strict=True)}
     values = {
@@ -38,7 +38,7 @@ def resolved(
         for name, text in zip(code.parameters, call.arguments, strict=False)
         if name not in code.pointers and (value := evaluate(text, symbols)) is not None
     }
-    return accesses(triton_code.touches(code, values), held)
+    return counted(call.kernel, code, values, held)
 
 
 def _sized(tensor: NamedTensor, symbols: Mapping[str, int]) -> NamedTensor:

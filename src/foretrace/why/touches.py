@@ -16,3 +16,11 @@ class Touch(Struct, frozen=True):
     index: Index | None
     mask: Index | None = 1
     most: int | None = None  # elements that it can reach at most, where that is known
+
+
+def unseen(pointer: str, mutated: bool = False) -> list[Touch]:
+    """A pointer that the code uses in a way that is not understood: by its name, and no index."""
+    both = pointer.startswith(("in_out", "ws", "sem"))
+    stored = both or mutated or pointer.startswith("out")
+    modes = [mode for mode, done in (("load", both or not stored), ("store", stored)) if done]
+    return [Touch(pointer, mode, "", None, None) for mode in modes]

@@ -15,8 +15,9 @@ from math import prod
 from msgspec import Struct
 
 from foretrace.why.index_forms import Index, Root, operation
+from foretrace.why.index_text import index_of
 from foretrace.why.parsed import dotted, number, parse
-from foretrace.why.touches import Touch
+from foretrace.why.touches import Touch, unseen
 
 _ROOT = re.compile(r"(?:[xyz]|r\d{0,3}_?)index")
 _TYPES = {
@@ -24,16 +25,7 @@ _TYPES = {
     "i16": "i16", "i8": "i8", "u8": "u8", "u16": "u16", "u32": "u32", "u64": "u64", "i1": "b8",
     "u1": "b8", "fp8e4nv": "f8", "fp8e5": "f8", "fp8e4b8": "f8", "fp8e5b16": "f8",
 }  # fmt: skip
-_BINARY = {
-    ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.FloorDiv: "//", ast.Mod: "%",
-    ast.BitAnd: "&", ast.BitOr: "|", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=",
-    ast.Eq: "==", ast.NotEq: "!=",
-}  # fmt: skip
-_HELPERS = {
-    "div_floor_integer": "//", "remainder_integer": "%", "minimum": "min", "maximum": "max",
-    "where": "where",
-}  # fmt: skip
-_ACCESSES = {"tl.load": "load", "tl.store": "store"}
+_BLOCKS = ("tl.make_block_ptr", "tl.make_tensor_descriptor")
 
 
 class TritonCode(Struct, frozen=True):
@@ -42,6 +34,7 @@ class TritonCode(Struct, frozen=True):
     parameters: tuple[str, ...]
     pointers: dict[str, str]
     config: dict[str, int]
+    mutated: tuple[str, ...]
     function: ast.FunctionDef
 
 
@@ -58,10 +51,10 @@ def read(code: str, name: str = "") -> TritonCode | None:
     parameters = tuple(each.arg for each in (*arguments.args, *arguments.kwonlyargs))
     decorators = [each for each in named[0].decorator_list if isinstance(each, ast.Call)]
     given = {word.arg or "": word.value for call in decorators for word in call.keywords}
-    return TritonCode(
-        parameters, _pointers(given.get("triton_meta"), parameters), _config(named[0], given),
-        named[0],
-    )  # fmt: skip
+    pointers = _pointers(given.get("triton_meta"), parameters)
+    mutated = _listed(_entry(given.get("inductor_meta"), "mutated_arg_names"))
+    names = tuple(str(each.value) for each in mutated if isinstance(each, ast.Constant))
+    return TritonCode(parameters, pointers, _config(named[0], given), names, named[0])
 
 
 def _pointers(meta: ast.expr | None, parameters: tuple[str, ...]) -> dict[str, str]:
@@ -101,14 +94,17 @@ def touches(code: TritonCode, scalars: Mapping[str, int]) -> list[Touch]:
     """Every load, store and atomic operation, in order; `scalars` are whole-number arguments."""
     reader = _Reader(code, scalars)
     reader.statements(code.function.body)
-    return reader.found
+    seen = {touch.argument for touch in reader.found}
+    rest = (pointer for pointer in code.pointers if pointer not in seen)
+    return [*reader.found, *(each for p in rest for each in unseen(p, p in code.mutated))]
 
 
 class _Reader:
     """Goes through the statements once: every loop and every branch runs for some program."""
 
     def __init__(self, code: TritonCode, scalars: Mapping[str, int]) -> None:
-        self.pointers = {*code.pointers} or {p for p in code.parameters if "ptr" in p}
+        self.pointers = {name: name for name in code.pointers}  # and other names for them
+        self.blocks: dict[str, ast.Call] = {}  # block pointers and tensor descriptors
         self.known: dict[str, Index | None] = dict(scalars)
         self.behind: dict[str, frozenset[Root] | None] = {}  # what values vary with, if known
         self.found: list[Touch] = []
@@ -124,33 +120,38 @@ class _Reader:
                     self._touch(over)
                     self._forget([target, *inner])
                     self.statements([*inner, *last])
-                case (
-                    ast.If(test=test, body=inner, orelse=last)
-                    | ast.While(test=test, body=inner, orelse=last)
-                ):
+                case ast.While(test=test, body=inner, orelse=last):
                     self._touch(test)
-                    self._forget(inner if isinstance(each, ast.While) else [])
-                    self.statements(inner)
-                    self.statements(last)
+                    self._forget(inner)
+                    self.statements([*inner, *last])
+                case ast.If(test=test, body=inner, orelse=last):
+                    self._touch(test)
+                    self.statements([*inner, *last])
                 case _:
                     self._touch(each)
                     self._forget([each])
 
     def _forget(self, body: Sequence[ast.AST]) -> None:
-        """What a loop changes has no one value in it."""
-        for each in body:
-            for node in ast.walk(each):
-                if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-                    self.known[node.id] = self.behind[node.id] = None
+        """What a loop changes has no one value in it; `xindex += XBLOCK` still runs over all."""
+        nodes = [node for each in body for node in ast.walk(each)]
+        kept = {id(node.target) for node in nodes if isinstance(node, ast.AugAssign) and _on(node)}
+        for node in nodes:
+            stored = isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+            if isinstance(node, ast.Name) and stored and id(node) not in kept:
+                self.known[node.id] = self.behind[node.id] = None
 
     def _assign(self, name: str, value: ast.expr) -> None:
         self._touch(value)
-        if _ROOT.fullmatch(name) and _runs(value):
+        if isinstance(value, ast.Name) and value.id in self.pointers:
+            self.pointers[name] = self.pointers[value.id]
+        elif isinstance(value, ast.Call) and dotted(value.func) in _BLOCKS:
+            self.blocks[name] = value
+        elif _ROOT.fullmatch(name) and _runs(value):
             size = self.known.get(f"{name.removesuffix('index')}numel")
             root = Root(name, size) if isinstance(size, int) and size > 0 else None
             self.known[name], self.behind[name] = root, frozenset({root}) if root else None
         else:
-            self.known[name], self.behind[name] = self.value(value), self._roots(value)
+            self.known[name], self.behind[name] = index_of(value, self.known), self._roots(value)
 
     def _roots(self, node: ast.expr) -> frozenset[Root] | None:
         """The variables that a value depends on, loaded ones included; None if not known."""
@@ -165,72 +166,76 @@ class _Reader:
                 found |= behind
         return found
 
-    def value(self, node: ast.expr) -> Index | None:
-        """The index that an expression is; None if it is not known."""
-        match node:
-            case ast.Constant(value=int(whole)):
-                return int(whole)
-            case ast.Name(id=name):
-                return self.known.get(name)
-            case ast.BinOp(left=left, op=kind, right=right):
-                return operation(_BINARY.get(type(kind), "?"), self.value(left), self.value(right))
-            case ast.Compare(left=left, ops=[kind], comparators=[right]):
-                return operation(_BINARY.get(type(kind), "?"), self.value(left), self.value(right))
-            case ast.UnaryOp(op=ast.USub(), operand=inner):
-                return operation("-", 0, self.value(inner))
-            case ast.UnaryOp(op=ast.Invert() | ast.Not(), operand=inner):
-                return operation("~", self.value(inner))
-            case ast.Subscript(value=inner):
-                return self.value(inner)
-            case ast.Call():
-                return self._call(node)
-        return None
-
-    def _call(self, node: ast.Call) -> Index | None:
-        name = dotted(node.func)
-        match name.rpartition("."):
-            case "tl", _, "full":
-                return self.value(node.args[1]) if len(node.args) > 1 else None
-            case _, _, "broadcast_to" if name == "tl.broadcast_to" and node.args:
-                return self.value(node.args[0])
-            case (("tl" | "triton_helpers"), _, helper) if helper in _HELPERS:
-                return operation(_HELPERS[helper], *map(self.value, node.args))
-        if isinstance(node.func, ast.Attribute) and node.func.attr in ("broadcast_to", "to"):
-            whole = node.func.attr != "to" or _is_whole(node)
-            return self.value(node.func.value) if whole else None
-        return None
-
     def _touch(self, node: ast.AST) -> None:
         for call in (each for each in ast.walk(node) if isinstance(each, ast.Call)):
-            name = dotted(call.func)
-            mode = "atomic" if name.startswith("tl.atomic_") else _ACCESSES.get(name)
-            if mode and call.args:
-                self._access(call, mode)
+            holder, _, method = dotted(call.func).rpartition(".")
+            if holder in self.blocks and method in ("load", "store"):
+                self._block(self.blocks[holder], method)
+            elif holder == "tl" and call.args:
+                kind, _, _ = method.partition("_")
+                mode = {"load": "load", "store": "store", "atomic": "atomic"}.get(kind)
+                if mode:
+                    self._access(call, mode)
 
     def _access(self, call: ast.Call, mode: str) -> None:
         pointer = call.args[0]
-        names = [each.id for each in ast.walk(pointer) if isinstance(each, ast.Name)]
-        held = [name for name in names if name in self.pointers]
-        if len(held) != 1:
+        made = self.blocks.get(pointer.id) if isinstance(pointer, ast.Name) else None
+        if isinstance(pointer, ast.Call) and dotted(pointer.func) in _BLOCKS:
+            made = pointer
+        if made is not None:
+            self._block(made, mode)
             return
         words = {word.arg: word.value for word in call.keywords}
         place = {"load": 1, "store": 2, "atomic": 2}[mode]
         mask = words.get("mask", call.args[place] if len(call.args) > place else None)
-        nothing = mask is None or (isinstance(mask, ast.Constant) and mask.value is None)
-        text, index = self._index(pointer, held[0])
-        held_by = 1 if nothing or mask is None else self.value(mask)
+        free = mask is None or (isinstance(mask, ast.Constant) and mask.value is None)
+        holds = 1 if free or mask is None else index_of(mask, self.known)
         behind = self._roots(pointer)
         most = None if behind is None else prod(root.size for root in behind)
-        self.found.append(Touch(held[0], mode, text, index, held_by, most))
+        for name in self._held(pointer):
+            text, index = self._index(pointer)
+            self.found.append(Touch(self.pointers[name], mode, text, index, holds, most))
 
-    def _index(self, pointer: ast.expr, name: str) -> tuple[str, Index | None]:
+    def _held(self, node: ast.expr) -> list[str]:
+        """The pointers in an expression; two of them are both touched, nobody knows where."""
+        names = dict.fromkeys(each.id for each in ast.walk(node) if isinstance(each, ast.Name))
+        return [name for name in names if name in self.pointers]
+
+    def _index(self, pointer: ast.expr) -> tuple[str, Index | None]:
         """What is added to the pointer."""
-        if isinstance(pointer, ast.Name):
-            return "0", 0
         match pointer:
-            case ast.BinOp(left=ast.Name(id=found), op=ast.Add(), right=index) if found == name:
-                return ast.unparse(index), self.value(index)
+            case ast.Name():
+                return "0", 0
+            case ast.BinOp(left=ast.Name(id=name), op=ast.Add(), right=index):
+                if name in self.pointers and not self._held(index):
+                    return ast.unparse(index), index_of(index, self.known)
         return ast.unparse(pointer), None
+
+    def _block(self, made: ast.Call, mode: str) -> None:
+        """All of what a block pointer or a descriptor describes: its blocks cover it."""
+        words = {word.arg: word.value for word in made.keywords}
+        shape, strides = (_listed(words.get(name)) for name in ("shape", "strides"))
+        index: Index | None = 0 if shape and len(shape) == len(strides) else None
+        for at, (size, stride) in enumerate(zip(shape, strides, strict=False)):
+            extent = index_of(size, self.known)
+            root = Root(f"d{at}", extent) if isinstance(extent, int) and extent > 0 else None
+            step = operation("*", root, index_of(stride, self.known))
+            index = operation("+", index, step)
+        whole = made.args and isinstance(made.args[0], ast.Name)
+        for name in self._held(made):
+            text = ast.unparse(ast.Tuple([*shape, *strides], ast.Load()))
+            self.found.append(Touch(self.pointers[name], mode, text, index if whole else None))
+
+
+def _listed(node: ast.expr | None) -> list[ast.expr]:
+    return node.elts if isinstance(node, ast.List | ast.Tuple) else []
+
+
+def _on(node: ast.AugAssign) -> bool:
+    """`xindex += XBLOCK`."""
+    target = node.target.id if isinstance(node.target, ast.Name) else ""
+    step = node.value.id if isinstance(node.value, ast.Name) else ""
+    return _ROOT.fullmatch(target) is not None and step.endswith("BLOCK")
 
 
 def _runs(value: ast.expr) -> bool:
@@ -238,7 +243,3 @@ def _runs(value: ast.expr) -> bool:
     names = {node.id for node in ast.walk(value) if isinstance(node, ast.Name)}
     runs = any(each.endswith(("offset", "base")) for each in names)
     return runs or any(isinstance(n, ast.Attribute) and n.attr == "arange" for n in ast.walk(value))
-
-
-def _is_whole(node: ast.Call) -> bool:
-    return bool(node.args) and dotted(node.args[0]).startswith(("tl.int", "tl.uint"))

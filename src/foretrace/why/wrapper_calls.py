@@ -8,9 +8,9 @@ import re
 from msgspec.structs import replace
 
 from foretrace.schema.compiler import Access, GeneratedKernel, KernelCall, NamedTensor
-from foretrace.why import libraries, triton_code
-from foretrace.why.accesses import accesses
+from foretrace.why import libraries
 from foretrace.why.buffers import Buffers
+from foretrace.why.generated import counted, generated
 from foretrace.why.parsed import dotted
 
 _HANDLE = "# [Provenance debug handles] "
@@ -34,12 +34,7 @@ class Walk:
         self.functions = {
             each.name: each for each in ast.walk(module) if isinstance(each, _FUNCTIONS)
         }
-        self.codes = {
-            name: read
-            for name, kernel in kernels.items()
-            if kernel.language == "triton"
-            and (read := triton_code.read(kernel.code, name)) is not None
-        }
+        self.codes = {name: code for name in kernels if (code := generated(kernels[name]))}
         self.found: list[KernelCall] = []
         self.results: dict[str, int] = {}  # a library's result, by name: the place of its call
         self.entered: set[str] = set()
@@ -132,7 +127,7 @@ class Walk:
                 known = tensor or NamedTensor(text)
                 held[parameter] = replace(known, dtype=code.pointers[parameter] or known.dtype)
                 self.buffers.learn(known.name, code.pointers[parameter])
-        return accesses(triton_code.touches(code, _scalars(code.parameters, texts)), held)
+        return counted(name, code, _scalars(code.parameters, texts), held)
 
     def _text(self, node: ast.expr) -> str:
         text = ast.unparse(node).replace(" ", "")

@@ -1,0 +1,44 @@
+"""Generated code of any language that is understood, and what a call of it moves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+
+from foretrace.schema.compiler import Access, GeneratedKernel, NamedTensor
+from foretrace.why import cpp_code, libraries, triton_code
+from foretrace.why.accesses import accesses
+from foretrace.why.cpp_code import CppCode
+from foretrace.why.triton_code import TritonCode
+
+GeneratedCode = TritonCode | CppCode
+
+
+def generated(kernel: GeneratedKernel) -> GeneratedCode | None:
+    """The code of a kernel; None where it is not understood."""
+    return _read(kernel.name, kernel.language, kernel.code)
+
+
+@lru_cache(maxsize=256)  # dynamic sizes are counted anew for every run of a trace
+def _read(name: str, language: str, code: str) -> GeneratedCode | None:
+    if language == "triton":
+        return triton_code.read(code, name)
+    return cpp_code.read(code) if language == "cpp" else None
+
+
+def counted(
+    name: str,
+    code: GeneratedCode,
+    scalars: Mapping[str, int],
+    tensors: Mapping[str, NamedTensor],
+) -> tuple[Access, ...]:
+    """The accesses of one call: `scalars` and `tensors` are by parameter."""
+    if isinstance(code, CppCode):
+        return accesses(cpp_code.touches(code, scalars), tensors)
+    found = accesses(triton_code.touches(code, scalars), tensors)
+    return libraries.template(found) if _is_product(name) else found
+
+
+def _is_product(name: str) -> bool:
+    """A template of a matrix product: `triton_tem_fused_addmm_0`."""
+    return name.startswith("triton_tem_fused") and "mm" in name and "attention" not in name
