@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from foretrace.schema.compiler import Compilation, GuardFailure, GuardTally
-from foretrace.why.recompiles import ARTIFACT, guard_failures, tallies
+from foretrace.why.recompiles import ARTIFACT, guard_failures, limit_reached, tallies
 from why.recorded import artifact, message, records_of, texts_of
 
 SIZE = "tensor 'x' size mismatch at index 0. expected 64, actual 32"
@@ -69,3 +69,9 @@ def test_a_guard_is_counted_over_all_recompilations() -> None:
     assert tallies([*runs, Compilation("0/2", recompile=second)]) == (
         GuardTally("size at index 0", "x", ("0/1", "0/2"), ("64",), ("32", "8")),
     )
+
+
+def test_the_limit_of_recompilations() -> None:
+    told = "torch._dynamo hit config.recompile_limit (8)\n   function: 'f' (/a/train.py:3)"
+    assert limit_reached([message("", told)]) == "recompile_limit (8)"
+    assert limit_reached([message("", "something else")]) == ""

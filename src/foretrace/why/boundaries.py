@@ -19,6 +19,7 @@ from foretrace.schema.compiler import (
     SourceLine,
 )
 from foretrace.why.breaks import resume_name
+from foretrace.why.neighbours import returns
 from foretrace.why.savings import Measured
 
 
@@ -76,23 +77,18 @@ def _same(a: NamedTensor, b: NamedTensor) -> bool:
 
 
 def _writer(compilation: Compilation, result: int) -> Iterator[int]:
-    """The call that computes a result of the graph: the last one that has its node."""
-    graph = _graph(compilation, "post_grad")
-    dynamo = _graph(compilation, "dynamo")
-    if graph is None or dynamo is None or result >= len(graph.outputs):
-        return
-    name = graph.outputs[result]
-    calls = [
-        place
-        for place, call in enumerate(compilation.calls)
-        if call.graph == 0 and name in call.nodes
-    ]
-    yield from calls[-1:]
+    """The call that stores a result of the graph, as the wrapper returns it."""
+    names = returns(compilation.code[0]) if compilation.code else ()
+    for place, call in enumerate(compilation.calls if result < len(names) else ()):
+        stores = {each.tensor.name for each in call.accesses if each.mode != "load"}
+        if call.graph == 0 and names[result] in stores:
+            yield place
+            return
 
 
 def _readers(compilation: Compilation, argument: int) -> Iterator[int]:
     """The calls that load an argument of the graph."""
-    graph = _graph(compilation, "post_grad")
+    graph = _graph(compilation, "post_grad", "inference", "forward")
     if graph is None or argument >= len(graph.inputs):
         return
     name = graph.inputs[argument].name

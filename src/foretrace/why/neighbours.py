@@ -21,7 +21,7 @@ from foretrace.schema.compiler import (
     NamedTensor,
     SchedulerNode,
 )
-from foretrace.why.scheduler import elements
+from foretrace.why.scheduler import elements, split
 
 # Below 1 MiB a second read is served by the cache of any current GPU, and costs less than a launch.
 LARGE = 1 << 20
@@ -76,7 +76,7 @@ def nodes_of_calls(compilation: Compilation, graph: int) -> tuple[SchedulerNode,
     """The calls of a wrapper as nodes, for logs without the scheduler's list."""
     code = compilation.code[graph] if graph < len(compilation.code) else ""
     reused = {found[1]: found[2] for line in code.splitlines() if (found := _REUSE.match(line))}
-    returned = frozenset(_returned(code.splitlines()))
+    returned = frozenset(returns(code))
     written: set[str] = set()
     found = []
     for place, call in enumerate(compilation.calls):
@@ -87,10 +87,12 @@ def nodes_of_calls(compilation: Compilation, graph: int) -> tuple[SchedulerNode,
     return tuple(found)
 
 
-def _returned(lines: Iterable[str]) -> Iterator[str]:
-    for line in lines:
-        if found := _RETURN.match(line):
-            yield from _NAME.findall(found[1])
+def returns(code: str) -> tuple[str, ...]:
+    """The tensors that a wrapper returns, in order; a view by the name of its buffer."""
+    found = [match[1] for line in code.splitlines() if (match := _RETURN.match(line))]
+    parts = split(found[-1].rstrip().removesuffix(")")) if found else []
+    names = (_NAME.search(part) for part in parts)
+    return tuple(name[0] if name else "" for name in names)
 
 
 def _node(

@@ -20,6 +20,7 @@ _VERSION = re.compile(r"(!?\d+(?:/\d+)+(?:_\d+)?): (.*)")
 _TENSOR = re.compile(r"tensor '(.{1,1000}?)' ([a-z_ ]{1,40}) mismatch( at index \d+)?\. expected ")
 _CHECK = re.compile(r"___check_(obj|type)_id\(([^,]*),")
 _STACK = "User stack trace:"
+_LIMIT = re.compile(r"torch\._dynamo hit config\.(\w+) \((\d+)\)")
 
 
 def guard_failures(
@@ -30,6 +31,12 @@ def guard_failures(
     lines = (line for r in texts if r.channel in CHANNELS for line in r.text.splitlines())
     found = [_parsed(text) for text in (*told, *_written(lines))]
     return tuple(dict.fromkeys(found))
+
+
+def limit_reached(texts: Iterable[TextRecord]) -> str:
+    """`recompile_limit (8)` where Dynamo gave up on a function for it; `cache_size_limit` once."""
+    found = (_LIMIT.match(text.text) for text in texts if text.text.startswith("torch._dynamo hit"))
+    return next((f"{each[1]} ({each[2]})" for each in found if each), "")
 
 
 def tallies(compilations: Iterable[Compilation]) -> tuple[GuardTally, ...]:

@@ -171,23 +171,21 @@ def _iteration(blocks: list[_Block]) -> tuple[Size, ...]:
 
 def _counts(text: str) -> tuple[Size, ...]:
     """`(25165824, 1)`, or on a CPU each dimension, `((64, 64), ())`: two numbers."""
-    parts = _split(text.strip()[1:-1])
+    parts = split(text.strip()[1:-1])
     return tuple(_product(part) for part in parts) if len(parts) == 2 else ()
 
 
 def _product(part: str) -> Size:
     """A number, a symbol, or a tuple of them: `()` is 1."""
     inner = part[1:-1] if part.startswith("(") and part.endswith(")") else ""
-    sizes = (
-        _split(inner) if part == "()" or inner.endswith(",") or len(_split(inner)) > 1 else [part]
-    )
+    sizes = split(inner) if part == "()" or inner.endswith(",") or len(split(inner)) > 1 else [part]
     if all(_NUMBER.fullmatch(size) for size in sizes):
         return prod(int(size) for size in sizes)
     return "*".join(sizes)
 
 
-def _split(text: str) -> list[str]:
-    """At the commas outside of brackets."""
+def split(text: str) -> list[str]:
+    """A text at its commas outside of brackets."""
     parts, depth = [""], 0
     for character in text:
         depth += (character in "([{") - (character in ")]}")
@@ -207,4 +205,4 @@ def _tensor(name: str, layout: str) -> NamedTensor | None:
 
 
 def _sizes(text: str) -> tuple[Size, ...]:
-    return tuple(int(size) if _NUMBER.fullmatch(size) else size for size in _split(text))
+    return tuple(int(size) if _NUMBER.fullmatch(size) else size for size in split(text))
