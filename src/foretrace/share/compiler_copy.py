@@ -57,8 +57,7 @@ def write_copy(logs: CompilerLogs, folder: Path, trace: str, text: CodeText) -> 
     folder.mkdir(mode=0o700)
     names = {"torch_trace.log.gz": _records(logs.records, text)}
     names["torch_logs.txt.gz"] = _messages(logs.texts, text)
-    written = [_pack(folder / name, lines) for name, lines in names.items()]
-    written = [path for path in written if path is not None]
+    written = [folder / name for name, lines in names.items() if _pack(folder / name, lines)]
     found = manifest_of(logs.path)
     about = {} if found is None else msgspec.structs.asdict(found)
     about |= {"kind": "foretrace-why", "schema": 1, "foretrace": __version__, "trace": trace}
@@ -77,13 +76,13 @@ def texts_of(logs: CompilerLogs) -> Iterator[str]:
         yield str(record.fields)
 
 
-def _pack(path: Path, lines: Iterable[str]) -> Path | None:
+def _pack(path: Path, lines: Iterable[str]) -> bool:
+    """Write a log; whether there was anything to write."""
     with path.open("wb") as raw, gzip.GzipFile("", "wb", 6, raw, mtime=0) as packed:
         size = sum(packed.write(f"{line}\n".encode()) for line in lines)
-    if size:
-        return path
-    path.unlink()
-    return None
+    if not size:
+        path.unlink()
+    return size > 0
 
 
 def _records(records: Iterable[LogRecord], text: CodeText) -> Iterator[str]:
@@ -143,7 +142,7 @@ def _metrics(value: Any, text: CodeText) -> Any:
     """Numbers, and the texts that are listed; of a stack, its files and lines."""
     if isinstance(value, list):
         return [_metrics(each, text) for each in value if isinstance(each, dict)]
-    if _FRAME >= value.keys() and "filename" in value:
+    if value.keys() <= _FRAME and "filename" in value:
         return _frame(value, text)
     shown = dict[str, Any]()
     for name, each in value.items():

@@ -90,10 +90,11 @@ class Pseudonyms:
         text = hide_keys(text, self._replacing("key"))
         text = text if self.keep_hosts else hide_addresses(text, self._replacing("address"))
         text = text if self.keep_paths else hide_paths(text, self._replacing("path"))
-        return self._without_names(hide_random(text, self._replacing("key")))
+        return self.without_names(hide_random(text, self._replacing("key")))
 
-    def _without_names(self, text: str) -> str:
-        """One look at each beginning of a word, however many names there are."""
+    def without_names(self, text: str) -> str:
+        """The text without names of hosts and people, and otherwise as it is."""
+        # one look at each beginning of a word, however many names there are
         parts, done = list[str](), 0
         for match in _WORD.finditer(text) if self._names else ():
             end = self._name_end(text, match.start())

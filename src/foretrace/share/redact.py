@@ -12,12 +12,12 @@ from pathlib import Path
 from foretrace.errors import TraceError, UsageError
 from foretrace.model.trace import Trace
 from foretrace.share import chrome
-from foretrace.share.code_text import CodeText
+from foretrace.share.code_text import CODE_WORDS, CodeText
 from foretrace.share.compiler_copy import texts_of, write_copy
 from foretrace.share.pseudonyms import Pseudonyms, owners, texts_in
 from foretrace.sources import compiler
-from foretrace.sources.compiler.bundle import SUFFIX
 from foretrace.sources.compiler import CompilerLogs
+from foretrace.sources.compiler.bundle import SUFFIX
 from foretrace.sources.limits import Limits
 
 # What may be kept beyond the list, and what that means.
@@ -115,9 +115,8 @@ def pseudonyms_for(
     names = {*owners(texts), *_identities(trace), *_here()}
     # the first word of a full host name is what people call the machine
     names |= {name.partition(".")[0] for name in names}
-    return Pseudonyms(
-        names, common=_op_words(trace), paths="paths" in keep, hosts="hosts" in keep, salt=salt
-    )
+    common = _op_words(trace) | (CODE_WORDS if logs else frozenset())
+    return Pseudonyms(names, common=common, paths="paths" in keep, hosts="hosts" in keep, salt=salt)
 
 
 def records_of(trace: str, limits: Limits) -> CompilerLogs | None:
