@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 Work = dict[str, Any]
@@ -49,12 +50,14 @@ class Example:
     """A worked example of a rule: a made-up trace, and what the rule must say of it.
 
     `document` makes the trace, as the Kineto document it would be read from. `says` is part of the
-    evidence of the first finding; None means that the rule must find nothing.
+    evidence of the first finding; None means that the rule must find nothing. `records` is a folder
+    with records of the compiler, which then lie beside the trace.
     """
 
     about: str
     document: Callable[[], Mapping[str, Any]]
     says: Mapping[str, Any] | None
+    records: Path | None = None
 
 
 def kernel(name: str, us: float, **args: Any) -> Work:

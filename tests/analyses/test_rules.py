@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import runpy
+import shutil
 import sys
 from collections.abc import Iterator
 from importlib import import_module
@@ -54,6 +55,9 @@ def holds(expected: Any, found: Any) -> bool:
 
 @pytest.mark.parametrize(("rule", "example"), EXAMPLES)
 def test_worked_example(rule: Rule, example: Example, tmp_path: Path) -> None:
+    if example.records:
+        shutil.copytree(example.records, tmp_path, dirs_exist_ok=True)
+        (tmp_path / "trace.json.gz").unlink()
     trace = opened(example.document(), tmp_path)
     found = analyses.run(rule, trace)
     if example.says is None:

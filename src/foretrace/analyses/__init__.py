@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from foretrace import plugins
 from foretrace.errors import LimitError
+from foretrace.schema import compiled
 from foretrace.schema.finding import Finding, Findings, Rule
 from foretrace.schema.ledger import ABSENT
 from foretrace.sources import budget
@@ -40,6 +41,13 @@ def _has_footprint(trace: Trace) -> bool:
     return trace.tables["gpu"]["registers"].is_not_null().any()
 
 
+def _has_records(trace: Trace) -> bool:
+    """Code that is not compiled has no records, and needs none."""
+    from foretrace import why
+
+    return not any(map(compiled.is_row, trace.host.names)) or why.of(trace) is not None
+
+
 # What a rule may need: how to tell whether the trace has it, and which capture option supplies it.
 NEEDS: dict[str, tuple[Callable[[Trace], bool], str]] = {
     "gpu": (
@@ -53,6 +61,10 @@ NEEDS: dict[str, tuple[Callable[[Trace], bool], str]] = {
     "steps": (
         lambda trace: trace.has("steps"),
         "steps: record with schedule=... and call prof.step() after every step",
+    ),
+    "compiler": (
+        _has_records,
+        "the compiler's records of compiled code: record with `foretrace record --why`",
     ),
     "footprint": (
         _has_footprint,

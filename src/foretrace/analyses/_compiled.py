@@ -17,13 +17,13 @@ def launches(trace: Trace, case: Case) -> list[CompiledLaunch]:
 
 
 def ops(trace: Trace, case: Case) -> list[str]:
-    """The ops of the program that a case performs, in the order of the alphabet."""
+    """The ops of the program that a case performs, at least in part, by the alphabet."""
     found = launches(trace, case)
     if not found:
         return []
-    from foretrace.why.origins import performed
+    from foretrace.why.origins import begun, performed
 
-    return sorted(frozenset().union(*map(performed, found)))
+    return sorted(frozenset().union(*(performed(each) | begun(each) for each in found)))
 
 
 def lines(trace: Trace, case: Case) -> list[str]:

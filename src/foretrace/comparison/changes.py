@@ -216,7 +216,10 @@ def _fused(fusion: Fusion) -> str:
 
 
 def _detail(part: WorkPart) -> str:
-    """What differs between two kernels; empty where several changed."""
+    """What differs between two kernels, or where the fused ops are; empty where several changed."""
+    fusion = part.fusion or part.undone
+    if fusion is not None and fusion.sources:
+        return f"{fusion.sources[0]}{' …' if len(fusion.sources) > 1 else ''}"
     a, b = _one(part.a), _one(part.b)
     if a is None or b is None:
         return ""

@@ -114,9 +114,9 @@ def _origin(trace: Trace, event: int) -> tuple[frozenset[str], tuple[str, ...]]:
     launch = trace.compiled.get(event)
     if launch is None:
         return frozenset(), ()
-    from foretrace.why.origins import performed
+    from foretrace.why.origins import begun, performed
 
-    ops = frozenset() if launch.call.extern else performed(launch)
+    ops = frozenset() if launch.call.extern else performed(launch) | begun(launch)
     return ops, tuple(dict.fromkeys(line.place for line in launch.call.sources))
 
 

@@ -142,6 +142,8 @@ def _fact(
 
 def _missing(run: CompilerRun, trace: Trace) -> str:
     """Why the records may lack a compilation; empty when they have all that the trace shows."""
+    if run.ledger.gap:
+        return run.ledger.gap
     if run.ledger.skipped:
         return f"{count_text(run.ledger.skipped)} of the compiler's records cannot be read"
     logged = {"/".join(each.id.split("/")[-2:]) for each in mine(run, trace)}
