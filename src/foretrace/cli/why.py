@@ -66,16 +66,16 @@ def command(
 
 def _explained(path: str, reading: Reading) -> Why:
     from foretrace import why
-    from foretrace.sources.compiler import read
+    from foretrace.sources.compiler import one_run, read
     from foretrace.why.assemble import assemble
-    from foretrace.why.places import refuse_many, refuse_stranger, trace_of
+    from foretrace.why.places import own_run, refuse_many, trace_of
 
     refuse_many(path)
     logs = read(path, reading.limits)
     found = trace_of(path, logs.path, reading.limits)
     trace = reading.trace(found) if found else None
+    logs = one_run(logs) if trace is None else own_run(logs, trace)
     if trace is not None:
-        refuse_stranger(logs, trace)
         warn_of_loss(trace)
     return why.explain(assemble(logs), trace)
 

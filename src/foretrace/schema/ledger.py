@@ -81,9 +81,11 @@ log_payload_damaged data_loss: records of a log whose payload is cut or damaged 
 log_payload_changed notice: payloads that differ from their md5, as in an edited log, are read
 log_records_lost data_loss: records that could not be written while the program ran
 log_file_missing data_loss: logs that the bundle lists are missing
+log_file_unreadable data_loss: logs of the bundle cannot be read
 log_truncated data_loss: the log ends inside a message: a killed process or an incomplete copy
 log_kind_unknown info: records of kinds that this version does not know
 log_string_missing notice: file names that the log does not hold are shown as unknown
+log_processes_left_out info: the log holds other processes, of another run: not shown
 log_lines_other info: lines that torch.compile did not write
 limit_depth error: values nested too deeply were dropped
 limit_string error: records with a string beyond the limit were skipped
@@ -104,6 +106,7 @@ _ABSENT = """
     copied_damage
     ts_missing ts_out_of_window time_outlier limit_string limit_args limit_event limit_events
     log_record_unparsable log_payload_damaged log_records_lost log_file_missing log_truncated
+    log_file_unreadable
 """
 ABSENT = frozenset(_ABSENT.split())
 # Events that a copy cannot hold, because it holds times only.

@@ -30,10 +30,10 @@ def load(path: str | os.PathLike[str], limits: Limits | None = None) -> Compiler
 
     Raises `foretrace.TraceError` where none is found, or where they cannot be read.
     """
-    from foretrace.sources.compiler import read
+    from foretrace.sources.compiler import one_run, read
     from foretrace.why.assemble import assemble
 
-    return assemble(read(os.fspath(path), limits))
+    return assemble(one_run(read(os.fspath(path), limits)))
 
 
 def of(trace: Trace) -> CompilerRun | None:
@@ -50,11 +50,10 @@ def _beside(trace: Trace) -> CompilerRun | None:
     if found is None:
         return None
     from foretrace.why.assemble import assemble
-    from foretrace.why.places import refuse_stranger
+    from foretrace.why.places import own_run
 
     try:
-        logs = read(found)
-        refuse_stranger(logs, trace)
+        logs = own_run(read(found), trace)
     except (ForetraceError, OSError):
         return None
     run = assemble(logs)

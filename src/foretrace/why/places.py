@@ -8,7 +8,7 @@ from foretrace import families
 from foretrace.errors import TraceError, UsageError
 from foretrace.model.trace import Trace
 from foretrace.schema.whole import whole
-from foretrace.sources.compiler import CompilerLogs, manifest_of, stranger
+from foretrace.sources.compiler import CompilerLogs, manifest_of, one_run, stranger
 from foretrace.sources.compiler.bundle import HINT, NAMED, SUFFIX, names_in
 from foretrace.sources.folder import refusal, searched
 from foretrace.sources.limits import Limits
@@ -55,11 +55,13 @@ def refuse_many(path: str) -> None:
         )
 
 
-def refuse_stranger(logs: CompilerLogs, trace: Trace) -> None:
-    """Raise `TraceError` where the logs are of another run than the trace."""
+def own_run(logs: CompilerLogs, trace: Trace) -> CompilerLogs:
+    """The logs of the trace's run alone. Raises `TraceError` where they are of another run."""
     numbers = [whole(text) for text in trace.tracks["pid"].to_list()]
     named = [name for name in trace.host.names if name.startswith(("triton_", "cpp_"))]
     generated = {name for name in named if families.decode(name).family in GENERATED}
-    reason = stranger(logs, trace.path, {pid for pid in numbers if pid}, generated)
+    pids = {pid for pid in numbers if pid}
+    reason = stranger(logs, trace.path, pids, generated)
     if reason:
         raise TraceError("E_OTHER_RUN", logs.path, reason, hint=HINT)
+    return one_run(logs, pids)

@@ -13,7 +13,7 @@ import pytest
 
 from foretrace.errors import TraceError, UsageError
 from foretrace.sources import compiler
-from foretrace.sources.compiler import beside, manifest_of, stranger
+from foretrace.sources.compiler import beside, manifest_of, one_run, stranger
 from sources.compiler.test_recorded_logs import COMPILE, RUNS, unpacked
 from sources.compiler.written import message, record
 
@@ -95,6 +95,44 @@ def test_ranks_of_a_folder(tmp_path: Path) -> None:
         (tmp_path / f"dedicated_log_torch_trace_rank_{rank}_abc.log").write_bytes(made)
     found = compiler.read(str(tmp_path)).records
     assert [(r.rank, r.fields["stack"][0]["filename"]) for r in found] == [(0, "0.py"), (1, "1.py")]
+
+
+def test_a_rank_that_only_part_of_the_process_states(tmp_path: Path) -> None:
+    early, late = (
+        record({"dynamo_start": {}}, pid=7),
+        record({"dynamo_start": {}, "rank": 2}, pid=7),
+    )
+    (tmp_path / "a.log").write_bytes(early + late + record({"dynamo_start": {}}, pid=8))
+    (tmp_path / "b.txt").write_bytes(message("x").replace(b" 412 ", b" 7 "))
+    (tmp_path / "dedicated_log_torch_trace_rank_5_ab.log").write_bytes(record({"link": {}}, pid=9))
+    logs = compiler.read(str(tmp_path))
+    assert [(each.pid, each.rank) for each in logs.records] == [(7, 2), (7, 2), (8, None), (9, 5)]
+    assert [each.rank for each in logs.texts] == [2]
+
+
+def test_two_ranks_with_one_process_number(tmp_path: Path) -> None:
+    for rank in (0, 1):  # each in a container of its own
+        (tmp_path / f"torch_trace_rank_{rank}.log").write_bytes(record({"link": {}}))
+    (tmp_path / "torch_logs.txt").write_bytes(message("x"))
+    logs = compiler.read(str(tmp_path))
+    assert [each.rank for each in logs.records] == [0, 1]
+    assert [each.rank for each in logs.texts] == [None]
+
+
+def test_the_rank_of_a_bundle(tmp_path: Path) -> None:
+    logs = compiler.read(str(bundle(tmp_path / "run.why", rank=3)))
+    assert [each.rank for each in (*logs.records, *logs.texts)] == [3, 3]
+
+
+def test_one_log_of_several_cannot_be_read(tmp_path: Path) -> None:
+    (tmp_path / "torch_trace_rank_0.log").write_bytes(LOG)
+    broken = tmp_path / "torch_trace_rank_1.log.gz"
+    broken.write_bytes(b"\x1f\x8b" + bytes(40))
+    logs = compiler.read(str(tmp_path))
+    assert (len(logs.records), logs.ledger.count("log_file_unreadable")) == (1, 1)
+    assert "rank_1" in logs.ledger.notes[0].text
+    with pytest.raises(TraceError, match="E_GZIP"):
+        compiler.read(str(broken))
 
 
 @pytest.mark.parametrize(
@@ -188,3 +226,36 @@ def test_a_log_of_another_run(tmp_path: Path) -> None:
     )
     assert stranger(logs, "renamed.json.gz", {412}, kernel) == ""
     assert stranger(logs, "renamed.json.gz", {}, {}) == "the log belongs to run.json.gz"
+
+
+# ---- several runs in one folder
+
+
+def compiled(pid: int, name: str, rank: int | None = None) -> bytes:
+    metadata = {"artifact": {"name": name}, "frame_id": 0, "frame_compile_id": 0}
+    return record(metadata if rank is None else {**metadata, "rank": rank}, "x", pid)
+
+
+def test_one_run_of_several(tmp_path: Path) -> None:
+    (tmp_path / "dedicated_log_torch_trace_a.log").write_bytes(compiled(7, "a"))
+    (tmp_path / "dedicated_log_torch_trace_b.log").write_bytes(compiled(8, "b"))
+    logs = compiler.read(str(tmp_path))
+    found = one_run(logs, {8, 1})
+    assert [each.name for each in found.records] == ["b"]
+    assert found.ledger.count("log_processes_left_out") == 1
+    with pytest.raises(UsageError, match="the logs of 2 processes that are not ranks"):
+        one_run(logs)
+
+
+def test_ranks_of_one_job_stay_together(tmp_path: Path) -> None:
+    (tmp_path / "torch_trace_a.log").write_bytes(compiled(7, "a", 0))
+    (tmp_path / "torch_trace_b.log").write_bytes(compiled(8, "b", 1))
+    logs = compiler.read(str(tmp_path))
+    assert one_run(logs) is one_run(logs, {7}) is logs
+
+
+def test_two_processes_in_one_file(tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    path.write_bytes(compiled(7, "a") + compiled(8, "b") + compiled(8, "c") + compiled(0, "d"))
+    found = one_run(compiler.read(str(path)))
+    assert [each.name for each in found.records] == ["b", "c", "d"]

@@ -5,17 +5,15 @@
 
 from __future__ import annotations
 
-from functools import partial
 from itertools import chain
 
-from foretrace import progress
 from foretrace.schema.ledger import LedgerBuilder
 from foretrace.sources import budget
 from foretrace.sources.compiler.bundle import beside, located, nothing
 from foretrace.sources.compiler.manifest import Manifest, manifest_of, stranger
 from foretrace.sources.compiler.records import CompilerLogs, LogRecord, TextRecord
+from foretrace.sources.compiler.runs import one_run
 from foretrace.sources.limits import Limits
-from foretrace.units import bytes_text
 
 __all__ = [
     "CompilerLogs",
@@ -25,6 +23,7 @@ __all__ = [
     "beside",
     "located",
     "manifest_of",
+    "one_run",
     "read",
     "stranger",
 ]
@@ -32,26 +31,25 @@ __all__ = [
 
 def read(path: str, limits: Limits | None = None) -> CompilerLogs:
     """Read a log, a folder of logs, a bundle, or what lies beside a trace. Raises `TraceError`."""
-    from foretrace.sources.compiler.contents import files_of
-    from foretrace.sources.compiler.reader import LogFile
+    from foretrace.sources.compiler.contents import files_of, read_files
+    from foretrace.sources.compiler.ranks import Ranks
 
     bounds, ledger, found = limits or Limits(), LedgerBuilder(), located(path)
     with budget.ceiling(path, bounds):
         sources = files_of(found, bounds, ledger)
-        files = [LogFile(ledger, bounds) for _ in sources]
-        for file, source in zip(files, sources, strict=True):
-            file.read(source, partial(_watch, source))
+        files = read_files(sources, bounds, ledger)
     if not ledger.seen:
         raise nothing(path, "holds no record of torch.compile")
+    ranks = Ranks((manifest_of(found) or Manifest()).rank)
+    for source, file in files.items():
+        ranks.learn(source, chain(file.records, file.messages.texts))
+    records = (ranks.filled(source, file.records) for source, file in files.items())
+    texts = (ranks.filled(source, file.messages.texts) for source, file in files.items())
     return CompilerLogs(
         found,
-        list(chain.from_iterable(file.records for file in files)),
-        list(chain.from_iterable(file.messages.texts for file in files)),
+        list(chain.from_iterable(records)),
+        list(chain.from_iterable(texts)),
         ledger.freeze(),
-        tuple(sources),
+        tuple(files),
+        ranks.processes,
     )
-
-
-def _watch(source: str, done: int, size: int) -> None:
-    of = f" of {bytes_text(size)}" if size else ""  # standard input has none
-    progress.report(f"reading {bytes_text(done)}{of}: {source}")

@@ -1,17 +1,22 @@
-"""The logs of a bundle: told by their names and their first bytes; all else is ignored."""
+"""The logs of a bundle, told by their names and their first bytes. All else is ignored."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from functools import partial
 from itertools import islice
 
-from foretrace.errors import TraceError
+from foretrace import progress
+from foretrace.errors import LimitError, TraceError
 from foretrace.schema.ledger import LedgerBuilder
 from foretrace.sources.bytestream import open_stream
 from foretrace.sources.compiler.bundle import NAMED, PACKED, is_named, names_in, nothing
 from foretrace.sources.compiler.heads import HEAD
 from foretrace.sources.compiler.manifest import manifest_of
+from foretrace.sources.compiler.reader import LogFile
 from foretrace.sources.limits import Limits
+from foretrace.units import bytes_text
 
 _PEEK = 256 << 10  # a program may print much before it compiles
 
@@ -37,8 +42,34 @@ def files_of(path: str, limits: Limits, ledger: LedgerBuilder) -> list[str]:
     return logs
 
 
+def read_files(sources: Sequence[str], limits: Limits, ledger: LedgerBuilder) -> dict[str, LogFile]:
+    """What each file holds; one of several that cannot be read is noted, and the others are."""
+    files: dict[str, LogFile] = {}
+    problems: list[TraceError] = []
+    for source in sources:
+        file = LogFile(ledger, limits)
+        try:
+            file.read(source, partial(_watch, source))
+            files[source] = file
+        except LimitError:
+            raise
+        except TraceError as problem:
+            problems.append(problem)
+    if problems and not files:
+        raise problems[0]
+    ledger.note("log_file_unreadable", len(problems), str(problems[0]) if problems else "")
+    return files
+
+
+def _watch(source: str, done: int, size: int) -> None:
+    of = f" of {bytes_text(size)}" if size else ""  # standard input has none
+    progress.report(f"reading {bytes_text(done)}{of}: {source}")
+
+
 def _is_log(path: str, limits: Limits) -> bool:
-    """Whether the file begins like a log; one that cannot be read is for the reader to refuse."""
+    """Whether a file is named as torch names its logs, or begins like one."""
+    if NAMED.fullmatch(os.path.basename(path)):
+        return True
     held = b""
     try:
         for block in islice(open_stream(path, limits, LedgerBuilder()).blocks, 8):
@@ -46,5 +77,5 @@ def _is_log(path: str, limits: Limits) -> bool:
             if len(held) > _PEEK:
                 break
     except TraceError:
-        return NAMED.fullmatch(os.path.basename(path)) is not None
+        return False
     return HEAD.search(held) is not None

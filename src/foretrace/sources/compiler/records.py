@@ -52,3 +52,4 @@ class CompilerLogs(Struct, frozen=True):
     texts: Sequence[TextRecord]
     ledger: Ledger
     sources: tuple[str, ...]
+    processes: dict[str, frozenset[int]] = {}  # by file
