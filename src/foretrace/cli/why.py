@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 @flag("--kernels", "Every kernel with its lines, bytes, time and roof.")
 @flag("--breaks", "Graph breaks and recompilations, with reasons and values.")
 @flag("--cost", "Compile time by phase, caches, CUDA graphs.")
+@flag("--strides", "Views by their recorded strides: what a transpose copies (nothing).")
 @flag("--all", "Everything.")
 @shown("--top", default=20, type=click.IntRange(0), help="How many kernels and pairs to list.")
 @opens_trace

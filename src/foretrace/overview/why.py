@@ -85,13 +85,11 @@ def _kernels(why: Why) -> str:
     shares = [_launched(why, own, "generated kernels"), _launched(why, others, "libraries")]
     of_all = ""
     if why.compiled_ns and why.gpu_ns:
-        of_all = f"; {percent_text(min(why.compiled_ns / why.gpu_ns, 1))} of {_clock(why)} time"
+        of_all = f"; {percent_text(min(why.compiled_ns / why.gpu_ns, 1))} of GPU time"
+    if why.gpu_ns is None:
+        of_all = "; on the CPU, profiler overhead included"
     count = plural(per_step(why, why.launches), "launch", "launches")
     return f"{count} {unit(why)}: {', '.join(filter(None, shares))}{of_all}"
-
-
-def _clock(why: Why) -> str:
-    return "GPU" if why.device else "the recorded"
 
 
 def _launched(why: Why, rows: Sequence[CompiledKernel], what: str) -> str:
@@ -223,7 +221,8 @@ def apart_detail(row: NotFused) -> str:
     if row.code == "extern":
         targets = [library_name(each) for each in (row.a_target, row.b_target) if each]
         called = " and ".join(dict.fromkeys(targets))
-        return f"a library computes {called}: Inductor puts no other work into its kernel"
+        return f"a library computes {called}: Inductor never asks whether to fuse it"
     if row.stopped_at is not None:
-        return f"the graph break at {row.stopped_at.place} lies between {row.region} and {row.b_region}"
+        regions = f"{row.region} and {row.b_region}"
+        return f"the graph break at {row.stopped_at.place} lies between {regions}"
     return ""

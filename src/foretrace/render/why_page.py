@@ -16,7 +16,7 @@ from foretrace.overview.why_words import (
 )
 from foretrace.render.look_page import banner
 from foretrace.render.section import WIDTH, Section, drawn
-from foretrace.render.why_reasons import breaks, cost, not_fused, recompiles
+from foretrace.render.why_reasons import breaks, cost, not_fused, recompiles, strides
 from foretrace.schema.compiler import Access
 from foretrace.schema.documents.why import CompiledKernel, RegionStages, Why
 from foretrace.units import DASH, bytes_text, count_text, plural, time_text
@@ -24,7 +24,7 @@ from foretrace.units import DASH, bytes_text, count_text, plural, time_text
 LINES = 25  # of the first screen
 MOST = 12  # rows of each of its tables, at most
 LISTED = 24  # ops of a region and accesses of a kernel that a page has room for
-PARTS = ("stages", "kernels", "not_fused", "breaks", "cost")
+PARTS = ("stages", "kernels", "not_fused", "breaks", "cost", "strides")
 
 
 def first_screen(why: Why, width: int = WIDTH) -> list[Section]:
@@ -47,6 +47,7 @@ def sections(why: Why, wanted: Collection[str], top: int) -> list[Section]:
         "not_fused": not_fused(why, top),
         "breaks": [*breaks(why), *recompiles(why)],
         "cost": cost(why),
+        "strides": strides(why, top),
     }
     chosen = [part for name in PARTS if name in wanted for part in parts[name]]
     return [head(why), *chosen]
@@ -107,7 +108,7 @@ def _kernel_cells(why: Why, row: CompiledKernel) -> list[str]:
     count = count_text(per_step(why, row.launches or 0))
     at_roof = row.roof_percent is not None and row.bound in ("compute", "memory")
     roof = f"{row.bound} {row.roof_percent:.0f}%" if at_roof else row.bound
-    roof = roof if row.launches else DASH
+    roof = roof if row.launches and why.device else DASH
     return [*cells, count, time_text(spent), moved(row), roof]
 
 

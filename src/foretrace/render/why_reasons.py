@@ -5,11 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from foretrace.overview.why import apart_detail
-from foretrace.overview.why_words import per_step, places, stays_apart, unit
+from foretrace.overview.why_words import (
+    library_name,
+    per_step,
+    places,
+    shape,
+    stays_apart,
+    stride,
+    unit,
+)
 from foretrace.render.section import Section
-from foretrace.schema.compiler import GuardFailure
+from foretrace.schema.compiler import GuardFailure, GuardTally
 from foretrace.schema.documents.why import NotFused, ReasonRow, RecompileEntry, Why
-from foretrace.units import DASH, bytes_text, count_text, plural, time_text
+from foretrace.units import DASH, bytes_text, count_text, plural, time_text, times_text
 
 PHASES, DEEPEST = 24, 5  # of one region; --json has all
 
@@ -64,8 +72,8 @@ def _pair(why: Why, rows: Sequence[NotFused]) -> str:
 
 
 def _told(row: NotFused) -> str:
-    own = f'Inductor: "{row.inductor}"' if row.inductor else "Inductor's log has no word on it"
-    return ". ".join(filter(None, (apart_detail(row), own)))
+    detail, own = apart_detail(row), f'Inductor: "{row.inductor}"' if row.inductor else ""
+    return ". ".join(filter(None, (detail, own))) or "Inductor's log has no line about it"
 
 
 def breaks(why: Why) -> Iterator[Section]:
@@ -88,6 +96,14 @@ def recompiles(why: Why) -> Iterator[Section]:
         (_again(row), "; ".join(_guard(each) for each in row.failures)) for row in why.recompiles
     ]
     yield Section("Recompilations", [] if bullets else ["none"], bullets=bullets)
+    if why.guards:
+        titles = ["guard", "of", "failed", "expected", "met"]
+        yield Section("Guards that failed", head=titles, rows=[_tally(row) for row in why.guards])
+
+
+def _tally(row: GuardTally) -> list[str]:
+    values = [", ".join(each) or DASH for each in (row.expected, row.actual)]
+    return [row.what or DASH, row.subject or DASH, times_text(len(row.caused)), *values]
 
 
 def _again(row: RecompileEntry) -> str:
@@ -120,4 +136,21 @@ def cost(why: Why) -> list[Section]:
         notes = [f"By stage: {stages}", *notes] if stages else notes
         head = ["phase", "stage", "time"]
         found.append(Section(title, notes, head=head, rows=phases[:PHASES], left=(0, 1)))
-    return found
+    again = [(f"{row.compile_id} {row.function}: {row.reason}", "") for row in why.rerecordings]
+    return [*found, Section("CUDA graphs recorded again", bullets=again)] if again else found
+
+
+def strides(why: Why, top: int) -> list[Section]:
+    """Views in another order of dimensions, and the calls that read them without a copy."""
+    rows = []
+    for row in why.strides[:top]:
+        tensors = (row.source, row.result)
+        shown = [f"{shape(each)} {stride(each)}" for each in tensors]
+        name = library_name(row.op)
+        rows.append([name, *shown, row.layout or DASH, ", ".join(row.used_by) or DASH])
+    titles = ["op", "tensor", "view", "layout", "read by"]
+    left = len(why.strides) - top
+    after = f"… and {plural(left, 'more view')} (--json has all)" if left > 0 else ""
+    none = [] if rows else ["no view in another order of dimensions"]
+    title = "Strides: views that copy nothing"
+    return [Section(title, none, head=titles, rows=rows, left=(0, 1, 2, 3, 4), after=after)]

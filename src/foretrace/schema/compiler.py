@@ -307,3 +307,4 @@ class CompilerRun(Struct, frozen=True):
     ledger: Ledger
     sources: tuple[str, ...] = ()  # files that were read
     lacks: tuple[str, ...] = ()  # what was not recorded: "fusion reasons", "provenance"
+    rerecordings: tuple[Rerecording, ...] = ()

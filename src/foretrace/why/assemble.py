@@ -29,7 +29,7 @@ from foretrace.why.choices import parse_choices
 from foretrace.why.graphs import parse_graph
 from foretrace.why.lacking import lacking
 from foretrace.why.node_matching import Matcher, origins
-from foretrace.why.phases import cache_states, cudagraph_skips, phases
+from foretrace.why.phases import cache_states, cudagraph_skips, phases, rerecordings
 from foretrace.why.provenance import NODES, STACKS, Provenance, provenance
 from foretrace.why.recompiles import guard_failures
 from foretrace.why.result_types import typed
@@ -58,7 +58,8 @@ def assemble(logs: CompilerLogs) -> CompilerRun:
         for key in dict.fromkeys((*records, *texts))
     )
     found = tuple(each for each in made if _says_something(each))
-    return CompilerRun(logs.path, found, logs.ledger, logs.sources, lacking(logs, found))
+    lacks, again = lacking(logs, found), rerecordings(logs.texts)
+    return CompilerRun(logs.path, found, logs.ledger, logs.sources, lacks, again)
 
 
 def parts(compilation: Compilation) -> Iterator[Compilation]:

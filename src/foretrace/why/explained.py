@@ -13,7 +13,9 @@ from foretrace.why.kernels import compiled_kernels
 from foretrace.why.launches import Launches
 from foretrace.why.phases import stage_times
 from foretrace.why.ran import Ran
+from foretrace.why.recompiles import tallies
 from foretrace.why.separate import separated
+from foretrace.why.strides import strided_views
 
 if TYPE_CHECKING:
     from foretrace.model.trace import Trace
@@ -41,6 +43,9 @@ def explained(run: CompilerRun, trace: Trace | None, launches: Launches | None) 
         costs,
         compile_ns=sum(times) if times else None,
         reasons=reasons,
+        guards=list(tallies(run.compilations)),
+        rerecordings=list(run.rerecordings),
+        strides=[row for each in run.compilations for row in _strides(each)],
     )
     if trace is not None:
         found.device, found.steps = trace.about.device, len(trace.spans.steps)
@@ -106,6 +111,13 @@ def _graph(part: Compilation, stage: str) -> FxGraph | None:
 
 def _size(graph: FxGraph | None) -> int | None:
     return len(graph.nodes) if graph else None
+
+
+def _strides(each: Compilation) -> Iterator[documents.StrideEntry]:
+    for one in strided_views(each):
+        used = list(one.used_by)
+        entry = (one.op, one.source, one.result, used, one.layout, one.line)
+        yield documents.StrideEntry(each.id, *entry, each.rank)
 
 
 def _breaks(each: Compilation) -> Iterator[documents.BreakEntry]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from foretrace.schema.compiler import Compilation, CompilerRun, RefusalGroup, Separation
 from foretrace.schema.documents.why import NotFused, ReasonRow
 from foretrace.why.assemble import graph_name, parts
+from foretrace.why.boundaries import across_breaks
 from foretrace.why.ran import Ran
 from foretrace.why.reasons import grouped, not_fused
 from foretrace.why.refusals import REASONS
@@ -17,11 +18,28 @@ def separated(run: CompilerRun, ran: Ran) -> tuple[list[NotFused], list[ReasonRo
     pairs: list[NotFused] = []
     groups: list[RefusalGroup] = []
     measured = ran.measured
+    broken = across_breaks(run, measured)
     for each in run.compilations:
         found = not_fused(each, measured)
         groups += grouped(each, found, measured)
         pairs += _entries(each, found)
-    return pairs, _rows(groups)
+        behind = [one for one in broken if one.compilation == each.id]
+        pairs += _entries(each, behind)
+    return pairs, _rows([*groups, *_of_breaks(broken)])
+
+
+def _of_breaks(broken: Sequence[Separation]) -> Iterator[RefusalGroup]:
+    """Graph breaks as a group: the fusion log knows nothing of them."""
+    held: dict[tuple[str, str], list[Separation]] = {}
+    for one in broken:
+        held.setdefault((one.a, one.shared[0].name if one.shared else ""), []).append(one)
+    for rows in held.values():
+        again = len(rows) - 1  # what is read behind a break several times was written once
+        moved, spent = _sum(one.bytes for one in rows), _sum(one.b_ns for one in rows)
+        written = (rows[0].shared[0].bytes or 0) * again if rows[0].shared else 0
+        first = _sum([max((one.a_ns or 0 for one in rows), default=0), spent])
+        less = None if moved is None else max(moved - written, 0)
+        yield RefusalGroup("graph_break", 0, 0, 0, len(rows), less, first)
 
 
 def _entries(each: Compilation, found: Iterable[Separation]) -> Iterator[NotFused]:

@@ -8,7 +8,9 @@ from foretrace.schema.compiler import (
     Access,
     CompilePhase,
     GuardFailure,
+    GuardTally,
     NamedTensor,
+    Rerecording,
     SchedulerNode,
     Size,
     SourceLine,
@@ -217,14 +219,20 @@ class CompileCost(Struct, frozen=True):
 
 
 class StrideEntry(Struct, frozen=True):
-    """A view whose strides the log recorded: the same bytes in another order, nothing copied."""
+    """A view in another order of dimensions: the same bytes, nothing copied.
+
+    `used_by` are calls that read the memory of the source under the strides of the view. `layout`
+    has the letters of such a product, the weight first: `tn`.
+    """
 
     region: str
     op: str
     source: NamedTensor
     result: NamedTensor
-    line: SourceLine | None = None
-    used_by: str = ""
+    used_by: list[str]
+    layout: str
+    line: SourceLine | None
+    rank: int | None = None
 
 
 class Why(Struct):
@@ -256,6 +264,8 @@ class Why(Struct):
     unexplained: list[str] = []
     compile_ns: int | None = None
     reasons: list[ReasonRow] = []
+    guards: list[GuardTally] = []
+    rerecordings: list[Rerecording] = []
 
 
 DOCUMENT = Why
