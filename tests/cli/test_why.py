@@ -6,13 +6,22 @@ import gzip
 import json
 import shutil
 from collections import Counter
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+import foretrace
+from foretrace import why
 from foretrace.cli import main
 from foretrace.render.look_page import LINES
+from foretrace.render.section import drawn, marked
+from foretrace.render.why_page import PARTS, sections
+from foretrace.schema.documents import encode
+from foretrace.schema.documents.why import Why
+from why.recorded import compiled
 
 DATA = Path(__file__).parents[1] / "data" / "compile"
 RUNS = ("mlp", "unfusable", "recompiles", "llama_train")
@@ -29,8 +38,11 @@ def _said(capsys: Capture, *arguments: object) -> str:
     return capsys.readouterr().out
 
 
-def _document(capsys: Capture, *arguments: object) -> Any:
-    return json.loads(_said(capsys, *arguments, "--json"))
+@cache
+def _document(run: str) -> Any:
+    """What `--json` prints of a recorded run, made once."""
+    found = why.explain(compiled(run), foretrace.open(DATA / run / "trace.json.gz", cache=False))
+    return json.loads(encode(found))
 
 
 def _refused(capsys: Capture, *arguments: object) -> tuple[int, str]:
@@ -55,9 +67,9 @@ def test_the_answer_comes_first(capsys: Capture) -> None:
 
 
 @pytest.mark.parametrize("run", RUNS)
-def test_every_compiled_kernel_is_explained(run: str, capsys: Capture) -> None:
+def test_every_compiled_kernel_is_explained(run: str) -> None:
     """All kernels below a compiled graph, counted here from the raw trace, belong to a call."""
-    found = _document(capsys, DATA / run)
+    found = _document(run)
     assert found["unexplained"] == []
     launched = sum(row["launches"] for row in found["kernels"])
     assert launched == found["launches"] == _compiled_kernels(DATA / run / "trace.json.gz")
@@ -65,7 +77,7 @@ def test_every_compiled_kernel_is_explained(run: str, capsys: Capture) -> None:
         assert row["sources"]
         assert row["nodes"]
         assert row["code"]
-        assert (row["loads"] or row["stores"])
+        assert row["loads"] or row["stores"]
         assert row["bytes"] is not None or row["run_bytes"]
 
 
@@ -88,7 +100,12 @@ def _compiled_kernels(path: Path) -> int:
 
 
 def test_the_document_is_the_contract(capsys: Capture) -> None:
-    found = _document(capsys, DATA / "mlp")
+    found = json.loads(_said(capsys, DATA / "mlp", "--json"))
+    assert {**found, "path": ""} == {
+        **_document("mlp"),
+        "path": "",
+        "sources": found["sources"],
+    } | {"trace": found["trace"]}
     assert found["schema"] == 2
     (fused,) = [row for row in found["kernels"] if not row["extern"]]
     assert fused["name"] == "triton_poi_fused__unsafe_view_gelu_mul_0"
@@ -110,15 +127,15 @@ def _kernel_time(path: Path, name: str) -> int:
     return round(sum(each["dur"] for each in chosen) * 1000)
 
 
-def test_unfused_ops_move_more(capsys: Capture) -> None:
-    (fused,) = [row for row in _document(capsys, DATA / "mlp")["kernels"] if not row["extern"]]
+def test_unfused_ops_move_more() -> None:
+    (fused,) = [row for row in _document("mlp")["kernels"] if not row["extern"]]
     one = 64 * 128 * 3072 * 2
     assert fused["unfused"]["ops"] == (2 + 3) * one  # gelu reads 1 and writes 1, mul 2 and 1
     assert fused["unfused"]["nodes"] > fused["unfused"]["ops"]
 
 
-def test_refusals_add_up(capsys: Capture) -> None:
-    found = _document(capsys, DATA / "llama_train")
+def test_refusals_add_up() -> None:
+    found = _document("llama_train")
     assert sum(row["refusals"] for row in found["reasons"]) == 534
     assert len(found["reasons"]) <= 12
     pairs = Counter(row["code"] for row in found["not_fused"])
@@ -152,9 +169,10 @@ def test_graph_breaks_and_recompilations(capsys: Capture) -> None:
 
 
 @pytest.mark.parametrize("run", RUNS)
-def test_everything_in_both_forms(run: str, capsys: Capture) -> None:
-    assert _said(capsys, DATA / run, "--all")
-    assert "## Not fused" in _said(capsys, DATA / run, "--all", "--markdown")
+def test_everything_in_both_forms(run: str) -> None:
+    page = sections(msgspec.convert(_document(run), Why), PARTS, 20)
+    assert "Not fused, by reason" in drawn(page, width=80)
+    assert "## Not fused, by reason" in marked(page)
 
 
 def test_a_log_without_a_trace(capsys: Capture) -> None:
