@@ -55,7 +55,7 @@ def _compiled(why: Why) -> str:
     again = len(why.recompiles)
     counts = [
         plural(len(regions), "graph"),
-        f"{_count(len(why.graph_breaks), 'graph break')}{_break_places(why)}",
+        f"{_count(len(_break_lines(why)), 'graph break')}{_break_places(why)}",
         _count(again, "recompilation"),
     ]
     failed = sum(bool(cost.failure) for cost in why.compile_cost)
@@ -66,6 +66,11 @@ def _compiled(why: Why) -> str:
 
 def _count(count: int, one: str) -> str:
     return plural(count, one) if count else f"no {one}"
+
+
+def _break_lines(why: Why) -> set[tuple[str, int]]:
+    """A line counts once, however often it was compiled."""
+    return {(each.source.file, each.source.line) for each in why.graph_breaks}
 
 
 def _break_places(why: Why) -> str:

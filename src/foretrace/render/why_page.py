@@ -64,7 +64,8 @@ def regions(why: Why, most: int) -> Section:
     """A row for each compiled graph: the count of nodes at every stage, and the time."""
     titles = ["region", "source", "ops", "nodes", "fusion", "kernels"]
     titles += [unit(why)] if why.launches is not None else []
-    rows = [_region_cells(why, row) for row in why.stages[:most]]
+    ordered = sorted(why.stages, key=lambda row: not row.launches)  # what ran comes first
+    rows = [_region_cells(why, row) for row in ordered[:most]]
     left = len(why.stages) - most
     after = f"… and {left} more (--stages)" if left > 0 else ""
     return Section("", head=[*titles, "compile"], rows=rows, left=(0, 1), after=after)

@@ -16,7 +16,7 @@ from foretrace.overview.why_words import (
 )
 from foretrace.render.section import Section
 from foretrace.schema.compiler import GuardFailure, GuardTally
-from foretrace.schema.documents.why import NotFused, ReasonRow, RecompileEntry, Why
+from foretrace.schema.documents.why import BreakEntry, NotFused, ReasonRow, RecompileEntry, Why
 from foretrace.units import DASH, bytes_text, count_text, plural, time_text, times_text
 
 PHASES, DEEPEST = 24, 5  # of one region; --json has all
@@ -77,17 +77,20 @@ def _told(row: NotFused) -> str:
 
 
 def breaks(why: Why) -> Iterator[Section]:
-    """Each graph break with its line, reason and hint."""
-    bullets = []
+    """Each graph break with its line, reason and hint; a line that was met again stands once."""
+    held: dict[tuple[object, ...], list[BreakEntry]] = {}
     for row in why.graph_breaks:
-        source = row.source
-        code = f": {source.code}" if source.code else ""
-        ended = "the whole function runs eagerly" if row.skipped else f"ends graph {row.region}"
-        bullets.append((f"{source.place} in {source.function or DASH}{code} ({ended})", ""))
+        held.setdefault((row.source, row.reason, row.skipped), []).append(row)
+    bullets = []
+    for rows in held.values():
+        row, regions = rows[0], ", ".join(each.region for each in rows)
+        code = f": {row.source.code}" if row.source.code else ""
+        ended = "the whole function runs eagerly" if row.skipped else f"ends graph {regions}"
+        bullets.append((f"{row.source.place} in {row.source.function or DASH}{code} ({ended})", ""))
         labels = (("", row.reason), ("Why: ", row.explanation), ("Hint: ", row.hint), ("", row.url))
-        bullets += [(f"    {label}{text}", "") for label, text in labels if text]
-    none = [] if bullets else ["none"]
-    yield Section("Graph breaks", none, bullets=bullets)
+        told = [f"    {label}{' '.join(text.split())}" for label, text in labels if text]
+        bullets += [(text, "") for text in told]
+    yield Section("Graph breaks", [] if bullets else ["none"], bullets=bullets)
 
 
 def recompiles(why: Why) -> Iterator[Section]:

@@ -37,9 +37,9 @@ def _of_breaks(broken: Sequence[Separation]) -> Iterator[RefusalGroup]:
         again = len(rows) - 1  # what is read behind a break several times was written once
         moved, spent = _sum(one.bytes for one in rows), _sum(one.b_ns for one in rows)
         written = (rows[0].shared[0].bytes or 0) * again if rows[0].shared else 0
-        first = _sum([max((one.a_ns or 0 for one in rows), default=0), spent])
+        first = max((one.a_ns for one in rows if one.a_ns is not None), default=None)
         less = None if moved is None else max(moved - written, 0)
-        yield RefusalGroup("graph_break", 0, 0, 0, len(rows), less, first)
+        yield RefusalGroup("graph_break", 0, 0, 0, len(rows), less, _sum([first, spent]))
 
 
 def _entries(each: Compilation, found: Iterable[Separation]) -> Iterator[NotFused]:
