@@ -18,17 +18,16 @@ Certainty3 = Literal["exact", "at_most", "unknown"]
 
 
 def accesses(touches: Sequence[Touch], tensors: Mapping[str, NamedTensor]) -> tuple[Access, ...]:
-    """One access for each tensor and mode; `tensors` are by the kernel's argument."""
+    """One access for each argument and mode; Inductor passes a buffer once."""
     groups: dict[tuple[str, str], list[Touch]] = {}
     for touch in touches:
-        name = tensors[touch.argument].name if touch.argument in tensors else touch.argument
-        groups.setdefault((name, touch.mode), []).append(touch)
+        groups.setdefault((touch.argument, touch.mode), []).append(touch)
     return tuple(_access(group, tensors) for group in groups.values())
 
 
 def _access(group: list[Touch], tensors: Mapping[str, NamedTensor]) -> Access:
     argument, mode = group[0].argument, group[0].mode
-    tensor = tensors.get(argument) or NamedTensor(argument)
+    tensor = tensors.get(argument) or unsized(argument)
     elements, exact = _elements(group, tensor)
     item = ITEM_BYTES.get(tensor.dtype)
     text = "; ".join(dict.fromkeys(touch.text for touch in group))
@@ -61,6 +60,11 @@ def _bound(group: Iterable[Touch]) -> int | None:
             return None
         total += most
     return total
+
+
+def unsized(name: str, dtype: str = "") -> NamedTensor:
+    """A tensor whose sizes are not known; one without dimensions has one element."""
+    return NamedTensor(name, dtype, ("?",), ("?",))
 
 
 def storage(tensor: NamedTensor) -> int | None:

@@ -37,6 +37,8 @@ _PASSES = frozenset(
 
 def base_op(name: str) -> str:
     """`sort` for `torch.ops.aten.sort.stable`, `mm` for `extern_kernels.mm`."""
+    if name.startswith("aoti_torch_"):  # aoti_torch_cuda_mm_out
+        return name.split("_", 3)[-1].removesuffix("_out")
     parts = name.split(".")
     known = {"ops": 2, "aten": 1, "extern_kernels": 1, "inductor_ops": 1, "_quantized": 1}
     for at, part in enumerate(parts):

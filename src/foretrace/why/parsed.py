@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 import warnings
 
-_LARGEST = 16 << 20  # characters; the tree takes some 50 times as much memory
+LARGEST = 16 << 20  # characters; the tree takes some 50 times as much memory
 
 
 def parse(text: str) -> ast.Module | None:
     """The tree of a module; None where the text is not Python, or too large or too deep."""
-    if len(text) > _LARGEST:
+    if len(text) > LARGEST:
         return None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a log's escape sequences are not ours to judge

@@ -13,7 +13,8 @@ import re
 from foretrace.schema.compiler import GeneratedKernel, KernelCall
 from foretrace.why import triton_code
 from foretrace.why.buffers import declared
-from foretrace.why.parsed import dotted, parse
+from foretrace.why.cpp_wrapper import cpp_calls
+from foretrace.why.parsed import LARGEST, dotted, parse
 from foretrace.why.wrapper_calls import Walk
 
 _PATH = re.compile(r"# kernel path: (\S{1,1000})")
@@ -23,15 +24,33 @@ _LANGUAGES = {"triton": "triton", "cpp": "cpp", "cpp_pybinding": "cpp"}
 def parse_wrapper(code: str) -> tuple[tuple[GeneratedKernel, ...], tuple[KernelCall, ...]]:
     """The kernels and calls of one wrapper; empty where the text is not understood."""
     module = parse(code)
-    if module is None:
-        return (), ()
-    lines = code.splitlines()
     try:
-        kernels = _kernels(module, lines)
-        walk = Walk(module, lines, {kernel.name: kernel for kernel in kernels}, declared(module))
-        return kernels, walk.calls()
+        if module is None:
+            return (), cpp_calls(code[:LARGEST], {})
+        own = _kernels(module, code.splitlines())
+        kernels = own or _tuned(module)
+        known = {kernel.name: kernel for kernel in kernels}
+        walk = Walk(module, code.splitlines(), known, declared(module))
+        return kernels, walk.calls() or cpp_calls(_cpp(module), known)
     except RecursionError:  # an expression nested deeper than any compiler writes
         return (), ()
+
+
+def _tuned(module: ast.Module) -> tuple[GeneratedKernel, ...]:
+    """A wrapper in C++ begins with the Python text that tuned its kernels."""
+    text = ast.get_docstring(module, clean=False) or ""
+    inner = parse(text.partition("\n\n")[2])
+    return _kernels(inner, text.partition("\n\n")[2].splitlines()) if inner else ()
+
+
+def _cpp(module: ast.Module) -> str:
+    """`cpp_wrapper_src` of a module."""
+    for node in module.body:
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Constant(value=str(text))):
+                if name.startswith("cpp_wrapper_src"):
+                    return text
+    return ""
 
 
 def _kernels(module: ast.Module, lines: list[str]) -> tuple[GeneratedKernel, ...]:

@@ -9,12 +9,12 @@ from msgspec.structs import replace
 
 from foretrace.schema.compiler import Access, GeneratedKernel, KernelCall, NamedTensor
 from foretrace.why import libraries
+from foretrace.why.accesses import unsized
 from foretrace.why.buffers import Buffers
+from foretrace.why.comments import HANDLE, ORIGINS, listed
 from foretrace.why.generated import counted, generated
 from foretrace.why.parsed import dotted
 
-_HANDLE = "# [Provenance debug handles] "
-_ORIGINS = "# Topologically Sorted Source Nodes: ["
 _LIBRARIES = ("extern_kernels.", "torch.ops.", "aten.", "inductor_ops.", "_quantized.")
 _FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef
 _BETWEEN = re.compile(r"\s*(?:#|stream\d{1,4} = |\w{1,1000}numel = |$)")  # comment and its call
@@ -124,7 +124,7 @@ class Walk:
         held = {}
         for parameter, text, tensor in zip(code.parameters, texts, tensors, strict=False):
             if parameter in code.pointers:
-                known = tensor or NamedTensor(text)
+                known = tensor or unsized(text)
                 held[parameter] = replace(known, dtype=code.pointers[parameter] or known.dtype)
                 self.buffers.learn(known.name, code.pointers[parameter])
         return counted(name, code, _scalars(code.parameters, texts), held)
@@ -161,21 +161,17 @@ class Walk:
         for line in reversed(self.lines[max(call.lineno - 8, 0) : call.lineno - 1]):
             if not _BETWEEN.match(line):
                 break
-            text = line.strip()
-            if text.startswith(_HANDLE):
-                handle = text.removeprefix(_HANDLE).strip()
-            elif text.startswith(_ORIGINS):
-                origins, _, ops = text.removeprefix(_ORIGINS).partition("], Original ATen: [")
+            text = line.strip().removeprefix("# ")
+            if text.startswith(HANDLE):
+                handle = text.removeprefix(HANDLE).strip()
+            elif text.startswith(ORIGINS):
+                origins, _, ops = text.removeprefix(ORIGINS).partition("], Original ATen: [")
                 break
         extern = name not in self.kernels
         return KernelCall(
             name, extern, handle, accesses=found, arguments=texts,
-            origins=_listed(origins), ops=_listed(ops),
+            origins=listed(origins), ops=listed(ops),
         )  # fmt: skip
-
-
-def _listed(text: str) -> tuple[str, ...]:
-    return tuple(word for part in text.strip("[]").split(",") if (word := part.strip()))
 
 
 def _partition(call: ast.Call) -> str:
