@@ -231,3 +231,8 @@ def test_the_command(capsys: pytest.CaptureFixture[str], document: dict[str, Any
         assert main(["ladder", "--recorded", "h200", *wrong]) == 2
     assert main(["ladder", "--recorded", "abacus"]) == 2
     assert "choose from h200" in capsys.readouterr().err
+
+
+def test_records_are_kept_where_the_traces_are(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ladder", "--why"]) == 2
+    assert "--why keeps records beside the traces: add --keep DIR" in capsys.readouterr().err

@@ -216,3 +216,16 @@ def test_without_the_reader_looking_names_the_install_command_and_the_trace(tmp_
     assert done.returncode == 4
     assert "pip install foretrace" in done.stderr
     assert len(list((tmp_path / "traces").glob("linear_eager_*.json.gz"))) == 1
+
+
+def test_why_needs_something_that_is_compiled(tmp_path: Path) -> None:
+    done = foretrace("run", "mlp", "--small", "--why", cwd=tmp_path)
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
+    assert "--why keeps the records of torch.compile: add --compile" in done.stderr
+
+
+def test_a_compiled_rung_keeps_the_compilers_records(tmp_path: Path) -> None:
+    line = ("run", "linear", "--small", "--compile", "--device", "cpu", "--dtype", "fp32")
+    done = foretrace(*line, "--why", "--json", "-o", ".", cwd=tmp_path)
+    folder = tmp_path / json.loads(done.stdout)["why"]
+    assert (folder / "torch_trace.log.gz").is_file()

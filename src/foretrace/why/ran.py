@@ -91,7 +91,7 @@ class Ran:
 
     def config(self, ran: CallRuns) -> dict[str, int]:
         """Block sizes and warps of a Triton kernel, as the trace has them of its first run."""
-        if self.trace is None or not ran.runs:
+        if self.trace is None or not ran.runs or not len(self.trace.gpu):
             return {}
         gpu = self.trace.gpu
         if not len(gpu):

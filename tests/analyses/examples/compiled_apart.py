@@ -26,11 +26,7 @@ EXAMPLES = (
     Example(
         "a graph break between cumsum and sort",
         _broken,
-        {
-            "breaks": [
-                {"line": "record.py:52", "reason": "Call to `torch._dynamo.graph_break()`"}
-            ]
-        },
+        {"breaks": [{"line": "record.py:52", "reason": "Call to `torch._dynamo.graph_break()`"}]},
         UNFUSABLE,
     ),
 )
