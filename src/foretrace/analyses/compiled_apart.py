@@ -83,10 +83,7 @@ def _pairs(trace: Trace) -> Iterator[Finding]:
     run = why.of(trace)
     if run is None:
         return
-    from foretrace.why.ran import Ran
-    from foretrace.why.separate import separated
-
-    pairs = [one for one in separated(run, Ran(run, trace))[0] if one.at_most_ns]
+    pairs = [one for one in why.explain(run, trace).not_fused if one.at_most_ns]
     if not pairs:
         return
     pairs.sort(key=lambda one: -(one.at_most_ns or 0))

@@ -25,6 +25,9 @@ _PARTS = re.compile(r"[.:]+")
 # What prepares another op and computes nothing of its own.
 _PREPARES = VIEWS | {"convert_element_type", "clone", "to", "getitem", "empty", "type_as"}
 _SILENT = VIEWS | {"getitem"}
+ComputedOp = tuple[str, frozenset[str], str]  # its word, its nodes that compute, the last of them
+_REMEMBERED = 256  # compilations; a program has few
+_COMPUTED: dict[int, tuple[Compilation, list[ComputedOp]]] = {}
 
 
 def op_word(target: str) -> str:
@@ -47,18 +50,34 @@ def begun(launch: CompiledLaunch) -> frozenset[str]:
 
 def _ops(launch: CompiledLaunch) -> Iterator[tuple[str, bool]]:
     """Ops of the Dynamo graph that a call computes in part, and whether it has their last node."""
-    compilation, call = launch.compilation, launch.call
-    if call.graph:
+    if launch.call.graph:
         return  # the names of a backward graph are not those that were mapped
-    place = {node.name: at for at, node in enumerate(_nodes(compilation, call.graph))}
-    targets = {node.name: op_word(node.target) for node in _nodes(compilation, call.graph)}
-    words, mine = dynamo_ops(compilation), set(call.nodes)
+    mine = set(launch.call.nodes)
+    for word, computing, last in _computed(launch.compilation):
+        if not mine.isdisjoint(computing):
+            yield word, last in mine
+
+
+def _computed(compilation: Compilation) -> list[ComputedOp]:
+    """The ops of the Dynamo graph that compute something; worked out once per compilation."""
+    found = _COMPUTED.get(id(compilation))
+    if found is None or found[0] is not compilation:
+        if len(_COMPUTED) >= _REMEMBERED:
+            _COMPUTED.clear()
+        found = _COMPUTED[id(compilation)] = compilation, list(_computing(compilation))
+    return found[1]
+
+
+def _computing(compilation: Compilation) -> Iterator[ComputedOp]:
+    place = {node.name: at for at, node in enumerate(_nodes(compilation, 0))}
+    targets = {node.name: op_word(node.target) for node in _nodes(compilation, 0)}
+    words = dynamo_ops(compilation)
     for op, nodes in compilation.decompositions.items():
         computing = [node for node in nodes if targets.get(node, node) not in _PREPARES]
-        last = max(computing, key=lambda node: place.get(node, -1), default=None)
         word = words.get(op, "")
-        if word and word not in _SILENT and not mine.isdisjoint(computing):
-            yield word, last in mine
+        if computing and word and word not in _SILENT:
+            last = max(computing, key=lambda node: place.get(node, -1))
+            yield word, frozenset(computing), last
 
 
 def dynamo_ops(compilation: Compilation) -> dict[str, str]:

@@ -16,10 +16,12 @@ from dataclasses import dataclass, field
 from foretrace.guess.doing import bare
 from foretrace.guess.evidence import GpuOperation
 from foretrace.guess.kinds import GuessKind, Measurement, Query, from_selection, per_window
+from foretrace.guess.mapped import of_launch, settled
 from foretrace.guess.scope import Unknown, Window
 from foretrace.guess.selection import Selection, cpu_does, cpu_kernels, label
 from foretrace.guess.selectors import Selector
 
+_NONE = frozenset[str]()
 _LISTED = 4  # names of kernels in an answer; the evidence has the rest
 # Roles that are ops, by the op that stands for them.
 _ROLE_OPS = {
@@ -104,8 +106,13 @@ def _opaque(operation: GpuOperation) -> bool:
 
 
 def _on_cpu(window: Window) -> _KernelOps:
-    does = {event: cpu_does(window.evidence.name(event)) for event in cpu_kernels(window)}
-    return _KernelOps(Selection(False, list(does), []), does)
+    trace, does, may_do = window.evidence.trace, dict[int, frozenset[str]](), {}
+    for event in cpu_kernels(window):
+        named, launch = cpu_does(window.evidence.name(event)), trace.compiled.get(event)
+        recorded = [of_launch(launch)] if launch else []
+        known = recorded and recorded[0].does
+        does[event], may_do[event] = settled(named, _NONE, recorded) if known else (named, _NONE)
+    return _KernelOps(Selection(False, list(does), []), does, may_do)
 
 
 KIND = GuessKind(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from msgspec import Struct
 
 from foretrace.model.trace import Trace
@@ -11,6 +13,7 @@ from foretrace.units import bytes_text
 
 # A generated kernel has some hundred lines. A page holds one of each, and a log may be hostile.
 MOST_CODE = 200_000
+_INCLUDE = re.compile(r'(#include ")[^"\n]*/(?=[^"/\n]*")')
 LANGUAGES = {"triton": "Triton", "cpp": "C++"}
 
 
@@ -76,7 +79,8 @@ def _move(access: Access) -> tuple[str, str, str]:
 
 
 def _code(text: str) -> str:
-    """Line by line, so that no mark of a log reaches the page."""
-    lines = (plain(line) for line in text[:MOST_CODE].expandtabs(4).splitlines())
+    """Line by line, so that no mark of a log reaches the page; a report travels without folders."""
+    shown = _INCLUDE.sub(r"\1", text[:MOST_CODE].expandtabs(4).strip("\n"))
+    lines = (plain(line) for line in shown.splitlines())
     cut = f"\n… {len(text) - MOST_CODE:,} more characters" if len(text) > MOST_CODE else ""
     return "\n".join(lines) + cut

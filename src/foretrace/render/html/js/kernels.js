@@ -8,10 +8,12 @@ export function kernelTable(facts, onKernel) {
   const shape = (row) => facts.shapes.get(row.shape)?.dims ?? "–";
   const text = (title, value, more = {}) => ({ title, name: true, value, text: value, ...more });
   const number = (title, value, show) => ({ title, value, text: (row) => show(value(row)) });
+  const source = (row) => facts.origins.every[facts.origins.of[row.first]]?.lines.map(([place]) => place).join(", ") || "–";
   return new Table([
     text("kernel", (row) => row.short, { title_of: (row) => facts.names[row.name] }),
     text("role", (row) => row.role),
     text("op", (row) => row.ops.join(", ") || "–", { title_of: (row) => row.chain.join(" > ") }),
+    ...(facts.origins.every.length ? [text("source", source)] : []),
     text("sizes", shape),
     number("launches", (row) => row.count, numberText),
     number("per step", (row) => row.per_step, (value) => numberText(value, 2)),
@@ -22,7 +24,7 @@ export function kernelTable(facts, onKernel) {
     number("TFLOP/s", (row) => row.tflops, (value) => numberText(value, 1)),
     number("GB/s", (row) => row.gbps, numberText),
     text("bound", (row) => row.bound),
-  ], facts.kernels, { caption: `Kernels of ${facts.title}, by name and sizes`, onRow: onKernel, sortBy: 6 });
+  ], facts.kernels, { caption: `Kernels of ${facts.title}, by name and sizes`, onRow: onKernel, sortBy: facts.origins.every.length ? 7 : 6 });
 }
 
 export function kernelSection(table) {

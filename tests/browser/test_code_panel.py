@@ -1,0 +1,66 @@
+"""The panel of a compiled kernel: its source, what it moves, and the generated code as text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import foretrace
+from browser.conftest import Browser
+from foretrace.render.html import write_report
+from foretrace.schema.compiler import Compilation, CompiledLaunch, GeneratedKernel, KernelCall
+
+pytestmark = pytest.mark.browser
+COMPILED = Path(__file__).parents[1] / "data" / "compile" / "mlp" / "trace.json.gz"
+SELECT = """
+    const {events} = panes[0].timeline;
+    const at = [...events.event.keys()].find((at) => events.kind(at) === 'kernel' && events.origin(at)?.code);
+    panes[0].timeline.select(at);
+"""
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    trace = foretrace.open(COMPILED, cache=False)
+    return write_report(tmp_path_factory.mktemp("code") / "mlp.html", [trace])
+
+
+@pytest.mark.parametrize("width", [1440, 1024, 390])
+def test_the_panel_fits_and_shows_the_code(browser: Browser, page: Path, width: int) -> None:
+    browser.driver.set_window_size(width, 1200)
+    browser.open(page.as_uri())
+    browser.run(SELECT)
+    text = browser.find(".detail").text
+    for expected in ("Source", "record.py:27", "Graph nodes", "Loads and stores", "50.3 MB"):
+        assert expected in text
+    code = browser.find(".origin details.code")
+    assert "Generated code (Triton" in code.text
+    assert not code.get_attribute("open")
+    browser.run("document.querySelector('.origin details.code').open = true")
+    assert "def triton_poi_fused__unsafe_view_gelu_mul_0(" in browser.find(".origin pre").text
+    assert "record.py:27" in browser.find(".kernels table").text
+    browser.run("document.querySelector('.origin').scrollIntoView()")
+    browser.screenshot(f"code_panel_{width}.png")
+    assert browser.run("return document.documentElement.scrollWidth - window.innerWidth") <= 0
+    assert browser.console() == []
+    assert browser.requests() == [page.as_uri()]
+
+
+def test_code_from_a_log_is_never_markup(browser: Browser, tmp_path: Path) -> None:
+    hostile = "</script><script>window.hacked = 1</script><img src=x onerror='window.hacked=1'>\u202e"
+    trace = foretrace.open(COMPILED, cache=False)
+    name = "triton_poi_fused__unsafe_view_gelu_mul_0"
+    kernel = GeneratedKernel(name, "triton", f"{hostile}\n{hostile}")
+    launch = CompiledLaunch(
+        Compilation("0/0", kernels=(kernel,)), KernelCall(name, False, nodes=(hostile,))
+    )
+    trace.find_compiled = lambda trace: dict.fromkeys(trace.gpu.id.tolist(), launch)
+    page = write_report(tmp_path / "hostile.html", [trace])
+    browser.open(page.as_uri())
+    browser.run(SELECT)
+    browser.run("document.querySelector('.origin details.code').open = true")
+    assert "<img src=x" in browser.find(".origin pre").text
+    assert "\\u202e" in browser.find(".origin pre").text
+    assert browser.run("return window.hacked") is None
+    assert browser.console() == []
