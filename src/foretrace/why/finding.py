@@ -21,7 +21,8 @@ def kernels_named(why: Why, wanted: str) -> list[CompiledKernel]:
         found = _fitting(names, wanted, fits)
         if found:
             return found
-    near = get_close_matches(wanted, names, n=NEAREST, cutoff=0.3) or list(names)[:NEAREST]
+    kernels = list(dict.fromkeys(row.name for row in why.kernels))
+    near = get_close_matches(wanted, kernels, n=NEAREST, cutoff=0.3) or kernels[:NEAREST]
     known = f"the nearest: {', '.join(near)}" if near else "the log has no kernel"
     raise UsageError(f"no kernel {wanted!r}; {known}")
 

@@ -94,8 +94,6 @@ class Ran:
         if self.trace is None or not ran.runs or not len(self.trace.gpu):
             return {}
         gpu = self.trace.gpu
-        if not len(gpu):
-            return {}
         rows = np.searchsorted(gpu.id, ran.runs[0].kernels)
         row = next((self.triton[op] for op in gpu.op[rows].tolist() if op in self.triton), None)
         if row is None:
