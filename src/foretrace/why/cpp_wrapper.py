@@ -64,7 +64,7 @@ def _accesses(kernel: GeneratedKernel, arguments: tuple[str, ...]) -> tuple[Acce
     pairs = list(zip(code.parameters, arguments, strict=False))
     scalars = {name: int(text) for name, text in pairs if text.lstrip("-").isdecimal()}
     tensors = {
-        name: NamedTensor(text, code.pointers[name])
+        name: unsized(text, code.pointers[name])
         for name, text in pairs
         if name in code.pointers
     }
