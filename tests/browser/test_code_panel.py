@@ -48,7 +48,9 @@ def test_the_panel_fits_and_shows_the_code(browser: Browser, page: Path, width: 
 
 
 def test_code_from_a_log_is_never_markup(browser: Browser, tmp_path: Path) -> None:
-    hostile = "</script><script>window.hacked = 1</script><img src=x onerror='window.hacked=1'>\u202e"
+    hostile = (
+        "</script><script>window.hacked = 1</script><img src=x onerror='window.hacked=1'>\u202e"
+    )
     trace = foretrace.open(COMPILED, cache=False)
     name = "triton_poi_fused__unsafe_view_gelu_mul_0"
     kernel = GeneratedKernel(name, "triton", f"{hostile}\n{hostile}")
