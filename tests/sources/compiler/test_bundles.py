@@ -259,3 +259,10 @@ def test_two_processes_in_one_file(tmp_path: Path) -> None:
     path.write_bytes(compiled(7, "a") + compiled(8, "b") + compiled(8, "c") + compiled(0, "d"))
     found = one_run(compiler.read(str(path)))
     assert [each.name for each in found.records] == ["b", "c", "d"]
+
+
+def test_a_damaged_process_number_is_not_another_run(tmp_path: Path) -> None:
+    (tmp_path / "torch_trace.log").write_bytes(compiled(7, "a") * 3 + compiled(77, "b"))
+    (tmp_path / "torch_logs.txt").write_bytes(message("x").replace(b" 412 ", b" 7 "))
+    found = one_run(compiler.read(str(tmp_path)))
+    assert ([each.name for each in found.records], len(found.texts)) == (["a", "a", "a"], 1)

@@ -117,6 +117,13 @@ def test_a_changed_payload_is_read_and_a_damaged_one_is_not() -> None:
     )
 
 
+def test_a_payload_without_a_digest_is_judged_as_one_that_differs() -> None:
+    text = artifact("a", CODE).replace(b"has_payload", b"has_paylosd")
+    found = answer(text + text.replace(b"return", b"re\xffurn") + artifact("b", CODE))
+    assert found.payloads == [CODE.encode()] * 2
+    assert found.notes == {"log_payload_changed": 1, "log_payload_damaged": 1}
+
+
 @pytest.mark.parametrize(
     ("text", "code"),
     [

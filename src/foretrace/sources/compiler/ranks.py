@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
@@ -30,23 +31,17 @@ class Ranks:
     def __init__(self, default: int | None) -> None:
         self.default = default  # of the bundle
         self.stated: dict[tuple[str, int], set[int]] = {}  # by file and process
+        self.processes: dict[str, int] = {}  # by file: the one that wrote most of it
 
     def learn(self, path: str, entries: Iterable[LogRecord | TextRecord]) -> None:
         """Take note of the ranks in one file."""
+        wrote = Counter((entry.pid, entry.rank) for entry in entries)
         named = rank_in(path)
-        for entry in entries:
-            stated = self.stated.setdefault((path, entry.pid), set())
-            rank = named if entry.rank is None else entry.rank
-            if rank is not None:
-                stated.add(rank)
-
-    @property
-    def processes(self) -> dict[str, frozenset[int]]:
-        """The processes that wrote each file."""
-        found: dict[str, frozenset[int]] = {}
-        for path, pid in self.stated:
-            found[path] = found.get(path, frozenset()) | {pid}
-        return found
+        for pid, stated in wrote:
+            rank = named if stated is None else stated
+            self.stated.setdefault((path, pid), set()).update([] if rank is None else [rank])
+        if wrote:
+            self.processes[path] = max(wrote, key=lambda each: wrote[each])[0]
 
     def of(self, path: str, pid: int) -> int | None:
         """The rank of a process; None where the files say nothing, or several things."""

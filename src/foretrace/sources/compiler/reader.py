@@ -127,7 +127,7 @@ class LogFile:
         strays = suspect.strays
         below = [suspect.below, *(piece.data[piece.eol + 1 :] for piece in strays)]
         joined = structured.payload_of(b"\n".join(filter(None, below)))
-        payload = structured.vouched(joined, suspect.metadata["has_payload"])
+        payload = structured.vouched(joined, suspect.metadata.get("has_payload"))
         if payload is None:
             payload = structured.payload_of(suspect.below)
             if not suspect.below or not structured.sound(payload, alone=alone and not strays):

@@ -14,7 +14,7 @@ class LogRecord(Struct, frozen=True, gc=False):
     """One record of a structured log (`TORCH_TRACE`).
 
     `kind` is the record's own key (`dynamo_output_graph`, `artifact`), `name` an artifact's name,
-    `fields` the key's value with file names in place of their numbers. `payload` is as it was
+    `fields` the key's value with file names in place of their numbers. `payload` is UTF-8, as it was
     written; a record whose payload is damaged is not kept.
     """
 
@@ -52,4 +52,4 @@ class CompilerLogs(Struct, frozen=True):
     texts: Sequence[TextRecord]
     ledger: Ledger
     sources: tuple[str, ...]
-    processes: dict[str, frozenset[int]] = {}  # by file
+    processes: dict[str, int] = {}  # by file: the one that wrote most of it

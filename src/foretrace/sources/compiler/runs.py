@@ -54,15 +54,15 @@ def _meant(
     compiled: Counter[tuple[int | None, int]],
     pids: Collection[int],
 ) -> Collection[int]:
-    """Those of the trace; in one file, the one that compiled most."""
+    """Those of the trace; else the one that wrote the file, as far as the files agree."""
     if not set(pids).isdisjoint(several):
         return pids
-    files = [path for path, held in logs.processes.items() if not held.isdisjoint(several)]
-    if len(files) > 1:
-        listed = "\n  ".join(printable(path) for path in files[:_LISTED])
-        shown = f"{len(several)} processes that are not ranks of one job"
+    wrote = {pid: path for path, pid in logs.processes.items() if pid in several}
+    if len(wrote) > 1:
+        listed = "\n  ".join(map(printable, list(wrote.values())[:_LISTED]))
+        shown = f"{len(wrote)} processes that are not ranks of one job"
         raise UsageError(f"{logs.path} contains the logs of {shown}; choose one:\n  {listed}")
-    return [max(several, key=lambda pid: compiled[rank, pid])]
+    return wrote or [max(several, key=lambda pid: compiled[rank, pid])]
 
 
 def _entries(logs: CompilerLogs) -> Iterator[LogRecord | TextRecord]:

@@ -53,8 +53,10 @@ def payload_of(lines: bytes) -> bytes:
 
 
 def vouched(payload: bytes, digest: object) -> bytes | None:
-    """The payload as torch hashed it, if it is that; what is not a digest vouches for anything."""
-    if not isinstance(digest, str) or _md5(payload) == digest:
+    """The payload as torch hashed it; None if it is not that, or has no digest."""
+    if not isinstance(digest, str):
+        return None if payload else payload
+    if _md5(payload) == digest:
         return payload
     unix = payload.replace(b"\r\n", b"\n").removesuffix(b"\r")  # copied through Windows
     below = payload.rstrip(b"\n")  # empty lines that follow the record
@@ -69,7 +71,7 @@ def _md5(payload: bytes) -> str:
 
 
 def sound(payload: bytes, *, alone: bool) -> bool:
-    """Whether a payload may be read although its digest differs.
+    """Whether a payload may be read although its digest differs: it is UTF-8 in any case.
 
     People replace names and paths before they share a log, which leaves whole JSON, or text. Text
     may as well be cut, so it must stand `alone`: between two records, without damaged lines.
