@@ -54,12 +54,16 @@ def command(
     from foretrace.schema.documents import encode
 
     why = _explained(path, reading)
-    page = _page(why, kernel, wanted, top)
+    if kernel is not None:
+        from foretrace.why.finding import kernels_named
+
+        why.kernels = kernels_named(why, kernel)
     if form == "json":
         click.echo(encode(why))
     else:
         from foretrace.render.section import drawn, marked
 
+        page = _page(why, wanted, top, one=kernel is not None)
         text = drawn(page, bold=shows_bold(), width=width())
         click.echo(marked(page) if form == "markdown" else text)
     return 1 if reading.strict and why.ledger.lost_data else 0
@@ -81,13 +85,11 @@ def _explained(path: str, reading: Reading) -> Why:
     return why.explain(assemble(logs), trace)
 
 
-def _page(why: Why, kernel: str | None, wanted: dict[str, bool], top: int) -> list[Section]:
+def _page(why: Why, wanted: dict[str, bool], top: int, *, one: bool) -> list[Section]:
     from foretrace.render import why_page
 
-    if kernel is not None:
-        from foretrace.why.finding import kernels_named
-
-        return why_page.kernel_pages(why, kernels_named(why, kernel), top)
+    if one:
+        return why_page.kernel_pages(why, why.kernels, top)
     if wanted.pop("all"):
         return why_page.sections(why, why_page.PARTS, top)
     names = [name for name, on in wanted.items() if on]

@@ -79,10 +79,10 @@ def _break_places(why: Why) -> str:
 
 def _kernels(why: Why) -> str:
     if why.launches is None:
-        calls = sum(row.generated_calls + row.library_calls for row in why.stages)
-        generated = sum(row.generated_calls for row in why.stages)
-        split = f"{generated:,} of generated kernels, {calls - generated:,} of libraries"
-        return f"{plural(calls, 'call')} in the generated code: {split}; {NO_TRACE}"
+        generated = sum(row.generated_calls or 0 for row in why.stages)
+        libraries = sum(row.library_calls or 0 for row in why.stages)
+        split = f"{generated:,} of generated kernels, {libraries:,} of libraries"
+        return f"{plural(generated + libraries, 'call')} in the generated code: {split}; {NO_TRACE}"
     if not why.launches:
         return "no launch of a compiled graph in the trace: record steps that run compiled code"
     own = [row for row in why.kernels if not row.extern]

@@ -77,13 +77,15 @@ def _region_cells(why: Why, row: RegionStages) -> list[str]:
     scheduled = (row.before_fusion, row.after_fusion)
     fusion = DASH if None in scheduled else " to ".join(map(count_text, scheduled))
     spent = per_step(why, row.time_ns) if row.time_ns and row.launches else None
+    calls = (row.generated_calls, row.library_calls)
+    kernels = " + ".join(DASH if count is None else count_text(count) for count in calls)
     return [
         f"{row.region}{graph}{rank}",
         row.function.place if row.function else DASH,
         count_text(row.dynamo_ops),
         count_text(row.post_grad_nodes),
         fusion,
-        f"{row.generated_calls} + {row.library_calls} lib",
+        f"{kernels} lib" if calls != (None, None) else DASH,
         *([time_text(spent)] if why.launches is not None else []),
         time_text(row.compile_ns),
     ]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from foretrace.schema.compiler import Compilation, CompilerRun, FxGraph
 from foretrace.schema.documents import why as documents
 from foretrace.schema.ledger import LedgerEntry
+from foretrace.units import plural
 from foretrace.why.assemble import graph_name, parts
 from foretrace.why.kernels import compiled_kernels
 from foretrace.why.launches import Launches
@@ -19,6 +20,8 @@ from foretrace.why.strides import strided_views
 
 if TYPE_CHECKING:
     from foretrace.model.trace import Trace
+
+_NO_KERNEL = ("extern", "unpack", "nop")
 
 
 def explained(run: CompilerRun, trace: Trace | None, launches: Launches | None) -> documents.Why:
@@ -33,7 +36,7 @@ def explained(run: CompilerRun, trace: Trace | None, launches: Launches | None) 
         run.path,
         trace.path if trace else None,
         list(run.sources),
-        list(run.lacks),
+        [*run.lacks, *_not_understood([part for part, _ in pieces])],
         LedgerEntry.of(run.ledger),
         [_stages(part, name, ran) for part, name in pieces if part.graphs or part.code],
         [row for part, name in pieces for row in compiled_kernels(part, name, ran)],
@@ -52,6 +55,13 @@ def explained(run: CompilerRun, trace: Trace | None, launches: Launches | None) 
         found.launches, found.compiled_ns = ran.count, ran.time_ns
         found.gpu_ns, found.unexplained = ran.whole_ns, ran.unexplained
     return found
+
+
+def _not_understood(parts: Sequence[Compilation]) -> Iterator[str]:
+    lost = sum(bool(part.code) and not _is_understood(part) for part in parts)
+    if lost:
+        graphs = plural(lost, "graph")
+        yield f"the kernels of {graphs}: this kind of generated code is not understood"
 
 
 def is_again(each: Compilation) -> bool:
@@ -79,8 +89,8 @@ def _stages(part: Compilation, name: str, ran: Ran) -> documents.RegionStages:
         _size(_graph(part, "post_grad")),
         len(part.before) or None,
         len(part.after) or None,
-        sum(not call.extern for call in calls),
-        sum(call.extern for call in calls),
+        sum(not call.extern for call in calls) if _is_understood(part) else None,
+        sum(call.extern for call in calls) if calls else None,
         found.launches,
         found.total_ns,
         part.compile_ns if name != "backward" else None,
@@ -89,6 +99,12 @@ def _stages(part: Compilation, name: str, ran: Ran) -> documents.RegionStages:
         list(part.after),
         list(_ops(part, dynamo)),
     )
+
+
+def _is_understood(part: Compilation) -> bool:
+    """Whether the calls can be all of a wrapper's: the scheduler's own nodes need a kernel."""
+    own = any(node.kind not in _NO_KERNEL for node in part.after)
+    return any(not call.extern for call in part.calls) if own else bool(part.calls)
 
 
 def _ops(part: Compilation, dynamo: FxGraph | None) -> Iterator[documents.OpMapping]:

@@ -50,8 +50,8 @@ class RegionStages(Struct, frozen=True):
     post_grad_nodes: int | None
     before_fusion: int | None
     after_fusion: int | None
-    generated_calls: int
-    library_calls: int
+    generated_calls: int | None
+    library_calls: int | None
     launches: int | None
     time_ns: int | None
     compile_ns: int | None
