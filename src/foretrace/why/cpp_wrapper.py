@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from foretrace.schema.compiler import Access, GeneratedKernel, KernelCall
+from foretrace.why.accesses import unsized
 from foretrace.why.comments import HANDLE, ORIGINS, listed
 from foretrace.why.generated import counted, generated
 
