@@ -28,5 +28,5 @@ def ops(trace: Trace, case: Case) -> list[str]:
 
 def lines(trace: Trace, case: Case) -> list[str]:
     """The lines of the user's code that a case comes from: `model.py:41`."""
-    found = {line for each in launches(trace, case) for line in each.call.sources}
+    found = {line for each in launches(trace, case) for line in each.lines}
     return list(dict.fromkeys(line.place for line in sorted(found)))

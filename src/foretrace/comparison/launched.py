@@ -117,7 +117,7 @@ def _origin(trace: Trace, event: int) -> tuple[frozenset[str], tuple[str, ...]]:
     from foretrace.why.origins import begun, performed
 
     ops = frozenset() if launch.call.extern else performed(launch) | begun(launch)
-    return ops, tuple(dict.fromkeys(line.place for line in launch.call.sources))
+    return ops, tuple(dict.fromkeys(line.place for line in launch.lines))
 
 
 def _rows(trace: Trace) -> list[dict[str, Any]]:

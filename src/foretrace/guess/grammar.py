@@ -110,7 +110,6 @@ _REASON_WORDS = {
     "mutation": "mutation; mutation between",
     "no_shared_data": "no shared data",
     "graph_break": "graph-breaks",
-    "recompile": "recompiles",
     "not_worth_it": "heuristics",
     "unsupported": "unsupported",
 }
@@ -197,7 +196,7 @@ SLOTS: dict[str, Slot] = {
     ),
     "reason": Slot(
         "extern kernel, template, iteration order, different sizes, kernels between, mutation, "
-        "no shared data, graph break, recompile, heuristics, unsupported",
+        "no shared data, graph break, heuristics, unsupported",
         _reason,
     ),
     "line": Slot("a line of Python such as model.py:41, or a file such as model.py", _line),

@@ -42,7 +42,7 @@ def recorded(trace: Trace) -> list[list[str]]:
     found = []
     for events in trace.kernel_cases["kernels"].to_list():
         launches = (trace.compiled.get(event) for event in events)
-        lines = {(each.file, each.line) for one in launches if one for each in one.call.sources}
+        lines = {(each.file, each.line) for one in launches if one for each in one.lines}
         found.append([f"{file}:{line}" for file, line in sorted(lines)])
     return found
 

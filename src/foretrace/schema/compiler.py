@@ -293,10 +293,19 @@ class Compilation(Struct, frozen=True):
 
 
 class CompiledLaunch(Struct, frozen=True):
-    """What made one launch of a trace: a call of compiled code, with the sizes that it had."""
+    """What made one launch of a trace: a call of compiled code, with the sizes that it had.
+
+    `computed` are the lines whose work it does; the call's own lines also have views.
+    """
 
     compilation: Compilation
     call: KernelCall
+    computed: tuple[SourceLine, ...] = ()
+
+    @property
+    def lines(self) -> tuple[SourceLine, ...]:
+        """The lines that it comes from, as well as they are known."""
+        return self.computed or self.call.sources
 
 
 class CompilerRun(Struct, frozen=True):

@@ -14,7 +14,14 @@ from collections.abc import Iterator, Mapping
 
 from foretrace.families import VIEWS
 from foretrace.model.trace import Trace
-from foretrace.schema.compiler import Compilation, CompiledLaunch, CompilerRun, GraphNode
+from foretrace.schema.compiler import (
+    Compilation,
+    CompiledLaunch,
+    CompilerRun,
+    GraphNode,
+    KernelCall,
+    SourceLine,
+)
 
 _SYMBOLS = {
     "+": "add", "-": "sub", "*": "mul", "/": "div", "//": "floor_divide", "@": "matmul",
@@ -106,7 +113,7 @@ def line_ops(run: CompilerRun, file: str, line: int | None) -> frozenset[str]:
 
 def comes_from(launch: CompiledLaunch, file: str, line: int | None) -> bool:
     """Whether a call came from this line, or from any line of this file."""
-    return any(is_at(each.file, each.line, file, line) for each in launch.call.sources)
+    return any(is_at(each.file, each.line, file, line) for each in launch.lines)
 
 
 def is_at(path: str, number: int, file: str, line: int | None) -> bool:
@@ -126,7 +133,22 @@ def launched(trace: Trace) -> Mapping[int, CompiledLaunch]:
     for calls in why.joined(trace).calls:
         compilation = run.compilations[calls.compilation]
         call = compilation.calls[calls.call]
+        lines = _lines(compilation, call)
         for ran in calls.runs:
-            launch = CompiledLaunch(compilation, ran.call or call)
+            launch = CompiledLaunch(compilation, ran.call or call, lines)
             found.update(dict.fromkeys((*ran.kernels, *ran.copies), launch))
     return found
+
+
+def _lines(compilation: Compilation, call: KernelCall) -> tuple[SourceLine, ...]:
+    """The lines of the nodes that compute something: a kernel may read another line's view.
+
+    None where its lines are not all those of its nodes: then some nodes are not recorded.
+    """
+    mine = set(call.nodes)
+    nodes = [node for node in _nodes(compilation, call.graph) if node.name in mine and node.source]
+    known = {(node.source.file, node.source.line) for node in nodes if node.source}
+    if any((line.file, line.line) not in known for line in call.sources):
+        return ()
+    lines = (node.source for node in nodes if op_word(node.target) not in _PREPARES)
+    return tuple(dict.fromkeys(line for line in lines if line))

@@ -91,8 +91,8 @@ class GuessKind:
     """One kind of prediction.
 
     Kinds are tried by `order`. `patterns` are the wordings (see `grammar`), `measure` decides one.
-    `expected` says what a prediction wants in symbols, or nothing. `records`: the compiler's records
-    decide it. The docstring of the module is its text in the manual.
+    `expected` says what a prediction wants in symbols, or nothing. `records`: it is decided by the
+    compiler's records. The docstring of the module is its text in the manual.
     """
 
     name: str

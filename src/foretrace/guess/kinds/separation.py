@@ -2,7 +2,7 @@
 
 The reason is that of every pair of kernels that do these ops and share data: an extern kernel (a
 library's product, attention, sort), a template, another iteration order, different sizes, other
-kernels in between, a mutation, no shared data, a graph break, a recompilation. `foretrace why
+kernels in between, a mutation, no shared data, a graph break. `foretrace why
 --not-fused` lists them with what they cost. One kernel that does both ops is a miss.
 """
 

@@ -1,7 +1,8 @@
 """How many kernels come from a line of the user's code: `model.py:41`, or a whole file.
 
-The compiler's records beside the trace say from which lines each compiled kernel comes; a fused
-kernel comes from several, and a kernel of the backward from the line of its forward. A kernel that
+The compiler's records beside the trace say from which lines each compiled kernel comes: those whose
+work it does, not those whose result it reads through a view. A fused kernel comes from several, and
+a kernel of the backward from the line of its forward. A kernel that
 eager code launched has no line. It leaves the answer open where the op that launched it is one that
 compiled graphs have from that line, or where they have none from there.
 """
@@ -80,7 +81,7 @@ def _divided(
     here, maybe = [], []
     for item in items:
         launch = trace.compiled.get(int(trace.gpu.id[item]) if found.on_gpu else item)
-        if launch is not None and launch.call.sources:
+        if launch is not None and launch.lines:
             here += [item] if comes_from(launch, line.file, line.number) else []
         elif not ops or ops & _caller(window, found, item):
             maybe.append(item)

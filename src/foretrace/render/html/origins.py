@@ -54,7 +54,7 @@ def _origin(launch: CompiledLaunch) -> KernelOrigin:
     call = launch.call
     kernel = generated(launch.compilation, launch)
     return KernelOrigin(
-        [(plain(line.place), plain(line.code)) for line in call.sources],
+        [(plain(line.place), plain(line.code)) for line in launch.lines],
         [plain(node) for node in call.nodes],
         [_move(access) for access in call.accesses],
         LANGUAGES.get(kernel.language, kernel.language) if kernel else "",
