@@ -189,8 +189,9 @@ def together(trace: Trace, cases: Sequence[Case]) -> Group | None:
 
 
 def within(trace: Trace, at: Ints, wanted: Callable[[str], bool]) -> Ints:
-    """The nearest range of a wanted name around each of these host events, or -1."""
-    return trace.host.nearest(at, trace.host.named(wanted))
+    """The nearest range of a wanted name around each of these events of `origins`, or -1."""
+    host = trace.origins.host
+    return host.nearest(at, host.named(wanted))
 
 
 @cache

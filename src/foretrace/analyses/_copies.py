@@ -28,7 +28,7 @@ def plain_copies(trace: Trace) -> Ints:
 
 def paths(trace: Trace, rows: Ints) -> list[tuple[Ints, tuple[str, ...]]]:
     """These rows of `gpu` by the path of ops above them."""
-    host, op = trace.host, trace.gpu.op[rows]
+    host, op = trace.origins.host, trace.origins.op[rows]
     groups = split_by(host.op_paths.numbers(op), np.arange(len(rows)))
     return [(rows[group], host.op_chain(int(op[group[0]]))) for group in groups]
 

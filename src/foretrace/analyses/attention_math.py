@@ -45,7 +45,8 @@ LEAST_SHARE = 0.5
 
 
 def _check(trace: Trace) -> Iterator[Finding]:
-    call = within(trace, trace.gpu.op, lambda name: name == FALLBACK)
+    origins = trace.origins
+    call = origins.calls(within(trace, origins.op, lambda name: name == FALLBACK))
     fallback = np.flatnonzero((call >= 0) & counted(trace))
     if len(fallback):
         what = "scaled_dot_product_attention fell back to the math path"

@@ -52,10 +52,10 @@ def _check(trace: Trace) -> Iterator[Finding]:
 
 def _alone(trace: Trace) -> frozenset[int]:
     """Cases whose op launched only this kernel (a memset may be the library's own counter)."""
-    gpu, order = trace.gpu, trace.order
-    busy = gpu.op[(gpu.op >= 0) & ~gpu.is_memset]
-    launched = np.bincount(busy, minlength=trace.host.count)
-    shared = (launched[np.maximum(order.op, 0)] != 1) if len(launched) else order.op >= 0
+    gpu, order, call = trace.gpu, trace.order, trace.origins.call
+    busy = call[(call >= 0) & ~gpu.is_memset]
+    launched = np.bincount(busy, minlength=int(call.max(initial=0)) + 1)
+    shared = launched[np.maximum(call[order.row], 0)] != 1
     excluded = order.case[shared | (order.op < 0)].tolist()
     return frozenset(range(len(order.cases))) - frozenset(excluded)
 

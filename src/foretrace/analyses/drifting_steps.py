@@ -115,9 +115,10 @@ def _growing(trace: Trace, early: list[Span], late: list[Span]) -> list[dict[str
 
 
 def _by_op(trace: Trace, spans: list[Span]) -> dict[str, Ints]:
-    gpu, host = trace.gpu, trace.host
+    host = trace.origins.host
     rows = np.concatenate([span.work for span in spans])
-    name = np.where(gpu.op[rows] >= 0, host.name[np.maximum(gpu.op[rows], 0)], -1)
+    op = trace.origins.op[rows]
+    name = np.where(op >= 0, host.name[np.maximum(op, 0)], -1)
     numbers = np.unique(name).tolist()
     names = [host.names[number] if number >= 0 else "(no op)" for number in numbers]
     return dict(zip(names, split_by(name, rows), strict=True))
@@ -137,7 +138,8 @@ def _entry(trace: Trace, op: str, old: Ints, new: Ints, steps: int) -> dict[str,
 
 
 def _shapes(trace: Trace, rows: Ints) -> str:
-    return next((shapes_text(op_call(trace, int(op))) for op in trace.gpu.op[rows] if op >= 0), "")
+    ops = trace.origins.op[rows]
+    return next((shapes_text(op_call(trace, int(op))) for op in ops if op >= 0), "")
 
 
 def _why(entry: dict[str, Any]) -> str:

@@ -35,7 +35,7 @@ def _check(trace: Trace) -> Iterator[Finding]:
     fills = np.unique(np.concatenate([np.empty(0, np.int64), *spans]))
     fills = fills[counted(trace)[fills]]
     inside = within(trace, order.op, lambda name: name == ACCUMULATE) >= 0
-    added = trace.host.named(lambda name: name == ADD)[np.maximum(order.op, 0)]
+    added = trace.origins.host.named(lambda name: name == ADD)[np.maximum(order.op, 0)]
     adds = np.flatnonzero(inside & added & (order.op >= 0) & order.counts)
     if not len(fills) or not len(adds):
         return

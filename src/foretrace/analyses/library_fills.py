@@ -33,14 +33,14 @@ LARGE = 65_536
 
 
 def _check(trace: Trace) -> Iterator[Finding]:
-    gpu, host = trace.gpu, trace.host
+    gpu, host, op = trace.gpu, trace.origins.host, trace.origins.op
     launches = np.zeros(host.count, bool)
-    launches[gpu.op[gpu.is_kernel & (gpu.op >= 0)]] = True
-    rows = np.flatnonzero(gpu.is_memset & (gpu.op >= 0) & counted(trace))
-    rows = rows[launches[gpu.op[rows]]]
+    launches[op[gpu.is_kernel & (op >= 0)]] = True
+    rows = np.flatnonzero(gpu.is_memset & (op >= 0) & counted(trace))
+    rows = rows[launches[op[rows]]]
     if not len(rows):
         return
-    ops = Counter(host.names[name] for name in host.name[gpu.op[rows]].tolist())
+    ops = Counter(host.names[name] for name in host.name[op[rows]].tolist())
     ns, moved = trace.order.per_step(int(gpu.length[rows].sum())), moved_bytes(trace, rows)
     count, size = each(trace, len(rows)), None if moved is None else trace.order.per_step(moved)
     names = listing([bare(op) for op, _ in ops.most_common(3)])

@@ -35,17 +35,17 @@ OP = "aten::masked_fill"
 
 def _check(trace: Trace) -> Iterator[Finding]:
     gpu, step = trace.gpu, trace.order.per_step
-    calls = _calls(trace)
+    ops = _calls(trace)
+    calls = trace.origins.calls(ops)
     rows = np.flatnonzero((calls >= 0) & counted(trace) & gpu.usable)
-    kernels = np.bincount(calls[rows], minlength=trace.host.count)
-    rows = rows[kernels[calls[rows]] > 1]
+    rows = rows[np.bincount(calls[rows])[calls[rows]] > 1]
     if not len(rows):
         return
-    distinct, call = np.unique(calls[rows], return_inverse=True)
+    _, first, call = np.unique(calls[rows], return_index=True, return_inverse=True)
     time = np.bincount(call.reshape(-1), weights=gpu.length[rows])
-    operands = [_operands(trace, each_call) for each_call in distinct.tolist()]
+    operands = [_operands(trace, each_call) for each_call in ops[rows[first]].tolist()]
     least = sum(bandwidth_ns(trace, _one_pass(pair)) for pair in operands if pair)
-    ns, count = int(gpu.length[rows].sum()), each(trace, len(distinct))
+    ns, count = int(gpu.length[rows].sum()), each(trace, len(first))
     saved = step(max(ns - least, 0.0))
     slowest = operands[int(time.argmax())]
     title = f"masked_fill copies its input {times_text(count)} {per(trace)}"
@@ -67,7 +67,7 @@ def _check(trace: Trace) -> Iterator[Finding]:
 
 def _calls(trace: Trace) -> Ints:
     """The call of masked_fill above each row of `gpu`, or -1."""
-    host, at = trace.host, trace.gpu.op.copy()
+    host, at = trace.origins.host, trace.origins.op.copy()
     if OP not in host.names:
         return np.full(len(at), -1, np.int64)
     name = host.names.index(OP)

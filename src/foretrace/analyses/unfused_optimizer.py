@@ -91,8 +91,8 @@ def optimizer_rows(trace: Trace) -> Ints:
 
 def _passes(trace: Trace, rows: Ints) -> dict[str, int]:
     """Time by op, longest first: an op that runs once per parameter is one pass too."""
-    gpu, host = trace.gpu, trace.host
-    op = gpu.op[rows]
+    gpu, host = trace.gpu, trace.origins.host
+    op = trace.origins.op[rows]
     name = np.where(op >= 0, host.name[np.maximum(op, 0)], -1)
     names, inverse = np.unique(name, return_inverse=True)
     total = np.bincount(inverse.reshape(-1), weights=gpu.length[rows]).astype(np.int64)

@@ -87,21 +87,22 @@ def launched(
         for at in span.work.tolist():
             lengths[kinds.of(rows[at])].append(rows[at]["dur_ns"])
     samples = {kind: sample(values, tick_ns) for kind, values in lengths.items()}
-    calls = Counter(row["op"] for row in rows if row["role"] not in COPIES.values())
+    call = trace.origins.call
+    calls = Counter(call[at] for at, row in enumerate(rows) if row["role"] not in COPIES.values())
 
     def kernel(at: int) -> Kernel:
         known, kind = rows[at], kinds.of(rows[at])
         (name, config, shapes), op = kind, known["op"]
-        chain = trace.host.op_chain(op) if op is not None else ()
+        chain = trace.origins.host.op_chain(op) if op is not None else ()
         return Kernel(
             *(name, known["short"], known["family"], known["role"], known["op_name"]),
             *(tuple(compiled.label(each) for each in chain), shapes, config),
             *(known["flops"], known["bytes"], known["bytes_written"]),
             known["cost_certainty"] in INEXACT,
             samples[kind],
-            known["role"] not in COPIES.values() and calls[op] == 1,
+            known["role"] not in COPIES.values() and calls[call[at]] == 1,
             known["dur_ns"],
-            -1 if op is None else op,
+            int(call[at]),
             str(trace.work_groups[at]),
             *_origin(trace, known["id"]),
         )

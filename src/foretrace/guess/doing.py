@@ -130,12 +130,12 @@ def callers(trace: Trace, number: Ints, chains: Sequence[tuple[str, ...]]) -> li
     The innermost op counts when it launched this kernel alone, an op around it when nothing else
     was launched below; a product also counts for every product op around it.
     """
-    gpu, host = trace.gpu, trace.host
-    kernels = gpu.is_kernel & (gpu.op >= 0)
-    direct = np.bincount(gpu.op[kernels], minlength=host.count)
+    host, op = trace.origins.host, trace.origins.op
+    kernels = trace.gpu.is_kernel & (op >= 0) & trace.origins.is_first
+    direct = np.bincount(op[kernels], minlength=host.count)
     below = summed(host.op_paths.above, direct)
     found: list[list[str]] = [[] for _ in chains]
-    for level, at in enumerate(islice(_climb(trace, gpu.op), DEEPEST)):
+    for level, at in enumerate(islice(_climb(trace, op), DEEPEST)):
         there = at >= 0
         alone: Bools = np.ones(len(chains), bool)
         counts = direct if level == 0 else below
@@ -148,7 +148,7 @@ def callers(trace: Trace, number: Ints, chains: Sequence[tuple[str, ...]]) -> li
 
 def _climb(trace: Trace, ops: Ints) -> Iterable[Ints]:
     """The ops of some launches, then the ops around those, to the outermost."""
-    above, at = trace.host.op_paths.above, ops
+    above, at = trace.origins.host.op_paths.above, ops
     while (at >= 0).any():
         yield at
         at = np.where(at >= 0, above[np.maximum(at, 0)], -1)

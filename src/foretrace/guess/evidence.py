@@ -57,8 +57,9 @@ class Evidence:
 
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
-        gpu, host = trace.gpu, trace.host
-        keys = np.stack((gpu.kind, host.name[gpu.id], host.op_paths.numbers(gpu.op)), 1)
+        gpu, host, origins = trace.gpu, trace.host, trace.origins
+        chain = origins.host.op_paths.numbers(origins.op)
+        keys = np.stack((gpu.kind, host.name[gpu.id], chain), 1)
         _, first, inverse = np.unique(keys, axis=0, return_index=True, return_inverse=True)
         self._number: Ints = inverse.reshape(-1)
         self._masks: dict[Hashable, Bools] = {}
@@ -67,7 +68,8 @@ class Evidence:
     def _decoded(self, first: list[int]) -> list[GpuOperation]:
         """Each distinct operation, of which `first` has a row."""
         gpu, roles = self.trace.gpu, self.trace.work_roles
-        chains = [self.trace.host.op_chain(int(gpu.op[row])) for row in first]
+        origins = self.trace.origins
+        chains = [origins.host.op_chain(int(origins.op[row])) for row in first]
         idents = [families.decode(self.name(gpu.id[row])) for row in first]
         pairs = zip(idents, gpu.is_kernel[first].tolist(), strict=True)
         apart = families.told_apart(ident for ident, kernel in pairs if kernel)

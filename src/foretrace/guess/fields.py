@@ -157,7 +157,7 @@ def value_of(evidence: Evidence, row: int, field: Field) -> Any:
 
 def _from_arguments(evidence: Evidence, row: int, field: Field) -> Any:
     """What the op that launched the kernel was called with."""
-    call = op_call(evidence.trace, int(evidence.trace.gpu.op[row]))
+    call = op_call(evidence.trace, int(evidence.trace.origins.op[row]))
     places = _ATTENTION.get(call.name) if call and field.name in ("head_dim", "causal") else None
     said = described_call(call, places) if call and places else None
     value = said and getattr(said, field.name)

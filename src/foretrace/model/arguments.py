@@ -70,10 +70,11 @@ class Arguments:
 
 def op_call(trace: Trace, op: int) -> OpCall | None:
     """The recorded arguments of one op call; None where the trace recorded none."""
-    found = trace.arguments.of(op)
+    origins = trace.origins
+    found = origins.arguments.of(op)
     if found is None or not found.dims:
         return None
-    return found.call(trace.host.names[trace.host.name[op]])
+    return found.call(origins.host.names[origins.host.name[op]])
 
 
 def distinct_lists(column: pl.Series) -> tuple[list[list[int] | None], Ints]:

@@ -21,12 +21,12 @@ _LIBRARY = re.compile(r"(?:.*/)?torch/")
 
 def of_cases(trace: Trace) -> list[str | None]:
     """For every row of `kernel_cases`, the line of its first launch that has one."""
-    host, order = trace.host, trace.order
+    host, order = trace.origins.host, trace.order
     found = [next(iter(lines), None) for lines in recorded(trace)]
     own = host.is_kind("python_function") & host.named(_line)
     if not own.any():
         return found
-    launch = trace.gpu.launch[order.row]
+    launch = trace.origins.launch[order.row]
     frame = host.nearest(launch, own)
     rows = np.flatnonzero(frame >= 0)
     cases, first = np.unique(order.case[rows], return_index=True)

@@ -70,14 +70,15 @@ class _Cases:
     """Kernels of one trace and the distinct cases among them."""
 
     def __init__(self, trace: Trace, grids: pl.Series) -> None:
-        self.trace, self.host = trace, trace.host
-        gpu = trace.gpu
+        self.trace, gpu, origins = trace, trace.gpu, trace.origins
+        self.host = origins.host
         rows = np.flatnonzero(gpu.is_kernel)
-        self.event, self.op, self.length = gpu.id[rows], gpu.op[rows], gpu.length[rows]
+        self.event, self.op, self.length = gpu.id[rows], origins.op[rows], gpu.length[rows]
+        self.call = origins.call[rows]
         self.name = self.host.name[self.event]
         self.op_name = np.where(self.op >= 0, self.host.name[np.maximum(self.op, 0)], -1)
-        self.signature = trace.arguments.numbers(self.op)
-        self.chain = trace.host.op_paths.numbers(self.op)
+        self.signature = origins.arguments.numbers(self.op)
+        self.chain = self.host.op_paths.numbers(self.op)
         distinct, self.grid = distinct_lists(grids)
         blocks = np.array([math.prod(grid) if grid else 0 for grid in distinct])
         self.blocks: Ints = blocks[self.grid]
@@ -102,7 +103,7 @@ class _Cases:
         found: list[tuple[Any, ...]] = [_NO_COST]
         price = np.zeros(len(self.event), np.int64)
         shaped = np.flatnonzero((self.op >= 0) & (self.signature >= 0))
-        _, member, count = np.unique(self.op[shaped], return_inverse=True, return_counts=True)
+        _, member, count = np.unique(self.call[shaped], return_inverse=True, return_counts=True)
         launched = count[member.reshape(-1)]
         alone = shaped[launched == 1]
         first, case = _distinct(self.op_name[alone], self.signature[alone], self.name[alone])
@@ -117,8 +118,8 @@ class _Cases:
 
     def _price_groups(self, rows: Ints, found: list[tuple[Any, ...]], price: Ints) -> None:
         groups: dict[int, list[int]] = {}
-        for at, op in zip(rows.tolist(), self.op[rows].tolist(), strict=True):
-            groups.setdefault(op, []).append(at)
+        for at, call in zip(rows.tolist(), self.call[rows].tolist(), strict=True):
+            groups.setdefault(call, []).append(at)
         known: dict[Any, int] = {}
         for members in groups.values():
             kernels = tuple((int(self.name[at]), int(self.grid[at])) for at in members)
@@ -130,7 +131,7 @@ class _Cases:
 
     def _priced(self, members: list[int]) -> list[tuple[Any, ...]]:
         first = members[0]
-        signature = self.trace.arguments.signatures[self.signature[first]]
+        signature = self.trace.origins.arguments.signatures[self.signature[first]]
         name = self.host.names[self.op_name[first]]
         call = signature.call(name)
         costed = costs.attribute(

@@ -43,10 +43,10 @@ class Modules:
     """The modules of one trace; `own` is the event of the innermost module of each GPU row."""
 
     def __init__(self, trace: Trace) -> None:
-        self.trace, host = trace, trace.host
+        self.trace, host = trace, trace.origins.host
         is_python = host.is_kind("python_function") & host.lasting
         self.is_module: Bools = is_python & host.named(self.is_ours)
-        launches = trace.gpu.launch
+        launches = trace.origins.launch
         none = np.full(len(launches), -1, np.int64)
         self.own: Ints = host.nearest(launches, self.is_module) if self.is_module.any() else none
 
@@ -56,7 +56,7 @@ class Modules:
 
     @cached_property
     def _paths(self) -> Paths:
-        return self.trace.host.paths(self.is_module)
+        return self.trace.origins.host.paths(self.is_module)
 
     @cached_property
     def rows(self) -> list[ModuleWork]:
@@ -73,7 +73,7 @@ class Modules:
         ]
 
     def _row(self, event: int, calls: int, kernels: int, time: int) -> ModuleWork:
-        path = self._paths.names(event, self.trace.host.names)
+        path = self._paths.names(event, self.trace.origins.host.names)
         path = tuple(name.removeprefix(PREFIX) for name in path)
         return ModuleWork(path[-1], class_of(path[-1]), path[:-1], calls, kernels, time)
 

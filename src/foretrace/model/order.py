@@ -77,7 +77,7 @@ class Order:
         self.step: Ints = trace.spans.step_of_work()[self.row]
         self.case: Ints = self._case_of()[order]
         self.chain: Ints = trace.kernels["chain_id"].to_numpy()[order]
-        self.op: Ints = gpu.op[self.row]
+        self.op: Ints = trace.origins.op[self.row]
         self.steps = len({span.index for span in trace.spans.steps if len(span.work)})
         self.counts: Bools = self.step >= 0 if self.steps else np.ones(len(self.row), bool)
 

@@ -13,8 +13,10 @@ import polars as pl
 from foretrace.files import replacing
 from foretrace.model.about import About, about, device_of
 from foretrace.model.arguments import Arguments
+from foretrace.model.captures import Captured, nothing
 from foretrace.model.gpu import Gpu
 from foretrace.model.host import Host, step_number
+from foretrace.model.origins import Origins
 from foretrace.model.spans import Spans
 from foretrace.schema.display import Displayed
 from foretrace.schema.gaps import with_gaps
@@ -59,6 +61,8 @@ class Trace(Displayed):
         self.spans = Spans(self.host, self.gpu)
         self.spent: dict[tuple[int, ...], Spent | None] = {}  # of steps and calls; see `bounds`
         self.find_compiled: Callable[[Trace], Mapping[int, CompiledLaunch]] = lambda trace: {}
+        self.captures: tuple[Trace, ...] = ()  # recorded while the graphs replayed here were made
+        self.captured: Captured = nothing(len(self.gpu))
         self._note_contents(notes)
         self.ledger = tables.ledger.with_notes(notes.freeze().notes)
 
@@ -122,6 +126,11 @@ class Trace(Displayed):
         the file.
         """
         return self.find_compiled(self)
+
+    @cached_property
+    def origins(self) -> Origins:
+        """The launch and op of every row of `gpu`, here or in a capture."""
+        return Origins(self)
 
     @cached_property
     def arguments(self) -> Arguments:

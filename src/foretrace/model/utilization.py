@@ -102,7 +102,7 @@ def _ideal(trace: Trace, device: Device) -> _Ideal:
     spread = np.full((len(trace.gpu), 3), np.nan)
     spread[order.row] = columns[order.case]
     product = np.isin(trace.work_roles, sorted(MAIN)) & trace.gpu.is_kernel
-    unknown, op = np.isnan(spread[:, 0]), trace.gpu.op
+    unknown, op = np.isnan(spread[:, 0]), trace.origins.call
     # what helps a product (a sum, a conversion) has its role; the FLOP are with another of its op
     product &= ~(unknown & np.isin(op, op[product & ~unknown]) & (op >= 0))
     return _Ideal(spread[:, 0], spread[:, 1], spread[:, 2], product)

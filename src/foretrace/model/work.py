@@ -18,8 +18,10 @@ if TYPE_CHECKING:
 def work_table(trace: Trace, chosen: Bools) -> pl.DataFrame:
     """The chosen rows of `gpu`."""
     gpu, host, rows = trace.gpu, trace.host, np.flatnonzero(chosen)
-    event, launch, op = gpu.id[rows], gpu.launch[rows], gpu.op[rows]
+    event, launch, op = gpu.id[rows], gpu.launch[rows], trace.origins.op[rows]
     names = pl.Series(host.names, dtype=pl.String)
+    ops = trace.origins.host
+    called = pl.Series(ops.names, dtype=pl.String)
     frame = pl.DataFrame(
         {
             "id": event,
@@ -34,7 +36,7 @@ def work_table(trace: Trace, chosen: Bools) -> pl.DataFrame:
             "launch_name": with_gaps(names[host.name[np.maximum(launch, 0)]], launch >= 0),
             "delay_ns": _known(gpu.delay[rows]),
             "op": _not_negative(op),
-            "op_name": with_gaps(names[host.name[np.maximum(op, 0)]], op >= 0),
+            "op_name": with_gaps(called[ops.name[np.maximum(op, 0)]], op >= 0),
             "step": _not_negative(trace.spans.step_of_work()[rows]),
         }
     )

@@ -117,7 +117,7 @@ def _kernel_row(
         per_step=_per_call(case["in_steps"], steps) if steps else None,
         total_ns=case["total_ns"] if case["timed"] else None,
         median_ns=int(median) if median is not None and float(median).is_integer() else median,
-        chain=list(trace.host.op_chain(op)) if op is not None else [],
+        chain=list(trace.origins.host.op_chain(op)) if op is not None else [],
         tflops=_rounded(case["tflops"]),
         gbps=_rounded(case["gbps"]),
         roof_percent=_rounded(case["roof_percent"]),

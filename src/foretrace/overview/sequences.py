@@ -122,7 +122,7 @@ class _Describer:
             name=name,
             role=str(trace.work_roles[first]),
             bound=str(trace.work_bounds[first]),
-            chain=[*trace.host.op_chain(int(gpu.op[first])), *launched],
+            chain=[*trace.origins.host.op_chain(int(trace.origins.op[first])), *launched],
             times=rows.shape[1],
             ns=ns,
             host_ns=self._host_ns(gpu.launch[every]),

@@ -100,7 +100,7 @@ def _streams(trace: Trace) -> Iterator[Track]:
 
 
 def _stream(trace: Trace, work: Ints, more: str) -> Iterator[Track]:
-    gpu, host = trace.gpu, trace.host
+    gpu, host, origins = trace.gpu, trace.host, trace.origins
     stream = f"GPU {gpu.device[work[0]]} stream {gpu.stream[work[0]]}{more}"
     times = list(zip(gpu.start[work].tolist(), gpu.length[work].tolist(), strict=True))
     names = [host.names[number] for number in host.name[gpu.id[work]].tolist()]
@@ -110,8 +110,8 @@ def _stream(trace: Trace, work: Ints, more: str) -> Iterator[Track]:
     )
     ops = (
         (*time, chain[-1], {"chain": " > ".join(chain)})
-        for time, op in zip(times, gpu.op[work].tolist(), strict=True)
-        if (chain := host.op_chain(op))
+        for time, op in zip(times, origins.op[work].tolist(), strict=True)
+        if (chain := origins.host.op_chain(op))
     )
     yield Track(f"decoded: {stream}", tuple(decoded))
     yield Track(f"op: {stream}", tuple(ops))

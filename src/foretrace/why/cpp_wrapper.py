@@ -65,8 +65,6 @@ def _accesses(kernel: GeneratedKernel, arguments: tuple[str, ...]) -> tuple[Acce
     pairs = list(zip(code.parameters, arguments, strict=False))
     scalars = {name: int(text) for name, text in pairs if text.lstrip("-").isdecimal()}
     tensors = {
-        name: unsized(text, code.pointers[name])
-        for name, text in pairs
-        if name in code.pointers
+        name: unsized(text, code.pointers[name]) for name, text in pairs if name in code.pointers
     }
     return counted(kernel.name, code, scalars, tensors)

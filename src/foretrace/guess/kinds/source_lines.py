@@ -90,9 +90,9 @@ def _divided(
 
 def _caller(window: Window, found: Selection, item: int) -> frozenset[str]:
     """Every op around a kernel, in bare words."""
-    host, gpu = window.evidence.trace.host, window.evidence.trace.gpu
-    event = int(gpu.op[item]) if found.on_gpu else item
-    chain = host.op_chain(event) if event >= 0 else ()
+    origins = window.evidence.trace.origins
+    event = int(origins.op[item]) if found.on_gpu else item
+    chain = origins.host.op_chain(event) if event >= 0 else ()
     return frozenset(word for op in chain for word in (bare(op), bare(op).strip("_")))
 
 

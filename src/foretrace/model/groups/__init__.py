@@ -144,7 +144,7 @@ class _Naming:
         nodes = Nodes(self.trace)
         op = nodes.forward_ops()
         rows = np.flatnonzero(op >= 0)
-        forward = np.flatnonzero(~self.backward & (self.trace.gpu.launch >= 0))
+        forward = np.flatnonzero(~self.backward & (self.trace.origins.launch >= 0))
         if not len(rows) or not len(forward):
             return
         before, after = nodes.around(forward, op[rows])
@@ -161,6 +161,6 @@ class _Naming:
 
     def _launched_in(self, rows: Ints, ops: Ints) -> Bools:
         """Whether each row was launched while the op ran."""
-        gpu, host = self.trace.gpu, self.trace.host
-        begun = gpu.launched[np.maximum(rows, 0)] >= host.start[ops]
+        origins = self.trace.origins
+        begun = origins.launched[np.maximum(rows, 0)] >= origins.host.start[ops]
         return (rows >= 0) & begun

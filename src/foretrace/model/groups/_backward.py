@@ -22,7 +22,7 @@ class Nodes:
     """Sequence numbers of each process: those of forward ops and those of backward nodes."""
 
     def __init__(self, trace: Trace) -> None:
-        host, table = trace.host, trace.tables["autograd"]
+        host, table = trace.origins.host, trace.origins.tables["autograd"]
         self.trace = trace
         event = table["event"].to_numpy()
         self.sequence: Ints = np.full(host.count, -1, np.int64)
@@ -40,7 +40,7 @@ class Nodes:
 
     def _drop_shared(self, made: Ints) -> None:
         """Threads count on their own: a number that two of them used leads to no op."""
-        host = self.trace.host
+        host = self.trace.origins.host
         threads = int(host.track.max(initial=0)) + 1
         number = np.unique(self.sequence[made] * threads + host.track[made]) // threads
         shared = number[1:][number[1:] == number[:-1]]
@@ -49,10 +49,10 @@ class Nodes:
 
     def forward_ops(self) -> Ints:
         """For each GPU row in the backward pass, the forward op whose node launched it, or -1."""
-        gpu, host = self.trace.gpu, self.trace.host
+        gpu, host = self.trace.gpu, self.trace.origins.host
         if not self.is_node.any() or not len(self.op):
             return np.full(len(gpu), -1, np.int64)
-        node = host.nearest(gpu.launch, self.is_node)
+        node = host.nearest(self.trace.origins.launch, self.is_node)
         node[host.named(RERUN.search)[node]] = -1
         wanted = np.where(node >= 0, self.sequence[node], -1)
         place = np.minimum(np.searchsorted(self.number, wanted), len(self.number) - 1)
@@ -62,12 +62,13 @@ class Nodes:
         """Of the `rows` of `gpu`, the last launched before the end of each op, and the next one on
         the op's thread. An op that launched itself is before its own end.
         """
-        gpu, host = self.trace.gpu, self.trace.host
-        rows = rows[np.lexsort((gpu.launched[rows], host.track[gpu.launch[rows]]))]
-        track = host.track[gpu.launch[rows]].astype(np.int64)
-        low = min(int(gpu.launched[rows].min()), int(host.start[ops].min()))
-        width = max(int(gpu.launched[rows].max()), int(host.end[ops].max())) - low + 1
-        key = track * width + gpu.launched[rows] - low
+        origins, host = self.trace.origins, self.trace.origins.host
+        launch, launched = origins.launch, origins.launched
+        rows = rows[np.lexsort((launched[rows], host.track[launch[rows]]))]
+        track = host.track[launch[rows]].astype(np.int64)
+        low = min(int(launched[rows].min()), int(host.start[ops].min()))
+        width = max(int(launched[rows].max()), int(host.end[ops].max())) - low + 1
+        key = track * width + launched[rows] - low
         thread = host.track[ops].astype(np.int64)
         at = np.searchsorted(key, thread * width + host.end[ops] - low, side="right")
         before, after = np.maximum(at - 1, 0), np.minimum(at, len(rows) - 1)

@@ -22,14 +22,15 @@ class Distinct:
     """`kinds` has one entry per kind; `kind` is the place in it of every row of `gpu`."""
 
     def __init__(self, trace: Trace) -> None:
-        self.trace, gpu, host = trace, trace.gpu, trace.host
+        self.trace, gpu, origins = trace, trace.gpu, trace.origins
+        host, op = origins.host, origins.op
         above = (host.is_op | host.is_region) & host.lasting
         self.paths = host.paths(above)
-        self.event: Ints = host.nearest(gpu.launch, above)
-        lost = (self.event < 0) & (gpu.op >= 0)  # linked to an op, not to a launch
-        self.event[lost] = gpu.op[lost]
-        sized = host.named(SIZED.__contains__)[np.maximum(gpu.op, 0)] & (gpu.op >= 0)
-        self.signature: Ints = np.where(sized, trace.arguments.numbers(gpu.op), -1)
+        self.event: Ints = host.nearest(origins.launch, above)
+        lost = (self.event < 0) & (op >= 0)  # linked to an op, not to a launch
+        self.event[lost] = op[lost]
+        sized = host.named(SIZED.__contains__)[np.maximum(op, 0)] & (op >= 0)
+        self.signature: Ints = np.where(sized, origins.arguments.numbers(op), -1)
         classes, module = self._classes()
         columns = (
             host.name[gpu.id],
@@ -42,7 +43,7 @@ class Distinct:
 
     def _classes(self) -> tuple[list[str], Ints]:
         """Classes of modules, "" last, and the place of each row's: -1 without a module."""
-        host, own = self.trace.host, self.trace.modules.own
+        host, own = self.trace.origins.host, self.trace.modules.own
         name = np.where(own >= 0, host.name[np.maximum(own, 0)], -1)
         numbers, place = np.unique(name, return_inverse=True)
         written = [class_of(host.names[number]) if number >= 0 else "" for number in numbers]
@@ -50,14 +51,15 @@ class Distinct:
         return classes, np.array([classes.index(each) for each in written], np.int64)[place]
 
     def _work(self, row: int, module: str) -> GpuWork:
-        trace, host = self.trace, self.trace.host
+        trace, origins = self.trace, self.trace.origins
+        host = origins.host
         event, number = int(self.event[row]), int(self.signature[row])
         path = self.paths.names(event, host.names)
-        op = int(trace.gpu.op[row])
+        op = int(origins.op[row])
         name = host.names[host.name[trace.gpu.id[row]]]
         call = None
         if number >= 0:
-            call = trace.arguments.signatures[number].call(host.names[host.name[op]])
+            call = origins.arguments.signatures[number].call(host.names[host.name[op]])
         decoded = families.decode(name)
         role = families.role_for(name, host.names[host.name[op]] if op >= 0 else None)
         return GpuWork(decoded, role, path, call, module)

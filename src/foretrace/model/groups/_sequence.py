@@ -41,7 +41,7 @@ class Sequence:
         self, trace: Trace, distinct: Distinct, chosen: Bools, patterns: Iterable[Pattern]
     ) -> None:
         gpu = self.gpu = trace.gpu
-        self.arguments = trace.arguments
+        self.origins = trace.origins
         order = gpu.launch_order[chosen[gpu.launch_order]]
         self.row: Ints = order[np.argsort(gpu.lane[order], kind="stable")]
         used = sorted({each for pattern in patterns for each in _WORD.findall(pattern.text)})
@@ -64,16 +64,20 @@ class Sequence:
         """Elements of the largest tensor of each kernel's op; -1 where not recorded."""
         sizes = [
             min(max((math.prod(size) for size in each.tensors), default=-1), _LARGEST)
-            for each in self.arguments.signatures
+            for each in self.origins.arguments.signatures
         ]
-        return np.array([*sizes, -1], np.int64)[self.arguments.numbers(self.gpu.op[self.row])]
+        return np.array([*sizes, -1], np.int64)[self._signature]
 
     @cached_property
     def one_size(self) -> Bools:
         """Whether each op has several tensors, all of one size; True where not recorded."""
-        sizes = [each.tensors for each in self.arguments.signatures]
+        sizes = [each.tensors for each in self.origins.arguments.signatures]
         one = [len(each) > 1 and all(size == each[0] for size in each) for each in sizes]
-        return np.array([*one, True], bool)[self.arguments.numbers(self.gpu.op[self.row])]
+        return np.array([*one, True], bool)[self._signature]
+
+    @property
+    def _signature(self) -> Ints:
+        return self.origins.arguments.numbers(self.origins.op[self.row])
 
     def matches(self, pattern: Pattern) -> Iterator[tuple[int, int]]:
         """(first, end) in the order of `row` of every match."""

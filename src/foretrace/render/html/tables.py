@@ -111,7 +111,7 @@ def _case_row(trace: Trace, row: dict[str, Any], number: dict[str, int]) -> Case
         per_step=row["in_steps"] / steps if steps else None,
         total_ns=row["total_ns"] if row["timed"] else None,
         first=row["kernels"][0],
-        chain=list(trace.host.op_chain(op)) if op is not None else [],
+        chain=list(trace.origins.host.op_chain(op)) if op is not None else [],
         shape=row["signature"] if row["signature"] >= 0 else None,
     )
 
