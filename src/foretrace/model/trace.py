@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from foretrace.model.idle import Gaps, Idle
     from foretrace.model.modules import Modules
     from foretrace.model.order import Order
+    from foretrace.model.serving import Served
     from foretrace.schema.compiler import CompiledLaunch
 
 
@@ -172,6 +173,13 @@ class Trace(Displayed):
         from foretrace.model.modules import Modules
 
         return Modules(self)
+
+    @cached_property
+    def served(self) -> Served:
+        """The batches of a serving engine, where it annotated them."""
+        from foretrace.model.serving import served
+
+        return served(self)
 
     @cached_property
     def grouped(self) -> Grouped:

@@ -1,0 +1,131 @@
+"""What a serving engine says about a batch in its annotations: requests, tokens, context lengths.
+
+vLLM writes `execute_32_context_0(sq0sk0sqsq0sqsk0)_generation_32(sq32sk32785sqsq32sqsk32785)`: the
+tokens of the batch, then for prefill (context) and decode (generation) the number of requests and
+sums over them: new tokens (sq), context lengths (sk), and their products. SGLang writes
+`step[DECODE bs=32]` and `step[EXTEND bs=15 toks=15360]`, without context lengths.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from typing import TYPE_CHECKING
+
+import numpy as np
+from msgspec import Struct
+
+from foretrace.model.intervals import Ints
+from foretrace.model.spans import Span
+
+if TYPE_CHECKING:
+    from foretrace.model.trace import Trace
+
+_SUMS = r"(\d{1,9})\(sq(\d{1,15})sk(\d{1,15})sqsq(\d{1,18})sqsk(\d{1,18})\)"
+_EXECUTE = re.compile(rf"execute_(?:\d{{1,9}}_)?context_{_SUMS}_generation_{_SUMS}")
+_STEP = re.compile(r"step\[(\w{1,30}) bs=(\d{1,9})(?: toks=(\d{1,12}))?\]")
+_DECODES = ("DECODE", "TARGET_VERIFY", "DRAFT_EXTEND", "IDLE")
+
+
+class Requests(Struct, frozen=True):
+    """Requests of one kind in a batch; sums over them. None where the annotation does not say.
+
+    `tokens` are new ones, computed in this batch. `context` is how many tokens each attends to,
+    the new ones included. `pairs` is new tokens times context, request by request.
+    """
+
+    count: int
+    tokens: int
+    context: int | None = None
+    pairs: int | None = None
+
+
+NONE = Requests(0, 0, 0, 0)
+
+
+class ServedBatch(Struct, frozen=True):
+    """One run of the model by a serving engine."""
+
+    prefill: Requests
+    decode: Requests
+
+    @property
+    def kind(self) -> str:
+        """`prefill`, `decode` or `mixed`."""
+        if self.prefill.count and self.decode.count:
+            return "mixed"
+        return "prefill" if self.prefill.count else "decode"
+
+    @property
+    def tokens(self) -> int:
+        """New tokens of both kinds."""
+        return self.prefill.tokens + self.decode.tokens
+
+    @property
+    def context(self) -> int | None:
+        """Context lengths of all requests together."""
+        parts = (self.prefill.context, self.decode.context)
+        return None if None in parts else sum(part or 0 for part in parts)
+
+    @property
+    def pairs(self) -> int | None:
+        """Query and key pairs of all requests together, masked ones of a prefill included."""
+        parts = (self.prefill.pairs, self.decode.pairs)
+        return None if None in parts else sum(part or 0 for part in parts)
+
+
+def served_batch(name: str) -> ServedBatch | None:
+    """What an annotation says; None where it is not one of a serving engine."""
+    if found := _EXECUTE.search(name):
+        numbers = [int(number) for number in found.groups()]
+        prefill, decode = (_requests(*numbers[at : at + 5]) for at in (0, 5))
+        return ServedBatch(prefill, decode) if prefill.count or decode.count else None
+    if found := _STEP.search(name):
+        count = int(found[2])
+        here = Requests(count, int(found[3]) if found[3] else count)
+        return ServedBatch(NONE, here) if found[1] in _DECODES else ServedBatch(here, NONE)
+    return None
+
+
+def _requests(count: int, queries: int, keys: int, _squares: int, pairs: int) -> Requests:
+    return Requests(count, queries, keys, pairs)
+
+
+class Served(Struct, frozen=True):
+    """The batches of a trace in order, and for every row of `gpu` the batch it belongs to, or -1."""
+
+    spans: tuple[Span, ...]
+    batches: tuple[ServedBatch, ...]
+    batch_of_work: Ints
+
+    def at(self, row: int) -> ServedBatch | None:
+        """The batch for which a row of `gpu` was launched."""
+        index = int(self.batch_of_work[row])
+        return self.batches[index] if index >= 0 else None
+
+
+def served(trace: Trace) -> Served:
+    """Every annotated batch; of nested annotations the one that says most, then the outer one.
+
+    SGLang's step lies inside an `execute_…` range where both were recorded.
+    """
+    found = [(span, batch) for span in trace.spans.regions if (batch := served_batch(span.name))]
+    known = _outermost([pair for pair in found if pair[1].context is not None])
+    starts = [span.start_ns for span, _ in known]
+    for span, batch in _outermost([pair for pair in found if pair[1].context is None]):
+        at = bisect_right(starts, span.start_ns) - 1
+        if at < 0 or known[at][0].end_ns < span.end_ns:
+            known.append((span, batch))
+    known.sort(key=lambda pair: pair[0].start_ns)
+    of_work = np.full(len(trace.gpu), -1, np.int64)
+    for index, (span, _) in enumerate(known):
+        of_work[span.work] = index
+    return Served(tuple(span for span, _ in known), tuple(batch for _, batch in known), of_work)
+
+
+def _outermost(pairs: list[tuple[Span, ServedBatch]]) -> list[tuple[Span, ServedBatch]]:
+    kept: list[tuple[Span, ServedBatch]] = []
+    for pair in sorted(pairs, key=lambda pair: (pair[0].start_ns, -pair[0].end_ns)):
+        if not kept or pair[0].end_ns > kept[-1][0].end_ns:
+            kept.append(pair)
+    return kept
