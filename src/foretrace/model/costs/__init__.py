@@ -24,7 +24,7 @@ from itertools import zip_longest
 from msgspec.structs import replace
 
 from foretrace import plugins
-from foretrace.model.costs._call import OpCall, Tensor, Unpriced
+from foretrace.model.costs._call import Context, OpCall, Tensor, Unpriced
 from foretrace.model.costs._cost import (
     Cost,
     CostKind,
@@ -40,9 +40,9 @@ from foretrace.model.costs.roofline import Roofline, Work, peak_flops, position
 from foretrace.schema.cost import Certainty
 
 __all__ = [
-    "Certainty", "Cost", "CostKind", "Launch", "OpCall", "Price", "Roofline", "Share", "Tensor",
-    "Work", "attribute", "cost", "element_type", "kinds", "multi_tensor", "occupancy", "peak_flops",
-    "position",
+    "Certainty", "Context", "Cost", "CostKind", "Launch", "OpCall", "Price", "Roofline", "Share",
+    "Tensor", "Work", "attribute", "cost", "element_type", "kinds", "multi_tensor", "occupancy",
+    "peak_flops", "position",
 ]  # fmt: skip
 
 UNPRICED = "this op has no cost model"
@@ -97,8 +97,9 @@ def attribute(
     element type of lists, and the whole chunks of multi-tensor kernels.
     """
     names = [name[:LONGEST_NAME] for name in names]
-    if names and not call.list_type:
-        call = replace(call, list_type=element_type(names[0]))
+    if names:
+        list_type = call.list_type or element_type(names[0])
+        call = replace(call, list_type=list_type, kernel=names[0])
     whole = cost(call)
     if whole is None or (len(roles) == 1 and whole.bytes is not None):
         return [whole] * len(roles)
@@ -133,6 +134,8 @@ def _part(
     found = _share(call, kernel, kernels) or cub_part(kernel)
     if found is None or found.bytes is None:
         return share if found is None or share.flops is not None else found
+    if found.flops is not None:
+        return found
     notes = (found.note, flops_note if share.flops is not None else "")
     return replace(found, flops=share.flops, note="; ".join(note for note in notes if note))
 

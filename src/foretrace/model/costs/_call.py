@@ -51,12 +51,33 @@ class Tensor(Struct, frozen=True):
         return Tensor(self.dims, type_name or self.type)
 
 
+class Context(Struct, frozen=True):
+    """The requests that one step of a serving engine works on, as sums over the requests.
+
+    `queries` new tokens look at `keys` tokens, the new ones among them. `pairs` adds up the product
+    of the two, and `squares` that of the new tokens with themselves.
+    """
+
+    requests: int
+    queries: int
+    keys: int
+    pairs: int
+    squares: int
+
+    @property
+    def causal_pairs(self) -> int:
+        """Pairs of a new token and a token that does not follow it."""
+        return self.pairs - (self.squares - self.queries) // 2
+
+
 class OpCall(Struct, frozen=True):
     """What a trace says about one call.
 
     The four lists run in parallel, one entry per argument in schema order; any may be missing
     (older traces have no concrete inputs). `list_type` is the element type of tensor lists, which
-    the profiler leaves out: a caller takes it from the kernel's name (`element_type`).
+    the profiler leaves out: a caller takes it from the kernel's name (`element_type`). `kernel` is
+    the name of the call's first kernel, which may state what the arguments do not. `context` has
+    the requests of the step, where an annotation names them.
     """
 
     name: str
@@ -66,6 +87,8 @@ class OpCall(Struct, frozen=True):
     concrete: Sequence[str] = ()
     kwargs: Mapping[str, Any] = field(default_factory=dict)
     list_type: str = ""
+    kernel: str = ""
+    context: Context | None = None
 
     def tensor(self, index: int) -> Tensor | None:
         """Argument `index` as a tensor; None if it is absent, a number, a list or malformed."""

@@ -23,7 +23,8 @@ class Cost(Struct, frozen=True):
     None means not known, never zero. `touched` is the total where reads and writes are not known
     apart, or only one of them is. `note` says what was left out or why nothing is known.
     `products` is the number of equal matrix products that make up `flops` (two in a convolution's
-    backward); separate kernels may compute them.
+    backward); separate kernels may compute them. `least` is what an estimate cannot fall below; it
+    stands for the bytes where the time of a kernel contradicts them.
     """
 
     flops: int | None
@@ -33,6 +34,7 @@ class Cost(Struct, frozen=True):
     certainty: Certainty = Certainty.EXACT
     touched: int | None = None
     products: int = 1
+    least: int | None = None
 
     def __post_init__(self) -> None:
         if self.bytes is None:

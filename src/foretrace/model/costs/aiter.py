@@ -1,8 +1,8 @@
 """AITER's ops, which serving engines call on AMD GPUs: a product with the weight stored by rows,
 and RMS norms that take their outputs as arguments.
 
-The norms with an added residual write the sum beside the norm. Attention and mixtures of experts
-use a part of the caches and weights that they are given; no price says which.
+The norms with an added residual write the sum beside the norm. Its attention and its mixtures of
+experts are priced with those of the other libraries.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from foretrace.model.costs._call import OpCall
 from foretrace.model.costs._cost import Cost, CostKind, moved, table
 from foretrace.model.costs.matmul import linear
+from foretrace.model.costs.vllm import cache_write, gated
 
 
 def _norm(call: OpCall) -> Cost:
@@ -34,6 +35,8 @@ KIND = CostKind(
         "vllm::rocm_unquantized_gemm": linear,
         **table("rmsnorm rmsnorm2d_fwd_ck", _norm, "aiter::"),
         "aiter::rms_norm": _new_norm,
+        **table("silu_and_mul gelu_and_mul gelu_tanh_and_mul", gated, "aiter::"),
+        **table("reshape_and_cache reshape_and_cache_flash", cache_write, "aiter::"),
         **table("add_rmsnorm rmsnorm2d_fwd_with_add_ck", _added_norm, "aiter::"),
     }
 )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from foretrace.model.costs._call import OpCall
 from foretrace.model.costs._cost import Cost, CostKind, moved, table
-from foretrace.model.costs.vllm import cache_write, gated, rotary
+from foretrace.model.costs.vllm import added_norm, cache_write, gated, rotary
 
 
 def _norm(call: OpCall) -> Cost:
@@ -19,7 +19,8 @@ def _norm(call: OpCall) -> Cost:
 KIND = CostKind(
     {
         **table("silu_and_mul gelu_and_mul gelu_tanh_and_mul", gated, "sgl_kernel::"),
-        "sgl_kernel::rmsnorm": _norm,
+        **table("rmsnorm gemma_rmsnorm", _norm, "sgl_kernel::"),
+        **table("fused_add_rmsnorm gemma_fused_add_rmsnorm", added_norm, "sgl_kernel::"),
         "sgl_kernel::rotary_embedding": rotary,
         "sglang::store_cache": cache_write,
     }

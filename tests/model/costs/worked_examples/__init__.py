@@ -11,15 +11,16 @@ each. A call is written as `aten::op(arguments)`, its arguments separated by spa
     -                          an argument that is None
     bf16[8,4]*3                the same argument three times
 
-Fields that a collective records follow after ` | `.
+Fields that a collective records follow after ` | `, and so does `context=requests,queries,keys,
+pairs,squares`.
 """
 
-from foretrace.model.costs import Certainty, Cost, OpCall
+from foretrace.model.costs import Certainty, Context, Cost, OpCall
 
 TYPES = {
     "bf16": "c10::BFloat16", "f16": "c10::Half", "f32": "float", "f64": "double",
     "f8": "c10::Float8_e4m3fn", "i64": "long int", "i32": "int",
-    "i8": "signed char", "u8": "unsigned char",
+    "i16": "short int", "i8": "signed char", "u8": "unsigned char",
 }  # fmt: skip
 
 
@@ -33,8 +34,11 @@ def call(text: str) -> OpCall:
         [each[place] for each in found] for place in range(5)
     )
     pairs = dict(field.split("=") for field in fields)
+    sums = pairs.pop("context", "")
+    context = Context(*map(int, sums.split(","))) if sums else None
     kwargs = {key: int(value) if value.isdigit() else value for key, value in pairs.items()}
-    return OpCall(name, dims, types, strides, concrete, kwargs, next(filter(None, list_types), ""))
+    list_type = next(filter(None, list_types), "")
+    return OpCall(name, dims, types, strides, concrete, kwargs, list_type, context=context)
 
 
 def at_least(flops: int | None, read: int | None, written: int | None, note: str) -> Cost:

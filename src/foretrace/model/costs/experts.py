@@ -1,0 +1,249 @@
+"""Mixtures of experts: two products per token and chosen expert, 2 * tokens * chosen * K * N FLOP
+each, and the weights of every expert that some token chose.
+
+Which experts those are is data. With `T` tokens that choose `k` of `E` experts, at least `k` and at
+most `min(E, T * k)` are read. Counted is what evenly spread choices reach on average,
+E * (1 - (1 - k / E) ** T); the note states the range, and the bytes are an estimate.
+
+`fused_experts` takes the weights as arguments. `moe_forward` reaches them through the layer's name:
+there the grouped products themselves tell the sizes. Their names state tiles and element types, and
+their grids have one block for each tile of the result. The last product writes rows as wide as the
+input, which gives the number of row tiles, hence `k`, hence the columns of the first product.
+Columns count in whole tiles. A scale of 8 bits belongs to 32 values of an mx type, to 16 of nvfp4.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from foretrace.model.costs._call import OpCall, Tensor
+from foretrace.model.costs._cost import Cost, CostKind, Launch, at_least, table, unknown
+from foretrace.model.costs._types import SIZES
+from foretrace.schema.cost import Certainty
+
+HIDDEN = "the weights are not among the arguments, and the kernels do not tell their sizes"
+# triton_kernels: `_matmul_ogs_NNT_bf16xbf16xmxfp4_16x128x256x1_swiglu` is result x input x weight,
+# then the tile of rows, columns and K, and the parts of K.
+_OGS = re.compile(
+    r"_matmul_ogs_[NT]{3}_([a-z0-9]{2,9}?)x([a-z0-9]{2,9}?)x([a-z0-9]{2,9}?)"
+    r"_(\d{1,5})x(\d{1,5})x\d{1,5}x(\d{1,5})"
+)
+# TensorRT-LLM: `bmm_Bfloat16_MxE2m1MxE4m3_Fp32_t128x16x256...transOut` is the result, the weight
+# and the input, then the tile of columns, rows and K.
+_BMM = re.compile(
+    r"bmm_(\w{3,9}?)_((?:Mx)?[A-Z]\w{2,8}?)((?:Mx)?[A-Z]\w{2,8}?)_Fp32_t(\d+)x(\d+)x\d+"
+)
+_BITS = {
+    "mxfp4": 4.25, "mxfp8": 8.25, "fp8": 8, "bf16": 16, "fp16": 16, "fp32": 32, "u8": 8, "i8": 8,
+    "MxE2m1": 4.25, "MxE4m3": 8.25, "E2m1": 4.5, "E4m3": 8, "Bfloat16": 16, "Fp16": 16, "Fp32": 32,
+}  # fmt: skip
+_GATED = re.compile("swiglu|geglu", re.IGNORECASE)
+_FINAL = ("finalize", "moe_sum")
+
+
+class Grouped(Struct, frozen=True):
+    """A grouped product by its name and grid: tiles, bits of each type, and blocks."""
+
+    rows: int
+    columns: int
+    bits: tuple[float, float, float]  # result, input, weight
+    blocks: int
+    gated: bool
+
+
+class Layer(Struct, frozen=True):
+    """The sizes of a layer: `outer` is the columns of the first product, `inner` K of the last."""
+
+    tokens: int
+    hidden: int
+    experts: int
+    chosen: int
+    outer: int
+    inner: int
+
+    @property
+    def pairs(self) -> int:
+        """Rows of the products: a token for each expert that it chose."""
+        return self.tokens * self.chosen
+
+    @property
+    def reached(self) -> tuple[int, float, int]:
+        """How many experts are read: at least, by evenly spread choices, at most."""
+        missed = (1 - self.chosen / self.experts) ** self.tokens
+        most = min(self.experts, self.pairs)
+        return min(self.chosen, most), min(self.experts * (1 - missed), most), most
+
+    @property
+    def note(self) -> str:
+        """The range, and what is counted."""
+        least, mean, most = self.reached
+        return (
+            f"weights of {mean:.1f} experts, as even choices reach; {least} to {most} are possible"
+        )
+
+
+def _product(layer: Layer, bits: tuple[float, float, float], sizes: tuple[int, int, int]) -> Cost:
+    """`sizes`: elements read as input and written as result, and weights of one expert."""
+    out, given, weight = bits
+    read, written, held = sizes
+    least, mean, _ = layer.reached
+    moved = round((read * given + written * out) / 8)
+    one = held * weight / 8
+    return Cost(
+        2 * layer.pairs * held,
+        round(read * given / 8 + mean * one),
+        round(written * out / 8),
+        layer.note,
+        Certainty.ESTIMATE,
+        least=moved + round(least * one),
+    )
+
+
+def _first(layer: Layer, bits: tuple[float, float, float], columns: int) -> Cost:
+    """Tokens in, the gated result out; `columns` is what the product writes of `outer`."""
+    sizes = (layer.tokens * layer.hidden, layer.pairs * columns, layer.hidden * layer.outer)
+    return _product(layer, bits, sizes)
+
+
+def _last(layer: Layer, bits: tuple[float, float, float]) -> Cost:
+    sizes = (layer.pairs * layer.inner, layer.pairs * layer.hidden, layer.inner * layer.hidden)
+    return _product(layer, bits, sizes)
+
+
+def grouped(kernel: Launch) -> Grouped | None:
+    """What the name and the grid of a grouped product state; None for any other kernel."""
+    ogs = _OGS.match(kernel.name)
+    if ogs and all(kind in _BITS for kind in ogs.groups()[:3]):
+        out, given, weight = (_BITS[kind] for kind in ogs.groups()[:3])
+        rows, columns, parts = map(int, ogs.groups()[3:])
+        blocks = kernel.blocks // parts if parts else 0
+        gated = bool(_GATED.search(kernel.name))
+        return Grouped(rows, columns, (out, given, weight), blocks, gated)
+    bmm = _BMM.match(kernel.name) if "transOut" in kernel.name else None
+    if bmm and all(kind in _BITS for kind in bmm.groups()[:3]):
+        out, weight, given = (_BITS[kind] for kind in bmm.groups()[:3])
+        tile = (int(bmm[5]), int(bmm[4]))
+        return Grouped(*tile, (out, given, weight), kernel.blocks, bool(_GATED.search(kernel.name)))
+    return None
+
+
+def _row_tiles(rows: int, experts: int, tile: int) -> int:
+    """Blocks along the rows: enough for any choice, as both libraries launch them."""
+    return rows if rows <= experts else experts - 1 + -(-(rows - experts + 1) // tile)
+
+
+def _layer(call: OpCall, first: Grouped, last: Grouped) -> Layer | None:
+    """The sizes that the grids of the two products imply; None if they do not fit together."""
+    tokens, experts = call.need(0), call.need(1)
+    if len(tokens.dims) != 2 or len(experts.dims) != 2 or not first.gated:
+        return None
+    (count, hidden), total = tokens.dims, experts.dims[1]
+    across = -(-hidden // last.columns) if last.columns else 0
+    if not across or not first.columns or not first.rows or not last.rows or last.blocks % across:
+        return None
+    down = last.blocks // across
+    fits = [
+        k for k in range(1, min(total, 64) + 1) if _row_tiles(count * k, total, last.rows) == down
+    ]
+    if len(fits) != 1:
+        return None
+    up = _row_tiles(count * fits[0], total, first.rows)
+    if not up or first.blocks % up or not first.blocks:
+        return None
+    outer = first.blocks // up * first.columns
+    return Layer(count, hidden, total, fits[0], outer, outer // 2)
+
+
+def _hidden_share(call: OpCall, kernel: Launch, kernels: Sequence[Launch]) -> Cost | None:
+    """moe_forward (tokens, router logits, layer): its grouped products, and the sum behind them."""
+    products = [found for each in kernels if (found := grouped(each))]
+    layer = _layer(call, *products) if len(products) == 2 else None
+    mine, tokens = grouped(kernel), call.need(0)
+    if mine is not None and layer is not None:
+        return (
+            _last(layer, mine.bits)
+            if mine == products[1]
+            else _first(layer, mine.bits, layer.inner)
+        )
+    if any(mark in kernel.name for mark in _FINAL):
+        rows = Tensor((layer.pairs if layer else 0, *tokens.dims[1:]), tokens.type)
+        return at_least([rows], [tokens.dense()], "reads a row for each choice, writes their sums")
+    if "routing" in kernel.name:
+        return at_least([call.need(1)], [], "reads the router's scores")
+    return at_least([tokens], [], "reads the tokens") if "quantize" in kernel.name else None
+
+
+def _fused(call: OpCall) -> Cost | None:
+    """fused_experts (tokens, w1 [E, 2N, K], w2 [E, K, N], weights, choices [T, k], ...)."""
+    tokens, first, last, chosen = (call.need(place) for place in (0, 1, 2, 4))
+    layer = _argued(tokens, first, last, chosen)
+    size = SIZES.get(tokens.type)
+    if layer is None or size is None or None in (first.bytes, last.bytes):
+        return None
+    least, mean, _ = layer.reached
+    one = ((first.bytes or 0) + (last.bytes or 0)) / layer.experts
+    kept = tokens.elements * size
+    read = kept + (call.need(3).bytes or 0) + (chosen.bytes or 0)
+    flops = 2 * layer.pairs * layer.hidden * (layer.outer + layer.inner)
+    counted = Cost(flops, read + round(mean * one), kept, layer.note, Certainty.ESTIMATE)
+    return replace(counted, products=2, least=read + kept + round(least * one))
+
+
+def _argued(tokens: Tensor, first: Tensor, last: Tensor, chosen: Tensor) -> Layer | None:
+    if not len(first.dims) == len(last.dims) == 3 or not len(tokens.dims) == len(chosen.dims) == 2:
+        return None
+    # int4 and fp4 pack two values into a byte
+    packed = 2 if 2 * first.dims[2] == tokens.dims[1] else 1
+    outer, inner = first.dims[1], last.dims[2] * packed
+    fits = first.dims[2] * packed == tokens.dims[1] and chosen.dims[0] == tokens.dims[0]
+    sizes = (*tokens.dims, first.dims[0], chosen.dims[1], outer, inner)
+    return Layer(*sizes) if fits and all(size > 0 for size in sizes) else None
+
+
+def _fused_share(call: OpCall, kernel: Launch, kernels: Sequence[Launch]) -> Cost | None:
+    """The two products in order, and the sum of a token's rows."""
+    tokens, first, last, chosen = (call.need(place) for place in (0, 1, 2, 4))
+    layer, size = _argued(tokens, first, last, chosen), SIZES.get(tokens.type)
+    if layer is None or size is None:
+        return None
+    products = [each for each in kernels if each.role == "gemm"]
+    if kernel.role == "gemm" and len(products) == 2 and products[0] != products[1]:
+        mine = first if kernel == products[0] else last
+        one = layer.hidden * (layer.outer if mine is first else layer.inner)
+        weight = 8 * (mine.bytes or 0) / (layer.experts * one)
+        bits = (8.0 * size, 8.0 * size, weight)
+        return _first(layer, bits, layer.outer) if mine is first else _last(layer, bits)
+    rows = Tensor((layer.pairs, layer.hidden), tokens.type)
+    if any(mark in kernel.name for mark in _FINAL):
+        return at_least([rows], [tokens], "reads a row for each choice, writes their sums")
+    return None
+
+
+def _unsized(call: OpCall) -> Cost:
+    return unknown(HIDDEN)
+
+
+_FUSED = (
+    "fused_experts inplace_fused_experts outplace_fused_experts rocm_aiter_fused_moe "
+    "rocm_aiter_asm_moe_tkw1"
+)
+_HIDING = "moe_forward moe_forward_shared"
+
+KIND = CostKind(
+    prices={
+        **table(_HIDING, _unsized, "vllm::"),
+        **table(_FUSED, _fused, "vllm::"),
+        **table("inplace_fused_experts outplace_fused_experts", _fused, "sglang::"),
+        "aiter::fused_moe_": _fused,
+    },
+    shares={
+        **table(_HIDING, _hidden_share, "vllm::"),
+        **table(_FUSED, _fused_share, "vllm::"),
+        **table("inplace_fused_experts outplace_fused_experts", _fused_share, "sglang::"),
+        "aiter::fused_moe_": _fused_share,
+    },
+)

@@ -1,0 +1,117 @@
+"""Matrix products with narrow operands: 2*M*N*K FLOP, operands and scales read once, the result
+written once.
+
+The libraries differ in the order of arguments and in how they store the weight: by columns as [K,
+N], by rows as [N, K], or packed, several values to an integer in an order of the kernel's own
+(Marlin, machete, AWQ, GPTQ). Of a packed weight the scales tell N, and the bytes are those of the
+integers. Two fp4 values share a byte. The type of a result that is no argument is the recorded
+dtype, else that of the input where the input is not quantized, else bfloat16: serving engines
+compute in 16 bits.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from foretrace.model.costs._call import OpCall, Tensor
+from foretrace.model.costs._cost import Cost, CostKind, Price, moved, table
+from foretrace.model.costs._types import SIZES
+
+SIXTEEN = "c10::BFloat16"
+NONE = -1
+
+
+class Places(Struct, frozen=True):
+    """Where a product keeps its arguments; the weight is [N, K] where `by_rows`.
+
+    `extra` are scales and bias. `packed` values share an element of both operands.
+    """
+
+    left: int
+    right: int
+    extra: tuple[int, ...] = ()
+    out: int = NONE
+    dtype: int = NONE
+    by_rows: bool = True
+    packed: int = 1
+
+
+def _price(places: Places) -> Price:
+    def price(call: OpCall) -> Cost | None:
+        left, right = call.need(places.left), call.need(places.right)
+        if len(left.dims) < 2 or len(right.dims) != 2:
+            return None
+        columns, depth = right.dims if places.by_rows else right.dims[::-1]
+        *rows, inner = left.dims
+        if inner != depth:
+            return None
+        out = Tensor((*rows, columns), _result(call, places, left))
+        given = call.tensor(places.out)
+        if given is not None and given.elements == out.elements:
+            out = given
+        extra = [call.tensor(place) for place in places.extra]
+        scales = [each for each in extra if each is not None and each.elements < out.elements]
+        return moved([left, right, *scales], [out], 2 * out.elements * inner * places.packed)
+
+    return price
+
+
+def _result(call: OpCall, places: Places, left: Tensor) -> str:
+    wide = left.type if SIZES.get(left.type, 0) > 1 else SIXTEEN
+    return (call.scalar_type(places.dtype) if places.dtype != NONE else None) or wide
+
+
+def _packed(weight_at: int, scales_at: tuple[int, ...], others: tuple[int, ...] = ()) -> Price:
+    """(input [M, K], ..., packed weight, ..., scales [groups, N], ...)."""
+
+    def price(call: OpCall) -> Cost | None:
+        left, weight = call.need(0), call.need(weight_at)
+        found = [call.tensor(place) for place in scales_at]
+        scales = next((each for each in found if each and len(each.dims) == 2), None)
+        if scales is None or len(left.dims) != 2:
+            return None
+        (rows, inner), columns = left.dims, scales.dims[1]
+        bits = (weight.bytes or 0) * 8 / max(1, inner * columns)
+        if bits not in (2, 3, 4, 8):
+            return None
+        extra = [call.tensor(place) for place in others]
+        out = Tensor((rows, columns), left.type)
+        return moved([left, weight, scales, *extra], [out], 2 * out.elements * inner)
+
+    return price
+
+
+_ROWS = Places(0, 1, extra=(2, 3, 4), out=4)
+_COLUMNS = Places(0, 1, extra=(2, 3, 5), dtype=4, by_rows=False)
+_WRITTEN = Places(1, 2, extra=(3, 4, 5, 6, 7), out=0, by_rows=False)
+
+KIND = CostKind(
+    {
+        **table("cutlass_scaled_mm cutlass_scaled_mm_azp", _price(_WRITTEN), "_C::"),
+        "_C::cutlass_scaled_fp4_mm": _price(Places(1, 2, (3, 4, 5), out=0, packed=2)),
+        **table("fp8_scaled_mm int8_scaled_mm", _price(_COLUMNS), "sgl_kernel::"),
+        "sgl_kernel::fp8_blockwise_scaled_mm": _price(_COLUMNS),
+        "aiter::gemm_a8w8*": _price(_ROWS),
+        "aiter::gemm_a4w4*": _price(Places(0, 1, extra=(2, 3), out=4, packed=2)),
+        "vllm::rocm_aiter_gemm_a8w8_blockscale*": _price(Places(0, 1, extra=(2, 3), dtype=4)),
+        **table(
+            "rocm_aiter_w8a8_gemm rocm_aiter_gemm_w8a8",
+            _price(Places(0, 1, extra=(2, 3, 4), dtype=5)),
+            "vllm::",
+        ),
+        **table(
+            "w8a8_triton_block_scaled_mm_func w8a8_block_fp8_matmul",
+            _price(Places(0, 1, extra=(2, 3))),
+            "vllm::",
+        ),
+        "sglang::w8a8_block_fp8_matmul*": _price(Places(0, 1, extra=(2, 3))),
+        # a weight or an input on either side: the product is the same
+        **table("wvSplitK wvSplitKrc", _price(Places(0, 1, extra=(2,))), "_rocm_C::"),
+        "_rocm_C::LLMM1": _price(Places(0, 1)),
+        "_rocm_C::wvSplitKQ": _price(Places(0, 1, extra=(2, 4, 5), out=3)),
+        **table("marlin_gemm gptq_marlin_gemm", _packed(2, (3, 4)), "_C::"),
+        "_C::machete_mm": _packed(1, (4,), others=(5, 7, 8)),
+        "_C::awq_gemm": _packed(1, (2,), others=(3,)),
+        "_C::gptq_gemm": _packed(1, (3,), others=(2, 4)),
+    }
+)

@@ -1,0 +1,71 @@
+"""Worked examples of `foretrace.model.costs.experts`."""
+
+from foretrace.model.costs import Certainty, Cost, Launch
+from foretrace.model.costs.experts import HIDDEN
+from worked_examples import at_least
+
+# gpt-oss: 32 tokens, 4 of 32 experts, 3072 columns in. 38 row tiles of 16 are launched; 912 blocks
+# make 24 tiles of 128 columns, and 1748 blocks make 46.
+_MOE = "vllm::moe_forward(bf16[32,3072] bf16[32,32] - -)"
+_OGS = "_matmul_ogs_NNT_bf16xbf16xmxfp4_16x128x256x1"
+_SHARE = 32 * (1 - (28 / 32) ** 32)  # experts that even choices reach
+_FIRST, _LAST = 3072 * 46 * 128, 46 * 64 * 3072  # weights of one expert
+_RANGE = "weights of 31.6 experts, as even choices reach; 4 to 32 are possible"
+
+
+def _estimate(flops: int, read: float, written: int, least: float, note: str = _RANGE) -> Cost:
+    return Cost(flops, round(read), written, note, Certainty.ESTIMATE, least=round(least))
+
+
+EXAMPLES = {
+    _MOE: Cost(None, None, None, HIDDEN),
+    # 4 tokens choose 2 of 8 experts: 8 * (1 - 0.75 ** 4) of them are read
+    "vllm::fused_experts(bf16[4,16] bf16[8,64,16] bf16[8,16,32] f32[4,2] i32[4,2] =silu)": Cost(
+        2 * 8 * 16 * (64 + 32),
+        128 + 64 + round(8 * (1 - 0.75**4) * 2 * 16 * 96),
+        128,
+        "weights of 5.5 experts, as even choices reach; 2 to 8 are possible",
+        Certainty.ESTIMATE,
+        products=2,
+        least=128 + 64 + 128 + 2 * 2 * 16 * 96,
+    ),
+}
+
+SPLIT = {
+    _MOE: {
+        Launch(f"{_OGS}_swiglu", "gemm", 1748): _estimate(
+            2 * 128 * _FIRST,
+            2 * 32 * 3072 + _SHARE * _FIRST * 17 / 32,
+            2 * 128 * 2944,
+            2 * 32 * 3072 + 2 * 128 * 2944 + 4 * _FIRST * 17 / 32,
+        ),
+        Launch(_OGS, "gemm", 912): _estimate(
+            2 * 128 * _LAST,
+            2 * 128 * 2944 + _SHARE * _LAST * 17 / 32,
+            2 * 128 * 3072,
+            2 * 128 * 2944 + 2 * 128 * 3072 + 4 * _LAST * 17 / 32,
+        ),
+        Launch("_finalize_matmul_scatter_bf16", "", 64): at_least(
+            None, 2 * 128 * 3072, 2 * 32 * 3072, "reads a row for each choice, writes their sums"
+        ),
+    },
+    "vllm::fused_experts(bf16[4,16] bf16[8,64,16] bf16[8,16,32] f32[4,2] i32[4,2] =silu)": {
+        Launch("fused_moe_kernel", "gemm", 9): _estimate(
+            2 * 8 * 64 * 16,
+            128 + 8 * (1 - 0.75**4) * 2 * 64 * 16,
+            2 * 8 * 64,
+            128 + 2 * 8 * 64 + 2 * 2 * 64 * 16,
+            "weights of 5.5 experts, as even choices reach; 2 to 8 are possible",
+        ),
+        Launch("fused_moe_kernel", "gemm", 8): _estimate(
+            2 * 8 * 32 * 16,
+            2 * 8 * 32 + 8 * (1 - 0.75**4) * 2 * 32 * 16,
+            2 * 8 * 16,
+            2 * 8 * 32 + 2 * 8 * 16 + 2 * 2 * 32 * 16,
+            "weights of 5.5 experts, as even choices reach; 2 to 8 are possible",
+        ),
+        Launch("moe_sum_kernel", ""): at_least(
+            None, 2 * 8 * 16, 128, "reads a row for each choice, writes their sums"
+        ),
+    },
+}

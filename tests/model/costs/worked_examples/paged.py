@@ -1,0 +1,71 @@
+"""Worked examples of `foretrace.model.costs.paged`."""
+
+from foretrace.model.costs import Certainty, Cost, Launch
+from foretrace.model.costs.paged import NO_LENGTHS, WHOLE, WINDOW
+from worked_examples import at_least
+
+
+def _estimate(flops: int, read: int, written: int, least: int) -> Cost:
+    return Cost(flops, read, written, WHOLE, Certainty.ESTIMATE, least=least)
+
+
+# 32 requests that decode, 64 query and 8 key heads of 64 values
+_DECODE = (
+    "vllm::unified_attention_with_output(bf16[32,64,64] bf16[32,8,64]*2 bf16[32,64,64] - - - "
+    "bf16[0])"
+)
+_ROW = 2 * 8 * 2 * 64  # bytes of the keys and values of one token
+_OUT = 2 * 32 * 64 * 64
+_LEAST = _OUT + 32 * _ROW + _OUT
+
+EXAMPLES = {
+    _DECODE: at_least(None, _OUT + 32 * _ROW, _OUT, NO_LENGTHS),
+    f"{_DECODE} | context=32,32,55086,55086,32": _estimate(
+        4 * 64 * 64 * 55_086, _OUT + 55_086 * _ROW, _OUT, _LEAST
+    ),
+    # two requests of 3 new tokens each: 3 * 3 pairs less those of a token with one that follows it
+    "vllm::unified_attention_with_output(bf16[6,4,8] bf16[6,2,8]*2 bf16[6,4,8] -) "
+    "| context=2,6,6,18,18": _estimate(4 * 4 * 8 * 12, 2 * 192 + 6 * 64, 2 * 192, 4 * 192 + 6 * 64),
+    # a chunk of 3 tokens behind 5 that are in the cache: 6 + 7 + 8 pairs
+    "vllm::unified_attention_with_output(bf16[3,4,8] bf16[3,2,8]*2 bf16[3,4,8] -) "
+    "| context=1,3,8,24,9": _estimate(4 * 4 * 8 * 21, 2 * 96 + 8 * 64, 2 * 96, 4 * 96 + 3 * 64),
+    # more new tokens than the call has: the lengths are of another step
+    "vllm::unified_attention_with_output(bf16[3,4,8] bf16[3,2,8]*2 bf16[3,4,8] -) "
+    "| context=1,9,9,81,81": at_least(None, 2 * 96 + 3 * 64, 2 * 96, NO_LENGTHS),
+    "sglang_profiler::attention_paged_attention_ragged_100(bf16[32,32,128] u8[10905190400] "
+    "bf16[32,32,128] bf16[835874,1,8,128]*2 i32[33] i32[20971520] i32[4096] - f32[1]*2 -) "
+    "| context=32,32,32785,32785,32": _estimate(
+        4 * 32 * 128 * 32_785,
+        2 * (131_072 + 32_785 * 2048),
+        2 * 131_072,
+        2 * (2 * 131_072 + 32 * 2048),
+    ),
+    # caches of [pages, heads, D / x, page, x]
+    "_C::paged_attention_v1(bf16[2,4,16] bf16[2,4,16] bf16[90,2,2,16,8]*2) "
+    "| context=2,2,30,30,2": _estimate(4 * 4 * 16 * 30, 256 + 30 * 128, 256, 512 + 2 * 128),
+    # latent queries of 512 + 64 values over one latent row per token
+    "vllm::unified_mla_attention_with_output(bf16[2,16,192] bf16[2,512] bf16[2,1,64] "
+    "bf16[2,2048] -) | context=2,2,100,100,2": _estimate(
+        2 * 16 * (576 + 512) * 100,
+        2 * (2 * 16 * 576 + 100 * 576),
+        2 * 2 * 16 * 512,
+        2 * (2 * 16 * (576 + 512) + 2 * 576),
+    ),
+}
+
+SPLIT = {
+    f"{_DECODE} | context=32,32,55086,55086,32": {
+        Launch("kernel_unified_attention_3d", "attention"): _estimate(
+            4 * 64 * 64 * 55_086, _OUT + 55_086 * _ROW, _OUT, _LEAST
+        ),
+        Launch("reduce_segments", "attention"): at_least(
+            None, _OUT, _OUT, "reads the output of one split, writes the output"
+        ),
+    },
+    # 8-bit keys and values; the name says that there is a window
+    f"{_DECODE} | context=32,32,55086,55086,33": {
+        Launch("fmhaSm100aKernel_QkvE4m3OBfloat16H64PagedKvSlidingOrChunkedCausal", ""): at_least(
+            None, _OUT + 16 * _ROW, _OUT, WINDOW
+        ),
+    },
+}
