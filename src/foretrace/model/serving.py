@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 
 _SUMS = r"(\d{1,9})\(sq(\d{1,15})sk(\d{1,15})sqsq(\d{1,18})sqsk(\d{1,18})\)"
 _EXECUTE = re.compile(rf"execute_(?:\d{{1,9}}_)?context_{_SUMS}_generation_{_SUMS}")
-_STEP = re.compile(r"step\[(\w{1,30}) bs=(\d{1,9})(?: toks=(\d{1,12}))?\]")
-_DECODES = ("DECODE", "TARGET_VERIFY", "DRAFT_EXTEND", "IDLE")
+_STEP = re.compile(
+    r"\b(decode|prefill|extend|mixed)\b.{0,3}\bbs=(\d{1,9})(?: toks=(\d{1,12}))?", re.IGNORECASE
+)
 
 
 class Requests(Struct, frozen=True):
@@ -83,7 +84,11 @@ def served_batch(name: str) -> ServedBatch | None:
     if found := _STEP.search(name):
         count = int(found[2])
         here = Requests(count, int(found[3]) if found[3] else count)
-        return ServedBatch(NONE, here) if found[1] in _DECODES else ServedBatch(here, NONE)
+        decodes = found[1].lower() == "decode"
+        # without a number of tokens only a decode says how many: one for each request
+        if not count or not (decodes or found[3]) or found[1].lower() == "mixed":
+            return None
+        return ServedBatch(NONE, here) if decodes else ServedBatch(here, NONE)
     return None
 
 
@@ -92,7 +97,7 @@ def _requests(count: int, queries: int, keys: int, _squares: int, pairs: int) ->
 
 
 class Served(Struct, frozen=True):
-    """The batches of a trace in order, and for every row of `gpu` the batch it belongs to, or -1."""
+    """The batches of a trace in order; for every row of `gpu` the batch it belongs to, or -1."""
 
     spans: tuple[Span, ...]
     batches: tuple[ServedBatch, ...]

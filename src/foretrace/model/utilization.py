@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 # With less of the time covered a figure says more about the trace than about the program.
 MOST = 0.5
+MOST_OF_FLOOR = 0.9
 # From here on what is left out is less than a figure of two digits shows.
 NEARLY_ALL = 0.99
 Floats = NDArray[np.float64]
@@ -89,6 +90,32 @@ def utilization(trace: Trace, spans: Sequence[Span] = ()) -> Utilization:
         profiled=any(time.profiled for time, _ in known),
         note="; ".join((flop_note, byte_note)),
     )
+
+
+class Floor(Struct, frozen=True):
+    """The least time that the products and the attention of a step can take, by the GPU's peaks."""
+
+    ns: float
+    by: str  # memory or compute
+
+
+def floor(trace: Trace, spans: Sequence[Span]) -> Floor | None:
+    """Of one of these steps or calls: each operand read once, each FLOP at the peak of its type.
+
+    None where the cost of more than a tenth of the time of products is not known.
+    """
+    device = device_of(trace.about)
+    if device is None:
+        return None
+    ideal = _ideal(trace, device)
+    works = [span.work[ideal.product[span.work]] for span in spans]
+    columns = (ideal.byte_ns, ideal.flop_ns)
+    if any((_covered(trace, column, works) or 0.0) < MOST_OF_FLOOR for column in columns):
+        return None
+    memory, compute = (
+        median(float(np.nansum(column[work])) for work in works) for column in columns
+    )
+    return Floor(max(memory, compute), "memory" if memory >= compute else "compute")
 
 
 def _share(ideal_ns: float | None, ns: float) -> float | None:

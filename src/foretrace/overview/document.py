@@ -15,6 +15,7 @@ from foretrace.model.reach import is_view, work_below
 from foretrace.model.spans import Span
 from foretrace.model.trace import Trace
 from foretrace.overview.groups import case_modules, module_rows
+from foretrace.overview.serving import serving_rows
 from foretrace.schema.documents import look
 from foretrace.schema.ledger import LedgerEntry
 
@@ -40,6 +41,7 @@ def document(trace: Trace) -> look.Look:
         [convert(each, look.FindingEntry, from_attributes=True) for each in run_all(trace)],
         options=list(about.options),
         modules=module_rows(trace),
+        serving=serving_rows(trace),
     )
 
 

@@ -19,6 +19,7 @@ from foretrace.overview.repairs import (
     triage,
     whole_ns,
 )
+from foretrace.overview.serving import serving_lines
 from foretrace.overview.unit import Unit
 from foretrace.overview.verdict import label
 from foretrace.schema.documents.look import Look, TraceEntry
@@ -36,6 +37,7 @@ def lines(look: Look, unit: Unit | None) -> list[Line]:
     return [
         *_gap(look),
         Line(label(verdict.bound, unit), verdict.text),
+        *serving_lines(look),
         *([Line("DO FIRST", verdict.first)] if verdict.first else _nothing(look, unit)),
         *([Line("THEN", verdict.then)] if verdict.then else []),
         *([Line("COMPILE", answer)] if (answer := triage(look.findings)) else []),

@@ -122,11 +122,23 @@ def _chosen(trace: Trace, region: str = "") -> tuple[str, list[Span]]:
     steps, busy = _working(trace, trace.spans.steps), trace.gpu.busy(trace.gpu.usable)
     if steps and _busy(trace, steps) >= MAIN * busy:
         return "per step", steps
+    served = _served(trace)
+    if served[1] and _busy(trace, served[1]) >= MAIN * busy:
+        return f"per {served[0]} batch", served[1]
     calls = [(name, _working(trace, spans)) for name, spans in groups.items()]
     main = max(calls, key=lambda each: _busy(trace, each[1]), default=("", []))
     if main[1] and _busy(trace, main[1]) >= MAIN * busy:
         return f"per call of {shortened(main[0])}", main[1]
     return "in the recording", []
+
+
+def _served(trace: Trace) -> tuple[str, list[Span]]:
+    """The kind of batch that keeps the GPU busiest, where a serving engine annotated them."""
+    kinds: dict[str, list[Span]] = {}
+    for span, batch in zip(trace.served.spans, trace.served.batches, strict=True):
+        kinds.setdefault(batch.kind, []).append(span)
+    calls = [(kind, _working(trace, spans)) for kind, spans in kinds.items()]
+    return max(calls, key=lambda each: _busy(trace, each[1]), default=("", []))
 
 
 def shortened(name: str) -> str:

@@ -158,6 +158,30 @@ class FindingEntry(Struct, frozen=True):
     repair: str = ""
 
 
+class ServingRow(Struct, frozen=True):
+    """Batches of one kind that a serving engine annotated: `prefill`, `decode` or `mixed`.
+
+    Medians over `batches`. `context` is the sum over the requests of a batch. `floor_ns` is the
+    time in which a batch can read its weights and cache (`floor_by` memory) or do its FLOP
+    (compute) at the GPU's peaks; null where most of the cost is not known.
+    """
+
+    kind: str
+    batches: int
+    requests: int
+    tokens: float
+    context: float | None
+    time_ns: int
+    gpu_busy_ns: int
+    tokens_per_s: float | None
+    bound: str
+    floor_ns: int | None
+    floor_by: str
+    mfu: float | None
+    mbu: float | None
+    profiled: bool
+
+
 class Look(Displayed, Struct, dict=True):
     """What one trace holds. The JSON omits `sentences`, the summary that a notebook shows.
 
@@ -178,6 +202,7 @@ class Look(Displayed, Struct, dict=True):
     verdict: LookVerdict = LookVerdict("unknown", "")
     groups: list[GroupRow] = []
     modules: list[ModuleRow] = []
+    serving: list[ServingRow] = []
     mfu: float | None = None
     mbu: float | None = None
     mfu_gpu: float | None = None
