@@ -1,0 +1,69 @@
+"""What serving engines say in the names of their ranges, and which work belongs to a batch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import foretrace as ft
+from corpus.builder import TraceBuilder
+from foretrace.model.serving import NONE, Requests, ServedBatch, served_batch
+from model.test_utilization import H200, MM
+
+EXECUTE = "execute_34_context_2(sq30sk50sqsq500sqsk900)_generation_4(sq4sk4000sqsq4sqsk4000)"
+DECODE = "execute_32_context_0(sq0sk0sqsq0sqsk0)_generation_32(sq32sk32785sqsq32sqsk32785)"
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted"),
+    [
+        (EXECUTE, ServedBatch(Requests(2, 30, 50, 900), Requests(4, 4, 4000, 4000))),
+        (DECODE, ServedBatch(NONE, Requests(32, 32, 32785, 32785))),
+        ("step[DECODE bs=32]", ServedBatch(NONE, Requests(32, 32))),
+        ("step[EXTEND bs=15 toks=15360]", ServedBatch(Requests(15, 15360), NONE)),
+        ("decode bs=8", ServedBatch(NONE, Requests(8, 8))),
+    ],
+)
+def test_an_annotation_is_read(name: str, wanted: ServedBatch) -> None:
+    assert served_batch(name) == wanted
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["ProfilerStep#3", "forward", "step[EXTEND bs=15]", "decode bs=0", "decoder bs=4", "step[MIXED bs=4]",
+     "execute_0_context_0(sq0sk0sqsq0sqsk0)_generation_0(sq0sk0sqsq0sqsk0)", "execute_1_context_x"],
+)  # fmt: skip
+def test_other_names_say_nothing(name: str) -> None:
+    assert served_batch(name) is None
+
+
+def test_sums_and_kinds() -> None:
+    both = served_batch(EXECUTE)
+    assert both is not None
+    assert (both.kind, both.tokens, both.context, both.pairs) == ("mixed", 34, 4050, 4900)
+    step = served_batch("step[DECODE bs=32]")
+    assert step is not None
+    assert (step.kind, step.context, step.pairs) == ("decode", None, None)
+
+
+def _trace(tmp_path: Path) -> ft.Trace:
+    """A decode with a step of SGLang inside, then a prefill, a product each; work outside both."""
+    builder = TraceBuilder(header=H200)
+    builder.region(DECODE, 0, 390_000).region("step[DECODE bs=32]", 1_000, 380_000)
+    builder.region("step[EXTEND bs=2 toks=600]", 400_000, 390_000)
+    for start in (2_000, 410_000, 900_000):
+        builder.op("aten::mm", start, 5_000, **MM).launch(start + 1_000, 500)
+        builder.kernel("nvjet_sm90_tst_256x128_64x4_1x2_h_bz_TNT", start + 2_000, 200_000)
+    path = tmp_path / "trace.json"
+    path.write_bytes(builder.bytes())
+    return ft.open(path, cache=False)
+
+
+def test_work_belongs_to_the_batch_that_says_most(tmp_path: Path) -> None:
+    served = _trace(tmp_path).served
+    assert [batch.kind for batch in served.batches] == ["decode", "prefill"]
+    assert served.batches[0].context == 32785
+    assert served.batch_of_work.tolist() == [0, 1, -1]
+    assert served.at(2) is None
+    assert served.at(1) == ServedBatch(Requests(2, 600), NONE)
