@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from foretrace import progress
 from foretrace.sources import budget
+from foretrace.sources import captures as captures_of
 from foretrace.sources.bytestream import UNPACKED
 from foretrace.sources.folder import resolve, searched
 from foretrace.sources.limits import Limits, keeps_everything
@@ -15,21 +16,30 @@ from foretrace.sources.limits import Limits, keeps_everything
 if TYPE_CHECKING:
     from foretrace.model.trace import Trace
     from foretrace.schema.compiler import CompiledLaunch
+    from foretrace.sources.captures import CaptureFile
 
 
 def open(  # noqa: A001 - the public name: `foretrace.open`
-    path: str | os.PathLike[str], *, cache: bool = True, limits: Limits | None = None
+    path: str | os.PathLike[str],
+    *,
+    cache: bool = True,
+    limits: Limits | None = None,
+    captures: str | os.PathLike[str] | None = None,
 ) -> Trace:
     """Open one trace: a file, a folder or zip that holds one, `archive.zip::member`, `-` for stdin.
 
     `.json`, gzip and zstd are recognized by content. `trace.ledger` says what was repaired or
     skipped. With `cache`, the tables of large traces are kept as Parquet in the user's cache folder
-    and the second open reads them from there. Raises `foretrace.TraceError` when the file is not a
+    and the second open reads them from there. `captures` is a folder of traces that were recorded
+    while the CUDA graphs of this one were captured; one that lies beside the trace is found without
+    it. Raises `foretrace.TraceError` when the file is not a
     readable trace.
     """
     bounds = limits or Limits()
     cache = cache and is_kept(bounds)
-    return load(resolve(os.fspath(path), bounds), bounds, use_kept=cache, keep=cache)
+    wanted = resolve(os.fspath(path), bounds)
+    folder = None if captures is None else os.fspath(captures)
+    return load(wanted, bounds, use_kept=cache, keep=cache, captures=folder)
 
 
 def open_all(
@@ -70,8 +80,37 @@ def load(
     use_kept: bool,
     keep: bool,
     meanwhile: Callable[[], None] = import_model,
+    captures: str | None = None,
 ) -> Trace:
-    """Load one trace file; `meanwhile` runs while other processes decode it."""
+    """Load one trace file, and the captures of its graphs; `meanwhile` runs while other processes
+    decode it.
+    """
+    trace = _loaded(wanted, bounds, use_kept, keep, meanwhile)
+    if trace.host.is_graph_launch.any() or captures:
+        _join_captures(trace, wanted, captures, lambda path: _loaded(path, bounds, use_kept, keep))
+    return trace
+
+
+def _join_captures(
+    trace: Trace, wanted: str, folder: str | None, read: Callable[[str], Trace]
+) -> None:
+    from foretrace.model.captures import reading
+
+    reading.join(trace, find_captures(wanted, folder), folder, read)
+
+
+def find_captures(wanted: str, folder: str | None) -> list[CaptureFile]:
+    """The captures in a folder, or else those beside a trace."""
+    return captures_of.files(folder, wanted) if folder else captures_of.beside(wanted)
+
+
+def _loaded(
+    wanted: str,
+    bounds: Limits,
+    use_kept: bool,
+    keep: bool,
+    meanwhile: Callable[[], None] = import_model,
+) -> Trace:
     from foretrace import sources
     from foretrace.sources import cache as store
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def _has_ops(trace: Trace) -> bool:
-    return bool(trace.host.is_op.any())
+    return bool(trace.host.is_op.any()) or bool(trace.origins.is_captured.any())
 
 
 def _has_launches(trace: Trace) -> bool:

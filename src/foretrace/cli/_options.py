@@ -73,11 +73,11 @@ class Reading(NamedTuple):
     strict: bool
     limits: Limits
 
-    def trace(self, path: str) -> Trace:
+    def trace(self, path: str, captures: str | None = None) -> Trace:
         """Open one trace."""
         from foretrace import opening
 
-        return opening.open(path, cache=self.cache, limits=self.limits)
+        return opening.open(path, cache=self.cache, limits=self.limits, captures=captures)
 
     def fails(self, *traces: Trace | None) -> bool:
         """Whether `--strict` was given and one of the traces lost data."""

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     # the document, what draws it, and whether --strict must fail
     Answer = tuple[Struct, Callable[[], list[Section]], bool]
 
+FOLDER = click.Path(exists=True)
+CAPTURES = "Traces recorded while CUDA graphs were captured; found by itself beside TRACE."
 EVERY = ("regions", "steps", "kernels", "ops", "findings")
 
 
@@ -44,10 +46,17 @@ EVERY = ("regions", "steps", "kernels", "ops", "findings")
 @flag("--findings", "All findings with their evidence, and what was read.")
 @click.option("--region", metavar="NAME", help="One region: its verdict, and what it launches.")
 @flag("--all", "Everything.")
+@click.option("--captures", type=FOLDER, metavar="FOLDER", help=CAPTURES)
 @shown("--top", default=20, type=click.IntRange(0), help="How many kernels and ops to list.")
 @opens_trace
 def command(
-    trace: str, form: str, region: str | None, top: int, reading: Reading, **wanted: bool
+    trace: str,
+    form: str,
+    region: str | None,
+    captures: str | None,
+    top: int,
+    reading: Reading,
+    **wanted: bool,
 ) -> int:
     """Show what bounds a step, what to do first, and where the GPU time goes.
 
@@ -63,13 +72,14 @@ def command(
 
     inside = searched(trace, reading.limits)
     if inside is not None and len(inside.traces) > 1:
-        if region is not None:
+        if region is not None or captures is not None:
+            option = "--captures" if region is None else "--region"
             raise UsageError(
-                f"{trace} contains {len(inside.traces)} traces; choose one for --region"
+                f"{trace} contains {len(inside.traces)} traces; choose one for {option}"
             )
         document, page, odd = _look_set(trace, inside, reading, whole=any(wanted.values()))
     else:
-        document, page, odd = _look(trace, inside, reading, _Wanted(wanted, region, top))
+        document, page, odd = _look(trace, inside, reading, _Wanted(wanted, region, captures, top))
     if form == "json":
         click.echo(encode(document))
     else:
@@ -85,6 +95,7 @@ class _Wanted(NamedTuple):
 
     parts: dict[str, bool]
     region: str | None
+    captures: str | None
     top: int
 
     def page(self, found: Overview) -> list[Section]:
@@ -104,7 +115,9 @@ def _look(trace: str, inside: FolderContents | None, reading: Reading, wanted: _
 
     gc.disable()  # loading hundreds of modules sets it off for nothing: 5% of a small trace's time
     try:
-        found = overview_of(trace, cache=reading.cache, limits=reading.limits)
+        found = overview_of(
+            trace, cache=reading.cache, limits=reading.limits, captures=wanted.captures
+        )
     finally:
         gc.enable()
     warn_of_record(trace, read_run(inside.traces[0] if inside else trace))
@@ -119,7 +132,9 @@ def _look(trace: str, inside: FolderContents | None, reading: Reading, wanted: _
         from foretrace.overview import look_region
         from foretrace.render.look_page import region_page
 
-        return region_page(look_region(reading.trace(trace), wanted.region), wanted.top)
+        return region_page(
+            look_region(reading.trace(trace, wanted.captures), wanted.region), wanted.top
+        )
 
     return found.look, page, bool(left_out) or found.look.ledger.lost_data
 

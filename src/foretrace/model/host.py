@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -31,7 +31,8 @@ def step_number(name: str) -> int | None:
 class Host:
     """Arrays over all events (ids are positions); host events have a parent and a depth."""
 
-    def __init__(self, tables: Tables, ledger: LedgerBuilder) -> None:
+    def __init__(self, tables: Tables, ledger: LedgerBuilder, parts: Sequence[Host] = ()) -> None:
+        """With `parts`, the tables are theirs in this order, and so is the tree."""
         events = tables["events"]
         self.count = events.height
         # As narrow as they come: a trace has millions of rows.
@@ -46,7 +47,7 @@ class Host:
         self.length: Ints = filled(events["dur_ns"], 0)
         self.end: Ints = self.start + self.length
         self.names: list[str] = tables["names"]["name"].to_list()
-        self._tree(ledger)
+        self._join(parts) if parts else self._tree(ledger)
 
     def is_kind(self, *names: str) -> Bools:
         """Which events are of one of these kinds."""
@@ -67,6 +68,13 @@ class Host:
         self.parent[rows] = np.where(parent >= 0, rows[parent], -1)
         self.depth[rows] = depth
         ledger.note("cpu_crossing", crossings)
+
+    def _join(self, parts: Sequence[Host]) -> None:
+        first = np.cumsum([0, *(part.count for part in parts)]).tolist()
+        parents = [part.parent.astype(np.int64) for part in parts]
+        pairs = zip(parents, first, strict=False)
+        self.parent = np.concatenate([np.where(at >= 0, at + offset, -1) for at, offset in pairs])
+        self.depth = np.concatenate([part.depth for part in parts])
 
     def named(self, test: Callable[[str], object]) -> Bools:
         """Which events have a name that passes `test`, tested once per distinct name."""

@@ -1,4 +1,4 @@
-"""Where GPU work comes from: the launch and the op of every row of `gpu`, wherever they were recorded.
+"""Where GPU work comes from: the launch and the op of every row of `gpu`.
 
 An eager kernel has them in its own trace. A kernel that a graph replays has them in the trace that
 was recorded while the graph was captured, where one was found (`model/captures`). Chains, shapes,
@@ -38,7 +38,8 @@ class Origins:
             from foretrace.model.captures.appended import appended
 
             self.tables, first = appended(trace.tables, [each.tables for each in trace.captures])
-            self.host = Host(self.tables, LedgerBuilder())
+            parts = [trace.host, *(each.host for each in trace.captures)]
+            self.host = Host(self.tables, LedgerBuilder(), parts)
             offset = np.array(first, np.int64)[trace.captured.capture[joined]]
             self.launch, self.op = gpu.launch.copy(), gpu.op.copy()
             self.launch[joined] = trace.captured.launch[joined] + offset

@@ -320,9 +320,10 @@ class Trace(Displayed):
             return bool(self.spans.steps)
         if what == "regions":
             return bool(self.spans.regions)
+        tables = self.origins.tables
         if what == "stacks":
-            return self.tables["frames"].height > 0 or self.tables["stacks"].height > 0
-        return self.tables[what].height > 0
+            return tables["frames"].height > 0 or tables["stacks"].height > 0
+        return tables[what].height > 0
 
 
 def _frame(columns: str, rows: list[tuple[Any, ...]]) -> pl.DataFrame:

@@ -43,7 +43,7 @@ def module_rows(trace: Trace) -> list[ModuleRow]:
 
 def case_modules(trace: Trace) -> list[list[str]]:
     """For every row of `kernel_cases`, the modules that launched it, in order of first launch."""
-    order, host, own = trace.order, trace.host, trace.modules.own
+    order, host, own = trace.order, trace.origins.host, trace.modules.own
     found: list[dict[str, None]] = [{} for _ in range(trace.kernel_cases.height)]
     inside = own[order.row] >= 0
     case, name = order.case[inside], host.name[own[order.row[inside]]]

@@ -23,6 +23,7 @@ from foretrace.schema.documents.sets import LeftOut
 from foretrace.schema.run_record import content_beside
 from foretrace.sources import budget
 from foretrace.sources import cache as store
+from foretrace.sources.captures import mark
 from foretrace.sources.compiler import bundle
 from foretrace.sources.folder import resolve
 from foretrace.sources.limits import Limits
@@ -32,17 +33,21 @@ WORTHWHILE = 16 << 20  # bytes on disk: a process starts in 0.7 s, and reads 20 
 MOST = 8  # processes: each holds a whole trace
 
 
-def overview_of(path: str, *, cache: bool = True, limits: Limits | None = None) -> Overview:
+def overview_of(
+    path: str, *, cache: bool = True, limits: Limits | None = None, captures: str | None = None
+) -> Overview:
     """The overview of one trace; that of an unchanged large trace comes from the cache."""
     bounds = limits or Limits()
     wanted, cache = resolve(path, bounds), cache and opening.is_kept(bounds)
-    kept = _kept(wanted) if cache else None
-    return kept or _made(wanted, bounds, cache)
+    kept = _kept(wanted, captures) if cache else None
+    return kept or _made(wanted, bounds, cache, captures)
 
 
-def _kept(wanted: str) -> Overview | None:
+def _kept(wanted: str, captures: str | None = None) -> Overview | None:
     """The overview that an earlier look left in the cache."""
-    kept = store.load_document(wanted, _program(wanted)) if store.stamp_of(wanted) else None
+    kept = (
+        store.load_document(wanted, _program(wanted, captures)) if store.stamp_of(wanted) else None
+    )
     try:
         found = msgspec.json.decode(kept or b"", type=Overview)
     except msgspec.DecodeError:
@@ -51,15 +56,17 @@ def _kept(wanted: str) -> Overview | None:
     return found
 
 
-def _made(wanted: str, bounds: Limits, cache: bool) -> Overview:
+def _made(wanted: str, bounds: Limits, cache: bool, captures: str | None) -> Overview:
     with budget.ceiling(opening.shown(wanted), bounds):
-        return _summarized(wanted, bounds, cache)
+        return _summarized(wanted, bounds, cache, captures)
 
 
-def _summarized(wanted: str, bounds: Limits, cache: bool) -> Overview:
+def _summarized(wanted: str, bounds: Limits, cache: bool, captures: str | None) -> Overview:
     stamp = store.stamp_of(wanted)
     # the overview is kept; the tables are kept when a command opens the trace itself
-    trace = opening.load(wanted, bounds, use_kept=cache, keep=False, meanwhile=_import_all)
+    trace = opening.load(
+        wanted, bounds, use_kept=cache, keep=False, meanwhile=_import_all, captures=captures
+    )
     from foretrace.overview import summarize
 
     hashing = Thread(target=store.key_of, args=(wanted,)) if cache and stamp else None
@@ -71,7 +78,8 @@ def _summarized(wanted: str, bounds: Limits, cache: bool) -> Overview:
     if hashing:
         with budget.waiting():  # an entry is written whole
             hashing.join()
-            store.save_document(wanted, stamp, _program(wanted), lambda: msgspec.json.encode(found))
+            program = _program(wanted, captures)
+            store.save_document(wanted, stamp, program, lambda: msgspec.json.encode(found))
     return found
 
 
@@ -84,16 +92,17 @@ def _import_all() -> None:
     analyses.rules()
 
 
-def _program(wanted: str) -> str:
-    """The version of the code, the run record and the compiler's records beside the trace: a change
-    in one of them makes old overviews stale.
+def _program(wanted: str, captures: str | None) -> str:
+    """The version of the code, the run record, the compiler's records and the captures of the
+    trace: a change in one of them makes old overviews stale.
     """
     newest = 0
     for folder, _, names in os.walk(os.path.dirname(opening.__file__)):
         files = (os.path.join(folder, name) for name in names if name.endswith(".py"))
         newest = max([newest, *(os.stat(file).st_mtime_ns for file in files)])
     beside = content_beside(wanted) + _compiler_records(wanted)
-    return f"look-{__version__}-{newest}-{crc32(beside):08x}"
+    graphs = mark(opening.find_captures(wanted, captures))
+    return f"look-{__version__}-{newest}-{crc32(beside):08x}-{graphs:08x}"
 
 
 def _compiler_records(wanted: str) -> bytes:

@@ -58,6 +58,9 @@ dur_overrun error: GPU events run far past the next one on their stream
 cpu_crossing notice: host ranges cross; the parent is the nearest range that contains the event
 kernel_before_launch error: GPU events start before their launch (clock skew): delay unknown
 kernel_unlinked notice: GPU events without a launch in this trace belong to no step
+captured info: replayed GPU events have the op, sizes and modules of their graph's capture
+capture_mismatch notice: replayed GPU events fit no capture of their graph
+capture_left_out notice: captures that were not used
 graph_launch info: one launch started several GPU events (CUDA graph)
 corr_duplicate error: launches share a correlation id; a kernel links to the nearest earlier one
 corr_zero notice: GPU events with correlation 0 are not linked

@@ -18,6 +18,7 @@
     memory      event, device_type, device_id, address, bytes, total_allocated, total_reserved
     triton      event, backend, kernel_hash, kwargs, num_warps, num_stages
     stacks      event, call_stack, module_path
+    launches    event, kernel: the name of what a call launches, where the profiler wrote it (ROCm)
 
 `event` is the place of a row in `events`, so a side table joins by plain indexing.
 
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 
 _TABLES = """
     events names tracks shapes signatures gpu autograd comms syncs frames memory triton stacks
+    launches
 """
 TABLES = tuple(_TABLES.split())
 # What an event is; the categories of every era of the format are folded into these.

@@ -10,12 +10,11 @@ from foretrace.model.intervals import Ints
 
 class Captured(Struct, frozen=True):
     """For every row of `gpu`: the place of its capture in `trace.captures` and the launch there, an
-    event of that trace; -1 where none is known. `replayed` counts the rows that graphs launched.
+    event of that trace; -1 where none is known.
     """
 
     capture: Ints
     launch: Ints
-    replayed: int = 0
 
 
 def nothing(count: int) -> Captured:

@@ -124,6 +124,9 @@ class Columns:
                     self.correlation[base + at] = flow[at] if isinstance(flow[at], int) else NONE
             elif kind in ("cpu_op", "user_annotation"):
                 self._host(*_held(base, found, args))
+            elif kind in ("cuda_runtime", "cuda_driver"):
+                ids, held = _held(base, found, args)
+                self._chosen("launches", ids, held, [a.kernel is not EMPTY for a in held])
             elif kind in KIND_SIDES:
                 ids, held = _held(base, found, args)
                 self._side(KIND_SIDES[kind], ids, held)

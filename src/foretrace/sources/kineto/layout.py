@@ -55,6 +55,7 @@ _TABLES = """
               total_reserved:q
     triton    backend:i=kernel_backend kernel_hash:i kwargs:i=kernel_kwargs num_warps:i num_stages:i
     stacks    call_stack:i module_path:i
+    launches  kernel:i
     labels    name:i labels:i
 """
 

@@ -35,6 +35,7 @@ class Args(Struct, gc=False, omit_defaults=True):
     sequence: Int | None = field(name="Sequence number", default=None)
     forward_thread: Int | None = field(name="Fwd thread id", default=None)
     cbid: Raw = EMPTY
+    kernel: Raw = EMPTY  # of a launch, where ROCm wrote it
     # GPU events and the calls that launch them
     queued: Raw = EMPTY
     device: Word = None

@@ -1,0 +1,60 @@
+"""The graphs that captures hold, and what is known about their nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from foretrace.model.arguments import op_call
+from foretrace.model.captures import batch
+from foretrace.model.captures.windows import Window, windows
+from foretrace.model.costs import OpCall
+from foretrace.model.modules import PREFIX
+
+if TYPE_CHECKING:
+    from foretrace.model.trace import Trace
+
+
+class Graph:
+    """One window of the capture at `place`; `size` is its batch size where something states it."""
+
+    def __init__(self, place: int, trace: Trace, window: Window, size: int | None) -> None:
+        self.place, self.trace, self.window, self.size = place, trace, window, size
+        self.ops = trace.host.nearest_op(window.events).tolist()
+
+    @cached_property
+    def chains(self) -> list[tuple[str, ...]]:
+        """The ops around each node's launch."""
+        return [self.trace.host.op_chain(op) for op in self.ops]
+
+    @cached_property
+    def calls(self) -> list[OpCall | None]:
+        """The recorded arguments of each node's op."""
+        return [op_call(self.trace, op) for op in self.ops]
+
+    @cached_property
+    def identities(self) -> list[Any]:
+        """What tells the nodes of two graphs apart: ops, arguments and modules."""
+        host = self.trace.host
+        modules = host.is_kind("python_function") & host.named(lambda name: name.startswith(PREFIX))
+        paths = host.paths(modules)
+        own = host.nearest(self.window.events, modules).tolist()
+        names = [paths.names(event, host.names) if event >= 0 else () for event in own]
+        arguments = [self.trace.arguments.of(op) for op in self.ops]
+        return list(zip(self.chains, arguments, names, strict=True))
+
+
+def graphs_of(captures: Sequence[Trace], sizes: Sequence[int | None]) -> list[Graph]:
+    """Every graph, in the order of the captures; `sizes` are those of whole files, where known."""
+    found = []
+    for place, (trace, size) in enumerate(zip(captures, sizes, strict=True)):
+        made = windows(trace)
+        stated = batch.around(trace, np.array([window.begin for window in made], np.int64))
+        found += [
+            Graph(place, trace, window, size if own is None else own)
+            for window, own in zip(made, stated, strict=True)
+        ]
+    return found
