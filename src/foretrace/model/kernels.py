@@ -12,10 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
+from msgspec.structs import replace
 
 from foretrace import families
 from foretrace.model import costs, roofs
 from foretrace.model.arguments import distinct_lists
+from foretrace.model.collectives import with_messages
+from foretrace.model.contexts import contexts
 from foretrace.model.generated import with_code
 from foretrace.model.intervals import Ints, numbered
 from foretrace.model.work import work_table
@@ -25,10 +28,12 @@ if TYPE_CHECKING:
 
 _PRICED = {
     **dict.fromkeys(("flops", "bytes_read", "bytes_written", "bytes"), pl.Int64),
-    **dict.fromkeys(("cost_certainty", "cost_note", "operand_type"), pl.String),
+    **dict.fromkeys(("cost_certainty", "cost_note"), pl.String),
+    "least": pl.Int64,
+    "operand_type": pl.String,
 }
 _SAME = ("short", "family", "role", "operand_type")  # within a case
-_NO_COST = (None, None, None, None, costs.Certainty.NONE, None, None)
+_NO_COST = (None, None, None, None, costs.Certainty.NONE, None, None, None)
 _NO_SIZES = "the op's arguments have no recorded sizes"
 
 
@@ -41,7 +46,8 @@ def described(trace: Trace) -> pl.DataFrame:
         pl.Series("chain_id", cases.chain),
         *cases.columns(),
     )
-    return roofs.believed(trace, with_code(trace, frame))
+    priced = with_messages(trace, with_code(trace, frame))
+    return roofs.believed(trace, priced).drop("least")
 
 
 def grouped(trace: Trace) -> pl.DataFrame:
@@ -82,6 +88,10 @@ class _Cases:
         distinct, self.grid = distinct_lists(grids)
         blocks = np.array([math.prod(grid) if grid else 0 for grid in distinct])
         self.blocks: Ints = blocks[self.grid]
+        self.context, self.contexts = contexts(trace, rows)
+        if self.contexts:
+            wanted = [costs.wants_context(name) for name in [*self.host.names, ""]]  # -1: no op
+            self.context[~np.array(wanted)[self.op_name]] = -1
 
     def columns(self) -> list[pl.Series]:
         """Every column that is the same for all kernels of a case, worked out once per case."""
@@ -106,7 +116,8 @@ class _Cases:
         _, member, count = np.unique(self.call[shaped], return_inverse=True, return_counts=True)
         launched = count[member.reshape(-1)]
         alone = shaped[launched == 1]
-        first, case = _distinct(self.op_name[alone], self.signature[alone], self.name[alone])
+        alike = (self.op_name, self.signature, self.name, self.context)
+        first, case = _distinct(*(column[alone] for column in alike))
         for at in alone[first].tolist():
             found += self._priced([at])
         price[alone] = 1 + case
@@ -123,7 +134,8 @@ class _Cases:
         known: dict[Any, int] = {}
         for members in groups.values():
             kernels = tuple((int(self.name[at]), int(self.grid[at])) for at in members)
-            key = (int(self.op_name[members[0]]), int(self.signature[members[0]]), kernels)
+            alike = (self.op_name, self.signature, self.context)
+            key = (*(int(column[members[0]]) for column in alike), kernels)
             if key not in known:
                 known[key] = len(found)
                 found += self._priced(members)
@@ -133,7 +145,7 @@ class _Cases:
         first = members[0]
         signature = self.trace.origins.arguments.signatures[self.signature[first]]
         name = self.host.names[self.op_name[first]]
-        call = signature.call(name)
+        call = replace(signature.call(name), context=self._context(first))
         costed = costs.attribute(
             call,
             [self.roles[self.role_of[at]] for at in members],
@@ -142,6 +154,10 @@ class _Cases:
             blocks=[int(self.blocks[at]) for at in members],
         )
         return [(*_priced(cost), call.operand_type) for cost in costed]
+
+    def _context(self, at: int) -> costs.Context | None:
+        number = int(self.context[at])
+        return self.contexts[number] if number >= 0 else None
 
 
 def _distinct(*columns: Ints) -> tuple[Ints, Ints]:
@@ -152,6 +168,6 @@ def _distinct(*columns: Ints) -> tuple[Ints, Ints]:
 
 def _priced(cost: costs.Cost | None) -> tuple[Any, ...]:
     if cost is None:
-        return (None, None, None, None, costs.Certainty.NONE, _NO_SIZES)
+        return (None, None, None, None, costs.Certainty.NONE, _NO_SIZES, None)
     moved = (cost.bytes_read, cost.bytes_written, cost.bytes)
-    return (cost.flops, *moved, cost.certainty, cost.text or None)
+    return (cost.flops, *moved, cost.certainty, cost.text or None, cost.least)

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
+from msgspec.structs import replace
 
 from foretrace import families
 from foretrace.model.about import device_of
 from foretrace.model.arguments import op_call
+from foretrace.model.collectives import bus_of_kernels
 from foretrace.model.costs import Certainty, Tensor
 from foretrace.model.costs.limits import Footprint, Traits, limit
 from foretrace.model.costs.roofline import Work, impossible, position
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
     from foretrace.model.trace import Trace
 
 _AMOUNTS = ("flops", "bytes_read", "bytes_written", "bytes")
+LEAST = "at least: what is certain; the estimate exceeds what the GPU can do in this time"
 _COST = ("flops", "bytes", "cost_certainty", "cost_note")
 _PLACED = {
     **dict.fromkeys(("tflops", "gbps"), pl.Float64),
@@ -61,13 +65,18 @@ def believed(trace: Trace, kernels: pl.DataFrame) -> pl.DataFrame:
 
 
 def _without(kernels: pl.DataFrame, case: pl.Series, wrong: dict[int, str]) -> pl.DataFrame:
+    """The kernels without the costs of these cases; what is certain of an estimate stays."""
     why = case.replace_strict(wrong, default=None, return_dtype=pl.String)
-    kept = why.is_null()
-    none = pl.lit(str(Certainty.NONE))
+    kept, floor = why.is_null(), pl.col("least")
+    known = floor.is_not_null()
+    certainty = (
+        pl.when(known).then(pl.lit(str(Certainty.AT_LEAST))).otherwise(pl.lit(str(Certainty.NONE)))
+    )
+    note = pl.when(known).then(pl.lit(LEAST)).otherwise(why)
+    instead = {"bytes": floor, "cost_certainty": certainty, "cost_note": note}
     return kernels.with_columns(
-        *(pl.when(kept).then(pl.col(name)).alias(name) for name in _AMOUNTS),
-        pl.when(kept).then(pl.col("cost_certainty")).otherwise(none).alias("cost_certainty"),
-        pl.when(kept).then(pl.col("cost_note")).otherwise(why).alias("cost_note"),
+        pl.when(kept).then(pl.col(name)).otherwise(instead.get(name, pl.lit(None))).alias(name)
+        for name in (*_AMOUNTS, "cost_certainty", "cost_note")
     )
 
 
@@ -122,13 +131,16 @@ def launch_of_case() -> Iterator[pl.Expr]:
 
 def placed(trace: Trace, cases: pl.DataFrame) -> pl.DataFrame:
     """Rates, bound, share of the nearest roof and limit of each case; its launch goes."""
-    device = device_of(trace.about)
+    device, bus = device_of(trace.about), bus_of_kernels(trace)
     rows = []
     for row in cases.iter_rows(named=True):
         kernel = families.decode(row["name"])
         work = _work(row, kernel)
         place = position(device, work)
         traits = _traits(trace, row, kernel)
+        if row["role"] == "comms" and bus:
+            found = [bus[each] for each in row["kernels"] if each in bus]
+            traits = replace(traits, bus_gbps=median(found) if found else None)
         launch = _footprint(row, device.sms if device else 0)
         bound, text = limit(device, work, place, launch, traits)
         share = None if bound == "comms" else place.share

@@ -40,7 +40,9 @@ if TYPE_CHECKING:
 
 
 # tables that a property makes; the others are as the source gave them
-_OWN = ("events", "kernels", "copies", "ops", "steps", "regions", "tracks", "shapes")
+_OWN = (
+    "events", "kernels", "copies", "ops", "steps", "regions", "tracks", "shapes", "collectives",
+)  # fmt: skip
 _WORD = np.dtypes.StringDType()  # a quarter of what a fixed width takes
 
 
@@ -151,6 +153,13 @@ class Trace(Displayed):
         from foretrace.model.kernels import grouped
 
         return grouped(self)
+
+    @cached_property
+    def collectives(self) -> pl.DataFrame:
+        """Collectives by message size and group, with the bandwidth that they reached."""
+        from foretrace.model.collectives import collectives
+
+        return collectives(self)
 
     @cached_property
     def work_roles(self) -> NDArray[Any]:

@@ -12,7 +12,8 @@
     gpu         event, device, stream, grid, block (lists of numbers), registers, shared_memory,
                 blocks_per_sm, warps_per_sm, occupancy, graph_id, graph_node, bytes
     autograd    event, sequence, forward_thread
-    comms       event, collective, dtype, in_elements, out_elements, group_size, group_name
+    comms       event, collective, dtype, in_elements, out_elements, group_size, group_name,
+                seq, comms_id
     syncs       event, sync_kind, stream, wait_stream, wait_record
     frames      event, python_id, python_parent, python_module
     memory      event, device_type, device_id, address, bytes, total_allocated, total_reserved

@@ -46,6 +46,7 @@ NUMBERS = _fields("""
     gpu: graph_id = graph id, graph_node = graph node id
     autograd: sequence = Sequence number, forward_thread = Fwd thread id
     comms: in_elements = In msg nelems, out_elements = Out msg nelems, group_size = Group size
+    comms: seq = Seq
     syncs: stream = stream, wait_stream = wait_on_stream
     syncs: wait_record = wait_on_cuda_event_record_corr_id
     memory: device_type = Device Type, device_id = Device Id, bytes = Bytes

@@ -42,7 +42,7 @@ from foretrace.schema.cost import Certainty
 __all__ = [
     "Certainty", "Context", "Cost", "CostKind", "Launch", "OpCall", "Price", "Roofline", "Share",
     "Tensor", "Work", "attribute", "cost", "element_type", "kinds", "multi_tensor", "occupancy",
-    "peak_flops", "position",
+    "peak_flops", "position", "wants_context",
 ]  # fmt: skip
 
 UNPRICED = "this op has no cost model"
@@ -154,6 +154,12 @@ def kinds() -> tuple[CostKind, ...]:
     import foretrace.model.costs as here
 
     return tuple(plugins.declared(here, "KIND", CostKind, "foretrace.costs"))
+
+
+@cache
+def wants_context(name: str) -> bool:
+    """Whether the cost of this op depends on the requests of its step."""
+    return any(kind.with_context and _entry(kind.prices, name) for kind in kinds())
 
 
 @cache

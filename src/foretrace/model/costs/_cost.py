@@ -70,10 +70,12 @@ class CostKind(Struct, frozen=True):
 
     A price returns None for a call that it cannot interpret; such a call has no cost. A share
     states what one of several kernels of a call moves at least; None if its name does not say.
+    `with_context`: the prices depend on the requests of a step.
     """
 
     prices: Mapping[str, Price]
     shares: Mapping[str, Share] = field(default_factory=dict)
+    with_context: bool = False
 
 
 def table(names: str, entry: Entry, prefix: str = "aten::") -> dict[str, Entry]:

@@ -9,26 +9,42 @@ from __future__ import annotations
 
 from foretrace.model.costs._call import OpCall
 from foretrace.model.costs._cost import Cost, CostKind, at_least, table
-from foretrace.model.costs._types import SIZES
 from foretrace.schema.cost import Certainty
 
 NOTE = "the message in and out once; the algorithm moves more"
+SENT = "the message in once; its result is not recorded, and the algorithm moves more"
 
-_TYPES = {
-    "BFloat16": "c10::BFloat16", "Half": "c10::Half", "Float": "float", "Double": "double",
-    "Int": "int", "Long": "long int", "Byte": "unsigned char", "Char": "signed char",
-    "Bool": "bool", "Short": "short int", "Float8_e4m3fn": "c10::Float8_e4m3fn",
-    "Float8_e5m2": "c10::Float8_e5m2",
+# how the profiler writes the type of a message: our name for it, and the bytes of an element
+ELEMENT_TYPES = {
+    "BFloat16": ("c10::BFloat16", 2), "Half": ("c10::Half", 2), "Float": ("float", 4),
+    "Double": ("double", 8), "Int": ("int", 4), "Long": ("long int", 8), "Short": ("short int", 2),
+    "Byte": ("unsigned char", 1), "Char": ("signed char", 1), "Bool": ("bool", 1),
+    "Float8_e4m3fn": ("c10::Float8_e4m3fn", 1), "Float8_e5m2": ("c10::Float8_e5m2", 1),
+    "Float8_e4m3fnuz": ("c10::Float8_e4m3fnuz", 1), "Float8_e5m2fnuz": ("c10::Float8_e5m2fnuz", 1),
 }  # fmt: skip
 
 
 def _recorded(call: OpCall) -> Cost | None:
-    """record_param_comms, with `In msg nelems`, `Out msg nelems` and `dtype`."""
-    size = SIZES.get(_TYPES.get(str(call.kwargs.get("dtype")), ""))
+    """record_param_comms, with `In msg nelems`, `Out msg nelems` and `dtype`.
+
+    Old traces have none of the three, but the tensor that goes in.
+    """
+    _, size = ELEMENT_TYPES.get(str(call.kwargs.get("dtype")), ("", None))
     read, written = call.kwargs.get("In msg nelems"), call.kwargs.get("Out msg nelems")
-    if size is None or not isinstance(read, int) or not isinstance(written, int):
-        return None
-    return Cost(None, read * size, written * size, NOTE, Certainty.AT_LEAST)
+    if size is not None and isinstance(read, int) and isinstance(written, int):
+        return Cost(None, read * size, written * size, NOTE, Certainty.AT_LEAST)
+    message = call.tensor(0)
+    return at_least([message], None, SENT) if message else None
+
+
+def _into(call: OpCall) -> Cost:
+    """c10d::_allgather_base_ and the like (output, input, ...)."""
+    return at_least([call.need(1)], [call.need(0)], NOTE)
+
+
+def _between(call: OpCall) -> Cost:
+    """all_reduce of a custom kernel (handle, input, output, ...)."""
+    return at_least([call.need(1)], [call.need(2)], NOTE)
 
 
 def _in_place(call: OpCall) -> Cost:
@@ -40,6 +56,8 @@ def _in_place(call: OpCall) -> Cost:
 KIND = CostKind(
     {
         "record_param_comms": _recorded,
+        **table("_allgather_base_ _reduce_scatter_base_ alltoall_base_", _into, "c10d::"),
+        "_C_custom_ar::all_reduce": _between,
         **table("multimem_all_reduce_ two_shot_all_reduce_", _in_place, "symm_mem::"),
     }
 )

@@ -72,6 +72,7 @@ class Traits(Struct, frozen=True):
     broadcast: bool = False
     cast: bool = False
     split_k: bool = False
+    bus_gbps: float | None = None  # of a collective, where the trace has its message
 
 
 def limit(
@@ -79,7 +80,8 @@ def limit(
 ) -> tuple[str, str]:
     """The bound of a kernel, and a phrase for what limits it; "" where no cost is known."""
     if traits.role == "comms":
-        return "comms", "the links, or ranks that wait"
+        reached = "" if traits.bus_gbps is None else f"{traits.bus_gbps:.3g} GB/s on the bus: "
+        return "comms", f"{reached}the links, or ranks that wait"
     if work.flops is None and work.bytes is None:
         return "unknown", ""
     if device is None:

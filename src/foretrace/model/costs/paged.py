@@ -125,4 +125,5 @@ _PRICES: dict[str, tuple[Price, int]] = {
 KIND = CostKind(
     prices={name: price for name, (price, _) in _PRICES.items()},
     shares={name: _share(price, out) for name, (price, out) in _PRICES.items()},
+    with_context=True,
 )

@@ -77,6 +77,7 @@ class Args(Struct, gc=False, omit_defaults=True):
     out_elements: Int | None = field(name="Out msg nelems", default=None)
     group_size: Int | None = field(name="Group size", default=None)
     group_name: str | None = field(name="Process Group Name", default=None)
+    seq: Int | None = field(name="Seq", default=None)
     comms_id: Raw = field(name="Comms Id", default=EMPTY)
     # compiled kernels
     kernel_backend: str | None = None

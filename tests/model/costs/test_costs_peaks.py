@@ -1,0 +1,41 @@
+"""No rate above what the GPU can do, on any trace: a cost that implies one is wrong."""
+
+import os
+from pathlib import Path
+
+import pytest
+from recorded_calls import RECORDED
+
+import foretrace
+from foretrace import families
+from foretrace.model.about import device_of
+from foretrace.model.costs import peak_flops
+from foretrace.model.roofs import dtype_of
+from foretrace.model.trace import Trace
+
+PUBLIC = Path(os.environ.get("FORETRACE_PUBLIC_TRACES") or "/nonexistent")
+OTHERS = sorted([*PUBLIC.glob("*.json.gz"), *PUBLIC.glob("serving/*/replay.json.gz")])
+
+
+def check(trace: Trace) -> None:
+    device = device_of(trace.about)
+    if device is None:
+        return
+    highest = max(device.peak_flops.values())
+    for case in trace.kernel_cases.iter_rows(named=True):
+        kernel = families.decode(case["name"])
+        peak = peak_flops(device, dtype_of(case, kernel), kernel.get("tensor_core")) or highest
+        assert (case["gbps"] or 0) * 1e9 <= device.bytes_per_s, case["name"]
+        assert (case["tflops"] or 0) * 1e12 <= peak, case["name"]
+        assert (case["roof_percent"] or 0) <= 100, case["name"]
+
+
+@pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.name.removesuffix(".json.gz"))
+def test_recorded_traces(path: Path) -> None:
+    check(foretrace.open(path))
+
+
+@pytest.mark.public
+@pytest.mark.parametrize("path", OTHERS, ids=lambda path: str(path.relative_to(PUBLIC)))
+def test_public_traces(path: Path) -> None:
+    check(foretrace.open(path))
