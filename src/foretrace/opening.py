@@ -6,7 +6,8 @@ import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from foretrace import progress
+from foretrace import notices, progress
+from foretrace.errors import LimitError
 from foretrace.sources import budget
 from foretrace.sources import captures as captures_of
 from foretrace.sources.bytestream import UNPACKED
@@ -137,11 +138,19 @@ def _compiled(trace: Trace) -> Mapping[int, CompiledLaunch]:
     """What the compiler's records beside a trace say about its launches."""
     from foretrace import why
 
-    if why.of(trace) is None:
-        return {}
-    from foretrace.why.origins import launched
+    try:
+        if why.of(trace) is None:
+            return {}
+        from foretrace.why.origins import launched
 
-    return launched(trace)
+        return launched(trace)
+    except (LimitError, MemoryError):
+        raise
+    except Exception as problem:  # noqa: BLE001 - a log nobody has seen must not cost a trace
+        what = f"{type(problem).__name__}: {problem}"
+        notices.warn(f"the compiler's records beside {trace.path} are not used: {what}")
+        why.disregard(trace)
+        return {}
 
 
 def shown(path: str) -> str:

@@ -99,7 +99,8 @@ def test_json_is_one_document_with_the_fixed_names(capsys: pytest.CaptureFixture
         "regions": "name count cpu_ns kernels_per_call roles_per_call gpu_busy_ns bound "
         "gpu_ns_per_call",
         "kernels": "name short family role fields count per_step total_ns median_ns min_ns max_ns ops "
-        "chain flops bytes tflops gbps bound roof_percent limited_by cost_certainty modules source",
+        "chain flops bytes tflops gbps bound roof_percent limited_by cost_certainty modules source "
+        "sources",
         "ops": "name count self_cpu_ns total_cpu_ns kernels metadata_only",
         "findings": "rule state title detail at_most_ns evidence events repair",
     }

@@ -162,7 +162,9 @@ def test_a_kernel_that_is_not_there_names_the_nearest(capsys: Capture) -> None:
 
 def test_graph_breaks_and_recompilations(capsys: Capture) -> None:
     text = _said(capsys, DATA / "unfusable", "--breaks")
-    assert "record.py:52 in f: torch._dynamo.graph_break() (ends graph 0/0)" in text
+    assert (
+        "record.py:52 in f: torch._dynamo.graph_break() (ends graph 0/0; the rest is 1/0)" in text
+    )
     assert "Hint: Remove the `torch._dynamo.graph_break()` call." in text
     again = _said(capsys, DATA / "recompiles", "--breaks")
     assert "tensor 'x' size mismatch at index 0. expected 64, actual 32" in again
@@ -234,3 +236,13 @@ def test_the_page_shows_what_the_command_prints(capsys: Capture, monkeypatch: An
         command, _, shown = block.partition("\n")
         assert _said(capsys, *command.split()).rstrip("\n") == shown
     assert len(blocks) == 2
+
+
+def test_look_takes_no_record_of_the_compiler_for_a_trace(tmp_path: Path, capsys: Capture) -> None:
+    shutil.copytree(DATA / "mlp", tmp_path / "run.why")
+    (tmp_path / "run.why" / "trace.json.gz").rename(tmp_path / "run.json.gz")
+    assert main(["look", str(tmp_path), "--strict"]) == main(
+        ["look", str(tmp_path / "run.json.gz")]
+    )
+    assert main(["look", str(DATA / "mlp")]) == 0
+    assert "left out" not in capsys.readouterr().err

@@ -128,7 +128,7 @@ def test_a_trace_alone_shows_that_there_was_one(
     region = "Torch-Compiled Region: "
     trace = _traced(
         tmp_path, f"{region}0/0", f"{region}0/2", f"{region}1/0",
-        "model.py(41): torch_dynamo_resume_in_forward_at_41",
+        "model.py(41): torch_dynamo_resume_in_forward_at_41", "torch_dynamo_resume_in_forward_at_41",
     )  # fmt: skip
     for text, verdict, measured in (
         ("recompiles == 0", "miss", "2 or more"),

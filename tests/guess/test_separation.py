@@ -9,9 +9,12 @@ import pytest
 
 import foretrace as ft
 from foretrace.guess import GuessError, check, parse
+from foretrace.guess.baseline import holding
 from foretrace.guess.grammar import APART
+from foretrace.guess.questions import questions
 from foretrace.model.trace import Trace
 from foretrace.why.refusals import REASONS
+from guess.conftest import recorded
 
 COMPILED = Path(__file__).parents[1] / "data" / "compile"
 
@@ -30,6 +33,7 @@ def compiled(name: str) -> Trace:
         ("mlp", "gelu and sort are not fused because extern kernel", "miss", "no compiled kernel"),
         ("mlp", "matmul and gelu are not fused because different sizes", "miss", "extern kernel"),
         ("unfusable", "softmax and sort are not fused because of a graph break", "hit", "break"),
+        ("unfusable", "cumsum and amax are not fused because of a graph break", "hit", "break"),
         ("unfusable", "sum and amax are not fused because different sizes", "hit", "sizes"),
         ("unfusable", "sort and amax are not fused because extern kernel", "hit", "extern"),
     ],
@@ -47,7 +51,7 @@ def test_a_miss_shows_the_kernels_and_inductors_words() -> None:
 
 
 def test_every_reason_can_be_predicted() -> None:
-    assert set(APART.values()) == set(REASONS) - {"not_recorded", "other"}
+    assert set(APART.values()) == set(REASONS) - {"not_recorded"}
 
 
 def test_an_unknown_reason_is_an_error() -> None:
@@ -82,3 +86,24 @@ def test_what_the_recorded_compiles_did(name: str, text: str, verdict: str, meas
     [found] = check(compiled(name), text)
     assert found.verdict == verdict, found
     assert found.measured.startswith(measured)
+
+
+def test_in_python() -> None:
+    expect = ft.expect(compiled("unfusable"))
+    assert expect.graph_breaks == 1
+    assert expect.recompiles == 0
+    assert expect.each_step.from_line("record.py:53") == 5
+    assert not (expect.graph_breaks < 1)
+
+
+def test_a_guess_file_holds_what_the_compiler_did() -> None:
+    held = dict(holding(compiled("unfusable")))
+    assert "by the compiler's records" in held["graph breaks == 1"]
+    assert {"recompiles == 0", "compiled graphs == 2"} <= set(held)
+
+
+def test_a_question_about_graphs_is_asked_where_records_answer_it() -> None:
+    asked = [one for one in questions(compiled("mlp")) if "torch.compile" in one.text]
+    assert [one.guess("1").prediction for one in asked] == ["compiled graphs == 1"]
+    bare = questions(recorded("mlp_compiled"))
+    assert [one for one in bare if "torch.compile" in one.text] == []

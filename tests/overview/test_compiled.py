@@ -113,3 +113,18 @@ def test_broken_records_cost_nothing(tmp_path: Path) -> None:
         if row.family == "inductor_triton"
     ]
     assert (row.cost_certainty, row.sources) == ("at_least", [])
+
+
+def test_records_that_no_code_understands_are_left_out(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails(*_: object) -> None:
+        raise IndexError("odd")
+
+    monkeypatch.setattr("foretrace.why.launches.join", fails)
+    trace = ft.open(COMPILED / "mlp" / "trace.json.gz", cache=False)
+    [row] = [row for row in ft.look(trace).kernels if row.family == "inductor_triton"]
+    assert (row.cost_certainty, row.sources) == ("at_least", [])
+    assert "are not used: IndexError: odd" in capsys.readouterr().err
+    [verdict] = ft.check(trace, "graph breaks == 0")
+    assert verdict.verdict == "unknown"

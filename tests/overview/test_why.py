@@ -16,7 +16,7 @@ from foretrace.schema.documents.why import (
     UnfusedTraffic,
     Why,
 )
-from foretrace.schema.ledger import LedgerEntry
+from foretrace.schema.ledger import LedgerEntry, NoteEntry
 
 LINE = SourceLine("/home/me/model.py", 41, "forward", "return F.gelu(x) * y")
 TENSOR = NamedTensor("buf0", "bf16", (4, 8), (8, 1))
@@ -114,3 +114,12 @@ def test_the_evidence_of_each_reason() -> None:
     assert apart_detail(extern).startswith("a library computes mm:")
     broken = replace(pair, code="graph_break", stopped_at=LINE, region="0/0", b_region="1/0")
     assert apart_detail(broken) == "the graph break at model.py:41 lies between 0/0 and 1/0"
+
+
+def test_lost_records_come_first() -> None:
+    note = NoteEntry("log_payload_damaged", "data_loss", 1, "records were skipped")
+    found = lines(_document(ledger=LedgerEntry(2, 1, 0, 1, [note])))
+    assert (found[0].label, found[0].text) == (
+        "INCOMPLETE",
+        "records were skipped; what follows holds for the rest",
+    )

@@ -165,6 +165,31 @@ def test_a_block_that_raises_keeps_what_was_compiled(tmp_path: Path) -> None:
     assert (tmp_path / "run.why" / "manifest.json").is_file()
 
 
+def test_an_interrupt_while_writing_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: Any) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("foretrace.profiling.bundle._manifest", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        captured(tmp_path / "run", compiled(), why=True)
+    assert {path.name for path in tmp_path.iterdir()} == {"run.json.gz", "run.run.json"}
+
+
+def test_a_torch_that_changed_costs_a_log_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(torch._logging._internal, "configure_artifact_log")
+    with pytest.warns(UserWarning, match="not all of the compiler's records are kept"):
+        window = captured(tmp_path / "run", compiled(), why=True)
+    assert window.bundle is not None
+    assert [path.name for path in sorted(window.bundle.folder.iterdir())] == [
+        "manifest.json",
+        "torch_trace.log.gz",
+    ]
+
+
 ENDED = """
 import os, torch
 torch.compile(lambda x: x * 3, backend="eager")(torch.ones(4))

@@ -51,7 +51,11 @@ def test_ranks_do_not_write_over_each_other(
 ) -> None:
     monkeypatch.setenv("WORLD_SIZE", "2")
     monkeypatch.setenv("RANK", "1")
-    assert export.trace_path(tmp_path / "run").name == "run_rank1.json.gz"
+    made = export.trace_path(tmp_path / "run")
+    assert made.name == "run_rank1.json.gz"
+    # a recorder gives the name that it made to its window: that was run_rank1_rank1.json.gz
+    assert export.trace_path(made) == made
+    assert export.trace_path(tmp_path / "run_rank12").name == "run_rank12_rank1.json.gz"
     monkeypatch.setenv("WORLD_SIZE", "1")
     assert export.trace_path(tmp_path / "run").name == "run.json.gz"
 

@@ -18,6 +18,7 @@ from foretrace.share.compiler_copy import write_copy
 from foretrace.share.pseudonyms import Pseudonyms
 from foretrace.share.publish import share
 from foretrace.share.stores import Folder
+from foretrace.sources import compiler
 from foretrace.sources.compiler import CompilerLogs, LogRecord, TextRecord
 from share import secrets
 from share.test_redact import everything_in
@@ -186,3 +187,18 @@ def test_a_trace_with_other_records_is_another_copy(tmp_path: Path) -> None:
     [without] = share(str(source / "trace.json.gz"), Folder(tmp_path / "out"), cache=False)
     assert (first.was_there, again.was_there, without.was_there) == (False, True, False)
     assert (again.why, without.why) == (first.why, None)
+
+
+def test_the_records_of_another_run_stay_here(tmp_path: Path) -> None:
+    source = tmp_path / "run"
+    shutil.copytree(COMPILED / "mlp", source)
+    shutil.copy(COMPILED / "unfusable" / "trace.json.gz", source)
+    [shared] = share(str(source / "trace.json.gz"), Folder(tmp_path / "out"), cache=False)
+    assert shared.why is None
+    assert not list((tmp_path / "out").glob("*.why"))
+
+
+def test_messages_stay_apart(tmp_path: Path) -> None:
+    """Two of one channel that follow each other would be one message, had they one head."""
+    copied([TextRecord("graph_breaks", "0/0", "Graph break", at, None) for at in (3, 9)], tmp_path)
+    assert len(compiler.read(str(tmp_path / "copy.why")).texts) == 2

@@ -10,6 +10,7 @@ from foretrace.schema.compiler import Compilation, KernelCall
 from foretrace.sources.compiler import read
 from foretrace.why import assemble
 from foretrace.why.node_matching import Matcher
+from foretrace.why.numbering import by_compilation
 from why.recorded import DATA, compiled
 
 RUNS = ("mlp", "unfusable", "recompiles", "llama_train")
@@ -45,7 +46,7 @@ def test_nodes_are_those_of_the_graph(compilations: tuple[Compilation, ...]) -> 
 @pytest.mark.parametrize("name", RUNS)
 def test_calls_without_provenance_find_the_same_nodes(name: str) -> None:
     """The other records lead to what Inductor recorded itself, where it did."""
-    records, texts = assemble._by_compilation(read(str(DATA / name)))
+    records, texts = by_compilation(read(str(DATA / name)))
     for key in records:
         held = assemble._Pieces(key, records[key], texts[key])
         for at, wrapper in enumerate(held.wrappers):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from foretrace.schema.compiler import NamedTensor, SchedulerNode
-from foretrace.why.neighbours import between, neighbours, returns
+from foretrace.why.neighbours import NodeOrder, neighbours, returns
 
 BIG = 1 << 20  # elements
 
@@ -66,9 +66,9 @@ def test_a_slice_reads_less_than_the_whole() -> None:
 def test_a_kernel_in_between() -> None:
     first, last = _node("op0", "x", "a"), _node("op3", "a c", "d")
     middle = _node("op1", "a", "c", "extern")
-    assert between([first, middle, last], first, last)
-    assert not between([first, _node("op1", "x", "c"), last], first, last)
-    assert not between([first, _node("op1", "a", "c", "unpack"), last], first, last)
+    assert NodeOrder([first, middle, last]).between(first, last)
+    assert not NodeOrder([first, _node("op1", "x", "c"), last]).between(first, last)
+    assert not NodeOrder([first, _node("op1", "a", "c", "unpack"), last]).between(first, last)
 
 
 def test_what_a_wrapper_returns() -> None:

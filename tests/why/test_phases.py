@@ -5,10 +5,25 @@ from __future__ import annotations
 import json
 
 import pytest
+from msgspec.structs import replace
 
-from foretrace.schema.compiler import CompilePhase, Rerecording
-from foretrace.sources.compiler import LogRecord
-from foretrace.why.phases import cache_states, cudagraph_skips, phases, rerecordings, stage_times
+from foretrace.schema.compiler import (
+    Compilation,
+    CompilePhase,
+    FxGraph,
+    GraphNode,
+    Rerecording,
+    SourceLine,
+)
+from foretrace.sources.compiler import LogRecord, TextRecord
+from foretrace.why.phases import (
+    cache_states,
+    cudagraph_skips,
+    phases,
+    rerecordings,
+    stage_times,
+    with_skips,
+)
 from why.recorded import artifact, logs, message, record, records_of
 
 RUNS = [("mlp", "0/0"), ("unfusable", "0/0"), ("recompiles", "0/1"), ("llama_train", "0/0")]
@@ -87,3 +102,17 @@ def test_rerecorded_cuda_graphs() -> None:
     assert rerecordings([message("cudagraphs", line)]) == (
         Rerecording("0/0", "f", "static input data pointer changed", "FORWARD"),
     )
+    older = line.replace(" mode=FORWARD,", "")  # torch 2.11
+    assert [each.mode for each in rerecordings([message("cudagraphs", older)])] == [""]
+
+
+def test_a_skip_found_at_run_time_belongs_to_the_graph_with_its_line() -> None:
+    line = SourceLine("/a/train.py", 12)
+    graph = FxGraph("dynamo", (GraphNode("add_", "add_", source=line),))
+    both = [Compilation("0/0"), Compilation("1/0", graphs=(graph,))]
+    text = 'skipping cudagraphs due to mutated inputs. Found from : \n  File "/a/train.py", line 12, in f'
+    told = TextRecord("cudagraphs", "", text, 1, None)
+    assert [each.cudagraph_skips for each in with_skips(both, [told])] == [
+        (), ("mutated inputs (/a/train.py:12)",)
+    ]  # fmt: skip
+    assert with_skips(both, [replace(told, text="skipping cudagraphs due to x")]) == tuple(both)

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from foretrace.schema.compiler import Compilation, FusionChoice, Separation
 from foretrace.why.boundaries import across_breaks
 from foretrace.why.reasons import grouped, not_fused
-from foretrace.why.refusals import REASONS, code
+from foretrace.why.refusals import REASONS, WORDS, code
 from why.recorded import compiled, measured
 
 RUNS = ("mlp", "unfusable", "recompiles", "llama_train")
@@ -129,7 +129,12 @@ def test_every_refusal_of_this_torch_has_a_reason() -> None:
     )
     words = re.findall(r'(?:why|WhyNoFuse\(node1, node2\))\(\s*"([^"]+)"', text)
     assert len(words) > 40
-    assert [word for word in words if code(word) == "other"] == []
+    assert [word for word in words if not any(part in word for part, _ in WORDS)] == []
+
+
+def test_a_dozen_reasons() -> None:
+    assert len(REASONS) == 12
+    assert {reason for _, reason in WORDS} <= set(REASONS)
 
 
 def test_words_that_nobody_knows() -> None:

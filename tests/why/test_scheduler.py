@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from foretrace.schema.compiler import NamedTensor, SchedulerNode
-from foretrace.why.scheduler import elements, parse_nodes
+from foretrace.why.scheduler import elements, parse_nodes, walk
 from why.recorded import logs
 
 DYNAMIC = """BEFORE FUSION
@@ -40,6 +40,31 @@ op1_op2.snodes[0] =
 op1: SchedulerNode(ComputedBuffer)
 op1.writes = [MemoryDep('buf1', c0, {c0: 64})]
 op1.group.iteration = (64, 1)
+"""
+
+OLD = """buf0: ExternKernelSchedulerNode(ExternKernelOut)
+buf0.writes = [StarDep(name='buf0', mode=None)]
+buf0.unmet_dependencies = []
+buf0.met_dependencies = [StarDep(name='arg0_1', mode=None), StarDep(name='arg1_1', mode=None)]
+buf0.users = [NodeUser(node=SchedulerNode(name='buf1'), can_inplace=True, is_weak=False)]
+buf0.node.kernel = extern_kernels.mm
+
+
+buf1_buf2: FusedSchedulerNode(SchedulerNode,SchedulerNode)
+buf1_buf2.writes = [MemoryDep('buf1', c0, {c0: 64}), MemoryDep('buf2', c0, {c0: 64})]
+buf1_buf2.unmet_dependencies = [MemoryDep('buf0', c0, {c0: 64}, None)]
+buf1_buf2.met_dependencies = []
+buf1_buf2.users = []
+    buf1_buf2.snodes[0] =
+    buf1: SchedulerNode(ComputedBuffer)
+    buf1.writes = [MemoryDep('buf1', c0, {c0: 64})]
+    buf1.users = [NodeUser(node=SchedulerNode(name='buf2'), can_inplace=True, is_weak=False)]
+    buf1.group.iteration = (64, 1)
+    buf1_buf2.snodes[1] =
+    buf2: SchedulerNode(ComputedBuffer)
+    buf2.writes = [MemoryDep('buf2', c0, {c0: 64})]
+    buf2.users = [NodeUser(node=OUTPUT, can_inplace=False, is_weak=False)]
+    buf2.group.iteration = (64, 1)
 """
 
 
@@ -100,11 +125,30 @@ def test_symbols_mutations_and_foreach() -> None:
     assert second.reads == ("arg0_1",)
 
 
+def test_nodes_of_torch_2_4_have_the_names_of_buffers() -> None:
+    first, second = parse_nodes(OLD)
+    assert (first.name, first.kind, first.target) == ("buf0", "extern", "extern_kernels.mm")
+    assert (second.members, second.reads) == (("buf1", "buf2"), ("buf0",))
+    assert second.returned == ("buf2",)
+
+
 def test_elements_of_an_index() -> None:
     assert elements("64*d0 + d1, {d0: 8, d1: 64}") == 512
     assert elements("0, {}") == 1
     assert elements("c0, {c0: 393216*s77}") is None
     assert elements("") is None
+
+
+def test_the_same_walk_in_other_loops() -> None:
+    whole = (0, ((1, 25165824),))
+    assert walk("3072*d0 + d1, {d0: 8192, d1: 3072}") == walk("c0, {c0: 25165824}") == whole
+    assert walk("393216*d0 + 3072*d1 + d2, {d0: 64, d1: 128, d2: 3072}") == whole
+    assert walk("c0 + 32, {c0: 64}") == (32, ((1, 64),))
+    assert walk("c0 + 1024*c1, {c0: 1024, c1: 8}") == (0, ((1, 1024), (1024, 8)))
+    assert walk("c1, {c0: 4, c1: 8}") == (0, ((0, 4), (1, 8)))
+    assert walk("0, {}") == (0, ())
+    for text in ("ModularIndexing(c0, 1, 32), {c0: 64}", "c0, {c0: s77}", "c0 - 32, {c0: 64}", ""):
+        assert walk(text) is None
 
 
 def test_every_prefix_is_read() -> None:

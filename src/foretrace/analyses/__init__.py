@@ -45,7 +45,9 @@ def _has_records(trace: Trace) -> bool:
     """Code that is not compiled has no records, and needs none."""
     from foretrace import why
 
-    return not any(map(compiled.is_row, trace.host.names)) or why.of(trace) is not None
+    if not any(map(compiled.is_row, trace.host.names)):
+        return True
+    return bool(trace.compiled) or why.of(trace) is not None
 
 
 # What a rule may need: how to tell whether the trace has it, and which capture option supplies it.

@@ -7,10 +7,10 @@ Why it matters: across a graph break nothing is fused, and Python runs between t
 kernels in one graph write a tensor and read it again. For most of such pairs the reason is an
 extern kernel, that is a library's product or attention.
 
-How it is computed: from the compiler's records beside the trace. Where a launch belongs to another
-graph than the one before it on its stream, and a graph break ended that one, the line of the break
-parts the two. The pairs are those of `foretrace why --not-fused`; the saving is at most that of the
-pair that costs most.
+How it is computed: from the compiler's records beside the trace. The pairs are those of `foretrace
+why --not-fused`; the saving is at most that of the pair that costs most. Where no pair across a
+graph break is known to share data, the break parts a launch from the next one on its stream that
+belongs to another graph.
 
 When it is wrong: two kernels on both sides of a break need not share data. A library's product may
 be faster alone than a template with an epilogue: `mode="max-autotune"` measures both.
@@ -18,86 +18,117 @@ be faster alone than a template with an epilogue: `mode="max-autotune"` measures
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from foretrace import families, why
-from foretrace.analyses._common import LISTED, ids, per, shortened
+from foretrace.analyses._common import LISTED, ids, shortened
 from foretrace.model.trace import Trace
-from foretrace.schema.compiler import CompiledLaunch, GraphBreak
+from foretrace.schema.compiler import CompiledLaunch, CompilerRun, GraphBreak
 from foretrace.schema.documents.why import NotFused
 from foretrace.schema.finding import Finding, Rule
 from foretrace.units import bytes_text, plural, time_text
 
-Border = tuple[GraphBreak, int, int]  # the break, the launch before it and the one behind
-
 
 def _check(trace: Trace) -> Iterator[Finding]:
-    if not trace.compiled:
+    run = why.of(trace) if trace.compiled else None
+    if run is None:
         return
-    yield from _breaks(trace)
-    yield from _pairs(trace)
+    pairs = [one for one in why.explain(run, trace).not_fused if one.at_most_ns]
+    pairs.sort(key=lambda one: -(one.at_most_ns or 0))
+    broken = [one for one in pairs if one.stopped_at]
+    found = list(_broken(trace, run, broken) if broken else _borders(trace))
+    yield from found[:1]
+    yield from _in_graphs(trace, [one for one in pairs if not one.stopped_at])
 
 
-def _breaks(trace: Trace) -> Iterator[Finding]:
-    borders = list(_borders(trace))
-    if not borders:
-        return
-    each = {one.source: (one, before, behind) for one, before, behind in borders}
-    first, before, behind = borders[0]
-    title = f"{_ops(trace, before)} and {_ops(trace, behind)} are separate: {_broken(first)}"
-    more = f" {plural(len(each) - 1, 'more line')} of graph breaks." if len(each) > 1 else ""
-    reason = first.reason.strip().rstrip(".")
-    hint = f" {first.hint.strip()}" if first.hint else ""
-    detail = f"Dynamo ended a graph there: {reason}.{hint} Nothing is fused across it.{more}"
-    lines = [{"line": line.place, "reason": one.reason} for line, (one, _, _) in each.items()]
-    events = sorted({event for _, *both in borders for event in both})
-    repair = f"remove the graph break at {first.source.place}"
-    yield Finding(RULE.name, "found", title, detail, {"breaks": lines}, ids(events), None, repair)
+def _broken(trace: Trace, run: CompilerRun, pairs: list[NotFused]) -> Iterator[Finding]:
+    """Kernels of two graphs, one of which reads what the other wrote."""
+    every = [one for each in run.compilations for one in each.breaks]
+    for one in pairs:
+        found = next((each for each in every if each.source == one.stopped_at), None)
+        if found is not None:
+            names = f"{_kernel(one.a)} and {_kernel(one.b)}"
+            saved = _per_step(trace, one)
+            yield _finding(names, found, every, _events(trace, one), saved)
 
 
-def _borders(trace: Trace) -> Iterator[Border]:
-    """Neighbouring launches on one stream that a graph break parts."""
+def _borders(trace: Trace) -> Iterator[Finding]:
+    """Neighbouring launches of two graphs, where what they share is not known."""
     order = trace.order
     rows = zip(order.event.tolist(), order.lane.tolist(), strict=True)
     for (before, lane), (behind, other) in pairwise(rows):
         a, b = trace.compiled.get(before), trace.compiled.get(behind)
         if a and b and lane == other and a.compilation is not b.compilation:
-            yield from ((one, before, behind) for one in a.compilation.breaks[:1])
+            for one in a.compilation.breaks[:1]:
+                names = f"{_ops(a)} and {_ops(b)}"
+                yield _finding(names, one, [one], (before, behind), None)
 
 
-def _broken(one: GraphBreak) -> str:
-    return f"graph break at {one.source.place}"
+def _finding(
+    names: str,
+    one: GraphBreak,
+    every: Sequence[GraphBreak],
+    events: tuple[int, ...],
+    saved: int | None,
+) -> Finding:
+    place, lines = one.source.place, {each.source.place: each.reason for each in every}
+    more = f" {plural(len(lines) - 1, 'more line')} of graph breaks." if len(lines) > 1 else ""
+    hint = f" {one.hint.strip()}" if one.hint else ""
+    reason = one.reason.strip().rstrip(".")
+    return Finding(
+        RULE.name,
+        "found",
+        f"{names} are separate: graph break at {place}",
+        f"Dynamo ended a graph there: {reason}.{hint} Nothing is fused across it.{more}",
+        {"breaks": [{"line": line, "reason": text} for line, text in lines.items()]},
+        events,
+        saved,
+        f"remove the graph break at {place}",
+    )
 
 
-def _ops(trace: Trace, event: int) -> str:
+def _ops(launch: CompiledLaunch) -> str:
     from foretrace.why.origins import performed
 
-    launch: CompiledLaunch = trace.compiled[event]
     named = sorted(performed(launch)) or [launch.call.kernel.rpartition(".")[2]]
     return "+".join(named[:3]) + ("+…" if len(named) > 3 else "")
 
 
-def _pairs(trace: Trace) -> Iterator[Finding]:
+def _in_graphs(trace: Trace, pairs: list[NotFused]) -> Iterator[Finding]:
     """The neighbours in one graph, the dearest first."""
-    run = why.of(trace)
-    if run is None:
-        return
-    pairs = [one for one in why.explain(run, trace).not_fused if one.at_most_ns]
     if not pairs:
         return
-    pairs.sort(key=lambda one: -(one.at_most_ns or 0))
-    first, saved = pairs[0], trace.order.per_step(pairs[0].at_most_ns or 0)
+    first, saved = pairs[0], _per_step(trace, pairs[0])
+    unit = "per step" if trace.has("steps") else "in the whole recording"
     where = shortened([line.place for line in first.sources], 2)
     title = f"{_kernel(first.a)} and {_kernel(first.b)} are separate: {first.reason}"
     moved = f"one kernel would move {bytes_text(first.bytes)} less, " if first.bytes else ""
     detail = (
-        f"{where}: {moved}at most {time_text(saved)} {per(trace)}. "
+        f"{where}: {moved}at most {time_text(saved)} {unit}. "
         f"{plural(len(pairs), 'pair')} of neighbours in compiled graphs share data; "
         "`foretrace why --not-fused` lists them."
     )
     evidence = {"pairs": [_entry(one) for one in pairs[:LISTED]], "count": len(pairs)}
-    yield Finding(RULE.name, "found", title, detail, evidence, (), saved)
+    yield Finding(RULE.name, "found", title, detail, evidence, _events(trace, first), saved)
+
+
+def _per_step(trace: Trace, one: NotFused) -> int:
+    """What a pair costs at most in a step; on a CPU no step has GPU work."""
+    steps = trace.order.steps or len(trace.spans.steps) or 1
+    return round((one.at_most_ns or 0) / steps)
+
+
+def _events(trace: Trace, one: NotFused) -> tuple[int, ...]:
+    """The launches of both kernels of a pair."""
+    regions = {one.region, one.b_region or one.region}
+    found = (
+        event
+        for event, launch in trace.compiled.items()
+        if launch.compilation.id in regions
+        and (launch.call.handle or launch.call.kernel) in (one.a, one.b)
+    )
+    return ids(sorted(found))
 
 
 def _kernel(handle: str) -> str:

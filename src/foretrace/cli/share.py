@@ -38,7 +38,14 @@ def command(
     from foretrace.schema.documents import encode
     from foretrace.schema.documents.share import ShareDocument
     from foretrace.share.publish import INDEX, share
-    from foretrace.share.redact import KEEP, REMAINS, UNKNOWN, parse_keep, removed_text
+    from foretrace.share.redact import (
+        KEEP,
+        OF_COMPILER,
+        REMAINS,
+        UNKNOWN,
+        parse_keep,
+        removed_text,
+    )
     from foretrace.share.stores import store_for
     from foretrace.sources.budget import waiting
 
@@ -48,7 +55,8 @@ def command(
     store = store_for(url or f"hf://buckets/{bucket}")
     with waiting():  # for the store; each trace has ceilings of its own
         shared = share(path, store, wanted, reading.limits, _progress, cache=reading.cache)
-    remains = [*REMAINS, *(KEEP[name] for name in sorted(wanted))]
+    compiled = [OF_COMPILER] if any(each.why for each in shared) else []
+    remains = [*REMAINS, *compiled, *(KEEP[name] for name in sorted(wanted))]
     if as_json:
         click.echo(encode(ShareDocument(1, store.place(""), INDEX, shared, remains, UNKNOWN)))
     else:

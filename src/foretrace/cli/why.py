@@ -34,10 +34,22 @@ if TYPE_CHECKING:
 @flag("--cost", "Compile time by phase, caches, CUDA graphs.")
 @flag("--strides", "Views by their recorded strides: what a transpose copies (nothing).")
 @flag("--all", "Everything.")
+@click.option(
+    "--against",
+    type=PATH,
+    metavar="PATH",
+    help="Another run of the program, such as one with max-autotune: what it made of each pair.",
+)
 @shown("--top", default=20, type=click.IntRange(0), help="How many kernels and pairs to list.")
 @opens_trace
 def command(
-    path: str, kernel: str | None, form: str, top: int, reading: Reading, **wanted: bool
+    path: str,
+    kernel: str | None,
+    form: str,
+    against: str | None,
+    top: int,
+    reading: Reading,
+    **wanted: bool,
 ) -> int:
     """Show every compiled graph, stage by stage, with the time each part takes.
 
@@ -49,11 +61,12 @@ def command(
     foretrace why traces/run
     foretrace why traces/run triton_poi_fused_gelu_mul_0
     foretrace why traces/run --not-fused
+    foretrace why traces/run --not-fused --against traces/tuned
     foretrace why torch_trace.log
     """
     from foretrace.schema.documents import encode
 
-    why = _explained(path, reading)
+    why = _explained(path, reading, against)
     if kernel is not None:
         from foretrace.why.finding import kernels_named
 
@@ -69,7 +82,7 @@ def command(
     return 1 if reading.strict and why.ledger.lost_data else 0
 
 
-def _explained(path: str, reading: Reading) -> Why:
+def _explained(path: str, reading: Reading, against: str | None) -> Why:
     from foretrace import why
     from foretrace.sources.compiler import one_run, read
     from foretrace.why.assemble import assemble
@@ -82,7 +95,8 @@ def _explained(path: str, reading: Reading) -> Why:
     logs = one_run(logs) if trace is None else own_run(logs, trace)
     if trace is not None:
         warn_of_loss(trace)
-    return why.explain(assemble(logs), trace)
+    other = why.load(against, reading.limits) if against else None
+    return why.explain(assemble(logs), trace, other)
 
 
 def _page(why: Why, wanted: dict[str, bool], top: int, *, one: bool) -> list[Section]:

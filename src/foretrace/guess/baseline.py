@@ -12,8 +12,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 
+from foretrace import why
 from foretrace.errors import TraceError
 from foretrace.families import VIEWS
+from foretrace.guess import compiling
 from foretrace.guess.evidence import Evidence, GpuOperation
 from foretrace.guess.guess_files import dump
 from foretrace.guess.marking import mark, parse
@@ -26,6 +28,11 @@ from foretrace.model.trace import Trace
 from foretrace.schema import compiled
 from foretrace.schema.documents.guess import GuessDocument, HeldGuess
 
+_COMPILED = {
+    "graph breaks": compiling.graph_breaks,
+    "recompiles": compiling.recompiles,
+    "compiled graphs": compiling.graphs,
+}
 PLACES = 20  # regions; a trace with more has names made by a program, not by a person
 ORDERED = 12  # kernels; nobody reads a longer list
 # Ranges that torch adds; their names contain counters and hashes.
@@ -60,6 +67,10 @@ def document(trace: Trace) -> GuessDocument:
 
 
 def _candidates(evidence: Evidence) -> Iterator[tuple[str, str]]:
+    if why.of(evidence.trace) is not None:
+        for text, fact in _COMPILED.items():
+            counted = int(fact(evidence.trace).low)
+            yield f"{text} == {counted}", f"number of {text}, by the compiler's records"
     for scope in _places(evidence):
         windows = windows_of(scope, evidence)
         several = f"the same in each of {len(windows)} {scope.unit}"

@@ -8,9 +8,9 @@ least so many there were.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import takewhile
 
 import numpy as np
 
@@ -21,10 +21,13 @@ from foretrace.schema import compiled
 from foretrace.schema.compiler import Compilation, CompilerRun
 from foretrace.units import count_text, time_text
 
-NO_RECORDS = "the compiler's records are not beside the trace: record with `foretrace record --why`"
+NO_RECORDS = (
+    "the compiler's records are not beside the trace: record with `foretrace record --why`, "
+    "`capture(why=True)` or, in a test, `kernel_trace(why=True)`"
+)
 WHOLE = "the compiler's records are of the whole program: leave out the place"
 _LISTED = 3  # places in an answer; the evidence has the rest
-_RESUMED = re.compile(r"torch_dynamo_resume_in_\w+_at_\d+")
+_RESUMED = "torch_dynamo_resume_in_"  # how Dynamo names what follows a graph break
 _SECOND_NS = 10**9
 
 
@@ -56,7 +59,8 @@ def graph_breaks(trace: Trace) -> CompilerFact:
     """Lines at which Dynamo ended a graph; a line counts once, however often it was compiled."""
     run = why.of(trace)
     if run is None:
-        resumed = {text for name in trace.host.names for text in _RESUMED.findall(name)}
+        tails = (name.partition(_RESUMED)[2] for name in trace.host.names if _RESUMED in name)
+        resumed = {"".join(takewhile(_in_word, tail)) for tail in tails}
         return CompilerFact(len(resumed), math.inf, missing=NO_RECORDS)
     found = {one.source: one.reason for each in mine(run, trace) for one in each.breaks}
     places = tuple(source.place for source in sorted(found))
@@ -83,6 +87,10 @@ def graphs(trace: Trace) -> CompilerFact:
         return CompilerFact(len(_versions(trace)), math.inf, missing=NO_RECORDS)
     made = [each for each in mine(run, trace) if each.graphs]
     return _fact(run, trace, tuple(map(_name, made)), ("",) * len(made))
+
+
+def _in_word(letter: str) -> bool:
+    return letter == "_" or letter.isalnum()
 
 
 def compile_ns(trace: Trace) -> CompilerFact:

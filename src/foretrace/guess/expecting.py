@@ -6,6 +6,7 @@
     assert expect.region("mlp_fwd").count("aten::linear") == 3
     assert expect.region("mlp_fwd").fused("gelu", "mul")
     assert expect.every("gemm").has("layout", "tn")
+    assert expect.graph_breaks == 0
     assert expect("in mlp_fwd: gate, up, gelu, mul, down")
 
 Each builds the text of a prediction and marks it, so both forms can say the same. The answer is a
@@ -133,6 +134,20 @@ class Expect:
     def gpu_idle(self) -> Quantity:
         """The share of the time in which the GPU is idle: `gpu_idle < "10%"`."""
         return Quantity(self, "gpu idle")
+
+    @property
+    def graph_breaks(self) -> Quantity:
+        """Lines at which Dynamo ended a graph: `graph_breaks == 0`."""
+        return Quantity(self, "graph breaks")
+
+    @property
+    def recompiles(self) -> Quantity:
+        """How often code was compiled again: `recompiles == 0`."""
+        return Quantity(self, "recompiles")
+
+    def from_line(self, line: str, what: str = "kernels") -> Quantity:
+        """Kernels that come from a line: `from_line("model.py:41") == 1`."""
+        return Quantity(self, f"{what} from {line}")
 
     def bound(self, what: str) -> Answer:
         """Whether `host`, `sync`, `compute`, `memory`, `copy`, `comms` or `mixed` bounds it."""

@@ -105,13 +105,14 @@ _REASON_WORDS = {
     "extern": "extern; extern kernel; extern kernels; library; library kernel; library call",
     "template": "template; template without epilogue; template without prologue",
     "order": "order; iteration order; other iteration order; loop order",
+    "loops": "loop dimensions; other loop dimensions",
     "sizes": "sizes; different sizes; other sizes; size mismatch",
     "between": "kernels between; other kernels between",
     "mutation": "mutation; mutation between",
     "no_shared_data": "no shared data",
     "graph_break": "graph-breaks",
     "not_worth_it": "heuristics",
-    "unsupported": "unsupported",
+    "other": "another rule",
 }
 APART = {
     tuple(words.split()): reason
@@ -195,8 +196,8 @@ SLOTS: dict[str, Slot] = {
         _measure,
     ),
     "reason": Slot(
-        "extern kernel, template, iteration order, different sizes, kernels between, mutation, "
-        "no shared data, graph break, heuristics, unsupported",
+        "extern kernel, template, iteration order, loop dimensions, different sizes, kernels "
+        "between, mutation, no shared data, graph break, heuristics, another rule",
         _reason,
     ),
     "line": Slot("a line of Python such as model.py:41, or a file such as model.py", _line),

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from foretrace import why
 from foretrace.errors import UsageError
 from foretrace.guess.evidence import Evidence
 from foretrace.guess.marking import Guess, mark, parse
@@ -97,6 +98,12 @@ def _all(evidence: Evidence, scope: Scope) -> Iterator[Question]:
             name: f"{scope.prefix}every gemm has layout {name}" for name in ("tn", "nn", "nt")
         },
     )
+    if why.of(evidence.trace) is not None:  # a trace alone says no more than how many ran
+        yield Question(
+            "How many graphs did torch.compile make of the program?",
+            "Each graph break and each recompilation makes one more; nothing is fused across them.",
+            "compiled graphs == {}",
+        )
     bounds = ("host", "compute", "memory", "copy", "mixed")
     yield Question(
         f"What bounds {where}? ({', '.join(bounds)})",

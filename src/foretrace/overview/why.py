@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from foretrace import families
 from foretrace.overview.page import Line
 from foretrace.overview.why_words import (
     kernel_label,
@@ -20,16 +21,18 @@ from foretrace.overview.why_words import (
     unit,
 )
 from foretrace.schema.documents.why import CompiledKernel, NotFused, Why
+from foretrace.schema.ledger import ABSENT
 from foretrace.units import bytes_text, change_text, percent_text, plural, time_text
 
-MOST_PLACES = 3
+MOST_PLACES, MOST_OPS = 3, 12
+LEAST_TFLOPS, LEAST_GBPS = 0.05, 5  # a lower rate is that of hardly any work
 NO_TRACE = "no trace beside the log: no times (foretrace record --why keeps both)"
 
 
 def title(why: Why) -> str:
     """`unfusable · NVIDIA H200 · 3 steps`."""
     name = why.path.replace("\\", "/").rstrip("/").rsplit("/", 1)[-1]
-    for end in (".gz", ".zst", ".json", ".pt.trace", ".log", ".txt", ".why"):
+    for end in (".gz", ".zst", ".zip", ".json", ".pt.trace", ".log", ".txt", ".why"):
         name = name.removesuffix(end)
     parts = [name, *([why.device] if why.device else [])]
     return " · ".join([*parts, *([plural(why.steps, "step")] if why.steps else [])])
@@ -37,7 +40,9 @@ def title(why: Why) -> str:
 
 def lines(why: Why) -> list[Line]:
     """The first screen above its tables."""
-    found = [Line("COMPILED", _compiled(why)), Line("KERNELS", _kernels(why))]
+    lost = [note.text for note in why.ledger.notes if note.code in ABSENT]
+    found = [Line("INCOMPLETE", f"{text}; what follows holds for the rest") for text in lost[:1]]
+    found += [Line("COMPILED", _compiled(why)), Line("KERNELS", _kernels(why))]
     if why.not_fused:
         found.append(Line("NOT FUSED", _not_fused(why)))
     found += [Line("CUDA GRAPHS", text) for text in _skips(why)]
@@ -51,7 +56,8 @@ def lines(why: Why) -> list[Line]:
 
 
 def _compiled(why: Why) -> str:
-    regions = {(row.rank, row.region) for row in why.stages}
+    # a number that began again, after a reset, is another function
+    regions = {(row.rank, row.region, row.function) for row in why.stages}
     again = len(why.recompiles)
     counts = [
         plural(len(regions), "graph"),
@@ -133,7 +139,7 @@ def kernel_lines(why: Why, row: CompiledKernel) -> list[Line]:
     found.append(Line("MOVES", _moves(row)))
     found += [Line("UNFUSED", text) for text in _unfused(row)]
     found.append(Line("LAUNCHES", _launches(why, row)))
-    others = [name for name in row.gpu_names if name != row.name]
+    others = [families.decode(name).short for name in row.gpu_names if name != row.name]
     found += [Line("RAN AS", ", ".join(others))] if others else []
     config = ", ".join(f"{name} {value:,}" for name, value in row.config.items())
     return [*found, *([Line("CONFIG", config)] if config else [])]
@@ -152,20 +158,22 @@ def _from(row: CompiledKernel) -> Iterator[str]:
 
 
 def _contains(why: Why, row: CompiledKernel) -> str:
-    nodes = plural(len(row.nodes), "graph node")
-    decomposed = {
-        op.op: len(set(op.post_grad) & set(row.nodes))
+    """The nodes of one call: others of the same kernel compute other layers."""
+    nodes = row.calls[0].nodes if row.calls else row.nodes
+    count = plural(len(nodes), "graph node")
+    each = f" in the first of {len(row.calls)} calls" if len(row.calls) > 1 else ""
+    same = (row.rank, row.region, row.graph)
+    held = {
+        op.op: len(set(op.post_grad) & set(nodes))
         for stage in why.stages
-        if (stage.rank, stage.region, stage.graph) == (row.rank, row.region, row.graph)
+        if (stage.rank, stage.region, stage.graph) == same
         for op in stage.ops
     }
-    parts = [f"{op} ({decomposed[op]})" if op in decomposed else op for op in row.ops]
-    inside = ", ".join(parts[:12]) + (", …" if len(parts) > 12 else "")
-    return (
-        f"{nodes} of {plural(len(row.ops), 'op')}: {inside}"
-        if row.ops
-        else (f"{nodes}: {', '.join(row.nodes[:12])}" + (", …" if len(row.nodes) > 12 else ""))
-    )
+    ops = [f"{op} ({number})" for op, number in held.items() if number]
+    inside = ops or nodes
+    shown = ", ".join(inside[:MOST_OPS]) + (", …" if len(inside) > MOST_OPS else "")
+    of_ops = f" of {plural(len(ops), 'op')}" if ops else ""
+    return f"{count}{of_ops}{each}: {shown}"
 
 
 def _moves(row: CompiledKernel) -> str:
@@ -181,12 +189,13 @@ def _moves(row: CompiledKernel) -> str:
 
 
 def _unfused(row: CompiledKernel) -> Iterator[str]:
-    if row.unfused is None or not row.bytes:
+    if row.unfused is None or not row.bytes or row.extern:
         return
     for count, what in ((row.unfused.ops, "ops"), (row.unfused.nodes, "graph nodes")):
         if count is not None:
+            least = "at least " if row.unfused.shared else ""
             ratio = f"{count / row.bytes:.2f}x as much"
-            yield f"its {what} one by one would move {bytes_text(count)}, {ratio}"
+            yield f"its {what} one by one would move {least}{bytes_text(count)}, {ratio}"
             return
 
 
@@ -198,11 +207,11 @@ def _launches(why: Why, row: CompiledKernel) -> str:
     count = f"{row.launches:,} in the trace"
     calls = f" of {plural(len(row.calls), 'call')} in the code" if len(row.calls) > 1 else ""
     median, ends = time_text(row.median_ns), ""
-    if row.min_ns is not None and row.max_ns is not None and row.min_ns != row.max_ns:
+    if time_text(row.min_ns) != time_text(row.max_ns):
         ends = f" ({change_text(row.min_ns, row.max_ns)})"
     rates = [
-        f"{row.tflops:,.3g} TFLOP/s" if row.tflops else "",
-        f"{row.gbps / 1000:.3g} TB/s" if row.gbps else "",
+        f"{row.tflops:,.3g} TFLOP/s" if row.tflops and row.tflops >= LEAST_TFLOPS else "",
+        f"{row.gbps / 1000:.3g} TB/s" if row.gbps and row.gbps >= LEAST_GBPS else "",
     ]
     rate = ", ".join(filter(None, rates))
     return f"{count}{calls}, median {median}{ends}" + (f": {rate}" if rate else "") + roof(row)
@@ -210,23 +219,25 @@ def _launches(why: Why, row: CompiledKernel) -> str:
 
 def roof(row: CompiledKernel) -> str:
     """`, 84% of the memory roof`; without one, what limits it."""
-    if row.roof_percent is not None:
+    if row.roof_percent is not None and row.bound in ("compute", "memory"):
         return f", {row.roof_percent:.0f}% of the {row.bound} roof"
-    return f", limited by: {row.limited_by}" if row.limited_by else ""
+    return f"; {row.limited_by}" if row.limited_by else ""
 
 
 def apart_detail(row: NotFused) -> str:
     """The evidence for a reason: both index expressions, both sizes, the library."""
     shared = f"{row.shared[0].name} {shape(row.shared[0])}" if row.shared else "the shared data"
-    if row.code == "order" and row.a_index and row.b_index:
-        return f"{shared}: the first goes through it as {row.a_index}, the second as {row.b_index}"
-    if row.code == "sizes" and row.a_sizes and row.b_sizes:
+    if row.code == "sizes" and row.a_sizes and row.b_sizes and row.a_sizes != row.b_sizes:
         first, second = (" x ".join(map(str, sizes)) for sizes in (row.a_sizes, row.b_sizes))
         return f"iterations: {first} and {second}"
+    if row.code in ("order", "loops", "sizes") and row.a_index and row.b_index:
+        return f"{shared}: the first goes through it as {row.a_index}, the second as {row.b_index}"
     if row.code == "extern":
         targets = [library_name(each) for each in (row.a_target, row.b_target) if each]
         called = " and ".join(dict.fromkeys(targets))
-        return f"a library computes {called}: Inductor never asks whether to fuse it"
+        # with max-autotune it asks about a template, before tuning chooses the library
+        asked = "tuning chose it" if row.inductor else "Inductor never asks whether to fuse it"
+        return f"a library computes {called}: {asked}"
     if row.stopped_at is not None:
         regions = f"{row.region} and {row.b_region}"
         return f"the graph break at {row.stopped_at.place} lies between {regions}"

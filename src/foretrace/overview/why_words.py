@@ -8,6 +8,7 @@ from foretrace import families
 from foretrace.schema.compiler import NamedTensor, SourceLine
 from foretrace.schema.documents.why import CompiledKernel, NotFused, Why
 from foretrace.units import bytes_text, change_text
+from foretrace.why.refusals import REASONS
 
 BOUNDS = {"at_most": "<= ", "at_least": ">= "}
 LIBRARY = ("extern_kernels.", "torch.ops.aten.", "torch.ops.")
@@ -80,3 +81,15 @@ def _computes(handle: str) -> str:
     if known.family.startswith("inductor"):
         return known.short.removeprefix("triton ").removeprefix("cpp ")
     return library_name(name)
+
+
+def other_run(row: NotFused) -> str:
+    """What a second run made of the two: one kernel, or which kernels still compute them."""
+    made = row.elsewhere
+    if made is None or not (made.a and made.b):
+        return ""
+    if made.fused:
+        return f"The other run has one kernel for both: {made.fused}"
+    names = f"The other run keeps {made.a[0]} and {made.b[0]} apart"
+    why = f": {REASONS[made.reason]}" if made.reason in REASONS else ""
+    return names + why + (f' (Inductor: "{made.inductor}")' if made.inductor else "")

@@ -51,7 +51,7 @@ class CompilerRecords:
                 self._log = CompilerLog(self._folder)
                 self._log.start()
             except (OSError, AttributeError, TypeError) as problem:  # a torch that changed
-                self._failed(problem)
+                self.notes.append(f"not all of the compiler's records are kept: {problem}")
 
     def keep(self, trace: Path) -> None:
         """Write what there is beside `trace`."""
@@ -60,7 +60,7 @@ class CompilerRecords:
             try:
                 self.bundles[trace] = write_bundle(self._log, trace)
             except OSError as problem:
-                self._failed(problem)
+                self.notes.append(f"the compiler's records are not kept: {problem}")
 
     def finish(self) -> None:
         """Write what was compiled since, and put torch back as it was."""
@@ -73,9 +73,6 @@ class CompilerRecords:
         self.notes += [] if log.structured.compiled else [NOTHING]
         self._log = None
         log.close()
-
-    def _failed(self, problem: Exception) -> None:
-        self.notes.append(f"the compiler's records are not kept: {problem}")
 
     def __enter__(self) -> CompilerRecords:
         self.start()
@@ -99,7 +96,7 @@ class Bundle:
         """One line for the user."""
         size = f"{self.bytes / 1e6:.1f} MB" if self.bytes >= 1e6 else f"{self.bytes / 1e3:.0f} kB"
         kept = f"kept the compiler's records in {self.folder} ({size})"
-        logs = f"{self.overhead_seconds:.1f} s of it for the records"
+        logs = f"{self.overhead_seconds:.2f} s of it for the records"
         return f"{kept}; compiling took {self.compile_seconds:.1f} s, {logs}"
 
 
@@ -135,7 +132,7 @@ def _manifest(log: CompilerLog, trace: Path, names: list[str]) -> dict[str, Any]
         "files": names,
         "records": log.records,
         "lost": log.structured.lost + log.text.lost,
-        "compile_seconds": log.watch.report()["seconds"],
+        "compile_seconds": round(log.structured.compile_s, 6),
         "overhead_seconds": round(log.overhead_s, 6),
     }
 

@@ -20,7 +20,7 @@ from typing import Any
 from torch._logging import _internal, structured
 
 from foretrace.private.chance import words
-from foretrace.profiling.compiling import CompileWatch
+from foretrace.profiling.compiling import seconds_of
 from foretrace.profiling.settings import applied, for_records
 
 # The artifacts of `TORCH_LOGS` that hold reasons; a torch that lacks one never logs it.
@@ -78,16 +78,18 @@ class KeptLog(logging.Handler):
 
 
 class Structured(KeptLog):
-    """The structured log; `compiled` says whether anything was compiled."""
+    """The structured log; `compiled` says whether anything was compiled, and for how long."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder, _internal.TorchLogsFormatter(trace=True))
-        self.compiled = False
+        self.compiled, self.compile_s = False, 0.0
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write one record; those of a compilation have its number, or hold what it made."""
         metadata = getattr(record, "metadata", {})
         self.compiled |= "frame_id" in metadata or "inductor_output_code" in metadata
+        # Dynamo itself remembers the last 64
+        self.compile_s += seconds_of(metadata.get("compilation_metrics"))
         super().emit(record)
 
 
@@ -132,7 +134,6 @@ class CompilerLog:
 
     def __init__(self, folder: Path) -> None:
         self.structured, self.text = Structured(folder), Text(folder)
-        self.watch = CompileWatch()
         self._within = ExitStack()
         self._overhead_before = _torch_overhead_s()
 

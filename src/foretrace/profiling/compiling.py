@@ -72,5 +72,12 @@ def _seconds(metric: Any, in_us: str, in_s: str) -> float:
     return float(getattr(metric, in_s, None) or 0.0) if micros is None else micros / 1e6
 
 
+def seconds_of(metric: object) -> float:
+    """Seconds that one compilation took, by its record in the structured log."""
+    known = metric if isinstance(metric, dict) else {}
+    micros, seconds = (known.get(name) for name in TAKEN)
+    return float(seconds or 0.0) if micros is None else micros / 1e6
+
+
 def _first_line(text: str) -> str:
     return text.strip().splitlines()[0] if text.strip() else text

@@ -12,6 +12,7 @@ import gzip
 import itertools
 import json
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -37,7 +38,9 @@ def trace_path(path: str | os.PathLike[str]) -> Path:
         example = os.path.join(text, "run")
         raise UsageError(f"{text!r} is a folder: give a file, for example {example!r}")
     suffix = next((suffix for suffix in SUFFIXES if text.endswith(suffix)), "")
-    target = Path(text.removesuffix(suffix) + _rank_suffix() + (suffix or SUFFIXES[0]))
+    stem, rank = text.removesuffix(suffix), _rank_suffix()
+    named = re.search(rf"{rank}(?!\d)", os.path.basename(stem))  # a name that was made here
+    target = Path(stem + ("" if named else rank) + (suffix or SUFFIXES[0]))
     make_folder(target.parent)
     return target
 

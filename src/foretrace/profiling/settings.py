@@ -1,9 +1,9 @@
 """Settings of torch.compile while its records are kept.
 
-A value that a program sets holds in one thread since torch 2.12, and a backward pass is compiled in
-another. So the default is changed, which holds in every thread and gives way to a value that the
-program sets. A module that is not loaded yet reads an environment variable: loading it takes
-seconds, and would be too early for the variables that a script sets itself.
+A value that a program sets holds in one thread (torch 2.13; in 2.8 in all), and a backward pass may
+be compiled in another. So the default is changed, which holds in every thread and gives way to a
+value that the program sets. A module that is not loaded yet reads an environment variable: loading
+it takes seconds, and would be too early for the variables that a script sets itself.
 """
 
 from __future__ import annotations

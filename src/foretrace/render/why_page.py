@@ -160,8 +160,11 @@ def kernel_page(why: Why, row: CompiledKernel) -> list[Section]:
 
 def _body(code: str) -> str:
     """A Triton kernel without its imports and metadata, which `--json` has."""
-    at = code.find("\n@triton.jit")
-    return code[at + 1 :] if at >= 0 else code.strip("\n")
+    at, kept, inside = code.find("\n@triton.jit"), [], False
+    for line in code[at + 1 :].splitlines():
+        inside = line.startswith("@triton_heuristics") or (inside and line != "@triton.jit")
+        kept += [] if inside else [line]
+    return "\n".join(kept).strip("\n")
 
 
 def _access_cells(each: Access) -> list[str]:
@@ -175,5 +178,5 @@ def kernel_pages(why: Why, rows: Sequence[CompiledKernel], top: int) -> list[Sec
     if len(rows) > 4:
         names = [[row.calls[0].handle, *_kernel_cells(why, row)] for row in rows[:top]]
         titles = ["call", *kernels(why, 0).head]
-        return [head(why), Section("", head=titles, rows=names, left=(0, 1, 2))]
+        return [Section(words.title(why), head=titles, rows=names, left=(0, 1, 2))]
     return [part for row in rows for part in kernel_page(why, row)]

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from foretrace.overview.why import apart_detail
 from foretrace.overview.why_words import (
     library_name,
+    other_run,
     per_step,
     places,
     shape,
@@ -41,7 +42,8 @@ def _same(pairs: Sequence[NotFused]) -> list[list[NotFused]]:
     """Pairs that read the same, as the layers of a model do, together; the dearest first."""
     groups: dict[tuple[object, ...], list[NotFused]] = {}
     for row in pairs:
-        key = (stays_apart(row), row.code, row.bytes, places(row.sources), row.inductor)
+        told = (row.inductor, other_run(row))
+        key = (stays_apart(row), row.code, row.bytes, places(row.sources), *told)
         groups.setdefault(key, []).append(row)
     return sorted(groups.values(), key=lambda rows: (-_total(rows), -(rows[0].bytes or 0)))
 
@@ -73,7 +75,8 @@ def _pair(why: Why, rows: Sequence[NotFused]) -> str:
 
 def _told(row: NotFused) -> str:
     detail, own = apart_detail(row), f'Inductor: "{row.inductor}"' if row.inductor else ""
-    return ". ".join(filter(None, (detail, own))) or "Inductor's log has no line about it"
+    told = ". ".join(filter(None, (detail, own))) or "Inductor's log has no line about it"
+    return f"{told}. {other_run(row)}" if row.elsewhere else told
 
 
 def breaks(why: Why) -> Iterator[Section]:
@@ -85,7 +88,9 @@ def breaks(why: Why) -> Iterator[Section]:
     for rows in held.values():
         row, regions = rows[0], ", ".join(each.region for each in rows)
         code = f": {row.source.code}" if row.source.code else ""
-        ended = "the whole function runs eagerly" if row.skipped else f"ends graph {regions}"
+        rest = f"; the rest is {', '.join(row.resumed)}" if row.resumed else ""
+        split = f"ends graph {regions}{rest}"
+        ended = "the whole function runs eagerly" if row.skipped else split
         bullets.append((f"{row.source.place} in {row.source.function or DASH}{code} ({ended})", ""))
         labels = (("", row.reason), ("Why: ", row.explanation), ("Hint: ", row.hint), ("", row.url))
         told = [f"    {label}{' '.join(text.split())}" for label, text in labels if text]

@@ -16,7 +16,8 @@ from foretrace.schema.ledger import Ledger
 
 ITEM_BYTES = {
     "f64": 8, "f32": 4, "f16": 2, "bf16": 2, "i64": 8, "i32": 4, "i16": 2, "i8": 1, "u8": 1,
-    "u16": 2, "u32": 4, "u64": 8, "b8": 1, "c64": 8, "c128": 16,
+    "u16": 2, "u32": 4, "u64": 8, "b8": 1, "c32": 4, "c64": 8, "c128": 16, "f8e4m3fn": 1,
+    "f8e5m2": 1, "f8e4m3fnuz": 1, "f8e5m2fnuz": 1, "f8e8m0fnu": 1,
 }  # fmt: skip
 
 MEMBER = re.compile(r"(?:op|buf)\d+")  # nodes were named by their buffers before torch 2.5
@@ -205,6 +206,19 @@ class Separation(Struct, frozen=True):
     stopped_at: SourceLine | None = None  # the graph break
 
 
+class Elsewhere(Struct, frozen=True):
+    """The kernels of another run that compute two separated ones; `fused` computes both.
+
+    Where they are apart there, too, `reason` and `inductor` are as in Separation.
+    """
+
+    a: tuple[str, ...]
+    b: tuple[str, ...]
+    fused: str = ""
+    reason: str = ""
+    inductor: str = ""
+
+
 class RefusalGroup(Struct, frozen=True):
     """All refusals and separations for one reason. A line of the log counts in one group."""
 
@@ -290,6 +304,7 @@ class Compilation(Struct, frozen=True):
     cache: dict[str, str] = {}  # kind of cache: hit, miss or bypass
     cudagraph_skips: tuple[str, ...] = ()
     failure: str = ""  # why Dynamo gave up on this frame
+    mappings: tuple[dict[str, tuple[str, ...]], ...] = ()  # decompositions by wrapper
 
 
 class CompiledLaunch(Struct, frozen=True):

@@ -48,7 +48,7 @@ _TOLD = words("""
 """)
 _FRAME = {"filename", "line", "name", "loc"}
 _ID = re.compile(r"(?:!(\d{1,9})/?)?(?:(\d{1,9})/(\d{1,9}))?")
-_HEAD = "V0101 00:00:00.000000 {} foretrace/share.py:1]"
+_HEAD = "V0101 00:00:00.000000 {} foretrace/share.py:{}]"
 _NUMBERS = 1 << 53
 
 
@@ -182,7 +182,7 @@ def _line(record: LogRecord, fields: dict[str, Any], payload: str) -> str:
         digest = hashlib.md5(payload.encode(), usedforsecurity=False).hexdigest()
         about["has_payload"] = digest
     below = "".join(f"\n\t{line}" for line in payload.split("\n")) if payload else ""
-    return f"{_HEAD.format(record.pid)} {msgspec.json.encode(about).decode()}{below}"
+    return f"{_HEAD.format(record.pid, record.line)} {msgspec.json.encode(about).decode()}{below}"
 
 
 def _messages(texts: Iterable[TextRecord], text: CodeText) -> Iterator[str]:
@@ -198,5 +198,5 @@ def _messages(texts: Iterable[TextRecord], text: CodeText) -> Iterator[str]:
         attempt = f"_{each.attempt}" if each.attempt else ""
         number = f" [{each.compile_id}{attempt}]" if _ID.fullmatch(each.compile_id) else ""
         number = number if each.compile_id else ""
-        head = f"{rank}{_HEAD.format(each.pid)}{number} [__{each.channel}]"
+        head = f"{rank}{_HEAD.format(each.pid, each.line)}{number} [__{each.channel}]"
         yield "\n".join(f"{head} {line}" for line in body.split("\n"))

@@ -25,6 +25,7 @@ from foretrace.share.handoff import PERFETTO
 from foretrace.share.pseudonyms import Pseudonyms
 from foretrace.share.redact import (
     KEEP,
+    OF_COMPILER,
     REMAINS,
     UNKNOWN,
     pseudonyms_for,
@@ -84,7 +85,7 @@ def share(
                 progress(done, len(paths), f"{name}: {bytes_text(count)} of {bytes_text(size)}")
 
             trace = opening.open(each, cache=cache, limits=bounds)
-            logs = records_of(each, bounds)
+            logs = records_of(trace, bounds)
             private = pseudonyms_for(trace, keep, salt, logs)
             shared.append(_one(trace, logs, store, there, keep, private, folder, sent))
             there |= {shared[-1].trace, shared[-1].report}
@@ -148,7 +149,8 @@ def index_page(names: set[str], store: Store) -> str:
     matches = [match for name in sorted(names) if (match := _TRACE.fullmatch(name))]
     found = [match for match in matches if f"{match['stem']}.html" in names]
     kept = sorted({word for match in found for word in match["kept"].split("-") if word})
-    remains = (*REMAINS, UNKNOWN, *(f"in some: {KEEP[word]}" for word in kept))
+    some = (OF_COMPILER, *(KEEP[word] for word in kept))
+    remains = (*REMAINS, UNKNOWN, *(f"in some: {text}" for text in some))
     listed = "".join(f"<li>{escape(text)}</li>" for text in remains)
     return _INDEX_PAGE.format(rows="\n".join(_row(each, store) for each in found), remains=listed)
 

@@ -19,6 +19,7 @@ from foretrace.sources import compiler
 from foretrace.sources.compiler import CompilerLogs
 from foretrace.sources.compiler.bundle import SUFFIX
 from foretrace.sources.limits import Limits
+from foretrace.why.places import own_run
 
 # What may be kept beyond the list, and what that means.
 KEEP = {
@@ -34,6 +35,11 @@ REMAINS = (
     "sizes, strides and types of operands; arguments that are short numbers; launch grids, "
     "registers and shared memory; bytes copied and allocated",
     "the model of the GPU, CUDA versions, rank and world size",
+)
+# of the compiler's records, where a trace has some
+OF_COMPILER = (
+    "graphs with the names of variables and modules, generated code, the scheduler's lists and "
+    "reasons, graph breaks, failed guards, numbers of lines, times of phases"
 )
 # `{host}_{pid}.{time}.pt.trace.json`: how torch's own handler names its files.
 _HANDLER = re.compile(r"(?P<host>.{1,255})_(?P<pid>\d{1,15})\.\d{10,}")
@@ -119,11 +125,13 @@ def pseudonyms_for(
     return Pseudonyms(names, common=common, paths="paths" in keep, hosts="hosts" in keep, salt=salt)
 
 
-def records_of(trace: str, limits: Limits) -> CompilerLogs | None:
-    """The compiler's records beside a trace; None where there are none that can be read."""
-    path = compiler.beside(trace)
+def records_of(trace: Trace, limits: Limits) -> CompilerLogs | None:
+    """The compiler's records of a trace; None where nothing can be read, or of another run."""
+    path = compiler.beside(trace.path)
+    if path is None:
+        return None
     try:
-        return None if path is None else compiler.read(path, limits)
+        return own_run(compiler.read(path, limits), trace)
     except (TraceError, UsageError):
         return None
 

@@ -20,6 +20,8 @@ from foretrace.errors import TraceError, UsageError, printable
 from foretrace.schema.ledger import LedgerBuilder
 from foretrace.sources.budget import ceiling
 from foretrace.sources.bytestream import open_stream
+from foretrace.sources.compiler.bundle import NAMED as LOG_NAMED
+from foretrace.sources.compiler.bundle import SUFFIX as BUNDLE
 from foretrace.sources.limits import Limits
 from foretrace.sources.sniff import empty, refuse_no_events, refuse_non_json
 from foretrace.sources.zipped import ZIP, files_in, open_zip
@@ -97,6 +99,7 @@ def _in_folder(path: str, limits: Limits) -> FolderContents:
         (full, _archive(full) if full.lower().endswith(".zip") else refusal(full, limits))
         for full in files
         if re.search(_NAMED_LIKE_A_TRACE, full)
+        if not LOG_NAMED.fullmatch(os.path.basename(full))
     ]
     closed = [(os.fsdecode(problem.filename), _unlisted(problem)) for problem in unlisted]
     return _contents(named, closed, len(files) - len(named))
@@ -127,7 +130,8 @@ def _is_named_like_a_trace(path: str, traces: set[str]) -> bool:
 
 def _walk(path: str, unlisted: Callable[[OSError], None]) -> Iterator[str]:
     for folder, inside, names in os.walk(path, onerror=unlisted):
-        inside[:] = sorted(name for name in inside if not name.startswith("."))
+        # a bundle of the compiler's records belongs to the trace beside it
+        inside[:] = sorted(n for n in inside if not n.startswith(".") and not n.endswith(BUNDLE))
         finished = {f"{name}.tmp" for name in names}  # their drafts hold nothing new
         yield from (os.path.join(folder, name) for name in names if name not in finished)
 

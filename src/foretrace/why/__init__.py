@@ -66,6 +66,12 @@ def adopt(trace: Trace, run: CompilerRun) -> None:
     _JOINED.pop(trace, None)
 
 
+def disregard(trace: Trace) -> None:
+    """Let `of` answer as if there were no records: they cannot be used with this trace."""
+    _FOUND[trace] = None
+    _JOINED.pop(trace, None)
+
+
 def joined(trace: Trace) -> Launches:
     """The launches of compiled code in a trace with the compiler's records, joined once."""
     from foretrace.why.launches import join
@@ -77,11 +83,11 @@ def joined(trace: Trace) -> Launches:
     return _JOINED[trace]
 
 
-def explain(run: CompilerRun, trace: Trace | None = None) -> Why:
-    """The document of `foretrace why --json`."""
+def explain(run: CompilerRun, trace: Trace | None = None, other: CompilerRun | None = None) -> Why:
+    """The document of `foretrace why --json`; `other` says what a second run made of pairs."""
     from foretrace.why.explained import explained
 
     if trace is None:
-        return explained(run, None, None)
+        return explained(run, None, None, other)
     adopt(trace, run)
-    return explained(run, trace, joined(trace))
+    return explained(run, trace, joined(trace), other)

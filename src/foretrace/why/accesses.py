@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
-from foretrace.schema.compiler import ITEM_BYTES, Access, NamedTensor
+from foretrace.schema.compiler import ITEM_BYTES, Access, NamedTensor, Size
 from foretrace.why.elements import Reached, different
 from foretrace.why.index_forms import Index, Root, operation
 from foretrace.why.touches import Touch
 
-Certainty3 = Literal["exact", "at_most", "unknown"]
+UNSIZED: tuple[Size, ...] = ("?",)
+Known = Literal["exact", "at_most", "unknown"]
 
 
 def accesses(touches: Sequence[Touch], tensors: Mapping[str, NamedTensor]) -> tuple[Access, ...]:
@@ -33,7 +34,7 @@ def _access(group: list[Touch], tensors: Mapping[str, NamedTensor]) -> Access:
     text = "; ".join(dict.fromkeys(touch.text for touch in group))
     times = 2 if mode == "atomic" else 1  # each is read and written
     moved = None if elements is None or item is None else elements * item * times
-    certainty: Certainty3 = "unknown" if moved is None else "exact" if exact else "at_most"
+    certainty: Known = "unknown" if moved is None else "exact" if exact else "at_most"
     kind: Literal["load", "store", "atomic"] = (
         "load" if mode == "load" else "store" if mode == "store" else "atomic"
     )
@@ -64,7 +65,7 @@ def _bound(group: Iterable[Touch]) -> int | None:
 
 def unsized(name: str, dtype: str = "") -> NamedTensor:
     """A tensor whose sizes are not known; one without dimensions has one element."""
-    return NamedTensor(name, dtype, ("?",), ("?",))
+    return NamedTensor(name, dtype, UNSIZED, UNSIZED)
 
 
 def storage(tensor: NamedTensor) -> int | None:
@@ -85,5 +86,5 @@ def whole(tensor: NamedTensor, mode: Literal["load", "store"], exact: bool = Tru
     """An access to all of a tensor, as a library's kernel does it."""
     elements, item = storage(tensor), ITEM_BYTES.get(tensor.dtype)
     moved = None if elements is None or item is None else elements * item
-    certainty: Certainty3 = "unknown" if moved is None else "exact" if exact else "at_most"
+    certainty: Known = "unknown" if moved is None else "exact" if exact else "at_most"
     return Access(tensor, mode, moved, certainty)

@@ -27,11 +27,13 @@ from foretrace.sources.compiler.records import CompilerLogs, LogRecord, TextReco
 from foretrace.why.breaks import graph_breaks
 from foretrace.why.choices import parse_choices
 from foretrace.why.graphs import parse_graph
+from foretrace.why.kernel_info import INFO, configured
 from foretrace.why.lacking import lacking
 from foretrace.why.node_matching import Matcher, origins
-from foretrace.why.phases import cache_states, cudagraph_skips, phases, rerecordings
-from foretrace.why.provenance import NODES, STACKS, Provenance, provenance
-from foretrace.why.recompiles import guard_failures
+from foretrace.why.numbering import Key, by_compilation
+from foretrace.why.phases import cache_states, cudagraph_skips, phases, rerecordings, with_skips
+from foretrace.why.provenance import NODES, STACKS, Provenance, named, provenance
+from foretrace.why.recompiles import guard_failures, limit_reached
 from foretrace.why.result_types import typed
 from foretrace.why.scheduler import parse_nodes
 from foretrace.why.wrapper import parse_wrapper
@@ -47,17 +49,16 @@ _POST_GRAD = ("inductor_post_grad_graph", "after_post_grad_graph")  # of torch 2
 _METRICS = ("compilation_metrics", "bwd_compilation_metrics")
 _OUTPUT_CODE = "Output code:"
 GRAPHS = ("backward", "forward", "inference")
-Key = tuple[int | None, str]  # rank, compile id
 
 
 def assemble(logs: CompilerLogs) -> CompilerRun:
     """Every compilation of a log, in the order in which they began."""
-    records, texts = _by_compilation(logs)
+    records, texts = by_compilation(logs)
     made = tuple(
         _Pieces(key, records.get(key, []), texts.get(key, [])).compilation()
         for key in dict.fromkeys((*records, *texts))
     )
-    found = tuple(each for each in made if _says_something(each))
+    found = with_skips([each for each in made if _says_something(each)], logs.texts)
     lacks, again = lacking(logs, found), rerecordings(logs.texts)
     return CompilerRun(logs.path, found, logs.ledger, logs.sources, lacks, again)
 
@@ -74,6 +75,7 @@ def parts(compilation: Compilation) -> Iterator[Compilation]:
             kernels=tuple(each for each in compilation.kernels if each.graph == at),
             calls=tuple(each for each in compilation.calls if each.graph == at),
             code=compilation.code[at : at + 1],
+            decompositions=compilation.mappings[at] if at < len(compilation.mappings) else {},
         )
 
 
@@ -82,26 +84,6 @@ def graph_name(part: Compilation) -> str:
     first = part.code[0].partition("\n")[0] if part.code else ""
     named = (name for name in GRAPHS if f"_{name}'" in first)
     return next(named, "") or next((each.stage for each in part.graphs if each.stage in GRAPHS), "")
-
-
-def _by_compilation(
-    logs: CompilerLogs,
-) -> tuple[dict[Key, list[LogRecord]], dict[Key, list[TextRecord]]]:
-    """Records and messages by rank and compile id; a message rarely states its rank."""
-    records: dict[Key, list[LogRecord]] = {}
-    for record in logs.records:
-        if record.compile_id:
-            records.setdefault((record.rank, record.compile_id), []).append(record)
-    ranks: dict[str, list[int | None]] = {}
-    for rank, name in records:
-        ranks.setdefault(name, []).append(rank)
-    texts: dict[Key, list[TextRecord]] = {}
-    for text in logs.texts:
-        if text.compile_id:
-            known = ranks.get(text.compile_id, [])
-            rank = known[0] if len(known) == 1 else text.rank
-            texts.setdefault((rank, text.compile_id), []).append(text)
-    return records, texts
 
 
 def _says_something(each: Compilation) -> bool:
@@ -117,13 +99,14 @@ class _WrittenCode(Struct):
     post_grad: FxGraph | None = None
     mappings: bytes = b""
     stacks: bytes = b""
+    info: bytes = b""
 
 
 class _Pieces:
     """The records of one compilation, put together."""
 
     def __init__(self, key: Key, records: Sequence[LogRecord], texts: Sequence[TextRecord]) -> None:
-        self.rank, self.id = key
+        self.rank, self.id, _ = key
         self.records, self.texts = records, texts
         attempts = [each.attempt for each in records] + [each.attempt for each in texts]
         last = max(attempts, default=0)
@@ -156,7 +139,8 @@ class _Pieces:
             _compile_ns(metrics),
             cache_states(self.records),
             cudagraph_skips(self.records, self.texts),
-            _failure(metrics),
+            _failure(metrics) or limit_reached(self.texts),
+            mappings=tuple(found.ops for _, _, found in parsed),
         )
 
     def _wrappers(self) -> Iterator[_WrittenCode]:
@@ -173,6 +157,8 @@ class _Pieces:
                 made[-1].mappings = record.payload
             elif made and record.name == STACKS and not made[-1].stacks:
                 made[-1].stacks = record.payload
+            elif made and record.name == INFO and not made[-1].info:
+                made[-1].info = record.payload
         yield from made
 
     def _printed(self) -> Iterator[_WrittenCode]:
@@ -189,19 +175,25 @@ class _Pieces:
             if wrapper.post_grad:
                 yield replace(wrapper.post_grad, graph=at)
 
+    def _dynamo(self) -> FxGraph | None:
+        records = (each for each in self.final_records if STAGES.get(each.kind) == "dynamo")
+        return next((parse_graph(_text(each.payload), "dynamo") for each in records), None)
+
     def _parsed(
         self, at: int, wrapper: _WrittenCode
     ) -> tuple[list[GeneratedKernel], list[KernelCall], Provenance]:
         recorded = provenance(wrapper.mappings, wrapper.stacks)
         kernels, calls = parse_wrapper(wrapper.code)
-        named = [replace(call, nodes=recorded.of(call), graph=at) for call in calls]
+        known_calls = [replace(call, nodes=recorded.of(call), graph=at) for call in calls]
         scheduled = [node for node in self.after if node.graph == at]
         known = self.origins[at] if at < len(self.origins) else {}
         matcher = Matcher(wrapper.code, wrapper.post_grad, scheduled, known)
-        matched = typed(matcher.matched(named), wrapper.post_grad)
+        matched = typed(matcher.matched(known_calls), wrapper.post_grad)
+        located = [recorded.located(call, wrapper.post_grad) for call in matched]
+        first = None if all(call.sources for call in located) else self._dynamo()
         return (
-            [replace(kernel, graph=at) for kernel in kernels],
-            [recorded.located(call, wrapper.post_grad) for call in matched],
+            [replace(kernel, graph=at) for kernel in configured(kernels, wrapper.info)],
+            named(located, first, recorded.ops),
             recorded,
         )
 
@@ -217,7 +209,8 @@ class _Pieces:
     def _stack(self) -> tuple[SourceLine, ...]:
         started = next((each for each in self.records if each.kind == "dynamo_start"), None)
         frames = started.fields.get("stack") if started else None
-        return tuple(_line(each) for each in frames or () if isinstance(each, dict))
+        listed = frames if isinstance(frames, list) else []
+        return tuple(_line(each) for each in listed if isinstance(each, dict))
 
 
 def _text(payload: bytes) -> str:

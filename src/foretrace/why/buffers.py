@@ -13,13 +13,16 @@ SHORT_TYPES = {
     "float64": "f64", "float32": "f32", "float16": "f16", "bfloat16": "bf16", "int64": "i64",
     "int32": "i32", "int16": "i16", "int8": "i8", "uint8": "u8", "uint16": "u16", "uint32": "u32",
     "uint64": "u64", "bool": "b8", "complex64": "c64", "complex128": "c128",
+    "complex32": "c32", "float8_e4m3fn": "f8e4m3fn", "float8_e5m2": "f8e5m2",
+    "float8_e4m3fnuz": "f8e4m3fnuz", "float8_e5m2fnuz": "f8e5m2fnuz",
+    "float8_e8m0fnu": "f8e8m0fnu",
     "float": "f32", "double": "f64", "half": "f16", "long": "i64", "int": "i32",
 }  # fmt: skip
 _ALLOCATES = ("empty_strided", "rand_strided")
 
 
 def short_type(node: ast.AST | None) -> str:
-    """`bf16` for `torch.bfloat16`; a float8 keeps its whole name."""
+    """`bf16` for `torch.bfloat16`; a type without a short name keeps its own."""
     name = dotted(node).removeprefix("torch.") if node else ""
     return SHORT_TYPES.get(name, name)
 

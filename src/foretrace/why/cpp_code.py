@@ -124,13 +124,14 @@ class _CppReader:
         for name, mode, inside, vector in _places(text, self.pointers):
             index = None if inside is None else self._index(inside)
             index = index if not vector or self._is_run(index) else None
+            # one element for each turn of the loops: not so for a vector, nor for a call
+            most = None if vector or inside is None else self._most()
             masked = self.conditional is not None or ".template" in text
             mask = None if masked else 1
             shown = "" if inside is None else _python(inside)
-            touch = Touch(self.pointers[name], mode, shown, index, mask, self._most(vector))
-            self.found.append(touch)
+            self.found.append(Touch(self.pointers[name], mode, shown, index, mask, most))
 
-    def _most(self, vector: bool) -> int | None:
+    def _most(self) -> int | None:
         """The loops around it allow no more."""
         roots = [linear(loop.value) if loop.value is not None else None for loop in self.loops]
         sizes = [form.high - form.low + 1 for form in roots if form is not None]

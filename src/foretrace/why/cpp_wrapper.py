@@ -67,4 +67,4 @@ def _accesses(kernel: GeneratedKernel, arguments: tuple[str, ...]) -> tuple[Acce
     tensors = {
         name: unsized(text, code.pointers[name]) for name, text in pairs if name in code.pointers
     }
-    return counted(kernel.name, code, scalars, tensors)
+    return counted(kernel, scalars, tensors)

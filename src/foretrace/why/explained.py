@@ -10,6 +10,7 @@ from foretrace.schema.documents import why as documents
 from foretrace.schema.ledger import LedgerEntry
 from foretrace.units import plural
 from foretrace.why.assemble import graph_name, parts
+from foretrace.why.breaks import resume_name
 from foretrace.why.kernels import compiled_kernels
 from foretrace.why.launches import Launches
 from foretrace.why.phases import stage_times
@@ -24,12 +25,17 @@ if TYPE_CHECKING:
 _NO_KERNEL = ("extern", "unpack", "nop")
 
 
-def explained(run: CompilerRun, trace: Trace | None, launches: Launches | None) -> documents.Why:
-    """Everything that is known about compiled code."""
+def explained(
+    run: CompilerRun,
+    trace: Trace | None,
+    launches: Launches | None,
+    other: CompilerRun | None = None,
+) -> documents.Why:
+    """Everything that is known about compiled code; `other` is a second run to look into."""
     ran = Ran(run, trace, launches)
     pieces = [(part, graph_name(part)) for each in run.compilations for part in parts(each)]
     costs = [_cost(each) for each in run.compilations]
-    pairs, reasons = separated(run, ran)
+    pairs, reasons = separated(run, ran, other)
     times = [cost.compile_ns for cost in costs if cost.compile_ns is not None]
     found = documents.Why(
         documents.SCHEMA,
@@ -41,7 +47,7 @@ def explained(run: CompilerRun, trace: Trace | None, launches: Launches | None) 
         [_stages(part, name, ran) for part, name in pieces if part.graphs or part.code],
         [row for part, name in pieces for row in compiled_kernels(part, name, ran)],
         pairs,
-        [row for each in run.compilations for row in _breaks(each)],
+        [row for each in run.compilations for row in _breaks(each, run)],
         [_recompile(each) for each in run.compilations if is_again(each)],
         costs,
         compile_ns=sum(times) if times else None,
@@ -136,10 +142,16 @@ def _strides(each: Compilation) -> Iterator[documents.StrideEntry]:
         yield documents.StrideEntry(each.id, *entry, each.rank)
 
 
-def _breaks(each: Compilation) -> Iterator[documents.BreakEntry]:
+def _breaks(each: Compilation, run: CompilerRun) -> Iterator[documents.BreakEntry]:
     for one in each.breaks:
+        rest = [
+            other.id
+            for other in run.compilations
+            if other.rank == each.rank
+            if other.function and other.function.function == resume_name(one)
+        ]
         words = (one.reason, one.explanation, one.hint, one.url)
-        yield documents.BreakEntry(each.id, one.source, *words, one.skipped, each.rank)
+        yield documents.BreakEntry(each.id, one.source, *words, one.skipped, each.rank, rest)
 
 
 def _recompile(each: Compilation) -> documents.RecompileEntry:

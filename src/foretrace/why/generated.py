@@ -9,6 +9,7 @@ from foretrace.schema.compiler import Access, GeneratedKernel, NamedTensor
 from foretrace.why import cpp_code, libraries, triton_code
 from foretrace.why.accesses import accesses
 from foretrace.why.cpp_code import CppCode
+from foretrace.why.touches import Touch
 from foretrace.why.triton_code import TritonCode
 
 GeneratedCode = TritonCode | CppCode
@@ -27,16 +28,22 @@ def _read(name: str, language: str, code: str) -> GeneratedCode | None:
 
 
 def counted(
-    name: str,
-    code: GeneratedCode,
-    scalars: Mapping[str, int],
-    tensors: Mapping[str, NamedTensor],
+    kernel: GeneratedKernel, scalars: Mapping[str, int], tensors: Mapping[str, NamedTensor]
 ) -> tuple[Access, ...]:
     """The accesses of one call: `scalars` and `tensors` are by parameter."""
-    if isinstance(code, CppCode):
-        return accesses(cpp_code.touches(code, scalars), tensors)
-    found = accesses(triton_code.touches(code, scalars), tensors)
-    return libraries.template(found) if _is_product(name) else found
+    given = tuple(sorted(scalars.items()))
+    found = accesses(_touches(kernel.name, kernel.language, kernel.code, given), tensors)
+    return libraries.template(found) if _is_product(kernel.name) else found
+
+
+@lru_cache(maxsize=256)  # a model calls the same kernel in every layer
+def _touches(
+    name: str, language: str, code: str, given: tuple[tuple[str, int], ...]
+) -> tuple[Touch, ...]:
+    known = _read(name, language, code)
+    if isinstance(known, CppCode):
+        return tuple(cpp_code.touches(known, dict(given)))
+    return () if known is None else tuple(triton_code.touches(known, dict(given)))
 
 
 def _is_product(name: str) -> bool:

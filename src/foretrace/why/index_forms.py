@@ -15,6 +15,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 LISTED = 1 << 22  # values that are listed at most: 32 MiB for each step, some 0.1 s
+_LARGEST = 1 << 40  # of a number in an index: times what is listed it still fits 64 bits
 _DEEPEST = 60  # steps from an index to its variables; generated code has fewer than 10
 
 
@@ -58,6 +59,8 @@ def operation(kind: str, *parts: Index | None) -> Index | None:
     """The operation, computed if all its parts are numbers; None where a part is not known."""
     known = [part for part in parts if part is not None]
     if len(known) < len(parts):
+        return None
+    if any(isinstance(part, int) and abs(part) >= _LARGEST for part in known):
         return None
     if all(isinstance(part, int) for part in known):
         value = _computed(kind, [np.asarray(part, np.int64) for part in known])

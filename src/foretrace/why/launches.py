@@ -21,6 +21,8 @@ from foretrace.why.matching import Wrapper
 from foretrace.why.recount import sized
 from foretrace.why.regions import GraphRun, Regions
 
+Matched = tuple[Wrapper | None, list[tuple[int, int]], dict[str, int]]
+
 
 class CallRun(Struct, frozen=True):
     """One run of a call: its kernels (rows of `trace.events`), their time, the bytes it moved.
@@ -107,6 +109,8 @@ class _Joiner:
         self.found: dict[tuple[int, int], list[CallRun]] = {}
         self.compiled: set[int] = set()
         self.sized: dict[tuple[object, ...], KernelCall] = {}
+        self.matched: dict[tuple[object, ...], Matched] = {}
+        self.hashes = matching.hashes(trace)
         self.graph_runs = self.unknown_runs = 0
         self.on_host, self.host_ops = not len(trace.gpu), set[int]()
 
@@ -131,16 +135,12 @@ class _Joiner:
         loose: list[int],
     ) -> None:
         self.graph_runs += 1
-        ops = [matching.seen(self.trace, op) for op in graph_run.ops]
-        wrapper = matching.chosen(graph_run, ops, wrappers)
-        if wrapper is None:
-            kernels = matching.names(self.trace, loose)
-            wrapper = matching.by_kernels(kernels, wrappers) if loose else None
+        wrapper, pairs, symbols = self._matched(graph_run, wrappers)
+        if wrapper is None and loose:
+            wrapper = matching.by_kernels(matching.names(self.trace, loose), wrappers)
         if wrapper is None:
             self.unknown_runs += 1
             return
-        pairs = matching.aligned([op.name for op in ops], wrapper)
-        symbols = matching.symbols([(ops[at], wrapper.calls[call]) for at, call in pairs])
         for at, call in pairs:
             if self.on_host:
                 self._add_op(wrapper, call, graph_run.ops[at], symbols)
@@ -148,6 +148,22 @@ class _Joiner:
                 self._add(wrapper, call, below.get(graph_run.ops[at], []), symbols)
         if loose:
             self._in_order(wrapper, loose, symbols)
+
+    def _matched(self, graph_run: GraphRun, wrappers: Sequence[Wrapper]) -> Matched:
+        """Which wrapper ran, which op is which call, and the sizes: once for all such runs."""
+        host, numbers = self.trace.host, self.trace.arguments.numbers(np.array(graph_run.ops, int))
+        names = [host.names[host.name[op]] for op in graph_run.ops]
+        codes = [self.hashes.get(op, "") for op in graph_run.ops]
+        key = (graph_run.compile_id, graph_run.backward, *names, *codes, *numbers.tolist())
+        if key not in self.matched:
+            known = [self.trace.arguments.of(op) for op in graph_run.ops]
+            ops = list(map(matching.SeenOp, names, codes, known))
+            wrapper = matching.chosen(graph_run, ops, wrappers)
+            pairs = matching.aligned(names, wrapper) if wrapper else []
+            calls = wrapper.calls if wrapper else ()
+            sizes = matching.symbols((ops[at], calls[call]) for at, call in pairs)
+            self.matched[key] = (wrapper, pairs, sizes)
+        return self.matched[key]
 
     def _in_order(self, wrapper: Wrapper, rows: list[int], symbols: dict[str, int]) -> None:
         rows = sorted(rows, key=lambda at: int(self.trace.gpu.start[at]))

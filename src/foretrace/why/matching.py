@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 import re
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from pathlib import PurePosixPath
 
-import numpy as np
 from msgspec import Struct
 
 from foretrace.model.arguments import Signature
@@ -61,14 +61,11 @@ def names(trace: Trace, rows: Iterable[int]) -> list[str]:
     return [trace.host.names[trace.host.name[trace.gpu.id[row]]] for row in rows]
 
 
-def seen(trace: Trace, op: int) -> SeenOp:
-    """An op with its arguments, and the hash of its code if it is a generated kernel."""
-    table = trace.tables["triton"]
-    events = table["event"].to_numpy()
-    at = int(np.searchsorted(events, op))
-    held = at < len(events) and events[at] == op
-    found = str(table["kernel_hash"][at] or "").strip('"') if held else ""
-    return SeenOp(trace.host.names[trace.host.name[op]], found, trace.arguments.of(op))
+def hashes(trace: Trace) -> dict[int, str]:
+    """The hash of the code that an op launched, by event: only generated kernels have one."""
+    table = trace.tables["triton"].select("event", "kernel_hash").drop_nulls()
+    pairs = zip(table["event"].to_list(), table["kernel_hash"].to_list(), strict=True)
+    return {event: str(text).strip('"') for event, text in pairs}
 
 
 def chosen(graph_run: GraphRun, ops: Sequence[SeenOp], known: Sequence[Wrapper]) -> Wrapper | None:
@@ -91,29 +88,41 @@ def _one_compilation(found: Sequence[Wrapper]) -> bool:
 
 
 def _contradicts(ops: Sequence[SeenOp], wrapper: Wrapper) -> bool:
+    """Whether other code ran: a generated kernel that it lacks, another hash, other sizes."""
     for op in ops:
         kernel = wrapper.kernels.get(op.name)
         stem = PurePosixPath(kernel.file).stem if kernel else ""
-        if op.hash and stem and op.hash != stem:
+        if op.hash and (kernel is None or (stem and op.hash != stem)):
             return True
-    return False
+    pairs = aligned([op.name for op in ops], wrapper)
+    return any(_other_sizes(ops[at], wrapper.calls[call]) for at, call in pairs)
+
+
+def _other_sizes(op: SeenOp, call: KernelCall) -> bool:
+    """Whether a product ran with tensors that its call does not have."""
+    if op.arguments is None or not call.extern or not call.kernel.endswith("mm"):
+        return False
+    fixed = (list(access.tensor.shape) for access in call.accesses)
+    known = [shape for shape in fixed if all(isinstance(size, int) for size in shape)]
+    return any(shape not in op.arguments.dims for shape in known)
 
 
 def aligned(called: Sequence[str], wrapper: Wrapper) -> list[tuple[int, int]]:
     """(place of the op, place of the call) of all that match, both in their order."""
-    pairs, next_call = [], 0
+    places: dict[str, list[int]] = {}
+    for place, call in enumerate(wrapper.calls):
+        for name in op_names(call):
+            places.setdefault(name, []).append(place)
+    pairs: list[tuple[int, int]] = []
+    next_call = 0
     for at, name in enumerate(called):
-        for place in range(next_call, len(wrapper.calls)):
-            if _same(name, wrapper.calls[place]):
-                pairs.append((at, place))
-                next_call = place + 1
-                break
+        # C++ kernels have rows with the number of their graph: `graph_0_cpp_fused_add_0`
+        held = places.get(name) or places.get(_GRAPH.sub("", name, count=1), [])
+        found = bisect_left(held, next_call)
+        if found < len(held):
+            pairs.append((at, held[found]))
+            next_call = held[found] + 1
     return pairs
-
-
-def _same(name: str, call: KernelCall) -> bool:
-    """C++ kernels have rows with the number of their graph: `graph_0_cpp_fused_add_0`."""
-    return name in op_names(call) or _GRAPH.sub("", name, count=1) == call.kernel
 
 
 def op_names(call: KernelCall) -> tuple[str, ...]:
@@ -123,7 +132,7 @@ def op_names(call: KernelCall) -> tuple[str, ...]:
     op = base_op(call.kernel)
     parts = call.kernel.split(".")
     space = parts[2] if parts[:2] == ["torch", "ops"] and len(parts) > 3 else "aten"
-    return (f"{space}::{op}", f"{space}::{op.removeprefix('bias_')}")
+    return tuple({f"{space}::{op}", f"{space}::{op.removeprefix('bias_')}"})
 
 
 def by_kernels(kernels: Sequence[str], known: Sequence[Wrapper]) -> Wrapper | None:

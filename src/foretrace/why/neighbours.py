@@ -59,23 +59,29 @@ def neighbours(
         yield Neighbours(a, b, tuple(tensors.values()), *found)
 
 
-def between(nodes: Sequence[SchedulerNode], a: SchedulerNode, b: SchedulerNode) -> bool:
-    """Whether a third kernel needs what `a` writes, and `b` what that one writes."""
-    own, others = set(a.writes), set[str]()
-    names = [node.name for node in nodes]
-    for node in nodes[names.index(a.name) + 1 : names.index(b.name)]:
-        needs = {*node.reads, *node.waits}
-        if node.kind in NO_KERNEL and own & needs:
-            own.update(node.writes)
-        elif (own | others) & needs:
-            others.update(node.writes)
-    return bool(others & {*b.reads, *b.waits})
+class NodeOrder:
+    """The nodes of a graph by their places."""
+
+    def __init__(self, nodes: Sequence[SchedulerNode]) -> None:
+        self.nodes = nodes
+        self.place = {node.name: at for at, node in enumerate(nodes)}
+
+    def between(self, a: SchedulerNode, b: SchedulerNode) -> bool:
+        """Whether a third kernel needs what `a` writes, and `b` what that one writes."""
+        own, others = set(a.writes), set[str]()
+        for node in self.nodes[self.place[a.name] + 1 : self.place[b.name]]:
+            needs = {*node.reads, *node.waits}
+            if node.kind in NO_KERNEL and own & needs:
+                own.update(node.writes)
+            elif (own | others) & needs:
+                others.update(node.writes)
+        return bool(others & {*b.reads, *b.waits})
 
 
 def nodes_of_calls(compilation: Compilation, graph: int) -> tuple[SchedulerNode, ...]:
     """The calls of a wrapper as nodes, for logs without the scheduler's list."""
     code = compilation.code[graph] if graph < len(compilation.code) else ""
-    reused = {found[1]: found[2] for line in code.splitlines() if (found := _REUSE.match(line))}
+    reused = {each[1]: each[2] for line in code.splitlines() if (each := _REUSE.match(line))}
     returned = frozenset(returns(code))
     written: set[str] = set()
     found = []
@@ -140,6 +146,7 @@ class _Graph:
         self.tensors = {tensor.name: tensor for tensor in inputs}
         self.nodes: list[SchedulerNode] = []
         self.returned: set[str] = set()
+        self.writer: dict[str, int] = {}
         for node in nodes:
             for tensor in (*node.operands, *node.tensors):
                 self.tensors[tensor.name] = tensor
@@ -149,9 +156,9 @@ class _Graph:
             elif node.kind == "unpack":
                 self._unpacked(node)
             else:
+                self.writer.update(dict.fromkeys(node.writes, len(self.nodes)))
                 self.nodes.append(node)
             self.returned.update(node.returned)
-        self.writer = {name: at for at, node in enumerate(self.nodes) for name in node.writes}
         self.readers: dict[str, list[int]] = {}
         for at, node in enumerate(self.nodes):
             for name in dict.fromkeys(part for each in node.reads for part in self._parts(each)):
@@ -159,9 +166,10 @@ class _Graph:
 
     def _unpacked(self, node: SchedulerNode) -> None:
         """The results of an extern call are its own."""
-        for at, each in enumerate(self.nodes):
-            if set(each.writes) & set(node.reads):
-                self.nodes[at] = replace(each, writes=each.writes + node.writes)
+        for at in {self.writer[name] for name in node.reads if name in self.writer}:
+            each = self.nodes[at]
+            self.nodes[at] = replace(each, writes=each.writes + node.writes)
+            self.writer.update(dict.fromkeys(node.writes, at))
 
     def _parts(self, name: str, depth: int = 0) -> Iterator[str]:
         """A concatenation is written part by part, by those who make its parts."""

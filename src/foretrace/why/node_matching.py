@@ -16,7 +16,9 @@ from msgspec.structs import replace
 
 from foretrace.schema.compiler import FxGraph, GraphNode, KernelCall, SchedulerNode
 from foretrace.sources.compiler.records import TextRecord
+from foretrace.why.accesses import UNSIZED
 from foretrace.why.choices import FIRST_ROUND
+from foretrace.why.libraries import base_op
 
 _CANDIDATE = re.compile(r"\s*SchedulerNode\(name='(op\d{1,9})'\), \w{1,40}\(")
 _ORIGINS = re.compile(r"origins=(?:OrderedSet\()?[\[{]([^\]}]{0,20000})[\]}]")
@@ -59,6 +61,9 @@ class Matcher:
 
     def matched(self, calls: Sequence[KernelCall]) -> list[KernelCall]:
         """The calls with their nodes, where they have none and one of the records tells."""
+        if len(calls) == 1 and not calls[0].nodes:  # all of the graph
+            found = self._own(calls[0]) or tuple(node.name for node in self._nodes())
+            return [replace(calls[0], nodes=found)]
         libraries = self._libraries(calls)
         return [
             call
@@ -120,9 +125,8 @@ def _number(call: KernelCall) -> int | None:
 
 
 def _op(target: str) -> str:
-    """`torch.ops.aten.mm.default` and `extern_kernels.mm` -> `mm`."""
-    parts = target.split(".")
-    return parts[parts.index("aten") + 1] if "aten" in parts[:-1] else parts[-1]
+    """`torch.ops.aten.mm.default` and `extern_kernels.mm` -> `mm`; in place is the same op."""
+    return base_op(target).removesuffix("_")
 
 
 def _agree(node: GraphNode, call: KernelCall) -> bool:
@@ -130,4 +134,4 @@ def _agree(node: GraphNode, call: KernelCall) -> bool:
     stores = [each.tensor for each in call.accesses if each.mode != "load"]
     if node.tensor is None or len(stores) != 1:
         return True
-    return not node.tensor.shape or node.tensor.shape == stores[0].shape
+    return not node.tensor.shape or stores[0].shape in (node.tensor.shape, UNSIZED)

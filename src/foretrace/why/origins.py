@@ -101,13 +101,14 @@ def _nodes(compilation: Compilation, graph: int) -> Iterator[GraphNode]:
 
 
 def line_ops(run: CompilerRun, file: str, line: int | None) -> frozenset[str]:
-    """The ops that compiled graphs have from one line, or from any line of a file."""
+    """The ops that the user's program has in one line, or in any line of a file, as compiled."""
     return frozenset(
         op_word(node.target)
         for compilation in run.compilations
         for graph in compilation.graphs
         for node in graph.nodes
-        if node.source and is_at(node.source.file, node.source.line, file, line)
+        if graph.stage == "dynamo" and node.source
+        if is_at(node.source.file, node.source.line, file, line)
     )
 
 

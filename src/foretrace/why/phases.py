@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
+from msgspec.structs import replace
 
-from foretrace.schema.compiler import CompilePhase, Rerecording
+from foretrace.schema.compiler import Compilation, CompilePhase, Rerecording
 
 if TYPE_CHECKING:
     from foretrace.sources.compiler import LogRecord, TextRecord
@@ -39,7 +40,7 @@ _CACHES = {"fx_graph": "FX graph", "aotautograd": "AOTAutograd", "autograd": "AO
 _SKIP = "skipping cudagraphs due to "
 _FRAME = re.compile(r'\s*File "([^"]*)", line (\d{1,9})')
 _AGAIN = re.compile(
-    r"\[([^]]{0,99})\] Re-recording function=([^,]{0,999}), mode=(\w*), reason=(.*)"
+    r"\[([^]]{0,99})\] Re-recording function=([^,]{0,999}),(?: mode=(\w*),)? reason=(.*)"
 )
 
 
@@ -48,7 +49,7 @@ class PhaseEvent(Struct):
 
     name: str
     ph: str
-    ts: float
+    ts: Annotated[float, Meta(ge=0, le=4e15)]  # us, before the year 2096: fits into 64 bits of ns
     tid: int | str = 0
     pid: int | str = 0
 
@@ -114,10 +115,32 @@ def cudagraph_skips(records: Iterable[LogRecord], texts: Iterable[TextRecord]) -
     return tuple(f"{reason} ({place})" if place else reason for reason, place in found.items())
 
 
+def with_skips(
+    compilations: Sequence[Compilation], texts: Iterable[TextRecord]
+) -> tuple[Compilation, ...]:
+    """Compilations with the skips that torch finds at run time, when it names only a line.
+
+    A skip belongs to the one compilation whose graph has that line.
+    """
+    found = cudagraph_skips((), [text for text in texts if not text.compile_id])
+    made = list(compilations)
+    for skip in found:
+        at = [place for place, each in enumerate(made) if _has_line(each, skip)]
+        if len(at) == 1:
+            known = dict.fromkeys((*made[at[0]].cudagraph_skips, skip))
+            made[at[0]] = replace(made[at[0]], cudagraph_skips=tuple(known))
+    return tuple(made)
+
+
+def _has_line(compilation: Compilation, skip: str) -> bool:
+    lines = (node.source for graph in compilation.graphs for node in graph.nodes if node.source)
+    return any(skip.endswith(f"({line.file}:{line.line})") for line in lines)
+
+
 def rerecordings(texts: Iterable[TextRecord]) -> tuple[Rerecording, ...]:
     """CUDA graphs recorded again. The message names its compilation, since it comes at run time."""
     return tuple(
-        Rerecording(found[1], found[2], found[4].strip().rstrip("."), found[3])
+        Rerecording(found[1], found[2], found[4].strip().rstrip("."), found[3] or "")
         for record in texts
         if "Re-recording" in record.text
         for line in record.text.splitlines()

@@ -9,7 +9,7 @@ the post-grad graph has the line of each.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -35,12 +35,24 @@ class Provenance(msgspec.Struct, frozen=True):
 
     def of(self, call: KernelCall) -> tuple[str, ...]:
         """The post-grad nodes of a call."""
-        return self.nodes.get(call.handle) or self.nodes.get(call.kernel) or call.nodes
+        # without handles, all calls of one library op share an entry
+        by_name = () if call.extern else self.nodes.get(call.kernel)
+        return self.nodes.get(call.handle) or by_name or call.nodes
 
     def located(self, call: KernelCall, post_grad: FxGraph | None) -> KernelCall:
         """The call with the lines of its nodes, and those of its stacks."""
         lines = [*_lines_of(call.nodes, post_grad), *_lines_in(self.stacks.get(call.handle, ()))]
         return replace(call, sources=_distinct(lines) or call.sources)
+
+
+def named(calls: Iterable[KernelCall], first: FxGraph | None, ops: Mapped) -> list[KernelCall]:
+    """Calls without lines get those of the ops that their nodes or the comment above come from."""
+    found = []
+    for call in calls:
+        before = [op for op, nodes in ops.items() if set(nodes) & set(call.nodes)]
+        lines = [] if call.sources else [*_lines_of(before or call.origins, first)]
+        found.append(replace(call, sources=_distinct(lines)) if lines else call)
+    return found
 
 
 def provenance(mappings: bytes, stacks: bytes) -> Provenance:

@@ -14,19 +14,20 @@ from foretrace.schema.compiler import (
     SchedulerNode,
     Separation,
 )
-from foretrace.why.neighbours import Neighbours, neighbours, nodes_of_calls
-from foretrace.why.refusals import REASONS, index_of, is_about, refused_for, why_apart
+from foretrace.why.neighbours import Neighbours, NodeOrder, neighbours, nodes_of_calls
+from foretrace.why.refusals import REASONS, Refusals, index_of, why_apart
 from foretrace.why.savings import Measured
 
 
 def not_fused(compilation: Compilation, trace: Measured | None = None) -> tuple[Separation, ...]:
     """Every pair of neighbours of a compilation that share data and stay apart."""
     graphs = {node.graph for node in compilation.after} | {each.graph for each in compilation.calls}
+    known = _Known(compilation)
     return tuple(
-        _separation(compilation, nodes, pair, trace)
+        _separation(known, order, pair, trace)
         for graph in sorted(graphs)
-        for nodes in [_nodes(compilation, graph)]
-        for pair in neighbours(nodes, _inputs(compilation, graph))
+        for order in [NodeOrder(_nodes(compilation, graph))]
+        for pair in neighbours(order.nodes, _inputs(compilation, graph))
     )
 
 
@@ -35,9 +36,9 @@ def grouped(
 ) -> tuple[RefusalGroup, ...]:
     """Refusals and separations by reason, the dearest first; the lines add up to those logged."""
     lines: dict[str, list[FusionChoice]] = {}
-    for choice in compilation.choices:
-        if not choice.fused:
-            lines.setdefault(refused_for(compilation, choice), []).append(choice)
+    refusals = Refusals(compilation)
+    for choice in refusals.refused:
+        lines.setdefault(refusals.reason(choice), []).append(choice)
     apart: dict[str, list[Separation]] = {}
     for each in separations:
         apart.setdefault(each.reason, []).append(each)
@@ -60,29 +61,49 @@ def _inputs(compilation: Compilation, graph: int) -> Iterator[NamedTensor]:
     yield from sorted((each.tensor for each in accesses), key=lambda tensor: tensor.bytes or 0)
 
 
+class _Known:
+    """A compilation, with its refusals by node and its calls by the buffers they store."""
+
+    def __init__(self, compilation: Compilation) -> None:
+        self.compilation, self.refusals = compilation, Refusals(compilation)
+        self.stores: dict[tuple[int, str], list[int]] = {}
+        for place, call in enumerate(compilation.calls):
+            for name in {each.tensor.name for each in call.accesses if each.mode != "load"}:
+                self.stores.setdefault((call.graph, name), []).append(place)
+
+    def call(self, node: SchedulerNode) -> int | None:
+        """The call that a node became: it writes the same buffers, or changes the same."""
+        if node.name.startswith("call"):
+            return int(node.name[4:])
+        names = (*node.writes, *node.mutates)
+        places = {place for name in names for place in self.stores.get((node.graph, name), ())}
+        calls = self.compilation.calls
+        return max(sorted(places), key=lambda place: _same(calls[place], node), default=None)
+
+
 def _separation(
-    compilation: Compilation,
-    nodes: Sequence[SchedulerNode],
+    known: _Known,
+    order: NodeOrder,
     pair: Neighbours,
     trace: Measured | None,
 ) -> Separation:
-    a, b = pair.a, pair.b
-    refused = [each for each in compilation.choices if is_about(each, a, b)]
-    places = [_call(compilation, node) for node in (a, b)]
+    a, b, compilation = pair.a, pair.b, known.compilation
+    refused = known.refusals.about(a, b)
+    places = [known.call(node) for node in (a, b)]
     calls = [compilation.calls[place] if place is not None else None for place in places]
     a_ns, b_ns = _times(pair, calls, trace)
-    known = [ns for ns in (a_ns, b_ns) if ns is not None]
+    spent = [ns for ns in (a_ns, b_ns) if ns is not None]
     moved = [count for count in (pair.written, pair.read) if count is not None]
     shared = pair.shared[0].name
     return Separation(
         _name(calls[0], a),
         _name(calls[1], b),
-        why_apart(nodes, pair, refused),
+        why_apart(order, pair, refused),
         refused[-1].words if refused else "",
         sum(each.times for each in refused),
         pair.shared,
         sum(moved) if len(moved) == 2 else None,
-        sum(known) if known else None,
+        sum(spent) if spent else None,
         a_ns,
         b_ns,
         a.kind,
@@ -105,18 +126,6 @@ def _separation(
 
 def _name(call: KernelCall | None, node: SchedulerNode) -> str:
     return (call.handle or call.kernel) if call else node.name
-
-
-def _call(compilation: Compilation, node: SchedulerNode) -> int | None:
-    """The call that a node became: it writes the same buffers, or changes and reads the same."""
-    if node.name.startswith("call"):
-        return int(node.name[4:])
-    scores = {
-        place: score
-        for place, call in enumerate(compilation.calls)
-        if call.graph == node.graph and any((score := _same(call, node))[:2])
-    }
-    return max(scores, key=lambda place: scores[place]) if scores else None
 
 
 def _same(call: KernelCall, node: SchedulerNode) -> tuple[int, int, int]:

@@ -30,7 +30,7 @@ def resolved(
         return libraries.again(call.kernel, tensors, [access.mode for access in call.accesses])
     kernel = kernels.get(call.kernel)
     code = generated(kernel) if kernel else None
-    if code is None:
+    if kernel is None or code is None:
         return call.accesses
     held = {a.argument: t for a, t in zip(call.accesses, tensors, strict=True)}
     values = {
@@ -38,7 +38,7 @@ def resolved(
         for name, text in zip(code.parameters, call.arguments, strict=False)
         if name not in code.pointers and (value := evaluate(text, symbols)) is not None
     }
-    return counted(call.kernel, code, values, held)
+    return counted(kernel, values, held)
 
 
 def _sized(tensor: NamedTensor, symbols: Mapping[str, int]) -> NamedTensor:

@@ -10,25 +10,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from foretrace.schema.compiler import MEMBER, Compilation, FusionChoice, SchedulerNode
-from foretrace.why.neighbours import Neighbours, between
-from foretrace.why.scheduler import elements
+from foretrace.why.neighbours import Neighbours, NodeOrder
+from foretrace.why.scheduler import elements, walk
 
 REASONS = {
     "extern": "an extern kernel, that is a library's",
     "template": "a template without that prologue or epilogue",
     "order": "other iteration order",
+    "loops": "the same order, but other loop dimensions",
     "sizes": "different sizes",
     "between": "other kernels lie between them",
     "mutation": "a mutation in between",
     "no_shared_data": "no shared data",
     "not_worth_it": "Inductor's heuristics are against it",
-    "unsupported": "Inductor cannot fuse these kinds of nodes",
     "graph_break": "a graph break",
-    "other": "another reason of Inductor's",
+    "other": "another rule of Inductor's",
     "not_recorded": "Inductor's reason was not recorded",
 }
 # How Inductor's words begin (torch 2.2 to 2.13); the first that occurs in them counts.
-_WORDS = (
+WORDS = (
     ("no shared data", "no_shared_data"),
     ("memory deps did not match", "order"),
     ("tiling mismatch", "order"), ("invalid tiling", "order"), ("invalid loop order", "order"),
@@ -38,6 +38,8 @@ _WORDS = (
     ("must go before", "between"),
     ("aliasing or mutation", "mutation"), ("only fuse functional", "mutation"),
     ("other than the mutated", "mutation"), ("references mutation", "mutation"),
+    ("amount of bytes read", "not_worth_it"), ("unaligned reads", "not_worth_it"),
+    ("not profitable", "not_worth_it"),
     ("prologue", "template"), ("epilogue", "template"), ("template", "template"),
     ("not yet supported by EVT", "template"), ("is not a Pointwise op", "template"),
     ("is not a ComputedBuffer", "template"), ("computed buffer name", "template"),
@@ -46,31 +48,80 @@ _WORDS = (
     ("score_fusion_memory", "not_worth_it"), ("too many reads", "not_worth_it"),
     ("too_many_reads", "not_worth_it"), ("benchmark", "not_worth_it"),
     ("register spilling", "not_worth_it"), ("too far away", "not_worth_it"),
-    ("foreach", "unsupported"), ("Split scan", "unsupported"), ("device mismatch", "unsupported"),
-    ("explicit disabled", "unsupported"), ("grouped node", "unsupported"),
+    ("foreach", "other"), ("Split scan", "other"), ("device mismatch", "other"),
+    ("explicit disabled", "other"), ("grouped node", "other"),
 )  # fmt: skip
+
+_BY_INDEX = ("no_shared_data", "order")  # the index expressions say more than these words
 
 
 def code(words: str) -> str:
     """The plain reason for Inductor's words; a key of `REASONS`."""
-    return next((reason for part, reason in _WORDS if part in words), "other")
+    return next((reason for part, reason in WORDS if part in words), "other")
 
 
-def why_apart(
-    nodes: Sequence[SchedulerNode], pair: Neighbours, refused: Sequence[FusionChoice]
-) -> str:
+class Refusals:
+    """The refusals of one compilation, found by the nodes that they are about."""
+
+    def __init__(self, compilation: Compilation) -> None:
+        self.refused = [each for each in compilation.choices if not each.fused]
+        self.sides = [
+            (frozenset(MEMBER.findall(each.a)), frozenset(MEMBER.findall(each.b)))
+            for each in self.refused
+        ]
+        self.places: dict[tuple[int, str], list[int]] = {}
+        for place, (first, second) in enumerate(self.sides):
+            for member in first | second:
+                key = self.refused[place].graph, member
+                self.places.setdefault(key, []).append(place)
+        self.before = {(node.graph, node.name): node for node in compilation.before}
+        self.extern = {
+            (node.graph, member)
+            for node in compilation.after
+            if node.kind == "extern"
+            for member in node.members
+        }
+
+    def about(self, a: SchedulerNode, b: SchedulerNode) -> list[FusionChoice]:
+        """The refusals about parts of two nodes; those that ask in their order come last."""
+        own, other = {*a.members, *a.writes}, {*b.members, *b.writes}
+        near = {place for member in own for place in self.places.get((a.graph, member), ())}
+        found: list[FusionChoice] = []
+        turned: list[FusionChoice] = []
+        for place in sorted(near):
+            first, second = self.sides[place]
+            if first <= own and second <= other:
+                found.append(self.refused[place])
+            elif first <= other and second <= own:
+                turned.append(self.refused[place])
+        return turned + found
+
+    def reason(self, choice: FusionChoice) -> str:
+        """The plain reason for a refusal, by the nodes as they were when Inductor asked.
+
+        Tuning may have replaced a template by a library's kernel since.
+        """
+        names = [MEMBER.findall(name) for name in (choice.a, choice.b)]
+        if any((choice.graph, member) in self.extern for each in names for member in each):
+            return "extern"
+        found = code(choice.words)
+        if found not in _BY_INDEX:
+            return found
+        a, b = (_joined(self.before, choice.graph, each) for each in names)
+        return _refined(found, a, b)
+
+
+def why_apart(order: NodeOrder, pair: Neighbours, refused: Sequence[FusionChoice]) -> str:
     """Why neighbours stay apart: the last refusal, or what their kinds and places say."""
     a, b = pair.a, pair.b
-    if refused:
-        found = code(refused[-1].words)
-        return _refined(found, a, b) if found in ("no_shared_data", "order") else found
     if "extern" in (a.kind, b.kind):
         return "extern"
+    if refused:
+        found = code(refused[-1].words)
+        return _refined(found, a, b) if found in _BY_INDEX else found
     if _mutates(a, b):
         return "mutation"
-    if between(nodes, a, b):
-        return "between"
-    return "template" if "template" in (a.kind, b.kind) else "not_recorded"
+    return "between" if order.between(a, b) else "not_recorded"
 
 
 def _mutates(a: SchedulerNode, b: SchedulerNode) -> bool:
@@ -80,32 +131,40 @@ def _mutates(a: SchedulerNode, b: SchedulerNode) -> bool:
 
 
 def _refined(found: str, a: SchedulerNode, b: SchedulerNode) -> str:
-    """What is different where both go through one buffer: the elements, or their order."""
+    """What is different where both go through one buffer: elements, their order, or only loops."""
     if _mutates(a, b):
         return "mutation"
-    both = {*a.reads, *a.writes} & {*b.reads, *b.writes}
-    walks = [(index_of(a, name), index_of(b, name)) for name in both]
-    known = [(elements(one), elements(two)) for one, two in walks if one and two]
-    if not known:
+    passed = {*a.writes} & {*b.reads} | {*b.writes} & {*a.reads}
+    shared = passed or {*a.reads, *a.writes} & {*b.reads, *b.writes}
+    ways = [(_indices(a, name), _indices(b, name)) for name in shared]
+    known = [way for way in ways if all(way)]
+    if not known or any(None in _counts(one | two) for one, two in known):
         return found
-    return "order" if any(one == two for one, two in known) else "sizes"
+    if not any(_counts(one) & _counts(two) for one, two in known):
+        return "sizes"
+    return "loops" if all(_one_walk(one | two) for one, two in known) else "order"
 
 
-def refused_for(compilation: Compilation, choice: FusionChoice) -> str:
-    """The plain reason for a refusal, by the nodes as they were when Inductor looked at them."""
-    found = code(choice.words)
-    if found not in ("no_shared_data", "order"):
-        return found
-    before = {node.name: node for node in compilation.before if node.graph == choice.graph}
-    a, b = (_joined(before, name) for name in (choice.a, choice.b))
-    return _refined(found, a, b)
+def _indices(node: SchedulerNode, buffer: str) -> frozenset[str]:
+    return frozenset(index for name, index in node.index if name == buffer)
 
 
-def _joined(before: dict[str, SchedulerNode], name: str) -> SchedulerNode:
+def _counts(indices: frozenset[str]) -> set[int | None]:
+    return {elements(index) for index in indices}
+
+
+def _one_walk(indices: frozenset[str]) -> bool:
+    walks = {walk(index) for index in indices}
+    return len(walks) == 1 and None not in walks
+
+
+def _joined(
+    before: dict[tuple[int, str], SchedulerNode], graph: int, members: list[str]
+) -> SchedulerNode:
     """A node as it was when Inductor looked at it: fused from these members."""
-    parts = [before[each] for each in MEMBER.findall(name) if each in before]
+    parts = [before[graph, each] for each in members if (graph, each) in before]
     return SchedulerNode(
-        name,
+        "",
         "",
         tuple(read for part in parts for read in part.reads),
         tuple(written for part in parts for written in part.writes),
@@ -113,15 +172,6 @@ def _joined(before: dict[str, SchedulerNode], name: str) -> SchedulerNode:
         mutates=tuple(buffer for part in parts for buffer in part.mutates),
         waits=tuple(buffer for part in parts for buffer in part.waits),
     )
-
-
-def is_about(choice: FusionChoice, a: SchedulerNode, b: SchedulerNode) -> bool:
-    """Whether a refusal is about parts of these two nodes."""
-    if choice.fused or choice.graph != a.graph:
-        return False
-    first, second = set(MEMBER.findall(choice.a)), set(MEMBER.findall(choice.b))
-    own, other = {*a.members, *a.writes}, {*b.members, *b.writes}
-    return (first <= own and second <= other) or (first <= other and second <= own)
 
 
 def index_of(node: SchedulerNode, buffer: str) -> str:

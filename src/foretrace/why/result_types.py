@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from foretrace.schema.compiler import Access, FxGraph, KernelCall, NamedTensor
 from foretrace.why import libraries
+from foretrace.why.accesses import UNSIZED
 
 
 def typed(calls: Sequence[KernelCall], graph: FxGraph | None) -> list[KernelCall]:
@@ -15,12 +16,27 @@ def typed(calls: Sequence[KernelCall], graph: FxGraph | None) -> list[KernelCall
     results = _results(graph)
     types: dict[str, str] = {}
     found = []
-    for call in calls:
-        made = [tensor for node in call.nodes for tensor in results.get(node, ())]
+    for each in calls:
+        made = [tensor for node in each.nodes for tensor in results.get(node, ())]
+        call = _sized(each, made)
         for access in call.accesses:
             types[access.tensor.name] = types.get(access.tensor.name) or _type_of(access, made)
         found.append(_with_types(call, types))
     return found
+
+
+def _sized(call: KernelCall, made: Sequence[NamedTensor]) -> KernelCall:
+    """A result whose sizes the wrapper does not state has those of the node, if it makes one."""
+    if len(made) != 1 or not any(access.tensor.shape == UNSIZED for access in call.accesses):
+        return call
+    tensors = [
+        replace(made[0], name=access.tensor.name)
+        if access.tensor.shape == UNSIZED and access.mode != "load"
+        else access.tensor
+        for access in call.accesses
+    ]
+    modes = [access.mode for access in call.accesses]
+    return replace(call, accesses=libraries.again(call.kernel, tensors, modes))
 
 
 def _results(graph: FxGraph | None) -> dict[str, list[NamedTensor]]:

@@ -29,15 +29,17 @@ class Measured:
         """Time that all runs of a call spend on `count` bytes, never more than all of it.
 
         Where shapes are dynamic, `count` is None and the bytes are those of the named tensors in
-        each run of this call or the other. A generated kernel moves bytes at its own rate. What a
-        library's kernel computes meanwhile is not known: its bytes count at the GPU's bandwidth.
+        each run of this call or the other. A generated loop moves bytes at its own rate. What a
+        library's kernel or a template computes meanwhile is not known: its bytes count at the
+        GPU's bandwidth.
         """
         runs, total = self.ran(call), 0.0
+        computes = call.extern or call.kernel.startswith("triton_tem_")
         sizes = _sizes(names, runs, self.ran(other)) if count is None else [count] * len(runs)
         for run, size in zip(runs, sizes, strict=True):
-            if size is None or (call.extern and not self.bytes_per_s):
+            if size is None or (computes and not self.bytes_per_s):
                 return None
-            if not call.extern and run.bytes:
+            if not computes and run.bytes:
                 total += run.ns * min(size / run.bytes, 1.0)
             elif self.bytes_per_s:
                 total += min(size / self.bytes_per_s * 1e9, run.ns)

@@ -25,6 +25,7 @@ _WEAK = re.compile(r"WeakDep\((?:name=)?'([^']*)'")
 _QUOTED = re.compile(r"'(\w+)'")
 _NUMBER = re.compile(r"-?\d{1,18}")
 _SIZES = re.compile(r"\w+\('([\w:]*)', torch\.(\w+), size=\[([^]]*)\], stride=\[([^]]*)\]")
+_TERM = re.compile(r"(\d{1,18})?\*?([a-z]\d{1,9})?")
 _RANGES = re.compile(r": ([^,{}]+)")
 _KERNELS = {"ForeachKernelSchedulerNode": "foreach", "NopKernelSchedulerNode": "nop"}
 # what a loop's body says of it; the first that occurs counts
@@ -56,6 +57,36 @@ def elements(index: str) -> int | None:
     return prod(known) if "{" in index and len(known) == len(sizes) else None
 
 
+def walk(index: str) -> tuple[int, tuple[tuple[int, int], ...]] | None:
+    """The order of elements: an offset, and (stride, size) of each loop, adjacent ones as one.
+
+    `3072*d0 + d1, {d0: 8192, d1: 3072}` and `c0, {c0: 25165824}` are the same walk. None where the
+    expression is not a sum of strides, or a size is a symbol.
+    """
+    expression, _, ranges = index.partition(", {")
+    strides: dict[str, int] = {}
+    offset = 0
+    for term in expression.split(" + "):
+        found = _TERM.fullmatch(term.strip())
+        if found is None or not found[0]:
+            return None
+        if found[2]:
+            strides[found[2]] = int(found[1] or 1)
+        else:
+            offset = int(found[1])
+    loops: list[tuple[int, int]] = []
+    for each in split(ranges.rstrip("}")):
+        name, _, size = each.partition(": ")
+        if not (size.isdecimal() and len(size) < 19):
+            return None
+        stride, count = strides.get(name, 0), int(size)
+        if loops and loops[-1][0] == stride * count:
+            loops[-1] = (stride, loops[-1][1] * count)
+        elif count > 1:
+            loops.append((stride, count))
+    return offset, tuple(loops)
+
+
 class _Block:
     """The lines of one node or member."""
 
@@ -64,6 +95,10 @@ class _Block:
         self.fields: dict[str, list[str]] = {}
         self.layouts: dict[str, NamedTensor] = {}
         self.loop = ""
+
+    def users(self, buffer: str) -> str:
+        """Who reads a buffer; before torch 2.5 a node was its buffer."""
+        return self.field(f"{buffer}.users", *(["users"] if buffer == self.name else []))
 
     def field(self, *names: str) -> str:
         return "\n".join(line for name in names for line in self.fields.get(name, ()))
@@ -115,9 +150,7 @@ def _node(blocks: list[_Block]) -> SchedulerNode:
         tuple(layouts[name] for name in writes if name in layouts),
         operands=tuple(layouts[name] for name in reads if name in layouts),
         returned=tuple(
-            name
-            for name in writes
-            if any("node=OUTPUT" in block.field(f"{name}.users") for block in blocks)
+            name for name in writes if any("node=OUTPUT" in block.users(name) for block in blocks)
         ),
         mutates=tuple(
             found for name in writes for found in _QUOTED.findall(first.field(f"{name}.mutations"))

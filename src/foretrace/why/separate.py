@@ -4,28 +4,43 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from foretrace.schema.compiler import Compilation, CompilerRun, RefusalGroup, Separation
+from foretrace.schema.compiler import (
+    Compilation,
+    CompilerRun,
+    Elsewhere,
+    RefusalGroup,
+    Separation,
+)
 from foretrace.schema.documents.why import NotFused, ReasonRow
 from foretrace.why.assemble import graph_name, parts
 from foretrace.why.boundaries import across_breaks
+from foretrace.why.elsewhere import OtherRun
 from foretrace.why.ran import Ran
 from foretrace.why.reasons import grouped, not_fused
 from foretrace.why.refusals import REASONS
 
 
-def separated(run: CompilerRun, ran: Ran) -> tuple[list[NotFused], list[ReasonRow]]:
-    """Each pair of neighbours that stays apart, and all refusals by reason, the dearest first."""
+def separated(
+    run: CompilerRun, ran: Ran, other: CompilerRun | None = None
+) -> tuple[list[NotFused], list[ReasonRow]]:
+    """Each pair of neighbours that stays apart, and all refusals by reason, the dearest first.
+
+    `other` is another run of the same program: what it made of each pair.
+    """
     pairs: list[NotFused] = []
     groups: list[RefusalGroup] = []
-    measured = ran.measured
+    measured, second = ran.measured, OtherRun(other) if other else None
     broken = across_breaks(run, measured)
     for each in run.compilations:
         found = not_fused(each, measured)
         groups += grouped(each, found, measured)
-        pairs += _entries(each, found)
+        made = [second.made_of(one, each) if second else None for one in found]
+        pairs += _entries(each, zip(found, made, strict=True))
         behind = [one for one in broken if one.compilation == each.id]
-        pairs += _entries(each, behind)
-    return pairs, _rows([*groups, *_of_breaks(broken)])
+        groups += _of_breaks(behind)
+        pairs += _entries(each, ((one, None) for one in behind))
+        broken = tuple(one for one in broken if one.compilation != each.id)
+    return pairs, _rows(groups)
 
 
 def _of_breaks(broken: Sequence[Separation]) -> Iterator[RefusalGroup]:
@@ -42,9 +57,11 @@ def _of_breaks(broken: Sequence[Separation]) -> Iterator[RefusalGroup]:
         yield RefusalGroup("graph_break", 0, 0, 0, len(rows), less, _sum([first, spent]))
 
 
-def _entries(each: Compilation, found: Iterable[Separation]) -> Iterator[NotFused]:
+def _entries(
+    each: Compilation, found: Iterable[tuple[Separation, Elsewhere | None]]
+) -> Iterator[NotFused]:
     graphs = [graph_name(part) for part in parts(each)]
-    for one in found:
+    for one, made in found:
         yield NotFused(
             one.a,
             one.b,
@@ -68,6 +85,7 @@ def _entries(each: Compilation, found: Iterable[Separation]) -> Iterator[NotFuse
             one.b_compilation,
             one.stopped_at,
             each.rank,
+            made,
         )
 
 

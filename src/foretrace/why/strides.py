@@ -25,7 +25,7 @@ _ORDERS = frozenset({"permute", "t", "transpose", "swapaxes", "movedim"})
 _PRODUCTS = ("mm", "addmm", "bmm", "baddbmm", "_int_mm")
 
 
-class StridedView(Struct, frozen=True):
+class ReorderedView(Struct, frozen=True):
     """A tensor and its view in another order of dimensions.
 
     `used_by` are calls that read the memory of the source under the strides of the view: proof that
@@ -40,7 +40,7 @@ class StridedView(Struct, frozen=True):
     line: SourceLine | None = None
 
 
-def strided_views(compilation: Compilation) -> tuple[StridedView, ...]:
+def strided_views(compilation: Compilation) -> tuple[ReorderedView, ...]:
     """The views of all post-grad graphs whose strides are recorded."""
     return tuple(
         _view(compilation, graph, node, source)
@@ -88,7 +88,7 @@ def _is_order(source: NamedTensor, result: NamedTensor) -> bool:
 
 def _view(
     compilation: Compilation, graph: FxGraph, node: GraphNode, source: NamedTensor
-) -> StridedView:
+) -> ReorderedView:
     assert node.tensor is not None
     wanted = (source.name, node.tensor.shape, node.tensor.stride)
     calls = [
@@ -103,4 +103,4 @@ def _view(
     ]
     letters = next((found for call in calls if (found := layout(call))), "")
     names = tuple(call.handle or call.kernel for call in calls)
-    return StridedView(node.target, source, node.tensor, names, letters, node.source)
+    return ReorderedView(node.target, source, node.tensor, names, letters, node.source)

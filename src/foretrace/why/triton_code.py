@@ -23,7 +23,8 @@ _ROOT = re.compile(r"(?:[xyz]|r\d{0,3}_?)index")
 _TYPES = {
     "fp64": "f64", "fp32": "f32", "fp16": "f16", "bf16": "bf16", "i64": "i64", "i32": "i32",
     "i16": "i16", "i8": "i8", "u8": "u8", "u16": "u16", "u32": "u32", "u64": "u64", "i1": "b8",
-    "u1": "b8", "fp8e4nv": "f8", "fp8e5": "f8", "fp8e4b8": "f8", "fp8e5b16": "f8",
+    "u1": "b8", "fp8e4nv": "f8e4m3fn", "fp8e5": "f8e5m2", "fp8e4b8": "f8e4m3fnuz",
+    "fp8e5b16": "f8e5m2fnuz",
 }  # fmt: skip
 _BLOCKS = ("tl.make_block_ptr", "tl.make_tensor_descriptor")
 

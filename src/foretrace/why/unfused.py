@@ -6,6 +6,7 @@ expanded is read once, a slice is read as the slice.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from foretrace.families import VIEWS
@@ -20,6 +21,8 @@ class Unfused:
         self.post_grad = _Traffic(_graph(part, "post_grad"))
         self.dynamo = _Traffic(_graph(part, "dynamo"))
         self.decomposed = part.decompositions
+        # a node in two kernels is computed twice, or in two steps as a split reduction is
+        self.holders = Counter(node for call in part.calls for node in {*call.nodes})
         self.origin: dict[str, list[str]] = {}
         for op, nodes in part.decompositions.items():
             for node in nodes:
@@ -32,9 +35,14 @@ class Unfused:
 
     def traffic(self, nodes: Sequence[str]) -> UnfusedTraffic | None:
         """None where no graph is recorded."""
-        if not nodes or not self.post_grad.nodes:
+        own = [node for node in nodes if self.holders[node] < 2]
+        shared = sum(self.post_grad.computes(node) for node in nodes) - sum(
+            self.post_grad.computes(node) for node in own
+        )
+        if not any(self.post_grad.computes(node) for node in own):
             return None
-        return UnfusedTraffic(self._by_ops(nodes), self.post_grad.total(nodes))
+        ops = None if shared else self._by_ops(nodes)
+        return UnfusedTraffic(ops, self.post_grad.total(own), shared)
 
     def _by_ops(self, nodes: Sequence[str]) -> int | None:
         """None unless all of what each op computes is inside."""

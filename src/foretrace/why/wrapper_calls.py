@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from foretrace.schema.compiler import Access, GeneratedKernel, KernelCall, NamedTensor
 from foretrace.why import libraries
-from foretrace.why.accesses import unsized
+from foretrace.why.accesses import UNSIZED, unsized
 from foretrace.why.buffers import Buffers
 from foretrace.why.comments import HANDLE, ORIGINS, listed
 from foretrace.why.generated import counted, generated
@@ -105,7 +105,8 @@ class Walk:
         tensor = self.buffers.tensors.get(name)
         if name in self.results and tensor is not None:
             made = self.found[self.results[name]]
-            kept = tuple(a for a in made.accesses if a.tensor.name != name)
+            known = (a for a in made.accesses if a.mode == "load" or a.tensor.shape != UNSIZED)
+            kept = tuple(access for access in known if access.tensor.name != name)
             stores = libraries.accesses(made.kernel, (), (tensor,))
             self.found[self.results[name]] = replace(made, accesses=kept + stores)
 
@@ -127,7 +128,7 @@ class Walk:
                 known = tensor or unsized(text)
                 held[parameter] = replace(known, dtype=code.pointers[parameter] or known.dtype)
                 self.buffers.learn(known.name, code.pointers[parameter])
-        return counted(name, code, _scalars(code.parameters, texts), held)
+        return counted(self.kernels[name], _scalars(code.parameters, texts), held)
 
     def _text(self, node: ast.expr) -> str:
         text = ast.unparse(node).replace(" ", "")
@@ -143,7 +144,8 @@ class Walk:
         found = libraries.accesses(name, operands, results)
         if result:
             self.results[result] = len(self.found)
-            found = tuple(access for access in found if access.mode == "load")
+            made = libraries.accesses(name, (), (unsized(result),))
+            found = (*(access for access in found if access.mode == "load"), *made)
         texts = tuple(self._text(each) for each in args)
         self.found.append(self._made(call, name, found, texts))
 

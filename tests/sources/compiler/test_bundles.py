@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 import shutil
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +86,20 @@ def test_what_is_not_a_log_is_ignored(tmp_path: Path) -> None:
     logs = compiler.read(str(tmp_path))
     assert [os.path.basename(file) for file in logs.sources] == ["job.log", "torch_trace.log"]
     assert (len(logs.records), logs.texts[0].rank, logs.ledger.seen) == (1, 0, 2)
+
+
+def test_the_logs_of_a_zip(tmp_path: Path) -> None:
+    path = tmp_path / "run.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("run.why/torch_trace.log.gz", gzip.compress(LOG))
+        archive.writestr("run.why/torch_logs.txt", message("a"))
+        archive.writestr("run.why/manifest.json", "{}")
+        archive.writestr("notes.txt", "about this run")
+    logs = compiler.read(str(path))
+    assert (len(logs.records), len(logs.texts), len(logs.sources)) == (1, 1, 2)
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("job.out", LOG)
+    assert len(compiler.read(str(path)).records) == 1
 
 
 def test_ranks_of_a_folder(tmp_path: Path) -> None:
@@ -224,8 +239,17 @@ def test_a_log_of_another_run(tmp_path: Path) -> None:
     assert stranger(logs, trace, {7}, kernel) == (
         "the log is of process 412, the trace of process 7: two runs"
     )
+    assert stranger(logs, trace, {412}, {"triton_red_fused_1"}) == ""  # compiled before
     assert stranger(logs, "renamed.json.gz", {412}, kernel) == ""
     assert stranger(logs, "renamed.json.gz", {}, {}) == "the log belongs to run.json.gz"
+
+
+def test_a_log_without_code_may_be_of_any_run(tmp_path: Path) -> None:
+    path = tmp_path / "torch_logs.txt"
+    path.write_bytes(message("cannot fuse"))
+    logs = compiler.read(str(path))
+    assert stranger(logs, "run.json.gz", {412}, {"triton_red_fused_1"}) == ""
+    assert stranger(logs, "run.json.gz", {7}, {"triton_red_fused_1"}) != ""
 
 
 # ---- several runs in one folder

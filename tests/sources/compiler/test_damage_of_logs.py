@@ -166,6 +166,9 @@ def test_an_editor_that_takes_white_space_away() -> None:
     found = answer(text.replace(b"\n\t\n", b"\n\n"))
     assert found.payloads[0] == b"x\n\ny"
     assert found.notes.get("log_payload_damaged", 0) <= 1
+    edited = artifact("a", "x\n\ny \nz").replace(b"\n\t\n", b"\n\n").replace(b"y ", b"y")
+    assert answer(edited).payloads == [b"x\n\ny\nz"]
+    assert answer(edited[:-2]).records == answer(edited.replace(b"\n\n", b"\n\t\n")).records == []
 
 
 def test_a_cut_message_keeps_its_whole_lines() -> None:

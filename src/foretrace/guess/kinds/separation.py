@@ -17,7 +17,8 @@ from foretrace.guess.kinds.fusion import op_of
 from foretrace.guess.mapped import of_launch
 from foretrace.guess.scope import Unknown
 from foretrace.guess.selectors import Selector
-from foretrace.schema.compiler import Compilation, CompiledLaunch, Separation
+from foretrace.schema.compiler import Compilation, CompiledLaunch, CompilerRun, Separation
+from foretrace.why.boundaries import across_breaks
 from foretrace.why.reasons import not_fused
 from foretrace.why.refusals import REASONS
 
@@ -33,7 +34,7 @@ def measure(query: Query) -> Measurement:
     pair = _word(query.args["first"]), _word(query.args["second"])
     if "" in pair:
         raise Unknown("fusion is about ops: say for example `gelu and mul are not fused because …`")
-    found = _Pair(pair, list(mine(run, window.evidence.trace)))
+    found = _Pair(pair, run, list(mine(run, window.evidence.trace)))
     if found.missing:
         return Measurement("miss", f"no compiled kernel does {' or '.join(found.missing)}")
     if found.together:
@@ -53,14 +54,17 @@ def _word(selector: Selector) -> str:
 class _Pair:
     """Two ops, and the calls of compiled code that do them."""
 
-    def __init__(self, ops: tuple[str, str], compilations: list[Compilation]) -> None:
+    def __init__(
+        self, ops: tuple[str, str], run: CompilerRun, compilations: list[Compilation]
+    ) -> None:
         self.ops, self.compilations = ops, compilations
         self.does = {
             (each.id, place): of_launch(CompiledLaunch(each, call)).does
             for each in compilations
             for place, call in enumerate(each.calls)
         }
-        self.apart = [one for each in compilations for one in not_fused(each) if self._about(one)]
+        apart = [one for each in compilations for one in not_fused(each)]
+        self.apart = [one for one in (*apart, *across_breaks(run)) if self._about(one)]
 
     @property
     def missing(self) -> list[str]:
@@ -101,7 +105,8 @@ class _Pair:
     def lines(self) -> Iterator[str]:
         for one in self.apart:
             said = f' (Inductor: "{one.inductor}")' if one.inductor else ""
-            yield f"{one.a} and {one.b}: {REASONS[one.reason]}{said}"
+            place = f" at {one.stopped_at.place}" if one.stopped_at else ""
+            yield f"{one.a} and {one.b}: {REASONS[one.reason]}{place}{said}"
 
 
 KIND = GuessKind(

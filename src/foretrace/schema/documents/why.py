@@ -7,6 +7,7 @@ from msgspec import Struct
 from foretrace.schema.compiler import (
     Access,
     CompilePhase,
+    Elsewhere,
     GuardFailure,
     GuardTally,
     NamedTensor,
@@ -89,6 +90,7 @@ class UnfusedTraffic(Struct, frozen=True):
 
     ops: int | None
     nodes: int | None
+    shared: int = 0  # nodes left out, which other kernels compute as well
 
 
 class CompiledKernel(Struct, frozen=True):
@@ -138,7 +140,8 @@ class NotFused(Struct, frozen=True):
     traffic of one run that fusing them would save at most. `at_most_ns` is the time of that in the
     whole trace, never more than the kernels themselves take. The index expressions say how each
     goes through the first shared buffer. A library's kernel has a target. Behind a graph break `b`
-    is of another region, and `stopped_at` is the break.
+    is of another region, and `stopped_at` is the break. `elsewhere` is what a second run made of
+    the two, where one was given.
     """
 
     a: str
@@ -163,6 +166,7 @@ class NotFused(Struct, frozen=True):
     b_region: str = ""
     stopped_at: SourceLine | None = None
     rank: int | None = None
+    elsewhere: Elsewhere | None = None
 
 
 class ReasonRow(Struct, frozen=True):
@@ -193,6 +197,7 @@ class BreakEntry(Struct, frozen=True):
     url: str = ""
     skipped: bool = False  # Dynamo could not resume: the whole function runs eagerly
     rank: int | None = None
+    resumed: list[str] = []  # regions that hold the rest of the function
 
 
 class RecompileEntry(Struct, frozen=True):

@@ -16,15 +16,16 @@ from foretrace.sources.compiler.heads import HEAD
 from foretrace.sources.compiler.manifest import manifest_of
 from foretrace.sources.compiler.reader import LogFile
 from foretrace.sources.limits import Limits
+from foretrace.sources.zipped import ZIP, files_in, open_zip
 from foretrace.units import bytes_text
 
 _PEEK = 256 << 10  # a program may print much before it compiles
 
 
 def files_of(path: str, limits: Limits, ledger: LedgerBuilder) -> list[str]:
-    """The logs of a bundle, by name; of a file, the file itself."""
+    """The logs of a bundle, by name, or of a zip; of a file, the file itself."""
     if not os.path.isdir(path):
-        return [path]
+        return _members(path, limits) or [path]
     manifest = manifest_of(path)
     named = manifest.files if manifest else ()
     missing = [name for name in named if not os.path.isfile(os.path.join(path, name))]
@@ -40,6 +41,19 @@ def files_of(path: str, limits: Limits, ledger: LedgerBuilder) -> list[str]:
     if not logs:
         raise nothing(path, "contains no log of torch.compile")
     return logs
+
+
+def _members(path: str, limits: Limits) -> list[str]:
+    """The logs in a zip; none where it is something else."""
+    try:
+        with open(path, "rb") as file:
+            if path == "-" or file.read(len(ZIP)) != ZIP:
+                return []
+            with open_zip(file, path, limits) as archive:
+                members = [f"{path}::{member}" for member in files_in(archive) if is_named(member)]
+    except OSError:
+        return []  # opening it for reading says what is wrong
+    return [member for member in members if _is_log(member, limits)]
 
 
 def read_files(sources: Sequence[str], limits: Limits, ledger: LedgerBuilder) -> dict[str, LogFile]:

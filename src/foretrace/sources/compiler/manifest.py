@@ -71,17 +71,21 @@ def stranger(
 
     `pids` are the trace's processes, `kernels` its kernels that Inductor generated.
     """
-    if kernels and not _generated(logs).intersection(kernels):
+    manifest = manifest_of(logs.path) or Manifest()
+    named = manifest.trace == os.path.basename(trace)
+    if named and manifest.pid in pids:
+        return ""  # recorded together, though what was compiled before is not in the log
+    generated = _generated(logs)
+    if kernels and generated and generated.isdisjoint(kernels):
         more = f" (and {len(kernels) - 1:,} more)" if len(kernels) > 1 else ""
         return f"the log has no code of {min(kernels)}{more}: it is of another run"
-    manifest = manifest_of(logs.path) or Manifest()
     wrote = {record.pid for record in logs.records} | {text.pid for text in logs.texts}
     wrote = (wrote | {manifest.pid}) - {0}
     if pids and wrote:
         other = f"the log is of process {min(wrote)}, the trace of process {max(pids)}"
         return f"{other}: two runs" if wrote.isdisjoint(pids) else ""
-    renamed = manifest.trace and manifest.trace != os.path.basename(trace)
-    return f"the log belongs to {manifest.trace}" if renamed and not kernels else ""
+    unknown = not kernels and manifest.trace and not named
+    return f"the log belongs to {manifest.trace}" if unknown else ""
 
 
 def _generated(logs: CompilerLogs) -> set[str]:
@@ -91,7 +95,7 @@ def _generated(logs: CompilerLogs) -> set[str]:
 
 def _codes(logs: CompilerLogs) -> Iterable[bytes]:
     for record in logs.records:
-        if record.kind in ("inductor_output_code", "artifact", "graph_dump"):
+        if record.kind in ("inductor_output_code", "graph_dump"):
             yield record.payload
     for text in logs.texts:
         if text.channel == "output_code":

@@ -79,7 +79,7 @@ class LogFile:
             return self._stray(piece, line)
         self.messages.finish()
         self._settle(alone=True)
-        if line.startswith(b"{", head.end()):
+        if line.startswith(b"{", head.end()) and self._holds_records(line[head.end() :]):
             whole = piece if line == first else replace(piece, data=line + piece.data[len(first) :])
             self._record(whole, head)
         elif self.structured and not tagged(line, head):
@@ -88,9 +88,15 @@ class LogFile:
             self.messages.begin(line, head, piece.line)
         return None
 
+    def _holds_records(self, text: bytes) -> bool:
+        """Whether this is a structured log: a message may begin with a brace, too."""
+        if not self.structured:
+            found = structured.metadata_of(text) or {}
+            self.structured = not structured.KNOWN.isdisjoint(found)
+        return self.structured
+
     def _record(self, piece: Piece, head: re.Match[bytes]) -> None:
         """A record of a structured log, or several if the line feeds between them are damaged."""
-        self.structured = True
         below = piece.data[piece.eol + 1 :]
         metadata = structured.metadata_of(piece.data[head.end() : piece.eol])
         digest = (metadata or {}).get("has_payload")
@@ -130,6 +136,8 @@ class LogFile:
         payload = structured.vouched(joined, suspect.metadata.get("has_payload"))
         if payload is None:
             payload = structured.payload_of(suspect.below)
+            # an editor that takes white space away explains a difference, at the end as well
+            alone |= suspect.piece.ended and b"\n\n" in suspect.below
             if not suspect.below or not structured.sound(payload, alone=alone and not strays):
                 return self._lose(suspect.piece, "log_payload_damaged")
             self.ledger.note("log_payload_changed", where=suspect.piece.where)

@@ -14,8 +14,8 @@ class LogRecord(Struct, frozen=True, gc=False):
     """One record of a structured log (`TORCH_TRACE`).
 
     `kind` is the record's own key (`dynamo_output_graph`, `artifact`), `name` an artifact's name,
-    `fields` the key's value with file names in place of their numbers. `payload` is UTF-8, as it was
-    written; a record whose payload is damaged is not kept.
+    `fields` the key's value with file names in place of their numbers. `payload` is UTF-8, as the
+    file has it; a record whose payload is damaged is not kept.
     """
 
     kind: str

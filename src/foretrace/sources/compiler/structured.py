@@ -33,6 +33,7 @@ _KINDS = """
     propagate_real_tensors_provenance str symbolic_shape_specialization
 """
 KINDS = frozenset(_KINDS.split())
+KNOWN = KINDS | COMMON
 
 
 def metadata_of(text: bytes) -> dict[str, Any] | None:

@@ -25,8 +25,12 @@ def uncolored(line: bytes) -> bytes:
 
 def tagged(line: bytes, head: re.Match[bytes]) -> bool:
     """Whether a compile id or the name of a channel follows the head."""
-    tags = _TAGS.match(line, head.end())
-    return tags is not None and tags.end() > tags.start()
+    return _tags_end(line, head.end()) > head.end()
+
+
+def _tags_end(line: bytes, start: int) -> int:
+    found = _TAGS.match(line, start)
+    return found.end() if found else start
 
 
 class Messages:
@@ -36,10 +40,13 @@ class Messages:
         self.texts: list[TextRecord] = []
         self.ledger = ledger
         self.first, self.key, self.lines = _NONE, b"", [b""]
+        self.untagged = False
 
     def more(self, line: bytes) -> bool:
         """Take a line that continues the message; False when it does not."""
         if not self.key or not (line.startswith(self.key) or line == self.key[:-1]):
+            return False
+        if self.untagged and _tags_end(line, len(self.key)) > len(self.key):
             return False
         self.lines.append(line[len(self.key) :])
         return True
@@ -50,6 +57,7 @@ class Messages:
         self.ledger.seen += 1
         tags = _TAGS.match(line, head.end())
         assert tags is not None  # it may be empty
+        self.untagged = tags.end() == tags.start()
         # an editor may have taken the blank before an empty text away
         self.key, self.lines = line[: tags.end()].rstrip() + b" ", [line[tags.end() :]]
         self.first = TextRecord(
