@@ -42,8 +42,7 @@ def _check(trace: Trace) -> Iterator[Finding]:
     )
     detail = (
         f"Graphs take {time_text(step(ns))} {per(trace)}, {percent_text(share)} of GPU time. The "
-        f"launch calls take {time_text(step(host_ns))} of host time. Kernels inside a graph have "
-        "no op above them, so their FLOPs and bytes are unknown."
+        f"launch calls take {time_text(step(host_ns))} of host time. {_ops(trace, rows)}"
     )
     evidence = {
         "launches": count,
@@ -54,6 +53,19 @@ def _check(trace: Trace) -> Iterator[Finding]:
         "host_ns": step(host_ns),
     }
     yield Finding(RULE.name, "found", title, detail, evidence, ids(launches))
+
+
+def _ops(trace: Trace, rows: Ints) -> str:
+    """What is known about the ops of these rows."""
+    linked = int(trace.origins.is_captured[rows].sum())
+    if linked == len(rows):
+        return "The captures of the graphs give their ops."
+    if linked:
+        return f"The captures of the graphs give the ops of {percent_text(linked / len(rows))}."
+    return (
+        "Kernels inside a graph have no op above them, so their FLOPs and bytes are unknown. "
+        "Traces of the captures would have the ops (--captures)."
+    )
 
 
 def graph_rows(trace: Trace) -> Ints:

@@ -65,6 +65,7 @@ recording_options = joined(
     flag("--memory", "Record allocations."),
     flag("--modules", "Record the module of each op (with --stacks)."),
     flag("--why", "Keep the compiler's records beside the trace, for foretrace why."),
+    flag("--graphs", "Record CUDA graphs while they are captured: replayed kernels get ops."),
     shown("-o", "--out", "folder", default="traces", help="Folder of the files."),
     flag("--overwrite", "Replace a trace of that name; without it, number the new one."),
     flag("--no-look", "Write the files and stop; this needs torch alone."),

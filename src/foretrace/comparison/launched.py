@@ -172,5 +172,5 @@ class _Kinds:
         """Sizes and types of an op's operands as text; None when they were not recorded."""
         if signature < 0:
             return None
-        found, count = self.trace.arguments.signatures[signature], OPERANDS.get(op or "")
+        found, count = self.trace.origins.arguments.signatures[signature], OPERANDS.get(op or "")
         return " ".join(json_text(each[:count]) for each in (found.dims, found.types))

@@ -173,7 +173,7 @@ class Evidence:
 
     def input_shapes(self, event: int) -> list[list[int]] | None:
         """Shapes of an op's tensor inputs in order; None where they were not recorded."""
-        found = self.trace.arguments.of(event)
+        found = self.trace.origins.arguments.of(event)
         return None if found is None else found.tensors
 
     @cached_property

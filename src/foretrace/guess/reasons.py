@@ -232,7 +232,7 @@ def _masked_lanes(miss: Miss) -> bool:
     if not measured or miss.compare not in ("<", "<=") or not operations:
         return False
     geglu = [one.ident.family == "liger_triton" and "geglu" in one.name for one in operations]
-    events = [int(miss.evidence.trace.gpu.op[row]) for row in miss.found.rows]
+    events = [int(miss.evidence.trace.origins.op[row]) for row in miss.found.rows]
     shapes = [miss.evidence.input_shapes(event) for event in events]
     columns = [inputs[0][-1] for inputs in shapes if inputs]
     return all(geglu) and any(count & (count - 1) for count in columns)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from foretrace.model.trace import Trace
 
 
-class Origins:
+class WorkOrigins:
     """`host` has the events of the trace under their own numbers, then those of its captures.
 
     `launch` and `op` are events of `host`, or -1, for every row of `gpu`. `tables` are the side

@@ -16,7 +16,7 @@ from foretrace.model.arguments import Arguments
 from foretrace.model.captures import Captured, nothing
 from foretrace.model.gpu import Gpu
 from foretrace.model.host import Host, step_number
-from foretrace.model.origins import Origins
+from foretrace.model.origins import WorkOrigins
 from foretrace.model.spans import Spans
 from foretrace.schema.display import Displayed
 from foretrace.schema.gaps import with_gaps
@@ -131,9 +131,9 @@ class Trace(Displayed):
         return self.find_compiled(self)
 
     @cached_property
-    def origins(self) -> Origins:
+    def origins(self) -> WorkOrigins:
         """The launch and op of every row of `gpu`, here or in a capture."""
-        return Origins(self)
+        return WorkOrigins(self)
 
     @cached_property
     def arguments(self) -> Arguments:

@@ -44,7 +44,7 @@ def capture_call(
         torch.cuda.reset_peak_memory_stats()
     window = Capture(path, steps=steps, warmup=0, region=region, facts=facts, **options)
     window.record.profile = {**window.record.profile, "warmup": warmup}
-    with window.compiler:
+    with window.compiler, window.graphs:
         warm = [batch(call, 1)[0] for _ in range(warmup)]
         window.record.timing = CallTimes(first_call_ns=warm[0] if warm else None)
         _time(call, window.record.timing)

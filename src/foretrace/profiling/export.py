@@ -72,6 +72,17 @@ def bundle_path(trace: Path) -> Path:
     return trace.with_name(stem_of(trace) + ".why")
 
 
+def captures_path(trace: Path) -> Path:
+    """The captures of a trace's graphs: `run.json.gz` -> `run.captures`, in the same folder."""
+    return trace.with_name(stem_of(trace) + ".captures")
+
+
+def is_captures(folder: Path) -> bool:
+    """Whether this is a folder that holds nothing but captures that we wrote."""
+    named = os.listdir(folder) if folder.is_dir() else [""]
+    return not folder.is_symlink() and all(name.startswith("graph_") for name in named)
+
+
 def is_bundle(folder: Path) -> bool:
     """Whether this is a folder of compiler's records that we wrote."""
     with contextlib.suppress(OSError, ValueError, AttributeError):
@@ -81,7 +92,7 @@ def is_bundle(folder: Path) -> bool:
 
 
 def numbered(path: Path) -> Iterator[Path]:
-    """`path`, then `run_2`, `run_3`, ...; a name with a run record or with compiler's records
+    """`path`, then `run_2`, `run_3`, ...; a name with a run record, compiler's records or captures
     belongs to another trace.
     """
     stem, suffix = stem_of(path), path.name.removeprefix(stem_of(path))
@@ -89,7 +100,7 @@ def numbered(path: Path) -> Iterator[Path]:
     return (
         free
         for free in itertools.chain([path], others)
-        if not (record_path(free).exists() or bundle_path(free).exists())
+        if not any(path(free).exists() for path in (record_path, bundle_path, captures_path))
     )
 
 
@@ -112,6 +123,8 @@ def place(plain: str, path: Path, *, overwrite: bool = False) -> Path:
             os.replace(draft, path)
             if is_bundle(bundle_path(path)):  # its reasons are those of the trace before
                 shutil.rmtree(bundle_path(path), ignore_errors=True)
+            if captures_path(path).exists() and is_captures(captures_path(path)):
+                shutil.rmtree(captures_path(path), ignore_errors=True)
             return path
         return next(target for target in numbered(path) if _taken(draft, target))
 

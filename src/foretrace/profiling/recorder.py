@@ -19,6 +19,7 @@ from torch.profiler import record_function
 from foretrace.profiling.bundle import Bundle, CompilerRecords
 from foretrace.profiling.export import export, place
 from foretrace.profiling.foreign import ForeignProfilers
+from foretrace.profiling.graphs import GraphCaptures
 from foretrace.profiling.record import TORCH_NAMES, RunRecord, profile_options
 from foretrace.profiling.window import Capture, activities, quiet_profiler, torch_options
 
@@ -43,6 +44,7 @@ class ScriptOptions:
     memory: bool = False
     modules: bool = False
     why: bool = False
+    graphs: bool = False
 
     def recording(self) -> dict[str, Any]:
         """The options of the profiler."""
@@ -67,14 +69,16 @@ class Recorder:
         self.target, self.options, self.say = target, options, say
         self.compiler = CompilerRecords(target.parent, wanted=options.why)
         self.result = RecordedScript(bundles=self.compiler.bundles)
+        self.graphs = GraphCaptures(
+            self._own_profiler, self._is_idle, wanted=options.graphs, driving=self._ours
+        )
         self.foreign = ForeignProfilers(
             lambda: self._driving, self._stand_aside, self._keep_foreign
         )
         self._stage = "early"
         self._driving = False  # one of our own profilers is being driven right now
         self._record = RunRecord({"steps": None, **options.recording()})
-        recording = torch_options(options.recording())
-        self._early: Any = torch.profiler.profile(activities=activities(), **recording)
+        self._early: Any = self._own_profiler()
         self._early_runs = False
         self._range = contextlib.ExitStack()  # of the step that the early recording is in
         self._window: Capture | None = None
@@ -82,6 +86,7 @@ class Recorder:
     def start(self) -> None:
         """Record everything from here on."""
         self.compiler.start()
+        self.graphs.start()
         with self._ours(), quiet_profiler():
             self._early.start()
         self._early_runs = True
@@ -93,6 +98,7 @@ class Recorder:
             self._step_window()
         elif self._stage == "early" and number >= self.options.warmup:
             self._stop_early()
+            self.graphs.add(self._early)
             self._start_window()
         elif self._early_runs:
             self._range.close()
@@ -122,7 +128,16 @@ class Recorder:
                 part()
         self._stage = "over"
         self.compiler.finish()
-        self.result.notes += self.compiler.notes
+        self.graphs.finish()
+        self.result.notes += [*self.compiler.notes, *self.graphs.notes]
+
+    def _own_profiler(self) -> Any:
+        recording = torch_options(self.options.recording())
+        return torch.profiler.profile(activities=activities(), **recording)
+
+    def _is_idle(self) -> bool:
+        window = self._window if self._stage == "window" else None
+        return window is not None and window.is_idle()
 
     def _steps_needed(self) -> int:
         return self.options.warmup + self.options.wait + 2 + self.options.steps
@@ -177,6 +192,7 @@ class Recorder:
             return
         with self._ours():
             trace = export(self._early, self.target, overwrite=self._replaces())
+        self.graphs.forget(self._early)
         seen, need = self.result.steps, self._steps_needed()
         self._record.note = "no step was found: this is the whole script (see --steps-at)"
         if seen:
@@ -206,6 +222,7 @@ class Recorder:
     def _keep(self, trace: Path, note: str | None = None) -> None:
         self.result.traces.append(trace)
         self.compiler.keep(trace)
+        self.graphs.keep(trace)
         self.result.notes += [note] if note else []
         self.say(f"wrote {trace}")
 

@@ -12,12 +12,13 @@ from types import TracebackType
 from typing import Any, Self
 
 import torch
-from torch.profiler import ProfilerActivity, record_function
+from torch.profiler import ProfilerAction, ProfilerActivity, record_function
 
 from foretrace.errors import UsageError
 from foretrace.profiling.bundle import Bundle, CompilerRecords
 from foretrace.profiling.environment import on_cuda
 from foretrace.profiling.export import export, trace_path
+from foretrace.profiling.graphs import GraphCaptures
 from foretrace.profiling.record import TORCH_NAMES, RunRecord
 
 KINETO_SILENT = "6"  # above its highest level, at which torch 2.13 logs every start and stop
@@ -33,8 +34,9 @@ class Capture(torch.profiler.profile):  # type: ignore[misc]
     `region` puts a `record_function` range around each step. `shapes` lets the reader compute flops
     and bytes and slows the host a little: turn it off to read host times. `stacks`, `memory` and
     `modules` record Python stacks, allocations and the module of each op. `why` keeps what
-    torch.compile writes down in the block, for `foretrace why`. `facts` are added to the run
-    record.
+    torch.compile writes down in the block, for `foretrace why`. `graphs` records each CUDA graph
+    while it is captured in the block, so that replayed kernels have ops. `facts` are added to the
+    run record.
 
     After the block `trace` and `record_file` are the paths written, and `bundle` tells of the
     compiler's records. An exception inside the block
@@ -56,6 +58,7 @@ class Capture(torch.profiler.profile):  # type: ignore[misc]
         memory: bool = False,
         modules: bool = False,
         why: bool = False,
+        graphs: bool = False,
         overwrite: bool = False,
         facts: Mapping[str, Any] | None = None,
     ) -> None:
@@ -64,6 +67,11 @@ class Capture(torch.profiler.profile):  # type: ignore[misc]
         self.trace: Path | None = None
         self.record_file: Path | None = None
         self.compiler = CompilerRecords(self.target.parent, wanted=why)
+        self.graphs = GraphCaptures(
+            lambda: torch.profiler.profile(activities=activities(), **torch_options(options)),
+            self.is_idle,
+            wanted=graphs,
+        )
         options = {"shapes": shapes, "stacks": stacks, "memory": memory, "modules": modules}
         profile = {"steps": steps, "wait": wait, "warmup": warmup, **options}
         self.record = RunRecord(profile, facts=dict(facts or {}))
@@ -91,6 +99,7 @@ class Capture(torch.profiler.profile):  # type: ignore[misc]
         refuse_second_profiler()
         super().start()
         self.compiler.start()
+        self.graphs.start()
         self._began = perf_counter_ns()
         self._enter_region()
 
@@ -116,6 +125,7 @@ class Capture(torch.profiler.profile):  # type: ignore[misc]
             super().stop()
         finally:
             self.compiler.finish()
+            self.graphs.finish()
 
     def __enter__(self) -> Self:
         super().__enter__()
@@ -146,7 +156,11 @@ class Capture(torch.profiler.profile):  # type: ignore[misc]
             return
         if self.trace is None:
             raise UsageError(self._nothing_recorded())
-        for note in (*filter(None, [self.record.note]), *self.compiler.notes):
+        for note in (
+            *filter(None, [self.record.note]),
+            *self.compiler.notes,
+            *self.graphs.notes,
+        ):
             warnings.warn(note, stacklevel=2)
 
     @property
@@ -155,6 +169,11 @@ class Capture(torch.profiler.profile):  # type: ignore[misc]
         waiting for them would never end.
         """
         return os.getpid() != self._home
+
+    def is_idle(self) -> bool:
+        """Whether no profiler runs, this one included: it may wait for its steps."""
+        idle = self.current_action is ProfilerAction.NONE
+        return idle and not torch.autograd.profiler._is_profiler_enabled
 
     @property
     def bundle(self) -> Bundle | None:
@@ -171,6 +190,7 @@ class Capture(torch.profiler.profile):  # type: ignore[misc]
             self.trace = export(self, self.target, overwrite=self.overwrite)
             self.record_file = self.record.write(self.trace)
             self.compiler.keep(self.trace)
+            self.graphs.keep(self.trace)
 
     def _enter_region(self) -> None:
         if self.region is not None:

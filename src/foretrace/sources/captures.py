@@ -40,6 +40,11 @@ class _Detail(Struct):
     batch_size: int | None = None
 
 
+def is_folder(name: str) -> bool:
+    """Whether a folder of this name beside a trace holds its captures, and no traces to look at."""
+    return name in FOLDERS or name.endswith(SUFFIX)
+
+
 def beside(trace_path: str) -> list[CaptureFile]:
     """The captures that belong to a trace, where they lie beside it."""
     folder, name = os.path.split(trace_path)
@@ -58,7 +63,7 @@ def beside(trace_path: str) -> list[CaptureFile]:
 
 
 def files(folder: str, trace_path: str = "") -> list[CaptureFile]:
-    """The traces in a folder, or the one file; the replay itself is none of its captures."""
+    """The traces in a folder, or the one file; the replay itself is left out."""
     if os.path.isfile(folder):
         return [_described(folder, {})]
     details = _details(folder)

@@ -18,6 +18,7 @@ from msgspec import Struct
 from foretrace import progress
 from foretrace.errors import TraceError, UsageError, printable
 from foretrace.schema.ledger import LedgerBuilder
+from foretrace.sources import captures
 from foretrace.sources.budget import ceiling
 from foretrace.sources.bytestream import open_stream
 from foretrace.sources.compiler.bundle import NAMED as LOG_NAMED
@@ -130,8 +131,15 @@ def _is_named_like_a_trace(path: str, traces: set[str]) -> bool:
 
 def _walk(path: str, unlisted: Callable[[OSError], None]) -> Iterator[str]:
     for folder, inside, names in os.walk(path, onerror=unlisted):
-        # a bundle of the compiler's records belongs to the trace beside it
-        inside[:] = sorted(n for n in inside if not n.startswith(".") and not n.endswith(BUNDLE))
+        with_trace = any(re.search(_NAMED_LIKE_A_TRACE, name) for name in names)
+        # the compiler's records and the captures of graphs belong to the trace beside them
+        inside[:] = sorted(
+            name
+            for name in inside
+            if not name.startswith(".")
+            and not name.endswith(BUNDLE)
+            and not (with_trace and captures.is_folder(name))
+        )
         finished = {f"{name}.tmp" for name in names}  # their drafts hold nothing new
         yield from (os.path.join(folder, name) for name in names if name not in finished)
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from foretrace.model.arguments import op_call
+from foretrace.model.arguments import Signature
 from foretrace.model.captures import batch
-from foretrace.model.captures.windows import Window, windows
+from foretrace.model.captures.windows import CaptureWindow, windows
 from foretrace.model.costs import OpCall
 from foretrace.model.modules import PREFIX
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class Graph:
     """One window of the capture at `place`; `size` is its batch size where something states it."""
 
-    def __init__(self, place: int, trace: Trace, window: Window, size: int | None) -> None:
+    def __init__(self, place: int, trace: Trace, window: CaptureWindow, size: int | None) -> None:
         self.place, self.trace, self.window, self.size = place, trace, window, size
         self.ops = trace.host.nearest_op(window.events).tolist()
 
@@ -33,7 +33,15 @@ class Graph:
     @cached_property
     def calls(self) -> list[OpCall | None]:
         """The recorded arguments of each node's op."""
-        return [op_call(self.trace, op) for op in self.ops]
+        host, found = self.trace.host, self._arguments
+        names = [host.names[host.name[op]] if op >= 0 else "" for op in self.ops]
+        pairs = zip(found, names, strict=True)
+        return [None if each is None else each.call(name) for each, name in pairs]
+
+    @cached_property
+    def _arguments(self) -> list[Signature | None]:
+        # not from `origins`: the trace may hold its own captures, and these come first
+        return [self.trace.arguments.of(op) for op in self.ops]
 
     @cached_property
     def identities(self) -> list[Any]:
@@ -43,8 +51,7 @@ class Graph:
         paths = host.paths(modules)
         own = host.nearest(self.window.events, modules).tolist()
         names = [paths.names(event, host.names) if event >= 0 else () for event in own]
-        arguments = [self.trace.arguments.of(op) for op in self.ops]
-        return list(zip(self.chains, arguments, names, strict=True))
+        return list(zip(self.chains, self._arguments, names, strict=True))
 
 
 def graphs_of(captures: Sequence[Trace], sizes: Sequence[int | None]) -> list[Graph]:

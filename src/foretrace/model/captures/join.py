@@ -18,7 +18,7 @@ import numpy as np
 from foretrace.model.captures import batch
 from foretrace.model.captures.candidates import Graph, graphs_of
 from foretrace.model.captures.matching import matched
-from foretrace.model.captures.windows import Replay, replays
+from foretrace.model.captures.windows import GraphReplay, replays
 from foretrace.model.intervals import Ints
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class Join:
         self.refusals: dict[int, str] = {}  # by capture: the first reason
         self.used: set[int] = set()
         stated = batch.around(trace, np.array([each.launch for each in self.replays], np.int64))
-        kinds: defaultdict[Kind, list[Replay]] = defaultdict(list)
+        kinds: defaultdict[Kind, list[GraphReplay]] = defaultdict(list)
         for replay, size in zip(self.replays, stated, strict=True):
             kinds[replay.kinds, replay.names, size].append(replay)
         for (_, _, size), equal in kinds.items():
@@ -53,7 +53,7 @@ class Join:
             return "no graph is captured in it"
         return self.refusals.get(place, "its graphs are not replayed")
 
-    def _link(self, equal: list[Replay], size: int | None) -> None:
+    def _link(self, equal: list[GraphReplay], size: int | None) -> None:
         """Link replays of one sequence of kernels and one batch size."""
         fitting = self._fitting(equal[0])
         wanted = _wanted_size([graph.size for graph, _ in fitting], size)
@@ -71,7 +71,7 @@ class Join:
             else:
                 self._set(replay, fitting[0][0], _agreed(fitting))
 
-    def _fitting(self, replay: Replay) -> list[Fit]:
+    def _fitting(self, replay: GraphReplay) -> list[Fit]:
         """The graphs that fit a replay, each with the node of every row."""
         found: list[Fit] = []
         for graph in self.graphs:
@@ -82,7 +82,7 @@ class Join:
                 found.append((graph, places))
         return found
 
-    def _turns(self, equal: list[Replay], count: int) -> list[int] | None:
+    def _turns(self, equal: list[GraphReplay], count: int) -> list[int] | None:
         """Which of `count` graphs each replay is, where graphs of one kind are replayed in turn.
 
         Pieces of a model have equal kernels layer by layer. Each step replays every piece once, in
@@ -105,12 +105,12 @@ class Join:
         turn[order] = np.tile(np.arange(count), len(groups))
         return list(turn.tolist())
 
-    def _graph_id(self, replay: Replay) -> int:
+    def _graph_id(self, replay: GraphReplay) -> int:
         rows = self.trace.gpu.side_row[replay.rows[:1]]
         found = self.trace.tables["gpu"]["graph_id"][int(rows[0])] if rows[0] >= 0 else None
         return found or 0
 
-    def _set(self, replay: Replay, graph: Graph, places: Ints) -> None:
+    def _set(self, replay: GraphReplay, graph: Graph, places: Ints) -> None:
         told = places >= 0
         self.capture[replay.rows[told]] = graph.place
         self.launch[replay.rows[told]] = graph.window.events[places[told]]

@@ -10,7 +10,7 @@ import numpy as np
 
 from foretrace.model.captures.candidates import Graph
 from foretrace.model.captures.fits import fits, sizes_fit
-from foretrace.model.captures.windows import KERNEL, Replay, Window
+from foretrace.model.captures.windows import KERNEL, CaptureWindow, GraphReplay
 from foretrace.model.intervals import Ints
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ TOLERATED_SIZES = 0.05  # of checks by grid: 0.7% fail on eager traces, nearly a
 MOSTLY = 0.9  # of the nodes, where a replay and its capture differ in a few
 
 
-def matched(trace: Trace, replay: Replay, graph: Graph) -> Ints | str:
+def matched(trace: Trace, replay: GraphReplay, graph: Graph) -> Ints | str:
     """The node of the graph for each row of the replay, or -1; a text says why nothing fits."""
     window, in_turn = graph.window, _is_in_turn(trace, replay)
     if window.is_named:
@@ -35,7 +35,7 @@ def matched(trace: Trace, replay: Replay, graph: Graph) -> Ints | str:
     return _by_op(trace, replay, graph)
 
 
-def _is_in_turn(trace: Trace, replay: Replay) -> bool:
+def _is_in_turn(trace: Trace, replay: GraphReplay) -> bool:
     """Whether the order of the rows is that of the nodes: numbered, or all on one stream."""
     gpu = trace.gpu
     if len(np.unique(gpu.lane[replay.rows])) == 1:
@@ -44,7 +44,7 @@ def _is_in_turn(trace: Trace, replay: Replay) -> bool:
     return nodes.null_count() == 0 and nodes.n_unique() == len(nodes)
 
 
-def _by_op(trace: Trace, replay: Replay, graph: Graph) -> Ints | str:
+def _by_op(trace: Trace, replay: GraphReplay, graph: Graph) -> Ints | str:
     """Without names the order holds if no kernel contradicts its op, and no grid its sizes."""
     kernels = [at for at, kind in enumerate(replay.kinds) if kind == KERNEL]
     answers = {at: fits(replay.names[at], graph.chains[at]) for at in kernels}
@@ -58,7 +58,7 @@ def _by_op(trace: Trace, replay: Replay, graph: Graph) -> Ints | str:
     return places
 
 
-def _has_other_sizes(trace: Trace, replay: Replay, graph: Graph) -> bool:
+def _has_other_sizes(trace: Trace, replay: GraphReplay, graph: Graph) -> bool:
     side = trace.tables["gpu"].select("grid", "block")[trace.gpu.side_row[replay.rows]]
     grids, blocks = side["grid"].to_list(), side["block"].to_list()
     rows = zip(replay.names, grids, blocks, graph.calls, strict=True)
@@ -66,10 +66,10 @@ def _has_other_sizes(trace: Trace, replay: Replay, graph: Graph) -> bool:
     return answers.count(False) > TOLERATED_SIZES * (len(answers) - answers.count(None))
 
 
-def _by_place(replay: Replay, window: Window) -> Ints | str:
+def _by_place(replay: GraphReplay, window: CaptureWindow) -> Ints | str:
     """What the two have in common from the first node on, and up to the last: all of it, as a rule.
 
-    Where something is missing in between, layers that look alike leave open which of them it is: a
+    Where something is missing in between, equal layers leave open which of them it is: a
     node that both ends claim differently stays open.
     """
     mine, theirs = replay.words, window.words
@@ -89,7 +89,7 @@ def _common(a: Sequence[str], b: Sequence[str]) -> int:
     return next((at for at, (x, y) in pairs if x != y), min(len(a), len(b)))
 
 
-def _by_name(replay: Replay, graph: Graph) -> Ints | str:
+def _by_name(replay: GraphReplay, graph: Graph) -> Ints | str:
     """Branches of a graph run in any order: only a name with one meaning tells its node."""
     mine, theirs = _places(replay.words), _places(graph.window.words)
     if {word: len(at) for word, at in mine.items()} != {w: len(at) for w, at in theirs.items()}:

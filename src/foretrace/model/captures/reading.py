@@ -14,11 +14,11 @@ from foretrace.model.captures.join import Join
 from foretrace.model.captures.windows import replays
 from foretrace.schema.ledger import CODES, Note
 from foretrace.sources import captures as found_in
+from foretrace.sources.captures import CaptureFile
 from foretrace.units import plural
 
 if TYPE_CHECKING:
     from foretrace.model.trace import Trace
-    from foretrace.sources.captures import CaptureFile
 
 LISTED = 5  # files that are named
 
@@ -26,9 +26,12 @@ LISTED = 5  # files that are named
 def join(
     trace: Trace, found: Sequence[CaptureFile], folder: str | None, read: Callable[[str], Trace]
 ) -> None:
-    """Read the captures that may belong to the graphs of a trace, and link what fits."""
+    """Read the captures that may belong to the graphs of a trace, and link what fits. A trace may
+    hold the captures of its own graphs.
+    """
     launched = np.array([each.launch for each in replays(trace)], np.int64)
-    if not found or not len(launched):
+    own = [(CaptureFile("this trace", None, None), trace)] if len(trace.host.captures.start) else []
+    if not len(launched) or not (found or own):
         if folder:
             where = os.path.basename(os.path.abspath(folder))
             why = "holds no trace" if len(launched) else "is not needed: no graph is replayed here"
@@ -39,6 +42,7 @@ def join(
     opened, problems = _opened(files[: found_in.MOST], read)
     if len(files) > found_in.MOST:
         problems.append(f"{len(files) - found_in.MOST:,} more files are not read")
+    opened = own + opened
     made = Join(trace, [each for _, each in opened], [file.size for file, _ in opened])
     trace.captures = tuple(each for _, each in opened)
     trace.captured = Captured(made.capture, made.launch)

@@ -1,8 +1,9 @@
 """The two sides of a join: what a graph launch ran, and what was launched into a graph.
 
-A `Window` is the time from the begin to the end of one capture, on one thread. What is launched in
-it becomes the nodes of one graph, in this order. A `Replay` is one launch of a graph: its GPU work
-in the order of the nodes where the trace numbers them, otherwise in the order of its start.
+A `CaptureWindow` is the time from the begin to the end of one capture, on one thread. What is
+launched in it becomes the nodes of one graph, in this order. A `GraphReplay` is one launch of a
+graph: its GPU work in the order of the nodes where the trace numbers them, otherwise in the order
+of its start.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 KERNEL, COPY, FILL = "kernel", "copy", "fill"
 
 
-class Nodes(Struct, frozen=True):
+class GraphNodes(Struct, frozen=True):
     """The nodes of a graph: what each is, and the kernel's name, or "" where it is not known."""
 
     kinds: tuple[str, ...]
@@ -40,21 +41,21 @@ class Nodes(Struct, frozen=True):
         return KERNEL in self.kinds and "" not in self.words
 
 
-class Window(Nodes, frozen=True):
+class CaptureWindow(GraphNodes, frozen=True):
     """One capture: the call that begins it, and the calls that made its nodes."""
 
     begin: int
     events: Ints
 
 
-class Replay(Nodes, frozen=True):
+class GraphReplay(GraphNodes, frozen=True):
     """One launch of a graph and its rows of `gpu`."""
 
     launch: int
     rows: Ints
 
 
-def windows(capture: Trace) -> list[Window]:
+def windows(capture: Trace) -> list[CaptureWindow]:
     """Every capture that begins and ends in the trace and launches something."""
     host = capture.host
     begins = np.flatnonzero(host.is_call & host.named(calls.begins_capture) & host.lasting)
@@ -71,11 +72,11 @@ def windows(capture: Trace) -> list[Window]:
         if len(inside):
             kinds = tuple(_kind(host.names[host.name[event]]) for event in inside.tolist())
             names = tuple(written.get(event, "") for event in inside.tolist())
-            found.append(Window(kinds, names, begin, inside))
+            found.append(CaptureWindow(kinds, names, begin, inside))
     return found
 
 
-def replays(trace: Trace) -> list[Replay]:
+def replays(trace: Trace) -> list[GraphReplay]:
     """Every launch of a graph in the trace that ran something."""
     gpu, host = trace.gpu, trace.host
     launched = np.flatnonzero(gpu.launch >= 0)
@@ -89,11 +90,11 @@ def replays(trace: Trace) -> list[Replay]:
     return [_replay(trace, part) for part in np.split(rows, edges) if len(part)]
 
 
-def _replay(trace: Trace, rows: Ints) -> Replay:
+def _replay(trace: Trace, rows: Ints) -> GraphReplay:
     gpu, host = trace.gpu, trace.host
     kinds = np.where(gpu.is_kernel[rows], KERNEL, np.where(gpu.is_memcpy[rows], COPY, FILL))
     names = [host.names[number] for number in host.name[gpu.id[rows]].tolist()]
-    return Replay(tuple(kinds.tolist()), tuple(names), int(gpu.launch[rows[0]]), rows)
+    return GraphReplay(tuple(kinds.tolist()), tuple(names), int(gpu.launch[rows[0]]), rows)
 
 
 def _written(capture: Trace) -> dict[int, str]:

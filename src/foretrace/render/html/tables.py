@@ -129,7 +129,7 @@ def _decoded(trace: Trace) -> list[NameParts]:
 def _shapes(trace: Trace) -> list[list[object]]:
     """`[signature, dims, types, concrete]`, one per distinct form."""
     rows: list[list[object]] = []
-    for number, form in enumerate(trace.arguments.signatures):
+    for number, form in enumerate(trace.origins.arguments.signatures):
         parts = (form.dims, form.types, form.concrete)
         rows.append([number, *(json_text(part) if part else None for part in parts)])
     return rows

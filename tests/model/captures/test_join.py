@@ -1,0 +1,165 @@
+"""Which captured launch a replayed kernel gets, and when it gets none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from graph_traces import LAYER, Node, Written, captured, replayed, stepped
+
+import foretrace as ft
+
+COPY: Node = ("Memcpy DtoD (Device -> Device)", "aten::copy_", [[8, 64]])
+
+
+def joined(folder: Path, replay: Written, *captures: Written) -> ft.Trace:
+    for at, capture in enumerate(captures):
+        capture.save(folder / "captures" / f"{at}.json.gz")
+    return ft.open(replay.save(folder / "run.json.gz"), cache=False)
+
+
+def ops(trace: ft.Trace) -> list[str]:
+    host = trace.origins.host
+    return [host.names[host.name[op]] if op >= 0 else "" for op in trace.origins.op.tolist()]
+
+
+def written(nodes: Sequence[Node]) -> list[str]:
+    return [op for _, op, _ in nodes]
+
+
+def notes(trace: ft.Trace, code: str) -> list[str]:
+    return [note.text for note in trace.ledger.notes if note.code == code]
+
+
+def test_copies_are_nodes_as_well(tmp_path: Path) -> None:
+    nodes = [LAYER[0], COPY, *LAYER[1:]]
+    capture, replay = Written(), Written()
+    captured(capture, nodes)
+    replayed(replay, nodes)
+    assert ops(joined(tmp_path, replay, capture)) == written(nodes)
+
+
+def test_another_order_of_copies_is_refused(tmp_path: Path) -> None:
+    capture, replay = Written(), Written()
+    captured(capture, [LAYER[0], COPY, *LAYER[1:]])
+    replayed(replay, [COPY, *LAYER])
+    trace = joined(tmp_path, replay, capture)
+    assert ops(trace) == [""] * 4
+    assert notes(trace, "capture_left_out") == [
+        "0.json.gz: copies and kernels come in another order than in the replay"
+    ]
+
+
+def test_ops_that_contradict_the_kernels_are_refused(tmp_path: Path) -> None:
+    capture, replay = Written(), Written()
+    captured(capture, LAYER[1:] + LAYER[:1])
+    replayed(replay, LAYER)
+    trace = joined(tmp_path, replay, capture)
+    assert ops(trace) == [""] * 3
+    assert notes(trace, "capture_mismatch") == [
+        "3 of 3 replayed GPU events fit no capture of their graph: their ops are unknown"
+    ]
+
+
+def test_a_grid_of_other_sizes_is_refused(tmp_path: Path) -> None:
+    large = [(kernel, op, [[4096, 64] for _ in sizes]) for kernel, op, sizes in LAYER]
+    capture, replay = Written(), Written()
+    captured(capture, large)
+    replayed(replay, LAYER)
+    trace = joined(tmp_path, replay, capture)
+    assert ops(trace) == [""] * 3
+    assert "other sizes" in notes(trace, "capture_left_out")[0]
+
+
+def test_names_outweigh_the_number_of_nodes(tmp_path: Path) -> None:
+    """One fill that the replay lacks does not cost the other kernels their ops."""
+    nodes = [(f"kernel_{at}", f"op_{at}", [[8]]) for at in range(20)]
+    capture, replay = Written(), Written()
+    captured(capture, [*nodes[:7], ("fill", "aten::zero_", [[8]]), *nodes[7:]], named=True)
+    replayed(replay, nodes)
+    assert ops(joined(tmp_path, replay, capture)) == written(nodes)
+
+
+def test_a_missing_layer_leaves_open_which_one_it_is(tmp_path: Path) -> None:
+    one = [(name, f"op_{name}", [[8]]) for name in ("a", "b")]
+    capture, replay = Written(), Written()
+    captured(capture, [*one * 30], named=True)
+    replayed(replay, [*one * 29])
+    trace = joined(tmp_path, replay, capture)
+    assert set(ops(trace)) == {""}
+
+
+def test_streams_in_any_order_are_told_by_names_with_one_meaning(tmp_path: Path) -> None:
+    nodes = [("a", "op_a", [[8]]), ("b", "op_b", [[8]]), ("a", "op_c", [[8]])]
+    capture, replay = Written(), Written()
+    captured(capture, nodes, named=True)
+    replayed(replay, nodes, streams=(7, 8))
+    assert ops(joined(tmp_path, replay, capture)) == ["", "op_b", ""]
+
+
+def test_streams_without_names_or_numbers_are_refused(tmp_path: Path) -> None:
+    capture, replay = Written(), Written()
+    captured(capture, LAYER)
+    replayed(replay, LAYER, streams=(7, 8))
+    assert ops(joined(tmp_path, replay, capture)) == [""] * 3
+
+
+def test_numbers_of_nodes_give_the_order(tmp_path: Path) -> None:
+    capture, replay = Written(), Written()
+    captured(capture, LAYER)
+    nodes = [LAYER[2], LAYER[0], LAYER[1]]
+    replayed(replay, nodes, streams=(7, 8), graph=5, numbers=(3, 1, 2))
+    assert ops(joined(tmp_path, replay, capture)) == written(nodes)
+
+
+def test_pieces_are_replayed_in_the_order_of_their_captures(tmp_path: Path) -> None:
+    capture, replay = Written(), Written()
+    for layer in range(3):
+        captured(capture, LAYER, module=f"Layer_{layer}")
+    for step in range(2):
+        start = replay.now
+        for _ in range(3):
+            replayed(replay, LAYER)
+        stepped(replay, step, start)
+    trace = joined(tmp_path, replay, capture)
+    modules = [trace.origins.host.names[trace.origins.host.name[own]] for own in trace.modules.own]
+    assert modules == [f"nn.Module: Layer_{layer}" for layer in range(3) for _ in LAYER] * 2
+
+
+def test_pieces_without_turns_keep_what_they_agree_on(tmp_path: Path) -> None:
+    """Equal pieces outside steps: without modules they say the same, with modules they do not."""
+    for folder, module, expected in (("same", "", written(LAYER)), ("other", "Layer_", [""] * 3)):
+        capture, replay = Written(), Written()
+        for layer in range(2):
+            captured(capture, LAYER, module=module and f"{module}{layer}")
+        replayed(replay, LAYER)
+        assert ops(joined(tmp_path / folder, replay, capture)) == expected
+
+
+def test_batches_are_padded_to_the_next_captured_size(tmp_path: Path) -> None:
+    capture, replay = Written(), Written()
+    for size in (4, 8, 16):
+        nodes = [(kernel, op, [[size, 64] for _ in sizes]) for kernel, op, sizes in LAYER]
+        captured(capture, nodes, label=f"capture_{size}_FULL")
+    for size in (3, 8, 40):
+        replayed(replay, LAYER, label=f"execute_{size}_context_0(sq0)_generation_{size}(sq{size})")
+    trace = joined(tmp_path, replay, capture)
+    arguments = [trace.origins.arguments.of(op) for op in trace.origins.op.tolist()]
+    first = [each.dims[0] if each else None for each in arguments]
+    assert first == [[4, 64]] * 3 + [[8, 64]] * 3 + [None] * 3
+
+
+def test_a_trace_may_hold_the_captures_of_its_own_graphs(tmp_path: Path) -> None:
+    both = Written()
+    captured(both, LAYER)
+    replayed(both, LAYER)
+    assert ops(joined(tmp_path, both)) == written(LAYER)
+
+
+def test_a_capture_that_does_not_end_is_no_graph(tmp_path: Path) -> None:
+    capture, replay = Written(), Written()
+    captured(capture, LAYER)
+    capture.events = [each for each in capture.events if each["name"] != "cudaStreamEndCapture"]
+    replayed(replay, LAYER)
+    trace = joined(tmp_path, replay, capture)
+    assert notes(trace, "capture_left_out") == ["0.json.gz: no graph is captured in it"]
