@@ -113,6 +113,14 @@ def test_without_ranks_there_is_no_bus_bandwidth(tmp_path: Path) -> None:
     assert row["bus_gbps"] is None
 
 
+def test_without_a_time_there_is_no_bandwidth(tmp_path: Path) -> None:
+    traced(tmp_path, message("allreduce", 8, 8))
+    path = tmp_path / "trace.json"
+    path.write_text(path.read_text().replace("1000.0", "0"))
+    row = foretrace.open(path).collectives.row(0, named=True)
+    assert (row["algorithm_gbps"], row["bus_gbps"]) == (None, None)
+
+
 @pytest.mark.parametrize(
     ("recorded", "collective"),
     [

@@ -97,7 +97,11 @@ def _sized(found: pl.DataFrame) -> pl.DataFrame:
             pl.col("collective").is_not_null(), pl.col("in_bytes") >= 0, pl.col("out_bytes") >= 0
         )
         .with_columns(pl.max_horizontal("in_bytes", "out_bytes").alias("message_bytes"))
-        .with_columns((pl.col("message_bytes") / pl.col("dur_ns")).alias("algorithm_gbps"))
+        .with_columns(
+            pl.when(pl.col("dur_ns") > 0)
+            .then(pl.col("message_bytes") / pl.col("dur_ns"))
+            .alias("algorithm_gbps")
+        )
         .with_columns(pl.when(ranks >= 1).then(pl.col("algorithm_gbps") * factor).alias("bus_gbps"))
         .drop("factor")
     )

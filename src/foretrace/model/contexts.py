@@ -1,47 +1,53 @@
-"""Which requests a kernel worked on: the sums of lengths that the annotation of its step states.
+"""Which requests a kernel worked on: the sums that the annotation of its step states, as costs take
+them.
 
-    execute_36_context_4(sq512sk900sqsq65536sqsk115200)_generation_32(sq32sk32785sqsq32sqsk32785)
-
-`context` requests are prefilled, `generation` requests decode. `sq` is their new tokens, `sk` all
-tokens that those look at; `sqsq` and `sqsk` add up squares and products of the two.
+Only the annotations that state context lengths count (see `model/serving.py`); of nested ones the
+innermost around the launch does.
 """
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from foretrace.model.costs import Context
 from foretrace.model.intervals import Ints
+from foretrace.model.serving import served_batch
+from foretrace.schema.kernel import NAME_LIMIT
 
 if TYPE_CHECKING:
     from foretrace.model.trace import Trace
 
-_SUMS = r"(\d{1,9})\(sq(\d{1,15})sk(\d{1,15})sqsq(\d{1,18})sqsk(\d{1,18})\)"
-_STEP = re.compile(rf"execute_\d{{1,9}}_context_{_SUMS}_generation_{_SUMS}")
-
 
 def context_of(name: str) -> Context | None:
     """The requests that an annotation states, prefilled and decoding ones together."""
-    found = _STEP.fullmatch(name)
-    if found is None:
+    batch = served_batch(name)
+    if batch is None:
         return None
-    sums = [int(text) for text in found.groups()]
-    requests, queries, keys, squares, pairs = (sums[at] + sums[at + 5] for at in range(5))
-    return Context(requests, queries, keys, pairs, squares)
+    both = (batch.prefill, batch.decode)
+    squares = [each.squares for each in both]
+    keys, pairs = batch.context, batch.pairs
+    if keys is None or pairs is None or None in squares:
+        return None
+    count = sum(each.count for each in both)
+    return Context(count, batch.tokens, keys, pairs, sum(each or 0 for each in squares))
 
 
 def contexts(trace: Trace, rows: Ints) -> tuple[Ints, list[Context]]:
     """For rows of `gpu` the number of their context, or -1, and the distinct contexts."""
     host = trace.host
-    stated = host.is_region & host.named(_STEP.fullmatch)
-    if not stated.any():
-        return np.full(len(rows), -1, np.int64), []
-    event = host.nearest(trace.gpu.launch[rows], stated)
-    names, number = np.unique(host.name[event[event >= 0]], return_inverse=True)
-    known = [context_of(host.names[name]) for name in names.tolist()]
     found = np.full(len(rows), -1, np.int64)
-    found[event >= 0] = number.reshape(-1)
-    return found, [each for each in known if each is not None]
+    regions = np.flatnonzero(host.is_region)
+    names, place = np.unique(host.name[regions], return_inverse=True)
+    stated = [context_of(host.names[name][:NAME_LIMIT]) for name in names.tolist()]
+    known = [context for context in stated if context is not None]
+    if not known:
+        return found, []
+    number = np.cumsum([context is not None for context in stated]) - 1
+    number[[context is None for context in stated]] = -1
+    of_event = np.full(host.count, -1, np.int64)
+    of_event[regions] = number[place.reshape(-1)]
+    event = host.nearest(trace.gpu.launch[rows], of_event >= 0)
+    found[event >= 0] = of_event[event[event >= 0]]
+    return found, known

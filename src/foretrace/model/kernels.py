@@ -40,7 +40,7 @@ _NO_SIZES = "the op's arguments have no recorded sizes"
 def described(trace: Trace) -> pl.DataFrame:
     """The kernels of a trace, one row per launch."""
     frame = work_table(trace, trace.gpu.is_kernel).drop("kind", "bytes")
-    cases = _Cases(trace, frame["grid"])
+    cases = _Cases(trace, _grids(trace, frame["grid"]))
     frame = frame.with_columns(
         pl.Series("signature", cases.signature),
         pl.Series("chain_id", cases.chain),
@@ -70,6 +70,22 @@ def grouped(trace: Trace) -> pl.DataFrame:
         *roofs.launch_of_case(),
     )
     return roofs.placed(trace, roofs.settled(launches, frame).drop("case"))
+
+
+def _grids(trace: Trace, recorded: pl.Series) -> pl.Series:
+    """The grids of the kernels, those of replayed ones from their launches in a capture.
+
+    The calls named `Ext` state threads instead of blocks.
+    """
+    origins = trace.origins
+    if not origins.is_captured.any():
+        return recorded
+    host, launch = origins.host, origins.launch[trace.gpu.is_kernel]
+    in_blocks = ~host.named(lambda name: "Ext" in name)[np.maximum(launch, 0)]
+    own = pl.DataFrame({"event": np.where(in_blocks, launch, -1), "grid": recorded})
+    stated = origins.tables["launches"].select("event", pl.col("grid").alias("stated"))
+    joined = own.join(stated, on="event", how="left", maintain_order="left")
+    return joined.select(pl.coalesce("grid", "stated").alias("grid"))["grid"]
 
 
 class _Cases:

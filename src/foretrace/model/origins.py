@@ -26,7 +26,8 @@ class WorkOrigins:
     """`host` has the events of the trace under their own numbers, then those of its captures.
 
     `launch` and `op` are events of `host`, or -1, for every row of `gpu`. `tables` are the side
-    tables of `host`: `autograd`, `comms`, `frames`, `shapes`, `signatures`, `stacks`, `triton`.
+    tables of `host`: `autograd`, `comms`, `frames`, `launches`, `shapes`, `signatures`, `stacks`,
+    `triton`.
     """
 
     def __init__(self, trace: Trace) -> None:

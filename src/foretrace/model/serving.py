@@ -32,16 +32,18 @@ class Requests(Struct, frozen=True):
     """Requests of one kind in a batch; sums over them. None where the annotation does not say.
 
     `tokens` are new ones, computed in this batch. `context` is how many tokens each attends to,
-    the new ones included. `pairs` is new tokens times context, request by request.
+    the new ones included. `pairs` is new tokens times context, request by request, and `squares`
+    new tokens times themselves.
     """
 
     count: int
     tokens: int
     context: int | None = None
     pairs: int | None = None
+    squares: int | None = None
 
 
-NONE = Requests(0, 0, 0, 0)
+NONE = Requests(0, 0, 0, 0, 0)
 
 
 class ServedBatch(Struct, frozen=True):
@@ -92,8 +94,8 @@ def served_batch(name: str) -> ServedBatch | None:
     return None
 
 
-def _requests(count: int, queries: int, keys: int, _squares: int, pairs: int) -> Requests:
-    return Requests(count, queries, keys, pairs)
+def _requests(count: int, queries: int, keys: int, squares: int, pairs: int) -> Requests:
+    return Requests(count, queries, keys, pairs, squares)
 
 
 class Served(Struct, frozen=True):

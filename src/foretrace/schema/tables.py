@@ -19,7 +19,8 @@
     memory      event, device_type, device_id, address, bytes, total_allocated, total_reserved
     triton      event, backend, kernel_hash, kwargs, num_warps, num_stages
     stacks      event, call_stack, module_path
-    launches    event, kernel: the name of what a call launches, where the profiler wrote it (ROCm)
+    launches    event, kernel, grid: name and grid of what a call launches, where the profiler wrote
+                them (ROCm)
 
 `event` is the place of a row in `events`, so a side table joins by plain indexing.
 

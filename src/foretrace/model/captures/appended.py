@@ -14,7 +14,7 @@ from foretrace.model.intervals import Ints
 from foretrace.schema.tables import Tables
 
 Text = TypeVar("Text", str, bytes)
-_SIDES = ("autograd", "comms", "frames", "shapes", "stacks", "triton")
+_SIDES = ("autograd", "comms", "frames", "launches", "shapes", "stacks", "triton")
 
 
 def appended(own: Tables, captures: Sequence[Tables]) -> tuple[Tables, list[int]]:

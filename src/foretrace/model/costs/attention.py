@@ -22,7 +22,7 @@ from foretrace.schema.cost import Certainty
 
 NONE = -1
 HALF = "causal: half of the query-key pairs"
-_COMBINE = "splitkv_combine"  # FlashAttention's name for the second kernel
+_COMBINE = ("splitkv_combine", "lean_reduction")  # the second kernel, FlashAttention's and cuDNN's
 
 
 class Places(Struct, frozen=True):
@@ -115,10 +115,11 @@ def _forward(places: Places) -> Price:
 def _forward_share(places: Places) -> Share:
     def share(call: OpCall, kernel: Launch, kernels: Sequence[Launch]) -> Cost | None:
         query, value = call.need(places.query), call.need(places.query + 2)
-        if len(without(kernels, _COMBINE)) != 1 or kernel.role != "attention":
+        first = without(kernels, *_COMBINE)
+        if len(first) != 1 or first[0].role != "attention":
             return None
         out = Tensor((*query.dims[:-1], value.dims[-1] if value.dims else 0), query.type)
-        if _COMBINE in kernel.name:
+        if kernel not in first:
             return at_least([out], [out], "reads the output of one split, writes the output")
         reads = [query, call.tensor(places.query + 1), value, call.tensor(places.bias)]
         return at_least(reads, [out], "reads query, key and value, writes the output of one split")
@@ -141,6 +142,11 @@ FORWARD = {
         heads_first=False, bias=3, packed=4, mask_type=9, lse=10
     ),
     "aten::_cudnn_attention_forward": Places(heads_first=True, bias=3, packed=4, lse=8, causal=10),
+    "flash_attn::_flash_attn_forward": Places(heads_first=False, causal=5),
+    "flash_attn::_flash_attn_varlen_forward": Places(heads_first=False, packed=3, causal=9),
+    "aiter::_flash_attn_forward": Places(heads_first=False, causal=5),
+    "aiter::fmha_v3_fwd": Places(heads_first=False, causal=5),
+    "aiter::mha_fwd": Places(heads_first=False, causal=5),
 }
 
 

@@ -45,7 +45,7 @@ _GATED = re.compile("swiglu|geglu", re.IGNORECASE)
 _FINAL = ("finalize", "moe_sum")
 
 
-class Grouped(Struct, frozen=True):
+class GroupedProduct(Struct, frozen=True):
     """A grouped product by its name and grid: tiles, bits of each type, and blocks."""
 
     rows: int
@@ -114,7 +114,7 @@ def _last(layer: Layer, bits: tuple[float, float, float]) -> Cost:
     return _product(layer, bits, sizes)
 
 
-def grouped(kernel: Launch) -> Grouped | None:
+def grouped(kernel: Launch) -> GroupedProduct | None:
     """What the name and the grid of a grouped product state; None for any other kernel."""
     ogs = _OGS.match(kernel.name)
     if ogs and all(kind in _BITS for kind in ogs.groups()[:3]):
@@ -122,12 +122,14 @@ def grouped(kernel: Launch) -> Grouped | None:
         rows, columns, parts = map(int, ogs.groups()[3:])
         blocks = kernel.blocks // parts if parts else 0
         gated = bool(_GATED.search(kernel.name))
-        return Grouped(rows, columns, (out, given, weight), blocks, gated)
+        return GroupedProduct(rows, columns, (out, given, weight), blocks, gated)
     bmm = _BMM.match(kernel.name) if "transOut" in kernel.name else None
     if bmm and all(kind in _BITS for kind in bmm.groups()[:3]):
         out, weight, given = (_BITS[kind] for kind in bmm.groups()[:3])
         tile = (int(bmm[5]), int(bmm[4]))
-        return Grouped(*tile, (out, given, weight), kernel.blocks, bool(_GATED.search(kernel.name)))
+        return GroupedProduct(
+            *tile, (out, given, weight), kernel.blocks, bool(_GATED.search(kernel.name))
+        )
     return None
 
 
@@ -136,7 +138,7 @@ def _row_tiles(rows: int, experts: int, tile: int) -> int:
     return rows if rows <= experts else experts - 1 + -(-(rows - experts + 1) // tile)
 
 
-def _layer(call: OpCall, first: Grouped, last: Grouped) -> Layer | None:
+def _layer(call: OpCall, first: GroupedProduct, last: GroupedProduct) -> Layer | None:
     """The sizes that the grids of the two products imply; None if they do not fit together."""
     tokens, experts = call.need(0), call.need(1)
     if len(tokens.dims) != 2 or len(experts.dims) != 2 or not first.gated:
@@ -200,6 +202,7 @@ def _argued(tokens: Tensor, first: Tensor, last: Tensor, chosen: Tensor) -> Laye
     packed = 2 if 2 * first.dims[2] == tokens.dims[1] else 1
     outer, inner = first.dims[1], last.dims[2] * packed
     fits = first.dims[2] * packed == tokens.dims[1] and chosen.dims[0] == tokens.dims[0]
+    fits = fits and chosen.dims[1] <= first.dims[0]
     sizes = (*tokens.dims, first.dims[0], chosen.dims[1], outer, inner)
     return Layer(*sizes) if fits and all(size > 0 for size in sizes) else None
 

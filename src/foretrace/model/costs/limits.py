@@ -124,7 +124,11 @@ def _about(place: Roofline, work: Work) -> str:
 def _reached(place: Roofline, work: Work) -> str:
     """Rounded down, so that 69.9% is not taken for a kernel at its roof."""
     whole, roof = math.floor(round(100 * (place.share or 0), 6)), _ROOFS[place.nearest]
-    return f"{_about(place, work)}{whole}% of {roof}" if whole else f"under 1% of {roof}"
+    about = _about(place, work)
+    if whole:
+        return f"{about}{whole}% of {roof}"
+    bound = work.certainty == Certainty.AT_LEAST and bool(about)
+    return f"{'a lower bound ' if bound else ''}under 1% of {roof}"
 
 
 def _starved(device: Device, work: Work, place: Roofline, launch: Footprint, traits: Traits) -> str:

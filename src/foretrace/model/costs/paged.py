@@ -3,12 +3,13 @@
 The arguments hold the whole cache, or only the name of the layer that owns it. How much of it a
 call reads depends on the requests of the step, which the engine's annotation states (`Context`):
 every cached key and value once, 2 * pairs * (D_qk + D_v) FLOP per query head, where a new token is
-paired with itself and all that precede it. This holds for decoding, prefill and chunks of it alike.
-A latent cache (MLA) has one row of D_c + D_rope values per token, which all heads share.
+paired with itself and all that precede it. This holds for decoding, for prefill and for chunks of
+it. A latent cache (MLA) has one row of D_c + D_rope values per token, which all heads share.
 
-A sliding window is not recorded: the bytes are an estimate. What is certain is the queries, the
-outputs, and the keys and values of the new tokens. That is all that is stated without lengths, and
-where a kernel's name says that it has a window.
+Only FlashAttention's ops record a sliding window. A decoding request then reads at most the window;
+elsewhere the bytes are an estimate. What is certain is the queries, the outputs, and the keys and
+values of the new tokens. That is all that is stated without lengths, and where a kernel's name says
+that it has a window.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from foretrace.model.costs._call import OpCall, Tensor
+from foretrace.model.costs._call import Context, OpCall, Tensor
 from foretrace.model.costs._cost import Cost, CostKind, Launch, Price, Share, at_least
 from foretrace.model.costs._types import SIZES
 from foretrace.schema.cost import Certainty
@@ -26,28 +27,48 @@ from foretrace.schema.cost import Certainty
 WHOLE = "keys and values of the whole context once; a sliding window, if there is one, reads less"
 NO_LENGTHS = "queries, outputs and new tokens alone; the lengths of the requests are not recorded"
 WINDOW = "queries, outputs and new tokens alone; the size of the sliding window is not recorded"
+NONE = -1
 _SECOND = ("reduce", "combine", "merge")  # kernels that put the parts of split keys together
 
 
-class Places(Struct, frozen=True):
-    """Where an op keeps its arguments, and which dimension of the keys counts their heads."""
+class CachePlaces(Struct, frozen=True):
+    """Where an op keeps its arguments, and which dimension of the keys counts their heads.
+
+    `window` is the number of tokens before a query that it looks at, -1 for all of them.
+    """
 
     query: int
     key: int
     out: int
     heads: int = -2
+    window: int = NONE
 
 
-def _price(places: Places) -> Price:
+def _price(places: CachePlaces) -> Price:
     def price(call: OpCall) -> Cost | None:
-        query, key, out = call.need(places.query), call.need(places.key), call.need(places.out)
+        query, key = call.need(places.query), call.need(places.key)
+        out = call.tensor(places.out) or query.dense()
         if len(query.dims) != 3 or len(key.dims) < 3:
             return None
         tokens, heads, width = query.dims
         per_key = Tensor((key.dims[places.heads], 2 * width), cached_type(call, key.type))
-        return _read(call, [query], out, per_key, (tokens, 2 * heads * width))
+        # the flag before it says that the arguments are in the order that is known here
+        known = places.window != NONE and call.flag(places.window - 1) is not None
+        window = call.integer(places.window) if known else None
+        seen = replace(call, context=_seen(call.context, window))
+        return _read(seen, [query], out, per_key, (tokens, 2 * heads * width))
 
     return price
+
+
+def _seen(context: Context | None, window: int | None) -> Context | None:
+    """What is left of the requests behind a window; None where that depends on single lengths."""
+    if context is None or window is None or window < 0:
+        return context
+    if context.queries != context.requests:
+        return None
+    keys = min(context.keys, context.requests * (window + 1))
+    return replace(context, keys=keys, pairs=keys)
 
 
 def _latent(call: OpCall) -> Cost | None:
@@ -92,7 +113,8 @@ def _share(price: Price, out_at: int) -> Share:
     """Split keys: one kernel reads the cache, another puts the outputs of the splits together."""
 
     def share(call: OpCall, kernel: Launch, kernels: Sequence[Launch]) -> Cost | None:
-        out, first = call.need(out_at), [each for each in kernels if not _is_second(each)]
+        out = call.tensor(out_at) or call.need(0).dense()
+        first = [each for each in kernels if not _is_second(each)]
         if _is_second(kernel):
             return at_least([out], [out], "reads the output of one split, writes the output")
         if len(first) != 1:
@@ -107,15 +129,19 @@ def _is_second(kernel: Launch) -> bool:
 
 
 _OPS = {
-    "vllm::unified_attention_with_output": Places(0, 1, 3),
-    "sglang::unified_attention_with_output": Places(0, 1, 3),
+    "vllm::unified_attention_with_output": CachePlaces(0, 1, 3),
+    "sglang::unified_attention_with_output": CachePlaces(0, 1, 3),
     # AITER's (out, workspace, query, key_cache, value_cache, ...), as SGLang's profiler names it
-    "sglang_profiler::attention_paged_attention_ragged_*": Places(2, 3, 0),
-    "aiter::paged_attention_ragged": Places(2, 3, 0),
+    "sglang_profiler::attention_paged_attention_ragged_*": CachePlaces(2, 3, 0),
+    "aiter::paged_attention_ragged": CachePlaces(2, 3, 0),
+    "aiter::mha_batch_prefill": CachePlaces(0, 1, NONE, window=13),
+    "_vllm_fa2_C::varlen_fwd": CachePlaces(0, 1, 3, window=16),
+    "_vllm_fa3_C::fwd": CachePlaces(0, 1, 6, window=25),
+    "sgl_kernel::fwd": CachePlaces(0, 1, 6, window=25),
     # [pages, heads, ...] caches
-    "_C::paged_attention_v1": Places(1, 2, 0, heads=1),
-    "_C::paged_attention_v2": Places(4, 5, 0, heads=1),
-    "_rocm_C::paged_attention": Places(4, 5, 0, heads=1),
+    "_C::paged_attention_v1": CachePlaces(1, 2, 0, heads=1),
+    "_C::paged_attention_v2": CachePlaces(4, 5, 0, heads=1),
+    "_rocm_C::paged_attention": CachePlaces(4, 5, 0, heads=1),
 }
 _PRICES: dict[str, tuple[Price, int]] = {
     **{name: (_price(places), places.out) for name, places in _OPS.items()},

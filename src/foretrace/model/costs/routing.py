@@ -85,14 +85,15 @@ def _sorted_share(call: OpCall, kernel: Launch, kernels: Sequence[Launch]) -> Co
     return _sorted(call) if "compute" in kernel.name else None
 
 
+_LIBRARIES = ("_moe_C", "aiter", "sgl_kernel")
+
 KIND = CostKind(
     prices={
         **table("topk_softmax topk_sigmoid", _topk_softmax, "_moe_C::"),
         "vllm::rocm_aiter_topk_softmax": _topk_softmax,
-        "aiter::topk_softmax": _topk_softmax,
-        "sgl_kernel::moe_align_block_size": _aligned,
-        "_moe_C::moe_align_block_size": _aligned,
-        "_moe_C::moe_sum": _summed,
+        **table("topk_softmax topk_softmax_asm", _topk_softmax, "aiter::"),
+        **{f"{library}::moe_align_block_size": _aligned for library in _LIBRARIES},
+        **{f"{library}::moe_sum": _summed for library in _LIBRARIES},
         "_moe_C::moe_permute": _permuted,
         "_moe_C::moe_unpermute": _unpermuted,
         "_moe_C::shuffle_rows": _shuffled,

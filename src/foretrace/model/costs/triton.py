@@ -10,7 +10,9 @@ buffer counts at the size of the slice. FLOP are not known.
 The count is a lower bound where every argument covers the grid or one of its sizes, as a pointwise
 kernel and the rows and weights of a reduction do. Elsewhere it is an estimate: an argument may be
 used in part, and so may a table whose rows or elements an index picks (an embedding, the loss of
-the right class). A kernel whose sizes are not recorded has no cost, and neither has one that a
+the right class). A matrix product from a template (`triton_tem_fused_addmm_t_0`) writes its last
+argument, [M, N]; where two others are [M, K] and [K, N] or [N, K], that is 2*M*N*K FLOP. A kernel
+whose sizes are not recorded has no cost, and neither has one that a
 person wrote: it may take a cache or a table of which it uses little.
 """
 
@@ -22,9 +24,10 @@ import re
 from msgspec.structs import replace
 
 from foretrace.model.costs._call import OpCall, Tensor
-from foretrace.model.costs._cost import Cost, CostKind, estimate, unknown
+from foretrace.model.costs._cost import Cost, CostKind, at_least, estimate, unknown
 from foretrace.schema.cost import Certainty
 
+IN_PART = "the kernel may use its arguments in part"
 NOTE = "each tensor argument once; one that is updated in place moves twice that"
 _PICKING = re.compile(r"triton_(?:poi|per|red)_fused_.*(?:embedding|gather|index|nll_loss|scatter)")
 # How many sizes a kernel has at least: `xnumel`, and `r0_numel` where it reduces.
@@ -35,7 +38,7 @@ def _fused(call: OpCall) -> Cost | None:
     tensors = call.every_tensor()
     sizes = _sizes(call, {tensor.stored for tensor in tensors})
     if not sizes:
-        return unknown("the kernel may use its arguments in part")
+        return unknown(IN_PART)
     points = math.prod(sizes)
     reached = [Tensor((min(tensor.stored, points),), tensor.type) for tensor in tensors]
     found = estimate(reached, NOTE)
@@ -60,4 +63,22 @@ def _sizes(call: OpCall, stored: set[int]) -> tuple[int, ...]:
     return numbers if 0 < len(numbers) <= fewest and all(size > 0 for size in numbers) else ()
 
 
-KIND = CostKind({"triton_*": _fused})
+def _template(call: OpCall) -> Cost | None:
+    tensors = call.every_tensor()
+    *given, out = tensors or (None,)
+    if out is None or len(out.dims) != 2 or "mm" not in call.name:
+        return unknown(IN_PART)
+    rows, columns = out.dims
+    sizes = [tensor.dims for tensor in given if tensor and len(tensor.dims) == 2]
+    depths = {
+        left[1]
+        for at, left in enumerate(sizes)
+        for right in sizes[:at] + sizes[at + 1 :]
+        if left[0] == rows and right in ((left[1], columns), (columns, left[1]))
+    }
+    if len(depths) != 1:
+        return unknown(IN_PART)
+    return at_least(given, [out], NOTE, 2 * out.elements * depths.pop())
+
+
+KIND = CostKind({"triton_*": _fused, "triton_tem_*": _template})

@@ -56,7 +56,7 @@ _TABLES = """
               total_reserved:q
     triton    backend:i=kernel_backend kernel_hash:i kwargs:i=kernel_kwargs num_warps:i num_stages:i
     stacks    call_stack:i module_path:i
-    launches  kernel:i
+    launches  kernel:i grid:l
     labels    name:i labels:i
 """
 

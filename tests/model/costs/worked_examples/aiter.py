@@ -3,6 +3,7 @@
 from foretrace.model.costs import Cost
 
 EXAMPLES = {
+    "aiter::silu_and_mul(bf16[4,8] bf16[4,16])": Cost(None, 128, 64),
     "aiter::gemm_a16w16(bf16[32,4096] bf16[24576,4096] - ? - - -)": Cost(
         6_442_450_944, 2 * 4096 * (32 + 24_576), 2 * 32 * 24_576
     ),

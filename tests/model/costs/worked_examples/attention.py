@@ -5,6 +5,9 @@ from foretrace.model.costs.attention import HALF
 from worked_examples import at_least
 
 EXAMPLES = {
+    "aiter::fmha_v3_fwd(bf16[2,128,8,64] bf16[2,128,2,64]*2 =0. =0.125 =True)": Cost(
+        2 * 8 * 128 * 128 * 2 * 64, 2 * (131_072 + 65_536), 2 * 131_072 + 4 * 2048, HALF
+    ),
     "aten::_cudnn_attention_forward(bf16[4,16,1024,64] bf16[4,4,1024,64]*2 -*3 =1024 =1024 "
     "=True =0. =True =False =0.125)": Cost(
         8_589_934_592, 8_388_608 + 2 * 2_097_152, 8_388_608 + 4 * 65_536, HALF
@@ -31,6 +34,19 @@ EXAMPLES = {
     "=False =False)": Cost(2 * 2 * 32 * 32 * 24, 2 * (1024 + 1024 + 512), 2 * 512),
 }
 SPLIT = {
+    # cuDNN, one query over 4096 keys
+    "aten::_cudnn_attention_forward(bf16[2,8,1,64] bf16[2,8,4096,64]*2 - - - =1 =4096 =False =0. "
+    "=False =False)": {
+        Launch("cudnn_generated_fort_native_sdpa_sm80_flash_fprop_wmma_f16", "attention"): at_least(
+            4 * 2 * 8 * 4096 * 64,
+            2048 + 2 * 8_388_608,
+            2048,
+            "reads query, key and value, writes the output of one split",
+        ),
+        Launch("cudnn::fusion::lean_reduction_kernel<false, false>", "reduction"): at_least(
+            None, 2048, 2048, "reads the output of one split, writes the output"
+        ),
+    },
     "aten::_flash_attention_forward(bf16[1,1,8,64] bf16[1,4096,8,64]*2 - - =1 =4096 =0. =False "
     "=False =0.125)": {
         Launch("flash_fwd_splitkv_kernel<Flash_fwd_kernel_traits<64>>", "attention"): at_least(

@@ -18,6 +18,11 @@ _ROW = 2 * 8 * 2 * 64  # bytes of the keys and values of one token
 _OUT = 2 * 32 * 64 * 64
 _LEAST = _OUT + 32 * _ROW + _OUT
 
+_FLASH = (
+    "_vllm_fa3_C::fwd(bf16[2,4,8] bf16[99,16,2,8]*2 - - - bf16[2,4,8] i32[3] - - - i32[2] =1 =9000 "
+    "i32[2,600] - - - - - - - - ? =True {} =0) | context=2,2,9000,9000,2"
+)
+
 EXAMPLES = {
     _DECODE: at_least(None, _OUT + 32 * _ROW, _OUT, NO_LENGTHS),
     f"{_DECODE} | context=32,32,55086,55086,32": _estimate(
@@ -43,6 +48,19 @@ EXAMPLES = {
     # caches of [pages, heads, D / x, page, x]
     "_C::paged_attention_v1(bf16[2,4,16] bf16[2,4,16] bf16[90,2,2,16,8]*2) "
     "| context=2,2,30,30,2": _estimate(4 * 4 * 16 * 30, 256 + 30 * 128, 256, 512 + 2 * 128),
+    # FlashAttention 3 with pages of 16 tokens: a window of 128 before each of 2 queries
+    _FLASH.format("=127"): _estimate(4 * 4 * 8 * 256, 128 + 256 * 64, 128, 2 * 128 + 2 * 64),
+    _FLASH.format("=-1"): _estimate(4 * 4 * 8 * 9000, 128 + 9000 * 64, 128, 2 * 128 + 2 * 64),
+    # 15 requests of 1024 new tokens: 1024 * 1025 / 2 pairs each, and the result is new
+    "aiter::mha_batch_prefill(bf16[15360,32,128] bf16[835874,8,128]*2 i32[16]*2 i32[15616] =1024 "
+    "=1024 =0. =0.088 =0. =False =True =-1 =-1 =0) | context=15,15360,15360,15728640,15728640": (
+        _estimate(
+            4 * 32 * 128 * 15 * 524_800,
+            2 * 15_360 * (4096 + 2048),
+            2 * 15_360 * 4096,
+            2 * 15_360 * (2 * 4096 + 2048),
+        )
+    ),
     # latent queries of 512 + 64 values over one latent row per token
     "vllm::unified_mla_attention_with_output(bf16[2,16,192] bf16[2,512] bf16[2,1,64] "
     "bf16[2,2048] -) | context=2,2,100,100,2": _estimate(

@@ -1,8 +1,13 @@
 """Worked examples of `foretrace.model.costs.sglang`."""
 
 from foretrace.model.costs import Cost
+from worked_examples import at_least
 
 EXAMPLES = {
+    "sgl_kernel::top_p_sampling_from_probs(f32[4,1000] i32[4] - - =0.9)": at_least(
+        None, 16_000, 16, "the scores once; picking takes more passes"
+    ),
+    "sgl_kernel::fused_add_rmsnorm(bf16[4,8]*2 bf16[8] ?)": Cost(None, 2 * 64 + 16, 2 * 64),
     "sgl_kernel::silu_and_mul(bf16[32,12288] bf16[32,24576])": Cost(
         None, 2 * 32 * 24_576, 2 * 32 * 12_288
     ),

@@ -1,7 +1,8 @@
 """Worked examples of `foretrace.model.costs.triton`."""
 
 from foretrace.model.costs import Certainty, Cost
-from foretrace.model.costs.triton import NOTE
+from foretrace.model.costs.triton import IN_PART, NOTE
+from worked_examples import at_least
 
 EXAMPLES = {
     "triton_poi_fused__unsafe_view_gelu_mul_0(bf16[64,128,3072] bf16[8192,3072] =25165824)": Cost(
@@ -23,5 +24,13 @@ EXAMPLES = {
     "triton_red_fused__to_copy_add_embedding_mean_mul_pow_rsqrt_0(i64[4,512] bf16[32000,768] "
     "bf16[768] bf16[4,512,768] =2048 =768)": Cost(
         None, None, None, NOTE, Certainty.ESTIMATE, 16_384 + 2 * 3_145_728 + 1536
+    ),
+    # a product from a template: the weight is [N, K]
+    "triton_tem_fused_addmm_t_0(bf16[4096] bf16[8192,1024] bf16[4096,1024] bf16[8192,4096] =2048 =1 "
+    "=1)": at_least(
+        2 * 8192 * 4096 * 1024, 2 * (4096 + 8_388_608 + 4_194_304), 2 * 33_554_432, NOTE
+    ),
+    "triton_tem_fused_mm_3(bf16[64,32] bf16[48,16] bf16[64,16] =1)": Cost(
+        None, None, None, IN_PART
     ),
 }
