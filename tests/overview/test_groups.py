@@ -7,7 +7,8 @@ from pathlib import Path
 import foretrace as ft
 from corpus.places import RECORDED
 from foretrace.overview.folding import folded
-from foretrace.overview.groups import group_rows, module_rows
+from foretrace.overview.groups import group_rows
+from foretrace.overview.modules import module_rows
 from foretrace.schema.documents.look import GroupRow
 
 MODULES = Path(__file__).parents[1] / "recorded" / "llama_train_modules.json.gz"

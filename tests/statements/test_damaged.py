@@ -11,7 +11,7 @@ from corpus.builder import TraceBuilder
 from corpus.cases_clocks import absolute_us
 from foretrace.comparison import compare
 from foretrace.comparison.sentences import circumstances
-from foretrace.model.groups._backward import Nodes
+from foretrace.model.autograd import Nodes
 from foretrace.model.trace import Trace
 from foretrace.overview import look
 from foretrace.share import chrome

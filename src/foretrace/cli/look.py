@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 FOLDER = click.Path(exists=True)
 CAPTURES = "Traces recorded while CUDA graphs were captured; found by itself beside TRACE."
-EVERY = ("regions", "steps", "kernels", "ops", "findings")
+EVERY = ("regions", "steps", "kernels", "ops", "modules", "findings")
 
 
 @click.command("look", epilog="See: foretrace docs look")
@@ -42,6 +42,7 @@ EVERY = ("regions", "steps", "kernels", "ops", "findings")
 @in_forms
 @flag("--kernels", "Every kernel: time, rates, its roof, what limits it.")
 @flag("--ops", "Host ops: self and total time, kernels launched below.")
+@flag("--modules", "GPU time by nn.Module, forward and backward; equal layers are one row.")
 @flag("--steps", "Steps and regions.")
 @flag("--findings", "All findings with their evidence, and what was read.")
 @click.option("--region", metavar="NAME", help="One region: its verdict, and what it launches.")
@@ -102,7 +103,8 @@ class _Wanted(NamedTuple):
         from foretrace.render.look_page import first_screen, sections
 
         if self.parts["all"]:
-            return sections(found, EVERY, self.top)
+            absent = {"modules"} if not found.look.modules else set()
+            return sections(found, [name for name in EVERY if name not in absent], self.top)
         names = [name for name, on in self.parts.items() if on]
         return sections(found, names, self.top) if names else first_screen(found, width())
 

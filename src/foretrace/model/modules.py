@@ -2,7 +2,8 @@
 
 `with_stack` and `with_modules` write one event per call of a module, named `nn.Module: CLASS_N`.
 The number tells the instances of a class apart. A launch belongs to every module around it; its own
-module is the innermost. The backward pass runs outside the modules, on a thread of its own.
+module is the innermost. The work of the backward pass belongs to the module of the forward op that
+it is the backward of (`model/module_owners.py`).
 """
 
 from __future__ import annotations
@@ -13,17 +14,35 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct
 
+from foretrace.model.about import device_of
+from foretrace.model.autograd import Nodes
 from foretrace.model.intervals import Bools, Ints
+from foretrace.model.module_owners import PASSES, Owners
 from foretrace.model.paths import Paths, summed
+from foretrace.model.utilization import ideal_times
 
 if TYPE_CHECKING:
     from foretrace.model.trace import Trace
 
 PREFIX = "nn.Module: "
+OUTSIDE, UNKNOWN = "outside modules", "module not known"
+# groups of GPU work that a reader looks for by name where no module owns them
+NAMED = {
+    "optimizer": "optimizer",
+    "gradient accumulation": "gradient accumulation",
+    "gradient sums": "gradient accumulation",
+    "loss": "loss",
+}
 
 
 class ModuleWork(Struct, frozen=True):
-    """One module: its calls, and what was launched in it and in the modules that it called."""
+    """One module: its calls, and the GPU work of it and of the modules that it called.
+
+    `kernels` and `gpu_ns` are what was launched inside its calls. `forward_ns`, `backward_ns` and
+    `recomputed_ns` are all that belongs to it. `flops` are those of its products and attention, and
+    `flop_ns` is the time that they take at the peak; None where none is known. A row of work that
+    no module owns has the kind "".
+    """
 
     name: str
     kind: str
@@ -31,6 +50,16 @@ class ModuleWork(Struct, frozen=True):
     calls: int
     kernels: int
     gpu_ns: int
+    forward_ns: int
+    backward_ns: int
+    recomputed_ns: int
+    flops: int | None = None
+    flop_ns: float | None = None
+
+    @property
+    def total_ns(self) -> int:
+        """GPU time of all three."""
+        return self.forward_ns + self.backward_ns + self.recomputed_ns
 
 
 def class_of(name: str) -> str:
@@ -55,32 +84,97 @@ class Modules:
         return name.startswith(PREFIX)
 
     @cached_property
-    def _paths(self) -> Paths:
+    def owners(self) -> Owners:
+        """The module call that each GPU row belongs to, the backward pass included."""
+        return Owners(self.trace.origins, Nodes(self.trace), self.is_module)
+
+    @cached_property
+    def paths(self) -> Paths:
+        """The paths of module calls."""
         return self.trace.origins.host.paths(self.is_module)
+
+    def path(self, event: int) -> tuple[str, ...]:
+        """The names of the modules at and around a module call, outermost first."""
+        names = self.paths.names(event, self.trace.origins.host.names)
+        return tuple(name.removeprefix(PREFIX) for name in names)
 
     @cached_property
     def rows(self) -> list[ModuleWork]:
-        """Every module in order of first call. Work in a nested module counts for both."""
+        """Every module in order of first call, then what none owns; empty without modules.
+
+        Work in a nested module counts for both. The rows without a path add up to all GPU time.
+        """
         events = np.flatnonzero(self.is_module)
-        number = self._paths.numbers(events)
-        kernels, time = self._below(events)
-        _, first, place = np.unique(number, return_index=True, return_inverse=True)
-        sums = [np.bincount(place, weights=each).astype(np.int64) for each in (kernels, time)]
+        if not len(events):
+            return []
+        _, first, place = np.unique(
+            self.paths.numbers(events), return_index=True, return_inverse=True
+        )
         calls = np.bincount(place)
+        sums = [np.bincount(place, weights=each[events]) for each in self._below()]
+        rows = []
+        for at in np.argsort(first).tolist():
+            path = self.path(int(events[first[at]]))
+            values = [column[at] for column in sums]
+            rows.append(_row(path, int(calls[at]), values))
+        return [*rows, *self._outside()]
+
+    def _below(self) -> list[Ints]:
+        """The columns of `_columns`, summed over each module call and those inside it."""
+        inside, call = self.own, self.owners.call
+        columns = self._columns()
+        held = [inside, inside, *([call] * (len(columns) - 2))]
+        return [self._summed(*pair) for pair in zip(held, columns, strict=True)]
+
+    def _summed(self, call: Ints, values: Ints) -> Ints:
+        own = np.zeros(len(self.paths.above), values.dtype)
+        np.add.at(own, call[call >= 0], values[call >= 0])
+        return summed(self.paths.above, own)
+
+    def _columns(self) -> list[Ints]:
+        """Of every GPU row: kernels, time, time by pass; of known FLOP count, sum, least time."""
+        gpu = self.trace.gpu
+        ideal = ideal_times(self.trace, device_of(self.trace.about))
+        known = ideal.product & ~np.isnan(ideal.flops)
         return [
-            self._row(int(events[first[at]]), int(calls[at]), int(sums[0][at]), int(sums[1][at]))
-            for at in np.argsort(first).tolist()
+            gpu.is_kernel.astype(np.int64),
+            gpu.length,
+            *(np.where(self.owners.ran == each, gpu.length, 0) for each in PASSES),
+            known.astype(np.int64),
+            np.where(known, ideal.flops, 0.0),
+            np.where(known, ideal.flop_ns, 0.0),
         ]
 
-    def _row(self, event: int, calls: int, kernels: int, time: int) -> ModuleWork:
-        path = self._paths.names(event, self.trace.origins.host.names)
-        path = tuple(name.removeprefix(PREFIX) for name in path)
-        return ModuleWork(path[-1], class_of(path[-1]), path[:-1], calls, kernels, time)
+    @cached_property
+    def outside(self) -> list[str]:
+        """For every GPU row the name of its row where no module owns it, else ""."""
+        owned, lost, groups = self.owners.call >= 0, self.owners.lost, self.trace.grouped
+        named = [NAMED.get(name, "") for name in groups.names]
+        return [
+            "" if mine else named[group] or (UNKNOWN if untold else OUTSIDE)
+            for mine, untold, group in zip(
+                owned.tolist(), lost.tolist(), groups.group.tolist(), strict=True
+            )
+        ]
 
-    def _below(self, events: Ints) -> tuple[Ints, Ints]:
-        """Kernels, and GPU time of all work, launched in each module call."""
-        gpu, parent = self.trace.gpu, self._paths.above
-        own, kernels, time = self.own[self.own >= 0], *np.zeros((2, len(parent)), np.int64)
-        np.add.at(kernels, own, gpu.is_kernel[self.own >= 0])
-        np.add.at(time, own, gpu.length[self.own >= 0])
-        return summed(parent, kernels)[events], summed(parent, time)[events]
+    def _outside(self) -> list[ModuleWork]:
+        """What no module owns, by name, most time first."""
+        columns, names = self._columns(), np.array(self.outside, np.dtypes.StringDType())
+        found = [
+            _row((name,), 0, [column[names == name].sum() for column in columns], kind="")
+            for name in sorted({*self.outside} - {""})
+        ]
+        return sorted(found, key=lambda row: -row.total_ns)
+
+
+def _row(
+    path: tuple[str, ...], calls: int, values: list[float], kind: str | None = None
+) -> ModuleWork:
+    *times, known, flops, at_peak = values
+    kernels, inside, forward, backward, recomputed = map(int, times)
+    return ModuleWork(
+        *(path[-1], class_of(path[-1]) if kind is None else kind, path[:-1], calls),
+        *(kernels, inside, forward, backward, recomputed),
+        flops=int(flops) if known else None,
+        flop_ns=float(at_peak) if known and not np.isnan(at_peak) else None,
+    )

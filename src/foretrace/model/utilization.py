@@ -54,7 +54,7 @@ class Utilization(Struct, frozen=True):
     note: str = ""
 
 
-class _Ideal(Struct, frozen=True):
+class Ideal(Struct, frozen=True):
     """Of every row of `gpu`: FLOP, and the time that FLOP and bytes take at the roofs.
 
     NaN where it is not known. `product` marks the rows whose FLOP count.
@@ -76,7 +76,7 @@ def utilization(trace: Trace, spans: Sequence[Span] = ()) -> Utilization:
     known = [(time, work) for time, work in pairs if time is not None and time.busy_ns > 0]
     if device is None or not known:
         return Utilization(note="no peaks of the GPU" if device is None else "no GPU work")
-    ideal, works = _ideal(trace, device), [work for _, work in known]
+    ideal, works = ideal_times(trace, device), [work for _, work in known]
     busy = median(trace.gpu.busy(work) for work in works)
     wall = max(median(time.wall_ns for time, _ in known), busy)
     flop_ns, flops, flop_note = _flops(trace, ideal, works)
@@ -107,7 +107,7 @@ def floor(trace: Trace, spans: Sequence[Span]) -> Floor | None:
     device = device_of(trace.about)
     if device is None:
         return None
-    ideal = _ideal(trace, device)
+    ideal = ideal_times(trace, device)
     works = [span.work[ideal.product[span.work]] for span in spans]
     columns = (ideal.byte_ns, ideal.flop_ns)
     if any((_covered(trace, column, works) or 0.0) < MOST_OF_FLOOR for column in columns):
@@ -122,7 +122,8 @@ def _share(ideal_ns: float | None, ns: float) -> float | None:
     return None if ideal_ns is None or ns <= 0 else min(ideal_ns / ns, 1.0)
 
 
-def _ideal(trace: Trace, device: Device) -> _Ideal:
+def ideal_times(trace: Trace, device: Device | None) -> Ideal:
+    """What every row of `gpu` would take at the peaks; of an unknown device only its FLOP."""
     order, cases = trace.order, trace.kernel_cases
     found = [_roofs(device, row) for row in cases.iter_rows(named=True)]
     columns = np.array(found, np.float64).reshape(-1, 3)
@@ -132,13 +133,15 @@ def _ideal(trace: Trace, device: Device) -> _Ideal:
     unknown, op = np.isnan(spread[:, 0]), trace.origins.call
     # what helps a product (a sum, a conversion) has its role; the FLOP are with another of its op
     product &= ~(unknown & np.isin(op, op[product & ~unknown]) & (op >= 0))
-    return _Ideal(spread[:, 0], spread[:, 1], spread[:, 2], product)
+    return Ideal(spread[:, 0], spread[:, 1], spread[:, 2], product)
 
 
-def _roofs(device: Device, row: dict[str, Any]) -> tuple[float, float, float]:
+def _roofs(device: Device | None, row: dict[str, Any]) -> tuple[float, float, float]:
+    flops = np.nan if row["flops"] is None else float(row["flops"])
+    if device is None:
+        return flops, np.nan, np.nan
     kernel = families.decode(row["name"])
     peak = peak_flops(device, dtype_of(row, kernel), kernel.get("tensor_core"))
-    flops = np.nan if row["flops"] is None else float(row["flops"])
     moved = np.nan if row["bytes"] is None else row["bytes"] / device.bytes_per_s * 1e9
     # what came from the cache did not take longer than the kernel
     moved = min(moved, row["median_ns"] or np.nan) if row["bound"] == "l2" else moved
@@ -146,7 +149,7 @@ def _roofs(device: Device, row: dict[str, Any]) -> tuple[float, float, float]:
 
 
 def _flops(
-    trace: Trace, ideal: _Ideal, works: Sequence[Ints]
+    trace: Trace, ideal: Ideal, works: Sequence[Ints]
 ) -> tuple[float | None, float | None, str]:
     """(time at the peak, FLOP, what is covered) of one step."""
     products = [work[ideal.product[work]] for work in works]
@@ -165,7 +168,7 @@ def _flops(
     return at_peak, flops, note
 
 
-def _bytes(trace: Trace, ideal: _Ideal, works: Sequence[Ints]) -> tuple[float | None, str]:
+def _bytes(trace: Trace, ideal: Ideal, works: Sequence[Ints]) -> tuple[float | None, str]:
     """(time at the bandwidth, what is covered) of one step."""
     kernels = [work[trace.gpu.is_kernel[work]] for work in works]
     covered = _covered(trace, ideal.byte_ns, kernels)

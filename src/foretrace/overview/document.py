@@ -14,7 +14,8 @@ from foretrace.model.host import step_number
 from foretrace.model.reach import is_view, work_below
 from foretrace.model.spans import Span
 from foretrace.model.trace import Trace
-from foretrace.overview.groups import case_modules, module_rows
+from foretrace.overview.groups import case_modules
+from foretrace.overview.modules import module_rows
 from foretrace.overview.serving import serving_rows
 from foretrace.schema.documents import look
 from foretrace.schema.ledger import LedgerEntry

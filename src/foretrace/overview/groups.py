@@ -18,7 +18,7 @@ from foretrace.model.trace import Trace
 from foretrace.overview.group_limits import limited_by
 from foretrace.overview.group_names import shown_name
 from foretrace.overview.group_work import GroupWork, works
-from foretrace.schema.documents.look import GroupRow, ModuleRow
+from foretrace.schema.documents.look import GroupRow
 
 
 def group_rows(trace: Trace, spans: Sequence[Span] = ()) -> list[GroupRow]:
@@ -33,17 +33,9 @@ def group_rows(trace: Trace, spans: Sequence[Span] = ()) -> list[GroupRow]:
     return sorted(found, key=lambda row: (-row.time_ns, row.name))
 
 
-def module_rows(trace: Trace) -> list[ModuleRow]:
-    """Every nn.Module in order of its first call; a nested module counts for those around it."""
-    return [
-        ModuleRow(module.name, module.calls, module.kernels, module.gpu_ns)
-        for module in trace.modules.rows
-    ]
-
-
 def case_modules(trace: Trace) -> list[list[str]]:
-    """For every row of `kernel_cases`, the modules that launched it, in order of first launch."""
-    order, host, own = trace.order, trace.origins.host, trace.modules.own
+    """For every row of `kernel_cases`, the modules that it belongs to, in order of first launch."""
+    order, host, own = trace.order, trace.origins.host, trace.modules.owners.call
     found: list[dict[str, None]] = [{} for _ in range(trace.kernel_cases.height)]
     inside = own[order.row] >= 0
     case, name = order.case[inside], host.name[own[order.row[inside]]]

@@ -8,6 +8,7 @@ from pathlib import PurePath
 from foretrace.overview.folding import MOST, folded
 from foretrace.overview.page import LaunchRow, LaunchSequence, Overview, RegionOverview
 from foretrace.overview.sentences import headline, roles_text
+from foretrace.render.module_page import module_sections
 from foretrace.render.section import WIDTH, Section, drawn
 from foretrace.render.table import shorten
 from foretrace.schema.documents.look import FindingEntry, GroupRow, KernelRow, Look
@@ -52,6 +53,7 @@ def sections(overview: Overview, wanted: Collection[str], top: int) -> list[Sect
         "steps": [_totals(look), _steps(look), _regions(look)],
         "kernels": [_kernels(look, top)],
         "ops": [_ops(look, top)],
+        "modules": module_sections(look),
         "findings": [*_findings(overview), _ledger(look)],
     }
     chosen = [part for name, part in parts.items() if name in wanted]
@@ -98,7 +100,8 @@ def _options(look: Look) -> str:
     region = " --region NAME" if look.regions else ""
     steps = " --steps" if look.steps or look.regions else ""
     kernels = " --kernels" if look.kernels else ""
-    return f"more:{kernels} --ops{steps} --findings{region} --all"
+    modules = " --modules" if look.modules else ""
+    return f"more:{kernels} --ops{modules}{steps} --findings{region} --all"
 
 
 def banner(notes: Sequence[NoteEntry]) -> Section:

@@ -21,7 +21,7 @@ import numpy as np
 from msgspec import Struct
 
 from foretrace import plugins
-from foretrace.model.groups._backward import Nodes
+from foretrace.model.autograd import Nodes
 from foretrace.model.groups._distinct import Distinct
 from foretrace.model.groups._group import GpuWork, Pattern, WorkGroup
 from foretrace.model.groups._sequence import Sequence, is_product

@@ -10,14 +10,12 @@ from functools import cached_property
 
 from msgspec import Struct
 
+from foretrace.model.autograd import ENGINE
 from foretrace.model.costs import OpCall
 from foretrace.schema.kernel import KernelId
 
 PRODUCTS = frozenset({"gemm", "gemv"})
-ENGINE = "autograd::engine::evaluate_function: "
 _NODE = re.compile(rf"{ENGINE}|Backward\d*$")
-# One node for many ops: a checkpoint runs them forward again, a compiled graph has all of them.
-RERUN = re.compile(r"Checkpoint|CompiledFunction")
 
 
 class GpuWork(Struct, frozen=True, dict=True):

@@ -6,7 +6,8 @@ to the gradient that a parameter has from before.
 
 from __future__ import annotations
 
-from foretrace.model.groups._group import ENGINE, GpuWork, WorkGroup
+from foretrace.model.autograd import ENGINE
+from foretrace.model.groups._group import GpuWork, WorkGroup
 
 
 def _name(work: GpuWork) -> str:

@@ -66,12 +66,30 @@ class GroupRow(Struct, frozen=True, rename={"time_ns": "time"}):
 
 
 class ModuleRow(Struct, frozen=True):
-    """One nn.Module: its calls, and the kernels launched inside them with their time."""
+    """One nn.Module: its calls, and the kernels launched inside them with their time.
+
+    `total_ns` is the GPU time of all that belongs to it and to the modules that it calls: its
+    forward pass, its backward pass, and what activation checkpointing computed again. `share` is of
+    all GPU time. `flops` are those of its products and attention, `mfu` their share of the peak
+    over `total_ns`; null where none is known. `folded` counts the modules beside it that are its
+    equals, itself included. `path` has the modules around it, outermost first. Work that no module
+    owns has rows of its own with the kind "". The rows without a path add up to all GPU time.
+    """
 
     name: str
     calls: int
     kernels: int
     gpu_ns: int
+    kind: str = ""
+    path: list[str] = []
+    total_ns: int = 0
+    share: float = 0.0
+    forward_ns: int = 0
+    backward_ns: int = 0
+    recomputed_ns: int = 0
+    flops: int | None = None
+    mfu: float | None = None
+    folded: int = 1
 
 
 class StepRow(Struct, frozen=True):

@@ -6,16 +6,20 @@ make no node have the number of the next one that does, so the last op with a nu
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from foretrace.model.groups._group import ENGINE, RERUN
 from foretrace.model.intervals import Bools, Ints, numbered
 from foretrace.schema.gaps import filled
 
 if TYPE_CHECKING:
     from foretrace.model.trace import Trace
+
+ENGINE = "autograd::engine::evaluate_function: "
+# One node for many ops: a checkpoint runs them forward again, a compiled graph has all of them.
+RERUN = re.compile(r"Checkpoint|CompiledFunction")
 
 
 class Nodes:
@@ -49,12 +53,16 @@ class Nodes:
 
     def forward_ops(self) -> Ints:
         """For each GPU row in the backward pass, the forward op whose node launched it, or -1."""
-        gpu, host = self.trace.gpu, self.trace.origins.host
-        if not self.is_node.any() or not len(self.op):
-            return np.full(len(gpu), -1, np.int64)
+        host = self.trace.origins.host
         node = host.nearest(self.trace.origins.launch, self.is_node)
         node[host.named(RERUN.search)[node]] = -1
-        wanted = np.where(node >= 0, self.sequence[node], -1)
+        return self.made_by(node)
+
+    def made_by(self, nodes: Ints) -> Ints:
+        """The forward op that made each of these nodes, or -1."""
+        if not len(self.op):
+            return np.full(len(nodes), -1, np.int64)
+        wanted = np.where(nodes >= 0, self.sequence[nodes], -1)
         place = np.minimum(np.searchsorted(self.number, wanted), len(self.number) - 1)
         return np.where((wanted >= 0) & (self.number[place] == wanted), self.op[place], -1)
 

@@ -1,0 +1,56 @@
+"""Share: Write GPU time by module for flame graphs and spreadsheets."""
+
+from __future__ import annotations
+
+import click
+
+from foretrace.cli._options import PATH, Reading, flag, new_file, opens_trace, say, warn_of_loss
+from foretrace.errors import UsageError
+
+FOLDER = click.Path(exists=True)
+
+
+@click.command("export", epilog="See: foretrace docs export")
+@click.argument("trace", type=PATH)
+@click.option("--speedscope", metavar="FILE", help="A flame graph for https://speedscope.app.")
+@click.option("--collapsed", metavar="FILE", help="Lines of `module;op;kernel NANOSECONDS`.")
+@click.option("--csv", metavar="FILE", help="One row per kernel: module, op, shapes, time, cost.")
+@click.option("--captures", type=FOLDER, metavar="FOLDER", help="As in foretrace look.")
+@flag("--overwrite", "Replace a file of that name.")
+@opens_trace
+def command(
+    trace: str, captures: str | None, overwrite: bool, reading: Reading, **wanted: str | None
+) -> int:
+    """Write the GPU time of TRACE by nn.Module, op and kernel in the format of another tool.
+
+    FILE may be - for stdout. Without recorded modules the stacks begin with record_function
+    ranges. The times of kernels that ran at once count in full.
+
+    \b
+    foretrace export run.json.gz --speedscope run.speedscope.json
+    foretrace export run.json.gz --collapsed - | flamegraph.pl --countname ns > run.svg
+    """
+    chosen = {form: path for form, path in wanted.items() if path is not None}
+    if not chosen:
+        raise UsageError("no format: pass --speedscope FILE, --collapsed FILE or --csv FILE")
+    if [*chosen.values()].count("-") > 1:
+        raise UsageError("only one format can go to stdout")
+    targets = {
+        form: None if path == "-" else new_file(path, overwrite=overwrite)
+        for form, path in chosen.items()
+    }
+    from foretrace.files import write_text
+    from foretrace.render.flame import written
+
+    opened = reading.trace(trace, captures)
+    warn_of_loss(opened)
+    if not len(opened.gpu):
+        say("warning: the trace has no GPU work: there are no stacks")
+    for form, target in targets.items():
+        text = written(opened, form)
+        if target is None:
+            click.echo(text, nl=False)
+        else:
+            write_text(target, text)
+            click.echo(str(target))
+    return 1 if reading.fails(opened) else 0
