@@ -18,8 +18,8 @@ DECODE = "execute_32_context_0(sq0sk0sqsq0sqsk0)_generation_32(sq32sk32785sqsq32
 @pytest.mark.parametrize(
     ("name", "wanted"),
     [
-        (EXECUTE, ServedBatch(Requests(2, 30, 50, 900), Requests(4, 4, 4000, 4000))),
-        (DECODE, ServedBatch(NONE, Requests(32, 32, 32785, 32785))),
+        (EXECUTE, ServedBatch(Requests(2, 30, 50, 900, 500), Requests(4, 4, 4000, 4000, 4))),
+        (DECODE, ServedBatch(NONE, Requests(32, 32, 32785, 32785, 32))),
         ("step[DECODE bs=32]", ServedBatch(NONE, Requests(32, 32))),
         ("step[EXTEND bs=15 toks=15360]", ServedBatch(Requests(15, 15360), NONE)),
         ("decode bs=8", ServedBatch(NONE, Requests(8, 8))),
