@@ -108,7 +108,21 @@ def test_next_to_no_work() -> None:
 def test_a_lower_bound_of_little_work_proves_nothing_about_a_longer_kernel() -> None:
     work = Work(None, 2_000_000, 6000, BF16, certainty=Certainty.AT_LEAST)
     assert limited(work) == ("unknown", "at least 6% of HBM, FLOP not known")
-    assert limited(Work(None, 2_000_000, 2900, BF16, certainty=Certainty.AT_LEAST))[0] == "latency"
+    short = Work(None, 2_000_000, 2900, BF16, certainty=Certainty.AT_LEAST)
+    assert limited(short) == ("latency", "latency: only 2.90 us long")
+
+
+def test_a_lower_bound_under_1_percent_is_called_one() -> None:
+    work = Work(None, 20_000, 60_000, BF16, certainty=Certainty.AT_LEAST)
+    assert limited(work) == ("unknown", "a lower bound under 1% of HBM, FLOP not known")
+
+
+def test_an_almost_empty_kernel_takes_longer_on_an_amd_card() -> None:
+    card = devices.find("AMD Instinct MI300X")
+    work = Work(None, 512, 5000, BF16, certainty=Certainty.AT_LEAST)
+    found = limit(card, work, position(card, work), Footprint(), Traits())
+    assert found == ("latency", "latency: only 5.00 us long")
+    assert limited(work)[0] == "unknown"
 
 
 def test_few_bytes_of_an_estimate_do_not_explain_a_long_kernel() -> None:

@@ -15,6 +15,7 @@ from foretrace.model.arguments import json_text
 from foretrace.model.trace import Trace
 from foretrace.overview import look
 from foretrace.overview.sentences import headline
+from foretrace.render.html.flame import Flame, flame
 from foretrace.render.html.origins import Origins, origins
 from foretrace.render.html.timeline import Outline
 from foretrace.render.safe import plain
@@ -80,6 +81,7 @@ class TraceFacts(Struct):
     shapes: list[list[object]]
     roofs: Roofs | None
     origins: Origins
+    flame: Flame
 
 
 def facts(trace: Trace, title: str, timeline: Outline) -> TraceFacts:
@@ -99,6 +101,7 @@ def facts(trace: Trace, title: str, timeline: Outline) -> TraceFacts:
         shapes=_shapes(trace),
         roofs=Roofs(gpu.name, gpu.bytes_per_s, dict(gpu.peak_flops), gpu.source) if gpu else None,
         origins=origins(trace),
+        flame=flame(trace),
     )
 
 

@@ -1,6 +1,7 @@
 // What the report and the viewer share about one trace: its sections, the way to Perfetto, and timelines that move together.
 
 import { button, byId, make, nameOf, replace } from "./dom.js";
+import { drawFlame } from "./flame.js";
 import { kernelSection, kernelTable } from "./kernels.js";
 import { handOver } from "./perfetto.js";
 import { drawRoofline } from "./roofline.js";
@@ -10,13 +11,16 @@ import { showFindings, showSummary } from "./sections.js";
 export function addTrace(entry, pane, actions, more = null) {
   const { facts } = pane, onKernel = (kernel) => pane.goToKernel(kernel);
   const summary = make("section"), findings = make("section"), note = make("p", { class: "faint" });
-  const svg = byId("roofline-shape").content.firstElementChild.cloneNode(true);
+  const flameNote = make("p", { class: "faint" });
+  const [svg, flame] = ["roofline-shape", "flame-shape"].map((id) => byId(id).content.firstElementChild.cloneNode(true));
   showSummary(summary, entry);
   showFindings(findings, entry.look, (event) => pane.goTo(event));
   drawRoofline(svg, note, facts, onKernel);
+  drawFlame(flame, flameNote, entry.flame);
   byId("views").append(make("section", { class: "trace", "aria-label": facts.title }, summary, pane.node, actions));
   byId("traces").append(make("section", { class: "trace", "aria-label": `More about ${facts.title}` },
     make("h2", {}, "Findings in ", nameOf(facts.title)), findings,
+    make("h3", {}, "GPU time by module"), flame, flameNote,
     make("h3", {}, "Kernels"), kernelSection(kernelTable(facts, onKernel)), make("h3", {}, "Roofline"), svg, note, more));
 }
 
