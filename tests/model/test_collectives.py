@@ -8,6 +8,10 @@ import pytest
 import foretrace
 from foretrace.model.collectives import named
 from foretrace.model.trace import Trace
+from foretrace.overview import summarize
+from foretrace.overview.document import document
+from foretrace.render.look_page import sections
+from foretrace.render.section import drawn
 
 KERNEL = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
 
@@ -87,6 +91,15 @@ def test_the_bound_says_what_the_bus_carried(tmp_path: Path) -> None:
     assert trace.kernel_cases["limited_by"].to_list() == [
         "3.5 GB/s on the bus: the links, or ranks that wait"
     ]
+
+
+def test_the_document_and_the_page_have_them(tmp_path: Path) -> None:
+    trace = traced(tmp_path, message("allreduce", 1_000_000, 1_000_000))
+    row = document(trace).collectives[0]
+    assert (row.collective, row.group_size, row.bus_gbps) == ("all-reduce", 8, pytest.approx(3.5))
+    page = drawn(sections(summarize(trace), {"kernels"}, 5))
+    assert "all-reduce" in page
+    assert "3.5 GB/s" in page
 
 
 @pytest.mark.parametrize(

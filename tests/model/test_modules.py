@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 import foretrace as ft
-from corpus.places import RECORDED
-from foretrace.model.modules import class_of
+from corpus.builder import TraceBuilder
+from corpus.places import RECORDED, recorded_traces
+from foretrace.model.flame import Stacks
+from foretrace.model.modules import ModuleWork, class_of
+from foretrace.model.trace import Trace
 
 MODULES = Path(__file__).parents[1] / "recorded" / "llama_train_modules.json.gz"
 
@@ -32,3 +37,151 @@ def test_the_class_of_a_module() -> None:
     assert class_of("nn.Module: LlamaRMSNorm_3") == "LlamaRMSNorm"
     assert class_of("nn.Module: My_Block_12") == "My_Block"
     assert class_of("nn.Module: Odd") == "Odd"
+
+
+MAIN, AUTOGRAD = 100, 200
+ENGINE = "autograd::engine::evaluate_function: "
+
+
+class Program:
+    """Builds a training step on two threads; every launch has one kernel of a stated time."""
+
+    def __init__(self) -> None:
+        self.built, self.clock = TraceBuilder(), 50_000
+
+    def module(self, name: str, ts: int, dur: int, tid: int = MAIN) -> Program:
+        self.built.host("python_function", f"nn.Module: {name}", ts, dur, tid=tid)
+        return self
+
+    def frame(self, name: str, ts: int, dur: int, tid: int = MAIN) -> Program:
+        self.built.host("python_function", name, ts, dur, tid=tid)
+        return self
+
+    def op(self, name: str, ts: int, dur: int, number: int, tid: int = MAIN) -> Program:
+        self.built.op(name, ts, dur, args={"Sequence number": number, "Fwd thread id": 0}, tid=tid)
+        return self
+
+    def node(self, name: str, ts: int, dur: int, number: int, thread: int = 1) -> Program:
+        args = {"Sequence number": number, "Fwd thread id": thread}
+        self.built.op(f"{ENGINE}{name}", ts, dur, args=args, tid=AUTOGRAD)
+        return self
+
+    def kernel(self, ts: int, ns: int, tid: int = MAIN) -> Program:
+        self.built.launch(ts, 10, tid=tid).kernel("k", self.clock, ns)
+        self.clock += ns
+        return self
+
+    def opened(self, folder: Path) -> Trace:
+        (folder / "t.json").write_bytes(self.built.bytes())
+        return ft.open(folder / "t.json", cache=False)
+
+
+def _times(trace: Trace) -> dict[str, tuple[int, int, int]]:
+    return {
+        "/".join((*row.path, row.name)): (row.forward_ns, row.backward_ns, row.recomputed_ns)
+        for row in trace.modules.rows
+    }
+
+
+def _total(rows: list[ModuleWork]) -> int:
+    return sum(row.total_ns for row in rows if not row.path)
+
+
+def test_backward_work_belongs_to_the_module_of_its_forward_op(tmp_path: Path) -> None:
+    program = Program().module("Net_0", 0, 10_000).module("Linear_0", 1_000, 2_000)
+    program.op("aten::mm", 1_100, 500, 7).kernel(1_200, 100)
+    program.op("aten::sum", 5_000, 500, 8).kernel(5_100, 20)
+    program.node("SumBackward0", 11_000, 500, 8).kernel(11_100, 3, AUTOGRAD)
+    program.node("MmBackward0", 12_000, 500, 7).kernel(12_100, 200, AUTOGRAD)
+    accumulate = f"{ENGINE}torch::autograd::AccumulateGrad"
+    program.built.op(accumulate, 13_000, 500, tid=AUTOGRAD)
+    program.kernel(13_100, 4, AUTOGRAD)
+    program.built.region("Optimizer.step#SGD.step", 15_000, 1_000)
+    program.kernel(15_100, 50).kernel(17_000, 6)
+    trace = program.opened(tmp_path)
+    assert _times(trace) == {
+        "Net_0": (120, 203, 0),
+        "Net_0/Linear_0": (100, 200, 0),
+        "optimizer": (50, 0, 0),
+        "outside modules": (6, 0, 0),
+        "gradient accumulation": (4, 0, 0),
+    }
+    assert _total(trace.modules.rows) == int(trace.gpu.length.sum()) == 383
+
+
+def test_threads_number_their_ops_on_their_own(tmp_path: Path) -> None:
+    """The autograd thread runs a forward op with a number that the main thread used as well."""
+    program = Program().module("Net_0", 0, 10_000).module("Linear_0", 1_000, 2_000)
+    program.op("aten::mm", 1_100, 500, 7).kernel(1_200, 100)
+    program.node("MmBackward0", 12_000, 500, 7).kernel(12_100, 200, AUTOGRAD)
+    program.op("aten::tanh", 20_000, 500, 7, AUTOGRAD)
+    trace = program.opened(tmp_path)
+    assert _times(trace)["Net_0/Linear_0"] == (100, 200, 0)
+
+
+def test_a_module_inside_the_backward_pass_is_recomputed(tmp_path: Path) -> None:
+    program = Program().module("Net_0", 0, 10_000).module("Block_0", 1_000, 2_000)
+    program.op("aten::mm", 1_100, 500, 7).kernel(1_200, 100)
+    program.node("MmBackward0", 12_000, 5_000, 7).module("Block_0", 12_100, 1_000, AUTOGRAD)
+    program.op("aten::mm", 12_200, 500, 1, AUTOGRAD).kernel(12_300, 90, AUTOGRAD)
+    program.kernel(14_000, 200, AUTOGRAD)
+    trace = program.opened(tmp_path)
+    assert _times(trace) == {"Net_0": (100, 200, 90), "Net_0/Block_0": (100, 200, 90)}
+    assert [row.calls for row in trace.modules.rows] == [1, 2]
+
+
+@pytest.mark.parametrize("reentrant", [True, False])
+def test_a_checkpoint_without_frames_on_its_thread(tmp_path: Path, reentrant: bool) -> None:
+    """Autograd's own thread has no Python frames: the checkpoint's module is known from the forward
+    pass, and its parts are not.
+    """
+    program = Program().module("Net_0", 0, 10_000)
+    if reentrant:
+        program.op("CheckpointFunction", 900, 3_000, 6)
+    else:
+        program.frame("torch/utils/checkpoint.py(354): checkpoint", 900, 3_000)
+    program.module("Block_0", 1_000, 2_000).module("Linear_0", 1_050, 900)
+    number = {} if reentrant else {"Sequence number": 7, "Fwd thread id": 0}
+    program.built.op("aten::mm", 1_100, 500, args=number)
+    program.kernel(1_200, 100)
+    if reentrant:
+        program.node("CheckpointFunctionBackward", 12_000, 5_000, 6)
+        program.op("aten::mm", 12_200, 500, 3, AUTOGRAD).kernel(12_300, 90, AUTOGRAD)
+        program.node("MmBackward0", 14_000, 1_000, 3, 2).kernel(14_100, 200, AUTOGRAD)
+    else:
+        program.node("MmBackward0", 12_000, 5_000, 7)
+        program.op("aten::mm", 12_200, 500, 3, AUTOGRAD).kernel(12_300, 90, AUTOGRAD)
+        program.kernel(14_100, 200, AUTOGRAD)
+    found = _times(program.opened(tmp_path))
+    assert found["Net_0/Block_0"] == (100, 200, 90)
+    assert found["Net_0/Block_0/Linear_0"] == ((100, 0, 0) if reentrant else (100, 200, 0))
+
+
+def test_work_whose_launch_is_not_recorded(tmp_path: Path) -> None:
+    program = Program().module("Net_0", 0, 10_000)
+    program.op("aten::mm", 1_100, 500, 7).kernel(1_200, 100)
+    program.built.kernel("k", 60_000, 30, correlation=99)
+    assert _times(program.opened(tmp_path)) == {
+        "Net_0": (100, 0, 0),
+        "module not known": (30, 0, 0),
+    }
+
+
+def test_modules_own_the_recorded_training_step() -> None:
+    trace = ft.open(MODULES, cache=False)
+    rows, whole = trace.modules.rows, int(trace.gpu.length.sum())
+    assert _total(rows) == whole == 6_454_569
+    outside = {row.name: row.total_ns for row in rows if not row.kind}
+    assert outside == {"optimizer": 897_728, "outside modules": 1_502}
+    model = rows[0]
+    assert (model.forward_ns, model.backward_ns, model.recomputed_ns) == (2_124_331, 3_431_008, 0)
+    head = next(row for row in rows if row.name == "Linear_14")
+    assert head.flops == 2 * 3 * 2 * 2048 * 768 * 32_000  # two steps, three products
+
+
+@pytest.mark.parametrize("path", recorded_traces()[::6], ids=lambda path: path.name)
+def test_stacks_and_outermost_rows_add_up(path: Path) -> None:
+    trace = ft.open(path, cache=False)
+    whole = int(trace.gpu.length.sum())
+    assert sum(stack.ns for stack in Stacks(trace).every()) == whole
+    assert not trace.modules.rows or _total(trace.modules.rows) == whole

@@ -2,11 +2,14 @@
 
 Autograd gives the node that an op makes a number, and writes it on the op and on the node. Ops that
 make no node have the number of the next one that does, so the last op with a number made the node.
+Threads count on their own. A node has the profiler's number of the thread that made it, which no
+other event has: the thread is the one whose ops of those numbers have the names of the nodes.
 """
 
 from __future__ import annotations
 
 import re
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
 ENGINE = "autograd::engine::evaluate_function: "
 # One node for many ops: a checkpoint runs them forward again, a compiled graph has all of them.
 RERUN = re.compile(r"Checkpoint|CompiledFunction")
+_OF_NODE = re.compile(r"^evaluate_function: |Backward\d*$")
 
 
 class Nodes:
@@ -36,20 +40,38 @@ class Nodes:
         self.is_node: Bools = np.zeros(host.count, bool)
         self.is_node[event] = filled(table["forward_thread"], 0) != 0
         self.is_node |= (self.sequence >= 0) & host.named(lambda name: name.startswith(ENGINE))
-        made = np.flatnonzero((self.sequence >= 0) & ~self.is_node)
-        made = made[np.lexsort((host.start[made], self.sequence[made]))]
-        last = np.flatnonzero(np.diff(self.sequence[made], append=-2))
-        self.number, self.op = self.sequence[made][last], made[last]
-        self._drop_shared(made)
+        self.made = (self.sequence >= 0) & ~self.is_node
+        self.threads = int(host.track.max(initial=0)) + 1
+        thread = np.zeros(host.count, np.int64)
+        thread[event] = filled(table["forward_thread"], 0)
+        self.thread: Ints = numbered(host.process, thread) if host.count else thread
+        made = np.flatnonzero(self.made)
+        made = made[np.lexsort((host.start[made], self._key(made)))]
+        last = np.flatnonzero(np.diff(self._key(made), append=-2))
+        self.number, self.op = self._key(made)[last], made[last]
 
-    def _drop_shared(self, made: Ints) -> None:
-        """Threads count on their own: a number that two of them used leads to no op."""
-        host = self.trace.origins.host
-        threads = int(host.track.max(initial=0)) + 1
-        number = np.unique(self.sequence[made] * threads + host.track[made]) // threads
-        shared = number[1:][number[1:] == number[:-1]]
-        alone = ~np.isin(self.number, shared)
-        self.number, self.op = self.number[alone], self.op[alone]
+    def _key(self, made: Ints) -> Ints:
+        """The number of each forward op together with its thread."""
+        return self.sequence[made] * self.threads + self.trace.origins.host.track[made]
+
+    @cached_property
+    def _track(self) -> Ints:
+        """For each number in `thread` the track of the thread that made its nodes, or -1."""
+        host, nodes = self.trace.origins.host, np.flatnonzero(self.is_node & (self.sequence >= 0))
+        found = np.full(int(self.thread.max(initial=0)) + 1, -1, np.int64)
+        tracks = np.unique(host.track[self.op])
+        stems = np.unique([_stem(name) for name in host.names], return_inverse=True)[1]
+        score = np.zeros((len(tracks), len(found)), np.int64)
+        for at, track in enumerate(tracks.tolist()):
+            op = self._made_on(nodes, np.full(len(nodes), track, np.int64))
+            same = (op >= 0) & (stems[host.name[op]] == stems[host.name[nodes]])
+            np.add.at(score[at], self.thread[nodes], 1 + (same * len(nodes)))
+            np.add.at(score[at], self.thread[nodes[op < 0]], -1)
+        if len(tracks):
+            best, most = score.argmax(axis=0), score.max(axis=0)
+            alone = ((score == most).sum(axis=0) == 1) & (most > 0)
+            found[alone] = tracks[best[alone]]
+        return found
 
     def forward_ops(self) -> Ints:
         """For each GPU row in the backward pass, the forward op whose node launched it, or -1."""
@@ -62,9 +84,14 @@ class Nodes:
         """The forward op that made each of these nodes, or -1."""
         if not len(self.op):
             return np.full(len(nodes), -1, np.int64)
-        wanted = np.where(nodes >= 0, self.sequence[nodes], -1)
+        return self._made_on(nodes, self._track[self.thread[nodes]])
+
+    def _made_on(self, nodes: Ints, track: Ints) -> Ints:
+        """The op on each of these tracks with the number of each node, or -1."""
+        known = (nodes >= 0) & (track >= 0) & (self.sequence[nodes] >= 0)
+        wanted = np.where(known, self.sequence[nodes] * self.threads + track, -1)
         place = np.minimum(np.searchsorted(self.number, wanted), len(self.number) - 1)
-        return np.where((wanted >= 0) & (self.number[place] == wanted), self.op[place], -1)
+        return np.where(known & (self.number[place] == wanted), self.op[place], -1)
 
     def around(self, rows: Ints, ops: Ints) -> tuple[Ints, Ints]:
         """Of the `rows` of `gpu`, the last launched before the end of each op, and the next one on
@@ -84,3 +111,8 @@ class Nodes:
             np.where(track[before] == thread, rows[before], -1),
             np.where(track[after] == thread, rows[after], -1),
         )
+
+
+def _stem(name: str) -> str:
+    """What an op and its node have in common: `aten::_to_copy` and `ToCopyBackward0`."""
+    return _OF_NODE.sub("", name.rpartition("::")[2]).replace("_", "").lower()

@@ -7,6 +7,7 @@ module of that op. A module that runs inside a node is recomputation (activation
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,11 +16,10 @@ from foretrace.model.autograd import Nodes
 from foretrace.model.intervals import Bools, Ints
 
 if TYPE_CHECKING:
-    from foretrace.model.origins import Origins
+    from foretrace.model.origins import WorkOrigins
 
 FORWARD, BACKWARD, RECOMPUTED = PASSES = range(3)
 _DEEPEST = 8  # checkpoints inside each other
-_CHECKPOINT = ("CheckpointFunctionBackward", "torch/utils/checkpoint.py(")
 
 
 class Owners:
@@ -28,39 +28,80 @@ class Owners:
     `lost` are the rows whose launch the trace does not tell: it may have been in any module.
     """
 
-    def __init__(self, origins: Origins, nodes: Nodes, is_module: Bools) -> None:
+    def __init__(self, origins: WorkOrigins, nodes: Nodes, is_module: Bools) -> None:
         self.host, self.nodes, self.is_module = origins.host, nodes, is_module
+        self.is_checkpoint: Bools = self.host.lasting & self.host.named(_is_checkpoint)
         launch = np.where(origins.launch >= 0, origins.launch, origins.op)
         node, inside = self._nearest(launch, nodes.is_node), self._nearest(launch, is_module)
         below = self._is_below(inside, node)
-        again = below | self._is_below(self._nearest(launch, self._is_checkpoint()), node)
-        self.call: Ints = np.where((node < 0) | below, inside, self._forward(node))
+        rerun = self._is_below(self._nearest(launch, nodes.made), node)
+        forward, again = self._forward(node, rerun)
+        self.call: Ints = self.first_call[np.where((node < 0) | below, inside, forward)]
         # where autograd leads to no module, the one around the whole backward pass
         self.call = np.where(self.call < 0, inside, self.call)
-        self.ran: Ints = np.where(node < 0, FORWARD, np.where(again, RECOMPUTED, BACKWARD))
+        passes = np.where(below | again, RECOMPUTED, BACKWARD)
+        self.ran: Ints = np.where(node < 0, FORWARD, passes)
         graph = self.host.is_graph_launch[launch] if self.host.count else launch < 0
         self.lost: Bools = (launch < 0) | graph
+
+    @cached_property
+    def first_call(self) -> Ints:
+        """For each event itself, for -1 (the last place) -1. A module that runs again inside the
+        backward pass has none of the modules around it: its first call outside has.
+        """
+        first = np.append(np.arange(self.host.count), -1)
+        events = np.flatnonzero(self.is_module)
+        inside = self._nearest(events, self.nodes.is_node) >= 0
+        names, place = np.unique(self.host.name[events[~inside]], return_index=True)
+        if len(names) and inside.any():
+            again = events[inside]
+            at = np.minimum(np.searchsorted(names, self.host.name[again]), len(names) - 1)
+            same = names[at] == self.host.name[again]
+            first[again[same]] = events[~inside][place[at[same]]]
+        return first
 
     def _nearest(self, events: Ints, chosen: Bools) -> Ints:
         return self.host.nearest(events, chosen) if chosen.any() else np.full_like(events, -1)
 
     def _is_below(self, events: Ints, nodes: Ints) -> Bools:
-        """Whether each event is the node, or inside it: both are above one launch."""
+        """Whether each event is inside the node: both are above one launch."""
         depth = self.host.depth
         return (events >= 0) & (nodes >= 0) & (depth[events] >= depth[nodes])
 
-    def _is_checkpoint(self) -> Bools:
-        """Nodes and Python frames that run a part of the forward pass again."""
-        return self.host.lasting & self.host.named(lambda name: name.startswith(_CHECKPOINT))
-
-    def _forward(self, node: Ints) -> Ints:
-        """The module of the op that made each node; of an op that a node ran again, by that."""
-        call = np.full(len(node), -1, np.int64)
-        for _ in range(_DEEPEST):
-            op = self.nodes.made_by(node)
-            found = self._nearest(op, self.is_module)
-            call = np.where(call < 0, found, call)
+    def _forward(self, node: Ints, rerun: Bools) -> tuple[Ints, Bools]:
+        """The module of the op that made each node, and whether the work is a checkpoint's: a
+        forward op inside a node whose own op was in a checkpoint. That is the module's it wraps.
+        """
+        op = self.nodes.made_by(node)
+        checkpoint = np.where(rerun, self._nearest(op, self.is_checkpoint), -1)
+        call = np.where(
+            checkpoint >= 0, self._wrapped(checkpoint), self._nearest(op, self.is_module)
+        )
+        for _ in range(_DEEPEST):  # an op that a node ran again is in no module: go by that node
             node = np.where(call < 0, self._nearest(op, self.nodes.is_node), -1)
             if not (node >= 0).any():
                 break
-        return call
+            op = self.nodes.made_by(node)
+            around = self._wrapped(self._nearest(op, self.is_checkpoint))
+            around = np.where(around < 0, self._nearest(op, self.is_module), around)
+            call = np.where(call < 0, around, call)
+        return call, checkpoint >= 0
+
+    def _wrapped(self, checkpoints: Ints) -> Ints:
+        """The first module that each checkpoint calls, else the one around it."""
+        events = np.flatnonzero(self.is_module)
+        held = self._nearest(events, self.is_checkpoint)
+        outermost = np.flatnonzero((held >= 0) & ~self._is_below(self._above(events), held))
+        first = np.full(self.host.count + 1, -1, np.int64)
+        first[held[outermost][::-1]] = events[outermost][::-1]
+        around = self._nearest(checkpoints, self.is_module)
+        return np.where(first[checkpoints] >= 0, first[checkpoints], around)
+
+    def _above(self, events: Ints) -> Ints:
+        return self._nearest(self.host.parent[events].astype(np.int64), self.is_module)
+
+
+def _is_checkpoint(name: str) -> bool:
+    """The call of a checkpoint in the forward pass: its autograd function, or its Python frame."""
+    frame = name.startswith("torch/utils/checkpoint.py(") and name.endswith("): checkpoint")
+    return frame or name == "CheckpointFunction"

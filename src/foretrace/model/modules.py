@@ -108,20 +108,22 @@ class Modules:
         if not len(events):
             return []
         _, first, place = np.unique(
-            self.paths.numbers(events), return_index=True, return_inverse=True
+            self.paths.numbers(self.owners.first_call[events]),
+            return_index=True,
+            return_inverse=True,
         )
         calls = np.bincount(place)
         sums = [np.bincount(place, weights=each[events]) for each in self._below()]
         rows = []
         for at in np.argsort(first).tolist():
-            path = self.path(int(events[first[at]]))
+            path = self.path(int(self.owners.first_call[events[first[at]]]))
             values = [column[at] for column in sums]
             rows.append(_row(path, int(calls[at]), values))
         return [*rows, *self._outside()]
 
     def _below(self) -> list[Ints]:
         """The columns of `_columns`, summed over each module call and those inside it."""
-        inside, call = self.own, self.owners.call
+        inside, call = self.owners.first_call[self.own], self.owners.call
         columns = self._columns()
         held = [inside, inside, *([call] * (len(columns) - 2))]
         return [self._summed(*pair) for pair in zip(held, columns, strict=True)]

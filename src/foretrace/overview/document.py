@@ -43,6 +43,7 @@ def document(trace: Trace) -> look.Look:
         options=list(about.options),
         modules=module_rows(trace),
         serving=serving_rows(trace),
+        collectives=convert(trace.collectives.to_dicts(), list[look.CollectiveRow]),
     )
 
 

@@ -13,7 +13,7 @@ from foretrace.render.section import WIDTH, Section, drawn
 from foretrace.render.table import shorten
 from foretrace.schema.documents.look import FindingEntry, GroupRow, KernelRow, Look
 from foretrace.schema.ledger import NoteEntry
-from foretrace.units import DASH, count_text, percent_text, plural, time_text
+from foretrace.units import DASH, bytes_text, count_text, percent_text, plural, time_text
 
 # Rows of steps and regions that a page has room for; `--json` has all.
 ROWS = 24
@@ -51,7 +51,7 @@ def sections(overview: Overview, wanted: Collection[str], top: int) -> list[Sect
     parts: dict[str, list[Section]] = {
         "regions": [_sequence(entry, top) for entry in overview.sequences],
         "steps": [_totals(look), _steps(look), _regions(look)],
-        "kernels": [_kernels(look, top)],
+        "kernels": [_kernels(look, top), _collectives(look)],
         "ops": [_ops(look, top)],
         "modules": module_sections(look),
         "findings": [*_findings(overview), _ledger(look)],
@@ -191,6 +191,22 @@ def _kernels(look: Look, top: int) -> Section:
         rows.append([row.short or row.name, _caller(row), *cost, _rate(row), limit])
     after = _more(len(look.kernels), top, f"--top {len(look.kernels)}")
     return Section("Kernels", head=head, rows=rows, left=(0, 1, 6), after=after)
+
+
+def _collectives(look: Look) -> Section:
+    head = ["collective", "message", "ranks", "group", "n", "total", "median", "bus", "best"]
+    rows = []
+    for row in sorted(look.collectives, key=lambda row: -row.total_ns)[:ROWS]:
+        ranks, times = count_text(row.group_size), (row.total_ns, row.median_ns)
+        what = [row.collective, bytes_text(row.message_bytes), ranks, row.group_name or DASH]
+        bus = [_bandwidth(each) for each in (row.bus_gbps, row.best_bus_gbps)]
+        rows.append([*what, count_text(row.count), *map(time_text, times), *bus])
+    after = _more(len(look.collectives), ROWS, "--json has all")
+    return Section("Collectives", head=head, rows=rows, left=(0, 3), after=after)
+
+
+def _bandwidth(gbps: float | None) -> str:
+    return DASH if gbps is None else f"{gbps:.3g} GB/s"
 
 
 def _caller(row: KernelRow) -> str:

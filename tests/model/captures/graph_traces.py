@@ -58,7 +58,8 @@ def captured(
         if kernel.startswith(("Memcpy", "Memset")):
             out.call("cudaMemcpyAsync" if kernel.startswith("Memcpy") else "cudaMemsetAsync")
         else:
-            out.call("cudaLaunchKernel", **({"kernel": kernel} if named else {}))
+            names = {"kernel": kernel} if named else {}
+            out.call("hipLaunchKernel" if named else "cudaLaunchKernel", **names)
         types = ["float"] * len(sizes)
         out.around("cpu_op", op, start, **{"Input Dims": sizes, "Input type": types})
     if module:

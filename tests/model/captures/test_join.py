@@ -156,6 +156,21 @@ def test_a_trace_may_hold_the_captures_of_its_own_graphs(tmp_path: Path) -> None
     assert ops(joined(tmp_path, both)) == written(LAYER)
 
 
+def test_other_threads_launch_into_a_graph(tmp_path: Path) -> None:
+    """Autograd's thread makes nodes as well; what ran at once has a GPU event, and is no node."""
+    capture, replay = Written(), Written()
+    captured(capture, LAYER)
+    last, begin = capture.events[-3:-1], capture.events[0]["ts"]
+    for event in last:
+        event["tid"] = 2
+    copy = {"correlation": 9, "device": 0, "stream": 3}
+    capture.now = begin + 2.1
+    capture.add("cuda_runtime", "cudaMemcpyAsync", 0.1, tid=3, args={"correlation": 9})
+    capture.add("gpu_memcpy", "Memcpy HtoD (Pinned -> Device)", pid=0, tid=3, args=copy)
+    replayed(replay, LAYER)
+    assert ops(joined(tmp_path, replay, capture)) == written(LAYER)
+
+
 def test_a_capture_that_does_not_end_is_no_graph(tmp_path: Path) -> None:
     capture, replay = Written(), Written()
     captured(capture, LAYER)

@@ -56,11 +56,15 @@ class GraphReplay(GraphNodes, frozen=True):
 
 
 def windows(capture: Trace) -> list[CaptureWindow]:
-    """Every capture that begins and ends in the trace and launches something."""
+    """Every capture that begins and ends in the trace and launches something.
+
+    Autograd launches from a thread of its own. What ran has a GPU event, and is no node.
+    """
     host = capture.host
     begins = np.flatnonzero(host.is_call & host.named(calls.begins_capture) & host.lasting)
     ends = np.flatnonzero(host.is_call & host.named(calls.ends_capture) & host.lasting)
     made = host.is_call & (host.is_launch | host.named(calls.copies)) & host.lasting
+    made[capture.gpu.launch[capture.gpu.launch >= 0]] = False
     nodes, written = np.flatnonzero(made & ~host.is_graph_launch), _written(capture)
     found = []
     for begin in begins.tolist():
@@ -68,7 +72,10 @@ def windows(capture: Trace) -> list[CaptureWindow]:
         if not len(after):
             continue
         inside = nodes[(nodes > begin) & (nodes < after[0])]
-        inside = inside[host.track[inside] == host.track[begin]]
+        inside = inside[host.process[inside] == host.process[begin]]
+        others = begins[(begins > begin) & (begins < after[0])]
+        if len(others):  # captures at once: each has what its thread launches
+            inside = inside[host.track[inside] == host.track[begin]]
         if len(inside):
             kinds = tuple(_kind(host.names[host.name[event]]) for event in inside.tolist())
             names = tuple(written.get(event, "") for event in inside.tolist())

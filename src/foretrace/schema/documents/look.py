@@ -176,6 +176,24 @@ class FindingEntry(Struct, frozen=True):
     repair: str = ""
 
 
+class CollectiveRow(Struct, frozen=True):
+    """Collectives of one kind, type, message size and group; bandwidths as nccl-tests define them,
+    in 10^9 bytes per second, medians and those of the fastest.
+    """
+
+    collective: str
+    dtype: str
+    message_bytes: int
+    group_name: str | None
+    group_size: int | None
+    count: int
+    total_ns: int
+    median_ns: float | None
+    algorithm_gbps: float | None
+    bus_gbps: float | None
+    best_bus_gbps: float | None
+
+
 class ServingRow(Struct, frozen=True):
     """Batches of one kind that a serving engine annotated: `prefill`, `decode` or `mixed`.
 
@@ -221,6 +239,7 @@ class Look(Displayed, Struct, dict=True):
     groups: list[GroupRow] = []
     modules: list[ModuleRow] = []
     serving: list[ServingRow] = []
+    collectives: list[CollectiveRow] = []
     mfu: float | None = None
     mbu: float | None = None
     mfu_gpu: float | None = None

@@ -24,6 +24,11 @@ from foretrace.sources.kineto.records import EMPTY, NAN, Args, Event
 _TYPECODES = {"w": "q", "l": "i"}
 EXACT_US = 1 << 43  # below this a float holds microseconds with three decimals
 _HEX = re.compile(r"0[xX][0-9a-fA-F]{1,15}")
+# calls that state what they launch: ROCm's; CUDA's have no such argument, and need no look
+NAMING = frozenset(
+    f"hip{call}Kernel"
+    for call in ("Launch", "ModuleLaunch", "ExtModuleLaunch", "ExtLaunch", "LaunchCooperative")
+)
 LAST_US = 4.6e15  # nanoseconds of later times, and sums of two of them, do not fit 64 bits
 
 
@@ -124,7 +129,7 @@ class Columns:
                     self.correlation[base + at] = flow[at] if isinstance(flow[at], int) else NONE
             elif kind in ("cpu_op", "user_annotation"):
                 self._host(*_held(base, found, args))
-            elif kind in ("cuda_runtime", "cuda_driver"):
+            elif kind == "cuda_runtime" and not NAMING.isdisjoint(self.names):
                 ids, held = _held(base, found, args)
                 self._chosen("launches", ids, held, [a.kernel is not EMPTY for a in held])
             elif kind in KIND_SIDES:

@@ -20,7 +20,7 @@ export function addTrace(entry, pane, actions, more = null) {
   byId("views").append(make("section", { class: "trace", "aria-label": facts.title }, summary, pane.node, actions));
   byId("traces").append(make("section", { class: "trace", "aria-label": `More about ${facts.title}` },
     make("h2", {}, "Findings in ", nameOf(facts.title)), findings,
-    make("h3", {}, "GPU time by module"), flame, flameNote,
+    make("h3", {}, "Flame graph of GPU time"), flame, flameNote,
     make("h3", {}, "Kernels"), kernelSection(kernelTable(facts, onKernel)), make("h3", {}, "Roofline"), svg, note, more));
 }
 
