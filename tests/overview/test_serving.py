@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+import foretrace as ft
 from foretrace.overview import summarize
 from foretrace.overview.serving import serving_rows
 from model.test_serving import _trace
+from statements.places import OWN
 
 
 def test_rows_by_kind(tmp_path: Path) -> None:
@@ -36,7 +38,27 @@ def test_the_floor_of_a_product_is_its_flop_at_the_peak(tmp_path: Path) -> None:
 
 def test_the_first_screen_says_it(tmp_path: Path) -> None:
     lines = {line.label: line.text for line in summarize(_trace(tmp_path)).lines}
-    assert lines["DECODE"].startswith("32 requests, context 1,025 each: 32 tokens in ")
+    assert lines["DECODE"].startswith("32 requests, mean context 1,025: 32 tokens in ")
     assert " tokens/s" in lines["DECODE"]
     assert "x its floor of 139 us (its FLOP at the peak)" in lines["DECODE"]
     assert lines["PREFILL"].startswith("2 requests: 600 tokens in ")
+
+
+def test_the_floor_reads_the_cache_not_its_copies() -> None:
+    """A decode that repeats 4 key heads for 12 query heads: the cache has only the 4."""
+    look = summarize(ft.open(OWN / "graph_eager.json.gz", cache=False)).look
+    weights = 2 * (8 * (2 * 768 * 768 + 2 * 768 * 256 + 3 * 768 * 3072) + 768 * 32000)
+    floors = {row.requests: row.floor_ns or 0 for row in look.serving}
+    assert sorted(floors) == [1, 8, 32]
+    for requests, floor in floors.items():
+        # the inputs and outputs of products are the rest
+        cache = 8 * 2 * requests * 4 * 512 * 64 * 2
+        assert floor == pytest.approx((weights + cache) / 4.8e12 * 1e9, rel=0.04)
+
+
+def test_every_kind_of_batch_in_words() -> None:
+    lines = summarize(ft.open(OWN / "graph_eager.json.gz", cache=False)).lines
+    decode = [line.text for line in lines if line.label == "DECODE"]
+    assert len(decode) == 3
+    assert any(text.startswith("1 request: 1 token in ") for text in decode)
+    assert not any(".09x its floor" in text for text in decode)

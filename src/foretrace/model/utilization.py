@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from foretrace import families
 from foretrace.model import bounds
 from foretrace.model.about import device_of
+from foretrace.model.arguments import op_call
 from foretrace.model.costs import MAIN, peak_flops
 from foretrace.model.intervals import Ints
 from foretrace.model.roofs import dtype_of
@@ -36,6 +37,7 @@ MOST = 0.5
 MOST_OF_FLOOR = 0.9
 # From here on what is left out is less than a figure of two digits shows.
 NEARLY_ALL = 0.99
+REPEAT = "repeat_kv"  # the group of these copies
 Floats = NDArray[np.float64]
 
 
@@ -112,10 +114,30 @@ def floor(trace: Trace, spans: Sequence[Span]) -> Floor | None:
     columns = (ideal.byte_ns, ideal.flop_ns)
     if any((_covered(trace, column, works) or 0.0) < MOST_OF_FLOOR for column in columns):
         return None
-    memory, compute = (
-        median(float(np.nansum(column[work])) for work in works) for column in columns
+    repeated = _repeated(trace) / device.bytes_per_s * 1e9
+    pairs = zip(works, spans, strict=True)
+    memory = median(
+        np.nansum(ideal.byte_ns[work]) - repeated[span.work].sum() for work, span in pairs
     )
-    return Floor(max(memory, compute), "memory" if memory >= compute else "compute")
+    compute = median(float(np.nansum(ideal.flop_ns[work])) for work in works)
+    return Floor(float(max(memory, compute)), "memory" if memory >= compute else "compute")
+
+
+def _repeated(trace: Trace) -> Floats:
+    """By row: bytes that `repeat_kv` writes beyond what it reads. Attention reads these copies; the
+    cache holds each key and value once.
+    """
+    repeated = np.zeros(len(trace.gpu))
+    rows = np.flatnonzero(trace.work_groups == REPEAT)
+    op = trace.origins.op[rows]
+    _, first, place = np.unique(
+        trace.origins.arguments.numbers(op), return_index=True, return_inverse=True
+    )
+    calls = [op_call(trace, each) for each in op[first].tolist()]
+    sources = [call.tensor(1) if call else None for call in calls]
+    extra = [(each.dense().bytes or 0) - (each.bytes or 0) if each else 0 for each in sources]
+    repeated[rows] = np.array(extra, np.float64)[place]
+    return repeated
 
 
 def _share(ideal_ns: float | None, ns: float) -> float | None:

@@ -14,7 +14,7 @@ from foretrace.overview.page import Line
 from foretrace.schema.documents.look import Look, ServingRow
 from foretrace.units import count_text, percent_text, plural, ratio_text, time_text
 
-SHOWN = 2  # kinds of batches on the first screen; `--json` has all
+SHOWN = 3  # kinds of batches on the first screen; `--json` has all
 
 
 def serving_rows(trace: Trace) -> list[ServingRow]:
@@ -64,9 +64,9 @@ def serving_lines(look: Look) -> Iterator[Line]:
 
 def _sentence(row: ServingRow) -> Iterator[str]:
     mean = "" if row.context is None else count_text(round(row.context / row.requests))
-    each = f", context {mean} each" if mean else ""
+    each = f", mean context {mean}" if mean else ""
     yield f"{plural(row.requests, 'request')}{each}"
-    speed = f"{count_text(row.tokens)} tokens in {time_text(row.time_ns)}"
+    speed = f"{plural(row.tokens, 'token')} in {time_text(row.time_ns)}"
     rate = "" if row.tokens_per_s is None else f", {count_text(round(row.tokens_per_s))} tokens/s"
     yield speed + rate + "".join(_limits(row))
 
@@ -75,8 +75,9 @@ def _limits(row: ServingRow) -> Iterator[str]:
     if row.floor_ns:
         memory = row.floor_by == "memory"
         what = "weights and KV cache read once" if memory else "its FLOP at the peak"
-        times = ratio_text(row.time_ns / row.floor_ns)
-        yield f"; {times} its floor of {time_text(row.floor_ns)} ({what})"
+        times = row.time_ns / row.floor_ns
+        far = ratio_text(times) if times < 10 else f"{times:,.0f}x"
+        yield f"; {far} its floor of {time_text(row.floor_ns)} ({what})"
     shares = [("MBU", row.mbu), ("MFU", row.mfu)]
     words = [f"{name} {percent_text(share)}" for name, share in shares if share is not None]
     if words:
