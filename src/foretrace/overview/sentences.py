@@ -28,6 +28,7 @@ from foretrace.units import count_text, percent_text, plural
 
 UNKNOWN_SHARE = 0.1  # of GPU time in kernels without a known cost that is worth a word
 ROLES = 4  # that one phrase can name
+CAPTURES = ("capture_mismatch", "capture_left_out")
 SLOW = ("record_shapes", "with_stack", "profile_memory")  # what slows the host most
 
 
@@ -46,7 +47,8 @@ def lines(look: Look, unit: Unit | None) -> list[Line]:
 
 def notes(look: Look, unit: Unit | None) -> str:
     """One line of facts below the table: `MFU 0.3% of wall · 3 findings below 1% of the step`."""
-    return " · ".join([*_rates(look), *_other_findings(look, unit), *_unknown(look, unit)])
+    parts = [_rates(look), _other_findings(look, unit), _captures(look), _unknown(look, unit)]
+    return " · ".join(word for part in parts for word in part)
 
 
 def headline(look: Look) -> str:
@@ -128,6 +130,14 @@ def _other_findings(look: Look, unit: Unit | None) -> Iterator[str]:
     rest = len(found) - len(shown)
     if rest:
         yield plural(rest, "more finding" if shown else "finding")
+
+
+def _captures(look: Look) -> Iterator[str]:
+    """That captures were of no use; `--findings` has each file."""
+    said = {note.code: note.text for note in look.ledger.notes if note.code in CAPTURES}
+    text = said.get(CAPTURES[0]) or said.get(CAPTURES[1])
+    if text:
+        yield f"captures: {text} (--findings)"
 
 
 def _unknown(look: Look, unit: Unit | None) -> Iterator[str]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from graph_traces import LAYER, Node, Written, captured, replayed, stepped
 
 import foretrace as ft
+from foretrace.overview import summarize
 
 COPY: Node = ("Memcpy DtoD (Device -> Device)", "aten::copy_", [[8, 64]])
 
@@ -178,3 +179,16 @@ def test_a_capture_that_does_not_end_is_no_graph(tmp_path: Path) -> None:
     replayed(replay, LAYER)
     trace = joined(tmp_path, replay, capture)
     assert notes(trace, "capture_left_out") == ["0.json.gz: no graph is captured in it"]
+
+
+def test_a_damaged_capture_is_one_line_and_the_first_screen_says_so(tmp_path: Path) -> None:
+    capture, replay = Written(), Written()
+    captured(capture, LAYER)
+    replayed(replay, LAYER)
+    (tmp_path / "captures").mkdir()
+    whole = capture.save(tmp_path / "whole.json.gz").read_bytes()
+    (tmp_path / "captures" / "cut.json.gz").write_bytes(whole[: len(whole) // 2])
+    trace = ft.open(replay.save(tmp_path / "run.json.gz"), cache=False)
+    (line,) = notes(trace, "capture_left_out")
+    assert line.startswith("cut.json.gz: ")
+    assert "captures: 3 of 3 replayed GPU events fit no capture" in summarize(trace).notes

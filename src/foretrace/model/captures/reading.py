@@ -79,8 +79,9 @@ def _conclude(trace: Trace, made: Join, names: Sequence[str], problems: list[str
     if linked < rows:
         text = f"{rows - linked:,} of {whole} fit no capture of their graph: their ops are unknown"
         notes.append(_made("capture_mismatch", rows - linked, text))
+        said = {problem.partition(": ")[0] for problem in problems}
         unused = [place for place in range(len(names)) if place not in made.used]
-        problems += [f"{names[place]}: {made.why(place)}" for place in unused]
+        problems += [f"{names[at]}: {made.why(at)}" for at in unused if names[at] not in said]
     trace.ledger = trace.ledger.with_notes(tuple(notes))
     _note(trace, problems)
 
