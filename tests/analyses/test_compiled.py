@@ -48,9 +48,7 @@ def test_a_graph_break_parts_two_kernels() -> None:
 
 def test_neighbours_have_their_reason_and_its_cost() -> None:
     [pair] = _said("mlp", "compiled_apart")
-    assert (
-        pair.title == "mm and triton gelu+mul are separate: an extern kernel, that is a library's"
-    )
+    assert pair.title == "mm and triton gelu+mul are separate: a library kernel (extern)"
     assert pair.evidence["count"] == 4
     assert pair.repair == ""
     gpu = _trace("mlp").gpu

@@ -27,11 +27,11 @@ def compiled(name: str) -> Trace:
 @pytest.mark.parametrize(
     ("name", "text", "verdict", "measured"),
     [
-        ("mlp", "matmul and gelu are not fused because extern kernel", "hit", "extern kernel"),
-        ("mlp", "mul is not fused with linear because extern kernel", "hit", "extern kernel"),
+        ("mlp", "matmul and gelu are not fused because extern kernel", "hit", "library kernel"),
+        ("mlp", "mul is not fused with linear because extern kernel", "hit", "library kernel"),
         ("mlp", "gelu and mul are not fused because extern kernel", "miss", "one kernel: triton"),
         ("mlp", "gelu and sort are not fused because extern kernel", "miss", "no compiled kernel"),
-        ("mlp", "matmul and gelu are not fused because different sizes", "miss", "extern kernel"),
+        ("mlp", "matmul and gelu are not fused because different sizes", "miss", "library kernel"),
         ("unfusable", "softmax and sort are not fused because of a graph break", "hit", "break"),
         ("unfusable", "cumsum and amax are not fused because of a graph break", "hit", "break"),
         ("unfusable", "sum and amax are not fused because different sizes", "hit", "sizes"),

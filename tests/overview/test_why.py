@@ -111,7 +111,20 @@ def test_the_evidence_of_each_reason() -> None:
     sizes = replace(pair, code="sizes", a_sizes=[4, 8], b_sizes=[32, 1])
     assert apart_detail(sizes) == "iterations: 4 x 8 and 32 x 1"
     extern = replace(pair, code="extern", a_target="extern_kernels.mm")
-    assert apart_detail(extern).startswith("a library computes mm:")
+    assert apart_detail(extern, "NVIDIA H200") == (
+        "mm is an extern cuBLAS call: Inductor cannot put code into it; "
+        "max-autotune may use a Triton template, which takes pointwise code in"
+    )
+    assert "cuBLAS" not in apart_detail(extern), "a log alone may be of a CPU"
+    assert "Triton" not in apart_detail(extern, "AMD Instinct MI300X")
+    sort = replace(pair, code="extern", a_target="torch.ops.aten.sort.stable")
+    assert apart_detail(sort, "NVIDIA H200") == (
+        "sort.stable is an extern ATen call: Inductor cannot put code into it"
+    )
+    twice = replace(extern, b_target="extern_kernels.mm")
+    assert apart_detail(twice, "NVIDIA H200") == (
+        "both mm are extern cuBLAS calls: Inductor cannot join them"
+    )
     broken = replace(pair, code="graph_break", stopped_at=LINE, region="0/0", b_region="1/0")
     assert apart_detail(broken) == "the graph break at model.py:41 lies between 0/0 and 1/0"
 

@@ -72,6 +72,12 @@ def test_both_logs_are_heard_and_nothing_is_printed(
     assert capfd.readouterr() == ("", "")
 
 
+def test_the_time_of_a_backward_counts(log: CompilerLog) -> None:
+    for name, micros in (("compilation_metrics", 2e6), ("bwd_compilation_metrics", 1e6)):
+        _internal.trace_structured(name, lambda micros=micros: {"duration_us": micros})
+    assert log.structured.compile_s == 3
+
+
 @pytest.mark.parametrize("channel", sorted(CHANNELS))
 def test_a_logger_that_was_there_before_is_heard_and_put_back(
     channel: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]

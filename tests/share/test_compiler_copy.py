@@ -18,6 +18,7 @@ from foretrace.share.compiler_copy import write_copy
 from foretrace.share.pseudonyms import Pseudonyms
 from foretrace.share.publish import share
 from foretrace.share.stores import Folder
+from foretrace.why.boundaries import across_breaks
 from foretrace.sources import compiler
 from foretrace.sources.compiler import CompilerLogs, LogRecord, TextRecord
 from share import secrets
@@ -162,6 +163,7 @@ def test_why_says_the_same_about_a_copy(name: str, tmp_path: Path) -> None:
     assert shared.why is not None
     copy, original = why.load(str(tmp_path / shared.why)), why.load(str(source))
     assert facts(copy) == facts(original)
+    assert len(across_breaks(copy)) == len(across_breaks(original))
     assert copy.lacks == original.lacks
     assert not copy.ledger.lost_data
     text = everything_in(tmp_path)

@@ -62,7 +62,8 @@ def test_its_time_is_that_of_the_range_in_the_trace(cpu_bundle: Path) -> None:
 def test_the_matmuls_stand_between(cpu_bundle: Path) -> None:
     document = why(str(cpu_bundle), "--not-fused")
     assert len(document["not_fused"]) == 3
-    assert all("extern kernel" in pair["reason"] for pair in document["not_fused"])
+    assert {pair["reason"] for pair in document["not_fused"]} == {"a library kernel (extern)"}
+    assert {pair["at_most_ns"] for pair in document["not_fused"]} == {None}, "no known bandwidth"
 
 
 def test_a_shared_copy_says_the_same(cpu_bundle: Path, tmp_path: Path) -> None:

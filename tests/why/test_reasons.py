@@ -39,6 +39,17 @@ def test_the_gemms_around_the_activation_of_an_mlp() -> None:
     assert gate.sources[0].line == 27
 
 
+def test_nodes_of_one_kernel_are_not_apart() -> None:
+    """A C++ kernel runs several scheduler nodes, one after another."""
+    part = _part("unfusable", "1/0")
+    sort, partial, total, last = part.calls
+    one = replace(partial, accesses=partial.accesses + total.accesses)
+    found = not_fused(replace(part, calls=(sort, one, last)))
+    assert all(each.a_call != each.b_call for each in found)
+    named = [(each.a, each.b) for each in found]
+    assert len(named) == len(set(named)) == len(not_fused(part)) - 1
+
+
 def test_534_refusals_have_plain_reasons() -> None:
     part = _part("llama_train", "0/0")
     apart = not_fused(part, measured("llama_train"))
@@ -90,6 +101,13 @@ def test_a_graph_break_between_softmax_and_sum() -> None:
         assert each.bytes == 2 * 4 * MIB
         assert {50, 51, 53} <= {line.line for line in each.sources}
     assert across_breaks(compiled("mlp")) == ()
+
+
+def test_both_sides_of_a_branch_follow_its_graph_break() -> None:
+    run, rest = compiled("unfusable"), _part("unfusable", "1/0")
+    others = [replace(rest, id=name) for name in ("2/0", "2/1")]  # the last for other sizes
+    found = across_breaks(replace(run, compilations=(*run.compilations, *others)))
+    assert [each.b_compilation for each in found] == ["1/0", "1/0", "2/0", "2/0"]
 
 
 def test_dynamic_shapes_have_a_time_and_no_bytes() -> None:

@@ -4,8 +4,8 @@ What it shows: the graph breaks that part the kernels of a step, by the user's l
 of neighbouring kernels in one graph that share data and are two kernels, with the reason.
 
 Why it matters: across a graph break nothing is fused, and Python runs between the two graphs. Two
-kernels in one graph write a tensor and read it again. For most of such pairs the reason is an
-extern kernel, that is a library's product or attention.
+kernels in one graph write a tensor and read it again. For most of such pairs the reason is a
+library kernel (extern): a GEMM or attention.
 
 How it is computed: from the compiler's records beside the trace. The pairs are those of `foretrace
 why --not-fused`; the saving is at most that of the pair that costs most. Where no pair across a
@@ -96,7 +96,7 @@ def _ops(launch: CompiledLaunch) -> str:
 
 
 def _in_graphs(trace: Trace, pairs: list[NotFused]) -> Iterator[Finding]:
-    """The neighbours in one graph, the dearest first."""
+    """The neighbours in one graph, the largest saving first."""
     if not pairs:
         return
     first, saved = pairs[0], _per_step(trace, pairs[0])

@@ -11,9 +11,10 @@ from collections.abc import Iterator, Sequence
 from foretrace import families
 from foretrace.overview.page import Line
 from foretrace.overview.why_words import (
+    in_the_way,
     kernel_label,
-    library_name,
     moved,
+    op_label,
     per_step,
     places,
     shape,
@@ -84,6 +85,8 @@ def _break_places(why: Why) -> str:
 
 
 def _kernels(why: Why) -> str:
+    if all(row.generated_calls is None for row in why.stages) and not why.launches:
+        return "unknown: the log has no generated code"
     if why.launches is None:
         generated = sum(row.generated_calls or 0 for row in why.stages)
         libraries = sum(row.library_calls or 0 for row in why.stages)
@@ -115,7 +118,7 @@ def _not_fused(why: Why) -> str:
     saving = ""
     if first.at_most_ns:
         saving = f", at most {time_text(per_step(why, first.at_most_ns))} {unit(why)}"
-    return f"{pairs} with shared data; dearest: {stays_apart(first)} ({first.reason}){saving}"
+    return f"{pairs} with shared data; largest: {stays_apart(first)}: {first.reason}{saving}"
 
 
 def _skips(why: Why) -> Iterator[str]:
@@ -164,16 +167,18 @@ def _contains(why: Why, row: CompiledKernel) -> str:
     each = f" in the first of {len(row.calls)} calls" if len(row.calls) > 1 else ""
     same = (row.rank, row.region, row.graph)
     held = {
-        op.op: len(set(op.post_grad) & set(nodes))
+        op_label(op): set(op.post_grad) & set(nodes)
         for stage in why.stages
         if (stage.rank, stage.region, stage.graph) == same
         for op in stage.ops
     }
-    ops = [f"{op} ({number})" for op, number in held.items() if number]
+    ops = [f"{op} ({len(found)})" for op, found in held.items() if found]
+    other = len(set(nodes).difference(*held.values()))  # passes of Inductor add nodes
     inside = ops or nodes
     shown = ", ".join(inside[:MOST_OPS]) + (", …" if len(inside) > MOST_OPS else "")
     of_ops = f" of {plural(len(ops), 'op')}" if ops else ""
-    return f"{count}{of_ops}{each}: {shown}"
+    rest = f"; {other} of no recorded op" if ops and other else ""
+    return f"{count}{of_ops}{each}: {shown}{rest}"
 
 
 def _moves(row: CompiledKernel) -> str:
@@ -224,7 +229,7 @@ def roof(row: CompiledKernel) -> str:
     return f"; {row.limited_by}" if row.limited_by else ""
 
 
-def apart_detail(row: NotFused) -> str:
+def apart_detail(row: NotFused, device: str | None = None) -> str:
     """The evidence for a reason: both index expressions, both sizes, the library."""
     shared = f"{row.shared[0].name} {shape(row.shared[0])}" if row.shared else "the shared data"
     if row.code == "sizes" and row.a_sizes and row.b_sizes and row.a_sizes != row.b_sizes:
@@ -233,11 +238,7 @@ def apart_detail(row: NotFused) -> str:
     if row.code in ("order", "loops", "sizes") and row.a_index and row.b_index:
         return f"{shared}: the first goes through it as {row.a_index}, the second as {row.b_index}"
     if row.code == "extern":
-        targets = [library_name(each) for each in (row.a_target, row.b_target) if each]
-        called = " and ".join(dict.fromkeys(targets))
-        # with max-autotune it asks about a template, before tuning chooses the library
-        asked = "tuning chose it" if row.inductor else "Inductor never asks whether to fuse it"
-        return f"a library computes {called}: {asked}"
+        return in_the_way(row, device)
     if row.stopped_at is not None:
         regions = f"{row.region} and {row.b_region}"
         return f"the graph break at {row.stopped_at.place} lies between {regions}"

@@ -6,11 +6,13 @@ from collections.abc import Sequence
 
 from foretrace import families
 from foretrace.schema.compiler import NamedTensor, SourceLine
-from foretrace.schema.documents.why import CompiledKernel, NotFused, Why
+from foretrace.schema.documents.why import CompiledKernel, NotFused, OpMapping, Why
 from foretrace.units import bytes_text, change_text
+from foretrace.why.libraries import base_op
 from foretrace.why.refusals import REASONS
 
 BOUNDS = {"at_most": "<= ", "at_least": ">= "}
+GEMMS = frozenset(["mm", "addmm", "bmm", "baddbmm", "_int_mm", "_scaled_mm"])
 LIBRARY = ("extern_kernels.", "torch.ops.aten.", "torch.ops.")
 
 
@@ -49,6 +51,44 @@ def library_name(name: str) -> str:
     """`extern_kernels.mm` -> `mm`."""
     short = next((name.removeprefix(start) for start in LIBRARY if name.startswith(start)), name)
     return short.removesuffix(".default")
+
+
+def in_the_way(row: NotFused, device: str | None) -> str:
+    """What stops Inductor at a library's call, and what may get past it: templates are for GEMMs.
+
+    Only a trace says which library a GEMM goes to; a log alone may be of any device.
+    """
+    nvidia = bool(device and device.startswith("NVIDIA"))
+    calls = [name for name in (row.a_target, row.b_target) if name]
+    names = " and ".join(dict.fromkeys(map(library_name, calls)))
+    subject = f"both {names}" if len(set(calls)) < len(calls) else names
+    whose = {_library(name, nvidia) for name in calls}
+    of = whose.pop() if len(whose) == 1 else ""
+    is_call = f"are extern {of}calls" if len(calls) > 1 else f"is an extern {of}call"
+    if row.inductor:  # with max-autotune it asks about a template, before tuning chooses
+        return f"{subject} {is_call}, which tuning preferred to a template"
+    if len(calls) > 1:
+        return f"{subject} {is_call}: Inductor cannot join them"
+    template = "a Triton template" if nvidia else "a template"
+    may = f"; max-autotune may use {template}, which takes pointwise code in"
+    gemm = any(base_op(name) in GEMMS for name in calls)
+    return f"{subject} {is_call}: Inductor cannot put code into it{may if gemm else ''}"
+
+
+def _library(name: str, nvidia: bool) -> str:
+    """Whose code an extern call runs, as far as its name says; with a space behind."""
+    if nvidia and base_op(name) in GEMMS:
+        return "cuBLAS "
+    known = (("mkl._mkl", "MKL "), ("mkldnn.", "oneDNN "), ("aten.", "ATen "))
+    if name.startswith("extern_kernels."):
+        return "ATen "
+    return next((library for part, library in known if part in name), "")
+
+
+def op_label(op: OpMapping) -> str:
+    """`gelu`, `linear_1`; Dynamo names a node after the user's variable: `y = add`."""
+    called = op.target.rpartition(".")[2] if ".ops." not in op.target else base_op(op.target)
+    return op.op if not called or called in op.op else f"{op.op} = {called}"
 
 
 def kernel_label(row: CompiledKernel) -> str:

@@ -89,7 +89,8 @@ class Structured(KeptLog):
         metadata = getattr(record, "metadata", {})
         self.compiled |= "frame_id" in metadata or "inductor_output_code" in metadata
         # Dynamo itself remembers the last 64
-        self.compile_s += seconds_of(metadata.get("compilation_metrics"))
+        for name in ("compilation_metrics", "bwd_compilation_metrics"):
+            self.compile_s += seconds_of(metadata.get(name))
         super().emit(record)
 
 

@@ -9,6 +9,7 @@ from foretrace.overview.why_words import (
     first_place,
     kernel_label,
     moved,
+    op_label,
     per_step,
     shape,
     stride,
@@ -120,7 +121,7 @@ def _every_stage(why: Why) -> Iterator[Section]:
     for row in why.stages:
         rows = [
             [
-                op.op,
+                op_label(op),
                 op.source.place if op.source else DASH,
                 count_text(len(op.post_grad)),
                 ", ".join(op.kernels) or DASH,

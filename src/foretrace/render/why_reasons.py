@@ -32,14 +32,14 @@ def not_fused(why: Why, top: int) -> list[Section]:
     per = f", times {unit(why)}" if why.launches is not None else ""
     reasons = Section(f"Not fused, by reason{per}", head=titles, rows=rows)
     groups = _same(why.not_fused)
-    bullets = [(_pair(why, rows), _told(rows[0])) for rows in groups[:top]]
+    bullets = [(_pair(why, rows), _told(why, rows[0])) for rows in groups[:top]]
     left = sum(map(len, groups[top:]))
     after = f"… and {plural(left, 'more pair')} (--top {len(groups)})" if left > 0 else ""
     return [reasons, Section("Pairs, by the largest possible saving", bullets=bullets, after=after)]
 
 
 def _same(pairs: Sequence[NotFused]) -> list[list[NotFused]]:
-    """Pairs that read the same, as the layers of a model do, together; the dearest first."""
+    """Pairs that read the same, as the layers of a model do, together; the largest saving first."""
     groups: dict[tuple[object, ...], list[NotFused]] = {}
     for row in pairs:
         told = (row.inductor, other_run(row))
@@ -68,13 +68,14 @@ def _pair(why: Why, rows: Sequence[NotFused]) -> str:
     if row.bytes is not None:
         amounts.append(f"{bytes_text(row.bytes)} a run")
     where = f" at {places(row.sources, 2)}" if row.sources else ""
-    cost = f" ({', '.join(amounts)})" if amounts else ""
+    cost = f"; {', '.join(amounts)}" if amounts else ""
     count = f"{len(rows)}x " if len(rows) > 1 else ""
     return f"{count}{stays_apart(row)}{where}: {row.reason}{cost}"
 
 
-def _told(row: NotFused) -> str:
-    detail, own = apart_detail(row), f'Inductor: "{row.inductor}"' if row.inductor else ""
+def _told(why: Why, row: NotFused) -> str:
+    detail = apart_detail(row, why.device)
+    own = f'Inductor: "{row.inductor}"' if row.inductor else ""
     told = ". ".join(filter(None, (detail, own))) or "Inductor's log has no line about it"
     return f"{told}. {other_run(row)}" if row.elsewhere else told
 

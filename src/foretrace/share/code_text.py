@@ -31,6 +31,7 @@ _USERS_KERNEL = "user_autotune"  # a Triton kernel of the user, with its source
 _CPP = ("#include", 'extern "C"', "#pragma")
 _FILE = re.compile(r"File: (?P<file>[^\n]{1,4096}?):(?P<line>\d{1,9}) in (?P<rest>[^\n]*)")
 _FRAME = re.compile(r'^( *)File "([^"\n]{1,4096})", line (\d{1,9}), in [^\n]*$')
+_RESUMED = "torch_dynamo_resume_in_"
 _FUNCTION = re.compile(r"(?<=Recompiling function )\S{1,256}(?= in )")
 # A place in a sentence, and pages that say the same to everybody.
 _PLACE = re.compile(r"(?<![\w./@~+-])(?P<file>[\w./@~+-]{1,1024}\.py):(?P<line>\d{1,9})(?!\d)")
@@ -123,8 +124,12 @@ class CodeText:
         return self.private.clean(name)
 
     def function(self, name: str) -> str:
-        """The name of a function, or its source."""
-        return self.private.clean(name) if self.stacks else ""
+        """The name of a function, or its source; that a graph break made a function stays."""
+        start, _, line = name.rpartition("_at_")
+        if self.stacks:
+            return self.private.clean(name)
+        resumed = start.startswith(_RESUMED) and line.isdecimal()
+        return f"{_RESUMED}function_at_{line}" if resumed else ""
 
     def _parts(self, text: str, *, cpp: bool) -> Iterator[str]:
         done = 0

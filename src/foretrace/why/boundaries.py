@@ -37,13 +37,15 @@ def across_breaks(run: CompilerRun, trace: Measured | None = None) -> tuple[Sepa
 
 
 def _resumed(run: CompilerRun, first: Compilation, name: str) -> Iterator[Compilation]:
-    """The first version of what follows a break: later ones replace it, for other sizes."""
-    versions = (
-        each
-        for each in run.compilations
-        if each.rank == first.rank and each.function and each.function.function == name
-    )
-    yield from (each for each, _ in zip(versions, range(1), strict=False))
+    """The first version of what follows a break: later ones replace it, for other sizes.
+
+    Behind a branch on data there are two such functions, with one name.
+    """
+    frames: dict[str, Compilation] = {}
+    for each in run.compilations:
+        if each.rank == first.rank and each.function and each.function.function == name:
+            frames.setdefault(each.id.rpartition("/")[0], each)
+    yield from frames.values()
 
 
 def _passed(first: Compilation, second: Compilation) -> Iterator[tuple[int, int, NamedTensor]]:
@@ -114,14 +116,13 @@ def _separation(
         if trace and size
         else (None, None)
     )
-    known = [ns for ns in (a_ns, b_ns) if ns is not None]
     return Separation(
         _name(a),
         _name(b),
         "graph_break",
         shared=(tensor,),
         bytes=2 * size if size is not None else None,
-        at_most_ns=sum(known) if known else None,
+        at_most_ns=None if a_ns is None or b_ns is None else a_ns + b_ns,
         a_ns=a_ns,
         b_ns=b_ns,
         a_kind="extern" if a.extern else "",

@@ -23,7 +23,7 @@ def not_fused(compilation: Compilation, trace: Measured | None = None) -> tuple[
     """Every pair of neighbours of a compilation that share data and stay apart."""
     graphs = {node.graph for node in compilation.after} | {each.graph for each in compilation.calls}
     known = _Known(compilation)
-    return tuple(
+    return _two_kernels(
         _separation(known, order, pair, trace)
         for graph in sorted(graphs)
         for order in [NodeOrder(_nodes(compilation, graph))]
@@ -31,10 +31,23 @@ def not_fused(compilation: Compilation, trace: Measured | None = None) -> tuple[
     )
 
 
+def _two_kernels(found: Iterable[Separation]) -> tuple[Separation, ...]:
+    """One entry for two calls: a C++ kernel may hold several scheduler nodes, one after another."""
+    held: dict[object, Separation] = {}
+    for each in found:
+        known = each.a_call is not None and each.b_call is not None
+        if known and each.a_call == each.b_call:
+            continue
+        key = (each.a_call, each.b_call) if known else id(each)
+        if key not in held or (each.bytes or 0) > (held[key].bytes or 0):
+            held[key] = each
+    return tuple(held.values())
+
+
 def grouped(
     compilation: Compilation, separations: Sequence[Separation], trace: Measured | None = None
 ) -> tuple[RefusalGroup, ...]:
-    """Refusals and separations by reason, the dearest first; the lines add up to those logged."""
+    """Refusals and separations by reason, largest saving first; the lines add up."""
     lines: dict[str, list[FusionChoice]] = {}
     refusals = Refusals(compilation)
     for choice in refusals.refused:
@@ -92,7 +105,7 @@ def _separation(
     places = [known.call(node) for node in (a, b)]
     calls = [compilation.calls[place] if place is not None else None for place in places]
     a_ns, b_ns = _times(pair, calls, trace)
-    spent = [ns for ns in (a_ns, b_ns) if ns is not None]
+    spent = [a_ns, b_ns] if pair.produced else [b_ns]
     moved = [count for count in (pair.written, pair.read) if count is not None]
     shared = pair.shared[0].name
     return Separation(
@@ -103,7 +116,7 @@ def _separation(
         sum(each.times for each in refused),
         pair.shared,
         sum(moved) if len(moved) == 2 else None,
-        sum(spent) if spent else None,
+        None if None in spent else sum(ns for ns in spent if ns is not None),
         a_ns,
         b_ns,
         a.kind,
@@ -168,7 +181,7 @@ def _together(
 ) -> int | None:
     """Time of several separations: no kernel saves more than it takes."""
     spent: dict[int, int] = {}
-    for each in apart:
+    for each in (one for one in apart if one.at_most_ns is not None):
         for place, ns in ((each.a_call, each.a_ns), (each.b_call, each.b_ns)):
             if place is not None and ns is not None:
                 spent[place] = spent.get(place, 0) + ns

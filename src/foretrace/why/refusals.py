@@ -14,7 +14,7 @@ from foretrace.why.neighbours import Neighbours, NodeOrder
 from foretrace.why.scheduler import elements, walk
 
 REASONS = {
-    "extern": "an extern kernel, that is a library's",
+    "extern": "a library kernel (extern)",
     "template": "a template without that prologue or epilogue",
     "order": "other iteration order",
     "loops": "the same order, but other loop dimensions",

@@ -23,7 +23,7 @@ from foretrace.why.refusals import REASONS
 def separated(
     run: CompilerRun, ran: Ran, other: CompilerRun | None = None
 ) -> tuple[list[NotFused], list[ReasonRow]]:
-    """Each pair of neighbours that stays apart, and all refusals by reason, the dearest first.
+    """Each pair of neighbours that stays apart, and all refusals by reason, largest saving first.
 
     `other` is another run of the same program: what it made of each pair.
     """

@@ -41,7 +41,8 @@ def _count(window: Window, query: Query) -> Measurement:
     here, maybe = _divided(window, found, found.sure, query.args["line"])
     high = math.inf if found.lost or found.gap else len(here) + len(maybe) + len(found.maybe)
     verdict = compare.verdict(len(here), high, query.args.get("number", Amount("0", 0)))
-    measured = count_text(len(here)) + ("" if len(here) == high else " or more")
+    most = " or more" if math.isinf(high) else f" to {count_text(high)}"
+    measured = count_text(len(here)) + ("" if len(here) == high else most)
     names = list(dict.fromkeys(label(window, found, item) for item in here))
     more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
     measured += f" ({', '.join(names[:_LISTED])}{more})" if names else ""

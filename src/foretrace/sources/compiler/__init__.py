@@ -38,8 +38,9 @@ def read(path: str, limits: Limits | None = None) -> CompilerLogs:
     with budget.ceiling(path, bounds):
         sources = files_of(found, bounds, ledger)
         files = read_files(sources, bounds, ledger)
-    if not ledger.seen:
-        raise nothing(path, "holds no record of torch.compile")
+    if ledger.seen == ledger.skipped:
+        damaged = " that can be read" if ledger.skipped else ""
+        raise nothing(path, f"holds no record of torch.compile{damaged}")
     ranks = Ranks((manifest_of(found) or Manifest()).rank)
     for source, file in files.items():
         ranks.learn(source, chain(file.records, file.messages.texts))
