@@ -44,6 +44,7 @@ GOLDEN: dict[str, dict[str, dict[str, Any]]] = {
     "attention_causal_gqa_flash": {"flash2_on_hopper": {"count": 1}},
     "attention_train_flash": {"flash2_on_hopper": {"count": 4}},
     "gemma_compiled": {"dense_mask": {}},
+    "graph_eager": {"weights_floor": {}},
     "hf_llama_causal_compiled": {"dense_mask": MASK},
     "llama_decode_eager": {"weights_floor": {}},
     "linear_gelu_tanh_eager": {"activation_epilogue": {"activations": 1}},

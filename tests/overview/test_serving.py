@@ -62,3 +62,4 @@ def test_every_kind_of_batch_in_words() -> None:
     assert len(decode) == 3
     assert any(text.startswith("1 request: 1 token in ") for text in decode)
     assert not any(".09x its floor" in text for text in decode)
+    assert not any("this floor" in line.text for line in lines)  # one floor on the screen
