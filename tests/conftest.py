@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import signal
@@ -51,12 +52,24 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def cpu_bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The trace of a GeGLU MLP that Inductor compiled for this CPU; `geglu_script.why` beside it.
 
-    One compile for all tests that read it: copy what you change.
+    One compile for all tests that read it, in whichever worker: copy what you change.
     """
     pytest.importorskip("torch")
     if not any(shutil.which(name) for name in ("g++", "clang++")):
         pytest.skip("torch.compile needs a C++ compiler on a CPU")
-    folder = tmp_path_factory.mktemp("compiled")
+    base = tmp_path_factory.getbasetemp()
+    # the folders of xdist's workers lie in one folder of the run
+    folder = (base.parent if base.name.startswith("popen-") else base) / "compiled"
+    folder.mkdir(exist_ok=True)
+    trace = folder / "geglu_script.json.gz"
+    with open(folder.with_suffix(".lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not trace.exists():
+            _record(folder)
+    return trace
+
+
+def _record(folder: Path) -> None:
     script = str(Path(__file__).with_name("geglu_script.py"))
     line = [sys.executable, "-m", "foretrace", "record", "--why", "--no-look", "-o", str(folder)]
     # what the user exports must not change what is recorded
@@ -64,7 +77,6 @@ def cpu_bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     given = {name: value for name, value in os.environ.items() if not name.startswith(unset)}
     done = subprocess.run([*line, script], capture_output=True, text=True, env=given)
     assert done.returncode == 0, done.stderr
-    return folder / "geglu_script.json.gz"
 
 
 @pytest.fixture(autouse=True)

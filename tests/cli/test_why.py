@@ -219,6 +219,13 @@ def test_runs_in_folders_are_listed(tmp_path: Path, capsys: Capture) -> None:
     assert "2 runs" in said
 
 
+def test_a_log_of_which_nothing_can_be_read_is_none(tmp_path: Path, capsys: Capture) -> None:
+    log = tmp_path / "torch_trace.log"
+    log.write_text('V1115 07:59:40.7 652 torch/x.py:1] {"artifact": {"name": "cut", "enc')
+    assert main(["why", str(log)]) == 3
+    assert "holds no record of torch.compile" in capsys.readouterr().err
+
+
 def test_damage_is_shown_and_strict_fails(tmp_path: Path, capsys: Capture) -> None:
     whole = gzip.decompress((DATA / "mlp" / "torch_trace.log.gz").read_bytes())
     (tmp_path / "torch_trace.log").write_bytes(whole[:90_000])

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -17,15 +18,17 @@ pytest.importorskip("triton")
 WHICH = "all" if os.environ.get("FORETRACE_SWEEP") == "full" else "sample"
 
 
-@pytest.mark.parametrize("arch", SHARED_LIMIT)
-def test_no_spills_and_shared_memory_within_the_limit(arch: int, tmp_path: Path) -> None:
+def test_no_spills_and_shared_memory_within_the_limit(tmp_path: Path) -> None:
     script = Path(__file__).with_name("ahead.py")
     environment = {**os.environ, "TRITON_CACHE_DIR": str(tmp_path), "TRITON_DUMP_PTXAS_LOG": "1"}
     environment.pop("TRITON_INTERPRET", None)
-    command = [sys.executable, str(script), str(arch), WHICH]
+    command = [sys.executable, str(script), WHICH]
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr[-2000:]
     variants = [json.loads(line) for line in done.stdout.splitlines()]
-    assert len(variants) >= (8 if arch < 90 else 10)
-    bad = [v for v in variants if v["stack"] or v["spilled"] or v["shared"] > SHARED_LIMIT[arch]]
+    compiled = Counter(v["arch"] for v in variants)
+    assert all(compiled[arch] >= (8 if arch < 90 else 9) for arch in SHARED_LIMIT), compiled
+    bad = [
+        v for v in variants if v["stack"] or v["spilled"] or v["shared"] > SHARED_LIMIT[v["arch"]]
+    ]
     assert not bad

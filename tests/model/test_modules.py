@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import foretrace as ft
+from corpus.build import instant
 from corpus.builder import TraceBuilder
 from corpus.places import RECORDED, recorded_traces
 from foretrace.model.flame import Stacks
@@ -165,6 +166,18 @@ def test_work_whose_launch_is_not_recorded(tmp_path: Path) -> None:
         "Net_0": (100, 0, 0),
         "module not known": (30, 0, 0),
     }
+
+
+def test_memory_that_modules_keep(tmp_path: Path) -> None:
+    program = Program().module("Net_0", 0, 10_000).module("Linear_0", 1_000, 2_000)
+    program.op("aten::mm", 1_100, 500, 7).kernel(1_200, 100)
+    for ts, size in ((1_150, 512), (2_000, -128), (5_000, 64), (20_000, 4_096)):
+        args = {"Device Type": 1, "Device Id": 0, "Addr": 1, "Bytes": size}
+        at = program.built.origin_ns + ts
+        event = instant("[memory]", program.built.pid, MAIN, at)
+        program.built.events.append(event | {"cat": "cpu_instant_event", "args": args})
+    rows = {row.name: row.memory_bytes for row in program.opened(tmp_path).modules.rows}
+    assert rows == {"Net_0": 448, "Linear_0": 384}
 
 
 def test_modules_own_the_recorded_training_step() -> None:

@@ -77,14 +77,14 @@ def _run(*arguments: str) -> str:
 def test_the_cached_overview_depends_on_the_records(tmp_path: Path) -> None:
     trace = tmp_path / "run.json.gz"
     shutil.copy(COMPILED / "mlp" / "trace.json.gz", trace)
-    bare = reading._program(str(trace))
+    bare = reading._program(str(trace), None)
     bundle = tmp_path / "run.why"
     bundle.mkdir()
     log = bundle / "torch_trace.log.gz"
     shutil.copy(COMPILED / "mlp" / "torch_trace.log.gz", log)
-    kept = reading._program(str(trace))
+    kept = reading._program(str(trace), None)
     log.write_bytes(log.read_bytes()[:-9])
-    assert len({bare, kept, reading._program(str(trace))}) == 3
+    assert len({bare, kept, reading._program(str(trace), None)}) == 3
 
 
 def test_without_records_no_parser_is_imported(tmp_path: Path) -> None:

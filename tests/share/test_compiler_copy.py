@@ -18,9 +18,9 @@ from foretrace.share.compiler_copy import write_copy
 from foretrace.share.pseudonyms import Pseudonyms
 from foretrace.share.publish import share
 from foretrace.share.stores import Folder
-from foretrace.why.boundaries import across_breaks
 from foretrace.sources import compiler
 from foretrace.sources.compiler import CompilerLogs, LogRecord, TextRecord
+from foretrace.why.boundaries import across_breaks
 from share import secrets
 from share.test_redact import everything_in
 from share.test_secrets import leaks

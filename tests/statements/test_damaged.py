@@ -11,7 +11,7 @@ from corpus.builder import TraceBuilder
 from corpus.cases_clocks import absolute_us
 from foretrace.comparison import compare
 from foretrace.comparison.sentences import circumstances
-from foretrace.model.autograd import Nodes
+from foretrace.model.autograd import AutogradNodes
 from foretrace.model.trace import Trace
 from foretrace.overview import look
 from foretrace.share import chrome
@@ -90,7 +90,7 @@ def test_processes_number_their_backward_nodes_on_their_own(tmp_path: Path) -> N
         events += builder.events
     trace = opened(tmp_path, Doc(events).bytes())
     assert not trace.ledger.count("seq_duplicate")
-    ops = Nodes(trace).forward_ops()
+    ops = AutogradNodes(trace).forward_ops()
     assert [trace.host.names[trace.host.name[op]] for op in ops] == ["aten::mm", "aten::mm"]
     assert len(set(ops.tolist())) == 2
 

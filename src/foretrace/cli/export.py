@@ -52,5 +52,5 @@ def command(
             click.echo(text, nl=False)
         else:
             write_text(target, text)
-            click.echo(str(target))
+            click.echo(str(target), err=None in targets.values())
     return 1 if reading.fails(opened) else 0

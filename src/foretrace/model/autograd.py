@@ -26,7 +26,7 @@ RERUN = re.compile(r"Checkpoint|CompiledFunction")
 _OF_NODE = re.compile(r"^evaluate_function: |Backward\d*$")
 
 
-class Nodes:
+class AutogradNodes:
     """Sequence numbers of each process: those of forward ops and those of backward nodes."""
 
     def __init__(self, trace: Trace) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from msgspec import Struct
 
 from foretrace import families
-from foretrace.model.autograd import Nodes
+from foretrace.model.autograd import AutogradNodes
 from foretrace.model.intervals import Ints, numbered
 from foretrace.model.module_owners import FORWARD, Owners
 from foretrace.model.modules import PREFIX
@@ -40,7 +40,9 @@ class Stacks:
         self.has_modules = bool(modules.is_module.any())
         scope = modules.is_module if self.has_modules else host.is_region
         self.owners = (
-            modules.owners if self.has_modules else Owners(trace.origins, Nodes(trace), scope)
+            modules.owners
+            if self.has_modules
+            else Owners(trace.origins, AutogradNodes(trace), scope)
         )
         self.paths = modules.paths if self.has_modules else host.paths(scope)
         self._known: dict[int, tuple[str, ...]] = {}

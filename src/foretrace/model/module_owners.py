@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from foretrace.model.autograd import Nodes
+from foretrace.model.autograd import AutogradNodes
 from foretrace.model.intervals import Bools, Ints
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class Owners:
     `lost` are the rows whose launch the trace does not tell: it may have been in any module.
     """
 
-    def __init__(self, origins: WorkOrigins, nodes: Nodes, is_module: Bools) -> None:
+    def __init__(self, origins: WorkOrigins, nodes: AutogradNodes, is_module: Bools) -> None:
         self.host, self.nodes, self.is_module = origins.host, nodes, is_module
         self.is_checkpoint: Bools = self.host.lasting & self.host.named(_is_checkpoint)
         launch = np.where(origins.launch >= 0, origins.launch, origins.op)
@@ -66,7 +66,8 @@ class Owners:
     def _is_below(self, events: Ints, nodes: Ints) -> Bools:
         """Whether each event is inside the node: both are above one launch."""
         depth = self.host.depth
-        return (events >= 0) & (nodes >= 0) & (depth[events] >= depth[nodes])
+        found: Bools = (events >= 0) & (nodes >= 0) & (depth[events] >= depth[nodes])
+        return found
 
     def _forward(self, node: Ints, rerun: Bools) -> tuple[Ints, Bools]:
         """The module of the op that made each node, and whether the work is a checkpoint's: a

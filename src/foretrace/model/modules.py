@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from foretrace.model.about import device_of
-from foretrace.model.autograd import Nodes
+from foretrace.model.autograd import AutogradNodes
 from foretrace.model.intervals import Bools, Ints
+from foretrace.model.module_memory import kept_bytes
 from foretrace.model.module_owners import PASSES, Owners
 from foretrace.model.paths import Paths, summed
 from foretrace.model.utilization import ideal_times
@@ -40,8 +42,9 @@ class ModuleWork(Struct, frozen=True):
 
     `kernels` and `gpu_ns` are what was launched inside its calls. `forward_ns`, `backward_ns` and
     `recomputed_ns` are all that belongs to it. `flops` are those of its products and attention, and
-    `flop_ns` is the time that they take at the peak; None where none is known. A row of work that
-    no module owns has the kind "".
+    `flop_ns` is the time that they take at the peak; None where none is known. `memory_bytes` is
+    what its calls allocated on the GPU less what they freed. A row of work that no module owns has
+    the kind "".
     """
 
     name: str
@@ -55,6 +58,7 @@ class ModuleWork(Struct, frozen=True):
     recomputed_ns: int
     flops: int | None = None
     flop_ns: float | None = None
+    memory_bytes: int | None = None
 
     @property
     def total_ns(self) -> int:
@@ -86,7 +90,7 @@ class Modules:
     @cached_property
     def owners(self) -> Owners:
         """The module call that each GPU row belongs to, the backward pass included."""
-        return Owners(self.trace.origins, Nodes(self.trace), self.is_module)
+        return Owners(self.trace.origins, AutogradNodes(self.trace), self.is_module)
 
     @cached_property
     def paths(self) -> Paths:
@@ -114,11 +118,13 @@ class Modules:
         )
         calls = np.bincount(place)
         sums = [np.bincount(place, weights=each[events]) for each in self._below()]
+        own = kept_bytes(self.trace, self.paths)
+        kept = own if own is None else np.bincount(place, summed(self.paths.above, own)[events])
         rows = []
         for at in np.argsort(first).tolist():
             path = self.path(int(self.owners.first_call[events[first[at]]]))
-            values = [column[at] for column in sums]
-            rows.append(_row(path, int(calls[at]), values))
+            row = _row(path, int(calls[at]), [column[at] for column in sums])
+            rows.append(row if kept is None else replace(row, memory_bytes=int(kept[at])))
         return [*rows, *self._outside()]
 
     def _below(self) -> list[Ints]:

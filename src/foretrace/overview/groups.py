@@ -35,8 +35,10 @@ def group_rows(trace: Trace, spans: Sequence[Span] = ()) -> list[GroupRow]:
 
 def case_modules(trace: Trace) -> list[list[str]]:
     """For every row of `kernel_cases`, the modules that it belongs to, in order of first launch."""
-    order, host, own = trace.order, trace.origins.host, trace.modules.owners.call
     found: list[dict[str, None]] = [{} for _ in range(trace.kernel_cases.height)]
+    if not trace.modules.is_module.any():
+        return [[] for _ in found]
+    order, host, own = trace.order, trace.origins.host, trace.modules.owners.call
     inside = own[order.row] >= 0
     case, name = order.case[inside], host.name[own[order.row[inside]]]
     _, first = np.unique(case * len(host.names) + name, return_index=True)

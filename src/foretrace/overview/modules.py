@@ -12,7 +12,8 @@ from foretrace.model.modules import ModuleWork
 from foretrace.model.trace import Trace
 from foretrace.schema.documents.look import ModuleRow
 
-TIMES = ("total_ns", "forward_ns", "backward_ns", "recomputed_ns")
+PASSES = ("forward_ns", "backward_ns", "recomputed_ns")
+TIMES = ("total_ns", *PASSES)
 
 
 class ModuleNode(Struct):
@@ -78,6 +79,7 @@ def _row(work: ModuleWork, whole: int) -> ModuleRow:
         *(total, share, work.forward_ns, work.backward_ns, work.recomputed_ns),
         flops=work.flops,
         mfu=None if mfu is None else round(min(mfu, 1.0), 6),
+        memory_bytes=work.memory_bytes,
     )
 
 
@@ -142,7 +144,7 @@ def kinds(nodes: Sequence[ModuleNode]) -> list[KindTime]:
         count[kind] += len(node.rows)
         own = [node.own(name) for name in TIMES]
         times[kind] = [sum(pair) for pair in zip(times.get(kind, [0] * 4), own, strict=True)]
-    found = [KindTime(kind, count[kind], *own) for kind, own in times.items()]
+    found = [KindTime(kind, count[kind], *own) for kind, own in times.items() if own[0]]
     return sorted(found, key=lambda row: (-row.total_ns, row.kind))
 
 

@@ -44,7 +44,7 @@ def sections(why: Why, wanted: Collection[str], top: int) -> list[Section]:
     """The parts of the page that the options name, below the answer."""
     parts: dict[str, list[Section]] = {
         "stages": [regions(why, len(why.stages)), *_every_stage(why)],
-        "kernels": [kernels(why, top)],
+        "kernels": [kernels(why, top, f"--top {len(why.kernels)}")],
         "not_fused": not_fused(why, top),
         "breaks": [*breaks(why), *recompiles(why)],
         "cost": cost(why),
@@ -92,7 +92,7 @@ def _region_cells(why: Why, row: RegionStages) -> list[str]:
     ]
 
 
-def kernels(why: Why, most: int) -> Section:
+def kernels(why: Why, most: int, more: str = "--kernels") -> Section:
     """The kernels that take most time; without a trace those that move most."""
     ordered = sorted(why.kernels, key=lambda row: (-(row.time_ns or 0), -(row.bytes or 0)))
     titles = ["kernel", "source", "nodes", "calls", "bytes"]
@@ -100,7 +100,7 @@ def kernels(why: Why, most: int) -> Section:
         titles = ["kernel", "source", "nodes", "n", unit(why), "bytes", "roof"]
     rows = [_kernel_cells(why, row) for row in ordered[:most]]
     left = len(ordered) - most
-    after = f"… and {plural(left, 'more kernel')} (--kernels)" if left > 0 else ""
+    after = f"… and {plural(left, 'more kernel')} ({more})" if left > 0 else ""
     return Section("", head=titles, rows=rows, left=(0, 1), after=after)
 
 

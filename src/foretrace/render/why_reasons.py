@@ -21,6 +21,7 @@ from foretrace.schema.documents.why import BreakEntry, NotFused, ReasonRow, Reco
 from foretrace.units import DASH, bytes_text, count_text, plural, time_text, times_text
 
 PHASES, DEEPEST = 24, 5  # of one region; --json has all
+VERSIONS, VALUES = 3, 4  # guards of one recompilation, values of one guard
 
 
 def not_fused(why: Why, top: int) -> list[Section]:
@@ -76,7 +77,9 @@ def _pair(why: Why, rows: Sequence[NotFused]) -> str:
 def _told(why: Why, row: NotFused) -> str:
     detail = apart_detail(row, why.device)
     own = f'Inductor: "{row.inductor}"' if row.inductor else ""
-    told = ". ".join(filter(None, (detail, own))) or "Inductor's log has no line about it"
+    known = any(each.refusals for each in why.reasons)
+    silent = "Inductor's log has no line about it" if known else "TORCH_LOGS=+fusion records it"
+    told = ". ".join(filter(None, (detail, own))) or silent
     return f"{told}. {other_run(row)}" if row.elsewhere else told
 
 
@@ -101,17 +104,28 @@ def breaks(why: Why) -> Iterator[Section]:
 
 def recompiles(why: Why) -> Iterator[Section]:
     """Each recompilation with the guards that failed and their values."""
-    bullets = [
-        (_again(row), "; ".join(_guard(each) for each in row.failures)) for row in why.recompiles
-    ]
+    bullets = [(_again(row), _failed(row)) for row in why.recompiles]
     yield Section("Recompilations", [] if bullets else ["none"], bullets=bullets)
     if why.guards:
         titles = ["guard", "of", "failed", "expected", "met"]
         yield Section("Guards that failed", head=titles, rows=[_tally(row) for row in why.guards])
 
 
+def _failed(row: RecompileEntry) -> str:
+    """The guards of the latest versions: every earlier one failed, too."""
+    left = len(row.failures) - VERSIONS
+    more = [f"{plural(left, 'more guard')} of earlier versions"] if left > 0 else []
+    return "; ".join([*map(_guard, row.failures[:VERSIONS]), *more])
+
+
+def _values(values: Sequence[str]) -> str:
+    """`2, 3, 4, 5`, or `2, 3, 4, … 16`."""
+    shown = values if len(values) <= VALUES else [*values[: VALUES - 1], f"… {values[-1]}"]
+    return ", ".join(shown) or DASH
+
+
 def _tally(row: GuardTally) -> list[str]:
-    values = [", ".join(each) or DASH for each in (row.expected, row.actual)]
+    values = [_values(each) for each in (row.expected, row.actual)]
     return [row.what or DASH, row.subject or DASH, times_text(len(row.caused)), *values]
 
 
@@ -139,8 +153,8 @@ def cost(why: Why) -> list[Section]:
         notes = [f"Caches: {cache}"] if cache else []
         notes += [f"CUDA graphs skipped: {text}" for text in row.cudagraph_skips]
         notes += [f"Not compiled: {row.failure}"] if row.failure else []
-        took = time_text(row.compile_ns)
-        title = f"Region {row.region}: compiled in {took}"
+        took = f": compiled in {time_text(row.compile_ns)}" if row.compile_ns else ", by phase"
+        title = f"Region {row.region}{took}"
         stages = ", ".join(f"{name} {time_text(ns)}" for name, ns in row.stages.items())
         notes = [f"By stage: {stages}", *notes] if stages else notes
         head = ["phase", "stage", "time"]

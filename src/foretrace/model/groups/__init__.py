@@ -21,7 +21,7 @@ import numpy as np
 from msgspec import Struct
 
 from foretrace import plugins
-from foretrace.model.autograd import Nodes
+from foretrace.model.autograd import AutogradNodes
 from foretrace.model.groups._distinct import Distinct
 from foretrace.model.groups._group import GpuWork, Pattern, WorkGroup
 from foretrace.model.groups._sequence import Sequence, is_product
@@ -141,7 +141,7 @@ class _Naming:
 
     def _follow_forward(self) -> None:
         """Backward kernels that say only what they do have the group of their forward op."""
-        nodes = Nodes(self.trace)
+        nodes = AutogradNodes(self.trace)
         op = nodes.forward_ops()
         rows = np.flatnonzero(op >= 0)
         forward = np.flatnonzero(~self.backward & (self.trace.origins.launch >= 0))

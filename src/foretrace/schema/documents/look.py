@@ -71,9 +71,11 @@ class ModuleRow(Struct, frozen=True):
     `total_ns` is the GPU time of all that belongs to it and to the modules that it calls: its
     forward pass, its backward pass, and what activation checkpointing computed again. `share` is of
     all GPU time. `flops` are those of its products and attention, `mfu` their share of the peak
-    over `total_ns`; null where none is known. `folded` counts the modules beside it that are its
-    equals, itself included. `path` has the modules around it, outermost first. Work that no module
-    owns has rows of its own with the kind "". The rows without a path add up to all GPU time.
+    over `total_ns`; null where none is known. `memory_bytes` is what its calls allocated on the GPU
+    less what they freed, where the profiler recorded memory. `folded` counts the modules beside it
+    that are its equals, itself included. `path` has the modules around it, outermost first. Work
+    that no module owns has rows of its own with the kind "". The rows without a path add up to all
+    GPU time.
     """
 
     name: str
@@ -90,6 +92,7 @@ class ModuleRow(Struct, frozen=True):
     flops: int | None = None
     mfu: float | None = None
     folded: int = 1
+    memory_bytes: int | None = None
 
 
 class StepRow(Struct, frozen=True):
