@@ -17,6 +17,7 @@ from foretrace.recordings import traces
 from foretrace.render.html import write_report
 
 pytestmark = pytest.mark.browser
+MODULES = Path(__file__).parents[1] / "recorded" / "llama_train_modules.json.gz"
 PICTURE = Path(__file__).parents[2] / "docs" / "images" / "report.png"
 
 
@@ -276,3 +277,16 @@ def _click(browser: Browser, x: float, y: float) -> None:
     canvas = browser.find("canvas")
     right, down = int(x - canvas.size["width"] / 2), int(y - canvas.size["height"] / 2)
     ActionChains(browser.driver).move_to_element_with_offset(canvas, right, down).click().perform()
+
+
+def test_a_box_of_the_flame_graph_widens(browser: Browser, tmp_path: Path) -> None:
+    trace = foretrace.open(MODULES, cache=False)
+    browser.open(write_report(tmp_path / "modules.html", [trace]).as_uri())
+    label = "b.getAttribute('aria-label').startsWith('LlamaMLP_0:')"
+    find = f"[...document.querySelectorAll('.flame .box')].find((b) => {label})"
+    assert browser.run(f"return {find}.getAttribute('aria-label')") == (
+        "LlamaMLP_0: 382 us, 5.9% of GPU time"
+    )
+    browser.run(f"{find}.dispatchEvent(new MouseEvent('click'))")
+    assert browser.run(f"return {find}.getAttribute('width')") == "100%"
+    assert browser.console() == []

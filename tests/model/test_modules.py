@@ -9,7 +9,7 @@ import pytest
 import foretrace as ft
 from corpus.build import instant
 from corpus.builder import TraceBuilder
-from corpus.places import RECORDED, recorded_traces
+from corpus.places import PUBLIC, RECORDED, recorded_traces
 from foretrace.model.flame import Stacks
 from foretrace.model.modules import ModuleWork, class_of
 from foretrace.model.trace import Trace
@@ -198,3 +198,14 @@ def test_stacks_and_outermost_rows_add_up(path: Path) -> None:
     whole = int(trace.gpu.length.sum())
     assert sum(stack.ns for stack in Stacks(trace).every()) == whole
     assert not trace.modules.rows or _total(trace.modules.rows) == whole
+
+
+@pytest.mark.skipif(not PUBLIC, reason="FORETRACE_PUBLIC_TRACES names no folder of public traces")
+@pytest.mark.parametrize("name", ["sglang_decode", "vllm_decode_full"])
+def test_replayed_kernels_have_the_modules_of_their_capture(name: str) -> None:
+    path = Path(PUBLIC) / "serving" / name / "replay.json.gz"
+    if not path.exists():
+        pytest.skip(f"no {name} among the public traces")
+    rows = ft.open(path, cache=False).modules.rows
+    owned = sum(row.total_ns for row in rows if row.kind and not row.path)
+    assert owned > 0.99 * _total(rows)

@@ -23,6 +23,7 @@ from foretrace.units import (
 ROWS = 60  # `--json` has every module
 OWN = "its own ops"
 NONE = "The trace has no nn.Modules: the profiler records them with with_stack=True."
+IDLE = "No GPU work with a time was recorded."
 
 
 def module_sections(look: Look) -> list[Section]:
@@ -30,6 +31,8 @@ def module_sections(look: Look) -> list[Section]:
     if not look.modules:
         return [Section("Modules", [NONE])]
     nodes = folded_tree(look.modules)
+    if not any(node.sum("total_ns") for node in nodes):
+        return [Section("Modules", [IDLE])]
     passes = [
         name for name in PASSES if any(getattr(row, name) for row in look.modules if row.kind)
     ]
@@ -81,7 +84,8 @@ class _Page(Struct, frozen=True):
         cells += [_flops(node.sum("flops")), mfu]
         yield [f"{indent}{shown}", *cells, *self._memory(node), _each(node)]
         for child in node.children:
-            yield from self._rows(child, f"{indent}  ")
+            if child.sum("total_ns"):
+                yield from self._rows(child, f"{indent}  ")
         if node.children and node.own("total_ns"):
             own = self._cells(node.own("total_ns"), node.own)
             rest = [""] * (2 + self.has_memory)
@@ -112,4 +116,6 @@ def _each(node: ModuleNode) -> str:
         return ""
     times = [row.total_ns for row in node.rows]
     low, high = time_text(min(times)), time_text(max(times))
+    if low.split()[1:] == high.split()[1:]:
+        low = low.split()[0] if low != high else low
     return low if low == high else f"{low} to {high}"
