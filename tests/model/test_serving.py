@@ -8,10 +8,12 @@ import pytest
 
 import foretrace as ft
 from corpus.builder import TraceBuilder
+from foretrace.model.captures.batch import size_in
 from foretrace.model.serving import NONE, Requests, ServedBatch, served_batch
 from model.test_utilization import H200, MM
 
 EXECUTE = "execute_34_context_2(sq30sk50sqsq500sqsk900)_generation_4(sq4sk4000sqsq4sqsk4000)"
+COUNTED = "execute_context_1(512)_generation_32(32)"
 DECODE = "execute_32_context_0(sq0sk0sqsq0sqsk0)_generation_32(sq32sk32785sqsq32sqsk32785)"
 
 
@@ -20,6 +22,8 @@ DECODE = "execute_32_context_0(sq0sk0sqsq0sqsk0)_generation_32(sq32sk32785sqsq32
     [
         (EXECUTE, ServedBatch(Requests(2, 30, 50, 900, 500), Requests(4, 4, 4000, 4000, 4))),
         (DECODE, ServedBatch(NONE, Requests(32, 32, 32785, 32785, 32))),
+        (COUNTED, ServedBatch(Requests(1, 512), Requests(32, 32))),
+        ("execute_context_0(0)_generation_32(32)", ServedBatch(NONE, Requests(32, 32))),
         ("step[DECODE bs=32]", ServedBatch(NONE, Requests(32, 32))),
         ("step[EXTEND bs=15 toks=15360]", ServedBatch(Requests(15, 15360), NONE)),
         ("decode bs=8", ServedBatch(NONE, Requests(8, 8))),
@@ -32,10 +36,17 @@ def test_an_annotation_is_read(name: str, wanted: ServedBatch) -> None:
 @pytest.mark.parametrize(
     "name",
     ["ProfilerStep#3", "forward", "step[EXTEND bs=15]", "decode bs=0", "decoder bs=4", "step[MIXED bs=4]",
-     "execute_0_context_0(sq0sk0sqsq0sqsk0)_generation_0(sq0sk0sqsq0sqsk0)", "execute_1_context_x"],
+     "execute_0_context_0(sq0sk0sqsq0sqsk0)_generation_0(sq0sk0sqsq0sqsk0)", "execute_1_context_x",
+     "execute_context_0(0)_generation_0(0)"],
 )  # fmt: skip
 def test_other_names_say_nothing(name: str) -> None:
     assert served_batch(name) is None
+
+
+def test_the_tokens_of_a_batch_choose_its_graph() -> None:
+    assert size_in(COUNTED) == 544
+    assert size_in("execute_context_0(0)_generation_32(32)") == 32
+    assert size_in("forward") is None
 
 
 def test_sums_and_kinds() -> None:

@@ -2,7 +2,8 @@
 
 vLLM writes `execute_32_context_0(sq0sk0sqsq0sqsk0)_generation_32(sq32sk32785sqsq32sqsk32785)`: the
 tokens of the batch, then for prefill (context) and decode (generation) the number of requests and
-sums over them: new tokens (sq), context lengths (sk), and their products. SGLang writes
+sums over them: new tokens (sq), context lengths (sk), and their products. Without these it writes
+`execute_context_1(512)_generation_32(32)`: requests and new tokens of both kinds. SGLang writes
 `step[DECODE bs=32]` and `step[EXTEND bs=15 toks=15360]`, without context lengths.
 """
 
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 
 _SUMS = r"(\d{1,9})\(sq(\d{1,15})sk(\d{1,15})sqsq(\d{1,18})sqsk(\d{1,18})\)"
 _EXECUTE = re.compile(rf"execute_(?:\d{{1,9}}_)?context_{_SUMS}_generation_{_SUMS}")
+_COUNTED = re.compile(
+    r"execute_(?:\d{1,9}_)?context_(\d{1,9})\((\d{1,15})\)_generation_(\d{1,9})\((\d{1,15})\)"
+)
 _STEP = re.compile(
     r"\b(decode|prefill|extend|mixed)\b.{0,3}\bbs=(\d{1,9})(?: toks=(\d{1,12}))?", re.IGNORECASE
 )
@@ -83,6 +87,12 @@ def served_batch(name: str) -> ServedBatch | None:
         numbers = [int(number) for number in found.groups()]
         prefill, decode = (_requests(*numbers[at : at + 5]) for at in (0, 5))
         return ServedBatch(prefill, decode) if prefill.count or decode.count else None
+    if found := _COUNTED.search(name):
+        first, new, second, more = map(int, found.groups())
+        prefill, decode = (
+            Requests(*each) if each[0] else NONE for each in ((first, new), (second, more))
+        )
+        return ServedBatch(prefill, decode) if first or second else None
     if found := _STEP.search(name):
         count = int(found[2])
         here = Requests(count, int(found[3]) if found[3] else count)

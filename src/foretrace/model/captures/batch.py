@@ -1,8 +1,8 @@
 """Batch sizes of graphs, as engines and users name them.
 
-vLLM: `capture_32_FULL`, `execute_32_context_0(…)_generation_32(…)`. SGLang: `capture_32_DECODE`,
-`step[DECODE bs=32]`. One's own: `capture bs=8`, `decode bs=8`. The innermost range around a call
-that states a size counts.
+vLLM: `capture_32_FULL`, `execute_32_context_0(…)_generation_32(…)`,
+`execute_context_0(0)_generation_32(32)`. SGLang: `capture_32_DECODE`, `step[DECODE bs=32]`. One's
+own: `capture bs=8`, `decode bs=8`. The innermost range around a call that states a size counts.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from foretrace.model.intervals import Ints
+from foretrace.model.serving import served_batch
 
 if TYPE_CHECKING:
     from foretrace.model.trace import Trace
@@ -24,8 +25,10 @@ _SIZE = re.compile(
 
 def size_in(name: str) -> int | None:
     """`step[DECODE bs=32]` -> 32; None where a name states no size."""
-    match = _SIZE.search(name)
-    return int(match[1] or match[2]) if match else None
+    if match := _SIZE.search(name):
+        return int(match[1] or match[2])
+    stated = served_batch(name)  # vLLM's graphs are as large as the tokens of a batch
+    return stated.tokens if stated else None
 
 
 def around(trace: Trace, events: Ints) -> list[int | None]:
