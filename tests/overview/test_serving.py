@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 import foretrace as ft
+from corpus.builder import TraceBuilder
 from foretrace.overview import summarize
 from foretrace.overview.serving import serving_rows
 from model.test_serving import _trace
+from model.test_utilization import H200
 from statements.places import OWN
 
 
@@ -63,3 +65,13 @@ def test_every_kind_of_batch_in_words() -> None:
     assert any(text.startswith("1 request: 1 token in ") for text in decode)
     assert not any(".09x its floor" in text for text in decode)
     assert not any("this floor" in line.text for line in lines)  # one floor on the screen
+
+
+def test_a_floor_without_attention_does_not_speak_for_the_cache(tmp_path: Path) -> None:
+    sizes = {"dims": [[32, 4096], [4096, 4096]], "types": ["c10::BFloat16"] * 2}
+    builder = TraceBuilder(header=H200).region("decode bs=32", 0, 400_000)
+    builder.op("aten::mm", 1_000, 5_000, **sizes).launch(2_000, 500)
+    builder.kernel("nvjet_sm90_tst_64x32_64x16_1x4_h_bz_TNT", 9_000, 20_000)
+    (tmp_path / "trace.json").write_bytes(builder.bytes())
+    (row,) = serving_rows(ft.open(tmp_path / "trace.json", cache=False))
+    assert row.floor_by == "weights"

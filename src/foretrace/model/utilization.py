@@ -98,7 +98,7 @@ class Floor(Struct, frozen=True):
     """The least time that the products and the attention of a step can take, by the GPU's peaks."""
 
     ns: float
-    by: str  # memory or compute
+    by: str  # memory (weights and cache), weights (the cache is not known) or compute
 
 
 def floor(trace: Trace, spans: Sequence[Span]) -> Floor | None:
@@ -120,7 +120,19 @@ def floor(trace: Trace, spans: Sequence[Span]) -> Floor | None:
         np.nansum(ideal.byte_ns[work]) - repeated[span.work].sum() for work, span in pairs
     )
     compute = median(float(np.nansum(ideal.flop_ns[work])) for work in works)
-    return Floor(float(max(memory, compute)), "memory" if memory >= compute else "compute")
+    read = "memory" if _cache_known(trace, works) else "weights"
+    return Floor(float(max(memory, compute)), read if memory >= compute else "compute")
+
+
+def _cache_known(trace: Trace, works: Sequence[Ints]) -> bool:
+    """Whether the bytes of most of the attention are known, not only a lower bound of them."""
+    sure = np.zeros(len(trace.gpu), bool)
+    certainty = trace.kernel_cases["cost_certainty"].is_in(["exact", "estimate"]).to_numpy()
+    sure[trace.order.row] = certainty[trace.order.case]
+    rows = np.concatenate(works)
+    rows = rows[trace.work_roles[rows] == "attention"]
+    length = trace.gpu.length[rows]
+    return bool(2 * length[sure[rows]].sum() >= max(length.sum(), 1))
 
 
 def _repeated(trace: Trace) -> Floats:

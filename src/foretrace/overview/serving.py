@@ -14,6 +14,11 @@ from foretrace.overview.page import Line
 from foretrace.schema.documents.look import Look, ServingRow
 from foretrace.units import count_text, percent_text, plural, ratio_text, time_text
 
+FLOORS = {
+    "memory": "weights and KV cache read once",
+    "weights": "weights read once; the KV cache is not known",
+    "compute": "its FLOP at the peak",
+}
 SHOWN = 3  # kinds of batches on the first screen; `--json` has all
 
 
@@ -73,8 +78,7 @@ def _sentence(row: ServingRow) -> Iterator[str]:
 
 def _limits(row: ServingRow) -> Iterator[str]:
     if row.floor_ns:
-        memory = row.floor_by == "memory"
-        what = "weights and KV cache read once" if memory else "its FLOP at the peak"
+        what = FLOORS[row.floor_by]
         times = row.time_ns / row.floor_ns
         far = ratio_text(times) if times < 10 else f"{times:,.0f}x"
         yield f"; {far} its floor of {time_text(row.floor_ns)} ({what})"
