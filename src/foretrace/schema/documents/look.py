@@ -202,7 +202,8 @@ class ServingRow(Struct, frozen=True):
 
     Medians over `batches`. `context` is the sum over the requests of a batch. `floor_ns` is the
     time in which a batch can read its weights and cache (`floor_by` memory; weights where the
-    cache is not known) or do its FLOP (compute) at the GPU's peaks; null where most of the cost is not known.
+    cache is not known) or do its FLOP (compute) at the GPU's peaks; null where most of the cost is
+    not known.
     """
 
     kind: str
