@@ -235,6 +235,7 @@ def test_damage_is_shown_and_strict_fails(tmp_path: Path, capsys: Capture) -> No
 
 
 def test_the_page_shows_what_the_command_prints(capsys: Capture, monkeypatch: Any) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.chdir(DATA)
     page = (DATA.parents[2] / "docs" / "why.md").read_text()

@@ -111,8 +111,11 @@ def _described(path: str, details: dict[str, int | None]) -> CaptureFile:
 
 def _details(folder: str) -> dict[str, int | None]:
     """The batch sizes that `execution_details.json` states; nothing where it is not valid."""
+    path = os.path.join(folder, DETAILS)
+    if not os.path.isfile(path):
+        return {}
     try:
-        with open(os.path.join(folder, DETAILS), "rb") as file:
+        with open(path, "rb") as file:
             rows = msgspec.json.decode(file.read(_DETAILS_LARGEST), type=list[_Detail])
     except (OSError, msgspec.DecodeError):
         return {}
