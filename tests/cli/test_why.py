@@ -31,6 +31,7 @@ Capture = pytest.CaptureFixture[str]
 @pytest.fixture(autouse=True)
 def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FORETRACE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("COLUMNS", "100")
 
 
 def _said(capsys: Capture, *arguments: object) -> str:
@@ -235,7 +236,6 @@ def test_damage_is_shown_and_strict_fails(tmp_path: Path, capsys: Capture) -> No
 
 
 def test_the_page_shows_what_the_command_prints(capsys: Capture, monkeypatch: Any) -> None:
-    monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.chdir(DATA)
     page = (DATA.parents[2] / "docs" / "why.md").read_text()
