@@ -22,7 +22,7 @@ from foretrace import opening, sources
 from foretrace.errors import LimitError
 from foretrace.schema.ledger import LedgerBuilder
 from foretrace.sources import budget
-from foretrace.sources.budget import Budget, ceiling, timed, waiting
+from foretrace.sources.budget import Budget, apart, ceiling, timed, waiting
 from foretrace.sources.bytestream import open_stream
 from foretrace.sources.kineto import assemble
 from foretrace.sources.limits import Limits, keeps_everything, parse_limits
@@ -100,6 +100,19 @@ def test_waiting_is_not_counted(machine: Machine) -> None:
         work.check()
         machine.now += 1
         assert stopped(work) == "E_TOO_SLOW"
+
+
+def test_what_is_no_reading_is_not_counted(machine: Machine) -> None:
+    """A tour that compiles models took the memory of torch for that of a trace."""
+    with ceiling("t.json", Limits()) as whole:
+        with apart():
+            machine.used += 10 * whole.memory
+            machine.now += 10 * whole.seconds
+            budget.check()
+        whole.check()
+        machine.used += whole.memory + 1
+        with pytest.raises(LimitError, match="memory"):
+            whole.check()
 
 
 def test_time_to_tidy_up(machine: Machine) -> None:

@@ -55,8 +55,9 @@ def _here() -> str:
     from foretrace.files import scratch
     from foretrace.ladder.climb import climb_here
     from foretrace.render.tour import climb_line
+    from foretrace.sources.budget import apart
 
-    with scratch() as folder:
+    with apart(), scratch() as folder:
         return climb_line(climb_here(folder, "auto", (), say), "foretrace ladder")
 
 
