@@ -1,0 +1,80 @@
+"""What one file of a job is reduced to, and the tables that all files of a job give together.
+
+A worker reads one file and returns a `RankPart`: facts, and the tables below as bytes of Parquet.
+Everything about the job is computed from the parts; no worker and no analysis opens a trace again.
+Times are integer nanoseconds on the clock of the rank's own host, since 1970 where the file has a
+time base. Every table has a column `rank` once the parts are put together.
+
+    steps        step, start_ns, end_ns, window_start_ns, window_end_ns, compute_ns, comms_ns,
+                 both_ns, copy_ns, idle_ns, data_ns, host_ns, kernels, collectives, whole
+    collectives  id, step, group, group_size, seq, comms_id, order, collective, dtype, in_bytes,
+                 out_bytes, message_bytes, peer, on_host, stream, launch_ns, start_ns, end_ns,
+                 since_ns, compute_ns, copy_ns, comms_ns, idle_ns, data_ns, alone_ns
+    spans        step, kind, stream, start_ns, end_ns, count, name, collective
+    host         step, kind, start_ns, end_ns, name
+    kernels      name, short, role, signature, count, total_ns, per_step
+
+A step's window tiles the recording: from the end of the GPU work of the step before (for the first
+step: from the start of its host range) to the end of its own GPU work. `compute_ns` and `comms_ns`
+are unions over all streams inside the window, `both_ns` is where both run, `copy_ns` is where only
+copies run, `idle_ns` where nothing runs, `data_ns` the part of `idle_ns` in which the launching
+thread is in the data loader, and `host_ns` the rest of `idle_ns`. `whole` is false for a step that
+the recording cut. A recording without steps is one step, numbered -1.
+
+`order` counts the collectives of one group on one rank by the time of their launch, from 0, over
+the whole recording. `since_ns` is the end of the previous collective of the same group on this
+rank, or the start of the step's window. The five times after it say what the rank did from
+`since_ns` to `start_ns`; `alone_ns` is the part of the collective under which no compute runs.
+`on_host` collectives (gloo) are host ranges. `peer` is the other rank of a send or receive.
+
+A span is GPU work of one kind (compute, comms, copy) on one stream without a pause longer than
+`PAUSE_NS`; a collective is always a span of its own and `collective` is its id. `host` has what the
+launching thread waits for: data, sync, comms (a collective on the host).
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from foretrace.schema.ledger import NoteEntry
+
+PAUSE_NS = 1_000
+WITHOUT_STEPS = -1
+
+
+class JobGroup(Struct, frozen=True):
+    """A process group as a header names it; `ranks` is empty where only its size is known."""
+
+    name: str
+    description: str = ""
+    size: int | None = None
+    ranks: tuple[int, ...] = ()
+
+
+class RankFacts(Struct, frozen=True):
+    """What a file says about its rank, and how it was read."""
+
+    path: str
+    rank: int | None
+    world_size: int | None
+    job: str
+    host: str  # from the file's name or its header; empty where neither has it
+    pid: int | None
+    devices: tuple[str, ...]
+    groups: tuple[JobGroup, ...]
+    has_time_base: bool
+    start_ns: int
+    end_ns: int
+    file_bytes: int
+    events: int
+    steps: tuple[int, ...]
+    kernel_signature: str  # equal where names, shapes and counts of kernels in a step are equal
+    notes: tuple[NoteEntry, ...] = ()
+    lost_data: bool = False
+
+
+class RankPart(Struct, frozen=True):
+    """One file, reduced. `tables` has Parquet bytes by the name of the table."""
+
+    facts: RankFacts
+    tables: dict[str, bytes]
