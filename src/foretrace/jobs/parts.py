@@ -1,0 +1,48 @@
+"""The tables of a part as Parquet, with the types that `schema/jobs.py` names."""
+
+from __future__ import annotations
+
+from io import BytesIO
+
+import polars as pl
+
+from foretrace.schema.tables import NONE
+
+_INT, _TEXT, _FLAG, _NUMBER = pl.Int64, pl.String, pl.Boolean, pl.Float64
+
+
+def _columns(text: str) -> dict[str, pl.DataType]:
+    kinds = {"i": _INT, "s": _TEXT, "b": _FLAG, "f": _NUMBER}
+    pairs = (each.partition(":")[::2] for each in text.split())
+    return {name: kinds[kind or "i"]() for name, kind in pairs}
+
+
+COLUMNS = {
+    "steps": _columns(
+        "step start_ns end_ns window_start_ns window_end_ns compute_ns comms_ns both_ns copy_ns "
+        "idle_ns data_ns host_ns kernels collectives whole:b"
+    ),
+    "collectives": _columns(
+        "id step group:s group_size seq comms_id:s order collective:s dtype:s in_bytes out_bytes "
+        "message_bytes peer on_host:b stream launch_ns start_ns end_ns since_ns compute_ns copy_ns "
+        "comms_ns idle_ns data_ns alone_ns"
+    ),
+    "spans": _columns("step kind:s stream start_ns end_ns count name:s collective"),
+    "host": _columns("step kind:s start_ns end_ns name:s"),
+    "kernels": _columns("name:s short:s role:s signature:s count total_ns per_step:f"),
+}
+
+
+def typed(name: str, frame: pl.DataFrame) -> pl.DataFrame:
+    """A table with exactly its columns; what a file does not state is null."""
+    columns = COLUMNS[name]
+    absent = [pl.lit(None).alias(each) for each in columns if each not in frame.columns]
+    chosen = frame.with_columns(absent).select(pl.col(each).cast(columns[each]) for each in columns)
+    whole = [each for each, kind in columns.items() if kind == _INT]
+    return chosen.with_columns(pl.col(whole).replace(NONE, None))
+
+
+def packed(name: str, frame: pl.DataFrame) -> bytes:
+    """A table as bytes of Parquet."""
+    typed(name, frame).write_parquet(file := BytesIO(), compression="zstd", statistics=False)
+    return file.getvalue()
