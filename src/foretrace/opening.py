@@ -7,16 +7,18 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from foretrace import notices, progress
-from foretrace.errors import LimitError
+from foretrace.errors import LimitError, TraceError
 from foretrace.sources import budget
 from foretrace.sources import captures as captures_of
 from foretrace.sources.bytestream import UNPACKED
 from foretrace.sources.folder import resolve, searched
 from foretrace.sources.limits import Limits, keeps_everything
+from foretrace.version import __version__
 
 if TYPE_CHECKING:
     from foretrace.model.trace import Trace
     from foretrace.schema.compiler import CompiledLaunch
+    from foretrace.schema.documents.sets import LeftOut
     from foretrace.sources.captures import CaptureFile
 
 
@@ -156,3 +158,26 @@ def _compiled(trace: Trace) -> Mapping[int, CompiledLaunch]:
 def shown(path: str) -> str:
     """A path as text: file names need not be UTF-8, and documents must be."""
     return os.fsencode(path).decode(errors="replace")
+
+
+def refused(path: str, problem: TraceError) -> LeftOut:
+    """A file that cannot be read, in words: errors cannot be sent between processes."""
+    from foretrace.schema.documents.sets import LeftOut
+
+    text = f"{problem.message}; {problem.hint}" if problem.hint else problem.message
+    return LeftOut(shown(path), problem.code, shown(text))
+
+
+def ended(path: str) -> LeftOut:
+    """A file whose process was ended."""
+    what, hint = "the system ended the process that read it", "free memory, then read it by itself"
+    return refused(path, TraceError("E_UNREADABLE", path, what, hint=hint))
+
+
+def program() -> str:
+    """The version of the code: a change makes what an older one kept stale."""
+    newest = 0
+    for folder, _, names in os.walk(os.path.dirname(__file__)):
+        files = (os.path.join(folder, name) for name in names if name.endswith(".py"))
+        newest = max([newest, *(os.stat(file).st_mtime_ns for file in files)])
+    return f"{__version__}-{newest}"

@@ -1,22 +1,19 @@
 """Overviews of traces by path: from the cache, in this process, or in a process per core.
 
-Nothing heavy is imported for a cached overview, so that the second look is instant. A process of
-its own gives back the memory that reading a trace takes. Ctrl+C reaches this process alone, which
-then ends the others.
+Nothing heavy is imported for a cached overview, so that the second look is instant.
 """
 
 from __future__ import annotations
 
 import os
-import signal
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from functools import partial
 from threading import Thread
 from zlib import crc32
 
 import msgspec
 
-from foretrace import notices, opening, plugins, progress
+from foretrace import opening, plugins, progress
 from foretrace.errors import TraceError
 from foretrace.overview.page import Overview
 from foretrace.schema.documents.sets import LeftOut
@@ -27,7 +24,6 @@ from foretrace.sources.captures import mark
 from foretrace.sources.compiler import bundle
 from foretrace.sources.folder import resolve
 from foretrace.sources.limits import Limits
-from foretrace.version import __version__
 
 WORTHWHILE = 16 << 20  # bytes on disk: a process starts in 0.7 s, and reads 20 MB of JSON in that
 MOST = 8  # processes: each holds a whole trace
@@ -96,13 +92,9 @@ def _program(wanted: str, captures: str | None) -> str:
     """The version of the code, the run record, the compiler's records and the captures of the
     trace: a change in one of them makes old overviews stale.
     """
-    newest = 0
-    for folder, _, names in os.walk(os.path.dirname(opening.__file__)):
-        files = (os.path.join(folder, name) for name in names if name.endswith(".py"))
-        newest = max([newest, *(os.stat(file).st_mtime_ns for file in files)])
     beside = content_beside(wanted) + _compiler_records(wanted)
     graphs = mark(opening.find_captures(wanted, captures))
-    return f"look-{__version__}-{newest}-{crc32(beside):08x}-{graphs:08x}"
+    return f"look-{opening.program()}-{crc32(beside):08x}-{graphs:08x}"
 
 
 def _compiler_records(wanted: str) -> bytes:
@@ -115,12 +107,6 @@ def _compiler_records(wanted: str) -> bytes:
         return b""
     marks = ((name, stat.st_size, stat.st_mtime_ns) for name, stat in stats)
     return repr([*marks]).encode("utf-8", "surrogateescape") if stats else b""
-
-
-def refused(path: str, problem: TraceError) -> LeftOut:
-    """A file that cannot be read, in words: errors cannot be sent between processes."""
-    text = f"{problem.message}; {problem.hint}" if problem.hint else problem.message
-    return LeftOut(opening.shown(path), problem.code, opening.shown(text))
 
 
 def overviews(paths: Sequence[str], limits: Limits, cache: bool) -> Iterator[Overview | LeftOut]:
@@ -149,65 +135,21 @@ def one(path: str, limits: Limits, cache: bool) -> Overview | LeftOut:
     try:
         found = overview_of(path, cache=cache, limits=limits)
     except TraceError as problem:
-        return refused(path, problem)
+        return opening.refused(path, problem)
     found.sequences = []
     return found
-
-
-def _prepare(said: frozenset[str]) -> None:
-    """A process that reads keeps to its ceilings, and repeats no notice."""
-    budget.arm()
-    notices.leave_out(said)
 
 
 def _in_processes(
     paths: Sequence[str], limits: Limits, cache: bool, workers: int
 ) -> Iterator[Overview | LeftOut]:
-    import multiprocessing
-    from concurrent.futures import ProcessPoolExecutor
-    from concurrent.futures.process import BrokenProcessPool
+    from foretrace.sources.workers import spread
 
-    others = set(multiprocessing.active_children())
     if plugins.installed():
         _import_all()  # says which ones are skipped: here, and not in every process
-    spawn = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(workers, spawn, _prepare, (notices.said(),))
-    try:
-        with _interrupts_held():
-            waiting = [pool.submit(one, path, limits, cache) for path in paths]
-        for path, found in zip(paths, waiting, strict=True):
-            try:
-                with budget.waiting():
-                    answer = found.result()
-            except BrokenProcessPool:
-                if len(paths) == 1:
-                    yield _ended(path)
-                else:
-                    # one died, perhaps for lack of memory: read alone, this trace has more of it
-                    yield from _in_processes([path], limits, cache, 1)
-            else:
-                yield answer
-    except BaseException:
-        for child in set(multiprocessing.active_children()) - others:
-            child.terminate()
-        raise
-    finally:
-        pool.shutdown(cancel_futures=True)
-
-
-def _ended(path: str) -> LeftOut:
-    what, hint = "the system ended the process that read it", "free memory, then read it by itself"
-    return refused(path, TraceError("E_UNREADABLE", path, what, hint=hint))
-
-
-@contextmanager
-def _interrupts_held() -> Iterator[None]:
-    """Processes started in here never see Ctrl+C: each would print a traceback."""
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    read, found = partial(one, limits=limits, cache=cache), dict[str, Overview | LeftOut]()
+    answers = spread(read, paths, workers, opening.ended)
+    for path in paths:
+        while path not in found:
+            found.update([next(answers)])
+        yield found.pop(path)

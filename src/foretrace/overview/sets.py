@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from foretrace import progress
 from foretrace.model.sets import Member, ranks_of_one_job, set_notes
-from foretrace.overview.reading import overviews, refused
+from foretrace.opening import refused
+from foretrace.overview.reading import overviews
 from foretrace.schema.documents.look import SCHEMA
 from foretrace.schema.documents.sets import LeftOut, LookSet
 from foretrace.schema.ledger import NoteEntry
