@@ -28,6 +28,7 @@ def read(
     which nothing can be read raises.
     """
     from foretrace.jobs.engines import local
+    from foretrace.jobs.following import followed
     from foretrace.jobs.job import Job
     from foretrace.sources.folder import nothing_in
 
@@ -36,7 +37,8 @@ def read(
     try:
         found = places(job.path, bounds)
         job.left_out.extend(found.left_out)
-        job.take(local.parts(found.files, bounds, cache), wanted)
+        answers = local.answers(found.files, bounds, cache)
+        job.take(followed(answers, found.files), wanted)
         if not job.members:
             raise nothing_in(job.path, [each.text for each in job.left_out])
     except BaseException:

@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 import polars as pl
 from msgspec.structs import replace
 
-from foretrace.jobs.parts import COLUMNS
+from foretrace.jobs.parts import COLUMNS, Answer
 from foretrace.schema.documents.sets import LeftOut
 from foretrace.schema.jobs import RankFacts, RankPart
 from foretrace.schema.ledger import NoteEntry
@@ -44,16 +44,18 @@ class Job:
         """Delete the parts."""
         self._folder.cleanup()
 
-    def take(self, found: Iterable[RankPart | LeftOut], ranks: frozenset[int] | None) -> None:
+    def take(self, answers: Iterable[Answer], ranks: frozenset[int] | None) -> None:
         """Keep the parts of the wanted ranks."""
         kept: list[RankFacts] = []
-        for part in found:
-            if isinstance(part, LeftOut):
-                self.left_out.append(part)
-            elif ranks is None or part.facts.rank is None or part.facts.rank in ranks:
-                self._write(part, len(kept))
-                self._places[part.facts.path] = len(kept)
-                kept.append(part.facts)
+        for each in answers:
+            if each.left_out:
+                self.left_out.append(each.left_out)
+            elif each.part and (ranks is None or each.part.facts.rank in ranks):
+                facts = each.part.facts
+                self._write(each.part, len(kept))
+                self._places[facts.path] = len(kept)
+                kept.append(facts)
+        self.left_out.sort(key=lambda each: each.path)
         self.facts = tuple(self._numbered(kept))
         self.members = tuple(_members(self.facts))
 

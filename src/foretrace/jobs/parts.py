@@ -1,12 +1,25 @@
-"""The tables of a part as Parquet, with the types that `schema/jobs.py` names."""
+"""The tables of a part as Parquet, with the types that `schema/jobs.py` names; the answer of a
+worker, which crosses processes and machines as MessagePack.
+"""
 
 from __future__ import annotations
 
 from io import BytesIO
 
 import polars as pl
+from msgspec import Struct
 
+from foretrace.schema.documents.sets import LeftOut
+from foretrace.schema.jobs import RankPart
 from foretrace.schema.tables import NONE
+
+
+class Answer(Struct, frozen=True):
+    """What a worker says about a file: its part, or why there is none."""
+
+    part: RankPart | None = None
+    left_out: LeftOut | None = None
+
 
 _INT, _TEXT, _FLAG, _NUMBER = pl.Int64, pl.String, pl.Boolean, pl.Float64
 

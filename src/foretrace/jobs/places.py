@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
+
 from msgspec import Struct
 
 from foretrace.errors import UsageError
-from foretrace.opening import shown
+from foretrace.opening import refused
 from foretrace.schema.documents.sets import LeftOut
 from foretrace.schema.whole import whole
 from foretrace.sources.folder import searched
@@ -15,9 +17,9 @@ MOST_NUMBERS = 1 << 20
 
 
 class Places(Struct, frozen=True):
-    """The files of a job, sorted by path, and what is named like a trace and is none."""
+    """The files of a job with their sizes, by path, and what is named like a trace and is none."""
 
-    files: list[str]
+    files: dict[str, int]
     left_out: list[LeftOut]
 
 
@@ -25,13 +27,13 @@ def places(path: str, limits: Limits) -> Places:
     """The files of a job."""
     found = searched(path, limits)
     if found is None:
-        return Places([path], [])
-    refused = [
-        LeftOut(shown(each), problem.code, shown(problem.message))
-        for each, problem in found.files
-        if problem is not None
-    ]
-    return Places(found.traces, refused)
+        return Places({path: _size(path)}, [])
+    left_out = [refused(each, problem) for each, problem in found.files if problem]
+    return Places({each: _size(each) for each in found.traces}, left_out)
+
+
+def _size(path: str) -> int:
+    return os.path.getsize(path) if os.path.isfile(path) else 0
 
 
 def numbers(option: str, text: str | None) -> frozenset[int] | None:

@@ -7,10 +7,12 @@ import re
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 import polars as pl
 
 from foretrace import families, opening
+from foretrace.errors import TraceError
 from foretrace.jobs.gpu_time import (
     Busy,
     Windows,
@@ -23,11 +25,12 @@ from foretrace.jobs.gpu_time import (
     windows,
 )
 from foretrace.jobs.messages import collectives_table
-from foretrace.jobs.parts import packed
+from foretrace.jobs.parts import Answer, packed
 from foretrace.schema.jobs import PAUSE_NS, WITHOUT_STEPS, JobGroup, RankFacts, RankPart
 from foretrace.schema.ledger import NoteEntry
 from foretrace.schema.whole import whole
-from foretrace.sources import budget
+from foretrace.sources import budget, entries
+from foretrace.sources import cache as store
 from foretrace.sources.folder import resolve
 from foretrace.sources.limits import Limits
 
@@ -41,12 +44,38 @@ _HOST_AND_PID = re.compile(
 _NODE = re.compile(r"(?i)(?:host|node)[_-]?\d{1,6}")
 
 
+def answer(path: str, limits: Limits, cache: bool) -> Answer:
+    """What every engine runs for every file: a file that cannot be read costs that file."""
+    try:
+        return Answer(part=reduce_file(path, limits, cache))
+    except TraceError as problem:
+        return Answer(left_out=opening.refused(path, problem))
+
+
 def reduce_file(path: str, limits: Limits, cache: bool) -> RankPart:
-    """The part of one file. Raises `TraceError` where it cannot be read."""
+    """The part of one file; that of an unchanged large file comes from the cache.
+
+    Raises `TraceError` where the file cannot be read.
+    """
     wanted = resolve(path, limits)
+    stamp = store.stamp_of(wanted) if cache and opening.is_kept(limits) else None
+    entry = entries.named("part", stamp, os.path.abspath(wanted), opening.program())
+    kept = _kept(entry) if stamp else None
+    if kept:
+        return kept
     with budget.ceiling(opening.shown(wanted), limits):
-        use = cache and opening.is_kept(limits)
-        return reduced(opening.load(wanted, limits, use_kept=use, keep=False))
+        part = reduced(opening.load(wanted, limits, use_kept=bool(stamp), keep=False))
+        if stamp and stamp == store.stamp_of(wanted):
+            with budget.waiting():  # an entry is written whole
+                entries.write(entry, [msgspec.msgpack.encode(part)])
+    return part
+
+
+def _kept(entry: str) -> RankPart | None:
+    try:
+        return msgspec.msgpack.decode(entries.read(entry) or b"", type=RankPart)
+    except msgspec.DecodeError:
+        return None  # not there, or damaged
 
 
 def reduced(trace: Trace) -> RankPart:

@@ -8,6 +8,7 @@ Ctrl+C reaches this process alone, which then ends the others.
 from __future__ import annotations
 
 import signal
+import sys
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -53,7 +54,7 @@ def _until_one_dies(
     reading: dict[Future[T], str] = {}
     try:
         while queue or reading:
-            with _interrupts_held():
+            with _starting():
                 while queue and len(reading) < workers * _WAITING:
                     reading[pool.submit(read, queue[0])] = queue[0]
                     queue.popleft()
@@ -81,13 +82,18 @@ def _begin(said: frozenset[str], prepare: Callable[[], object]) -> None:
 
 
 @contextmanager
-def _interrupts_held() -> Iterator[None]:
-    """Processes started in here never see Ctrl+C: each would print a traceback."""
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+def _starting() -> Iterator[None]:
+    """Processes started in here never see Ctrl+C, which each would answer with a traceback, and do
+    not run the script that called us once more: what they need, they import.
+    """
+    main = vars(sys.modules["__main__"])
+    hidden = [name for name in ("__file__", "__spec__") if name in main]
+    script: dict[str, object] = {name: main.pop(name) for name in hidden}
+    main["__spec__"] = None
+    mask = getattr(signal, "pthread_sigmask", lambda *_: None)  # none on Windows
+    before = mask(getattr(signal, "SIG_BLOCK", 0), {signal.SIGINT})
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        main.update(script)
+        mask(getattr(signal, "SIG_SETMASK", 0), before)

@@ -1,0 +1,23 @@
+"""How far the reading of a job is: files, bytes, and the time that is left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from foretrace import progress
+from foretrace.jobs.parts import Answer
+from foretrace.sources.budget import clock
+from foretrace.units import bytes_text, span_text
+
+
+def followed(answers: Iterable[tuple[str, Answer]], sizes: Mapping[str, int]) -> Iterator[Answer]:
+    """The answers as they come; each is reported."""
+    begun, read, total = clock(), 0, sum(sizes.values())
+    for done, (path, answer) in enumerate(answers, start=1):
+        read += sizes[path]
+        left = (clock() - begun) * (total - read) / read if read else 0
+        amount = f", {bytes_text(read)} of {bytes_text(total)}" if total else ""
+        wait = f", {span_text(left)} left" if left >= 1 else ""
+        progress.report(f"read {done:,} of {len(sizes):,} files{amount}{wait}")
+        yield answer
+    progress.report()
