@@ -13,7 +13,7 @@
                 blocks_per_sm, warps_per_sm, occupancy, graph_id, graph_node, bytes
     autograd    event, sequence, forward_thread
     comms       event, collective, dtype, in_elements, out_elements, group_size, group_name,
-                seq, comms_id
+                seq, comms_id, source_rank, target_rank (of a receive and of a send)
     syncs       event, sync_kind, stream, wait_stream, wait_record
     frames      event, python_id, python_parent, python_module
     memory      event, device_type, device_id, address, bytes, total_allocated, total_reserved

@@ -22,7 +22,7 @@ from foretrace.sources import entries
 if TYPE_CHECKING:
     from foretrace.schema.tables import Tables
 
-FORMAT = 6  # raise when the tables or the entries change
+FORMAT = 7  # raise when the tables or the entries change
 WORTHWHILE_BYTES = 1 << 20  # smaller traces are read as fast as their cache would be
 _KEY = re.compile(rb"[0-9a-f]{64}")
 _LENGTH = 8  # bytes: how long the facts at the end of an entry are

@@ -49,7 +49,7 @@ _TABLES = """
     gpu       device:w stream:w grid:l block:l registers:q shared_memory:q blocks_per_sm:d
               warps_per_sm:d occupancy:d graph_id:q graph_node:q bytes:w
     comms     collective:i dtype:i in_elements:q out_elements:q group_size:q group_name:i
-              seq:q comms_id:i
+              seq:q comms_id:i source_rank:q target_rank:q
     syncs     sync_kind:i stream:w wait_stream:q wait_record:q
     frames    python_id:q python_parent:q python_module:q
     memory    device_type:q device_id:q address:q bytes:q=alloc_bytes total_allocated:q

@@ -79,6 +79,8 @@ class Args(Struct, gc=False, omit_defaults=True):
     group_name: str | None = field(name="Process Group Name", default=None)
     seq: Int | None = field(name="Seq", default=None)
     comms_id: Raw = field(name="Comms Id", default=EMPTY)
+    source_rank: Int | None = field(name="Src Rank", default=None)
+    target_rank: Int | None = field(name="Dst Rank", default=None)
     # compiled kernels
     kernel_backend: str | None = None
     kernel_hash: Raw = EMPTY
