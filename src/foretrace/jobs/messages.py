@@ -1,46 +1,58 @@
-"""The collectives of one rank: message, group, and what the rank did before each."""
+"""The collectives of one rank: message, group, and what the rank did before each.
+
+What the profiler writes beside a kernel, or beside the op that launched it, is read once, in
+`model/collectives.py`. Where it wrote nothing, the kernel's name still tells the collective. A
+backend on the host (gloo) annotates a range for each collective, with the sizes of its tensor.
+"""
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 
 from foretrace import families
-from foretrace.jobs.gpu_time import Doing, Windows, host_comms, is_comms
+from foretrace.jobs.gpu_time import COMMS, Doing, Work, host_comms
+from foretrace.jobs.windows import Windows
 from foretrace.model.collectives import messages, named
+from foretrace.model.costs.comms import ELEMENT_TYPES
 from foretrace.model.intervals import Ints
+from foretrace.schema.whole import whole
 
 if TYPE_CHECKING:
     from foretrace.model.trace import Trace
 
+_BEFORE = ("compute_ns", "copy_ns", "comms_ns", "idle_ns", "data_ns")
 _STATED = (
-    "collective", "dtype", "in_bytes", "out_bytes", "message_bytes", "group_size", "group_name",
-    "seq", "comms_id",
+    "id", "collective", "dtype", "in_bytes", "out_bytes", "message_bytes", "group_size",
+    "group_name", "seq", "comms_id", "source_rank", "target_rank",
 )  # fmt: skip
+# in and out are equal: the message is the tensor
+_OF_ONE_SIZE = ("all-reduce", "broadcast", "reduce", "send", "receive")
+_WRITTEN = {own: (name, size) for name, (own, size) in ELEMENT_TYPES.items()}
 
 
-def collectives_table(trace: Trace, found: Windows, now: Doing) -> pl.DataFrame:
-    """The table `collectives`."""
-    frame = pl.concat([_on_gpu(trace, found), _on_host(trace, found)], how="diagonal_relaxed")
-    frame = frame.sort("launch_ns", "start_ns", "id").with_columns(
-        pl.int_range(pl.len()).over("group").alias("order")
-    )
+def collectives_table(trace: Trace, work: Work, found: Windows, now: Doing) -> pl.DataFrame:
+    """The table `collectives`, in order of launch."""
+    parts = [_on_host(trace, found)]
+    if not work.on_host:
+        parts.append(_on_gpu(trace, work, found))
+    frame = pl.concat(parts, how="diagonal_relaxed").sort("launch_ns", "start_ns", "id")
+    frame = frame.with_columns(pl.int_range(pl.len()).over("group").alias("order"))
     frame = _with_since(frame, found)
     since, start, end = (frame[name].to_numpy() for name in ("since_ns", "start_ns", "end_ns"))
     before = now.between(since, start)
+    before["comms_ns"] -= before["both_ns"]  # the five times add up
     return frame.with_columns(
-        pl.Series("compute_ns", before["compute_ns"]),
-        pl.Series("copy_ns", before["copy_ns"]),
-        pl.Series("comms_ns", before["comms_ns"] - before["both_ns"]),
-        pl.Series("idle_ns", before["idle_ns"]),
-        pl.Series("data_ns", before["data_ns"]),
+        *(pl.Series(name, before[name]) for name in _BEFORE),
         pl.Series("alone_ns", end - start - now.compute.between(start, end)),
     )
 
 
 def _with_since(frame: pl.DataFrame, found: Windows) -> pl.DataFrame:
+    """Since the previous one of the group ended; the first of a group, since its step began."""
     begins = dict(zip(found.number.tolist(), found.window_start.tolist(), strict=True))
     window = pl.col("step").replace_strict(begins, default=None, return_dtype=pl.Int64)
     before = pl.col("end_ns").shift(1).over("group", order_by="order")
@@ -48,69 +60,108 @@ def _with_since(frame: pl.DataFrame, found: Windows) -> pl.DataFrame:
     return frame.with_columns(pl.min_horizontal(since, "start_ns").alias("since_ns"))
 
 
-def _on_gpu(trace: Trace, found: Windows) -> pl.DataFrame:
-    gpu, host = trace.gpu, trace.host
-    rows = np.flatnonzero(is_comms(trace) & gpu.usable)
-    launched = gpu.launched[rows]
+def _on_gpu(trace: Trace, work: Work, found: Windows) -> pl.DataFrame:
+    gpu, host, chosen = trace.gpu, trace.host, work.kind == COMMS
+    rows, event = work.row[chosen], work.event[chosen]
+    names = host.name[event]
+    told = {name: _told(host.names[name]) for name in np.unique(names).tolist()}
     frame = pl.DataFrame(
         {
-            "id": gpu.id[rows],
+            "id": event,
             "op": gpu.op[rows],
             "dur_ns": gpu.length[rows],
             "role": pl.repeat("comms", len(rows), dtype=pl.String, eager=True),
-            "name": pl.Series(host.names, dtype=pl.String)[host.name[gpu.id[rows]]],
-            "step": _steps(trace, rows, found),
+            "told": pl.Series([told[name] for name in names.tolist()], dtype=pl.String),
+            "step": found.numbers(found.owner[chosen]),
             "stream": gpu.stream[rows],
-            "launch_ns": launched,
+            "launch_ns": gpu.launched[rows],
             "start_ns": gpu.start[rows],
             "end_ns": gpu.end[rows],
-        },
-        schema_overrides={"step": pl.Int64},
+        }
     )
-    stated = messages(trace, frame).select("id", *_STATED).unique("id", keep="first")
-    by_name = {name: _by_name(name) for name in frame["name"].unique().to_list()}
-    told = pl.col("name").replace_strict(by_name, default=None, return_dtype=pl.String)
-    return (
-        frame.join(stated, on="id", how="left", maintain_order="left")
-        .with_columns(pl.coalesce("collective", told).alias("collective"), on_host=pl.lit(False))
-        .rename({"group_name": "group"})
-    )
+    stated = messages(trace, frame).select(_STATED).unique("id", keep="first")
+    joined = frame.join(stated, on="id", how="left", maintain_order="left")
+    return joined.select(
+        pl.all().exclude("collective", "group_name"),
+        pl.coalesce("collective", "told").alias("collective"),
+        pl.col("group_name").alias("group"),
+        pl.when(collective="send").then("target_rank")
+        .when(collective="receive").then("source_rank").alias("peer"),
+        pl.lit(False).alias("on_host"),
+    )  # fmt: skip
 
 
-def _steps(trace: Trace, rows: Ints, found: Windows) -> list[int | None]:
-    """The step that launched each; where no launch is recorded, the one in whose window it ran."""
-    gpu = trace.gpu
-    moments = np.where(gpu.launch[rows] >= 0, gpu.launched[rows], -1)
-    at = np.searchsorted(found.start, moments, "right") - 1
-    inside = (at >= 0) & (moments < found.end[np.maximum(at, 0)])
-    at = np.where(inside, at, np.where(moments < 0, found.step_at(gpu.start[rows]), -1))
-    return [int(found.number[place]) if place >= 0 else None for place in at.tolist()]
-
-
-def _by_name(kernel: str) -> str | None:
-    told = str(families.decode(kernel).fields.get("coll") or "")
-    if told == "SendRecv":
-        return "send-receive"
-    kind = named(told) if told else None
-    return kind[0] if kind else None
+def _told(kernel: str) -> str | None:
+    """What the name of a kernel says: it does not tell a send from a receive."""
+    told = families.decode(kernel).fields.get("coll")
+    kind = named(str(told)) if told else None
+    return "send-receive" if told == "SendRecv" else kind[0] if kind else None
 
 
 def _on_host(trace: Trace, found: Windows) -> pl.DataFrame:
     host, rows = trace.host, host_comms(trace)
-    names = [host.names[at].partition(":")[2] for at in host.name[rows].tolist()]
-    kinds = [kind[0] if (kind := named(name)) else name for name in names]
-    at = found.step_at(host.start[rows])
-    steps = [int(found.number[place]) if place >= 0 else None for place in at.tolist()]
+    kinds = [_kind(host.names[name].partition(":")[2]) for name in host.name[rows].tolist()]
+    sizes = [_message(trace, *pair) for pair in zip(rows.tolist(), kinds, strict=True)]
+    group = _only_group(trace.tables.header.get("distributedInfo"))
+    asked = _asked(trace, rows, kinds)
     return pl.DataFrame(
         {
             "id": rows,
-            "step": steps,
-            "collective": kinds,
+            "step": found.numbers(found.at(host.start[rows])),
+            "group": pl.repeat(group, len(rows), dtype=pl.String, eager=True),
+            "collective": pl.Series(kinds, dtype=pl.String),
+            "dtype": pl.Series([dtype for dtype, _ in sizes], dtype=pl.String),
+            "message_bytes": pl.Series([size for _, size in sizes], dtype=pl.Int64),
+            "peer": pl.Series(
+                [_peer(trace, op) if group else None for op in asked], dtype=pl.Int64
+            ),
             "on_host": np.ones(len(rows), bool),
             "stream": host.track[rows].astype(np.int64),
-            "launch_ns": host.start[rows],
+            "launch_ns": np.minimum(host.start[rows], host.start[asked]),
             "start_ns": host.start[rows],
             "end_ns": host.end[rows],
-        },
-        schema_overrides={"step": pl.Int64, "collective": pl.String},
+        }
     )
+
+
+def _kind(name: str) -> str:
+    kind = named(name)
+    return kind[0] if kind else name.removeprefix("c10d::")
+
+
+def _only_group(info: object) -> str | None:
+    """The group of a collective that states none, where the job has one group."""
+    listed = info.get("pg_config") if isinstance(info, dict) else None
+    only = listed[0] if isinstance(listed, list) and len(listed) == 1 else None
+    return str(only["pg_name"]) if isinstance(only, dict) and "pg_name" in only else None
+
+
+def _message(trace: Trace, event: int, kind: str) -> tuple[str | None, int | None]:
+    """Type and bytes of the tensor that a host collective was given."""
+    found = trace.arguments.of(event)
+    if found is None or not found.tensors:
+        return None, None
+    dtype, size = _WRITTEN.get(found.types[0] if found.types else "", (None, 0))
+    known = dtype and kind in _OF_ONE_SIZE
+    return dtype, math.prod(found.tensors[0]) * size if known else None
+
+
+def _asked(trace: Trace, rows: Ints, kinds: list[str]) -> list[int]:
+    """The `c10d` op in which the program asked for each, where every one has its own."""
+    host, found = trace.host, list(map(int, rows))
+    ops = np.flatnonzero(host.is_op & host.named(lambda name: name.startswith("c10d::")))
+    asked = [_kind(host.names[name]) for name in host.name[ops].tolist()]
+    for kind in set(kinds):
+        mine = [at for at, each in enumerate(kinds) if each == kind]
+        own = [op for op, each in zip(ops.tolist(), asked, strict=True) if each == kind]
+        for at, op in zip(mine, own, strict=True) if len(mine) == len(own) else ():
+            found[at] = op
+    return found
+
+
+def _peer(trace: Trace, op: int) -> int | None:
+    """The rank that `c10d::send` or `c10d::recv_` was given; in the only group it is the job's."""
+    name, found = trace.host.names[trace.host.name[op]], trace.arguments.of(op)
+    if not name.startswith(("c10d::send", "c10d::recv_")) or found is None:
+        return None
+    return whole(found.concrete[2]) if len(found.concrete) > 2 else None

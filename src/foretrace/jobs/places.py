@@ -27,12 +27,13 @@ def places(path: str, limits: Limits) -> Places:
     """The files of a job."""
     found = searched(path, limits)
     if found is None:
-        return Places({path: _size(path)}, [])
+        return Places({path: size_of(path)}, [])
     left_out = [refused(each, problem) for each, problem in found.files if problem]
-    return Places({each: _size(each) for each in found.traces}, left_out)
+    return Places({each: size_of(each) for each in found.traces}, left_out)
 
 
-def _size(path: str) -> int:
+def size_of(path: str) -> int:
+    """The bytes of a file; 0 where they are not known."""
     return os.path.getsize(path) if os.path.isfile(path) else 0
 
 

@@ -19,17 +19,22 @@ step: from the start of its host range) to the end of its own GPU work. `compute
 are unions over all streams inside the window, `both_ns` is where both run, `copy_ns` is where only
 copies run, `idle_ns` where nothing runs, `data_ns` the part of `idle_ns` in which the launching
 thread is in the data loader, and `host_ns` the rest of `idle_ns`. `whole` is false for a step that
-the recording cut. A recording without steps is one step, numbered -1.
+the recording cut. A recording without steps is one step, numbered -1. GPU work has the step that
+launched it, and a null where it was launched before the recording. On a rank without GPU work, ops
+on the host are its compute and collectives on the host its comms.
 
 `order` counts the collectives of one group on one rank by the time of their launch, from 0, over
 the whole recording. `since_ns` is the end of the previous collective of the same group on this
 rank, or the start of the step's window. The five times after it say what the rank did from
-`since_ns` to `start_ns`; `alone_ns` is the part of the collective under which no compute runs.
+`since_ns` to `start_ns`: `compute_ns`, `comms_ns` (without compute), `copy_ns` (copies alone) and
+`idle_ns` add up to it, and `data_ns` is a part of `idle_ns`. `alone_ns` is the part of the
+collective under which no compute runs.
 `on_host` collectives (gloo) are host ranges. `peer` is the other rank of a send or receive.
 
 A span is GPU work of one kind (compute, comms, copy) on one stream without a pause longer than
 `PAUSE_NS`; a collective is always a span of its own and `collective` is its id. `host` has what the
-launching thread waits for: data, sync, comms (a collective on the host).
+launching thread waits for: data, sync, comms (a collective on the host). `kernels` has those of the
+whole steps; `signature` is the sizes of a kernel's op, or its grid where no sizes are recorded.
 """
 
 from __future__ import annotations
