@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from msgspec.structs import replace
+
 from foretrace import progress
 from foretrace.jobs.parts import Answer
 from foretrace.sources.budget import clock
@@ -11,7 +13,7 @@ from foretrace.units import bytes_text, span_text
 
 
 def followed(answers: Iterable[tuple[str, Answer]], sizes: Mapping[str, int]) -> Iterator[Answer]:
-    """The answers as they come; each is reported."""
+    """The answers as they come, each with the size of its file."""
     begun, read, total = clock(), 0, sum(sizes.values())
     for done, (path, answer) in enumerate(answers, start=1):
         read += sizes[path]
@@ -19,5 +21,13 @@ def followed(answers: Iterable[tuple[str, Answer]], sizes: Mapping[str, int]) ->
         amount = f", {bytes_text(read)} of {bytes_text(total)}" if total else ""
         wait = f", {span_text(left)} left" if left >= 1 else ""
         progress.report(f"read {done:,} of {len(sizes):,} files{amount}{wait}")
-        yield answer
+        yield _sized(answer, sizes[path])
     progress.report()
+
+
+def _sized(answer: Answer, size: int) -> Answer:
+    """With the size of the file: of a member of a zip, only the whole zip knows it."""
+    if answer.part is None:
+        return answer
+    facts = replace(answer.part.facts, file_bytes=size)
+    return Answer(replace(answer.part, facts=facts))

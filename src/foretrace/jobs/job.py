@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
+from glob import escape as glob_escape
+from glob import glob
 from tempfile import TemporaryDirectory
 
 import polars as pl
@@ -20,6 +22,8 @@ from foretrace.schema.documents.sets import LeftOut
 from foretrace.schema.jobs import RankFacts, RankPart
 from foretrace.schema.ledger import NoteEntry
 from foretrace.units import plural
+
+_ROWS = 1 << 20  # of a table, put into one file
 
 
 class Job:
@@ -32,7 +36,6 @@ class Job:
         self.left_out: list[LeftOut] = []
         self.notes: list[NoteEntry] = []
         self._folder = TemporaryDirectory(prefix="foretrace-job-")
-        self._places: dict[str, int] = {}  # path: number of its part
 
     def __enter__(self) -> Job:
         return self
@@ -44,30 +47,47 @@ class Job:
         """Delete the parts."""
         self._folder.cleanup()
 
-    def take(self, answers: Iterable[Answer], ranks: frozenset[int] | None) -> None:
-        """Keep the parts of the wanted ranks."""
-        kept: list[RankFacts] = []
-        for each in answers:
+    def take(self, answers: Iterable[Answer], ranks: frozenset[int] | None = None) -> None:
+        """Keep the parts of the wanted ranks, then put them together rank by rank."""
+        kept: dict[str, RankFacts] = {}
+        places: dict[str, int] = {}
+        for number, each in enumerate(answers):
             if each.left_out:
                 self.left_out.append(each.left_out)
-            elif each.part and (ranks is None or each.part.facts.rank in ranks):
-                facts = each.part.facts
-                self._write(each.part, len(kept))
-                self._places[facts.path] = len(kept)
-                kept.append(facts)
+            elif each.part:
+                self._write(each.part, number)
+                kept[each.part.facts.path] = each.part.facts
+                places[each.part.facts.path] = number
         self.left_out.sort(key=lambda each: each.path)
-        self.facts = tuple(self._numbered(kept))
+        numbered = self._numbered(kept.values())
+        self.facts = tuple(each for each in numbered if ranks is None or each.rank in ranks)
         self.members = tuple(_members(self.facts))
+        for name in COLUMNS:
+            self._join(name, [(each.rank, places[each.path]) for each in self.members])
 
     def _write(self, part: RankPart, number: int) -> None:
         for name, content in part.tables.items():
-            with open(self._place(name, number), "wb") as file:
+            with open(self._part(name, number), "wb") as file:
                 file.write(content)
 
-    def _place(self, name: str, number: int) -> str:
-        return os.path.join(self._folder.name, f"{name}-{number:06}.parquet")
+    def _part(self, name: str, number: int) -> str:
+        return os.path.join(self._folder.name, f"{name}-{number:06}.part")
 
-    def _numbered(self, facts: list[RankFacts]) -> list[RankFacts]:
+    def _join(self, name: str, parts: Sequence[tuple[int | None, int]]) -> None:
+        """Few files for many parts: each costs time whenever a table is scanned."""
+        held: list[pl.DataFrame] = [_empty(name)]
+        for at, (rank, number) in enumerate(parts, start=1):
+            rows = pl.read_parquet(self._part(name, number), memory_map=False)
+            rows.insert_column(
+                0, pl.repeat(rank, rows.height, dtype=pl.Int64, eager=True).alias("rank")
+            )
+            held.append(rows)
+            if at == len(parts) or sum(each.height for each in held) >= _ROWS:
+                target = os.path.join(self._folder.name, f"{name}-{at:06}.parquet")
+                pl.concat(held, rechunk=False).write_parquet(target)
+                held = []
+
+    def _numbered(self, facts: Collection[RankFacts]) -> list[RankFacts]:
         """By rank; files that state none get numbers that are free, in the order of their paths."""
         taken = {each.rank for each in facts}
         free = (number for number in range(len(facts) * 2 + 1) if number not in taken)
@@ -80,18 +100,16 @@ class Job:
         return sorted(found, key=lambda each: (each.rank or 0, each.path))
 
     def table(self, name: str) -> pl.LazyFrame:
-        """A table of all members with the column `rank` first, in the chosen steps."""
-        scans = [
-            pl.scan_parquet(self._place(name, self._places[each.path])).select(
-                pl.lit(each.rank, pl.Int64).alias("rank"), pl.all()
-            )
-            for each in self.members
-        ]
-        empty = pl.LazyFrame(schema={"rank": pl.Int64, **COLUMNS[name]})
-        whole = pl.concat(scans) if scans else empty
+        """A table of all members by rank, in the chosen steps."""
+        files = sorted(glob(os.path.join(glob_escape(self._folder.name), f"{name}-*.parquet")))
+        whole = pl.scan_parquet(files) if files else _empty(name).lazy()
         if self.steps is None or "step" not in COLUMNS[name]:
             return whole
         return whole.filter(pl.col("step").is_in(sorted(self.steps)))
+
+
+def _empty(name: str) -> pl.DataFrame:
+    return pl.DataFrame(schema={"rank": pl.Int64, **COLUMNS[name]})
 
 
 def _members(facts: tuple[RankFacts, ...]) -> list[RankFacts]:

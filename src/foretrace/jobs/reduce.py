@@ -17,7 +17,7 @@ from foretrace.jobs.places import size_of
 from foretrace.jobs.tables import host_table, kernels_table, spans_table
 from foretrace.jobs.windows import steps_table, windows
 from foretrace.schema.jobs import RankPart
-from foretrace.sources import budget, entries
+from foretrace.sources import budget, entries, remote
 from foretrace.sources import cache as store
 from foretrace.sources.folder import resolve
 from foretrace.sources.limits import Limits
@@ -40,18 +40,27 @@ def reduce_file(path: str, limits: Limits, cache: bool) -> RankPart:
     Raises `TraceError` where the file cannot be read.
     """
     wanted = resolve(path, limits)
-    stamp = store.stamp_of(wanted) if cache and opening.is_kept(limits) else None
-    entry = entries.named("part", stamp, os.path.abspath(wanted), opening.program())
+    stamp = _stamp(wanted) if cache and opening.is_kept(limits) else None
+    entry = entries.named("part", stamp, opening.program())
     kept = _kept(entry) if stamp else None
     if kept:
         return kept
     with budget.ceiling(opening.shown(wanted), limits):
         trace = opening.load(wanted, limits, use_kept=bool(stamp), keep=False)
         part = reduced(trace, size_of(wanted))
-        if stamp and stamp == store.stamp_of(wanted):
+        if stamp and stamp == _stamp(wanted):
             with budget.waiting():  # an entry is written whole
                 entries.write(entry, [msgspec.msgpack.encode(part)])
     return part
+
+
+def _stamp(path: str) -> str | None:
+    """What changes when a file does, and its place: names tell ranks and hosts."""
+    if remote.is_remote(path):
+        known, place = remote.stamp_of(path), path
+    else:
+        known, place = store.stamp_of(path), os.path.abspath(path)
+    return f"{known} {place}" if known else None
 
 
 def _kept(entry: str) -> RankPart | None:

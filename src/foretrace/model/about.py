@@ -97,8 +97,8 @@ def _rank(
         if rank is not None:
             return rank, world
         ledger.note("rank_unknown")
-        return _rank_in_name(path), world
-    return _rank_in_name(path), None
+        return rank_in_name(path), world
+    return rank_in_name(path), None
 
 
 def _job(info: Any) -> str:
@@ -112,7 +112,8 @@ def _job(info: Any) -> str:
     return " ".join(map(str, stated))
 
 
-def _rank_in_name(path: str) -> int | None:
+def rank_in_name(path: str) -> int | None:
+    """The rank that the name of a file states."""
     match = _RANK_IN_NAME.search(path.rsplit("/", 1)[-1])
     return int(next(group for group in match.groups() if group)) if match else None
 

@@ -12,7 +12,7 @@ import stat
 import sys
 from collections.abc import Callable, Iterator
 from itertools import chain
-from typing import IO
+from typing import IO, cast
 
 from msgspec import Struct
 
@@ -22,6 +22,7 @@ from foretrace.sources import budget
 from foretrace.sources.compressed import GZIP, SKIPPABLE, ZSTD, gunzip, unzstd
 from foretrace.sources.limits import Limits, raised_by
 from foretrace.sources.packed import blocks, unreadable
+from foretrace.sources.remote import BLOCK, SMALL, RemoteFile, is_remote, open_remote
 from foretrace.sources.zipped import ZIP, read_member, unzip
 
 MAX_LAYERS = 2
@@ -49,12 +50,14 @@ class ByteStream(Struct):
 def open_stream(
     path: str, limits: Limits, ledger: LedgerBuilder, watch: Watch = unwatched
 ) -> ByteStream:
-    """Open `path` (`-` is stdin, `a.zip::member` one member) and peel its containers off."""
+    """Open `path` (`-` is stdin, `a.zip::member` one member, `s3://…` a file in a bucket) and peel
+    its containers off.
+    """
     label = "<stdin>" if path == "-" else path
     archive, _, member = path.partition("::")
     inside = bool(member) and not os.path.exists(path)
-    handle = _open_regular(archive if inside else path)
-    size = 0 if path == "-" else os.fstat(handle.fileno()).st_size
+    handle = open_regular(archive, SMALL) if inside else open_regular(path, BLOCK)
+    size = _size(handle)
     if inside:
         raw, first = read_member(handle, archive, member, limits, ledger, watch), ZIP
     else:
@@ -66,11 +69,13 @@ def open_stream(
     return ByteStream(label, plain, size * (UNPACKED if _container(first) else 1), start)
 
 
-def _open_regular(path: str) -> IO[bytes]:
+def open_regular(path: str, block: int) -> IO[bytes]:
     """A regular file or stdin; what could block or never end is refused before it is opened."""
     if path == "-":
         return sys.stdin.buffer
     try:
+        if is_remote(path):
+            return cast("IO[bytes]", open_remote(path, block))
         mode = os.stat(path).st_mode
         if not stat.S_ISREG(mode):
             hint = "give a file, a folder, or - for stdin"
@@ -78,6 +83,12 @@ def _open_regular(path: str) -> IO[bytes]:
         return open(path, "rb", buffering=0)
     except (OSError, ValueError) as error:
         raise unreadable(path, error, "check the path and its permissions") from None
+
+
+def _size(handle: IO[bytes]) -> int:
+    if isinstance(handle, RemoteFile):
+        return handle.size
+    return 0 if handle is sys.stdin.buffer else os.fstat(handle.fileno()).st_size
 
 
 def _read(handle: IO[bytes], label: str, watch: Callable[[int], None]) -> Iterator[bytes]:

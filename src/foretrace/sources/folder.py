@@ -27,7 +27,7 @@ from foretrace.sources.limits import Limits
 from foretrace.sources.sniff import empty, refuse_no_events, refuse_non_json
 from foretrace.sources.zipped import ZIP, files_in, open_zip
 
-_NAMED_LIKE_A_TRACE = r"(?i)\.(?:json|trace|tmp)(?:\.(?:gz|zst|zstd|tmp))?$|\.(?:gz|zst|zstd|zip)$"
+NAMED_LIKE_A_TRACE = r"(?i)\.(?:json|trace|tmp)(?:\.(?:gz|zst|zstd|tmp))?$|\.(?:gz|zst|zstd|zip)$"
 _RECORD = ".run.json"  # what `foretrace run` writes beside a trace
 _TRACE = (
     rb'"traceEvents"\s*+:\s*+\[|\A\s*+\[\s*+\{[^{}]{0,400}"ph"\s*+:'
@@ -99,7 +99,7 @@ def _in_folder(path: str, limits: Limits) -> FolderContents:
     named = [
         (full, _archive(full) if full.lower().endswith(".zip") else refusal(full, limits))
         for full in files
-        if re.search(_NAMED_LIKE_A_TRACE, full)
+        if re.search(NAMED_LIKE_A_TRACE, full)
         if not LOG_NAMED.fullmatch(os.path.basename(full))
     ]
     closed = [(os.fsdecode(problem.filename), _unlisted(problem)) for problem in unlisted]
@@ -126,12 +126,12 @@ def _is_named_like_a_trace(path: str, traces: set[str]) -> bool:
     stem = path.removesuffix(_RECORD)
     if stem != path and not traces.isdisjoint((f"{stem}.json", f"{stem}.json.gz")):
         return False
-    return re.search(_NAMED_LIKE_A_TRACE, path) is not None
+    return re.search(NAMED_LIKE_A_TRACE, path) is not None
 
 
 def _walk(path: str, unlisted: Callable[[OSError], None]) -> Iterator[str]:
     for folder, inside, names in os.walk(path, onerror=unlisted):
-        with_trace = any(re.search(_NAMED_LIKE_A_TRACE, name) for name in names)
+        with_trace = any(re.search(NAMED_LIKE_A_TRACE, name) for name in names)
         # the compiler's records and the captures of graphs belong to the trace beside them
         inside[:] = sorted(
             name

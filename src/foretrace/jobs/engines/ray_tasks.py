@@ -1,0 +1,92 @@
+"""The same on a Ray cluster: one task per file, a bounded number of them at once.
+
+A task is given a path and limits, and gives plain bytes back. Ray runs it again when its worker or
+its node dies. Every node needs foretrace, and a way to the files: a shared folder, or a bucket. A
+file that a node cannot open is read here, where it may be.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from foretrace import opening
+from foretrace.errors import MissingError, UsageError
+from foretrace.jobs.engines.local import encoded
+from foretrace.jobs.parts import Answer
+from foretrace.sources.limits import Limits
+
+RETRIES = 3  # of a task whose worker or node died
+_WAITING = 2  # tasks for each core: one runs, the next is ready
+_HERE = "E_UNREADABLE"
+
+
+def answers(
+    files: Mapping[str, int], limits: Limits, cache: bool, address: str
+) -> Iterator[tuple[str, Answer]]:
+    """What each file (with its size) is reduced to, as the answers come."""
+    ray, started = _connected(address)
+    try:
+        for path, content in _contents(ray, files, limits, cache):
+            found = msgspec.msgpack.decode(content, type=Answer)
+            if found.left_out and found.left_out.code == _HERE:
+                found = msgspec.msgpack.decode(encoded(path, limits, cache), type=Answer)
+            yield path, found
+    finally:
+        if started:
+            ray.shutdown()
+
+
+def _connected(address: str) -> tuple[Any, bool]:
+    """Ray, and whether this call connected it."""
+    try:
+        import ray
+    except ImportError:
+        needs = "--ray needs Ray: pip install 'foretrace[ray]'"
+        raise MissingError(needs) from None
+    if ray.is_initialized():
+        return ray, False
+    try:
+        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
+    except (ConnectionError, ValueError, RuntimeError) as problem:
+        what = f"--ray {address}: no Ray cluster answers ({problem})"
+        raise UsageError(f"{what}; start one with: ray start --head") from None
+    return ray, True
+
+
+def _contents(
+    ray: Any, files: Mapping[str, int], limits: Limits, cache: bool
+) -> Iterator[tuple[str, bytes]]:
+    task = ray.remote(num_cpus=1, max_retries=RETRIES)(encoded)
+    most = max(int(ray.cluster_resources().get("CPU", 1)), 1) * _WAITING
+    queue, running = deque(files), dict[Any, str]()
+    try:
+        while queue or running:
+            while queue and len(running) < most:
+                path = queue.popleft()
+                running[task.remote(path, limits, cache)] = path
+            done, _ = ray.wait(list(running), num_returns=1)
+            for each in done:
+                path = running.pop(each)
+                yield path, _content(ray, each, path)
+    finally:
+        for each in running:  # Ctrl+C: what runs now is not waited for
+            ray.cancel(each, force=True)
+
+
+def _content(ray: Any, task: Any, path: str) -> bytes:
+    errors = ray.exceptions
+    try:
+        content: bytes = ray.get(task)
+    except errors.RayTaskError as problem:
+        if isinstance(problem.cause, ImportError):
+            what = f"a node of the Ray cluster cannot import foretrace ({problem.cause})"
+            raise MissingError(f"{what}: install the same version on every node") from None
+        raise
+    except errors.RayError:  # its worker died, and so did those that tried again
+        return msgspec.msgpack.encode(Answer(left_out=opening.ended(path)))
+    return content
