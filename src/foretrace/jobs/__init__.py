@@ -13,7 +13,7 @@ from foretrace.sources.limits import Limits
 
 if TYPE_CHECKING:
     from foretrace.jobs.job import Job
-    from foretrace.jobs.parts import Answer
+    from foretrace.jobs.parts import FileAnswer
     from foretrace.schema.documents.sets import LeftOut
 
 
@@ -53,7 +53,7 @@ def read(
 
 def _answers(
     files: dict[str, int], limits: Limits, cache: bool, ray: str | None
-) -> Iterator[tuple[str, Answer]]:
+) -> Iterator[tuple[str, FileAnswer]]:
     if ray is not None:
         from foretrace.jobs.engines import ray_tasks
 

@@ -7,12 +7,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from msgspec.structs import replace
 
 from foretrace import progress
-from foretrace.jobs.parts import Answer
+from foretrace.jobs.parts import FileAnswer
 from foretrace.sources.budget import clock
 from foretrace.units import bytes_text, span_text
 
 
-def followed(answers: Iterable[tuple[str, Answer]], sizes: Mapping[str, int]) -> Iterator[Answer]:
+def followed(
+    answers: Iterable[tuple[str, FileAnswer]], sizes: Mapping[str, int]
+) -> Iterator[FileAnswer]:
     """The answers as they come, each with the size of its file."""
     begun, read, total = clock(), 0, sum(sizes.values())
     for done, (path, answer) in enumerate(answers, start=1):
@@ -25,9 +27,9 @@ def followed(answers: Iterable[tuple[str, Answer]], sizes: Mapping[str, int]) ->
     progress.report()
 
 
-def _sized(answer: Answer, size: int) -> Answer:
+def _sized(answer: FileAnswer, size: int) -> FileAnswer:
     """With the size of the file: of a member of a zip, only the whole zip knows it."""
     if answer.part is None:
         return answer
     facts = replace(answer.part.facts, file_bytes=size)
-    return Answer(replace(answer.part, facts=facts))
+    return FileAnswer(replace(answer.part, facts=facts))

@@ -26,7 +26,7 @@ _COMMS_OP = re.compile(r"_?c10d|record_param_comms|(?:gloo|mpi|ucc):")
 _DATA = re.compile(r"(?i)data_?loader|(?:get|next|load)_batch")
 
 
-class Work(Struct, frozen=True):
+class RankWork(Struct, frozen=True):
     """Work in order of time, each of one of `KINDS`; `event` is its row of `events`.
 
     `row` is its row of `gpu`; it has no meaning where the work is on the host.
@@ -70,7 +70,7 @@ class Doing(Struct, frozen=True):
         }
 
 
-def work_of(trace: Trace) -> Work:
+def work_of(trace: Trace) -> RankWork:
     """The GPU work of a rank; where there is none, its ops and collectives on the host."""
     gpu = trace.gpu
     if not len(gpu):
@@ -78,7 +78,7 @@ def work_of(trace: Trace) -> Work:
     rows = np.flatnonzero(gpu.usable)
     kind = np.where(gpu.is_kernel, COMPUTE, COPY)
     kind[_talks(trace)] = COMMS
-    return Work(gpu.id[rows], rows, kind[rows], gpu.start[rows], gpu.end[rows], False)
+    return RankWork(gpu.id[rows], rows, kind[rows], gpu.start[rows], gpu.end[rows], False)
 
 
 def _talks(trace: Trace) -> Bools:
@@ -92,7 +92,7 @@ def _talks(trace: Trace) -> Bools:
     return found
 
 
-def _on_host(trace: Trace) -> Work:
+def _on_host(trace: Trace) -> RankWork:
     host, talking, loading = trace.host, host_comms(trace), data_ranges(trace)
     data = Covered(host.start[loading], host.end[loading])
     ops = np.flatnonzero(host.is_op & host.lasting & ~host.named(_COMMS_OP.match))
@@ -101,7 +101,7 @@ def _on_host(trace: Trace) -> Work:
     kind = np.repeat([COMPUTE, COMMS], [len(ops), len(talking)])
     order = np.argsort(host.start[event], kind="stable")
     event, kind = event[order], kind[order]
-    return Work(event, event, kind, host.start[event], host.end[event], True)
+    return RankWork(event, event, kind, host.start[event], host.end[event], True)
 
 
 def host_comms(trace: Trace) -> Ints:
@@ -120,7 +120,7 @@ def _ranges(trace: Trace, pattern: re.Pattern[str]) -> Ints:
     return np.flatnonzero(ranges & host.named(pattern.search))
 
 
-def doing(trace: Trace, work: Work) -> Doing:
+def doing(trace: Trace, work: RankWork) -> Doing:
     """What the rank did, and when its data loader was at work."""
     host, loading = trace.host, data_ranges(trace)
     if len(trace.gpu) and not trace.gpu.aligned:

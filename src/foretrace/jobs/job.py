@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 import polars as pl
 from msgspec.structs import replace
 
-from foretrace.jobs.parts import COLUMNS, Answer
+from foretrace.jobs.parts import COLUMNS, FileAnswer
 from foretrace.schema.documents.sets import LeftOut
 from foretrace.schema.jobs import RankFacts, RankPart
 from foretrace.schema.ledger import NoteEntry
@@ -47,7 +47,7 @@ class Job:
         """Delete the parts."""
         self._folder.cleanup()
 
-    def take(self, answers: Iterable[Answer], ranks: frozenset[int] | None = None) -> None:
+    def take(self, answers: Iterable[FileAnswer], ranks: frozenset[int] | None = None) -> None:
         """Keep the parts of the wanted ranks, then put them together rank by rank."""
         kept: dict[str, RankFacts] = {}
         places: dict[str, int] = {}

@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from foretrace import families
-from foretrace.jobs.gpu_time import COMMS, Doing, Work, host_comms
+from foretrace.jobs.gpu_time import COMMS, Doing, RankWork, host_comms
 from foretrace.jobs.windows import Windows
 from foretrace.model.collectives import messages, named
 from foretrace.model.costs.comms import ELEMENT_TYPES
@@ -34,7 +34,7 @@ _OF_ONE_SIZE = ("all-reduce", "broadcast", "reduce", "send", "receive")
 _WRITTEN = {own: (name, size) for name, (own, size) in ELEMENT_TYPES.items()}
 
 
-def collectives_table(trace: Trace, work: Work, found: Windows, now: Doing) -> pl.DataFrame:
+def collectives_table(trace: Trace, work: RankWork, found: Windows, now: Doing) -> pl.DataFrame:
     """The table `collectives`, in order of launch."""
     parts = [_on_host(trace, found)]
     if not work.on_host:
@@ -60,7 +60,7 @@ def _with_since(frame: pl.DataFrame, found: Windows) -> pl.DataFrame:
     return frame.with_columns(pl.min_horizontal(since, "start_ns").alias("since_ns"))
 
 
-def _on_gpu(trace: Trace, work: Work, found: Windows) -> pl.DataFrame:
+def _on_gpu(trace: Trace, work: RankWork, found: Windows) -> pl.DataFrame:
     gpu, host, chosen = trace.gpu, trace.host, work.kind == COMMS
     rows, event = work.row[chosen], work.event[chosen]
     names = host.name[event]

@@ -14,7 +14,7 @@ from foretrace.schema.jobs import RankPart
 from foretrace.schema.tables import NONE
 
 
-class Answer(Struct, frozen=True):
+class FileAnswer(Struct, frozen=True):
     """What a worker says about a file: its part, or why there is none."""
 
     part: RankPart | None = None

@@ -25,7 +25,7 @@ MEMBERS = 1 << 14  # of a zip that holds a job: ranks are many, and their names 
 _MOST_NUMBERS = 1 << 20
 
 
-class Places(Struct, frozen=True):
+class JobFiles(Struct, frozen=True):
     """The files of a job with their sizes, by path, and what is named like a trace and is none.
 
     `limits` are those that its files are read under.
@@ -36,18 +36,18 @@ class Places(Struct, frozen=True):
     limits: Limits
 
 
-def places(path: str, limits: Limits) -> Places:
+def places(path: str, limits: Limits) -> JobFiles:
     """The files of a job. Raises `TraceError` where there is nothing to be listed."""
     if _is_zip(path):
         limits = replace(limits, members=max(limits.members, MEMBERS))
-        return Places(_named(_in_zip(path, limits)), [], limits)
+        return JobFiles(_named(_in_zip(path, limits)), [], limits)
     if is_remote(path):
-        return Places(_named(_in_bucket(path)), [], limits)
+        return JobFiles(_named(_in_bucket(path)), [], limits)
     found = searched(path, limits)
     if found is None:
-        return Places({path: size_of(path)}, [], limits)
+        return JobFiles({path: size_of(path)}, [], limits)
     left_out = [refused(each, problem) for each, problem in found.files if problem]
-    return Places({each: size_of(each) for each in found.traces}, left_out, limits)
+    return JobFiles({each: size_of(each) for each in found.traces}, left_out, limits)
 
 
 def size_of(path: str) -> int:

@@ -12,7 +12,7 @@ from foretrace.errors import TraceError
 from foretrace.jobs.facts import facts_of
 from foretrace.jobs.gpu_time import doing, work_of
 from foretrace.jobs.messages import collectives_table
-from foretrace.jobs.parts import Answer, packed
+from foretrace.jobs.parts import FileAnswer, packed
 from foretrace.jobs.places import size_of
 from foretrace.jobs.tables import host_table, kernels_table, spans_table
 from foretrace.jobs.windows import steps_table, windows
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from foretrace.model.trace import Trace
 
 
-def answer(path: str, limits: Limits, cache: bool) -> Answer:
+def answer(path: str, limits: Limits, cache: bool) -> FileAnswer:
     """What every engine runs for every file: a file that cannot be read costs that file."""
     try:
-        return Answer(part=reduce_file(path, limits, cache))
+        return FileAnswer(part=reduce_file(path, limits, cache))
     except TraceError as problem:
-        return Answer(left_out=opening.refused(path, problem))
+        return FileAnswer(left_out=opening.refused(path, problem))
 
 
 def reduce_file(path: str, limits: Limits, cache: bool) -> RankPart:

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from foretrace import families
-from foretrace.jobs.gpu_time import COMMS, COPY, KINDS, Work, data_ranges, host_comms
+from foretrace.jobs.gpu_time import COMMS, COPY, KINDS, RankWork, data_ranges, host_comms
 from foretrace.jobs.windows import Windows
 from foretrace.model.arguments import Signature, distinct_lists, json_text
 from foretrace.model.intervals import Bools, Ints
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _MOST_TEXT = 160  # characters of sizes; what follows is told apart by a checksum
 
 
-def spans_table(trace: Trace, work: Work, found: Windows) -> pl.DataFrame:
+def spans_table(trace: Trace, work: RankWork, found: Windows) -> pl.DataFrame:
     """Work of one kind, step and stream without a pause; each is named after its longest part."""
     host, gpu = trace.host, trace.gpu
     lane = host.track[work.event].astype(np.int64) if work.on_host else gpu.lane[work.row]
@@ -86,7 +86,7 @@ def host_table(trace: Trace, found: Windows) -> pl.DataFrame:
     )
 
 
-def kernels_table(trace: Trace, work: Work, found: Windows) -> pl.DataFrame:
+def kernels_table(trace: Trace, work: RankWork, found: Windows) -> pl.DataFrame:
     """The kernels of the whole steps by name and sizes; of all steps where none is whole."""
     host, steps = trace.host, found.whole if found.whole.any() else np.ones_like(found.whole)
     chosen = (found.owner >= 0) & steps[found.owner] & (work.kind != COPY) & (not work.on_host)

@@ -15,7 +15,7 @@ import polars as pl
 from msgspec import Struct
 from msgspec.structs import replace
 
-from foretrace.jobs.gpu_time import COMMS, COPY, Doing, Work
+from foretrace.jobs.gpu_time import COMMS, COPY, Doing, RankWork
 from foretrace.model.host import step_number
 from foretrace.model.intervals import Bools, Floats, Ints
 from foretrace.model.spans import Span
@@ -51,7 +51,7 @@ class Windows(Struct, frozen=True):
         return with_gaps(self.number[np.maximum(places, 0)], places >= 0, "step")
 
 
-def windows(trace: Trace, work: Work) -> Windows:
+def windows(trace: Trace, work: RankWork) -> Windows:
     """The windows of a recording; one without steps is one step."""
     spans = _steps(trace)
     if not spans:
@@ -83,7 +83,7 @@ def _tiles(trace: Trace, spans: Sequence[Span]) -> list[tuple[int, int, int, int
     return rows
 
 
-def _one(trace: Trace, work: Work) -> Windows:
+def _one(trace: Trace, work: RankWork) -> Windows:
     host = trace.host
     seen = host.lasting & ~host.is_kind("span", "overhead")
     start, end = host.start[seen], host.end[seen]
@@ -93,7 +93,7 @@ def _one(trace: Trace, work: Work) -> Windows:
     return Windows(np.array([WITHOUT_STEPS]), first, last, first, last, owner, whole)
 
 
-def _owners(trace: Trace, spans: Sequence[Span], work: Work, found: Windows) -> Ints:
+def _owners(trace: Trace, spans: Sequence[Span], work: RankWork, found: Windows) -> Ints:
     by_time = found.at(work.start)
     if work.on_host:
         return by_time
@@ -105,7 +105,7 @@ def _owners(trace: Trace, spans: Sequence[Span], work: Work, found: Windows) -> 
     return np.where(unlinked[work.row], by_time, owner[work.row])
 
 
-def _whole(trace: Trace, spans: Sequence[Span], work: Work, owner: Ints) -> Bools:
+def _whole(trace: Trace, spans: Sequence[Span], work: RankWork, owner: Ints) -> Bools:
     """Not cut: neither by the start or the end of the recording, nor by what the file has lost."""
     count = np.bincount(owner[owner >= 0], minlength=len(spans))
     whole = np.ones(len(spans), bool)
@@ -134,7 +134,7 @@ def _lost_share(trace: Trace, spans: Sequence[Span]) -> Floats:
     return inside(lost) / np.maximum(inside(calls), 1)
 
 
-def steps_table(found: Windows, work: Work, now: Doing) -> pl.DataFrame:
+def steps_table(found: Windows, work: RankWork, now: Doing) -> pl.DataFrame:
     """The table `steps`."""
     kernels = (work.kind != COPY) & (not work.on_host)
     counts = {

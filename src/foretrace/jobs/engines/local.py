@@ -9,7 +9,7 @@ from functools import partial
 import msgspec
 
 from foretrace import opening
-from foretrace.jobs.parts import Answer
+from foretrace.jobs.parts import FileAnswer
 from foretrace.sources.kineto.parallel import cores
 from foretrace.sources.limits import Limits
 from foretrace.sources.workers import spread
@@ -17,7 +17,9 @@ from foretrace.sources.workers import spread
 WORTHWHILE = 16 << 20  # bytes: a process starts in 0.7 s, and reads 20 MB of JSON in that
 
 
-def answers(files: Mapping[str, int], limits: Limits, cache: bool) -> Iterator[tuple[str, Answer]]:
+def answers(
+    files: Mapping[str, int], limits: Limits, cache: bool
+) -> Iterator[tuple[str, FileAnswer]]:
     """What each file (with its size) is reduced to, as the answers come."""
     workers = min(cores(), len(files))
     if workers < 2 or sum(files.values()) < WORTHWHILE:
@@ -27,7 +29,7 @@ def answers(files: Mapping[str, int], limits: Limits, cache: bool) -> Iterator[t
         return
     read = partial(encoded, limits=limits, cache=cache)
     for path, content in spread(read, files, workers, _ended, _alone):
-        yield path, msgspec.msgpack.decode(content, type=Answer)
+        yield path, msgspec.msgpack.decode(content, type=FileAnswer)
 
 
 def encoded(path: str, limits: Limits, cache: bool) -> bytes:
@@ -38,7 +40,7 @@ def encoded(path: str, limits: Limits, cache: bool) -> bytes:
 
 
 def _ended(path: str) -> bytes:
-    return msgspec.msgpack.encode(Answer(left_out=opening.ended(path)))
+    return msgspec.msgpack.encode(FileAnswer(left_out=opening.ended(path)))
 
 
 def _alone() -> None:

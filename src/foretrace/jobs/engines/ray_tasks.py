@@ -17,7 +17,7 @@ import msgspec
 from foretrace import opening
 from foretrace.errors import MissingError, UsageError
 from foretrace.jobs.engines.local import encoded
-from foretrace.jobs.parts import Answer
+from foretrace.jobs.parts import FileAnswer
 from foretrace.sources.limits import Limits
 
 RETRIES = 3  # of a task whose worker or node died
@@ -27,14 +27,14 @@ _HERE = "E_UNREADABLE"
 
 def answers(
     files: Mapping[str, int], limits: Limits, cache: bool, address: str
-) -> Iterator[tuple[str, Answer]]:
+) -> Iterator[tuple[str, FileAnswer]]:
     """What each file (with its size) is reduced to, as the answers come."""
     ray, started = _connected(address)
     try:
         for path, content in _contents(ray, files, limits, cache):
-            found = msgspec.msgpack.decode(content, type=Answer)
+            found = msgspec.msgpack.decode(content, type=FileAnswer)
             if found.left_out and found.left_out.code == _HERE:
-                found = msgspec.msgpack.decode(encoded(path, limits, cache), type=Answer)
+                found = msgspec.msgpack.decode(encoded(path, limits, cache), type=FileAnswer)
             yield path, found
     finally:
         if started:
@@ -88,5 +88,5 @@ def _content(ray: Any, task: Any, path: str) -> bytes:
             raise MissingError(f"{what}: install the same version on every node") from None
         raise
     except errors.RayError:  # its worker died, and so did those that tried again
-        return msgspec.msgpack.encode(Answer(left_out=opening.ended(path)))
+        return msgspec.msgpack.encode(FileAnswer(left_out=opening.ended(path)))
     return content
