@@ -9,7 +9,7 @@ import tomllib
 from collections.abc import Iterable
 from pathlib import Path
 
-from foretrace.guess import expecting, gate, guess_files, kinds, reasons, scope
+from foretrace.guess import expecting, gate, guess_files, job_kinds, kinds, reasons, scope
 from foretrace.guess.amounts import UNITS
 from foretrace.guess.fields import described
 from foretrace.guess.grammar import QUANTIFIERS, SLOTS
@@ -19,6 +19,9 @@ from foretrace.schema.kernel import ROLES
 PAGE = Path(__file__).parents[1] / "docs" / "guess.md"
 EXAMPLES: dict[str, dict[str, str]] = tomllib.loads(
     Path(__file__).with_name("guess_examples.toml").read_text(encoding="utf-8")
+)
+JOB_EXAMPLES: dict[str, dict[str, str]] = tomllib.loads(
+    Path(__file__).with_name("job_guess_examples.toml").read_text(encoding="utf-8")
 )
 INTRODUCTION = """\
 # Predictions
@@ -52,6 +55,15 @@ except in names.
 In `check --json` the `verdict` of a guess is `hit`, `miss`, `unknown` or `error`, and `expected` is
 what it wants in symbols (`== 5`, `< 300 us`, `< 0.9x of A`, `fused`, `host`); for a prediction
 without a comparison it is the prediction without its scope.
+"""
+JOBS = """\
+A folder, zip or place in a store with several traces is a [job](jobs.md) of many ranks:
+
+    foretrace check TRACES -g 'every rank: exposed comms < 10%' -g 'rank 3 is last'
+    foretrace check TRACES --guesses job.toml
+
+These predictions are marked on what `foretrace job TRACES` answers. Where ranks are missing or
+files cannot be read, a prediction about all ranks can miss; it cannot hit.
 """
 SCOPES = [
     ("(nothing)", "the whole trace"),
@@ -117,7 +129,9 @@ def page() -> str:
         INTRODUCTION,
         f"## Where\n\n{_body(scope.__doc__)}\n\n{_table(('scope', 'looks at'), SCOPES)}\n",
         "## Kinds of prediction\n",
-        *(_kind(kind) for kind in kinds.every()),
+        *(_kind(kind, EXAMPLES) for kind in kinds.every()),
+        f"## Predictions about a job\n\n{JOBS}",
+        *(_kind(kind, JOB_EXAMPLES, "job: ") for kind in job_kinds.every()),
         f"## Selectors\n\n{_table(('words', 'meaning'), SELECTORS)}\n",
         f"## What the capitals stand for\n\n{_table(('in a pattern', 'accepts'), slots)}\n\n"
         f"Quantifiers are {quantifiers}; `every` of nothing is unknown, `some` of nothing a miss, "
@@ -134,15 +148,19 @@ def page() -> str:
     return "\n".join(parts).rstrip() + "\n"
 
 
-def _kind(kind: kinds.GuessKind) -> str:
+def _kind(
+    kind: kinds.GuessKind | job_kinds.JobKind, examples: dict[str, dict[str, str]], head: str = ""
+) -> str:
     doc = _body(sys.modules[kind.measure.__module__].__doc__)
     # `{what:selector}` -> `SELECTOR`
     shown = (
         re.sub(r"\{\w+:(\w+)\}", lambda found: found[1].upper(), text) for text in kind.patterns
     )
     patterns = "\n".join(f"    {text}" for text in shown)
-    rows = [(f"`{text}`", meaning) for text, meaning in EXAMPLES[kind.name].items()]
-    return f"### {kind.name}\n\n{doc}\n\n{patterns}\n\n{_table(('example', 'meaning'), rows)}\n"
+    rows = [(f"`{text}`", meaning) for text, meaning in examples[kind.name].items()]
+    return (
+        f"### {head}{kind.name}\n\n{doc}\n\n{patterns}\n\n{_table(('example', 'meaning'), rows)}\n"
+    )
 
 
 def _body(doc: str | None) -> str:

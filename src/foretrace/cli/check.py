@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from foretrace.cli._jobs import is_job, job_at
 from foretrace.cli._options import (
     PATH,
     Reading,
@@ -65,27 +66,60 @@ def command(
     A prediction is unknown when the trace does not have the data, or is truncated or damaged: exit
     1 with --strict, with --need-data, and where the variable CI is set. One that cannot be parsed,
     or names a region that the trace does not have, stops no other: exit 2.
+
+    A folder, zip or store with several traces is a job, which has predictions of its own:
+
+    \b
+    foretrace check traces/ -g 'every rank: exposed comms < 10%' -g 'rank 3 is last'
     """
-    from foretrace.guess import check
-    from foretrace.guess.guess_files import load
-    from foretrace.guess.marking import document, parse_or_error
+    from foretrace.guess.marking import document
     from foretrace.render.verdicts import coloured, verdicts_page, verdicts_text
     from foretrace.schema.documents import encode
 
-    guesses = [parse_or_error(text) for text in texts]
-    guesses += [guess for file in files for guess in load(file)]
-    if not guesses:
+    if not texts and not files:
         raise UsageError("nothing to check: give -g TEXT or --guesses FILE.toml")
-    opened = reading.trace(trace)
-    other = reading.trace(against) if against else None
-    warn_of_loss(opened, other)
-    verdicts = check(opened, guesses, other)
+    if is_job(trace, reading):
+        if against:
+            raise UsageError("--against takes one trace: compare jobs with foretrace compare A B")
+        verdicts, lost = _of_job(trace, texts, files, reading)
+    else:
+        verdicts, lost = _of_trace(trace, texts, files, against, reading)
     text = verdicts_text(verdicts) if whole else verdicts_page(verdicts)
     page = coloured(text) if shows_bold() else text
     click.echo(encode(document(verdicts)) if as_json else page)
-    return _exit_code(
-        verdicts, reading.strict or need_data or in_ci(), reading.fails(opened, other)
-    )
+    return _exit_code(verdicts, reading.strict or need_data or in_ci(), lost)
+
+
+Marked = tuple["list[Verdict]", bool]  # and whether --strict was given and data was lost
+
+
+def _of_trace(
+    trace: str,
+    texts: tuple[str, ...],
+    files: tuple[str, ...],
+    against: str | None,
+    reading: Reading,
+) -> Marked:
+    from foretrace.guess import check
+    from foretrace.guess.guess_files import load
+    from foretrace.guess.marking import parse_or_error
+
+    guesses = [parse_or_error(text) for text in texts]
+    guesses += [guess for file in files for guess in load(file)]
+    opened = reading.trace(trace)
+    other = reading.trace(against) if against else None
+    warn_of_loss(opened, other)
+    return check(opened, guesses, other), reading.fails(opened, other)
+
+
+def _of_job(job: str, texts: tuple[str, ...], files: tuple[str, ...], reading: Reading) -> Marked:
+    from foretrace.guess.guess_files import load_with
+    from foretrace.guess.job_marking import check_job, parse_or_error
+
+    guesses = [parse_or_error(text) for text in texts]
+    guesses += [guess for file in files for guess in load_with(file, parse_or_error)]
+    found = job_at(job, reading)
+    return check_job(found, guesses), reading.strict and bool(found.left_out)
 
 
 def _exit_code(verdicts: list[Verdict], need_data: bool, lost: bool) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from foretrace.cli._jobs import is_job, job_at
 from foretrace.cli._options import (
     PATH,
     Reading,
@@ -70,6 +71,9 @@ def command(
     \b
     foretrace compare eager.json.gz compiled.json.gz
     foretrace compare main.json.gz branch.json.gz --fail-if "gpu > 1.05x" --fail-if "kernels > 1x"
+
+    Two folders, zips or stores with several traces are two jobs of many ranks: step time, exposed
+    communication, waits, stragglers and the network side by side.
     """
     from foretrace.comparison import compare, document
     from foretrace.guess.gate import parse_gate
@@ -77,6 +81,11 @@ def command(
     from foretrace.render.safe import plain
     from foretrace.schema.documents import encode
 
+    several = [is_job(path, reading) for path in (a, b)]
+    if any(several):
+        if not all(several) or more or region or compile_seconds or conditions:
+            raise UsageError("a job is compared with one other job, and takes no option of a trace")
+        return _jobs(a, b, form, reading)
     if len(more) > MOST - 2:
         raise UsageError(f"at most {MOST} traces can be compared at once")
     gates = [parse_gate(text) for text in conditions]
@@ -97,3 +106,17 @@ def command(
         sign = "FAIL" if outcome.met else "ok"
         click.echo(f"{sign}  {plain(outcome.gate.text)}: {outcome.text}", err=True)
     return 1 if reading.fails(*traces) or any(outcome.met for outcome in outcomes) else 0
+
+
+def _jobs(a: str, b: str, form: str, reading: Reading) -> int:
+    from foretrace.comparison.jobs import compare_jobs
+    from foretrace.render.job_comparison import job_comparison
+    from foretrace.render.section import drawn, marked
+    from foretrace.schema.documents import encode
+
+    jobs = [job_at(path, reading) for path in (a, b)]
+    found = compare_jobs(*jobs)
+    page = job_comparison(found, width())
+    text = {"json": lambda: encode(found), "markdown": lambda: marked(page)}
+    click.echo(text.get(form, lambda: drawn(page, width=width(), bold=shows_bold()))())
+    return 1 if reading.strict and any(job.left_out for job in jobs) else 0

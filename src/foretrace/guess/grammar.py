@@ -19,6 +19,7 @@ from foretrace.guess import amounts
 from foretrace.guess.amounts import PHRASES, UNITS
 from foretrace.guess.fields import Field, read_field, read_value
 from foretrace.guess.measures import CLOCKS, PER_KERNEL, Measure
+from foretrace.guess.quantities import read_cause, read_collective, read_quantity
 from foretrace.guess.selectors import HEADS, LINEAR_WORDS, Selector, read_selector
 from foretrace.guess.tokens import ParseFailure, Token, key_at, text_at, wrong
 
@@ -214,6 +215,13 @@ SLOTS: dict[str, Slot] = {
         one_of({f"{bound}-bound": bound for bound in BOUNDS}),
     ),
     "other": Slot("A: the trace given with --against", _same("a", "other")),
+    "quantity": Slot(
+        "of a job's ranks: step time, compute, exposed comms, comms, overlap, copies, idle, data, "
+        "host, wait, transfer",
+        read_quantity,
+    ),
+    "cause": Slot("compute, host, data, copies, other comms", read_cause),
+    "collective": Slot("all-reduce, all-gather, reduce-scatter, all-to-all, …", read_collective),
     **{
         name: Slot(
             f"a number with a unit: {', '.join(units)}; `+- 5%` can follow", amounts.reader(name)

@@ -14,13 +14,13 @@ from __future__ import annotations
 import json
 import os
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from foretrace.errors import UsageError
-from foretrace.guess.marking import Guess, parse_or_error
+from foretrace.guess.marking import Guess, Parsed, parse_or_error
 from foretrace.guess.tokens import nearest
 from foretrace.schema.verdict import Verdict
 
@@ -28,7 +28,14 @@ _TOP, _EACH = ("schema", "guess"), ("text", "reason")
 
 
 def load(path: str | os.PathLike[str]) -> list[Guess | Verdict]:
-    """The predictions of a guess file; one that cannot be parsed is a verdict `error`.
+    """The predictions of a guess file; one that cannot be parsed is a verdict `error`."""
+    return load_with(path, parse_or_error)
+
+
+def load_with(
+    path: str | os.PathLike[str], parse: Callable[[str, str], Parsed | Verdict]
+) -> list[Parsed | Verdict]:
+    """What `parse` makes of each text and reason of a guess file.
 
     `UsageError` names the file, and the number of a guess that is not well formed.
     """
@@ -45,16 +52,19 @@ def load(path: str | os.PathLike[str]) -> list[Guess | Verdict]:
     entries = document.get("guess")
     if not isinstance(entries, list) or not entries:
         raise UsageError(f"{name}: no [[guess]] in it")
-    return [_guess(f"{name}: guess {number}", entry) for number, entry in enumerate(entries, 1)]
+    places = (f"{name}: guess {number}" for number in range(1, len(entries) + 1))
+    return [_guess(where, entry, parse) for where, entry in zip(places, entries, strict=True)]
 
 
-def _guess(where: str, entry: Any) -> Guess | Verdict:
+def _guess(
+    where: str, entry: Any, parse: Callable[[str, str], Parsed | Verdict]
+) -> Parsed | Verdict:
     if not isinstance(entry, dict) or not isinstance(entry.get("text"), str):
         raise UsageError(f'{where}: write text = "…"')
     _only(where, entry, _EACH)
     if not isinstance(entry.get("reason", ""), str):
         raise UsageError(f'{where}: write reason = "…"')
-    found = parse_or_error(entry["text"], entry.get("reason", ""))
+    found = parse(entry["text"], entry.get("reason", ""))
     return replace(found, why=f"{found.why} ({where})") if isinstance(found, Verdict) else found
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
+from typing import TypeVar
 
 from foretrace.errors import UsageError
 from foretrace.guess import kinds, phrasing
@@ -20,6 +21,8 @@ from foretrace.guess.tokens import GuessError, split, wrong
 from foretrace.model.trace import Trace
 from foretrace.schema.documents.check import CheckDocument, MarkedGuess
 from foretrace.schema.verdict import Verdict, Verdicts
+
+Parsed = TypeVar("Parsed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +65,11 @@ def _patterns() -> tuple[tuple[GuessKind, str], ...]:
 
 def parse_or_error(text: str, reason: str = "") -> Guess | Verdict:
     """Parse one prediction; one that cannot be parsed is a verdict `error` and stops no other."""
+    return or_error(parse, text, reason)
+
+
+def or_error(parse: Callable[[str, str], Parsed], text: str, reason: str) -> Parsed | Verdict:
+    """What `parse` reads, or a verdict that says what is wrong."""
     try:
         return parse(text, reason)
     except GuessError as error:

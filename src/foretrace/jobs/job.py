@@ -17,6 +17,7 @@ from tempfile import TemporaryDirectory
 import polars as pl
 from msgspec.structs import replace
 
+from foretrace.errors import UsageError
 from foretrace.jobs.parts import COLUMNS, FileAnswer
 from foretrace.schema.documents.sets import LeftOut
 from foretrace.schema.jobs import RankFacts, RankPart
@@ -62,8 +63,19 @@ class Job:
         numbered = self._numbered(kept.values())
         self.facts = tuple(each for each in numbered if ranks is None or each.rank in ranks)
         self.members = tuple(_members(self.facts))
+        self._refuse_others(numbered)
         for name in COLUMNS:
             self._join(name, [(each.rank, places[each.path]) for each in self.members])
+
+    def _refuse_others(self, numbered: Sequence[RankFacts]) -> None:
+        """Ranks and steps that nobody recorded were chosen by mistake."""
+        if numbered and not self.facts:
+            others = plural(len({each.rank for each in numbered}), "other rank")
+            raise UsageError(f"--ranks: {self.path} has none of these ({others})")
+        recorded = {step for each in self.members for step in each.steps}
+        if self.members and self.steps is not None and not self.steps & recorded:
+            there = f"{min(recorded)} to {max(recorded)}" if recorded else "none"
+            raise UsageError(f"--steps: no rank recorded one of these (recorded: {there})")
 
     def _write(self, part: RankPart, number: int) -> None:
         for name, content in part.tables.items():

@@ -95,7 +95,8 @@ def wanted(files: Mapping[str, int], ranks: frozenset[int] | None) -> dict[str, 
     sure = len(set(told)) == len(files) and max(told, default=0) < 2 * len(files)
     if ranks is None or not sure:
         return dict(files)
-    return {path: size for path, size in files.items() if named[path] in ranks}
+    chosen = {path: size for path, size in files.items() if named[path] in ranks}
+    return chosen or dict(files)  # where names are wrong, headers tell
 
 
 def numbers(option: str, text: str | None) -> frozenset[int] | None:

@@ -41,7 +41,7 @@ _KINDS = {
     "send": ("send", _ONCE),
     "recv": ("receive", _ONCE),
 }
-_BOTH_SIDES = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all")
+BOTH_SIDES = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all")
 _ALIKE = ("collective", "dtype", "message_bytes", "group_name", "group_size")
 _SIZES = {name: size for name, (_, size) in ELEMENT_TYPES.items()}
 
@@ -50,6 +50,19 @@ def named(recorded: str) -> tuple[str, str] | None:
     """The collective that a recorded name means, and the factor of its bus bandwidth."""
     letters = re.sub(r"[^a-z]", "", recorded.lower())
     return next((kind for part, kind in _KINDS.items() if part in letters), None)
+
+
+def bus_factor() -> pl.Expr:
+    """The factor of the bus bandwidth, from the columns `collective` and `group_size`."""
+    ranks, factors = pl.col("group_size"), dict(_KINDS.values())
+    factor = pl.col("collective").replace_strict(factors, default=None, return_dtype=pl.String)
+    spread = (ranks - 1) / ranks
+    known = (
+        pl.when(factor == _ONCE).then(1.0)
+        .when(factor == _SPREAD).then(spread)
+        .when(factor.is_not_null()).then(2 * spread)
+    )  # fmt: skip
+    return pl.when(ranks >= 1).then(known)
 
 
 def messages(trace: Trace, kernels: pl.DataFrame) -> pl.DataFrame:
@@ -68,28 +81,12 @@ def _silent(trace: Trace) -> bool:
 
 def _sized(found: pl.DataFrame) -> pl.DataFrame:
     kinds = {name: named(name) for name in found["collective"].drop_nulls().unique().to_list()}
-    known = {name: kind for name, kind in kinds.items() if kind}
-    ranks = pl.col("group_size")
-    spread = (ranks - 1) / ranks
-    factor = (
-        pl.when(pl.col("factor") == _ONCE).then(1.0)
-        .when(pl.col("factor") == _SPREAD).then(spread)
-        .otherwise(2 * spread)
-    )  # fmt: skip
+    known = {name: kind[0] for name, kind in kinds.items() if kind}
     size = pl.col("dtype").replace_strict(_SIZES, default=None, return_dtype=pl.Int64)
-    recorded = pl.col("collective")
+    kind = pl.col("collective").replace_strict(known, default=None, return_dtype=pl.String)
     return (
         found.with_columns(
-            recorded.replace_strict(
-                {name: kind[1] for name, kind in known.items()},
-                default=None,
-                return_dtype=pl.String,
-            ).alias("factor"),
-            recorded.replace_strict(
-                {name: kind[0] for name, kind in known.items()},
-                default=None,
-                return_dtype=pl.String,
-            ).alias("collective"),
+            kind.alias("collective"),
             (pl.col("in_elements") * size).alias("in_bytes"),
             (pl.col("out_elements") * size).alias("out_bytes"),
         )
@@ -102,8 +99,7 @@ def _sized(found: pl.DataFrame) -> pl.DataFrame:
             .then(pl.col("message_bytes") / pl.col("dur_ns"))
             .alias("algorithm_gbps")
         )
-        .with_columns(pl.when(ranks >= 1).then(pl.col("algorithm_gbps") * factor).alias("bus_gbps"))
-        .drop("factor")
+        .with_columns((pl.col("algorithm_gbps") * bus_factor()).alias("bus_gbps"))
     )
 
 
@@ -112,7 +108,7 @@ def with_messages(trace: Trace, kernels: pl.DataFrame) -> pl.DataFrame:
     found = None if _silent(trace) else messages(trace, kernels)
     if found is None or found.is_empty():
         return kernels
-    both = pl.col("collective").is_in(_BOTH_SIDES)
+    both = pl.col("collective").is_in(BOTH_SIDES)
     cost = found.select(
         "id",
         pl.when(both).then("in_bytes").alias("bytes_read_own"),

@@ -21,7 +21,8 @@ def first_screen(root: str, found: LookSet, width: int = WIDTH) -> list[Section]
     head, ranks = _head(root, found), ["rank"] if found.job else []
     rows = [_verdict(look, root, bool(ranks)) for look in found.traces]
     words = (0, len(ranks) + 4, len(ranks) + 5)
-    more = f"more: --all; one trace: foretrace look {shlex.quote(_example(found))}"
+    waits = f"who waits for whom: foretrace job {shlex.quote(root)}; " if found.job else ""
+    more = f"{waits}more: --all; one trace: foretrace look {shlex.quote(_example(found))}"
     shown = len(rows)
     while True:
         left = f"and {plural(len(rows) - shown, 'trace')} more" if shown < len(rows) else ""

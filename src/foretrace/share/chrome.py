@@ -157,6 +157,13 @@ def complete(
     return {"ph": "X", "cat": category, "name": name, "pid": pid, "tid": tid} | times
 
 
+def arrow(phase: str, number: int, name: str, pid: int, tid: int, ts_ns: int) -> Record:
+    """One end of an arrow: `s` where it starts, `f` where it ends; each on the slice there."""
+    ends = {"bp": "e"} if phase == "f" else {}
+    place = {"pid": pid, "tid": tid, "ts": _us(ts_ns)}
+    return {"ph": phase, "id": number, "cat": name, "name": name} | place | ends
+
+
 def _us(ns: int) -> Raw:
     """Microseconds as text: a float has no room for the nanoseconds of absolute times."""
     whole, rest = divmod(abs(ns), 1000)
@@ -196,11 +203,9 @@ def _arrows(trace: Trace, places: list[tuple[int, int]], base: int) -> Iterator[
     host, gpu = trace.host, trace.gpu
     drawn = (gpu.launch >= 0) & gpu.usable & host.timed[gpu.launch]
     for event, launch in zip(gpu.id[drawn].tolist(), gpu.launch[drawn].tolist(), strict=True):
-        for phase, end, more in (("s", launch, {}), ("f", event, {"bp": "e"})):
-            pid, tid = places[int(host.track[end])]
-            arrow = {"ph": phase, "id": _FLOWS + event, "cat": "ac2g", "name": "ac2g"}
-            at = {"pid": pid, "tid": tid, "ts": _us(int(host.start[end]) - base)}
-            yield arrow | at | more
+        for phase, end in (("s", launch), ("f", event)):
+            at = int(host.start[end]) - base
+            yield arrow(phase, _FLOWS + event, "ac2g", *places[int(host.track[end])], at)
 
 
 def _arguments(trace: Trace, private: Pseudonyms, keep: frozenset[str]) -> dict[int, Record]:

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from jobs.plan.critical import Segment, critical
 from jobs.plan.kineto import local_ns
 from jobs.plan.plan import Plan
 from jobs.plan.program import Copy, Kernel, Talk, Work
-from jobs.plan.simulate import Done, Simulation
+from jobs.plan.simulate import Done, Simulation, simulate
 
 Interval = tuple[int, int]
 
 
 class Met(Struct, frozen=True):
     """A collective. `step` is numbered as in the files, `seq` is None for send and receive: each
-    rank counts those for itself. `last` has every rank that came last.
+    rank counts those for itself. `last` has every rank that came last. `bus_gbps` is that of the
+    plan, before noise.
     """
 
     group: str
@@ -58,6 +62,7 @@ class Answer(Struct, frozen=True):
     steps: dict[tuple[int, int], StepTimes]  # (rank, step)
     offsets_ns: dict[int, int]  # clock of the rank minus that of the lowest, at the start
     drifts_ppm: dict[int, float]
+    paths: dict[int, list[Segment]]  # by step
 
     def made_others_wait(self) -> Counter[int]:
         """By the rank that came last: how long all others waited for it."""
@@ -79,20 +84,33 @@ def answer(simulation: Simulation, files: dict[int, Path]) -> Answer:
         {rank: local_ns(plan, rank, plan.start_ns) - local_ns(plan, 0, plan.start_ns)
          for rank in range(plan.world)},
         {rank: plan.clock(rank).drift_ppm - first.drift_ppm for rank in range(plan.world)},
+        {step + plan.first_step: critical(simulation, step) for step in range(plan.steps)},
     )  # fmt: skip
+
+
+def slowdown(plan: Plan) -> dict[int, int]:
+    """What the delays of a plan cost each step, in nanoseconds: the step with them, less the same
+    step without them.
+    """
+    slow, swift = (_walls(simulate(each)) for each in (plan, replace(plan, delays=())))
+    return {step + plan.first_step: slow[step] - swift[step] for step in range(plan.steps)}
+
+
+def _walls(simulation: Simulation) -> list[int]:
+    """The length of each step, from end to end of the last GPU work."""
+    ends = [simulation.plan.start_ns]
+    for step in range(simulation.plan.steps):
+        done = (each for rank in simulation.done.values() for each in rank)
+        ends.append(max(each.end_ns for each in done if each.step == step))
+    return [end - begin for begin, end in pairwise(ends)]
 
 
 def meetings(simulation: Simulation) -> list[Met]:
     """Every collective, in the order of their ends."""
     found = []
     for meeting in simulation.meetings.values():
-        assert meeting.last_ns is not None
         assert meeting.end_ns is not None
         pair = meeting.kind == "send"
-        rates = [
-            simulation.plan.slow_hosts.get(simulation.plan.host(rank), simulation.plan.bus_gbps)
-            for rank in meeting.members
-        ]
         found.append(
             Met(
                 meeting.group.name,
@@ -100,7 +118,7 @@ def meetings(simulation: Simulation) -> list[Met]:
                 None if pair else meeting.seq,
                 meeting.step + simulation.plan.first_step,
                 meeting.message_bytes,
-                min(rates),
+                meeting.bus_gbps,
                 meeting.transfer_ns,
                 meeting.starts,
                 {rank: meeting.last_ns - at for rank, at in meeting.starts.items()},

@@ -32,12 +32,35 @@ class Clock(Struct, frozen=True):
     drift_ppm: float = 0.0
 
 
+class Gaps(Struct, frozen=True):
+    """What is wrong with the files of a job; all else is as simulated.
+
+    `unrecorded` has (rank, kind of group, seq) of collectives that a file lacks, and `unstated`
+    the arguments that no collective carries.
+    """
+
+    missing: tuple[int, ...] = ()
+    double: tuple[int, ...] = ()
+    cut: tuple[int, ...] = ()
+    damaged: tuple[int, ...] = ()
+    empty: tuple[int, ...] = ()
+    unrecorded: tuple[tuple[int, str, int], ...] = ()
+    unstated: tuple[str, ...] = ()
+    worlds: dict[int, int] = {}  # the world size that a rank claims
+    steps: dict[int, tuple[int, ...]] = {}  # the steps (from 0) that a rank recorded
+
+
 class Plan(Struct, frozen=True):
     """A training job. Ranks count tensor parallelism fastest, then data, then pipeline.
 
     A step loads a batch, copies it to the GPU, and runs `layers` forward and backward for each of
     `microbatches`. The gradients of each layer are summed over the data-parallel group, under the
-    backward of the next layer if `overlap`. An optimizer ends the step, and the host waits for it.
+    backward of the next layer if `overlap`; `sharded` gathers the weights of a layer before its
+    forward and scatters its gradients instead. An optimizer ends the step, and the host waits for
+    it if `sync`.
+
+    `kernels` and `frames` make files larger, not the job: a layer of the same time is so many
+    kernels, and so many Python functions surround an op.
     """
 
     data: int = 4
@@ -49,6 +72,10 @@ class Plan(Struct, frozen=True):
     layers: int = 2
     microbatches: int = 1
     overlap: bool = True
+    sharded: bool = False
+    sync: bool = True
+    kernels: int = 1
+    frames: int = 0
     forward_ns: int = 200_000  # one layer, one microbatch
     backward_ns: int = 400_000
     optimizer_ns: int = 100_000
@@ -58,9 +85,16 @@ class Plan(Struct, frozen=True):
     activation_bytes: int = 4 << 20  # one microbatch
     bus_gbps: float = 100.0
     slow_hosts: dict[int, float] = {}  # bus bandwidth of every group that touches the host
+    rate_noise: float = 0.0  # by how much of itself the time of a transfer varies
+    kernel_noise_ns: int = 0  # up to so much is added to a kernel
+    end_noise_ns: int = 0  # up to so much later a rank sees the end of a collective
+    seed: int = 0
     delays: tuple[Delay, ...] = ()
     clocks: dict[int, Clock] = {}  # by host
     start_ns: int = 1_794_000_000_000_000_000
+    gaps: Gaps = Gaps()
+    by_rank: bool = False  # files named by rank, not by host and process
+    stated_steps: bool = True
 
     @property
     def world(self) -> int:

@@ -9,7 +9,17 @@ from msgspec import Struct
 from jobs.plan.layout import Group, place
 from jobs.plan.plan import Plan
 
-GEMM = "nvjet_tst_128x256_64x4_2x1_v_bz_coopA_TNN"
+# op, kernel: a layer cycles through these
+LAYER = (
+    ("aten::mm", "nvjet_tst_128x256_64x4_2x1_v_bz_coopA_TNN"),
+    (
+        "aten::mul",
+        "void at::native::vectorized_elementwise_kernel<4, at::native::MulFunctor<float>>",
+    ),
+    ("aten::silu", "void at::native::vectorized_elementwise_kernel<4, at::native::silu_kernel>"),
+    ("aten::mean", "void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, MeanOps>>"),
+    ("aten::_to_copy", "void at::native::unrolled_elementwise_kernel<at::native::copy_kernel>"),
+)
 ADAM = "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<FusedAdamMathFunctor>"
 EXTRA = "void at::native::vectorized_elementwise_kernel<4, at::native::AddFunctor<float>>"
 LOADER = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
@@ -89,23 +99,41 @@ def _train(plan: Plan, rank: int, step: int, own: dict[str, Group]) -> Iterator[
     for batch in range(plan.microbatches):
         yield from _peer(plan, rank, own, (step, batch, "f"), stage - 1, "recv")
         for layer in range(plan.layers):
-            yield Kernel("aten::mm", GEMM, plan.forward_ns + slower, (4096, 4096))
+            if plan.sharded and batch == 0:
+                yield from _gradients(plan, own, "_allgather_base", (step, layer), wait=True)
+            yield from _layer(plan, plan.forward_ns + slower)
             yield from _tensor(plan, own, (step, batch, layer, "f"))
         yield from _peer(plan, rank, own, (step, batch, "f"), stage + 1, "send")
     for batch in range(plan.microbatches):
         yield from _peer(plan, rank, own, (step, batch, "b"), stage + 1, "recv")
         for layer in range(plan.layers):
-            yield Kernel("aten::mm", GEMM, plan.backward_ns, (4096, 4096))
+            yield from _layer(plan, plan.backward_ns)
             yield from _tensor(plan, own, (step, batch, layer, "b"))
-            if batch == plan.microbatches - 1 and "data" in own:
-                elements = plan.gradient_bytes // BYTES
-                key = ("data", own["data"].name, step, layer)
-                yield Talk(own["data"], "allreduce", elements, elements, key)
-                if not plan.overlap:
-                    yield Await(own["data"])
+            if batch == plan.microbatches - 1:
+                kind = "_reduce_scatter_base" if plan.sharded else "allreduce"
+                yield from _gradients(plan, own, kind, (step, layer), wait=not plan.overlap)
         yield from _peer(plan, rank, own, (step, batch, "b"), stage - 1, "send")
     if "data" in own:
         yield Await(own["data"])
+
+
+def _layer(plan: Plan, ns: int) -> Iterator[Instruction]:
+    for at in range(plan.kernels):
+        op, name = LAYER[at % len(LAYER)]
+        yield Kernel(op, name, ns // plan.kernels, (4096, 4096))
+
+
+def _gradients(
+    plan: Plan, own: dict[str, Group], kind: str, at: tuple[int, int], *, wait: bool
+) -> Iterator[Instruction]:
+    """The gradients, or with `_allgather_base` the weights, of a layer."""
+    if group := own.get("data"):
+        whole = plan.gradient_bytes // BYTES
+        part = whole if kind == "allreduce" else whole // plan.data
+        sizes = (part, whole) if kind == "_allgather_base" else (whole, part)
+        yield Talk(group, kind, *sizes, (kind, group.name, *at))
+        if wait:
+            yield Await(group)
 
 
 def _tensor(plan: Plan, own: dict[str, Group], at: tuple[object, ...]) -> Iterator[Instruction]:

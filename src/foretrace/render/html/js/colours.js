@@ -15,6 +15,23 @@ export class Colours {
     this.onFill = this.value("--on-fill");
     this.groups = new Map();
     this.patterns = new Map();
+    this.stops = ["--heat-low", "--heat-middle", "--heat-high"].map((name) => this.value(name).match(/[0-9a-f]{2}/g)?.map((part) => parseInt(part, 16)));
+  }
+
+  // From the least (0) to the most (1) of a heat map.
+  heat(share) {
+    return `rgb(${this.mixed(share).join(" ")})`;
+  }
+
+  // What can be read on it.
+  heatInk(share) {
+    const [red, green, blue] = this.mixed(share);
+    return red * 0.3 + green * 0.59 + blue * 0.11 > 128 ? "#10151c" : "#ffffff";
+  }
+
+  mixed(share) {
+    const half = share < 0.5 ? 0 : 1, part = share * 2 - half;
+    return this.stops[half].map((value, at) => Math.round(value + (this.stops[half + 1][at] - value) * part));
   }
 
   group(name) {

@@ -13,6 +13,7 @@ export function showDetail(panel, events, at, zero, select) {
     decoded ? make("p", {}, nameOf(events.name(at), { class: "name whole" })) : null,
     make("p", {}, `${kindText(events, at)}, ${timeText(events.length[at])}, starts at ${timeText(events.start[at] - zero)}`),
     markText(events, at),
+    ownNote(events, at),
     chainList(events, at, select),
     launchedList(events, at, select),
     originPart(events.origin(at)),
@@ -30,6 +31,11 @@ function kindText(events, at) {
 function markText(events, at) {
   const mark = events.mark?.[at] ?? -1;
   return mark >= 0 ? make("p", {}, `Compared with the other trace: ${events.facts.marks[mark]}.`) : null;
+}
+
+function ownNote(events, at) {
+  const text = events.note?.(at);
+  return text ? make("p", {}, nameOf(text)) : null;
 }
 
 function chainList(events, at, select) {

@@ -1,0 +1,195 @@
+"""Whether the traces are one whole job: every rank once, of one run, with the same kernels.
+
+Ranks compare with the ranks of their pipeline stage, because stages run different layers. A rank is
+odd if most ranks of its stage share a signature and it has another. Kernels that differ are named,
+with how often they run in a step here and there.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from foretrace.jobs.bubbles import stages
+from foretrace.schema.documents.job import JobOddity
+from foretrace.schema.jobs import RankFacts
+from foretrace.units import plural
+
+if TYPE_CHECKING:
+    from foretrace.jobs.job import Job
+    from foretrace.jobs.matching import Meetings
+
+_NAMED = 64  # ranks that an oddity lists
+_SHOWN = 3  # kernels and numbers that a sentence has room for
+
+
+def sameness(job: Job, meetings: Meetings) -> list[JobOddity]:
+    """What is odd about the job as a whole; empty where the traces are one whole job."""
+    return [
+        *_missing(job),
+        *_double(job),
+        *_other_runs(job),
+        *_other_worlds(job),
+        *_other_devices(job),
+        *_other_kernels(job, stages(meetings)),
+        *_cut(job),
+        *_partly_recorded(meetings),
+        *_damaged(job),
+    ]
+
+
+def _odd(code: str, severity: str, ranks: Iterable[int | None], text: str) -> JobOddity:
+    found = sorted({rank for rank in ranks if rank is not None})
+    return JobOddity(code, severity, len(found), text, found[:_NAMED])
+
+
+def ranks_text(ranks: Collection[int | None]) -> str:
+    """Some ranks in few words: runs of numbers, and how many more there are."""
+    ordered = sorted({rank for rank in ranks if rank is not None})
+    runs: list[list[int]] = []
+    for rank in ordered:
+        if runs and rank == runs[-1][1] + 1:
+            runs[-1][1] = rank
+        else:
+            runs.append([rank, rank])
+    parts = [str(low) if low == high else f"{low}-{high}" for low, high in runs]
+    rest = len(ordered) - sum(high - low + 1 for low, high in runs[:_SHOWN])
+    more = f" and {rest} more" if len(runs) > _SHOWN else ""
+    return f"{'rank' if len(ordered) == 1 else 'ranks'} {', '.join(parts[:_SHOWN])}{more}"
+
+
+def world_size(facts: Iterable[RankFacts]) -> int | None:
+    """The world size that most ranks state; the larger of two that are stated as often."""
+    stated = Counter(each.world_size for each in facts if each.world_size is not None)
+    return max(stated, key=lambda size: (stated[size], size), default=None)
+
+
+def _missing(job: Job) -> Iterator[JobOddity]:
+    world, found = world_size(job.members), {each.rank for each in job.members}
+    # a file may claim any world: count, and look no further than what can be listed
+    count = (world or 0) - len([rank for rank in found if rank is not None and rank < (world or 0)])
+    if world is None or count <= 0:
+        return
+    absent = [rank for rank in range(min(world, len(found) + _NAMED)) if rank not in found]
+    text = f"{len(found)} of {plural(world, 'rank')} found: no {ranks_text(absent[:count])}"
+    more = "" if len(absent) >= count else f" and {count - len(absent)} more"
+    yield JobOddity("rank_missing", "data_loss", count, text + more, absent[:_NAMED])
+
+
+def _double(job: Job) -> Iterator[JobOddity]:
+    run = {each.job for each in job.members}
+    claimed = Counter(each.rank for each in job.facts if each.job in run)
+    twice = [rank for rank, count in claimed.items() if count > 1]
+    if twice:
+        text = f"several files have {ranks_text(twice)}: the first by path counts"
+        yield _odd("rank_duplicate", "error", twice, text)
+
+
+def _other_runs(job: Job) -> Iterator[JobOddity]:
+    run = {each.job for each in job.members}
+    others = [each for each in job.facts if each.job not in run]
+    if others:
+        runs = plural(len({each.job for each in others}), "other run")
+        text = f"{plural(len(others), 'file')} of {runs}, not counted: {others[0].path}"
+        yield JobOddity("other_run", "error", len(others), text, [])
+
+
+def _other_worlds(job: Job) -> Iterator[JobOddity]:
+    world = world_size(job.members)
+    odd = [each for each in job.members if each.world_size not in (world, None)]
+    if odd:
+        sizes = ", ".join(str(size) for size in sorted({each.world_size or 0 for each in odd}))
+        ranks = [each.rank for each in odd]
+        text = f"{ranks_text(ranks)}: world size {sizes}, others {world}"
+        yield _odd("other_world_size", "error", ranks, text)
+
+
+def _other_devices(job: Job) -> Iterator[JobOddity]:
+    models = Counter(each.devices for each in job.members if each.devices)
+    usual = max(models, key=lambda name: (models[name], name), default=())
+    odd = [each for each in job.members if each.devices and each.devices != usual]
+    if odd:
+        ranks, other = [each.rank for each in odd], ", ".join(odd[0].devices)
+        text = f"{ranks_text(ranks)}: {other}, most others {', '.join(usual)}"
+        yield _odd("other_device", "notice", ranks, text)
+
+
+def _other_kernels(job: Job, stage: dict[int, int]) -> Iterator[JobOddity]:
+    """One oddity for all ranks of a stage that share a signature and are not the most."""
+    by_stage: dict[int | None, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
+    for each in job.members:
+        if each.rank is not None and each.kernel_signature:
+            by_stage[stage.get(each.rank)][each.kernel_signature].append(each.rank)
+    for ways in by_stage.values():
+        most, *rest = sorted(ways.values(), key=lambda ranks: (-len(ranks), ranks))
+        every = [rank for ranks in ways.values() for rank in ranks]
+        if rest and 2 * len(most) <= len(every):
+            text = f"{ranks_text(every)}: {len(ways)} different sets of kernels"
+            yield _odd("kernels_vary", "notice", every, text)
+            continue
+        for odd in rest:
+            differ = _kernels_that_differ(job, odd[0], most[0])
+            text = f"{ranks_text(odd)}: other kernels than rank {most[0]}: {differ}"
+            yield _odd("other_kernels", "notice", odd, text)
+
+
+def _kernels_that_differ(job: Job, rank: int, usual: int) -> str:
+    """The kernels that run more or less often per step, those with the most time first."""
+    kind = ["name", "signature"]
+    table = job.table("kernels").filter(pl.col("rank").is_in([rank, usual])).collect()
+    own, other = (
+        table.filter(rank=each).select(*kind, "short", "per_step", "total_ns")
+        for each in (rank, usual)
+    )
+    differ = (
+        own.join(other, on=kind, how="full", coalesce=True, suffix="_usual")
+        .with_columns(
+            pl.col("per_step", "per_step_usual", "total_ns", "total_ns_usual").fill_null(0)
+        )
+        .filter(pl.col("per_step") != pl.col("per_step_usual"))
+        .with_columns(pl.coalesce("short", "short_usual").alias("short"))
+        .sort(pl.max_horizontal("total_ns", "total_ns_usual"), "name", descending=[True, False])
+    )
+    shown = [
+        f"{row['short']} {row['per_step']:g} per step instead of {row['per_step_usual']:g}"
+        for row in differ.head(_SHOWN).iter_rows(named=True)
+    ]
+    more = f" and {differ.height - _SHOWN} more" if differ.height > _SHOWN else ""
+    return f"{'; '.join(shown)}{more}" if shown else "the order or the number of steps"
+
+
+def _cut(job: Job) -> Iterator[JobOddity]:
+    """Steps that the recording of a rank cut, and steps that a rank lacks."""
+    steps = job.table("steps").select("rank", "step", "whole").collect()
+    cut = steps.filter(~pl.col("whole"))["rank"].unique().to_list()
+    if cut:
+        yield _odd("step_cut", "notice", cut, f"{ranks_text(cut)}: a step is cut, and not counted")
+    count = steps["rank"].n_unique()
+    shared = steps.group_by("step").len("ranks").filter(pl.col("ranks") == count)["step"]
+    extra = steps.filter(~pl.col("step").is_in(shared.implode()))["step"].unique().sort().to_list()
+    if extra:
+        some = steps.filter(pl.col("step").is_in(extra))["rank"].unique().to_list()
+        shown = ", ".join(map(str, extra[:_SHOWN])) + (", …" if len(extra) > _SHOWN else "")
+        text = f"{'step' if len(extra) == 1 else 'steps'} {shown}: only on {ranks_text(some)}"
+        yield _odd("step_missing", "notice", some, text)
+
+
+def _partly_recorded(meetings: Meetings) -> Iterator[JobOddity]:
+    for row in meetings.incomplete().iter_rows(named=True):
+        ranks = row["ranks"] or []
+        lack = f": not on {ranks_text(ranks)}" if ranks else ""
+        kind = plural(row["count"], row["collective"] or "collective")
+        of_group = f" of group {row['group']}" if row["group"] else ""
+        text = f"{kind}{of_group} recorded by some ranks only{lack}"
+        yield JobOddity("partly_recorded", "notice", row["count"], text, ranks[:_NAMED])
+
+
+def _damaged(job: Job) -> Iterator[JobOddity]:
+    ranks = [each.rank for each in job.members if each.lost_data]
+    if ranks:
+        yield _odd(
+            "lost_data", "data_loss", ranks, f"{ranks_text(ranks)}: part of the file is lost"
+        )

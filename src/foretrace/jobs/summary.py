@@ -1,0 +1,97 @@
+"""Everything about a job as one document: each analysis runs once.
+
+A step that a recording cut counts only where no other was recorded.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from foretrace.jobs.bubbles import bubbles
+from foretrace.jobs.clocks import fit
+from foretrace.jobs.critical import walked
+from foretrace.jobs.dependencies import graph
+from foretrace.jobs.exposure import exposure, overlap, perfect, typical
+from foretrace.jobs.matching import Meetings, match
+from foretrace.jobs.network import bandwidths, outliers, transfers
+from foretrace.jobs.sameness import sameness, world_size
+from foretrace.jobs.stragglers import hosts, stragglers
+from foretrace.jobs.summary_rows import (
+    bubble_rows,
+    cells,
+    host_rows,
+    network_rows,
+    outlier_rows,
+    overlap_rows,
+    path_row,
+    rank_rows,
+    whole,
+)
+from foretrace.jobs.waits import waits
+from foretrace.jobs.what_if import what_ifs
+from foretrace.schema.documents.job import SCHEMA, JobDocument, JobEntry, JobPath
+from foretrace.schema.jobs import WITHOUT_STEPS
+
+if TYPE_CHECKING:
+    from foretrace.jobs.job import Job
+
+
+def summarize(job: Job) -> JobDocument:
+    """Run every analysis once."""
+    met, times = match(job), exposure(job)
+    clocks = fit(job, met)
+    waited = waits(job, met, clocks)
+    counted = times.filter("whole") if times["whole"].any() else times
+    steps, sent, shared = times["step"].n_unique(), transfers(job, met), met.shared
+    return JobDocument(
+        schema=SCHEMA,
+        job=_entry(job, counted),
+        ranks=rank_rows(job, counted, waited, clocks, stragglers(waited, job)),
+        hosts=host_rows(hosts(waited, job), steps),
+        cells=cells(times, waited),
+        collectives=met.arrivals.height,
+        matched=shared.height,
+        by_order=shared.filter(how="order").height,
+        undecided=_undecided(waited),
+        perfect_overlap_ns=whole(perfect(counted)["saves_ns"].median()),
+        overlap=overlap_rows(job, overlap(job), waited, steps),
+        bubbles=bubble_rows(bubbles(job, met, waited)),
+        path=_path(job, met, clocks, typical(times)),
+        network=network_rows(bandwidths(sent)),
+        outliers=outlier_rows(outliers(job, met, sent)),
+        same=sameness(job, met),
+        notes=list(job.notes),
+        left_out=list(job.left_out),
+    )
+
+
+def _entry(job: Job, times: pl.DataFrame) -> JobEntry:
+    longest = times.group_by("step").agg(pl.col("wall_ns").max())["wall_ns"]
+    return JobEntry(
+        path=job.path,
+        ranks=len(job.members),
+        world_size=world_size(job.members),
+        hosts=len({each.host for each in job.members if each.host}),
+        devices=sorted({device for each in job.members for device in each.devices}),
+        steps=[step for step in times["step"].unique().sort() if step != WITHOUT_STEPS],
+        step_ns=whole(longest.mean()),
+        median_step_ns=whole(longest.median()),
+        file_bytes=sum(each.file_bytes for each in job.facts),
+        events=sum(each.events for each in job.facts),
+    )
+
+
+def _undecided(waited: pl.DataFrame) -> int:
+    """Collectives in which no rank is late beyond the clocks' error."""
+    late = pl.col("late_ns") > pl.col("error_ns")
+    return waited.group_by("meeting").agg(late.any()).filter(~pl.col("late_ns")).height
+
+
+def _path(job: Job, met: Meetings, clocks: pl.DataFrame, step: int | None) -> JobPath | None:
+    steps = None if step is None else graph(job, met, clocks, step)
+    if steps is None:
+        return None
+    path = walked(steps)
+    return path_row(path, what_ifs(steps, path, met), whole(clocks["error_ns"].max()))

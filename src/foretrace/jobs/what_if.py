@@ -1,0 +1,94 @@
+"""What a step would take if one thing changed: the graph of the step, replayed forward.
+
+How it is computed: all work starts as soon as what it waited for has ended, after the same pause,
+and not before the work before it on its stream has ended; a transfer starts when the last rank has
+come. With nothing changed, the replay gives the recorded times. A free collective transfers in no
+time, and its ranks still wait for each other. A rank at the median has its compute and its idle
+time shortened to the median of the ranks that do the same part of the step.
+
+When it is wrong: it is an estimate. Work that would have waited for something else, had it come
+earlier, starts too early here. Work that shares the GPU with a collective keeps its time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import polars as pl
+from msgspec import Struct
+from msgspec.structs import replace
+
+from foretrace.jobs.bubbles import stages
+from foretrace.jobs.critical import CriticalPath
+from foretrace.jobs.dependencies import TRANSFER, StepGraph
+from foretrace.jobs.replay import Change, Replay
+
+if TYPE_CHECKING:
+    from foretrace.jobs.matching import Meetings
+
+_SPENT = (pl.col("end_ns") - pl.col("start_ns")).alias("ns")
+MOST = 3  # of each kind: those that have the most time on the path
+
+
+class WhatIf(Struct, frozen=True):
+    """An estimate of the step with a change, and what it saves.
+
+    The change is a rank at the median, or all collectives of one kind in a group that are free.
+    """
+
+    step_ns: int = 0
+    saves_ns: int = 0
+    rank: int | None = None
+    group: str = ""
+    collective: str = ""
+
+
+def without(replay: Replay, changes: Sequence[Change]) -> list[int]:
+    """The length of the step with each of these changes."""
+    return [round(end) for end in replay.ends(changes).tolist()]
+
+
+def at_median(replay: Replay, rank: int, peers: Collection[int]) -> Change:
+    """The rank with the median compute, copies and idle time of its peers, where its own are
+    longer.
+    """
+    return Change(rank=rank, curves=replay.spending.at_median(rank, peers))
+
+
+def what_ifs(steps: StepGraph, path: CriticalPath, meetings: Meetings) -> list[WhatIf]:
+    """The changes that promise most, by their time on the path; the largest saving first."""
+    replay = Replay(steps)
+    rows = [*_free(path, meetings), *_slow(replay, path, stages(meetings))]
+    lengths = without(replay, [change for _, change in rows])
+    found = [
+        replace(each, step_ns=length, saves_ns=max(path.length_ns - length, 0))
+        for (each, _), length in zip(rows, lengths, strict=True)
+    ]
+    return sorted(found, key=lambda each: -each.saves_ns)
+
+
+def _free(path: CriticalPath, meetings: Meetings) -> Iterator[tuple[WhatIf, Change]]:
+    """The kinds of collective and groups with the most time on the path, each free."""
+    talks = path.segments.filter(kind=TRANSFER).select("meeting", _SPENT)
+    kind = ("group", "collective")
+    met = talks.join(
+        meetings.meetings.select(pl.col("meeting").cast(pl.Int64), *kind), on="meeting"
+    )
+    longest = met.group_by(kind, maintain_order=True).agg(pl.col("ns").sum())
+    for group, collective, _ in longest.top_k(MOST, by="ns").iter_rows():
+        same = meetings.meetings.filter(group=group, collective=collective)
+        change = Change(frozenset(same["meeting"].to_list()))
+        yield WhatIf(group=group, collective=collective), change
+
+
+def _slow(
+    replay: Replay, path: CriticalPath, stage: dict[int, int]
+) -> Iterator[tuple[WhatIf, Change]]:
+    """The ranks with the most time on the path, each at the median of its stage."""
+    own = path.segments.filter(pl.col("kind") != TRANSFER).select("rank", _SPENT)
+    longest = own.group_by("rank", maintain_order=True).agg(pl.col("ns").sum())
+    ranks = replay.steps.rank[replay.steps.finishes].tolist()
+    for rank in longest.top_k(MOST, by="ns")["rank"].to_list():
+        peers = [each for each in ranks if stage.get(each) == stage.get(rank)]
+        yield WhatIf(rank=rank), at_median(replay, rank, peers)

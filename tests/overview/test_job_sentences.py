@@ -1,0 +1,230 @@
+"""What is said about a job, case by case: documents made by hand, one fact changed in each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from foretrace.overview.job import lines, title, verdict
+from foretrace.render.job_page import PARTS, first_screen, sections
+from foretrace.render.section import drawn, marked
+from foretrace.schema.documents.job import (
+    JobClock,
+    JobDocument,
+    JobEntry,
+    JobHost,
+    JobNetwork,
+    JobOddity,
+    JobOutlier,
+    JobOverlap,
+    JobRank,
+)
+from foretrace.schema.documents.sets import LeftOut
+
+MS = 1_000_000
+CLOCK = JobClock(0, 0.0, 2_000, True, 240)
+
+
+def rank(number: int, **changed: Any) -> JobRank:
+    facts: dict[str, Any] = {
+        "rank": number,
+        "path": f"run/rank{number}.json.gz",
+        "host": f"node-{number // 2}",
+        "device": "NVIDIA H100",
+        "steps": 3,
+        "wall_ns": 100 * MS,
+        "compute_ns": 70 * MS,
+        "exposed_ns": 20 * MS,
+        "both_ns": 5 * MS,
+        "copy_ns": 0,
+        "idle_ns": 10 * MS,
+        "data_ns": 0,
+        "host_ns": 10 * MS,
+        "wait_ns": 12 * MS,
+        "transfer_ns": 13 * MS,
+        "made_others_wait_ns": 0,
+        "delays_ns": 0,
+        "times_last": 0,
+        "meetings": 240,
+        "cause": "none",
+        "causes": {},
+        "slow": "",
+        "kernel_ratio": None,
+        "clock": CLOCK,
+    }
+    return JobRank(**facts | changed)
+
+
+LATE = {
+    "delays_ns": 12 * MS,
+    "made_others_wait_ns": 36 * MS,
+    "times_last": 212,
+    "cause": "compute",
+    "causes": {"compute": 1.0},
+}
+
+
+def job(*ranks: JobRank, **changed: Any) -> JobDocument:
+    rows = ranks or tuple(rank(number) for number in range(4))
+    entry = JobEntry("run", len(rows), 4, 2, ["NVIDIA H100"], [3, 4, 5], 100 * MS, 10**7, 10**5)
+    facts: dict[str, Any] = {
+        "schema": 1,
+        "job": entry,
+        "ranks": list(rows),
+        "hosts": [],
+        "cells": [],
+        "matched": 240,
+        "by_order": 0,
+        "undecided": 0,
+        "perfect_overlap_ns": 8 * MS,
+        "overlap": [],
+        "bubbles": [],
+        "path": None,
+        "network": [],
+        "outliers": [],
+        "same": [],
+        "notes": [],
+        "left_out": [],
+    }
+    found = JobDocument(**facts | changed)
+    found.verdict = verdict(found)
+    return found
+
+
+def said(document: JobDocument) -> dict[str, str]:
+    return {line.label: line.text for line in lines(document)}
+
+
+def ranks(worst: JobRank) -> list[JobRank]:
+    return [worst if worst.rank == number else rank(number) for number in range(4)]
+
+
+def test_the_title_counts_ranks_hosts_and_steps() -> None:
+    assert title(job()) == "4 of 4 ranks on 2 hosts · NVIDIA H100 · 3 steps of 100 ms"
+
+
+def test_a_slow_gpu_is_named_with_its_evidence() -> None:
+    found = said(job(*ranks(rank(2, **LATE, slow="gpu", kernel_ratio=1.31))))
+    assert found["STRAGGLER"] == (
+        "rank 2 (node-1) came last in 212 of 240 collectives and delays each step by 12.0 ms "
+        "(12.0%): its compute, the same kernels in 1.31x the time"
+    )
+    assert found["DO FIRST"] == (
+        "inspect the GPU of rank 2 (node-1) (clocks, power, heat): the same kernels take 1.31x as "
+        "long; saves at most 12.0 ms"
+    )
+
+
+@pytest.mark.parametrize(
+    ("cause", "words", "first"),
+    [
+        ("data", "its data loader", "feed rank 2 (node-1) faster"),
+        ("host", "its host (the GPU idles)", "see what the host of rank 2 (node-1) does"),
+        ("copies", "its copies", "see what rank 2 (node-1) copies"),
+        ("other_comms", "its communication in other groups", "see what rank 2 (node-1) sends"),
+        ("compute", "its compute", "see what rank 2 (node-1) computes longer"),
+    ],
+)
+def test_every_cause_has_its_words(cause: str, words: str, first: str) -> None:
+    found = said(job(*ranks(rank(2, **LATE | {"cause": cause, "causes": {cause: 1.0}}))))
+    assert found["STRAGGLER"].endswith(f": {words}")
+    assert found["DO FIRST"].startswith(first)
+
+
+@pytest.mark.parametrize("cause", ["clock", "none", ""])
+def test_no_rank_is_blamed_without_a_cause(cause: str) -> None:
+    found = said(job(*ranks(rank(2, **LATE | {"cause": cause, "causes": {}}))))
+    assert "STRAGGLER" not in found
+    assert found["DO FIRST"] == "the traces prove no repair worth 1% of a step"
+
+
+def test_below_one_percent_there_is_no_straggler() -> None:
+    found = said(job(*ranks(rank(2, **LATE | {"delays_ns": MS // 2}))))
+    assert found["NO STRAGGLER"] == (
+        "no rank delays a step by 1% or more: at most rank 2 (node-1), by 500 us"
+    )
+
+
+def test_within_the_clocks_error_it_is_inconclusive() -> None:
+    found = said(job(undecided=240))
+    assert found["INCONCLUSIVE"] == (
+        "in all 240 collectives the ranks come within the clocks' error (2.00 us)"
+    )
+
+
+def test_missing_ranks_qualify_who_was_last() -> None:
+    two = job(rank(0), rank(1, **LATE))
+    two.job = msgspec.structs.replace(two.job, world_size=128)
+    two.verdict = verdict(two)
+    assert said(two)["STRAGGLER"].endswith(
+        "; 126 of 128 ranks not read: any of them may have come later"
+    )
+
+
+def test_one_rank_says_what_it_cannot_know() -> None:
+    assert said(job(rank(0), matched=0))["WAITS UNKNOWN"] == (
+        "one rank alone does not say who waits for whom; 3 other ranks not read"
+    )
+
+
+def test_a_slow_host_comes_before_its_ranks() -> None:
+    host = JobHost("node-1", 2, 230, 40 * MS, 15 * MS, "compute", True)
+    found = said(job(*ranks(rank(2, **LATE)), hosts=[host]))
+    assert found["SLOW HOST"] == (
+        "host node-1 delays each step by 15.0 ms (15.0%): its 2 ranks come late, by compute"
+    )
+    assert found["DO FIRST"].startswith("inspect host node-1: all of its 2 ranks come late")
+    assert "THEN" not in found  # its ranks are not a second repair
+
+
+def test_exposed_time_without_waits_is_a_repair() -> None:
+    found = said(job(overlap=[JobOverlap("fsdp", "all-gather", 24, 30 * MS, 20 * MS, 12 * MS)]))
+    assert found["EXPOSED"] == (
+        "20.0 ms (20.0%) per step of communication without compute, 20.0 ms to 20.0 ms by rank; "
+        "12.0 ms of it waiting for late ranks"
+    )
+    assert found["DO FIRST"] == (
+        "overlap all-gather in group fsdp: 8.00 ms per step runs without compute; "
+        "saves at most 8.00 ms"
+    )
+
+
+def test_the_network_and_its_outlier() -> None:
+    row = JobNetwork("all-reduce", "BFloat16", 25_200_000, "dp", 8, 240, 2e6, 100.0, 212.0, 220.0)
+    slow = JobOutlier("host", "node-1", "all-reduce", 25_200_000, 80.0, 212.0, 60)
+    assert said(job(network=[row], outliers=[slow]))["NETWORK"] == (
+        "all-reduce, 25.2 MB over 8 ranks: 212 GB/s on the bus (median of 240 times); "
+        "host node-1 is slow: 80 GB/s, its equals 212 GB/s in all-reduce"
+    )
+    hidden = msgspec.structs.replace(row, bus_gbps=None)
+    assert said(job(network=[hidden]))["NETWORK"].startswith("inconclusive")
+
+
+def test_the_same_job_or_what_differs() -> None:
+    assert said(job())["SAME JOB"] == (
+        "yes: the same kernels and shapes on every rank; clocks within 2.00 us"
+    )
+    odd = JobOddity("rank_missing", "data_loss", 1, "3 of 4 ranks found", [3])
+    assert said(job(same=[odd]))["SAME JOB"] == "3 of 4 ranks found; clocks within 2.00 us"
+
+
+def test_files_that_were_not_read_are_counted() -> None:
+    left = [LeftOut(f"run/rank{number}.json", "E_GZIP", "damaged") for number in (8, 9)]
+    assert said(job(left_out=left))["NOT READ"] == "2 files: rank8.json (E_GZIP) and 1 more"
+
+
+@pytest.mark.parametrize("width", [80, 100, 200])
+def test_the_first_screen_has_at_most_25_lines(width: int) -> None:
+    many = [rank(number, host=f"node-{number // 8:03}", **LATE) for number in range(1024)]
+    text = drawn(first_screen(job(*many), width), width=width)
+    assert text.count("\n") < 25
+    assert max(map(len, text.splitlines())) <= width
+    assert "and 1,0" in text
+
+
+def test_every_part_draws_as_text_and_markdown() -> None:
+    page = sections(job(), PARTS, 20)
+    assert drawn(page)
+    assert marked(page)
