@@ -362,3 +362,11 @@ def test_an_unchanged_file_is_not_read_again(
     with jobs.read(tmp_path / "job") as third:
         assert [each.rank for each in third.facts] == [1, 7]
     assert len(read) == 3
+
+
+def test_of_two_recordings_of_a_run_one_is_read(tmp_path: Path) -> None:
+    write(Plan(data=3, by_rank=True), tmp_path / "early")
+    write(Plan(data=3, by_rank=True, first_step=90, gaps=Gaps(missing=(1,))), tmp_path / "a_late")
+    with jobs.read(tmp_path, cache=False) as job:
+        assert len(job.facts) == 5
+        assert [each.steps for each in job.members] == [(2, 3, 4)] * 3

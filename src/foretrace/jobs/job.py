@@ -124,12 +124,15 @@ def _empty(name: str) -> pl.DataFrame:
     return pl.DataFrame(schema={"rank": pl.Int64, **COLUMNS[name]})
 
 
-def _members(facts: tuple[RankFacts, ...]) -> list[RankFacts]:
-    """Of each rank one file, all of the run that most files belong to."""
+def _members(facts: Sequence[RankFacts]) -> list[RankFacts]:
+    """Of each rank one file, all of the run that most files belong to; of several recordings of a
+    run, the one that most ranks have.
+    """
     runs = Counter(each.job for each in facts)
     main = max(runs, key=lambda job: (runs[job], job)) if runs else ""
-    first: dict[int | None, RankFacts] = {}
-    for each in facts:
-        if each.job == main:
-            first.setdefault(each.rank, each)
-    return list(first.values())
+    own = [each for each in facts if each.job == main]
+    recordings = Counter(each.steps for each in own)
+    found: dict[int | None, RankFacts] = {}
+    for each in sorted(own, key=lambda each: (-recordings[each.steps], each.steps)):
+        found.setdefault(each.rank, each)
+    return [found[rank] for rank in sorted(found, key=lambda rank: rank or 0)]
