@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from foretrace import opening
-from foretrace.errors import TraceError
+from foretrace.errors import ForetraceError, TraceError
 from foretrace.jobs.facts import facts_of
 from foretrace.jobs.gpu_time import doing, work_of
 from foretrace.jobs.messages import collectives_table
@@ -32,6 +32,12 @@ def answer(path: str, limits: Limits, cache: bool) -> FileAnswer:
         return FileAnswer(part=reduce_file(path, limits, cache))
     except TraceError as problem:
         return FileAnswer(left_out=opening.refused(path, problem))
+    except ForetraceError:
+        raise
+    except Exception as problem:  # noqa: BLE001 - a file nobody has seen must not cost the job
+        what = f"foretrace fails on it: {type(problem).__name__}: {problem}"
+        failed = TraceError("E_UNREADABLE", path, what, hint="please report this")
+        return FileAnswer(left_out=opening.refused(path, failed))
 
 
 def reduce_file(path: str, limits: Limits, cache: bool) -> RankPart:

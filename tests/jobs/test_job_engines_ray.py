@@ -1,0 +1,90 @@
+"""Tasks of a Ray cluster of two nodes give what processes of this machine give."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from foretrace import jobs
+from foretrace.errors import UsageError
+from foretrace.jobs.engines import local, ray_tasks
+from jobs.plan import Gaps, Plan, write
+from jobs.test_job_engines import same
+
+ray = pytest.importorskip("ray")
+DIED = ".died"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Six ranks, an empty file, and one that is damaged."""
+    place = tmp_path_factory.mktemp("on_ray")
+    write(Plan(data=8, gaps=Gaps(empty=(3,), damaged=(5,))), place)
+    return place
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[str]:
+    """The address of two nodes with one core each."""
+    from ray.cluster_utils import Cluster
+
+    size: dict[str, Any] = {"num_cpus": 1, "object_store_memory": 80 << 20}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", os.pathsep.join(sys.path))  # the nodes have what is tested
+        made = Cluster(initialize_head=True, head_node_args={**size, "include_dashboard": False})
+        try:
+            made.add_node(**size)
+            yield made.address
+        finally:
+            ray.shutdown()
+            made.shutdown()
+
+
+def killed_once(path: str, limits: Any, cache: bool) -> bytes:
+    """What a task runs here: the first worker that is given rank 2 is killed while it reads."""
+    mark = Path(path + DIED)
+    if "_4002." in path and not mark.exists():
+        mark.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return local.encoded(path, limits, cache)
+
+
+def test_two_nodes_and_a_killed_worker(
+    folder: Path, cluster: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ray_tasks, "encoded", killed_once)
+    with jobs.read(folder, cache=False) as here, jobs.read(folder, ray=cluster, cache=False) as job:
+        assert [each.rank for each in job.facts] == [0, 1, 2, 4, 6, 7]
+        assert len(list(folder.glob(f"*{DIED}"))) == 1
+        same(here, job)
+    assert not ray.is_initialized()
+
+
+def deadly(path: str, limits: Any, cache: bool) -> bytes:
+    """Every worker that is given rank 2 is killed."""
+    if "_4002." in path:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return local.encoded(path, limits, cache)
+
+
+def test_a_file_that_kills_every_worker(
+    folder: Path, cluster: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ray_tasks, "encoded", deadly)
+    monkeypatch.setattr(ray_tasks, "RETRIES", 1)
+    with jobs.read(folder, ray=cluster, ranks="0-2", cache=False) as job:
+        assert [each.rank for each in job.facts] == [0, 1]
+        assert "the system ended the process" in " ".join(each.text for each in job.left_out)
+
+
+def test_no_cluster(folder: Path) -> None:
+    with pytest.raises(UsageError, match="no Ray cluster answers"):
+        jobs.read(folder, ray="127.0.0.1:1")
+    with pytest.raises(UsageError, match="no Ray cluster answers"):
+        jobs.read(folder, ray="127.0.0.1:99999")
