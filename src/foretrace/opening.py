@@ -88,9 +88,9 @@ def load(
     """Load one trace file, and the captures of its graphs; `meanwhile` runs while other processes
     decode it.
     """
-    trace = _loaded(wanted, bounds, use_kept, keep, meanwhile)
+    trace = load_alone(wanted, bounds, use_kept, keep, meanwhile)
     if trace.host.is_graph_launch.any() or captures:
-        _join_captures(trace, wanted, captures, lambda path: _loaded(path, bounds, use_kept, keep))
+        _join_captures(trace, wanted, captures, lambda path: load_alone(path, bounds, use_kept, keep))
     return trace
 
 
@@ -107,13 +107,14 @@ def find_captures(wanted: str, folder: str | None) -> list[CaptureFile]:
     return captures_of.files(folder, wanted) if folder else captures_of.beside(wanted)
 
 
-def _loaded(
+def load_alone(
     wanted: str,
     bounds: Limits,
     use_kept: bool,
     keep: bool,
     meanwhile: Callable[[], None] = import_model,
 ) -> Trace:
+    """Load one trace file without what lies beside it."""
     from foretrace import sources
     from foretrace.sources import cache as store
 

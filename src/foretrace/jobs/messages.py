@@ -19,6 +19,8 @@ from foretrace.jobs.windows import Windows
 from foretrace.model.collectives import messages, named
 from foretrace.model.costs.comms import ELEMENT_TYPES
 from foretrace.model.intervals import Ints
+from foretrace.schema.gaps import with_gaps
+from foretrace.schema.tables import NONE
 from foretrace.schema.whole import whole
 
 if TYPE_CHECKING:
@@ -73,7 +75,7 @@ def _on_gpu(trace: Trace, work: RankWork, found: Windows) -> pl.DataFrame:
             "role": pl.repeat("comms", len(rows), dtype=pl.String, eager=True),
             "told": pl.Series([told[name] for name in names.tolist()], dtype=pl.String),
             "step": found.numbers(found.owner[chosen]),
-            "stream": gpu.stream[rows],
+            "stream": with_gaps(gpu.stream[rows], gpu.stream[rows] != NONE),
             "launch_ns": gpu.launched[rows],
             "start_ns": gpu.start[rows],
             "end_ns": gpu.end[rows],

@@ -11,7 +11,6 @@ from msgspec import Struct
 
 from foretrace.schema.documents.sets import LeftOut
 from foretrace.schema.jobs import RankPart
-from foretrace.schema.tables import NONE
 
 
 class FileAnswer(Struct, frozen=True):
@@ -48,11 +47,15 @@ COLUMNS = {
 
 def typed(name: str, frame: pl.DataFrame) -> pl.DataFrame:
     """A table with exactly its columns; what a file does not state is null."""
-    columns = COLUMNS[name]
-    absent = [pl.lit(None).alias(each) for each in columns if each not in frame.columns]
-    chosen = frame.with_columns(absent).select(pl.col(each).cast(columns[each]) for each in columns)
-    whole = [each for each, kind in columns.items() if kind == _INT]
-    return chosen.with_columns(pl.col(whole).replace(NONE, None))
+    return pl.DataFrame([_typed(frame, column, kind) for column, kind in COLUMNS[name].items()])
+
+
+def _typed(frame: pl.DataFrame, column: str, kind: pl.DataType) -> pl.Series:
+    # one column at a time: a query over all of them takes longer than the columns
+    if column not in frame.columns:
+        return pl.Series(column, [None], kind).new_from_index(0, frame.height)
+    found = frame[column]
+    return found if found.dtype == kind else found.cast(kind)
 
 
 def packed(name: str, frame: pl.DataFrame) -> bytes:

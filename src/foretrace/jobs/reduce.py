@@ -52,7 +52,7 @@ def reduce_file(path: str, limits: Limits, cache: bool) -> RankPart:
     if kept:
         return kept
     with budget.ceiling(opening.shown(wanted), limits):
-        trace = opening.load(wanted, limits, use_kept=bool(stamp), keep=False)
+        trace = opening.load_alone(wanted, limits, use_kept=bool(stamp), keep=False)
         part = reduced(trace, size_of(wanted))
         if stamp and stamp == _stamp(wanted):
             with budget.waiting():  # an entry is written whole
