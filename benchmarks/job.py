@@ -35,6 +35,7 @@ from statistics import median
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "tests"))
@@ -45,6 +46,7 @@ from foretrace.schema.documents.job import JobDocument  # noqa: E402
 from jobs.plan import Answer, Clock, Delay, Plan, sized  # noqa: E402
 from jobs.plan.answer import answer  # noqa: E402
 from jobs.plan.distance import distance  # noqa: E402
+from jobs.plan.kineto import file_name  # noqa: E402
 from jobs.plan.simulate import Simulation, simulate  # noqa: E402
 from jobs.plan.write import write_ranks  # noqa: E402
 
@@ -55,29 +57,37 @@ SAMPLE_S = 0.1
 def plan_of(ranks: int, megabytes: float) -> Plan:
     """A job with tensor and pipeline parallelism as its size allows, and a clock for each host."""
     tensor, pipeline = (8 if ranks >= 64 else 2), (4 if ranks >= 64 else 1)
-    hosts = -(-ranks // 8)
+    per_host = min(8, ranks // 2)
+    hosts = -(-ranks // per_host)
     plan = Plan(
         data=ranks // (tensor * pipeline),
         tensor=tensor,
         pipeline=pipeline,
+        ranks_per_host=per_host,
         layers=4,
         microbatches=4 if pipeline > 1 else 1,
         delays=(Delay("compute", 2_000_000, ranks=(SLOW,)),),
         clocks={host: Clock(37_000 * host, 0.01 * (host % 7)) for host in range(1, hosts)},
         by_rank=True,
     )
-    return sized(plan, round(megabytes * 1e6))
+    plan = sized(plan, round(megabytes * 1e6))
+    # the GPU has the more to do: a launch takes 6 us
+    return replace(plan, forward_ns=plan.kernels * 10_000, backward_ns=plan.kernels * 15_000)
 
 
 def write(plan: Plan, folder: Path, *, packed: bool) -> tuple[Answer, int]:
-    """The files of a plan, by one process per core; and the bytes of one file unpacked."""
-    simulation = simulate(plan)
-    cores = os.cpu_count() or 1
-    shares = [range(at, plan.world, cores) for at in range(cores)]
+    """The files of a plan, by one process per core; and the bytes of one file unpacked.
+
+    Files that a folder has from an earlier run of the same plan are kept.
+    """
+    simulation, cores = simulate(plan), os.cpu_count() or 1
+    ending = ".gz" if packed else ""
+    files = {rank: folder / f"{file_name(plan, rank)}{ending}" for rank in range(plan.world)}
+    wanted = [rank for rank, path in files.items() if not path.exists()]
     _shared.append(simulation)
     with ProcessPoolExecutor(cores, mp_context=get_context("fork")) as pool:
-        parts = list(pool.map(_write_share, [folder] * cores, shares, [packed] * cores))
-    files = {rank: path for part in parts for rank, path in part.items()}
+        shares = [wanted[at::cores] for at in range(cores)]
+        list(pool.map(_write_share, [folder] * cores, shares, [packed] * cores))
     first = files[0].read_bytes()
     return answer(simulation, files), len(gzip.decompress(first) if packed else first)
 
@@ -85,8 +95,8 @@ def write(plan: Plan, folder: Path, *, packed: bool) -> tuple[Answer, int]:
 _shared: list[Simulation] = []
 
 
-def _write_share(folder: Path, ranks: range, packed: bool) -> dict[int, Path]:
-    return write_ranks(_shared[0], folder, ranks, packed=packed)
+def _write_share(folder: Path, ranks: list[int], packed: bool) -> None:
+    write_ranks(_shared[-1], folder, ranks, packed=packed)
 
 
 class Run:

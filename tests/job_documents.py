@@ -68,6 +68,7 @@ def job_document(
         made,
         [JobHost(f"node-{host}", ranks // hosts, 0, 0, 0, "", False) for host in range(hosts)],
         cells,
+        collectives=2 * steps * ranks,
         matched=2 * steps,
         by_order=0,
         undecided=0,
@@ -117,6 +118,7 @@ def _rank(
         slow="gpu" if is_slow else "",
         kernel_ratio=1.25 if is_slow else 1.0,
         clock=JobClock(0, 0.0, 900, True, 2 * steps),
+        exposed_wait_ns=wait,
     )
 
 

@@ -47,7 +47,7 @@ def test_the_document_is_what_its_schema_says(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("option", "title"),
     [
-        ("--stragglers", "Ranks, by the delay that they cause per step"),
+        ("--stragglers", "Ranks, by how long the others wait for them"),
         ("--exposed", "Overlap by group and collective"),
         ("--path", "Critical path through step"),
         ("--network", "Network"),
@@ -65,7 +65,7 @@ def test_chosen_ranks_and_steps(folder: Path) -> None:
     assert [row["rank"] for row in answer["ranks"]] == [0, 1]
     assert answer["job"]["steps"] == [3]
     text = run("job", str(folder), "--ranks", "0-1").out
-    assert "2 of 4 ranks not read" in text
+    assert "2 of 4 ranks missing" in text
 
 
 def test_a_damaged_file_costs_that_file(folder: Path, tmp_path: Path) -> None:
@@ -89,7 +89,8 @@ def test_one_rank_is_answered(folder: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (("--timeline", "0"), 2, "add --html FILE or --perfetto FILE"),
+        (("--timeline", "0", "--json"), 2, "add --html FILE or --perfetto FILE"),
+        (("--timeline", "9"), 2, "no rank 9"),
         (("--ranks", "x"), 2, "--ranks"),
         (("--steps", "9-"), 2, "--steps"),
         (("--html", "/no/folder/job.html"), 2, "no folder"),

@@ -7,6 +7,9 @@ import pytest
 from msgspec.structs import replace
 
 from foretrace.comparison.jobs import compare_jobs
+from foretrace.errors import UsageError
+from foretrace.guess import GuessError
+from foretrace.guess.gate import parse_gate
 from foretrace.render.job_comparison import job_comparison
 from foretrace.render.section import drawn, marked
 from foretrace.schema.documents import encode
@@ -75,6 +78,33 @@ def test_a_faster_network_is_named() -> None:
     found = compare_jobs(a, replace(a, network=[*rows, *rows]))
     assert [row.ratio for row in found.network] == [2, 2]
     assert "all-reduce, 25.0 MB over 4 ranks: 218 to 436 GB/s on the bus (2.00x)" in found.changed
+
+
+@pytest.mark.parametrize(
+    ("condition", "met", "text"),
+    [
+        ("step > 1.05x", True, "step is 10.0 ms in A and 12.0 ms in B (1.20x; noise 0.4%)"),
+        ("step time > 1.5x", False, "step is 10.0 ms in A and 12.0 ms in B (1.20x; noise 0.4%)"),
+        ("wait > 1 ms", True, "wait is 0 ns in A and 1.50 ms in B (new; noise 0.1%)"),
+        (
+            "idle > 2x of A",
+            False,
+            "idle is 1.00 ms in A and 1.00 ms in B (1.00x; noise 0.2%, within the noise)",
+        ),
+    ],
+)
+def test_a_condition_on_two_jobs(condition: str, met: bool, text: str) -> None:
+    found = compare_jobs(job_document(slow=None), job_document())
+    outcome = parse_gate(condition, of_jobs=True).check(found)
+    assert (outcome.met, outcome.text) == (met, text)
+
+
+def test_a_condition_on_traces_is_none_on_jobs() -> None:
+    with pytest.raises(GuessError, match="--fail-if cannot be parsed"):
+        parse_gate("gpu > 1.05x", of_jobs=True)
+    nothing = compare_jobs(job_document(), replace(job_document(), cells=[]))
+    with pytest.raises(UsageError, match="step is not recorded in both jobs"):
+        parse_gate("step > 1x", of_jobs=True).check(nothing)
 
 
 def test_the_page_fits_a_screen_and_the_document_its_schema() -> None:

@@ -11,6 +11,7 @@ from foretrace.overview.job import lines, title, verdict
 from foretrace.render.job_page import PARTS, first_screen, sections
 from foretrace.render.section import drawn, marked
 from foretrace.schema.documents.job import (
+    JobCell,
     JobClock,
     JobDocument,
     JobEntry,
@@ -43,9 +44,11 @@ def rank(number: int, **changed: Any) -> JobRank:
         "data_ns": 0,
         "host_ns": 10 * MS,
         "wait_ns": 12 * MS,
+        "exposed_wait_ns": 12 * MS,
         "transfer_ns": 13 * MS,
         "made_others_wait_ns": 0,
         "delays_ns": 0,
+        "exposed_delays_ns": 0,
         "times_last": 0,
         "meetings": 240,
         "cause": "none",
@@ -59,6 +62,7 @@ def rank(number: int, **changed: Any) -> JobRank:
 
 LATE = {
     "delays_ns": 12 * MS,
+    "exposed_delays_ns": 12 * MS,
     "made_others_wait_ns": 36 * MS,
     "times_last": 212,
     "cause": "compute",
@@ -68,7 +72,9 @@ LATE = {
 
 def job(*ranks: JobRank, **changed: Any) -> JobDocument:
     rows = ranks or tuple(rank(number) for number in range(4))
-    entry = JobEntry("run", len(rows), 4, 2, ["NVIDIA H100"], [3, 4, 5], 100 * MS, 10**7, 10**5)
+    entry = JobEntry(
+        "run", len(rows), 4, 2, ["NVIDIA H100"], [3, 4, 5], 100 * MS, 10**7, 10**5, 100 * MS, 900
+    )
     facts: dict[str, Any] = {
         "schema": 1,
         "job": entry,
@@ -76,6 +82,7 @@ def job(*ranks: JobRank, **changed: Any) -> JobDocument:
         "hosts": [],
         "cells": [],
         "matched": 240,
+        "collectives": 960,
         "by_order": 0,
         "undecided": 0,
         "perfect_overlap_ns": 8 * MS,
@@ -108,23 +115,22 @@ def test_the_title_counts_ranks_hosts_and_steps() -> None:
 def test_a_slow_gpu_is_named_with_its_evidence() -> None:
     found = said(job(*ranks(rank(2, **LATE, slow="gpu", kernel_ratio=1.31))))
     assert found["STRAGGLER"] == (
-        "rank 2 (node-1) came last in 212 of 240 collectives and delays each step by 12.0 ms "
-        "(12.0%): its compute, the same kernels in 1.31x the time"
+        "rank 2 (node-1) came last in 212 of 240 collectives, the others wait 12.0 ms (12.0%) per "
+        "step for it: its compute takes longer (1.31x for the same kernels)"
     )
     assert found["DO FIRST"] == (
-        "inspect the GPU of rank 2 (node-1) (clocks, power, heat): the same kernels take 1.31x as "
-        "long; saves at most 12.0 ms"
+        "inspect the GPU of rank 2 (node-1): clocks, power, heat; the same kernels take 1.31x as "
+        "long; saves at most 12.0 ms per step"
     )
 
 
 @pytest.mark.parametrize(
     ("cause", "words", "first"),
     [
-        ("data", "its data loader", "feed rank 2 (node-1) faster"),
-        ("host", "its host (the GPU idles)", "see what the host of rank 2 (node-1) does"),
-        ("copies", "its copies", "see what rank 2 (node-1) copies"),
-        ("other_comms", "its communication in other groups", "see what rank 2 (node-1) sends"),
-        ("compute", "its compute", "see what rank 2 (node-1) computes longer"),
+        ("data", "its data loader is late", "feed rank 2 (node-1) faster"),
+        ("host", "its host launches late", "see why the host of rank 2 (node-1) is late"),
+        ("copies", "its copies take longer", "see what rank 2 (node-1) copies"),
+        ("compute", "its compute takes longer", "see what rank 2 (node-1) computes longer"),
     ],
 )
 def test_every_cause_has_its_words(cause: str, words: str, first: str) -> None:
@@ -133,25 +139,33 @@ def test_every_cause_has_its_words(cause: str, words: str, first: str) -> None:
     assert found["DO FIRST"].startswith(first)
 
 
-@pytest.mark.parametrize("cause", ["clock", "none", ""])
-def test_no_rank_is_blamed_without_a_cause(cause: str) -> None:
+@pytest.mark.parametrize("cause", ["other_comms", "earlier", "clock", "none", ""])
+def test_no_rank_is_blamed_without_a_cause_of_its_own(cause: str) -> None:
     found = said(job(*ranks(rank(2, **LATE | {"cause": cause, "causes": {}}))))
-    assert "STRAGGLER" not in found
-    assert found["DO FIRST"] == "the traces prove no repair worth 1% of a step"
+    assert found["NO STRAGGLER"].endswith("for rank 2 (node-1), and the traces do not say why")
+    assert "rank 2" not in found["DO FIRST"]
 
 
 def test_below_one_percent_there_is_no_straggler() -> None:
-    found = said(job(*ranks(rank(2, **LATE | {"delays_ns": MS // 2}))))
+    found = said(job(*ranks(rank(2, **LATE | {"exposed_delays_ns": MS // 2}))))
     assert found["NO STRAGGLER"] == (
-        "no rank delays a step by 1% or more: at most rank 2 (node-1), by 500 us"
+        "no rank makes the others wait for 1% of a step: at most 500 us for rank 2 (node-1)"
     )
+
+
+def test_waits_under_compute_cost_nothing() -> None:
+    half = LATE | {"exposed_delays_ns": 4 * MS}
+    text = said(job(*ranks(rank(2, **half))))["STRAGGLER"]
+    assert "the others wait 12.0 ms per step for it, 4.00 ms (4.0%) without compute: its" in text
+    none = LATE | {"exposed_delays_ns": 0}
+    assert "NO STRAGGLER" in said(job(*ranks(rank(2, **none))))
 
 
 def test_within_the_clocks_error_it_is_inconclusive() -> None:
-    found = said(job(undecided=240))
-    assert found["INCONCLUSIVE"] == (
-        "in all 240 collectives the ranks come within the clocks' error (2.00 us)"
-    )
+    text = "in all 240 collectives the ranks come within the clocks' error"
+    assert said(job(undecided=240))["NO STRAGGLER"] == f"{text} (2.00 us)"
+    loose = [rank(number, clock=JobClock(0, 0.0, 30_000, True, 240)) for number in range(4)]
+    assert said(job(*loose, undecided=240))["INCONCLUSIVE"] == f"{text} (30.0 us)"
 
 
 def test_missing_ranks_qualify_who_was_last() -> None:
@@ -159,35 +173,60 @@ def test_missing_ranks_qualify_who_was_last() -> None:
     two.job = msgspec.structs.replace(two.job, world_size=128)
     two.verdict = verdict(two)
     assert said(two)["STRAGGLER"].endswith(
-        "; 126 of 128 ranks not read: any of them may have come later"
+        "; 126 of 128 ranks missing: any of them may have come later"
     )
+
+
+def test_missing_ranks_leave_it_open() -> None:
+    few = job(rank(0), rank(1))
+    assert few.verdict.bound == "inconclusive"
+    assert few.verdict.text.endswith("2 of 4 ranks missing: any of them may have come later")
 
 
 def test_one_rank_says_what_it_cannot_know() -> None:
     assert said(job(rank(0), matched=0))["WAITS UNKNOWN"] == (
-        "one rank alone does not say who waits for whom; 3 other ranks not read"
+        "one rank alone does not say who waits for whom; 3 other ranks missing"
     )
 
 
 def test_a_slow_host_comes_before_its_ranks() -> None:
-    host = JobHost("node-1", 2, 230, 40 * MS, 15 * MS, "compute", True)
-    found = said(job(*ranks(rank(2, **LATE)), hosts=[host]))
+    host = JobHost("node-1", 2, 230, 40 * MS, 15 * MS, "compute", True, 15 * MS)
+    both = {2: rank(2, **LATE), 3: rank(3, **LATE)}
+    found = said(job(*(both.get(number, rank(number)) for number in range(4)), hosts=[host]))
     assert found["SLOW HOST"] == (
-        "host node-1 delays each step by 15.0 ms (15.0%): its 2 ranks come late, by compute"
+        "node-1: its 2 ranks come late, the others wait 15.0 ms (15.0%) per step for it: its "
+        "compute takes longer"
     )
-    assert found["DO FIRST"].startswith("inspect host node-1: all of its 2 ranks come late")
-    assert "THEN" not in found  # its ranks are not a second repair
+    assert found["DO FIRST"] == "inspect host node-1; saves at most 15.0 ms per step"
+    assert "rank 2" not in found["THEN"]  # its ranks are not a second repair
+
+
+def test_a_delay_in_one_step_is_placed() -> None:
+    cells = [JobCell(2, step, 0, 0, 0, 0, 0, True, 36 * MS * (step == 4)) for step in (3, 4, 5)]
+    found = said(job(*ranks(rank(2, **LATE)), cells=cells))
+    assert "per step for it, all of it in step 4: its compute" in found["STRAGGLER"]
+
+
+def test_a_step_adds_up() -> None:
+    assert said(job())["STEP"] == ("compute 70.0%, exposed comms 20.0%, copies 0.0%, idle 10.0%")
 
 
 def test_exposed_time_without_waits_is_a_repair() -> None:
-    found = said(job(overlap=[JobOverlap("fsdp", "all-gather", 24, 30 * MS, 20 * MS, 12 * MS)]))
+    row = JobOverlap("fsdp", "all-gather", 24, 30 * MS, 20 * MS, 12 * MS, 4)
+    quiet = [rank(number, idle_ns=0) for number in range(4)]
+    found = said(job(*quiet, overlap=[row]))
     assert found["EXPOSED"] == (
-        "20.0 ms (20.0%) per step of communication without compute, 20.0 ms to 20.0 ms by rank; "
-        "12.0 ms of it waiting for late ranks"
+        "20.0 ms per step of communication without compute; 12.0 ms of it waiting for other ranks"
     )
     assert found["DO FIRST"] == (
-        "overlap all-gather in group fsdp: 8.00 ms per step runs without compute; "
-        "saves at most 8.00 ms"
+        "overlap all-gather with compute: 8.00 ms per step is alone; saves at most 8.00 ms per step"
+    )
+
+
+def test_idle_time_of_all_ranks_is_a_repair() -> None:
+    assert said(job())["DO FIRST"] == (
+        "see why every GPU idles, 10.0% of a step on rank 0 (node-0): foretrace look "
+        "run/rank0.json.gz; saves at most 10.0 ms per step"
     )
 
 
@@ -195,19 +234,42 @@ def test_the_network_and_its_outlier() -> None:
     row = JobNetwork("all-reduce", "BFloat16", 25_200_000, "dp", 8, 240, 2e6, 100.0, 212.0, 220.0)
     slow = JobOutlier("host", "node-1", "all-reduce", 25_200_000, 80.0, 212.0, 60)
     assert said(job(network=[row], outliers=[slow]))["NETWORK"] == (
-        "all-reduce, 25.2 MB over 8 ranks: 212 GB/s on the bus (median of 240 times); "
-        "host node-1 is slow: 80 GB/s, its equals 212 GB/s in all-reduce"
+        "all-reduce, 25.2 MB over 8 ranks: 212 GB/s on the bus (median of 240); "
+        "host node-1 is slow: 80 GB/s in all-reduce of 25.2 MB, its equals 212 GB/s"
     )
-    hidden = msgspec.structs.replace(row, bus_gbps=None)
-    assert said(job(network=[hidden]))["NETWORK"].startswith("inconclusive")
+    few = msgspec.structs.replace(row, at_least=True)
+    assert "8 ranks: at least 212 GB/s" in said(job(network=[few]))["NETWORK"]
+
+
+def test_a_slow_network_is_the_cause_of_a_slow_host() -> None:
+    host = JobHost("node-1", 2, 230, 40 * MS, 15 * MS, "other_comms", True, 15 * MS)
+    slow = JobOutlier("host", "node-1", "all-reduce", 25_200_000, 80.0, 212.0, 60)
+    found = said(job(hosts=[host], outliers=[slow]))
+    assert "per step for it: its network is slow, 80 GB/s in all-reduce" in found["SLOW HOST"]
+    assert found["DO FIRST"].startswith("inspect the network of node-1: 80 GB/s")
 
 
 def test_the_same_job_or_what_differs() -> None:
     assert said(job())["SAME JOB"] == (
-        "yes: the same kernels and shapes on every rank; clocks within 2.00 us"
+        "yes: ranks of one run with the same kernels and shapes; clocks within 2.00 us"
     )
     odd = JobOddity("rank_missing", "data_loss", 1, "3 of 4 ranks found", [3])
     assert said(job(same=[odd]))["SAME JOB"] == "3 of 4 ranks found; clocks within 2.00 us"
+    assert "; 8 of 240 collectives matched by order, for want" in said(job(by_order=8))["SAME JOB"]
+
+
+@pytest.mark.parametrize(
+    ("facts", "words"),
+    [
+        ({"collectives": 0}, "no collective was recorded: who waits for whom is not in the traces"),
+        ({"collectives": 8, "unnamed": 8}, "8 collectives recorded without a group: which of them"),
+        ({"collectives": 8}, "no two of these ranks recorded the same collective"),
+    ],
+)
+def test_why_waits_are_unknown(facts: dict[str, int], words: str) -> None:
+    adrift = [rank(number, clock=JobClock(None, None, None, False, 0)) for number in range(4)]
+    assert said(job(*adrift))["WAITS UNKNOWN"].startswith("no clocks fit the 240 collectives")
+    assert said(job(matched=0, **facts))["WAITS UNKNOWN"].startswith(words)
 
 
 def test_files_that_were_not_read_are_counted() -> None:

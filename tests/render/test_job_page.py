@@ -36,8 +36,7 @@ def test_the_page_says_what_the_terminal_says() -> None:
     )
     assert data["head"]["labelled"][0] == ["STRAGGLER", "rank 3 came last"]
     titles = [section["title"] for section in data["sections"]]
-    assert "Ranks, by the delay that they cause per step" in titles
-    assert "Network" in titles
+    assert {"Hosts", "Network", "Clocks, against the lowest rank"} <= set(titles)
 
 
 def test_the_heat_map_has_every_rank_and_step() -> None:
@@ -59,10 +58,8 @@ def test_a_thousand_ranks_stay_small() -> None:
     assert len(text) < 4 << 20
     heat = data_of(text)["heat"]
     assert len(heat["ranks"]) == 1_024
-    [ranks] = [
-        each for each in data_of(text)["sections"] if each["title"].startswith("Ranks, by the")
-    ]
-    assert len(ranks["rows"]) == 1_024
+    [clocks] = [each for each in data_of(text)["sections"] if each["title"].startswith("Clocks")]
+    assert len(clocks["rows"]) == 1_024
 
 
 def test_without_steps_waits_or_lanes_there_is_still_a_page() -> None:

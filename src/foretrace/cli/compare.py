@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from foretrace.cli._jobs import is_job, job_at
@@ -17,6 +19,9 @@ from foretrace.cli._options import (
     width,
 )
 from foretrace.errors import UsageError
+
+if TYPE_CHECKING:
+    from foretrace.guess.gate import Gate, Outcome
 
 MOST = 26  # one letter each
 
@@ -41,7 +46,8 @@ MOST = 26  # one letter each
     multiple=True,
     metavar="CONDITION",
     help='Exit 1 when this holds: "gpu > 1.05x", "kernels > 4", "wall > 2ms". Quantities: gpu, '
-    "cpu, wall, idle, kernels, memcpys, launches. Repeatable.",
+    "cpu, wall, idle, kernels, memcpys, launches; of jobs: step, compute, exposed, wait, idle. "
+    "Repeatable.",
 )
 @flag("--times", "Also every time and count, with the noise.")
 @flag("--kernels", "Also every kernel: same, changed, removed, added.")
@@ -78,14 +84,14 @@ def command(
     from foretrace.comparison import compare, document
     from foretrace.guess.gate import parse_gate
     from foretrace.render.comparison import comparison_markdown, comparison_text
-    from foretrace.render.safe import plain
     from foretrace.schema.documents import encode
 
     several = [is_job(path, reading) for path in (a, b)]
     if any(several):
-        if not all(several) or more or region or compile_seconds or conditions:
+        if not all(several) or more or region or compile_seconds:
             raise UsageError("a job is compared with one other job, and takes no option of a trace")
-        return _jobs(a, b, form, reading)
+        gates = [parse_gate(text, of_jobs=True) for text in conditions]
+        return _jobs(a, b, form, gates, reading)
     if len(more) > MOST - 2:
         raise UsageError(f"at most {MOST} traces can be compared at once")
     gates = [parse_gate(text) for text in conditions]
@@ -102,13 +108,20 @@ def command(
         else:
             page = comparison_text(found, top, wanted, width=width(), bold=shows_bold())
             click.echo(page)
+    return 1 if _fails(outcomes) or reading.fails(*traces) else 0
+
+
+def _fails(outcomes: list[Outcome]) -> bool:
+    """Print each condition; whether one of them holds."""
+    from foretrace.render.safe import plain
+
     for outcome in outcomes:
         sign = "FAIL" if outcome.met else "ok"
         click.echo(f"{sign}  {plain(outcome.gate.text)}: {outcome.text}", err=True)
-    return 1 if reading.fails(*traces) or any(outcome.met for outcome in outcomes) else 0
+    return any(outcome.met for outcome in outcomes)
 
 
-def _jobs(a: str, b: str, form: str, reading: Reading) -> int:
+def _jobs(a: str, b: str, form: str, gates: list[Gate], reading: Reading) -> int:
     from foretrace.comparison.jobs import compare_jobs
     from foretrace.render.job_comparison import job_comparison
     from foretrace.render.section import drawn, marked
@@ -116,7 +129,9 @@ def _jobs(a: str, b: str, form: str, reading: Reading) -> int:
 
     jobs = [job_at(path, reading) for path in (a, b)]
     found = compare_jobs(*jobs)
+    outcomes = [gate.check(found) for gate in gates]
     page = job_comparison(found, width())
     text = {"json": lambda: encode(found), "markdown": lambda: marked(page)}
     click.echo(text.get(form, lambda: drawn(page, width=width(), bold=shows_bold()))())
-    return 1 if reading.strict and any(job.left_out for job in jobs) else 0
+    lost = reading.strict and any(job.left_out for job in jobs)
+    return 1 if _fails(outcomes) or lost else 0

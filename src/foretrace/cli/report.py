@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
+from foretrace.cli._jobs import is_job
 from foretrace.cli._options import PATH, Reading, flag, new_file, opens_trace, shown
 from foretrace.errors import UsageError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @click.command("report", epilog="See: foretrace docs report")
@@ -39,11 +45,17 @@ def command(
 ) -> int:
     """Write one HTML file about one trace, or about two and what changed between them.
 
-    The file holds everything it shows and needs no network: open it from disk, mail it, keep it.
+    A folder or zip with several traces is a job of many ranks: its page has a heat map of ranks by
+    steps. The file holds everything it shows and needs no network: open it from disk, mail it,
+    keep it.
     """
     from foretrace.render.html import write_report
     from foretrace.render.html.extras import climbed, marked
 
+    if len(traces) == 1 and is_job(traces[0], reading):
+        if step is not None or guess or guesses or ladder:
+            raise UsageError("the page of a job takes no option of a trace")
+        return _job(traces[0], new_file(out, overwrite=overwrite), reading)
     if len(traces) > 2:
         raise UsageError("a report takes one or two traces; use foretrace compare for more")
     target = new_file(out, overwrite=overwrite)
@@ -53,3 +65,18 @@ def command(
     )
     click.echo(str(written))
     return 1 if reading.fails(*opened) else 0
+
+
+def _job(path: str, target: Path, reading: Reading) -> int:
+    from foretrace import jobs
+    from foretrace.files import write_text
+    from foretrace.jobs.lanes import lanes, telling
+    from foretrace.overview.job import overview_of_job
+    from foretrace.render.html.job import job_html
+
+    with jobs.read(path, limits=reading.limits, cache=reading.cache) as job:
+        found = overview_of_job(job)
+        beside = lanes(job, telling(found))
+    write_text(target, job_html(found, beside))
+    click.echo(str(target))
+    return 1 if reading.strict and found.left_out else 0

@@ -174,16 +174,16 @@ def _time_sentence(words: str, value: Change) -> Said:
 def last_sentence(a: LastRank | None, b: LastRank | None) -> Said:
     """Which rank delays each job most, and whether that changed."""
     if a is None and b is None:
-        return "no rank delays the others", False
+        return "no rank makes the others wait", False
     before, after = ("no rank" if side is None else _last_text(side) for side in (a, b))
     same = a is not None and b is not None and (a.rank, a.cause) == (b.rank, b.cause)
-    return f"delays most: {before} in A, {after} in B", not same
+    return f"the others wait for {before} in A, {after} in B", not same
 
 
 def _last_text(side: LastRank) -> str:
     host = f" ({side.host})" if side.host else ""
-    cause = f", {side.cause.replace('_', ' ')}" if side.cause else ""
-    return f"rank {side.rank}{host} by {time_text(side.delays_ns)} per step{cause}"
+    cause = f" ({side.cause.replace('_', ' ')})" if side.cause else ""
+    return f"rank {side.rank}{host} {time_text(side.delays_ns)} per step{cause}"
 
 
 def _network_sentences(rows: list[NetworkChange]) -> list[Said]:

@@ -51,15 +51,15 @@ class Problem(Struct, frozen=True):
 
 
 class Fitted(Struct, frozen=True):
-    """Offset in the middle and drift per half length, by rank; what each arrival is off the fit,
-    its weight, and the standard error of a rank's clock at the ends of the recording.
+    """Offset in the middle and drift per half length, by rank; what each arrival is off the fit;
+    and the standard errors of a rank's clock at the ends of the recording, and of its drift.
     """
 
     offset_ns: Floats
     drift_ns: Floats
     off_ns: Floats
-    weight: Floats
     error_ns: Floats
+    drift_error_ns: Floats
 
 
 def solve(problem: Problem, reference: Ints) -> Fitted:
@@ -69,14 +69,16 @@ def solve(problem: Problem, reference: Ints) -> Fitted:
     weight, unit = problem.noise_ns**-2.0, problem.noise_ns / problem.spread
     clocks, off, scale = np.zeros((2, problem.ranks)), problem.time_ns, 1.0
     for turn in range(GENTLE_ROUNDS + STRICT_ROUNDS * (spare >= _MANY)):
-        clocks = _solved(problem, weight, problem.time_ns, clocks)
+        clocks = _solved(problem, weight / scale**2, problem.time_ns, clocks)
         off = _centered(problem, weight, problem.time_ns - _shown(problem, clocks))
         # never below what is expected: few meetings may agree by chance
         scale = max(MAD * float(np.median(np.abs(off / unit))) * widened, 1.0)
         weight = _trust(off / unit / scale, turn) * problem.noise_ns**-2.0
     error = _error(problem, weight, scale, reference)
     clocks = clocks - clocks[:, reference]
-    return Fitted(clocks[0], clocks[1], off * widened, weight, error)
+    seen = np.bincount(problem.rank, weight * problem.t**2, problem.ranks) / scale**2
+    drift_error = (seen + problem.free_ns**-2.0) ** -0.5  # without arrivals: what is free
+    return Fitted(clocks[0], clocks[1], off * widened, error, drift_error)
 
 
 def _spare(problem: Problem, reference: Ints) -> int:
@@ -145,7 +147,7 @@ def _error(problem: Problem, weight: Floats, scale: float, reference: Ints) -> F
     kept: Bools = weight > 1e-6 * problem.noise_ns**-2.0
     for _ in range(_REPLICAS):
         noise = draw.normal(0, scale, len(weight)) * problem.noise_ns * kept
-        clocks = _solved(problem, weight, noise, np.zeros((2, problem.ranks)))
+        clocks = _solved(problem, weight / scale**2, noise, np.zeros((2, problem.ranks)))
         clocks = clocks - clocks[:, reference]
         worst += (np.abs(clocks[0]) + np.abs(clocks[1])) ** 2
     error: Floats = np.sqrt(worst / _REPLICAS)

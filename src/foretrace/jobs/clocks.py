@@ -9,7 +9,9 @@ Three things are stated. `error_ns` is how far the ends of a rank's collectives 
 together with what the number of meetings and the way through the groups add. A slow link that ends
 later every time looks like a clock: such a lag lies within that scatter, but no fit sees it.
 Nobody ends before the last has started: where the fitted clocks contradict this, the error is
-raised until they do not. And ranks that share no collective with the lowest rank's are not fitted.
+raised until they do not. And two kinds of ranks are not fitted: those that share no collective with
+most others, and those whose error is longer than their collectives usually take, as when matching
+by order put together what did not run together.
 """
 
 from __future__ import annotations
@@ -37,21 +39,26 @@ CLOCKS = {
     "meetings": pl.Int64,
     "reference": pl.Int64,
     "at_ns": pl.Int64,
+    "drift_error_ppm": pl.Float64,
 }
 _MOST_MEETINGS = 256  # of a group; noise of 5 us averages to 0.3 us over them
-_NOISE_NS = 1_000.0  # how far apart ranks end a small all-reduce, on NVLink and InfiniBand
+# How far apart the ends of one collective may lie: an assumption that only sets how collectives
+# compare with each other, and the least error that is stated. The job's own scatter decides.
+_NOISE_NS = 1_000.0
 _NOISE_SHARE = 0.01  # of a long transfer: the last chunks of a ring arrive one after the other
 _ONE_SIDED_NOISE_NS = 5_000.0  # a sender is done before its receiver
-_FREE_PPM = 100.0  # oscillators of servers keep within this
+_CLEAR_NS = 100_000.0  # an error below this is small beside what makes a rank late
+_FREE_PPM = 100.0  # crystal oscillators are specified to this or better
 
 
 def fit(job: Job, meetings: Meetings) -> pl.DataFrame:
     """The clock of each rank relative to the lowest: rank, host, offset_ns, drift_ppm, error_ns,
-    fitted, meetings, and two columns that say what the offset means.
+    fitted, meetings, and columns that say what these mean.
 
-    `offset_ns` holds at `at_ns`, and `drift_ppm` adds to it from there on. `reference` is the rank
-    whose clock is the measure: the lowest of those that are connected. A rank whose `reference` is
-    not that of most ranks is not `fitted`; its clock compares with that reference alone.
+    `offset_ns` holds at `at_ns`, and `drift_ppm` adds to it from there on. In a short recording the
+    drift may be anything within `drift_error_ppm`; no time is off by more than `error_ns` for that.
+    `reference` is the rank whose clock is the measure: the lowest of those that are connected. The
+    clock of a rank whose `reference` is not that of most ranks compares with that one alone.
     """
     hosts = sorted((each.rank, each.host) for each in job.members if each.rank is not None)
     ranks = pl.DataFrame(hosts, ("rank", "host"), orient="row").unique("rank", keep="first")
@@ -118,7 +125,8 @@ def _fitted(ends: pl.DataFrame) -> pl.DataFrame:
     free = _FREE_PPM * 1e-6 * half
     problem = Problem(meeting, first, rank, len(met), time, ends["noise_ns"].to_numpy(), t, free)
     fitted = solve(problem, island)
-    start = time - (end - ends["start_ns"].to_numpy())
+    came = ends["start_ns"].to_numpy()
+    start = time - (end - came)
     sides = ends["both_sides"].to_numpy()
     wrong = _contradictions(problem, fitted, start) * sides
     scatter = MAD * _typical(fitted.off_ns * problem.spread, rank, 0.5)
@@ -131,10 +139,12 @@ def _fitted(ends: pl.DataFrame) -> pl.DataFrame:
             "offset_ns": coarse + np.rint(fitted.offset_ns - fitted.drift_ns).astype(np.int64),
             "drift_ppm": fitted.drift_ns / half * 1e6,
             "error_ns": np.ceil(error).astype(np.int64),
-            "fitted": island == main,
+            "fitted": (island == main)
+            & (error <= np.maximum(_typical(end - came, rank, 0.5), _CLEAR_NS)),
             "meetings": np.bincount(rank),
             "reference": met[island],
             "at_ns": at,
+            "drift_error_ppm": 2 * fitted.drift_error_ns / half * 1e6,
         }
     )
 

@@ -11,7 +11,8 @@ A trace does not record which work waits for which, so order decides. Work follo
 A collective ends when its transfer is over, and that begins when the last rank comes.
 
 When it is wrong: work that ends by chance just before other work starts looks like its cause.
-Times of different hosts compare within the error of their clocks.
+Times of different hosts compare within the error of their clocks; ranks whose clocks do not compare
+with those of most ranks are left out.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import polars as pl
 from msgspec import Struct
 
 from foretrace.jobs.clocks import aligned
+from foretrace.jobs.roles import roles
 from foretrace.model.covered import Covered
 from foretrace.model.intervals import Bools, Ints, innermost
 
@@ -103,10 +105,17 @@ def graph(job: Job, meetings: Meetings, clocks: pl.DataFrame, step: int) -> Step
 
 
 def _windows(job: Job, clocks: pl.DataFrame, step: int) -> pl.DataFrame:
+    """The windows of the step on the ranks whose clocks compare."""
     found = job.table("steps").filter(pl.col("step") == step).collect().unique("rank", keep="first")
+    known = clocks.filter(pl.col("fitted") | (pl.col("reference") == pl.col("rank")))
+    known = known.join(found, on="rank", how="semi")
+    most = known.group_by("reference").len().sort("len", "reference", descending=[True, False])
+    same = known.join(most.head(1), on="reference", how="semi")
     edges = ("window_start_ns", "window_end_ns")
-    own = pl.col(edges).name.prefix("own_")
-    return aligned(found.select("rank", *edges, own), clocks, *edges).sort("rank")
+    own = found.join(same, on="rank", how="semi").select(
+        "rank", *edges, pl.col(edges).name.prefix("own_")
+    )
+    return aligned(own, clocks, *edges).sort("rank")
 
 
 def _work(
@@ -143,11 +152,13 @@ def _work(
 
 def _collectives(job: Job, meetings: Meetings) -> pl.LazyFrame:
     """The collectives of all ranks; one on the host has a queue apart from the GPU's streams."""
-    ranks = pl.when(pl.col("collective") == "send").then(2).otherwise("group_size")
-    met = meetings.arrivals.select("meeting", "rank", "id").join(
-        meetings.meetings.select("meeting", (pl.col("present") >= ranks).alias("complete")),
-        on="meeting",
+    sizes = roles(job).group_by(pl.col("label").alias("group")).agg(pl.col("size").max())
+    stated = pl.coalesce("group_size", "size")
+    ranks = pl.when(pl.col("collective") == "send").then(2).otherwise(stated)
+    complete = meetings.meetings.join(sizes, on="group", how="left").select(
+        "meeting", (pl.col("present") >= ranks).alias("complete")
     )
+    met = meetings.arrivals.select("meeting", "rank", "id").join(complete, on="meeting")
     stream = pl.col("stream").fill_null(0)
     return (
         job.table("collectives")
@@ -166,9 +177,11 @@ def _collectives(job: Job, meetings: Meetings) -> pl.LazyFrame:
 
 def _lanes(rank: Ints, start: Ints, end: Ints, begin: Ints) -> Ints:
     """What moves the times of each rank to a place of their own on one axis."""
-    low = int(min(start.min(), begin.min()))
-    number = np.concatenate(([0], np.cumsum(rank[1:] != rank[:-1])))
-    return number * (int(end.max()) - low + 1) - low
+    first = np.flatnonzero(np.append(True, rank[1:] != rank[:-1]))
+    low = np.minimum.reduceat(np.minimum(start, begin), first)
+    room = np.maximum.reduceat(end, first) - low + 1
+    found: Ints = np.repeat(np.cumsum(room) - room - low, np.diff(np.append(first, len(rank))))
+    return found
 
 
 def _before(work: pl.DataFrame, start: Ints, end: Ints) -> tuple[Ints, Bools]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from foretrace.jobs.groups import labels
+from foretrace.jobs.roles import roles
 
 if TYPE_CHECKING:
     from foretrace.jobs.job import Job
@@ -37,40 +37,35 @@ def typical(times: pl.DataFrame) -> int | None:
     return ordered[(len(ordered) - 1) // 2] if ordered else None
 
 
-def overlap(job: Job) -> pl.DataFrame:
-    """One row per group and kind of collective: its time on all ranks, and the exposed part of it.
+def overlap(job: Job, waited: pl.DataFrame) -> pl.DataFrame:
+    """One row per role of groups and kind of collective: its time on all ranks, and the exposed
+    part of it.
 
-    `share` is the part under which kernels compute, `ranks` counts those that recorded it, and
-    `description` is what the program says about the group.
+    `groups` and `ranks` count those that recorded it. `wait_ns` is the part of `exposed_ns` in
+    which a rank waited for another, where `waited` (what `waits` gives) knows it. `share` is the
+    part of all time under which kernels compute.
     """
-    names = labels(job.members).lazy().select("rank", "group", "label")
     alone = pl.col("alone_ns").fill_null(pl.col("total_ns"))
+    waits = waited.lazy().select("rank", "id", pl.col("exposed_wait_ns").alias("wait_ns"))
     return (
         job.table("collectives")
         .with_columns((pl.col("end_ns") - pl.col("start_ns")).alias("total_ns"))
         .with_columns(pl.min_horizontal(alone, "total_ns").alias("exposed_ns"))
-        .join(names, on=("rank", "group"), how="left")
-        .join(_descriptions(job), on=("rank", "group"), how="left")
-        .with_columns(pl.coalesce("label", "group", pl.lit("")).alias("group"))
-        .group_by("group", "collective")
+        .join(roles(job).lazy(), on=("rank", "group"), how="left")
+        .join(waits, on=("rank", "id"), how="left")
+        .with_columns(pl.coalesce("label", "group", pl.lit("")).alias("label"))
+        .group_by(pl.coalesce("role", "label").alias("group"), "collective")
         .agg(
-            pl.col("description").min(),
-            pl.len().alias("count"),
+            pl.col("label").n_unique().alias("groups"),
             pl.col("rank").n_unique().alias("ranks"),
+            pl.len().alias("count"),
             pl.col("total_ns", "exposed_ns").sum(),
+            pl.when(pl.col("wait_ns").is_not_null().any()).then(pl.col("wait_ns").sum()),
         )
         .with_columns(share=1 - pl.col("exposed_ns") / pl.col("total_ns").clip(1))
         .sort("exposed_ns", "group", "collective", descending=[True, False, False])
         .collect()
     )
-
-
-def _descriptions(job: Job) -> pl.LazyFrame:
-    told = [
-        (each.rank, group.name, group.description) for each in job.members for group in each.groups
-    ]
-    kinds = {"rank": pl.Int64, "group": pl.String, "description": pl.String}
-    return pl.LazyFrame(told, kinds, orient="row").unique(("rank", "group"), keep="first")
 
 
 def perfect(times: pl.DataFrame) -> pl.DataFrame:

@@ -32,6 +32,7 @@ class Job:
 
     def __init__(self, path: str, steps: frozenset[int] | None = None) -> None:
         self.path, self.steps = path, steps
+        self.ranks: frozenset[int] | None = None  # those that were chosen
         self.facts: tuple[RankFacts, ...] = ()
         self.members: tuple[RankFacts, ...] = ()
         self.left_out: list[LeftOut] = []
@@ -50,6 +51,7 @@ class Job:
 
     def take(self, answers: Iterable[FileAnswer], ranks: frozenset[int] | None = None) -> None:
         """Keep the parts of the wanted ranks, then put them together rank by rank."""
+        self.ranks = ranks
         kept: dict[str, RankFacts] = {}
         places: dict[str, int] = {}
         for number, each in enumerate(answers):

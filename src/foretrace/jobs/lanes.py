@@ -12,9 +12,8 @@ import polars as pl
 from msgspec import Struct
 
 from foretrace.errors import UsageError
-from foretrace.jobs.clocks import aligned, fit
-from foretrace.jobs.matching import match
-from foretrace.jobs.waits import waits
+from foretrace.jobs.clocks import aligned
+from foretrace.jobs.encounters import encounters
 
 if TYPE_CHECKING:
     from foretrace.jobs.job import Job
@@ -60,11 +59,11 @@ def lanes(job: Job, ranks: frozenset[int]) -> Lanes:
         raise UsageError(f"no rank {absent[0]} in {job.path}: {many}")
     if len(ranks) > MOST_RANKS:
         raise UsageError(f"{len(ranks):,} ranks side by side; choose at most {MOST_RANKS}")
-    met = match(job)
-    clocks = fit(job, met)
+    _, clocks, waited = encounters(job)
     mine = pl.col("rank").is_in(sorted(ranks))
-    arrived = waits(job, met, clocks).filter(mine)
-    found = pl.concat([_work(job, mine), _collectives(job, mine, arrived)], how="diagonal")
+    found = pl.concat(
+        [_work(job, mine), _collectives(job, mine, waited.filter(mine))], how="diagonal"
+    )
     spans = aligned(found, clocks, "start_ns", "end_ns").sort("rank", "start_ns", "end_ns")
     windows = job.table("steps").filter(mine).collect()
     steps = (
@@ -92,10 +91,11 @@ def _collectives(job: Job, mine: pl.Expr, arrived: pl.DataFrame) -> pl.DataFrame
     """Each collective as its wait and its transfer."""
     told = arrived.select("rank", "id", "meeting", "last", "wait_ns")
     rows = job.table("collectives").filter(mine).collect().join(told, on=("rank", "id"), how="left")
+    known = pl.col("wait_ns").is_not_null()
     came = pl.min_horizontal(pl.col("start_ns") + pl.col("wait_ns"), pl.col("end_ns"))
+    came = pl.when(known).then(came)
     rows = rows.with_columns(pl.col("collective").alias("name"), came.alias("came_ns"))
-    known = pl.col("came_ns").is_not_null()
-    wait = rows.filter(known & (came > pl.col("start_ns"))).with_columns(
+    wait = rows.filter(pl.col("came_ns") > pl.col("start_ns")).with_columns(
         pl.lit("wait").alias("kind"), pl.col("came_ns").alias("end_ns")
     )
     rest = rows.with_columns(

@@ -103,7 +103,8 @@ def _rows(job: Job, told: pl.DataFrame) -> pl.LazyFrame:
     paired = pl.col("collective").is_in(PAIRED)
     sends, rank, peer = pl.col("collective") == "send", pl.col("rank"), pl.col("peer")
     # where a group's members are not listed, the id of the collective stands for them
-    identity = pl.when(pl.col("expected").is_null()).then(pl.col("comms_id").hash())
+    unlisted = pl.col("expected").is_null() & pl.col("comms_id").is_not_null()
+    identity = pl.when(unlisted).then(pl.col("comms_id").hash())
     return (
         job.table("collectives")
         .select(_READ)

@@ -1,8 +1,8 @@
 """The collectives of one rank: message, group, and what the rank did before each.
 
 What the profiler writes beside a kernel, or beside the op that launched it, is read once, in
-`model/collectives.py`. Where it wrote nothing, the kernel's name still tells the collective. A
-backend on the host (gloo) annotates a range for each collective, with the sizes of its tensor.
+`model/collectives.py`. Where it wrote nothing, the op that asked for it tells the collective, else
+the kernel's name: NCCL sends and receives in an all-to-all, too. A backend on the host (gloo) annotates a range for each collective, with the sizes of its tensor.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ _STATED = (
     "id", "collective", "dtype", "in_bytes", "out_bytes", "message_bytes", "group_size",
     "group_name", "seq", "comms_id", "source_rank", "target_rank",
 )  # fmt: skip
+_ASKED = ("c10d::", "c10d_functional::", "_c10d_functional::")
 # in and out are equal: the message is the tensor
 _OF_ONE_SIZE = ("all-reduce", "broadcast", "reduce", "send", "receive")
 _WRITTEN = {own: (name, size) for name, (own, size) in ELEMENT_TYPES.items()}
@@ -65,7 +66,7 @@ def _with_since(frame: pl.DataFrame, found: Windows) -> pl.DataFrame:
 def _on_gpu(trace: Trace, work: RankWork, found: Windows) -> pl.DataFrame:
     gpu, host, chosen = trace.gpu, trace.host, work.kind == COMMS
     rows, event = work.row[chosen], work.event[chosen]
-    names = host.name[event]
+    names, asked = host.name[event], _ops(trace, gpu.op[rows])
     told = {name: _told(host.names[name]) for name in np.unique(names).tolist()}
     frame = pl.DataFrame(
         {
@@ -73,7 +74,10 @@ def _on_gpu(trace: Trace, work: RankWork, found: Windows) -> pl.DataFrame:
             "op": gpu.op[rows],
             "dur_ns": gpu.length[rows],
             "role": pl.repeat("comms", len(rows), dtype=pl.String, eager=True),
-            "told": pl.Series([told[name] for name in names.tolist()], dtype=pl.String),
+            "told": pl.Series(
+                [kind or told[name] for kind, name in zip(asked, names.tolist(), strict=True)],
+                dtype=pl.String,
+            ),
             "step": found.numbers(found.owner[chosen]),
             "stream": with_gaps(gpu.stream[rows], gpu.stream[rows] != NONE),
             "launch_ns": gpu.launched[rows],
@@ -91,6 +95,14 @@ def _on_gpu(trace: Trace, work: RankWork, found: Windows) -> pl.DataFrame:
         .when(collective="receive").then("source_rank").alias("peer"),
         pl.lit(False).alias("on_host"),
     )  # fmt: skip
+
+
+def _ops(trace: Trace, ops: Ints) -> list[str | None]:
+    """The collective that the `c10d` op above each op names."""
+    host = trace.host
+    above = host.nearest(ops, host.named(lambda name: name.startswith(_ASKED))).tolist()
+    kinds = [named(host.names[host.name[op]]) if op >= 0 else None for op in above]
+    return [kind[0] if kind else None for kind in kinds]
 
 
 def _told(kernel: str) -> str | None:

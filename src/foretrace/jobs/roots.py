@@ -15,7 +15,7 @@ def with_roots(found: pl.DataFrame) -> pl.DataFrame:
     """Arrivals with `root` and `root_cause`; both null for arrivals that are not late.
 
     An arrival that other collectives delayed passes the blame to the rank that came last in the one
-    of them where it waited longest, if that rank is late there. One that was delayed earlier has
+    of them where it waited longest for a late rank. One that was delayed earlier has
     the root of its arrival at the group's previous collective, if it was late there.
     """
     rows = np.arange(len(found))
@@ -27,34 +27,40 @@ def with_roots(found: pl.DataFrame) -> pl.DataFrame:
     return found.with_columns(
         pl.when(late).then(found["rank"].gather(root)).alias("root"),
         pl.when(late).then(found["cause"].gather(root)).alias("root_cause"),
-        *(pl.when(late).then(name).alias(name) for name in ("caused_ns", "delays_ns")),
+        *(pl.when(late & ~pl.col("pair")).then(name) for name in ("caused_ns", "delays_ns")),
     )
 
 
 def _next(found: pl.DataFrame) -> Ints:
     """The row to blame instead of each row, or -1."""
     late, meeting = found["late"].to_numpy(), found["meeting"].to_numpy()
+    lasts = np.flatnonzero(late & found["last"].to_numpy())
     last_of = np.full(int(meeting.max()) + 1, _NONE)
-    lasts = np.flatnonzero((found["last"] & found["late"]).to_numpy())
     last_of[meeting[lasts]] = lasts
-    waited = found["wait_ns"].to_numpy() > found["error_ns"].to_numpy()
-    ends = _Ends(found)
-    to = np.full(len(found), _NONE)
+    last = last_of[meeting]
+    # of a wait, what a late rank caused: a pipeline waits for its turn as well
+    behind = found["behind_ns"].fill_null(0).to_numpy()
+    blamed = np.where(last == _NONE, 0, np.minimum(found["wait_ns"].to_numpy(), behind[last]))
+    blamed = np.where(blamed > found["error_ns"].to_numpy(), blamed, 0)
+    ends, to = _Ends(found, blamed), np.full(len(found), _NONE)
     asking = np.flatnonzero((found["late"] & (found["cause"] == _OTHERS)).to_numpy())
     held = ends.longest_wait(asking)
-    to[asking] = np.where((held != _NONE) & waited[held], last_of[meeting[held]], _NONE)
+    to[asking] = np.where((held != _NONE) & (blamed[held] > 0), last[held], _NONE)
     asking = np.flatnonzero((found["late"] & (found["cause"] == _EARLIER)).to_numpy())
     held = ends.at_since(asking)
-    to[asking] = np.where((held != _NONE) & late[held], held, _NONE)
+    own = np.where((held != _NONE) & late[held], held, _NONE)
+    # after a receive the sender may be to blame; any other group was released together
+    passed = found["pair"].to_numpy()[asking] & (held != _NONE) & (blamed[held] > 0)
+    to[asking] = np.where(passed, last[held], own)
     return to
 
 
 class _Ends:
     """The arrivals of each rank in order of their ends."""
 
-    def __init__(self, found: pl.DataFrame) -> None:
+    def __init__(self, found: pl.DataFrame, waited: Ints) -> None:
         self.lane = found["rank"].rank("dense").to_numpy().astype(np.int64) - 1
-        self.end, self.wait = found["end_ns"].to_numpy(), found["wait_ns"].to_numpy()
+        self.end, self.wait = found["end_ns"].to_numpy(), waited
         self.since = found["since_ns"].fill_null(0).to_numpy()
         self.start = found["start_ns"].to_numpy()
         self.base = np.full(int(self.lane.max()) + 1, np.iinfo(np.int64).max)

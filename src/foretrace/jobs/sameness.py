@@ -8,7 +8,8 @@ with how often they run in a step here and there.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import chain, islice, pairwise
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -16,12 +17,13 @@ import polars as pl
 from foretrace.jobs.bubbles import stages
 from foretrace.schema.documents.job import JobOddity
 from foretrace.schema.jobs import RankFacts
-from foretrace.units import plural
+from foretrace.units import count_text, plural
 
 if TYPE_CHECKING:
     from foretrace.jobs.job import Job
     from foretrace.jobs.matching import Meetings
 
+Run = tuple[int, int]  # the first rank and the last
 _NAMED = 64  # ranks that an oddity lists
 _SHOWN = 3  # kernels and numbers that a sentence has room for
 
@@ -32,7 +34,6 @@ def sameness(job: Job, meetings: Meetings) -> list[JobOddity]:
         *_missing(job),
         *_double(job),
         *_other_runs(job),
-        *_other_worlds(job),
         *_other_devices(job),
         *_other_kernels(job, stages(meetings)),
         *_cut(job),
@@ -48,17 +49,19 @@ def _odd(code: str, severity: str, ranks: Iterable[int | None], text: str) -> Jo
 
 def ranks_text(ranks: Collection[int | None]) -> str:
     """Some ranks in few words: runs of numbers, and how many more there are."""
-    ordered = sorted({rank for rank in ranks if rank is not None})
-    runs: list[list[int]] = []
-    for rank in ordered:
-        if runs and rank == runs[-1][1] + 1:
-            runs[-1][1] = rank
-        else:
-            runs.append([rank, rank])
-    parts = [str(low) if low == high else f"{low}-{high}" for low, high in runs]
-    rest = len(ordered) - sum(high - low + 1 for low, high in runs[:_SHOWN])
-    more = f" and {rest} more" if len(runs) > _SHOWN else ""
-    return f"{'rank' if len(ordered) == 1 else 'ranks'} {', '.join(parts[:_SHOWN])}{more}"
+    runs: list[Run] = []
+    for rank in sorted({rank for rank in ranks if rank is not None}):
+        follows = runs and rank == runs[-1][1] + 1
+        runs[len(runs) - bool(follows) :] = [(runs[-1][0] if follows else rank, rank)]
+    return runs_text(runs)
+
+
+def runs_text(runs: Sequence[Run]) -> str:
+    """Runs of ranks in words."""
+    count, shown = (sum(last - first + 1 for first, last in part) for part in (runs, runs[:_SHOWN]))
+    parts = [str(first) if first == last else f"{first}-{last}" for first, last in runs[:_SHOWN]]
+    more = f" and {count_text(count - shown)} more" if count > shown else ""
+    return f"{'rank' if count == 1 else 'ranks'} {', '.join(parts)}{more}"
 
 
 def world_size(facts: Iterable[RankFacts]) -> int | None:
@@ -68,15 +71,26 @@ def world_size(facts: Iterable[RankFacts]) -> int | None:
 
 
 def _missing(job: Job) -> Iterator[JobOddity]:
-    world, found = world_size(job.members), {each.rank for each in job.members}
-    # a file may claim any world: count, and look no further than what can be listed
-    count = (world or 0) - len([rank for rank in found if rank is not None and rank < (world or 0)])
-    if world is None or count <= 0:
+    """Ranks below the world size without a file; a file may claim any world, so runs are listed."""
+    world = world_size(job.members) or 0
+    found = sorted({each.rank for each in job.members if each.rank is not None})
+    if job.ranks is not None:
+        yield from _chosen_but_missing(job.ranks.difference(found), world)
         return
-    absent = [rank for rank in range(min(world, len(found) + _NAMED)) if rank not in found]
-    text = f"{len(found)} of {plural(world, 'rank')} found: no {ranks_text(absent[:count])}"
-    more = "" if len(absent) >= count else f" and {count - len(absent)} more"
-    yield JobOddity("rank_missing", "data_loss", count, text + more, absent[:_NAMED])
+    edges = [-1, *(rank for rank in found if 0 <= rank < world), world]
+    gaps = [(low + 1, high - 1) for low, high in pairwise(edges) if high - low > 1]
+    count = sum(last - first + 1 for first, last in gaps)
+    if count:
+        text = f"{len(found)} of {plural(world, 'rank')} found: no {runs_text(gaps)}"
+        absent = islice(chain.from_iterable(range(low, high + 1) for low, high in gaps), _NAMED)
+        yield JobOddity("rank_missing", "data_loss", count, text, list(absent))
+
+
+def _chosen_but_missing(absent: Collection[int], world: int) -> Iterator[JobOddity]:
+    """Of the ranks that were chosen, those without a file."""
+    lacking = [rank for rank in absent if rank < world]
+    if lacking:
+        yield _odd("rank_missing", "data_loss", lacking, f"no file of {ranks_text(lacking)}")
 
 
 def _double(job: Job) -> Iterator[JobOddity]:
@@ -89,22 +103,19 @@ def _double(job: Job) -> Iterator[JobOddity]:
 
 
 def _other_runs(job: Job) -> Iterator[JobOddity]:
-    run = {each.job for each in job.members}
-    others = [each for each in job.facts if each.job not in run]
+    """Files of another run, and files that state another world size than most."""
+    run, world = {each.job for each in job.members}, world_size(job.members)
+    strange = [each for each in job.facts if each.world_size not in (world, None)]
+    if strange:
+        sizes = ", ".join(str(size) for size in sorted({each.world_size or 0 for each in strange}))
+        ranks = [each.rank for each in strange]
+        text = f"{ranks_text(ranks)}: world size {sizes}, others {world}"
+        yield _odd("other_world_size", "error", ranks, text)
+    others = [each for each in job.facts if each.job not in run and each not in strange]
     if others:
         runs = plural(len({each.job for each in others}), "other run")
         text = f"{plural(len(others), 'file')} of {runs}, not counted: {others[0].path}"
         yield JobOddity("other_run", "error", len(others), text, [])
-
-
-def _other_worlds(job: Job) -> Iterator[JobOddity]:
-    world = world_size(job.members)
-    odd = [each for each in job.members if each.world_size not in (world, None)]
-    if odd:
-        sizes = ", ".join(str(size) for size in sorted({each.world_size or 0 for each in odd}))
-        ranks = [each.rank for each in odd]
-        text = f"{ranks_text(ranks)}: world size {sizes}, others {world}"
-        yield _odd("other_world_size", "error", ranks, text)
 
 
 def _other_devices(job: Job) -> Iterator[JobOddity]:
@@ -154,7 +165,7 @@ def _kernels_that_differ(job: Job, rank: int, usual: int) -> str:
         .sort(pl.max_horizontal("total_ns", "total_ns_usual"), "name", descending=[True, False])
     )
     shown = [
-        f"{row['short']} {row['per_step']:g} per step instead of {row['per_step_usual']:g}"
+        f"{row['short']} {row['per_step']:.3g} per step instead of {row['per_step_usual']:.3g}"
         for row in differ.head(_SHOWN).iter_rows(named=True)
     ]
     more = f" and {differ.height - _SHOWN} more" if differ.height > _SHOWN else ""

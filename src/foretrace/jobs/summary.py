@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from foretrace.jobs.bubbles import bubbles
-from foretrace.jobs.clocks import fit
 from foretrace.jobs.critical import walked
 from foretrace.jobs.dependencies import graph
+from foretrace.jobs.encounters import encounters
 from foretrace.jobs.exposure import exposure, overlap, perfect, typical
-from foretrace.jobs.matching import Meetings, match
+from foretrace.jobs.matching import Meetings
 from foretrace.jobs.network import bandwidths, outliers, transfers
 from foretrace.jobs.sameness import sameness, world_size
 from foretrace.jobs.stragglers import hosts, stragglers
@@ -29,7 +29,6 @@ from foretrace.jobs.summary_rows import (
     rank_rows,
     whole,
 )
-from foretrace.jobs.waits import waits
 from foretrace.jobs.what_if import what_ifs
 from foretrace.schema.documents.job import SCHEMA, JobDocument, JobEntry, JobPath
 from foretrace.schema.jobs import WITHOUT_STEPS
@@ -40,23 +39,21 @@ if TYPE_CHECKING:
 
 def summarize(job: Job) -> JobDocument:
     """Run every analysis once."""
-    met, times = match(job), exposure(job)
-    clocks = fit(job, met)
-    waited = waits(job, met, clocks)
+    (met, clocks, waited), times = encounters(job), exposure(job)
     counted = times.filter("whole") if times["whole"].any() else times
     steps, sent, shared = times["step"].n_unique(), transfers(job, met), met.shared
     return JobDocument(
         schema=SCHEMA,
         job=_entry(job, counted),
         ranks=rank_rows(job, counted, waited, clocks, stragglers(waited, job)),
-        hosts=host_rows(hosts(waited, job), steps),
+        hosts=host_rows(job, hosts(waited, job), waited, steps),
         cells=cells(times, waited),
         collectives=met.arrivals.height,
         matched=shared.height,
-        by_order=shared.filter(how="order").height,
+        by_order=shared.filter(pl.col("collective") != "send", how="order").height,
         undecided=_undecided(waited),
         perfect_overlap_ns=whole(perfect(counted)["saves_ns"].median()),
-        overlap=overlap_rows(job, overlap(job), waited, steps),
+        overlap=overlap_rows(overlap(job, waited), steps),
         bubbles=bubble_rows(bubbles(job, met, waited)),
         path=_path(job, met, clocks, typical(times)),
         network=network_rows(bandwidths(sent)),
@@ -64,6 +61,7 @@ def summarize(job: Job) -> JobDocument:
         same=sameness(job, met),
         notes=list(job.notes),
         left_out=list(job.left_out),
+        unnamed=_unnamed(met),
     )
 
 
@@ -80,7 +78,18 @@ def _entry(job: Job, times: pl.DataFrame) -> JobEntry:
         median_step_ns=whole(longest.median()),
         file_bytes=sum(each.file_bytes for each in job.facts),
         events=sum(each.events for each in job.facts),
+        kernels=_kernels(job),
     )
+
+
+def _kernels(job: Job) -> int:
+    return job.table("kernels").select(pl.col("count").sum()).collect().item() or 0
+
+
+def _unnamed(met: Meetings) -> int:
+    """Collectives of all ranks whose group no trace names."""
+    without = met.meetings.filter(pl.col("group") == "").select("meeting")
+    return met.arrivals.join(without, on="meeting", how="semi").height
 
 
 def _undecided(waited: pl.DataFrame) -> int:
@@ -94,4 +103,4 @@ def _path(job: Job, met: Meetings, clocks: pl.DataFrame, step: int | None) -> Jo
     if steps is None:
         return None
     path = walked(steps)
-    return path_row(path, what_ifs(steps, path, met), whole(clocks["error_ns"].max()))
+    return path_row(path, what_ifs(job, steps, path, met), whole(clocks["error_ns"].max()))

@@ -1,4 +1,4 @@
-"""The frames of the analyses as rows of the document; sums over a recording become means per step."""
+"""The frames of the analyses as rows of the document; sums become means per step."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from foretrace.jobs.critical import CriticalPath
+from foretrace.jobs.exposed_waits import exposed_delays
 from foretrace.jobs.stragglers import delays
 from foretrace.jobs.what_if import WhatIf
 from foretrace.schema.documents.job import (
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 MEANS = (
     "wall_ns", "compute_ns", "exposed_ns", "both_ns", "copy_ns", "idle_ns", "data_ns", "host_ns",
 )  # fmt: skip
-_MET = ("wait_ns", "transfer_ns")
+_MET = ("wait_ns", "transfer_ns", "exposed_wait_ns")
 _CLOCK = ("offset_ns", "drift_ppm", "error_ns", "fitted", "meetings", "at_ns")
 
 
@@ -44,8 +45,9 @@ def rank_rows(
 ) -> list[JobRank]:
     """One row per rank, in order."""
     means = times.group_by("rank").agg(pl.col(MEANS).mean(), pl.len().alias("steps"))
-    met = waited.group_by("rank").agg(pl.col(_MET).sum(), pl.len().alias("meetings"))
+    met = waited.group_by("rank").agg(*_sums(*_MET), pl.len().alias("meetings"))
     found = [_by_rank(frame) for frame in (means, met, late, clocks)]
+    exposed = exposed_delays(waited)
     rows = []
     for each in job.members:
         mean, own, blame, clock = (frame.get(each.rank or 0, {}) for frame in found)
@@ -61,6 +63,7 @@ def rank_rows(
                 **{name: _per(own.get(name), steps) for name in _MET},
                 made_others_wait_ns=_per(blame.get("made_others_wait_ns"), steps),
                 delays_ns=_per(blame.get("delays_ns"), steps),
+                exposed_delays_ns=_per(exposed.get(each.rank or 0, 0), steps),
                 times_last=blame.get("times_last", 0),
                 meetings=own.get("meetings", 0),
                 cause=blame.get("cause") or "",
@@ -73,6 +76,12 @@ def rank_rows(
     return rows
 
 
+def _sums(*names: str) -> list[pl.Expr]:
+    """Sums that are null where no value is known, as waits are where clocks are not fitted."""
+    known = ((name, pl.col(name)) for name in names)
+    return [pl.when(each.count() > 0).then(each.sum()).alias(name) for name, each in known]
+
+
 def _by_rank(frame: pl.DataFrame) -> dict[int, dict[str, Any]]:
     return {row["rank"]: row for row in frame.iter_rows(named=True)}
 
@@ -82,15 +91,20 @@ def _per(value: float | None, count: float) -> int | None:
 
 
 def _clock(row: dict[str, Any]) -> JobClock:
-    known = bool(row.get("fitted"))
-    return JobClock(*map(row.get, _CLOCK)) if known else JobClock(None, None, None, False, 0)
+    known: list[Any] = [row.get(name) for name in _CLOCK]
+    return JobClock(*known) if row.get("fitted") else JobClock(None, None, None, False, 0)
 
 
-def host_rows(hosts: pl.DataFrame, steps: int) -> list[JobHost]:
+def host_rows(job: Job, hosts: pl.DataFrame, waited: pl.DataFrame, steps: int) -> list[JobHost]:
     """One row per host that files name."""
-    each = pl.col("made_others_wait_ns", "delays_ns") / max(steps, 1)
-    names = JobHost.__struct_fields__
-    rows = hosts.with_columns(each.round().cast(pl.Int64)).select(names)
+    lowest: dict[str, int] = {}
+    for member in job.members:
+        lowest.setdefault(member.host, member.rank or 0)
+    exposed = exposed_delays(waited, {each.rank or 0: lowest[each.host] for each in job.members})
+    own = [exposed.get(lowest[host], 0) for host in hosts["host"]]
+    each = pl.col("made_others_wait_ns", "delays_ns", "exposed_delays_ns") / max(steps, 1)
+    found = hosts.with_columns(pl.Series("exposed_delays_ns", own, pl.Int64))
+    rows = found.with_columns(each.round().cast(pl.Int64)).select(JobHost.__struct_fields__)
     return [JobHost(*row) for row in rows.iter_rows()]
 
 
@@ -105,27 +119,16 @@ def cells(times: pl.DataFrame, waited: pl.DataFrame) -> list[JobCell]:
     return [JobCell(*row) for row in rows.select(JobCell.__struct_fields__).iter_rows()]
 
 
-def overlap_rows(
-    job: Job, overlap: pl.DataFrame, waited: pl.DataFrame, steps: int
-) -> list[JobOverlap]:
-    """Means per step of the ranks of each group."""
-    kind = ("group", "collective")
-    alone = job.table("collectives").select("rank", "id", *kind, "alone_ns").collect()
-    waits = (
-        waited.select("rank", "id", "wait_ns")
-        .join(alone, on=("rank", "id"))
-        .group_by(kind)
-        .agg(pl.min_horizontal("wait_ns", "alone_ns").clip(0).sum().alias("wait_ns"))
-    )
-    rows = overlap.join(waits, on=kind, how="left", nulls_equal=True, maintain_order="left")
+def overlap_rows(overlap: pl.DataFrame, steps: int) -> list[JobOverlap]:
+    """Means per step of the ranks of each kind of group."""
     found = []
-    for row in rows.iter_rows(named=True):
+    for row in overlap.iter_rows(named=True):
         each = max(row["ranks"] * steps, 1)
         times = (_per(row[name], each) for name in ("total_ns", "exposed_ns", "wait_ns"))
         total, exposed, wait = times
         found.append(
             JobOverlap(
-                row["group"] or "",
+                row["group"],
                 row["collective"],
                 row["count"] / each,
                 total or 0,

@@ -20,11 +20,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from foretrace.jobs.bubbles import stages
-from foretrace.jobs.critical import CriticalPath
+from foretrace.jobs.critical import COMMS, CriticalPath
 from foretrace.jobs.dependencies import TRANSFER, StepGraph
 from foretrace.jobs.replay import Change, Replay
+from foretrace.jobs.roles import roles
 
 if TYPE_CHECKING:
+    from foretrace.jobs.job import Job
     from foretrace.jobs.matching import Meetings
 
 _SPENT = (pl.col("end_ns") - pl.col("start_ns")).alias("ns")
@@ -34,7 +36,8 @@ MOST = 3  # of each kind: those that have the most time on the path
 class WhatIf(Struct, frozen=True):
     """An estimate of the step with a change, and what it saves.
 
-    The change is a rank at the median, or all collectives of one kind in a group that are free.
+    The change is a rank at the median, or that all collectives of one kind are free in the groups
+    of one role.
     """
 
     step_ns: int = 0
@@ -56,37 +59,37 @@ def at_median(replay: Replay, rank: int, peers: Collection[int]) -> Change:
     return Change(rank=rank, curves=replay.spending.at_median(rank, peers))
 
 
-def what_ifs(steps: StepGraph, path: CriticalPath, meetings: Meetings) -> list[WhatIf]:
-    """The changes that promise most, by their time on the path; the largest saving first."""
+def what_ifs(job: Job, steps: StepGraph, path: CriticalPath, meetings: Meetings) -> list[WhatIf]:
+    """The changes that save time, of those with the most time on the path; the largest first."""
     replay = Replay(steps)
-    rows = [*_free(path, meetings), *_slow(replay, path, stages(meetings))]
+    rows = [*_free(job, path, meetings), *_slow(replay, path, stages(meetings))]
     lengths = without(replay, [change for _, change in rows])
     found = [
-        replace(each, step_ns=length, saves_ns=max(path.length_ns - length, 0))
+        replace(each, step_ns=length, saves_ns=path.length_ns - length)
         for (each, _), length in zip(rows, lengths, strict=True)
+        if length < path.length_ns
     ]
     return sorted(found, key=lambda each: -each.saves_ns)
 
 
-def _free(path: CriticalPath, meetings: Meetings) -> Iterator[tuple[WhatIf, Change]]:
-    """The kinds of collective and groups with the most time on the path, each free."""
-    talks = path.segments.filter(kind=TRANSFER).select("meeting", _SPENT)
-    kind = ("group", "collective")
-    met = talks.join(
-        meetings.meetings.select(pl.col("meeting").cast(pl.Int64), *kind), on="meeting"
+def _free(job: Job, path: CriticalPath, meetings: Meetings) -> Iterator[tuple[WhatIf, Change]]:
+    """The kinds of collective and group with the most time on the path, each free."""
+    role = roles(job).select(pl.col("label").alias("group"), "role").unique("group", keep="first")
+    known = meetings.meetings.join(role, on="group", how="left").select(
+        pl.col("meeting").cast(pl.Int64), pl.coalesce("role", "group").alias("group"), "collective"
     )
-    longest = met.group_by(kind, maintain_order=True).agg(pl.col("ns").sum())
-    for group, collective, _ in longest.top_k(MOST, by="ns").iter_rows():
-        same = meetings.meetings.filter(group=group, collective=collective)
-        change = Change(frozenset(same["meeting"].to_list()))
-        yield WhatIf(group=group, collective=collective), change
+    talks = path.segments.filter(kind=TRANSFER).select("meeting", _SPENT).join(known, on="meeting")
+    kinds = talks.group_by("group", "collective", maintain_order=True).agg(pl.col("ns").sum())
+    for group, collective, _ in kinds.top_k(MOST, by="ns").iter_rows():
+        free = known.filter(group=group, collective=collective)["meeting"]
+        yield WhatIf(group=group, collective=collective), Change(frozenset(free.to_list()))
 
 
 def _slow(
     replay: Replay, path: CriticalPath, stage: dict[int, int]
 ) -> Iterator[tuple[WhatIf, Change]]:
     """The ranks with the most time on the path, each at the median of its stage."""
-    own = path.segments.filter(pl.col("kind") != TRANSFER).select("rank", _SPENT)
+    own = path.segments.filter(~pl.col("kind").is_in([TRANSFER, COMMS])).select("rank", _SPENT)
     longest = own.group_by("rank", maintain_order=True).agg(pl.col("ns").sum())
     ranks = replay.steps.rank[replay.steps.finishes].tolist()
     for rank in longest.top_k(MOST, by="ns")["rank"].to_list():

@@ -5,23 +5,39 @@ This is the only author: terminal, Markdown and HTML show these lines.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from statistics import fmean
+from collections import Counter
 from typing import TYPE_CHECKING
 
-from foretrace.overview.job_repairs import repairs, slow_hosts, stragglers
-from foretrace.overview.job_words import cause_text, missing, missing_text, rank_text
-from foretrace.overview.page import Line
-from foretrace.schema.documents.job import JobDocument, JobNetwork, JobRank, JobVerdict
-from foretrace.schema.ledger import GRAVE
-from foretrace.units import (
-    bytes_text,
-    count_text,
-    percent_text,
-    plural,
-    ratio_text,
-    time_text,
+from foretrace.overview.job_lines import (
+    exposed,
+    network,
+    not_read,
+    pipeline,
+    rates,
+    same,
+    step,
 )
+from foretrace.overview.job_repairs import (
+    repairs,
+    sentence,
+    slow_hosts,
+    slow_network,
+    stragglers,
+    worth_ns,
+)
+from foretrace.overview.job_words import (
+    a_step,
+    cause_text,
+    clock_error,
+    missing,
+    missing_text,
+    of_step,
+    per_step,
+    rank_text,
+)
+from foretrace.overview.page import Line
+from foretrace.schema.documents.job import JobDocument, JobHost, JobRank, JobVerdict
+from foretrace.units import count_text, plural, ratio_text, time_text
 
 if TYPE_CHECKING:
     from foretrace.jobs.job import Job
@@ -33,6 +49,10 @@ LABELS = {
     "inconclusive": "INCONCLUSIVE",
     "unknown": "WAITS UNKNOWN",
 }
+ONE_STEP = 0.9  # of what the others wait: the other steps are not worth a word
+NOTHING = "the traces prove no repair worth 1% of the time"
+NEARLY = 0.95  # all of it
+UNEVEN = 1.1  # mean to median step, from which both are said
 
 
 def overview_of_job(job: Job) -> JobDocument:
@@ -47,22 +67,25 @@ def overview_of_job(job: Job) -> JobDocument:
 def verdict(document: JobDocument) -> JobVerdict:
     """What holds the job up, and the two repairs that can save the most."""
     bound, text = _judged(document)
-    first, then = [*(each.sentence for each in repairs(document)), "", ""][:2]
+    first, then = [*(sentence(document, each) for each in repairs(document)), "", ""][:2]
     return JobVerdict(bound, text, first, then)
 
 
 def title(document: JobDocument) -> str:
     """`64 of 64 ranks on 8 hosts · NVIDIA H100 · 3 steps of 181 ms`."""
     job = document.job
-    of = (
-        f"{job.ranks:,} of {job.world_size:,} ranks"
-        if job.world_size
-        else plural(job.ranks, "rank")
-    )
-    hosts = f" on {plural(job.hosts, 'host')}" if job.hosts else ""
-    devices = [job.devices[0]] if len(job.devices) == 1 else [plural(len(job.devices), "device")]
-    steps = f"{plural(len(job.steps), 'step')} of {time_text(job.step_ns)}"
-    parts = [f"{of}{hosts}", *(devices if job.devices else []), *([steps] if job.steps else [])]
+    world = f"{job.ranks:,} of {plural(job.world_size or 0, 'rank')}"
+    parts = [world if job.world_size else plural(job.ranks, "rank")]
+    parts[0] += f" on {plural(job.hosts, 'host')}" if job.hosts else ""
+    if job.devices:
+        parts.append(
+            job.devices[0] if len(job.devices) == 1 else f"{len(job.devices)} kinds of GPU"
+        )
+    if job.steps:
+        mean, median = job.step_ns or 0, job.median_step_ns or 0
+        uneven = median and not 1 / UNEVEN < mean / median < UNEVEN
+        of = f"{time_text(mean)} (median {time_text(median)})" if uneven else time_text(mean)
+        parts.append(f"{plural(len(job.steps), 'step')} of {of}")
     return " · ".join(parts)
 
 
@@ -71,141 +94,105 @@ def lines(document: JobDocument) -> list[Line]:
     said = document.verdict
     return [
         Line(LABELS[said.bound], said.text),
-        *_exposed(document),
-        *_pipeline(document),
-        Line("DO FIRST", said.first or "the traces prove no repair worth 1% of a step"),
+        *step(document),
+        *exposed(document),
+        *pipeline(document),
+        Line("DO FIRST", said.first or NOTHING),
         *([Line("THEN", said.then)] if said.then else []),
-        *_network(document),
-        _same(document),
-        *_not_read(document),
+        *network(document),
+        *same(document),
+        *not_read(document),
     ]
 
 
 def _judged(document: JobDocument) -> tuple[str, str]:
-    if document.job.ranks < 2 or not document.matched:
+    if not document.matched or not any(row.clock.fitted for row in document.ranks):
         return "unknown", _unmatched(document)
     late, hosts = stragglers(document), slow_hosts(document)
     absent = f"; {text}" if (text := missing_text(document)) else ""
     if hosts:
-        worst = hosts[0]
-        wait = f"the others wait {_of_step(document, worst.delays_ns)} per step"
-        text = f"{worst.host}: its {worst.ranks} ranks come late, {wait}"
-        return "slow_host", f"{text}: {cause_text(worst.cause)}{absent}"
+        return "slow_host", _slow_host(document, hosts[0]) + absent
     if late:
         return "straggler", _straggler(document, late) + absent
     if document.undecided == document.matched:
-        many = plural(document.matched, "collective")
-        error = time_text(_clock_error(document))
-        text = f"in all {many} the ranks come within the clocks' error ({error})"
-        return "inconclusive", text + absent
-    return "balanced", _balanced(document) + absent
+        bound, text = _within_error(document)
+    else:
+        bound, text = "balanced", _balanced(document)
+    return "inconclusive" if absent else bound, text + absent
 
 
 def _unmatched(document: JobDocument) -> str:
     absent, count = missing(document), document.collectives
     if document.job.ranks < 2:
-        rest = f"; {plural(absent, 'other rank')} not read" if absent else ""
+        rest = f"; {plural(absent, 'other rank')} missing" if absent else ""
         return f"one rank alone does not say who waits for whom{rest}"
     if not count:
         return "no collective was recorded: who waits for whom is not in the traces"
-    what = f"{plural(count, 'collective')} recorded, none that two ranks share for certain"
-    return f"{what}: no group or sequence number tells"
+    if document.matched:
+        many = plural(document.matched, "collective")
+        return f"no clocks fit the {many} of these ranks: who waits for whom is unknown"
+    if document.unnamed == count:
+        many = plural(count, "collective")
+        return f"{many} recorded without a group: which of them two ranks share is unknown"
+    return "no two of these ranks recorded the same collective"
+
+
+def _slow_host(document: JobDocument, worst: JobHost) -> str:
+    wait = f"the others wait {_waited(document, worst)}"
+    link = slow_network(document, worst)
+    why = f"its network is slow, {rates(link)}" if link else cause_text(worst.cause)
+    return f"{worst.host}: its {plural(worst.ranks, 'rank')} come late, {wait}: {why}"
 
 
 def _straggler(document: JobDocument, late: list[JobRank]) -> str:
     worst, rest = late[0], late[1:]
     times = f"{count_text(worst.times_last)} of {plural(worst.meetings, 'collective')}"
-    wait = f"the others wait {_of_step(document, worst.delays_ns)} per step for it"
+    wait = f"the others wait {_waited(document, worst)}"
     why = cause_text(worst.cause, worst.causes.get(worst.cause))
     if worst.slow == "gpu" and worst.kernel_ratio:
         why += f" ({ratio_text(worst.kernel_ratio)} for the same kernels)"
     others = f"; {plural(len(rest), 'more rank')} by 1% or more" if rest else ""
-    return f"{rank_text(worst)} came last in {times}, {wait}: {why}{others}"
+    return (
+        f"{rank_text(worst)} came last in {times}, {wait}{_in_step(document, worst)}: {why}{others}"
+    )
+
+
+def _waited(document: JobDocument, worst: JobRank | JobHost) -> str:
+    """`15.3 ms per step for it, 8.21 ms (7.0%) without compute`."""
+    wait, alone = worst.delays_ns or 0, worst.exposed_delays_ns or 0
+    per = f"{per_step(document)} for it"
+    if alone >= NEARLY * wait:
+        return f"{of_step(document, wait)}{per}"
+    return f"{time_text(wait)}{per}, {of_step(document, alone)} without compute"
+
+
+def _in_step(document: JobDocument, worst: JobRank) -> str:
+    """Where one step alone has the delay, which; the times are means over all steps."""
+    by_step = Counter[int]()
+    for cell in document.cells:
+        if cell.rank == worst.rank:
+            by_step[cell.step] += cell.delays_ns or 0
+    for number, delay in by_step.most_common(1):
+        if len(by_step) > 1 and delay >= ONE_STEP * by_step.total():
+            return f", all of it in step {number}"
+    return ""
+
+
+def _within_error(document: JobDocument) -> tuple[str, str]:
+    """No straggler if even the error, in every collective of a step, is below 1% of it."""
+    error, steps = clock_error(document) or 0, max(len(document.job.steps), 1)
+    most = error * document.matched / steps
+    text = (
+        f"in all {plural(document.matched, 'collective')} the ranks come within the clocks' error"
+    )
+    bound = "balanced" if most < worth_ns(document) else "inconclusive"
+    return bound, f"{text} ({time_text(error)})"
 
 
 def _balanced(document: JobDocument) -> str:
-    worst = max(document.ranks, key=lambda row: row.delays_ns or 0)
-    text = "no rank makes the others wait for 1% of a step"
-    wait = f"{time_text(worst.delays_ns)} for {rank_text(worst)}"
-    return f"{text}: at most {wait}" if worst.delays_ns else text
-
-
-def _of_step(document: JobDocument, ns: int | None) -> str:
-    """`16.4 ms (9.1%)`."""
-    step = document.job.step_ns
-    share = f" ({percent_text((ns or 0) / step)})" if step else ""
-    return f"{time_text(ns)}{share}"
-
-
-def _exposed(document: JobDocument) -> Iterator[Line]:
-    exposed = [row.exposed_ns for row in document.ranks if row.exposed_ns is not None]
-    if not exposed or not any(exposed):
-        return
-    text = f"{_of_step(document, round(fmean(exposed)))} per step of communication without compute"
-    spread = f", {time_text(min(exposed))} to {time_text(max(exposed))} by rank"
-    waits = [row.wait_ns for row in document.overlap if row.wait_ns is not None]
-    waiting = f"; {time_text(sum(waits))} of it waiting for late ranks" if waits else ""
-    yield Line("EXPOSED", f"{text}{spread if len(exposed) > 1 else ''}{waiting}")
-
-
-def _pipeline(document: JobDocument) -> Iterator[Line]:
-    if document.bubbles:
-        worst = max(document.bubbles, key=lambda row: row.bubble_ns)
-        stages = plural(len(document.bubbles), "stage")
-        idle = f"stage {worst.stage} idles {time_text(worst.bubble_ns)} of a step"
-        yield Line("PIPELINE", f"{stages}; {idle} ({percent_text(worst.share)})")
-
-
-def _network(document: JobDocument) -> Iterator[Line]:
-    below = f"; {_outlier(document)}" if document.outliers else ""
-    for most in document.network[:1]:
-        yield Line("NETWORK", f"{_bandwidth(most)}{below}")
-
-
-def _bandwidth(row: JobNetwork) -> str:
-    over = f" over {plural(row.group_size, 'rank')}" if row.group_size else ""
-    what = f"{row.collective}, {bytes_text(row.message_bytes)}{over}"
-    least = "at least " if row.at_least else ""
-    return f"{what}: {least}{row.bus_gbps:.3g} GB/s on the bus (median of {count_text(row.count)})"
-
-
-def _outlier(document: JobDocument) -> str:
-    worst = min(document.outliers, key=lambda row: row.bus_gbps / row.usual_gbps)
-    rate = f"{worst.bus_gbps:.3g} GB/s, its equals {worst.usual_gbps:.3g} GB/s"
-    return f"{worst.kind} {worst.what} is slow: {rate} in {worst.collective}"
-
-
-def _clock_error(document: JobDocument) -> int | None:
-    errors = [row.clock.error_ns for row in document.ranks if row.clock.error_ns is not None]
-    return max(errors, default=None)
-
-
-def _same(document: JobDocument) -> Line:
-    """Whether the traces are one whole job, and how well their clocks are known."""
-    grave = [row.text for row in document.same if row.severity in GRAVE]
-    odd = [
-        row.text for row in document.same if row.severity not in GRAVE and row.severity != "info"
-    ]
-    first = ", ".join([*grave, *odd][:2])
-    more = f" and {len([*grave, *odd]) - 2} more (--same)" if len([*grave, *odd]) > 2 else ""
-    answer = f"{first}{more}" if first else "yes: the same kernels and shapes on every rank"
-    return Line("SAME JOB", f"{answer}{_clocks(document)}")
-
-
-def _clocks(document: JobDocument) -> str:
-    if document.job.ranks < 2:
-        return ""
-    fitted = [row for row in document.ranks if row.clock.fitted]
-    if not fitted:
-        return "; clocks not fitted: times of two ranks are not comparable"
-    error = f"clocks within {time_text(_clock_error(document))}"
-    apart = len(document.ranks) - len(fitted)
-    return f"; {error}" + (f", {plural(apart, 'rank')} not fitted" if apart else "")
-
-
-def _not_read(document: JobDocument) -> Iterator[Line]:
-    for first in document.left_out[:1]:
-        name = first.path.replace("\\", "/").rsplit("/", 1)[-1]
-        more = f" and {len(document.left_out) - 1:,} more" if len(document.left_out) > 1 else ""
-        count = plural(len(document.left_out), "file")
-        yield Line("NOT READ", f"{count}: {name} ({first.code}){more}")
+    worst = max(document.ranks, key=lambda row: row.exposed_delays_ns or 0)
+    text = f"no rank makes the others wait for 1% of {a_step(document)}"
+    wait = f"{time_text(worst.exposed_delays_ns)} for {rank_text(worst)}"
+    if (worst.exposed_delays_ns or 0) >= worth_ns(document):
+        return f"the others wait {wait}, and the traces do not say why"
+    return f"{text}: at most {wait}" if worst.exposed_delays_ns else text

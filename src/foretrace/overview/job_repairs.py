@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from statistics import fmean
 
 from msgspec import Struct
 
-from foretrace.overview.job_words import CAUSES, rank_text
+from foretrace.overview.job_lines import rates, slowest_link
+from foretrace.overview.job_words import a_step, per_step, rank_text
 from foretrace.overview.repairs import WORTH
-from foretrace.schema.documents.job import JobDocument, JobHost, JobRank
-from foretrace.units import ratio_text, time_text
+from foretrace.schema.documents.job import JobDocument, JobHost, JobOutlier, JobRank
+from foretrace.units import percent_text, ratio_text, time_text
 
-# a job step has several causes of delay; a GPU that is slower by less than this is within what
-# equal cards differ by
-SLOWER = 1.03
+OWN = ("compute", "host", "data", "copies")  # causes that are the rank's own
+MOST = 0.75  # of a host's ranks
 
 
 class JobRepair(Struct, frozen=True):
@@ -25,11 +26,6 @@ class JobRepair(Struct, frozen=True):
     saves_ns: int
     replayed: str = ""
 
-    @property
-    def sentence(self) -> str:
-        """With what it saves."""
-        return f"{self.text}; saves at most {time_text(self.saves_ns)} per step{self.replayed}"
-
 
 def worth_ns(document: JobDocument) -> float:
     """The least saving per step that is worth a line: 1% of the step."""
@@ -37,66 +33,99 @@ def worth_ns(document: JobDocument) -> float:
 
 
 def stragglers(document: JobDocument) -> list[JobRank]:
-    """The ranks that delay a step by 1% or more for a known cause, the worst first."""
+    """The ranks for which the others wait 1% of a step without compute, the worst first.
+
+    A rank that other collectives made late is not to blame.
+    """
     least = worth_ns(document)
-    found = [row for row in document.ranks if (row.delays_ns or 0) >= least and row.cause in CAUSES]
-    return sorted(found, key=lambda row: -(row.delays_ns or 0))
+    found = [row for row in document.ranks if (row.exposed_delays_ns or 0) >= least]
+    own = [row for row in found if row.cause in OWN]
+    return sorted(own, key=lambda row: -(row.exposed_delays_ns or 0))
 
 
 def slow_hosts(document: JobDocument) -> list[JobHost]:
-    """The hosts whose ranks are all late, the worst first."""
+    """The hosts whose ranks are late by their own fault, or whose network is slow."""
     least = worth_ns(document)
-    found = [row for row in document.hosts if row.slow and row.delays_ns >= least]
-    return sorted(found, key=lambda row: -row.delays_ns)
+    own = Counter(row.host for row in document.ranks if row.delays_ns and row.cause in OWN)
+    found = [
+        row
+        for row in document.hosts
+        if row.slow
+        and (row.exposed_delays_ns or 0) >= least
+        and (own[row.host] >= MOST * row.ranks or slow_network(document, row))
+    ]
+    return sorted(found, key=lambda row: -(row.exposed_delays_ns or 0))
+
+
+def slow_network(document: JobDocument, host: JobHost) -> JobOutlier | None:
+    """The slow link that explains why a host's ranks are late through other collectives."""
+    return slowest_link(document, host.host) if host.cause == "other_comms" else None
 
 
 def repairs(document: JobDocument) -> list[JobRepair]:
-    """Repairs worth 1% of a step, the largest first; nothing is saved twice."""
-    found = [*_late(document), *_exposed(document), *_pipeline(document)]
-    return sorted(
-        (each for each in found if each.saves_ns >= worth_ns(document)),
-        key=lambda each: -each.saves_ns,
-    )
+    """Repairs worth 1% of a step: late ranks first, their evidence is direct; then by saving."""
+    late = [*_late(document), *_network(document)]
+    rest = [*_exposed(document), *_pipeline(document), *_idle(document)]
+    ordered = [sorted(each, key=lambda repair: -repair.saves_ns) for each in (late, rest)]
+    return [repair for each in ordered for repair in each if repair.saves_ns >= worth_ns(document)]
+
+
+def sentence(document: JobDocument, repair: JobRepair) -> str:
+    """A repair with what it saves."""
+    saves = f"saves at most {time_text(repair.saves_ns)}{per_step(document)}"
+    return f"{repair.text}; {saves}{repair.replayed}"
 
 
 def _late(document: JobDocument) -> Iterator[JobRepair]:
     """A slow host, or else each rank that comes last."""
     hosts = slow_hosts(document)
     for host in hosts:
-        yield JobRepair(
-            f"inspect host {host.host}: its {host.ranks} ranks come late",
-            host.delays_ns,
-        )
+        if slow_network(document, host) is None:
+            yield JobRepair(f"inspect host {host.host}", host.delays_ns)
     slow = {host.host for host in hosts}
     for row in stragglers(document):
         if not row.host or row.host not in slow:
-            yield JobRepair(_of_rank(row), row.delays_ns or 0, _replayed(document, row.rank))
+            yield JobRepair(_of_rank(row), row.delays_ns or 0, _replayed(document, row))
 
 
-def _replayed(document: JobDocument, rank: int) -> str:
+def _network(document: JobDocument) -> Iterator[JobRepair]:
+    """The slowest link; a step cannot go below what its ranks do without communication."""
+    link = slowest_link(document)
+    if link is not None:
+        which = f"the network of {link.what}" if link.kind == "host" else f"{link.kind} {link.what}"
+        saves = _left_by(document, lambda row: row.exposed_ns or 0)
+        yield JobRepair(f"inspect {which}: {rates(link)}", saves)
+
+
+def _left_by(document: JobDocument, part: Callable[[JobRank], int]) -> int:
+    """What a step saves at most if this part of every rank took no time."""
+    walls = [(row.wall_ns or 0, part(row)) for row in document.ranks]
+    longest = max((wall for wall, _ in walls), default=0)
+    return longest - max((wall - own for wall, own in walls), default=0)
+
+
+def _replayed(document: JobDocument, row: JobRank) -> str:
     """What the median step would save if the rank were at the median."""
     path = document.path
-    for change in path.what_ifs if path else []:
-        if change.rank == rank and path and path.step >= 0:
+    for change in path.what_ifs if path and path.step >= 0 else []:
+        if path and change.rank == row.rank and 0 < change.saves_ns < (row.delays_ns or 0):
             return f" ({time_text(change.saves_ns)} in a replay of step {path.step})"
     return ""
 
 
 def _of_rank(row: JobRank) -> str:
-    who = rank_text(row)
-    look = "its trace" if "://" in row.path else f"foretrace look {shlex.quote(row.path)}"
+    who, look = rank_text(row), _look(row)
     if row.slow == "gpu":
         ratio = f" {ratio_text(row.kernel_ratio)} as long" if row.kernel_ratio else " longer"
-        return f"inspect the GPU of {who} (clocks, power, heat): the same kernels take{ratio}"
+        return f"inspect the GPU of {who}: clocks, power, heat; the same kernels take{ratio}"
     if row.slow == "code":
         return f"balance the work: {who} runs more or other kernels than its peers"
     return {
         "data": f"feed {who} faster (workers, prefetch, pin_memory): its GPU waits for data",
-        "host": f"see what the host of {who} does while its GPU idles: {look}",
+        "host": f"see why the host of {who} is late: {look}",
         "copies": f"see what {who} copies before its collectives: {look}",
-        "other_comms": f"see what {who} does in its other groups before: {look}",
         "compute": f"see what {who} computes longer than the others: {look}",
-    }.get(row.cause, f"see what delays {who}: {look}")
+    }[row.cause]
 
 
 def _exposed(document: JobDocument) -> Iterator[JobRepair]:
@@ -105,12 +134,32 @@ def _exposed(document: JobDocument) -> Iterator[JobRepair]:
     for row in document.overlap:
         alone = row.exposed_ns - (row.wait_ns or 0)
         kinds[row.collective] += round(alone * row.ranks / max(document.job.ranks, 1))
-    for kind, alone in kinds.most_common(1):
+    rows = [(row.exposed_ns or 0) - (row.exposed_wait_ns or 0) for row in document.ranks]
+    for kind, total in kinds.most_common(1):
+        alone = min(total, round(fmean(rows)))  # two at a time count once
         most = min(alone, document.perfect_overlap_ns or 0)
-        yield JobRepair(f"overlap {kind} with compute: {time_text(alone)} per step is alone", most)
+        time = f"{time_text(alone)}{per_step(document)}"
+        yield JobRepair(f"overlap {kind} with compute: {time} is alone", most)
 
 
 def _pipeline(document: JobDocument) -> Iterator[JobRepair]:
     for row in sorted(document.bubbles, key=lambda row: -row.bubble_ns)[:1]:
-        text = f"shorten the pipeline's bubbles (more microbatches): stage {row.stage} idles"
-        yield JobRepair(f"{text} {row.share:.0%} of a step", row.bubble_ns)
+        text = f"shorten the pipeline's bubbles (more microbatches): stage {row.stage} waits"
+        yield JobRepair(f"{text} {row.share:.0%} of {a_step(document)}", row.bubble_ns)
+
+
+def _idle(document: JobDocument) -> Iterator[JobRepair]:
+    """Idle time of all ranks: a step cannot go below what its busiest rank does."""
+    rows = [row for row in document.ranks if row.wall_ns and row.idle_ns is not None]
+    if not rows or not document.job.kernels:
+        return
+    busiest = max(rows, key=lambda row: (row.wall_ns or 0) - (row.idle_ns or 0))
+    saves = _left_by(document, lambda row: row.idle_ns or 0)
+    share = percent_text((busiest.idle_ns or 0) / (busiest.wall_ns or 1))
+    which = "every GPU" if len(rows) > 1 else "the GPU"
+    idle = f"see why {which} idles, {share} of {a_step(document)}"
+    yield JobRepair(f"{idle} on {rank_text(busiest)}: {_look(busiest)}", saves)
+
+
+def _look(row: JobRank) -> str:
+    return "its trace" if "://" in row.path else f"foretrace look {shlex.quote(row.path)}"

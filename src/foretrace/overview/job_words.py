@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from foretrace.schema.documents.job import JobDocument, JobRank
+from foretrace.units import percent_text, time_text
 
 ALL = 0.95  # of a delay: the rest is not worth a word
 # what made a rank late, as a clause about it
@@ -41,4 +42,27 @@ def missing_text(document: JobDocument) -> str:
     """What missing ranks mean for `last`; empty where all were read."""
     absent, world = missing(document), document.job.world_size or 0
     which = "it" if absent == 1 else "any of them"
-    return f"{absent:,} of {world:,} ranks not read: {which} may have come later" if absent else ""
+    return f"{absent:,} of {world:,} ranks missing: {which} may have come later" if absent else ""
+
+
+def per_step(document: JobDocument) -> str:
+    """` per step`; nothing for a recording without steps, which counts as one."""
+    return " per step" if document.job.steps else ""
+
+
+def a_step(document: JobDocument) -> str:
+    """What times are parts of."""
+    return "a step" if document.job.steps else "the recording"
+
+
+def of_step(document: JobDocument, ns: float | None) -> str:
+    """`16.4 ms (9.1%)`."""
+    step = document.job.step_ns
+    share = f" ({percent_text((ns or 0) / step)})" if step else ""
+    return f"{time_text(ns)}{share}"
+
+
+def clock_error(document: JobDocument) -> int | None:
+    """The largest error of the fitted clocks."""
+    errors = [row.clock.error_ns for row in document.ranks if row.clock.error_ns is not None]
+    return max(errors, default=None)

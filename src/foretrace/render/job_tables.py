@@ -16,10 +16,11 @@ def stragglers(document: JobDocument, top: int) -> list[Section]:
     ordered = sorted(document.ranks, key=lambda row: (-(row.delays_ns or 0), row.rank))
     head = ["rank", "host", "waits", "last", "of", "others wait", "in all", "slow", "cause"]
     rows = [_late_cells(row) for row in ordered[:top]]
+    more = _more(len(ordered), top)
     how = (
-        "Per step. `others wait` is from the median arrival on, `in all` sums over the ranks that "
+        "Per step. `others wait` counts from the median arrival on, `in all` sums over the ranks "
+        f"that wait. A rank counts as last where it is late beyond the clocks' error. {more}"
     )
-    how += f"wait. A rank counts as last where it is late beyond the clocks' error. {_more(len(ordered), top)}"
     hosts = sorted(document.hosts, key=lambda row: -row.delays_ns)
     host_rows = [
         [

@@ -13,12 +13,13 @@ from foretrace.units import time_text
 
 # the rows of a rank; of two kinds in one column, the later one in this order is drawn
 ROWS = {"gpu": ("copy", "compute"), "comms": ("comms", "transfer", "wait"), "host": ("data",)}
-SIGNS = {"compute": "█", "copy": "▒", "transfer": "=", "comms": "=", "wait": "·", "data": "d"}
+SIGNS = {"compute": "█", "copy": "▒", "transfer": "=", "comms": "-", "wait": "·", "data": "d"}
 _WORDS = {
     "compute": "compute",
     "copy": "copies",
     "transfer": "transfer",
     "wait": "waits for the last rank",
+    "comms": "communication",
     "data": "data loader",
 }
 

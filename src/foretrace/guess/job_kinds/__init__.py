@@ -17,6 +17,7 @@ from foretrace.guess.kinds import Measurement, comparison
 from foretrace.schema.documents.job import JobDocument, JobRank
 from foretrace.units import plural
 
+NO_WAITS = "no collective was matched between ranks whose clocks could be fitted"
 LISTED = 6  # ranks under a miss; the table of `foretrace job` has the rest
 
 

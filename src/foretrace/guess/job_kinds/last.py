@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from foretrace.guess.job_kinds import JobKind, JobQuery, named
+from foretrace.guess.job_kinds import NO_WAITS, JobKind, JobQuery, named
 from foretrace.guess.kinds import Measurement
 from foretrace.guess.scope import Unknown
 from foretrace.schema.documents.job import JobRank
@@ -19,9 +19,9 @@ from foretrace.units import count_text, time_text
 
 def measure(query: JobQuery) -> Measurement:
     """Judge `rank 3 is last`, `rank 3 is the straggler because of data`, `no rank is last`."""
-    ranks = [each for each in query.found.ranks if each.meetings]
+    ranks = [each for each in query.found.ranks if each.wait_ns is not None]
     if not ranks:
-        raise Unknown("no collective of this job was matched between ranks")
+        raise Unknown(NO_WAITS)
     by_count = query.args.get("last", "last") == "last"
     first = max(ranks, key=lambda each: _weight(each, by_count))
     if not _weight(first, by_count):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import statistics
 
 from foretrace.guess.amounts import Amount, Compare
-from foretrace.guess.job_kinds import JobKind, JobQuery, named
+from foretrace.guess.job_kinds import NO_WAITS, JobKind, JobQuery, named
 from foretrace.guess.kinds import Measurement
 from foretrace.guess.scope import Unknown
 from foretrace.schema.documents.job import JobRank
@@ -21,16 +21,16 @@ _WITHIN, _BEYOND = Compare("<="), Compare(">")
 
 def own_time(rank: JobRank) -> int | None:
     """The time of a step in which a rank does not wait for others."""
-    if rank.wall_ns is None or rank.exposed_ns is None or rank.wait_ns is None:
+    if rank.wall_ns is None or rank.exposed_ns is None or rank.exposed_wait_ns is None:
         return None
-    return rank.wall_ns - min(rank.wait_ns, rank.exposed_ns)
+    return rank.wall_ns - min(rank.exposed_wait_ns, rank.exposed_ns)
 
 
 def measure(query: JobQuery) -> Measurement:
     """Judge `slowest rank within 5% of the median`, or every rank in both directions."""
     times = [(time, each) for each in query.found.ranks if (time := own_time(each)) is not None]
     if not times:
-        raise Unknown("no collective of this job was matched between ranks")
+        raise Unknown(NO_WAITS)
     median = statistics.median(time for time, _ in times)
     if not median:
         raise Unknown("the ranks do nothing but wait")

@@ -24,7 +24,9 @@ class JobChange(Struct, frozen=True):
 
 
 class LastRank(Struct, frozen=True):
-    """The rank that delays a job most: by how much each step, how often it came last, and why."""
+    """The rank that the others wait for most: how long each step (counted once, from the median
+    arrival on), how often it came last, and why.
+    """
 
     rank: int
     host: str
@@ -49,7 +51,7 @@ class NetworkChange(Struct, frozen=True):
 class CompareJobsDocument(Struct, frozen=True):
     """B compared with A. `steps_a` and `steps_b` count the whole steps that the times come from.
 
-    `last_a` and `last_b` are null where no rank delays the others. `changed` and `unchanged` say
+    `last_a` and `last_b` are null where no rank makes the others wait. `changed` and `unchanged` say
     the same in sentences.
     """
 

@@ -15,7 +15,8 @@ class JobEntry(Struct, frozen=True):
 
     `hosts` counts those that files name; 0 where none does. `steps` are the steps of the answer,
     empty for a recording without any. `step_ns` is the mean over the steps of the longest rank's
-    time, as all times of ranks are means, and `median_step_ns` the median.
+    time, as all times of ranks are means, and `median_step_ns` the median. `kernels` counts those
+    of all ranks.
     """
 
     path: str
@@ -28,6 +29,7 @@ class JobEntry(Struct, frozen=True):
     file_bytes: int
     events: int
     median_step_ns: int | None = None
+    kernels: int = 0
 
 
 class JobVerdict(Struct, frozen=True):
@@ -64,11 +66,12 @@ class JobRank(Struct, frozen=True):
     `compute_ns` includes `both_ns`, in which communication runs under compute. `exposed_ns` is
     communication without compute. `data_ns` and `host_ns` are the parts of `idle_ns` in which the
     launching thread was in the data loader, and elsewhere. In collectives, `wait_ns` is the time
-    until the last rank came and `transfer_ns` the rest. `made_others_wait_ns` sums over the other
-    ranks, `delays_ns` counts the same wait once, from the median arrival on. `cause` says why the rank came last, `causes`
-    with the share of the delay. `slow` is gpu (the same kernels take longer), code (more or other
-    kernels), host (more idle time) or empty; `kernel_ratio` is the time of its kernels to that of
-    the same kernels on the median rank.
+    until the last rank came and `transfer_ns` the rest; `exposed_wait_ns` is the part of the wait
+    without compute. `made_others_wait_ns` sums over the other ranks; `delays_ns` counts the same
+    wait once, from the median arrival on, and `exposed_delays_ns` the part of it without compute.
+    `cause` says why the rank came last, `causes` with the share of the delay. `slow` is gpu (the
+    same kernels take longer), code (more or other kernels), host (more idle time) or empty;
+    `kernel_ratio` is the time of its kernels to that of the same kernels on the median rank.
     """
 
     rank: int
@@ -95,6 +98,8 @@ class JobRank(Struct, frozen=True):
     slow: str
     kernel_ratio: float | None
     clock: JobClock
+    exposed_wait_ns: int | None = None
+    exposed_delays_ns: int | None = None
 
 
 class JobCell(Struct, frozen=True):
@@ -112,7 +117,7 @@ class JobCell(Struct, frozen=True):
 
 
 class JobHost(Struct, frozen=True):
-    """One host: how often one of its ranks came last, and whether all of them do (`slow`)."""
+    """One host: how often one of its ranks came last, and whether most of them do (`slow`)."""
 
     host: str
     ranks: int
@@ -121,6 +126,7 @@ class JobHost(Struct, frozen=True):
     delays_ns: int
     cause: str
     slow: bool
+    exposed_delays_ns: int | None = None
 
 
 class JobOverlap(Struct, frozen=True):
@@ -234,7 +240,7 @@ class JobDocument(Struct):
     """The document. Lists are in order of rank or step, tables with the largest time first.
 
     `collectives` counts the collectives of all ranks, `matched` those found on several (one for all
-    of them), `by_order` those of them that were
+    of them), `unnamed` those without a group, `by_order` those of them that were
     matched by order because the traces have no sequence numbers, `undecided` those whose ranks came
     within the clocks' error. `perfect_overlap_ns` is what a step would save at most if compute hid
     all communication.
@@ -245,7 +251,6 @@ class JobDocument(Struct):
     ranks: list[JobRank]
     hosts: list[JobHost]
     cells: list[JobCell]
-    collectives: int
     matched: int
     by_order: int
     undecided: int
@@ -258,6 +263,8 @@ class JobDocument(Struct):
     same: list[JobOddity]
     notes: list[NoteEntry]
     left_out: list[LeftOut]
+    collectives: int = 0
+    unnamed: int = 0
     verdict: JobVerdict = JobVerdict("unknown", "")
 
 

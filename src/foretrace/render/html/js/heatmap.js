@@ -40,6 +40,7 @@ export class HeatMap {
     this.low = measure.name === "time" ? known[0] ?? 0 : 0;
     const usual = known[Math.floor(known.length * 0.99)] ?? 0;
     this.most = known[known.length - 1] ?? 0;
+    this.worst = this.values.indexOf(this.most);
     // A step that takes a second must not pale all others: the scale ends before it, and the root tells small differences apart.
     this.power = this.most - this.low > 3 * (usual - this.low) ? 0.5 : 1;
     this.high = Math.max(Math.min(this.most, this.low + FAR * (usual - this.low)), this.low * TELLS, this.low + 1);
@@ -118,7 +119,8 @@ export class HeatMap {
     pen.fillRect(x, y, this.cellWidth - gap, this.cellHeight - 1);
     const text = found ? timeText(found.value) : "–";
     if (this.cellWidth > 56) this.text(text, x + this.cellWidth / 2, y + this.cellHeight / 2, "center", found ? this.ink(found.value) : this.colours.faint);
-    if (found && found.value === this.most && this.most > this.median * TELLS) this.outline(column, row, this.colours.text, 1.5);
+    const isWorst = found && found.rank * this.data.steps.length + found.step === this.worst;
+    if (isWorst && this.most > this.median * TELLS) this.outline(column, row, this.colours.text, 1.5);
   }
 
   outline(column, row, colour, width) {
@@ -171,7 +173,7 @@ export class HeatMap {
   say() {
     if (!this.at) {
       const many = this.per > 1 ? ` A cell holds ${this.per} ranks and shows the largest of them.` : "";
-      return replace(this.status, `${this.measure.text} Median ${timeText(this.median)}, largest ${timeText(this.most)}${this.placeOf(this.values.indexOf(this.most))}.${many}`);
+      return replace(this.status, `${this.measure.text} Median ${timeText(this.median)}, largest ${timeText(this.most)}${this.placeOf(this.worst)}.${many}`);
     }
     const [column, row] = this.at, found = this.cell(column, row), { ranks, steps, cut } = this.data;
     if (!found) return replace(this.status, "Nothing was recorded here.");

@@ -18,7 +18,7 @@ async function start() {
     heat && make("section", { "aria-label": "Ranks by steps" }, make("h3", {}, "Ranks by steps"), heat.node),
     pane && make("section", { "aria-label": "Timeline" }, make("h3", {}, "Chosen ranks on one timeline"),
       make("p", { class: "faint" }, nameOf(data.lanes.note)), laneLegend(pane), pane.node));
-  replace(byId("traces"), ...data.sections.map(sectionNode));
+  replace(byId("traces"), make("div", { class: "tables" }, data.sections.map(sectionNode)));
   followTheme(colours, () => { heat?.redraw(); pane?.timeline.redraw(); });
   Object.assign(window, { heat, pane }); // for the curious, and for the tests
   document.documentElement.dataset.ready = "yes";

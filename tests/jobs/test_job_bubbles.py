@@ -1,0 +1,70 @@
+"""Pipeline bubbles beside the truth of a plan."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from foretrace.jobs.bubbles import bubbles, stages
+from jobs.plan import Answer, Clock, Plan
+from jobs.plan.answer import length, minus, union
+from jobs.plan.program import Copy, Kernel
+from jobs.plan.simulate import simulate
+from jobs.planned import reading
+
+PLAN = Plan(data=2, pipeline=3, microbatches=4, ranks_per_host=2)
+STEPS = (3, 4)  # the first has no end of a step before it
+
+
+def _true_bubbles(truth: Answer) -> dict[tuple[int, int], int]:
+    """Waits for another stage under which nothing runs, from the simulation alone."""
+    plan, done = truth.plan, simulate(truth.plan).done
+    found = {}
+    for rank in done:
+        work = [each for each in done[rank] if isinstance(each.what, Kernel | Copy)]
+        runs = union([(each.start_ns, each.end_ns) for each in work])
+        waited = union(
+            [
+                (met.starts_ns[rank], met.starts_ns[rank] + met.waits_ns[rank])
+                for met in truth.meetings
+                if rank in met.starts_ns
+                and all(last // plan.data != rank // plan.data for last in met.last)
+            ]
+        )
+        ends = [
+            max(each.end_ns for each in done[rank] if each.step + plan.first_step == step)
+            for step in range(2, 5)
+        ]
+        for step, since, until in zip(STEPS, ends, ends[1:], strict=False):
+            inside = [(max(a, since), min(b, until)) for a, b in waited if a < until and b > since]
+            found[rank, step] = length(minus(inside, runs))
+    return found
+
+
+def test_bubbles_are_as_planned(tmp_path: Path) -> None:
+    with reading(PLAN, tmp_path) as read:
+        found = bubbles(read.job, read.met, read.waits())
+    rows = {(row["rank"], row["step"]): row for row in found.iter_rows(named=True)}
+    assert {row["stage"] for row in rows.values()} == {0, 1, 2}
+    true = _true_bubbles(read.truth)
+    assert {key: rows[key]["bubble_ns"] for key in true} == true
+    # (p - 1) of m + p - 1 turns of a pipeline are bubbles, and the messages make it a little more
+    for key in true:
+        assert rows[key]["bubble_ns"] >= 2 * PLAN.layers * (PLAN.forward_ns + PLAN.backward_ns)
+
+
+def test_bubbles_hold_with_clocks_that_differ(tmp_path: Path) -> None:
+    with reading(PLAN, tmp_path / "even") as read:
+        even = bubbles(read.job, read.met, read.waits())
+    from msgspec.structs import replace
+
+    with reading(replace(PLAN, clocks={1: Clock(400_000), 2: Clock(-90_000)}), tmp_path) as read:
+        odd = bubbles(read.job, read.met, read.waits())
+    assert odd["bubble_ns"].to_list() == pytest.approx(even["bubble_ns"].to_list(), abs=60_000)
+
+
+def test_a_job_without_sends_has_no_stages(tmp_path: Path) -> None:
+    with reading(Plan(data=2), tmp_path) as read:
+        assert stages(read.met) == {}
+        assert bubbles(read.job, read.met, read.waits()).is_empty()

@@ -1,0 +1,74 @@
+"""What-if: the estimate beside a second job that is planned with the change."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from foretrace.jobs.bubbles import stages
+from foretrace.jobs.critical import walked
+from foretrace.jobs.replay import Change, Replay
+from foretrace.jobs.what_if import at_median, what_ifs, without
+from jobs.plan import Delay, Plan
+from jobs.plan.plan import Cause
+from jobs.planned import reading
+
+DATA = Plan(data=3, layers=3)
+TENSOR = Plan(data=2, tensor=2, layers=2)
+PIPELINE = Plan(data=2, pipeline=2, microbatches=2)
+SHARDED = Plan(data=3, sharded=True, layers=3, sync=False)
+STEP = 3
+
+
+def _length(plan: Plan, folder: Path) -> int:
+    with reading(plan, folder) as read:
+        return walked(read.graph(STEP)).length_ns
+
+
+@pytest.mark.parametrize(
+    ("plan", "cause"),
+    [
+        (DATA, "compute"), (DATA, "code"), (DATA, "copies"), (TENSOR, "compute"), (TENSOR, "host"),
+        (PIPELINE, "code"), (PIPELINE, "data"), (SHARDED, "compute"),
+    ],
+)  # fmt: skip
+def test_a_slow_rank_at_the_median(plan: Plan, cause: Cause, tmp_path: Path) -> None:
+    late = replace(plan, delays=(Delay(cause, 1_200_000, ranks=(1,)),))
+    with reading(late, tmp_path / "late") as read:
+        replay = Replay(read.graph(STEP))
+        length = walked(replay.steps).length_ns
+        stage = stages(read.met)
+        peers = [rank for rank in range(plan.world) if stage.get(rank) == stage.get(1)]
+        before, after = without(replay, [Change(), at_median(replay, 1, peers)])
+    assert before == length
+    assert after == pytest.approx(_length(plan, tmp_path / "even"), abs=2_000)
+    assert after < before
+
+
+@pytest.mark.parametrize(
+    "plan", [DATA, TENSOR, PIPELINE, SHARDED], ids=lambda plan: str(plan.world)
+)
+def test_free_collectives(plan: Plan, tmp_path: Path) -> None:
+    with reading(plan, tmp_path / "slow") as read:
+        every = frozenset(read.met.meetings["meeting"].to_list())
+        [found] = without(Replay(read.graph(STEP)), [Change(every)])
+    quick = replace(plan, bus_gbps=1e9)
+    assert found == pytest.approx(_length(quick, tmp_path / "quick"), abs=2_000)
+
+
+def test_the_changes_that_save_most_come_first(tmp_path: Path) -> None:
+    plan = replace(TENSOR, delays=(Delay("compute", 1_200_000, ranks=(1,)),))
+    with reading(plan, tmp_path) as read:
+        steps = read.graph(STEP)
+        path = walked(steps)
+        found = what_ifs(read.job, steps, path, read.met)
+    assert found[0].rank == 1
+    assert found[0].saves_ns == pytest.approx(1_200_000, abs=2_000)
+    assert [each.saves_ns for each in found] == sorted(
+        (each.saves_ns for each in found), reverse=True
+    )
+    assert all(each.step_ns + each.saves_ns == path.length_ns for each in found)
+    free = {(each.group, each.collective) for each in found if each.rank is None}
+    assert free == {("mesh_tensor", "all-reduce"), ("mesh_data", "all-reduce")}
