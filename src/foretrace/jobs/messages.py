@@ -2,7 +2,8 @@
 
 What the profiler writes beside a kernel, or beside the op that launched it, is read once, in
 `model/collectives.py`. Where it wrote nothing, the op that asked for it tells the collective, else
-the kernel's name: NCCL sends and receives in an all-to-all, too. A backend on the host (gloo) annotates a range for each collective, with the sizes of its tensor.
+the kernel's name: NCCL sends and receives in an all-to-all, too. A backend on the host (gloo)
+annotates a range for each collective, with the sizes of its tensor.
 """
 
 from __future__ import annotations
