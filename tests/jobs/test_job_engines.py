@@ -19,6 +19,7 @@ from foretrace.jobs.engines import local
 from foretrace.jobs.job import Job
 from foretrace.jobs.parts import COLUMNS
 from foretrace.sources import remote
+from foretrace.sources.limits import Limits
 from jobs.plan import Gaps, Plan, write
 
 SMALL = Plan(data=4, gaps=Gaps(empty=(3,)), by_rank=True)
@@ -79,11 +80,11 @@ from foretrace import jobs
 from foretrace.jobs.engines import local
 from jobs.test_job_engines import deadly
 local.WORTHWHILE, local.cores, local.encoded = 0, lambda: 2, deadly
-with jobs.read({str(folder)!r}, cache=False) as job:
+with jobs.read({str(folder)!r}, ranks="0-1", cache=False) as job:
     print([each.rank for each in job.facts], [each.code for each in job.left_out])
 """
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
-    assert found.stdout == "[0, 2] ['E_UNREADABLE', 'E_EMPTY']\n", found.stderr
+    assert found.stdout == "[0] ['E_UNREADABLE', 'E_EMPTY']\n", found.stderr
 
 
 def deadly(path: str, **more: Any) -> bytes:
@@ -94,6 +95,17 @@ def deadly(path: str, **more: Any) -> bytes:
 
 
 local_encoded = local.encoded
+
+
+def test_as_many_processes_as_memory_has_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr(local, "cores", lambda: 8)
+    monkeypatch.setattr(local, "free_memory", lambda: 1 << 30)
+    monkeypatch.setattr(local, "spread", lambda *given: asked.append(given[2]) or ())
+    monkeypatch.setattr("foretrace.jobs.reduce.answer", lambda *_: asked.append(1))
+    for size in (50 << 20, 100 << 20, 1 << 30):
+        list(local.answers({f"{number}.json": size for number in range(6)}, Limits(), False))
+    assert asked == [3, *[1] * 12]
 
 
 def test_ctrl_c_ends_all(folder: Path) -> None:

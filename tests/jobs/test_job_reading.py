@@ -13,6 +13,7 @@ import polars as pl
 import pytest
 
 from corpus.builder import TraceBuilder
+from corpus.cases_places import merged
 from foretrace import jobs
 from foretrace.errors import TraceError, UsageError
 from foretrace.jobs import reduce
@@ -321,6 +322,12 @@ def test_a_file_that_cannot_be_read_costs_that_file(tmp_path: Path) -> None:
         assert [each.rank for each in job.facts] == [0, 2]
         assert len(job.left_out) == 2
         assert all(each.code and each.text for each in job.left_out)
+
+
+def test_ranks_in_one_merged_file_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "merged.json").write_bytes(merged([0, 1, 2, 3]).bytes())
+    with pytest.raises(TraceError, match="ranks were merged into this file"):
+        jobs.read(tmp_path)
 
 
 def test_nothing_to_read(tmp_path: Path) -> None:

@@ -53,11 +53,20 @@ def reduce_file(path: str, limits: Limits, cache: bool) -> RankPart:
         return kept
     with budget.ceiling(opening.shown(wanted), limits):
         trace = opening.load_alone(wanted, limits, use_kept=bool(stamp), keep=False)
+        _refuse_merged(trace)
         part = reduced(trace, size_of(wanted))
         if stamp and stamp == _stamp(wanted):
             with budget.waiting():  # an entry is written whole
                 entries.write(entry, [msgspec.msgpack.encode(part)])
     return part
+
+
+def _refuse_merged(trace: Trace) -> None:
+    """Whose GPU is idle, and who waits for whom, is not to be told of several ranks at once."""
+    if len(trace.tables.merged) > 1:
+        what = f"{len(trace.tables.merged)} ranks were merged into this file"
+        hint = "give the files that the ranks wrote"
+        raise TraceError("E_MERGED", trace.path, what, hint=hint)
 
 
 def _stamp(path: str) -> str | None:

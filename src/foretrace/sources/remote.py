@@ -24,7 +24,7 @@ SMALL = 256 << 10  # of one that is looked into, or whose directory is at its en
 
 def is_remote(path: str) -> bool:
     """Whether a path is an address, and no file of that odd name."""
-    return "://" in path and not os.path.exists(path)
+    return path.partition("://")[0].isalnum() and "://" in path and not os.path.exists(path)
 
 
 def files_below(url: str) -> dict[str, int]:

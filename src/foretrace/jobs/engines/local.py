@@ -10,20 +10,23 @@ import msgspec
 
 from foretrace import opening
 from foretrace.jobs.parts import FileAnswer
+from foretrace.sources.bytestream import UNPACKED
 from foretrace.sources.kineto.parallel import cores
 from foretrace.sources.limits import Limits
 from foretrace.sources.workers import spread
 
 WORTHWHILE = 16 << 20  # bytes: a process starts in 0.7 s, and reads 20 MB of JSON in that
-PACKED = 10  # times: by so much a packed trace grows
+_BASE, _PER_BYTE = 128 << 20, 4  # what a process holds: of its own, and for each byte of JSON
 
 
 def answers(
     files: Mapping[str, int], limits: Limits, cache: bool
 ) -> Iterator[tuple[str, FileAnswer]]:
     """What each file (with its size) is reduced to, as the answers come."""
-    workers = min(cores(), len(files))
-    if workers < 2 or _unpacked(files) < WORTHWHILE:
+    sizes = [size * (1 if path.endswith(".json") else UNPACKED) for path, size in files.items()]
+    fitting = free_memory() // (_BASE + _PER_BYTE * max(sizes, default=0))
+    workers = min(cores(), len(files), max(fitting, 1))
+    if workers < 2 or sum(sizes) < WORTHWHILE:
         from foretrace.jobs.reduce import answer
 
         yield from ((path, answer(path, limits, cache)) for path in files)
@@ -33,8 +36,14 @@ def answers(
         yield path, msgspec.msgpack.decode(content, type=FileAnswer)
 
 
-def _unpacked(files: Mapping[str, int]) -> int:
-    return sum(size * (1 if path.endswith(".json") else PACKED) for path, size in files.items())
+def free_memory() -> int:
+    """Bytes that processes of this machine can have; many where nobody tells."""
+    try:
+        with open("/proc/meminfo", encoding="ascii") as file:
+            told = dict(line.split(":", 1) for line in file)
+        return int(told["MemAvailable"].split()[0]) << 10
+    except (OSError, LookupError, ValueError):
+        return 1 << 62
 
 
 def encoded(path: str, limits: Limits, cache: bool) -> bytes:
