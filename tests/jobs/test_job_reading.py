@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from foretrace import jobs
 from foretrace.errors import TraceError, UsageError
 from foretrace.jobs import reduce
 from foretrace.jobs.parts import COLUMNS as TYPES
+from foretrace.jobs.parts import unpacked
 from foretrace.schema.jobs import RankPart
 from foretrace.sources import cache
 from foretrace.sources.limits import Limits
@@ -30,7 +30,7 @@ HEADER = {"distributedInfo": {"backend": "nccl", "rank": 0, "world_size": 2}}
 
 def part_of(path: Path) -> tuple[RankPart, dict[str, pl.DataFrame]]:
     part = reduce.reduce_file(str(path), Limits(), cache=False)
-    return part, {name: pl.read_parquet(BytesIO(each)) for name, each in part.tables.items()}
+    return part, {name: unpacked(each) for name, each in part.tables.items()}
 
 
 def made(trace: TraceBuilder, folder: Path, name: str = "rank0.json") -> dict[str, pl.DataFrame]:

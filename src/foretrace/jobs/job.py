@@ -10,15 +10,14 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from glob import escape as glob_escape
-from glob import glob
 from tempfile import TemporaryDirectory
 
+import msgspec
 import polars as pl
 from msgspec.structs import replace
 
 from foretrace.errors import UsageError
-from foretrace.jobs.parts import COLUMNS, FileAnswer
+from foretrace.jobs.parts import COLUMNS, FileAnswer, unpacked
 from foretrace.schema.documents.sets import LeftOut
 from foretrace.schema.jobs import RankFacts, RankPart
 from foretrace.schema.ledger import NoteEntry
@@ -37,6 +36,7 @@ class Job:
         self.members: tuple[RankFacts, ...] = ()
         self.left_out: list[LeftOut] = []
         self.notes: list[NoteEntry] = []
+        self._files: dict[str, list[str]] = {}
         self._folder = TemporaryDirectory(prefix="foretrace-job-")
 
     def __enter__(self) -> Job:
@@ -66,8 +66,7 @@ class Job:
         self.facts = tuple(each for each in numbered if ranks is None or each.rank in ranks)
         self.members = tuple(_members(self.facts))
         self._refuse_others(numbered)
-        for name in COLUMNS:
-            self._join(name, [(each.rank, places[each.path]) for each in self.members])
+        self._join((each.rank, places[each.path]) for each in self.members)
 
     def _refuse_others(self, numbered: Sequence[RankFacts]) -> None:
         """Ranks and steps that nobody recorded were chosen by mistake."""
@@ -80,26 +79,36 @@ class Job:
             raise UsageError(f"--steps: no rank recorded one of these (recorded: {there})")
 
     def _write(self, part: RankPart, number: int) -> None:
-        for name, content in part.tables.items():
-            with open(self._part(name, number), "wb") as file:
-                file.write(content)
+        with open(self._part(number), "wb") as file:
+            file.write(msgspec.msgpack.encode(part.tables))
 
-    def _part(self, name: str, number: int) -> str:
-        return os.path.join(self._folder.name, f"{name}-{number:06}.part")
+    def _part(self, number: int) -> str:
+        return os.path.join(self._folder.name, f"{number:06}.part")
 
-    def _join(self, name: str, parts: Sequence[tuple[int | None, int]]) -> None:
+    def _join(self, parts: Iterable[tuple[int | None, int]]) -> None:
         """Few files for many parts: each costs time whenever a table is scanned."""
-        held: list[pl.DataFrame] = [_empty(name)]
-        for at, (rank, number) in enumerate(parts, start=1):
-            rows = pl.read_parquet(self._part(name, number), memory_map=False)
-            rows.insert_column(
-                0, pl.repeat(rank, rows.height, dtype=pl.Int64, eager=True).alias("rank")
-            )
-            held.append(rows)
-            if at == len(parts) or sum(each.height for each in held) >= _ROWS:
-                target = os.path.join(self._folder.name, f"{name}-{at:06}.parquet")
-                pl.concat(held, rechunk=False).write_parquet(target)
-                held = []
+        held: dict[str, list[pl.DataFrame]] = {name: [_empty(name)] for name in COLUMNS}
+        rows = dict.fromkeys(COLUMNS, 0)
+        for rank, number in parts:
+            with open(self._part(number), "rb") as file:
+                tables = msgspec.msgpack.decode(file.read(), type=dict[str, bytes])
+            for name in COLUMNS:
+                table = unpacked(tables[name])
+                own = pl.Series("rank", [rank], pl.Int64).new_from_index(0, table.height)
+                held[name].append(table.insert_column(0, own))
+                rows[name] += table.height
+                if rows[name] >= _ROWS:
+                    self._put(name, held[name])
+                    held[name], rows[name] = [], 0
+            os.unlink(self._part(number))
+        for name, frames in held.items():
+            self._put(name, frames)
+
+    def _put(self, name: str, frames: list[pl.DataFrame]) -> None:
+        files = self._files.setdefault(name, [])
+        if frames:
+            files.append(os.path.join(self._folder.name, f"{name}-{len(files):06}.parquet"))
+            pl.concat(frames, rechunk=False).write_parquet(files[-1])
 
     def _numbered(self, facts: Collection[RankFacts]) -> list[RankFacts]:
         """By rank; files that state none get numbers that are free, in the order of their paths."""
@@ -115,8 +124,7 @@ class Job:
 
     def table(self, name: str) -> pl.LazyFrame:
         """A table of all members by rank, in the chosen steps."""
-        files = sorted(glob(os.path.join(glob_escape(self._folder.name), f"{name}-*.parquet")))
-        whole = pl.scan_parquet(files) if files else _empty(name).lazy()
+        whole = pl.scan_parquet(self._files[name])
         if self.steps is None or "step" not in COLUMNS[name]:
             return whole
         return whole.filter(pl.col("step").is_in(sorted(self.steps)))

@@ -1,5 +1,5 @@
-"""The tables of a part as Parquet, with the types that `schema/jobs.py` names; the answer of a
-worker, which crosses processes and machines as MessagePack.
+"""The tables of a part as Arrow streams with the types that `schema/jobs.py` names, and the answer
+of a worker, which crosses processes and machines as MessagePack.
 """
 
 from __future__ import annotations
@@ -59,6 +59,11 @@ def _typed(frame: pl.DataFrame, column: str, kind: pl.DataType) -> pl.Series:
 
 
 def packed(name: str, frame: pl.DataFrame) -> bytes:
-    """A table as bytes of Parquet."""
-    typed(name, frame).write_parquet(file := BytesIO(), compression="zstd", statistics=False)
+    """A table as an Arrow stream."""
+    typed(name, frame).write_ipc_stream(file := BytesIO(), compression="zstd")
     return file.getvalue()
+
+
+def unpacked(content: bytes) -> pl.DataFrame:
+    """The table of a part."""
+    return pl.read_ipc_stream(BytesIO(content))

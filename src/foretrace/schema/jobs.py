@@ -1,6 +1,6 @@
 """What one file of a job is reduced to, and the tables that all files of a job give together.
 
-A worker reads one file and returns a `RankPart`: facts, and the tables below as bytes of Parquet.
+A worker reads one file and returns a `RankPart`: facts, and the tables below as Arrow streams.
 Everything about the job is computed from the parts; no worker and no analysis opens a trace again.
 Times are integer nanoseconds on the clock of the rank's own host, since 1970 where the file has a
 time base. Every table has a column `rank` once the parts are put together.
@@ -79,7 +79,7 @@ class RankFacts(Struct, frozen=True):
 
 
 class RankPart(Struct, frozen=True):
-    """One file, reduced. `tables` has Parquet bytes by the name of the table."""
+    """One file, reduced. `tables` has an Arrow stream for each table."""
 
     facts: RankFacts
     tables: dict[str, bytes]
