@@ -90,7 +90,9 @@ def load(
     """
     trace = load_alone(wanted, bounds, use_kept, keep, meanwhile)
     if trace.host.is_graph_launch.any() or captures:
-        _join_captures(trace, wanted, captures, lambda path: load_alone(path, bounds, use_kept, keep))
+        _join_captures(
+            trace, wanted, captures, lambda path: load_alone(path, bounds, use_kept, keep)
+        )
     return trace
 
 

@@ -103,7 +103,12 @@ def replace_left_out(found: JobDocument) -> JobDocument:
 
 def test_nothing_matched_is_unknown() -> None:
     found = job_document()
-    alone = replace(found, ranks=[replace(each, meetings=0, wait_ns=None, exposed_wait_ns=None) for each in found.ranks])
+    alone = replace(
+        found,
+        ranks=[
+            replace(each, meetings=0, wait_ns=None, exposed_wait_ns=None) for each in found.ranks
+        ],
+    )
     for text in ("rank 3 is last", "slowest rank within 5% of the median", "wait < 1 ms"):
         verdict = mark(text, alone)
         assert verdict.verdict == "unknown"

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from foretrace.jobs.bubbles import stages
 from foretrace.jobs.critical import walked
-from foretrace.jobs.replay import Change, Replay
+from foretrace.jobs.replay import Replay, StepChange
 from foretrace.jobs.what_if import at_median, what_ifs, without
 from jobs.plan import Delay, Plan
 from jobs.plan.plan import Cause
@@ -41,7 +41,7 @@ def test_a_slow_rank_at_the_median(plan: Plan, cause: Cause, tmp_path: Path) -> 
         length = walked(replay.steps).length_ns
         stage = stages(read.met)
         peers = [rank for rank in range(plan.world) if stage.get(rank) == stage.get(1)]
-        before, after = without(replay, [Change(), at_median(replay, 1, peers)])
+        before, after = without(replay, [StepChange(), at_median(replay, 1, peers)])
     assert before == length
     assert after == pytest.approx(_length(plan, tmp_path / "even"), abs=2_000)
     assert after < before
@@ -53,7 +53,7 @@ def test_a_slow_rank_at_the_median(plan: Plan, cause: Cause, tmp_path: Path) -> 
 def test_free_collectives(plan: Plan, tmp_path: Path) -> None:
     with reading(plan, tmp_path / "slow") as read:
         every = frozenset(read.met.meetings["meeting"].to_list())
-        [found] = without(Replay(read.graph(STEP)), [Change(every)])
+        [found] = without(Replay(read.graph(STEP)), [StepChange(every)])
     quick = replace(plan, bus_gbps=1e9)
     assert found == pytest.approx(_length(quick, tmp_path / "quick"), abs=2_000)
 

@@ -43,15 +43,20 @@ def with_exposed(job: Job, waited: pl.DataFrame) -> pl.DataFrame:
     return waited.with_columns(exposed.alias("exposed_wait_ns"))
 
 
-def exposed_delays(waited: pl.DataFrame, homes: Mapping[int, int] | None = None) -> dict[int, int]:
-    """How long the others wait for each rank without compute, counted once as `delays_ns` is.
+def exposed_delays(
+    waited: pl.DataFrame, times: pl.DataFrame, homes: Mapping[int, int] | None = None
+) -> dict[int, int]:
+    """How much of what the others wait for each rank, as `delays_ns` counts it, a step can feel.
 
-    `homes` puts ranks together: the ranks of a host under its lowest.
+    A wait under compute holds up the collectives after it, and those may be exposed. So a step
+    feels at most the communication that the usual rank has in it without compute. `homes` puts
+    ranks together: the ranks of a host under its lowest.
     """
-    usual = pl.col("exposed_wait_ns").quantile(0.5, "higher").over("meeting").cast(pl.Int64)
     root = pl.col("root") if homes is None else pl.col("root").replace(homes)
-    limited = waited.with_columns(pl.min_horizontal("delays_ns", usual).alias("delays_ns"), root)
-    total = delays(limited).group_by("rank").agg(pl.col("delays_ns").sum())
+    exposed = times.group_by("step").agg(pl.col("exposed_ns").quantile(0.5, "higher"))
+    felt = pl.min_horizontal("delays_ns", pl.col("exposed_ns").cast(pl.Int64))
+    by_step = delays(waited.with_columns(root)).join(exposed, on="step", how="left")
+    total = by_step.group_by("rank").agg(felt.sum())
     return dict(total.select("rank", "delays_ns").iter_rows())
 
 

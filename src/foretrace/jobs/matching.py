@@ -1,10 +1,10 @@
 """Collectives matched across ranks: which events on which ranks are one meeting.
 
-Members of a group number its collectives alike (`Seq`), so group, kind and number make a meeting.
-`Comms Id` says the same and also tells groups of one name apart; it decides where a file does not
-list the members of its groups. Without numbers the order within a step decides. A rank that counts
-more or fewer collectives of a kind in that step than most members do is then left apart: which of
-its collectives the others lack is not known.
+Members of a group give its collectives the same numbers (`Seq`): group, kind and number make a
+meeting. `Comms Id` says the same and also tells groups of one name apart; it decides where a file
+does not list the members of its groups. Without numbers the order within a step decides. A rank
+that counts more or fewer collectives of a kind in that step than most members do is then left
+apart: which of its collectives the others lack is not known.
 
 Each rank numbers its sends and receives by itself. They are paired by sender, receiver and order.
 """

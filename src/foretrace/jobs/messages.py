@@ -1,9 +1,9 @@
 """The collectives of one rank: message, group, and what the rank did before each.
 
 What the profiler writes beside a kernel, or beside the op that launched it, is read once, in
-`model/collectives.py`. Where it wrote nothing, the op that asked for it tells the collective, else
-the kernel's name: NCCL sends and receives in an all-to-all, too. A backend on the host (gloo)
-annotates a range for each collective, with the sizes of its tensor.
+`model/collectives.py`. Where it wrote nothing, the `c10d` op above the launch names the collective,
+else the kernel's name: NCCL's all-to-all runs the kernel of sends and receives. A backend on the
+host (gloo) annotates a range for each collective, with the sizes of its tensor.
 """
 
 from __future__ import annotations
@@ -20,8 +20,6 @@ from foretrace.jobs.windows import Windows
 from foretrace.model.collectives import messages, named
 from foretrace.model.costs.comms import ELEMENT_TYPES
 from foretrace.model.intervals import Ints
-from foretrace.schema.gaps import with_gaps
-from foretrace.schema.tables import NONE
 from foretrace.schema.whole import whole
 
 if TYPE_CHECKING:
@@ -80,7 +78,7 @@ def _on_gpu(trace: Trace, work: RankWork, found: Windows) -> pl.DataFrame:
                 dtype=pl.String,
             ),
             "step": found.numbers(found.owner[chosen]),
-            "stream": with_gaps(gpu.stream[rows], gpu.stream[rows] != NONE),
+            "stream": gpu.stream[rows],
             "launch_ns": gpu.launched[rows],
             "start_ns": gpu.start[rows],
             "end_ns": gpu.end[rows],
@@ -162,7 +160,7 @@ def _message(trace: Trace, event: int, kind: str) -> tuple[str | None, int | Non
 
 
 def _asked(trace: Trace, rows: Ints, kinds: list[str]) -> list[int]:
-    """The `c10d` op in which the program asked for each, where every one has its own."""
+    """The `c10d` op in which the program called each, where every one has its own."""
     host, found = trace.host, list(map(int, rows))
     ops = np.flatnonzero(host.is_op & host.named(lambda name: name.startswith("c10d::")))
     asked = [_kind(host.names[name]) for name in host.name[ops].tolist()]

@@ -8,7 +8,7 @@ hosts. A host is slow if every group of it is slower than its equals.
 
 When it is wrong: where a rank did not record the collective, the last to come may be unknown, and
 the bandwidth is a lower bound (`at_least`). A collective that shares the links with others, or the
-GPU with kernels, looks slow. A host that all groups have in common cannot be told from the rest.
+GPU with kernels, looks slow. A host that all groups have in common has no equals to compare with.
 """
 
 from __future__ import annotations

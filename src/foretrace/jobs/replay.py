@@ -16,7 +16,7 @@ from foretrace.jobs.spending import KINDS, Curve, Spending
 from foretrace.model.intervals import Bools, Floats, Ints, split_by
 
 
-class Change(Struct, frozen=True):
+class StepChange(Struct, frozen=True):
     """The collectives that are free, and what becomes of the times that a rank spends."""
 
     meetings: frozenset[int] = frozenset()
@@ -72,7 +72,7 @@ class Replay:
         self._levels = self._level()
         self._finish = self._number[np.flatnonzero(finish)]
 
-    def ends(self, changes: Sequence[Change]) -> Floats:
+    def ends(self, changes: Sequence[StepChange]) -> Floats:
         """When the step ends with each change, from its start."""
         count = len(self.rows)
         at = np.zeros((self._start + 1, len(changes)))
@@ -88,7 +88,7 @@ class Replay:
         found: Floats = at[self._finish].max(axis=0)
         return found
 
-    def _cost(self, edges: Edges, change: Change) -> Floats:
+    def _cost(self, edges: Edges, change: StepChange) -> Floats:
         """The time along each edge with a change."""
         steps, rows = self.steps, self.rows
         meeting = np.where(edges.source >= 0, steps.meeting[edges.source], -1)

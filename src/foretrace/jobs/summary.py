@@ -46,7 +46,7 @@ def summarize(job: Job) -> JobDocument:
         schema=SCHEMA,
         job=_entry(job, counted),
         ranks=rank_rows(job, counted, waited, clocks, stragglers(waited, job)),
-        hosts=host_rows(job, hosts(waited, job), waited, steps),
+        hosts=host_rows(job, hosts(waited, job), waited, times),
         cells=cells(times, waited),
         collectives=met.arrivals.height,
         matched=shared.height,

@@ -47,7 +47,7 @@ def rank_rows(
     means = times.group_by("rank").agg(pl.col(MEANS).mean(), pl.len().alias("steps"))
     met = waited.group_by("rank").agg(*_sums(*_MET), pl.len().alias("meetings"))
     found = [_by_rank(frame) for frame in (means, met, late, clocks)]
-    exposed = exposed_delays(waited)
+    exposed = exposed_delays(waited, times)
     rows = []
     for each in job.members:
         mean, own, blame, clock = (frame.get(each.rank or 0, {}) for frame in found)
@@ -95,12 +95,15 @@ def _clock(row: dict[str, Any]) -> JobClock:
     return JobClock(*known) if row.get("fitted") else JobClock(None, None, None, False, 0)
 
 
-def host_rows(job: Job, hosts: pl.DataFrame, waited: pl.DataFrame, steps: int) -> list[JobHost]:
+def host_rows(
+    job: Job, hosts: pl.DataFrame, waited: pl.DataFrame, times: pl.DataFrame
+) -> list[JobHost]:
     """One row per host that files name."""
     lowest: dict[str, int] = {}
     for member in job.members:
         lowest.setdefault(member.host, member.rank or 0)
-    exposed = exposed_delays(waited, {each.rank or 0: lowest[each.host] for each in job.members})
+    homes = {each.rank or 0: lowest[each.host] for each in job.members}
+    exposed, steps = exposed_delays(waited, times, homes), times["step"].n_unique()
     own = [exposed.get(lowest[host], 0) for host in hosts["host"]]
     each = pl.col("made_others_wait_ns", "delays_ns", "exposed_delays_ns") / max(steps, 1)
     found = hosts.with_columns(pl.Series("exposed_delays_ns", own, pl.Int64))

@@ -22,7 +22,7 @@ from msgspec.structs import replace
 from foretrace.jobs.bubbles import stages
 from foretrace.jobs.critical import COMMS, CriticalPath
 from foretrace.jobs.dependencies import TRANSFER, StepGraph
-from foretrace.jobs.replay import Change, Replay
+from foretrace.jobs.replay import Replay, StepChange
 from foretrace.jobs.roles import roles
 
 if TYPE_CHECKING:
@@ -47,16 +47,16 @@ class WhatIf(Struct, frozen=True):
     collective: str = ""
 
 
-def without(replay: Replay, changes: Sequence[Change]) -> list[int]:
+def without(replay: Replay, changes: Sequence[StepChange]) -> list[int]:
     """The length of the step with each of these changes."""
     return [round(end) for end in replay.ends(changes).tolist()]
 
 
-def at_median(replay: Replay, rank: int, peers: Collection[int]) -> Change:
+def at_median(replay: Replay, rank: int, peers: Collection[int]) -> StepChange:
     """The rank with the median compute, copies and idle time of its peers, where its own are
     longer.
     """
-    return Change(rank=rank, curves=replay.spending.at_median(rank, peers))
+    return StepChange(rank=rank, curves=replay.spending.at_median(rank, peers))
 
 
 def what_ifs(job: Job, steps: StepGraph, path: CriticalPath, meetings: Meetings) -> list[WhatIf]:
@@ -72,7 +72,7 @@ def what_ifs(job: Job, steps: StepGraph, path: CriticalPath, meetings: Meetings)
     return sorted(found, key=lambda each: -each.saves_ns)
 
 
-def _free(job: Job, path: CriticalPath, meetings: Meetings) -> Iterator[tuple[WhatIf, Change]]:
+def _free(job: Job, path: CriticalPath, meetings: Meetings) -> Iterator[tuple[WhatIf, StepChange]]:
     """The kinds of collective and group with the most time on the path, each free."""
     role = roles(job).select(pl.col("label").alias("group"), "role").unique("group", keep="first")
     known = meetings.meetings.join(role, on="group", how="left").select(
@@ -82,12 +82,12 @@ def _free(job: Job, path: CriticalPath, meetings: Meetings) -> Iterator[tuple[Wh
     kinds = talks.group_by("group", "collective", maintain_order=True).agg(pl.col("ns").sum())
     for group, collective, _ in kinds.top_k(MOST, by="ns").iter_rows():
         free = known.filter(group=group, collective=collective)["meeting"]
-        yield WhatIf(group=group, collective=collective), Change(frozenset(free.to_list()))
+        yield WhatIf(group=group, collective=collective), StepChange(frozenset(free.to_list()))
 
 
 def _slow(
     replay: Replay, path: CriticalPath, stage: dict[int, int]
-) -> Iterator[tuple[WhatIf, Change]]:
+) -> Iterator[tuple[WhatIf, StepChange]]:
     """The ranks with the most time on the path, each at the median of its stage."""
     own = path.segments.filter(~pl.col("kind").is_in([TRANSFER, COMMS])).select("rank", _SPENT)
     longest = own.group_by("rank", maintain_order=True).agg(pl.col("ns").sum())

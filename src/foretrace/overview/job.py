@@ -138,29 +138,27 @@ def _unmatched(document: JobDocument) -> str:
 
 
 def _slow_host(document: JobDocument, worst: JobHost) -> str:
-    wait = f"the others wait {_waited(document, worst)}"
     link = slow_network(document, worst)
     why = f"its network is slow, {rates(link)}" if link else cause_text(worst.cause)
-    return f"{worst.host}: its {plural(worst.ranks, 'rank')} come late, {wait}: {why}"
+    wait = f"the others wait {_waited(document, worst)}"
+    return f"the {plural(worst.ranks, 'rank')} of {worst.host} come late: {why}; {wait}"
 
 
 def _straggler(document: JobDocument, late: list[JobRank]) -> str:
     worst, rest = late[0], late[1:]
     times = f"{count_text(worst.times_last)} of {plural(worst.meetings, 'collective')}"
-    wait = f"the others wait {_waited(document, worst)}"
     why = cause_text(worst.cause, worst.causes.get(worst.cause))
     if worst.slow == "gpu" and worst.kernel_ratio:
         why += f" ({ratio_text(worst.kernel_ratio)} for the same kernels)"
+    wait = f"the others wait {_waited(document, worst)}{_in_step(document, worst)}"
     others = f"; {plural(len(rest), 'more rank')} by 1% or more" if rest else ""
-    return (
-        f"{rank_text(worst)} came last in {times}, {wait}{_in_step(document, worst)}: {why}{others}"
-    )
+    return f"{rank_text(worst)} came last in {times}: {why}; {wait}{others}"
 
 
 def _waited(document: JobDocument, worst: JobRank | JobHost) -> str:
     """`15.3 ms per step for it, 8.21 ms (7.0%) without compute`."""
     wait, alone = worst.delays_ns or 0, worst.exposed_delays_ns or 0
-    per = f"{per_step(document)} for it"
+    per = f"{per_step(document)} for {'them' if isinstance(worst, JobHost) else 'it'}"
     if alone >= NEARLY * wait:
         return f"{of_step(document, wait)}{per}"
     return f"{time_text(wait)}{per}, {of_step(document, alone)} without compute"

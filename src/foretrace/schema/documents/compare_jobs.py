@@ -51,8 +51,8 @@ class NetworkChange(Struct, frozen=True):
 class CompareJobsDocument(Struct, frozen=True):
     """B compared with A. `steps_a` and `steps_b` count the whole steps that the times come from.
 
-    `last_a` and `last_b` are null where no rank makes the others wait. `changed` and `unchanged` say
-    the same in sentences.
+    `last_a` and `last_b` are null where no rank makes the others wait. `changed` and `unchanged`
+    say the same in sentences.
     """
 
     schema: int
