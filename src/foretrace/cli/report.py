@@ -53,9 +53,10 @@ def command(
     from foretrace.render.html.extras import climbed, marked
 
     if len(traces) == 1 and is_job(traces[0], reading):
-        if step is not None or guess or guesses or ladder:
-            raise UsageError("the page of a job takes no option of a trace")
-        return _job(traces[0], new_file(out, overwrite=overwrite), reading)
+        if step is not None or ladder:
+            raise UsageError("the page of a job has no --step and no --ladder")
+        target = new_file(out, overwrite=overwrite)
+        return _job(traces[0], target, guess, guesses, reading)
     if len(traces) > 2:
         raise UsageError("a report takes one or two traces; use foretrace compare for more")
     target = new_file(out, overwrite=overwrite)
@@ -67,16 +68,24 @@ def command(
     return 1 if reading.fails(*opened) else 0
 
 
-def _job(path: str, target: Path, reading: Reading) -> int:
+def _job(
+    path: str, target: Path, texts: tuple[str, ...], file: str | None, reading: Reading
+) -> int:
     from foretrace import jobs
     from foretrace.files import write_text
+    from foretrace.guess.guess_files import load_with
+    from foretrace.guess.job_marking import check_job, parse_or_error
+    from foretrace.guess.marking import document
     from foretrace.jobs.lanes import lanes, telling
     from foretrace.overview.job import overview_of_job
     from foretrace.render.html.job import job_html
 
+    guesses = [parse_or_error(text) for text in texts]
+    guesses += load_with(file, parse_or_error) if file else []
     with jobs.read(path, limits=reading.limits, cache=reading.cache) as job:
         found = overview_of_job(job)
         beside = lanes(job, telling(found))
-    write_text(target, job_html(found, beside))
+    marked = document(check_job(found, guesses)) if guesses else None
+    write_text(target, job_html(found, beside, marked))
     click.echo(str(target))
     return 1 if reading.strict and found.left_out else 0

@@ -76,6 +76,9 @@ def _mark(guess: JobGuess, found: JobDocument) -> Verdict:
         return Verdict(guess.text, "unknown", "", expected, str(missing), reason=guess.reason)
     except NoSuchPlace as problem:
         return Verdict(guess.text, "error", "", expected, str(problem), reason=guess.reason)
+    except Exception as problem:  # noqa: BLE001 - one bad kind must not hide the other verdicts
+        why = f"the kind {guess.kind.name} failed: {type(problem).__name__}: {problem}"
+        return Verdict(guess.text, "error", "", expected, why, reason=guess.reason)
     lines = measured.lines if measured.verdict == "miss" else ()
     facts = (guess.text, measured.verdict, measured.measured, expected, measured.why)
     return Verdict(*facts, lines, guess.reason)

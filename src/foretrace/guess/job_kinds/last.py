@@ -27,7 +27,7 @@ def measure(query: JobQuery) -> Measurement:
     if not _weight(first, by_count):
         verdict = "hit" if _wants_none(query.args) else "miss"
         return query.complete(Measurement(verdict, "no rank came last beyond the clocks' error"))
-    right = not _wants_none(query.args) and first.rank == query.args["rank"].value
+    right = not _wants_none(query.args) and first.rank == query.args["number"].value
     if "cause" in query.args:
         right = right and first.cause == query.args["cause"]
     verdict = "hit" if right is ("not" not in query.args) else "miss"
@@ -58,7 +58,7 @@ def expected(args: Mapping[str, Any]) -> str:
     if _wants_none(args):
         return "no rank"
     cause = f" ({args['cause'].replace('_', ' ')})" if "cause" in args else ""
-    return f"{'not ' if 'not' in args else ''}rank {args['rank'].text}{cause}"
+    return f"{'not ' if 'not' in args else ''}rank {args['number'].text}{cause}"
 
 
 _ROLE = "last|straggler|slowest [rank]"
@@ -66,9 +66,9 @@ JOB_KIND = JobKind(
     "last",
     30,
     (
-        "rank {rank:count} is|comes [not] [a] " + _ROLE,
-        "rank {rank:count} is|comes [not] [a] " + _ROLE + " because|due|by [of|to] {cause:cause}",
-        "last|straggler|slowest [rank] is [not] [rank] {rank:count}",
+        "rank {number:count} is|comes [not] [a] " + _ROLE,
+        "rank {number:count} is|comes [not] [a] " + _ROLE + " because|due|by [of|to] {cause:cause}",
+        "last|straggler|slowest [rank] is [not] [rank] {number:count}",
         "no rank is [a] " + _ROLE,
         "no last|straggler|stragglers",
     ),

@@ -34,7 +34,7 @@ def measure(query: JobQuery) -> Measurement:
     median = statistics.median(time for time, _ in times)
     if not median:
         raise Unknown("the ranks do nothing but wait")
-    both_ways = "quantifier" in query.args
+    both_ways = "every" in query.args
     time, rank = max(times, key=lambda pair: abs(pair[0] - median) if both_ways else pair[0])
     away = time / median - 1
     limit: Amount = query.args["share"]
@@ -52,7 +52,7 @@ JOB_KIND = JobKind(
     (
         "slowest rank [is] [not] within {share:share} of [median] [rank]",
         "slowest rank [is] [more] than {share:share} slower|above [than] [median] [rank]",
-        "{quantifier:quantifier} rank|ranks [is|are] within {share:share} of [median] [rank]",
+        "every|each|all rank|ranks [is|are] within {share:share} of [median] [rank]",
     ),
     measure,
     expected=lambda args: f"{'>' if {'not', 'more'} & set(args) else '<='} {args['share'].text}",

@@ -14,6 +14,7 @@ from foretrace.render.html.page import page
 from foretrace.render.job_page import PARTS, sections
 from foretrace.render.safe import plain
 from foretrace.render.section import Section
+from foretrace.schema.documents.check import CheckDocument
 from foretrace.schema.documents.job import JobCell, JobDocument
 
 TOP = 1_024  # rows of a table: every rank of a large job, and a page below 4 MB
@@ -53,13 +54,16 @@ class JobPage(Struct, frozen=True):
     heat: HeatData | None
     lanes: LanePage | None
     sections: list[object]
+    guesses: object | None = None
 
 
-def job_html(document: JobDocument, lanes: Lanes | None) -> str:
-    """The page as HTML."""
+def job_html(
+    document: JobDocument, lanes: Lanes | None, guesses: CheckDocument | None = None
+) -> str:
+    """The page as HTML; `guesses` are marked predictions to show."""
     top, *rest = sections(document, PARTS, TOP)
     drawn = None if lanes is None or lanes.spans.is_empty() else lane_page(lanes, document)
-    data = JobPage(_safe(top), _heat(document), drawn, [_safe(each) for each in rest])
+    data = JobPage(_safe(top), _heat(document), drawn, [_safe(each) for each in rest], guesses)
     return page(plain(top.title), data, main="job")
 
 

@@ -5,6 +5,7 @@ import { Colours } from "./colours.js";
 import { button, byId, make, nameOf, replace } from "./dom.js";
 import { HeatMap } from "./heatmap.js";
 import { laneLegend, lanePane } from "./joblanes.js";
+import { showGuesses } from "./sections.js";
 import { followTheme } from "./theme.js";
 
 const FIRST_LINES = 12;
@@ -18,6 +19,7 @@ async function start() {
     heat && make("section", { "aria-label": "Ranks by steps" }, make("h3", {}, "Ranks by steps"), heat.node),
     pane && make("section", { "aria-label": "Timeline" }, make("h3", {}, "Chosen ranks on one timeline"),
       make("p", { class: "faint" }, nameOf(data.lanes.note)), laneLegend(pane), pane.node));
+  showGuesses(byId("guesses"), data.guesses);
   replace(byId("traces"), make("div", { class: "tables" }, data.sections.map(sectionNode)));
   followTheme(colours, () => { heat?.redraw(); pane?.timeline.redraw(); });
   Object.assign(window, { heat, pane }); // for the curious, and for the tests

@@ -6,7 +6,7 @@ import { Table } from "./table.js";
 
 const GRAVE = ["data_loss", "error"];
 const STATE_SIGN = { found: "●", clear: "○", skipped: "–", crashed: "✕" };
-const VERDICT_SIGN = { hit: "✓", miss: "✗", unknown: "?" };
+const VERDICT_SIGN = { hit: "✓", miss: "✗", unknown: "?", error: "!" };
 const CHANGE_SIGN = { same: "=", changed: "≠", added: "+", removed: "−" };
 const MOST_EVENTS = 8;
 
