@@ -5,8 +5,8 @@ ended before (`dependencies` says which), through a collective to the rank that 
 through idle time to the host. Waiting is never on the path: it leads to the rank that was waited
 for. The step of the job begins when the last rank has ended the step before. The segments tile it.
 
-When it is wrong: as in `dependencies`. A pause of up to `QUEUED_NS` counts as part of the work
-before it.
+When it is wrong: as in `dependencies`. A pause of a few microseconds counts for the host, though
+the GPU needs some of it to start what is in its queue.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 import polars as pl
 from msgspec import Struct
 
-from foretrace.jobs.dependencies import FINISH, QUEUED_NS, TRANSFER, StepGraph, graph
+from foretrace.jobs.dependencies import FINISH, TRANSFER, StepGraph, graph
 
 if TYPE_CHECKING:
     from foretrace.jobs.job import Job
@@ -94,7 +94,7 @@ def _back(steps: StepGraph) -> Iterator[_Segment]:
             return
         until = since
         reached = int(steps.end[earlier])
-        if not steps.inside[row] and since - reached > QUEUED_NS:
+        if not steps.inside[row] and reached < since:
             yield from _idle(steps, row, reached, since)
             until = reached
         row = earlier

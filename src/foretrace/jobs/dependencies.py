@@ -5,8 +5,9 @@ A trace does not record which work waits for which, so order decides. Work follo
 1. what ended last before it, if that is on its own stream and within `QUEUED_NS`: a stream is a
    queue. Compute follows what ended within `QUEUED_NS` on any stream: it waited for an event;
 2. else the span under which it starts, if that has several kernels: one of them has just ended;
-3. else what ended last before it: in the meantime the GPU was idle, and the host was late;
-4. else the start of the step.
+3. else what ended last before it, or the start of the step.
+
+The time in between is idle: the host was late.
 
 A collective ends when its transfer is over, and that begins when the last rank comes.
 
@@ -32,16 +33,17 @@ if TYPE_CHECKING:
     from foretrace.jobs.job import Job
     from foretrace.jobs.matching import Meetings
 
-# A queued kernel starts 1 to 5 us after the one before it ends on A100, H100 and H200; one that
-# waits for an event of another stream needs a little longer.
+# On recorded traces (A100, H200) a queued kernel starts 1.2 us after the end of the one before it,
+# 99 of 100 within 2.7 us. Work that waits for another stream needs a little longer.
 QUEUED_NS = 10_000
 COMPUTE, COPIES, TRANSFER, FINISH = "compute", "copies", "transfer", "finish"
+_KIND = pl.Enum([COMPUTE, COPIES, TRANSFER, FINISH])
 _KINDS = {"compute": COMPUTE, "copy": COPIES, "comms": TRANSFER}
 _OF_COLLECTIVES = ("meeting", "complete", "launch_ns")
-_COLUMNS = {
-    "rank": pl.Int64, "kind": pl.String, "name": pl.String, "stream": pl.Int64, "count": pl.Int64,
-    "meeting": pl.Int64, "complete": pl.Boolean, "launch_ns": pl.Int64, "start_ns": pl.Int64,
-    "end_ns": pl.Int64,
+_COLUMNS: dict[str, pl.DataType] = {
+    "rank": pl.Int64(), "kind": _KIND, "name": pl.Categorical(), "stream": pl.Int64(),
+    "count": pl.Int64(), "meeting": pl.Int64(), "complete": pl.Boolean(), "launch_ns": pl.Int64(),
+    "start_ns": pl.Int64(), "end_ns": pl.Int64(),
 }  # fmt: skip
 _NO_STREAM = -1 << 40
 
@@ -124,7 +126,7 @@ def _work(
     """Spans and collectives in the windows of the step, and one row for the end of each window."""
     spans = job.table("spans").filter(pl.col("collective").is_null())
     spans = spans.with_columns(pl.col("kind").replace_strict(_KINDS)).select(
-        pl.lit(None, kind).alias(name) if name in _OF_COLLECTIVES else pl.col(name)
+        pl.lit(None, kind).alias(name) if name in _OF_COLLECTIVES else pl.col(name).cast(kind)
         for name, kind in _COLUMNS.items()
     )
     inside = (
@@ -139,7 +141,7 @@ def _work(
     )
     ends = windows.select(
         "rank",
-        pl.lit(FINISH).alias("kind"),
+        pl.lit(FINISH, _KIND).alias("kind"),
         pl.col("window_end_ns").alias("start_ns"),
         (pl.col("window_end_ns") + 1).alias("end_ns"),
         "window_start_ns",
@@ -164,8 +166,8 @@ def _collectives(job: Job, meetings: Meetings) -> pl.LazyFrame:
         job.table("collectives")
         .join(met.lazy(), on=("rank", "id"), how="left")
         .with_columns(
-            pl.lit(TRANSFER).alias("kind"),
-            pl.col("collective").fill_null("").alias("name"),
+            pl.lit(TRANSFER, _KIND).alias("kind"),
+            pl.col("collective").fill_null("").cast(pl.Categorical).alias("name"),
             pl.when("on_host").then(-1 - stream).otherwise(stream).alias("stream"),
             pl.lit(1, pl.Int64).alias("count"),
             pl.col("meeting").cast(pl.Int64),

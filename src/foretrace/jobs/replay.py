@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 from msgspec import Struct
 
-from foretrace.jobs.dependencies import COMPUTE, COPIES, FINISH, QUEUED_NS, TRANSFER, StepGraph
+from foretrace.jobs.dependencies import COMPUTE, COPIES, FINISH, TRANSFER, StepGraph
 from foretrace.jobs.spending import KINDS, Curve, Spending
 from foretrace.model.intervals import Bools, Floats, Ints, split_by
 
@@ -113,10 +113,9 @@ class Replay:
         whole = steps.end - steps.start
         length = np.where(inside, steps.start - steps.start[before], whole[before])
         waited = np.maximum(steps.start - steps.begin, 0)
-        late = gap > QUEUED_NS
         spent = [np.where(works[before] & ~none, length, 0) for works in self._works]
-        idle = np.where(none, waited, np.where(late, gap, 0))
-        other = np.where(none, steps.start - waited - steps.start_ns, np.where(late, 0, gap))
+        idle = np.where(none, waited, gap)
+        other = np.where(none, steps.start - waited - steps.start_ns, 0)
         transfer = (steps.end - steps.start[steps.last])[before]
         talk = self.talks[before] & ~none
         return Edges(before, [*spent, idle], other, np.where(talk, transfer, 0))
