@@ -43,16 +43,24 @@ def _next(found: pl.DataFrame) -> Ints:
     blamed = np.where(last == _NONE, 0, np.minimum(found["wait_ns"].to_numpy(), behind[last]))
     blamed = np.where(blamed > found["error_ns"].to_numpy(), blamed, 0)
     ends, to = _Ends(found, blamed), np.full(len(found), _NONE)
-    asking = np.flatnonzero((found["late"] & (found["cause"] == _OTHERS)).to_numpy())
-    held = ends.longest_wait(asking)
-    to[asking] = np.where((held != _NONE) & (blamed[held] > 0), last[held], _NONE)
-    asking = np.flatnonzero((found["late"] & (found["cause"] == _EARLIER)).to_numpy())
-    held = ends.at_since(asking)
-    own = np.where((held != _NONE) & late[held], held, _NONE)
-    # after a receive the sender may be to blame; any other group was released together
-    passed = found["pair"].to_numpy()[asking] & (held != _NONE) & (blamed[held] > 0)
-    to[asking] = np.where(passed, last[held], own)
+    cause, pair = found["cause"], found["pair"].to_numpy()
+    earlier = late & (cause == _EARLIER).fill_null(False).to_numpy()
+    for rows, since in (
+        (np.flatnonzero(late & (cause == _OTHERS).fill_null(False).to_numpy()), found["since_ns"]),
+        # pipelines are not released together: any wait of the step may have made this rank late
+        (np.flatnonzero(earlier & pair), _step_starts(found)),
+    ):
+        held = ends.longest_wait(rows, since.fill_null(0).to_numpy())
+        to[rows] = np.where((held != _NONE) & (blamed[held] > 0), last[held], _NONE)
+    rows = np.flatnonzero(earlier & ~pair)
+    held = ends.before(rows)
+    to[rows] = np.where((held != _NONE) & late[held], held, _NONE)
     return to
+
+
+def _step_starts(found: pl.DataFrame) -> pl.Series:
+    """When the rank came to its first collective of the step."""
+    return found.select(pl.col("start_ns").min().over("rank", "step")).to_series()
 
 
 class _Ends:
@@ -62,6 +70,7 @@ class _Ends:
         self.lane = found["rank"].rank("dense").to_numpy().astype(np.int64) - 1
         self.end, self.wait = found["end_ns"].to_numpy(), waited
         self.since = found["since_ns"].fill_null(0).to_numpy()
+        self.group = found["group"].to_physical().to_numpy()
         self.start = found["start_ns"].to_numpy()
         self.base = np.full(int(self.lane.max()) + 1, np.iinfo(np.int64).max)
         np.minimum.at(self.base, self.lane, self.end)  # each rank may have an epoch of its own
@@ -79,13 +88,13 @@ class _Ends:
         """How many ends, in order, lie at or before a moment of the row's rank."""
         return np.searchsorted(self.key, self._key(moments[rows], rows), "right")
 
-    def longest_wait(self, rows: Ints) -> Ints:
-        """The arrival of the same rank that waited longest of those that ended between `since_ns`
-        and `start_ns`, or -1.
+    def longest_wait(self, rows: Ints, since: Ints) -> Ints:
+        """The arrival of the same rank that waited longest of those that ended after `since` and
+        until this one starts, or -1.
         """
         if not len(rows):
             return rows
-        low, high = self._until(self.since, rows), self._until(self.start, rows)
+        low, high = self._until(since, rows), self._until(self.start, rows)
         bits = len(self.end).bit_length()
         packed = (self.wait[self.order].clip(0, (1 << (62 - bits)) - 1) << bits) + self.order
         packed = np.append(packed, 0)  # a range may end behind the last
@@ -93,8 +102,8 @@ class _Ends:
         longest: Ints = np.where(low < high, most & ((1 << bits) - 1), _NONE)
         return longest
 
-    def at_since(self, rows: Ints) -> Ints:
-        """The arrival of the same rank that ended at `since_ns`, or -1."""
+    def before(self, rows: Ints) -> Ints:
+        """The arrival of the same rank and group that ended at `since_ns`, or -1."""
         at = self.order[np.maximum(self._until(self.since, rows) - 1, 0)]
         same = (self.end[at] == self.since[rows]) & (self.lane[at] == self.lane[rows])
-        return np.where(same, at, _NONE)
+        return np.where(same & (self.group[at] == self.group[rows]), at, _NONE)
