@@ -25,7 +25,7 @@ from foretrace.schema.jobs import WITHOUT_STEPS
 if TYPE_CHECKING:
     from foretrace.model.trace import Trace
 
-_FEW = 0.5  # of the median step: a step at either end with less was cut
+_FEW = 0.5  # of the median step, in work and in time: a step at either end with less was cut
 _LOST = 0.01  # of the launches of a step: their GPU events are missing
 
 
@@ -110,8 +110,10 @@ def _whole(trace: Trace, spans: Sequence[Span], work: RankWork, owner: Ints) -> 
     count = np.bincount(owner[owner >= 0], minlength=len(spans))
     whole = np.ones(len(spans), bool)
     if len(spans) > 1:
+        lasts = np.array([span.cpu_ns for span in spans])
         for edge in (0, -1):
-            whole[edge] = count[edge] >= _FEW * np.median(np.delete(count, edge))
+            less = [each[edge] < _FEW * np.median(np.delete(each, edge)) for each in (count, lasts)]
+            whole[edge] = not all(less)
     if trace.ledger.gap:
         whole &= (count == count.max()) & (len(spans) > 1)
     if not work.on_host and trace.ledger.count("gpu_events_missing"):
