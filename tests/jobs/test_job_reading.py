@@ -227,6 +227,23 @@ def test_on_the_host_ops_compute_and_gloo_talks(tmp_path: Path) -> None:
     assert (facts.host, facts.groups[0].ranks) == ("alpha", (0, 1))
 
 
+def test_a_peer_is_a_place_in_a_group(tmp_path: Path) -> None:
+    """Of two groups with other ranks in that place, none is believed."""
+    for groups, peer in (
+        ([[0, 1], [0, 1]], 1),
+        ([[4, 6]], 6),
+        ([[0, 1], [0, 2]], None),
+        ([[0], [0, 3]], 3),
+        ([], None),
+    ):
+        listed = [{"pg_name": str(at), "ranks": ranks} for at, ranks in enumerate(groups)]
+        trace = TraceBuilder(header={"distributedInfo": {"rank": 0, "pg_config": listed}})
+        given = {"Concrete Inputs": ["", "", "1", "0"]}
+        trace.op("c10d::send", 0, 100, dims=[[], [], [], []], args=given)
+        trace.host("user_annotation", "gloo:send", 10, 400)
+        assert made(trace, tmp_path)["collectives"]["peer"].to_list() == [peer]
+
+
 def test_the_host_and_process_in_a_name(tmp_path: Path) -> None:
     for name, host, pid in (
         ("gpu-7.example_4242.1794000.pt.trace.json", "gpu-7.example", 4242),

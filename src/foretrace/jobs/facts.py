@@ -37,7 +37,7 @@ def facts_of(trace: Trace, found: Windows, kernels: pl.DataFrame, file_bytes: in
         host=name,
         pid=pid,
         devices=about.devices,
-        groups=_groups(trace.tables.header.get("distributedInfo")),
+        groups=groups_of(trace),
         has_time_base=trace.tables.base_ns is not None,
         start_ns=int(start.min()) if len(start) else 0,
         end_ns=int(end.max()) if len(end) else 0,
@@ -66,7 +66,9 @@ def _process(trace: Trace) -> int | None:
     return whole(trace.tables["tracks"]["pid"][int(host.track[events[0]])]) if len(events) else None
 
 
-def _groups(info: Any) -> tuple[JobGroup, ...]:
+def groups_of(trace: Trace) -> tuple[JobGroup, ...]:
+    """The process groups that the header names."""
+    info = trace.tables.header.get("distributedInfo")
     listed = info.get("pg_config") if isinstance(info, dict) else None
     entries = listed if isinstance(listed, list) else []
     return tuple(_group(each) for each in entries if isinstance(each, dict))

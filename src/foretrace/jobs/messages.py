@@ -9,17 +9,22 @@ host (gloo) annotates a range for each collective, with the sizes of its tensor.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 
 from foretrace import families
+from foretrace.jobs.facts import groups_of
 from foretrace.jobs.gpu_time import COMMS, Doing, RankWork, host_comms
 from foretrace.jobs.windows import Windows
 from foretrace.model.collectives import messages, named
 from foretrace.model.costs.comms import ELEMENT_TYPES
 from foretrace.model.intervals import Ints
+from foretrace.schema.gaps import with_gaps
+from foretrace.schema.jobs import JobGroup
+from foretrace.schema.tables import NONE
 from foretrace.schema.whole import whole
 
 if TYPE_CHECKING:
@@ -78,7 +83,7 @@ def _on_gpu(trace: Trace, work: RankWork, found: Windows) -> pl.DataFrame:
                 dtype=pl.String,
             ),
             "step": found.numbers(found.owner[chosen]),
-            "stream": gpu.stream[rows],
+            "stream": with_gaps(gpu.stream[rows], gpu.stream[rows] != NONE),
             "launch_ns": gpu.launched[rows],
             "start_ns": gpu.start[rows],
             "end_ns": gpu.end[rows],
@@ -115,19 +120,19 @@ def _on_host(trace: Trace, found: Windows) -> pl.DataFrame:
     host, rows = trace.host, host_comms(trace)
     kinds = [_kind(host.names[name].partition(":")[2]) for name in host.name[rows].tolist()]
     sizes = [_message(trace, *pair) for pair in zip(rows.tolist(), kinds, strict=True)]
-    group = _only_group(trace.tables.header.get("distributedInfo"))
-    asked = _asked(trace, rows, kinds)
+    groups, asked = groups_of(trace), _asked(trace, rows, kinds)
+    only = groups[0] if len(groups) == 1 else JobGroup("")  # which of several is not recorded
+    peers = [_peer(trace, op, groups) for op in asked]
     return pl.DataFrame(
         {
             "id": rows,
             "step": found.numbers(found.at(host.start[rows])),
-            "group": pl.repeat(group, len(rows), dtype=pl.String, eager=True),
+            "group": pl.repeat(only.name or None, len(rows), dtype=pl.String, eager=True),
+            "group_size": pl.repeat(only.size, len(rows), dtype=pl.Int64, eager=True),
             "collective": pl.Series(kinds, dtype=pl.String),
             "dtype": pl.Series([dtype for dtype, _ in sizes], dtype=pl.String),
             "message_bytes": pl.Series([size for _, size in sizes], dtype=pl.Int64),
-            "peer": pl.Series(
-                [_peer(trace, op) if group else None for op in asked], dtype=pl.Int64
-            ),
+            "peer": pl.Series(peers, dtype=pl.Int64),
             "on_host": np.ones(len(rows), bool),
             "stream": host.track[rows].astype(np.int64),
             "launch_ns": np.minimum(host.start[rows], host.start[asked]),
@@ -140,13 +145,6 @@ def _on_host(trace: Trace, found: Windows) -> pl.DataFrame:
 def _kind(name: str) -> str:
     kind = named(name)
     return kind[0] if kind else name.removeprefix("c10d::")
-
-
-def _only_group(info: object) -> str | None:
-    """The group of a collective that states none, where the job has one group."""
-    listed = info.get("pg_config") if isinstance(info, dict) else None
-    only = listed[0] if isinstance(listed, list) and len(listed) == 1 else None
-    return str(only["pg_name"]) if isinstance(only, dict) and "pg_name" in only else None
 
 
 def _message(trace: Trace, event: int, kind: str) -> tuple[str | None, int | None]:
@@ -172,9 +170,14 @@ def _asked(trace: Trace, rows: Ints, kinds: list[str]) -> list[int]:
     return found
 
 
-def _peer(trace: Trace, op: int) -> int | None:
-    """The rank that `c10d::send` or `c10d::recv_` was given; in the only group it is the job's."""
+def _peer(trace: Trace, op: int, groups: Sequence[JobGroup]) -> int | None:
+    """The rank that `c10d::send` or `c10d::recv_` was given: a place in a group. Which group it was
+    is not recorded, so all must give the same rank.
+    """
     name, found = trace.host.names[trace.host.name[op]], trace.arguments.of(op)
     if not name.startswith(("c10d::send", "c10d::recv_")) or found is None:
         return None
-    return whole(found.concrete[2]) if len(found.concrete) > 2 else None
+    place = whole(found.concrete[2]) if len(found.concrete) > 2 else None
+    members = [each.ranks or range(each.size or 0) for each in groups]
+    ranks = {each[place] for each in members if place is not None and 0 <= place < len(each)}
+    return ranks.pop() if len(ranks) == 1 else None
