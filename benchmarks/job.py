@@ -192,7 +192,7 @@ def thousand(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Measure, print, and keep the numbers where asked to."""
+    """Measure, print, and keep the numbers where asked to, beside those of other runs."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--ranks", type=int, default=1024)
     parser.add_argument("--megabytes", type=float, default=10)
@@ -214,8 +214,11 @@ def main() -> None:
             )
         else:
             found = thousand(arguments, place)
-    machine = {"cores": os.cpu_count(), "machine": platform.machine(), "command": sys.argv}
-    text = json.dumps({**machine, **found}, indent=1)
+    line = " ".join(["python", *sys.argv])
+    machine = {"command": line, "cores": os.cpu_count(), "machine": platform.machine()}
+    name = "beside" if arguments.beside else f"{found['ranks']} ranks"
+    kept = arguments.json.read_bytes() if arguments.json and arguments.json.exists() else b"{}"
+    text = json.dumps({**json.loads(kept), name: {**machine, **found}}, indent=1)
     print(text)
     if arguments.json:
         arguments.json.write_text(text + "\n")

@@ -36,7 +36,8 @@ def test_a_thousand_ranks_can_be_read_and_walked(browser: Browser, tmp_path: Pat
     browser.run("heat.canvas.focus(); heat.select(arguments[0], 4)", column)
     assert browser.run(status) == (
         "time 20.0 ms on rank 333 (node-41) in step 4, 1.66x the median, "
-        f"the largest of ranks {column * held} to {column * held + held - 1}."
+        f"the largest of ranks {column * held} to {column * held + held - 1}; "
+        f"the least is 12.0 ms on rank {column * held}."
     )
     key = "heat.canvas.dispatchEvent(new KeyboardEvent('keydown', {key: arguments[0]}))"
     browser.run(key, "Enter")
@@ -48,6 +49,8 @@ def test_a_thousand_ranks_can_be_read_and_walked(browser: Browser, tmp_path: Pat
     browser.run(key, "Escape")
     browser.find("input[value=wait]").click()
     assert "Median 2.00 ms, largest 2.00 ms" in browser.run(status)
+    least = browser.run("return heat.cell(Math.floor(617 / heat.per), 4).least")
+    assert (least["rank"], least["value"]) == (617, 0)  # the rank that others wait for
     detail = "return document.querySelector('.detail').textContent"
     browser.run("pane.timeline.select(pane.timeline.events.kindNumber.indexOf(1), true)")
     assert "Waits for rank 3 (node-1), which came last." in browser.run(detail)

@@ -43,7 +43,7 @@ def test_the_other_way_it_is_slower() -> None:
     ("a", "b", "answer", "why"),
     [
         (job_document(), job_document(late_ms=2.001), "inconclusive", "within the noise of 0.4%"),
-        (job_document(steps=1), job_document(steps=1, slow=None), "inconclusive", "one step"),
+        (job_document(steps=1), job_document(steps=1, slow=None), "inconclusive", "measured once"),
         (job_document(4), job_document(8), "different", "4 ranks in A, 8 in B"),
     ],
     ids=["noise", "one step", "other size"],
@@ -60,6 +60,21 @@ def test_idle_time_alone_does_not_decide() -> None:
     verdict = compare_jobs(a, replace(a, cells=more)).verdict
     assert verdict.answer == "inconclusive"
     assert "profiler overhead" in verdict.text
+
+
+def test_a_recording_without_steps() -> None:
+    a = job_document(steps=1)
+    whole = replace(a, job=replace(a.job, steps=[]))
+    assert "A has no steps" in compare_jobs(whole, job_document()).verdict.text
+    assert "12.0 to 12.0 ms in the recording" in compare_jobs(whole, whole).verdict.text
+
+
+def test_waits_that_are_not_known() -> None:
+    a = job_document()
+    unknown = replace(a, ranks=[replace(each, wait_ns=None) for each in a.ranks])
+    found = compare_jobs(unknown, a)
+    assert found.last == "who waits for whom is unknown in A"
+    assert found.last_a is None
 
 
 def test_steps_that_a_recording_cut_do_not_count() -> None:

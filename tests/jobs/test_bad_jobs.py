@@ -7,11 +7,17 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from corpus.places import FULL_SWEEP
 from foretrace.cli import main
 from foretrace.schema.documents.job import JobDocument
 from jobs.plan.damage import PLAN, SPOILED
 from jobs.plan.write import write
 
+# what jobs suffer most, and a sample of the rest
+ALWAYS = ("one rank", "a rank is double", "a file is cut", "another world size", "two jobs")
+OFTEN = ("a collective that some recorded", "no step in common", "times that are no numbers")
+REST = [name for name in SPOILED if name not in ALWAYS + OFTEN]
+TRIED = [*ALWAYS, *OFTEN, *(REST if FULL_SWEEP else REST[::6])]
 LEFT_OUT = {"a file is damaged", "a file is empty", "a pipe", "other files", "links"}
 
 
@@ -23,7 +29,7 @@ def answered(folder: Path, capsys: pytest.CaptureFixture[str]) -> JobDocument:
 
 
 @pytest.mark.filterwarnings("error::RuntimeWarning")
-@pytest.mark.parametrize("name", SPOILED)
+@pytest.mark.parametrize("name", TRIED)
 def test_the_rest_is_answered(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -38,12 +44,11 @@ def test_the_rest_is_answered(
 
 
 @pytest.mark.parametrize("name", ["a name of control characters", "a group with a strange name"])
-@pytest.mark.parametrize("form", [(), ("--all",), ("--markdown",)])
 def test_no_control_character_reaches_the_terminal(
-    name: str, form: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     SPOILED[name](tmp_path)
-    assert main(["job", str(tmp_path), "--no-cache", *form]) == 0
+    assert main(["job", str(tmp_path), "--no-cache", "--all"]) == 0
     out, errors = capsys.readouterr()
     assert "\x1b" not in out + errors
     assert "\x07" not in out + errors
@@ -62,7 +67,7 @@ def test_a_place_that_does_not_exist(place: str, capsys: pytest.CaptureFixture[s
     assert capsys.readouterr().err.count("\n") <= 2
 
 
-@pytest.mark.parametrize("ranks", ["", "x", "5-2", "-1", "0-", "1,,2", "0-99999999999", "7"])
+@pytest.mark.parametrize("ranks", ["", "5-2", "0-99999999999", "7"])
 def test_ranks_that_make_no_sense(
     ranks: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -72,7 +77,7 @@ def test_ranks_that_make_no_sense(
     assert capsys.readouterr().err.count("\n") == 1
 
 
-@pytest.mark.parametrize("steps", ["x", "9-2", "77"])
+@pytest.mark.parametrize("steps", ["x", "77"])
 def test_steps_that_make_no_sense(
     steps: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

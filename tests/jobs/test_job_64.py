@@ -16,7 +16,6 @@ PLAN = Plan(
     data=8,
     tensor=4,
     pipeline=2,
-    microbatches=2,
     slow_hosts={SLOW_LINK: 25.0},
     delays=(Delay("compute", 1_600_000, ranks=(SLOW,)), Delay("data", 30_000, hosts=(LATE_HOST,))),
     clocks={
@@ -58,11 +57,9 @@ def test_clocks_are_within_5_us_and_within_their_error(told: tuple[JobDocument, 
     assert off.beyond_error == 0
 
 
-def test_waits_are_exact_within_the_error_of_the_clocks(told: tuple[JobDocument, Answer]) -> None:
-    document, truth = told
-    off = distance(document, truth)
-    meetings = sum(PLAN.tensor > 1 for _ in truth.meetings) / PLAN.steps
-    assert off.wait_ns <= max(off.stated_error_ns, 1) * meetings
+def test_waits_are_exact(told: tuple[JobDocument, Answer]) -> None:
+    """To what clocks that drift lose in the sum over the collectives of a step."""
+    assert distance(*told).wait_ns <= 100
 
 
 def test_exposed_time_is_exact(told: tuple[JobDocument, Answer]) -> None:

@@ -5,8 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from foretrace.jobs.bubbles import bubbles, stages
+from foretrace.jobs.matching import match
+from jobs.fake import FakeJob, collectives, facts
 from jobs.plan import Answer, Clock, Plan
 from jobs.plan.answer import length, minus, union
 from jobs.plan.program import Copy, Kernel
@@ -57,8 +60,6 @@ def test_bubbles_are_as_planned(tmp_path: Path) -> None:
 def test_bubbles_hold_with_clocks_that_differ(tmp_path: Path) -> None:
     with reading(PLAN, tmp_path / "even") as read:
         even = bubbles(read.job, read.met, read.waits())
-    from msgspec.structs import replace
-
     with reading(replace(PLAN, clocks={1: Clock(400_000), 2: Clock(-90_000)}), tmp_path) as read:
         odd = bubbles(read.job, read.met, read.waits())
     assert odd["bubble_ns"].to_list() == pytest.approx(even["bubble_ns"].to_list(), abs=60_000)
@@ -68,3 +69,30 @@ def test_a_job_without_sends_has_no_stages(tmp_path: Path) -> None:
     with reading(Plan(data=2), tmp_path) as read:
         assert stages(read.met) == {}
         assert bubbles(read.job, read.met, read.waits()).is_empty()
+
+
+def _sends(*pairs: tuple[int, int]) -> dict[int, int]:
+    rows = []
+    for sender, receiver in pairs:
+        rows.append({"rank": sender, "collective": "send", "peer": receiver})
+        rows.append({"rank": receiver, "collective": "receive", "peer": sender})
+    ranks = sorted({rank for pair in pairs for rank in pair})
+    job = FakeJob([facts(rank) for rank in ranks], collectives=collectives(rows))
+    return stages(match(job))  # type: ignore[arg-type]
+
+
+def test_stages_follow_the_order_of_ranks_in_each_pipeline() -> None:
+    there_and_back = [(0, 2), (2, 0), (2, 4), (4, 2), (1, 3), (3, 1), (3, 5), (5, 3)]
+    assert _sends(*there_and_back) == {0: 0, 2: 1, 4: 2, 1: 0, 3: 1, 5: 2}
+
+
+def test_a_pipeline_without_a_backward_pass_has_stages() -> None:
+    assert _sends((0, 1), (1, 2)) == {0: 0, 1: 1, 2: 2}
+
+
+def test_an_interleaved_pipeline_has_stages() -> None:
+    assert _sends((0, 1), (1, 2), (2, 0), (1, 0), (2, 1), (0, 2)) == {0: 0, 1: 1, 2: 2}
+
+
+def test_a_ring_is_no_pipeline() -> None:
+    assert _sends((0, 1), (1, 2), (2, 3), (3, 0)) == {}

@@ -63,7 +63,16 @@ def test_without_numbers_a_rank_that_counts_differently_is_left_apart() -> None:
     rows = [{"rank": rank} for rank in (0, 1, 2) for _ in range(3 if rank == 1 else 2)]
     found = _matched(rows, _world(0, 1, 2))
     assert _who(found) == [[(0, 0), (2, 0)], [(0, 1), (2, 1)]]
-    assert found.incomplete()["ranks"].to_list() == [[0, 1, 2]]
+    assert found.incomplete().rows() == [("0", "all-reduce", 2, [1])]
+    assert found.unmatched().rows() == [("0", "all-reduce", "order", 3, [1])]
+
+
+def test_a_send_that_names_no_peer_is_not_matched() -> None:
+    rows = [{"rank": rank, "collective": "send-receive"} for rank in (0, 1)]
+    found = _matched(rows, _world(0, 1))
+    assert _who(found) == []
+    assert found.unmatched().rows() == [("0", "send", "peer", 2, [0, 1])]
+    assert found.incomplete().is_empty()
 
 
 def test_groups_of_one_name_are_told_apart_by_their_members() -> None:
@@ -81,6 +90,14 @@ def test_groups_of_one_name_are_told_apart_by_the_id_of_the_collective() -> None
     rows = [{"rank": r, "group": "1", "seq": 1, "comms_id": str(r // 2)} for r in range(4)]
     found = _matched(rows, groups)
     assert sorted(_who(found)) == [[(0, 0), (1, 0)], [(2, 0), (3, 0)]]
+
+
+def test_groups_of_one_name_that_nothing_tells_apart_are_not_matched() -> None:
+    groups = {rank: [JobGroup("1", "mesh_tp", 2)] for rank in range(4)}
+    rows = [{"rank": r, "group": "1", "group_size": 2, "seq": s} for r in range(4) for s in (1, 2)]
+    found = _matched(rows, groups)
+    assert _who(found) == []
+    assert found.unmatched().rows() == [("1", "all-reduce", "group", 8, [0, 1, 2, 3])]
 
 
 def test_groups_of_the_same_members_under_two_names_are_one() -> None:

@@ -42,6 +42,12 @@ def test_a_slow_host_is_named_once(tmp_path: Path) -> None:
     assert found[0]["usual_gbps"] == pytest.approx(100, rel=1e-3)
 
 
+def test_rates_that_vary_are_no_outliers(tmp_path: Path) -> None:
+    plan = Plan(data=6, tensor=2, ranks_per_host=2, rate_noise=0.3, seed=5)
+    with reading(plan, tmp_path) as read:
+        assert outliers(read.job, read.met, transfers(read.job, read.met)).is_empty()
+
+
 def test_without_the_slow_rank_the_bandwidth_is_a_lower_bound(tmp_path: Path) -> None:
     plan = Plan(data=3, delays=(Delay("compute", 900_000, (2,)),), gaps=Gaps(missing=(2,)))
     with reading(plan, tmp_path) as read:

@@ -72,6 +72,16 @@ def test_turns_of_a_pipeline_are_no_delay(tmp_path: Path) -> None:
     assert found["caused_ns"].is_null().all()
 
 
+def test_a_delay_from_a_pipeline_of_unknown_ranks_is_nobodys(tmp_path: Path) -> None:
+    """Half of each pipeline was read: the stage before is late, and its equals are not known."""
+    late = Delay("compute", 1_000_000, ranks=(0,))
+    write(Plan(data=2, pipeline=3, ranks_per_host=2, delays=(late,)), tmp_path)
+    with jobs.read(tmp_path, ranks="1-4", cache=False) as job:
+        met = match(job)
+        found = waits(job, met, fit(job, met))
+    assert set(found["root_cause"].drop_nulls()) == {"pipeline"}
+
+
 @pytest.mark.parametrize("cause", ["compute", "host", "data", "copies"])
 def test_each_cause_is_found(cause: Any, tmp_path: Path) -> None:
     plan = Plan(data=4, ranks_per_host=1, layers=3, steps=2, clocks=CLOCKS,

@@ -11,6 +11,7 @@ from foretrace.overview.job import lines, title, verdict
 from foretrace.render.job_page import PARTS, first_screen, sections
 from foretrace.render.section import drawn, marked
 from foretrace.schema.documents.job import (
+    JobBubble,
     JobCell,
     JobClock,
     JobDocument,
@@ -127,7 +128,11 @@ def test_a_slow_gpu_is_named_with_its_evidence() -> None:
 @pytest.mark.parametrize(
     ("cause", "words", "first"),
     [
-        ("data", "its data loader is late", "feed rank 2 (node-1) faster"),
+        (
+            "data",
+            "its data loader is late",
+            "load data faster (workers, prefetch, pin_memory) on rank 2 (node-1)",
+        ),
         ("host", "its host launches late", "see why the host of rank 2 (node-1) is late"),
         ("copies", "its copies take longer", "see what rank 2 (node-1) copies"),
         ("compute", "its compute takes longer", "see what rank 2 (node-1) computes longer"),
@@ -142,7 +147,7 @@ def test_every_cause_has_its_words(cause: str, words: str, first: str) -> None:
 @pytest.mark.parametrize("cause", ["other_comms", "earlier", "clock", "none", ""])
 def test_no_rank_is_blamed_without_a_cause_of_its_own(cause: str) -> None:
     found = said(job(*ranks(rank(2, **LATE | {"cause": cause, "causes": {}}))))
-    assert found["NO STRAGGLER"].endswith("for rank 2 (node-1), and the traces do not say why")
+    assert found["INCONCLUSIVE"].endswith("for rank 2 (node-1), and the traces do not say why")
     assert "rank 2" not in found["DO FIRST"]
 
 
@@ -156,7 +161,9 @@ def test_below_one_percent_there_is_no_straggler() -> None:
 def test_waits_under_compute_cost_nothing() -> None:
     half = LATE | {"exposed_delays_ns": 4 * MS}
     text = said(job(*ranks(rank(2, **half))))["STRAGGLER"]
-    assert text.endswith("the others wait 12.0 ms per step for it, 4.00 ms (4.0%) without compute")
+    assert text.endswith(
+        "wait 12.0 ms per step for it, of which a step feels at most 4.00 ms (4.0%)"
+    )
     none = LATE | {"exposed_delays_ns": 0}
     assert "NO STRAGGLER" in said(job(*ranks(rank(2, **none))))
 
@@ -166,6 +173,8 @@ def test_within_the_clocks_error_it_is_inconclusive() -> None:
     assert said(job(undecided=240))["NO STRAGGLER"] == f"{text} (2.00 us)"
     loose = [rank(number, clock=JobClock(0, 0.0, 30_000, True, 240)) for number in range(4)]
     assert said(job(*loose, undecided=240))["INCONCLUSIVE"] == f"{text} (30.0 us)"
+    worse = [rank(number, clock=JobClock(0, 0.0, 2 * MS, True, 240)) for number in range(4)]
+    assert said(job(*worse))["INCONCLUSIVE"].endswith("beyond the clocks' error (2.00 ms)")
 
 
 def test_missing_ranks_qualify_who_was_last() -> None:
@@ -228,6 +237,26 @@ def test_idle_time_of_all_ranks_is_a_repair() -> None:
         "see why every GPU idles, 10.0% of a step on rank 0 (node-0): foretrace look "
         "run/rank0.json.gz; saves at most 10.0 ms per step"
     )
+
+
+def test_data_loaders_of_all_ranks_are_a_repair() -> None:
+    hungry = [rank(number, data_ns=9 * MS) for number in range(4)]
+    assert said(job(*hungry))["DO FIRST"].startswith(
+        "load data faster (workers, prefetch, pin_memory): every GPU idles, 10.0% of a step"
+    )
+
+
+def test_uneven_stages_are_a_repair() -> None:
+    uneven = [rank(number, compute_ns=(70 + 20 * (number > 1)) * MS) for number in range(4)]
+    bubbles = [JobBubble(0, [0, 1], 30 * MS, 0.3), JobBubble(1, [2, 3], 10 * MS, 0.1)]
+    found = said(job(*uneven, bubbles=bubbles))
+    longest = "stage 1 computes longest: 90.0 ms, the usual one 70.0 ms"
+    assert found["PIPELINE"] == (
+        f"2 stages; stage 0 waits 30.0 ms of a step for the others (30.0%); {longest}"
+    )
+    assert found["DO FIRST"] == f"balance the stages: {longest}; saves at most 30.0 ms per step"
+    even = said(job(bubbles=bubbles))["DO FIRST"]
+    assert even.startswith("shorten the pipeline's bubbles (more microbatches): stage 0 waits 30%")
 
 
 def test_the_network_and_its_outlier() -> None:

@@ -47,10 +47,9 @@ def compare_jobs(a: JobDocument, b: JobDocument) -> CompareJobsDocument:
     """Compare job B with job A, each as `foretrace job` answers about it."""
     steps_a, steps_b = _steps(a), _steps(b)
     changes = {what: _change(steps_a, steps_b, of) for what, of in _QUANTITIES.items()}
-    last_a, last_b = _last(a), _last(b)
-    network = _network(a, b)
+    late, network = _last_sentence(a, b), _network(a, b)
     said = [_time_sentence(_WORDS[what], changes[what]) for what in _WORDS]
-    said += [last_sentence(last_a, last_b), *_network_sentences(network)]
+    said += [late, *_network_sentences(network)]
     return CompareJobsDocument(
         SCHEMA,
         a.job,
@@ -59,8 +58,9 @@ def compare_jobs(a: JobDocument, b: JobDocument) -> CompareJobsDocument:
         len(steps_b),
         _verdict(a, b, changes["step"], changes["working"]),
         [_entry(what, changes[what]) for what in _WORDS],
-        last_a,
-        last_b,
+        _last(a),
+        _last(b),
+        late[0],
         network,
         [text for text, differs in said if text and differs],
         [text for text, differs in said if text and not differs],
@@ -102,7 +102,7 @@ def _entry(what: str, value: Change) -> JobChange:
 
 def _last(document: JobDocument) -> LastRank | None:
     worst = max(document.ranks, key=lambda row: row.delays_ns or 0)
-    if not worst.delays_ns:
+    if not worst.delays_ns or not _knows_waits(document):
         return None
     often = (worst.times_last, worst.meetings)
     return LastRank(worst.rank, worst.host, worst.delays_ns, *often, worst.cause)
@@ -143,15 +143,20 @@ def _verdict(a: JobDocument, b: JobDocument, step: Change, working: Change) -> C
     if step.saved is None:
         absent = " and ".join(name for name, side in (("A", step.a), ("B", step.b)) if side is None)
         return CompareVerdict("inconclusive", f"no whole step in {absent}", TRACES)
-    text = f"{change_text(step.a, step.b)} per step ({ratio_text(step.ratio)})"
+    without = [name for name, side in (("A", a), ("B", b)) if not side.job.steps]
+    per = "in the recording" if len(without) == 2 else "per step"
+    text = f"{change_text(step.a, step.b)} {per} ({ratio_text(step.ratio)})"
+    if len(without) == 1:
+        why = f"{without[0]} has no steps: its time is that of the whole recording"
+        return CompareVerdict("inconclusive", f"{text}: {why}", TRACES)
     if step.noise is None:
-        return CompareVerdict("inconclusive", f"{text}: one step, the noise is unknown", TRACES)
+        return CompareVerdict("inconclusive", f"{text}: measured once, noise unknown", TRACES)
     if not step.beyond:
         noise = percent_text(step.noise)
         return CompareVerdict("inconclusive", f"{text}: within the noise of {noise}", TRACES)
     saved = step.saved
     if not working.beyond or ((working.saved or 0) > 0) != (saved > 0):
-        why = "the GPUs work as long, and their idle time includes profiler overhead"
+        why = "only idle time changed so, and it includes profiler overhead"
         return CompareVerdict("inconclusive", f"{text}: {why}", TRACES)
     word = "less" if saved > 0 else "more"
     answer = "faster" if saved > 0 else "slower"
@@ -171,13 +176,25 @@ def _time_sentence(words: str, value: Change) -> Said:
     return f"{words}: {change_text(value.a, value.b)}, no change beyond the noise", False
 
 
-def last_sentence(a: LastRank | None, b: LastRank | None) -> Said:
-    """Which rank delays each job most, and whether that changed."""
-    if a is None and b is None:
+def _last_sentence(a: JobDocument, b: JobDocument) -> Said:
+    """Which rank each job waits for, and whether that changed."""
+    unknown = [name for name, side in (("A", a), ("B", b)) if not _knows_waits(side)]
+    if unknown:
+        return f"who waits for whom is unknown in {' and '.join(unknown)}", False
+    first, second = _last(a), _last(b)
+    if first is None and second is None:
         return "no rank makes the others wait", False
-    before, after = ("no rank" if side is None else _last_text(side) for side in (a, b))
-    same = a is not None and b is not None and (a.rank, a.cause) == (b.rank, b.cause)
-    return f"the others wait for {before} in A, {after} in B", not same
+    texts = ("no rank" if side is None else _last_text(side) for side in (first, second))
+    same = first is not None and second is not None and _who(first) == _who(second)
+    return "the others wait for {} in A, {} in B".format(*texts), not same
+
+
+def _knows_waits(document: JobDocument) -> bool:
+    return any(row.wait_ns is not None for row in document.ranks)
+
+
+def _who(side: LastRank) -> tuple[int, str]:
+    return side.rank, side.cause
 
 
 def _last_text(side: LastRank) -> str:

@@ -7,8 +7,8 @@ How it is computed: ranks that send to or receive from each other form a pipelin
 is their stage. The waits in which a rank of another stage came last are put together, and the time
 under which kernels or copies run is taken away.
 
-When it is wrong: ranks that pass data round in a ring (context parallelism) look like a pipeline.
-A pipeline without sends and receives, and a wait on the host, are not seen.
+When it is wrong: two ranks that exchange data (context parallelism) look like a pipeline of two
+stages. A pipeline without sends and receives, and a wait on the host, are not seen.
 """
 
 from __future__ import annotations
@@ -27,21 +27,32 @@ if TYPE_CHECKING:
 
 
 def stages(meetings: Meetings) -> dict[int, int]:
-    """The place of each rank in its pipeline; empty for a job without sends and receives."""
-    pairs = meetings.meetings.select("sender", "receiver").drop_nulls().unique()
+    """The place of each rank in its pipeline; empty for a job without one.
+
+    Ranks that all send one way round are a ring (context parallelism), and have no stages.
+    """
+    sent = set(meetings.meetings.select("sender", "receiver").drop_nulls().unique().iter_rows())
     peers = defaultdict(set)
-    for sender, receiver in pairs.iter_rows():
+    for sender, receiver in sent:
         peers[sender].add(receiver)
         peers[receiver].add(sender)
     found: dict[int, int] = {}
     for rank in sorted(peers):
         if rank not in found:
-            line, open_ends = {rank}, [rank]
-            while open_ends:
-                new = peers[open_ends.pop()] - line
-                line |= new
-                open_ends += new
-            found |= {each: stage for stage, each in enumerate(sorted(line))}
+            line = _line(rank, peers)
+            one_way = not any((to, start) in sent for start, to in sent if start in line)
+            ring = one_way and {to for start, to in sent if start in line} == line
+            found |= {each: stage for stage, each in enumerate(sorted(line))} if not ring else {}
+    return found
+
+
+def _line(rank: int, peers: dict[int, set[int]]) -> set[int]:
+    """All ranks that are linked with a rank."""
+    found, new = {rank}, [rank]
+    while new:
+        more = peers[new.pop()] - found
+        found |= more
+        new += more
     return found
 
 

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 OWN_CAUSES = ("compute", "host", "data", "copies")
 CAUSES = (*OWN_CAUSES, "other_comms")
-_FEWEST = 3  # pipelines: of two, nobody knows which one is late
 
 
 def with_beside(found: pl.DataFrame, meetings: Meetings) -> pl.DataFrame:
@@ -60,7 +59,7 @@ def _pairs(meetings: Meetings) -> pl.DataFrame:
         .filter(complete)
     )
     key = ("stages", "stage", "stage_to", "step", "nth")
-    sets = placed.group_by(key).len("pairs").filter(pl.col("pairs") >= _FEWEST).sort(key)
+    sets = placed.group_by(key).len("pairs").filter(pl.col("pairs") > 1).sort(key)
     first = meetings.meetings.height  # numbers that no meeting has
     sets = sets.with_columns(pl.int_range(pl.len()).alias("set") * 2 + first)
     known = placed.join(sets, on=key)

@@ -94,7 +94,7 @@ def graph(job: Job, meetings: Meetings, clocks: pl.DataFrame, step: int) -> Step
     meeting = work["meeting"].fill_null(-1).to_numpy()
     return StepGraph(
         step=step,
-        start_ns=int(windows["window_start_ns"].to_numpy().max()),
+        start_ns=_begin(windows),
         end_ns=int(windows["window_end_ns"].to_numpy().max()),
         work=work.select("rank", "kind", "name", *_OF_COLLECTIVES),
         rank=rank, start=start, end=end, begin=begin, meeting=meeting,
@@ -118,6 +118,12 @@ def _windows(job: Job, clocks: pl.DataFrame, step: int) -> pl.DataFrame:
         "rank", *edges, pl.col(edges).name.prefix("own_")
     )
     return aligned(own, clocks, *edges).sort("rank")
+
+
+def _begin(windows: pl.DataFrame) -> int:
+    """When the last rank has ended the step before; where ranks number other steps, the first."""
+    begin, end = (windows[name].to_numpy() for name in ("window_start_ns", "window_end_ns"))
+    return int(begin.max() if begin.max() < end.max() else begin.min())
 
 
 def _work(

@@ -36,9 +36,11 @@ _READ = (
 
 class Meetings(Struct, frozen=True):
     """`meetings`: meeting, group, collective, seq, how (seq or order), dtype, message_bytes,
-    group_size, present, expected, step, sender, receiver. `expected` counts the members whose files
-    were read: where fewer are `present`, the others did not record it. A send and its receive are
-    one meeting, called send.
+    group_size, present, expected, step, sender, receiver, unmatched. `expected` counts the members
+    whose files were read: where fewer are `present`, the others did not record it. A send and its
+    receive are one meeting, called send. `unmatched` is `peer` for sends that do not name the other
+    side, `order` where numbers are missing and the rank counts differently, and `group` where
+    several groups have one name.
 
     `arrivals`: meeting, rank, id, step, start_ns, end_ns, on the clock of each rank.
     `members`: group, rank.
@@ -58,17 +60,31 @@ class Meetings(Struct, frozen=True):
         lack at least one.
         """
         kind = ("group", "collective")
-        some = self.meetings.filter(pl.col("present") < pl.col("expected"))
+        matched = self.meetings.filter(pl.col("unmatched").is_null())
+        some = matched.filter(pl.col("present") < pl.col("expected"))
         count = some.group_by(kind).agg(pl.len().alias("count"))
         came = self.arrivals.join(some, on="meeting").group_by(*kind, "rank").len("came")
         missed = (
             count.join(self.members, on="group")
-            .join(came, on=(*kind, "rank"), how="left")
+            .join(came, on=(*kind, "rank"), how="left", nulls_equal=True)
             .filter(pl.col("came").fill_null(0) < pl.col("count"))
         )
         lacking = missed.group_by(kind).agg(pl.col("rank").sort().alias("ranks"))
-        return count.join(lacking, on=kind, how="left").sort(
+        return count.join(lacking, on=kind, how="left", nulls_equal=True).sort(
             "count", *kind, descending=(True, False, False)
+        )
+
+    def unmatched(self) -> pl.DataFrame:
+        """Collectives of which nobody knows with whose they belong: group, collective, unmatched
+        (peer, order or group), count, ranks.
+        """
+        kind = ("group", "collective", "unmatched")
+        some = self.meetings.filter(pl.col("unmatched").is_not_null())
+        return (
+            self.arrivals.join(some.select("meeting", *kind), on="meeting")
+            .group_by(kind)
+            .agg(pl.len().alias("count"), pl.col("rank").unique().sort().alias("ranks"))
+            .sort("count", *kind, descending=(True, False, False, False))
         )
 
 
@@ -84,9 +100,9 @@ def match(job: Job) -> Meetings:
         .collect(engine="streaming")
     )  # fmt: skip
     members = _members(found, channels, told)
-    found = _met(_placed(found, channels))
+    found = _uncrowded(_met(_placed(found, channels)))
     meetings = found.group_by("meeting").agg(
-        pl.col("channel", "numbered").first(),
+        pl.col("channel", "numbered", "apart").first(),
         pl.len().cast(pl.Int64).alias("present"),
         pl.col("seq", "step").min(),
         pl.col("dtype").first(),
@@ -184,6 +200,17 @@ def _met(found: pl.DataFrame) -> pl.DataFrame:
     return found.with_columns(pl.Series("meeting", meeting, pl.UInt32))
 
 
+def _uncrowded(found: pl.DataFrame) -> pl.DataFrame:
+    """Where more ranks meet than a group has, several groups have its name: all are left apart."""
+    came, size = pl.len().alias("came"), pl.col("group_size").max()
+    met = found.filter(pl.col("group_size") > 1).group_by("meeting", "channel").agg(came, size)
+    crowded = met.filter(pl.col("came") > pl.col("group_size"))["channel"].unique()
+    if crowded.is_empty():
+        return found
+    apart = pl.when(pl.col("channel").is_in(crowded.implode())).then("rank").otherwise("apart")
+    return _met(found.with_columns(apart.alias("apart")))
+
+
 def _changes(found: pl.DataFrame, key: tuple[str, ...]) -> Bools:
     """Which rows of a sorted frame begin a new combination of values."""
     changes = np.zeros(len(found), bool)
@@ -201,6 +228,11 @@ def _named(meetings: pl.DataFrame, channels: pl.DataFrame, members: pl.DataFrame
     pair = pl.col("sender").is_in(read).cast(pl.Int64) + pl.col("receiver").is_in(read)
     paired = pl.col("collective") == "send"
     how = pl.when("numbered").then(pl.lit("seq")).otherwise(pl.lit("order"))
+    half = pl.col("sender").is_null() != pl.col("receiver").is_null()
+    why = (
+        pl.when(half).then(pl.lit("peer"))
+        .when("numbered").then(pl.lit("group")).otherwise(pl.lit("order"))
+    )  # fmt: skip
     return (
         meetings.join(channels.drop("numbered").rename({"label": "group"}), on="channel")
         .join(sizes, on="group", how="left")
@@ -212,6 +244,7 @@ def _named(meetings: pl.DataFrame, channels: pl.DataFrame, members: pl.DataFrame
             pl.when(paired).then(pair.fill_null(2)).otherwise("expected").cast(pl.Int64)
             .alias("expected"),
             "step", "sender", "receiver",
+            pl.when(pl.col("apart").is_not_null()).then(why).alias("unmatched"),
         )
         .sort("meeting")
     )  # fmt: skip

@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from foretrace.jobs.matching import Meetings
 
 _CLASS = 4.0  # the factor that a class of sizes spans
-# Below this part of the median of its equals a group is an outlier.
+# A group is an outlier if even its fastest collective is below this part of what is usual for its
+# equals. A link that lost lanes, or a host without one of its NICs, is at half or below; medians of
+# equal groups differ by a few percent.
 SLOW = 0.8
 _FEW = 3  # with fewer equal groups the median says nothing
 _KIND = ("collective", "dtype", "size_class", "group_size", "hosts")
@@ -91,10 +93,11 @@ def outliers(job: Job, meetings: Meetings, found: pl.DataFrame) -> pl.DataFrame:
         found.filter(~pl.col("at_least"))
         .group_by(*_KIND, "group", "link")
         .agg(pl.len().alias("count"), pl.col("message_bytes").median().cast(pl.Int64),
-             pl.col("bus_gbps").median(), pl.col("meeting").first())
+             pl.col("bus_gbps").max().alias("best_gbps"), pl.col("bus_gbps").median(),
+             pl.col("meeting").first())
         .with_columns(pl.col("bus_gbps").median().over(_KIND).alias("usual_gbps"))
         .filter(pl.len().over(_KIND) >= _FEW)
-        .with_columns((pl.col("bus_gbps") / pl.col("usual_gbps")).alias("part"))
+        .with_columns((pl.col("best_gbps") / pl.col("usual_gbps")).alias("part"))
     )  # fmt: skip
     members = _hosts_of(job, meetings, equal)
     hosts = _slow_hosts(members)

@@ -15,8 +15,8 @@ def with_roots(found: pl.DataFrame) -> pl.DataFrame:
     """Arrivals with `root` and `root_cause`; both null for arrivals that are not late.
 
     An arrival that other collectives delayed passes the blame to the rank that came last in the one
-    of them where it waited longest for a late rank. One that was delayed earlier has
-    the root of its arrival at the group's previous collective, if it was late there.
+    of them where it waited longest for a late rank. One that was delayed earlier has the root of
+    its arrival at the group's previous collective, if it was late there.
     """
     rows = np.arange(len(found))
     next_row = _next(found)
@@ -34,12 +34,13 @@ def with_roots(found: pl.DataFrame) -> pl.DataFrame:
 def _next(found: pl.DataFrame) -> Ints:
     """The row to blame instead of each row, or -1."""
     late, meeting = found["late"].to_numpy(), found["meeting"].to_numpy()
-    lasts = np.flatnonzero(late & found["last"].to_numpy())
+    unknown = found["behind_ns"].is_null().to_numpy()  # a pipeline that compares with no other
+    lasts = np.flatnonzero((late | unknown) & found["last"].to_numpy())
     last_of = np.full(int(meeting.max()) + 1, _NONE)
     last_of[meeting[lasts]] = lasts
     last = last_of[meeting]
     # of a wait, what a late rank caused: a pipeline waits for its turn as well
-    behind = found["behind_ns"].fill_null(0).to_numpy()
+    behind = found["behind_ns"].fill_null(np.iinfo(np.int64).max).to_numpy()
     blamed = np.where(last == _NONE, 0, np.minimum(found["wait_ns"].to_numpy(), behind[last]))
     blamed = np.where(blamed > found["error_ns"].to_numpy(), blamed, 0)
     ends, to = _Ends(found, blamed), np.full(len(found), _NONE)

@@ -196,6 +196,15 @@ def _partly_recorded(meetings: Meetings) -> Iterator[JobOddity]:
         of_group = f" of group {row['group']}" if row["group"] else ""
         text = f"{kind}{of_group} recorded by some ranks only{lack}"
         yield JobOddity("partly_recorded", "notice", row["count"], text, ranks[:_NAMED])
+    for row in meetings.unmatched().iter_rows(named=True):
+        kind = plural(row["count"], row["collective"] or "collective")
+        reason = {
+            "peer": "the traces do not name the other rank",
+            "group": "several groups have this name, and the traces do not list their members",
+            "order": "the traces have no sequence numbers, and the ranks differ in their count",
+        }[row["unmatched"]]
+        text = f"{kind} on {ranks_text(row['ranks'])} not matched: {reason}"
+        yield JobOddity("not_matched", "notice", row["count"], text, row["ranks"][:_NAMED])
 
 
 def _damaged(job: Job) -> Iterator[JobOddity]:

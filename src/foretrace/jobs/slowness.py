@@ -74,7 +74,8 @@ def _compared(both: pl.DataFrame) -> pl.DataFrame:
     slower = pl.col("would").filter(pl.col("taken") >= pl.col("would") * half).sum()
     return (
         both.with_columns(taken.alias("taken"), would.alias("would"), more.alias("more"))
-        .group_by("rank")
+        .sort("rank", *_KERNEL)  # sums of floats depend on their order
+        .group_by("rank", maintain_order=True)
         .agg(
             factor.alias("gpu_factor"),
             (slower / pl.col("would").sum()).alias("slower"),

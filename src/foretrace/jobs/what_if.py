@@ -49,6 +49,8 @@ class WhatIf(Struct, frozen=True):
 
 def without(replay: Replay, changes: Sequence[StepChange]) -> list[int]:
     """The length of the step with each of these changes."""
+    if not changes:
+        return []
     return [round(end) for end in replay.ends(changes).tolist()]
 
 

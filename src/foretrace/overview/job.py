@@ -117,7 +117,7 @@ def _judged(document: JobDocument) -> tuple[str, str]:
     if document.undecided == document.matched:
         bound, text = _within_error(document)
     else:
-        bound, text = "balanced", _balanced(document)
+        bound, text = _balanced(document)
     return "inconclusive" if absent else bound, text + absent
 
 
@@ -156,12 +156,13 @@ def _straggler(document: JobDocument, late: list[JobRank]) -> str:
 
 
 def _waited(document: JobDocument, worst: JobRank | JobHost) -> str:
-    """`15.3 ms per step for it, 8.21 ms (7.0%) without compute`."""
+    """`15.3 ms per step for it, of which the step feels at most 8.21 ms (7.0%)`."""
     wait, alone = worst.delays_ns or 0, worst.exposed_delays_ns or 0
     per = f"{per_step(document)} for {'them' if isinstance(worst, JobHost) else 'it'}"
     if alone >= NEARLY * wait:
         return f"{of_step(document, wait)}{per}"
-    return f"{time_text(wait)}{per}, {of_step(document, alone)} without compute"
+    felt = f"{a_step(document)} feels at most {of_step(document, alone)}"
+    return f"{time_text(wait)}{per}, of which {felt}"
 
 
 def _in_step(document: JobDocument, worst: JobRank) -> str:
@@ -179,7 +180,7 @@ def _in_step(document: JobDocument, worst: JobRank) -> str:
 def _within_error(document: JobDocument) -> tuple[str, str]:
     """No straggler if even the error, in every collective of a step, is below 1% of it."""
     error, steps = clock_error(document) or 0, max(len(document.job.steps), 1)
-    most = error * document.matched / steps
+    most = error * max(row.meetings for row in document.ranks) / steps
     text = (
         f"in all {plural(document.matched, 'collective')} the ranks come within the clocks' error"
     )
@@ -187,10 +188,13 @@ def _within_error(document: JobDocument) -> tuple[str, str]:
     return bound, f"{text} ({time_text(error)})"
 
 
-def _balanced(document: JobDocument) -> str:
+def _balanced(document: JobDocument) -> tuple[str, str]:
     worst = max(document.ranks, key=lambda row: row.exposed_delays_ns or 0)
-    text = f"no rank makes the others wait for 1% of {a_step(document)}"
+    others = "the others of its stage" if document.bubbles else "the others"
+    text = f"no rank makes {others} wait for 1% of {a_step(document)}"
     wait = f"{time_text(worst.exposed_delays_ns)} for {rank_text(worst)}"
     if (worst.exposed_delays_ns or 0) >= worth_ns(document):
-        return f"the others wait {wait}, and the traces do not say why"
-    return f"{text}: at most {wait}" if worst.exposed_delays_ns else text
+        return "inconclusive", f"the others wait {wait}, and the traces do not say why"
+    if (error := clock_error(document) or 0) >= worth_ns(document):
+        return "inconclusive", f"{text} beyond the clocks' error ({time_text(error)})"
+    return "balanced", f"{text}: at most {wait}" if worst.exposed_delays_ns else text

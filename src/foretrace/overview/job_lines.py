@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from statistics import fmean
+from statistics import fmean, median_low
 
 from foretrace.overview.job_words import a_step, clock_error, per_step
 from foretrace.overview.page import Line
@@ -58,7 +58,24 @@ def pipeline(document: JobDocument) -> Iterator[Line]:
         stages = plural(len(document.bubbles), "stage")
         wait = f"{time_text(worst.bubble_ns)} of {a_step(document)}"
         idle = f"stage {worst.stage} waits {wait} for the others"
-        yield Line("PIPELINE", f"{stages}; {idle} ({percent_text(worst.share)})")
+        long = f"; {text}" if (text := longest_stage(document)) else ""
+        yield Line("PIPELINE", f"{stages}; {idle} ({percent_text(worst.share)}){long}")
+
+
+def longest_stage(document: JobDocument) -> str:
+    """The stage that computes longer than the usual one: the others wait for it in turn."""
+    computed = {row.rank: row.compute_ns or 0 for row in document.ranks}
+    by_stage = {
+        row.stage: fmean(computed.get(rank, 0) for rank in row.ranks)
+        for row in document.bubbles
+        if row.ranks
+    }
+    usual = median_low(by_stage.values()) if by_stage else 0
+    most = max(by_stage, key=lambda stage: by_stage[stage], default=0)
+    if not usual or by_stage[most] < APART * usual:
+        return ""
+    times = f"{time_text(by_stage[most])}, the usual one {time_text(usual)}"
+    return f"stage {most} computes longest: {times}"
 
 
 def network(document: JobDocument) -> Iterator[Line]:

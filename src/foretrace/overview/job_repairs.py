@@ -9,7 +9,7 @@ from statistics import fmean
 
 from msgspec import Struct
 
-from foretrace.overview.job_lines import rates, slowest_link
+from foretrace.overview.job_lines import longest_stage, rates, slowest_link
 from foretrace.overview.job_words import a_step, per_step, rank_text
 from foretrace.overview.repairs import WORTH
 from foretrace.schema.documents.job import JobDocument, JobHost, JobOutlier, JobRank
@@ -17,6 +17,7 @@ from foretrace.units import percent_text, ratio_text, time_text
 
 OWN = ("compute", "host", "data", "copies")  # causes that are the rank's own
 MOST = 0.75  # of a host's ranks
+FEED = "load data faster (workers, prefetch, pin_memory)"
 
 
 class JobRepair(Struct, frozen=True):
@@ -33,7 +34,7 @@ def worth_ns(document: JobDocument) -> float:
 
 
 def stragglers(document: JobDocument) -> list[JobRank]:
-    """The ranks for which the others wait 1% of a step without compute, the worst first.
+    """The ranks whose delay a step feels by 1% or more, the worst first.
 
     A rank that other collectives made late is not to blame.
     """
@@ -121,7 +122,7 @@ def _of_rank(row: JobRank) -> str:
     if row.slow == "code":
         return f"balance the work: {who} runs more or other kernels than its peers"
     return {
-        "data": f"feed {who} faster (workers, prefetch, pin_memory): its GPU waits for data",
+        "data": f"{FEED} on {who}: its GPU waits for data",
         "host": f"see why the host of {who} is late: {look}",
         "copies": f"see what {who} copies before its collectives: {look}",
         "compute": f"see what {who} computes longer than the others: {look}",
@@ -144,8 +145,10 @@ def _exposed(document: JobDocument) -> Iterator[JobRepair]:
 
 def _pipeline(document: JobDocument) -> Iterator[JobRepair]:
     for row in sorted(document.bubbles, key=lambda row: -row.bubble_ns)[:1]:
-        text = f"shorten the pipeline's bubbles (more microbatches): stage {row.stage} waits"
-        yield JobRepair(f"{text} {row.share:.0%} of {a_step(document)}", row.bubble_ns)
+        wait = f"stage {row.stage} waits {row.share:.0%} of {a_step(document)}"
+        text = f"shorten the pipeline's bubbles (more microbatches): {wait}"
+        uneven = "" if stragglers(document) else longest_stage(document)
+        yield JobRepair(f"balance the stages: {uneven}" if uneven else text, row.bubble_ns)
 
 
 def _idle(document: JobDocument) -> Iterator[JobRepair]:
@@ -158,6 +161,8 @@ def _idle(document: JobDocument) -> Iterator[JobRepair]:
     share = percent_text((busiest.idle_ns or 0) / (busiest.wall_ns or 1))
     which = "every GPU" if len(rows) > 1 else "the GPU"
     idle = f"see why {which} idles, {share} of {a_step(document)}"
+    if 2 * (busiest.data_ns or 0) > (busiest.idle_ns or 0):
+        idle = f"{FEED}: {which} idles, {share} of {a_step(document)}"
     yield JobRepair(f"{idle} on {rank_text(busiest)}: {_look(busiest)}", saves)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 
-from foretrace.comparison.jobs import last_sentence
 from foretrace.render.section import WIDTH, Section, drawn
 from foretrace.render.table import shorten
 from foretrace.schema.documents.compare_jobs import CompareJobsDocument, JobChange, NetworkChange
@@ -37,10 +36,9 @@ def _head(found: CompareJobsDocument) -> Section:
     sides = [("A", found.a, found.steps_a), ("B", found.b, found.steps_b)]
     named = [(letter, _side(job, steps)) for letter, job, steps in sides]
     verdict = (found.verdict.answer.upper(), found.verdict.text)
-    late, _ = last_sentence(found.last_a, found.last_b)
     return Section(
         "",
-        labelled=[*named, verdict, ("LAST", late)],
+        labelled=[*named, verdict, ("LAST", found.last)],
         head=["per step", "A", "B", "B / A", "noise"],
         rows=[_cells(row) for row in found.times],
         after="step: the longest rank; the rest: means over the ranks",

@@ -10,6 +10,8 @@ from foretrace.render.section import Section
 from foretrace.schema.documents.job import JobCell, JobDocument, JobRank, JobSegment
 from foretrace.units import DASH, bytes_text, count_text, percent_text, ratio_text, time_text
 
+CHANGES = {"rank": "at the median of its stage", "collective": "free"}  # of a replay
+
 
 def stragglers(document: JobDocument, top: int) -> list[Section]:
     """Every rank by how much it delays the others, and every host."""
@@ -144,13 +146,16 @@ def path(document: JobDocument, top: int) -> list[Section]:
     kinds = ", ".join(f"{kind} {time_text(ns)}" for kind, ns in found.kinds.items())
     which = f"step {found.step}" if found.step >= 0 else "the recording"
     text = f"{time_text(found.length_ns)} over {ranks_text(found.ranks)}: {kinds}."
-    changes = [[each.what, time_text(each.saves_ns)] for each in found.what_ifs[:top]]
+    changes = [
+        [f"{each.what} {CHANGES[each.kind]}", time_text(each.saves_ns)]
+        for each in found.what_ifs[:top]
+    ]
     rows = [_segment_cells(each) for each in found.segments[:top]]
     return [
         Section(f"Critical path through {which}", [text]),
         Section("", head=["at", "rank", "kind", "what", "time"], rows=rows, left=(2, 3),
                 after=_more(len(found.segments), top)),
-        Section("What the step would save at most", head=["if", "saves"], rows=changes,
+        Section("What a replay of the step saves (an estimate)", head=["if", "saves"], rows=changes,
                 after=_more(len(found.what_ifs), top)),
     ]  # fmt: skip
 

@@ -43,6 +43,11 @@ class JobQuery:
         left_out = plural(len(self.found.left_out), "file")
         return f"{left_out} could not be read" if self.found.left_out else ""
 
+    @property
+    def per(self) -> str:
+        """What times are of: `per step`, or the whole where the traces have no steps."""
+        return "per step" if self.found.job.steps else "in the recording"
+
     def complete(self, found: Measurement) -> Measurement:
         """The same; a hit that ranks which were not read could change is unknown."""
         if found.verdict != "hit" or not self.gap:

@@ -31,7 +31,11 @@ def measure(query: JobQuery) -> Measurement:
     if "cause" in query.args:
         right = right and first.cause == query.args["cause"]
     verdict = "hit" if right is ("not" not in query.args) else "miss"
-    return query.complete(Measurement(verdict, _text(first), lines=_others(ranks, first, by_count)))
+    rest = sorted(ranks, key=lambda each: -_weight(each, by_count))[:4]
+    lines = [
+        _text(each, query.per) for each in rest if each is not first and _weight(each, by_count)
+    ]
+    return query.complete(Measurement(verdict, _text(first, query.per), lines=tuple(lines)))
 
 
 def _weight(rank: JobRank, by_count: bool) -> int:
@@ -42,15 +46,10 @@ def _wants_none(args: Mapping[str, Any]) -> bool:
     return "no" in args
 
 
-def _text(rank: JobRank) -> str:
+def _text(rank: JobRank, per: str) -> str:
     often = f"last in {count_text(rank.times_last)} of {count_text(rank.meetings)} collectives"
     waited = time_text(rank.made_others_wait_ns)
-    return f"{named(rank)}: {often}, others waited {waited} per step, cause: {rank.cause or 'none'}"
-
-
-def _others(ranks: list[JobRank], first: JobRank, by_count: bool) -> tuple[str, ...]:
-    rest = sorted(ranks, key=lambda each: -_weight(each, by_count))
-    return tuple(_text(each) for each in rest[:4] if each is not first and _weight(each, by_count))
+    return f"{named(rank)}: {often}, others waited {waited} {per}, cause: {rank.cause or 'none'}"
 
 
 def expected(args: Mapping[str, Any]) -> str:

@@ -76,8 +76,8 @@ def _all(query: JobQuery, values: dict[int, float | None]) -> Measurement:
     if not known:
         raise Unknown(f"the traces do not have it: {query.args['quantity']}")
     least, most = min(known, key=lambda rank: known[rank]), max(known, key=lambda rank: known[rank])
-    low, high = (f"{_text(query, known[rank])} (rank {rank})" for rank in (least, most))
-    measured = low if least == most else f"{low} to {high}"
+    low, high = (_text(query, known[rank]) for rank in (least, most))
+    measured = low if low == high else f"{low} (rank {least}) to {high} (rank {most})"
     missing = plural(len(values) - len(known), "rank")
     why = f"{missing} of {len(values):,} without it" if verdict == "unknown" else ""
     return Measurement(verdict, measured, why, lines=_deciding(query, known, verdict))

@@ -41,7 +41,7 @@ def measure(query: JobQuery) -> Measurement:
     beyond = {"not", "more"} & set(query.args)
     verdict = (_BEYOND if beyond else _WITHIN).of(abs(away) if both_ways else away, limit.exact)
     side = f"{percent_text(abs(away))} {'above' if away >= 0 else 'below'} the median"
-    measured = f"{named(rank)}: {time_text(time)} per step without waits, {side}"
+    measured = f"{named(rank)}: {time_text(time)} {query.per} without waits, {side}"
     lines = () if verdict != "miss" else (f"median of {len(times):,} ranks: {time_text(median)}",)
     return query.complete(Measurement(verdict, measured, lines=lines))
 

@@ -64,6 +64,7 @@ class CompareJobsDocument(Struct, frozen=True):
     times: list[JobChange]
     last_a: LastRank | None
     last_b: LastRank | None
+    last: str
     network: list[NetworkChange]
     changed: list[str]
     unchanged: list[str]

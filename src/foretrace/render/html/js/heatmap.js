@@ -1,4 +1,5 @@
-// Ranks by steps as a heat map on a canvas. Ranks that do not fit are drawn together: a cell shows the largest of its ranks.
+// Ranks by steps as a heat map on a canvas. Ranks that do not fit are drawn together: a cell shows the largest of its ranks, and
+// below it the least, since the rank that others wait for waits least.
 
 import { button, make, replace } from "./dom.js";
 import { percentText, timeText } from "./units.js";
@@ -71,7 +72,7 @@ export class HeatMap {
     if (other) this.say();
   }
 
-  // The largest value of a cell and where it is; null where nothing was recorded.
+  // The largest value of a cell, where it is, and the least; null where nothing was recorded.
   cell(column, row) {
     const { steps } = this.data;
     let found = null;
@@ -79,7 +80,9 @@ export class HeatMap {
     for (let rank = from; rank < to; rank++) {
       for (let step = row * this.perStep; step < Math.min((row + 1) * this.perStep, steps.length); step++) {
         const value = this.values[rank * steps.length + step];
-        if (value >= 0 && (!found || value > found.value)) found = { value, rank, step };
+        if (value < 0) continue;
+        const least = !found || value < found.least.value ? { value, rank, step } : found.least;
+        found = !found || value > found.value ? { value, rank, step, least } : { ...found, least };
       }
     }
     return found;
@@ -117,6 +120,10 @@ export class HeatMap {
     const x = this.left(column), y = this.top(row), gap = this.cellWidth > 8 ? 1 : 0;
     pen.fillStyle = found ? this.colour(found.value) : this.colours.panel;
     pen.fillRect(x, y, this.cellWidth - gap, this.cellHeight - 1);
+    if (found && found.least.value < found.value) {
+      pen.fillStyle = this.colour(found.least.value);
+      pen.fillRect(x, y + this.cellHeight * 2 / 3, this.cellWidth - gap, this.cellHeight / 3 - 1);
+    }
     const text = found ? timeText(found.value) : "–";
     if (this.cellWidth > 56) this.text(text, x + this.cellWidth / 2, y + this.cellHeight / 2, "center", found ? this.ink(found.value) : this.colours.faint);
     const isWorst = found && found.rank * this.data.steps.length + found.step === this.worst;
@@ -172,13 +179,13 @@ export class HeatMap {
 
   say() {
     if (!this.at) {
-      const many = this.per > 1 ? ` A cell holds ${this.per} ranks and shows the largest of them.` : "";
+      const many = this.per > 1 ? ` A cell holds ${this.per} ranks: the largest above, the least below.` : "";
       return replace(this.status, `${this.measure.text} Median ${timeText(this.median)}, largest ${timeText(this.most)}${this.placeOf(this.worst)}.${many}`);
     }
     const [column, row] = this.at, found = this.cell(column, row), { ranks, steps, cut } = this.data;
     if (!found) return replace(this.status, "Nothing was recorded here.");
     const from = this.first + column * this.per, to = Math.min(from + this.per, this.last) - 1;
-    const within = to > from ? `, the largest of ranks ${ranks[from]} to ${ranks[to]}` : "";
+    const within = to > from ? `, the largest of ranks ${ranks[from]} to ${ranks[to]}; the least is ${timeText(found.least.value)} on rank ${ranks[found.least.rank]}` : "";
     const place = found.rank * steps.length + found.step, time = this.columns.time[place];
     const ratio = this.measure.name === "time" ? (this.median ? `, ${(found.value / this.median).toFixed(2)}x the median` : "")
       : time > 0 ? `, ${percentText(found.value / time)} of its step` : "";
