@@ -68,3 +68,9 @@ def test_a_stage_that_computes_longer_is_named(tmp_path: Path) -> None:
     [line] = [each.text for each in lines(document) if each.label == "PIPELINE"]
     assert "stage 2 computes longest" in line
     assert "its stage" in document.verdict.text
+
+
+@pytest.mark.parametrize("base", [DATA, MIXED])
+def test_noise_makes_everybody_late_and_nobody_guilty(base: Plan, tmp_path: Path) -> None:
+    plan = replace(base, steps=5, kernel_noise_ns=30_000, rate_noise=0.3, end_noise_ns=3_000)
+    assert told(plan, tmp_path).verdict.bound == "balanced"

@@ -18,6 +18,7 @@ from foretrace.overview.job_lines import (
     step,
 )
 from foretrace.overview.job_repairs import (
+    in_turn,
     repairs,
     sentence,
     slow_hosts,
@@ -193,6 +194,9 @@ def _balanced(document: JobDocument) -> tuple[str, str]:
     others = "the others of its stage" if document.bubbles else "the others"
     text = f"no rank makes {others} wait for 1% of {a_step(document)}"
     wait = f"{time_text(worst.exposed_delays_ns)} for {rank_text(worst)}"
+    if in_turn(document, worst):
+        most = f"at most {wait}{per_step(document)}"
+        return "balanced", f"no rank alone makes {others} wait: all come late in turn, {most}"
     if (worst.exposed_delays_ns or 0) >= worth_ns(document):
         return "inconclusive", f"the others wait {wait}, and the traces do not say why"
     if (error := clock_error(document) or 0) >= worth_ns(document):

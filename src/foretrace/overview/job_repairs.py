@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Callable, Iterator
-from statistics import fmean
+from collections.abc import Callable, Iterator, Sequence
+from statistics import fmean, median_low
 
 from msgspec import Struct
 
@@ -17,6 +17,7 @@ from foretrace.units import percent_text, ratio_text, time_text
 
 OWN = ("compute", "host", "data", "copies")  # causes that are the rank's own
 MOST = 0.75  # of a host's ranks
+UNLIKE = 2  # times the usual rank or host: noise makes everybody late in turn
 FEED = "load data faster (workers, prefetch, pin_memory)"
 
 
@@ -36,26 +37,38 @@ def worth_ns(document: JobDocument) -> float:
 def stragglers(document: JobDocument) -> list[JobRank]:
     """The ranks whose delay a step feels by 1% or more, the worst first.
 
-    A rank that other collectives made late is not to blame.
+    A rank that other collectives made late is not to blame, nor is one that is late no more than
+    the others are in turn.
     """
     least = worth_ns(document)
     found = [row for row in document.ranks if (row.exposed_delays_ns or 0) >= least]
-    own = [row for row in found if row.cause in OWN]
+    own = [row for row in found if row.cause in OWN and not in_turn(document, row)]
     return sorted(own, key=lambda row: -(row.exposed_delays_ns or 0))
 
 
 def slow_hosts(document: JobDocument) -> list[JobHost]:
     """The hosts whose ranks are late by their own fault, or whose network is slow."""
-    least = worth_ns(document)
+    worth = worth_ns(document)
     own = Counter(row.host for row in document.ranks if row.delays_ns and row.cause in OWN)
     found = [
         row
         for row in document.hosts
         if row.slow
-        and (row.exposed_delays_ns or 0) >= least
+        and (row.exposed_delays_ns or 0)
+        >= max(worth, UNLIKE * _usual([each for each in document.hosts if each is not row]))
         and (own[row.host] >= MOST * row.ranks or slow_network(document, row))
     ]
     return sorted(found, key=lambda row: -(row.exposed_delays_ns or 0))
+
+
+def in_turn(document: JobDocument, row: JobRank) -> bool:
+    """Whether the usual rank is late about as much: noise, and no rank to repair."""
+    delays = row.exposed_delays_ns or 0
+    return worth_ns(document) <= delays < UNLIKE * _usual(document.ranks)
+
+
+def _usual(rows: Sequence[JobRank | JobHost]) -> int:
+    return median_low([row.exposed_delays_ns or 0 for row in rows] or [0])
 
 
 def slow_network(document: JobDocument, host: JobHost) -> JobOutlier | None:
