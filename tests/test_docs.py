@@ -229,7 +229,19 @@ def test_every_claim_is_explained_with_how_many_predictions_hold(
 
 
 # Words in capitals that are no abbreviations: placeholders of arguments, names of files, emphasis.
-CAPITALS = {"BERT", "FFFD", "FOLDER", "GET", "NAME", "NOT", "PATH", "RUNG", "SECURITY", "TRACE", "TRACES"}
+CAPITALS = {
+    "BERT",
+    "FFFD",
+    "FOLDER",
+    "GET",
+    "NAME",
+    "NOT",
+    "PATH",
+    "RUNG",
+    "SECURITY",
+    "TRACE",
+    "TRACES",
+}
 GENERATED = ("commands", "findings", "guess", "kernel-names", "pytest")
 
 

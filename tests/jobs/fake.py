@@ -14,7 +14,7 @@ COLLECTIVES = {
     "group_size": pl.Int64, "seq": pl.Int64, "comms_id": pl.String, "order": pl.Int64,
     "collective": pl.String, "dtype": pl.String, "in_bytes": pl.Int64, "out_bytes": pl.Int64,
     "message_bytes": pl.Int64, "peer": pl.Int64, "on_host": pl.Boolean, "stream": pl.Int64,
-    "launch_ns": pl.Int64, "start_ns": pl.Int64, "end_ns": pl.Int64, "since_ns": pl.Int64,
+    "launch_ns": pl.Int64, "ready_ns": pl.Int64, "start_ns": pl.Int64, "end_ns": pl.Int64, "since_ns": pl.Int64,
     "compute_ns": pl.Int64, "copy_ns": pl.Int64, "comms_ns": pl.Int64, "idle_ns": pl.Int64,
     "data_ns": pl.Int64, "alone_ns": pl.Int64,
 }  # fmt: skip

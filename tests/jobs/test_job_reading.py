@@ -128,6 +128,16 @@ def test_types_are_those_of_the_contract(job_files: list[Path], tmp_path: Path) 
         assert {name: dict(table.schema) for name, table in tables.items()} == TYPES
 
 
+def test_what_is_not_known_is_null(tmp_path: Path) -> None:
+    trace = TraceBuilder(header=HEADER).step(1, 0, 9_000).launch(0, 10)
+    trace.kernel(REDUCED, 100, 900, args=talk() | {"stream": None})
+    trace.events[-1]["tid"] = "a queue"
+    tables = made(trace, tmp_path)
+    assert tables["spans"]["stream"].to_list() == [None]
+    told = tables["collectives"].select("stream", "ready_ns", "seq", "peer")
+    assert told.rows() == [(None, None, None, None)]
+
+
 def test_a_pause_a_stream_and_a_kind_end_a_span(tmp_path: Path) -> None:
     trace = TraceBuilder(header=HEADER).step(1, 0, 100_000)
     for start, kind in ((0, "a"), (2_500, "b"), (5_000, "copy"), (7_000, "c"), (10_000, "far")):

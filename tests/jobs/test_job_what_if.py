@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from foretrace.jobs.bubbles import stages
 from foretrace.jobs.critical import walked
+from foretrace.jobs.network import outliers, transfers
 from foretrace.jobs.replay import Replay, StepChange
 from foretrace.jobs.what_if import at_median, what_ifs, without
 from jobs.plan import Delay, Plan
@@ -72,3 +73,18 @@ def test_the_changes_that_save_most_come_first(tmp_path: Path) -> None:
     assert all(each.step_ns + each.saves_ns == path.length_ns for each in found)
     free = {(each.group, each.collective) for each in found if each.rank is None}
     assert free == {("mesh_tensor", "all-reduce"), ("mesh_data", "all-reduce")}
+
+
+def test_a_slow_host_with_the_bandwidth_of_its_equals(tmp_path: Path) -> None:
+    """And a late rank that is not on the path: it saves nothing."""
+    even = Plan(data=8, tensor=2, ranks_per_host=4, delays=(Delay("compute", 20_000, ranks=(1,)),))
+    with reading(replace(even, slow_hosts={2: 40.0}), tmp_path / "slow") as read:
+        steps = read.graph(STEP)
+        slow = outliers(read.job, read.met, transfers(read.job, read.met))
+        found = what_ifs(read.job, steps, walked(steps), read.met, [1], slow)
+    [host] = [each for each in found if each.host]
+    assert host.host == "node002"
+    # that the sum of gradients waits for the tensor-parallel sum before it is not in the trace
+    assert host.step_ns == pytest.approx(_length(even, tmp_path / "even"), rel=0.03)
+    [rank] = [each for each in found if each.rank == 1]
+    assert rank.saves_ns == 0

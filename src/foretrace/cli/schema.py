@@ -25,7 +25,7 @@ def command(name: str | None) -> None:
     }
     if name is None:
         for each, module in modules.items():
-            click.echo(f"{each:<10} {(module.__doc__ or '').splitlines()[0]}")
+            click.echo(f"{each:<12} {(module.__doc__ or '').splitlines()[0]}")
     elif name in modules:
         click.echo(json.dumps(documents.json_schema(modules[name].DOCUMENT), indent=2))
     else:

@@ -28,6 +28,7 @@ from foretrace.jobs.clocks import aligned
 from foretrace.jobs.roles import roles
 from foretrace.model.covered import Covered
 from foretrace.model.intervals import Bools, Ints, innermost
+from foretrace.schema.gaps import filled
 
 if TYPE_CHECKING:
     from foretrace.jobs.job import Job
@@ -39,11 +40,11 @@ QUEUED_NS = 10_000
 COMPUTE, COPIES, TRANSFER, FINISH = "compute", "copies", "transfer", "finish"
 _KIND = pl.Enum([COMPUTE, COPIES, TRANSFER, FINISH])
 _KINDS = {"compute": COMPUTE, "copy": COPIES, "comms": TRANSFER}
-_OF_COLLECTIVES = ("meeting", "complete", "launch_ns")
+_OF_COLLECTIVES = ("meeting", "complete", "launch_ns", "ready_ns")
 _COLUMNS: dict[str, pl.DataType] = {
     "rank": pl.Int64(), "kind": _KIND, "name": pl.Categorical(), "stream": pl.Int64(),
     "count": pl.Int64(), "meeting": pl.Int64(), "complete": pl.Boolean(), "launch_ns": pl.Int64(),
-    "start_ns": pl.Int64(), "end_ns": pl.Int64(),
+    "ready_ns": pl.Int64(), "start_ns": pl.Int64(), "end_ns": pl.Int64(),
 }  # fmt: skip
 _NO_STREAM = -1 << 40
 
@@ -71,6 +72,8 @@ class StepGraph(Struct, frozen=True):
     inside: Bools
     on_stream: Ints
     last: Ints
+    ready: Ints  # of a collective: the row under which its input is complete, or -1
+    ready_ns: Ints
     loading: Covered  # the data loaders of all ranks, each on its lane
     lane: Ints  # what to add to a time of each row
 
@@ -91,7 +94,8 @@ def graph(job: Job, meetings: Meetings, clocks: pl.DataFrame, step: int) -> Step
     )
     lane = _lanes(rank, start, end, begin)
     before, inside = _before(work, start + lane, end + lane)
-    meeting = work["meeting"].fill_null(-1).to_numpy()
+    meeting = filled(work["meeting"], -1)
+    ready_ns = np.where(work["ready_ns"].is_null().to_numpy(), begin, filled(work["ready_ns"], 0))
     return StepGraph(
         step=step,
         start_ns=_begin(windows),
@@ -101,6 +105,8 @@ def graph(job: Job, meetings: Meetings, clocks: pl.DataFrame, step: int) -> Step
         before=before, inside=inside,
         on_stream=_on_stream(work),
         last=_last(meeting, start, end),
+        ready=_ready(work, start + lane, end + lane, ready_ns + lane),
+        ready_ns=ready_ns,
         loading=_loading(job, clocks, windows, rank, lane),
         lane=lane,
     )  # fmt: skip
@@ -152,7 +158,9 @@ def _work(
         (pl.col("window_end_ns") + 1).alias("end_ns"),
         "window_start_ns",
     )
-    found = pl.concat([aligned(inside, clocks, "start_ns", "end_ns"), ends], how="diagonal")
+    found = pl.concat(
+        [aligned(inside, clocks, "start_ns", "end_ns", "ready_ns"), ends], how="diagonal"
+    )
     finish = (pl.col("kind") == FINISH).alias("finish")
     found = found.with_columns(finish, pl.col("stream").fill_null(_NO_STREAM))
     return found.sort("rank", "finish", "start_ns", "end_ns", "stream")
@@ -208,6 +216,16 @@ def _before(work: pl.DataFrame, start: Ints, end: Ints) -> tuple[Ints, Bools]:
     under = innermost(start[merged], end[merged], start - 1)
     inside = ~queued & (under >= 0)
     return np.where(inside, merged[under], ended), inside
+
+
+def _ready(work: pl.DataFrame, start: Ints, end: Ints, moments: Ints) -> Ints:
+    """The compute or copy under which each moment lies, for rows that have one."""
+    rows = np.flatnonzero(work["kind"].is_in([COMPUTE, COPIES]).to_numpy())
+    if not len(rows):
+        return np.full(len(start), -1)
+    under = innermost(start[rows], end[rows], moments - 1)
+    known = (under >= 0) & work["ready_ns"].is_not_null().to_numpy()
+    return np.where(known & (start[rows[under]] < start), rows[under], -1)
 
 
 def _on_stream(work: pl.DataFrame) -> Ints:

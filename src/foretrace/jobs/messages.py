@@ -22,7 +22,6 @@ from foretrace.jobs.windows import Windows
 from foretrace.model.collectives import messages, named
 from foretrace.model.costs.comms import ELEMENT_TYPES
 from foretrace.model.intervals import Ints
-from foretrace.schema.gaps import with_gaps
 from foretrace.schema.jobs import JobGroup
 from foretrace.schema.tables import NONE
 from foretrace.schema.whole import whole
@@ -83,8 +82,9 @@ def _on_gpu(trace: Trace, work: RankWork, found: Windows) -> pl.DataFrame:
                 dtype=pl.String,
             ),
             "step": found.numbers(found.owner[chosen]),
-            "stream": with_gaps(gpu.stream[rows], gpu.stream[rows] != NONE),
+            "stream": gpu.stream[rows],
             "launch_ns": gpu.launched[rows],
+            "ready_ns": _ready(trace, work, rows),
             "start_ns": gpu.start[rows],
             "end_ns": gpu.end[rows],
         }
@@ -99,6 +99,20 @@ def _on_gpu(trace: Trace, work: RankWork, found: Windows) -> pl.DataFrame:
         .when(collective="receive").then("source_rank").alias("peer"),
         pl.lit(False).alias("on_host"),
     )  # fmt: skip
+
+
+def _ready(trace: Trace, work: RankWork, rows: Ints) -> Ints:
+    """When the compute and copies are over that were launched before each collective.
+
+    NONE where other work, on a stream that it does not wait for, runs on when it starts.
+    """
+    gpu = trace.gpu
+    other = work.row[(work.kind != COMMS) & (gpu.launch[work.row] >= 0)]
+    other = other[np.argsort(gpu.launched[other], kind="stable")]
+    before = np.searchsorted(gpu.launched[other], gpu.launched[rows]) - 1
+    over = np.append(np.maximum.accumulate(gpu.end[other]), NONE)[before]
+    known = (before >= 0) & (gpu.launch[rows] >= 0) & (over <= gpu.start[rows])
+    return np.where(known, over, NONE)
 
 
 def _ops(trace: Trace, ops: Ints) -> list[str | None]:

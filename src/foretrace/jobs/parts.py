@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from foretrace.schema.documents.sets import LeftOut
 from foretrace.schema.jobs import RankPart
+from foretrace.schema.tables import NONE
 
 
 class FileAnswer(Struct, frozen=True):
@@ -36,8 +37,8 @@ COLUMNS = {
     ),
     "collectives": _columns(
         "id step group:s group_size seq comms_id:s order collective:s dtype:s in_bytes out_bytes "
-        "message_bytes peer on_host:b stream launch_ns start_ns end_ns since_ns compute_ns copy_ns "
-        "comms_ns idle_ns data_ns alone_ns"
+        "message_bytes peer on_host:b stream launch_ns ready_ns start_ns end_ns since_ns "
+        "compute_ns copy_ns comms_ns idle_ns data_ns alone_ns"
     ),
     "spans": _columns("step kind:s stream start_ns end_ns count name:s collective"),
     "host": _columns("step kind:s start_ns end_ns name:s"),
@@ -55,7 +56,9 @@ def _typed(frame: pl.DataFrame, column: str, kind: pl.DataType) -> pl.Series:
     if column not in frame.columns:
         return pl.Series(column, [None], kind).new_from_index(0, frame.height)
     found = frame[column]
-    return found if found.dtype == kind else found.cast(kind)
+    if found.dtype != kind:
+        found = found.cast(kind)
+    return found.replace(NONE, None) if kind == _INT and found.min() == NONE else found
 
 
 def packed(name: str, frame: pl.DataFrame) -> bytes:

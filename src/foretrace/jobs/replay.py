@@ -17,9 +17,12 @@ from foretrace.model.intervals import Bools, Floats, Ints, split_by
 
 
 class StepChange(Struct, frozen=True):
-    """The collectives that are free, and what becomes of the times that a rank spends."""
+    """What is left of the transfers of some collectives, and what becomes of the times that a rank
+    spends.
+    """
 
     meetings: frozenset[int] = frozenset()
+    left: float = 0.0
     rank: int | None = None
     curves: dict[str, Curve] = {}
 
@@ -28,11 +31,12 @@ class Edges(Struct):
     """The row that each row waits for, and the time from its start, by what that is spent on.
 
     `transfer` is the time in a collective `source`, counted from the arrival of the last rank;
-    `spent` has one array for each of `KINDS`. Without a source, the time counts from the start of
-    the step.
+    `spent` has one array for each of `KINDS`, spent until the moment `until`. Without a source,
+    the time counts from the start of the step.
     """
 
     source: Ints
+    until: Ints
     spent: list[Ints]
     other: Ints
     transfer: Ints
@@ -40,7 +44,8 @@ class Edges(Struct):
     def of(self, rows: Ints) -> Edges:
         """The edges of some rows."""
         spent = [each[rows] for each in self.spent]
-        return Edges(self.source[rows], spent, self.other[rows], self.transfer[rows])
+        source, until = self.source[rows], self.until[rows]
+        return Edges(source, until, spent, self.other[rows], self.transfer[rows])
 
 
 class Replay:
@@ -62,10 +67,13 @@ class Replay:
         self.rows = np.flatnonzero(points)
         self._number = np.cumsum(points) - 1
         pause = np.where(steps.inside, 0, steps.start - steps.end[steps.before])
-        first = self._edges(steps.before, steps.inside, pause)
-        # a stream is a queue: its next work may follow at once
-        queue, inside = np.where(joins, steps.on_stream, steps.before), steps.inside & ~joins
-        second = self._edges(queue, inside, np.where(joins, 0, pause))
+        first = self._edges(steps.before, steps.inside, steps.start, pause)
+        # a stream is a queue, whose next work may follow at once; a collective needs its input
+        needs = ~joins & (steps.ready >= 0) & (steps.ready != steps.before)
+        more, inside = joins | needs, np.where(joins, False, needs | steps.inside)
+        then = np.where(joins, steps.on_stream, np.where(needs, steps.ready, steps.before))
+        until = np.where(needs, steps.ready_ns, steps.start)
+        second = self._edges(then, inside, until, np.where(more, 0, pause))
         self._edges_of = [each.of(self.rows) for each in self._folded(first, second, points)]
         self._meet()
         self._sources = [self._points(each.source) for each in self._edges_of]
@@ -93,7 +101,7 @@ class Replay:
         steps, rows = self.steps, self.rows
         meeting = np.where(edges.source >= 0, steps.meeting[edges.source], -1)
         free = np.isin(meeting, list(change.meetings))
-        found: Floats = (edges.other + np.where(free, 0, edges.transfer)).astype(np.float64)
+        found = np.asarray(edges.other + edges.transfer * np.where(free, change.left, 1.0))
         mine = np.flatnonzero(steps.rank[rows] == change.rank)
         since = np.where(edges.source >= 0, steps.start[edges.source], steps.begin[rows])
         for kind, spent in zip(KINDS, edges.spent, strict=True):
@@ -101,24 +109,24 @@ class Replay:
             if curve := change.curves.get(kind):
                 ends = [
                     self.spending.spent(kind, rows[mine], moments[mine]).astype(np.float64)
-                    for moments in (since, steps.start[rows])
+                    for moments in (since, edges.until)
                 ]
                 passed = np.maximum(ends[1] - ends[0], 1)
                 left = (np.interp(ends[1], *curve) - np.interp(ends[0], *curve)) / passed
                 found[mine] += spent[mine] * (left - 1)
         return found
 
-    def _edges(self, before: Ints, inside: Bools, gap: Ints) -> Edges:
+    def _edges(self, before: Ints, inside: Bools, until: Ints, gap: Ints) -> Edges:
         steps, none = self.steps, before < 0
         whole = steps.end - steps.start
-        length = np.where(inside, steps.start - steps.start[before], whole[before])
+        length = np.where(inside, until - steps.start[before], whole[before])
         waited = np.maximum(steps.start - steps.begin, 0)
         spent = [np.where(works[before] & ~none, length, 0) for works in self._works]
         idle = np.where(none, waited, gap)
         other = np.where(none, steps.start - waited - steps.start_ns, 0)
         transfer = (steps.end - steps.start[steps.last])[before]
         talk = self.talks[before] & ~none
-        return Edges(before, [*spent, idle], other, np.where(talk, transfer, 0))
+        return Edges(before, until, [*spent, idle], other, np.where(talk, transfer, 0))
 
     def _folded(self, first: Edges, second: Edges, points: Bools) -> list[Edges]:
         """Edges that begin at points: what lies between is added to their times."""
@@ -137,7 +145,8 @@ class Replay:
             times + np.where(moved, added[source], 0)
             for times, added in zip(own, more, strict=True)
         )
-        return Edges(np.where(moved, above[source], source), spent, other, edges.transfer)
+        point = np.where(moved, above[source], source)
+        return Edges(point, edges.until, spent, other, edges.transfer)
 
     def _meet(self) -> None:
         """The collectives that several ranks met in, and the points that are their arrivals."""

@@ -36,16 +36,19 @@ from foretrace.schema.jobs import WITHOUT_STEPS
 if TYPE_CHECKING:
     from foretrace.jobs.job import Job
 
+SUSPECTS = 3  # ranks that come late, of which the path says what they cost
+
 
 def summarize(job: Job) -> JobDocument:
     """Run every analysis once."""
     (met, clocks, waited), times = encounters(job), exposure(job)
     counted = times.filter("whole") if times["whole"].any() else times
     steps, sent, shared = times["step"].n_unique(), transfers(job, met), met.shared
+    late, slow = stragglers(waited, job), outliers(job, met, sent)
     return JobDocument(
         schema=SCHEMA,
         job=_entry(job, counted),
-        ranks=rank_rows(job, counted, waited, clocks, stragglers(waited, job)),
+        ranks=rank_rows(job, counted, waited, clocks, late),
         hosts=host_rows(job, hosts(waited, job), waited, times),
         cells=cells(times, waited),
         collectives=met.arrivals.height,
@@ -55,9 +58,9 @@ def summarize(job: Job) -> JobDocument:
         perfect_overlap_ns=whole(perfect(counted)["saves_ns"].median()),
         overlap=overlap_rows(overlap(job, waited), steps),
         bubbles=bubble_rows(bubbles(job, met, waited)),
-        path=_path(job, met, clocks, typical(times)),
+        path=_path(job, met, clocks, typical(times), late, slow),
         network=network_rows(bandwidths(sent)),
-        outliers=outlier_rows(outliers(job, met, sent)),
+        outliers=outlier_rows(slow),
         same=sameness(job, met),
         notes=list(job.notes),
         left_out=list(job.left_out),
@@ -98,9 +101,18 @@ def _undecided(waited: pl.DataFrame) -> int:
     return waited.group_by("meeting").agg(late.any()).filter(~pl.col("late_ns")).height
 
 
-def _path(job: Job, met: Meetings, clocks: pl.DataFrame, step: int | None) -> JobPath | None:
+def _path(
+    job: Job,
+    met: Meetings,
+    clocks: pl.DataFrame,
+    step: int | None,
+    late: pl.DataFrame,
+    slow: pl.DataFrame,
+) -> JobPath | None:
     steps = None if step is None else graph(job, met, clocks, step)
     if steps is None:
         return None
     path = walked(steps)
-    return path_row(path, what_ifs(job, steps, path, met), whole(clocks["error_ns"].max()))
+    suspects = late.filter(pl.col("delays_ns") > 0).top_k(SUSPECTS, by="delays_ns")
+    changes = what_ifs(job, steps, path, met, suspects["rank"].to_list(), slow)
+    return path_row(path, changes, whole(clocks["error_ns"].max()))

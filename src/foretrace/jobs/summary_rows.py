@@ -173,6 +173,8 @@ def path_row(path: CriticalPath, changes: Sequence[WhatIf], error_ns: int | None
 def _what_if(change: WhatIf) -> JobWhatIf:
     if change.rank is not None:
         return JobWhatIf("rank", f"rank {change.rank}", change.rank, change.saves_ns)
+    if change.host:
+        return JobWhatIf("host", f"network of {change.host}", None, change.saves_ns)
     group = f", group {change.group}" if change.group else ""
     return JobWhatIf("collective", f"{change.collective}{group}", None, change.saves_ns)
 

@@ -15,7 +15,6 @@ from foretrace.model.arguments import Signature, distinct_lists, json_text
 from foretrace.model.intervals import Bools, Ints
 from foretrace.schema.gaps import with_gaps
 from foretrace.schema.jobs import PAUSE_NS
-from foretrace.schema.tables import NONE
 
 if TYPE_CHECKING:
     from foretrace.model.trace import Trace
@@ -42,7 +41,7 @@ def spans_table(trace: Trace, work: RankWork, found: Windows) -> pl.DataFrame:
         {
             "step": found.numbers(owner[first]),
             "kind": pl.Series(KINDS, dtype=pl.String)[kind[first]],
-            "stream": with_gaps(stream[first], stream[first] != NONE),
+            "stream": stream[first],
             "start_ns": start[first],
             "end_ns": np.maximum.reduceat(end, first) if len(first) else end,
             "count": np.diff(np.append(first, len(start))),

@@ -37,7 +37,7 @@ class WhatIf(Struct, frozen=True):
     """An estimate of the step with a change, and what it saves.
 
     The change is a rank at the median, or that all collectives of one kind are free in the groups
-    of one role.
+    of one role, or that all collectives of a host have the bandwidth of its equals.
     """
 
     step_ns: int = 0
@@ -45,6 +45,7 @@ class WhatIf(Struct, frozen=True):
     rank: int | None = None
     group: str = ""
     collective: str = ""
+    host: str = ""
 
 
 def without(replay: Replay, changes: Sequence[StepChange]) -> list[int]:
@@ -61,15 +62,28 @@ def at_median(replay: Replay, rank: int, peers: Collection[int]) -> StepChange:
     return StepChange(rank=rank, curves=replay.spending.at_median(rank, peers))
 
 
-def what_ifs(job: Job, steps: StepGraph, path: CriticalPath, meetings: Meetings) -> list[WhatIf]:
-    """The changes that save time, of those with the most time on the path; the largest first."""
+def what_ifs(
+    job: Job,
+    steps: StepGraph,
+    path: CriticalPath,
+    meetings: Meetings,
+    late: Collection[int] = (),
+    slow: pl.DataFrame | None = None,
+) -> list[WhatIf]:
+    """What the changes with the most time on the path save, and those of suspects: ranks that come
+    late, and the hosts in what `outliers` gives. The largest first; a suspect may save nothing.
+    """
     replay = Replay(steps)
-    rows = [*_free(job, path, meetings), *_slow(replay, path, stages(meetings))]
+    rows = [
+        *_free(job, path, meetings),
+        *_slow(replay, path, stages(meetings), late),
+        *_hosts(job, meetings, slow),
+    ]
     lengths = without(replay, [change for _, change in rows])
     found = [
-        replace(each, step_ns=length, saves_ns=path.length_ns - length)
+        replace(each, step_ns=length, saves_ns=max(path.length_ns - length, 0))
         for (each, _), length in zip(rows, lengths, strict=True)
-        if length < path.length_ns
+        if length < path.length_ns or each.rank in late or each.host
     ]
     return sorted(found, key=lambda each: -each.saves_ns)
 
@@ -88,12 +102,26 @@ def _free(job: Job, path: CriticalPath, meetings: Meetings) -> Iterator[tuple[Wh
 
 
 def _slow(
-    replay: Replay, path: CriticalPath, stage: dict[int, int]
+    replay: Replay, path: CriticalPath, stage: dict[int, int], late: Collection[int]
 ) -> Iterator[tuple[WhatIf, StepChange]]:
-    """The ranks with the most time on the path, each at the median of its stage."""
+    """The ranks with the most time on the path and those that come late, at the median of their
+    stage.
+    """
     own = path.segments.filter(~pl.col("kind").is_in([TRANSFER, COMMS])).select("rank", _SPENT)
     longest = own.group_by("rank", maintain_order=True).agg(pl.col("ns").sum())
     ranks = replay.steps.rank[replay.steps.finishes].tolist()
-    for rank in longest.top_k(MOST, by="ns")["rank"].to_list():
+    on_path = longest.top_k(MOST, by="ns")["rank"].to_list()
+    for rank in dict.fromkeys([*on_path, *(rank for rank in late if rank in ranks)]):
         peers = [each for each in ranks if stage.get(each) == stage.get(rank)]
         yield WhatIf(rank=rank), at_median(replay, rank, peers)
+
+
+def _hosts(
+    job: Job, meetings: Meetings, slow: pl.DataFrame | None
+) -> Iterator[tuple[WhatIf, StepChange]]:
+    """Slow hosts with the bandwidth that is usual."""
+    for row in slow.filter(kind="host").iter_rows(named=True) if slow is not None else ():
+        ranks = [each.rank for each in job.members if each.host == row["what"]]
+        met = meetings.arrivals.filter(pl.col("rank").is_in(ranks))["meeting"].unique().to_list()
+        left = row["bus_gbps"] / row["usual_gbps"]
+        yield WhatIf(host=row["what"]), StepChange(frozenset(met), left)

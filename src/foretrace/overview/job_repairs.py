@@ -99,7 +99,9 @@ def _late(document: JobDocument) -> Iterator[JobRepair]:
     slow = {host.host for host in hosts}
     for row in stragglers(document):
         if not row.host or row.host not in slow:
-            yield JobRepair(_of_rank(row), row.delays_ns or 0, _replayed(document, row))
+            saves = row.delays_ns or 0
+            replayed = _replayed(document, f"rank {row.rank}", saves)
+            yield JobRepair(_of_rank(row), saves, replayed)
 
 
 def _network(document: JobDocument) -> Iterator[JobRepair]:
@@ -108,7 +110,8 @@ def _network(document: JobDocument) -> Iterator[JobRepair]:
     if link is not None:
         which = f"the network of {link.what}" if link.kind == "host" else f"{link.kind} {link.what}"
         saves = _left_by(document, lambda row: row.exposed_ns or 0)
-        yield JobRepair(f"inspect {which}: {rates(link)}", saves)
+        replayed = _replayed(document, f"network of {link.what}", saves)
+        yield JobRepair(f"inspect {which}: {rates(link)}", saves, replayed)
 
 
 def _left_by(document: JobDocument, part: Callable[[JobRank], int]) -> int:
@@ -118,11 +121,11 @@ def _left_by(document: JobDocument, part: Callable[[JobRank], int]) -> int:
     return longest - max((wall - own for wall, own in walls), default=0)
 
 
-def _replayed(document: JobDocument, row: JobRank) -> str:
-    """What the median step would save if the rank were at the median."""
+def _replayed(document: JobDocument, what: str, saves_ns: int) -> str:
+    """What a replay of the median step saves with this change, where that is less."""
     path = document.path
     for change in path.what_ifs if path and path.step >= 0 else []:
-        if path and change.rank == row.rank and 0 < change.saves_ns < (row.delays_ns or 0):
+        if path and change.what == what and 0 < change.saves_ns < saves_ns:
             return f" ({time_text(change.saves_ns)} in a replay of step {path.step})"
     return ""
 

@@ -10,7 +10,11 @@ from foretrace.render.section import Section
 from foretrace.schema.documents.job import JobCell, JobDocument, JobRank, JobSegment
 from foretrace.units import DASH, bytes_text, count_text, percent_text, ratio_text, time_text
 
-CHANGES = {"rank": "at the median of its stage", "collective": "free"}  # of a replay
+CHANGES = {  # of a replay
+    "rank": "at the median of its stage",
+    "host": "with the bandwidth of its equals",
+    "collective": "free",
+}
 
 
 def stragglers(document: JobDocument, top: int) -> list[Section]:

@@ -8,8 +8,8 @@ time base. Every table has a column `rank` once the parts are put together.
     steps        step, start_ns, end_ns, window_start_ns, window_end_ns, compute_ns, comms_ns,
                  both_ns, copy_ns, idle_ns, data_ns, host_ns, kernels, collectives, whole
     collectives  id, step, group, group_size, seq, comms_id, order, collective, dtype, in_bytes,
-                 out_bytes, message_bytes, peer, on_host, stream, launch_ns, start_ns, end_ns,
-                 since_ns, compute_ns, copy_ns, comms_ns, idle_ns, data_ns, alone_ns
+                 out_bytes, message_bytes, peer, on_host, stream, launch_ns, ready_ns, start_ns,
+                 end_ns, since_ns, compute_ns, copy_ns, comms_ns, idle_ns, data_ns, alone_ns
     spans        step, kind, stream, start_ns, end_ns, count, name, collective
     host         step, kind, start_ns, end_ns, name
     kernels      name, short, role, signature, count, total_ns, per_step
@@ -29,7 +29,9 @@ rank, or the start of the step's window. The five times after it say what the ra
 `since_ns` to `start_ns`: `compute_ns`, `comms_ns` (without compute), `copy_ns` (copies alone) and
 `idle_ns` add up to it, and `data_ns` is a part of `idle_ns`. `alone_ns` is the part of the
 collective under which no compute runs.
-`on_host` collectives (gloo) are host ranges. `peer` is the other rank of a send or receive.
+`ready_ns` is when the compute and copies are over that were launched before the collective, where
+that can be seen: it starts no earlier. `on_host` collectives (gloo) are host ranges. `peer` is the
+other rank of a send or receive.
 
 A span is GPU work of one kind (compute, comms, copy) on one stream without a pause longer than
 `PAUSE_NS`; a collective is always a span of its own and `collective` is its id. `host` has what the

@@ -167,7 +167,8 @@ class JobSegment(Struct, frozen=True):
 
 class JobWhatIf(Struct, frozen=True):
     """What a replay of the step saves, an estimate: `kind` is collective (all of them in a kind of
-    group take no time) or rank (at the median of its stage).
+    group take no time), rank (at the median of its stage) or host (a slow one with the bandwidth of
+    its equals).
     """
 
     kind: str
