@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import polars as pl
 
+from foretrace import jobs
 from foretrace.jobs.groups import labels
 from foretrace.jobs.matching import Meetings, match
 from foretrace.schema.jobs import JobGroup
@@ -155,3 +158,29 @@ def test_the_numbers_of_meetings_do_not_depend_on_the_order_of_rows() -> None:
     assert one.meetings.equals(other.meetings)
     assert one.arrivals.equals(other.arrivals)
     assert one.arrivals.schema["meeting"] == pl.UInt32
+
+
+def _without_metadata(rank: int) -> dict[str, Any]:
+    """An all-to-all as torch 2.0 recorded it: the kernel is that of sends and receives."""
+    host = {"ph": "X", "pid": 7, "tid": 7}
+    ops = ("c10d::alltoall_base_", "record_param_comms")
+    kernel = {"ph": "X", "pid": 0, "tid": 20, "cat": "kernel", "name": "ncclKernel_SendRecv(int)"}
+    events = [
+        *({**host, "cat": "cpu_op", "name": name, "ts": 10 + at, "dur": 40 - 2 * at, "args": {}}
+          for at, name in enumerate(ops)),
+        {**host, "cat": "cuda_runtime", "name": "cudaLaunchKernel", "ts": 20, "dur": 5,
+         "args": {"correlation": 3}},
+        {**kernel, "ts": 60, "dur": 90, "args": {"correlation": 3, "device": 0, "stream": 20}},
+    ]  # fmt: skip
+    about = {"backend": "nccl", "rank": rank, "world_size": 2}
+    return {"schemaVersion": 1, "distributedInfo": about, "traceEvents": events}
+
+
+def test_without_metadata_the_op_names_the_collective(tmp_path: Path) -> None:
+    for rank in (0, 1):
+        (tmp_path / f"rank{rank}.json").write_text(json.dumps(_without_metadata(rank)))
+    with jobs.read(tmp_path, cache=False) as job:
+        found = match(job)
+    assert found.shared.select("collective", "how", "present").rows() == [
+        ("all-to-all", "order", 2)
+    ]

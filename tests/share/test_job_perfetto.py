@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 import foretrace
 from foretrace.share import job_perfetto
+from foretrace.share.perfetto import PID
 from job_lanes import BASE, job_lanes
 
 
@@ -29,7 +30,9 @@ def test_each_rank_is_a_process_and_arrows_lead_from_the_last(tmp_path: Path) ->
     events = load(target)
     names = {each["pid"]: each["args"]["name"] for each in events if each["name"] == "process_name"}
     assert names[3] == "rank 3 (node-1)"
-    slices = [each for each in events if each["ph"] == "X"]
+    steps = [each["name"] for each in events if each["ph"] == "X" and each["pid"] == PID]
+    assert steps == ["step 0", "step 1", "step 2"]
+    slices = [each for each in events if each["ph"] == "X" and each["pid"] != PID]
     assert len(slices) == lanes.spans.height
     assert {each["name"] for each in slices} == {
         "gemm",

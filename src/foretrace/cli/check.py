@@ -114,10 +114,14 @@ def _of_trace(
 
 def _of_job(job: str, texts: tuple[str, ...], files: tuple[str, ...], reading: Reading) -> Marked:
     from foretrace.guess.guess_files import load_with
-    from foretrace.guess.job_marking import check_job, parse_or_error
+    from foretrace.guess.job_marking import OF_A_TRACE, check_job, parse_or_error
+    from foretrace.schema.verdict import Verdict
+    from foretrace.sources.folder import resolve
 
     guesses = [parse_or_error(text) for text in texts]
     guesses += [guess for file in files for guess in load_with(file, parse_or_error)]
+    if all(isinstance(guess, Verdict) and OF_A_TRACE in guess.why for guess in guesses):
+        resolve(job, reading.limits)  # names the traces to choose from
     found = job_at(job, reading)
     return check_job(found, guesses), reading.strict and bool(found.left_out)
 

@@ -17,7 +17,7 @@ from foretrace.schema.documents.job import JobDocument
 from foretrace.schema.verdict import Verdict, Verdicts
 
 EXAMPLE = "every rank: exposed comms < 10%"
-_OF_A_TRACE = "this is a prediction about one trace: check it on the file of a rank"
+OF_A_TRACE = "this is a prediction about one trace: check it on the file of a rank"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ def parse_job(text: str, reason: str = "") -> JobGuess:
         kind, args = match(text, tokens, _patterns())
     except GuessError as error:
         if _reads(text):
-            raise UsageError(_OF_A_TRACE) from None
+            raise UsageError(OF_A_TRACE) from None
         raise error.suggesting(EXAMPLE) from None
     return JobGuess(text, reason, kind, args)
 

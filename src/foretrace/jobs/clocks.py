@@ -5,13 +5,16 @@ whoever came late: its ends are one moment on several clocks. The fit gives an o
 for each rank (a GPU's times pass through a conversion of their own, so that ranks of one host are
 fitted apart), over all groups together: no group needs to span the job.
 
-Three things are stated. `error_ns` is how far the ends of a rank's collectives lie from the fit,
-together with what the number of meetings and the way through the groups add. A slow link that ends
-later every time looks like a clock: such a lag lies within that scatter, but no fit sees it.
-Nobody ends before the last has started: where the fitted clocks contradict this, the error is
-raised until they do not. And two kinds of ranks are not fitted: those that share no collective with
-most others, and those whose error is longer than their collectives usually take, as when matching
-by order put together what did not run together.
+`error_ns` is how far the ends of a rank's collectives lie from the fit, together with what the
+number of meetings and the way through the groups add. Nobody ends before the last has started:
+where the fitted clocks contradict this, the error is raised until they do not. Two kinds of ranks
+are not fitted: those that share no collective with most others, and those whose error is longer
+than their collectives usually take, as when matching by order put together what did not run
+together.
+
+When it is wrong: a rank that ends later than the others every time, by as much, looks like a rank
+with another clock. No fit sees such a lag, and the error does not contain it. It is not longer than
+the shortest collective of that rank.
 """
 
 from __future__ import annotations

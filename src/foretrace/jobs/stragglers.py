@@ -11,7 +11,9 @@ slow if the same kernels take longer there, most of them by about as much. The `
 runs more kernels, or others. A rank that is late while its GPU is idle has a slow `host`.
 
 When it is wrong: a kernel whose time depends on the data, as with experts of unequal load, is the
-same kernel with another time. If few kernels are affected, `slow` stays empty.
+same kernel with another time. If few kernels are affected, `slow` stays empty. A delay of which one
+part shows in one group and the rest in another, as in pipelines of sharded stages, counts with the
+longer part alone.
 """
 
 from __future__ import annotations

@@ -16,8 +16,10 @@ import polars as pl
 from foretrace import files
 from foretrace.jobs.lanes import Lanes
 from foretrace.render.html.timeline import free_rows
+from foretrace.schema.jobs import WITHOUT_STEPS
 from foretrace.share import chrome
 from foretrace.share.chrome import Record
+from foretrace.share.perfetto import PID
 
 _HOST = 1_000_000  # threads of the host, apart from the numbers of streams
 _BESIDE = 10_000_000  # spans of one stream that overlap, apart from both
@@ -26,7 +28,8 @@ _BESIDE = 10_000_000  # spans of one stream that overlap, apart from both
 def write(lanes: Lanes, path: Path) -> int:
     """Write the ranks as `.json.gz`; returns how many slices there are."""
     spans = _placed(lanes.spans)
-    base = 0 if spans.is_empty() else int(spans["start_ns"].min())  # type: ignore[arg-type]
+    starts = pl.concat([spans["start_ns"], lanes.steps["start_ns"]])
+    base = int(starts.min() or 0)  # type: ignore[arg-type]
     header: Record = {"schemaVersion": 1, "baseTimeNanoseconds": base, "displayTimeUnit": "ms"}
     with (
         files.replacing(path) as draft,
@@ -69,6 +72,17 @@ def _records(lanes: Lanes, spans: pl.DataFrame, base: int) -> Iterator[Record]:
         shown = f"{name} ({kind})" if kind in ("wait", "transfer") else name or kind
         yield chrome.complete(kind, shown, rank, thread, start - base, end - start, args)
     yield from _arrows(spans, base)
+    yield from _steps(lanes.steps, base)
+
+
+def _steps(steps: pl.DataFrame, base: int) -> Iterator[Record]:
+    """From the first to the last of the ranks; steps of pipeline stages overlap."""
+    yield chrome.metadata("process_name", PID, 0, name="steps")
+    yield chrome.metadata("process_sort_index", PID, 0, sort_index=-1)
+    rows = free_rows(steps["start_ns"].to_numpy(), steps["end_ns"].to_numpy())
+    for row, (step, start, end) in zip(rows.tolist(), steps.iter_rows(), strict=True):
+        name = "recording" if step == WITHOUT_STEPS else f"step {step}"
+        yield chrome.complete("step", name, PID, row, start - base, end - start, {})
 
 
 def _arrows(spans: pl.DataFrame, base: int) -> Iterator[Record]:
