@@ -34,7 +34,7 @@ def test_sends_are_pairs(tmp_path: Path) -> None:
 
 def test_a_slow_host_is_named_once(tmp_path: Path) -> None:
     """Its tensor-parallel groups are slow; the data-parallel ones reach every host."""
-    plan = Plan(data=8, tensor=2, ranks_per_host=4, slow_hosts={2: 40.0})
+    plan = Plan(data=4, tensor=2, ranks_per_host=2, slow_hosts={2: 40.0})
     with reading(plan, tmp_path) as read:
         found = outliers(read.job, read.met, transfers(read.job, read.met)).to_dicts()
     assert [(row["kind"], row["what"]) for row in found] == [("host", "node002")]

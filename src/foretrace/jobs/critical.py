@@ -37,13 +37,15 @@ class CriticalPath(Struct, frozen=True):
 
     Kinds are compute, transfer, host, data and copies. A transfer counts for the rank in which the
     path leaves it. `comms` is a collective that not all its ranks recorded: a wait for the others
-    may be in it. Times are on the clock of the lowest rank.
+    may be in it. Times are on the clock of the lowest rank. `compared` counts the ranks whose
+    clocks compare: no other can be on the path.
     """
 
     step: int
     start_ns: int
     end_ns: int
     segments: pl.DataFrame
+    compared: int
 
     @property
     def length_ns(self) -> int:
@@ -71,7 +73,8 @@ def walked(steps: StepGraph) -> CriticalPath:
         if end > max(start, steps.start_ns)
     ]
     segments = pl.DataFrame(kept[::-1], schema=_SCHEMA, orient="row")
-    return CriticalPath(steps.step, steps.start_ns, steps.end_ns, segments)
+    compared = len(steps.finishes)
+    return CriticalPath(steps.step, steps.start_ns, steps.end_ns, segments, compared)
 
 
 def _back(steps: StepGraph) -> Iterator[_Segment]:

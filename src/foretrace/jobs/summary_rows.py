@@ -167,6 +167,7 @@ def path_row(path: CriticalPath, changes: Sequence[WhatIf], error_ns: int | None
         segments=[JobSegment(*row) for row in rows],
         what_ifs=[_what_if(each) for each in changes],
         error_ns=error_ns,
+        compared=path.compared,
     )
 
 

@@ -8,7 +8,15 @@ from foretrace.jobs.sameness import ranks_text
 from foretrace.overview.job_words import CAUSES
 from foretrace.render.section import Section
 from foretrace.schema.documents.job import JobCell, JobDocument, JobRank, JobSegment
-from foretrace.units import DASH, bytes_text, count_text, percent_text, ratio_text, time_text
+from foretrace.units import (
+    DASH,
+    bytes_text,
+    count_text,
+    percent_text,
+    plural,
+    ratio_text,
+    time_text,
+)
 
 CHANGES = {  # of a replay
     "rank": "at the median of its stage",
@@ -150,6 +158,9 @@ def path(document: JobDocument, top: int) -> list[Section]:
     kinds = ", ".join(f"{kind} {time_text(ns)}" for kind, ns in found.kinds.items())
     which = f"step {found.step}" if found.step >= 0 else "the recording"
     text = f"{time_text(found.length_ns)} over {ranks_text(found.ranks)}: {kinds}."
+    apart = document.job.ranks - (found.compared or document.job.ranks)
+    if apart:
+        text += f" Without {plural(apart, 'rank')} whose clocks do not compare with these."
     changes = [
         [f"{each.what} {CHANGES[each.kind]}", time_text(each.saves_ns)]
         for each in found.what_ifs[:top]

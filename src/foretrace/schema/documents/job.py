@@ -180,7 +180,9 @@ class JobWhatIf(Struct, frozen=True):
 class JobPath(Struct, frozen=True):
     """The critical path through one step: no rank can end the step before it.
 
-    `kinds` has the time of the path by kind. `error_ns` is what the clocks leave open.
+    `kinds` has the time of the path by kind; `comms` is a collective that not all its ranks
+    recorded, in which a wait may be. `error_ns` is what the clocks leave open, and `compared`
+    counts the ranks whose clocks compare: no other can be on the path.
     """
 
     step: int
@@ -190,6 +192,7 @@ class JobPath(Struct, frozen=True):
     segments: list[JobSegment]
     what_ifs: list[JobWhatIf]
     error_ns: int | None = None
+    compared: int | None = None
 
 
 class JobNetwork(Struct, frozen=True):
