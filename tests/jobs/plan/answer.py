@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from itertools import pairwise
 from pathlib import Path
 
@@ -63,13 +62,6 @@ class Answer(Struct, frozen=True):
     offsets_ns: dict[int, int]  # clock of the rank minus that of the lowest, at the start
     drifts_ppm: dict[int, float]
     paths: dict[int, list[Segment]]  # by step
-
-    def made_others_wait(self) -> Counter[int]:
-        """By the rank that came last: how long all others waited for it."""
-        waited: Counter[int] = Counter()
-        for met in self.meetings:
-            waited[met.last[0]] += sum(met.waits_ns.values())
-        return waited
 
 
 def answer(simulation: Simulation, files: dict[int, Path]) -> Answer:

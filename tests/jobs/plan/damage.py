@@ -9,6 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from jobs.plan.plan import Clock, Delay, Gaps, Plan
 from jobs.plan.write import write
 
@@ -19,22 +21,26 @@ PLAN = Plan(by_rank=True, ranks_per_host=2, delays=(Delay("compute", 300_000, (2
 
 def job(**changes: Any) -> Spoil:
     """A job of four ranks with some part of its plan replaced."""
-    from msgspec.structs import replace
-
     return lambda folder: write(replace(PLAN, **changes), folder)
 
 
-def events(change: Callable[[int, dict[str, Any]], object]) -> Spoil:
-    """Every event of a whole job goes through `change(rank, event)`."""
+def documents(change: Callable[[int, dict[str, Any]], object]) -> Spoil:
+    """Every file of a whole job goes through `change(rank, document)`."""
 
     def spoil(folder: Path) -> None:
         for rank, path in write(PLAN, folder).files.items():
             document = json.loads(gzip.decompress(path.read_bytes()))
-            for event in document["traceEvents"]:
-                change(rank, event)
+            change(rank, document)
             path.write_bytes(gzip.compress(json.dumps(document).encode(), 1))
 
     return spoil
+
+
+def events(change: Callable[[int, dict[str, Any]], object]) -> Spoil:
+    """Every event of a whole job goes through `change(rank, event)`."""
+    return documents(
+        lambda rank, document: [change(rank, each) for each in document["traceEvents"]]
+    )
 
 
 def file(name: str, content: bytes) -> Spoil:
@@ -73,8 +79,6 @@ def _many_groups(rank: int, event: dict[str, Any]) -> None:
 
 
 def _two_jobs(folder: Path) -> None:
-    from msgspec.structs import replace
-
     write(PLAN, folder / "monday")
     write(replace(PLAN, data=6, start_ns=PLAN.start_ns + 86_400_000_000_000), folder / "tuesday")
 
@@ -92,18 +96,8 @@ def _pipe(folder: Path) -> None:
     os.mkfifo(folder / "rank5.json")
 
 
-def _headers(change: Callable[[int, dict[str, Any]], object]) -> Spoil:
-    def spoil(folder: Path) -> None:
-        for rank, path in write(PLAN, folder).files.items():
-            document = json.loads(gzip.decompress(path.read_bytes()))
-            change(rank, document)
-            path.write_bytes(gzip.compress(json.dumps(document).encode(), 1))
-
-    return spoil
-
-
 def _info(**given: Any) -> Spoil:
-    return _headers(lambda rank, document: rank or document["distributedInfo"].update(given))
+    return documents(lambda rank, document: rank or document["distributedInfo"].update(given))
 
 
 # what is wrong: how it comes about
@@ -168,9 +162,9 @@ SPOILED: dict[str, Spoil] = {
     "groups of strange things": _info(
         pg_config=[None, 3, {"ranks": "all"}, {"ranks": [None, "x"]}]
     ),
-    "no header": _headers(lambda rank, document: document.pop("distributedInfo")),
-    "no time base": _headers(lambda rank, document: document.pop("baseTimeNanoseconds")),
-    "other time bases": _headers(
+    "no header": documents(lambda rank, document: document.pop("distributedInfo")),
+    "no time base": documents(lambda rank, document: document.pop("baseTimeNanoseconds")),
+    "other time bases": documents(
         lambda rank, document: document.update(baseTimeNanoseconds=rank * 10**18)
     ),
 }
