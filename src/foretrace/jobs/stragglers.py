@@ -48,7 +48,9 @@ def stragglers(waits: pl.DataFrame, job: Job) -> pl.DataFrame:
         pl.len().alias("meetings"), pl.col("wait_ns", "transfer_ns").sum()
     )
     blamed = _blamed(waits)
-    last = blamed.filter(pl.col("wait_ns") <= pl.col("error_ns"), pl.col("root") == pl.col("rank"))
+    # the wait of the last rank is not known where its stay is within the clocks' error
+    no_later = pl.col("last") | (pl.col("wait_ns") <= pl.col("error_ns")).fill_null(False)
+    last = blamed.filter(no_later, pl.col("root") == pl.col("rank"))
     counts = ("meetings", "times_last", "made_others_wait_ns", "delays_ns")
     found = (
         ranks.join(own, on="rank", how="left")

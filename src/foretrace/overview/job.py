@@ -111,7 +111,8 @@ def _judged(document: JobDocument) -> tuple[str, str]:
         return "unknown", _unmatched(document)
     late, hosts = stragglers(document), slow_hosts(document)
     absent = f"; {text}" if (text := missing_text(document)) else ""
-    if hosts:
+    longest = max((row.delays_ns or 0 for row in late), default=0)
+    if hosts and hosts[0].delays_ns >= longest:
         return "slow_host", _slow_host(document, hosts[0]) + absent
     if late:
         return "straggler", _straggler(document, late) + absent

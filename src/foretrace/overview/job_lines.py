@@ -13,6 +13,7 @@ from foretrace.units import bytes_text, count_text, percent_text, plural, time_t
 
 HARDLY = 0.01  # of exposed time: waits below are not worth a word
 APART = 1.1  # the largest to the smallest of the ranks, from which the range is worth a word
+SLOWEST = 0.1  # GB/s that are said as such
 SAID = 2  # oddities that the line has room for
 
 
@@ -91,7 +92,11 @@ def _bandwidth(row: JobNetwork) -> str:
     over = f" over {plural(row.group_size, 'rank')}" if row.group_size else ""
     what = f"{row.collective}, {bytes_text(row.message_bytes)}{over}"
     least = "at least " if row.at_least else ""
-    return f"{what}: {least}{row.bus_gbps:.3g} GB/s on the bus (median of {count_text(row.count)})"
+    return f"{what}: {least}{_rate(row.bus_gbps)} on the bus (median of {count_text(row.count)})"
+
+
+def _rate(gbps: float) -> str:
+    return f"{gbps:.3g} GB/s" if gbps >= SLOWEST else f"{1000 * gbps:.3g} MB/s"
 
 
 def slowest_link(document: JobDocument, host: str = "") -> JobOutlier | None:
@@ -103,7 +108,7 @@ def slowest_link(document: JobDocument, host: str = "") -> JobOutlier | None:
 def rates(row: JobOutlier) -> str:
     """`20 GB/s in all-reduce of 4.2 MB, its equals 100 GB/s`."""
     what = f"{row.collective} of {bytes_text(row.message_bytes)}"
-    return f"{row.bus_gbps:.3g} GB/s in {what}, its equals {row.usual_gbps:.3g} GB/s"
+    return f"{_rate(row.bus_gbps)} in {what}, its equals {_rate(row.usual_gbps)}"
 
 
 def same(document: JobDocument) -> Iterator[Line]:
