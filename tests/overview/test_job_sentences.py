@@ -144,6 +144,12 @@ def test_every_cause_has_its_words(cause: str, words: str, first: str) -> None:
     assert found["DO FIRST"].startswith(first)
 
 
+def test_other_code_is_told_from_a_slow_gpu() -> None:
+    found = said(job(*ranks(rank(2, **LATE, slow="code"))))
+    assert "its compute takes longer (more or other kernels); the others" in found["STRAGGLER"]
+    assert found["DO FIRST"].startswith("balance the work: rank 2 (node-1) runs more or other")
+
+
 @pytest.mark.parametrize("cause", ["other_comms", "earlier", "clock", "none", ""])
 def test_no_rank_is_blamed_without_a_cause_of_its_own(cause: str) -> None:
     found = said(job(*ranks(rank(2, **LATE | {"cause": cause, "causes": {}}))))

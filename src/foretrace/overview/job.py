@@ -152,6 +152,7 @@ def _straggler(document: JobDocument, late: list[JobRank]) -> str:
     why = cause_text(worst.cause, worst.causes.get(worst.cause))
     if worst.slow == "gpu" and worst.kernel_ratio:
         why += f" ({ratio_text(worst.kernel_ratio)} for the same kernels)"
+    why += " (more or other kernels)" if worst.slow == "code" else ""
     wait = f"the others wait {_waited(document, worst)}{_in_step(document, worst)}"
     others = f"; {plural(len(rest), 'more rank')} by 1% or more" if rest else ""
     return f"{rank_text(worst)} came last in {times}: {why}; {wait}{others}"
