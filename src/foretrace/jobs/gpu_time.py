@@ -15,6 +15,7 @@ from msgspec import Struct
 from foretrace import families
 from foretrace.model.covered import Covered
 from foretrace.model.intervals import Bools, Ints
+from foretrace.schema.kernel import NAME_LIMIT
 
 if TYPE_CHECKING:
     from foretrace.model.trace import Trace
@@ -115,9 +116,12 @@ def data_ranges(trace: Trace) -> Ints:
 
 
 def _ranges(trace: Trace, pattern: re.Pattern[str]) -> Ints:
+    """Of the ranges alone: a trace with stacks has many more names of Python functions."""
     host = trace.host
-    ranges = host.is_kind("user_annotation", "cpu_op") & host.lasting
-    return np.flatnonzero(ranges & host.named(pattern.search))
+    rows = np.flatnonzero(host.is_kind("user_annotation", "cpu_op") & host.lasting)
+    names = np.unique(host.name[rows]).tolist()
+    meant = [name for name in names if pattern.search(host.names[name][:NAME_LIMIT])]
+    return rows[np.isin(host.name[rows], meant)]
 
 
 def doing(trace: Trace, work: RankWork) -> Doing:
