@@ -154,7 +154,7 @@ def _straggler(document: JobDocument, late: list[JobRank]) -> str:
         why += f" ({ratio_text(worst.kernel_ratio)} for the same kernels)"
     why += " (more or other kernels)" if worst.slow == "code" else ""
     wait = f"the others wait {_waited(document, worst)}{_in_step(document, worst)}"
-    others = f"; {plural(len(rest), 'more rank')} by 1% or more" if rest else ""
+    others = f"; 1% or more for {plural(len(rest), 'more rank')}" if rest else ""
     return f"{rank_text(worst)} came last in {times}: {why}; {wait}{others}"
 
 

@@ -20,6 +20,7 @@ from foretrace.units import (
 
 LINES = 25  # of the first screen
 NAME = 48  # columns of a job's name
+LARGEST = 1_000  # a ratio above is to next to nothing
 
 
 def job_comparison(found: CompareJobsDocument, width: int = WIDTH) -> list[Section]:
@@ -55,7 +56,8 @@ def _side(job: JobEntry, steps: int) -> str:
 
 def _cells(row: JobChange) -> list[str]:
     noise = percent_text(row.noise) + (", within it" if row.beyond is False else "")
-    return [row.what, time_text(row.a), time_text(row.b), ratio_text(row.ratio), noise]
+    ratio = ratio_text(row.ratio if (row.ratio or 0) < LARGEST else None)
+    return [row.what, time_text(row.a), time_text(row.b), ratio, noise]
 
 
 def _network(rows: list[NetworkChange], most: int) -> list[Section]:
