@@ -121,7 +121,7 @@ def test_a_slow_gpu_is_named_with_its_evidence() -> None:
     )
     assert found["DO FIRST"] == (
         "inspect the GPU of rank 2 (node-1): clocks, power, heat; the same kernels take 1.31x as "
-        "long; saves at most 12.0 ms per step"
+        "long; saves about 12.0 ms per step"
     )
 
 
@@ -212,7 +212,7 @@ def test_a_slow_host_comes_before_its_ranks() -> None:
         "the 2 ranks of node-1 come late: its compute takes longer; the others wait 15.0 ms (15.0%) "
         "per step for them"
     )
-    assert found["DO FIRST"] == "inspect host node-1; saves at most 15.0 ms per step"
+    assert found["DO FIRST"] == "inspect host node-1; saves about 15.0 ms per step"
     assert "rank 2" not in found["THEN"]  # its ranks are not a second repair
 
 

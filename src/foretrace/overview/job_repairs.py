@@ -22,11 +22,15 @@ FEED = "load data faster (workers, prefetch, pin_memory)"
 
 
 class JobRepair(Struct, frozen=True):
-    """Something to do, what it saves at most per step, and the estimate of a replay."""
+    """Something to do, what it saves per step, and the estimate of a replay.
+
+    `how` says whether the saving is an upper bound or, for a rank that others wait for, an estimate.
+    """
 
     text: str
     saves_ns: int
     replayed: str = ""
+    how: str = "at most"
 
 
 def worth_ns(document: JobDocument) -> float:
@@ -86,7 +90,7 @@ def repairs(document: JobDocument) -> list[JobRepair]:
 
 def sentence(document: JobDocument, repair: JobRepair) -> str:
     """A repair with what it saves."""
-    saves = f"saves at most {time_text(repair.saves_ns)}{per_step(document)}"
+    saves = f"saves {repair.how} {time_text(repair.saves_ns)}{per_step(document)}"
     return f"{repair.text}; {saves}{repair.replayed}"
 
 
@@ -95,13 +99,13 @@ def _late(document: JobDocument) -> Iterator[JobRepair]:
     hosts = slow_hosts(document)
     for host in hosts:
         if slow_network(document, host) is None:
-            yield JobRepair(f"inspect host {host.host}", host.delays_ns)
+            yield JobRepair(f"inspect host {host.host}", host.delays_ns, how="about")
     slow = {host.host for host in hosts}
     for row in stragglers(document):
         if not row.host or row.host not in slow:
             saves = row.delays_ns or 0
             replayed = _replayed(document, f"rank {row.rank}", saves)
-            yield JobRepair(_of_rank(row), saves, replayed)
+            yield JobRepair(_of_rank(row), saves, replayed, how="about")
 
 
 def _network(document: JobDocument) -> Iterator[JobRepair]:

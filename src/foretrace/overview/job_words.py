@@ -32,6 +32,11 @@ def cause_text(cause: str, share: float | None = None) -> str:
     )
 
 
+def cause_word(cause: str) -> str:
+    """`other comms`: a cause in a table."""
+    return cause.replace("_", " ")
+
+
 def missing(document: JobDocument) -> int:
     """The ranks of the job that were not read; 0 where no header says how many it has."""
     world = document.job.world_size or 0

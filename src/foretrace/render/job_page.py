@@ -6,6 +6,7 @@ import os
 from collections.abc import Collection, Sequence
 
 from foretrace.overview.job import lines, title
+from foretrace.overview.job_words import cause_word
 from foretrace.render.job_tables import exposed, network, path, same, stragglers
 from foretrace.render.look_page import LINES, NAME, note_text
 from foretrace.render.section import WIDTH, Section, drawn
@@ -74,5 +75,5 @@ HEAD = ["rank", "host", "step", "compute", "exposed", "waits", "last", "others w
 
 def _cells(row: JobRank) -> list[str]:
     times = map(time_text, (row.wall_ns, row.compute_ns, row.exposed_ns, row.wait_ns))
-    late = [count_text(row.times_last), time_text(row.delays_ns), row.cause or DASH]
+    late = [count_text(row.times_last), time_text(row.delays_ns), cause_word(row.cause) or DASH]
     return [str(row.rank), row.host or DASH, *times, *late]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from statistics import fmean, median
 
 from foretrace.jobs.sameness import ranks_text
-from foretrace.overview.job_words import CAUSES
+from foretrace.overview.job_words import CAUSES, cause_word
 from foretrace.render.section import Section
 from foretrace.schema.documents.job import JobCell, JobDocument, JobRank, JobSegment
 from foretrace.units import (
@@ -44,7 +44,7 @@ def stragglers(document: JobDocument, top: int) -> list[Section]:
             time_text(row.delays_ns),
             time_text(row.made_others_wait_ns),
             "yes" if row.slow else "no",
-            row.cause or DASH,
+            cause_word(row.cause) or DASH,
         ]
         for row in hosts[:top]
     ]
@@ -61,10 +61,12 @@ def _late_cells(row: JobRank) -> list[str]:
     times = map(time_text, (row.delays_ns, row.made_others_wait_ns))
     ratio = f" {ratio_text(row.kernel_ratio)}" if row.slow == "gpu" and row.kernel_ratio else ""
     shares = sorted(row.causes.items(), key=lambda item: -item[1])
-    causes = ", ".join(f"{name} {share:.0%}" for name, share in shares if name in CAUSES)
+    causes = ", ".join(
+        f"{cause_word(name)} {share:.0%}" for name, share in shares if name in CAUSES
+    )
     slow = f"{row.slow}{ratio}" or DASH
     who = [str(row.rank), row.host or DASH, time_text(row.wait_ns)]
-    return [*who, *counts, *times, slow, causes or row.cause or DASH]
+    return [*who, *counts, *times, slow, causes or cause_word(row.cause) or DASH]
 
 
 def exposed(document: JobDocument, top: int) -> list[Section]:
