@@ -48,7 +48,7 @@ if __name__ == "__main__":
 """
 
 
-# where the numbers differ, and why; each was found by taking the cause away
+# where the numbers differ, and why, as far as the numbers themselves tell
 WHY = {
     "hta": "rounds starts and durations to whole microseconds, so that a short kernel loses up to "
     "one; drops the last step unless told not to; has no waits and no clocks",

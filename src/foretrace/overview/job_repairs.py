@@ -24,7 +24,7 @@ FEED = "load data faster (workers, prefetch, pin_memory)"
 class JobRepair(Struct, frozen=True):
     """Something to do, what it saves per step, and the estimate of a replay.
 
-    `how` says whether the saving is an upper bound or, for a rank that others wait for, an estimate.
+    `how`: the saving is an upper bound or, for a rank that others wait for, an estimate.
     """
 
     text: str
