@@ -13,7 +13,7 @@ import torch.distributed as dist
 from torch.profiler import ProfilerActivity, profile, schedule, tensorboard_trace_handler
 
 RANKS = 4
-SLOW, LATE_S = 2, 0.06
+SLOW, LATE_S = 2, 0.3
 
 
 def train(rank: int, folder: str) -> None:

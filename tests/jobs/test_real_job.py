@@ -14,7 +14,7 @@ from foretrace import jobs
 from foretrace.overview.job import overview_of_job
 from foretrace.schema.documents.job import JobDocument
 
-RANKS, SLOW, LATE_NS = 4, 2, 60_000_000  # as in gloo_script.py
+RANKS, SLOW, LATE_NS = 4, 2, 300_000_000  # as in gloo_script.py
 
 
 @pytest.fixture(scope="module")
@@ -46,10 +46,10 @@ def test_the_late_rank_is_found(told: JobDocument) -> None:
 
 @pytest.mark.torch
 def test_the_others_wait_as_long_as_it_sleeps(told: JobDocument) -> None:
-    """Two sums a step; the first waits for the sleep. The machine adds what it likes."""
+    """Two sums a step; the first waits for the sleep, which outweighs what a busy machine adds."""
     for each in told.ranks:
         waits = each.wait_ns or 0
-        assert waits > LATE_NS * 0.8 if each.rank != SLOW else waits < LATE_NS * 0.5
+        assert (waits > LATE_NS * 0.5) == (each.rank != SLOW)
 
 
 @pytest.mark.torch
