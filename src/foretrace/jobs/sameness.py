@@ -109,7 +109,8 @@ def _other_runs(job: Job) -> Iterator[JobOddity]:
     if strange:
         sizes = ", ".join(str(size) for size in sorted({each.world_size or 0 for each in strange}))
         ranks = [each.rank for each in strange]
-        text = f"{ranks_text(ranks)}: world size {sizes}, others {world}"
+        usual = "the others state none" if world is None else f"others {world}"
+        text = f"{ranks_text(ranks)}: world size {sizes}, {usual}"
         yield _odd("other_world_size", "error", ranks, text)
     others = [each for each in job.facts if each.job not in run and each not in strange]
     if others:
