@@ -113,20 +113,24 @@ def test_a_hostile_file_costs_its_own_line(tmp_path: Path, monkeypatch: pytest.M
     assert run("look", str(folder), "--strict", "--no-cache").code == 1
 
 
-DYING = """
-import os, sys
-from foretrace import opening
+IN_PROCESSES = """
+import sys
 from foretrace.cli import main
 from foretrace.overview import reading
 from foretrace.sources.kineto import parallel
-reading.WORTHWHILE, parallel.cores, load = 0, lambda: 2, opening.load
-def dying(wanted, *rest, **more):
-    if wanted.endswith("hostile.json"):
-        os.abort()
-    return load(wanted, *rest, **more)
-opening.load = dying
+reading.WORTHWHILE, parallel.cores = 0, lambda: 2
 if __name__ == "__main__":
     sys.exit(main(["look", sys.argv[1], "--json", "--no-cache"]))
+"""
+# every process of Python begins with it; those that another one started die of one file
+DYING = """
+import os, sys
+def dies(event, args):
+    started = sys.modules.get("multiprocessing.process")
+    if event == "open" and str(args[0]).endswith("hostile.json") and started:
+        if started.parent_process() is not None:
+            os.abort()
+sys.addaudithook(dies)
 """
 
 
@@ -136,8 +140,11 @@ def test_a_process_that_dies_costs_its_own_line(tmp_path: Path) -> None:
     folder.mkdir()
     for name in ("a", "hostile", "z"):
         (folder / f"{name}.json").write_bytes(gn(3).bytes())
-    script.write_text(DYING)
-    ran = subprocess.run([sys.executable, str(script), str(folder)], capture_output=True, text=True)
+    script.write_text(IN_PROCESSES)
+    (tmp_path / "sitecustomize.py").write_text(DYING)
+    path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
+    command, env = [sys.executable, str(script), str(folder)], {**os.environ, "PYTHONPATH": path}
+    ran = subprocess.run(command, capture_output=True, text=True, env=env)
     assert ran.returncode == 0, ran.stderr[-2000:]
     answer = json.loads(ran.stdout)
     assert [os.path.basename(each["trace"]["path"]) for each in answer["traces"]] == [
