@@ -10,7 +10,8 @@ JSON, gzipped; `--plain` leaves it unpacked. All is measured in one run:
             the files take turns with the job, so both see the same machine
     job     `foretrace job FOLDER --no-cache --json` in a fresh process, its start included
     cpu     the processor time of either: what remains the same when others use the machine
-    memory  the proportional set sizes of all its processes together, sampled ten times a second
+    memory  the proportional set sizes of all its processes together, sampled once a second: the
+            sampler takes its time from the same cores
 
 `--beside` runs foretrace, HTA and TraceLens on the same 8 ranks, one after the other. Each library
 is a folder made by `pip install --target`; TraceLens is not on PyPI, its sources will do.
@@ -51,7 +52,7 @@ from jobs.plan.simulate import Simulation, simulate  # noqa: E402
 from jobs.plan.write import write_ranks  # noqa: E402
 
 SLOW = 5  # the rank whose kernels take longer
-SAMPLE_S = 0.1
+SAMPLE_S = 1.0
 
 
 def plan_of(ranks: int, megabytes: float) -> Plan:
