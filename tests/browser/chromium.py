@@ -10,6 +10,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+WINDOW = 1400, 1100
 FLAGS = (
     "--headless",
     "--no-sandbox",
@@ -87,7 +88,12 @@ def start(programs: tuple[str, str], profile: Path, *more: str) -> Any:
 
     options = webdriver.ChromeOptions()
     options.binary_location = programs[0]
-    for flag in (*FLAGS, "--window-size=1400,1100", f"--user-data-dir={profile}", *more):
+    for flag in (
+        *FLAGS,
+        f"--window-size={WINDOW[0]},{WINDOW[1]}",
+        f"--user-data-dir={profile}",
+        *more,
+    ):
         options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
     options.unhandled_prompt_behavior = "ignore"

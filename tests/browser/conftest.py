@@ -94,3 +94,11 @@ def browser(
     driver = chromium.start(programs, tmp_path_factory.mktemp("profile"))
     yield Browser(driver)
     driver.quit()
+
+
+@pytest.fixture(autouse=True)
+def usual_window(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A test that makes the window narrow leaves it as it was: all of them share one browser."""
+    yield
+    if "browser" in request.fixturenames:
+        request.getfixturevalue("browser").driver.set_window_size(*chromium.WINDOW)
