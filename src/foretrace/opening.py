@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from functools import cache as once
 from typing import TYPE_CHECKING
 
 from foretrace import notices, progress
@@ -177,6 +178,7 @@ def ended(path: str) -> LeftOut:
     return refused(path, TraceError("E_UNREADABLE", path, what, hint=hint))
 
 
+@once  # a job asks for each of its files
 def program() -> str:
     """The version of the code: a change makes what an older one kept stale."""
     newest = 0
