@@ -24,7 +24,8 @@ def _answered(plan: Plan, folder: Path) -> tuple[pl.DataFrame, pl.DataFrame]:
     with jobs.read(folder, cache=False) as job:
         met = match(job)
         found = waits(job, met, fit(job, met))
-        return stragglers(found, job), hosts(found, job)
+        ranks = stragglers(found, job)
+        return ranks, hosts(found, job, ranks)
 
 
 @pytest.mark.parametrize(

@@ -87,14 +87,14 @@ def _slow(length: float, steps: int) -> pl.Expr:
     return pl.when(pl.col("delays_ns") >= NOTABLE * length).then(told).otherwise(pl.lit(""))
 
 
-def hosts(waits: pl.DataFrame, job: Job) -> pl.DataFrame:
+def hosts(waits: pl.DataFrame, job: Job, ranks: pl.DataFrame) -> pl.DataFrame:
     """One row per host that files name, those that made the others wait most first: host, ranks,
-    times_last, made_others_wait_ns, delays_ns, cause, slow.
+    times_last, made_others_wait_ns, delays_ns, cause, slow. `ranks` are its `stragglers`.
 
     A host is slow if it delays the job by at least 1%, and if at least three quarters of its ranks
     make others wait no less than a quarter of what the worst of them does: several GPUs, one host.
     """
-    found = stragglers(waits, job).filter(pl.col("host") != "")
+    found = ranks.filter(pl.col("host") != "")
     homes = found.select("host", pl.col("rank").alias("root"))
     blamed = _blamed(waits).join(homes, on="root").drop("root").rename({"host": "root"})
     waited = pl.col("made_others_wait_ns")

@@ -49,7 +49,7 @@ def summarize(job: Job) -> JobDocument:
         schema=SCHEMA,
         job=_entry(job, counted),
         ranks=rank_rows(job, counted, waited, clocks, late),
-        hosts=host_rows(job, hosts(waited, job), waited, times),
+        hosts=host_rows(job, hosts(waited, job, late), waited, times),
         cells=cells(times, waited),
         collectives=met.arrivals.height,
         matched=shared.height,
