@@ -42,7 +42,7 @@ class Measure:
         anything: the parts of a step then add up to it, as `foretrace look` shows them.
         """
         if self.name == "gpu time" or (self.selector and self.name == "time"):
-            windows = _middle(windows)
+            windows = middle(windows)
         return median(self.of(window) for window in windows)
 
     def rows(self, window: Window) -> list[int]:
@@ -57,7 +57,7 @@ class Measure:
         return _TEXTS.get(self.name, time_text)(value)
 
 
-def _middle(windows: list[Window]) -> list[Window]:
+def middle(windows: list[Window]) -> list[Window]:
     """The window with the median GPU time, or the two in the middle."""
     working = [window for window in windows if len(window.rows)]
     working.sort(key=lambda window: window.evidence.trace.gpu.busy(window.rows))

@@ -1,0 +1,94 @@
+"""A lesson while it is played: where it stands and what was answered. It prints nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import suppress
+
+from foretrace.errors import UsageError
+from foretrace.lessons.facts import filled
+from foretrace.lessons.marking import marked
+from foretrace.lessons.scene import Opens, Scene, opened
+from foretrace.schema.documents.lesson import AskedStep, LessonDocument, MarkedAnswer, PlayedStep
+from foretrace.schema.lesson import Lesson, LessonStep, PickOne
+
+
+class Sitting:
+    """One reader and one lesson. `opens` turns the path of a recording into a trace."""
+
+    def __init__(self, lesson: Lesson, opens: Opens) -> None:
+        self.lesson, self.at = lesson, 0
+        self.marks: list[MarkedAnswer | None] = [None] * len(lesson.steps)
+        self.answers: list[str | None] = [None] * len(lesson.steps)
+        self._opens, self._scenes = opens, dict[tuple[str, str], Scene]()
+
+    @property
+    def step(self) -> LessonStep | None:
+        """The question that is open; None at the end."""
+        return self.lesson.steps[self.at] if self.at < len(self.lesson.steps) else None
+
+    def scene(self, step: LessonStep) -> Scene:
+        """The recording that a step is about, opened once."""
+        key = step.program.recording, step.against
+        if key not in self._scenes:
+            self._scenes[key] = opened(self._opens, *key)
+        return self._scenes[key]
+
+    def asked(self, at: int) -> AskedStep:
+        """A question as it is shown: the code once, facts measured."""
+        step, before = self.lesson.steps[at], self.lesson.steps[at - 1] if at else None
+        scene, ask = self.scene(step), step.ask
+        repeated = before is not None and before.program == step.program
+        return AskedStep(
+            number=at + 1,
+            of=len(self.lesson.steps),
+            recording=step.program.recording,
+            device=scene.trace.about.device or "CPU",
+            code="" if repeated else step.program.code,
+            text=filled(ask.text, scene),
+            choices=[choice.text for choice in ask.choices] if isinstance(ask, PickOne) else [],
+            hint=filled(step.hint, scene),
+        )
+
+    def answer(self, text: str) -> MarkedAnswer:
+        """Mark an answer to the open question and go on; `UsageError` when it is not valid."""
+        step = self.lesson.steps[self.at]
+        found = marked(step, text, self.scene(step))
+        self._note(found, text.strip())
+        return found
+
+    def skip(self) -> None:
+        """Go on without an answer."""
+        self._note(None, None)
+
+    def _note(self, found: MarkedAnswer | None, text: str | None) -> None:
+        self.marks[self.at], self.answers[self.at] = found, text
+        self.at += 1
+
+    def back(self) -> None:
+        """Open the question before, unless this is the first."""
+        self.at = max(self.at - 1, 0)
+
+    def resume(self, answers: Iterable[str | None]) -> None:
+        """Give the answers of an earlier sitting again, as far as the lesson still takes them."""
+        with suppress(UsageError):
+            for text in answers:
+                self.skip() if text is None else self.answer(text)
+
+    @property
+    def hits(self) -> int:
+        """How many answers were right."""
+        return sum(mark is not None and mark.verdict == "hit" for mark in self.marks[: self.at])
+
+    def document(self) -> LessonDocument:
+        """The lesson as far as it was played."""
+        marks = self.marks[: self.at]
+        verdicts = [mark.verdict if mark else "skipped" for mark in marks]
+        return LessonDocument(
+            *(1, self.lesson.number, self.lesson.name, self.lesson.title),
+            hits=self.hits,
+            misses=verdicts.count("miss"),
+            skipped=verdicts.count("skipped"),
+            steps=[PlayedStep(self.asked(at), mark) for at, mark in enumerate(marks)],
+            read=list(self.lesson.read),
+        )

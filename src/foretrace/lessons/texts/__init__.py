@@ -1,0 +1,1 @@
+"""The lessons: each module declares `LESSON`."""

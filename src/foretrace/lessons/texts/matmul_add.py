@@ -1,0 +1,134 @@
+"""Lesson 1: one product and one addition, and what the host spends on them."""
+
+from foretrace.schema.lesson import HowMany, Lesson, LessonStep, PickChoice, PickOne, Program
+
+SMALL = Program(
+    "matmul_add_eager_64_bf16",
+    """\
+x, w, b = torch.randn(3, 64, 64, dtype=torch.bfloat16, device="cuda")
+with record_function("matmul_add"):
+    y = torch.add(torch.matmul(x, w), b)""",
+)
+LARGE = Program(
+    "matmul_add_eager_4096_bf16",
+    "the same line of code, but x, w and b are 4096 x 4096",
+)
+COMPILED = Program(
+    "matmul_add_compiled_4096_bf16",
+    "torch.compile(matmul_add)(x, w, b), still 4096 x 4096",
+)
+
+LESSON = Lesson(
+    number=1,
+    name="matmul_add",
+    title="One product and one addition",
+    steps=(
+        LessonStep(
+            SMALL,
+            HowMany(
+                "How many kernels does one call of matmul_add launch?",
+                "kernels == {}",
+                {
+                    "1": "Eager PyTorch runs each op when Python reaches it, before it knows the "
+                    "next one: nothing is fused.",
+                    "3": "The inputs are on the GPU already: an op launches one kernel for its "
+                    "result, and none to read its inputs.",
+                },
+            ),
+            why="aten::matmul calls aten::mm, which launches one product; aten::add launches one "
+            "pointwise kernel. {kernels} kernels take {gpu time} together.",
+            hint="Count the ops that compute. aten::matmul only picks the product to call.",
+            show="kernels",
+            row="aten::mm",
+        ),
+        LessonStep(
+            SMALL,
+            PickOne(
+                "For how much of the time of one call is the GPU busy?",
+                (
+                    PickChoice(
+                        "less than 10%",
+                        ("gpu busy < 10%",),
+                    ),
+                    PickChoice(
+                        "between 10% and 50%",
+                        ("gpu busy >= 10%", "gpu busy <= 50%"),
+                        "The kernels are smaller than you think: a 64 x 64 product is half a "
+                        "million FLOP, and the GPU does that in no time.",
+                    ),
+                    PickChoice(
+                        "more than 50%",
+                        ("gpu busy > 50%",),
+                        "That holds for large matrices. Here each kernel ends long before the "
+                        "host has launched the next one.",
+                    ),
+                ),
+            ),
+            why="The GPU is busy {gpu busy} of the time: it works {gpu time} in a call that takes "
+            "{wall time} without the profiler. The rest is Python, dispatch and launches.",
+            hint="The host needs several microseconds for one launch.",
+            show="launches",
+            row="aten::add",
+        ),
+        LessonStep(
+            LARGE,
+            PickOne(
+                "Each matrix has 4096 times as many elements now. What bounds one call?",
+                (
+                    PickChoice(
+                        "the host: launches",
+                        ("bound is host",),
+                        "A launch costs the same as before, but the host is far ahead: while the "
+                        "product runs, it launches the next call.",
+                    ),
+                    PickChoice(
+                        "memory: reading and writing the matrices",
+                        ("bound is memory",),
+                        "That is right for the add, which takes {add time}. The product reuses "
+                        "each element 4096 times.",
+                    ),
+                    PickChoice("compute: the tensor cores", ("bound is compute",)),
+                ),
+            ),
+            why="The product takes {gemm time} of {gpu time} and does {gemm flops}. The launches "
+            "are hidden: the GPU is busy {gpu busy} of the time.",
+            hint="The work of a product grows with the cube of the size, its data with the square.",
+            show="gemm",
+            row="aten::mm",
+        ),
+        LessonStep(
+            COMPILED,
+            PickOne(
+                "torch.compile turns both ops into one aten::addmm. What runs on the GPU?",
+                (
+                    PickChoice(
+                        "one kernel: the product adds b by itself",
+                        ("kernels == 1", "memcpy == 0"),
+                        "That is what happens to a 1-D bias. A 2-D b has to be in the output "
+                        "before the product can add to it.",
+                    ),
+                    PickChoice(
+                        "a copy of b, then one kernel that adds to it",
+                        ("kernels == 1", "memcpy == 1"),
+                    ),
+                    PickChoice(
+                        "still two kernels: Inductor cannot change a product",
+                        ("kernels == 2",),
+                        "Inductor does not change the product, but it may call another op: "
+                        "addmm does both.",
+                    ),
+                ),
+            ),
+            why="aten::addmm copies b into the output first, {memcpy time}, and the product adds "
+            "to it. The GPU time stays the same: {A: gpu time} eager, {gpu time} compiled.",
+            hint="addmm computes out = b + x @ w. Think of where the product writes.",
+            show="memcpy",
+            row="aten::addmm",
+            against="matmul_add_eager_4096_bf16",
+        ),
+    ),
+    read=(
+        "foretrace docs how-to-idle-gpu: why a GPU is idle, and what to do",
+        "foretrace lesson 2: what nn.Linear dispatches",
+    ),
+)

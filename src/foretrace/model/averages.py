@@ -1,0 +1,23 @@
+"""Rows of the profiler's table (`key_averages`): calls, self and total time, host and GPU."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from foretrace.model.paths import summed
+from foretrace.model.trace import Trace
+from foretrace.schema.documents.lesson import AverageRow
+
+
+def average(trace: Trace, name: str) -> AverageRow:
+    """The row of one op, all zero where the trace does not have it.
+
+    The time of a GPU operation is the self time of the innermost op that launched it.
+    """
+    host, gpu = trace.host, trace.gpu
+    chosen = host.is_op & host.lasting & host.named(lambda text: text == name)
+    linked = gpu.usable & (gpu.op >= 0)
+    own = np.zeros(host.count, np.int64)
+    np.add.at(own, gpu.op[linked], gpu.length[linked])
+    columns = (host.self_length, host.length, own, summed(host.parent, own))
+    return AverageRow(name, int(chosen.sum()), *(int(each[chosen].sum()) for each in columns))

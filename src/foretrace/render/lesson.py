@@ -1,0 +1,84 @@
+"""A lesson for a terminal: the list, a question, an answer with what decides it, the end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from foretrace.render.lanes import lanes_lines, legend
+from foretrace.render.section import Section, drawn
+from foretrace.render.table import table
+from foretrace.render.theme import painted
+from foretrace.schema.documents.lesson import AskedStep, AverageRow, LessonDocument, MarkedAnswer
+from foretrace.schema.lesson import Lesson
+from foretrace.units import plural, time_text
+
+WIDTH = 80
+KEYS = "? hint, s skip, b back, q stop"
+_LETTERS = "abcdefgh"
+_MARKS = {"hit": "hit", "miss": "MISS", "unknown": "unknown"}
+_COLUMNS = ("Name", "Self CPU", "CPU total", "Self CUDA", "CUDA total", "# of Calls")
+
+
+def list_text(lessons: Sequence[Lesson], standing: Mapping[str, str]) -> str:
+    """One line per lesson, with how it stands."""
+    rows = [
+        [str(lesson.number), lesson.title, plural(len(lesson.steps), "question"), stands]
+        for lesson in lessons
+        for stands in [standing.get(lesson.name, "")]
+    ]
+    return table(["lesson", "", "", ""], rows, left=(1, 2, 3), width=WIDTH, indent="")
+
+
+def title_text(lesson: Lesson, *, bold: bool = False) -> str:
+    """The first line of a lesson, with the keys."""
+    head = f"LESSON {lesson.number}"
+    return f"{painted(head) if bold else head}  {lesson.title}  ({KEYS})"
+
+
+def asked_text(asked: AskedStep, *, bold: bool = False) -> str:
+    """The code where it is new, the question, and what may be answered."""
+    count = f"{asked.number} of {asked.of}"
+    source = Section(f"{count}  {asked.recording}, {asked.device}", code=asked.code)
+    question = asked.text if asked.code else f"{count}  {asked.text}"
+    choices = [f"{letter}  {text}" for letter, text in zip(_LETTERS, asked.choices, strict=False)]
+    line = "   ".join(choices)
+    said = Section("", (question, *([line] if 0 < len(line) <= WIDTH else choices)))
+    shown = [drawn([source], bold=bold, width=WIDTH)] if asked.code else []
+    return "\n".join([*shown, drawn([said], width=WIDTH)])
+
+
+def marked_text(marked: MarkedAnswer, *, bold: bool = False) -> str:
+    """Hit or miss, the reason, one call drawn, and the row of the profiler's table."""
+    said = [_said(marked), *filter(None, (marked.misread, marked.why))]
+    reason = Section("", labelled=[(_MARKS[marked.verdict], " ".join(said))])
+    return "\n".join(
+        [
+            drawn([reason], bold=bold, width=WIDTH),
+            *lanes_lines(marked.lanes, WIDTH),
+            drawn([Section("", (legend(marked.lanes),))], width=WIDTH),
+            _row(marked.row),
+        ]
+    )
+
+
+def _said(marked: MarkedAnswer) -> str:
+    """What the reader needs first: the answer that holds."""
+    if marked.measured:
+        return f"Measured: {marked.measured}."
+    if marked.verdict == "unknown":
+        return "The trace does not decide this."
+    return f"It is {marked.right}." if marked.verdict == "miss" else f"{marked.right}."
+
+
+def _row(row: AverageRow) -> str:
+    times = (row.self_cpu_ns, row.cpu_ns, row.self_gpu_ns, row.gpu_ns)
+    cells = [row.name, *map(time_text, times), str(row.calls)]
+    return table(_COLUMNS, [cells], width=WIDTH, indent="")
+
+
+def end_text(document: LessonDocument) -> str:
+    """The score and what to read."""
+    skipped = f", {document.skipped} skipped" if document.skipped else ""
+    score = f"{document.hits} of {len(document.steps)} right{skipped}"
+    bullets = [(line, "") for line in document.read]
+    return drawn([Section(score, bullets=bullets)], width=WIDTH)

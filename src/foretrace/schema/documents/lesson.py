@@ -1,0 +1,96 @@
+"""`foretrace lesson N --json`: what was asked, answered and shown."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+
+class LaneSlice(Struct, frozen=True):
+    """A stretch of a lane; times count from the start of the call.
+
+    A launch and the GPU operation that it launched have the same `number`; an op has 0. `decides`
+    marks what the question is about.
+    """
+
+    label: str
+    start_ns: int
+    end_ns: int
+    number: int
+    decides: bool
+
+
+class Lanes(Struct, frozen=True):
+    """One call on the host and on the GPU: outermost ops, ops inside them, launches, GPU work."""
+
+    region: str
+    length_ns: int
+    ops: list[LaneSlice]
+    inside: list[LaneSlice]
+    calls: list[LaneSlice]
+    gpu: list[LaneSlice]
+
+
+class AverageRow(Struct, frozen=True):
+    """One row of the profiler's table, summed over the recording. Host times are profiled ones."""
+
+    name: str
+    calls: int
+    self_cpu_ns: int
+    cpu_ns: int
+    self_gpu_ns: int
+    gpu_ns: int
+
+
+class AskedStep(Struct, frozen=True):
+    """A question as it is shown; `code` is empty where the step before shows the same."""
+
+    number: int
+    of: int
+    recording: str
+    device: str
+    code: str
+    text: str
+    choices: list[str]
+    hint: str
+
+
+class MarkedAnswer(Struct, frozen=True):
+    """How an answer fared: `right` is the right answer, `why` the reason for it.
+
+    `misread` is what a wrong answer overlooked, `measured` what the trace shows.
+    """
+
+    answer: str
+    verdict: Annotated[str, Meta(pattern="^(hit|miss|unknown)$")]
+    right: str
+    measured: str
+    why: str
+    misread: str
+    lanes: Lanes
+    row: AverageRow
+
+
+class PlayedStep(Struct, frozen=True):
+    """A question and its marked answer; None where it was skipped."""
+
+    asked: AskedStep
+    marked: MarkedAnswer | None
+
+
+class LessonDocument(Struct, frozen=True):
+    """A lesson as it was played."""
+
+    schema: int
+    number: int
+    name: str
+    title: str
+    hits: int
+    misses: int
+    skipped: int
+    steps: list[PlayedStep]
+    read: list[str]
+
+
+DOCUMENT = LessonDocument

@@ -1,0 +1,84 @@
+"""What a lesson is: `Lesson`, which each file of `lessons/texts` declares.
+
+A lesson holds text, code and questions, and no answer. An answer is a prediction in the language of
+`foretrace check`, and the trace marks it. Text may hold facts between braces (`{gelu time}`,
+`{layout of first gemm}`, `{A: gpu time}`), which are measured when the text is shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec import Struct, field
+
+
+class Program(Struct, frozen=True):
+    """What a step is about: a recording by its short name, and the code that it is a recording of.
+
+    The run record beside the recording names the region, and the rung that runs the same code.
+    """
+
+    recording: str
+    code: str
+
+
+class PickChoice(Struct, frozen=True):
+    """One of several answers: right where every prediction of `holds` does.
+
+    `misread` is what somebody who chose it overlooked; it is shown where the answer is wrong.
+    """
+
+    text: str
+    holds: tuple[str, ...]
+    misread: str = ""
+
+
+class PickOne(Struct, frozen=True):
+    """A question with several answers, one of which is right."""
+
+    text: str
+    choices: tuple[PickChoice, ...]
+
+
+class HowMany(Struct, frozen=True):
+    """A question whose answer is a number: it takes the place of `{}` in `holds`.
+
+    `misread` explains wrong numbers that people give.
+    """
+
+    text: str
+    holds: str
+    misread: Mapping[str, str] = field(default_factory=dict)
+
+
+class Predict(Struct, frozen=True):
+    """A free prediction in the language of `foretrace check`."""
+
+    text: str
+
+
+class LessonStep(Struct, frozen=True):
+    """One question: what it is about, what is asked, and what decides it.
+
+    `why` is the reason in two sentences, `hint` what `?` prints. `show` selects what decides it (a
+    selector of the language, such as `gelu` or `aten::t`), `row` is an op of the profiler's table.
+    `against` is the recording that predictions call A.
+    """
+
+    program: Program
+    ask: PickOne | HowMany | Predict
+    why: str
+    hint: str
+    show: str
+    row: str
+    against: str = ""
+
+
+class Lesson(Struct, frozen=True):
+    """One lesson: five to ten minutes. `read` is what to read next, one line each."""
+
+    number: int
+    name: str
+    title: str
+    steps: tuple[LessonStep, ...]
+    read: tuple[str, ...]
