@@ -10,9 +10,9 @@ import pytest
 import foretrace as ft
 from foretrace.errors import UsageError
 from foretrace.guess import check
+from foretrace.lessons import lesson, lessons
 from foretrace.lessons.marking import LETTERS, right_answer
 from foretrace.lessons.sitting import Sitting
-from foretrace.lessons import lesson, lessons
 from foretrace.render.lesson import WIDTH, asked_text, end_text, marked_text, title_text
 from foretrace.schema.lesson import HowMany, Lesson, LessonStep, PickOne, Predict
 

@@ -1,9 +1,9 @@
 """Facts in the text of a lesson: what stands between braces is measured, never typed.
 
-{kernels}, {gemm time}, {gpu time}, {wall time}, {gelu bytes}     a measure of one call
-{layout of first gemm}, {name of last gemm}                       a field of kernels
-{gpu busy}, {gpu idle}                                            a share of the time
-{A: gpu time}                                                     the same of the recording A
+{kernels}, {gemm time}, {gpu time}, {wall time}, {gelu bytes}    a measure of one call
+{layout of first gemm}, {name of ops}                            a field, each value once
+{gpu busy}, {gpu idle}, {compile time}                           a share; a time spent once
+{A: gpu time}                                                    the same of the recording A
 """
 
 from __future__ import annotations
@@ -14,36 +14,47 @@ from foretrace.errors import UsageError
 from foretrace.guess.fields import read_field, value_of, value_text
 from foretrace.guess.grammar import SLOTS
 from foretrace.guess.measures import Measure
+from foretrace.guess.scope import Unknown
+from foretrace.guess.selection import Selection
 from foretrace.guess.tokens import ParseFailure, split
 from foretrace.lessons.scene import Scene
 
 _FACT = re.compile(r"\{([^{}]+)\}")
-_SHARES = ("gpu busy", "gpu idle")
+# measures that predictions alone have
+_PREDICTED = {"gpu busy": "0%", "gpu idle": "0%", "compile time": "0 s"}
 
 
 def filled(text: str, scene: Scene) -> str:
     """The text with every fact measured."""
-    return _FACT.sub(lambda found: _fact(found[1], scene), text)
+    return _FACT.sub(lambda found: _known(found[1], scene), text)
+
+
+def _known(text: str, scene: Scene) -> str:
+    try:
+        return _fact(text, scene)
+    except Unknown:
+        return f"(not in the trace: {text})"
 
 
 def _fact(text: str, scene: Scene) -> str:
     if text.startswith("A: ") and scene.against:
         return _fact(text.removeprefix("A: "), scene.against)
-    if text in _SHARES:
-        return scene.marked(f"{text} >= 0%").measured.partition(" ")[0]
+    if text in _PREDICTED:
+        return scene.marked(f"{text} >= {_PREDICTED[text]}").measured.partition(" (")[0]
     field, of, selector = text.partition(" of ")
-    if of:
-        return _field(field, scene, scene.selected(selector).sure)
-    return _measure(text, scene)
+    return _field(field, scene, scene.selected(selector)) if of else _measure(text, scene)
 
 
-def _field(name: str, scene: Scene, rows: list[int]) -> str:
-    """The values of a field, each once."""
-    if name == "name":
-        values = [scene.evidence.operation(row).name for row in rows]
+def _field(name: str, scene: Scene, found: Selection) -> str:
+    """The values of a field, each once; host events have a name alone."""
+    evidence = scene.evidence
+    if name == "name" and found.on_gpu:
+        values = [evidence.operation(row).name for row in found.sure]
+    elif name == "name":
+        values = [evidence.name(event) for event in found.sure]
     else:
         field = read_field(split(name), 0)[0]
-        values = [value_text(value_of(scene.evidence, row, field)) for row in rows]
+        values = [value_text(value_of(evidence, row, field)) for row in found.sure]
     return ", ".join(dict.fromkeys(values))
 
 

@@ -11,7 +11,7 @@ from foretrace.guess import Guess, parse
 from foretrace.guess.evidence import Evidence
 from foretrace.guess.marking import mark
 from foretrace.guess.measures import middle
-from foretrace.guess.places import windows_of
+from foretrace.guess.places import quotable_regions, windows_of
 from foretrace.guess.scope import Scope, Window
 from foretrace.guess.selection import Selection, select
 from foretrace.guess.selectors import read_selector
@@ -28,7 +28,13 @@ class Scene:
     def __init__(self, trace: Trace, against: Scene | None = None) -> None:
         self.trace, self.against = trace, against
         self.evidence = Evidence(trace)
-        self.region = trace.run.rung.region or ""
+        self.region = trace.run.rung.region or self._busiest()
+
+    def _busiest(self) -> str:
+        """The region with the most GPU operations, for a recording without a run record."""
+        regions = quotable_regions(self.evidence)
+        sizes = {name: size for name, size in regions.items() if not name.startswith("##")}
+        return max(sizes, key=lambda name: sizes[name], default="")
 
     def prediction(self, text: str) -> Guess:
         """The prediction, about one call where it names no other place."""
@@ -63,5 +69,5 @@ def opened(opens: Opens, name: str, against: str = "") -> Scene:
     found = recordings.find(name)
     scene = Scene(opens(str(found or name)), other)
     if not scene.region:
-        raise UsageError(f"{name}: its run record names no region: record it with `foretrace run`")
+        raise UsageError(f"{name}: no record_function range: a lesson is about calls of one")
     return scene

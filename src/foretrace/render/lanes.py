@@ -49,13 +49,21 @@ def legend(lanes: Lanes) -> str:
     chosen = [each for each in lanes.gpu if each.decides] or host
     others = [each for each in lanes.gpu if not each.decides]
     parts = [f"{time_text(lanes.length_ns)}, profiled:"]
-    parts += [f"{_DECIDES} {_listed(chosen)}"] if chosen else []
-    parts += [f"{_WORK} {_listed(others)}"] if others else []
+    parts += [f"{_DECIDES} {_timed(chosen)}"] if chosen else []
+    parts += [f"{_WORK} {_named(others)}"] if others else []
     return " ".join(parts)
 
 
-def _listed(slices: Sequence[LaneSlice]) -> str:
+def _timed(slices: Sequence[LaneSlice]) -> str:
     return ", ".join(
         f"{each.number or ''} {each.label} {time_text(each.end_ns - each.start_ns)}".strip()
         for each in slices
     )
+
+
+def _named(slices: Sequence[LaneSlice]) -> str:
+    """Each name once, with its numbers."""
+    numbers: dict[str, list[str]] = {}
+    for each in slices:
+        numbers.setdefault(each.label, []).append(str(each.number))
+    return ", ".join(f"{' '.join(found)} {label}" for label, found in numbers.items())

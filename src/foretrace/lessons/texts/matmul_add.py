@@ -54,7 +54,7 @@ LESSON = Lesson(
                         "between 10% and 50%",
                         ("gpu busy >= 10%", "gpu busy <= 50%"),
                         "The kernels are smaller than you think: a 64 x 64 product is half a "
-                        "million FLOP, and the GPU does that in no time.",
+                        "million FLOP, and takes {gemm time}.",
                     ),
                     PickChoice(
                         "more than 50%",

@@ -1,0 +1,118 @@
+"""Lesson 4: overhead-bound, memory-bound, compute-bound."""
+
+from foretrace.lessons.texts._mlp import MLP
+from foretrace.schema.lesson import HowMany, Lesson, LessonStep, PickChoice, PickOne, Program
+
+LINEAR = Program(
+    "linear_eager_1024x32x64_bf16",
+    "y = torch.nn.Linear(32, 64)(x)  # x: 1024 x 32, bf16",
+)
+
+LESSON = Lesson(
+    number=4,
+    name="bounds",
+    title="What limits the time",
+    steps=(
+        LessonStep(
+            LINEAR,
+            PickOne(
+                "A GPU that is twice as fast: what happens to the time of this layer?",
+                (
+                    PickChoice(
+                        "it halves",
+                        ("bound is compute",),
+                        "It would if the GPU set the pace. This GPU is idle {gpu idle} of the "
+                        "time.",
+                    ),
+                    PickChoice(
+                        "it stays about the same",
+                        ("bound is host",),
+                    ),
+                    PickChoice(
+                        "it depends on its memory",
+                        ("bound is memory",),
+                        "The layer reads and writes {gemm bytes}: at any bandwidth that takes "
+                        "less than the launch.",
+                    ),
+                ),
+            ),
+            why="The kernel takes {gpu time}, one call {wall time} without the profiler: it is "
+            "overhead-bound, or host-bound. Larger inputs, fewer ops or a CUDA graph help.",
+            hint="Compare the length of the kernel with that of the launch.",
+            show="launches",
+            row="aten::addmm",
+        ),
+        LessonStep(
+            MLP,
+            PickOne(
+                "What limits the kernel of gelu, which takes {gelu time}?",
+                (
+                    PickChoice(
+                        "compute: tanh",
+                        ("gelu is compute-bound",),
+                        "tanh costs tens of operations an element, and the GPU does them while it "
+                        "waits for the next elements.",
+                    ),
+                    PickChoice("memory: reads and writes", ("gelu is memory-bound",)),
+                    PickChoice(
+                        "latency: it is short",
+                        ("gelu is latency-bound",),
+                        "25 million elements fill every SM many times over.",
+                    ),
+                ),
+            ),
+            why="It moves {gelu bytes} and computes little per byte. Pointwise kernels are "
+            "memory-bound as a rule: fusing them saves traffic, faster arithmetic does not.",
+            hint="Divide the operations of one element by its bytes.",
+            show="gelu",
+            row="aten::gelu",
+        ),
+        LessonStep(
+            MLP,
+            HowMany(
+                "gelu reads one tensor and writes one, {gelu bytes} in {gelu time}. How many TB/s "
+                "is that? (25% off still counts)",
+                "gelu bandwidth == {} TB/s +- 25%",
+                {
+                    "4.8": "That is the datasheet of an H200. Kernels stay below it.",
+                    "1.6": "You counted the tensor once. gelu reads it and writes it.",
+                },
+            ),
+            why="Bytes over time; that is {roof of gelu}% of the roof. The next kernel, mul, "
+            "reaches {roof of mul}% of it with three tensors.",
+            hint="Divide one by the other: MB per us is TB/s.",
+            show="gelu",
+            row="aten::gelu",
+        ),
+        LessonStep(
+            MLP,
+            PickOne(
+                "And the whole MLP: what bounds one call?",
+                (
+                    PickChoice(
+                        "the host: many ops",
+                        ("bound is host",),
+                        "It has many ops, but the host launches all of them while the first "
+                        "products run: the GPU is busy {gpu busy} of the time.",
+                    ),
+                    PickChoice(
+                        "memory: gelu and mul",
+                        ("bound is memory",),
+                        "Two of {kernels} are, and they take {pointwise time} of {gpu time}. Count "
+                        "time, not kernels.",
+                    ),
+                    PickChoice("compute: the three products", ("bound is compute",)),
+                ),
+            ),
+            why="The products take {gemm time} of {gpu time}, at {roof of gemm}% of what the "
+            "tensor cores can do. More speed is in the products, or in fusing the rest.",
+            hint="Add up the time of the products.",
+            show="gemm",
+            row="aten::mm",
+        ),
+    ),
+    read=(
+        "foretrace docs costs: FLOPs and bytes of every op",
+        "foretrace lesson 5: the MLP, kernel by kernel",
+    ),
+)

@@ -1,0 +1,137 @@
+"""Lesson 6: compile it: what changes, what stays, what it costs, and a surprise."""
+
+from foretrace.lessons.texts._mlp import EAGER
+from foretrace.schema.lesson import HowMany, Lesson, LessonStep, PickChoice, PickOne, Program
+
+NAME = "mlp_compiled_64x128x768x3072_bf16"
+COMPILED = Program(
+    NAME,
+    """\
+gate, up = gate_proj(x), up_proj(x)  # now under torch.compile
+y = down_proj(F.gelu(gate, approximate="tanh") * up)""",
+)
+ONE_EXPRESSION = Program(
+    "mlp_compiled",
+    """y = down_proj(F.gelu(gate_proj(x), approximate="tanh") * up_proj(x))""",
+)
+
+LESSON = Lesson(
+    number=6,
+    name="compile_it",
+    title="Compile it",
+    steps=(
+        LessonStep(
+            COMPILED,
+            HowMany(
+                "Eager mode launches {A: kernels} kernels. How many are left?",
+                "kernels == {}",
+                {
+                    "1": "One of the commentaries says so. Inductor calls cuBLAS for the products "
+                    "by default, and cannot put anything into those kernels.",
+                    "3": "gelu and mul would have to be in the epilogue of a product. cuBLAS's "
+                    "products are closed to Inductor; max-autotune may do it.",
+                    "5": "gelu and mul are neighbours of the same shape: that is the case that "
+                    "Inductor fuses.",
+                },
+            ),
+            why="gelu and mul are one kernel, {name of pointwise}. The products stay three: "
+            "{gemm} kernels of cuBLAS.",
+            hint="Inductor generates pointwise kernels, and calls a library for products.",
+            show="pointwise",
+            row="triton_poi_fused__unsafe_view_gelu_mul_0",
+            against=EAGER,
+        ),
+        LessonStep(
+            COMPILED,
+            PickOne(
+                "What happened to the kernels of the products?",
+                (
+                    PickChoice(
+                        "the same as eager",
+                        ("same gemm kernels as A",),
+                    ),
+                    PickChoice(
+                        "Triton kernels",
+                        ("some gemm is triton",),
+                        "That needs mode max-autotune, which tries them. By default Inductor "
+                        "calls aten::mm as eager mode does.",
+                    ),
+                    PickChoice(
+                        "others of cuBLAS",
+                        ("no gemm is triton", "first gemm and last gemm are the same kernel"),
+                        "cuBLAS picks by shape, and the shapes are the same as before: so is the "
+                        "choice.",
+                    ),
+                ),
+            ),
+            why="aten::mm gets the same matrices and cuBLAS picks the same kernels: {gemm time} "
+            "for all three, {A: gemm time} in eager mode. What is gone is on the host: views.",
+            hint="Compare what aten::mm is called with.",
+            show="gemm",
+            row="aten::mm",
+            against=EAGER,
+        ),
+        LessonStep(
+            COMPILED,
+            PickOne(
+                "Without the profiler an eager call takes {A: wall time}. A compiled one?",
+                (
+                    PickChoice(
+                        "a fifth less, or better",
+                        ("wall time <= 0.8x of A",),
+                        "The fused kernel takes {pointwise time}, gelu and mul together took "
+                        "{A: pointwise time}. No more than that difference is saved on the GPU.",
+                    ),
+                    PickChoice(
+                        "a few percent less",
+                        ("wall time > 0.8x of A", "wall time < 1x of A"),
+                    ),
+                    PickChoice(
+                        "more",
+                        ("wall time >= 1x of A",),
+                        "Guards and wrappers do take host time at every call. But the GPU has work "
+                        "queued, and does not wait for the host.",
+                    ),
+                ),
+            ),
+            why="A call takes {wall time}, its GPU time goes from {A: gpu time} to {gpu time}. The "
+            "profiled host takes {cpu time} against {A: cpu time}; compiling took {compile time}.",
+            hint="The GPU is the bottleneck here: how much GPU time can a fused kernel save?",
+            show="pointwise",
+            row="triton_poi_fused__unsafe_view_gelu_mul_0",
+            against=EAGER,
+        ),
+        LessonStep(
+            ONE_EXPRESSION,
+            PickOne(
+                "The same MLP in one expression. Inductor's kernel has the same name; above it "
+                "took {A: pointwise time}. How long does it take now?",
+                (
+                    PickChoice(
+                        "the same",
+                        ("pointwise time > 0.9x of A", "pointwise time < 1.1x of A"),
+                        "The name lists the ops, and nothing about how the kernel is launched or "
+                        "in which order it reads.",
+                    ),
+                    PickChoice("a quarter less, or better", ("pointwise time <= 0.75x of A",)),
+                    PickChoice(
+                        "a quarter more, or worse",
+                        ("pointwise time >= 1.25x of A",),
+                        "A name does not say; here it is the other way round.",
+                    ),
+                ),
+            ),
+            why="It takes {pointwise time}: {grid of pointwise} blocks of {block of pointwise} "
+            "threads and {registers of pointwise} registers, against {A: grid of pointwise}, "
+            "{A: block of pointwise} and {A: registers of pointwise}. A name says no time.",
+            hint="What does a Triton kernel's name leave out?",
+            show="pointwise",
+            row="triton_poi_fused__unsafe_view_gelu_mul_0",
+            against=NAME,
+        ),
+    ),
+    read=(
+        "foretrace compare mlp_eager mlp_compiled: what changed, kernel by kernel",
+        "foretrace docs worth: whether compiling is worth it",
+    ),
+)

@@ -1,0 +1,107 @@
+"""Lesson 3: what the name of a kernel says, and what it does not."""
+
+from foretrace.lessons.texts._mlp import MLP
+from foretrace.schema.lesson import HowMany, Lesson, LessonStep, PickChoice, PickOne, Predict
+
+LESSON = Lesson(
+    number=3,
+    name="kernel_names",
+    title="Kernel names",
+    steps=(
+        LessonStep(
+            MLP,
+            PickOne(
+                "torch.matmul(x, w) of lesson 1 ran a kernel with layout {A: layout of gemm} in "
+                "its name. These layers run x @ weight.t(). Which layout do they have?",
+                (
+                    PickChoice(
+                        "nn",
+                        ("every gemm has layout nn",),
+                        "The memory is the same, but the kernel has to read it in another order: "
+                        "the name says in which.",
+                    ),
+                    PickChoice("tn", ("every gemm has layout tn",)),
+                    PickChoice(
+                        "nt",
+                        ("every gemm has layout nt",),
+                        "cuBLAS counts columns first and sees the operands swapped: the first "
+                        "letter belongs to the weight, the second to x.",
+                    ),
+                ),
+            ),
+            why="In {name of first gemm} the last three letters are the layout. The first one is "
+            "the weight, a transposed view; the second is x, as PyTorch stores it.",
+            hint="cuBLAS is column-major: it computes the transposed result with operands swapped.",
+            show="gemm",
+            row="aten::mm",
+            against="matmul_add_eager_4096_bf16",
+        ),
+        LessonStep(
+            MLP,
+            PickOne(
+                "gate, up and down do {first gemm flops} each. Do they run the same kernel?",
+                (
+                    PickChoice(
+                        "all the same",
+                        ("distinct gemm kernels == 1",),
+                        "The FLOPs are the same, the shapes are not: down has four times the depth "
+                        "and a quarter of the columns.",
+                    ),
+                    PickChoice(
+                        "gate and up the same, down another",
+                        (
+                            "distinct gemm kernels == 2",
+                            "first gemm and second gemm are the same kernel",
+                        ),
+                    ),
+                    PickChoice(
+                        "three kernels",
+                        ("distinct gemm kernels == 3",),
+                        "A kernel is chosen by shape, dtype and layout. gate and up have the same "
+                        "of all three; which weight it is does not matter.",
+                    ),
+                ),
+            ),
+            why="cuBLAS picks by shape: tile {tile of first gemm} with {stages of first gemm} "
+            "stages for gate and up, {tile of last gemm} with {stages of last gemm} for down. "
+            "gate takes {first gemm time}, down {last gemm time}.",
+            hint="gate and up are 8192 x 768 by 768 x 3072, down is 8192 x 3072 by 3072 x 768.",
+            show="last gemm",
+            row="aten::mm",
+        ),
+        LessonStep(
+            MLP,
+            HowMany(
+                "gelu runs ATen's vectorized_elementwise_kernel<N, ...>. N is the number of "
+                "elements that a thread loads at once. Which N, in bf16?",
+                "gelu has vec {}",
+                {
+                    "4": "4 is what the article's A100 shows. A name holds for one card and one "
+                    "version: predict fields that follow from the work.",
+                    "2": "2 elements are 4 bytes. A thread loads more than that at once.",
+                    "1": "One element at a time would waste most of each memory transaction.",
+                },
+            ),
+            why="{vec of gelu} elements of 2 bytes are one load of 16 bytes, the widest that there "
+            "is here. The name also says the op: {functor of gelu}.",
+            hint="The widest load of a thread is 16 bytes here.",
+            show="gelu",
+            row="aten::gelu",
+        ),
+        LessonStep(
+            MLP,
+            Predict(
+                "Your turn: predict something that the names say, such as `every gemm is bf16`.",
+            ),
+            why="Fields that names state are predictions: dtype, tile, stages, layout, epilogue, "
+            "family. `foretrace name KERNEL` prints those of one name with their meaning.",
+            hint="Try `every gemm is nvjet`, `no gemm has splitk`, `last gemm has tile 128x128`.",
+            show="kernels",
+            row="aten::mul",
+        ),
+    ),
+    read=(
+        "foretrace docs kernel-names: every family of names",
+        "foretrace lesson 4: what limits a kernel",
+    ),
+)
